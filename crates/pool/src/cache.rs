@@ -333,6 +333,7 @@ mod tests {
             physical_size: RECORD as u32,
             compression: Compression::Off,
             checksum_kind: ChecksumKind::Xxh3,
+            is_fragment: false,
             birth: Birth(birth),
             checksum: Checksum([0; 16]),
         }

@@ -11,7 +11,7 @@ use io::SharedBuf;
 use io::sync::oneshot;
 
 use crate::compress::Packer;
-use crate::format::Key;
+use crate::format::{Key, Value};
 use crate::record::Contents;
 
 /// Most ranges in one group. Further ranges are taken in groups of their own, before any record.
@@ -72,6 +72,24 @@ pub(crate) enum Known {
     Data(Contents),
     /// It reads as zero.
     Zero,
+}
+
+impl Known {
+    /// A record's contents that are stored in the tree; zero if there is no value.
+    pub(crate) fn of_value(value: Option<&Value>) -> Self {
+        match value {
+            Some(Value::Inline(bytes)) => Known::Data(Contents::inline(bytes)),
+            Some(Value::Block(_)) | None => Known::Zero,
+        }
+    }
+
+    /// Bytes of the contents; the rest of the record is zero.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Known::Data(contents) => contents.len(),
+            Known::Zero => 0,
+        }
+    }
 }
 
 /// Changes that are taken together: first the ranges are zeroed, then the records get these contents.
@@ -197,7 +215,8 @@ impl Dirty {
         }
     }
 
-    fn forget_range(&mut self, keys: Range<Key>) -> usize {
+    /// Forgets the contents of records under these keys, except large writes. Returns their bytes.
+    pub(crate) fn forget_range(&mut self, keys: Range<Key>) -> usize {
         let mut replaced = 0;
         for map in [&mut self.urgent, &mut self.lazy] {
             while let Some((&key, _)) = map.range(keys.clone()).next() {
@@ -232,6 +251,40 @@ impl Dirty {
             std::mem::swap(&mut self.urgent, &mut self.lazy);
         } else {
             self.urgent.append(&mut self.lazy);
+        }
+    }
+
+    /// Makes the records under these keys urgent.
+    pub(crate) fn make_urgent_in(&mut self, keys: Range<Key>) {
+        let mut behind = self.lazy.split_off(&keys.start);
+        let mut rest = behind.split_off(&keys.end);
+        self.lazy.append(&mut rest);
+        self.urgent.append(&mut behind);
+    }
+
+    /// The first of these keys that has contents, except large writes.
+    pub(crate) fn first_record_in(&self, keys: Range<Key>) -> Option<Key> {
+        let maps = [&self.urgent, &self.lazy];
+        let first = maps.map(|map| map.range(keys.clone()).next().map(|(key, _)| *key));
+        first.into_iter().flatten().min()
+    }
+
+    /// The first of these keys that has changes, except large writes.
+    pub(crate) fn first_in(&self, keys: Range<Key>) -> Option<Key> {
+        let zeroed = self.first_zeroed(&keys);
+        self.first_record_in(keys).into_iter().chain(zeroed).min()
+    }
+
+    /// The first of these keys that is in a zeroed range.
+    fn first_zeroed(&self, keys: &Range<Key>) -> Option<Key> {
+        let before = self.ranges.range(..=keys.start).next_back();
+        match before.filter(|(_, end)| **end > keys.start) {
+            Some(_) => Some(keys.start),
+            None => self
+                .ranges
+                .range(keys.clone())
+                .next()
+                .map(|(start, _)| *start),
         }
     }
 

@@ -13,6 +13,7 @@ mod compress;
 mod dataset;
 mod dirty;
 mod error;
+mod files;
 pub mod filesystem;
 pub mod format;
 pub mod inspect;
@@ -32,10 +33,11 @@ mod write_budget;
 pub use cache::RecordCacheStats;
 pub use compress::unpack;
 pub use error::{Error, Result};
+pub use files::FileStore;
 pub use lost::{LOST_MAX, LostBlock};
 pub use options::Options;
 pub use owner::{
-    Choice, Damage, Damages, NewVolume, Placements, Pool, PoolSpace, Resilvering, ScrubPosition,
-    Scrubbed, TrimPosition, Trimmed, Verified, VolumeSpace,
+    Choice, Damage, Damages, NewFilesystem, NewVolume, Placements, Pool, PoolSpace, Resilvering,
+    ScrubPosition, Scrubbed, TrimPosition, Trimmed, Verified, VolumeSpace,
 };
 pub use volume::Volume;

@@ -27,7 +27,7 @@ struct Packing {
     packed: OnceLock<Option<Packed>>,
 }
 
-/// Contents of a record, of the volume's record size. Clones share them.
+/// Contents of a record: of the record size, or less in a file, where the rest is zero. Clones share them.
 #[derive(Debug, Clone)]
 pub(crate) struct Contents {
     bytes: Bytes,
@@ -49,6 +49,14 @@ impl Contents {
     pub(crate) fn copied(bytes: Vec<u8>, packer: Packer) -> Self {
         let size = bytes.len();
         Self::new(Bytes::Copied(Arc::new(bytes)), size, packer)
+    }
+
+    /// Contents that are stored in a tree.
+    pub(crate) fn inline(bytes: &[u8]) -> Self {
+        Self {
+            bytes: Bytes::Copied(Arc::new(bytes.to_vec())),
+            packing: None,
+        }
     }
 
     pub(crate) fn sent(bytes: SharedBuf, packer: Packer) -> Self {

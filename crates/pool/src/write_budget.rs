@@ -12,7 +12,7 @@ use io::sync::{Bell, oneshot};
 
 use crate::account::{Account, Put, Standing};
 use crate::checkpoint_throttle::CheckpointThrottle;
-use crate::format::{Dataset, TreeId};
+use crate::format::{Dataset, RECORD_SIZE_MIN, TreeId};
 use crate::mutex::lock;
 use crate::{Error, Result};
 
@@ -421,9 +421,14 @@ impl WriteBudget {
     /// Opens the account of a volume. `layered` was put since the last checkpoint.
     pub(crate) fn open(&self, id: TreeId, dataset: &Dataset, standing: Standing, layered: Put) {
         let mut sums = lock(&self.0);
+        let (record_size, size) = match dataset.class.has_files() {
+            // small files have small records, of any number
+            true => (RECORD_SIZE_MIN.into(), u64::MAX),
+            false => (dataset.record_size.into(), dataset.size),
+        };
         let account = Account {
-            record_size: dataset.record_size.into(),
-            size: dataset.size,
+            record_size,
+            size,
             ..Account::default()
         };
         sums.accounts.insert(id, account);
@@ -472,6 +477,19 @@ impl WriteBudget {
         let sums = lock(&self.0);
         let account = sums.accounts.get(&id).copied().unwrap_or_default();
         (account.taken(), account.unused())
+    }
+
+    /// Bytes that a dataset takes, and that it may still take.
+    pub(crate) fn space_of(&self, id: TreeId) -> (u64, u64) {
+        let sums = lock(&self.0);
+        let account = sums.accounts.get(&id).copied().unwrap_or_default();
+        let taken = account.taken();
+        let in_pool = sums.left() + account.unused();
+        let in_quota = match account.quota {
+            0 => u64::MAX,
+            quota => quota.saturating_sub(taken),
+        };
+        (taken, in_pool.min(in_quota))
     }
 
     /// Bytes kept free for volumes.

@@ -217,7 +217,13 @@ fn pointers_that_do_not_fit_together_are_refused() {
     refused(2, &[0], "physical size");
     refused(3, &[0], "kind of checksum");
     refused(3, &[3], "kind of checksum");
-    refused(3, &[0x11], "flags");
+    for flag in [0x11, 0x41, 0x81] {
+        refused(3, &[flag], "flags");
+    }
+    let fragment = with(pointer().encode().to_vec(), 3, &[0x21]);
+    let fragment = BlockPtr::decode(&fragment.try_into().unwrap()).unwrap();
+    assert!(fragment.is_fragment && !pointer().is_fragment);
+    assert_eq!(fragment.encode()[3], 0x21);
     refused(4, &[0; 4], "logical size");
     refused(4, &(LOGICAL_SIZE_MAX + 1).to_le_bytes(), "logical size");
     refused(8, &[0; 4], "physical size");

@@ -17,6 +17,7 @@ fn pointer(birth: u64) -> BlockPtr {
         physical_size: 0x1000,
         compression: Compression::Off,
         checksum_kind: ChecksumKind::Xxh3,
+        is_fragment: false,
         birth: Birth(birth),
         checksum: Checksum(*b"0123456789abcdef"),
     }

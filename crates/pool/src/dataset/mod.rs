@@ -5,13 +5,16 @@
 //! change is visible to every read from the moment it is in the state; a promise of stable storage carries the
 //! [`Durable`] that the owner made of a device's confirmation, or is a waiver ([`mod@sync`]).
 
+mod gate;
 mod keys;
 mod large;
 mod lookup;
 mod read;
 mod settings;
+mod staged;
 mod state;
 mod sync;
+mod tails;
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -25,10 +28,13 @@ use crate::mutex::lock;
 use crate::shared::Shared;
 use crate::{Error, Result};
 
+pub(crate) use gate::ClosedGate;
 pub(crate) use keys::{fragment_key, fragments_of, record_key};
-pub(crate) use read::Piece;
+pub(crate) use read::{Location, Piece};
 pub(crate) use settings::Settings;
+pub(crate) use staged::{STAGED_LAZY_BYTES, StagedTransaction, Step};
 pub(crate) use state::{Demand, Frozen, State};
+pub(crate) use tails::{RECORDS_END, data_keys};
 
 /// Dirty bytes at which the owner is woken for write-back; and the most acknowledged bytes of large writes in flight.
 pub(crate) const LAZY_BYTES: usize = 4 << 20;
@@ -108,6 +114,18 @@ impl OpenDataset {
             packing: self.settings.compression(),
             sector: self.shared.vdevs.sector(),
         }
+    }
+
+    /// Closes the gate of a filesystem, and has almost all changes written.
+    ///
+    /// # Errors
+    /// As [`OpenDataset::durable`].
+    pub(crate) async fn quiet(self: &Arc<Self>) -> Result<ClosedGate> {
+        // most of the writing is done while changes go on
+        let _proof = self.durable(true).await?;
+        let gate = ClosedGate::of(self);
+        let _proof = self.durable(true).await?;
+        Ok(gate)
     }
 
     /// Waits until urgent records, or with `all` all dirty records, are durable.

@@ -49,6 +49,18 @@ impl Location {
         matches!(self, Location::Known(Known::Zero))
     }
 
+    /// Bytes of the contents. The rest of the record is zero.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Location::Known(known) => known.len(),
+            Location::Cached(held) => held.len(),
+            Location::Block(ptr) => ptr.logical_size as usize,
+            Location::Fragments(fragments) => {
+                fragments.iter().map(|f| f.logical_size as usize).sum()
+            }
+        }
+    }
+
     /// The blocks that a read takes from the devices.
     fn blocks(&self) -> &[BlockPtr] {
         match self {
@@ -95,7 +107,7 @@ impl OpenDataset {
         let mut locations = Vec::with_capacity(sources.len());
         let mut found = self.look_up(&sources).await?.into_iter().peekable();
         for (key, source) in sources {
-            let (ptr, root) = match source {
+            let (value, root) = match source {
                 Source::Known(known) => {
                     locations.push(Location::Known(known));
                     continue;
@@ -104,19 +116,19 @@ impl OpenDataset {
                     locations.push(self.in_fragments(fragments)?);
                     continue;
                 }
-                Source::Block(ptr) => (Some(ptr), None),
+                Source::Block(ptr) => (Some(Value::Block(ptr)), None),
                 Source::Tree(root) => {
                     let found = found.next_if(|(k, _)| *k == key);
-                    (found.and_then(|(_, value)| value.block().copied()), root)
+                    (found.map(|(_, value)| value), root)
                 }
             };
-            locations.push(match ptr {
-                None => Location::Known(Known::Zero),
-                Some(ptr) if ptr.logical_size == self.settings.record_size => {
+            locations.push(match value {
+                None | Some(Value::Inline(_)) => Location::Known(Known::of_value(value.as_ref())),
+                Some(Value::Block(ptr)) if self.settings.is_whole(&ptr) => {
                     let held = is_cached.then(|| self.shared.records.get(&ptr)).flatten();
                     held.map_or(Location::Block(ptr), Location::Cached)
                 }
-                Some(first) => {
+                Some(Value::Block(first)) => {
                     let mut fragments = vec![first];
                     let others = self.scan_tree(root, fragments_of(&(key..key.next())));
                     let others = others.await?;
@@ -151,10 +163,11 @@ impl OpenDataset {
         Ok(found)
     }
 
-    /// The fragments of a record, if their sizes add up to the record's.
+    /// The fragments of a record, if their sizes add up to one that a record may have.
     fn in_fragments(&self, fragments: Vec<BlockPtr>) -> Result<Location> {
         let found: u64 = fragments.iter().map(|p| u64::from(p.logical_size)).sum();
-        if found == u64::from(self.settings.record_size) {
+        let record_size = u64::from(self.settings.record_size);
+        if found == record_size || (self.settings.has_files() && found < record_size) {
             Ok(Location::Fragments(fragments))
         } else {
             Err(other_size(&fragments[0]))
@@ -373,7 +386,7 @@ fn other_size(ptr: &BlockPtr) -> Error {
     Error::Corrupt {
         at: ptr.address(),
         defect: Defect::Field {
-            field: "size of a volume's record",
+            field: "size of a record in fragments",
             value: ptr.logical_size.into(),
         },
     }

@@ -6,7 +6,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
-use crate::format::{Dataset, DatasetClass, Packing, Sync};
+use crate::format::{BlockPtr, Dataset, DatasetClass, Packing, Sync};
 
 /// The values of `sync`, by their index in [`Settings`].
 const SYNCS: [Sync; 3] = [Sync::Standard, Sync::Always, Sync::Disabled];
@@ -59,8 +59,17 @@ impl Settings {
         self.size.store(dataset.size, Ordering::Release);
     }
 
+    pub(crate) fn has_files(&self) -> bool {
+        self.class.has_files()
+    }
+
+    /// As [`Dataset::is_whole`].
+    pub(super) fn is_whole(&self, ptr: &BlockPtr) -> bool {
+        self.class.is_whole(ptr, self.record_size)
+    }
+
     pub(crate) fn is_snapshot(&self) -> bool {
-        self.class == DatasetClass::Snapshot
+        self.class.is_snapshot()
     }
 
     /// Bytes that the client sees.

@@ -11,7 +11,10 @@ use std::sync::Arc;
 use backend::Durable;
 use io::sync::oneshot;
 
+use super::gate::Gate;
 use super::keys::fragment_key;
+use super::staged::Staged;
+use super::tails::Tails;
 use crate::dirty::{Dirty, Group, Known};
 use crate::format::{Birth, BlockPtr, Dataset, DatasetRoot, FRAGMENTS_MAX, Key, Value};
 use crate::record::Contents;
@@ -39,6 +42,11 @@ pub(crate) struct Writing {
 pub(crate) struct State {
     pub(crate) dataset: Dataset,
     pub(crate) dirty: Dirty,
+    /// Transactions of a filesystem that the journal does not have yet. Newer than all below.
+    pub(crate) staged: Staged,
+    /// Inodes of files whose data is not all written.
+    pub(crate) tails: Tails,
+    pub(crate) gate: Gate,
     /// The records of a pending snapshot that were dirty when it was requested.
     pub(crate) pending_snapshot: Option<Dirty>,
     /// Groups in flight, oldest first. Their pointers are in `top`, or come there when they are made. A written group
@@ -78,6 +86,9 @@ impl State {
         Self {
             dataset,
             dirty: Dirty::default(),
+            staged: Staged::default(),
+            tails: Tails::default(),
+            gate: Gate::default(),
             pending_snapshot: None,
             writing: VecDeque::new(),
             top: Layer::new(),
@@ -112,7 +123,12 @@ impl State {
 
     /// Whether the owner has nothing to do for it.
     pub(crate) fn is_at_rest(&self) -> bool {
-        self.dirty.is_empty() && self.pending_snapshot.is_none() && self.demands.is_empty()
+        self.is_written() && self.pending_snapshot.is_none() && self.demands.is_empty()
+    }
+
+    /// Whether there are no changes that the journal does not have.
+    pub(crate) fn is_written(&self) -> bool {
+        self.dirty.is_empty() && self.staged.is_empty()
     }
 
     /// Whether some records are urgent.
@@ -190,9 +206,11 @@ impl State {
         let writing = self.writing.iter().rev();
         let groups = || writing.clone().find_map(|w| w.group.get(key));
         let pending_snapshot = || self.pending_snapshot.as_ref()?.get(key);
+        let staged = || Some(Known::of_value(self.staged.get(key)?));
         if let Some(known) = self
             .dirty
             .get(key)
+            .or_else(staged)
             .or_else(pending_snapshot)
             .or_else(groups)
         {
@@ -202,9 +220,7 @@ impl State {
         let mut layers = std::iter::once(&self.top).chain(frozen);
         let said = layers.find_map(|l| Some((l, l.get(key)?)));
         match said {
-            Some((_, Some(Value::Block(ptr)))) if ptr.logical_size == self.dataset.record_size => {
-                Source::Block(*ptr)
-            }
+            Some((_, Some(Value::Block(ptr)))) if self.dataset.is_whole(ptr) => Source::Block(*ptr),
             Some((layer, Some(Value::Block(first)))) => {
                 // the layer has all fragments or none
                 let others = (1..FRAGMENTS_MAX).map_while(|number| {
@@ -213,7 +229,7 @@ impl State {
                 });
                 Source::Fragments(std::iter::once(*first).chain(others).collect())
             }
-            Some((_, Some(Value::Inline(_)) | None)) => Source::Known(Known::Zero),
+            Some((_, value)) => Source::Known(Known::of_value(value)),
             None => Source::Tree(self.root),
         }
     }

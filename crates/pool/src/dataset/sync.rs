@@ -5,13 +5,14 @@
 //! while `sync=disabled` is set, and ends with that answer. It is not cloned and not kept, and the pool's owner never
 //! sees one, so that it reaches no other dataset. The pool's own durability does not use it. `docs/decisions/0108`.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use backend::{Durable, Waived};
 use io::JoinHandle;
 
 use super::{OpenDataset, State};
-use crate::format::Sync;
+use crate::format::{Key, Sync};
 use crate::mutex::lock;
 use crate::{Error, Result};
 
@@ -42,6 +43,14 @@ impl OpenDataset {
             }
         }
         self.durable(all).await
+    }
+
+    /// As [`OpenDataset::promise`], for all staged transactions, and the records under these keys, or all.
+    pub(crate) async fn promise_of(&self, keys: Option<Range<Key>>) -> Result<Durable> {
+        if let Some(keys) = &keys {
+            lock(&self.state).dirty.make_urgent_in(keys.clone());
+        }
+        self.promise(keys.is_none()).await
     }
 
     /// Waits until a change is durable, with `sync=always`.

@@ -30,6 +30,7 @@ mod turns;
 mod xattrs;
 
 pub use backend::FileSystem;
+pub(crate) use opening::first_transaction;
 pub use opening::{NewFileSystem, create_filesystem};
 pub use snapshots::{SnapshotDirectory, SnapshotEntry, SnapshotVisibility, Snapshots};
 pub use store::{AccessTimes, Edit, Purpose, Settings, Store, StoreSpace, Transaction};

@@ -51,6 +51,13 @@ impl Default for NewFileSystem {
 /// # Errors
 /// `NoSpace`, `Quota`, and those of the medium.
 pub async fn create_filesystem<S: Store>(store: &S, new: &NewFileSystem) -> FileResult<()> {
+    let transaction = first_transaction(new);
+    let admitted = store.admit(transaction.bytes(), Purpose::Use).await?;
+    store.apply(transaction, admitted)
+}
+
+/// The values of a new filesystem: header, number of files, and root directory.
+pub(crate) fn first_transaction(new: &NewFileSystem) -> Transaction {
     let mut hash_key = [0; HASH_KEY_SIZE];
     io::rng::fill(&mut hash_key);
     let header = Header {
@@ -80,8 +87,7 @@ pub async fn create_filesystem<S: Store>(store: &S, new: &NewFileSystem) -> File
     transaction.put(header_key(), header.encode());
     transaction.put(files_key(), encode_files(1));
     transaction.put_inode(ROOT_OBJECT, root);
-    let admitted = store.admit(transaction.bytes(), Purpose::Use).await?;
-    store.apply(transaction, admitted)
+    transaction
 }
 
 /// Opens a filesystem. `id` is its number in handles.

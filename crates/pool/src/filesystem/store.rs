@@ -139,6 +139,18 @@ impl Transaction {
         self
     }
 
+    /// The same changes, with this used space in the inode of an object.
+    pub(crate) fn with_used(mut self, of: ObjectId, used: u64) -> Self {
+        for edit in &mut self.edits {
+            if let Edit::PutInode(object, inode) = edit
+                && *object == of
+            {
+                inode.used = used;
+            }
+        }
+        self
+    }
+
     /// Its changes.
     #[must_use]
     pub fn edits(&self) -> &[Edit] {

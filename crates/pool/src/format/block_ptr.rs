@@ -19,6 +19,8 @@ pub const OFFSET_END: u64 = SECTOR_SIZE_MIN << 48;
 
 /// Bits of the second byte: the kind of checksum in the lower half, properties in the upper half.
 const CHECKSUM_KIND_MASK: u8 = 0x0f;
+/// Property: the block is a fragment of a file's record.
+const FLAG_FRAGMENT: u8 = 0x20;
 
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
@@ -62,6 +64,8 @@ pub struct BlockPtr {
     pub compression: Compression,
     /// Kind of its checksum.
     pub checksum_kind: ChecksumKind,
+    /// Whether it is a fragment of a file's record. Fragments of a volume's record are known by their size.
+    pub is_fragment: bool,
     /// The epoch in which it was written.
     pub birth: Birth,
     /// Checksum of the stored bytes.
@@ -85,6 +89,7 @@ impl BlockPtr {
             physical_size: stored.len() as u32,
             compression,
             checksum_kind,
+            is_fragment: false,
             birth,
             checksum: Checksum::of(checksum_kind, at, stored),
         }
@@ -137,7 +142,11 @@ impl BlockPtr {
                 Compression::Lz4 => 1,
                 Compression::Zstd => 2,
             },
-            flags: self.checksum_kind.code(),
+            flags: self.checksum_kind.code()
+                | match self.is_fragment {
+                    true => FLAG_FRAGMENT,
+                    false => 0,
+                },
             logical_size: U32::new(self.logical_size),
             physical_size: U32::new(self.physical_size),
             reserved: U32::ZERO,
@@ -161,7 +170,7 @@ impl BlockPtr {
             2 => Compression::Zstd,
             other => return field("block pointer's compression", other.into()),
         };
-        if raw.flags & !CHECKSUM_KIND_MASK != 0 {
+        if raw.flags & !(CHECKSUM_KIND_MASK | FLAG_FRAGMENT) != 0 {
             return field("block pointer's flags", raw.flags.into());
         }
         if raw.reserved != U32::ZERO {
@@ -174,6 +183,7 @@ impl BlockPtr {
             physical_size: raw.physical_size.get(),
             compression,
             checksum_kind: ChecksumKind::from_code(raw.flags & CHECKSUM_KIND_MASK)?,
+            is_fragment: raw.flags & FLAG_FRAGMENT != 0,
             birth: Birth(raw.birth.get()),
             checksum: Checksum(raw.checksum),
         };

@@ -87,6 +87,52 @@ pub enum DatasetClass {
     Volume,
     /// The frozen state of a volume.
     Snapshot,
+    /// Files and directories.
+    Filesystem,
+    /// The frozen state of a filesystem.
+    FilesystemSnapshot,
+}
+
+impl DatasetClass {
+    /// Whether it is the frozen state of another dataset.
+    #[must_use]
+    pub fn is_snapshot(self) -> bool {
+        matches!(self, Self::Snapshot | Self::FilesystemSnapshot)
+    }
+
+    /// Whether it holds files, not the blocks of a device.
+    #[must_use]
+    pub fn has_files(self) -> bool {
+        matches!(self, Self::Filesystem | Self::FilesystemSnapshot)
+    }
+
+    /// Whether a block is a whole record of `record_size` bytes, not a fragment of one.
+    #[must_use]
+    pub fn is_whole(self, ptr: &BlockPtr, record_size: u32) -> bool {
+        match self.has_files() {
+            // the end of a record is not stored if it is zero
+            true => !ptr.is_fragment,
+            false => ptr.logical_size == record_size,
+        }
+    }
+
+    /// The class of its snapshots.
+    #[must_use]
+    pub fn of_snapshots(self) -> Self {
+        match self.has_files() {
+            true => Self::FilesystemSnapshot,
+            false => Self::Snapshot,
+        }
+    }
+
+    /// The class of a clone of it.
+    #[must_use]
+    pub fn of_clones(self) -> Self {
+        match self.has_files() {
+            true => Self::Filesystem,
+            false => Self::Volume,
+        }
+    }
 }
 
 /// When a volume's writes become durable.
@@ -119,7 +165,7 @@ pub struct Dataset {
     pub block_size: u32,
     /// Record size, bytes: a power of two.
     pub record_size: u32,
-    /// Size that clients see, bytes: whole logical blocks.
+    /// Size that clients see, bytes: whole logical blocks. Of a filesystem: 0.
     pub size: u64,
     /// Time of creation, nanoseconds since 1970, for display.
     pub created: u64,
@@ -211,13 +257,22 @@ impl Dataset {
         if self.birth.0 == 0 {
             return field("dataset's birth", 0);
         }
-        if (self.class == DatasetClass::Snapshot) != self.of.is_some() {
+        if self.class.has_files() && self.size != 0 {
+            return field("filesystem's size", self.size);
+        }
+        if self.class.is_snapshot() != self.of.is_some() {
             return field("volume of a snapshot", option(self.of).get());
         }
         if self.list.0 == 0 {
             return field("dataset's list of dead blocks", 0);
         }
         Ok(())
+    }
+
+    /// Whether a block of it is a whole record, not a fragment of one.
+    #[must_use]
+    pub fn is_whole(&self, ptr: &BlockPtr) -> bool {
+        self.class.is_whole(ptr, self.record_size)
     }
 
     /// Encodes the value in the pool's own tree.
@@ -232,6 +287,8 @@ impl Dataset {
             class: match self.class {
                 DatasetClass::Volume => 1,
                 DatasetClass::Snapshot => 2,
+                DatasetClass::Filesystem => 3,
+                DatasetClass::FilesystemSnapshot => 4,
             },
             sync: match self.sync {
                 Sync::Standard => 0,
@@ -296,6 +353,8 @@ impl Dataset {
         let class = match raw.class {
             1 => DatasetClass::Volume,
             2 => DatasetClass::Snapshot,
+            3 => DatasetClass::Filesystem,
+            4 => DatasetClass::FilesystemSnapshot,
             other => return field("dataset's class", other.into()),
         };
         let sync = match raw.sync {

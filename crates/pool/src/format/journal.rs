@@ -114,6 +114,8 @@ pub enum Record {
 impl Record {
     /// Length in a batch of a record that puts a block pointer, bytes.
     pub const PUT_BLOCK_SIZE: usize = RECORD_HEADER_SIZE + 8 + KEY_SIZE + BLOCK_PTR_SIZE;
+    /// Length in a batch of a record that puts an inline value, besides the value, bytes.
+    pub const PUT_INLINE_SIZE: usize = RECORD_HEADER_SIZE + 8 + KEY_SIZE;
     /// Length in a batch of a record that deletes a range, bytes.
     pub const DELETE_RANGE_SIZE: usize = RECORD_HEADER_SIZE + 8 + 2 * KEY_SIZE;
 

@@ -197,7 +197,22 @@ pub struct Features {
     pub incompatible: Vec<String>,
 }
 
+/// The feature of pools with filesystems.
+pub const FEATURE_FILESYSTEMS: &str = "filesystems";
+
 impl Features {
+    /// Adds a feature without which the pool cannot be opened. False if it is there already.
+    pub(crate) fn require(&mut self, feature: &str) -> bool {
+        let names = &mut self.incompatible;
+        match names.binary_search_by(|name| name.as_str().cmp(feature)) {
+            Ok(_) => false,
+            Err(at) => {
+                names.insert(at, feature.to_owned());
+                true
+            }
+        }
+    }
+
     pub(super) fn check(&self) -> Result<(), Defect> {
         for list in [&self.compatible, &self.read_compatible, &self.incompatible] {
             if list.len() > FEATURES_MAX || !list.is_sorted_by(|a, b| a < b) {

@@ -225,7 +225,7 @@ impl Entries {
         }
         for id in self.holds.keys() {
             let held = self.datasets.get(id).map(|d| d.class);
-            if held != Some(DatasetClass::Snapshot) {
+            if !held.is_some_and(DatasetClass::is_snapshot) {
                 told.push(format!(
                     "dataset {}: a hold, although it is not a snapshot",
                     id.0
@@ -253,14 +253,14 @@ impl Entries {
         let class = |id: TreeId| self.datasets.get(&id).map(|d| d.class);
         let of = dataset
             .of
-            .filter(|of| class(*of) != Some(DatasetClass::Volume));
+            .filter(|of| class(*of).is_none_or(DatasetClass::is_snapshot));
         if let Some(of) = of {
             return Some(format!(
                 "a snapshot of dataset {}, which is not a volume",
                 of.0
             ));
         }
-        let is_snapshot = dataset.class == DatasetClass::Snapshot;
+        let is_snapshot = dataset.class.is_snapshot();
         let volume = dataset.of.and_then(|of| self.datasets.get(&of));
         let clone = if is_snapshot { volume } else { Some(dataset) };
         let origin = clone.and_then(|clone| clone.origin)?;
@@ -268,7 +268,7 @@ impl Entries {
             Some(origin) if is_snapshot && dataset.birth <= origin.birth => {
                 Some("not younger than the origin of its volume".to_owned())
             }
-            Some(origin) if origin.class == DatasetClass::Snapshot => None,
+            Some(origin) if origin.class.is_snapshot() => None,
             _ if is_snapshot => None,
             _ => Some(format!(
                 "a clone of dataset {}, which is not a snapshot",
@@ -334,7 +334,7 @@ impl Contents {
         let mut order = Vec::new();
         let mut met = BTreeSet::new();
         let volumes = self.datasets.values();
-        for volume in volumes.filter(|d| d.dataset.class == DatasetClass::Volume) {
+        for volume in volumes.filter(|d| !d.dataset.class.is_snapshot()) {
             let mut path = Vec::new();
             let mut next = Some(volume);
             while let Some(volume) = next.filter(|volume| met.insert(volume.id)) {

@@ -22,7 +22,7 @@ use super::owners::{Check, Verifier, Who};
 use super::replayed::Replayed;
 use super::space::Sectors;
 use super::sums::{Memo, Sums};
-use crate::format::{Birth, DatasetClass, TreeId};
+use crate::format::{Birth, TreeId};
 
 impl<P: FnMut(Progress)> Verifier<'_, P> {
     /// Walks a volume and its snapshots.
@@ -61,7 +61,7 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
             let properties = &dataset.dataset;
             let list = lists.lists.get(&properties.list);
             let list = list.copied().unwrap_or_default();
-            let is_volume = properties.class == DatasetClass::Volume;
+            let is_volume = !properties.class.is_snapshot();
             self.found.datasets.push(DatasetSpace {
                 id: dataset.id,
                 name: dataset.name.clone(),

@@ -15,7 +15,9 @@ mod writer;
 use std::future::Future;
 
 use crate::error::Result;
-use crate::format::{Address, Checksum, PoolGuid, Sequence, VdevOffset};
+use crate::format::{
+    Address, BATCH_HEADER_SIZE, BATCH_SIZE_MAX, Checksum, PoolGuid, Sequence, VdevOffset,
+};
 
 pub use crate::format::{JournalPosition as Position, JournalStart as Start};
 pub use replay::{Replayed, replay, salvage};
@@ -74,6 +76,17 @@ impl Ring {
     #[must_use]
     pub fn size(&self) -> u64 {
         self.segments.len() as u64 * u64::from(self.segment_size)
+    }
+
+    /// Most bytes of a batch.
+    pub(crate) fn batch_max(&self) -> usize {
+        BATCH_SIZE_MAX.min((self.segment_size - self.sector) as usize)
+    }
+
+    /// Most bytes of records that one append takes.
+    pub(crate) fn append_max(&self) -> usize {
+        // the batch is padded to whole sectors
+        self.batch_max() / self.sector as usize * self.sector as usize - BATCH_HEADER_SIZE
     }
 
     /// The address of a position.

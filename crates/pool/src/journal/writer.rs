@@ -13,8 +13,8 @@ use super::{Position, Ring, Start};
 use crate::checkpoint_throttle::CheckpointThrottle;
 use crate::error::{Error, Result};
 use crate::format::{
-    Address, BATCH_HEADER_SIZE, BATCH_SIZE_MAX, Batch, BatchHeader, Birth, Incarnation, Record,
-    SECTOR_SIZE_MIN, Sequence, VdevOffset, encode_segment,
+    Address, BATCH_HEADER_SIZE, Batch, BatchHeader, Birth, Incarnation, Record, SECTOR_SIZE_MIN,
+    Sequence, VdevOffset, encode_segment,
 };
 
 /// Most batches in flight.
@@ -174,9 +174,10 @@ impl Writer {
         self.unproven.set_seeks(seeks);
     }
 
-    /// Most bytes of a batch in this ring.
-    fn batch_max(&self) -> usize {
-        BATCH_SIZE_MAX.min((self.ring.segment_size - self.ring.sector) as usize)
+    /// Most bytes of records that one append takes.
+    #[must_use]
+    pub fn append_max(&self) -> usize {
+        self.ring.append_max()
     }
 
     fn padded(&self, records: usize) -> usize {
@@ -193,7 +194,7 @@ impl Writer {
             return Err(Error::Device);
         }
         let bytes: usize = records.iter().map(Record::size).sum();
-        if self.padded(bytes) > self.batch_max() {
+        if self.padded(bytes) > self.ring.batch_max() {
             return Err(Error::BatchTooLarge { bytes });
         }
         if !self.has_room(bytes) {
@@ -219,7 +220,7 @@ impl Writer {
 
     /// Whether `bytes` bytes of records fit into the open batch.
     fn joins(&self, bytes: usize) -> bool {
-        self.padded(self.open.encoded.len() + bytes) <= self.batch_max()
+        self.padded(self.open.encoded.len() + bytes) <= self.ring.batch_max()
     }
 
     /// Whether the ring has room for one append of up to `bytes` bytes of records.

@@ -302,7 +302,7 @@ impl State {
 
     /// Whether another checkpoint would free nothing.
     fn is_settled(&mut self) -> bool {
-        let is_written = |volume: &Arc<OpenDataset>| lock(&volume.state).dirty.is_empty();
+        let is_written = |volume: &Arc<OpenDataset>| lock(&volume.state).is_written();
         let is_merged = |volume: &Arc<OpenDataset>| {
             let state = lock(&volume.state);
             state.top.is_empty() && state.frozen.is_empty()

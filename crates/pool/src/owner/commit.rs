@@ -16,10 +16,11 @@ use io::sync::oneshot;
 use super::allocator::Placement;
 use super::place::{Deletes, Destination, Placed};
 use super::{Owner, State};
-use crate::dataset::{self, Demand, LAZY_BYTES, OpenDataset};
+use crate::dataset::{self, Demand, LAZY_BYTES, OpenDataset, STAGED_LAZY_BYTES};
 use crate::dirty::{Group, RANGES_MAX};
+use crate::format::filesystem::{INODE_SIZE, Inode, inode_key};
 use crate::format::{
-    BlockPtr, ChecksumKind, FRAGMENTS_MAX, Key, Packing, Record, Value, dataset_key,
+    BlockPtr, ChecksumKind, FRAGMENTS_MAX, Key, ObjectId, Packing, Record, Value, dataset_key,
 };
 use crate::journal::{Flush, Ticket};
 use crate::mutex::lock;
@@ -34,6 +35,8 @@ struct Taken {
     /// Answered when the devices have the group's data.
     done: Option<oneshot::Sender<()>>,
     destination: Destination,
+    /// Inodes of files that the journal gets with it.
+    inodes: Vec<(ObjectId, Inode)>,
     /// The checksum of its records.
     checksum: ChecksumKind,
     /// Whether the volume may have records in fragments.
@@ -50,6 +53,8 @@ impl Taken {
     ) -> Self {
         let mut group = state.take(count, lazy);
         let done = group.done.take();
+        let record_size = state.dataset.record_size.into();
+        let inodes = state.tails.leaving(&state.dirty, record_size, &group);
         let group = Arc::new(group);
         if !group.is_empty() {
             state.begin_writing(group.clone());
@@ -58,6 +63,7 @@ impl Taken {
             group,
             done,
             destination,
+            inodes,
             checksum: state.dataset.checksum,
             has_fragments: state.dataset.has_fragments,
         }
@@ -104,6 +110,7 @@ impl Owner {
         if !self.state.borrow().committer.may_take_demands() {
             return;
         }
+        self.finish_snapshot(volume);
         while lock(&volume.state).has_urgent() {
             if !self.state.borrow().may_take_group() || !self.commit(volume, false) {
                 return;
@@ -111,6 +118,10 @@ impl Owner {
             self.finish_snapshot(volume);
         }
         self.finish_snapshot(volume);
+        let has_demands = !lock(&volume.state).demands.is_empty();
+        if has_demands && !self.append_staged(volume) {
+            return;
+        }
         let demands = std::mem::take(&mut lock(&volume.state).demands);
         if demands.is_empty() {
             return;
@@ -123,6 +134,11 @@ impl Owner {
     /// Writes lazy records of a volume back: all of them, or those above [`LAZY_BYTES`]. Returns whether some stay
     /// dirty that should not.
     fn commit_lazy(self: &Rc<Self>, volume: &Arc<OpenDataset>, all: bool) -> bool {
+        if (all || lock(&volume.state).staged.bytes() >= STAGED_LAZY_BYTES)
+            && !self.append_staged(volume)
+        {
+            return true;
+        }
         loop {
             let (bytes, has_lazy) = {
                 let mut state = lock(&volume.state);
@@ -173,8 +189,14 @@ impl Owner {
     /// Takes the next group from a volume, and allocates its extents. None if there is no memory or no space for it
     /// now. Readers find its records in the group from here on.
     fn take_next(&self, owner: &mut State, volume: &Arc<OpenDataset>, lazy: bool) -> Option<Taken> {
-        let (mut state, next) = Self::next_packed(volume, lazy);
-        let journal_bytes = journal_bytes_max(next.len());
+        let (mut state, mut next) = Self::next_packed(volume, lazy);
+        let has_files = state.dataset.class.has_files();
+        while next.len() > 1
+            && journal_bytes_max(next.len(), has_files) > owner.journal.append_max()
+        {
+            next.truncate(next.len() / 2);
+        }
+        let journal_bytes = journal_bytes_max(next.len(), has_files);
         if !owner.journal.has_room(journal_bytes) {
             // a running checkpoint may free some of the journal; the group is tried again after it
             owner.checkpointer.request_space_if_idle();
@@ -229,6 +251,10 @@ impl Owner {
 
     /// Writes one group. False if there is no buffer or no space for it now.
     fn commit(self: &Rc<Self>, volume: &Arc<OpenDataset>, lazy: bool) -> bool {
+        let has_pending_snapshot = lock(&volume.state).pending_snapshot.is_some();
+        if !has_pending_snapshot && !self.append_staged(volume) {
+            return false;
+        }
         Self::pack_next(volume, lazy);
         let mut owner = self.state.borrow_mut();
         let Some(taken) = self.take_next(&mut owner, volume, lazy) else {
@@ -246,7 +272,7 @@ impl Owner {
             taken.checksum,
         );
         let deletes = Deletes::with(&group, taken.has_fragments);
-        let ticket = owner.journal_group(volume, &deletes, &placed);
+        let ticket = owner.journal_group(volume, &deletes, &placed, &taken.inodes);
         let mut state = lock(&volume.state);
         for keys in deletes.ranges.into_iter().chain(deletes.fragments) {
             state
@@ -259,6 +285,11 @@ impl Owner {
                 .allocator
                 .note_replaced(old.as_ref().and_then(Value::block));
         }
+        for (object, inode) in &taken.inodes {
+            let value = Value::Inline(inode.encode());
+            state.top.put(inode_key(*object), value);
+            state.tails.left(*object, inode);
+        }
         owner.allocator.free_replaced();
         owner.committer.made_ready(group.bytes());
         let writes = placed.writes;
@@ -268,7 +299,7 @@ impl Owner {
         drop(state);
         let budget = &self.shared.budget;
         let left = owner.allocator.space().allocatable();
-        let records = group.records.len() as u64;
+        let records = (group.records.len() + taken.inodes.len()) as u64;
         budget.placed(
             volume.id,
             (group.bytes() as u64, records),
@@ -354,12 +385,16 @@ impl Owner {
 }
 
 /// The most bytes in the journal of a group of `records` records.
-fn journal_bytes_max(records: usize) -> usize {
+fn journal_bytes_max(records: usize, has_files: bool) -> usize {
+    let inodes = match has_files {
+        true => (records + RANGES_MAX) * (Record::PUT_INLINE_SIZE + INODE_SIZE),
+        false => 0,
+    };
     let (put, delete) = (Record::PUT_BLOCK_SIZE, Record::DELETE_RANGE_SIZE);
     // whole records, each of which replaces fragments; or one record in fragments
     let whole = records * (put + delete);
     let in_fragments = FRAGMENTS_MAX as usize * put + delete;
-    2 * RANGES_MAX * delete + whole.max(in_fragments)
+    2 * RANGES_MAX * delete + whole.max(in_fragments) + inodes
 }
 
 impl State {
@@ -375,6 +410,7 @@ impl State {
         volume: &Arc<OpenDataset>,
         deletes: &Deletes,
         placed: &Placed,
+        inodes: &[(ObjectId, Inode)],
     ) -> Ticket {
         let tree = volume.id;
         let delete = |keys: &Range<Key>| Record::DeleteRange(tree, keys.clone());
@@ -386,6 +422,10 @@ impl State {
             true => records.extend(fragments.chain(puts)),
             false => records.extend(puts.chain(fragments)),
         }
+        records.extend(inodes.iter().map(|(object, inode)| {
+            let value = Value::Inline(inode.encode());
+            Record::Put(tree, inode_key(*object), value)
+        }));
         let data_writes = u32::from(!placed.entries.is_empty());
         let appended = self.journal.append(&records, data_writes);
         let ticket = appended.expect("groups leave only while the journal has room");

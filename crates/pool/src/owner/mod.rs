@@ -20,6 +20,7 @@ mod deadlists;
 mod destroyer;
 mod directory;
 mod disks;
+mod filesystems;
 mod freeing;
 mod holds;
 mod idle;
@@ -35,6 +36,7 @@ mod rewind;
 mod scrub;
 mod settings;
 mod snapshot;
+mod transactions;
 mod trim;
 mod trouble;
 mod usage;
@@ -50,7 +52,7 @@ use std::time::Duration;
 use io::sync::oneshot;
 
 use crate::cache::RecordCacheStats;
-use crate::format::{DatasetClass, Record, Value};
+use crate::format::{Record, Value};
 use crate::journal::{Ticket, Writer};
 use crate::shared::Shared;
 use crate::tree::CacheStats;
@@ -70,6 +72,7 @@ use pool_tree::{Changes, PoolTree};
 pub use allocator::Placements;
 pub use choices::Choice;
 pub use damage::{Damage, Damages};
+pub use filesystems::NewFilesystem;
 pub use mend::Resilvering;
 pub use scrub::{ScrubPosition, Scrubbed};
 pub use trim::{TrimPosition, Trimmed};
@@ -116,6 +119,16 @@ impl State {
     /// As [`Shared::trouble`]; [`Error::JournalFull`] until the checkpoint that is due then: [`Owner::change_durably`] waits
     /// for it. Nothing is changed.
     fn change(&mut self, first: Vec<Record>, changes: Changes) -> Result<Ticket> {
+        self.change_with(first, changes, Vec::new())
+    }
+
+    /// As [`State::change`], with further records behind the changes.
+    fn change_with(
+        &mut self,
+        first: Vec<Record>,
+        changes: Changes,
+        last: Vec<Record>,
+    ) -> Result<Ticket> {
         if let Some(trouble) = self.shared.trouble() {
             return Err(trouble);
         }
@@ -123,7 +136,7 @@ impl State {
             Some(value) => Record::Put(POOL_TREE, *key, Value::Inline(value.clone())),
             None => Record::Delete(POOL_TREE, *key),
         });
-        let records: Vec<Record> = first.into_iter().chain(records).collect();
+        let records: Vec<Record> = first.into_iter().chain(records).chain(last).collect();
         let appended = self.journal.append(&records, 0);
         if appended == Err(Error::JournalFull) {
             self.checkpointer.request_space_if_idle();
@@ -248,10 +261,12 @@ impl Pool {
     #[must_use]
     pub fn volume(&self, name: &str) -> Option<Volume> {
         let state = self.owner.state.borrow();
-        state.datasets.volume(name).cloned().map(Volume)
+        let found = state.datasets.volume(name);
+        let found = found.filter(|dataset| !dataset.settings.has_files());
+        found.cloned().map(Volume)
     }
 
-    /// All volumes.
+    /// All datasets: volumes, filesystems, and their snapshots.
     #[must_use]
     pub fn volumes(&self) -> Vec<Volume> {
         let state = self.owner.state.borrow();
@@ -319,7 +334,7 @@ impl Pool {
         // A successful checkpoint does not prove that all records were written before it.
         let mut flushed = Ok(());
         for volume in self.volumes() {
-            if writes && volume.dataset().class == DatasetClass::Volume {
+            if writes && !volume.dataset().class.is_snapshot() {
                 let proof = volume.flush_all().await;
                 flushed = flushed.and(proof.map(drop));
             }

@@ -163,7 +163,19 @@ impl State {
             Record::State(bytes) => {
                 self.replay_state(StateChange::decode(bytes)?, opened)?;
             }
-            Record::Put(..) | Record::Delete(..) => return Err(Error::Unknown),
+            Record::Put(tree, key, value @ Value::Inline(_)) => {
+                let open = opened.get_mut(tree);
+                let old = open.and_then(|o| o.state.top.put(*key, value.clone()));
+                self.allocator
+                    .note_replaced(old.as_ref().and_then(Value::block));
+            }
+            Record::Delete(tree, key) => {
+                let open = opened.get_mut(tree);
+                let old = open.and_then(|o| o.state.top.delete(*key));
+                self.allocator
+                    .note_replaced(old.as_ref().and_then(Value::block));
+            }
+            Record::Put(_, _, Value::Block(_)) => return Err(Error::Unknown),
         }
         Ok(())
     }

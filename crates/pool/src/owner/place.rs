@@ -10,7 +10,9 @@ use io::{IoBuf, SharedBuf};
 
 use crate::dataset::{fragment_key, fragments_of};
 use crate::dirty::Group;
-use crate::format::{Address, Birth, BlockPtr, ChecksumKind, Compression, Key, VdevOffset};
+use crate::format::{
+    Address, Birth, BlockPtr, ChecksumKind, Compression, Key, VOLUME_OBJECT, VdevOffset,
+};
 use crate::record::Contents;
 
 /// The extents of a group whose data is not laid out yet.
@@ -150,7 +152,10 @@ impl Placed {
             let end = (from + *bytes as usize).min(contents.len());
             let fragment = &contents[from..end];
             let plain = (Compression::Off, fragment.len());
-            let ptr = BlockPtr::to(*at, fragment, plain, kind, birth);
+            let ptr = BlockPtr {
+                is_fragment: key.object() != VOLUME_OBJECT,
+                ..BlockPtr::to(*at, fragment, plain, kind, birth)
+            };
             placed.entries.push((fragment_key(*key, number), ptr));
             let part = data.part(from, *bytes as usize);
             placed.writes.push((*at, part));

@@ -16,8 +16,7 @@ use super::pool_tree::Changes;
 use super::{Owner, Pool, State};
 use crate::dataset::{self, OpenDataset};
 use crate::format::{
-    Birth, Dataset, DatasetClass, ListId, NAME_SIZE_MAX, PrevSnapshot, Record, TreeId, dataset_key,
-    root_key,
+    Birth, Dataset, ListId, NAME_SIZE_MAX, PrevSnapshot, Record, TreeId, dataset_key, root_key,
 };
 use crate::journal::Ticket;
 use crate::mutex::lock;
@@ -71,8 +70,13 @@ impl State {
         self.datasets.snapshot(of, name).cloned()
     }
 
-    /// Requests a snapshot of a volume: all records that are dirty now are written first.
-    fn request_snapshot(&mut self, volume: &str, name: &str) -> Result<oneshot::Receiver<Taken>> {
+    /// Requests a snapshot of a volume: all records that are dirty now are written first. `None` if a filesystem must be
+    /// written before.
+    fn request_snapshot(
+        &mut self,
+        volume: &str,
+        name: &str,
+    ) -> Result<Option<oneshot::Receiver<Taken>>> {
         let found = self.datasets.volume(volume).cloned();
         let found = found.ok_or(Error::NotFound)?;
         if self.find_snapshot(volume, name).is_some() {
@@ -82,13 +86,17 @@ impl State {
             return Err(Error::Busy);
         }
         let mut inner = lock(&found.state);
+        // the inodes of dirty files are not in any layer
+        if found.settings.has_files() && !inner.is_written() {
+            return Ok(None);
+        }
         let mut dirty = std::mem::take(&mut inner.dirty);
         dirty.make_urgent();
         inner.pending_snapshot = Some(dirty);
         found.ask(&mut inner);
         let (done, receiver) = oneshot::channel();
         self.pending_snapshots.add(found.id, name.to_owned(), done);
-        Ok(receiver)
+        Ok(Some(receiver))
     }
 
     /// Takes the snapshot of a volume, after all records that belong to it are written. Only the epoch has ended if it fails.
@@ -110,7 +118,7 @@ impl State {
         let mut state = lock(&volume.state);
         let dataset = Dataset {
             name,
-            class: DatasetClass::Snapshot,
+            class: state.dataset.class.of_snapshots(),
             created,
             birth,
             of: Some(of),
@@ -204,7 +212,12 @@ impl Pool {
         clones.map(|clone| clone.dataset().name).collect()
     }
 
-    /// Takes a snapshot of a volume, with all acknowledged writes. Durable when this returns.
+    /// The volume or filesystem of this name.
+    fn dataset(&self, name: &str) -> Option<Arc<OpenDataset>> {
+        self.owner.state.borrow().datasets.volume(name).cloned()
+    }
+
+    /// Takes a snapshot of a volume or filesystem, with all acknowledged writes. Durable when this returns.
     ///
     /// # Errors
     /// [`Error::NotFound`], [`Error::Exists`], [`Error::BadName`], [`Error::Busy`] while another snapshot of the volume
@@ -215,15 +228,22 @@ impl Pool {
             if let Some(trouble) = self.trouble() {
                 return Err(trouble);
             }
-            let of = self.volume(volume).ok_or(Error::NotFound)?.0.id;
-            if !self.owner.shared.budget.may_snapshot(of) {
+            let of = self.dataset(volume).ok_or(Error::NotFound)?;
+            if !self.owner.shared.budget.may_snapshot(of.id) {
                 self.checkpoint().await?;
             }
-            let requested = self
-                .owner
-                .state
-                .borrow_mut()
-                .request_snapshot(volume, name)?;
+            let _gate = match of.settings.has_files() {
+                true => Some(of.quiet().await?),
+                false => None,
+            };
+            let requested = loop {
+                let request = |state: &mut State| state.request_snapshot(volume, name);
+                let requested = request(&mut self.owner.state.borrow_mut())?;
+                match requested {
+                    Some(requested) => break requested,
+                    None => drop(of.durable(true).await?),
+                }
+            };
             self.owner.shared.bell.ring();
             requested.await.unwrap_or(Err(Error::Device))
         };
@@ -287,7 +307,7 @@ impl Pool {
             let inner = lock(&snapshot.state);
             let dataset = Dataset {
                 name: clone.to_owned(),
-                class: DatasetClass::Volume,
+                class: inner.dataset.class.of_clones(),
                 created,
                 birth: state.journal.epoch(),
                 of: None,
@@ -322,7 +342,7 @@ impl Pool {
     pub async fn roll_back(&self, volume: &str, name: &str) -> Result<()> {
         let snapshot = self.settled(volume, name).await?;
         let back = async || {
-            let Volume(found) = self.volume(volume).ok_or(Error::NotFound)?;
+            let found = self.dataset(volume).ok_or(Error::NotFound)?;
             if !lock(&found.state).writing.is_empty() {
                 // groups of earlier writes may still be in flight
                 let _proof = found.durable(true).await?;
@@ -354,7 +374,9 @@ impl State {
         let ticket = self.change(vec![Record::State(change.encode())], changes)?;
         let dirty = std::mem::take(&mut inner.dirty);
         let budget = &self.shared.budget;
-        budget.replaced(found.id, dirty.all_bytes() as u64);
+        let staged = inner.staged.forget();
+        inner.tails.clear();
+        budget.replaced(found.id, dirty.all_bytes() as u64 + staged);
         budget.resized(found.id, back.dataset.size);
         self.roll_back(&mut inner, &back);
         found.settings.publish(&inner.dataset);

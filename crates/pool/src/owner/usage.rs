@@ -145,6 +145,16 @@ impl State {
         values.filter_map(Value::block).for_each(&mut count);
         let frozen: Vec<_> = state.frozen.iter().map(|f| f.layer.clone()).collect();
         each_layered(&frozen, count);
+        let layers = std::iter::once(&state.top).chain(frozen.iter().map(AsRef::as_ref));
+        for value in layers
+            .flat_map(|l| l.points())
+            .filter_map(|(_, d)| d.value())
+        {
+            if let Value::Inline(bytes) = value {
+                layered.records += 1;
+                layered.bytes += bytes.len() as u64;
+            }
+        }
         let (id, budget) = (volume.id, &self.shared.budget);
         budget.open(id, &state.dataset, standing, layered);
         budget.set_limits(id, state.dataset.quota, state.dataset.reservation);

@@ -3,13 +3,15 @@
 //! **Owns** these operations, and the properties of a new volume ([`NewVolume`]). **Called by** [`Pool`]'s users. **Invariants**:
 //! all changes of an operation are in one batch of the journal; a volume with snapshots is not destroyed.
 
+use std::sync::Arc;
+
 use super::pool_tree::Changes;
 use super::usage::Owned;
 use super::{Pool, State};
 use crate::dataset::{self, OpenDataset};
 use crate::format::{
-    ChecksumKind, Dataset, DatasetClass, DatasetRoot, Defect, ListId, Packing, Sync, dataset_key,
-    root_key,
+    ChecksumKind, Dataset, DatasetClass, DatasetRoot, Defect, Key, ListId, Packing, Record, Sync,
+    Value, dataset_key, root_key,
 };
 use crate::volume::Volume;
 use crate::{Error, Result};
@@ -50,6 +52,18 @@ impl NewVolume {
     }
 }
 
+/// The properties of a new dataset.
+pub(super) struct NewDataset {
+    pub(super) name: String,
+    pub(super) class: DatasetClass,
+    pub(super) size: u64,
+    pub(super) block_size: u32,
+    pub(super) record_size: u32,
+    pub(super) sync: Sync,
+    pub(super) compression: Packing,
+    pub(super) checksum: ChecksumKind,
+}
+
 impl State {
     /// Refuses records smaller than a sector: a record takes whole sectors.
     fn check_record_size(&self, size: u32) -> Result<()> {
@@ -70,6 +84,25 @@ impl Pool {
     /// [`Error::Exists`], [`Error::Invalid`] with the wrong property, such as a record smaller than a sector,
     /// [`Error::Device`].
     pub async fn create_volume(&self, new: NewVolume) -> Result<Volume> {
+        let properties = NewDataset {
+            name: new.name,
+            class: DatasetClass::Volume,
+            size: new.size,
+            block_size: new.block_size,
+            record_size: new.record_size,
+            sync: new.sync,
+            compression: new.compression,
+            checksum: new.checksum,
+        };
+        Ok(Volume(self.create_dataset(properties, &[]).await?))
+    }
+
+    /// Creates a dataset with these values in its tree. It is durable when this returns.
+    pub(super) async fn create_dataset(
+        &self,
+        new: NewDataset,
+        values: &[(Key, Box<[u8]>)],
+    ) -> Result<Arc<OpenDataset>> {
         let created = io::time::wall_clock_ms() * 1_000_000;
         let guid = io::rng::u64();
         let create = |state: &mut State| {
@@ -78,7 +111,7 @@ impl Pool {
             }
             let dataset = Dataset {
                 name: new.name.clone(),
-                class: DatasetClass::Volume,
+                class: new.class,
                 sync: new.sync,
                 compression: new.compression,
                 checksum: new.checksum,
@@ -101,12 +134,22 @@ impl Pool {
             let mut changes = Changes::new();
             let id = state.pool_tree.claim_id(&mut changes);
             changes.push((dataset_key(id), Some(dataset.encode())));
-            let ticket = state.change(Vec::new(), changes)?;
-            let inner = dataset::State::new(dataset, DatasetRoot::default());
-            let volume = OpenDataset::new(id, self.owner.shared.clone(), inner);
-            state.datasets.insert(volume.clone());
-            state.open_account(&volume, Owned::default());
-            Ok((Volume(volume), ticket))
+            let put = |(key, value): &(Key, Box<[u8]>)| {
+                Record::Put(id, *key, Value::Inline(value.clone()))
+            };
+            let records = values.iter().map(put).collect();
+            let ticket = state.change_with(Vec::new(), changes, records)?;
+            let mut inner = dataset::State::new(dataset, DatasetRoot::default());
+            for (key, value) in values {
+                inner.top.put(*key, Value::Inline(value.clone()));
+            }
+            let opened = OpenDataset::new(id, self.owner.shared.clone(), inner);
+            state.datasets.insert(opened.clone());
+            if !values.is_empty() {
+                state.datasets.mark_changed(id);
+            }
+            state.open_account(&opened, Owned::default());
+            Ok((opened, ticket))
         };
         self.owner.change_durably(create).await
     }

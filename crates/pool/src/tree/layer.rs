@@ -172,6 +172,28 @@ impl Layer {
         self.points.len() + self.ranges.len()
     }
 
+    /// A copy of the changes of these keys, with at most `max` points. Returns the key where the copy ends, too.
+    pub(crate) fn part(&self, keys: &Range<Key>, max: usize) -> (Layer, Key) {
+        let mut part = Layer::new();
+        let mut points = self.points.range(keys.clone());
+        for (key, delta) in points.by_ref().take(max) {
+            part.set(*key, delta.clone());
+        }
+        let end = points.next().map_or(keys.end, |(key, _)| *key);
+        let before = self.ranges.range(..=keys.start).next_back();
+        let within = self
+            .ranges
+            .range(keys.start.next()..end.max(keys.start.next()));
+        for (start, range_end) in before.into_iter().chain(within) {
+            let (start, range_end) = ((*start).max(keys.start), (*range_end).min(end));
+            if start < range_end {
+                part.ranges.insert(start, range_end);
+                part.memory += RANGE_MEMORY;
+            }
+        }
+        (part, end)
+    }
+
     /// Approximate memory, bytes.
     #[must_use]
     pub fn memory(&self) -> usize {

@@ -57,6 +57,7 @@ impl MemoryStore {
             physical_size: size,
             compression: Compression::Off,
             checksum_kind: ChecksumKind::Xxh3,
+            is_fragment: false,
             birth,
             checksum: Checksum([0; 16]),
         }

@@ -3,7 +3,6 @@
 //! **Owns** the time and contents of label updates. **Called by** `Vdevs` and by the opening of a pool. **Invariants**: one
 //! task at a time writes labels; each round has its own epoch; a change of membership counts as recorded only when a member
 //! of each vdev durably has a label with it and every member without one is out. `docs/decisions/0101`.
-//! only when a side of each vdev has a label with it, durably, and every other side is out. `docs/decisions/0101`.
 
 use std::sync::{Arc, PoisonError};
 
@@ -34,6 +33,20 @@ impl Vdevs {
         let mut turn = self.labelling.enter(0..1);
         turn.come().await;
         self.write_labels().await
+    }
+
+    /// Records a feature on all members: a version that does not know it cannot open the pool from now on.
+    ///
+    /// # Errors
+    /// [`Error::Device`] if no member of a vdev has the label. [`Error::ReadOnly`].
+    pub(crate) async fn require(&self, feature: &str) -> Result<()> {
+        if self.read_only {
+            return Err(Error::ReadOnly);
+        }
+        if !self.shared().features.require(feature) {
+            return Ok(());
+        }
+        self.relabel().await
     }
 
     /// Sets the witness, which records the epoch of all labels from now on, first that of the present ones.

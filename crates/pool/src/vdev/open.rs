@@ -19,8 +19,8 @@ use super::witness::Witness;
 use super::{Opened, Shared, Vdevs};
 
 use crate::format::{
-    Birth, Host, LabelBranch, LabelEpoch, LabelHistory, Membership, OFFSET_END, PoolState,
-    SideGuid, Uberblock, check_name,
+    Birth, FEATURE_FILESYSTEMS, Features, Host, LabelBranch, LabelEpoch, LabelHistory, Membership,
+    OFFSET_END, PoolState, SideGuid, Uberblock, check_name,
 };
 
 /// Options of an import.
@@ -63,6 +63,12 @@ impl OpenOptions {
 }
 
 impl FoundPool {
+    /// The features of the format that the pool uses, as its newest label says.
+    #[must_use]
+    pub fn features(&self) -> &Features {
+        &self.label.features
+    }
+
     /// Returns the uberblock at which the pool may be opened, or the reason to refuse.
     fn check(&self, options: &OpenOptions) -> Result<Uberblock, SetupError> {
         if let Some(name) = options
@@ -81,7 +87,8 @@ impl FoundPool {
             feature: feature.clone(),
             readable,
         };
-        if let Some(feature) = features.incompatible.first() {
+        let is_unknown = |feature: &&String| feature.as_str() != FEATURE_FILESYSTEMS;
+        if let Some(feature) = features.incompatible.iter().find(is_unknown) {
             return Err(unknown(feature, false));
         }
         if let Some(feature) = features

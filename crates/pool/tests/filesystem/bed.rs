@@ -6,7 +6,7 @@ use backend::file::{
     Attributes, Caller, FileBackend, FileResult, Handle, IfExists, Name, NewFile, NewKind,
     RemoveKind, Removed, RenameMode, Renamed, SetAttributes, Stability, WriteAt,
 };
-use pool::filesystem::{FileSystem, NewFileSystem, create_filesystem};
+use pool::filesystem::{FileSystem, NewFileSystem, Store, create_filesystem};
 use testkit::Runs;
 
 use crate::store::MemoryStore;
@@ -47,9 +47,9 @@ pub(crate) fn name(name: &str) -> Name {
 }
 
 /// Calls as the superuser.
-pub(crate) struct Bed {
-    pub(crate) store: MemoryStore,
-    pub(crate) files: FileSystem<MemoryStore>,
+pub(crate) struct Bed<S = MemoryStore> {
+    pub(crate) store: S,
+    pub(crate) files: FileSystem<S>,
     pub(crate) root: Handle,
     pub(crate) caller: Caller,
 }
@@ -60,8 +60,10 @@ impl Bed {
         let files = quiet_filesystem(&store, NewFileSystem::default()).await;
         Self::of(store, files)
     }
+}
 
-    pub(crate) fn of(store: MemoryStore, files: FileSystem<MemoryStore>) -> Self {
+impl<S: Store> Bed<S> {
+    pub(crate) fn of(store: S, files: FileSystem<S>) -> Self {
         Self {
             store,
             root: files.root(),

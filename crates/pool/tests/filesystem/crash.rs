@@ -6,6 +6,8 @@ use backend::file::{
 };
 use io::rng::Prng;
 
+use pool::filesystem::Store;
+
 use crate::bed::{Bed, CACHED, open, run};
 use crate::check::check;
 use crate::store::MemoryStore;
@@ -13,7 +15,7 @@ use crate::store::MemoryStore;
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 
 /// Random operations on a few names in a few directories.
-struct Random {
+pub(crate) struct Random {
     rng: Prng,
     directories: Vec<Handle>,
     files: Vec<Handle>,
@@ -21,7 +23,7 @@ struct Random {
 }
 
 impl Random {
-    fn new(seed: u64, root: Handle) -> Self {
+    pub(crate) fn new(seed: u64, root: Handle) -> Self {
         Self {
             rng: Prng::new(seed),
             directories: vec![root],
@@ -41,7 +43,7 @@ impl Random {
         all[self.rng.below(all.len() as u64) as usize]
     }
 
-    async fn create(&mut self, bed: &Bed) {
+    async fn create(&mut self, bed: &Bed<impl Store>) {
         let (directory, at) = self.place();
         let kind = match self.rng.below(5) {
             0 | 1 => NewKind::Directory,
@@ -57,7 +59,7 @@ impl Random {
         }
     }
 
-    async fn change(&mut self, bed: &Bed) {
+    async fn change(&mut self, bed: &Bed<impl Store>) {
         let of = self.any();
         match self.rng.below(6) {
             0 => {
@@ -89,7 +91,7 @@ impl Random {
         }
     }
 
-    async fn step(&mut self, bed: &Bed) {
+    pub(crate) async fn step(&mut self, bed: &Bed<impl Store>) {
         match self.rng.below(10) {
             0..3 => self.create(bed).await,
             3..5 => self.change(bed).await,

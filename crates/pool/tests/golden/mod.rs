@@ -14,6 +14,7 @@ pub(crate) fn pointer() -> BlockPtr {
         physical_size: 0x1234,
         compression: Compression::Lz4,
         checksum_kind: ChecksumKind::Xxh3,
+        is_fragment: false,
         birth: Birth(0x0807_0605),
         checksum: Checksum(*b"0123456789abcdef"),
     }

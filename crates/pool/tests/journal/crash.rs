@@ -74,6 +74,7 @@ impl Run {
                     physical_size: SECTOR as u32,
                     compression: Compression::Off,
                     checksum_kind: ChecksumKind::Xxh3,
+                    is_fragment: false,
                     birth: Birth(1),
                     checksum: Checksum::of(ChecksumKind::Xxh3, place, &bytes),
                 },

@@ -23,6 +23,7 @@ fn block(place: Address) -> (BlockPtr, Vec<u8>) {
         physical_size: SECTOR as u32,
         compression: Compression::Off,
         checksum_kind: ChecksumKind::Xxh3,
+        is_fragment: false,
         birth: Birth(1),
         checksum: Checksum::of(ChecksumKind::Xxh3, place, &bytes),
     };

@@ -117,6 +117,7 @@ pub(crate) fn pointer(at: Address, version: u8) -> BlockPtr {
         physical_size: BLOCK as u32,
         compression: Compression::Off,
         checksum_kind: ChecksumKind::Xxh3,
+        is_fragment: false,
         birth: Birth(1),
         checksum: Checksum::of(ChecksumKind::Xxh3, at, &bytes),
     }

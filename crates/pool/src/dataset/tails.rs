@@ -1,0 +1,129 @@
+//! Tails: inodes of files whose data is not all in the journal.
+//!
+//! A file's size must not exceed its data after a crash. So the journal gets an inode whose size ends before the first dirty
+//! record that the journal's size does not have yet; the true inode is here until the last of these records has left.
+//! `docs/decisions/0130`.
+//!
+//! **Owns** these inodes. **Called by** the store of a filesystem and by the owner's groups, under the dataset's lock.
+//! **Invariant**: a file with a tail has dirty records, or records in a group that is being made.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use crate::dirty::{Dirty, Group};
+use crate::format::filesystem::{Inode, KIND_DATA};
+use crate::format::{FRAGMENTS_MAX, Key, ObjectId};
+
+/// Exclusive upper bound of the numbers of a file's records: their fragments have keys too.
+pub(crate) const RECORDS_END: u64 = Key::OFFSET_END / FRAGMENTS_MAX as u64 - 1;
+
+/// The keys of the records of a file in this range of numbers, which is cut at [`RECORDS_END`].
+pub(crate) fn data_keys(object: ObjectId, records: Range<u64>) -> Range<Key> {
+    let key = |record: u64| Key::new(object, KIND_DATA, record.min(RECORDS_END));
+    key(records.start)..key(records.end)
+}
+
+/// The inode of a file with dirty data.
+#[derive(Debug, Clone, Copy)]
+struct Tail {
+    inode: Inode,
+    /// The size that the journal has, or will have after the staged transactions.
+    journaled: u64,
+}
+
+/// See the module header.
+#[derive(Debug, Default)]
+pub(crate) struct Tails(BTreeMap<ObjectId, Tail>);
+
+/// The size that the journal may have: up to the first dirty record behind the size that it has.
+fn safe_size(dirty: &Dirty, object: ObjectId, record_size: u64, journaled: u64, size: u64) -> u64 {
+    if size <= journaled {
+        return size;
+    }
+    let keys = data_keys(object, journaled / record_size..size.div_ceil(record_size));
+    match dirty.first_in(keys) {
+        Some(key) => (key.offset() * record_size).clamp(journaled, size),
+        None => size,
+    }
+}
+
+impl Tails {
+    /// The newest inode of a file, if its data is not all written.
+    pub(crate) fn get(&self, object: ObjectId) -> Option<&Inode> {
+        self.0.get(&object).map(|tail| &tail.inode)
+    }
+
+    /// Sets the inode of a file that was just written. `before` is its size before, if it had no tail.
+    pub(crate) fn written(&mut self, object: ObjectId, inode: Inode, before: u64) {
+        let journaled = self.0.get(&object).map_or(before, |tail| tail.journaled);
+        self.0.insert(object, Tail { inode, journaled });
+    }
+
+    /// A transaction sets an inode. Returns the inode that the journal gets with it. A file that grows over dirty records has a
+    /// tail already ([`Tails::written`]).
+    pub(crate) fn set(
+        &mut self,
+        dirty: &Dirty,
+        record_size: u64,
+        object: ObjectId,
+        inode: Inode,
+    ) -> Inode {
+        let tail = self.0.get(&object);
+        let journaled = tail.map_or(inode.size, |tail| tail.journaled);
+        let journaled = journaled.min(inode.size);
+        let size = safe_size(dirty, object, record_size, journaled, inode.size);
+        match size == inode.size {
+            true => drop(self.0.remove(&object)),
+            false => drop(self.0.insert(object, Tail { inode, journaled })),
+        }
+        Inode { size, ..inode }
+    }
+
+    /// The inodes that the journal gets with a group that was just taken.
+    pub(crate) fn leaving(
+        &self,
+        dirty: &Dirty,
+        record_size: u64,
+        group: &Group,
+    ) -> Vec<(ObjectId, Inode)> {
+        if self.0.is_empty() {
+            return Vec::new();
+        }
+        let records = group.records.iter().map(|(key, _)| key.object());
+        let ranges = group.ranges.iter().map(|keys| keys.start.object());
+        let mut objects: Vec<ObjectId> = records.chain(ranges).collect();
+        objects.sort_unstable();
+        objects.dedup();
+        let inode = |object: ObjectId| {
+            let Tail { inode, journaled } = self.0.get(&object)?;
+            let size = safe_size(dirty, object, record_size, *journaled, inode.size);
+            Some((object, Inode { size, ..*inode }))
+        };
+        objects.into_iter().filter_map(inode).collect()
+    }
+
+    /// The journal and a layer have this inode now.
+    pub(crate) fn left(&mut self, object: ObjectId, journaled: &Inode) {
+        let Some(tail) = self.0.get_mut(&object) else {
+            return;
+        };
+        if tail.inode == *journaled {
+            self.0.remove(&object);
+        } else {
+            tail.journaled = journaled.size.min(tail.inode.size);
+        }
+    }
+
+    /// These files are gone.
+    pub(crate) fn forget(&mut self, objects: Range<ObjectId>) {
+        let gone: Vec<ObjectId> = self.0.range(objects).map(|(object, _)| *object).collect();
+        for object in gone {
+            self.0.remove(&object);
+        }
+    }
+
+    /// All files are gone.
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
+    }
+}

@@ -1,0 +1,275 @@
+//! Writing the contents of files, and clearing parts of them.
+//!
+//! **Owns** the new contents of records. **Called by** the store, in the turn of the file. **Invariants**: bytes behind a file's
+//! size are zero in all records that a write makes; a write and its inode become visible under one lock.
+
+use std::ops::Range;
+
+use backend::file::{FileError, FileResult};
+
+use super::transactions::cost;
+use super::{FileStore, INLINE_MAX};
+use crate::dataset::{LAZY_BYTES, RECORDS_END, State, data_keys, fragments_of};
+use crate::filesystem::{Purpose, Transaction};
+use crate::format::filesystem::Inode;
+use crate::format::{Key, ObjectId};
+use crate::mutex::lock;
+use crate::record::Contents;
+use crate::{Error, Result};
+
+/// Unit in which contents are stored, bytes: zeroes behind the last unit that is not zero are not.
+const STORED_UNIT: usize = 4096;
+
+/// Records of which a change of the used space is counted exactly. A larger hole counts as if all its records had been full.
+const COUNTED_MAX: u64 = 4096;
+
+/// New contents of a record; `None` makes it a hole.
+struct NewRecord {
+    key: Key,
+    contents: Option<Contents>,
+}
+
+/// New contents of several records of one file.
+struct NewRecords {
+    records: Vec<NewRecord>,
+    /// Bytes of the contents before.
+    before: u64,
+    /// Bytes of the new contents.
+    after: u64,
+}
+
+/// The used space of a file after a change of its contents.
+fn used(inode: &Inode, before: u64, after: u64) -> u64 {
+    (inode.used + after).saturating_sub(before)
+}
+
+/// The bytes without the zeroes at their end, in whole units.
+fn trim(mut bytes: Vec<u8>) -> Option<Vec<u8>> {
+    let last = bytes.iter().rposition(|byte| *byte != 0)?;
+    let stored = (last + 1).next_multiple_of(STORED_UNIT);
+    bytes.truncate(stored.min(bytes.len()));
+    Some(bytes)
+}
+
+/// The parts of a range of bytes that are not whole records: two at most.
+fn edges(bytes: &Range<u64>, size: u64) -> Vec<Range<u64>> {
+    let first = bytes.start / size;
+    let ends = [first, bytes.end / size];
+    let records = if ends[0] == ends[1] {
+        &ends[..1]
+    } else {
+        &ends[..]
+    };
+    let part = |record: &u64| {
+        let start = record * size;
+        bytes.start.max(start)..bytes.end.min(start + size)
+    };
+    let is_edge = |part: &Range<u64>| !part.is_empty() && part.end - part.start < size;
+    records.iter().map(part).filter(is_edge).collect()
+}
+
+impl FileStore {
+    /// Writes contents and replaces the inode.
+    pub(super) async fn write_bytes(
+        &self,
+        object: ObjectId,
+        mut inode: Inode,
+        offset: u64,
+        data: &[u8],
+        is_urgent: bool,
+    ) -> FileResult<()> {
+        self.come().await?;
+        let old = self.own_inode(object).await?;
+        let end = offset + data.len() as u64;
+        if end.max(inode.size) <= INLINE_MAX as u64 {
+            return self.write_small(object, old, inode, offset, data).await;
+        }
+        let size = self.record_size();
+        if end.div_ceil(size) > RECORDS_END {
+            return Err(FileError::TooLarge);
+        }
+        let mut records = offset / size..end.div_ceil(size);
+        let stale = old.size / size;
+        // bytes behind the old size become visible
+        let clears_stale = old.size < offset && !old.size.is_multiple_of(size);
+        if clears_stale && stale + 1 == records.start {
+            records.start = stale;
+        } else if clears_stale && stale < records.start {
+            let bytes = old.size..(stale + 1) * size;
+            let cleared = self.clear_bytes(object, bytes, Transaction::new());
+            Box::pin(cleared).await?;
+        }
+        let mut admitted = self
+            .admit_bytes((records.end - records.start) * size)
+            .await?;
+        let new = self.make(object, records, old.size, (offset, data)).await?;
+        inode.used = used(&self.own_inode(object).await?, new.before, new.after);
+        let (replaced, wake) = {
+            let mut state = lock(&self.0.state);
+            if state.is_ended {
+                return Err(Error::Closed.into());
+            }
+            let unused = admitted.take() - new.after;
+            let replaced = self.put(&mut state, new, is_urgent) + unused as usize;
+            state.tails.written(object, inode, old.size);
+            (replaced, state.dirty.bytes() >= LAZY_BYTES)
+        };
+        self.told(replaced, wake);
+        Ok(())
+    }
+
+    /// Writes to a file that fits into one value, which goes to the journal with the inode.
+    async fn write_small(
+        &self,
+        object: ObjectId,
+        old: Inode,
+        mut inode: Inode,
+        offset: u64,
+        data: &[u8],
+    ) -> FileResult<()> {
+        let mut contents = vec![0; inode.size as usize];
+        let kept = old.size.min(inode.size) as usize;
+        self.read_into(object, 0, &mut contents[..kept]).await?;
+        contents[offset as usize..][..data.len()].copy_from_slice(data);
+        inode.used = contents.len() as u64;
+        let record = data_keys(object, 0..1);
+        let mut transaction = Transaction::new();
+        if lock(&self.0.state).dataset.has_fragments {
+            transaction.delete_range(fragments_of(&record));
+        }
+        transaction.put(record.start, contents.into());
+        transaction.put_inode(object, inode);
+        let bytes = transaction.bytes();
+        let admitted = self.admit_transaction(bytes, Purpose::Use).await?;
+        self.apply_transaction(transaction, admitted)
+    }
+
+    /// Makes bytes zero and applies a transaction.
+    pub(super) async fn clear_bytes(
+        &self,
+        object: ObjectId,
+        bytes: Range<u64>,
+        transaction: Transaction,
+    ) -> FileResult<()> {
+        self.come().await?;
+        let old = self.own_inode(object).await?;
+        let size = self.record_size();
+        let bytes = bytes.start..bytes.end.min(RECORDS_END * size);
+        let first = bytes.start.div_ceil(size);
+        let whole = first..first.max(bytes.end / size);
+        let edges = edges(&bytes, size);
+        let cost = cost(transaction.bytes());
+        let mut admitted = self.admit_bytes(edges.len() as u64 * size + cost).await?;
+        let zeroes = vec![0; size as usize];
+        let mut changed = Vec::with_capacity(edges.len());
+        for edge in edges {
+            let record = edge.start / size;
+            let part = (edge.start, &zeroes[..(edge.end - edge.start) as usize]);
+            let new = self.make(object, record..record + 1, old.size, part);
+            changed.push(new.await?);
+        }
+        let freed = self.stored_bytes(object, whole.clone()).await?;
+        let (replaced, wake) = {
+            let mut state = lock(&self.0.state);
+            if state.is_ended {
+                return Err(Error::Closed.into());
+            }
+            let before = changed.iter().map(|new| new.before).sum::<u64>() + freed;
+            let after = changed.iter().map(|new| new.after).sum();
+            let used = used(&old, before, after);
+            let for_transaction = admitted.split(cost);
+            let mut replaced = (admitted.take() - after) as usize;
+            if !changed.is_empty() || !whole.is_empty() {
+                state.tails.written(object, Inode { used, ..old }, old.size);
+            }
+            for new in changed {
+                replaced += self.put(&mut state, new, false);
+            }
+            if !whole.is_empty() {
+                replaced += state.dirty.zero(data_keys(object, whole));
+                self.0.ask(&mut state);
+            }
+            if !transaction.edits().is_empty() {
+                let transaction = transaction.with_used(object, used);
+                replaced += self.stage(&mut state, transaction, for_transaction);
+            }
+            (replaced, state.dirty.bytes() >= LAZY_BYTES)
+        };
+        self.told(replaced, wake);
+        Ok(())
+    }
+
+    /// Bytes of the contents of records of a file.
+    async fn stored_bytes(&self, object: ObjectId, records: Range<u64>) -> Result<u64> {
+        if records.end - records.start > COUNTED_MAX {
+            return Ok((records.end - records.start).saturating_mul(self.record_size()));
+        }
+        let _reader = self.0.shared.readers.enter();
+        let locations = self.locations(object, records, false).await?;
+        Ok(locations.iter().map(|location| location.len() as u64).sum())
+    }
+
+    /// Makes the new contents of records of a file whose size is `visible`, with `part` from its byte on. Bytes behind `visible`
+    /// are zero.
+    async fn make(
+        &self,
+        object: ObjectId,
+        records: Range<u64>,
+        visible: u64,
+        part: (u64, &[u8]),
+    ) -> FileResult<NewRecords> {
+        let before = self.stored_bytes(object, records.clone()).await?;
+        let mut new = Vec::with_capacity((records.end - records.start) as usize);
+        let mut after = 0;
+        for record in records {
+            let start = record * self.record_size();
+            let contents = self.record_with(object, start, visible, part).await?;
+            after += contents.as_ref().map_or(0, |c| c.len() as u64);
+            let key = data_keys(object, record..record).start;
+            new.push(NewRecord { key, contents });
+        }
+        Ok(NewRecords {
+            records: new,
+            before,
+            after,
+        })
+    }
+
+    /// The new contents of the record from byte `start` on.
+    async fn record_with(
+        &self,
+        object: ObjectId,
+        start: u64,
+        visible: u64,
+        (from, data): (u64, &[u8]),
+    ) -> Result<Option<Contents>> {
+        let size = self.record_size();
+        let end = start + size;
+        let within = from.clamp(start, end)..(from + data.len() as u64).clamp(start, end);
+        let mut new = vec![0; size as usize];
+        let kept = visible.clamp(start, end);
+        if within.start > start || within.end < kept {
+            let kept = (kept - start) as usize;
+            self.read_into(object, start, &mut new[..kept]).await?;
+        }
+        if !within.is_empty() {
+            let source = &data[(within.start - from) as usize..(within.end - from) as usize];
+            new[(within.start - start) as usize..(within.end - start) as usize]
+                .copy_from_slice(source);
+        }
+        Ok(trim(new).map(|bytes| Contents::copied(bytes, self.0.packer())))
+    }
+
+    /// Puts new contents. Returns the bytes of the write budget of older dirty contents.
+    fn put(&self, state: &mut State, new: NewRecords, is_urgent: bool) -> usize {
+        let mut replaced = 0;
+        for NewRecord { key, contents } in new.records {
+            replaced += match contents {
+                Some(contents) => state.dirty.put(key, contents, is_urgent),
+                None => state.dirty.zero(key..key.next()),
+            };
+        }
+        self.0.ask(state);
+        replaced
+    }
+}

@@ -1,0 +1,78 @@
+//! The store of a filesystem: a dataset of the pool as [`filesystem::Store`](crate::filesystem::Store).
+//!
+//! Values and inodes of a transaction are *staged*: visible at once, and appended to the journal in order, before any data that
+//! was written after them. Contents of files are dirty records, as those of volumes. The inode of a file with dirty data waits
+//! for that data ([`crate::dataset`], tails). A file that fits into one value has its contents in a transaction.
+//!
+//! **Owns** the conversion of a filesystem's requests into staged transactions and dirty records. **Called by**
+//! [`crate::filesystem`]; the pool's owner writes back. **Invariants**: a change is visible to every read from the moment its
+//! lock is released; a reader is registered from before it looks an address up until it has the block.
+
+mod contents;
+mod read;
+mod seek;
+mod store;
+mod transactions;
+mod values;
+
+use std::sync::Arc;
+
+use backend::file::{FileError, FileResult};
+
+use crate::dataset::OpenDataset;
+use crate::format::filesystem::Inode;
+use crate::format::{Dataset, ObjectId};
+use crate::mutex::lock;
+
+/// Most bytes of a file whose contents are in one value of the tree.
+const INLINE_MAX: usize = 1000;
+
+/// The dataset of a filesystem, or of a snapshot of one. Clones are the same dataset.
+#[derive(Clone)]
+pub struct FileStore(pub(crate) Arc<OpenDataset>);
+
+impl FileStore {
+    /// Its class and properties.
+    #[must_use]
+    pub fn dataset(&self) -> Dataset {
+        self.0.dataset()
+    }
+
+    fn record_size(&self) -> u64 {
+        self.0.settings.record_size.into()
+    }
+
+    /// Errors: `ReadOnly`, and why the pool takes no changes.
+    fn check_writable(&self) -> FileResult<()> {
+        if self.0.settings.is_snapshot() || self.0.shared.vdevs.is_read_only() {
+            return Err(FileError::ReadOnly);
+        }
+        match self.0.shared.trouble() {
+            Some(trouble) => Err(trouble.into()),
+            None => Ok(()),
+        }
+    }
+
+    /// Waits while changes are held back for a snapshot.
+    async fn come(&self) -> FileResult<()> {
+        loop {
+            self.check_writable()?;
+            let waits = {
+                let mut state = lock(&self.0.state);
+                if state.is_ended {
+                    return Err(crate::Error::Closed.into());
+                }
+                state.gate.wait()
+            };
+            let Some(opens) = waits else {
+                return Ok(());
+            };
+            opens.await;
+        }
+    }
+
+    /// The newest inode of an object that a caller is changing.
+    async fn own_inode(&self, object: ObjectId) -> FileResult<Inode> {
+        self.newest_inode(object).await?.ok_or(FileError::Stale)
+    }
+}

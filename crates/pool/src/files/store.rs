@@ -1,0 +1,98 @@
+//! The dataset as a [`Store`].
+//!
+//! **Owns** the requests of that trait. **Called by** filesystems. **Invariant**: a promise of stable storage is the dataset's.
+
+use std::ops::Range;
+
+use backend::Durable;
+use backend::file::{FileResult, Seek};
+use io::{IoBuf, Payload};
+
+use super::FileStore;
+use super::transactions::AdmittedBytes;
+use crate::filesystem::{AccessTimes, Purpose, Settings, Store, StoreSpace, Transaction};
+use crate::format::filesystem::{Inode, KIND_DATA, KIND_INODE, object_keys};
+use crate::format::{Key, ObjectId, Value};
+
+impl Store for FileStore {
+    type Admitted = AdmittedBytes;
+
+    fn settings(&self) -> Settings {
+        Settings {
+            is_read_only: self.0.settings.is_snapshot() || self.0.shared.vdevs.is_read_only(),
+            record_size: self.0.settings.record_size,
+            sync: self.0.settings.sync(),
+            access_times: AccessTimes::Relative,
+            has_acls: true,
+        }
+    }
+
+    fn space(&self) -> StoreSpace {
+        let (used, available) = self.0.shared.budget.space_of(self.0.id);
+        StoreSpace { used, available }
+    }
+
+    async fn inode(&self, object: ObjectId) -> FileResult<Option<Inode>> {
+        self.newest_inode(object).await
+    }
+
+    async fn get(&self, key: Key) -> FileResult<Option<Vec<u8>>> {
+        Ok(match self.value(key).await? {
+            Some(Value::Inline(bytes)) => Some(bytes.into()),
+            Some(Value::Block(_)) | None => None,
+        })
+    }
+
+    async fn scan(&self, keys: Range<Key>, max: usize) -> FileResult<Vec<(Key, Vec<u8>)>> {
+        let is_value = |value: &Value| value.block().is_none();
+        let found = self.values(keys, max, is_value).await?;
+        let values = found.into_iter().filter_map(|(key, value)| match value {
+            Value::Inline(_) if matches!(key.kind(), KIND_DATA | KIND_INODE) => None,
+            Value::Inline(bytes) => Some((key, bytes.into())),
+            Value::Block(_) => None,
+        });
+        Ok(values.collect())
+    }
+
+    async fn admit(&self, bytes: usize, purpose: Purpose) -> FileResult<AdmittedBytes> {
+        self.admit_transaction(bytes, purpose).await
+    }
+
+    fn apply(&self, transaction: Transaction, admitted: AdmittedBytes) -> FileResult<()> {
+        self.apply_transaction(transaction, admitted)
+    }
+
+    async fn read(&self, object: ObjectId, bytes: Range<u64>) -> FileResult<Payload> {
+        Ok(self.read_bytes(object, bytes).await?)
+    }
+
+    async fn write(
+        &self,
+        object: ObjectId,
+        inode: Inode,
+        offset: u64,
+        data: IoBuf,
+        is_urgent: bool,
+    ) -> FileResult<()> {
+        self.write_bytes(object, inode, offset, &data, is_urgent)
+            .await
+    }
+
+    async fn clear(
+        &self,
+        object: ObjectId,
+        bytes: Range<u64>,
+        transaction: Transaction,
+    ) -> FileResult<()> {
+        self.clear_bytes(object, bytes, transaction).await
+    }
+
+    async fn seek(&self, object: ObjectId, bytes: Range<u64>, to: Seek) -> FileResult<Option<u64>> {
+        Ok(self.next_byte(object, bytes, to).await?)
+    }
+
+    async fn durable(&self, of: Option<ObjectId>) -> FileResult<Durable> {
+        self.check_writable()?;
+        Ok(self.0.promise_of(of.map(object_keys)).await?)
+    }
+}

@@ -1,0 +1,218 @@
+//! Transactions of a filesystem: admission, and application in one step.
+//!
+//! **Owns** the conversion of edits into staged steps. **Called by** the store. **Invariants**: a transaction is applied under one
+//! lock; an inode goes to the journal with a size that its data has ([`crate::dataset`], tails).
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use backend::file::{FileKind, FileResult};
+
+use super::FileStore;
+use crate::Error;
+use crate::dataset::{
+    OpenDataset, RECORDS_END, STAGED_LAZY_BYTES, StagedTransaction, State, Step, data_keys,
+    fragments_of,
+};
+use crate::filesystem::{Edit, Purpose, Transaction};
+use crate::format::filesystem::{Inode, inode_key};
+use crate::format::{Key, ObjectId};
+use crate::mutex::lock;
+
+/// Space that a byte of a transaction may take: leaves of which a third is used.
+const SPACE_PER_BYTE: u64 = 3;
+
+/// Staged bytes at which a transaction that needs no space waits until the journal has them.
+const STAGED_MAX: usize = 4 << 20;
+
+/// Unit of the space that a file takes for its size, bytes.
+const USED_UNIT: u64 = 4096;
+
+/// Space and memory that was set aside for a change. Dropping it gives it back.
+pub struct AdmittedBytes {
+    of: Arc<OpenDataset>,
+    bytes: u64,
+}
+
+impl AdmittedBytes {
+    /// The bytes, which the caller keeps account of from now on.
+    pub(super) fn take(&mut self) -> u64 {
+        std::mem::take(&mut self.bytes)
+    }
+
+    /// Takes a part of the bytes.
+    pub(super) fn split(&mut self, bytes: u64) -> Self {
+        self.bytes -= bytes;
+        let of = self.of.clone();
+        Self { of, bytes }
+    }
+}
+
+impl Drop for AdmittedBytes {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            self.of.shared.budget.replaced(self.of.id, self.bytes);
+        }
+    }
+}
+
+/// Bytes of the write budget for a transaction of `bytes` bytes in the journal.
+pub(super) fn cost(bytes: usize) -> u64 {
+    bytes as u64 * SPACE_PER_BYTE
+}
+
+impl FileStore {
+    /// Waits for memory and space for a transaction of this many bytes.
+    pub(super) async fn admit_transaction(
+        &self,
+        bytes: usize,
+        purpose: Purpose,
+    ) -> FileResult<AdmittedBytes> {
+        self.come().await?;
+        if bytes > self.0.shared.vdevs.ring().append_max() {
+            return Err(Error::BatchTooLarge { bytes }.into());
+        }
+        if purpose == Purpose::Release {
+            if lock(&self.0.state).staged.bytes() > STAGED_MAX {
+                let _proof = self.0.durable(false).await?;
+            }
+            return Ok(self.admitted(0));
+        }
+        self.admit_bytes(cost(bytes)).await
+    }
+
+    fn admitted(&self, bytes: u64) -> AdmittedBytes {
+        let of = self.0.clone();
+        AdmittedBytes { of, bytes }
+    }
+
+    /// Waits for memory and space.
+    pub(super) async fn admit_bytes(&self, bytes: u64) -> FileResult<AdmittedBytes> {
+        self.0.shared.admit(self.0.id, bytes).await?.keep();
+        Ok(self.admitted(bytes))
+    }
+
+    /// Applies a transaction that was admitted.
+    pub(super) fn apply_transaction(
+        &self,
+        transaction: Transaction,
+        admitted: AdmittedBytes,
+    ) -> FileResult<()> {
+        let (replaced, wake) = {
+            let mut state = lock(&self.0.state);
+            if state.is_ended {
+                return Err(Error::Closed.into());
+            }
+            let replaced = self.stage(&mut state, transaction, admitted);
+            (replaced, state.staged.bytes() >= STAGED_LAZY_BYTES)
+        };
+        self.told(replaced, wake);
+        Ok(())
+    }
+
+    /// Gives back the admission of dirty records that a change replaced, and wakes the owner.
+    pub(super) fn told(&self, replaced: usize, wake: bool) {
+        if replaced > 0 {
+            self.0.shared.budget.replaced(self.0.id, replaced as u64);
+        }
+        if wake {
+            self.0.shared.bell.ring();
+        }
+    }
+
+    /// Stages a transaction. Returns the bytes of dirty records that it removes.
+    pub(super) fn stage(
+        &self,
+        state: &mut State,
+        transaction: Transaction,
+        mut admitted: AdmittedBytes,
+    ) -> usize {
+        let mut staging = Staging {
+            state,
+            record_size: self.record_size(),
+            steps: Vec::new(),
+            replaced: 0,
+        };
+        for edit in transaction.into_edits() {
+            staging.edit(edit);
+        }
+        let Staging {
+            steps, replaced, ..
+        } = staging;
+        let admitted = admitted.take();
+        state.staged.push(StagedTransaction { steps, admitted });
+        self.0.ask(state);
+        replaced
+    }
+}
+
+/// A transaction that is being staged.
+struct Staging<'a> {
+    state: &'a mut State,
+    record_size: u64,
+    steps: Vec<Step>,
+    /// Bytes of dirty records that were removed.
+    replaced: usize,
+}
+
+impl Staging<'_> {
+    fn edit(&mut self, edit: Edit) {
+        match edit {
+            Edit::Put(key, value) => {
+                // contents of a small file replace a dirty record
+                self.replaced += self.state.dirty.forget_range(key..key.next());
+                self.steps.push(Step::Put(key, value));
+            }
+            Edit::PutInode(object, inode) => self.put_inode(object, inode),
+            Edit::Delete(key) => self.steps.push(Step::Delete(key)),
+            Edit::DeleteRange(keys) => {
+                self.replaced += self.state.dirty.forget_range(keys.clone());
+                let first = match inode_key(keys.start.object()) < keys.start {
+                    true => ObjectId(keys.start.object().0 + 1),
+                    false => keys.start.object(),
+                };
+                let end = match inode_key(keys.end.object()) < keys.end {
+                    true => ObjectId(keys.end.object().0 + 1),
+                    false => keys.end.object(),
+                };
+                if first < end {
+                    self.state.tails.forget(first..end);
+                }
+                self.delete(keys);
+            }
+            Edit::Discard(object, bytes) => self.discard(object, &bytes),
+        }
+    }
+
+    fn delete(&mut self, keys: Range<Key>) {
+        if !keys.is_empty() {
+            self.steps.push(Step::DeleteRange(keys));
+        }
+    }
+
+    fn put_inode(&mut self, object: ObjectId, mut inode: Inode) {
+        if inode.kind == FileKind::File {
+            inode.used = inode.used.min(inode.size.next_multiple_of(USED_UNIT));
+        }
+        let dirty = &self.state.dirty;
+        let tails = &mut self.state.tails;
+        let journaled = tails.set(dirty, self.record_size, object, inode);
+        let value = journaled.encode();
+        self.steps.push(Step::Put(inode_key(object), value));
+    }
+
+    /// Whole records in a range of bytes become holes.
+    fn discard(&mut self, object: ObjectId, bytes: &Range<u64>) {
+        let end = match bytes.end {
+            u64::MAX => RECORDS_END,
+            end => end / self.record_size,
+        };
+        let keys = data_keys(object, bytes.start.div_ceil(self.record_size)..end);
+        if keys.start >= keys.end {
+            return;
+        }
+        self.replaced += self.state.dirty.forget_range(keys.clone());
+        self.delete(fragments_of(&keys));
+        self.delete(keys);
+    }
+}
