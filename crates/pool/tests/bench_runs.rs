@@ -2,6 +2,8 @@
 
 #[path = "../benches/compression.rs"]
 mod compression;
+#[path = "../benches/files.rs"]
+mod files;
 #[path = "../benches/many_datasets.rs"]
 mod many_datasets;
 #[path = "../benches/tree.rs"]
@@ -44,4 +46,13 @@ fn the_bench_of_many_datasets_runs() {
         writes: 10,
     };
     many_datasets::run(&[scale]);
+}
+
+#[test]
+fn the_bench_of_files_runs() {
+    files::run(files::Scale {
+        operations: 64,
+        bytes: 8 << 20,
+        entries: 100,
+    });
 }

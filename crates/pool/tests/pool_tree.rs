@@ -19,6 +19,7 @@ fn dataset() -> Dataset {
         compression: Packing::Zstd(9),
         checksum: ChecksumKind::Blake3,
         has_fragments: true,
+        has_blocks: false,
         block_size: 4096,
         record_size: 0x4000,
         size: 0x0011_2233_4455_6000,

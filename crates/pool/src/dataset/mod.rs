@@ -29,12 +29,13 @@ use crate::shared::Shared;
 use crate::{Error, Result};
 
 pub(crate) use gate::ClosedGate;
-pub(crate) use keys::{fragment_key, fragments_of, record_key};
+pub(crate) use keys::{
+    RECORDS_END, block_keys, blocks_of, data_keys, fragment_key, fragments_of, record_key,
+};
 pub(crate) use read::{Location, Piece};
 pub(crate) use settings::Settings;
 pub(crate) use staged::{STAGED_LAZY_BYTES, StagedTransaction, Step};
 pub(crate) use state::{Demand, Frozen, State};
-pub(crate) use tails::{RECORDS_END, data_keys};
 
 /// Dirty bytes at which the owner is woken for write-back; and the most acknowledged bytes of large writes in flight.
 pub(crate) const LAZY_BYTES: usize = 4 << 20;

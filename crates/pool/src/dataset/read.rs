@@ -35,6 +35,7 @@ const CACHED_MAX: usize = 64 << 10;
 type Read<T> = std::result::Result<T, Vec<Error>>;
 
 /// The contents of a record, or the location of its blocks.
+#[derive(Clone)]
 pub(crate) enum Location {
     Known(Known),
     Cached(Arc<IoBuf>),
@@ -71,6 +72,9 @@ impl Location {
     }
 }
 
+/// Where records or blocks of one object and kind can be found, by key.
+pub(crate) struct Sources(Vec<(Key, Source)>);
+
 /// A part of a request: `len` bytes of a record's contents, from byte `skip` of them on.
 pub(crate) struct Piece {
     pub(crate) key: Key,
@@ -96,14 +100,27 @@ impl OpenDataset {
         is_short && self.shared.records.is_on()
     }
 
+    /// The sources of the records or blocks under these keys, all at one moment.
+    pub(crate) fn sources<const N: usize>(&self, keys: [Range<Key>; N]) -> [Sources; N] {
+        let state = lock(&self.state);
+        keys.map(|keys| {
+            let keys = (0..keys.start.up_to(keys.end)).map(|n| keys.start.after(n));
+            Sources(keys.map(|key| (key, state.source(key))).collect())
+        })
+    }
+
     /// The locations of the records under `keys`, which are of one object and one kind.
     pub(crate) async fn locate(&self, keys: Range<Key>, is_cached: bool) -> Result<Vec<Location>> {
-        let count = keys.start.up_to(keys.end);
-        let sources: Vec<(Key, Source)> = {
-            let state = lock(&self.state);
-            let keys = (0..count).map(|n| keys.start.after(n));
-            keys.map(|key| (key, state.source(key))).collect()
-        };
+        let [sources] = self.sources([keys]);
+        self.resolve(sources, is_cached).await
+    }
+
+    /// The locations of records or blocks, in the order of their keys. The caller was a registered reader when it got the sources.
+    pub(crate) async fn resolve(
+        &self,
+        Sources(sources): Sources,
+        is_cached: bool,
+    ) -> Result<Vec<Location>> {
         let mut locations = Vec::with_capacity(sources.len());
         let mut found = self.look_up(&sources).await?.into_iter().peekable();
         for (key, source) in sources {

@@ -24,6 +24,8 @@ pub(crate) struct Settings {
     sync: AtomicU8,
     /// The code of the compression on disk.
     compression: AtomicU8,
+    /// Whether it may have blocks that win over records, dirty ones too.
+    has_blocks: AtomicBool,
     /// Whether it is destroyed, or its pool closed.
     is_ended: AtomicBool,
 }
@@ -37,6 +39,7 @@ impl Settings {
             size: AtomicU64::new(0),
             sync: AtomicU8::new(0),
             compression: AtomicU8::new(0),
+            has_blocks: AtomicBool::new(dataset.has_blocks),
             is_ended: AtomicBool::new(false),
         };
         settings.publish(dataset);
@@ -86,6 +89,16 @@ impl Settings {
     pub(crate) fn compression(&self) -> Packing {
         let code = self.compression.load(Ordering::Acquire);
         Packing::from_code(code).expect("a code that was stored here")
+    }
+
+    /// Whether there may be blocks that win over records.
+    pub(crate) fn has_blocks(&self) -> bool {
+        self.has_blocks.load(Ordering::Acquire)
+    }
+
+    /// There is a block that wins over a record. The caller holds the dataset's lock.
+    pub(crate) fn note_blocks(&self) {
+        self.has_blocks.store(true, Ordering::Release);
     }
 
     /// Requests are refused from now on.

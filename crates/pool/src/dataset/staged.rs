@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use crate::dirty::Group;
-use crate::format::filesystem::KIND_DATA;
+use crate::format::filesystem::{KIND_BLOCK, KIND_DATA};
 use crate::format::{Key, Record, TreeId, Value};
 use crate::record::Contents;
 use crate::tree::Layer;
@@ -70,7 +70,7 @@ impl StagedTransaction {
                 Step::Put(key, value) if key.kind() == KIND_DATA => {
                     group.records.push((*key, Contents::inline(value)));
                 }
-                Step::DeleteRange(keys) if keys.start.kind() <= KIND_DATA => {
+                Step::DeleteRange(keys) if keys.start.kind() <= KIND_BLOCK => {
                     group.ranges.push(keys.clone());
                 }
                 Step::Put(..) | Step::Delete(_) | Step::DeleteRange(_) => {}

@@ -12,11 +12,12 @@ use backend::Durable;
 use io::sync::oneshot;
 
 use super::gate::Gate;
-use super::keys::fragment_key;
+use super::keys::{fragment_key, fragments_max, record_of_block};
 use super::staged::Staged;
 use super::tails::Tails;
 use crate::dirty::{Dirty, Group, Known};
-use crate::format::{Birth, BlockPtr, Dataset, DatasetRoot, FRAGMENTS_MAX, Key, Value};
+use crate::format::filesystem::KIND_BLOCK;
+use crate::format::{Birth, BlockPtr, Dataset, DatasetRoot, Key, Value};
 use crate::record::Contents;
 use crate::tree::{Layer, Root};
 use crate::{Error, Result};
@@ -202,18 +203,25 @@ impl State {
         }
     }
 
+    /// The contents of a record or block that no layer has. A newer record hides its blocks: they are then known as zero, which
+    /// means that there are none.
+    fn in_memory(&self, key: Key) -> Option<Known> {
+        let record_size = self.dataset.record_size;
+        let record = (key.kind() == KIND_BLOCK).then(|| record_of_block(key, record_size));
+        let hides = |found: &dyn Fn(Key) -> Option<Known>| {
+            found(key).or_else(|| record.and_then(found).map(|_| Known::Zero))
+        };
+        let staged = |key| Some(Known::of_value(self.staged.get(key)?));
+        let pending_snapshot = |key| self.pending_snapshot.as_ref()?.get(key);
+        let mut writing = self.writing.iter().rev();
+        hides(&|key| self.dirty.get(key))
+            .or_else(|| hides(&staged))
+            .or_else(|| hides(&pending_snapshot))
+            .or_else(|| writing.find_map(|w| hides(&|key| w.group.get(key))))
+    }
+
     pub(super) fn source(&self, key: Key) -> Source {
-        let writing = self.writing.iter().rev();
-        let groups = || writing.clone().find_map(|w| w.group.get(key));
-        let pending_snapshot = || self.pending_snapshot.as_ref()?.get(key);
-        let staged = || Some(Known::of_value(self.staged.get(key)?));
-        if let Some(known) = self
-            .dirty
-            .get(key)
-            .or_else(staged)
-            .or_else(pending_snapshot)
-            .or_else(groups)
-        {
+        if let Some(known) = self.in_memory(key) {
             return Source::Known(known);
         }
         let frozen = self.frozen.iter().map(|f| f.layer.as_ref());
@@ -223,7 +231,7 @@ impl State {
             Some((_, Some(Value::Block(ptr)))) if self.dataset.is_whole(ptr) => Source::Block(*ptr),
             Some((layer, Some(Value::Block(first)))) => {
                 // the layer has all fragments or none
-                let others = (1..FRAGMENTS_MAX).map_while(|number| {
+                let others = (1..fragments_max(key)).map_while(|number| {
                     let fragment = layer.get(fragment_key(key, number))??;
                     fragment.block().copied()
                 });

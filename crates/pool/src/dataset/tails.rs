@@ -10,18 +10,10 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use super::keys::data_keys;
 use crate::dirty::{Dirty, Group};
-use crate::format::filesystem::{Inode, KIND_DATA};
-use crate::format::{FRAGMENTS_MAX, Key, ObjectId};
-
-/// Exclusive upper bound of the numbers of a file's records: their fragments have keys too.
-pub(crate) const RECORDS_END: u64 = Key::OFFSET_END / FRAGMENTS_MAX as u64 - 1;
-
-/// The keys of the records of a file in this range of numbers, which is cut at [`RECORDS_END`].
-pub(crate) fn data_keys(object: ObjectId, records: Range<u64>) -> Range<Key> {
-    let key = |record: u64| Key::new(object, KIND_DATA, record.min(RECORDS_END));
-    key(records.start)..key(records.end)
-}
+use crate::format::ObjectId;
+use crate::format::filesystem::Inode;
 
 /// The inode of a file with dirty data.
 #[derive(Debug, Clone, Copy)]

@@ -9,9 +9,11 @@ use backend::file::{FileError, FileResult};
 
 use super::transactions::cost;
 use super::{FileStore, INLINE_MAX};
-use crate::dataset::{LAZY_BYTES, RECORDS_END, State, data_keys, fragments_of};
+use crate::dataset::{
+    LAZY_BYTES, Location, RECORDS_END, State, block_keys, blocks_of, data_keys, fragments_of,
+};
 use crate::filesystem::{Purpose, Transaction};
-use crate::format::filesystem::Inode;
+use crate::format::filesystem::{BLOCK_SIZE, Inode, InodeFlags};
 use crate::format::{Key, ObjectId};
 use crate::mutex::lock;
 use crate::record::Contents;
@@ -19,6 +21,9 @@ use crate::{Error, Result};
 
 /// Unit in which contents are stored, bytes: zeroes behind the last unit that is not zero are not.
 const STORED_UNIT: usize = 4096;
+
+/// A write of at most this part of a record leaves the record as it is, and becomes blocks.
+const BLOCKS_PART: u64 = 4;
 
 /// Records of which a change of the used space is counted exactly. A larger hole counts as if all its records had been full.
 const COUNTED_MAX: u64 = 4096;
@@ -89,6 +94,13 @@ impl FileStore {
             return Err(FileError::TooLarge);
         }
         let mut records = offset / size..end.div_ceil(size);
+        if self
+            .writes_blocks(object, &old, &records, offset..end)
+            .await?
+        {
+            let write = self.write_blocks(object, old, inode, offset, data, is_urgent);
+            return write.await;
+        }
         let stale = old.size / size;
         // bytes behind the old size become visible
         let clears_stale = old.size < offset && !old.size.is_multiple_of(size);
@@ -118,6 +130,76 @@ impl FileStore {
         Ok(())
     }
 
+    /// Whether a write goes to blocks: it is a small part of records that are stored already.
+    async fn writes_blocks(
+        &self,
+        object: ObjectId,
+        old: &Inode,
+        records: &Range<u64>,
+        bytes: Range<u64>,
+    ) -> Result<bool> {
+        let len = bytes.end - bytes.start;
+        if bytes.end > old.size || len * BLOCKS_PART > self.record_size() {
+            return Ok(false);
+        }
+        let _reader = self.0.shared.readers.enter();
+        let locations = self.locations(object, records.clone(), false).await?;
+        // a dirty record takes the write into its contents
+        let is_stored = |location: &Location| !matches!(location, Location::Known(_));
+        Ok(locations.iter().all(is_stored))
+    }
+
+    /// Writes blocks that win over stored records, so that these need not be written again.
+    async fn write_blocks(
+        &self,
+        object: ObjectId,
+        old: Inode,
+        mut inode: Inode,
+        offset: u64,
+        data: &[u8],
+        is_urgent: bool,
+    ) -> FileResult<()> {
+        let end = offset + data.len() as u64;
+        let blocks = offset / BLOCK_SIZE..end.div_ceil(BLOCK_SIZE);
+        let admitted = (blocks.end - blocks.start) * BLOCK_SIZE;
+        let mut admitted = self.admit_bytes(admitted).await?;
+        let mut new = Vec::with_capacity((blocks.end - blocks.start) as usize);
+        for block in blocks.clone() {
+            let start = block * BLOCK_SIZE;
+            let kept = old.size.clamp(start, start + BLOCK_SIZE);
+            let mut bytes = vec![0; BLOCK_SIZE as usize];
+            if start < offset || end < kept {
+                let kept = (kept - start) as usize;
+                self.read_into(object, start, &mut bytes[..kept]).await?;
+            }
+            let part = offset.max(start)..end.min(start + BLOCK_SIZE);
+            bytes[(part.start - start) as usize..(part.end - start) as usize].copy_from_slice(
+                &data[(part.start - offset) as usize..(part.end - offset) as usize],
+            );
+            new.push(Contents::copied(bytes, self.0.packer()));
+        }
+        inode.used = old.used;
+        inode.flags = inode.flags.with(InodeFlags::BLOCKS);
+        let (replaced, wake) = {
+            let mut state = lock(&self.0.state);
+            if state.is_ended {
+                return Err(Error::Closed.into());
+            }
+            admitted.take();
+            let mut replaced = 0;
+            for (block, contents) in blocks.zip(new) {
+                let key = block_keys(object, block..block).start;
+                replaced += state.dirty.put(key, contents, is_urgent);
+            }
+            self.0.settings.note_blocks();
+            state.tails.written(object, inode, old.size);
+            self.0.ask(&mut state);
+            (replaced, state.dirty.bytes() >= LAZY_BYTES)
+        };
+        self.told(replaced, wake);
+        Ok(())
+    }
+
     /// Writes to a file that fits into one value, which goes to the journal with the inode.
     async fn write_small(
         &self,
@@ -136,6 +218,9 @@ impl FileStore {
         let mut transaction = Transaction::new();
         if lock(&self.0.state).dataset.has_fragments {
             transaction.delete_range(fragments_of(&record));
+        }
+        if old.flags.has(InodeFlags::BLOCKS) {
+            transaction.delete_range(blocks_of(&record, self.0.settings.record_size));
         }
         transaction.put(record.start, contents.into());
         transaction.put_inode(object, inode);
@@ -186,7 +271,12 @@ impl FileStore {
                 replaced += self.put(&mut state, new, false);
             }
             if !whole.is_empty() {
-                replaced += state.dirty.zero(data_keys(object, whole));
+                let keys = data_keys(object, whole);
+                if self.0.settings.has_blocks() {
+                    let blocks = blocks_of(&keys, self.0.settings.record_size);
+                    replaced += state.dirty.zero(blocks);
+                }
+                replaced += state.dirty.zero(keys);
                 self.0.ask(&mut state);
             }
             if !transaction.edits().is_empty() {
@@ -264,6 +354,14 @@ impl FileStore {
     fn put(&self, state: &mut State, new: NewRecords, is_urgent: bool) -> usize {
         let mut replaced = 0;
         for NewRecord { key, contents } in new.records {
+            if self.0.settings.has_blocks() {
+                // they are in the new contents, and must not hide them
+                let blocks = blocks_of(&(key..key.next()), self.0.settings.record_size);
+                replaced += match &contents {
+                    Some(_) => state.dirty.forget_range(blocks),
+                    None => state.dirty.zero(blocks),
+                };
+            }
             replaced += match contents {
                 Some(contents) => state.dirty.put(key, contents, is_urgent),
                 None => state.dirty.zero(key..key.next()),

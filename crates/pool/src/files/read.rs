@@ -3,15 +3,81 @@
 //! **Owns** the records of a range of bytes of a file. **Called by** the store, and by writes of parts of records.
 //! **Invariant**: bytes behind the stored end of a record are zero.
 
+use std::iter::Peekable;
 use std::ops::Range;
 
 use io::Payload;
 
 use super::FileStore;
 use crate::Result;
-use crate::dataset::{Location, Piece, RECORDS_END, data_keys};
+use crate::dataset::{Location, Piece, RECORDS_END, block_keys, data_keys};
 use crate::dirty::Known;
-use crate::format::ObjectId;
+use crate::format::filesystem::{BLOCK_SIZE, KIND_BLOCK};
+use crate::format::{Key, ObjectId};
+
+/// A block that wins over a record.
+struct Block {
+    number: u64,
+    location: Location,
+}
+
+/// A record of a file.
+struct Record {
+    key: Key,
+    /// Its first byte in the file.
+    start: u64,
+    location: Location,
+}
+
+impl Record {
+    /// Adds the pieces of a range of bytes of the record, in which these blocks win.
+    fn pieces(
+        self,
+        bytes: Range<usize>,
+        blocks: &mut Peekable<impl Iterator<Item = Block>>,
+        pieces: &mut Vec<Piece>,
+    ) {
+        let mut from = bytes.start;
+        let end = self.start + bytes.end as u64;
+        while let Some(block) = blocks.next_if(|block| block.number * BLOCK_SIZE < end) {
+            let start = block.number * BLOCK_SIZE;
+            let at = start.max(self.start + bytes.start as u64);
+            self.own_pieces(from..(at - self.start) as usize, pieces);
+            let to = end.min(start + BLOCK_SIZE);
+            pieces.push(Piece {
+                key: Key::new(self.key.object(), KIND_BLOCK, block.number),
+                location: block.location,
+                skip: (at - start) as usize,
+                len: (to - at) as usize,
+            });
+            from = (to - self.start) as usize;
+        }
+        self.own_pieces(from..bytes.end, pieces);
+    }
+
+    /// Adds the pieces of a range of bytes, of which the end is zero if it is not stored.
+    fn own_pieces(&self, bytes: Range<usize>, pieces: &mut Vec<Piece>) {
+        let stored = self.location.len().clamp(bytes.start, bytes.end);
+        let mut push = |location, part: Range<usize>| {
+            if !part.is_empty() {
+                pieces.push(Piece {
+                    key: self.key,
+                    location,
+                    skip: part.start,
+                    len: part.end - part.start,
+                });
+            }
+        };
+        push(self.location.clone(), bytes.start..stored);
+        push(Location::Known(Known::Zero), stored..bytes.end);
+    }
+}
+
+/// Number of these records that have no key.
+fn records_beyond(records: &Range<u64>) -> usize {
+    let possible = records.start.min(RECORDS_END)..records.end.min(RECORDS_END);
+    ((records.end - records.start) - (possible.end - possible.start)) as usize
+}
 
 impl FileStore {
     /// The locations of records of a file. Records above the highest possible number are holes.
@@ -21,16 +87,10 @@ impl FileStore {
         records: Range<u64>,
         is_cached: bool,
     ) -> Result<Vec<Location>> {
-        let possible = records.start.min(RECORDS_END)..records.end.min(RECORDS_END);
-        let holes = (records.end - records.start) - (possible.end - possible.start);
-        let mut found = match possible.is_empty() {
-            true => Vec::new(),
-            false => {
-                let keys = data_keys(object, possible);
-                self.0.locate(keys, is_cached).await?
-            }
-        };
-        found.extend((0..holes).map(|_| Location::Known(Known::Zero)));
+        let keys = data_keys(object, records.clone());
+        let mut found = self.0.locate(keys, is_cached).await?;
+        let holes = std::iter::repeat_n(Location::Known(Known::Zero), records_beyond(&records));
+        found.extend(holes);
         Ok(found)
     }
 
@@ -50,30 +110,35 @@ impl FileStore {
     ) -> Result<Vec<Piece>> {
         let size = self.record_size();
         let records = bytes.start / size..bytes.end.div_ceil(size);
-        let locations = self.locations(object, records.clone(), is_cached).await?;
-        let mut pieces = Vec::with_capacity(locations.len());
+        let numbers = match self.0.settings.has_blocks() {
+            true => bytes.start / BLOCK_SIZE..bytes.end.div_ceil(BLOCK_SIZE),
+            false => 0..0,
+        };
+        // a record that is written meanwhile must not be joined with blocks that it replaced
+        let keys = [
+            data_keys(object, records.clone()),
+            block_keys(object, numbers.clone()),
+        ];
+        let [data, blocks] = self.0.sources(keys);
+        let locations = self.0.resolve(data, is_cached).await?;
+        let holes = std::iter::repeat_n(Location::Known(Known::Zero), records_beyond(&records));
+        let locations = locations.into_iter().chain(holes);
+        let blocks = numbers.zip(self.0.resolve(blocks, is_cached).await?);
+        let blocks = blocks.filter(|(_, location)| !location.is_zero());
+        let blocks = blocks.map(|(number, location)| Block { number, location });
+        let mut blocks = blocks.peekable();
+        let mut pieces = Vec::new();
         for (record, location) in records.zip(locations) {
             let start = record * size;
             let from = (bytes.start.max(start) - start) as usize;
             let to = (bytes.end.min(start.saturating_add(size)) - start) as usize;
-            let stored = location.len().clamp(from, to);
             let key = data_keys(object, record..record).start;
-            if stored > from {
-                pieces.push(Piece {
-                    key,
-                    location,
-                    skip: from,
-                    len: stored - from,
-                });
-            }
-            if to > stored {
-                pieces.push(Piece {
-                    key,
-                    location: Location::Known(Known::Zero),
-                    skip: stored,
-                    len: to - stored,
-                });
-            }
+            let record = Record {
+                key,
+                start,
+                location,
+            };
+            record.pieces(from..to, &mut blocks, &mut pieces);
         }
         Ok(pieces)
     }

@@ -11,8 +11,8 @@ use backend::file::{FileKind, FileResult};
 use super::FileStore;
 use crate::Error;
 use crate::dataset::{
-    OpenDataset, RECORDS_END, STAGED_LAZY_BYTES, StagedTransaction, State, Step, data_keys,
-    fragments_of,
+    OpenDataset, RECORDS_END, STAGED_LAZY_BYTES, StagedTransaction, State, Step, blocks_of,
+    data_keys, fragments_of,
 };
 use crate::filesystem::{Edit, Purpose, Transaction};
 use crate::format::filesystem::{Inode, inode_key};
@@ -211,8 +211,11 @@ impl Staging<'_> {
         if keys.start >= keys.end {
             return;
         }
-        self.replaced += self.state.dirty.forget_range(keys.clone());
-        self.delete(fragments_of(&keys));
-        self.delete(keys);
+        let blocks = blocks_of(&keys, self.record_size as u32);
+        for keys in [blocks, keys] {
+            self.replaced += self.state.dirty.forget_range(keys.clone());
+            self.delete(fragments_of(&keys));
+            self.delete(keys);
+        }
     }
 }

@@ -129,7 +129,8 @@ impl Transaction {
 
     /// Adds the deletion of a file's contents in a range of bytes.
     pub fn discard(&mut self, object: ObjectId, bytes: Range<u64>) -> &mut Self {
-        self.push(Edit::Discard(object, bytes), EDIT_SIZE * 2)
+        // records, blocks, and fragments of both
+        self.push(Edit::Discard(object, bytes), EDIT_SIZE * 4)
     }
 
     /// Adds the changes of another transaction.

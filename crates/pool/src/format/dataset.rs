@@ -27,6 +27,8 @@ pub const RECORD_SIZE_MIN: u32 = 4096;
 pub const RECORD_SIZE_MAX: u32 = 1 << 20;
 
 const PROPERTIES_SIZE: usize = 96;
+/// Bits of the marks: 0 for records in fragments, 1 for blocks that win over records.
+const MARKS: u8 = 3;
 const ROOT_SIZE: usize = 64;
 /// Length of a root that also has the decompressed bytes.
 const PACKED_ROOT_SIZE: usize = ROOT_SIZE + 8;
@@ -41,7 +43,7 @@ struct RawProperties {
     block_size: U32,
     record_size: U32,
     checksum: u8,
-    has_fragments: u8,
+    marks: u8,
     reserved: [u8; 2],
     size: U64,
     created: U64,
@@ -55,7 +57,7 @@ struct RawProperties {
     list: U64,
 }
 layout!(RawProperties, PROPERTIES_SIZE, version @ 0, class @ 1, sync @ 2, compression @ 3, block_size @ 4,
-    record_size @ 8, checksum @ 12, has_fragments @ 13, reserved @ 14, size @ 16, created @ 24, birth @ 32, of @ 40, previous @ 48, origin @ 56, quota @ 64,
+    record_size @ 8, checksum @ 12, marks @ 13, reserved @ 14, size @ 16, created @ 24, birth @ 32, of @ 40, previous @ 48, origin @ 56, quota @ 64,
     reservation @ 72, guid @ 80, list @ 88);
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -161,6 +163,8 @@ pub struct Dataset {
     pub checksum: ChecksumKind,
     /// Whether there may be records in fragments.
     pub has_fragments: bool,
+    /// Whether there may be blocks that win over records of files.
+    pub has_blocks: bool,
     /// Logical block size, bytes: 512 or 4096.
     pub block_size: u32,
     /// Record size, bytes: a power of two.
@@ -302,7 +306,7 @@ impl Dataset {
                 ChecksumKind::Xxh3 => 0,
                 ChecksumKind::Blake3 => 2,
             },
-            has_fragments: self.has_fragments.into(),
+            marks: u8::from(self.has_fragments) | u8::from(self.has_blocks) << 1,
             reserved: [0; 2],
             size: U64::new(self.size),
             created: U64::new(self.created),
@@ -337,11 +341,9 @@ impl Dataset {
         if raw.reserved != [0; 2] {
             return field("dataset's reserved bytes", raw.reserved[0].into());
         }
-        let has_fragments = match raw.has_fragments {
-            0 => false,
-            1 => true,
-            other => return field("dataset's mark of records in fragments", other.into()),
-        };
+        if raw.marks & !MARKS != 0 {
+            return field("dataset's marks", raw.marks.into());
+        }
         let Some(compression) = Packing::from_code(raw.compression) else {
             return field("dataset's compression", raw.compression.into());
         };
@@ -372,7 +374,8 @@ impl Dataset {
             sync,
             compression,
             checksum,
-            has_fragments,
+            has_fragments: raw.marks & 1 != 0,
+            has_blocks: raw.marks & 2 != 0,
             block_size: raw.block_size.get(),
             record_size: raw.record_size.get(),
             size: raw.size.get(),
@@ -459,6 +462,7 @@ mod tests {
             compression: Packing::Zstd(7),
             checksum: ChecksumKind::Blake3,
             has_fragments: true,
+            has_blocks: true,
             block_size: 512,
             record_size: 16384,
             size: 1 << 30,

@@ -20,7 +20,8 @@ use crate::dataset::{self, Demand, LAZY_BYTES, OpenDataset, STAGED_LAZY_BYTES};
 use crate::dirty::{Group, RANGES_MAX};
 use crate::format::filesystem::{INODE_SIZE, Inode, inode_key};
 use crate::format::{
-    BlockPtr, ChecksumKind, FRAGMENTS_MAX, Key, ObjectId, Packing, Record, Value, dataset_key,
+    BlockPtr, ChecksumKind, Dataset, FRAGMENTS_MAX, Key, ObjectId, Packing, Record, Value,
+    dataset_key,
 };
 use crate::journal::{Flush, Ticket};
 use crate::mutex::lock;
@@ -39,8 +40,8 @@ struct Taken {
     inodes: Vec<(ObjectId, Inode)>,
     /// The checksum of its records.
     checksum: ChecksumKind,
-    /// Whether the volume may have records in fragments.
-    has_fragments: bool,
+    /// The keys that it deletes.
+    deletes: Deletes,
 }
 
 impl Taken {
@@ -55,6 +56,7 @@ impl Taken {
         let done = group.done.take();
         let record_size = state.dataset.record_size.into();
         let inodes = state.tails.leaving(&state.dirty, record_size, &group);
+        let deletes = Deletes::with(&group, &state.dataset);
         let group = Arc::new(group);
         if !group.is_empty() {
             state.begin_writing(group.clone());
@@ -65,7 +67,7 @@ impl Taken {
             destination,
             inodes,
             checksum: state.dataset.checksum,
-            has_fragments: state.dataset.has_fragments,
+            deletes,
         }
     }
 }
@@ -197,6 +199,10 @@ impl Owner {
             next.truncate(next.len() / 2);
         }
         let journal_bytes = journal_bytes_max(next.len(), has_files);
+        let gets_blocks = volume.settings.has_blocks() && !state.dataset.has_blocks;
+        if gets_blocks && !owner.mark(volume, &mut state, |dataset| &mut dataset.has_blocks) {
+            return None;
+        }
         if !owner.journal.has_room(journal_bytes) {
             // a running checkpoint may free some of the journal; the group is tried again after it
             owner.checkpointer.request_space_if_idle();
@@ -233,7 +239,7 @@ impl Owner {
                 let bytes = fragments.iter().map(|(_, bytes)| *bytes as usize).sum();
                 let buf = buffers.try_alloc(bytes);
                 let is_ready = buf.is_some()
-                    && owner.mark_fragments(volume, &mut state)
+                    && owner.mark(volume, &mut state, |dataset| &mut dataset.has_fragments)
                     && owner.journal.has_room(journal_bytes);
                 let Some(buf) = buf.filter(|_| is_ready) else {
                     owner.allocator.give_back(&fragments);
@@ -271,10 +277,10 @@ impl Owner {
             owner.journal.epoch(),
             taken.checksum,
         );
-        let deletes = Deletes::with(&group, taken.has_fragments);
+        let deletes = taken.deletes;
         let ticket = owner.journal_group(volume, &deletes, &placed, &taken.inodes);
         let mut state = lock(&volume.state);
-        for keys in deletes.ranges.into_iter().chain(deletes.fragments) {
+        for keys in deletes.ranges.into_iter().chain(deletes.stale) {
             state
                 .top
                 .delete_range(keys, |old| owner.allocator.note_replaced(old.block()));
@@ -392,7 +398,9 @@ fn journal_bytes_max(records: usize, has_files: bool) -> usize {
     };
     let (put, delete) = (Record::PUT_BLOCK_SIZE, Record::DELETE_RANGE_SIZE);
     // whole records, each of which replaces fragments; or one record in fragments
-    let whole = records * (put + delete);
+    // a file's record also replaces its blocks, and their fragments
+    let deletes = if has_files { 3 } else { 1 };
+    let whole = records * (put + deletes * delete);
     let in_fragments = FRAGMENTS_MAX as usize * put + delete;
     2 * RANGES_MAX * delete + whole.max(in_fragments) + inodes
 }
@@ -416,11 +424,11 @@ impl State {
         let delete = |keys: &Range<Key>| Record::DeleteRange(tree, keys.clone());
         let put = |(key, ptr): &(Key, BlockPtr)| Record::PutFresh(tree, *key, *ptr);
         let puts = placed.entries.iter().map(put);
-        let fragments = deletes.fragments.iter().map(delete);
+        let stale = deletes.stale.iter().map(delete);
         let mut records: Vec<Record> = deletes.ranges.iter().map(delete).collect();
         match placed.in_fragments {
-            true => records.extend(fragments.chain(puts)),
-            false => records.extend(puts.chain(fragments)),
+            true => records.extend(stale.chain(puts)),
+            false => records.extend(puts.chain(stale)),
         }
         records.extend(inodes.iter().map(|(object, inode)| {
             let value = Value::Inline(inode.encode());
@@ -434,17 +442,21 @@ impl State {
         ticket
     }
 
-    /// Sets in a volume's properties that it may have records in fragments, before it has the first one. False if the
-    /// journal is full.
-    fn mark_fragments(&mut self, volume: &Arc<OpenDataset>, state: &mut dataset::State) -> bool {
-        if state.dataset.has_fragments {
+    /// Sets a mark in a dataset's properties, before the first record or block that needs it leaves. False if the journal is
+    /// full.
+    fn mark(
+        &mut self,
+        dataset: &Arc<OpenDataset>,
+        state: &mut dataset::State,
+        mark: impl Fn(&mut Dataset) -> &mut bool,
+    ) -> bool {
+        let mut marked = state.dataset.clone();
+        if std::mem::replace(mark(&mut marked), true) {
             return true;
         }
-        let mut dataset = state.dataset.clone();
-        dataset.has_fragments = true;
-        let changes = vec![(dataset_key(volume.id), Some(dataset.encode()))];
+        let changes = vec![(dataset_key(dataset.id), Some(marked.encode()))];
         let is_known = self.change(Vec::new(), changes).is_ok();
-        state.dataset.has_fragments |= is_known;
+        *mark(&mut state.dataset) |= is_known;
         is_known
     }
 

@@ -8,10 +8,11 @@ use std::ops::Range;
 
 use io::{IoBuf, SharedBuf};
 
-use crate::dataset::{fragment_key, fragments_of};
+use crate::dataset::{blocks_of, fragment_key, fragments_of};
 use crate::dirty::Group;
+use crate::format::filesystem::KIND_DATA;
 use crate::format::{
-    Address, Birth, BlockPtr, ChecksumKind, Compression, Key, VOLUME_OBJECT, VdevOffset,
+    Address, Birth, BlockPtr, ChecksumKind, Compression, Dataset, Key, VOLUME_OBJECT, VdevOffset,
 };
 use crate::record::Contents;
 
@@ -50,26 +51,42 @@ pub(super) struct Placed {
 pub(super) struct Deletes {
     /// The keys of zeroed ranges.
     pub(super) ranges: Vec<Range<Key>>,
-    /// The keys of fragments of the records that are put: layers and trees have no stale fragments.
-    pub(super) fragments: Vec<Range<Key>>,
+    /// The keys of fragments of the records that are put, and of their blocks: layers and trees have no stale ones.
+    pub(super) stale: Vec<Range<Key>>,
 }
 
 impl Deletes {
-    pub(super) fn with(group: &Group, has_fragments: bool) -> Self {
-        let mut ranges = Vec::with_capacity(group.ranges.len());
-        for range in &group.ranges {
-            ranges.push(range.clone());
-            ranges.extend(has_fragments.then(|| fragments_of(range)));
+    pub(super) fn with(group: &Group, dataset: &Dataset) -> Self {
+        let has_fragments = dataset.has_fragments;
+        let with_fragments = |keys: Range<Key>| {
+            let fragments = has_fragments.then(|| fragments_of(&keys));
+            std::iter::once(keys).chain(fragments)
+        };
+        let ranges = group.ranges.iter().cloned().flat_map(with_fragments);
+        let mut deletes = Self {
+            ranges: ranges.collect(),
+            stale: Vec::new(),
+        };
+        if !has_fragments && !dataset.has_blocks {
+            return deletes;
         }
         let mut runs: Vec<Range<Key>> = Vec::new();
-        for (key, _) in group.records.iter().filter(|_| has_fragments) {
+        for (key, _) in &group.records {
             match runs.last_mut().filter(|run| run.end == *key) {
                 Some(run) => run.end = key.next(),
                 None => runs.push(*key..key.next()),
             }
         }
-        let fragments = runs.iter().map(fragments_of).collect();
-        Self { ranges, fragments }
+        for run in &runs {
+            deletes
+                .stale
+                .extend(has_fragments.then(|| fragments_of(run)));
+            if dataset.has_blocks && run.start.kind() == KIND_DATA {
+                let blocks = blocks_of(run, dataset.record_size);
+                deletes.stale.extend(with_fragments(blocks));
+            }
+        }
+        deletes
     }
 }
 

@@ -116,6 +116,7 @@ impl Pool {
                 compression: new.compression,
                 checksum: new.checksum,
                 has_fragments: false,
+                has_blocks: false,
                 block_size: new.block_size,
                 record_size: new.record_size,
                 size: new.size,

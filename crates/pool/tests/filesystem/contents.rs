@@ -196,7 +196,7 @@ async fn work(seed: u64, model: Model, checkpoints: bool) {
 
 #[test]
 fn contents_agree_with_the_model_and_power_cuts_keep_the_promises() {
-    for seed in 0..30 {
+    for seed in 0..40 {
         Sim::new(seed, SimConfig::default()).block_on(async move {
             let node = Node::new();
             node.create_disk("disk", disk_config());

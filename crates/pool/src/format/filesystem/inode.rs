@@ -59,7 +59,9 @@ impl InodeFlags {
     pub const LINKS: Self = Self(4);
     /// The object has the verifier of an exclusive creation.
     pub const VERIFIER: Self = Self(8);
-    const ALL: u32 = 15;
+    /// The file may have blocks that win over its records.
+    pub const BLOCKS: Self = Self(16);
+    const ALL: u32 = 31;
 
     /// Whether it has all flags of `other`.
     #[must_use]

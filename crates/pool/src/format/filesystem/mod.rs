@@ -48,6 +48,14 @@ pub const KIND_INLINE: Kind = Kind(9);
 pub const KIND_ORPHAN: Kind = Kind(10);
 /// Kind of the keys of the header and of the number of files.
 pub const KIND_HEADER: Kind = Kind(11);
+/// Kind of the keys of the fragments of blocks, which have at most [`BLOCK_FRAGMENTS_MAX`]. The first has the block's own key.
+/// The offset is the block's number times that, plus the fragment's number.
+pub const KIND_BLOCK_FRAGMENT: Kind = Kind(12);
+
+/// Bytes of a block that wins over a record.
+pub const BLOCK_SIZE: u64 = 4096;
+/// Fragments of a block at most: sectors of 512 bytes.
+pub const BLOCK_FRAGMENTS_MAX: u32 = 8;
 
 /// Object of entries that belong to the whole filesystem.
 pub const HEADER_OBJECT: ObjectId = ObjectId(0);
