@@ -53,12 +53,25 @@ pub enum Error {
     /// No dataset has this name.
     #[error("no dataset has this name")]
     NotFound,
-    /// Invalid name: 1 to 255 letters, digits, `-`, `_`, `.`, `:` are possible.
+    /// Invalid name: 1 to 255 letters, digits, `-`, `_`, `.`, `:` are possible, and slashes between a dataset and the
+    /// datasets above it.
     #[error("invalid name: use 1 to 255 letters, digits, '-', '_', '.' or ':'")]
     BadName,
-    /// The dataset is in use: it has snapshots, clones or newer snapshots, or writes in flight.
+    /// The dataset above a name does not exist.
+    #[error("the dataset above it does not exist: create that first")]
+    NoParent,
+    /// The dataset above a name cannot have datasets below it.
+    #[error("the dataset above it is a volume, and only filesystems have datasets below them")]
+    NotAParent,
+    /// A dataset cannot move below itself.
+    #[error("a dataset cannot be renamed to a name below its own")]
+    BelowItself,
+    /// The dataset does not have the property.
+    #[error("datasets of this class do not have the property {0:?}")]
+    NoProperty(&'static str),
+    /// The dataset is in use: it has snapshots, clones or newer snapshots, datasets below it, or writes in flight.
     #[error(
-        "the dataset is in use: it has snapshots, clones or newer snapshots, or writes in flight"
+        "the dataset is in use: it has snapshots, clones or newer snapshots, datasets below it, or writes in flight"
     )]
     Busy,
     /// The snapshot has a hold: release the hold first.

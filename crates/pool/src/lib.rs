@@ -38,6 +38,6 @@ pub use lost::{LOST_MAX, LostBlock};
 pub use options::Options;
 pub use owner::{
     Choice, Damage, Damages, NewFilesystem, NewVolume, Placements, Pool, PoolSpace, Resilvering,
-    ScrubPosition, Scrubbed, TrimPosition, Trimmed, Verified, VolumeSpace,
+    ScrubPosition, Scrubbed, Source, TrimPosition, Trimmed, Verified, VolumeSpace,
 };
 pub use volume::Volume;

@@ -4,12 +4,23 @@ mod golden;
 
 use golden::{POINTER_HEX, hex, pointer};
 use pool::format::{
-    BLOCK_PTR_SIZE, Birth, ChecksumKind, DEAD_CHUNK_MAX, Dataset, DatasetClass, DatasetRoot,
-    Freeing, Hold, Key, Kind, ListId, ObjectId, Packing, PoolProperty, PrevSnapshot,
-    REGION_BITMAP_SIZE, RegionBits, Sync, TreeId, VdevId, dataset_key, dead_key, dead_keys,
-    decode_dead, decode_on, encode_dead, encode_on, freeing_key, hold_key, list_key,
-    next_dataset_key, property_key, root_key, space_key,
+    BLOCK_PTR_SIZE, Birth, ChecksumKind, DEAD_CHUNK_MAX, Dataset, DatasetClass, DatasetProperty,
+    DatasetRoot, Freeing, Hold, Key, Kind, ListId, ObjectId, Packing, PoolProperty, PrevSnapshot,
+    REGION_BITMAP_SIZE, RegionBits, Setting, Settings, Sync, TreeId, VdevId, dataset_key, dead_key,
+    dead_keys, decode_dead, decode_on, encode_dead, encode_on, freeing_key, hold_key, list_key,
+    next_dataset_key, property_key, root_key, settings_key, space_key,
 };
+
+/// Own values of compression, checksum and sync.
+fn settings(values: [Option<u64>; 3]) -> Settings {
+    let mut settings = Settings::default();
+    for (property, value) in DatasetProperty::all().zip(values) {
+        if let Some(value) = value {
+            settings.put_local(property, value);
+        }
+    }
+    settings
+}
 
 fn dataset() -> Dataset {
     Dataset {
@@ -18,6 +29,7 @@ fn dataset() -> Dataset {
         sync: Sync::Always,
         compression: Packing::Zstd(9),
         checksum: ChecksumKind::Blake3,
+        settings: settings([9 + 0x80, 2, 1].map(Some)),
         has_fragments: true,
         has_blocks: false,
         block_size: 4096,
@@ -43,6 +55,42 @@ fn golden_dataset() {
          6d6f6e646179";
     assert_eq!(hex(&dataset().encode()), want);
     assert_eq!(Dataset::decode(&dataset().encode()), Ok(dataset()));
+}
+
+/// Values that are inherited, or set although they are the defaults, need a record of version 2.
+#[test]
+fn golden_dataset_with_settings() {
+    let mut inherits = dataset();
+    inherits.settings = settings([None, Some(2), None]);
+    let received = Setting {
+        value: 1,
+        is_received: true,
+    };
+    inherits.settings.put(DatasetProperty::Sync, Some(received));
+    let want = "0202018900100000 0040000002010200 0060554433221100 0807060504030201 \
+         0b0a000000000000 1000000000000000 1100000000000000 1200000000000000 \
+         1300000000000000 1400000000000000 1c1b1a1918171615 1e1d000000000000 \
+         0201000000000000 0200000000000000 0302000000000000 0100000000000000 \
+         6d6f6e646179";
+    let bytes = inherits.encode();
+    assert_eq!(hex(&bytes), want);
+    assert_eq!(Dataset::decode(&bytes), Ok(inherits.clone()));
+    assert!(
+        Dataset::decode(&bytes[..110]).is_err(),
+        "a setting is short"
+    );
+    let plain = dataset().encode();
+    let own = dataset().settings.encode();
+    let mut twice = [&plain[..96], &own, &plain[96..]].concat();
+    (twice[0], twice[14]) = (2, 3);
+    assert!(Dataset::decode(&twice).is_err(), "version 1 says the same");
+    let mut other = bytes.to_vec();
+    other[12] = 0;
+    assert!(Dataset::decode(&other).is_err(), "not the value in effect");
+    inherits.settings = Settings::default();
+    let bytes = inherits.encode();
+    assert_eq!((bytes[0], bytes[14]), (2, 0), "all are inherited");
+    assert_eq!(Dataset::decode(&bytes), Ok(inherits));
 }
 
 #[test]
@@ -86,6 +134,7 @@ fn golden_keys() {
         of(hold_key(TreeId(19), 3)),
         "0000000000000013 0700000000000003"
     );
+    assert_eq!(of(settings_key()), "0000000000000000 0900000000000000");
     let dead = dead_key(ListId(17), Birth(0x0102), 0x03);
     assert_eq!(of(dead), "0000000000000011 0100000102000003");
     assert!(dead_keys(ListId(17)).contains(&dead));

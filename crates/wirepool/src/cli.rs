@@ -1,7 +1,7 @@
 //! Command line: subcommands, arguments and help texts.
 
 use crate::cli_host::HostCommand;
-use crate::cli_records::RecordCommand;
+use crate::cli_records::{self, RecordCommand};
 use crate::cli_sides::SideCommand;
 use crate::protocols::ExportCommand;
 use clap::{Args, Parser, Subcommand};
@@ -142,13 +142,21 @@ Examples:
         /// Pools and volumes (default: all).
         names: Vec<String>,
     },
-    /// Set a property of a volume: volsize, sync, quota or reservation.
-    #[command(after_help = "Example: wirepool set sync=always tank/vm1")]
+    /// Set a property of a volume or pool.
+    #[command(after_help = cli_records::SET_HELP)]
     Set {
         /// For example sync=always.
         #[arg(value_name = "PROPERTY=VALUE")]
         assignment: String,
-        /// The volume, such as tank/vm1.
+        /// The volume or pool, such as tank/vm1.
+        name: String,
+    },
+    /// Inherit a property from the dataset above or the pool, instead of a value of its own.
+    #[command(after_help = "Example: wirepool inherit compression tank/vm1")]
+    Inherit {
+        /// The property: compression, checksum or sync.
+        property: String,
+        /// The volume or pool, such as tank/vm1.
         name: String,
     },
     /// Export disks and volumes: as namespaces over NVMe, or as logical units over iSCSI.
@@ -406,16 +414,16 @@ pub(crate) enum VolumeCommand {
         #[arg(long)]
         record_size: Option<ByteSize>,
         /// When writes become durable: standard (when the client asks for it), always (before they are acknowledged),
-        /// or disabled (never awaited, although the client is told otherwise).
-        #[arg(long, value_enum, default_value = "standard")]
-        sync: SyncArg,
+        /// or disabled (never awaited, although the client is told otherwise). Default: inherited, else standard.
+        #[arg(long, value_enum)]
+        sync: Option<SyncArg>,
         /// Compression of records: off, lz4, or zstd-1 (fast) to zstd-19 (small). Only records of 8K and more can be
-        /// compressed: a record must be larger than a sector of the disks, mostly 4K.
-        #[arg(long, default_value = "lz4")]
-        compression: String,
-        /// Checksum of records: xxh3 detects damage, blake3 also detects forgery.
-        #[arg(long, default_value = "xxh3")]
-        checksum: String,
+        /// compressed: a record must be larger than a sector of the disks, mostly 4K. Default: inherited, else lz4.
+        #[arg(long)]
+        compression: Option<String>,
+        /// Checksum of records: xxh3 detects damage, blake3 also detects forgery. Default: inherited, else xxh3.
+        #[arg(long)]
+        checksum: Option<String>,
         /// Maximum space of the volume and its snapshots.
         #[arg(long)]
         quota: Option<ByteSize>,
@@ -423,7 +431,7 @@ pub(crate) enum VolumeCommand {
         #[arg(long)]
         reservation: Option<ByteSize>,
     },
-    /// Rename a volume that is not exported.
+    /// Rename a volume with all datasets below it. None of them may be exported.
     Rename {
         /// The volume, such as tank/vm1.
         name: String,
@@ -462,6 +470,9 @@ pub(crate) enum VolumeCommand {
         /// Confirm the destruction.
         #[arg(short, long)]
         force: bool,
+        /// Also destroy its snapshots, all datasets below it, and their snapshots.
+        #[arg(short, long)]
+        recursive: bool,
     },
 }
 

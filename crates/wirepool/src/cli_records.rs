@@ -2,6 +2,18 @@
 
 use clap::Subcommand;
 
+/// Help of `wirepool set`.
+pub(crate) const SET_HELP: &str = "\
+Properties of volumes: volsize, quota, reservation.
+Properties of volumes and pools, inherited from the dataset above or the pool:
+  compression   off, lz4 or zstd-1 to zstd-19
+  checksum      xxh3 or blake3
+  sync          standard, always or disabled
+Properties of pools: autotrim, autoexpand.
+Examples:
+  wirepool set sync=always tank/vm1
+  wirepool set compression=zstd-3 tank          for all datasets of tank without a value of their own";
+
 #[derive(Subcommand)]
 pub(crate) enum RecordCommand {
     /// Show the history of a pool: the requests that changed it.

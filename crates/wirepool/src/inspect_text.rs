@@ -5,7 +5,9 @@
 use crate::inspect::Said;
 use crate::table::{table, text};
 use io::printable::printable;
-use pool::format::{DatasetClass, Freeing, Membership, PoolState, Value, VdevKind};
+use pool::format::{
+    DatasetClass, DatasetProperty, Freeing, Membership, PoolState, Settings, Value, VdevKind,
+};
 use pool::inspect::{
     Contents, Finding, Findings, Flaw, Image, Inspected, JournalEnd, SeenBatch, SeenDataset,
     SeenJournal, TreeEntry, TreeStats,
@@ -271,6 +273,21 @@ pub(crate) fn journal(journal: &SeenJournal) -> Said {
     said
 }
 
+/// The own values of a dataset or of the pool, by property.
+fn settings_json(settings: &Settings) -> Json {
+    let own = DatasetProperty::all().filter_map(|property| {
+        let setting = settings.get(property)?;
+        let source = if setting.is_received {
+            "received"
+        } else {
+            "local"
+        };
+        let value = json!({"value": property.show(setting.value), "source": source});
+        Some((property.name().to_owned(), value))
+    });
+    Json::Object(own.collect())
+}
+
 fn dataset_json(seen: &SeenDataset) -> Json {
     let (id, name, d) = (seen.id.0, &seen.name, &seen.dataset);
     let holds = seen.holds.iter();
@@ -284,7 +301,7 @@ fn dataset_json(seen: &SeenDataset) -> Json {
         "created_ns": d.created, "sync": format!("{:?}", d.sync).to_lowercase(),
         "of": d.of.map(|id| id.0), "previous": d.previous.map(|id| id.0),
         "origin": d.origin.map(|id| id.0), "quota": d.quota, "reservation": d.reservation,
-        "guid": hex(d.guid)})
+        "settings": settings_json(&d.settings), "guid": hex(d.guid)})
 }
 
 pub(crate) fn datasets(contents: &Contents, class: DatasetClass, findings: &Findings) -> Said {
@@ -332,7 +349,12 @@ pub(crate) fn datasets(contents: &Contents, class: DatasetClass, findings: &Find
     if !on.is_empty() {
         out += &format!("on: {}\n", on.join(", "));
     }
-    said(out, json!({"datasets": list, "on": on}), findings)
+    let settings = settings_json(&contents.settings);
+    said(
+        out,
+        json!({"datasets": list, "on": on, "settings": settings}),
+        findings,
+    )
 }
 
 pub(crate) fn trees(trees: &[(String, u64, TreeStats)], findings: &Findings) -> Said {

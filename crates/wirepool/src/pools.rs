@@ -148,19 +148,19 @@ pub(crate) fn volume(ask: &Ask, command: VolumeCommand) -> Result<String> {
             quota,
             reservation,
         } => {
-            let sync = match sync {
+            let sync = sync.map(|sync| match sync {
                 SyncArg::Standard => VolumeSync::Standard,
                 SyncArg::Always => VolumeSync::Always,
                 SyncArg::Disabled => VolumeSync::Disabled,
-            };
+            });
             let call = CreateVolume {
                 name,
                 size,
                 block_size,
                 record_size,
                 sync,
-                compression: Some(compression),
-                checksum: Some(checksum),
+                compression,
+                checksum,
                 quota,
                 reservation,
             };
@@ -188,9 +188,18 @@ pub(crate) fn volume(ask: &Ask, command: VolumeCommand) -> Result<String> {
             .show(&ResizeVolume { name, size, shrink }, |v| {
                 format!("volume {}: now {}\n", v.name, ByteSize(v.size).human())
             }),
-        VolumeCommand::Destroy { name, force } => {
+        VolumeCommand::Destroy {
+            name,
+            force,
+            recursive,
+        } => {
             let text = format!("volume {name} destroyed\n");
-            ask.show(&DestroyVolume { name, force }, |_| text)
+            let call = DestroyVolume {
+                name,
+                force,
+                recursive,
+            };
+            ask.show(&call, |_| text)
         }
     }
 }

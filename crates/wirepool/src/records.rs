@@ -1,4 +1,4 @@
-//! `wirepool pool history`, `pool events`, `pool iostat`, and `wirepool get` and `set`.
+//! `wirepool pool history`, `pool events`, `pool iostat`, and `wirepool get`, `set` and `inherit`.
 //!
 //! **Called by** the commands. **Invariants**: as for all commands; continuous output prints each part when it
 //! arrives, JSON as a line each.
@@ -11,8 +11,8 @@ use crate::table_iostat::Iostat;
 use anyhow::{Result, bail};
 use server::ByteSize;
 use server::api::{
-    Event, GetProperties, HistoryEntry, ListEvents, ListPools, Pool, PoolHistory, Property,
-    SetProperty,
+    Event, GetProperties, HistoryEntry, InheritProperty, ListEvents, ListPools, Pool, PoolHistory,
+    Property, PropertySource, SetProperty,
 };
 use std::time::Duration;
 
@@ -131,6 +131,25 @@ pub(crate) fn set(ask: &Ask, assignment: &str, name: String) -> Result<String> {
     ask.show(&call, |p| values(std::slice::from_ref(p)))
 }
 
+/// `wirepool inherit`.
+pub(crate) fn inherit(ask: &Ask, property: String, name: String) -> Result<String> {
+    ask.show(&InheritProperty { name, property }, |p| {
+        values(std::slice::from_ref(p))
+    })
+}
+
+/// The origin of a value, in the words of `zfs`.
+fn source(property: &Property) -> String {
+    let above = property.inherited_from.as_deref().unwrap_or("-");
+    match property.source {
+        PropertySource::Local => "local".into(),
+        PropertySource::Inherited => format!("inherited from {above}"),
+        PropertySource::Received => "received".into(),
+        PropertySource::Default => "default".into(),
+        PropertySource::None => "-".into(),
+    }
+}
+
 fn values(properties: &[Property]) -> String {
     let mut t = table(&["NAME", "PROPERTY", "VALUE", "SOURCE"], &[]);
     for p in properties {
@@ -141,8 +160,7 @@ fn values(properties: &[Property]) -> String {
             (_, "capacity", Ok(percent)) => format!("{percent}%"),
             _ => p.value.clone(),
         };
-        let source = if p.settable { "local" } else { "-" };
-        t.add_row([&p.name, &p.property, &value, source]);
+        t.add_row([&p.name, &p.property, &value, &source(p)]);
     }
     let warned = properties
         .iter()

@@ -277,6 +277,10 @@ impl From<Error> for FileError {
             Error::Exists
             | Error::NotFound
             | Error::BadName
+            | Error::NoParent
+            | Error::NotAParent
+            | Error::BelowItself
+            | Error::NoProperty(_)
             | Error::Busy
             | Error::Held { .. }
             | Error::NoHold

@@ -8,9 +8,10 @@
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
+use super::settings::{SETTING_SIZE, checksum_code, checksum_from_code};
 use super::{
     BLOCK_PTR_SIZE, Birth, BlockPtr, ChecksumKind, Defect, Key, Kind, NAME_SIZE_MAX, ObjectId,
-    Packing, TreeId, layout,
+    Packing, Settings, TreeId, layout,
 };
 
 /// Kind of the keys of properties. The object is the dataset's identifier, the offset 0.
@@ -44,7 +45,8 @@ struct RawProperties {
     record_size: U32,
     checksum: u8,
     marks: u8,
-    reserved: [u8; 2],
+    settings: u8,
+    reserved: u8,
     size: U64,
     created: U64,
     birth: U64,
@@ -57,7 +59,7 @@ struct RawProperties {
     list: U64,
 }
 layout!(RawProperties, PROPERTIES_SIZE, version @ 0, class @ 1, sync @ 2, compression @ 3, block_size @ 4,
-    record_size @ 8, checksum @ 12, marks @ 13, reserved @ 14, size @ 16, created @ 24, birth @ 32, of @ 40, previous @ 48, origin @ 56, quota @ 64,
+    record_size @ 8, checksum @ 12, marks @ 13, settings @ 14, reserved @ 15, size @ 16, created @ 24, birth @ 32, of @ 40, previous @ 48, origin @ 56, quota @ 64,
     reservation @ 72, guid @ 80, list @ 88);
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -161,6 +163,8 @@ pub struct Dataset {
     pub compression: Packing,
     /// Checksum of new records.
     pub checksum: ChecksumKind,
+    /// The values that it has of its own. It inherits the others.
+    pub settings: Settings,
     /// Whether there may be records in fragments.
     pub has_fragments: bool,
     /// Whether there may be blocks that win over records of files.
@@ -270,7 +274,10 @@ impl Dataset {
         if self.list.0 == 0 {
             return field("dataset's list of dead blocks", 0);
         }
-        Ok(())
+        match self.contradiction() {
+            Some(own) => field("dataset's own value that is not in effect", own),
+            None => Ok(()),
+        }
     }
 
     /// Whether a block of it is a whole record, not a fragment of one.
@@ -286,28 +293,27 @@ impl Dataset {
     #[must_use]
     pub fn encode(&self) -> Box<[u8]> {
         assert_eq!(self.check(), Ok(()), "{self:?}");
+        let plain = Settings::default();
+        let (version, settings) = match self.needs_feature() {
+            false => (1, &plain),
+            true => (2, &self.settings),
+        };
         let raw = RawProperties {
-            version: 1,
+            version,
             class: match self.class {
                 DatasetClass::Volume => 1,
                 DatasetClass::Snapshot => 2,
                 DatasetClass::Filesystem => 3,
                 DatasetClass::FilesystemSnapshot => 4,
             },
-            sync: match self.sync {
-                Sync::Standard => 0,
-                Sync::Always => 1,
-                Sync::Disabled => 2,
-            },
+            sync: self.sync.code(),
             compression: self.compression.code(),
             block_size: U32::new(self.block_size),
             record_size: U32::new(self.record_size),
-            checksum: match self.checksum {
-                ChecksumKind::Xxh3 => 0,
-                ChecksumKind::Blake3 => 2,
-            },
+            checksum: checksum_code(self.checksum),
             marks: u8::from(self.has_fragments) | u8::from(self.has_blocks) << 1,
-            reserved: [0; 2],
+            settings: settings.count(),
+            reserved: 0,
             size: U64::new(self.size),
             created: U64::new(self.created),
             birth: U64::new(self.birth.0),
@@ -319,7 +325,10 @@ impl Dataset {
             guid: U64::new(self.guid),
             list: U64::new(self.list.0),
         };
-        [raw.as_bytes(), self.name.as_bytes()].concat().into()
+        let settings = settings.encode();
+        [raw.as_bytes(), &settings, self.name.as_bytes()]
+            .concat()
+            .into()
     }
 
     /// Decodes a dataset.
@@ -328,29 +337,32 @@ impl Dataset {
     /// The first field that is malformed, or reserved and not zero.
     pub fn decode(bytes: &[u8]) -> Result<Self, Defect> {
         let field = |field, value: u64| Err(Defect::Field { field, value });
-        let Ok((raw, name)) = RawProperties::read_from_prefix(bytes) else {
+        let Ok((raw, rest)) = RawProperties::read_from_prefix(bytes) else {
             return Err(Defect::Length {
                 what: "dataset",
                 got: bytes.len(),
                 want: PROPERTIES_SIZE,
             });
         };
-        if raw.version != 1 {
+        if !matches!((raw.version, raw.settings), (1, 0) | (2, _)) {
             return field("dataset's version", raw.version.into());
         }
-        if raw.reserved != [0; 2] {
-            return field("dataset's reserved bytes", raw.reserved[0].into());
+        if raw.reserved != 0 {
+            return field("dataset's reserved byte", raw.reserved.into());
         }
+        let Some((settings, name)) =
+            rest.split_at_checked(usize::from(raw.settings) * SETTING_SIZE)
+        else {
+            return field("number of a dataset's settings", raw.settings.into());
+        };
         if raw.marks & !MARKS != 0 {
             return field("dataset's marks", raw.marks.into());
         }
         let Some(compression) = Packing::from_code(raw.compression) else {
             return field("dataset's compression", raw.compression.into());
         };
-        let checksum = match raw.checksum {
-            0 => ChecksumKind::Xxh3,
-            2 => ChecksumKind::Blake3,
-            other => return field("dataset's checksum", other.into()),
+        let Some(checksum) = checksum_from_code(raw.checksum) else {
+            return field("dataset's checksum", raw.checksum.into());
         };
         let class = match raw.class {
             1 => DatasetClass::Volume,
@@ -359,21 +371,19 @@ impl Dataset {
             4 => DatasetClass::FilesystemSnapshot,
             other => return field("dataset's class", other.into()),
         };
-        let sync = match raw.sync {
-            0 => Sync::Standard,
-            1 => Sync::Always,
-            2 => Sync::Disabled,
-            other => return field("dataset's sync", other.into()),
+        let Some(sync) = Sync::from_code(raw.sync) else {
+            return field("dataset's sync", raw.sync.into());
         };
         let Ok(name) = std::str::from_utf8(name) else {
             return field("first byte of a dataset's name", name[0].into());
         };
-        let dataset = Self {
+        let mut dataset = Self {
             name: name.to_owned(),
             class,
             sync,
             compression,
             checksum,
+            settings: Settings::decode(settings)?,
             has_fragments: raw.marks & 1 != 0,
             has_blocks: raw.marks & 2 != 0,
             block_size: raw.block_size.get(),
@@ -389,6 +399,12 @@ impl Dataset {
             guid: raw.guid.get(),
             list: ListId(raw.list.get()),
         };
+        let plain = dataset.plain_settings();
+        match raw.version {
+            1 => dataset.settings = plain,
+            _ if dataset.settings == plain => return field("dataset's version", 2),
+            _ => {}
+        }
         dataset.check()?;
         Ok(dataset)
     }
@@ -451,66 +467,4 @@ impl DatasetRoot {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn dataset() -> Dataset {
-        Dataset {
-            name: "vm1".into(),
-            class: DatasetClass::Snapshot,
-            sync: Sync::Always,
-            compression: Packing::Zstd(7),
-            checksum: ChecksumKind::Blake3,
-            has_fragments: true,
-            has_blocks: true,
-            block_size: 512,
-            record_size: 16384,
-            size: 1 << 30,
-            created: 5,
-            birth: Birth(7),
-            of: Some(TreeId(3)),
-            previous: Some(TreeId(9)),
-            origin: None,
-            quota: 11,
-            reservation: 13,
-            guid: 17,
-            list: ListId(19),
-        }
-    }
-
-    #[test]
-    fn encoded_values_decode_and_other_bytes_are_refused() {
-        let bytes = dataset().encode();
-        assert_eq!(Dataset::decode(&bytes), Ok(dataset()));
-        for at in 0..PROPERTIES_SIZE {
-            let mut other = bytes.to_vec();
-            other[at] ^= 0x80;
-            if let Ok(decoded) = Dataset::decode(&other) {
-                assert_ne!(decoded, dataset(), "byte {at}");
-                assert_eq!(decoded.encode()[..], other[..], "byte {at}");
-            }
-        }
-        assert!(Dataset::decode(&bytes[..PROPERTIES_SIZE]).is_err());
-        assert!(Dataset::decode(&[]).is_err());
-    }
-
-    #[test]
-    fn roots_decode_or_are_refused() {
-        let root = |logical| DatasetRoot {
-            root: None,
-            referenced: 77,
-            logical,
-            allocated: 78,
-        };
-        for (logical, size) in [(77, ROOT_SIZE), (90, PACKED_ROOT_SIZE)] {
-            let bytes = root(logical).encode();
-            assert_eq!(bytes.len(), size);
-            assert_eq!(DatasetRoot::decode(&bytes), Ok(root(logical)));
-            assert!(DatasetRoot::decode(&bytes[1..]).is_err());
-        }
-        for logical in [77, 76, 0u64] {
-            let bytes = [&root(77).encode()[..], &logical.to_le_bytes()].concat();
-            assert!(DatasetRoot::decode(&bytes).is_err(), "{logical}");
-        }
-    }
-}
+mod tests;

@@ -199,6 +199,10 @@ pub struct Features {
 
 /// The feature of pools with filesystems.
 pub const FEATURE_FILESYSTEMS: &str = "filesystems";
+/// The feature of pools with datasets that inherit.
+pub const FEATURE_SETTINGS: &str = "settings";
+/// All features that this version knows.
+pub(crate) const FEATURES: [&str; 2] = [FEATURE_FILESYSTEMS, FEATURE_SETTINGS];
 
 impl Features {
     /// Adds a feature without which the pool cannot be opened. False if it is there already.

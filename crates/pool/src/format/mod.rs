@@ -21,6 +21,7 @@ mod label_fields;
 mod node;
 mod packing;
 mod property;
+mod settings;
 mod space;
 mod uberblock;
 
@@ -55,10 +56,11 @@ pub use label::{
     GUID_NONE, JOURNAL_SEGMENTS_MAX, JournalLayout, LABEL_SIZE, Label, SIDES_MAX, VDEVS_MAX,
     is_of_later_version,
 };
+pub(crate) use label_fields::FEATURES;
 pub use label_fields::{
-    FEATURE_FILESYSTEMS, FEATURE_SIZE_MAX, FEATURES_MAX, Features, HOST_NAME_SIZE, Host,
-    LabelEpoch, Membership, NAME_SIZE_MAX, PoolState, SideEntry, SideGuid, VdevEntry, VdevGuid,
-    VdevKind, check_name,
+    FEATURE_FILESYSTEMS, FEATURE_SETTINGS, FEATURE_SIZE_MAX, FEATURES_MAX, Features,
+    HOST_NAME_SIZE, Host, LabelEpoch, Membership, NAME_SIZE_MAX, PoolState, SideEntry, SideGuid,
+    VdevEntry, VdevGuid, VdevKind, check_name,
 };
 pub use node::{
     BRANCH_ENTRY_SIZE, INLINE_SIZE_MAX, LEAF_ENTRY_OVERHEAD, LEVEL_MAX, NODE_HEADER_SIZE,
@@ -66,6 +68,7 @@ pub use node::{
 };
 pub use packing::{NoPacking, Packing, ZSTD_LEVEL_MAX};
 pub use property::{KIND_PROPERTY, PoolProperty, decode_on, encode_on, property_key};
+pub use settings::{DatasetProperty, KIND_SETTINGS, NoSync, Setting, Settings, settings_key};
 pub use space::{KIND_SPACE, REGION_BITMAP_SIZE, REGION_SECTORS, RegionBits, space_key};
 pub use uberblock::{JournalPosition, JournalStart, UBERBLOCK_SIZE, Uberblock};
 

@@ -11,8 +11,8 @@ use super::space::Sectors;
 use crate::format::{
     Birth, BlockPtr, DEAD_TREE, Dataset, DatasetClass, DatasetRoot, Defect, FIRST_DATASET, Freeing,
     HOLDS_MAX, Hold, KIND_DATASET, KIND_FREEING, KIND_HOLD, KIND_LIST, KIND_NEXT_DATASET,
-    KIND_PROPERTY, KIND_ROOT, KIND_SPACE, Key, ListId, PoolProperty, TreeId, Uberblock, Value,
-    decode_on,
+    KIND_PROPERTY, KIND_ROOT, KIND_SETTINGS, KIND_SPACE, Key, ListId, PoolProperty, Settings,
+    TreeId, Uberblock, Value, decode_on,
 };
 use crate::tree::{Visit, Walk, WalkStep};
 
@@ -50,6 +50,8 @@ pub struct Contents {
     pub next_dataset: u64,
     /// Pool properties that are on.
     pub properties: BTreeSet<PoolProperty>,
+    /// The settings that datasets inherit from the pool.
+    pub settings: Settings,
     /// Nodes of the pool's own tree.
     pub nodes: Vec<BlockPtr>,
     pub(super) saved: Sectors,
@@ -65,6 +67,7 @@ struct Entries {
     freeing: BTreeMap<u64, Freeing>,
     next: u64,
     properties: BTreeSet<PoolProperty>,
+    settings: Settings,
     saved: Sectors,
 }
 
@@ -111,6 +114,7 @@ impl Entries {
                 size => drop(self.list_sizes.insert(ListId(object), size)),
             },
             KIND_HOLD => self.holds.entry(id).or_default().push(Hold::decode(bytes)?),
+            KIND_SETTINGS if object == 0 => self.settings = Settings::decode(bytes)?,
             KIND_PROPERTY => {
                 decode_on(bytes)?;
                 self.properties.insert(PoolProperty::of_key(key)?);
@@ -209,6 +213,7 @@ impl Entries {
             freeing: self.freeing,
             next_dataset: self.next,
             properties: self.properties,
+            settings: self.settings,
             nodes,
             saved: self.saved,
             whole,

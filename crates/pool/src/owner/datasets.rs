@@ -157,6 +157,14 @@ impl Datasets {
         self.get(*self.volumes.get(name)?)
     }
 
+    /// The volumes below a name, parents before their children.
+    pub(super) fn below(&self, name: &str) -> impl DoubleEndedIterator<Item = &Arc<OpenDataset>> {
+        // '0' is the character after '/'
+        let names = format!("{name}/")..format!("{name}0");
+        let found = self.volumes.range(names);
+        found.filter_map(|(_, id)| self.get(*id))
+    }
+
     /// The snapshot of this name of a volume.
     pub(super) fn snapshot(&self, of: TreeId, name: &str) -> Option<&Arc<OpenDataset>> {
         self.get(*self.snapshots.get(&(of, name.to_owned()))?)

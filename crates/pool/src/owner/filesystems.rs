@@ -59,11 +59,11 @@ impl State {
 }
 
 impl Pool {
-    /// Creates a filesystem. It is durable when this returns.
+    /// Creates a filesystem. Properties that differ from the default are its own; it inherits the others. It is durable when
+    /// this returns.
     ///
     /// # Errors
-    /// [`Error::Exists`](crate::Error::Exists), [`Error::Invalid`](crate::Error::Invalid) with the wrong property,
-    /// [`Error::Device`](crate::Error::Device).
+    /// As [`Pool::create_volume`].
     pub async fn create_filesystem(&self, new: NewFilesystem) -> Result<FileStore> {
         self.vdevs().require(FEATURE_FILESYSTEMS).await?;
         let properties = NewDataset {
@@ -75,6 +75,7 @@ impl Pool {
             sync: new.sync,
             compression: new.compression,
             checksum: new.checksum,
+            own: Vec::new(),
         };
         let value = |edit| match edit {
             Edit::Put(key, value) => (key, value),

@@ -1,4 +1,4 @@
-//! Renames and promotions: names of datasets, and the volumes that snapshots belong to.
+//! Promotions and renames of snapshots: the volumes that snapshots belong to, and their names.
 //!
 //! **Owns** these operations. **Called by** [`Pool`]'s users, and replay. **Invariants**: no two volumes, and no two
 //! snapshots of one volume, have the same name; a deadlist stays with its pair of datasets.
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::snapshot::{StateChange, check_name};
 use super::{Pool, State};
 use crate::dataset::OpenDataset;
-use crate::format::{Dataset, DatasetClass, Record, TreeId, dataset_key};
+use crate::format::{Dataset, Record, TreeId, dataset_key};
 use crate::journal::Ticket;
 use crate::volume::Volume;
 use crate::{Error, Result};
@@ -89,27 +89,10 @@ impl State {
 }
 
 impl Pool {
-    /// Renames a volume and with it its snapshots' full names. Durable when this returns.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`], [`Error::Exists`], [`Error::BadName`], [`Error::Device`].
-    pub async fn rename_volume(&self, name: &str, new: &str) -> Result<()> {
-        check_name(new)?;
-        let rename = |state: &mut State| {
-            let found = state.datasets.volume(name).cloned();
-            let volume = found.ok_or(Error::NotFound)?;
-            if state.datasets.volume(new).is_some() {
-                return Err(Error::Exists);
-            }
-            Ok(((), state.rename(&volume, new)?))
-        };
-        self.owner.change_durably(rename).await
-    }
-
     /// Renames a snapshot. Durable when this returns.
     ///
     /// # Errors
-    /// As [`Pool::rename_volume`].
+    /// [`Error::NotFound`], [`Error::Exists`], [`Error::BadName`], [`Error::Device`].
     pub async fn rename_snapshot(&self, volume: &str, name: &str, new: &str) -> Result<()> {
         check_name(new)?;
         let rename = |state: &mut State| {
@@ -154,7 +137,7 @@ impl Pool {
         let state = self.owner.state.borrow();
         let origin = state.datasets.get(volume.dataset().origin?)?.dataset();
         let of = state.datasets.get(origin.of?)?.dataset();
-        debug_assert_eq!(of.class, DatasetClass::Volume);
+        debug_assert!(!of.class.is_snapshot());
         Some((of.name, origin.name))
     }
 }

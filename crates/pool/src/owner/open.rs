@@ -106,6 +106,7 @@ impl Pool {
             let volume = OpenDataset::new(id, shared.clone(), open.state);
             state.datasets.insert(volume);
         }
+        let _no_client_yet = state.inherit_again(None);
         state.open_accounts();
         state.supply_budget();
         vdevs.wait_for_space(true);

@@ -1,6 +1,6 @@
 //! The pool's own tree: its changes since the last checkpoint, and the entries that the owner keeps in memory.
 //!
-//! **Owns** the tree's layer, the number of the next dataset, the holds of snapshots and the pool's properties. **Called by**
+//! **Owns** the tree's layer, the number of the next dataset, the holds of snapshots, the pool's properties and settings. **Called by**
 //! `State::change`, which has a change in the journal first, by replay, and by checkpoints. **Invariant**: the entries in
 //! memory agree with the tree and its layer, because both change here in one step.
 
@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::format::{
-    Defect, FIRST_DATASET, Hold, KIND_HOLD, KIND_NEXT_DATASET, KIND_PROPERTY, KIND_ROOT, Key,
-    PoolProperty, TreeId, Value, decode_on, next_dataset_key,
+    Defect, FIRST_DATASET, Hold, KIND_HOLD, KIND_NEXT_DATASET, KIND_PROPERTY, KIND_ROOT,
+    KIND_SETTINGS, Key, PoolProperty, Settings, TreeId, Value, decode_on, next_dataset_key,
 };
 use crate::tree::Layer;
 
@@ -25,6 +25,8 @@ pub(super) struct PoolTree {
     holds: BTreeMap<TreeId, BTreeMap<u64, Hold>>,
     /// The properties that are on.
     properties: BTreeSet<PoolProperty>,
+    /// The settings that datasets inherit from the pool.
+    settings: Settings,
 }
 
 impl Default for PoolTree {
@@ -34,6 +36,7 @@ impl Default for PoolTree {
             next_dataset: FIRST_DATASET,
             holds: BTreeMap::new(),
             properties: BTreeSet::new(),
+            settings: Settings::default(),
         }
     }
 }
@@ -64,6 +67,8 @@ impl PoolTree {
             (KIND_PROPERTY, None) => {
                 self.properties.remove(&PoolProperty::of_key(key)?);
             }
+            (KIND_SETTINGS, Some(bytes)) => self.settings = Settings::decode(bytes)?,
+            (KIND_SETTINGS, None) => self.settings = Settings::default(),
             (KIND_HOLD, Some(bytes)) => {
                 let holds = self.holds.entry(snapshot).or_default();
                 holds.insert(key.offset(), Hold::decode(bytes)?);
@@ -127,6 +132,11 @@ impl PoolTree {
     pub(super) fn holds(&self, snapshot: TreeId) -> impl Iterator<Item = (u64, &Hold)> {
         let holds = self.holds.get(&snapshot).into_iter().flatten();
         holds.map(|(index, hold)| (*index, hold))
+    }
+
+    /// The settings that datasets inherit from the pool.
+    pub(super) fn settings(&self) -> &Settings {
+        &self.settings
     }
 
     /// Whether a property of the pool is on.

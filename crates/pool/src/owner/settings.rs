@@ -5,12 +5,13 @@
 //! shrunk end; changes that overlap these bytes wait until the new size is durable, and are refused if they lie behind
 //! it. `docs/decisions/0124`.
 
+use super::inherit::{make_durable, own_changes};
 use super::{Pool, State};
 use crate::format::{Dataset, Sync, dataset_key};
 use crate::{Error, Result};
 
 impl Pool {
-    /// Changes the settings of a volume. Durable when this returns. If clients may rely on more from now on, all
+    /// Changes the settings of a volume: values that differ afterwards are its own. Durable when this returns. If clients may rely on more from now on, all
     /// earlier acknowledged writes are durable too.
     ///
     /// # Errors
@@ -29,12 +30,20 @@ impl Pool {
 
     /// As [`Pool::change_volume`], for any property.
     async fn set_volume(&self, name: &str, change: impl Fn(&mut Dataset)) -> Result<()> {
+        let now = self.volume(name).ok_or(Error::NotFound)?.dataset();
+        let mut wanted = now.clone();
+        change(&mut wanted);
+        own_changes(&now, &mut wanted);
+        if wanted.needs_feature() {
+            self.require_settings().await?;
+        }
         let set = |state: &mut State| {
             let found = state.datasets.volume(name).cloned();
             let volume = found.ok_or(Error::NotFound)?;
             let before = volume.dataset();
             let mut dataset = before.clone();
             change(&mut dataset);
+            own_changes(&before, &mut dataset);
             dataset.check().map_err(Error::Invalid)?;
             let ticket = state.change(
                 Vec::new(),
@@ -43,12 +52,12 @@ impl Pool {
             let promises_more = before.sync != dataset.sync && dataset.sync != Sync::Disabled;
             state.datasets.set(volume.id, dataset);
             volume.changed();
-            Ok((promises_more.then_some(volume), ticket))
+            let mut heirs = state.inherit_again(Some(name));
+            heirs.extend(promises_more.then_some(volume));
+            Ok((heirs, ticket))
         };
-        if let Some(volume) = self.owner.change_durably(set).await? {
-            let _proof = volume.durable(true).await?;
-        }
-        Ok(())
+        let heirs = self.owner.change_durably(set).await?;
+        make_durable(heirs).await
     }
 
     /// Resizes a volume to `size` bytes. Durable when this returns. Data behind a smaller size is lost. Bytes that a

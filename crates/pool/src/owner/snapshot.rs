@@ -289,23 +289,23 @@ impl Pool {
         self.owner.change_durably(destroy).await
     }
 
-    /// Creates a clone of a snapshot. Durable when this returns.
+    /// Creates a clone of a snapshot, with the own settings of its volume. Durable when this returns.
     ///
     /// # Errors
-    /// [`Error::NotFound`], [`Error::Exists`], [`Error::BadName`], [`Error::Device`].
+    /// [`Error::NotFound`], [`Error::Exists`], [`Error::BadName`], [`Error::NoParent`], [`Error::NotAParent`],
+    /// [`Error::Device`].
     pub async fn clone_snapshot(&self, volume: &str, name: &str, clone: &str) -> Result<Volume> {
+        self.prepare_name(clone).await?;
         let snapshot = self.settled(volume, name).await?;
         let created = io::time::wall_clock_ms() * 1_000_000;
         let guid = io::rng::u64();
         let create = |state: &mut State| {
-            if state.datasets.volume(clone).is_some() {
-                return Err(Error::Exists);
-            }
+            state.check_new_name(clone)?;
             if !state.datasets.contains(snapshot.id) {
                 return Err(Error::NotFound);
             }
             let inner = lock(&snapshot.state);
-            let dataset = Dataset {
+            let mut dataset = Dataset {
                 name: clone.to_owned(),
                 class: inner.dataset.class.of_clones(),
                 created,
@@ -319,6 +319,7 @@ impl Pool {
                 list: ListId(state.pool_tree.next_dataset()),
                 ..inner.dataset.clone()
             };
+            state.inherit(&mut dataset);
             dataset.check().map_err(Error::Invalid)?;
             let mut changes = Changes::new();
             let id = state.pool_tree.claim_id(&mut changes);

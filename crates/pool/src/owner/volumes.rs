@@ -10,8 +10,8 @@ use super::usage::Owned;
 use super::{Pool, State};
 use crate::dataset::{self, OpenDataset};
 use crate::format::{
-    ChecksumKind, Dataset, DatasetClass, DatasetRoot, Defect, Key, ListId, Packing, Record, Sync,
-    Value, dataset_key, root_key,
+    ChecksumKind, Dataset, DatasetClass, DatasetProperty, DatasetRoot, Defect, Key, ListId,
+    Packing, Record, Settings, Sync, Value, dataset_key, root_key,
 };
 use crate::volume::Volume;
 use crate::{Error, Result};
@@ -62,6 +62,8 @@ pub(super) struct NewDataset {
     pub(super) sync: Sync,
     pub(super) compression: Packing,
     pub(super) checksum: ChecksumKind,
+    /// Properties that it does not inherit although they have their defaults.
+    pub(super) own: Vec<DatasetProperty>,
 }
 
 impl State {
@@ -78,12 +80,26 @@ impl State {
 }
 
 impl Pool {
-    /// Creates a volume. It is durable when this returns.
+    /// Creates a volume. Properties that differ from the default are its own; it inherits the others. It is durable when this
+    /// returns.
     ///
     /// # Errors
-    /// [`Error::Exists`], [`Error::Invalid`] with the wrong property, such as a record smaller than a sector,
-    /// [`Error::Device`].
+    /// [`Error::Exists`], [`Error::BadName`], [`Error::NoParent`], [`Error::NotAParent`], [`Error::Invalid`] with the wrong
+    /// property, such as a record smaller than a sector, [`Error::Device`].
     pub async fn create_volume(&self, new: NewVolume) -> Result<Volume> {
+        self.create_volume_with(new, &[]).await
+    }
+
+    /// Creates a volume. The properties in `own`, and values that differ from the defaults, are its own; it inherits the others.
+    /// It is durable when this returns.
+    ///
+    /// # Errors
+    /// As [`Pool::create_volume`].
+    pub async fn create_volume_with(
+        &self,
+        new: NewVolume,
+        own: &[DatasetProperty],
+    ) -> Result<Volume> {
         let properties = NewDataset {
             name: new.name,
             class: DatasetClass::Volume,
@@ -93,6 +109,7 @@ impl Pool {
             sync: new.sync,
             compression: new.compression,
             checksum: new.checksum,
+            own: own.to_vec(),
         };
         Ok(Volume(self.create_dataset(properties, &[]).await?))
     }
@@ -103,18 +120,21 @@ impl Pool {
         new: NewDataset,
         values: &[(Key, Box<[u8]>)],
     ) -> Result<Arc<OpenDataset>> {
+        self.prepare_name(&new.name).await?;
+        if !new.own.is_empty() {
+            self.require_settings().await?;
+        }
         let created = io::time::wall_clock_ms() * 1_000_000;
         let guid = io::rng::u64();
         let create = |state: &mut State| {
-            if state.datasets.volume(&new.name).is_some() {
-                return Err(Error::Exists);
-            }
-            let dataset = Dataset {
+            state.check_new_name(&new.name)?;
+            let mut dataset = Dataset {
                 name: new.name.clone(),
                 class: new.class,
                 sync: new.sync,
                 compression: new.compression,
                 checksum: new.checksum,
+                settings: Settings::default(),
                 has_fragments: false,
                 has_blocks: false,
                 block_size: new.block_size,
@@ -130,6 +150,13 @@ impl Pool {
                 guid,
                 list: ListId(state.pool_tree.next_dataset()),
             };
+            for property in DatasetProperty::all() {
+                let value = dataset.value(property);
+                if new.own.contains(&property) || value != property.default() {
+                    dataset.settings.put_local(property, value);
+                }
+            }
+            state.inherit(&mut dataset);
             dataset.check().map_err(Error::Invalid)?;
             state.check_record_size(dataset.record_size)?;
             let mut changes = Changes::new();
@@ -158,14 +185,15 @@ impl Pool {
     /// Destroys a volume. Its name is free at once; checkpoints free its space.
     ///
     /// # Errors
-    /// [`Error::NotFound`], [`Error::Busy`] if it has snapshots, [`Error::Device`].
+    /// [`Error::NotFound`], [`Error::Busy`] if it has snapshots or datasets below it, [`Error::Device`].
     pub async fn destroy_volume(&self, name: &str) -> Result<()> {
         let destroy = |state: &mut State| {
             let found = state.datasets.volume(name).cloned();
             let volume = found.ok_or(Error::NotFound)?;
             let id = volume.id;
             let newest = state.datasets.newest_snapshot(id);
-            if newest.is_some() || state.pending_snapshots.has(id) {
+            let has_children = state.datasets.below(name).next().is_some();
+            if newest.is_some() || has_children || state.pending_snapshots.has(id) {
                 return Err(Error::Busy);
             }
             let changes = vec![(dataset_key(id), None), (root_key(id), None)];

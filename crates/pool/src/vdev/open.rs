@@ -19,8 +19,8 @@ use super::witness::Witness;
 use super::{Opened, Shared, Vdevs};
 
 use crate::format::{
-    Birth, FEATURE_FILESYSTEMS, Features, Host, LabelBranch, LabelEpoch, LabelHistory, Membership,
-    OFFSET_END, PoolState, SideGuid, Uberblock, check_name,
+    Birth, FEATURES, Features, Host, LabelBranch, LabelEpoch, LabelHistory, Membership, OFFSET_END,
+    PoolState, SideGuid, Uberblock, check_name,
 };
 
 /// Options of an import.
@@ -87,7 +87,7 @@ impl FoundPool {
             feature: feature.clone(),
             readable,
         };
-        let is_unknown = |feature: &&String| feature.as_str() != FEATURE_FILESYSTEMS;
+        let is_unknown = |feature: &&String| !FEATURES.contains(&feature.as_str());
         if let Some(feature) = features.incompatible.iter().find(is_unknown) {
             return Err(unknown(feature, false));
         }

@@ -29,6 +29,10 @@ pub(super) fn writing(e: Error) -> StorageError {
         Error::Exists
         | Error::NotFound
         | Error::BadName
+        | Error::NoParent
+        | Error::NotAParent
+        | Error::BelowItself
+        | Error::NoProperty(_)
         | Error::Busy
         | Error::Held { .. }
         | Error::NoHold

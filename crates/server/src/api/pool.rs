@@ -410,13 +410,13 @@ pub struct CreateVolume {
     /// Bytes of a record: a power of two from 4K, which is the default, to 1M.
     #[serde(default)]
     pub record_size: Option<ByteSize>,
-    /// When writes become durable.
+    /// When writes become durable; inherited by default, as compression and checksum.
     #[serde(default)]
-    pub sync: VolumeSync,
-    /// Compression of records: `off`, `lz4` (default), or `zstd-1` to `zstd-19`.
+    pub sync: Option<VolumeSync>,
+    /// Compression of records: `off`, `lz4`, or `zstd-1` to `zstd-19`.
     #[serde(default)]
     pub compression: Option<String>,
-    /// Checksum of records: `xxh3` (default) or `blake3`.
+    /// Checksum of records: `xxh3` or `blake3`.
     #[serde(default)]
     pub checksum: Option<String>,
     /// Maximum bytes of it and its snapshots; no limit by default.
@@ -449,4 +449,7 @@ pub struct DestroyVolume {
     /// Confirms the destruction.
     #[serde(default)]
     pub force: bool,
+    /// Also destroys its snapshots, all datasets below it, and their snapshots.
+    #[serde(default)]
+    pub recursive: bool,
 }

@@ -62,9 +62,30 @@ pub struct Property {
     pub is_size: bool,
     /// It can be set.
     pub settable: bool,
+    /// The origin of its value.
+    pub source: PropertySource,
+    /// The dataset or pool that it is inherited from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inherited_from: Option<String>,
     /// A warning about this value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warning: Option<String>,
+}
+
+/// The origin of a property's value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum PropertySource {
+    /// It was set for this volume or pool.
+    Local,
+    /// It is the value of a dataset above, or of the pool.
+    Inherited,
+    /// It came with a received stream.
+    Received,
+    /// It was set nowhere.
+    Default,
+    /// The property cannot be set.
+    None,
 }
 
 /// The warning for `sync=disabled`.
@@ -83,14 +104,24 @@ pub struct GetProperties {
     pub properties: Vec<String>,
 }
 
-/// Sets a property of a volume.
+/// Sets a property of a volume or pool, for it and all datasets that inherit it.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SetProperty {
-    /// The volume.
+    /// The volume or pool.
     pub name: String,
     /// Name of the property.
     pub property: String,
     /// Its new value; sizes as `100G`.
     pub value: String,
+}
+
+/// Removes the value that a volume or pool has of its own, so that it inherits the property.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct InheritProperty {
+    /// The volume or pool.
+    pub name: String,
+    /// Name of the property.
+    pub property: String,
 }

@@ -113,7 +113,7 @@ pub struct ListHolds {
     pub name: String,
 }
 
-/// Renames a volume that is not exported, with its snapshots.
+/// Renames a volume with its snapshots, and all datasets below it. None of them may be exported.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RenameVolume {

@@ -42,15 +42,15 @@ pub(super) struct RawPool {
     read_only: bool,
 }
 
-/// The pool and the volume that `tank/vm1` names.
+/// The pool and the volume that `tank/vm1` or `tank/home/vm1` names.
 pub(crate) fn split_volume(name: &str) -> Option<(&str, &str)> {
     name.split_once('/')
         .filter(|(pool, volume)| check_name(pool).is_ok() && volume_name_fits(volume))
 }
 
-/// Whether a name is valid for a volume, without its pool.
+/// Whether a name is valid for a volume, without its pool: parts with slashes between them.
 fn volume_name_fits(name: &str) -> bool {
-    name.len() <= VOLUME_NAME_LEN_MAX && check_name(name).is_ok()
+    name.len() <= VOLUME_NAME_LEN_MAX && name.split('/').all(|part| check_name(part).is_ok())
 }
 
 /// A change of a pool.

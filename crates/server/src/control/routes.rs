@@ -11,11 +11,12 @@ use crate::api::{
     AddDisk, AddVdevs, AttachSide, CheckpointPool, CloneSnapshot, CreatePool, CreateSnapshot,
     CreateVolume, DestroyPool, DestroySnapshot, DestroyVolume, DetachSide, Disk, Done, EndSession,
     Event, ExportPool, FailureCode, FoundPool, GetOpenApi, GetProperties, GetStatus, HistoryEntry,
-    Hold, HoldSnapshot, ImportPool, ListDisks, ListEvents, ListHolds, ListPools, ListSessions,
-    ListSnapshots, ListVolumes, OfflineSide, OnlineSide, OpenApi, Pool, PoolHistory, PromoteVolume,
-    Property, ReleaseSnapshot, RemoveDisk, RenameSnapshot, RenameVolume, ReplaceSide, ResilverPool,
-    ResizeDisk, ResizeVolume, RollbackVolume, ScanPools, ScrubPool, Session, SessionSummary,
-    SetProperty, ShowSession, Snapshot, Status, Trial, TrimPool, TryImport, Volume,
+    Hold, HoldSnapshot, ImportPool, InheritProperty, ListDisks, ListEvents, ListHolds, ListPools,
+    ListSessions, ListSnapshots, ListVolumes, OfflineSide, OnlineSide, OpenApi, Pool, PoolHistory,
+    PromoteVolume, Property, ReleaseSnapshot, RemoveDisk, RenameSnapshot, RenameVolume,
+    ReplaceSide, ResilverPool, ResizeDisk, ResizeVolume, RollbackVolume, ScanPools, ScrubPool,
+    Session, SessionSummary, SetProperty, ShowSession, Snapshot, Status, Trial, TrimPool,
+    TryImport, Volume,
 };
 use crate::limits::REQUEST_LEN_MAX;
 use crate::protocols::protocols;
@@ -130,6 +131,7 @@ routes! {
 
     Post "/v1/properties/get" GetProperties => Vec<Property>, LOOKUP, shard |s, r| s.properties(&r);
     Post "/v1/properties/set" SetProperty => Property, CHANGE, shard |s, r| s.set_property(r).await;
+    Post "/v1/properties/inherit" InheritProperty => Property, CHANGE, shard |s, r| s.inherit_property(r).await;
 }
 
 routes! {

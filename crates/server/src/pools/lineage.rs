@@ -21,7 +21,7 @@ impl Server {
     pub async fn rename_volume(self: &Rc<Self>, request: RenameVolume) -> Result<api::Volume> {
         let _turn = self.turn().await?;
         let RenameVolume { name: full, new } = request;
-        let (pool, volume) = self.volume_named(&full)?;
+        let (pool, _) = self.volume_named(&full)?;
         let (pool_name, name) = names(&full)?;
         let (new_pool, new_name) = names(&new)?;
         if new_pool != pool_name {
@@ -29,17 +29,20 @@ impl Server {
                 "a volume cannot move to another pool: use {pool_name}/{new_name}"
             )));
         }
-        if let Some(export) = self.state.borrow().file.config().exported_as(&full) {
-            return Err(Error::Conflict(format!(
-                "the volume {full:?} is exported under this name: `{}` first",
-                export.removal
-            )));
-        }
+        let all = self.tree(&pool, pool_name, name);
+        self.check_not_exported(&all)?;
         let renamed = pool.rename_volume(name, new_name).await;
         renamed.map_err(|e| failed(pool_name, &new, e))?;
-        let gone = self.state.borrow_mut().disks.remove(&full);
-        drop(gone);
-        self.keep(&new, Some(Arc::new(volume)));
+        for old in all {
+            let gone = self.state.borrow_mut().disks.remove(&old);
+            drop(gone);
+        }
+        for full in self.tree(&pool, pool_name, new_name) {
+            let (_, name) = names(&full)?;
+            if let Some(volume) = pool.volume(name) {
+                self.keep(&full, Some(Arc::new(volume)));
+            }
+        }
         self.volume_view(&new)
     }
 

@@ -1,33 +1,27 @@
 //! Properties of pools and volumes, by name.
 //!
-//! **Called by** the control API, on the server's shard. **Invariants**: values come from the pool; setting a
-//! property uses the request for that change, if there is one.
+//! **Called by** the control API, on the server's shard. **Invariants**: values and their sources come from the pool; setting
+//! a property uses the request for that change, if there is one. Properties that datasets inherit are those of the pool's
+//! table ([`DatasetProperty`]).
 
 use super::change::failed;
+use super::entry::full_name;
 use super::lineage::limits_failed;
 use super::names::names;
-use super::volumes::{checksum, compression};
 use crate::api::{
-    self, GetProperties, Property, ResizeVolume, SYNC_DISABLED, SetProperty, VolumeSync,
+    self, GetProperties, InheritProperty, Property, PropertySource, ResizeVolume, SYNC_DISABLED,
+    SetProperty, VolumeSync,
 };
 use crate::server::Server;
 use crate::size::ByteSize;
 use crate::word::word;
 use crate::{Error, Result};
-use pool::format::{Dataset, PoolProperty, Sync};
+use pool::format::{DatasetProperty, PoolProperty, Setting};
+use pool::{Pool, Source};
 use std::rc::Rc;
 
-/// Properties of volumes and pools that can be set.
-const SETTABLE: [&str; 8] = [
-    "volsize",
-    "sync",
-    "compression",
-    "checksum",
-    "quota",
-    "reservation",
-    "autotrim",
-    "autoexpand",
-];
+/// Properties of volumes and pools that can be set and are not inherited.
+const NOT_INHERITED: [&str; 5] = ["volsize", "quota", "reservation", "autotrim", "autoexpand"];
 
 struct Properties<'a> {
     name: &'a str,
@@ -35,19 +29,62 @@ struct Properties<'a> {
 }
 
 impl Properties<'_> {
+    /// Adds a property that cannot be set.
     fn push(&mut self, property: &str, value: impl ToString, is_size: bool) {
-        self.all.push(Property {
-            name: self.name.to_owned(),
-            property: property.to_owned(),
-            value: value.to_string(),
-            is_size,
-            settable: SETTABLE.contains(&property),
-            warning: None,
-        });
+        self.add(property, value.to_string(), is_size, PropertySource::None);
     }
 
     fn size(&mut self, property: &str, bytes: u64) {
         self.push(property, bytes, true);
+    }
+
+    /// Adds a property that can be set and is not inherited.
+    fn own(&mut self, property: &str, value: impl ToString, is_size: bool, is_default: bool) {
+        let source = match is_default {
+            true => PropertySource::Default,
+            false => PropertySource::Local,
+        };
+        self.add(property, value.to_string(), is_size, source);
+    }
+
+    fn add(&mut self, property: &str, value: String, is_size: bool, source: PropertySource) {
+        self.all.push(Property {
+            name: self.name.to_owned(),
+            property: property.to_owned(),
+            value,
+            is_size,
+            settable: source != PropertySource::None,
+            source,
+            inherited_from: None,
+            warning: None,
+        });
+    }
+
+    /// Adds the properties that datasets inherit. Without a dataset, they are the pool's.
+    fn inherited(&mut self, pool: &Pool, dataset: Option<&str>) {
+        let pool_name = pool.vdevs().name();
+        for property in DatasetProperty::all() {
+            let Some((value, found)) = pool.property(dataset, property) else {
+                continue;
+            };
+            let (source, from) = match found {
+                Source::Local => (PropertySource::Local, None),
+                Source::Received => (PropertySource::Received, None),
+                Source::Default => (PropertySource::Default, None),
+                Source::FromPool => (PropertySource::Inherited, Some(pool_name.clone())),
+                Source::Inherited(above) => (
+                    PropertySource::Inherited,
+                    Some(full_name(&pool_name, &above)),
+                ),
+            };
+            let value = property.show(value).unwrap_or_default();
+            let warns = property == DatasetProperty::Sync && value == word(VolumeSync::Disabled);
+            self.add(property.name(), value, false, source);
+            if let Some(added) = self.all.last_mut() {
+                added.inherited_from = from;
+                added.warning = warns.then(|| SYNC_DISABLED.to_owned());
+            }
+        }
     }
 }
 
@@ -68,7 +105,7 @@ fn on(flag: bool) -> &'static str {
     if flag { "on" } else { "off" }
 }
 
-fn of_pool(p: &api::Pool) -> Vec<Property> {
+fn of_pool(p: &api::Pool, pool: Option<&Pool>) -> Vec<Property> {
     let mut out = Properties {
         name: &p.name,
         all: Vec::new(),
@@ -87,12 +124,15 @@ fn of_pool(p: &api::Pool) -> Vec<Property> {
     out.push("capacity", percent, false);
     out.size("dirty", p.dirty);
     out.push("readonly", on(p.read_only), false);
-    out.push("autotrim", on(p.autotrim), false);
-    out.push("autoexpand", on(p.autoexpand), false);
+    out.own("autotrim", on(p.autotrim), false, !p.autotrim);
+    out.own("autoexpand", on(p.autoexpand), false, !p.autoexpand);
+    if let Some(pool) = pool {
+        out.inherited(pool, None);
+    }
     out.all
 }
 
-fn of_volume(v: &api::Volume) -> Vec<Property> {
+fn of_volume(v: &api::Volume, pool: Option<&Pool>) -> Vec<Property> {
     let mut out = Properties {
         name: &v.name,
         all: Vec::new(),
@@ -100,33 +140,43 @@ fn of_volume(v: &api::Volume) -> Vec<Property> {
     out.push("type", "volume", false);
     out.push("creation", v.created_ms, false);
     out.size("used", v.used);
-    out.size("volsize", v.size);
+    out.own("volsize", v.size, true, false);
     out.size("volblocksize", v.block_size.into());
     out.size("recordsize", v.record_size.into());
     out.size("referenced", v.referenced);
     out.size("logicalused", v.logical);
     out.push("compressratio", ratio(v.logical, v.referenced), false);
-    out.push("compression", &v.compression, false);
-    out.push("checksum", &v.checksum, false);
-    out.push("sync", word(v.sync), false);
-    if let Some(sync) = out
-        .all
-        .last_mut()
-        .filter(|_| v.sync == VolumeSync::Disabled)
-    {
-        sync.warning = Some(SYNC_DISABLED.to_owned());
+    if let (Some(pool), Ok((_, name))) = (pool, names(&v.name)) {
+        out.inherited(pool, Some(name));
     }
-    out.size("quota", v.quota);
-    out.size("reservation", v.reservation);
+    out.own("quota", v.quota, true, v.quota == 0);
+    out.own("reservation", v.reservation, true, v.reservation == 0);
     out.push("exported", v.exported_as.name().unwrap_or("-"), false);
     out.all
+}
+
+fn unknown(property: &str) -> Error {
+    let own = NOT_INHERITED.into_iter();
+    let all: Vec<&str> = own
+        .chain(DatasetProperty::all().map(DatasetProperty::name))
+        .collect();
+    Error::Invalid(format!(
+        "{property:?} cannot be set; these can: {}",
+        all.join(", ")
+    ))
 }
 
 impl Server {
     /// See [`GetProperties`]. Errors: `NoPool`, `NoVolume`, `Invalid` if nothing has such a property.
     pub fn properties(&self, request: &GetProperties) -> Result<Vec<Property>> {
-        let mut all: Vec<Property> = self.pools().iter().flat_map(of_pool).collect();
-        all.extend(self.volumes().iter().flat_map(of_volume));
+        let mut all = Vec::new();
+        for pool in self.pools() {
+            all.extend(of_pool(&pool, self.open_pool(&pool.name).as_deref()));
+        }
+        for volume in self.volumes() {
+            let (pool, _) = names(&volume.name)?;
+            all.extend(of_volume(&volume, self.open_pool(pool).as_deref()));
+        }
         for name in &request.names {
             if !all.iter().any(|p| p.name == *name) {
                 return Err(match name.contains('/') {
@@ -177,30 +227,37 @@ impl Server {
                 self.set_on(&name, PoolProperty::Autoexpand, &request.value)
                     .await?;
             }
-            "sync" => {
-                let sync = sync(&request.value)?;
-                self.change_volume(&name, |d| d.sync = sync).await?;
-                if sync == Sync::Disabled {
-                    tracing::warn!(volume = name, "{SYNC_DISABLED}");
-                }
-            }
-            "compression" => {
-                let compression = compression(&request.value)?;
-                let change = |d: &mut Dataset| d.compression = compression;
-                self.change_volume(&name, change).await?;
-            }
-            "checksum" => {
-                let checksum = checksum(&request.value)?;
-                self.change_volume(&name, |d| d.checksum = checksum).await?;
-            }
-            _ => {
-                let text = format!(
-                    "{property:?} cannot be set; these can: {}",
-                    SETTABLE.join(", ")
-                );
-                return Err(Error::Invalid(text));
+            other => {
+                let inherited = DatasetProperty::named(other).ok_or_else(|| unknown(other))?;
+                let value = inherited.parse(&request.value).ok_or_else(|| {
+                    let (values, given) = (inherited.values(), &request.value);
+                    Error::Invalid(format!("{other} is {values}, not {given:?}"))
+                })?;
+                let setting = Setting {
+                    value,
+                    is_received: false,
+                };
+                self.set_own(&name, inherited, Some(setting)).await?;
             }
         }
+        self.property(name, property)
+    }
+
+    /// See [`InheritProperty`]. Errors: `Invalid`, `Conflict`, `NoPool`, `NoVolume`, `Pool`.
+    pub async fn inherit_property(self: &Rc<Self>, request: InheritProperty) -> Result<Property> {
+        let InheritProperty { name, property } = request;
+        let Some(inherited) = DatasetProperty::named(&property) else {
+            let all: Vec<_> = DatasetProperty::all().map(DatasetProperty::name).collect();
+            return Err(Error::Invalid(format!(
+                "{property:?} is not inherited; these are: {}",
+                all.join(", ")
+            )));
+        };
+        self.set_own(&name, inherited, None).await?;
+        self.property(name, property)
+    }
+
+    fn property(&self, name: String, property: String) -> Result<Property> {
         let get = GetProperties {
             names: vec![name.clone()],
             properties: vec![property],
@@ -242,28 +299,38 @@ impl Server {
         Ok(())
     }
 
-    async fn change_volume(&self, full: &str, change: impl Fn(&mut Dataset)) -> Result<()> {
+    /// Sets a property of a volume or pool; without a setting, it is inherited from now on.
+    async fn set_own(
+        &self,
+        full: &str,
+        property: DatasetProperty,
+        setting: Option<Setting>,
+    ) -> Result<()> {
         let _turn = self.turn().await?;
-        let (pool, _) = self.volume_named(full)?;
-        let (pool_name, name) = names(full)?;
-        let changed = pool.change_volume(name, change).await;
-        changed.map_err(|e| Error::Pool {
-            name: pool_name.to_owned(),
-            reason: e.to_string(),
+        let (pool, pool_name, dataset) = match full.contains('/') {
+            true => {
+                let (pool, _) = self.volume_named(full)?;
+                let (pool_name, name) = names(full)?;
+                (pool, pool_name, Some(name))
+            }
+            false => (self.pool_named(full)?, full, None),
+        };
+        let set = pool.set_own(dataset, property, setting).await;
+        set.map_err(|e| match e {
+            pool::Error::NoProperty(_) => Error::Invalid(format!("{full:?}: {e}")),
+            pool::Error::NotFound => Error::NoVolume(full.to_owned()),
+            e => failed(pool_name, e),
         })?;
-        self.announce(full);
-        Ok(())
-    }
-}
-
-fn sync(value: &str) -> Result<Sync> {
-    match value {
-        "standard" => Ok(Sync::Standard),
-        "always" => Ok(Sync::Always),
-        "disabled" => Ok(Sync::Disabled),
-        _ => {
-            let text = format!("sync is standard, always or disabled, not {value:?}");
-            Err(Error::Invalid(text))
+        for heir in self.volumes() {
+            let is_disabled = heir.sync == VolumeSync::Disabled;
+            let is_heir = heir.name == full || heir.name.starts_with(&format!("{full}/"));
+            if is_heir && is_disabled && property == DatasetProperty::Sync {
+                tracing::warn!(volume = heir.name, "{SYNC_DISABLED}");
+            }
+            if is_heir {
+                self.announce(&heir.name);
+            }
         }
+        Ok(())
     }
 }

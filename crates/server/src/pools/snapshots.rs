@@ -4,7 +4,7 @@
 //! rolled back only while it is not exported.
 
 use super::entry::{full_name, volumes_of};
-use super::names::{names, split};
+use super::names::{misplaced, names, split};
 use crate::api::{
     self, CloneSnapshot, CreateSnapshot, DestroySnapshot, ListSnapshots, RollbackVolume,
 };
@@ -15,6 +15,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 pub(super) fn failed(pool: &str, full: &str, e: pool::Error) -> Error {
+    if let Some(misplaced) = misplaced(full, &e).filter(|_| e != pool::Error::BadName) {
+        return misplaced;
+    }
     match e {
         pool::Error::Exists => Error::Conflict(format!("{full:?} exists already")),
         pool::Error::NotFound => Error::NoSnapshot(full.to_owned()),

@@ -39,7 +39,8 @@ impl Server {
                 }
             }
         }
-        out.sort_by(|a: &api::Volume, b| a.name.cmp(&b.name));
+        // a dataset is followed by the datasets below it
+        out.sort_by(|a: &api::Volume, b| a.name.split('/').cmp(b.name.split('/')));
         out
     }
 

@@ -5,7 +5,7 @@
 
 use super::entry::{full_name, volumes_of};
 use super::lineage::limits_failed;
-use super::names::names;
+use super::names::{misplaced, names};
 use crate::api::{self, CreateVolume, DestroyVolume, ResizeVolume, SYNC_DISABLED, VolumeSync};
 use crate::config::UUID_SPACE;
 use crate::limits::{DISK_SIZE_MAX, VOLUMES_MAX};
@@ -13,7 +13,7 @@ use crate::server::Server;
 use crate::size::ByteSize;
 use crate::{Error, Result};
 use backend::BlockBackend;
-use pool::format::{ChecksumKind, Packing, Sync};
+use pool::format::{ChecksumKind, DatasetProperty, Packing, Sync};
 use pool::{NewVolume, Pool};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -38,14 +38,25 @@ fn check_size(size: ByteSize, block: u32) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn compression(text: &str) -> Result<Packing> {
+fn compression(text: &str) -> Result<Packing> {
     let parsed = text.parse();
     parsed.map_err(|e| Error::Invalid(format!("{e}, not {text:?}")))
 }
 
-pub(super) fn checksum(text: &str) -> Result<ChecksumKind> {
+fn checksum(text: &str) -> Result<ChecksumKind> {
     let parsed = text.parse();
     parsed.map_err(|e| Error::Invalid(format!("{e}, not {text:?}")))
+}
+
+/// The properties that a request names. The volume inherits the others.
+fn own_properties(request: &CreateVolume) -> Vec<DatasetProperty> {
+    let named = [
+        (DatasetProperty::Sync, request.sync.is_some()),
+        (DatasetProperty::Compression, request.compression.is_some()),
+        (DatasetProperty::Checksum, request.checksum.is_some()),
+    ];
+    let named = named.into_iter().filter(|(_, is_named)| *is_named);
+    named.map(|(property, _)| property).collect()
 }
 
 fn new_volume(request: &CreateVolume, name: &str, sector: u32) -> Result<NewVolume> {
@@ -81,7 +92,7 @@ fn new_volume(request: &CreateVolume, name: &str, sector: u32) -> Result<NewVolu
         size: request.size.0,
         block_size: block as u32,
         record_size: record as u32,
-        sync: match request.sync {
+        sync: match request.sync.unwrap_or_default() {
             VolumeSync::Standard => Sync::Standard,
             VolumeSync::Always => Sync::Always,
             VolumeSync::Disabled => Sync::Disabled,
@@ -92,11 +103,14 @@ fn new_volume(request: &CreateVolume, name: &str, sector: u32) -> Result<NewVolu
 }
 
 fn failed(pool: &str, full: &str, e: pool::Error) -> Error {
+    if let Some(misplaced) = misplaced(full, &e) {
+        return misplaced;
+    }
     match e {
         pool::Error::Exists => Error::Conflict(format!("volume {full:?} exists already")),
         pool::Error::NotFound => Error::NoVolume(full.to_owned()),
         pool::Error::Busy => Error::Conflict(format!(
-            "the volume {full:?} has snapshots: destroy those first"
+            "the volume {full:?} has snapshots or datasets below it: destroy those first, or use -r"
         )),
         pool::Error::Invalid(defect) => Error::Invalid(format!("the volume {full:?}: {defect}")),
         e => Error::Pool {
@@ -118,7 +132,9 @@ impl Server {
                 "the pool {pool_name:?} has {VOLUMES_MAX} volumes: destroy one first"
             )));
         }
-        let made = pool.create_volume(new).await;
+        let made = pool
+            .create_volume_with(new, &own_properties(&request))
+            .await;
         let volume = made.map_err(|e| failed(pool_name, &request.name, e))?;
         let limit = |size: Option<ByteSize>| size.map_or(0, |size| size.0);
         let (quota, reservation) = (limit(request.quota), limit(request.reservation));
@@ -173,23 +189,63 @@ impl Server {
         let full = request.name;
         let (pool_name, name) = names(&full)?;
         let (pool, _) = self.volume_named(&full)?;
-        if let Some(export) = self.state.borrow().file.config().exported_as(&full) {
-            return Err(Error::Conflict(format!(
-                "the volume {full:?} is exported: `{}` first",
-                export.removal
-            )));
-        }
+        let all = match request.recursive {
+            true => self.tree(&pool, pool_name, name),
+            false => vec![full.clone()],
+        };
+        self.check_not_exported(&all)?;
         if !request.force {
-            let text =
-                format!("this destroys the volume {full:?} with all its data: use -f to confirm");
+            let also = match request.recursive {
+                true => ", its snapshots and all datasets below it",
+                false => "",
+            };
+            let text = format!(
+                "this destroys the volume {full:?} with all its data{also}: use -f to confirm"
+            );
             return Err(Error::Conflict(text));
         }
-        pool.destroy_volume(name)
-            .await
-            .map_err(|e| failed(pool_name, &full, e))?;
-        let gone = self.state.borrow_mut().disks.remove(&full);
-        drop(gone);
-        Ok(())
+        let destroyed = match request.recursive {
+            true => pool.destroy_tree(name).await.map_err(|e| match e {
+                pool::Error::Busy => Error::Conflict(format!(
+                    "the volume {full:?}: a snapshot of it or below it has a clone elsewhere, or is being taken"
+                )),
+                pool::Error::Held { .. } => Error::Conflict(format!("{full:?}: {e}")),
+                e => failed(pool_name, &full, e),
+            }),
+            false => {
+                let destroyed = pool.destroy_volume(name).await;
+                destroyed.map_err(|e| failed(pool_name, &full, e))
+            }
+        };
+        // a destruction that failed may have destroyed some of them
+        let gone = |full: &String| names(full).is_ok_and(|(_, name)| pool.volume(name).is_none());
+        for full in all.iter().filter(|full| gone(full)) {
+            let gone = self.state.borrow_mut().disks.remove(full);
+            drop(gone);
+        }
+        destroyed
+    }
+
+    /// Full names of a dataset and all datasets below it.
+    pub(super) fn tree(&self, pool: &Pool, pool_name: &str, name: &str) -> Vec<String> {
+        let names = pool.names_below(name);
+        names
+            .iter()
+            .map(|name| full_name(pool_name, name))
+            .collect()
+    }
+
+    /// Errors: `Conflict` if one of these volumes is exported.
+    pub(super) fn check_not_exported(&self, all: &[String]) -> Result<()> {
+        let state = self.state.borrow();
+        let exported = |full: &String| Some((full.clone(), state.file.config().exported_as(full)?));
+        match all.iter().find_map(exported) {
+            Some((full, export)) => Err(Error::Conflict(format!(
+                "the volume {full:?} is exported: `{}` first",
+                export.removal
+            ))),
+            None => Ok(()),
+        }
     }
 
     /// An identity for unique names: computed from the volume's identity, or from the disk's name and this machine.

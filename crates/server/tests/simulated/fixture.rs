@@ -5,7 +5,7 @@ use io::time::sleep;
 use nvmf::wire::command::Nsid;
 use nvmf::wire::nqn::HostId;
 use nvmf_initiator::{Config, Controller, Namespace, WriteOptions};
-use server::api::{CreatePool, CreateVolume, ExportNvme, Health, NamespaceState, VolumeSync};
+use server::api::{CreatePool, CreateVolume, ExportNvme, Health, NamespaceState};
 use server::config::ConfigFile;
 use server::{ByteSize, Server, Shards};
 use std::net::SocketAddr;
@@ -89,7 +89,7 @@ pub(crate) fn volume(name: &str, size: u64) -> CreateVolume {
         size: ByteSize(size),
         block_size: None,
         record_size: None,
-        sync: VolumeSync::Standard,
+        sync: None,
         compression: None,
         checksum: None,
         quota: None,

@@ -283,6 +283,7 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
         let destroy = DestroyVolume {
             name: "tank/vm1".into(),
             force: true,
+            recursive: false,
         };
         let exported = server.destroy_volume(destroy).await;
         assert!(matches!(exported, Err(Error::Conflict(_))), "{exported:?}");

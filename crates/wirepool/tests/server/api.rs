@@ -190,6 +190,8 @@ fn volumes(api: &mut Api) {
     let set = json!({"name": "tank/vm1", "property": "compression", "value": "off"});
     api.post("/v1/properties/set", set);
     api.post("/v1/properties/get", json!({"names": ["tank/vm1"]}));
+    let inherit = json!({"name": "tank/vm1", "property": "compression"});
+    api.post("/v1/properties/inherit", inherit);
     let one = json!({"name": "tank/vm1@one"});
     api.post("/v1/snapshots/create", one.clone());
     api.post("/v1/snapshots", json!({}));

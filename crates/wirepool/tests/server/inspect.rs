@@ -37,6 +37,8 @@ fn a_pool_is_inspected_without_its_server() {
     server.ok(&["snapshot", "create", "tank/vm1@monday"]);
     server.ok(&["snapshot", "hold", "backup", "tank/vm1@monday"]);
     server.ok(&["set", "quota=8M", "tank/vm1"]);
+    server.ok(&["set", "compression=zstd-3", "tank"]);
+    server.ok(&["set", "sync=standard", "tank/vm1"]);
 
     let verify = [&["verify"], &DISKS[..]].concat();
     let (code, out, err) = inspect(&place, &verify);
@@ -58,6 +60,9 @@ fn a_pool_is_inspected_without_its_server() {
     assert_eq!(labels["copies"].as_array().map(Vec::len), Some(8));
     let volumes = json(&place, "volumes");
     let vm1 = &volumes["datasets"][0];
+    assert_eq!(volumes["settings"]["compression"]["value"], "zstd-3");
+    assert_eq!(vm1["settings"]["sync"]["source"], "local");
+    assert!(vm1["settings"]["compression"].is_null(), "{vm1}");
     assert_eq!(
         (&vm1["name"], &vm1["quota"]),
         (&"vm1".into(), &(8 << 20).into())

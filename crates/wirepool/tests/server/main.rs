@@ -17,6 +17,7 @@ mod memory;
 mod metrics;
 mod pools;
 mod printing;
+mod properties;
 mod recovery;
 mod schema;
 mod sides;

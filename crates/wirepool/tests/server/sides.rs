@@ -395,7 +395,8 @@ fn properties_are_shown_and_set() {
         ("volsize=x", "tank/vm1"),
         ("recordsize=8K", "tank/vm1"),
         ("sync=always", "tank/nope"),
-        ("sync=always", "tank"),
+        ("sync=always", "nope"),
+        ("volsize=1G", "tank"),
     ] {
         server.refused(&["set", assignment, name]);
     }

@@ -1,0 +1,431 @@
+//! Settings: properties that datasets inherit from the datasets above them, and the values that a dataset has of its own.
+//!
+//! **Owns** the table of these properties, and the encoding of a dataset's own values. **Called by** datasets' records, the
+//! pool's own tree, and requests that name a property. **Invariants**: a property has one number, one name and one default;
+//! its own value in a record and the value in effect agree. `docs/format.md`, "Settings".
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use zerocopy::little_endian::U64;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+use super::{
+    ChecksumKind, Dataset, DatasetClass, Defect, Key, Kind, ObjectId, Packing, Sync, layout,
+};
+
+/// Kind of the key of the pool's settings. Object and offset are 0.
+pub const KIND_SETTINGS: Kind = Kind(9);
+
+/// Bytes of an encoded setting.
+pub(super) const SETTING_SIZE: usize = 16;
+
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+struct RawSetting {
+    number: u8,
+    source: u8,
+    reserved: [u8; 6],
+    value: U64,
+}
+layout!(RawSetting, SETTING_SIZE, number @ 0, source @ 1, reserved @ 2, value @ 8);
+
+/// A property that datasets inherit. The order is that of the numbers on disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum DatasetProperty {
+    /// Compression of new records.
+    Compression,
+    /// Checksum of new records.
+    Checksum,
+    /// When writes become durable.
+    Sync,
+}
+
+/// A line of the table of properties.
+struct Row {
+    property: DatasetProperty,
+    /// On disk, from 1.
+    number: u8,
+    name: &'static str,
+    /// The possible values, for messages.
+    values: &'static str,
+    default: u64,
+    /// Classes of datasets that have it.
+    classes: &'static [DatasetClass],
+    parse: fn(&str) -> Option<u64>,
+    /// The text of a value; `None` if the property cannot have it.
+    show: fn(u64) -> Option<String>,
+    /// The value in effect.
+    read: fn(&Dataset) -> u64,
+    /// Sets the value in effect, which is possible.
+    write: fn(&mut Dataset, u64),
+}
+
+/// Classes of datasets that are written to.
+const ALL: &[DatasetClass] = &[DatasetClass::Volume, DatasetClass::Filesystem];
+
+const TABLE: [Row; 3] = [
+    Row {
+        property: DatasetProperty::Compression,
+        number: 1,
+        name: "compression",
+        values: "off, lz4 or zstd-1 to zstd-19",
+        default: 1,
+        classes: ALL,
+        parse: |text| Some(text.parse::<Packing>().ok()?.code().into()),
+        show: |value| Some(packing(value)?.to_string()),
+        read: |dataset| dataset.compression.code().into(),
+        write: |dataset, value| dataset.compression = packing(value).expect("a possible value"),
+    },
+    Row {
+        property: DatasetProperty::Checksum,
+        number: 2,
+        name: "checksum",
+        values: "xxh3 or blake3",
+        default: 0,
+        classes: ALL,
+        parse: |text| Some(checksum_code(text.parse().ok()?).into()),
+        show: |value| Some(checksum(value)?.to_string()),
+        read: |dataset| checksum_code(dataset.checksum).into(),
+        write: |dataset, value| dataset.checksum = checksum(value).expect("a possible value"),
+    },
+    Row {
+        property: DatasetProperty::Sync,
+        number: 3,
+        name: "sync",
+        values: "standard, always or disabled",
+        default: 0,
+        classes: ALL,
+        parse: |text| Some(text.parse::<Sync>().ok()?.code().into()),
+        show: |value| Some(sync(value)?.to_string()),
+        read: |dataset| dataset.sync.code().into(),
+        write: |dataset, value| dataset.sync = sync(value).expect("a possible value"),
+    },
+];
+
+fn packing(value: u64) -> Option<Packing> {
+    Packing::from_code(u8::try_from(value).ok()?)
+}
+
+fn sync(value: u64) -> Option<Sync> {
+    Sync::from_code(u8::try_from(value).ok()?)
+}
+
+fn checksum(value: u64) -> Option<ChecksumKind> {
+    checksum_from_code(u8::try_from(value).ok()?)
+}
+
+/// The byte of a dataset's checksum.
+pub(super) fn checksum_code(kind: ChecksumKind) -> u8 {
+    match kind {
+        ChecksumKind::Xxh3 => 0,
+        ChecksumKind::Blake3 => 2,
+    }
+}
+
+/// The checksum that a dataset's byte means.
+pub(super) fn checksum_from_code(code: u8) -> Option<ChecksumKind> {
+    match code {
+        0 => Some(ChecksumKind::Xxh3),
+        2 => Some(ChecksumKind::Blake3),
+        _ => None,
+    }
+}
+
+impl Sync {
+    pub(super) fn code(self) -> u8 {
+        match self {
+            Sync::Standard => 0,
+            Sync::Always => 1,
+            Sync::Disabled => 2,
+        }
+    }
+
+    pub(super) fn from_code(code: u8) -> Option<Self> {
+        match code {
+            0 => Some(Sync::Standard),
+            1 => Some(Sync::Always),
+            2 => Some(Sync::Disabled),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Sync {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Sync::Standard => "standard",
+            Sync::Always => "always",
+            Sync::Disabled => "disabled",
+        })
+    }
+}
+
+/// The text is not a value of `sync`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("sync is standard, always or disabled")]
+pub struct NoSync;
+
+impl FromStr for Sync {
+    type Err = NoSync;
+
+    fn from_str(text: &str) -> Result<Self, NoSync> {
+        let all = [Sync::Standard, Sync::Always, Sync::Disabled];
+        all.into_iter()
+            .find(|sync| sync.to_string() == text)
+            .ok_or(NoSync)
+    }
+}
+
+impl DatasetProperty {
+    /// All properties, in the order of their numbers.
+    pub fn all() -> impl Iterator<Item = Self> {
+        TABLE.iter().map(|row| row.property)
+    }
+
+    /// The property of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::all().find(|property| property.name() == name)
+    }
+
+    fn row(self) -> &'static Row {
+        let row = TABLE.iter().find(|row| row.property == self);
+        row.expect("each property has a row")
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.row().name
+    }
+
+    /// The possible values, as text for a message.
+    #[must_use]
+    pub fn values(self) -> &'static str {
+        self.row().values
+    }
+
+    /// The value of a dataset if neither it nor a dataset above it has one.
+    #[must_use]
+    pub fn default(self) -> u64 {
+        self.row().default
+    }
+
+    /// Whether datasets of a class have the property.
+    #[must_use]
+    pub fn is_of(self, class: DatasetClass) -> bool {
+        self.row().classes.contains(&class)
+    }
+
+    /// The value that a text means; `None` if the property cannot have it.
+    #[must_use]
+    pub fn parse(self, text: &str) -> Option<u64> {
+        (self.row().parse)(text)
+    }
+
+    /// The text of a value; `None` if the property cannot have it.
+    #[must_use]
+    pub fn show(self, value: u64) -> Option<String> {
+        (self.row().show)(value)
+    }
+}
+
+/// A value that a dataset has of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Setting {
+    /// One of the property's values.
+    pub value: u64,
+    /// Whether it came with a received stream; otherwise it was set here.
+    pub is_received: bool,
+}
+
+/// The values that a dataset, or the pool, has of its own.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Settings(BTreeMap<DatasetProperty, Setting>);
+
+impl Settings {
+    /// The dataset's own value of a property; `None` if the dataset inherits it.
+    #[must_use]
+    pub fn get(&self, property: DatasetProperty) -> Option<Setting> {
+        self.0.get(&property).copied()
+    }
+
+    /// Sets a property; with `None`, it is inherited from now on.
+    pub fn put(&mut self, property: DatasetProperty, setting: Option<Setting>) {
+        match setting {
+            Some(setting) => drop(self.0.insert(property, setting)),
+            None => drop(self.0.remove(&property)),
+        }
+    }
+
+    /// Sets a property to a value that was not received.
+    pub fn put_local(&mut self, property: DatasetProperty, value: u64) {
+        let is_received = false;
+        self.put(property, Some(Setting { value, is_received }));
+    }
+
+    /// Whether every property is inherited.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Number of own values.
+    pub(super) fn count(&self) -> u8 {
+        self.0.len() as u8
+    }
+
+    /// Encodes the settings: 16 bytes for each, by number.
+    ///
+    /// # Panics
+    /// If a property cannot have its value.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(self.0.len() * SETTING_SIZE);
+        for (property, setting) in &self.0 {
+            assert!(property.show(setting.value).is_some(), "{setting:?}");
+            let raw = RawSetting {
+                number: property.row().number,
+                source: if setting.is_received { 2 } else { 1 },
+                reserved: [0; 6],
+                value: U64::new(setting.value),
+            };
+            out.extend_from_slice(raw.as_bytes());
+        }
+        out
+    }
+
+    /// Decodes settings.
+    ///
+    /// # Errors
+    /// The first field that is malformed, unknown or out of order, or reserved and not zero.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Defect> {
+        let field = |field, value: u64| Err(Defect::Field { field, value });
+        if !bytes.len().is_multiple_of(SETTING_SIZE) {
+            return Err(Defect::Length {
+                what: "settings",
+                got: bytes.len(),
+                want: bytes.len() / SETTING_SIZE * SETTING_SIZE,
+            });
+        }
+        let mut settings = Self::default();
+        for raw in bytes.chunks_exact(SETTING_SIZE) {
+            let raw = RawSetting::read_from_bytes(raw).expect("as long as a setting");
+            let row = TABLE.iter().find(|row| row.number == raw.number);
+            let last = settings.0.last_key_value().map(|(property, _)| *property);
+            let Some(row) = row.filter(|row| last.is_none_or(|last| last < row.property)) else {
+                return field("number of a setting", raw.number.into());
+            };
+            let is_received = match raw.source {
+                1 => false,
+                2 => true,
+                other => return field("source of a setting", other.into()),
+            };
+            if raw.reserved != [0; 6] {
+                return field("reserved bytes of a setting", raw.reserved[0].into());
+            }
+            let value = raw.value.get();
+            if row.property.show(value).is_none() {
+                return field("value of a setting", value);
+            }
+            let setting = Setting { value, is_received };
+            settings.put(row.property, Some(setting));
+        }
+        Ok(settings)
+    }
+}
+
+impl Dataset {
+    /// The value of a property that is in effect.
+    #[must_use]
+    pub fn value(&self, property: DatasetProperty) -> u64 {
+        (property.row().read)(self)
+    }
+
+    /// Puts a value of a property into effect.
+    ///
+    /// # Panics
+    /// If the property cannot have it.
+    pub fn put_value(&mut self, property: DatasetProperty, value: u64) {
+        (property.row().write)(self, value);
+    }
+
+    /// The settings of a record of version 1: its values in effect, but for defaults.
+    pub(super) fn plain_settings(&self) -> Settings {
+        let mut settings = Settings::default();
+        for row in &TABLE {
+            let value = (row.read)(self);
+            if value != row.default {
+                settings.put_local(row.property, value);
+            }
+        }
+        settings
+    }
+
+    /// Whether its record needs version 2: a pool with such a record has the feature [`super::FEATURE_SETTINGS`].
+    pub(crate) fn needs_feature(&self) -> bool {
+        self.settings != self.plain_settings()
+    }
+
+    /// The first own value that differs from the value in effect.
+    pub(super) fn contradiction(&self) -> Option<u64> {
+        let mut own = self.settings.0.iter();
+        let found = own.find(|(property, own)| self.value(**property) != own.value);
+        found.map(|(_, own)| own.value)
+    }
+}
+
+/// The key of the pool's settings. Without any there is no entry.
+#[must_use]
+pub fn settings_key() -> Key {
+    Key::new(ObjectId(0), KIND_SETTINGS, 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_in_the_order_of_its_numbers_and_each_text_is_its_values() {
+        assert!(TABLE.is_sorted_by(|a, b| a.number < b.number && a.property < b.property));
+        for property in DatasetProperty::all() {
+            assert_eq!(DatasetProperty::named(property.name()), Some(property));
+            for value in 0..=256 {
+                let text = property.show(value);
+                let parsed = text.as_deref().map(|text| property.parse(text));
+                assert_eq!(parsed, text.as_ref().map(|_| Some(value)), "{property:?}");
+            }
+            assert!(property.show(property.default()).is_some());
+            assert_eq!(property.parse("nonsense"), None);
+        }
+    }
+
+    #[test]
+    fn encoded_settings_decode_and_other_bytes_are_refused() {
+        let mut settings = Settings::default();
+        settings.put_local(DatasetProperty::Compression, 1);
+        let received = Setting {
+            value: 2,
+            is_received: true,
+        };
+        settings.put(DatasetProperty::Sync, Some(received));
+        let bytes = settings.encode();
+        assert_eq!(Settings::decode(&bytes), Ok(settings.clone()));
+        assert_eq!(Settings::decode(&[]), Ok(Settings::default()));
+        for at in 0..bytes.len() {
+            let mut other = bytes.clone();
+            other[at] ^= 0x80;
+            if let Ok(decoded) = Settings::decode(&other) {
+                assert_eq!(decoded.encode(), other, "byte {at}");
+                assert_ne!(decoded, settings, "byte {at}");
+            }
+        }
+        let twice = [&bytes[..16], &bytes[..16]].concat();
+        let swapped = [&bytes[16..], &bytes[..16]].concat();
+        for wrong in [&bytes[1..], &twice, &swapped] {
+            assert!(Settings::decode(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

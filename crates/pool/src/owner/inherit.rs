@@ -1,0 +1,204 @@
+//! Inheritance: values of properties, and the datasets that they come from.
+//!
+//! **Owns** the search for a value, and changes of settings. **Called by** [`Pool`]'s users, the opening, and operations that
+//! give a dataset a name. **Invariants**: stored are only values that a dataset or the pool has of its own; a value in effect
+//! is the nearest one on the way from the dataset up to the pool, or the default. It is searched when a dataset is created,
+//! opened or renamed, and when a value above it changes. `docs/decisions/0132`.
+
+use std::sync::Arc;
+
+use super::{Pool, State};
+use crate::dataset::OpenDataset;
+use crate::format::{
+    Dataset, DatasetProperty, FEATURE_SETTINGS, Setting, Settings, Sync, dataset_key, settings_key,
+};
+use crate::mutex::lock;
+use crate::{Error, Result};
+
+/// The origin of a property's value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Source {
+    /// It was set for this dataset.
+    Local,
+    /// It came with a received stream.
+    Received,
+    /// It is a value of the dataset of this name.
+    Inherited(String),
+    /// It is a value of the pool.
+    FromPool,
+    /// It was set nowhere.
+    Default,
+}
+
+/// Datasets whose clients may rely on more from now on: [`make_durable`] is to be called.
+pub(super) type Heirs = Vec<Arc<OpenDataset>>;
+
+/// The name of the dataset above; `None` if that is the pool.
+pub(super) fn parent(name: &str) -> Option<&str> {
+    name.rsplit_once('/').map(|(above, _)| above)
+}
+
+/// Makes acknowledged writes durable that were made under a weaker `sync`.
+pub(super) async fn make_durable(heirs: Heirs) -> Result<()> {
+    for heir in heirs {
+        match heir.durable(true).await {
+            // destroyed meanwhile
+            Ok(_) | Err(Error::Closed) => {}
+            Err(other) => return Err(other),
+        }
+    }
+    Ok(())
+}
+
+/// Marks those values as a dataset's own that differ from the values before a change.
+pub(super) fn own_changes(before: &Dataset, dataset: &mut Dataset) {
+    for property in DatasetProperty::all() {
+        let value = dataset.value(property);
+        if value != before.value(property) {
+            dataset.settings.put_local(property, value);
+        }
+    }
+}
+
+impl State {
+    /// The value of a property for a dataset of this name with these settings.
+    fn search(&self, name: &str, own: &Settings, property: DatasetProperty) -> (u64, Source) {
+        if let Some(Setting { value, is_received }) = own.get(property) {
+            return match is_received {
+                true => (value, Source::Received),
+                false => (value, Source::Local),
+            };
+        }
+        let mut above = parent(name);
+        while let Some(name) = above {
+            let found = self.datasets.volume(name);
+            let found = found.and_then(|f| lock(&f.state).dataset.settings.get(property));
+            if let Some(setting) = found {
+                return (setting.value, Source::Inherited(name.to_owned()));
+            }
+            above = parent(name);
+        }
+        match self.pool_tree.settings().get(property) {
+            Some(setting) => (setting.value, Source::FromPool),
+            None => (property.default(), Source::Default),
+        }
+    }
+
+    /// Puts the values that a dataset has of its own or inherits into effect.
+    pub(super) fn inherit(&self, dataset: &mut Dataset) {
+        for property in DatasetProperty::all() {
+            let (value, _) = self.search(&dataset.name, &dataset.settings, property);
+            dataset.put_value(property, value);
+        }
+    }
+
+    /// Puts the values that datasets inherit into effect: of a dataset and all below it, or of all datasets.
+    pub(super) fn inherit_again(&mut self, top: Option<&str>) -> Heirs {
+        let found: Vec<_> = match top {
+            Some(name) => {
+                let top = self.datasets.volume(name).into_iter();
+                top.chain(self.datasets.below(name)).cloned().collect()
+            }
+            None => self.datasets.volumes().cloned().collect(),
+        };
+        let mut heirs = Heirs::new();
+        for volume in found {
+            let before = volume.dataset();
+            let mut dataset = before.clone();
+            self.inherit(&mut dataset);
+            if dataset == before {
+                continue;
+            }
+            let promises_more = before.sync != dataset.sync && dataset.sync != Sync::Disabled;
+            self.datasets.set(volume.id, dataset);
+            volume.changed();
+            if promises_more {
+                heirs.push(volume);
+            }
+        }
+        heirs
+    }
+}
+
+impl Pool {
+    /// Records on the labels that records may be of version 2, before one is.
+    pub(super) async fn require_settings(&self) -> Result<()> {
+        self.vdevs().require(FEATURE_SETTINGS).await
+    }
+
+    /// The value of a property of a dataset, or of the pool if it is `None`, and its source. `None` if there is no such
+    /// dataset.
+    #[must_use]
+    pub fn property(
+        &self,
+        dataset: Option<&str>,
+        property: DatasetProperty,
+    ) -> Option<(u64, Source)> {
+        let state = self.owner.state.borrow();
+        let Some(name) = dataset else {
+            let setting = state.pool_tree.settings().get(property);
+            return Some(match setting {
+                Some(Setting { value, is_received }) => match is_received {
+                    true => (value, Source::Received),
+                    false => (value, Source::Local),
+                },
+                None => (property.default(), Source::Default),
+            });
+        };
+        let settings = state.datasets.volume(name)?.dataset().settings;
+        Some(state.search(name, &settings, property))
+    }
+
+    /// Sets a property of a dataset, or of the pool if it is `None`, for it and all datasets that inherit it; without a
+    /// setting, it is inherited from now on. Durable when this returns. If clients may rely on more from now on, all earlier
+    /// acknowledged writes are durable too.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::NoProperty`], [`Error::Device`].
+    ///
+    /// # Panics
+    /// If the property cannot have the value.
+    pub async fn set_own(
+        &self,
+        dataset: Option<&str>,
+        property: DatasetProperty,
+        setting: Option<Setting>,
+    ) -> Result<()> {
+        let needs_feature = match (dataset, setting) {
+            (Some(name), Some(own)) => {
+                name.contains('/') || own.is_received || own.value == property.default()
+            }
+            _ => true,
+        };
+        if needs_feature {
+            self.require_settings().await?;
+        }
+        let set = |state: &mut State| {
+            let (key, value) = match dataset {
+                None => {
+                    let mut settings = state.pool_tree.settings().clone();
+                    settings.put(property, setting);
+                    let value = (!settings.is_empty()).then(|| settings.encode().into());
+                    (settings_key(), value)
+                }
+                Some(name) => {
+                    let found = state.datasets.volume(name).ok_or(Error::NotFound)?;
+                    let mut changed = found.dataset();
+                    if !property.is_of(changed.class) {
+                        return Err(Error::NoProperty(property.name()));
+                    }
+                    changed.settings.put(property, setting);
+                    state.inherit(&mut changed);
+                    (dataset_key(found.id), Some(changed.encode()))
+                }
+            };
+            let ticket = state.change(Vec::new(), vec![(key, value)])?;
+            if let Some(found) = dataset.and_then(|name| state.datasets.volume(name)) {
+                lock(&found.state).dataset.settings.put(property, setting);
+            }
+            Ok((state.inherit_again(dataset), ticket))
+        };
+        let heirs = self.owner.change_durably(set).await?;
+        make_durable(heirs).await
+    }
+}
