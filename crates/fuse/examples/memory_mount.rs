@@ -1,23 +1,28 @@
 //! Mounts a file system in memory, for other people's test suites.
 //!
 //! `memory_mount DIRECTORY [OPTION...]`: prints `mounted` and serves until it is unmounted or killed, or until its standard
-//! input ends, which unmounts it. Options: `allow_other`, `shared`, `read_only`, `suid`, `devices`, `check` (the file system
+//! input ends, which unmounts it. Options: `pool` (the pool's filesystem, on a store in memory; otherwise the reference
+//! `MemoryFiles`), `allow_other`, `shared`, `read_only`, `suid`, `devices`, `check` (the file system
 //! checks permissions), `replace_dead`, `over_files`, `mib=N` (space), `shards=N`, `totals` (prints counts at the end).
 
+use backend::file::FileBackend;
 use backend::file::memory::{MemoryFiles, MemoryOptions};
 use fuse::{Mount, MountOptions, MountState, Permissions, Unmount};
 use io::RuntimeConfig;
 use io::runtime::{Shard, ShardConfig};
+use pool::filesystem::{FileSystem, NewFileSystem, create_filesystem};
 use std::io::{Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Arc, mpsc};
+use testkit::store::MemoryStore;
 
 struct Settings {
     options: MountOptions,
     mib: u64,
     shards: usize,
     totals: bool,
+    is_pool: bool,
 }
 
 fn settings(words: &[String]) -> Result<Settings, String> {
@@ -29,6 +34,7 @@ fn settings(words: &[String]) -> Result<Settings, String> {
         mib: 1024,
         shards: 1,
         totals: false,
+        is_pool: false,
     };
     for word in words {
         let options = &mut all.options;
@@ -44,6 +50,7 @@ fn settings(words: &[String]) -> Result<Settings, String> {
             ("over_files", _) => options.over_files = true,
             ("mib", n) => all.mib = number(n)?,
             ("shards", n) => all.shards = number(n)? as usize,
+            ("pool", _) => all.is_pool = true,
             ("totals", _) => all.totals = true,
             _ => return Err(format!("unknown option {word}")),
         }
@@ -60,17 +67,36 @@ fn shard(index: usize) -> Result<Shard, String> {
     Shard::start(config).map_err(|e| format!("a shard: {e}"))
 }
 
-fn files(on: &Shard, mib: u64) -> Result<MemoryFiles, String> {
-    let (tx, rx) = mpsc::channel();
-    let options = MemoryOptions {
-        space_max: mib << 20,
+fn memory_files(bytes: u64) -> Arc<dyn FileBackend> {
+    Arc::new(MemoryFiles::new(MemoryOptions {
+        space_max: bytes,
         ..MemoryOptions::default()
-    };
+    }))
+}
+
+async fn pool_files(bytes: u64) -> Result<Arc<dyn FileBackend>, String> {
+    let store = MemoryStore::new(io::rng::u64());
+    store.set_space(bytes);
+    let created = create_filesystem(&store, &NewFileSystem::default()).await;
+    created.map_err(|e| e.to_string())?;
+    let files = FileSystem::open(store, 1).await;
+    let files = files.map_err(|e| e.to_string())?;
+    drop(io::spawn(files.clone().free_orphans()));
+    Ok(Arc::new(files))
+}
+
+fn files(on: &Shard, settings: &Settings) -> Result<Arc<dyn FileBackend>, String> {
+    let (tx, rx) = mpsc::channel();
+    let (bytes, is_pool) = (settings.mib << 20, settings.is_pool);
     on.spawn(move || async move {
-        let _ = tx.send(MemoryFiles::new(options));
+        let files = match is_pool {
+            true => pool_files(bytes).await,
+            false => Ok(memory_files(bytes)),
+        };
+        let _ = tx.send(files);
     })
     .map_err(|e| e.to_string())?;
-    rx.recv().map_err(|e| e.to_string())
+    rx.recv().map_err(|e| e.to_string())?
 }
 
 fn run(at: &str, words: &[String]) -> Result<(), String> {
@@ -78,8 +104,8 @@ fn run(at: &str, words: &[String]) -> Result<(), String> {
     let shards: Vec<Shard> = (0..settings.shards.max(1))
         .map(shard)
         .collect::<Result<_, _>>()?;
-    let files = files(&shards[0], settings.mib)?;
-    let mount = Mount::start(Arc::new(files), Path::new(at), &settings.options, &shards);
+    let files = files(&shards[0], &settings)?;
+    let mount = Mount::start(files, Path::new(at), &settings.options, &shards);
     let mount = Arc::new(mount.map_err(|e| e.to_string())?);
     println!("mounted");
     std::io::stdout().flush().map_err(|e| e.to_string())?;

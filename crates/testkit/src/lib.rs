@@ -1,7 +1,8 @@
 //! Test helpers that several crates share. A development dependency only.
 //!
 //! **Owns** runs of a test on io_uring and in the simulator, buffers with a pattern, listeners, connections that break,
-//! the fixture of the fairness tests, and the conformance suite of file systems. **Invariants**: it knows no protocol; every run has a time limit, so that no test
+//! the fixture of the fairness tests, the conformance suite of file systems, and a store in memory for filesystems of the
+//! pool. **Invariants**: it knows no protocol; every run has a time limit, so that no test
 //! hangs.
 
 #![forbid(unsafe_code)]
@@ -9,6 +10,7 @@
 pub mod breaks;
 pub mod fairness;
 pub mod files;
+pub mod store;
 
 use io::net::{TcpListener, TcpStream};
 use io::sim::{Sim, SimConfig};

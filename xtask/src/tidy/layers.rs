@@ -13,7 +13,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("crates/io", &[]),
     ("crates/backend", &["io"]),
     ("crates/session", &["io"]),
-    ("crates/testkit", &["backend", "io"]),
+    ("crates/testkit", &["backend", "io", "pool"]),
     ("crates/pool", &["backend", "io"]),
     ("crates/nvmf", &["backend", "io", "session"]),
     ("crates/scsi", &["backend", "io", "session"]),

@@ -9,7 +9,7 @@ use backend::file::{
 use pool::filesystem::{FileSystem, NewFileSystem, Store, create_filesystem};
 use testkit::Runs;
 
-use crate::store::MemoryStore;
+use testkit::store::MemoryStore;
 
 pub(crate) const CACHED: Stability = Stability::Cached;
 

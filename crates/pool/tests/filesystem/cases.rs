@@ -5,7 +5,7 @@ use pool::filesystem::NewFileSystem;
 
 use crate::bed::{Bed, CACHED, quiet_filesystem, run};
 use crate::check::check;
-use crate::store::MemoryStore;
+use testkit::store::MemoryStore;
 
 async fn insensitive() -> Bed {
     let store = MemoryStore::new(1);

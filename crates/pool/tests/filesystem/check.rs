@@ -10,7 +10,7 @@ use pool::format::filesystem::{
 };
 use pool::format::{Key, Kind, ObjectId};
 
-use crate::store::Durables;
+use testkit::store::Durables;
 
 struct Checker<'a> {
     of: &'a Durables,

@@ -10,7 +10,7 @@ use pool::filesystem::Store;
 
 use crate::bed::{Bed, CACHED, open, run};
 use crate::check::check;
-use crate::store::MemoryStore;
+use testkit::store::MemoryStore;
 
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 

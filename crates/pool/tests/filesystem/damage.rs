@@ -11,7 +11,7 @@ use pool::format::filesystem::{KIND_DIRENT, KIND_XATTR, header_key};
 use pool::format::{Kind, ObjectId};
 
 use crate::bed::{Bed, CACHED, name, run};
-use crate::store::MemoryStore;
+use testkit::store::MemoryStore;
 
 const CORRUPT: Option<FileError> = Some(FileError::Storage(StorageError::Corrupt));
 

@@ -15,5 +15,4 @@ mod full;
 mod orphans;
 mod pooled;
 mod snapshots;
-mod store;
 mod suite;

@@ -4,7 +4,7 @@ use backend::file::{Access, FileBackend, FileError};
 
 use crate::bed::{Bed, open, run};
 use crate::check::check;
-use crate::store::{BLOCK, MemoryStore};
+use testkit::store::{BLOCK, MemoryStore};
 
 const GIB: u64 = 1 << 30;
 

@@ -13,7 +13,7 @@ use pool::filesystem::{
 use testkit::Runs;
 
 use crate::bed::{Bed, CACHED, name, new_filesystem, run};
-use crate::store::{Durables, MemoryStore};
+use testkit::store::{Durables, MemoryStore};
 
 struct State {
     visibility: SnapshotVisibility,

@@ -7,7 +7,7 @@ use testkit::Runs;
 
 use crate::bed::new_filesystem;
 use crate::check::check;
-use crate::store::MemoryStore;
+use testkit::store::MemoryStore;
 
 const RUNS: Runs = Runs {
     seeds: 1,

@@ -1,7 +1,8 @@
 //! A store in memory: the slow model of a dataset below a filesystem, with the least that [`Store`] promises.
 //!
-//! It keeps bytes behind the end of a file where the trait allows it, lets other tasks run at every step, and can remember
-//! its values after each transaction, which are the states that a crash may leave.
+//! **Owns** [`MemoryStore`] and [`Durables`]. **Called by** the tests of filesystems, and by the mount that foreign suites
+//! judge. **Invariants**: bytes behind the end of a file stay where the trait allows it; other tasks run at every step; each
+//! remembered state is one that a crash may leave.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -15,7 +16,8 @@ use pool::filesystem::{AccessTimes, Edit, Purpose, Settings, Store, StoreSpace, 
 use pool::format::filesystem::{Inode, inode_key};
 use pool::format::{Key, ObjectId, Sync};
 
-pub(crate) const BLOCK: u64 = 4096;
+/// Size of a block of contents, bytes.
+pub const BLOCK: u64 = 4096;
 const RECORD: u64 = 16 << 10;
 
 /// Bytes that the store has for contents, unless a test says otherwise.
@@ -23,10 +25,13 @@ const SPACE: u64 = 64 << 20;
 
 /// All that a crash keeps, if it happens right after a transaction.
 #[derive(Clone, Default)]
-pub(crate) struct Durables {
-    pub(crate) values: BTreeMap<Key, Vec<u8>>,
-    pub(crate) inodes: BTreeMap<ObjectId, Inode>,
-    pub(crate) blocks: BTreeMap<(ObjectId, u64), Vec<u8>>,
+pub struct Durables {
+    /// Values by key, inodes excepted.
+    pub values: BTreeMap<Key, Vec<u8>>,
+    /// Inodes by object; [`Inode::used`] is not kept.
+    pub inodes: BTreeMap<ObjectId, Inode>,
+    /// Contents by object and number of the block.
+    pub blocks: BTreeMap<(ObjectId, u64), Vec<u8>>,
 }
 
 struct State {
@@ -44,8 +49,9 @@ struct State {
     rng: Prng,
 }
 
+/// A store in memory; clones share it.
 #[derive(Clone)]
-pub(crate) struct MemoryStore(Arc<Mutex<State>>);
+pub struct MemoryStore(Arc<Mutex<State>>);
 
 struct ByTest;
 impl Waived for ByTest {}
@@ -174,12 +180,13 @@ impl State {
 }
 
 impl MemoryStore {
-    pub(crate) fn new(seed: u64) -> Self {
+    /// An empty store of 64 MiB. `seed` decides the steps at which other tasks run.
+    pub fn new(seed: u64) -> Self {
         Self::with(Durables::default(), seed)
     }
 
     /// The store after a crash.
-    pub(crate) fn with(now: Durables, seed: u64) -> Self {
+    pub fn with(now: Durables, seed: u64) -> Self {
         Self(Arc::new(Mutex::new(State {
             now,
             history: None,
@@ -202,37 +209,52 @@ impl MemoryStore {
         self.0.lock().expect("no test panics with it")
     }
 
-    pub(crate) fn now(&self) -> Durables {
+    /// All that a crash would keep now.
+    pub fn now(&self) -> Durables {
         self.lock().now.clone()
     }
 
-    pub(crate) fn set(&self, change: impl FnOnce(&mut Settings)) {
+    /// Changes the settings.
+    pub fn set(&self, change: impl FnOnce(&mut Settings)) {
         change(&mut self.lock().settings);
     }
 
-    pub(crate) fn set_full(&self, is_full: bool) {
+    /// Sets the bytes that contents may take.
+    pub fn set_space(&self, bytes: u64) {
+        self.lock().space = bytes;
+    }
+
+    /// Sets whether transactions that take space are refused.
+    pub fn set_full(&self, is_full: bool) {
         self.lock().is_full = is_full;
     }
 
     /// Changes what is stored, behind the back of the filesystem.
-    pub(crate) fn tamper(&self, change: impl FnOnce(&mut Durables)) {
+    pub fn tamper(&self, change: impl FnOnce(&mut Durables)) {
         change(&mut self.lock().now);
     }
 
-    pub(crate) fn remember(&self) {
+    /// Begins to remember the state after each transaction.
+    pub fn remember(&self) {
         let mut state = self.lock();
         state.history = Some(vec![state.now.clone()]);
     }
 
-    pub(crate) fn history(&self) -> Vec<Durables> {
+    /// The remembered states, the oldest first.
+    ///
+    /// # Panics
+    /// If none is remembered.
+    pub fn history(&self) -> Vec<Durables> {
         self.lock().history.clone().expect("it was remembered")
     }
 
-    pub(crate) fn flushes(&self) -> u64 {
+    /// The number of requests for durability.
+    pub fn flushes(&self) -> u64 {
         self.lock().flushes
     }
 
-    pub(crate) fn dropped_max(&self) -> u64 {
+    /// The largest number of blocks that one transaction dropped.
+    pub fn dropped_max(&self) -> u64 {
         self.lock().dropped_max
     }
 
