@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 use std::time::Duration;
 use xtask::vm::{Check, Peer};
-use xtask::{mutants, tidy, vm};
+use xtask::{mutants, posix, tidy, vm};
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "The repository's own chores")]
@@ -30,6 +30,17 @@ enum Chore {
         /// The first seed of each run.
         #[arg(long, default_value_t = 0)]
         first_seed: u64,
+        /// Only list them.
+        #[arg(long)]
+        list: bool,
+    },
+    /// Let foreign POSIX suites judge file systems through a FUSE mount. Needs root and /dev/fuse.
+    Posix {
+        /// Suites to run; all of them if none is named.
+        names: Vec<String>,
+        /// Only on this kind of mount.
+        #[arg(long)]
+        mount: Option<String>,
         /// Only list them.
         #[arg(long)]
         list: bool,
@@ -95,6 +106,18 @@ fn main() -> anyhow::Result<ExitCode> {
                 false => ExitCode::FAILURE,
             })
         }
+        Chore::Posix { list: true, .. } => {
+            for suite in posix::SUITES {
+                println!(
+                    "{:15} {} ({})",
+                    suite.name,
+                    suite.about,
+                    suite.kinds.join(", ")
+                );
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        Chore::Posix { names, mount, .. } => judge(&names, mount.as_deref()),
         Chore::Vm { list: true, .. } => {
             for check in vm::CHECKS {
                 println!("{:14} {}", check.name, check.about);
@@ -125,4 +148,39 @@ fn main() -> anyhow::Result<ExitCode> {
             })
         }
     }
+}
+
+/// Runs suites; a run that is not possible fails like one with other verdicts than the listed ones.
+fn judge(names: &[String], mount: Option<&str>) -> anyhow::Result<ExitCode> {
+    if let Some(reason) = posix::obstacle() {
+        anyhow::bail!("no POSIX suite can run here: {reason}");
+    }
+    posix::build()?;
+    let suites: Vec<_> = match names {
+        [] => posix::SUITES.iter().collect(),
+        names => names
+            .iter()
+            .map(|n| posix::suite_named(n))
+            .collect::<anyhow::Result<_>>()?,
+    };
+    let mut is_good = true;
+    for suite in suites {
+        let kinds = suite.kinds.iter();
+        for kind in kinds.filter(|k| mount.is_none_or(|m| m == **k)) {
+            match posix::run(suite, kind) {
+                Ok(outcome) => {
+                    is_good &= outcome.passed();
+                    println!("{outcome}");
+                }
+                Err(e) => {
+                    is_good = false;
+                    println!("{:15} {kind:12} NOT RUN to its end: {e:#}", suite.name);
+                }
+            }
+        }
+    }
+    Ok(match is_good {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
 }

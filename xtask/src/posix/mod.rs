@@ -1,0 +1,223 @@
+//! Foreign POSIX suites that judge file systems of ours through a FUSE mount.
+//!
+//! **Owns** the list of suites and kinds of mounts, and the comparison of a run with `conformance/posix.md`. **Called by**
+//! `cargo xtask posix` and `tests/posix.rs`. **Invariants**: passed, failed and skipped tests are exactly the listed ones; a
+//! run that is not possible on this machine is an error that says why; no code of a suite is in this repository: registries
+//! or repositories have it, at a fixed version.
+
+mod list;
+mod mount;
+mod pjdfstest;
+mod program;
+mod sources;
+mod stress;
+mod work;
+
+use anyhow::{Context, Result};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::time::Instant;
+
+pub use mount::{Mounted, build, obstacle};
+
+/// What a suite is run on: a file system, and the options of its mount.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Kind {
+    /// Its name in `conformance/posix.md`.
+    pub name: &'static str,
+    /// Options of the example `memory_mount`.
+    options: &'static [&'static str],
+}
+
+/// All kinds of mounts.
+pub const KINDS: &[Kind] = &[
+    Kind {
+        name: "memory",
+        options: &[],
+    },
+    Kind {
+        name: "pool",
+        options: &["pool"],
+    },
+    // the file system checks permissions, as for clients of a network
+    Kind {
+        name: "pool-checks",
+        options: &["pool", "check"],
+    },
+    // the kernel neither writes back nor caches for long
+    Kind {
+        name: "pool-shared",
+        options: &["pool", "shared", "shards=2"],
+    },
+];
+
+/// One suite.
+pub struct Suite {
+    /// Its name in `conformance/posix.md`.
+    pub name: &'static str,
+    /// Description in one line.
+    pub about: &'static str,
+    /// Names of the kinds of mounts that it judges.
+    pub kinds: &'static [&'static str],
+    /// Whether it takes seconds and needs only registries, so that `make test` has it.
+    pub is_quick: bool,
+    run: fn(&Mounted) -> Result<Findings>,
+}
+
+const ALL: &[&str] = &["memory", "pool", "pool-checks", "pool-shared"];
+
+/// All suites.
+pub const SUITES: &[Suite] = &[
+    Suite {
+        name: "pjdfstest-port",
+        about: "pjdfstest's port to Rust: error codes, permissions, times",
+        kinds: ALL,
+        is_quick: true,
+        run: pjdfstest::port,
+    },
+    Suite {
+        name: "fsx-port",
+        about: "fsx's port to Rust: 20,000 operations on one file",
+        kinds: ALL,
+        is_quick: true,
+        run: stress::fsx_port,
+    },
+    Suite {
+        name: "tar",
+        about: "a tree with extended attributes, links and holes, through tar in and out",
+        kinds: ALL,
+        is_quick: true,
+        run: work::tar,
+    },
+    Suite {
+        name: "pjdfstest",
+        about: "pjdfstest itself, every file",
+        kinds: ALL,
+        is_quick: false,
+        run: pjdfstest::original,
+    },
+    Suite {
+        name: "fsx",
+        about: "fsx of xfstests: 1,000,000 operations with holes, zeroed ranges and copies",
+        kinds: ALL,
+        is_quick: false,
+        run: stress::fsx,
+    },
+    Suite {
+        name: "fsx-direct",
+        about: "fsx of xfstests: 200,000 operations with direct I/O",
+        kinds: &["pool", "pool-shared"],
+        is_quick: false,
+        run: stress::fsx_direct,
+    },
+    Suite {
+        name: "fsstress",
+        about: "fsstress of xfstests: four processes, 20,000 operations each",
+        kinds: ALL,
+        is_quick: false,
+        run: stress::fsstress,
+    },
+    Suite {
+        name: "build",
+        about: "git clone, fsck, and a build of xfstests in the mount",
+        kinds: &["pool", "pool-shared"],
+        is_quick: false,
+        run: work::build,
+    },
+];
+
+/// Names of tests.
+pub type Names = BTreeSet<String>;
+
+/// The verdicts of a suite.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Findings {
+    /// Number of passed tests.
+    pub passed: usize,
+    /// Failed tests.
+    pub failed: Names,
+    /// Tests that the suite did not run.
+    pub skipped: Names,
+}
+
+/// The result of a suite on one kind of mount.
+pub struct Outcome {
+    suite: &'static str,
+    kind: &'static str,
+    seconds: u64,
+    found: Findings,
+    expected: Findings,
+}
+
+impl Outcome {
+    /// Whether the verdicts are the listed ones.
+    pub fn passed(&self) -> bool {
+        self.found == self.expected
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verdict = match self.passed() {
+            true => "as listed",
+            false => "NOT as listed in conformance/posix.md",
+        };
+        let Findings {
+            passed,
+            failed,
+            skipped,
+        } = &self.found;
+        let (suite, kind, seconds) = (self.suite, self.kind, self.seconds);
+        let (failures, skips) = (failed.len(), skipped.len());
+        write!(
+            f,
+            "{suite:15} {kind:12} {passed:5} passed, {failures:2} failed, {skips:2} skipped, {seconds:4} s: {verdict}"
+        )?;
+        if passed != &self.expected.passed {
+            write!(f, "\n    {} must pass", self.expected.passed)?;
+        }
+        for (word, now, listed) in [
+            ("failed", failed, &self.expected.failed),
+            ("skipped", skipped, &self.expected.skipped),
+        ] {
+            for name in now.difference(listed) {
+                write!(f, "\n    {word}, and not listed: {name}")?;
+            }
+            for name in listed.difference(now) {
+                write!(f, "\n    listed, and not {word}: {name}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The suite of this name.
+///
+/// # Errors
+/// There is none.
+pub fn suite_named(name: &str) -> Result<&'static Suite> {
+    let found = SUITES.iter().find(|s| s.name == name);
+    found.with_context(|| format!("no suite {name}; cargo xtask posix --list names them"))
+}
+
+/// Runs a suite on a new mount of a kind.
+///
+/// # Errors
+/// The suite cannot run here, or did not come to its end; the mount ended in another way than by request.
+pub fn run(suite: &Suite, kind: &str) -> Result<Outcome> {
+    let kind = KINDS.iter().find(|k| k.name == kind);
+    let kind = kind.context("no such kind of mount")?;
+    let expected = list::expected(suite.name, kind.name)?;
+    let started = Instant::now();
+    let mounted = Mounted::start(kind)?;
+    let found = (suite.run)(&mounted);
+    let found = found.with_context(|| format!("{} on {}", suite.name, kind.name))?;
+    mounted.end()?;
+    Ok(Outcome {
+        suite: suite.name,
+        kind: kind.name,
+        seconds: started.elapsed().as_secs(),
+        found,
+        expected,
+    })
+}

@@ -1,0 +1,60 @@
+//! Programs of suites: runs with a time limit, and their output.
+//!
+//! **Owns** running one program. **Called by** the suites. **Invariants**: no program runs longer than its limit; output
+//! goes to a file under `target/posix/logs`, and its end is part of the error.
+
+use crate::repo;
+use anyhow::{Context, Result, bail};
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Command, ExitStatus};
+
+/// Lines of output that an error repeats.
+const LINES_SHOWN: usize = 30;
+
+/// A program's end.
+pub(super) struct Said {
+    pub(super) status: ExitStatus,
+    /// Standard output and errors, in their order.
+    pub(super) text: String,
+}
+
+fn last_lines(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(LINES_SHOWN)..].join("\n")
+}
+
+/// Runs a program in a directory for at most `seconds`, then kills it; `log` names the file for its output.
+pub(super) fn run(log: &str, seconds: u32, within: &Path, words: &[&str]) -> Result<Said> {
+    let logs = repo::target().join("posix/logs");
+    fs::create_dir_all(&logs)?;
+    let path = logs.join(format!("{}-{log}.log", std::process::id()));
+    let out = File::create(&path)?;
+    let status = Command::new("timeout")
+        .args(["--kill-after=10", &seconds.to_string()])
+        .args(words)
+        .current_dir(within)
+        .stdin(std::process::Stdio::null())
+        .stdout(out.try_clone()?)
+        .stderr(out)
+        .status()
+        .with_context(|| format!("{words:?}"))?;
+    let text = String::from_utf8_lossy(&fs::read(&path)?).into_owned();
+    if status.code() == Some(124) || status.code() == Some(137) {
+        let end = last_lines(&text);
+        bail!("{words:?} did not end within {seconds} s\n{end}");
+    }
+    if status.success() {
+        fs::remove_file(&path)?;
+    }
+    Ok(Said { status, text })
+}
+
+/// As [`run`], for a program that must succeed.
+pub(super) fn must(log: &str, seconds: u32, within: &Path, words: &[&str]) -> Result<String> {
+    let said = run(log, seconds, within, words)?;
+    match said.status.success() {
+        true => Ok(said.text),
+        false => bail!("{words:?}: {}\n{}", said.status, last_lines(&said.text)),
+    }
+}
