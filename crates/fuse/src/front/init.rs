@@ -12,6 +12,8 @@ use fuser::{InitFlags, KernelConfig};
 /// - `POSIX_ACL`: the file system has NFSv4 ACLs. `DONT_MASK`: the kernel applies the umask.
 /// - `NO_OPEN_SUPPORT`: an open file must be held, so that it lives on without names.
 /// - `SPLICE_*`: data is copied once on its way, into a buffer that a disk can write from.
+/// - `ATOMIC_O_TRUNC`: the kernel would send the open that cuts a file before it finds out that the file is being executed,
+///   and answer ETXTBSY about a program that is empty then.
 /// - `PASSTHROUGH`: there is no file of the kernel's below.
 const ALWAYS: &[InitFlags] = &[
     // several reads of one file at once, also of direct I/O
@@ -27,8 +29,6 @@ const ALWAYS: &[InitFlags] = &[
     InitFlags::FUSE_READDIRPLUS_AUTO,
     // targets of symbolic links never change
     InitFlags::FUSE_CACHE_SYMLINKS,
-    // one request for open and truncation
-    InitFlags::FUSE_ATOMIC_O_TRUNC,
     // handles of an NFS server of the kernel's: lookups of "." and ".."
     InitFlags::FUSE_EXPORT_SUPPORT,
     // without it, every write asks for security.capability first

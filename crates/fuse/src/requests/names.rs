@@ -110,11 +110,10 @@ impl Mounted {
         }
     }
 
-    /// Opens a file. Returns the number of its open handle.
+    /// Opens a file; the kernel cuts it with a request of its own. Returns the number of its open handle.
     pub(crate) async fn open(&self, caller: Caller, number: u64, flags: i32) -> Answer<u64> {
         let of = self.handle(number)?;
-        let cuts = flags & libc::O_TRUNC != 0;
-        let (hold, _) = self.open_file(&caller, of, flags, cuts).await?;
+        let (hold, _) = self.open_file(&caller, of, flags, false).await?;
         self.add_open(hold, number, flags)
     }
 

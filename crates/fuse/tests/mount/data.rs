@@ -10,6 +10,7 @@ use rustix::io::Errno;
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::process::Command;
 
 fn open(served: &Served, name: &str) -> File {
     let mut options = OpenOptions::new();
@@ -285,4 +286,29 @@ fn a_write_by_a_user_clears_setuid_and_one_by_root_does_not() {
         assert_eq!(mode(), 0o777);
         served.end();
     }
+}
+
+/// Regression: with FUSE_ATOMIC_O_TRUNC the kernel has the file cut before it finds out that it is being executed.
+#[test]
+fn a_program_that_runs_is_not_cut() {
+    let options = MountOptions {
+        allow_other: true,
+        ..MountOptions::default()
+    };
+    let Some(served) = Served::with(&options) else {
+        return;
+    };
+    let path = served.path().join("program");
+    let copied = fs::copy("/bin/sleep", &path).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut process = Command::new(&path).arg("60").spawn().unwrap();
+    for flags in [libc::O_WRONLY, libc::O_RDONLY | libc::O_TRUNC] {
+        let flags = rustix::fs::OFlags::from_bits_retain(flags as u32);
+        let opened = rustix::fs::open(&path, flags, rustix::fs::Mode::empty());
+        assert_eq!(opened.err(), Some(Errno::TXTBSY));
+    }
+    assert_eq!(fs::metadata(&path).unwrap().len(), copied);
+    process.kill().unwrap();
+    process.wait().unwrap();
+    served.end();
 }
