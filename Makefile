@@ -22,7 +22,7 @@ demo: ## serve a volume of a mirrored pool on loopback, compare it with a local 
 	$(BIN) demo $(if $(filter-out 0,$(KEEP)),--keep)
 
 test: ## all checks and tests, also with a stock Linux kernel as client; ends with the runner's summary
-	@xtask/install.sh build check fuzz vm test
+	@xtask/install.sh build check fuzz vm test posix
 	@$(MAKE) --no-print-directory check
 	$(call say,fuzz targets: up to $(FUZZ_SECONDS) s each)
 	xtask/fuzz.sh $(FUZZ_SECONDS)
@@ -66,8 +66,8 @@ mutants: ## break promises on purpose; the simulator must notice each within a m
 	@xtask/install.sh build
 	$(CARGO) xtask mutants
 
-soak: ## a long run: new seeds of the simulations, sequences of members, memory under load and each fuzz target for SOAK_SECONDS (600), mutants, the guest checks three times
-	@xtask/install.sh build fuzz vm
+soak: ## a long run: new seeds of the simulations, sequences of members, memory under load and each fuzz target for SOAK_SECONDS (600), mutants, all POSIX suites, the guest checks three times
+	@xtask/install.sh build fuzz vm posix posix-sources
 	$(CARGO) build --release --locked -p wirepool-sim
 	minutes=$$(awk 'BEGIN { print $(SOAK_SECONDS) / 60 }'); \
 	$(SIM) --scenario pool --minutes $$minutes & pool=$$!; \
@@ -76,6 +76,7 @@ soak: ## a long run: new seeds of the simulations, sequences of members, memory 
 	WIREPOOL_SOAK_SECONDS=$(SOAK_SECONDS) $(CARGO) test --release --locked -p wirepool --test server -- --nocapture memory::
 	$(CARGO) xtask mutants
 	xtask/fuzz.sh $(SOAK_SECONDS)
+	$(CARGO) xtask posix
 	for round in 1 2 3; do $(CARGO) xtask vm || exit 1; done
 
 clean: ## remove target/ with the guest's image

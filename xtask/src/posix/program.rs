@@ -38,11 +38,11 @@ pub(super) fn run(log: &str, seconds: u32, within: &Path, words: &[&str]) -> Res
         .stdout(out.try_clone()?)
         .stderr(out)
         .status()
-        .with_context(|| format!("{words:?}"))?;
+        .with_context(|| format!("timeout, to run {log}"))?;
     let text = String::from_utf8_lossy(&fs::read(&path)?).into_owned();
     if status.code() == Some(124) || status.code() == Some(137) {
         let end = last_lines(&text);
-        bail!("{words:?} did not end within {seconds} s\n{end}");
+        bail!("{log} did not end within {seconds} s\n{end}");
     }
     if status.success() {
         fs::remove_file(&path)?;
@@ -55,6 +55,6 @@ pub(super) fn must(log: &str, seconds: u32, within: &Path, words: &[&str]) -> Re
     let said = run(log, seconds, within, words)?;
     match said.status.success() {
         true => Ok(said.text),
-        false => bail!("{words:?}: {}\n{}", said.status, last_lines(&said.text)),
+        false => bail!("{log}: {}\n{}", said.status, last_lines(&said.text)),
     }
 }

@@ -58,7 +58,7 @@ describe() {
    find . -mindepth 1 \( -type f -o -type l -o -type p -o -type c \) -printf '%p %y %m %U %G %s %n %T@ %l\n' | sort
    find . -mindepth 1 -type d -printf '%p %y %m %U %G %T@\n' | sort
    find . -type f -exec sha256sum {} + | sort
-   getfattr -R -h -d -m - -e hex . 2>/dev/null)
+   find . -mindepth 1 -print0 | sort -z | xargs -0 getfattr -h -d -m - -e hex)
 }
 tar -C "$out/tree" $all -cf "$out/first.tar" .
 tar -C "$in/tree" $all -xpf "$out/first.tar"
