@@ -2,7 +2,7 @@
 //!
 //! `memory_mount DIRECTORY [OPTION...]`: prints `mounted` and serves until it is unmounted or killed, or until its standard
 //! input ends, which unmounts it. Options: `pool` (the pool's filesystem, on a store in memory; otherwise the reference
-//! `MemoryFiles`), `allow_other`, `shared`, `read_only`, `suid`, `devices`, `check` (the file system
+//! `MemoryFiles`; what the pool's filesystem stored is checked at the end), `allow_other`, `shared`, `read_only`, `suid`, `devices`, `check` (the file system
 //! checks permissions), `replace_dead`, `over_files`, `mib=N` (space), `shards=N`, `totals` (prints counts at the end).
 
 use backend::file::FileBackend;
@@ -15,7 +15,7 @@ use std::io::{Read, Write};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Arc, mpsc};
-use testkit::store::MemoryStore;
+use testkit::store::{MemoryStore, check};
 
 struct Settings {
     options: MountOptions,
@@ -67,25 +67,38 @@ fn shard(index: usize) -> Result<Shard, String> {
     Shard::start(config).map_err(|e| format!("a shard: {e}"))
 }
 
-fn memory_files(bytes: u64) -> Arc<dyn FileBackend> {
-    Arc::new(MemoryFiles::new(MemoryOptions {
-        space_max: bytes,
-        ..MemoryOptions::default()
-    }))
+/// A file system, and the store below it if there is one.
+struct Files {
+    files: Arc<dyn FileBackend>,
+    store: Option<MemoryStore>,
 }
 
-async fn pool_files(bytes: u64) -> Result<Arc<dyn FileBackend>, String> {
+fn memory_files(bytes: u64) -> Files {
+    let files = MemoryFiles::new(MemoryOptions {
+        space_max: bytes,
+        ..MemoryOptions::default()
+    });
+    Files {
+        files: Arc::new(files),
+        store: None,
+    }
+}
+
+async fn pool_files(bytes: u64) -> Result<Files, String> {
     let store = MemoryStore::new(io::rng::u64());
     store.set_space(bytes);
     let created = create_filesystem(&store, &NewFileSystem::default()).await;
     created.map_err(|e| e.to_string())?;
-    let files = FileSystem::open(store, 1).await;
+    let files = FileSystem::open(store.clone(), 1).await;
     let files = files.map_err(|e| e.to_string())?;
     drop(io::spawn(files.clone().free_orphans()));
-    Ok(Arc::new(files))
+    Ok(Files {
+        files: Arc::new(files),
+        store: Some(store),
+    })
 }
 
-fn files(on: &Shard, settings: &Settings) -> Result<Arc<dyn FileBackend>, String> {
+fn files(on: &Shard, settings: &Settings) -> Result<Files, String> {
     let (tx, rx) = mpsc::channel();
     let (bytes, is_pool) = (settings.mib << 20, settings.is_pool);
     on.spawn(move || async move {
@@ -104,7 +117,7 @@ fn run(at: &str, words: &[String]) -> Result<(), String> {
     let shards: Vec<Shard> = (0..settings.shards.max(1))
         .map(shard)
         .collect::<Result<_, _>>()?;
-    let files = files(&shards[0], &settings)?;
+    let Files { files, store } = files(&shards[0], &settings)?;
     let mount = Mount::start(files, Path::new(at), &settings.options, &shards);
     let mount = Arc::new(mount.map_err(|e| e.to_string())?);
     println!("mounted");
@@ -129,6 +142,10 @@ fn run(at: &str, words: &[String]) -> Result<(), String> {
     }
     println!("{ended:?}");
     shards.iter().for_each(Shard::stop);
+    if let Some(store) = store {
+        check(&store.now());
+        println!("checked");
+    }
     Ok(())
 }
 

@@ -100,6 +100,7 @@ impl Mounted {
         let mut said = String::new();
         self.says.read_to_string(&mut said)?;
         let status = self.child.wait()?;
+        // The program fails, too, if what the pool's filesystem stored contradicts itself.
         let is_good = status.success() && said.contains("reason: Requested, not_durable: None");
         ensure!(is_good, "the mount ended with {status}: {said}");
         Ok(())

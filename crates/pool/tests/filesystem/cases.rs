@@ -4,8 +4,8 @@ use backend::file::{FileBackend, FileError, IfExists, Name, NewFile, NewKind, Re
 use pool::filesystem::NewFileSystem;
 
 use crate::bed::{Bed, CACHED, quiet_filesystem, run};
-use crate::check::check;
 use testkit::store::MemoryStore;
+use testkit::store::check;
 
 async fn insensitive() -> Bed {
     let store = MemoryStore::new(1);

@@ -9,8 +9,8 @@ use io::rng::Prng;
 use pool::filesystem::Store;
 
 use crate::bed::{Bed, CACHED, open, run};
-use crate::check::check;
 use testkit::store::MemoryStore;
+use testkit::store::check;
 
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 use io::rng::Prng;
 use io::sim::{Node, Sim, SimConfig};
 use pool::filesystem::Store;
+use testkit::store::check;
 
-use crate::check::check;
 use crate::crash::Random;
 use crate::pooled::{again, create_pool, disk_config, durables, new_files, open};
 

@@ -4,7 +4,7 @@ use backend::file::{Allocate, FileBackend, FileError, NewKind, RenameMode, Stabi
 use pool::format::Sync;
 
 use crate::bed::{Bed, CACHED, run};
-use crate::check::check;
+use testkit::store::check;
 
 const NO_SPACE: Option<FileError> = Some(FileError::NoSpace);
 

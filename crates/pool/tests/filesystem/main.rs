@@ -5,7 +5,6 @@ mod hex;
 
 mod bed;
 mod cases;
-mod check;
 mod contents;
 mod crash;
 mod cuts;

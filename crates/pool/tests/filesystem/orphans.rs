@@ -3,7 +3,7 @@
 use backend::file::{Access, FileBackend, FileError};
 
 use crate::bed::{Bed, open, run};
-use crate::check::check;
+use testkit::store::check;
 use testkit::store::{BLOCK, MemoryStore};
 
 const GIB: u64 = 1 << 30;

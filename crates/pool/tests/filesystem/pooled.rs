@@ -10,10 +10,9 @@ use pool::format::filesystem::{FIRST_OBJECT, Header, ROOT_OBJECT, header_key};
 use pool::format::{Host, Key, ObjectId};
 use pool::vdev::{self, PoolSpec, create};
 use pool::{FileStore, NewFilesystem, Options, Pool};
+use testkit::store::{Durables, check};
 
 use crate::bed::Bed;
-use crate::check::check;
-use crate::store::Durables;
 
 const DISK_SIZE: u64 = 192 << 20;
 /// Small records, so that a test has many of them.

@@ -6,8 +6,8 @@ use std::time::Duration;
 use testkit::Runs;
 
 use crate::bed::new_filesystem;
-use crate::check::check;
 use testkit::store::MemoryStore;
+use testkit::store::check;
 
 const RUNS: Runs = Runs {
     seeds: 1,

@@ -1,8 +1,12 @@
 //! A store in memory: the slow model of a dataset below a filesystem, with the least that [`Store`] promises.
 //!
-//! **Owns** [`MemoryStore`] and [`Durables`]. **Called by** the tests of filesystems, and by the mount that foreign suites
+//! **Owns** [`MemoryStore`], [`Durables`] and [`check`], which judges them. **Called by** the tests of filesystems, and by the mount that foreign suites
 //! judge. **Invariants**: bytes behind the end of a file stay where the trait allows it; other tasks run at every step; each
 //! remembered state is one that a crash may leave.
+
+mod check;
+
+pub use check::check;
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -1,4 +1,7 @@
 //! Judges the values of a filesystem: every rule of `docs/format.md` that ties one entry to another.
+//!
+//! **Owns** [`check`]. **Called by** tests of filesystems, and at the end of the mount that foreign suites judge.
+//! **Invariants**: it reads values with the decoders of the format alone, and calls nothing of the filesystem.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +13,7 @@ use pool::format::filesystem::{
 };
 use pool::format::{Key, Kind, ObjectId};
 
-use testkit::store::Durables;
+use super::Durables;
 
 struct Checker<'a> {
     of: &'a Durables,
@@ -21,8 +24,11 @@ struct Checker<'a> {
     orphans: BTreeSet<ObjectId>,
 }
 
-/// Checks everything. Panics with the first contradiction.
-pub(crate) fn check(of: &Durables) {
+/// Checks everything that a filesystem stored.
+///
+/// # Panics
+/// With the first contradiction.
+pub fn check(of: &Durables) {
     let header = of.values.get(&header_key()).expect("a header");
     let header = Header::decode(header).expect("a header");
     let mut checker = Checker {
