@@ -18,7 +18,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("crates/nvmf", &["backend", "io", "session"]),
     ("crates/scsi", &["backend", "io", "session"]),
     ("crates/iscsi", &["backend", "io", "scsi", "session"]),
-    ("crates/nfs", &["backend", "io"]),
+    ("crates/nfs", &["backend", "io", "session"]),
     ("crates/fuse", &["backend", "io", "session"]),
     ("crates/initiator", &["io"]),
     (

@@ -1,0 +1,32 @@
+//! The named limits of the protocol: lengths, counts and times that a client is granted.
+
+/// Most bytes that one READ returns or one WRITE takes.
+pub const TRANSFER_MAX: u32 = 1 << 20;
+/// Bytes of a request or reply beyond the data of its READ or WRITE.
+pub const OVERHEAD_MAX: u32 = 8 << 10;
+/// Longest request, bytes (`ca_maxrequestsize`, §18.36.3).
+pub const REQUEST_MAX: u32 = TRANSFER_MAX + OVERHEAD_MAX;
+/// Longest reply, bytes (`ca_maxresponsesize`).
+pub const REPLY_MAX: u32 = TRANSFER_MAX + OVERHEAD_MAX;
+/// Most fragments of one RPC record (RFC 5531, section 11).
+pub const FRAGMENTS_MAX: u32 = 64;
+/// Longest credential or verifier of an RPC call, bytes (RFC 5531, section 8.2).
+pub const AUTH_LEN_MAX: usize = 400;
+/// Longest machine name of an AUTH_SYS credential, bytes (RFC 5531, appendix A).
+pub const MACHINE_NAME_MAX: usize = 255;
+/// Most further groups of an AUTH_SYS credential (RFC 5531, appendix A).
+pub const GROUPS_MAX: usize = 16;
+/// Longest tag of a COMPOUND, bytes. It is sent back (§16.2.3).
+pub const TAG_MAX: usize = 1024;
+/// Longest file handle, bytes (`NFS4_FHSIZE`).
+pub const HANDLE_LEN_MAX: usize = 128;
+/// Longest opaque value of a client owner, open owner or lock owner, bytes (`NFS4_OPAQUE_LIMIT`).
+pub const OWNER_LEN_MAX: usize = 1024;
+/// Most words of an attribute mask that are kept; further words are read and ignored.
+pub const BITMAP_WORDS: usize = 3;
+/// Most words of an attribute mask that a request may have.
+pub const BITMAP_WORDS_MAX: usize = 8;
+/// Most callback security parameters of a request.
+pub const CALLBACK_SECURITY_MAX: usize = 8;
+/// Most stateids of one TEST_STATEID.
+pub const TEST_STATEIDS_MAX: usize = 1024;
