@@ -30,3 +30,11 @@ pub const BITMAP_WORDS_MAX: usize = 8;
 pub const CALLBACK_SECURITY_MAX: usize = 8;
 /// Most stateids of one TEST_STATEID.
 pub const TEST_STATEIDS_MAX: usize = 1024;
+/// Most slots of one session.
+pub const SESSION_SLOTS_MAX: u32 = 64;
+/// Most operations of a COMPOUND (`ca_maxoperations`).
+pub const OPERATIONS_MAX: u32 = 64;
+/// Longest reply that is kept for a retry, bytes (`ca_maxresponsesize_cached`).
+pub const CACHED_REPLY_MAX: u32 = 4 << 10;
+/// The least length of requests and replies that a session may have, bytes: room for headers and SEQUENCE.
+pub const MESSAGE_MIN: u32 = 256;

@@ -1,0 +1,430 @@
+//! Client records: EXCHANGE_ID, CREATE_SESSION, destruction, leases with courtesy.
+//!
+//! **Owns** [`Clients`]. **Called by** the service, under its lock. **Invariants**: of each client owner there is at most one
+//! confirmed and one unconfirmed record (§18.35.4); a record is found by its ID until it is removed; `slots` is the sum of the
+//! slots of all sessions. A client whose lease has expired is kept as a *courtesy* until its state is in the way, a limit is
+//! reached, or [`Bounds::courtesy`] has passed.
+
+use super::{Lease, Principal, Session};
+use crate::limits::{
+    CACHED_REPLY_MAX, MESSAGE_MIN, OPERATIONS_MAX, REPLY_MAX, REQUEST_MAX, SESSION_SLOTS_MAX,
+};
+use crate::wire::channel::{Channel, CreateSession, ExchangeId, StateProtection};
+use crate::wire::{SessionId, Status, Verifier};
+use io::time::Instant;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// `EXCHGID4_FLAG_UPD_CONFIRMED_REC_A`.
+const UPDATE: u32 = 1 << 30;
+/// The flags that a client may set (§18.35.3), with `SUPP_FENCE_OPS` of NFS 4.2.
+const EXCHANGE_FLAGS: u32 = 0x0007_0107 | UPDATE;
+/// `CREATE_SESSION4_FLAG_PERSIST`, `CONN_BACK_CHAN` and `CONN_RDMA`.
+const CREATE_FLAGS: u32 = 7;
+
+/// Limits of the records.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// Time for which a client keeps its state without a renewal.
+    pub lease: Duration,
+    /// Further time for which state is kept unless it is in the way.
+    pub courtesy: Duration,
+    /// Most client records.
+    pub clients_max: usize,
+    /// Most sessions of one client.
+    pub sessions_max: usize,
+    /// Most slots of all sessions.
+    pub slots_max: usize,
+}
+
+#[derive(Debug)]
+struct Record {
+    owner: Vec<u8>,
+    verifier: Verifier,
+    principal: Principal,
+    is_confirmed: bool,
+    lease: Arc<Lease>,
+    /// Sequence number of the last CREATE_SESSION, and its result.
+    sequence: u32,
+    created: Option<Created>,
+    sessions: Vec<SessionId>,
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+struct OfOwner {
+    confirmed: Option<u64>,
+    unconfirmed: Option<u64>,
+}
+
+/// The result of EXCHANGE_ID.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Exchanged {
+    /// The client ID.
+    pub client: u64,
+    /// The sequence number of its next CREATE_SESSION.
+    pub sequence: u32,
+    /// Whether the record is confirmed.
+    pub is_confirmed: bool,
+    /// Clients that were removed, whose state must go.
+    pub removed: Vec<u64>,
+}
+
+/// The result of CREATE_SESSION.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Created {
+    /// The session.
+    pub session: SessionId,
+    /// Its sequence number.
+    pub sequence: u32,
+    /// Limits of requests.
+    pub fore: Channel,
+    /// Limits of callbacks.
+    pub back: Channel,
+    /// Clients that were removed, whose state must go. Empty in a replay.
+    pub removed: Vec<u64>,
+}
+
+/// All clients and sessions.
+#[derive(Debug)]
+pub struct Clients {
+    bounds: Bounds,
+    /// Distinguishes the IDs of this server instance from earlier ones.
+    instance: u32,
+    next: u32,
+    records: HashMap<u64, Record>,
+    owners: HashMap<Vec<u8>, OfOwner>,
+    sessions: HashMap<SessionId, Arc<Session>>,
+    slots: usize,
+}
+
+impl Clients {
+    /// No clients.
+    pub fn new(bounds: Bounds, instance: u32) -> Self {
+        Self {
+            bounds,
+            instance,
+            next: 1,
+            records: HashMap::new(),
+            owners: HashMap::new(),
+            sessions: HashMap::new(),
+            slots: 0,
+        }
+    }
+
+    fn next_id(&mut self) -> u64 {
+        let id = u64::from(self.instance) << 32 | u64::from(self.next);
+        self.next = self.next.wrapping_add(1);
+        id
+    }
+
+    /// EXCHANGE_ID (§18.35). `has_state` tells whether a client has opens. Errors: `Inval`, `EncrAlgUnsupp`, `ClidInuse`,
+    /// `Noent`, `NotSame`, `Perm`, and `Delay` at the limit of clients.
+    pub fn exchange_id(
+        &mut self,
+        args: &ExchangeId<'_>,
+        principal: Principal,
+        now: Instant,
+        has_state: impl Fn(u64) -> bool,
+    ) -> Result<Exchanged, Status> {
+        if args.flags & !EXCHANGE_FLAGS != 0 {
+            return Err(Status::Inval);
+        }
+        match args.protection {
+            StateProtection::None => {}
+            // It needs a flavour with integrity.
+            StateProtection::MachineCredential => return Err(Status::Inval),
+            StateProtection::Secret => return Err(Status::EncrAlgUnsupp),
+        }
+        let of_owner = self.owners.get(args.owner).copied().unwrap_or_default();
+        let confirmed = of_owner
+            .confirmed
+            .and_then(|id| Some((id, self.records.get(&id)?)));
+        let is_update = args.flags & UPDATE != 0;
+        let mut removed = Vec::new();
+        if let Some((id, record)) = confirmed {
+            let is_same = (
+                record.principal == principal,
+                record.verifier == args.verifier,
+            );
+            match (is_update, is_same) {
+                // Cases 2 and 6: the record stays.
+                (_, (true, true)) => {
+                    record.lease.renew(now);
+                    return Ok(Exchanged {
+                        client: id,
+                        sequence: record.sequence.wrapping_add(1),
+                        is_confirmed: true,
+                        removed,
+                    });
+                }
+                // Cases 8 and 9.
+                (true, (_, false)) => return Err(Status::NotSame),
+                (true, (false, true)) => return Err(Status::Perm),
+                // Case 3: the client owners collide.
+                (false, (false, _)) => {
+                    let is_expired = record.lease.age(now) > self.bounds.lease;
+                    if has_state(id) && !is_expired {
+                        return Err(Status::ClidInuse);
+                    }
+                    self.remove(id);
+                    removed.push(id);
+                }
+                // Case 5: the client restarted. The confirmed record goes when the new one is confirmed.
+                (false, (true, false)) => {}
+            }
+        } else if is_update {
+            // Case 7.
+            return Err(Status::Noent);
+        }
+        // Cases 1, 3, 4 and 5: a new unconfirmed record takes the place of an old one.
+        if let Some(id) = of_owner.unconfirmed {
+            self.remove(id);
+        }
+        removed.extend(self.make_room(now)?);
+        let client = self.insert(args, principal, now);
+        Ok(Exchanged {
+            client,
+            sequence: 1,
+            is_confirmed: false,
+            removed,
+        })
+    }
+
+    fn insert(&mut self, args: &ExchangeId<'_>, principal: Principal, now: Instant) -> u64 {
+        let id = self.next_id();
+        let owner = args.owner.to_vec();
+        self.owners.entry(owner.clone()).or_default().unconfirmed = Some(id);
+        let record = Record {
+            owner,
+            verifier: args.verifier,
+            principal,
+            is_confirmed: false,
+            lease: Arc::new(Lease::new(now)),
+            sequence: 0,
+            created: None,
+            sessions: Vec::new(),
+        };
+        self.records.insert(id, record);
+        id
+    }
+
+    /// Makes room for one record: the oldest unconfirmed or courtesy client goes. Errors: `Delay` if there is none.
+    fn make_room(&mut self, now: Instant) -> Result<Option<u64>, Status> {
+        if self.records.len() < self.bounds.clients_max {
+            return Ok(None);
+        }
+        let lease = self.bounds.lease;
+        let goes = self
+            .records
+            .iter()
+            .filter(|(_, r)| !r.is_confirmed || r.lease.age(now) > lease)
+            .max_by_key(|(_, r)| r.lease.age(now))
+            .map(|(id, _)| *id);
+        let goes = goes.ok_or(Status::Delay)?;
+        self.remove(goes);
+        Ok(Some(goes))
+    }
+
+    /// Removes a client and its sessions. The caller removes its state. Returns whether there was one.
+    fn remove(&mut self, id: u64) -> bool {
+        let Some(record) = self.records.remove(&id) else {
+            return false;
+        };
+        record.lease.remove();
+        for session in &record.sessions {
+            self.forget(session);
+        }
+        if let Some(of_owner) = self.owners.get_mut(&record.owner) {
+            for place in [&mut of_owner.confirmed, &mut of_owner.unconfirmed] {
+                if *place == Some(id) {
+                    *place = None;
+                }
+            }
+            if of_owner.confirmed.is_none() && of_owner.unconfirmed.is_none() {
+                self.owners.remove(&record.owner);
+            }
+        }
+        true
+    }
+
+    fn forget(&mut self, session: &SessionId) {
+        if let Some(session) = self.sessions.remove(session) {
+            session.destroy();
+            self.slots -= session.fore().slots as usize;
+        }
+    }
+
+    /// CREATE_SESSION (§18.36). Errors: `StaleClientid`, `SeqMisordered`, `ClidInuse`, `Inval`, `Toosmall`, and `Delay` at a
+    /// limit.
+    pub fn create_session(
+        &mut self,
+        args: &CreateSession,
+        principal: Principal,
+        now: Instant,
+    ) -> Result<Created, Status> {
+        let record = self
+            .records
+            .get(&args.client)
+            .ok_or(Status::StaleClientid)?;
+        match (args.sequence.wrapping_sub(record.sequence), &record.created) {
+            (0, Some(created)) => return Ok(created.clone()),
+            (1, _) => {}
+            _ => return Err(Status::SeqMisordered),
+        }
+        if !record.is_confirmed && record.principal != principal {
+            return Err(Status::ClidInuse);
+        }
+        if args.flags & !CREATE_FLAGS != 0 {
+            return Err(Status::Inval);
+        }
+        if record.sessions.len() >= self.bounds.sessions_max {
+            return Err(Status::Delay);
+        }
+        let free = self.bounds.slots_max - self.slots;
+        let fore = granted(&args.fore, free)?;
+        let mut removed = Vec::new();
+        if !record.is_confirmed {
+            removed = self.confirm(args.client);
+        }
+        let session = self.open_session(args.client, fore);
+        let created = Created {
+            session,
+            sequence: args.sequence,
+            fore,
+            back: args.back,
+            removed: Vec::new(),
+        };
+        if let Some(record) = self.records.get_mut(&args.client) {
+            record.sequence = args.sequence;
+            record.created = Some(created.clone());
+            record.sessions.push(session);
+            record.lease.renew(now);
+        }
+        Ok(Created { removed, ..created })
+    }
+
+    /// Confirms a record; the confirmed record of an earlier incarnation goes. Returns the removed client.
+    fn confirm(&mut self, id: u64) -> Vec<u64> {
+        let Some(record) = self.records.get_mut(&id) else {
+            return Vec::new();
+        };
+        record.is_confirmed = true;
+        let owner = record.owner.clone();
+        let of_owner = self.owners.entry(owner).or_default();
+        of_owner.unconfirmed = None;
+        let before = of_owner.confirmed.replace(id);
+        before.into_iter().filter(|id| self.remove(*id)).collect()
+    }
+
+    fn open_session(&mut self, client: u64, fore: Channel) -> SessionId {
+        let number = self.next_id();
+        let mut id = [0; 16];
+        id[..8].copy_from_slice(&client.to_be_bytes());
+        id[8..].copy_from_slice(&number.to_be_bytes());
+        if let Some(record) = self.records.get(&client) {
+            let session = Session::new(id, client, record.lease.clone(), fore);
+            self.sessions.insert(id, Arc::new(session));
+            self.slots += fore.slots as usize;
+        }
+        id
+    }
+
+    /// A session.
+    pub fn session(&self, id: &SessionId) -> Option<Arc<Session>> {
+        self.sessions.get(id).cloned()
+    }
+
+    /// DESTROY_SESSION (§18.37). Errors: `Badsession`.
+    pub fn destroy_session(&mut self, id: &SessionId) -> Result<(), Status> {
+        let session = self.session(id).ok_or(Status::Badsession)?;
+        if let Some(record) = self.records.get_mut(&session.client()) {
+            record.sessions.retain(|of_client| of_client != id);
+        }
+        self.forget(id);
+        Ok(())
+    }
+
+    /// DESTROY_CLIENTID (§18.50). Errors: `StaleClientid`; `ClientidBusy` while it has sessions or state.
+    pub fn destroy_client(&mut self, id: u64, has_state: bool) -> Result<(), Status> {
+        let record = self.records.get(&id).ok_or(Status::StaleClientid)?;
+        if has_state || !record.sessions.is_empty() {
+            return Err(Status::ClientidBusy);
+        }
+        self.remove(id);
+        Ok(())
+    }
+
+    /// The owner of a client that exists.
+    pub fn owner(&self, id: u64) -> Option<&[u8]> {
+        self.records.get(&id).map(|record| record.owner.as_slice())
+    }
+
+    /// Owners of all confirmed clients: those may reclaim after a restart.
+    pub fn owners(&self) -> Vec<Vec<u8>> {
+        let confirmed = self.records.values().filter(|r| r.is_confirmed);
+        confirmed.map(|record| record.owner.clone()).collect()
+    }
+
+    /// RECLAIM_COMPLETE (§18.51). Errors: `CompleteAlready`.
+    pub fn reclaim_complete(&self, id: u64) -> Result<(), Status> {
+        let record = self.records.get(&id).ok_or(Status::Badsession)?;
+        match record.lease.has_reclaimed.swap(true, Ordering::AcqRel) {
+            true => Err(Status::CompleteAlready),
+            false => Ok(()),
+        }
+    }
+
+    /// Removes a client if its lease has expired: its state is in the way. Returns whether the caller must remove the state.
+    pub fn expire(&mut self, id: u64, now: Instant) -> bool {
+        let record = self.records.get(&id);
+        let is_expired = record.is_some_and(|r| r.lease.age(now) > self.bounds.lease);
+        is_expired && self.remove(id)
+    }
+
+    /// Removes clients whose courtesy is over, and unconfirmed ones without a lease. Returns them; the caller removes their state.
+    pub fn sweep(&mut self, now: Instant) -> Vec<u64> {
+        let Bounds {
+            lease, courtesy, ..
+        } = self.bounds;
+        let is_over = |record: &Record| {
+            let kept = match record.is_confirmed {
+                true => lease + courtesy,
+                false => lease,
+            };
+            record.lease.age(now) > kept
+        };
+        let over = self.records.iter().filter(|(_, r)| is_over(r));
+        let over: Vec<u64> = over.map(|(id, _)| *id).collect();
+        for id in &over {
+            self.remove(*id);
+        }
+        over
+    }
+
+    /// Number of client records, sessions, and slots.
+    pub fn counts(&self) -> (usize, usize, usize) {
+        (self.records.len(), self.sessions.len(), self.slots)
+    }
+}
+
+/// The limits of a new session, while `free` slots are left in all. Errors: `Toosmall`, `Delay`.
+fn granted(wanted: &Channel, free: usize) -> Result<Channel, Status> {
+    if wanted.request_max < MESSAGE_MIN || wanted.reply_max < MESSAGE_MIN {
+        return Err(Status::Toosmall);
+    }
+    if free == 0 {
+        return Err(Status::Delay);
+    }
+    // Near the limit, each session gets only a part of the slots that are left.
+    let share = (free / 8).clamp(1, SESSION_SLOTS_MAX as usize) as u32;
+    Ok(Channel {
+        header_padding: 0,
+        request_max: wanted.request_max.min(REQUEST_MAX),
+        reply_max: wanted.reply_max.min(REPLY_MAX),
+        cached_max: wanted.cached_max.min(CACHED_REPLY_MAX),
+        operations_max: wanted.operations_max.clamp(1, OPERATIONS_MAX),
+        slots: wanted.slots.clamp(1, share),
+    })
+}

@@ -1,0 +1,81 @@
+//! Clients and sessions (§2.10, §8.3, §18.33 to §18.37, §18.46, §18.50, §18.51), sans-I/O.
+//!
+//! | module | owns |
+//! |---|---|
+//! | `clients` | client records by ID and owner: EXCHANGE_ID, CREATE_SESSION, DESTROY_CLIENTID, leases with courtesy |
+//! | `session` | one session: slots and the reply cache |
+//! | `grace` | the grace period after a restart: which clients may reclaim |
+//!
+//! **Called by** the service of file systems, and tests. **Invariants**: the numbers of clients, sessions and slots are bounded for each client and
+//! in all; a retried request is answered with the reply of its first execution, or refused, but never executed again.
+
+mod clients;
+mod grace;
+mod session;
+#[cfg(test)]
+mod tests;
+
+pub use clients::{Bounds, Clients, Created, Exchanged};
+pub use grace::Grace;
+pub use session::{Begun, Session};
+
+use crate::rpc::Credential;
+use io::time::Instant;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// The identity that created a client record. AUTH_SYS: user and group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Principal(Option<(u32, u32)>);
+
+impl From<&Credential> for Principal {
+    fn from(credential: &Credential) -> Self {
+        Self(match credential {
+            Credential::None => None,
+            Credential::Sys(sys) => Some((sys.uid, sys.gid)),
+        })
+    }
+}
+
+/// The part of a client record that its sessions share: lease, and whether the record was removed.
+#[derive(Debug)]
+pub struct Lease {
+    /// The last renewal, nanoseconds on the process's clock.
+    renewed_at: AtomicU64,
+    is_removed: AtomicBool,
+    has_reclaimed: AtomicBool,
+}
+
+impl Lease {
+    fn new(now: Instant) -> Self {
+        Self {
+            renewed_at: AtomicU64::new(now.as_nanos()),
+            is_removed: AtomicBool::new(false),
+            has_reclaimed: AtomicBool::new(false),
+        }
+    }
+
+    /// Renews the lease (§8.3).
+    fn renew(&self, now: Instant) {
+        self.renewed_at.fetch_max(now.as_nanos(), Ordering::Relaxed);
+    }
+
+    /// Time since the last renewal.
+    fn age(&self, now: Instant) -> Duration {
+        let renewed_at = self.renewed_at.load(Ordering::Relaxed);
+        Duration::from_nanos(now.as_nanos().saturating_sub(renewed_at))
+    }
+
+    fn is_removed(&self) -> bool {
+        self.is_removed.load(Ordering::Acquire)
+    }
+
+    fn remove(&self) {
+        self.is_removed.store(true, Ordering::Release);
+    }
+
+    /// Whether the client sent RECLAIM_COMPLETE.
+    fn has_reclaimed(&self) -> bool {
+        self.has_reclaimed.load(Ordering::Acquire)
+    }
+}

@@ -1,0 +1,178 @@
+//! One session: its slots, and the reply cache (§2.10.6).
+//!
+//! **Owns** [`Session`]. **Called by** the service for each COMPOUND that begins with SEQUENCE, on any shard. **Invariants**: a
+//! slot executes one request at a time; a request with the sequence number of the last one is never executed; the cache holds
+//! at most one reply for each slot, of at most `cached_max` bytes.
+
+use super::Lease;
+use crate::wire::channel::{Channel, Sequence};
+use crate::wire::{SessionId, Status};
+use io::time::Instant;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The last request of a slot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Last {
+    /// There was none.
+    None,
+    /// It is being executed.
+    Executing,
+    /// It was executed; its reply was not kept.
+    Forgotten,
+    /// It was executed; the results of its COMPOUND.
+    Kept(Arc<[u8]>),
+}
+
+#[derive(Debug, Clone)]
+struct Slot {
+    sequence: u32,
+    /// A hash of the request.
+    fingerprint: u64,
+    last: Last,
+}
+
+/// What is to be done with a request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Begun {
+    /// It is executed; [`Session::complete`] must follow.
+    Execute,
+    /// It was executed before, with these results.
+    Replay(Arc<[u8]>),
+    /// It was executed before, and the results were not kept.
+    Forgotten,
+}
+
+/// A session.
+#[derive(Debug)]
+pub struct Session {
+    id: SessionId,
+    client: u64,
+    lease: Arc<Lease>,
+    fore: Channel,
+    slots: Mutex<Vec<Slot>>,
+    is_destroyed: AtomicBool,
+}
+
+impl Session {
+    pub(super) fn new(id: SessionId, client: u64, lease: Arc<Lease>, fore: Channel) -> Self {
+        let slot = Slot {
+            sequence: 0,
+            fingerprint: 0,
+            last: Last::None,
+        };
+        Self {
+            id,
+            client,
+            lease,
+            fore,
+            slots: Mutex::new(vec![slot; fore.slots as usize]),
+            is_destroyed: AtomicBool::new(false),
+        }
+    }
+
+    /// Its ID.
+    pub fn id(&self) -> SessionId {
+        self.id
+    }
+
+    /// Its client.
+    pub fn client(&self) -> u64 {
+        self.client
+    }
+
+    /// The limits of its requests.
+    pub fn fore(&self) -> &Channel {
+        &self.fore
+    }
+
+    /// Whether the client sent RECLAIM_COMPLETE.
+    pub fn has_reclaimed(&self) -> bool {
+        self.lease.has_reclaimed()
+    }
+
+    /// Whether the session was destroyed, or its client removed.
+    pub fn is_gone(&self) -> bool {
+        self.is_destroyed.load(Ordering::Acquire) || self.lease.is_removed()
+    }
+
+    pub(super) fn destroy(&self) {
+        self.is_destroyed.store(true, Ordering::Release);
+    }
+
+    fn slots(&self) -> MutexGuard<'_, Vec<Slot>> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A request begins (§18.46.3). Renews the lease. Errors: `Badsession`, `Badslot`, `BadHighSlot`, `SeqMisordered`,
+    /// `SeqFalseRetry`, and `Delay` for a retry of a request that is being executed (§2.10.6.2).
+    pub fn begin(&self, args: &Sequence, fingerprint: u64, now: Instant) -> Result<Begun, Status> {
+        if self.is_gone() {
+            return Err(Status::Badsession);
+        }
+        let mut slots = self.slots();
+        let count = slots.len() as u32;
+        let slot = slots.get_mut(args.slot as usize).ok_or(Status::Badslot)?;
+        if args.highest_slot >= count {
+            return Err(Status::BadHighSlot);
+        }
+        let begun = match (&slot.last, args.sequence.wrapping_sub(slot.sequence)) {
+            (Last::Executing, 0) => return Err(Status::Delay),
+            (Last::None, 0) | (Last::Executing, _) | (_, 2..) => {
+                return Err(Status::SeqMisordered);
+            }
+            (_, 1) => {
+                slot.sequence = args.sequence;
+                slot.fingerprint = fingerprint;
+                slot.last = Last::Executing;
+                Begun::Execute
+            }
+            (_, 0) if slot.fingerprint != fingerprint => return Err(Status::SeqFalseRetry),
+            (Last::Kept(reply), 0) => Begun::Replay(reply.clone()),
+            (Last::Forgotten, 0) => Begun::Forgotten,
+        };
+        drop(slots);
+        self.lease.renew(now);
+        Ok(begun)
+    }
+
+    /// The request of a slot was executed. `reply` has the results to be kept for a retry.
+    pub fn complete(&self, slot: u32, reply: Option<Arc<[u8]>>, now: Instant) {
+        let last = reply.map_or(Last::Forgotten, Last::Kept);
+        if let Some(slot) = self.slots().get_mut(slot as usize) {
+            slot.last = last;
+        }
+        self.lease.renew(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sequence_numbers_wrap() {
+        let now = io::time::now();
+        let fore = Channel {
+            header_padding: 0,
+            request_max: 0,
+            reply_max: 0,
+            cached_max: 0,
+            operations_max: 0,
+            slots: 1,
+        };
+        let session = Session::new([1; 16], 1, Arc::new(Lease::new(now)), fore);
+        session.slots()[0].sequence = u32::MAX - 1;
+        for sequence in [u32::MAX, 0, 1] {
+            let args = Sequence {
+                session: [1; 16],
+                sequence,
+                slot: 0,
+                highest_slot: 0,
+                cache_this: false,
+            };
+            assert_eq!(session.begin(&args, 5, now), Ok(Begun::Execute));
+            session.complete(0, None, now);
+        }
+    }
+}
