@@ -38,3 +38,9 @@ pub const OPERATIONS_MAX: u32 = 64;
 pub const CACHED_REPLY_MAX: u32 = 4 << 10;
 /// The least length of requests and replies that a session may have, bytes: room for headers and SEQUENCE.
 pub const MESSAGE_MIN: u32 = 256;
+/// Most opens and lock states of one client.
+pub const STATES_OF_CLIENT_MAX: usize = 1 << 14;
+/// Most opens and lock states of all clients.
+pub const STATES_MAX: usize = 1 << 18;
+/// Most locked ranges of one file.
+pub const FILE_LOCKS_MAX: usize = 2048;

@@ -1,0 +1,24 @@
+//! Opens and byte-range locks: stateids, share reservations (§8.2, §9), sans-I/O.
+//!
+//! | module | owns |
+//! |---|---|
+//! | `table` | all opens and lock states, by stateid, file and client |
+//! | `ranges` | the locked ranges of one file |
+//!
+//! **Called by** the service of file systems. **Invariants**: the state of a client is reached only by this client; a share
+//! reservation or lock conflict is decided and taken in one step; the numbers of states are bounded for each client and in all.
+
+mod ranges;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use ranges::{Locked, Range, Ranges};
+pub use table::{Denied, LockFrom, OpenArgs, Refused, Table};
+
+/// `OPEN4_SHARE_ACCESS_READ`.
+pub const READ: u32 = 1;
+/// `OPEN4_SHARE_ACCESS_WRITE`.
+pub const WRITE: u32 = 2;
+/// `OPEN4_SHARE_ACCESS_BOTH`, and `OPEN4_SHARE_DENY_BOTH`.
+pub const BOTH: u32 = 3;

@@ -1,0 +1,290 @@
+//! The rules of RFC 8881 about opens, share reservations, locks and stateids.
+
+use super::{BOTH, Denied, LockFrom, OpenArgs, READ, Range, Refused, Table, WRITE};
+use crate::limits::{FILE_LOCKS_MAX, STATES_OF_CLIENT_MAX};
+use crate::wire::{Stateid, Status};
+use backend::file::{Handle, Hold};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+const FILE: Handle = Handle {
+    filesystem: 1,
+    object: 20,
+    generation: 1,
+};
+const OTHER: Handle = Handle { object: 21, ..FILE };
+
+fn hold() -> Hold {
+    Hold::new(|| {})
+}
+
+fn args(client: u64, owner: &[u8], access: u32, deny: u32) -> OpenArgs<'_> {
+    OpenArgs {
+        client,
+        owner,
+        file: FILE,
+        access,
+        deny,
+    }
+}
+
+fn open(table: &mut Table, client: u64, access: u32, deny: u32) -> Result<Stateid, Refused> {
+    table.open(&args(client, b"owner", access, deny), hold())
+}
+
+fn status<T>(status: Status) -> Result<T, Refused> {
+    Err(Refused::Status(status))
+}
+
+fn bytes(start: u64, end: u64) -> Range {
+    Range { start, end }
+}
+
+fn lock(
+    table: &mut Table,
+    client: u64,
+    open: Stateid,
+    owner: &[u8],
+    range: Range,
+    is_exclusive: bool,
+) -> Result<Stateid, Refused> {
+    table.lock(
+        client,
+        LockFrom::Open(open, owner),
+        FILE,
+        range,
+        is_exclusive,
+    )
+}
+
+/// §9.7.
+#[test]
+fn share_reservations_exclude_each_other() {
+    let mut table = Table::new(1);
+    open(&mut table, 1, READ, WRITE).unwrap();
+    assert_eq!(open(&mut table, 2, WRITE, 0), Err(Refused::Share(1)));
+    assert_eq!(open(&mut table, 2, READ, READ), Err(Refused::Share(1)));
+    let second = open(&mut table, 2, READ, 0).unwrap();
+    assert_eq!(open(&mut table, 1, READ, READ), Err(Refused::Share(2)));
+    table.close(2, &second, FILE).unwrap();
+    assert!(
+        open(&mut table, 1, READ, READ).is_ok(),
+        "its own open does not count"
+    );
+}
+
+/// §8.2.2.
+#[test]
+fn a_second_open_of_an_owner_changes_the_first() {
+    let mut table = Table::new(1);
+    let first = open(&mut table, 1, READ, 0).unwrap();
+    let second = open(&mut table, 1, WRITE, 0).unwrap();
+    assert_eq!(
+        (first.other, first.seqid, second.seqid),
+        (second.other, 1, 2)
+    );
+    assert_eq!(table.test(1, &first), Status::OldStateid);
+    let newest = Stateid { seqid: 0, ..first };
+    assert_eq!(table.test(1, &newest), Status::Ok);
+    let future = Stateid { seqid: 3, ..first };
+    assert_eq!(table.test(1, &future), Status::BadStateid);
+    assert_eq!(
+        table.test(2, &second),
+        Status::BadStateid,
+        "of another client"
+    );
+    assert_eq!(Table::new(2).test(1, &second), Status::StaleStateid);
+    assert_eq!(table.test(1, &Stateid::INVALID), Status::BadStateid);
+    assert_eq!(table.check_io(1, &second, FILE, true), Ok(()));
+    assert_eq!(
+        table.check_io(1, &second, OTHER, true),
+        status(Status::BadStateid)
+    );
+}
+
+/// §18.18.
+#[test]
+fn a_downgrade_is_a_union_of_opens() {
+    let mut table = Table::new(1);
+    let both = open(&mut table, 1, BOTH, 0).unwrap();
+    let refused = table.downgrade(1, &both, FILE, (READ, 0));
+    assert_eq!(
+        refused,
+        status(Status::Inval),
+        "never opened for reading only"
+    );
+    let both = open(&mut table, 1, READ, WRITE).unwrap();
+    let reading = table.downgrade(1, &both, FILE, (READ, WRITE)).unwrap();
+    assert_eq!(reading.seqid, 3);
+    assert_eq!(
+        table.check_io(1, &reading, FILE, true),
+        status(Status::Openmode)
+    );
+    assert_eq!(table.check_io(1, &reading, FILE, false), Ok(()));
+    let refused = table.downgrade(1, &reading, FILE, (BOTH, WRITE));
+    assert_eq!(refused, status(Status::Inval), "the larger open is gone");
+}
+
+/// §8.2.3.
+#[test]
+fn special_stateids_obey_share_reservations() {
+    let mut table = Table::new(1);
+    open(&mut table, 1, READ, BOTH).unwrap();
+    for (stateid, is_write, is_allowed) in [
+        (Stateid::ANONYMOUS, false, false),
+        (Stateid::ANONYMOUS, true, false),
+        (Stateid::BYPASS, false, true),
+        (Stateid::BYPASS, true, false),
+    ] {
+        let allowed = table.check_io(2, &stateid, FILE, is_write).is_ok();
+        assert_eq!(allowed, is_allowed, "{stateid:?} {is_write}");
+    }
+    assert_eq!(table.check_io(2, &Stateid::ANONYMOUS, OTHER, true), Ok(()));
+    let current = table.check_io(2, &Stateid::CURRENT, OTHER, true);
+    assert_eq!(current, status(Status::BadStateid));
+}
+
+/// §18.2.
+#[test]
+fn a_closed_open_takes_its_locks_and_its_hold_with_it() {
+    let mut table = Table::new(1);
+    let released = Arc::new(AtomicUsize::new(0));
+    let count = released.clone();
+    let hold = Hold::new(move || {
+        count.fetch_add(1, Ordering::SeqCst);
+    });
+    let opened = table.open(&args(1, b"o", BOTH, 0), hold).unwrap();
+    let locked = lock(&mut table, 1, opened, b"l", bytes(0, 9), true).unwrap();
+    assert_eq!(table.len(), 2);
+    drop(table.close(1, &opened, FILE).unwrap());
+    assert_eq!(released.load(Ordering::SeqCst), 1);
+    assert_eq!(table.test(1, &locked), Status::BadStateid);
+    assert!(table.is_empty() && !table.has_state(1));
+    let again = table.close(1, &opened, FILE).map(drop);
+    assert_eq!(again, status(Status::BadStateid));
+}
+
+/// §18.10.
+#[test]
+fn locks_of_other_owners_conflict() {
+    let mut table = Table::new(1);
+    let (a, b) = (
+        open(&mut table, 1, BOTH, 0).unwrap(),
+        open(&mut table, 2, BOTH, 0).unwrap(),
+    );
+    let first = lock(&mut table, 1, a, b"l", bytes(0, 9), true).unwrap();
+    assert_eq!(first.seqid, 1);
+    let denied = Denied {
+        range: bytes(0, 9),
+        is_exclusive: true,
+        client: 1,
+        owner: b"l".to_vec(),
+    };
+    let refused = lock(&mut table, 2, b, b"l", bytes(9, 9), false);
+    assert_eq!(refused, Err(Refused::Lock(denied.clone())));
+    assert_eq!(table.len(), 3, "a refused lock leaves no state");
+    let tested = table.test_lock((2, b"l"), FILE, bytes(5, 5), false);
+    assert_eq!(tested, Some(denied));
+    assert_eq!(table.test_lock((1, b"l"), FILE, bytes(5, 5), true), None);
+    assert!(
+        table
+            .test_lock((1, b"m"), FILE, bytes(5, 5), true)
+            .is_some()
+    );
+    let freed = table.unlock(1, &first, FILE, bytes(5, 9)).unwrap();
+    assert_eq!(freed.seqid, 2);
+    assert!(lock(&mut table, 2, b, b"l", bytes(9, 9), false).is_ok());
+    let more = table.lock(1, LockFrom::Lock(freed), FILE, bytes(20, 29), false);
+    assert_eq!(more.unwrap().seqid, 3);
+    // A lock owner keeps one state for a file.
+    let again = lock(&mut table, 1, a, b"l", bytes(30, 39), false).unwrap();
+    assert_eq!((again.other, again.seqid), (first.other, 4));
+}
+
+#[test]
+fn a_lock_needs_an_open_of_its_kind() {
+    let mut table = Table::new(1);
+    let reading = open(&mut table, 1, READ, 0).unwrap();
+    let refused = lock(&mut table, 1, reading, b"l", bytes(0, 9), true);
+    assert_eq!(refused, status(Status::Openmode));
+    let shared = lock(&mut table, 1, reading, b"l", bytes(0, 9), false).unwrap();
+    let refused = table.lock(1, LockFrom::Lock(shared), FILE, bytes(0, 9), true);
+    assert_eq!(refused, status(Status::Openmode));
+    let wrong = table.lock(1, LockFrom::Lock(reading), FILE, bytes(0, 9), false);
+    assert_eq!(
+        wrong,
+        status(Status::BadStateid),
+        "an open is no lock state"
+    );
+    let wrong = lock(&mut table, 1, shared, b"l", bytes(0, 9), false);
+    assert_eq!(wrong, status(Status::BadStateid), "a lock state is no open");
+    assert_eq!(table.check_io(1, &shared, FILE, false), Ok(()));
+    assert_eq!(
+        table.check_io(1, &shared, FILE, true),
+        status(Status::Openmode)
+    );
+}
+
+/// §18.38.
+#[test]
+fn only_a_lock_owner_without_locks_is_freed() {
+    let mut table = Table::new(1);
+    let opened = open(&mut table, 1, READ, 0).unwrap();
+    let locked = lock(&mut table, 1, opened, b"l", bytes(0, 9), false).unwrap();
+    assert_eq!(table.free(1, &opened), status(Status::LocksHeld));
+    assert_eq!(table.free(1, &locked), status(Status::LocksHeld));
+    let unlocked = table.unlock(1, &locked, FILE, bytes(0, u64::MAX)).unwrap();
+    assert_eq!(table.free(1, &unlocked), Ok(()));
+    assert_eq!(table.free(1, &unlocked), status(Status::BadStateid));
+    drop(table.close(1, &opened, FILE).unwrap());
+    assert!(table.is_empty());
+}
+
+#[test]
+fn a_removed_client_leaves_nothing() {
+    let mut table = Table::new(1);
+    for client in [1, 2] {
+        let opened = open(&mut table, client, BOTH, 0).unwrap();
+        let range = bytes(client * 10, client * 10);
+        lock(&mut table, client, opened, b"l", range, true).unwrap();
+    }
+    assert_eq!(table.forget(1).len(), 1);
+    assert!(!table.has_state(1) && table.has_state(2));
+    assert_eq!(table.test_lock((2, b"m"), FILE, bytes(10, 10), true), None);
+    assert_eq!(table.forget(2).len(), 1);
+    assert!(table.is_empty());
+}
+
+#[test]
+fn states_of_a_client_and_locks_of_a_file_are_bounded() {
+    let mut table = Table::new(1);
+    let opened = open(&mut table, 1, BOTH, 0).unwrap();
+    let locked = lock(&mut table, 1, opened, b"l", bytes(0, 0), true).unwrap();
+    for n in 1..FILE_LOCKS_MAX as u64 {
+        lock(&mut table, 1, opened, b"l", bytes(3 * n, 3 * n + 1), true).unwrap();
+    }
+    let refused = lock(&mut table, 1, opened, b"l", bytes(1 << 40, 1 << 40), true);
+    assert_eq!(refused, status(Status::Delay));
+    let newest = Stateid { seqid: 0, ..locked };
+    assert!(table.unlock(1, &newest, FILE, bytes(3, 3)).is_ok());
+    for object in 2..STATES_OF_CLIENT_MAX as u64 {
+        let file = Handle {
+            object: 1000 + object,
+            ..FILE
+        };
+        let args = OpenArgs {
+            file,
+            ..args(1, b"o", READ, 0)
+        };
+        table.open(&args, hold()).unwrap();
+    }
+    let args = OpenArgs {
+        file: OTHER,
+        ..args(1, b"o", READ, 0)
+    };
+    assert_eq!(table.open(&args, hold()), status(Status::Delay));
+    assert!(
+        open(&mut table, 2, READ, 0).is_ok(),
+        "other clients have room"
+    );
+}
