@@ -44,3 +44,15 @@ pub const STATES_OF_CLIENT_MAX: usize = 1 << 14;
 pub const STATES_MAX: usize = 1 << 18;
 /// Most locked ranges of one file.
 pub const FILE_LOCKS_MAX: usize = 2048;
+/// Most exports.
+pub const EXPORTS_MAX: usize = 4096;
+/// Requests of one connection that are executed at a time. Further ones wait in the socket.
+pub const CONNECTION_REQUESTS_MAX: usize = 256;
+/// Longest request that is received in the staging area, bytes. Longer ones get a buffer of their own.
+pub const SMALL_REQUEST_MAX: usize = 32 << 10;
+/// Staging area of a connection, bytes.
+pub const STAGING_LEN: usize = 64 << 10;
+/// Replies of a connection that may lie unsent before it takes no further request.
+pub const UNSENT_REPLIES_MAX: usize = 1024;
+/// Entries that READDIR asks the file system for at a time.
+pub const READDIR_BATCH: usize = 128;

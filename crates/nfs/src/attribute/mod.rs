@@ -1,0 +1,175 @@
+//! Attributes (§5): which ones exist here, their values, and new values.
+//!
+//! | module | owns |
+//! |---|---|
+//! | `encode` | values of an object's attributes |
+//! | `decode` | new values: SETATTR, CREATE, OPEN |
+//!
+//! **Called by** the operations. **Invariants**: values are written in the order of their numbers; an attribute is in
+//! [`SUPPORTED`] if and only if it has a value or can be set.
+
+mod decode;
+mod encode;
+
+pub(crate) use decode::{NewAttributes, decode};
+pub(crate) use encode::{Facts, Of, encode};
+
+use crate::wire::Bitmap;
+
+pub(crate) const SUPPORTED_ATTRS: u32 = 0;
+pub(crate) const TYPE: u32 = 1;
+pub(crate) const FH_EXPIRE_TYPE: u32 = 2;
+pub(crate) const CHANGE: u32 = 3;
+pub(crate) const SIZE: u32 = 4;
+pub(crate) const LINK_SUPPORT: u32 = 5;
+pub(crate) const SYMLINK_SUPPORT: u32 = 6;
+pub(crate) const NAMED_ATTR: u32 = 7;
+pub(crate) const FSID: u32 = 8;
+pub(crate) const UNIQUE_HANDLES: u32 = 9;
+pub(crate) const LEASE_TIME: u32 = 10;
+pub(crate) const RDATTR_ERROR: u32 = 11;
+pub(crate) const ACLSUPPORT: u32 = 13;
+pub(crate) const CANSETTIME: u32 = 15;
+pub(crate) const CASE_INSENSITIVE: u32 = 16;
+pub(crate) const CASE_PRESERVING: u32 = 17;
+pub(crate) const CHOWN_RESTRICTED: u32 = 18;
+pub(crate) const FILEHANDLE: u32 = 19;
+pub(crate) const FILEID: u32 = 20;
+pub(crate) const FILES_AVAIL: u32 = 21;
+pub(crate) const FILES_FREE: u32 = 22;
+pub(crate) const FILES_TOTAL: u32 = 23;
+pub(crate) const HOMOGENEOUS: u32 = 26;
+pub(crate) const MAXFILESIZE: u32 = 27;
+pub(crate) const MAXLINK: u32 = 28;
+pub(crate) const MAXNAME: u32 = 29;
+pub(crate) const MAXREAD: u32 = 30;
+pub(crate) const MAXWRITE: u32 = 31;
+pub(crate) const MODE: u32 = 33;
+pub(crate) const NO_TRUNC: u32 = 34;
+pub(crate) const NUMLINKS: u32 = 35;
+pub(crate) const OWNER: u32 = 36;
+pub(crate) const OWNER_GROUP: u32 = 37;
+pub(crate) const RAWDEV: u32 = 41;
+pub(crate) const SPACE_AVAIL: u32 = 42;
+pub(crate) const SPACE_FREE: u32 = 43;
+pub(crate) const SPACE_TOTAL: u32 = 44;
+pub(crate) const SPACE_USED: u32 = 45;
+pub(crate) const TIME_ACCESS: u32 = 47;
+pub(crate) const TIME_ACCESS_SET: u32 = 48;
+pub(crate) const TIME_CREATE: u32 = 50;
+pub(crate) const TIME_DELTA: u32 = 51;
+pub(crate) const TIME_METADATA: u32 = 52;
+pub(crate) const TIME_MODIFY: u32 = 53;
+pub(crate) const TIME_MODIFY_SET: u32 = 54;
+pub(crate) const MOUNTED_ON_FILEID: u32 = 55;
+pub(crate) const SUPPATTR_EXCLCREAT: u32 = 75;
+
+/// The attributes that exist here.
+pub(crate) const SUPPORTED: Bitmap = Bitmap::of(&[
+    SUPPORTED_ATTRS,
+    TYPE,
+    FH_EXPIRE_TYPE,
+    CHANGE,
+    SIZE,
+    LINK_SUPPORT,
+    SYMLINK_SUPPORT,
+    NAMED_ATTR,
+    FSID,
+    UNIQUE_HANDLES,
+    LEASE_TIME,
+    RDATTR_ERROR,
+    ACLSUPPORT,
+    CANSETTIME,
+    CASE_INSENSITIVE,
+    CASE_PRESERVING,
+    CHOWN_RESTRICTED,
+    FILEHANDLE,
+    FILEID,
+    FILES_AVAIL,
+    FILES_FREE,
+    FILES_TOTAL,
+    HOMOGENEOUS,
+    MAXFILESIZE,
+    MAXLINK,
+    MAXNAME,
+    MAXREAD,
+    MAXWRITE,
+    MODE,
+    NO_TRUNC,
+    NUMLINKS,
+    OWNER,
+    OWNER_GROUP,
+    RAWDEV,
+    SPACE_AVAIL,
+    SPACE_FREE,
+    SPACE_TOTAL,
+    SPACE_USED,
+    TIME_ACCESS,
+    TIME_ACCESS_SET,
+    TIME_CREATE,
+    TIME_DELTA,
+    TIME_METADATA,
+    TIME_MODIFY,
+    TIME_MODIFY_SET,
+    MOUNTED_ON_FILEID,
+    SUPPATTR_EXCLCREAT,
+]);
+
+/// The attributes that can be set.
+pub(crate) const SETTABLE: Bitmap = Bitmap::of(&[
+    SIZE,
+    MODE,
+    OWNER,
+    OWNER_GROUP,
+    TIME_ACCESS_SET,
+    TIME_CREATE,
+    TIME_MODIFY_SET,
+]);
+
+/// The attributes that can only be set.
+pub(crate) const WRITE_ONLY: Bitmap = Bitmap::of(&[TIME_ACCESS_SET, TIME_MODIFY_SET]);
+
+/// The attributes that can be set with an exclusive creation (§5.8.1.14). Setting a time ends the memory of the verifier.
+pub(crate) const EXCLUSIVE: Bitmap = Bitmap::of(&[MODE, OWNER, OWNER_GROUP]);
+
+/// The attributes whose value is about the space of a file system.
+pub(crate) const OF_SPACE: Bitmap = Bitmap::of(&[
+    FILES_AVAIL,
+    FILES_FREE,
+    FILES_TOTAL,
+    SPACE_AVAIL,
+    SPACE_FREE,
+    SPACE_TOTAL,
+]);
+
+/// Device numbers are Linux's `dev_t` (makedev(3)).
+pub(crate) fn device(major: u32, minor: u32) -> u64 {
+    let (major, minor) = (u64::from(major), u64::from(minor));
+    (major & 0xffff_f000) << 32 | (major & 0xfff) << 8 | (minor & 0xffff_ff00) << 12 | minor & 0xff
+}
+
+/// Major and minor number of a device.
+pub(crate) fn device_parts(device: u64) -> (u32, u32) {
+    let major = device >> 32 & 0xffff_f000 | device >> 8 & 0xfff;
+    let minor = device >> 12 & 0xffff_ff00 | device & 0xff;
+    (major as u32, minor as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn device_numbers_are_those_of_linux() {
+        assert_eq!(device(8, 1), 0x801);
+        assert_eq!(device(0x1234_5678, 0x9abc_def0), 0x1234_59ab_cde6_78f0);
+        for parts in [
+            (0, 0),
+            (8, 1),
+            (u32::MAX, u32::MAX),
+            (0x1234_5678, 0x9abc_def0),
+        ] {
+            assert_eq!(device_parts(device(parts.0, parts.1)), parts);
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! The memory that a request needs, before it is executed.
+//!
+//! **Called by** connections, which hold these bytes of the shard's buffers until the reply was sent. **Invariants**: nothing takes
+//! effect here.
+
+use crate::limits::{REPLY_MAX, TRANSFER_MAX};
+use crate::rpc::Call;
+use crate::wire::{Header, Op};
+use crate::xdr::Reader;
+
+/// Bytes of buffers for data that a request reads and writes, and for long lists.
+pub(crate) fn cost(record: &[u8]) -> usize {
+    let mut reader = Reader::new(record);
+    let header = Call::decode(&mut reader)
+        .ok()
+        .and_then(|_| Header::decode(&mut reader).ok());
+    let operations = header.map_or(0, |header| header.operations);
+    let (mut results, mut writes) = (0usize, 0usize);
+    for _ in 0..operations {
+        let Ok((_, Ok(op))) = Op::decode(&mut reader) else {
+            break;
+        };
+        match op {
+            Op::Read { count, .. } => results += count.min(TRANSFER_MAX) as usize,
+            Op::ReadDir(args) => results += args.bytes_max.min(REPLY_MAX) as usize,
+            Op::Write { data, .. } => writes += data.len(),
+            _ => {}
+        }
+    }
+    // A COMPOUND ends with the operation whose result no longer fits.
+    results.min((REPLY_MAX + TRANSFER_MAX) as usize) + writes
+}

@@ -1,0 +1,178 @@
+//! READ, WRITE, COMMIT (§18.3, §18.22, §18.32).
+//!
+//! **Invariants**: a reply that promises stable storage is made from a [`Durable`], and from nothing else; data that is read is
+//! sent from its own buffer.
+
+use super::context::Compound;
+use super::context::Target;
+use super::open::plain;
+use super::status::status_of;
+use crate::state::Refused;
+use crate::wire::{Stateid, Status};
+use backend::Durable;
+use backend::file::{Access, FileError, FileKind, Handle, Stability, WriteAt};
+
+/// `UNSTABLE4`.
+const UNSTABLE: u32 = 0;
+/// `FILE_SYNC4`.
+const FILE_SYNC: u32 = 2;
+
+impl Compound<'_> {
+    /// Whether data may be read or written with this stateid. An expired client whose share reservation is in the way loses its
+    /// state. Errors: `Locked`, `Openmode`, those of a stateid.
+    pub(super) fn check_io(
+        &self,
+        stateid: &Stateid,
+        file: Handle,
+        is_write: bool,
+    ) -> Result<(), Status> {
+        let shared = self.context.shared;
+        let client = self.context.client()?;
+        loop {
+            let checked = shared.states().check_io(client, stateid, file, is_write);
+            match checked {
+                Err(Refused::Share(other)) if shared.expire(other, io::time::now()) => {}
+                Err(refused) => return Err(plain(refused)),
+                Ok(()) => return Ok(()),
+            }
+        }
+    }
+
+    /// Checks stateid and, where no open has checked it, permission.
+    async fn check_data(
+        &self,
+        target: &Target,
+        stateid: &Stateid,
+        is_write: bool,
+    ) -> Result<(), Status> {
+        let stateid = self.context.stateid(stateid)?;
+        self.check_io(&stateid, target.handle, is_write)?;
+        if stateid.is_special() {
+            if self.context.is_grace() {
+                return Err(Status::Grace);
+            }
+            let wanted = if is_write {
+                Access::WRITE
+            } else {
+                Access::READ
+            };
+            let files = target.files();
+            let has = files.access(&target.caller, target.handle, wanted).await;
+            if has.map_err(status_of)? != wanted {
+                return Err(Status::Access);
+            }
+        }
+        Ok(())
+    }
+
+    /// The status for an object that has no data.
+    async fn no_file(&self, target: &Target, error: FileError) -> Status {
+        if !matches!(error, FileError::Invalid | FileError::IsDirectory) {
+            return status_of(error);
+        }
+        match target.files().attributes(target.handle).await {
+            Ok(of) => match of.kind {
+                FileKind::File => Status::Inval,
+                FileKind::Directory => Status::Isdir,
+                FileKind::Symlink => Status::Symlink,
+                _ => Status::WrongType,
+            },
+            Err(error) => status_of(error),
+        }
+    }
+
+    /// READ (§18.22).
+    pub(super) async fn read(
+        &mut self,
+        stateid: &Stateid,
+        offset: u64,
+        count: u32,
+    ) -> Result<(), Status> {
+        let target = self.context.target(Status::Isdir)?;
+        self.check_data(&target, stateid, false).await?;
+        let len = count.min(self.read_max) as usize;
+        let data = match target.files().read(target.handle, offset, len).await {
+            Ok(data) => data,
+            Err(error) => return Err(self.no_file(&target, error).await),
+        };
+        self.out.bool(data.is_end);
+        self.out.payload(data.bytes);
+        Ok(())
+    }
+
+    /// WRITE (§18.32).
+    pub(super) async fn write(
+        &mut self,
+        stateid: &Stateid,
+        offset: u64,
+        stable: u32,
+        data: &[u8],
+    ) -> Result<(), Status> {
+        let target = self.context.target(Status::Isdir)?.writable()?;
+        self.check_data(&target, stateid, true).await?;
+        let committed = match data.is_empty() {
+            true => {
+                let of = target.files().attributes(target.handle).await;
+                if of.map_err(status_of)?.kind != FileKind::File {
+                    return Err(self.no_file(&target, FileError::Invalid).await);
+                }
+                stable
+            }
+            false => self.write_data(&target, offset, stable, data).await?,
+        };
+        self.out.count(data.len());
+        self.out.u32(committed);
+        self.out.fixed(&target.export.verifier);
+        Ok(())
+    }
+
+    async fn write_data(
+        &self,
+        target: &Target,
+        offset: u64,
+        stable: u32,
+        data: &[u8],
+    ) -> Result<u32, Status> {
+        let mut buffer = io::pool().alloc(data.len()).await;
+        buffer.copy_from_slice(data);
+        let stability = match stable {
+            UNSTABLE => Stability::Cached,
+            _ => Stability::Durable,
+        };
+        let at = WriteAt::Offset(offset);
+        let written = target
+            .files()
+            .write(&target.caller, target.handle, at, buffer, stability);
+        let durable = match written.await {
+            Ok(done) => done.durable,
+            Err(error) => return Err(self.no_file(target, error).await),
+        };
+        match durable {
+            Some(durable) => Ok(file_sync(&durable)),
+            None if stability == Stability::Cached => Ok(UNSTABLE),
+            None => Err(Status::Serverfault),
+        }
+    }
+
+    /// COMMIT (§18.3): of the whole file.
+    pub(super) async fn commit(&mut self) -> Result<(), Status> {
+        let target = self.context.target(Status::Isdir)?;
+        let of = target.files().attributes(target.handle).await;
+        if of.map_err(status_of)?.kind != FileKind::File {
+            return Err(self.no_file(&target, FileError::Invalid).await);
+        }
+        let durable = target.files().commit(target.handle).await;
+        let durable = durable.map_err(status_of)?;
+        self.write_verifier(&target, &durable);
+        Ok(())
+    }
+
+    fn write_verifier(&mut self, target: &Target, _durable: &Durable) {
+        self.out.fixed(&target.export.verifier);
+    }
+}
+
+/// The promise that a write on stable storage allows.
+fn file_sync(_durable: &Durable) -> u32 {
+    FILE_SYNC
+}

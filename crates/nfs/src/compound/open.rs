@@ -1,0 +1,369 @@
+//! OPEN, CLOSE, OPEN_DOWNGRADE (§18.2, §18.16, §18.18), and FREE_STATEID, TEST_STATEID (§18.38, §18.48).
+//!
+//! **Invariants**: permission is checked by the file system before the open is entered; a share reservation of a client whose
+//! lease has expired refuses nobody.
+
+use super::context::{Compound, Object, Target};
+use super::status::{name, status_of};
+use crate::attribute::{self, NewAttributes};
+use crate::state::{BOTH, OpenArgs, READ, Refused, WRITE};
+use crate::wire::files::{Claim, CreateHow, Open};
+use crate::wire::{Attrs, Bitmap, Stateid, Status};
+use backend::file::{
+    Access, Change, FileKind, Handle, Hold, IfExists, NewFile, NewKind, SetAttributes, Stability,
+};
+
+/// The bits of `share_access` that are no wish about delegations.
+const ACCESS_BITS: u32 = 0xff;
+/// The wishes that exist (§18.16.3).
+const WISHES: u32 = 0x0003_ff00;
+/// `OPEN4_RESULT_LOCKTYPE_POSIX`.
+const LOCKTYPE_POSIX: u32 = 4;
+/// Mode of a new file whose creation names none.
+const FILE_MODE: u16 = 0o600;
+
+/// The file of an OPEN.
+struct Found {
+    handle: Handle,
+    kind: FileKind,
+    is_new: bool,
+    directory: Option<Change>,
+    /// Attributes that were set.
+    set: Bitmap,
+    /// The size to which an existing file is set.
+    truncate: Option<u64>,
+}
+
+impl Compound<'_> {
+    /// OPEN (§18.16).
+    pub(super) async fn open(&mut self, args: &Open<'_>) -> Result<(), Status> {
+        let client = self.context.client()?;
+        let access = args.access & ACCESS_BITS;
+        let is_unknown = args.access & !(ACCESS_BITS | WISHES) != 0;
+        if is_unknown || !(READ..=BOTH).contains(&access) || args.deny > BOTH {
+            return Err(Status::Inval);
+        }
+        self.check_claim(client, &args.claim)?;
+        let target = self.context.target(Status::Isdir)?;
+        if target.is_read_only && (access & WRITE != 0 || args.create.is_some()) {
+            return Err(Status::Rofs);
+        }
+        let found = match (&args.claim, &args.create) {
+            (Claim::Name(bytes), Some(how)) => self.created(&target, bytes, how).await?,
+            (Claim::Name(bytes), None) => self.existing(&target, bytes).await?,
+            (Claim::Handle | Claim::Previous(_), None) => self.current_file(&target).await?,
+            (Claim::Handle | Claim::Previous(_), Some(_)) => return Err(Status::Inval),
+            _ => return Err(Status::Notsupp),
+        };
+        match found.kind {
+            FileKind::File => {}
+            FileKind::Directory => return Err(Status::Isdir),
+            FileKind::Symlink => return Err(Status::Symlink),
+            _ => return Err(Status::WrongType),
+        }
+        let hold = self.hold(&target, &found, access).await?;
+        let open = OpenArgs {
+            client,
+            owner: args.owner.name,
+            file: found.handle,
+            access,
+            deny: args.deny,
+        };
+        let stateid = self.enter(&open, hold, &target).await?;
+        if let Some(size) = found.truncate {
+            let set = SetAttributes {
+                size: Some(size),
+                ..SetAttributes::default()
+            };
+            let files = target.files();
+            let done = files.set_attributes(&target.caller, found.handle, set, Stability::Durable);
+            if let Err(error) = done.await {
+                // A reopened file keeps the open that it had before: closing would take that one, too.
+                return Err(status_of(error));
+            }
+        }
+        self.context
+            .set_current(Object::File(target.export.clone(), found.handle));
+        self.context.current_stateid = Some(stateid);
+        self.write_open(&stateid, &found);
+        Ok(())
+    }
+
+    fn write_open(&mut self, stateid: &Stateid, found: &Found) {
+        stateid.encode(&mut self.out);
+        match &found.directory {
+            Some(change) => self.write_change(change),
+            None => {
+                self.out.bool(false);
+                self.out.u64(0);
+                self.out.u64(0);
+            }
+        }
+        self.out.u32(LOCKTYPE_POSIX);
+        found.set.encode(&mut self.out);
+        // OPEN_DELEGATE_NONE.
+        self.out.u32(0);
+    }
+
+    /// The rules about the grace period (§8.4.2, §18.51.3). Errors: `Grace`, `NoGrace`, `ReclaimBad`, `Notsupp` for claims of
+    /// delegations.
+    fn check_claim(&self, client: u64, claim: &Claim<'_>) -> Result<(), Status> {
+        let context = &self.context;
+        let has_reclaimed = context.session.as_ref().is_some_and(|s| s.has_reclaimed());
+        match claim {
+            Claim::Name(_) | Claim::Handle if context.is_grace() || !has_reclaimed => {
+                Err(Status::Grace)
+            }
+            Claim::Name(_) | Claim::Handle => Ok(()),
+            Claim::Previous(_) if has_reclaimed => Err(Status::NoGrace),
+            Claim::Previous(_) => self.check_reclaim(client),
+            _ => Err(Status::Notsupp),
+        }
+    }
+
+    /// Whether the client may reclaim state. Errors: `NoGrace`, `ReclaimBad`.
+    pub(super) fn check_reclaim(&self, client: u64) -> Result<(), Status> {
+        let shared = self.context.shared;
+        let now = io::time::now();
+        let owner = shared.clients().owner(client).map(<[u8]>::to_vec);
+        let owner = owner.ok_or(Status::Badsession)?;
+        let grace = shared.grace();
+        match (grace.is_active(now), grace.may_reclaim(&owner, now)) {
+            (_, true) => Ok(()),
+            (true, false) => Err(Status::ReclaimBad),
+            (false, false) => Err(Status::NoGrace),
+        }
+    }
+
+    async fn current_file(&self, target: &Target) -> Result<Found, Status> {
+        let of = target.files().attributes(target.handle).await;
+        Ok(Found {
+            handle: target.handle,
+            kind: of.map_err(status_of)?.kind,
+            is_new: false,
+            directory: None,
+            set: Bitmap::default(),
+            truncate: None,
+        })
+    }
+
+    async fn existing(&self, target: &Target, bytes: &[u8]) -> Result<Found, Status> {
+        match self.find(bytes).await? {
+            Object::Pseudo(_) => Err(Status::Isdir),
+            Object::File(export, _) if export.config.id != target.export.config.id => {
+                Err(Status::Isdir)
+            }
+            Object::File(_, handle) => {
+                let of = target.files().attributes(handle).await;
+                let of = of.map_err(status_of)?;
+                let directory = target.files().attributes(target.handle).await;
+                let directory = directory.map_err(status_of)?;
+                Ok(Found {
+                    handle,
+                    kind: of.kind,
+                    is_new: false,
+                    directory: Some(Change {
+                        before: directory,
+                        after: directory,
+                    }),
+                    set: Bitmap::default(),
+                    truncate: None,
+                })
+            }
+        }
+    }
+
+    async fn created(
+        &self,
+        target: &Target,
+        bytes: &[u8],
+        how: &CreateHow<'_>,
+    ) -> Result<Found, Status> {
+        let entry = name(bytes)?;
+        self.check_mount_point(target, bytes)?;
+        let none = Attrs {
+            mask: Bitmap::default(),
+            values: &[],
+        };
+        let (attrs, if_exists) = match how {
+            CreateHow::Unchecked(attrs) => (*attrs, IfExists::Open),
+            CreateHow::Guarded(attrs) => (*attrs, IfExists::Fail),
+            CreateHow::Exclusive(verifier) => (none, verifier_of(verifier)),
+            CreateHow::Exclusive41(verifier, attrs) => {
+                // §18.16.3.
+                if attrs.mask.is_within(&attribute::SUPPORTED)
+                    && !attrs.mask.is_within(&attribute::EXCLUSIVE)
+                {
+                    return Err(Status::Inval);
+                }
+                (*attrs, verifier_of(verifier))
+            }
+        };
+        let new = attribute::decode(&attrs)?;
+        let file = NewFile {
+            kind: NewKind::File,
+            mode: new.set.mode.unwrap_or(FILE_MODE),
+            acl: None,
+        };
+        let done = target.files().create(
+            &target.caller,
+            target.handle,
+            &entry,
+            file,
+            if_exists,
+            Stability::Durable,
+        );
+        let created = match self.done_in(target, done.await).await {
+            // §18.16.3: an existing object that is no file is named by its kind.
+            Err(Status::Exist) if if_exists == IfExists::Open => {
+                return self.existing(target, bytes).await;
+            }
+            other => other?,
+        };
+        let (mut set, mut truncate) = (Bitmap::default(), None);
+        let handle = created.object.handle;
+        if created.is_new {
+            self.finish_creation(target, handle, &new, FileKind::File)
+                .await?;
+            set = new.mask;
+        } else if let IfExists::SameVerifier(_) = if_exists {
+            set = new.mask;
+        } else if let NewAttributes {
+            set: SetAttributes { size: Some(0), .. },
+            ..
+        } = new
+        {
+            // §18.16.3: of an existing file, only truncation to zero is done.
+            truncate = Some(0);
+            set = Bitmap::of(&[attribute::SIZE]);
+        }
+        Ok(Found {
+            handle,
+            kind: created.object.kind,
+            is_new: created.is_new,
+            directory: Some(created.directory),
+            set,
+            truncate,
+        })
+    }
+
+    /// Asks the file system for permission, and keeps the file. The creator of a file may open it for everything.
+    async fn hold(&self, target: &Target, found: &Found, access: u32) -> Result<Hold, Status> {
+        let mut wanted = Access::NONE;
+        if access & READ != 0 && !found.is_new {
+            wanted = wanted | Access::READ;
+        }
+        if access & WRITE != 0 && !found.is_new {
+            wanted = wanted | Access::WRITE;
+        }
+        let files = target.files();
+        let held = files.open(&target.caller, found.handle, wanted).await;
+        match held {
+            // Programs are read to be executed.
+            Err(backend::file::FileError::Access) if wanted == Access::READ => {
+                let held = files.open(&target.caller, found.handle, Access::EXECUTE);
+                held.await.map_err(status_of)
+            }
+            held => held.map_err(status_of),
+        }
+    }
+
+    /// Enters an open. An expired client whose share reservation is in the way loses its state.
+    async fn enter(
+        &self,
+        args: &OpenArgs<'_>,
+        hold: Hold,
+        target: &Target,
+    ) -> Result<Stateid, Status> {
+        let mut hold = Some(hold);
+        loop {
+            let held = match hold.take() {
+                Some(held) => held,
+                None => {
+                    let held = target.files().open(&target.caller, args.file, Access::NONE);
+                    held.await.map_err(status_of)?
+                }
+            };
+            let refused = match self.context.shared.states().open(args, held) {
+                Ok(stateid) => return Ok(stateid),
+                Err(refused) => refused,
+            };
+            match refused {
+                Refused::Share(client) if self.context.shared.expire(client, io::time::now()) => {}
+                Refused::Share(_) | Refused::Lock(_) => return Err(Status::ShareDenied),
+                Refused::Status(status) => return Err(status),
+            }
+        }
+    }
+
+    /// CLOSE (§18.2).
+    pub(super) fn close(&mut self, stateid: &Stateid) -> Result<(), Status> {
+        let target = self.context.target(Status::BadStateid)?;
+        let stateid = self.context.stateid(stateid)?;
+        let client = self.context.client()?;
+        let closed = self
+            .context
+            .shared
+            .states()
+            .close(client, &stateid, target.handle);
+        drop(closed.map_err(plain)?);
+        self.context.current_stateid = Some(Stateid::INVALID);
+        Stateid::INVALID.encode(&mut self.out);
+        Ok(())
+    }
+
+    /// OPEN_DOWNGRADE (§18.18).
+    pub(super) fn open_downgrade(
+        &mut self,
+        stateid: &Stateid,
+        access: u32,
+        deny: u32,
+    ) -> Result<(), Status> {
+        let target = self.context.target(Status::BadStateid)?;
+        let stateid = self.context.stateid(stateid)?;
+        let client = self.context.client()?;
+        let share = (access & ACCESS_BITS, deny);
+        if !(READ..=BOTH).contains(&share.0) || deny > BOTH {
+            return Err(Status::Inval);
+        }
+        let mut states = self.context.shared.states();
+        let changed = states.downgrade(client, &stateid, target.handle, share);
+        drop(states);
+        let changed = changed.map_err(plain)?;
+        self.context.current_stateid = Some(changed);
+        changed.encode(&mut self.out);
+        Ok(())
+    }
+
+    /// TEST_STATEID (§18.48).
+    pub(super) fn test_stateid(&mut self, all: &[Stateid]) -> Result<(), Status> {
+        let client = self.context.client()?;
+        let states = self.context.shared.states();
+        self.out.count(all.len());
+        for stateid in all {
+            self.out.u32(states.test(client, stateid).code());
+        }
+        Ok(())
+    }
+
+    /// FREE_STATEID (§18.38).
+    pub(super) fn free_stateid(&mut self, stateid: &Stateid) -> Result<(), Status> {
+        let client = self.context.client()?;
+        let stateid = self.context.stateid(stateid)?;
+        let freed = self.context.shared.states().free(client, &stateid);
+        freed.map_err(plain)
+    }
+}
+
+fn verifier_of(verifier: &[u8; 8]) -> IfExists {
+    IfExists::SameVerifier(u64::from_be_bytes(*verifier))
+}
+
+/// The status of a refusal without a conflict.
+pub(super) fn plain(refused: Refused) -> Status {
+    match refused {
+        Refused::Status(status) => status,
+        Refused::Share(_) => Status::Locked,
+        Refused::Lock(_) => Status::Denied,
+    }
+}

@@ -1,0 +1,327 @@
+//! Execution of one record: RPC header, COMPOUND header, operations, reply.
+//!
+//! **Owns** [`execute`]. **Called by** connections. **Invariants**: see the parent module.
+
+use super::context::{Compound, Context};
+use super::sequence::{self, Sequenced};
+use crate::limits::OPERATIONS_MAX;
+use crate::rpc::{Call, CallError, Reply};
+use crate::shared::Shared;
+use crate::wire::{
+    Header, MINOR_VERSION, Op, PROC_COMPOUND, PROC_NULL, PROGRAM, Status, VERSION, operation,
+};
+use crate::xdr::{Mark, Reader, Writer};
+use std::net::IpAddr;
+use std::sync::atomic::Ordering;
+
+/// The result of a call.
+pub(crate) struct Outcome {
+    /// The reply, with its RPC header; `None` for bytes that are no call.
+    pub(crate) reply: Option<Writer>,
+    /// Whether a session was used.
+    pub(crate) used_session: bool,
+}
+
+/// Executes one record. Each READ returns at most `read_max` bytes.
+pub(crate) async fn execute(
+    shared: &Shared,
+    peer: IpAddr,
+    record: &[u8],
+    read_max: u32,
+) -> Outcome {
+    let mut reader = Reader::new(record);
+    let mut out = Writer::new();
+    let refuse = |xid, reply: Reply| {
+        shared.counters.refused.fetch_add(1, Ordering::Relaxed);
+        let mut out = Writer::new();
+        reply.encode(xid, &mut out);
+        Outcome {
+            reply: Some(out),
+            used_session: false,
+        }
+    };
+    let call = match Call::decode(&mut reader) {
+        Ok(call) => call,
+        Err(CallError::Refused(xid, reply)) => return refuse(xid, reply),
+        Err(CallError::NoCall) => {
+            return Outcome {
+                reply: None,
+                used_session: false,
+            };
+        }
+    };
+    let refusal = match (call.program, call.version, call.procedure) {
+        (PROGRAM, VERSION, PROC_NULL) => {
+            Reply::Success.encode(call.xid, &mut out);
+            return Outcome {
+                reply: Some(out),
+                used_session: false,
+            };
+        }
+        (PROGRAM, VERSION, PROC_COMPOUND) => None,
+        (PROGRAM, VERSION, _) => Some(Reply::ProcedureUnavailable),
+        (PROGRAM, _, _) => Some(Reply::ProgramMismatch(VERSION, VERSION)),
+        (_, _, _) => Some(Reply::ProgramUnavailable),
+    };
+    if let Some(reply) = refusal {
+        return refuse(call.xid, reply);
+    }
+    let Ok(header) = Header::decode(&mut reader) else {
+        return refuse(call.xid, Reply::GarbageArguments);
+    };
+    Reply::Success.encode(call.xid, &mut out);
+    let context = Context::new(shared, peer, &call.credential);
+    let mut compound = Compound {
+        context,
+        out,
+        record_len: record.len(),
+        read_max,
+    };
+    compound.run(&header, &mut reader).await;
+    Outcome {
+        used_session: compound.context.session.is_some() || compound.context.made_session,
+        reply: Some(compound.out),
+    }
+}
+
+/// The places in a reply that are filled in at its end.
+#[derive(Clone, Copy)]
+struct Places {
+    status: Mark,
+    count: Mark,
+}
+
+impl Compound<'_> {
+    async fn run(&mut self, header: &Header<'_>, reader: &mut Reader<'_>) {
+        let results = self.out.mark();
+        let places = self.begin(header);
+        if header.minor != MINOR_VERSION {
+            return self
+                .out
+                .set_u32(places.status, Status::MinorVersMismatch.code());
+        }
+        let mut remaining = header.operations;
+        let mut done = 0;
+        let mut sequenced = None;
+        if let Some(sequence) = sequence::first(header, reader) {
+            match self.sequence(&sequence, header, reader) {
+                Sequenced::Execute(slot) => {
+                    sequenced = Some(slot);
+                    // It was read by `first`.
+                    let _ = Op::decode(reader);
+                    (remaining, done) = (remaining - 1, 1);
+                    self.out.set_u32(places.count, done);
+                }
+                Sequenced::Replay(reply) => {
+                    self.out.truncate(results);
+                    return self.out.fixed(&reply);
+                }
+                Sequenced::Answered(status, count) => {
+                    self.out.set_u32(places.status, status.code());
+                    return self.out.set_u32(places.count, count);
+                }
+            }
+        }
+        let mut status = Status::Ok;
+        while remaining > 0 && status == Status::Ok {
+            remaining -= 1;
+            done += 1;
+            let position = (done, header.operations);
+            status = self.step(reader, position, results).await;
+            self.out.set_u32(places.count, done);
+        }
+        self.out.set_u32(places.status, status.code());
+        if let Some(slot) = sequenced {
+            self.complete(slot, results, done);
+        }
+    }
+
+    /// Writes the header of the results.
+    fn begin(&mut self, header: &Header<'_>) -> Places {
+        let status = self.out.mark();
+        self.out.u32(Status::Ok.code());
+        self.out.opaque(header.tag);
+        let count = self.out.mark();
+        self.out.u32(0);
+        Places { status, count }
+    }
+
+    /// Decodes and executes one operation, and writes its result. `position`: its number, and that of the last one.
+    async fn step(
+        &mut self,
+        reader: &mut Reader<'_>,
+        position: (u32, u32),
+        results: Mark,
+    ) -> Status {
+        let (number, decoded) = match Op::decode(reader) {
+            Ok(decoded) => decoded,
+            Err(e) => (operation::ILLEGAL, Err(e)),
+        };
+        let shown = match decoded {
+            Ok(Op::Illegal(_)) => operation::ILLEGAL,
+            _ => number,
+        };
+        self.out.u32(shown);
+        let status_at = self.out.mark();
+        self.out.u32(Status::Ok.code());
+        let body = self.out.mark();
+        let status = match decoded {
+            Err(_) => Status::Badxdr,
+            Ok(op) => match self.allowed(&op, position) {
+                Err(status) => status,
+                Ok(()) => match self.execute(op, results).await {
+                    Ok(()) => self.fits(results).err().unwrap_or(Status::Ok),
+                    Err(status) => status,
+                },
+            },
+        };
+        if status != Status::Ok {
+            self.out.truncate(body);
+            self.out.set_u32(status_at, status.code());
+            self.failure_body(number, status);
+        }
+        self.context.shared.counters.ended(number, status);
+        status
+    }
+
+    /// Whether an operation may stand here (§2.10.6, §15.1.3). Errors: `OpNotInSession`, `NotOnlyOp`, `SequencePos`,
+    /// `TooManyOps`.
+    fn allowed(&self, op: &Op<'_>, (number, count): (u32, u32)) -> Result<(), Status> {
+        let is_alone = count == 1;
+        let in_session = self.context.session.is_some();
+        match op {
+            Op::Sequence(_) => Err(Status::SequencePos),
+            Op::Illegal(_) => Ok(()),
+            Op::BindConnection(_) if !is_alone => Err(Status::NotOnlyOp),
+            Op::DestroySession(id) => {
+                let is_own = self.context.session.as_ref().is_some_and(|s| s.id() == *id);
+                match in_session && (!is_own || number == count) || is_alone {
+                    true => Ok(()),
+                    false => Err(Status::NotOnlyOp),
+                }
+            }
+            Op::ExchangeId(_)
+            | Op::CreateSession(_)
+            | Op::DestroyClientId(_)
+            | Op::BindConnection(_) => match in_session || is_alone {
+                true => Ok(()),
+                false => Err(Status::NotOnlyOp),
+            },
+            _ if !in_session => Err(Status::OpNotInSession),
+            _ if count > OPERATIONS_MAX => Err(Status::TooManyOps),
+            _ => Ok(()),
+        }
+    }
+
+    /// The bodies that results of failures have.
+    fn failure_body(&mut self, number: u32, status: Status) {
+        match (number, status) {
+            (operation::SETATTR, _) => self.out.count(0),
+            (operation::LOCK | operation::LOCKT, Status::Denied) => self.write_denied(),
+            _ => {}
+        }
+    }
+
+    // tidy: flat dispatch
+    async fn execute(&mut self, op: Op<'_>, results: Mark) -> Result<(), Status> {
+        match op {
+            Op::Access(wanted) => self.access(wanted).await,
+            Op::BackchannelCtl(_) => self.backchannel_ctl(),
+            Op::BindConnection(args) => self.bind_connection(&args),
+            Op::Close { stateid } => self.close(&stateid),
+            Op::Commit { .. } => self.commit().await,
+            Op::Create {
+                kind,
+                name,
+                attributes,
+            } => {
+                self.fits_change(results)?;
+                self.create(&kind, name, &attributes).await
+            }
+            Op::CreateSession(args) => self.create_session(&args),
+            Op::DestroyClientId(client) => self.destroy_client(client),
+            Op::DestroySession(session) => self.destroy_session(&session),
+            Op::ExchangeId(args) => self.exchange_id(&args),
+            Op::FreeStateid(stateid) => self.free_stateid(&stateid),
+            Op::GetAttr(wanted) => self.getattr(&wanted).await,
+            Op::GetFh => self.getfh(),
+            Op::Link { name } => {
+                self.fits_change(results)?;
+                self.link(name).await
+            }
+            Op::Lock(args) => {
+                self.fits_change(results)?;
+                self.lock(&args).await
+            }
+            Op::LockT {
+                kind,
+                offset,
+                length,
+                owner,
+            } => self.lockt(kind, (offset, length), &owner).await,
+            Op::LockU {
+                stateid,
+                offset,
+                length,
+            } => self.locku(&stateid, (offset, length)).await,
+            Op::Lookup { name } => self.lookup(name).await,
+            Op::LookupP => self.lookupp().await,
+            Op::NVerify(attrs) => self.verify(&attrs, Status::Same).await,
+            Op::Open(args) => {
+                self.fits_change(results)?;
+                self.open(&args).await
+            }
+            Op::OpenDowngrade {
+                stateid,
+                access,
+                deny,
+            } => self.open_downgrade(&stateid, access, deny),
+            Op::PutFh(handle) => self.putfh(handle),
+            Op::PutPubFh | Op::PutRootFh => self.putrootfh(),
+            Op::Read {
+                stateid,
+                offset,
+                count,
+            } => self.read(&stateid, offset, count).await,
+            Op::ReadDir(args) => {
+                let room = self.room(results);
+                self.readdir(&args, room).await
+            }
+            Op::ReadLink => self.readlink().await,
+            Op::ReclaimComplete { one_fs } => self.reclaim_complete(one_fs),
+            Op::Remove { name } => {
+                self.fits_change(results)?;
+                self.remove(name).await
+            }
+            Op::Rename { old, new } => {
+                self.fits_change(results)?;
+                self.rename(old, new).await
+            }
+            Op::RestoreFh => self.restorefh(),
+            Op::SaveFh => self.savefh(),
+            Op::SecInfo { name } => self.secinfo(name).await,
+            Op::SecInfoNoName { style } => self.secinfo_no_name(style).await,
+            Op::Sequence(_) => Err(Status::SequencePos),
+            Op::SetAttr {
+                stateid,
+                attributes,
+            } => {
+                self.fits_change(results)?;
+                self.setattr(&stateid, &attributes).await
+            }
+            Op::TestStateid(all) => self.test_stateid(&all),
+            Op::Verify(attrs) => self.verify(&attrs, Status::NotSame).await,
+            Op::Write {
+                stateid,
+                offset,
+                stable,
+                data,
+            } => {
+                self.fits_change(results)?;
+                self.write(&stateid, offset, stable, data).await
+            }
+            Op::Unsupported(_) => Err(Status::Notsupp),
+            Op::Illegal(_) => Err(Status::OpIllegal),
+        }
+    }
+}

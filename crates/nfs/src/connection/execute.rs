@@ -1,0 +1,86 @@
+//! Requests that are being executed, and their replies.
+//!
+//! **Called by** the receiver, with each whole record. **Invariants**: a request runs to its end even if its connection ends
+//! before, so that its slot gets its reply; its bytes of the ledger are held until its reply was sent.
+
+use super::receive::Record;
+use super::{Connection, Core};
+use crate::compound::{self, Outcome};
+use crate::limits::{SMALL_REQUEST_MAX, TRANSFER_MAX};
+use crate::rpc::record::mark;
+use crate::shared::counters::CloseReason;
+use crate::xdr::{Part, Writer};
+use io::Payload;
+use session::Hold;
+use std::future::Future;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+/// Bytes of a reply that are copied into the output; longer parts are sent from their own memory.
+const COPY_MAX: usize = 2048;
+
+impl Core {
+    /// Executes a record: at once, or in a task of its own.
+    pub(super) fn execute(connection: &Rc<Connection>, record: Record, hold: Option<Hold>) {
+        let (shared, peer, waker, me) = {
+            let mut core = connection.core.borrow_mut();
+            core.running += 1;
+            core.link.tally().command();
+            let peer = core.link.peer().ip();
+            let waker = core.link.waker().clone();
+            (core.shared.clone(), peer, waker, core.me.clone())
+        };
+        let read_max = match &record {
+            Record::Small(_) => TRANSFER_MAX,
+            // The ledger granted no bytes for data that a long request reads.
+            Record::Large(_) => SMALL_REQUEST_MAX as u32,
+        };
+        let mut future = Box::pin(async move {
+            let outcome = compound::execute(&shared, peer, &record, read_max).await;
+            drop(record);
+            outcome
+        });
+        let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
+        if let Poll::Ready(outcome) = polled {
+            let mut core = connection.core.borrow_mut();
+            return core.finish(&connection.stream, outcome, hold);
+        }
+        drop(io::spawn(async move {
+            let outcome = future.await;
+            if let Some(connection) = me.upgrade() {
+                let mut core = connection.core.borrow_mut();
+                core.finish(&connection.stream, outcome, hold);
+                core.link.waker().wake_by_ref();
+            }
+        }));
+    }
+
+    /// A request was executed: its reply is sent.
+    fn finish(&mut self, stream: &io::net::TcpStream, outcome: Outcome, hold: Option<Hold>) {
+        self.running -= 1;
+        if outcome.used_session {
+            self.established(stream);
+        }
+        match outcome.reply {
+            Some(reply) => self.send(reply, hold),
+            None => {
+                self.complaint = Some("a record is no RPC call".into());
+                self.link.end(CloseReason::Protocol);
+            }
+        }
+    }
+
+    fn send(&mut self, reply: Writer, hold: Option<Hold>) {
+        self.link.hold_until_sent(hold);
+        let output = self.link.output_mut();
+        output.put(&mark(reply.len()));
+        reply.into_parts(|part| match part {
+            Part::Bytes(bytes) if bytes.len() > COPY_MAX => {
+                output.put_payload(Payload::from(bytes.to_vec()));
+            }
+            Part::Bytes(bytes) => output.put(bytes),
+            Part::Payload(payload) => output.put_payload(payload),
+        });
+        output.count_reply();
+    }
+}

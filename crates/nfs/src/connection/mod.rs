@@ -1,0 +1,107 @@
+//! One TCP connection: RPC records in, replies out.
+//!
+//! | module | owns |
+//! |---|---|
+//! | `serve` | a connection from its begin to its end, and its turns |
+//! | `receive` | records from the byte stream |
+//! | `execute` | requests that are being executed, and their replies |
+//!
+//! **Owns** the order in which a connection works. **Called by** [`crate::service::Service::serve`], once per connection, on the
+//! shard that owns it. **Invariants**: one task per connection polls receiver, sender and timer, so that a turn is one wake-up.
+//! Requests are executed side by side, and a request whose reply is known at once costs no task. Every wait for the client has a
+//! deadline, and the bytes that a connection may hold of the buffer pool are bounded by its budget.
+
+mod execute;
+mod receive;
+mod serve;
+
+pub(crate) use serve::serve;
+
+use crate::limits::CONNECTION_REQUESTS_MAX;
+use crate::shared::Shared;
+use crate::shared::counters::{CloseReason, ConnectionState};
+use io::net::{TcpOptions, TcpStream};
+use io::time::Instant;
+use session::link::Link;
+use std::cell::RefCell;
+use std::rc::Weak;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Silence after which the kernel probes the client of an established connection.
+const PROBE_AFTER: Duration = Duration::from_secs(60);
+
+/// A connection: its stream, and its state.
+struct Connection {
+    stream: TcpStream,
+    core: RefCell<Core>,
+}
+
+/// The state of a connection.
+struct Core {
+    /// For requests that end later.
+    me: Weak<Connection>,
+    shared: Arc<Shared>,
+    link: Link<CloseReason>,
+    state: ConnectionState,
+    /// Requests that are being executed.
+    running: usize,
+    is_draining: bool,
+    complaint: Option<String>,
+}
+
+impl Core {
+    /// Whether no further request is taken now.
+    fn is_busy(&self) -> bool {
+        self.is_draining || self.running >= CONNECTION_REQUESTS_MAX
+    }
+
+    /// Bytes arrived.
+    fn arrived(&mut self, bytes: usize) {
+        self.link.tally().received(bytes);
+        if self.link.transfer_due().is_some() {
+            self.link.data_received(bytes);
+        }
+    }
+
+    /// The deadline of the phase.
+    fn phase_deadline(&self) -> Option<Instant> {
+        match self.state {
+            ConnectionState::Connecting => {
+                Some(self.link.accepted_at() + self.shared.config.establish_timeout)
+            }
+            ConnectionState::Established => None,
+        }
+    }
+
+    /// A session is used on the connection.
+    fn established(&mut self, stream: &TcpStream) {
+        if self.state == ConnectionState::Established {
+            return;
+        }
+        let is_listed = self.shared.tree().lists(self.link.peer().ip());
+        if self.link.place().established(is_listed, true).is_err() {
+            return self.link.end(CloseReason::Limit);
+        }
+        let counters = &self.shared.connections.counters;
+        counters.moved(Some(self.state), Some(ConnectionState::Established));
+        self.state = ConnectionState::Established;
+        let options = TcpOptions {
+            keep_alive: Some(PROBE_AFTER),
+            ..TcpOptions::default()
+        };
+        // Without the option a vanished client is found with the next reply to it.
+        let _ = stream.set_options(&options);
+    }
+
+    fn log(&self, why: CloseReason) {
+        let peer = self.link.peer();
+        let log = &self.shared.connections.counters.log;
+        if !why.is_trouble() {
+            tracing::debug!(%peer, "NFS connection ended: {why:?}");
+        } else if log.may_log(self.link.now()) {
+            let error = self.complaint.as_deref().unwrap_or("none");
+            tracing::warn!(%peer, error, "NFS connection ended: {why:?}");
+        }
+    }
+}

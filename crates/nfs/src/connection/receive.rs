@@ -1,0 +1,177 @@
+//! Receiver: whole records out of the byte stream.
+//!
+//! **Called by** the turns of a connection, which poll [`receive`]. **Invariants**: the length of a record is checked before
+//! a byte of it is kept; a long record is received into a buffer that the ledger granted; a record must be complete by a deadline
+//! that counts from its first byte.
+
+use super::{Connection, Core};
+use crate::compound;
+use crate::limits::{REQUEST_MAX, SMALL_REQUEST_MAX, STAGING_LEN};
+use crate::rpc::record::{Framing, MARK_LEN};
+use crate::shared::counters::CloseReason;
+use io::IoBuf;
+use session::Hold;
+use session::rate;
+use session::staging::Staging;
+use session::turn::until_drained;
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::ops::Deref;
+use std::rc::Rc;
+use std::task::Poll;
+
+/// Bytes of the longest record: RPC headers are in [`crate::limits::OVERHEAD_MAX`].
+const RECORD_MAX: usize = REQUEST_MAX as usize;
+
+/// A whole record.
+pub(super) enum Record {
+    /// A short one.
+    Small(Vec<u8>),
+    /// A long one, in a buffer of its own.
+    Large(IoBuf),
+}
+
+impl Deref for Record {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Record::Small(bytes) => bytes,
+            Record::Large(buffer) => buffer,
+        }
+    }
+}
+
+type Result<T> = std::result::Result<T, CloseReason>;
+
+/// Receives and executes until the connection ends.
+pub(super) async fn receive(connection: &Rc<Connection>) -> CloseReason {
+    match receive_all(connection).await {
+        Ok(never) => match never {},
+        Err(why) => why,
+    }
+}
+
+async fn receive_all(connection: &Rc<Connection>) -> Result<Infallible> {
+    let mut staging = Staging::new(STAGING_LEN);
+    loop {
+        until_drained(&connection.core, Core::is_busy).await;
+        let (record, hold) = next_record(connection, &mut staging).await?;
+        let hold = match (&record, hold) {
+            (Record::Small(bytes), _) => match compound::cost(bytes) {
+                0 => None,
+                bytes => Some(granted(connection, bytes).await),
+            },
+            (Record::Large(_), hold) => hold,
+        };
+        Core::execute(connection, record, hold);
+    }
+}
+
+/// Waits for bytes of the shard's buffers.
+async fn granted(connection: &Connection, bytes: usize) -> Hold {
+    poll_fn(|_| match connection.core.borrow_mut().link.hold(bytes) {
+        Some(hold) => Poll::Ready(hold),
+        None => Poll::Pending,
+    })
+    .await
+}
+
+/// Receives until the staging area has `len` bytes.
+async fn staged(connection: &Connection, staging: &mut Staging, len: usize) -> Result<()> {
+    while staging.area().readable().len() < len {
+        let received = staging
+            .receive::<CloseReason>(&connection.stream, len)
+            .await?;
+        connection.core.borrow_mut().arrived(received);
+    }
+    Ok(())
+}
+
+/// The next fragment begins.
+async fn fragment(
+    connection: &Connection,
+    staging: &mut Staging,
+    framing: &mut Framing,
+) -> Result<()> {
+    staged(connection, staging, 1).await?;
+    {
+        let mut core = connection.core.borrow_mut();
+        let timeout = core.shared.config.data_timeout;
+        let due = rate::deadline(core.link.now(), timeout, RECORD_MAX);
+        core.link.await_transfer(due);
+    }
+    staged(connection, staging, MARK_LEN).await?;
+    let mut header = [0; MARK_LEN];
+    header.copy_from_slice(&staging.area().readable()[..MARK_LEN]);
+    staging.area().consume(MARK_LEN);
+    framing.begin(header).map_err(|error| {
+        connection.core.borrow_mut().complaint = Some(error.to_string());
+        CloseReason::Protocol
+    })
+}
+
+/// Receives a record. A long one comes with the bytes that the ledger granted for it and for a copy of its data.
+async fn next_record(
+    connection: &Connection,
+    staging: &mut Staging,
+) -> Result<(Record, Option<Hold>)> {
+    let mut framing = Framing::new(RECORD_MAX);
+    fragment(connection, staging, &mut framing).await?;
+    let len = framing.missing();
+    let record = if framing.is_last() && len <= SMALL_REQUEST_MAX {
+        staged(connection, staging, len).await?;
+        let bytes = staging.area().readable()[..len].to_vec();
+        staging.area().consume(len);
+        (Record::Small(bytes), None)
+    } else {
+        let (buffer, hold) = large(connection, staging, framing).await?;
+        (Record::Large(buffer), Some(hold))
+    };
+    connection.core.borrow_mut().link.set_transfer_due(None);
+    Ok(record)
+}
+
+async fn large(
+    connection: &Connection,
+    staging: &mut Staging,
+    mut framing: Framing,
+) -> Result<(IoBuf, Hold)> {
+    let capacity = match framing.is_last() {
+        true => framing.missing(),
+        false => RECORD_MAX,
+    };
+    let mut hold = granted(connection, 2 * capacity).await;
+    let mut buffer = io::pool().alloc(capacity).await;
+    hold.to_peer(connection.core.borrow().link.now());
+    let mut at = 0;
+    loop {
+        while framing.missing() > 0 {
+            let waiting = staging.area().readable().len().min(framing.missing());
+            if waiting > 0 {
+                let bytes = &staging.area().readable()[..waiting];
+                buffer[at..at + waiting].copy_from_slice(bytes);
+                staging.area().consume(waiting);
+                at += waiting;
+                framing.arrived(waiting);
+                continue;
+            }
+            let missing = framing.missing();
+            let stream = &connection.stream;
+            let (received, back, into) = staging
+                .receive_into::<CloseReason>(stream, buffer, at, missing)
+                .await;
+            buffer = back;
+            connection.core.borrow_mut().arrived(received?);
+            at += into;
+            framing.arrived(into);
+        }
+        if framing.is_last() {
+            break;
+        }
+        fragment(connection, staging, &mut framing).await?;
+    }
+    buffer.set_len(at.max(1));
+    hold.to_backend();
+    Ok((buffer, hold))
+}

@@ -1,0 +1,113 @@
+//! A connection from its begin to its end, and its turns.
+//!
+//! **Called by** [`crate::service::Service::serve`].
+
+use super::receive::receive;
+use super::{Connection, Core};
+use crate::limits::UNSENT_REPLIES_MAX;
+use crate::shared::Shared;
+use crate::shared::counters::{CloseReason, ConnectionState};
+use io::net::{TcpInfo, TcpStream};
+use io::time::Instant;
+use session::link::Link;
+use session::turn::{self, Turns};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+impl Turns for Core {
+    type Reason = CloseReason;
+
+    fn link(&mut self) -> &mut Link<CloseReason> {
+        &mut self.link
+    }
+
+    /// Requests run to their end: their replies belong to slots, which outlive the connection.
+    fn abort_requested(&mut self) {}
+
+    fn drain_requested(&mut self) {
+        self.is_draining = true;
+    }
+
+    fn signalled(&mut self, _flags: u32, _stream: &TcpStream) {}
+
+    /// The receiver itself waits for buffers, and it is polled in every turn.
+    fn run_deferred(&mut self) {}
+
+    fn can_resume(&self) -> bool {
+        false
+    }
+
+    fn is_congested(&self) -> bool {
+        let output = self.link.output();
+        output.replies() >= UNSENT_REPLIES_MAX
+            || output.payload() > self.shared.config.connection_budget / 2
+    }
+
+    fn publish(&mut self) {
+        let counters = &self.shared.connections.counters;
+        self.link.tally().count_in(counters);
+    }
+
+    fn publish_info(&mut self, _info: TcpInfo) {}
+
+    fn over(&mut self) -> Option<CloseReason> {
+        if self.is_draining && self.running == 0 && self.link.output().is_empty() {
+            self.link.end(CloseReason::Drained);
+        }
+        self.link.ending()
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        let common = self.link.next_deadline();
+        [self.phase_deadline(), common].into_iter().flatten().min()
+    }
+
+    fn check_deadlines(&mut self) {
+        self.link.refresh_now();
+        // A reclaimed buffer is granted in the next turn.
+        self.link.waker().wake_by_ref();
+        let now = self.link.now();
+        if self.phase_deadline().is_some_and(|at| at <= now) {
+            self.link.end(CloseReason::NoSession);
+        }
+        if self.link.is_send_late() {
+            self.link.end(CloseReason::SendStall);
+        }
+        if self.link.transfer_due().is_some_and(|at| at <= now) {
+            self.link.end(CloseReason::DataTimeout);
+        }
+        self.link.reclaim_if_due();
+    }
+}
+
+/// Serves one connection until it ends.
+pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream) {
+    let all = &shared.connections;
+    let stall = shared.config.stall_timeout;
+    let Some(admitted) = all.admit(&stream, ConnectionState::Connecting, stall) else {
+        return;
+    };
+    let (link, key) = admitted.into_link(&stream, shared.config.connection_budget);
+    let connection = Rc::new_cyclic(|me| Connection {
+        stream,
+        core: RefCell::new(Core {
+            me: me.clone(),
+            shared: shared.clone(),
+            link,
+            state: ConnectionState::Connecting,
+            running: 0,
+            is_draining: false,
+            complaint: None,
+        }),
+    });
+    let received = receive(&connection);
+    let why = turn::run(&connection.core, &connection.stream, received).await;
+    connection.stream.shutdown();
+    let mut core = connection.core.borrow_mut();
+    core.link.end(why);
+    core.log(why);
+    all.ended(key, core.state, why);
+    drop(core);
+    all.closed();
+}

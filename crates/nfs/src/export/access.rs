@@ -1,0 +1,144 @@
+//! Rules of hosts: which addresses may use an export, read-only or not, and as whom.
+
+use crate::rpc::Credential;
+use backend::file::Caller;
+use std::net::IpAddr;
+
+/// The user and group of callers without rights of their own, if nothing else is configured.
+pub const NOBODY: u32 = 65_534;
+
+/// A set of addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hosts {
+    /// Every address.
+    Any,
+    /// The addresses that have the first bits, this many, in common with this one. All bits: one host.
+    Network(IpAddr, u8),
+}
+
+impl Hosts {
+    /// Whether an address is in the set. IPv4 addresses are in no IPv6 network.
+    #[must_use]
+    pub fn has(&self, address: IpAddr) -> bool {
+        match (self, address) {
+            (Hosts::Any, _) => true,
+            (Hosts::Network(IpAddr::V4(network), bits), IpAddr::V4(address)) => {
+                let differs = u32::from(*network) ^ u32::from(address);
+                differs.leading_zeros() >= u32::from(*bits).min(32)
+            }
+            (Hosts::Network(IpAddr::V6(network), bits), IpAddr::V6(address)) => {
+                let differs = u128::from(*network) ^ u128::from(address);
+                differs.leading_zeros() >= u32::from(*bits).min(128)
+            }
+            (Hosts::Network(..), _) => false,
+        }
+    }
+}
+
+/// Which users become anonymous.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Squash {
+    /// None.
+    None,
+    /// The superuser, and the group 0.
+    Root,
+    /// All.
+    All,
+}
+
+/// Rights of hosts at an export.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rule {
+    /// The hosts.
+    pub hosts: Hosts,
+    /// Whether they may only read.
+    pub is_read_only: bool,
+    /// Which of their users become anonymous.
+    pub squash: Squash,
+    /// User and group of anonymous callers.
+    pub anonymous: (u32, u32),
+}
+
+impl Rule {
+    /// Reading and writing, the superuser squashed.
+    #[must_use]
+    pub fn read_write(hosts: Hosts) -> Self {
+        Self {
+            hosts,
+            is_read_only: false,
+            squash: Squash::Root,
+            anonymous: (NOBODY, NOBODY),
+        }
+    }
+
+    /// The caller of a request.
+    #[must_use]
+    pub fn caller(&self, credential: &Credential) -> Caller {
+        let (uid, gid) = self.anonymous;
+        let sys = match (credential, self.squash) {
+            (Credential::None, _) | (_, Squash::All) => return Caller::new(uid, gid, []),
+            (Credential::Sys(sys), Squash::None) => {
+                return Caller::new(sys.uid, sys.gid, &sys.groups[..]);
+            }
+            (Credential::Sys(sys), Squash::Root) => sys,
+        };
+        if sys.uid == 0 {
+            return Caller::new(uid, gid, []);
+        }
+        let squashed = |group: u32| if group == 0 { gid } else { group };
+        let groups: Vec<u32> = sys.groups.iter().map(|group| squashed(*group)).collect();
+        Caller::new(sys.uid, squashed(sys.gid), groups)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rpc::AuthSys;
+
+    fn network(text: &str, bits: u8) -> Hosts {
+        Hosts::Network(text.parse().unwrap(), bits)
+    }
+
+    #[test]
+    fn networks_have_the_addresses_with_their_first_bits() {
+        for (hosts, address, is_in) in [
+            (Hosts::Any, "::1", true),
+            (network("10.1.0.0", 16), "10.1.255.3", true),
+            (network("10.1.0.0", 16), "10.2.0.0", false),
+            (network("10.1.2.3", 32), "10.1.2.3", true),
+            (network("10.1.2.3", 32), "10.1.2.2", false),
+            (network("0.0.0.0", 0), "192.0.2.1", true),
+            (network("::", 0), "192.0.2.1", false),
+            (network("2001:db8::", 32), "2001:db8:1::5", true),
+            (network("2001:db8::", 32), "2001:db9::5", false),
+        ] {
+            assert_eq!(hosts.has(address.parse().unwrap()), is_in, "{address}");
+        }
+    }
+
+    fn caller(squash: Squash, uid: u32, gid: u32, groups: &[u32]) -> Caller {
+        let mut rule = Rule::read_write(Hosts::Any);
+        rule.squash = squash;
+        rule.caller(&Credential::Sys(AuthSys {
+            stamp: 0,
+            machine: Vec::new(),
+            uid,
+            gid,
+            groups: groups.to_vec(),
+        }))
+    }
+
+    #[test]
+    fn squashed_callers_have_no_rights_of_the_superuser() {
+        let nobody = Caller::new(NOBODY, NOBODY, []);
+        assert_eq!(caller(Squash::Root, 0, 0, &[0, 5]), nobody);
+        let user = Caller::new(7, NOBODY, [NOBODY, 5]);
+        assert_eq!(caller(Squash::Root, 7, 0, &[0, 5]), user);
+        assert_eq!(caller(Squash::All, 7, 8, &[5]), nobody);
+        assert_eq!(caller(Squash::None, 0, 0, &[5]), Caller::new(0, 0, [5]));
+        let mut rule = Rule::read_write(Hosts::Any);
+        rule.squash = Squash::None;
+        assert_eq!(rule.caller(&Credential::None), nobody);
+    }
+}

@@ -1,0 +1,100 @@
+//! State that all connections share: exports, clients, opens and locks.
+//!
+//! **Owns** [`Shared`]. **Called by** operations on any shard, and by the control calls of [`crate::service::Service`]. **Invariants**:
+//! states may be locked while clients are, never the other way round; locks are held for moments only, never across an await; files of removed
+//! states are closed after the lock was released.
+
+pub(crate) mod config;
+pub(crate) mod counters;
+
+use crate::client::{Clients, Grace};
+use crate::export::{ExportConfig, ExportError, Tree};
+use crate::handle::HandleKey;
+use crate::state::Table;
+use config::ServiceConfig;
+use counters::{CloseReason, ConnectionState, CounterSet};
+use io::time::Instant;
+use session::connections::Connections;
+use session::lock;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// The state of a service.
+pub(crate) struct Shared {
+    pub(crate) config: ServiceConfig,
+    pub(crate) handles: HandleKey,
+    pub(crate) connections: Connections<ConnectionState, CloseReason>,
+    pub(crate) counters: CounterSet,
+    clients: Mutex<Clients>,
+    grace: Mutex<Grace>,
+    states: Mutex<Table>,
+    tree: Mutex<Arc<Tree>>,
+}
+
+impl Shared {
+    pub(crate) fn new(config: ServiceConfig) -> Self {
+        let instance = io::rng::u64() as u32;
+        let grace = Grace::new(config.reclaimers.clone(), io::time::now() + config.grace);
+        let tree = Tree::new(Vec::new(), 1).expect("no exports conflict");
+        Self {
+            handles: HandleKey::new(config.handle_key),
+            connections: Connections::new(config.admission()),
+            counters: CounterSet::default(),
+            clients: Mutex::new(Clients::new(config.bounds(), instance)),
+            grace: Mutex::new(grace),
+            states: Mutex::new(Table::new(instance)),
+            tree: Mutex::new(Arc::new(tree)),
+            config,
+        }
+    }
+
+    pub(crate) fn clients(&self) -> MutexGuard<'_, Clients> {
+        lock(&self.clients)
+    }
+
+    pub(crate) fn grace(&self) -> MutexGuard<'_, Grace> {
+        lock(&self.grace)
+    }
+
+    pub(crate) fn states(&self) -> MutexGuard<'_, Table> {
+        lock(&self.states)
+    }
+
+    /// The exports now.
+    pub(crate) fn tree(&self) -> Arc<Tree> {
+        lock(&self.tree).clone()
+    }
+
+    /// Replaces the exports.
+    pub(crate) fn change_exports(
+        &self,
+        change: impl FnOnce(&mut Vec<(ExportConfig, [u8; 8])>) -> Result<(), ExportError>,
+    ) -> Result<(), ExportError> {
+        let mut tree = lock(&self.tree);
+        let mut configs = tree.configs();
+        change(&mut configs)?;
+        let now = io::time::wall_clock_ms().saturating_mul(1_000_000);
+        let next = Tree::new(configs, now.max(tree.change + 1))?;
+        let has_lists = next.exports().any(|e| e.lists_hosts());
+        self.connections.admission.set_reserving(has_lists);
+        *tree = Arc::new(next);
+        Ok(())
+    }
+
+    /// Closes everything of clients that were removed.
+    pub(crate) fn forget(&self, clients: &[u64]) {
+        for client in clients {
+            let holds = self.states().forget(*client);
+            drop(holds);
+        }
+    }
+
+    /// State of this client is in the way: removes the client if its lease has expired. Returns whether it was removed.
+    pub(crate) fn expire(&self, client: u64, now: Instant) -> bool {
+        let is_expired = self.clients().expire(client, now);
+        if is_expired {
+            tracing::info!(client, "an NFS client whose lease expired lost its state");
+            self.forget(&[client]);
+        }
+        is_expired
+    }
+}

@@ -1,0 +1,9 @@
+//! The NFS service against a client of our own, in the simulated world.
+
+mod bad_input;
+mod client;
+mod exports;
+mod files;
+mod fixture;
+mod sessions;
+mod sharing;

@@ -1,0 +1,96 @@
+//! Share reservations and locks of several clients.
+
+use crate::fixture::{Fixture, HOME, NO_ATTRS, open, open_with, simulated};
+use nfs::wire::files::{Claim, CreateHow, Lock, Locker};
+use nfs::wire::{Op, Owner, Stateid, Status, operation};
+
+fn owner(name: &[u8]) -> Owner<'_> {
+    Owner { client: 0, name }
+}
+
+fn lock(kind: u32, offset: u64, length: u64, locker: Locker<'_>) -> Op<'_> {
+    Op::Lock(Box::new(Lock {
+        kind,
+        is_reclaim: false,
+        offset,
+        length,
+        locker,
+    }))
+}
+
+#[test]
+fn share_reservations_hold_against_other_clients() {
+    simulated(|| async {
+        let fixture = Fixture::new().await;
+        let (mut a, mut b) = (fixture.client("a").await, fixture.client("b").await);
+        let create = Some(CreateHow::Unchecked(NO_ATTRS));
+        let denies_write = open_with(Claim::Name(b"f"), create, 1, 2);
+        let opened = a.at(HOME, &[denies_write]).await.open();
+        let writes = || open_with(Claim::Name(b"f"), None, 2, 0);
+        assert_eq!(b.at(HOME, &[writes()]).await.status, Status::ShareDenied);
+        let path = [HOME[0], HOME[1], "f"];
+        let write = Op::Write {
+            stateid: Stateid::ANONYMOUS,
+            offset: 0,
+            stable: 2,
+            data: b"x",
+        };
+        assert_eq!(b.at(&path, &[write]).await.status, Status::Locked);
+        let close = Op::Close { stateid: opened };
+        assert_eq!(
+            b.at(&path, std::slice::from_ref(&close)).await.status,
+            Status::BadStateid
+        );
+        assert_eq!(a.at(&path, &[close]).await.status, Status::Ok);
+        assert_eq!(b.at(HOME, &[writes()]).await.status, Status::Ok);
+    });
+}
+
+#[test]
+fn a_refused_lock_names_the_other_one() {
+    simulated(|| async {
+        let fixture = Fixture::new().await;
+        let (mut a, mut b) = (fixture.client("a").await, fixture.client("b").await);
+        let create = || open("f", Some(CreateHow::Unchecked(NO_ATTRS)));
+        let new = |name| Locker::New(Stateid::CURRENT, owner(name));
+        let mut results = a.at(HOME, &[create(), lock(2, 10, 10, new(b"x"))]).await;
+        results.open();
+        results.ok(operation::LOCK);
+        let locked = results.stateid();
+        let mut results = b
+            .at(HOME, &[create(), lock(1, 0, u64::MAX, new(b"y"))])
+            .await;
+        let opened = results.open();
+        results.has(operation::LOCK, Status::Denied);
+        assert_eq!((results.u64(), results.u64(), results.u32()), (10, 10, 2));
+        assert_eq!((results.u64(), results.opaque()), (a.id, b"x".to_vec()));
+        let path = [HOME[0], HOME[1], "f"];
+        let test = |offset| Op::LockT {
+            kind: 2,
+            offset,
+            length: 1,
+            owner: owner(b"y"),
+        };
+        assert_eq!(b.at(&path, &[test(10)]).await.status, Status::Denied);
+        assert_eq!(b.at(&path, &[test(20)]).await.status, Status::Ok);
+        let unlock = Op::LockU {
+            stateid: locked,
+            offset: 0,
+            length: u64::MAX,
+        };
+        assert_eq!(
+            a.at(&path, &[unlock, Op::FreeStateid(Stateid::CURRENT)])
+                .await
+                .status,
+            Status::Ok
+        );
+        let again = lock(1, 0, u64::MAX, Locker::New(opened, owner(b"y")));
+        assert_eq!(b.at(&path, &[again]).await.status, Status::Ok);
+        let empty = lock(1, 0, 0, Locker::New(opened, owner(b"y")));
+        assert_eq!(b.at(&path, &[empty]).await.status, Status::Inval);
+        let mut results = b.run(&[Op::TestStateid(vec![opened, locked])]).await;
+        results.ok(operation::TEST_STATEID);
+        assert_eq!((results.u32(), results.u32()), (2, 0));
+        assert_eq!(results.u32(), Status::BadStateid.code());
+    });
+}
