@@ -19,8 +19,8 @@ use std::time::Duration;
 
 /// `EXCHGID4_FLAG_UPD_CONFIRMED_REC_A`.
 const UPDATE: u32 = 1 << 30;
-/// The flags that a client may set (§18.35.3), with `SUPP_FENCE_OPS` of NFS 4.2.
-const EXCHANGE_FLAGS: u32 = 0x0007_0107 | UPDATE;
+/// The flags that a client may set (§18.35.3).
+const EXCHANGE_FLAGS: u32 = 0x0007_0103 | UPDATE;
 /// `CREATE_SESSION4_FLAG_PERSIST`, `CONN_BACK_CHAN` and `CONN_RDMA`.
 const CREATE_FLAGS: u32 = 7;
 
@@ -282,6 +282,7 @@ impl Clients {
         if record.sessions.len() >= self.bounds.sessions_max {
             return Err(Status::Delay);
         }
+        check_lengths(&args.back)?;
         let free = self.bounds.slots_max - self.slots;
         let fore = granted(&args.fore, free)?;
         let mut removed = Vec::new();
@@ -411,9 +412,7 @@ impl Clients {
 
 /// The limits of a new session, while `free` slots are left in all. Errors: `Toosmall`, `Delay`.
 fn granted(wanted: &Channel, free: usize) -> Result<Channel, Status> {
-    if wanted.request_max < MESSAGE_MIN || wanted.reply_max < MESSAGE_MIN {
-        return Err(Status::Toosmall);
-    }
+    check_lengths(wanted)?;
     if free == 0 {
         return Err(Status::Delay);
     }
@@ -427,4 +426,12 @@ fn granted(wanted: &Channel, free: usize) -> Result<Channel, Status> {
         operations_max: wanted.operations_max.clamp(1, OPERATIONS_MAX),
         slots: wanted.slots.clamp(1, share),
     })
+}
+
+/// Whether requests and replies of a channel have room for their headers. Errors: `Toosmall`.
+fn check_lengths(wanted: &Channel) -> Result<(), Status> {
+    match wanted.request_max.min(wanted.reply_max) < MESSAGE_MIN {
+        true => Err(Status::Toosmall),
+        false => Ok(()),
+    }
 }

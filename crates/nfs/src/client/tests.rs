@@ -172,7 +172,7 @@ fn an_update_needs_the_same_confirmed_record() {
 #[test]
 fn flags_and_protections_without_support_are_refused() {
     let mut clients = clients();
-    for bad in [1 << 31, 1 << 3, 1 << 20] {
+    for bad in [1 << 31, 1 << 2, 1 << 3, 1 << 20] {
         assert_eq!(exchange(&mut clients, 1, bad, 1), Err(Status::Inval));
     }
     let mut secret = args(b"a", 1, 0);
@@ -197,6 +197,26 @@ fn create_session_is_executed_once() {
     assert_ne!(first.session, second.session);
     assert_eq!(create(&mut clients, client, 1), Err(Status::SeqMisordered));
     assert_eq!(clients.counts(), (1, 2, 8));
+}
+
+#[test]
+fn callbacks_need_room_for_their_headers() {
+    let mut clients = clients();
+    let client = exchange(&mut clients, 1, 0, 1).unwrap().client;
+    let args = CreateSession {
+        client,
+        sequence: 1,
+        flags: 0,
+        fore: CHANNEL,
+        back: Channel {
+            request_max: 10,
+            ..CHANNEL
+        },
+        callback_program: 1,
+    };
+    let refused = clients.create_session(&args, principal(1), start());
+    assert_eq!(refused, Err(Status::Toosmall));
+    assert_eq!(clients.counts(), (1, 0, 0));
 }
 
 #[test]

@@ -17,6 +17,18 @@ use backend::file::{
 const ACCESS_BITS: u32 = 0xff;
 /// The wishes that exist (§18.16.3).
 const WISHES: u32 = 0x0003_ff00;
+/// The wish for a kind of delegation: `OPEN4_SHARE_ACCESS_WANT_DELEG_MASK`.
+const WISH: u32 = 0xff00;
+/// `OPEN4_SHARE_ACCESS_WANT_NO_DELEG`, `OPEN4_SHARE_ACCESS_WANT_CANCEL`.
+const WANT_NONE: u32 = 0x400;
+const WANT_CANCEL: u32 = 0x500;
+/// `OPEN_DELEGATE_NONE`; `OPEN_DELEGATE_NONE_EXT` answers a wish, with a reason: `WND4_NOT_WANTED`, `WND4_RESOURCE`,
+/// `WND4_CANCELLED`.
+const DELEGATE_NONE: u32 = 0;
+const DELEGATE_NONE_EXT: u32 = 3;
+const NOT_WANTED: u32 = 0;
+const RESOURCE: u32 = 2;
+const CANCELLED: u32 = 7;
 /// `OPEN4_RESULT_LOCKTYPE_POSIX`.
 const LOCKTYPE_POSIX: u32 = 4;
 /// Mode of a new file whose creation names none.
@@ -85,11 +97,11 @@ impl Compound<'_> {
         self.context
             .set_current(Object::File(target.export.clone(), found.handle));
         self.context.current_stateid = Some(stateid);
-        self.write_open(&stateid, &found);
+        self.write_open(&stateid, &found, args.access & WISH);
         Ok(())
     }
 
-    fn write_open(&mut self, stateid: &Stateid, found: &Found) {
+    fn write_open(&mut self, stateid: &Stateid, found: &Found, wish: u32) {
         stateid.encode(&mut self.out);
         match &found.directory {
             Some(change) => self.write_change(change),
@@ -101,8 +113,19 @@ impl Compound<'_> {
         }
         self.out.u32(LOCKTYPE_POSIX);
         found.set.encode(&mut self.out);
-        // OPEN_DELEGATE_NONE.
-        self.out.u32(0);
+        match wish {
+            0 => self.out.u32(DELEGATE_NONE),
+            WANT_NONE => [DELEGATE_NONE_EXT, NOT_WANTED]
+                .iter()
+                .for_each(|word| self.out.u32(*word)),
+            WANT_CANCEL => [DELEGATE_NONE_EXT, CANCELLED]
+                .iter()
+                .for_each(|word| self.out.u32(*word)),
+            // The server will not signal that there is one later.
+            _ => [DELEGATE_NONE_EXT, RESOURCE, 0]
+                .iter()
+                .for_each(|word| self.out.u32(*word)),
+        }
     }
 
     /// The rules about the grace period (§8.4.2, §18.51.3). Errors: `Grace`, `NoGrace`, `ReclaimBad`, `Notsupp` for claims of

@@ -17,6 +17,9 @@ const FINGERPRINT_LEN: usize = 512;
 /// Most bytes of the result of an operation that changes something.
 const CHANGE_RESULT_MAX: usize = 160;
 
+/// Bytes of the results of a COMPOUND with nothing but SEQUENCE, without the tag.
+const SEQUENCE_RESULT_LEN: usize = 12 + 8 + 16 + 5 * 4;
+
 /// A slot that executes a request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Slot {
@@ -116,6 +119,10 @@ impl Compound<'_> {
         }
         if header.operations > session.fore().operations_max {
             return Err(Status::TooManyOps);
+        }
+        let shortest = SEQUENCE_RESULT_LEN + header.tag.len();
+        if args.cache_this && shortest > session.fore().cached_max as usize {
+            return Err(Status::RepTooBigToCache);
         }
         let print = fingerprint(header, reader.rest(), self.context.credential_print());
         let begun = session.begin(args, print, io::time::now())?;

@@ -87,12 +87,18 @@ impl Results {
 
     /// The result of OPEN: the stateid.
     pub(crate) fn open(&mut self) -> Stateid {
+        let (stateid, delegation) = self.open_wishing();
+        assert_eq!(delegation, 0, "no delegation");
+        stateid
+    }
+
+    /// The result of OPEN up to the type of delegation, which is returned, too.
+    pub(crate) fn open_wishing(&mut self) -> (Stateid, u32) {
         self.ok(operation::OPEN);
         let stateid = self.stateid();
         self.skip(4 + 8 + 8 + 4);
         self.bitmap();
-        assert_eq!(self.u32(), 0, "no delegation");
-        stateid
+        (stateid, self.u32())
     }
 }
 

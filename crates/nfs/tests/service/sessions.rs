@@ -140,6 +140,18 @@ fn replies_that_do_not_fit_are_refused_before_anything_changes() {
         let lookup = [Op::Lookup { name: b"d" }];
         let found = client.at(HOME, &lookup).await.status;
         assert_eq!(found, Status::Noent);
+        let mut tiny = Client::connect(fixture.addr).await;
+        tiny.establish(
+            b"tiny",
+            Channel {
+                cached_max: 10,
+                ..FORE
+            },
+        )
+        .await;
+        let kept = [tiny.next_sequence(true)];
+        let mut results = tiny.compound(&kept).await;
+        results.has(operation::SEQUENCE, Status::RepTooBigToCache);
         let mut many = vec![client.next_sequence(false)];
         many.extend(vec![Op::PutRootFh; 6]);
         assert_eq!(client.compound(&many).await.status, Status::TooManyOps);

@@ -94,3 +94,22 @@ fn a_refused_lock_names_the_other_one() {
         assert_eq!(results.u32(), Status::BadStateid.code());
     });
 }
+
+#[test]
+fn a_wish_for_a_delegation_is_refused_with_a_reason() {
+    simulated(|| async {
+        let fixture = Fixture::new().await;
+        let mut client = fixture.client("a").await;
+        let create = Some(CreateHow::Unchecked(NO_ATTRS));
+        for (wish, reason) in [(0x100, 2), (0x300, 2), (0x400, 0), (0x500, 7)] {
+            let open = open_with(Claim::Name(b"f"), create, 1 | wish, 0);
+            let mut results = client.at(HOME, &[open, Op::GetFh]).await;
+            let (_, delegation) = results.open_wishing();
+            assert_eq!((delegation, results.u32()), (3, reason));
+            if reason == 2 {
+                assert_eq!(results.u32(), 0);
+            }
+            results.ok(operation::GETFH);
+        }
+    });
+}
