@@ -75,6 +75,12 @@ impl Mounted {
         self.nodes.handle(number).ok_or(Errno::ESTALE)
     }
 
+    /// Whether the kernel may not cache names of a directory.
+    pub(crate) fn is_volatile(&self, directory: u64) -> bool {
+        let of = self.nodes.handle(directory);
+        of.is_some_and(|of| self.files.is_volatile(of))
+    }
+
     /// Counts a lookup of an object. Returns the reply's parts.
     pub(crate) fn look_up(&self, of: &Attributes) -> Answer<Known> {
         let Ok(number) = self.nodes.look_up(of.handle) else {

@@ -211,6 +211,11 @@ pub trait FileBackend: Send + Sync + 'static {
     /// The root directory. Cheap.
     fn root(&self) -> Handle;
 
+    /// Whether names of a directory come and go without requests for this directory, so that no client may cache them. Cheap.
+    fn is_volatile(&self, _directory: Handle) -> bool {
+        false
+    }
+
     /// Space, as `caller` may use it.
     fn space(&self, caller: &Caller) -> FileReply<FileSpace>;
 

@@ -32,7 +32,7 @@ impl fuser::Filesystem for Front {
 
     fn lookup(&self, request: &Request, parent: INodeNo, called: &OsStr, reply: ReplyEntry) {
         let (caller, called) = (self.caller(request), called.as_bytes().to_vec());
-        let validity = reply::Validity::of(&self.mounted.caching);
+        let validity = self.validity(parent);
         self.handle(
             Operation::Lookup,
             parent,

@@ -88,6 +88,15 @@ impl Front {
         });
     }
 
+    /// Validity of the names of a directory.
+    fn validity(&self, directory: INodeNo) -> reply::Validity {
+        let validity = reply::Validity::of(&self.mounted.caching);
+        match self.mounted.is_volatile(directory.0) {
+            true => validity.without_names(),
+            false => validity,
+        }
+    }
+
     /// The data of a write in a buffer of the mount. Blocks the thread until there is one.
     fn buffer(&self, data: &[u8]) -> Answer<IoBuf> {
         if data.len() > io::limits::BUF_LEN_MAX {

@@ -68,6 +68,15 @@ impl Validity {
         }
     }
 
+    /// For names that the kernel may not cache.
+    pub(super) fn without_names(self) -> Self {
+        Self {
+            name: Duration::ZERO,
+            absent: Duration::ZERO,
+            ..self
+        }
+    }
+
     /// For replies with one validity for name and attributes.
     pub(super) fn shorter(&self) -> Duration {
         self.name.min(self.attributes)

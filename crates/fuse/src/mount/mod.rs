@@ -150,6 +150,16 @@ impl Mount {
         }
     }
 
+    /// Makes every acknowledged change durable, also data that only the kernel has. Blocks the thread. Errors: `NotMounted`,
+    /// `NotDurable`.
+    pub fn sync(&self) -> Result<()> {
+        if self.end.get().is_some() || !self.is_listed() {
+            return Err(Error::NotMounted(self.at.clone()));
+        }
+        self.write_everything()
+            .map_err(|reason| self.not_durable(reason))
+    }
+
     /// Unmounts. Blocks the thread until every acknowledged change is durable and the mount has ended ([`Unmount::Lazy`]:
     /// until it is detached). Errors: `Busy`, `NotMounted`, `NotDurable`, `Refused`.
     pub fn unmount(&self, how: Unmount) -> Result<()> {
@@ -158,11 +168,7 @@ impl Mount {
         }
         if how != Unmount::Abort {
             self.write_everything()
-                .map_err(|reason| Error::NotDurable {
-                    at: self.at.clone(),
-                    reason,
-                    is_mounted: true,
-                })?;
+                .map_err(|reason| self.not_durable(reason))?;
         }
         let mode = match how {
             Unmount::IfIdle => UnmountMode::Normal,
@@ -194,6 +200,14 @@ impl Mount {
                 reason,
                 is_mounted: false,
             }),
+        }
+    }
+
+    fn not_durable(&self, reason: String) -> Error {
+        Error::NotDurable {
+            at: self.at.clone(),
+            reason,
+            is_mounted: true,
         }
     }
 

@@ -60,6 +60,10 @@ impl Mounted {
         } else {
             LIST_ENTRIES
         };
+        let names = match self.files.is_volatile(of) {
+            true => Duration::ZERO,
+            false => self.caching.names.min(self.caching.attributes),
+        };
         let mut is_first = true;
         loop {
             let listing = self
@@ -76,7 +80,7 @@ impl Mounted {
                 let is_full = match plus {
                     false => add(self.plain(entry)),
                     true => {
-                        let listed = match self.with_attributes(entry).await {
+                        let listed = match self.with_attributes(entry, names).await {
                             Ok(listed) => listed,
                             Err(_) if !is_first => return Ok(()),
                             Err(e) => return Err(e),
@@ -112,17 +116,18 @@ impl Mounted {
         }
     }
 
-    /// An entry whose lookup is counted. Without readable attributes its validity is zero, so that the kernel asks again.
-    async fn with_attributes<'a>(&self, entry: &'a Entry) -> Answer<Listed<'a>> {
+    /// An entry whose lookup is counted; `names` is the validity of the directory's names. Without readable attributes its validity is zero, so that the kernel asks again.
+    async fn with_attributes<'a>(
+        &self,
+        entry: &'a Entry,
+        names: Duration,
+    ) -> Answer<Listed<'a>> {
         let found = match entry.attributes {
             Some(found) => Ok(found),
             None => self.files.attributes(entry.handle).await,
         };
         let (known, validity) = match found {
-            Ok(found) => (
-                self.look_up(&found)?,
-                self.caching.names.min(self.caching.attributes),
-            ),
+            Ok(found) => (self.look_up(&found)?, names),
             Err(_) => (self.look_up_unreadable(entry)?, Duration::ZERO),
         };
         Ok(Listed {

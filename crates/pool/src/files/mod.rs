@@ -38,6 +38,12 @@ impl FileStore {
         self.0.dataset()
     }
 
+    /// Its number in the pool, below 2^62. Never used twice.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.0.id.0
+    }
+
     fn record_size(&self) -> u64 {
         self.0.settings.record_size.into()
     }

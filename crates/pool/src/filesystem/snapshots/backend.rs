@@ -31,6 +31,10 @@ impl<L: FileBackend, S: Snapshots> FileBackend for SnapshotDirectory<L, S> {
         self.live().root()
     }
 
+    fn is_volatile(&self, directory: Handle) -> bool {
+        matches!(self.place(directory), Place::Virtual(_))
+    }
+
     fn space(&self, caller: &Caller) -> FileReply<FileSpace> {
         self.live().space(caller)
     }
