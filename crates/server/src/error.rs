@@ -73,6 +73,14 @@ pub enum Error {
     /// There is no volume of that name.
     #[error("no such volume {0:?}: see `wirepool volume list`")]
     NoVolume(String),
+    /// There is no filesystem of that name.
+    #[error("no such filesystem {0:?}: see `wirepool fs list`")]
+    NoFilesystem(String),
+    /// There is neither a volume nor a filesystem of that name.
+    #[error(
+        "no such volume or filesystem {0:?}: see `wirepool volume list` and `wirepool fs list`"
+    )]
+    NoDataset(String),
     /// There is no snapshot of that name.
     #[error("no such snapshot {0:?}: see `wirepool snapshot list`")]
     NoSnapshot(String),
@@ -85,6 +93,14 @@ pub enum Error {
         pool: String,
         /// The requested disk.
         disk: String,
+    },
+    /// The system refuses to mount or unmount, or changes could not be made durable.
+    #[error("the filesystem {name:?}: {source}")]
+    Mount {
+        /// The filesystem.
+        name: String,
+        /// The cause.
+        source: fuse::Error,
     },
     /// A pool failed, or cannot be opened.
     #[error("the pool {name:?}: {reason}")]

@@ -31,6 +31,7 @@ mod word;
 
 pub use control::openapi;
 pub use error::{Error, Result};
+pub use pools::filesystems::FilesystemUser;
 pub use process::{End, serve};
 pub use server::{Handle, Server};
 pub use shards::Shards;

@@ -24,6 +24,18 @@ pub const HISTORY_LEN_MAX: u64 = 512 << 10;
 pub const EVENTS_MAX: usize = 1000;
 /// Most volumes of one pool.
 pub const VOLUMES_MAX: usize = 4096;
+/// Most filesystems of one pool.
+pub const FILESYSTEMS_MAX: usize = 4096;
+/// Most mounts in one configuration.
+pub const MOUNTS_MAX: usize = 1024;
+/// Time for which a mount point is tried whose mount another process of this server is still ending.
+pub const MOUNT_ENDING_MAX: Duration = Duration::from_secs(3);
+/// Interval of these attempts.
+pub const MOUNT_ENDING_POLL: Duration = Duration::from_millis(50);
+/// Interval at which mounts are checked, and failed ones tried again.
+pub const MOUNT_CHECK: Duration = Duration::from_secs(3);
+/// Time for users of a mount to end when the server shuts down, and again after the mount was detached.
+pub const MOUNT_BUSY_MAX: Duration = Duration::from_secs(2);
 /// Most names in one access list.
 pub const HOSTS_MAX: usize = 4096;
 /// Most listening addresses of one kind.

@@ -10,6 +10,7 @@
 use crate::config::split_volume;
 use crate::disks::{DiskEntry, DiskState};
 use crate::pools::entry::{PoolEntry, PoolState};
+use crate::pools::filesystems::{MountEntry, MountState};
 use crate::server::{Server, State};
 
 impl State {
@@ -30,11 +31,14 @@ fn is_first(disk: &DiskEntry) -> bool {
 }
 
 impl Server {
-    /// Whether a disk or a pool is being opened for the first time since the start.
+    /// Whether a disk or a pool is being opened, or a filesystem mounted, for the first time since the start.
     pub(crate) fn is_starting(&self) -> bool {
         let state = self.state.borrow();
         let is_opening = |p: &PoolEntry| matches!(p.state, PoolState::Opening);
-        state.disks.values().any(is_first) || state.pools.values().any(is_opening)
+        let is_mounting = |m: &MountEntry| matches!(m.state, MountState::Opening);
+        state.disks.values().any(is_first)
+            || state.pools.values().any(is_opening)
+            || state.mounts.values().any(is_mounting)
     }
 
     /// Holds the subsystems and targets of disks and pools that are being opened, and no others.

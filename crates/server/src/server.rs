@@ -13,6 +13,7 @@ use crate::limits::{
 use crate::listen::{self, AcceptCounters};
 use crate::pools::entry::PoolEntry;
 use crate::pools::events::Events;
+use crate::pools::filesystems::{MountEntry, Mounted, OpenFilesystem};
 use crate::pools::open::host;
 use crate::protocols::protocol::{Address, Protocol};
 use crate::protocols::set::Protocols;
@@ -24,7 +25,7 @@ use io::net::TcpListener;
 use io::sync::{Notify, Semaphore, mailbox, oneshot};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
 /// A running server.
@@ -46,6 +47,12 @@ pub(crate) struct State {
     pub(crate) file: ConfigFile,
     pub(crate) disks: Disks,
     pub(crate) pools: BTreeMap<String, PoolEntry>,
+    /// Open filesystems, by full name.
+    pub(crate) filesystems: BTreeMap<String, Weak<OpenFilesystem>>,
+    /// The mounts of the configuration, by filesystem.
+    pub(crate) mounts: BTreeMap<String, MountEntry>,
+    /// Mounts that were unmounted while files were open.
+    pub(crate) detached: Vec<Mounted>,
     pub(crate) events: Events,
     pub(crate) listen: Vec<Listen>,
     pub(crate) draining: bool,
@@ -123,6 +130,9 @@ impl Server {
                 file,
                 disks: BTreeMap::new(),
                 pools: BTreeMap::new(),
+                filesystems: BTreeMap::new(),
+                mounts: BTreeMap::new(),
+                detached: Vec::new(),
                 events: Events::default(),
                 listen: listeners.iter().map(|(_, a)| a.listen.clone()).collect(),
                 draining: false,
@@ -136,6 +146,7 @@ impl Server {
             protocol.advertise(&config, &listening);
             protocol.add_exports(&server.state.borrow().file);
         }
+        server.keep_mounts();
         for d in &config.disks {
             let opened = server.keep(&d.name, None);
             // It continues in the background, and the next one is opened.
@@ -337,6 +348,7 @@ impl Server {
         for drain in drains {
             failures.extend(drain.await.unwrap_or_default());
         }
+        failures.extend(self.end_mounts().await);
         let flushes: Vec<_> = backends
             .into_iter()
             .map(|(name, b)| (name, io::spawn(async move { disks::flush(&*b).await })))

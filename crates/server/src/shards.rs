@@ -79,6 +79,12 @@ impl Shards {
         &self.0[0].shard
     }
 
+    /// All of them.
+    #[must_use]
+    pub fn all(&self) -> Vec<Shard> {
+        self.0.iter().map(|slot| slot.shard.clone()).collect()
+    }
+
     /// Number of shards.
     #[must_use]
     pub fn count(&self) -> usize {

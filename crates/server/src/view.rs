@@ -18,6 +18,7 @@ pub(crate) struct View {
     pub(crate) disks: Vec<Disk>,
     pub(crate) pools: Vec<api::Pool>,
     pub(crate) volumes: Vec<api::Volume>,
+    pub(crate) filesystems: Vec<api::Filesystem>,
     pub(crate) exports: Exports,
     pub(crate) shards: Vec<api::ShardStatus>,
     pub(crate) warnings: Vec<String>,
@@ -42,6 +43,7 @@ impl Server {
             disks: self.disks(),
             pools: state.pools(),
             volumes: self.volumes(),
+            filesystems: self.filesystems(),
             exports: self.exports(),
             warnings: self.warnings(&state).into_iter().chain(silent).collect(),
             shards,
@@ -155,6 +157,7 @@ impl Server {
             }
         }
         out.extend(state.pool_warnings());
+        out.extend(state.mount_warnings());
         for protocol in self.protocols.all() {
             out.extend(protocol.warnings(config));
         }

@@ -1,5 +1,6 @@
 //! Command line: subcommands, arguments and help texts.
 
+use crate::cli_filesystems::{FilesystemCommand, SyncArg};
 use crate::cli_host::HostCommand;
 use crate::cli_records::{self, RecordCommand};
 use crate::cli_sides::SideCommand;
@@ -15,6 +16,7 @@ Examples:
   wirepool disk add vm1 --file /srv/vm1.img --size 100G
   wirepool pool create tank mirror /dev/nvme0n1 /dev/nvme1n1
   wirepool volume create tank/vm1 --size 100G
+  wirepool fs create tank/home                   then: wirepool fs mount tank/home /mnt/home
   wirepool export nvme tank/vm1 --host any       served over NVMe/TCP
   wirepool export iscsi tank/vm2 --initiator any served over iSCSI
   wirepool export add nqn.2026-01.org.example:vm1 vm1
@@ -121,17 +123,20 @@ pub(crate) enum ControlCommand {
     /// Create, resize and destroy volumes of pools.
     #[command(subcommand)]
     Volume(VolumeCommand),
-    /// Create and manage snapshots of volumes.
+    /// Create, mount and destroy filesystems of pools.
+    #[command(subcommand)]
+    Fs(FilesystemCommand),
+    /// Create and manage snapshots of volumes and filesystems.
     #[command(subcommand)]
     Snapshot(SnapshotCommand),
-    /// Create a volume from a snapshot.
+    /// Create a volume or filesystem from a snapshot.
     Clone {
         /// The snapshot, such as tank/vm1@monday.
         snapshot: String,
-        /// The new volume, such as tank/vm2.
+        /// The new volume or filesystem, such as tank/vm2.
         clone: String,
     },
-    /// Show properties of pools and volumes.
+    /// Show properties of pools, volumes and filesystems.
     #[command(after_help = "\
 Examples:
   wirepool get all tank/vm1
@@ -139,16 +144,16 @@ Examples:
     Get {
         /// Property names, separated by commas, or `all`.
         properties: String,
-        /// Pools and volumes (default: all).
+        /// Pools, volumes and filesystems (default: all).
         names: Vec<String>,
     },
-    /// Set a property of a volume or pool.
+    /// Set a property of a volume, filesystem or pool.
     #[command(after_help = cli_records::SET_HELP)]
     Set {
         /// For example sync=always.
         #[arg(value_name = "PROPERTY=VALUE")]
         assignment: String,
-        /// The volume or pool, such as tank/vm1.
+        /// The volume, filesystem or pool, such as tank/vm1.
         name: String,
     },
     /// Inherit a property from the dataset above or the pool, instead of a value of its own.
@@ -156,7 +161,7 @@ Examples:
     Inherit {
         /// The property: compression, checksum or sync.
         property: String,
-        /// The volume or pool, such as tank/vm1.
+        /// The volume, filesystem or pool, such as tank/vm1.
         name: String,
     },
     /// Export disks and volumes: as namespaces over NVMe, or as logical units over iSCSI.
@@ -254,14 +259,14 @@ pub(crate) struct MediumArgs {
 
 #[derive(Subcommand)]
 pub(crate) enum SnapshotCommand {
-    /// Create a snapshot of a volume. The volume stays in use.
+    /// Create a snapshot of a volume or filesystem, which stays in use.
     Create {
-        /// The volume and the name of the snapshot, such as tank/vm1@monday.
+        /// The volume or filesystem, and the name of the snapshot, such as tank/vm1@monday.
         name: String,
     },
     /// List the snapshots, oldest first.
     List {
-        /// The volume (default: all).
+        /// The volume or filesystem (default: all).
         volume: Option<String>,
     },
     /// Destroy a snapshot without clones and holds. Its space is freed gradually.
@@ -474,14 +479,6 @@ pub(crate) enum VolumeCommand {
         #[arg(short, long)]
         recursive: bool,
     },
-}
-
-/// When a volume's writes become durable.
-#[derive(Clone, Copy, clap::ValueEnum)]
-pub(crate) enum SyncArg {
-    Standard,
-    Always,
-    Disabled,
 }
 
 #[cfg(test)]

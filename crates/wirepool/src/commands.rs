@@ -2,31 +2,28 @@
 //!
 //! **Called by** `main`. **Invariants**: each is one request; the result is text, or the answer's JSON.
 
+use crate::ask::Ask;
 use crate::cli::{ControlCommand, DiskAdd, DiskCommand, SessionCommand};
 use crate::cli_host::HostCommand;
-use crate::client::Client;
-use crate::{pools, protocols, records, snapshots, table};
+use crate::{filesystems, pools, protocols, records, snapshots, table};
 use anyhow::{Result, bail};
-use serde::Serialize;
 use server::ByteSize;
 use server::api::{
-    AddDisk, Call, EndSession, GetStatus, ListDisks, ListSessions, NewMedium, RemoveDisk,
-    ResizeDisk, ShowSession,
+    AddDisk, EndSession, GetStatus, ListDisks, ListSessions, NewMedium, RemoveDisk, ResizeDisk,
+    ShowSession,
 };
 use std::path::{Path, PathBuf};
 
 /// Runs one command; returns its output.
 pub(crate) fn run(command: ControlCommand, control: Option<PathBuf>, json: bool) -> Result<String> {
-    let ask = Ask {
-        client: Client::new(control, json),
-        json,
-    };
+    let ask = Ask::new(control, json);
     match command {
         ControlCommand::Status => ask.show(&GetStatus {}, table::status),
         ControlCommand::Session(command) => session(&ask, command),
         ControlCommand::Disk(command) => disk(&ask, command),
         ControlCommand::Pool(command) => pools::pool(&ask, command),
         ControlCommand::Volume(command) => pools::volume(&ask, command),
+        ControlCommand::Fs(command) => filesystems::filesystem(&ask, command),
         ControlCommand::Snapshot(command) => snapshots::snapshot(&ask, command),
         ControlCommand::Clone { snapshot, clone } => snapshots::clone(&ask, snapshot, clone),
         ControlCommand::Get { properties, names } => records::get(&ask, &properties, names),
@@ -35,51 +32,6 @@ pub(crate) fn run(command: ControlCommand, control: Option<PathBuf>, json: bool)
         ControlCommand::Export(command) => protocols::export(&ask, command),
         ControlCommand::Host(command) => host(&ask, command),
     }
-}
-
-pub(crate) struct Ask {
-    pub(crate) client: Client,
-    json: bool,
-}
-
-impl Ask {
-    /// Sends a request and formats the answer.
-    pub(crate) fn show<C: Call>(
-        &self,
-        call: &C,
-        text: impl FnOnce(&C::Reply) -> String,
-    ) -> Result<String> {
-        let reply = self.client.ask(call)?;
-        self.print(&reply, text)
-    }
-
-    /// One part of a continuous output: JSON has one line for it.
-    pub(crate) fn line<T: Serialize>(
-        &self,
-        value: &T,
-        text: impl FnOnce(&T) -> String,
-    ) -> Result<String> {
-        if self.json {
-            return Ok(exact(&serde_json::to_string(value)?));
-        }
-        Ok(text(value))
-    }
-
-    pub(crate) fn print<T: Serialize>(
-        &self,
-        value: &T,
-        text: impl FnOnce(&T) -> String,
-    ) -> Result<String> {
-        if self.json {
-            return Ok(exact(&serde_json::to_string_pretty(value)?));
-        }
-        Ok(text(value))
-    }
-}
-
-/// JSON output: exact, and with control characters escaped.
-pub(crate) fn exact(json: &str) -> String {
-    io::printable::json(json).into_owned() + "\n"
 }
 
 fn session(ask: &Ask, command: SessionCommand) -> Result<String> {

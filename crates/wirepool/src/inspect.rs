@@ -4,8 +4,8 @@
 //! while they are in use, because a changing pool gives wrong results; exit code 0 without damage, 1 with damage or
 //! if the disks cannot be read.
 
+use crate::ask::print;
 use crate::inspect_text as words;
-use crate::print;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -90,7 +90,7 @@ pub(crate) fn run(args: Inspect, json: bool) -> Result<ExitCode> {
     let runtime = Runtime::new(RuntimeConfig::default()).context("io_uring")?;
     let said = runtime.block_on(look(args))?;
     if json {
-        print(&crate::commands::exact(&format!("{:#}", said.json)))?;
+        print(&crate::ask::exact(&format!("{:#}", said.json)))?;
     } else {
         print(&said.text)?;
     }

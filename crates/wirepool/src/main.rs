@@ -7,12 +7,15 @@
 
 #![forbid(unsafe_code)]
 
+mod ask;
 mod cli;
+mod cli_filesystems;
 mod cli_host;
 mod cli_records;
 mod cli_sides;
 mod client;
 mod commands;
+mod filesystems;
 mod inspect;
 mod inspect_text;
 mod pools;
@@ -26,9 +29,10 @@ mod table_iostat;
 mod table_pools;
 mod table_scan;
 
+use ask::print;
 use clap::Parser;
 use cli::{ApiCommand, Cli, Command};
-use std::io::{ErrorKind, Write};
+use std::io::Write;
 use std::process::ExitCode;
 
 /// The C library's allocator slows down with the age of a pool's heap (`docs/decisions/0126`).
@@ -46,7 +50,7 @@ fn main() -> ExitCode {
             Err(e) => Err(e),
         },
         Command::Api(ApiCommand::Describe) => {
-            print(&commands::exact(&format!("{:#}", server::openapi())))
+            print(&ask::exact(&format!("{:#}", server::openapi())))
         }
         Command::Control(command) => {
             commands::run(command, cli.control, cli.json).and_then(|text| print(&text))
@@ -61,16 +65,5 @@ fn main() -> ExitCode {
             let _ = writeln!(std::io::stderr(), "wirepool: {text}");
             ExitCode::FAILURE
         }
-    }
-}
-
-/// Prints whole lines to stdout; a reader that exits early (`| head`) is not an error. Control characters of a
-/// terminal are escaped here at the latest; fields passed [`io::printable::printable`] before they became part of a
-/// line.
-pub(crate) fn print(text: &str) -> anyhow::Result<()> {
-    let text = io::printable::printable_lines(text);
-    match std::io::stdout().lock().write_all(text.as_bytes()) {
-        Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(e.into()),
-        _ => Ok(()),
     }
 }

@@ -3,8 +3,8 @@
 //! **Called by** the commands. **Invariants**: each changes at most one thing; an invalid command line ends the
 //! process with exit code 2 before a request is sent.
 
-use crate::cli::{Cli, ImportArgs, PoolCommand, SyncArg, VolumeCommand};
-use crate::commands::Ask;
+use crate::ask::Ask;
+use crate::cli::{Cli, ImportArgs, PoolCommand, VolumeCommand};
 use crate::{records, sides, snapshots, table_pools};
 use anyhow::{Result, bail};
 use clap::CommandFactory;
@@ -148,11 +148,7 @@ pub(crate) fn volume(ask: &Ask, command: VolumeCommand) -> Result<String> {
             quota,
             reservation,
         } => {
-            let sync = sync.map(|sync| match sync {
-                SyncArg::Standard => VolumeSync::Standard,
-                SyncArg::Always => VolumeSync::Always,
-                SyncArg::Disabled => VolumeSync::Disabled,
-            });
+            let sync = sync.map(Into::into);
             let call = CreateVolume {
                 name,
                 size,

@@ -3,8 +3,8 @@
 //! **Called by** the commands. **Invariants**: as for all commands; continuous output prints each part when it
 //! arrives, JSON as a line each.
 
+use crate::ask::Ask;
 use crate::cli_records::RecordCommand;
-use crate::commands::Ask;
 use crate::pools::usage;
 use crate::table::{table, text, utc};
 use crate::table_iostat::Iostat;
@@ -47,7 +47,7 @@ fn events(ask: &Ask, pool: Option<String>, follow: bool) -> Result<String> {
         let events = ask.client.ask(&request)?;
         for event in &events {
             let line = ask.line(event, |e| shown(std::slice::from_ref(e)))?;
-            crate::print(&line)?;
+            crate::ask::print(&line)?;
             request.after = event.sequence;
         }
         std::thread::sleep(FOLLOW_EVERY);
@@ -95,13 +95,13 @@ fn iostat(ask: &Ask, words: &[String], verbose: bool) -> Result<String> {
     let Some(seconds) = seconds else {
         return ask.print(&first, |i| i.text(verbose));
     };
-    crate::print(&ask.line(&first, |i| i.text(verbose))?)?;
+    crate::ask::print(&ask.line(&first, |i| i.text(verbose))?)?;
     for _ in 1..count.unwrap_or(u64::MAX) {
         let began = std::time::Instant::now();
         std::thread::sleep(Duration::from_secs_f64(seconds));
         let now = look()?;
         let part = Iostat::between(&before, &now, began.elapsed());
-        crate::print(&ask.line(&part, |i| i.text(verbose))?)?;
+        crate::ask::print(&ask.line(&part, |i| i.text(verbose))?)?;
         before = now;
     }
     Ok(String::new())

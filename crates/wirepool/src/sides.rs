@@ -2,8 +2,8 @@
 //!
 //! **Called by** the commands. **Invariants**: as for all of them.
 
+use crate::ask::Ask;
 use crate::cli_sides::SideCommand;
-use crate::commands::Ask;
 use crate::{pools, table_pools};
 use anyhow::Result;
 use server::api::{

@@ -2,21 +2,22 @@
 //!
 //! **Called by** the commands. **Invariants**: as for all commands.
 
+use crate::ask::Ask;
 use crate::cli::SnapshotCommand;
-use crate::commands::Ask;
 use crate::table::{table, text};
 use anyhow::Result;
 use server::ByteSize;
 use server::api::{
-    CloneSnapshot, CreateSnapshot, DestroySnapshot, Hold, HoldSnapshot, ListHolds, ListSnapshots,
-    PromoteVolume, ReleaseSnapshot, RenameSnapshot, RollbackVolume, Snapshot,
+    CloneSnapshot, CreateSnapshot, Dataset, DestroySnapshot, Hold, HoldSnapshot, ListHolds,
+    ListSnapshots, PromoteVolume, ReleaseSnapshot, RenameSnapshot, RollbackVolume, Snapshot,
 };
 
 /// `wirepool snapshot`.
 pub(crate) fn snapshot(ask: &Ask, command: SnapshotCommand) -> Result<String> {
     match command {
-        SnapshotCommand::Create { name } => ask.show(&CreateSnapshot { name }, |s| {
-            format!("snapshot {}: {}\n", s.name, ByteSize(s.size).human())
+        SnapshotCommand::Create { name } => ask.show(&CreateSnapshot { name }, |s| match s.size {
+            0 => format!("snapshot {}\n", s.name),
+            size => format!("snapshot {}: {}\n", s.name, ByteSize(size).human()),
         }),
         SnapshotCommand::List { volume } => ask.show(&ListSnapshots { volume }, |s| list(s)),
         SnapshotCommand::Destroy { name } => {
@@ -42,8 +43,14 @@ pub(crate) fn snapshot(ask: &Ask, command: SnapshotCommand) -> Result<String> {
 
 /// `wirepool clone`.
 pub(crate) fn clone(ask: &Ask, snapshot: String, clone: String) -> Result<String> {
-    let text = format!("volume {clone} cloned from {snapshot}\n");
-    ask.show(&CloneSnapshot { snapshot, clone }, |_| text)
+    let call = CloneSnapshot {
+        snapshot: snapshot.clone(),
+        clone,
+    };
+    ask.show(&call, |made| match made {
+        Dataset::Volume(v) => format!("volume {} cloned from {snapshot}\n", v.name),
+        Dataset::Filesystem(f) => format!("filesystem {} cloned from {snapshot}\n", f.name),
+    })
 }
 
 /// `wirepool volume rollback`.
@@ -71,14 +78,17 @@ fn holds(holds: &[Hold]) -> String {
 
 fn list(snapshots: &[Snapshot]) -> String {
     if snapshots.is_empty() {
-        return "no snapshots: `wirepool snapshot create POOL/VOLUME@NAME`\n".into();
+        return "no snapshots: `wirepool snapshot create POOL/DATASET@NAME`\n".into();
     }
     let mut t = table(&["NAME", "REFER", "SIZE", "CLONES"], &[1, 2]);
     for s in snapshots {
         t.add_row([
             s.name.clone(),
             ByteSize(s.referenced).human(),
-            ByteSize(s.size).human(),
+            match s.size {
+                0 => "-".into(),
+                size => ByteSize(size).human(),
+            },
             s.clones.join(" "),
         ]);
     }

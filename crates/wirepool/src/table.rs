@@ -137,13 +137,18 @@ pub(crate) fn status(s: &Status) -> String {
     out
 }
 
-/// The tables of pools and volumes; empty without pools.
+/// The tables of pools, volumes and filesystems; empty without pools.
 fn pools_and_volumes(s: &Status) -> String {
     if s.pools.is_empty() {
         return String::new();
     }
     let pools = crate::table_pools::pools(&s.pools);
-    format!("{pools}\n{}\n", crate::table_pools::volumes(&s.volumes))
+    let volumes = crate::table_pools::volumes(&s.volumes);
+    if s.filesystems.is_empty() {
+        return format!("{pools}\n{volumes}\n");
+    }
+    let filesystems = crate::filesystems::list(&s.filesystems);
+    format!("{pools}\n{volumes}\n{filesystems}\n")
 }
 
 /// `wirepool disk list`.

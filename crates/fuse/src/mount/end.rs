@@ -108,6 +108,9 @@ fn close_and_commit(mounted: &Arc<Mounted>) -> Result<(), String> {
 
 /// Makes every acknowledged change durable. Blocks the thread. The error is the reason.
 pub(super) fn commit_all(mounted: &Arc<Mounted>) -> Result<(), String> {
+    if mounted.files.limits().is_read_only {
+        return Ok(());
+    }
     let committing = mounted.clone();
     on_shard(mounted.shard(0).1, move || async move {
         let done = committing.files.commit_all().await;

@@ -117,11 +117,7 @@ impl Mounted {
     }
 
     /// An entry whose lookup is counted; `names` is the validity of the directory's names. Without readable attributes its validity is zero, so that the kernel asks again.
-    async fn with_attributes<'a>(
-        &self,
-        entry: &'a Entry,
-        names: Duration,
-    ) -> Answer<Listed<'a>> {
+    async fn with_attributes<'a>(&self, entry: &'a Entry, names: Duration) -> Answer<Listed<'a>> {
         let found = match entry.attributes {
             Some(found) => Ok(found),
             None => self.files.attributes(entry.handle).await,

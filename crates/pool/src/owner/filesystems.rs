@@ -10,7 +10,8 @@ use crate::files::FileStore;
 use crate::filesystem::{Edit, NewFileSystem, first_transaction};
 use crate::format::filesystem::inode_key;
 use crate::format::{
-    ChecksumKind, DatasetClass, FEATURE_FILESYSTEMS, Packing, RECORD_SIZE_MIN, Sync,
+    ChecksumKind, DatasetClass, DatasetProperty, FEATURE_FILESYSTEMS, Packing, RECORD_SIZE_MIN,
+    Sync,
 };
 
 /// Bytes of a record of a filesystem that is created without a record size.
@@ -65,6 +66,19 @@ impl Pool {
     /// # Errors
     /// As [`Pool::create_volume`].
     pub async fn create_filesystem(&self, new: NewFilesystem) -> Result<FileStore> {
+        self.create_filesystem_with(new, &[]).await
+    }
+
+    /// Creates a filesystem. The properties in `own`, and values that differ from the defaults, are its own; it inherits the
+    /// others. It is durable when this returns.
+    ///
+    /// # Errors
+    /// As [`Pool::create_volume`].
+    pub async fn create_filesystem_with(
+        &self,
+        new: NewFilesystem,
+        own: &[DatasetProperty],
+    ) -> Result<FileStore> {
         self.vdevs().require(FEATURE_FILESYSTEMS).await?;
         let properties = NewDataset {
             name: new.name,
@@ -75,7 +89,7 @@ impl Pool {
             sync: new.sync,
             compression: new.compression,
             checksum: new.checksum,
-            own: Vec::new(),
+            own: own.to_vec(),
         };
         let value = |edit| match edit {
             Edit::Put(key, value) => (key, value),

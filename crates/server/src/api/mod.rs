@@ -7,6 +7,7 @@
 mod call;
 pub(crate) mod export;
 mod failure;
+mod filesystem;
 mod pool;
 mod records;
 mod scan;
@@ -17,6 +18,7 @@ mod snapshot;
 pub use call::*;
 pub use export::*;
 pub use failure::*;
+pub use filesystem::*;
 pub use pool::*;
 pub use records::*;
 pub use scan::*;
@@ -129,6 +131,9 @@ pub struct Status {
     /// Their volumes.
     #[serde(default)]
     pub volumes: Vec<Volume>,
+    /// Their filesystems.
+    #[serde(default)]
+    pub filesystems: Vec<Filesystem>,
     /// Its exports.
     #[serde(flatten)]
     pub exports: Exports,

@@ -330,7 +330,7 @@ pub struct Trial {
     pub time_ms: u64,
     /// The health that it would have.
     pub health: Option<Health>,
-    /// The volumes that it would have; empty if it would not open.
+    /// The volumes and filesystems that it would have; empty if it would not open.
     pub volumes: Vec<String>,
     /// Why it would not open.
     pub problem: Option<String>,

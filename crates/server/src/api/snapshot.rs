@@ -3,12 +3,12 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A snapshot of a volume.
+/// A snapshot of a volume or filesystem.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Snapshot {
     /// Such as `tank/vm1@monday`.
     pub name: String,
-    /// Bytes of the volume as it was.
+    /// Bytes of the volume as it was; 0 for a filesystem.
     pub size: u64,
     /// Bytes of its records as stored, including shared ones, as of the last checkpoint.
     pub referenced: u64,
@@ -22,12 +22,12 @@ pub struct Snapshot {
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ListSnapshots {
-    /// Of this volume; of all if not set.
+    /// Of this volume or filesystem; of all if not set.
     #[serde(default)]
     pub volume: Option<String>,
 }
 
-/// Creates a snapshot of a volume.
+/// Creates a snapshot of a volume or filesystem.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateSnapshot {
@@ -43,13 +43,13 @@ pub struct DestroySnapshot {
     pub name: String,
 }
 
-/// Creates a volume from a snapshot.
+/// Creates a volume or filesystem from a snapshot.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CloneSnapshot {
     /// Such as `tank/vm1@monday`.
     pub snapshot: String,
-    /// The new volume, in the same pool, such as `tank/vm2`.
+    /// The new volume or filesystem, in the same pool, such as `tank/vm2`.
     pub clone: String,
 }
 

@@ -13,6 +13,7 @@ pub(crate) mod edit;
 mod error;
 pub(crate) mod exports;
 mod file;
+mod mounts;
 mod pools;
 mod server;
 
@@ -22,6 +23,7 @@ pub use edit::Edit;
 pub use error::ConfigError;
 pub use exports::ExportedAs;
 pub use file::ConfigFile;
+pub use mounts::{MountConfig, MountEdit};
 pub(crate) use pools::split_volume;
 pub use pools::{PoolConfig, PoolEdit};
 pub use server::{ServerConfig, default_control};
@@ -30,6 +32,7 @@ use crate::protocols::protocols;
 use checker::Checker;
 use disks::RawDisk;
 use exports::{Exports, ProtocolConfig};
+use mounts::RawMount;
 use pools::RawPool;
 use serde::Deserialize;
 use server::RawServer;
@@ -61,6 +64,8 @@ macro_rules! config {
             disk: Vec<Spanned<RawDisk>>,
             #[serde(default)]
             pool: Vec<Spanned<RawPool>>,
+            #[serde(default)]
+            mount: Vec<Spanned<RawMount>>,
             $(
                 #[serde(default)]
                 $protocol: crate::protocols::$protocol::config::RawSection,
@@ -80,6 +85,8 @@ macro_rules! config {
             pub disks: Vec<DiskConfig>,
             /// The pools, in the order they are opened.
             pub pools: Vec<PoolConfig>,
+            /// The mounts of filesystems.
+            pub mounts: Vec<MountConfig>,
             $(
                 #[doc = concat!("`[", stringify!($protocol), "]` and `[[", stringify!($exports), "]]`.")]
                 pub $protocol: crate::protocols::$protocol::config::Settings,
@@ -95,12 +102,13 @@ macro_rules! config {
                 let c = Checker { text, path };
                 let disks = c.disks(raw.disk)?;
                 let pools = c.pools(raw.pool, &disks)?;
+                let mounts = c.mounts(raw.mount, &pools)?;
                 let mut exports = Exports::new(&disks, &pools);
                 $(let $protocol = crate::protocols::$protocol::config::check(
                     &c, raw.$protocol, raw.$exports, &mut exports,
                 )?;)*
                 let metrics = raw.metrics.listen.map(|a| c.address(&a)).transpose()?;
-                Ok(Config { server: c.server(raw.server)?, metrics, disks, pools, $($protocol,)* })
+                Ok(Config { server: c.server(raw.server)?, metrics, disks, pools, mounts, $($protocol,)* })
             }
 
             /// The part of each protocol.
@@ -123,6 +131,12 @@ impl Config {
     #[must_use]
     pub fn pool(&self, name: &str) -> Option<&PoolConfig> {
         self.pools.iter().find(|p| p.name == name)
+    }
+
+    /// The mount of a filesystem.
+    #[must_use]
+    pub fn mount_of(&self, filesystem: &str) -> Option<&MountConfig> {
+        self.mounts.iter().find(|m| m.filesystem == filesystem)
     }
 
     /// The disks and volumes that have an export.

@@ -69,6 +69,7 @@ impl Control {
             disks: view.disks,
             pools: view.pools,
             volumes: view.volumes,
+            filesystems: view.filesystems,
             exports,
             warnings: facts
                 .warnings

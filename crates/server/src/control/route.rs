@@ -215,6 +215,8 @@ fn code(e: &Error) -> FailureCode {
         Error::NoDisk(_)
         | Error::NoPool(_)
         | Error::NoVolume(_)
+        | Error::NoFilesystem(_)
+        | Error::NoDataset(_)
         | Error::NoSnapshot(_)
         | Error::NoSide { .. }
         | Error::NoExport(_)
@@ -227,6 +229,7 @@ fn code(e: &Error) -> FailureCode {
         | Error::AddressTaken { .. }
         | Error::Disk { .. }
         | Error::Pool { .. }
+        | Error::Mount { .. }
         | Error::Start { .. } => FailureCode::Failed,
         Error::Unavailable(_) => FailureCode::Unavailable,
     }

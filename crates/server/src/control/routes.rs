@@ -8,15 +8,17 @@ use super::Control;
 use super::description::describe_all;
 use super::route::{Route, refuse, routes};
 use crate::api::{
-    AddDisk, AddVdevs, AttachSide, CheckpointPool, CloneSnapshot, CreatePool, CreateSnapshot,
-    CreateVolume, DestroyPool, DestroySnapshot, DestroyVolume, DetachSide, Disk, Done, EndSession,
-    Event, ExportPool, FailureCode, FoundPool, GetOpenApi, GetProperties, GetStatus, HistoryEntry,
-    Hold, HoldSnapshot, ImportPool, InheritProperty, ListDisks, ListEvents, ListHolds, ListPools,
-    ListSessions, ListSnapshots, ListVolumes, OfflineSide, OnlineSide, OpenApi, Pool, PoolHistory,
-    PromoteVolume, Property, ReleaseSnapshot, RemoveDisk, RenameSnapshot, RenameVolume,
-    ReplaceSide, ResilverPool, ResizeDisk, ResizeVolume, RollbackVolume, ScanPools, ScrubPool,
-    Session, SessionSummary, SetProperty, ShowSession, Snapshot, Status, Trial, TrimPool,
-    TryImport, Volume,
+    AddDisk, AddVdevs, AttachSide, CheckpointPool, CloneSnapshot, CreateFilesystem, CreatePool,
+    CreateSnapshot, CreateVolume, Dataset, DestroyFilesystem, DestroyPool, DestroySnapshot,
+    DestroyVolume, DetachSide, Disk, Done, EndSession, Event, ExportPool, FailureCode, Filesystem,
+    FoundPool, GetOpenApi, GetProperties, GetStatus, HistoryEntry, Hold, HoldSnapshot, ImportPool,
+    InheritProperty, ListDisks, ListEvents, ListFilesystems, ListHolds, ListPools, ListSessions,
+    ListSnapshots, ListVolumes, MountFilesystem, OfflineSide, OnlineSide, OpenApi, Pool,
+    PoolHistory, PromoteFilesystem, PromoteVolume, Property, ReleaseSnapshot, RemoveDisk,
+    RenameFilesystem, RenameSnapshot, RenameVolume, ReplaceSide, ResilverPool, ResizeDisk,
+    ResizeVolume, RollbackFilesystem, RollbackVolume, ScanPools, ScrubPool, Session,
+    SessionSummary, SetProperty, ShowSession, Snapshot, Status, Trial, TrimPool, TryImport,
+    UnmountFilesystem, Volume,
 };
 use crate::limits::REQUEST_LEN_MAX;
 use crate::protocols::protocols;
@@ -33,7 +35,7 @@ macro_rules! tables {
 
 /// The routes of version 1.
 pub(super) fn all() -> Vec<Route> {
-    let tables: [fn() -> Vec<Route>; 8] = [
+    let tables: [fn() -> Vec<Route>; 9] = [
         server_routes,
         session_routes,
         disk_routes,
@@ -41,6 +43,7 @@ pub(super) fn all() -> Vec<Route> {
         member_routes,
         property_routes,
         volume_routes,
+        filesystem_routes,
         snapshot_routes,
     ];
     let tables = tables.into_iter().chain(protocols!(tables));
@@ -148,6 +151,20 @@ routes! {
 }
 
 routes! {
+    /// Filesystems and their mounts.
+    fn filesystem_routes, "filesystems";
+
+    Get "/v1/filesystems" ListFilesystems => Vec<Filesystem>, VIEW, shard |s, _| Ok(s.filesystems());
+    Post "/v1/filesystems/create" CreateFilesystem => Filesystem, CHANGE, shard |s, r| s.create_filesystem(r).await;
+    Post "/v1/filesystems/destroy" DestroyFilesystem => Done, CHANGE, shard |s, r| s.destroy_filesystem(r).await.map(|()| Done {});
+    Post "/v1/filesystems/rename" RenameFilesystem => Filesystem, CHANGE, shard |s, r| s.rename_filesystem(r).await;
+    Post "/v1/filesystems/promote" PromoteFilesystem => Filesystem, CHANGE, shard |s, r| s.promote_filesystem(r).await;
+    Post "/v1/filesystems/rollback" RollbackFilesystem => Filesystem, CHANGE, shard |s, r| s.rollback_filesystem(r).await;
+    Post "/v1/filesystems/mount" MountFilesystem => Filesystem, CHANGE, shard |s, r| s.mount_filesystem(r).await;
+    Post "/v1/filesystems/unmount" UnmountFilesystem => Done, CHANGE, shard |s, r| s.unmount_filesystem(r).await.map(|()| Done {});
+}
+
+routes! {
     /// Snapshots and clones.
     fn snapshot_routes, "snapshots";
 
@@ -158,5 +175,5 @@ routes! {
     Post "/v1/snapshots/hold" HoldSnapshot => Vec<Hold>, CHANGE, shard |s, r| s.hold_snapshot(r).await;
     Post "/v1/snapshots/release" ReleaseSnapshot => Vec<Hold>, CHANGE, shard |s, r| s.release_snapshot(r).await;
     Post "/v1/snapshots/holds" ListHolds => Vec<Hold>, CHANGE, shard |s, r| s.list_holds(r).await;
-    Post "/v1/snapshots/clone" CloneSnapshot => Volume, CHANGE, shard |s, r| s.clone_snapshot(r).await;
+    Post "/v1/snapshots/clone" CloneSnapshot => Dataset, CHANGE, shard |s, r| s.clone_snapshot(r).await;
 }

@@ -4,7 +4,7 @@
 //! `_total`); sessions beyond [`METRIC_SESSIONS_MAX`] are only in the totals.
 
 use super::families::{Families, none, one};
-use super::pools;
+use super::{filesystems, pools};
 use crate::api::{DiskState, Session, Status};
 use crate::limits::METRIC_SESSIONS_MAX;
 use crate::protocols::set::Protocols;
@@ -18,6 +18,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(super) struct Snapshot {
     pub(super) status: Status,
+    pub(super) mounts: Vec<filesystems::Totals>,
     pub(super) sessions: Vec<Session>,
     pub(super) protocols: Arc<Protocols>,
     pub(super) accepts_exhausted: u64,
@@ -42,6 +43,7 @@ impl Collector for Snapshot {
         self.shards(&mut out)?;
         self.disks(&mut out)?;
         pools::encode(&self.status, &mut out)?;
+        filesystems::encode(&self.status.filesystems, &self.mounts, &mut out)?;
         for protocol in self.protocols.all() {
             protocol.metrics(&self.status.exports, &mut out)?;
         }

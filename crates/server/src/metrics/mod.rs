@@ -6,6 +6,7 @@
 
 mod encode;
 pub(crate) mod families;
+mod filesystems;
 mod listener;
 mod pools;
 
@@ -52,8 +53,14 @@ async fn scrape(State(control): State<Control>) -> Response {
         Ok(status) => status,
         Err(e) => return failed(&e),
     };
+    let mounts = control.server.call(|s| async move { s.mount_totals() });
+    let mounts = match mounts.await {
+        Ok(mounts) => mounts,
+        Err(e) => return failed(&e),
+    };
     let snapshot = encode::Snapshot {
         status,
+        mounts,
         sessions: control.sessions(),
         protocols: control.server.protocols().clone(),
         accepts_exhausted: control.server.accepts().exhausted.load(Ordering::Relaxed),

@@ -104,7 +104,7 @@ fn record_caches(pools: &[Pool], out: &mut Families) -> fmt::Result {
     for (name, help, of) in counters {
         out.counter(name, help, open().map(|p| (label(p), of(p))))?;
     }
-    let help = "Volumes of the pool with sync=disabled";
+    let help = "Volumes and filesystems of the pool with sync=disabled";
     let disabled = open().map(|p| (label(p), p.sync_disabled.len() as f64));
     out.gauge("pool_sync_disabled_volumes", help, disabled)
 }

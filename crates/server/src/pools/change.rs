@@ -198,8 +198,9 @@ impl Server {
             return Err(Error::Conflict(text));
         }
         if !request.force {
-            let text =
-                format!("this destroys the pool {name:?} with all its volumes: use -f to confirm");
+            let text = format!(
+                "this destroys the pool {name:?} with all its volumes and filesystems: use -f to confirm"
+            );
             return Err(Error::Conflict(text));
         }
         self.pool_named(name)?;
@@ -229,6 +230,14 @@ impl Server {
                 return Err(Error::Conflict(format!(
                     "the volume {disk:?} is exported: `{}` first",
                     export.removal
+                )));
+            }
+            if let Some(mount) = config.mounts.iter().find(|m| is_ours(&m.filesystem)) {
+                return Err(Error::Conflict(format!(
+                    "the filesystem {:?} is mounted at {}: `wirepool fs unmount {}` first",
+                    mount.filesystem,
+                    mount.at.display(),
+                    mount.filesystem
                 )));
             }
         }

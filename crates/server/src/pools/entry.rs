@@ -63,6 +63,13 @@ pub(crate) fn full_name(pool: &str, volume: &str) -> String {
     format!("{pool}/{volume}")
 }
 
+/// The filesystems of a pool, without snapshots.
+pub(crate) fn filesystems_of(pool: &Pool) -> Vec<pool::Volume> {
+    let mut filesystems = pool.volumes();
+    filesystems.retain(|f| f.dataset().class == DatasetClass::Filesystem);
+    filesystems
+}
+
 /// The volumes of a pool, without snapshots.
 pub(crate) fn volumes_of(pool: &Pool) -> Vec<pool::Volume> {
     let mut volumes = pool.volumes();

@@ -19,9 +19,10 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 /// Paths of requests that change pools or their datasets.
-const CHANGES: [(&str, &str); 4] = [
+const CHANGES: [(&str, &str); 5] = [
     ("/v1/pools/", "pool"),
     ("/v1/volumes/", "volume"),
+    ("/v1/filesystems/", "filesystem"),
     ("/v1/snapshots/", "snapshot"),
     ("/v1/properties/", "property"),
 ];

@@ -4,7 +4,7 @@
 //! nothing, neither to disks nor to the configuration.
 
 use super::change::{check_paths, failed, refused, short_disks};
-use super::entry::{PoolState, volumes_of};
+use super::entry::{PoolState, filesystems_of, volumes_of};
 use super::open::{choose, find, open_devices};
 use super::recover::{advice, open_or_advise, survey};
 use super::view::{health, vdev as vdev_view};
@@ -110,9 +110,8 @@ impl Server {
         };
         match open_devices(opened, &config).await {
             Ok(pool) => {
-                let volumes = volumes_of(&pool);
-                trial.volumes = volumes.iter().map(|v| v.dataset().name).collect();
-                drop(volumes);
+                let datasets = volumes_of(&pool).into_iter().chain(filesystems_of(&pool));
+                trial.volumes = datasets.map(|v| v.dataset().name).collect();
                 pool.close().await.map_err(|e| failed(&trial.name, e))?;
             }
             Err(reason) => trial.problem = Some(reason),

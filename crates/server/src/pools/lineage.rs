@@ -66,13 +66,13 @@ impl Server {
     pub async fn rename_snapshot(&self, request: RenameSnapshot) -> Result<api::Snapshot> {
         let _turn = self.turn().await?;
         let (full, name) = split(&request.name)?;
-        let (pool, _) = self.volume_named(full)?;
+        let (pool, _) = self.dataset_named(full)?;
         let (pool_name, volume) = names(full)?;
         let new = match request.new.split_once('@') {
             Some((of, new)) if of == full => new,
             Some(_) => {
                 return Err(Error::Invalid(format!(
-                    "a snapshot cannot move to another volume: use {full}@NAME"
+                    "a snapshot cannot move to another volume or filesystem: use {full}@NAME"
                 )));
             }
             None => &request.new,
@@ -82,6 +82,7 @@ impl Server {
             pool::Error::NotFound => Error::NoSnapshot(request.name.clone()),
             e => failed(pool_name, &format!("{full}@{new}"), e),
         })?;
+        self.renew_snapshots(&pool, full);
         let found = pool.snapshot(volume, new);
         let found = found.ok_or_else(|| Error::NoSnapshot(request.name.clone()))?;
         Ok(view(&pool, volume, &found))
@@ -91,7 +92,7 @@ impl Server {
     pub async fn hold_snapshot(&self, request: HoldSnapshot) -> Result<Vec<Hold>> {
         let _turn = self.turn().await?;
         let (full, name) = split(&request.name)?;
-        let (pool, _) = self.volume_named(full)?;
+        let (pool, _) = self.dataset_named(full)?;
         let (pool_name, volume) = names(full)?;
         let held = pool.hold(volume, name, &request.tag).await;
         held.map_err(|e| match e {
@@ -109,7 +110,7 @@ impl Server {
     pub async fn release_snapshot(&self, request: ReleaseSnapshot) -> Result<Vec<Hold>> {
         let _turn = self.turn().await?;
         let (full, name) = split(&request.name)?;
-        let (pool, _) = self.volume_named(full)?;
+        let (pool, _) = self.dataset_named(full)?;
         let (pool_name, volume) = names(full)?;
         let released = pool.release(volume, name, &request.tag).await;
         released.map_err(|e| match e {
@@ -125,7 +126,7 @@ impl Server {
     /// See [`ListHolds`].
     pub async fn list_holds(&self, request: ListHolds) -> Result<Vec<Hold>> {
         let (full, _) = split(&request.name)?;
-        let (pool, _) = self.volume_named(full)?;
+        let (pool, _) = self.dataset_named(full)?;
         holds(&pool, &request.name)
     }
 }

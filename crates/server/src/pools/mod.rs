@@ -8,6 +8,7 @@ mod change;
 mod damage;
 pub(crate) mod entry;
 pub(crate) mod events;
+pub(crate) mod filesystems;
 mod history;
 mod import;
 mod lineage;
@@ -176,6 +177,7 @@ impl Server {
             }
         };
         self.hold_volumes(name, &reason);
+        self.wake_mounts(name);
     }
 
     /// Sets the reason for every exported volume of a pool that is not open.

@@ -1,15 +1,15 @@
-//! Names of volumes and snapshots in requests.
+//! Names of volumes, filesystems and snapshots in requests.
 
 use crate::config::split_volume;
 use crate::limits::VOLUME_NAME_LEN_MAX;
 use crate::{Error, Result};
 
-/// The pool and the volume that `tank/vm1` or `tank/home/vm1` names. Errors: `Invalid`.
+/// The pool and the volume or filesystem that `tank/vm1` or `tank/home/vm1` names. Errors: `Invalid`.
 pub(super) fn names(full: &str) -> Result<(&str, &str)> {
     split_volume(full).ok_or_else(|| Error::Invalid(problem(full)))
 }
 
-/// The reason why a name is no volume's.
+/// The reason why a name is no dataset's.
 fn problem(full: &str) -> String {
     let volume = full.split_once('/').map_or("", |(_, volume)| volume);
     if volume.len() > VOLUME_NAME_LEN_MAX {
@@ -22,16 +22,16 @@ fn problem(full: &str) -> String {
         return format!("the name {full:?} has an empty part before, between or after its slashes");
     }
     format!(
-        "{full:?} names no volume: take POOL/VOLUME, each part 1 to 255 letters, digits, '_', '-', '.' and ':', the \
+        "{full:?} names no volume or filesystem: take POOL/NAME, each part 1 to 255 letters, digits, '_', '-', '.' and ':', the \
          first a letter or digit"
     )
 }
 
-/// The volume and the snapshot that `tank/vm1@monday` names.
+/// The volume or filesystem, and the snapshot, that `tank/vm1@monday` names.
 pub(super) fn split(full: &str) -> Result<(&str, &str)> {
     full.split_once('@').ok_or_else(|| {
         Error::Invalid(format!(
-            "{full:?} names no snapshot: take POOL/VOLUME@NAME, such as tank/vm1@monday"
+            "{full:?} names no snapshot: take POOL/DATASET@NAME, such as tank/vm1@monday"
         ))
     })
 }

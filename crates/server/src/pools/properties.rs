@@ -166,6 +166,38 @@ fn unknown(property: &str) -> Error {
     ))
 }
 
+fn of_filesystem(f: &api::Filesystem, pool: Option<&Pool>) -> Vec<Property> {
+    let mut out = Properties {
+        name: &f.name,
+        all: Vec::new(),
+    };
+    out.push("type", "filesystem", false);
+    out.push("creation", f.created_ms, false);
+    out.size("used", f.used);
+    out.size("available", f.available);
+    out.size("recordsize", f.record_size.into());
+    out.size("referenced", f.referenced);
+    out.size("logicalused", f.logical);
+    out.push("compressratio", ratio(f.logical, f.referenced), false);
+    if let (Some(pool), Ok((_, name))) = (pool, names(&f.name)) {
+        out.inherited(pool, Some(name));
+    }
+    out.own("quota", f.quota, true, f.quota == 0);
+    out.own("reservation", f.reservation, true, f.reservation == 0);
+    let mounted = f
+        .mount
+        .as_ref()
+        .filter(|m| m.state == api::DiskState::Online);
+    out.push(
+        "mounted",
+        if mounted.is_some() { "yes" } else { "no" },
+        false,
+    );
+    let at = f.mount.as_ref().map(|m| m.at.display().to_string());
+    out.push("mountpoint", at.unwrap_or("none".into()), false);
+    out.all
+}
+
 impl Server {
     /// See [`GetProperties`]. Errors: `NoPool`, `NoVolume`, `Invalid` if nothing has such a property.
     pub fn properties(&self, request: &GetProperties) -> Result<Vec<Property>> {
@@ -177,10 +209,14 @@ impl Server {
             let (pool, _) = names(&volume.name)?;
             all.extend(of_volume(&volume, self.open_pool(pool).as_deref()));
         }
+        for filesystem in self.filesystems() {
+            let (pool, _) = names(&filesystem.name)?;
+            all.extend(of_filesystem(&filesystem, self.open_pool(pool).as_deref()));
+        }
         for name in &request.names {
             if !all.iter().any(|p| p.name == *name) {
                 return Err(match name.contains('/') {
-                    true => Error::NoVolume(name.clone()),
+                    true => Error::NoDataset(name.clone()),
                     false => Error::NoPool(name.clone()),
                 });
             }
@@ -263,7 +299,7 @@ impl Server {
             properties: vec![property],
         };
         let mut found = self.properties(&get)?;
-        found.pop().ok_or(Error::NoVolume(name))
+        found.pop().ok_or(Error::NoDataset(name))
     }
 
     async fn set_limits(
@@ -273,9 +309,12 @@ impl Server {
         reservation: Option<ByteSize>,
     ) -> Result<()> {
         let _turn = self.turn().await?;
-        let (pool, volume) = self.volume_named(full)?;
+        let (pool, class) = self.dataset_named(full)?;
         let (pool_name, name) = names(full)?;
-        let now = volume.dataset();
+        let now = match class.has_files() {
+            true => self.filesystem_named(full)?.1.dataset(),
+            false => self.volume_named(full)?.1.dataset(),
+        };
         let quota = quota.map_or(now.quota, |q| q.0);
         let reservation = reservation.map_or(now.reservation, |r| r.0);
         let set = pool.set_limits(name, quota, reservation).await;
@@ -309,7 +348,7 @@ impl Server {
         let _turn = self.turn().await?;
         let (pool, pool_name, dataset) = match full.contains('/') {
             true => {
-                let (pool, _) = self.volume_named(full)?;
+                let (pool, _) = self.dataset_named(full)?;
                 let (pool_name, name) = names(full)?;
                 (pool, pool_name, Some(name))
             }

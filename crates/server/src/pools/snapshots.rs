@@ -3,7 +3,7 @@
 //! **Called by** the control API, on the server's shard. **Invariants**: those of [`super::volumes`]; a volume is
 //! rolled back only while it is not exported.
 
-use super::entry::{full_name, volumes_of};
+use super::entry::{filesystems_of, full_name, volumes_of};
 use super::names::{misplaced, names, split};
 use crate::api::{
     self, CloneSnapshot, CreateSnapshot, DestroySnapshot, ListSnapshots, RollbackVolume,
@@ -54,7 +54,7 @@ impl Server {
     /// See [`ListSnapshots`]. Errors: `NoPool`, `NoVolume`, `Invalid`, `Pool`.
     pub async fn list_snapshots(&self, request: ListSnapshots) -> Result<Vec<api::Snapshot>> {
         if let Some(full) = request.volume {
-            let (pool, _) = self.volume_named(&full)?;
+            let (pool, _) = self.dataset_named(&full)?;
             let (_, volume) = names(&full)?;
             let found = pool.snapshots(volume);
             return Ok(found.iter().map(|s| view(&pool, volume, s)).collect());
@@ -62,7 +62,8 @@ impl Server {
         let names: Vec<String> = self.state.borrow().pools.keys().cloned().collect();
         let pools: Vec<Rc<Pool>> = names.iter().filter_map(|n| self.open_pool(n)).collect();
         let of_pool = |pool: Rc<Pool>| {
-            let volumes = volumes_of(&pool).into_iter().map(|v| v.dataset().name);
+            let datasets = volumes_of(&pool).into_iter().chain(filesystems_of(&pool));
+            let names = datasets.map(|v| v.dataset().name);
             let of_volume = |volume: String| {
                 let found = pool.snapshots(&volume);
                 found
@@ -70,7 +71,7 @@ impl Server {
                     .map(|s| view(&pool, &volume, s))
                     .collect::<Vec<_>>()
             };
-            volumes.flat_map(of_volume).collect::<Vec<_>>()
+            names.flat_map(of_volume).collect::<Vec<_>>()
         };
         Ok(pools.into_iter().flat_map(of_pool).collect())
     }
@@ -80,10 +81,12 @@ impl Server {
     pub async fn create_snapshot(&self, request: CreateSnapshot) -> Result<api::Snapshot> {
         let _turn = self.turn().await?;
         let (full, name) = split(&request.name)?;
-        let (pool, _) = self.volume_named(full)?;
+        let (pool, _) = self.dataset_named(full)?;
         let (pool_name, volume) = names(full)?;
+        self.sync_mount(full).await?;
         let made = pool.create_snapshot(volume, name).await;
         let snapshot = made.map_err(|e| failed(pool_name, &request.name, e))?;
+        self.renew_snapshots(&pool, full);
         Ok(view(&pool, volume, &snapshot))
     }
 
@@ -91,17 +94,18 @@ impl Server {
     pub async fn destroy_snapshot(&self, request: DestroySnapshot) -> Result<()> {
         let _turn = self.turn().await?;
         let (full, name) = split(&request.name)?;
-        let (pool, _) = self.volume_named(full)?;
+        let (pool, _) = self.dataset_named(full)?;
         let (pool_name, volume) = names(full)?;
         let gone = pool.destroy_snapshot(volume, name).await;
+        self.renew_snapshots(&pool, full);
         gone.map_err(|e| failed(pool_name, &request.name, e))
     }
 
     /// See [`CloneSnapshot`].
-    pub async fn clone_snapshot(self: &Rc<Self>, request: CloneSnapshot) -> Result<api::Volume> {
+    pub async fn clone_snapshot(self: &Rc<Self>, request: CloneSnapshot) -> Result<api::Dataset> {
         let _turn = self.turn().await?;
         let (full, name) = split(&request.snapshot)?;
-        let (pool, _) = self.volume_named(full)?;
+        let (pool, class) = self.dataset_named(full)?;
         let (pool_name, volume) = names(full)?;
         let (clone_pool, clone) = names(&request.clone)?;
         if clone_pool != pool_name {
@@ -114,8 +118,12 @@ impl Server {
         }
         let made = pool.clone_snapshot(volume, name, clone).await;
         let made = made.map_err(|e| failed(pool_name, &request.clone, e))?;
+        if class.has_files() {
+            let made = self.filesystem_view(&request.clone)?;
+            return Ok(api::Dataset::Filesystem(made));
+        }
         self.keep(&request.clone, Some(Arc::new(made)));
-        self.volume_view(&request.clone)
+        self.volume_view(&request.clone).map(api::Dataset::Volume)
     }
 
     /// See [`RollbackVolume`].

@@ -2,7 +2,7 @@
 //!
 //! **Called by** the control API and the metrics. **Invariants**: read-only.
 
-use super::entry::{PoolState, full_name, volumes_of};
+use super::entry::{PoolState, filesystems_of, full_name, volumes_of};
 use super::notes::Notes;
 use crate::api::{self, DiskState, ExportedAs, Health, Side, SideTimes, Vdev, VolumeSync};
 use crate::config::PoolConfig;
@@ -128,7 +128,7 @@ impl State {
         view
     }
 
-    /// Errors: `NoDisk`, `NoVolume`, `NoPool`, `Pool` if there is no disk or volume of this name that can be exported;
+    /// Errors: `NoDisk`, `NoVolume`, `NoPool`, `Pool`, `Invalid` if there is no disk or volume of this name that can be exported;
     /// `Conflict` if it has an export.
     pub(crate) fn exportable(&self, disk: &str) -> Result<()> {
         let config = self.file.config();
@@ -140,6 +140,11 @@ impl State {
                 Some(PoolState::Held(reason)) => {
                     let (name, reason) = (pool.to_owned(), format!("held back: {reason}"));
                     return Err(Error::Pool { name, reason });
+                }
+                Some(PoolState::Online(pool)) if is_filesystem(pool, disk) => {
+                    return Err(Error::Invalid(format!(
+                        "{disk:?} is a filesystem: only volumes can be exported as disks"
+                    )));
                 }
                 _ if self.disks.get(disk).and_then(DiskEntry::online).is_none() => {
                     return Err(Error::NoVolume(disk.to_owned()));
@@ -175,6 +180,11 @@ impl State {
         }
         out
     }
+}
+
+fn is_filesystem(pool: &Pool, full: &str) -> bool {
+    let name = full.split_once('/').map(|(_, name)| name);
+    name.is_some_and(|name| pool.filesystem(name).is_some())
 }
 
 fn volume_view(
@@ -236,8 +246,10 @@ fn show_open(view: &mut api::Pool, pool: &Pool) {
     view.dirty = pool.dirty();
     view.autotrim = pool.is_on(PoolProperty::Autotrim);
     view.autoexpand = pool.is_on(PoolProperty::Autoexpand);
-    let volumes = volumes_of(pool).into_iter().map(|v| v.dataset());
-    let disabled = volumes.filter(|d| d.sync == Sync::Disabled);
+    let datasets = volumes_of(pool).into_iter().chain(filesystems_of(pool));
+    let disabled = datasets
+        .map(|d| d.dataset())
+        .filter(|d| d.sync == Sync::Disabled);
     view.sync_disabled = disabled.map(|d| full_name(&view.name, &d.name)).collect();
     let cache = pool.record_cache();
     view.record_cache = api::RecordCache {

@@ -21,7 +21,7 @@ use uuid::Uuid;
 
 /// Default of a volume's block size and record size, bytes.
 const BLOCK_SIZE_DEFAULT: u32 = 4096;
-const RECORD_SIZES: std::ops::RangeInclusive<u64> = 4096..=1 << 20;
+pub(super) const RECORD_SIZES: std::ops::RangeInclusive<u64> = 4096..=1 << 20;
 
 fn check_size(size: ByteSize, block: u32) -> Result<()> {
     let (least, most) = (ByteSize(block.into()), ByteSize(DISK_SIZE_MAX));
@@ -38,22 +38,26 @@ fn check_size(size: ByteSize, block: u32) -> Result<()> {
     Ok(())
 }
 
-fn compression(text: &str) -> Result<Packing> {
+pub(super) fn compression(text: &str) -> Result<Packing> {
     let parsed = text.parse();
     parsed.map_err(|e| Error::Invalid(format!("{e}, not {text:?}")))
 }
 
-fn checksum(text: &str) -> Result<ChecksumKind> {
+pub(super) fn checksum(text: &str) -> Result<ChecksumKind> {
     let parsed = text.parse();
     parsed.map_err(|e| Error::Invalid(format!("{e}, not {text:?}")))
 }
 
-/// The properties that a request names. The volume inherits the others.
-fn own_properties(request: &CreateVolume) -> Vec<DatasetProperty> {
+/// The properties that a request names. The new dataset inherits the others.
+pub(super) fn own_properties(
+    sync: Option<VolumeSync>,
+    compression: Option<&String>,
+    checksum: Option<&String>,
+) -> Vec<DatasetProperty> {
     let named = [
-        (DatasetProperty::Sync, request.sync.is_some()),
-        (DatasetProperty::Compression, request.compression.is_some()),
-        (DatasetProperty::Checksum, request.checksum.is_some()),
+        (DatasetProperty::Sync, sync.is_some()),
+        (DatasetProperty::Compression, compression.is_some()),
+        (DatasetProperty::Checksum, checksum.is_some()),
     ];
     let named = named.into_iter().filter(|(_, is_named)| *is_named);
     named.map(|(property, _)| property).collect()
@@ -133,7 +137,14 @@ impl Server {
             )));
         }
         let made = pool
-            .create_volume_with(new, &own_properties(&request))
+            .create_volume_with(
+                new,
+                &own_properties(
+                    request.sync,
+                    request.compression.as_ref(),
+                    request.checksum.as_ref(),
+                ),
+            )
             .await;
         let volume = made.map_err(|e| failed(pool_name, &request.name, e))?;
         let limit = |size: Option<ByteSize>| size.map_or(0, |size| size.0);
@@ -154,7 +165,12 @@ impl Server {
         let pool = self.pool_named(pool_name)?;
         let volume = pool
             .volume(name)
-            .ok_or_else(|| Error::NoVolume(full.to_owned()))?;
+            .ok_or_else(|| match pool.filesystem(name) {
+                Some(_) => Error::Invalid(format!(
+                    "{full:?} is a filesystem, not a volume: see `wirepool fs --help`"
+                )),
+                None => Error::NoVolume(full.to_owned()),
+            })?;
         Ok((pool, volume))
     }
 
@@ -204,17 +220,31 @@ impl Server {
             );
             return Err(Error::Conflict(text));
         }
-        let destroyed = match request.recursive {
+        self.destroy_dataset(&pool, &full, &all, request.recursive)
+            .await
+    }
+
+    /// Destroys a dataset, or with `recursive` a tree of datasets and their snapshots. `all` has the names of its volumes and
+    /// filesystems.
+    pub(super) async fn destroy_dataset(
+        &self,
+        pool: &Pool,
+        full: &str,
+        all: &[String],
+        recursive: bool,
+    ) -> Result<()> {
+        let (pool_name, name) = names(full)?;
+        let destroyed = match recursive {
             true => pool.destroy_tree(name).await.map_err(|e| match e {
                 pool::Error::Busy => Error::Conflict(format!(
-                    "the volume {full:?}: a snapshot of it or below it has a clone elsewhere, or is being taken"
+                    "{full:?}: a snapshot of it or below it has a clone elsewhere, or is being taken"
                 )),
                 pool::Error::Held { .. } => Error::Conflict(format!("{full:?}: {e}")),
-                e => failed(pool_name, &full, e),
+                e => failed(pool_name, full, e),
             }),
             false => {
                 let destroyed = pool.destroy_volume(name).await;
-                destroyed.map_err(|e| failed(pool_name, &full, e))
+                destroyed.map_err(|e| failed(pool_name, full, e))
             }
         };
         // a destruction that failed may have destroyed some of them

@@ -1,6 +1,7 @@
 //! Servers in the simulated world: virtual time, simulated disks, our own initiators as clients.
 
 mod disks;
+mod filesystems;
 mod fixture;
 mod members;
 mod pools;

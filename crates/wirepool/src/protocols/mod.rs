@@ -8,7 +8,7 @@ mod iscsi;
 mod nvmf;
 pub(crate) mod protocol;
 
-use crate::commands::Ask;
+use crate::ask::Ask;
 use crate::{pools, table};
 use anyhow::Result;
 use clap::{Args, Subcommand};

@@ -3,7 +3,7 @@
 //! **Called by** the commands, the tables and the banner of `serve`; each protocol's folder implements it.
 
 use super::RemoveArgs;
-use crate::commands::Ask;
+use crate::ask::Ask;
 use anyhow::Result;
 use server::ByteSize;
 use server::api::{Exports, ListenRole, NamespaceState, Session, SessionSummary, Status};

@@ -7,7 +7,7 @@ mod table;
 
 use super::RemoveArgs;
 use super::protocol::{Fact, Protocol, size_or_reason};
-use crate::commands::Ask;
+use crate::ask::Ask;
 use crate::table::hosts;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};

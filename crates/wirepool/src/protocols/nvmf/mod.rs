@@ -6,7 +6,7 @@ mod table;
 
 use super::RemoveArgs;
 use super::protocol::{Fact, Protocol, host_name, size_or_reason};
-use crate::commands::Ask;
+use crate::ask::Ask;
 use crate::table::{duration, hosts};
 use anyhow::Result;
 use clap::{Args, Subcommand};

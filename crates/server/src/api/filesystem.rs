@@ -1,0 +1,174 @@
+//! Requests and answers about filesystems.
+
+use super::{DiskState, Volume, VolumeSync};
+use crate::size::ByteSize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// A filesystem of a pool.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Filesystem {
+    /// Such as `tank/home`.
+    pub name: String,
+    /// Its mount, if it has one.
+    pub mount: Option<Mount>,
+    /// Bytes of it and its snapshots as stored, as of the last checkpoint.
+    pub used: u64,
+    /// Bytes that only its snapshots hold.
+    pub by_snapshots: u64,
+    /// Bytes of its records as stored, including shared ones, as of the last checkpoint.
+    pub referenced: u64,
+    /// Bytes of its records before compression.
+    pub logical: u64,
+    /// Bytes that can still be written.
+    pub available: u64,
+    /// Maximum bytes of it and its snapshots; 0 for no limit.
+    pub quota: u64,
+    /// Bytes reserved for it and its snapshots.
+    pub reservation: u64,
+    /// The snapshot that it was cloned from.
+    pub origin: Option<String>,
+    /// Maximum bytes of a record.
+    pub record_size: u32,
+    /// When writes become durable.
+    pub sync: VolumeSync,
+    /// Compression of records.
+    pub compression: String,
+    /// Checksum of records.
+    pub checksum: String,
+    /// Time of its creation, ms since 1970.
+    pub created_ms: u64,
+}
+
+/// The mount of a filesystem.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Mount {
+    /// The mount point.
+    pub at: PathBuf,
+    /// `online` if it is mounted, `held` if it could not be mounted or was unmounted by another program.
+    pub state: DiskState,
+    /// Why it is not mounted.
+    pub reason: Option<String>,
+    /// Every change is refused.
+    pub read_only: bool,
+    /// Files that are open.
+    pub open_files: usize,
+}
+
+/// A volume or a filesystem.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Dataset {
+    /// A volume.
+    Volume(Volume),
+    /// A filesystem.
+    Filesystem(Filesystem),
+}
+
+/// The filesystems of all pools.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+pub struct ListFilesystems {}
+
+/// Creates a filesystem.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CreateFilesystem {
+    /// Such as `tank/home`.
+    pub name: String,
+    /// Maximum bytes of a record: a power of two from 4K to 1M, 128K by default.
+    #[serde(default)]
+    pub record_size: Option<ByteSize>,
+    /// When writes become durable. Inherited by default.
+    #[serde(default)]
+    pub sync: Option<VolumeSync>,
+    /// Compression of records: `off`, `lz4`, or `zstd-1` to `zstd-19`. Inherited by default.
+    #[serde(default)]
+    pub compression: Option<String>,
+    /// Checksum of records: `xxh3` or `blake3`. Inherited by default.
+    #[serde(default)]
+    pub checksum: Option<String>,
+    /// Maximum bytes of it and its snapshots; no limit by default.
+    #[serde(default)]
+    pub quota: Option<ByteSize>,
+    /// Bytes reserved for it and its snapshots.
+    #[serde(default)]
+    pub reservation: Option<ByteSize>,
+    /// Names that differ only in case are the same. They must be UTF-8 then.
+    #[serde(default)]
+    pub case_insensitive: bool,
+}
+
+/// Destroys a filesystem that is not mounted.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DestroyFilesystem {
+    /// Such as `tank/home`.
+    pub name: String,
+    /// Confirms the destruction.
+    #[serde(default)]
+    pub force: bool,
+    /// Destroy its snapshots, too.
+    #[serde(default)]
+    pub recursive: bool,
+}
+
+/// Renames a filesystem that is not mounted, with its snapshots.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RenameFilesystem {
+    /// Such as `tank/home`.
+    pub name: String,
+    /// Its new name, in the same pool, such as `tank/users`.
+    pub new: String,
+}
+
+/// Promotes a clone: the snapshots of its origin filesystem up to its origin become its own.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PromoteFilesystem {
+    /// The clone, such as `tank/home2`.
+    pub name: String,
+}
+
+/// Rolls a filesystem back to its newest snapshot. It must not be mounted.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RollbackFilesystem {
+    /// Such as `tank/home@monday`.
+    pub snapshot: String,
+    /// Confirms that later changes are lost.
+    #[serde(default)]
+    pub force: bool,
+}
+
+/// Mounts a filesystem on the server's machine, now and at each start of the server.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct MountFilesystem {
+    /// Such as `tank/home`.
+    pub name: String,
+    /// The mount point: an absolute path of an empty directory. Optional if the filesystem has a mount in the configuration.
+    #[serde(default)]
+    pub at: Option<PathBuf>,
+    /// Refuse every change.
+    #[serde(default)]
+    pub read_only: bool,
+    /// Let other users use it. Always so if the server runs as root; else it needs `user_allow_other` in /etc/fuse.conf.
+    #[serde(default)]
+    pub allow_other: bool,
+}
+
+/// Unmounts a filesystem, after all of its changes are on stable storage.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UnmountFilesystem {
+    /// The filesystem, such as `tank/home`, or its mount point.
+    pub name: String,
+    /// Detach it although it is in use: open files work until they are closed.
+    #[serde(default)]
+    pub lazy: bool,
+    /// Detach it, and let requests fail that are in flight. Data that is not on stable storage may be lost.
+    #[serde(default)]
+    pub force: bool,
+}

@@ -1,0 +1,16 @@
+//! Filesystems of pools: changes, views, users and mounts.
+//!
+//! **Owns** open filesystems and their mounts. **Called by** the control API, on the server's shard, and by the start and end of
+//! the server. **Invariants**: a filesystem is open once, and all its users share it; it is destroyed, renamed or rolled back only
+//! without users; the pool stores filesystems, the configuration only their mounts.
+
+mod change;
+mod mount;
+mod mounts;
+mod opened;
+mod snapshots;
+mod view;
+
+pub(crate) use mounts::{MountEntry, MountState, Mounted};
+pub use opened::FilesystemUser;
+pub(crate) use opened::OpenFilesystem;

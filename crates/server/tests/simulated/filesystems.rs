@@ -1,0 +1,325 @@
+//! Filesystems of a server: users, snapshots, power cuts, refusals.
+
+use crate::fixture::{disk, machine, pool, serve_new, start, volume};
+use backend::file::{
+    Access, Caller, FileBackend, FileError, Handle, IfExists, Name, NewFile, NewKind, Stability,
+    WriteAt,
+};
+use io::sim::{Sim, SimConfig};
+use server::api::{
+    CloneSnapshot, CreateFilesystem, CreateSnapshot, Dataset, DestroyFilesystem, DestroyPool,
+    DestroySnapshot, DestroyVolume, ExportNvme, GetProperties, ListSnapshots, MountFilesystem,
+    RenameFilesystem, RollbackFilesystem, SetProperty, UnmountFilesystem,
+};
+use server::{Error, Server};
+use std::rc::Rc;
+
+/// The configuration of [`make`]'s pool.
+const SAVED: &str = r#"
+[nvmf]
+listen = ["0.0.0.0:4420"]
+[[pool]]
+name = "tank"
+disks = ["/a", "/b"]
+"#;
+
+async fn make(server: &Rc<Server>) {
+    server.create_pool(pool(&["/a", "/b"])).await.expect("pool");
+    let made = server.create_filesystem(filesystem("tank/home")).await;
+    let made = made.expect("filesystem");
+    assert_eq!((made.record_size, made.mount), (128 << 10, None));
+    assert!(made.available > 0);
+}
+
+fn filesystem(name: &str) -> CreateFilesystem {
+    CreateFilesystem {
+        name: name.into(),
+        ..CreateFilesystem::default()
+    }
+}
+
+fn name(text: &str) -> Name {
+    Name::new(text.as_bytes()).expect("a name")
+}
+
+fn take(name: &str) -> CreateSnapshot {
+    CreateSnapshot { name: name.into() }
+}
+
+/// Writes a new file.
+async fn write(files: &impl FileBackend, called: &str, data: &[u8]) {
+    let new = NewFile {
+        kind: NewKind::File,
+        mode: 0o644,
+        acl: None,
+    };
+    let (root, caller) = (files.root(), Caller::root());
+    let (fails, cached) = (IfExists::Fail, Stability::Cached);
+    let created = files.create(&caller, root, &name(called), new, fails, cached);
+    let file = created.await.expect("created").value.object.handle;
+    let hold = files.open(&caller, file, Access::WRITE).await;
+    let mut buffer = io::pool().alloc(data.len()).await;
+    buffer.copy_from_slice(data);
+    let durable = Stability::Durable;
+    let written = files.write(&caller, file, WriteAt::Offset(0), buffer, durable);
+    written.await.expect("written");
+    drop(hold);
+}
+
+/// The object of a path below the root.
+async fn walk(files: &impl FileBackend, path: &str) -> Result<Handle, FileError> {
+    let mut at = files.root();
+    for part in path.split('/') {
+        at = files.lookup(&Caller::root(), at, &name(part)).await?.handle;
+    }
+    Ok(at)
+}
+
+async fn read(files: &impl FileBackend, path: &str) -> Result<Vec<u8>, FileError> {
+    let file = walk(files, path).await?;
+    let read = files.read(file, 0, 1 << 16).await?;
+    let mut bytes = vec![0; read.bytes.len()];
+    read.bytes.copy_to(&mut bytes);
+    Ok(bytes)
+}
+
+#[test]
+fn snapshots_are_below_the_root_at_once_and_files_survive_a_power_cut() {
+    Sim::new(21, SimConfig::default()).block_on(async {
+        let (node, _) = machine(["/a", "/b"], &disk());
+        let server = serve_new(&node, make).await;
+        let serving = node.spawn(async move {
+            let user = server.use_filesystem("tank/home", "used by a test".into());
+            let user = user.await.expect("open");
+            let files = user.files();
+            write(&files, "first", b"one").await;
+            let missing = walk(&files, ".zfs/snapshot/monday").await;
+            assert!(matches!(missing, Err(FileError::NotFound)));
+            let snapshots = walk(&files, ".zfs/snapshot").await.expect("there");
+            assert!(files.is_volatile(snapshots) && !files.is_volatile(files.root()));
+            let taken = server.create_snapshot(take("tank/home@monday")).await;
+            assert_eq!(taken.expect("taken").size, 0);
+            write(&files, "second", b"two").await;
+            let old = read(&files, ".zfs/snapshot/monday/first").await;
+            assert_eq!(old.expect("read"), b"one");
+            let newer = read(&files, ".zfs/snapshot/monday/second").await;
+            assert!(matches!(newer, Err(FileError::NotFound)));
+
+            let other = server.use_filesystem("tank/home", "used twice".into());
+            let other = other.await.expect("open");
+            let seen = read(&other.files(), "second").await;
+            assert_eq!(seen.expect("the users share it"), b"two");
+            let clone = CloneSnapshot {
+                snapshot: "tank/home@monday".into(),
+                clone: "tank/clone".into(),
+            };
+            match server.clone_snapshot(clone).await.expect("cloned") {
+                Dataset::Filesystem(f) => assert_eq!(f.origin.as_deref(), Some("tank/home@monday")),
+                Dataset::Volume(v) => panic!("{v:?}"),
+            }
+            let clone = server.use_filesystem("tank/clone", "used by a test".into());
+            let clone = clone.await.expect("open");
+            write(&clone.files(), "third", b"three").await;
+            std::mem::forget((user, other, clone));
+        });
+        serving.await.expect("it has power");
+        node.power_cut();
+        node.power_on();
+
+        let serving = node.spawn(async {
+            let server = start(SAVED).await;
+            let names: Vec<String> = server.filesystems().into_iter().map(|f| f.name).collect();
+            assert_eq!(names, ["tank/clone", "tank/home"]);
+            assert!(server.volumes().is_empty());
+            let user = server.use_filesystem("tank/home", "used by a test".into());
+            let user = user.await.expect("open");
+            for (path, data) in [
+                ("first", &b"one"[..]),
+                ("second", b"two"),
+                (".zfs/snapshot/monday/first", b"one"),
+            ] {
+                assert_eq!(read(&user.files(), path).await.expect(path), data, "{path}");
+            }
+            let clone = server.use_filesystem("tank/clone", "used by a test".into());
+            let clone = clone.await.expect("open");
+            let third = read(&clone.files(), "third").await;
+            assert_eq!(third.expect("read"), b"three");
+            drop((user, clone));
+            assert_eq!(server.drain().await, Vec::<String>::new());
+        });
+        serving.await.expect("it serves again");
+    });
+}
+
+/// The message of a refusal.
+fn refusal<T>(result: server::Result<T>) -> String {
+    match result {
+        Ok(_) => panic!("not refused"),
+        Err(e) => e.to_string(),
+    }
+}
+
+#[test]
+fn a_filesystem_in_use_is_neither_destroyed_nor_renamed_nor_rolled_back() {
+    Sim::new(22, SimConfig::default()).block_on(async {
+        let (node, _) = machine(["/a", "/b"], &disk());
+        let server = serve_new(&node, make).await;
+        let serving = node.spawn(async move {
+            let user = server.use_filesystem("tank/home", "mounted at /mnt/home".into());
+            let user = user.await.expect("open");
+            server
+                .create_snapshot(take("tank/home@a"))
+                .await
+                .expect("taken");
+            write(&user.files(), "later", b"lost").await;
+            let destroy = |recursive| DestroyFilesystem {
+                name: "tank/home".into(),
+                force: true,
+                recursive,
+            };
+            let rename = || RenameFilesystem {
+                name: "tank/home".into(),
+                new: "tank/users".into(),
+            };
+            let rollback = || RollbackFilesystem {
+                snapshot: "tank/home@a".into(),
+                force: true,
+            };
+            for text in [
+                refusal(server.destroy_filesystem(destroy(true)).await),
+                refusal(server.rename_filesystem(rename()).await),
+                refusal(server.rollback_filesystem(rollback()).await),
+            ] {
+                assert!(text.contains("in use: mounted at /mnt/home"), "{text}");
+            }
+            drop(user);
+            server.rollback_filesystem(rollback()).await.expect("back");
+            server.rename_filesystem(rename()).await.expect("renamed");
+            let user = server.use_filesystem("tank/users", "used by a test".into());
+            let user = user.await.expect("open");
+            let later = read(&user.files(), "later").await;
+            assert!(matches!(later, Err(FileError::NotFound)), "{later:?}");
+            drop(user);
+            let mut destroy = destroy(false);
+            destroy.name = "tank/users".into();
+            let text = refusal(server.destroy_filesystem(destroy.clone()).await);
+            assert!(text.contains("has 1 snapshots: use -r"), "{text}");
+            destroy.recursive = true;
+            server.destroy_filesystem(destroy).await.expect("destroyed");
+            assert!(server.filesystems().is_empty());
+            let listed = server.list_snapshots(ListSnapshots::default()).await;
+            assert_eq!(listed.expect("listed"), []);
+        });
+        serving.await.expect("it has power");
+    });
+}
+
+#[test]
+fn volumes_and_filesystems_are_not_confused() {
+    Sim::new(23, SimConfig::default()).block_on(async {
+        let (node, _) = machine(["/a", "/b"], &disk());
+        let server = serve_new(&node, make).await;
+        let serving = node.spawn(async move {
+            let made = server.create_volume(volume("tank/vm1", 1 << 20)).await;
+            made.expect("a volume");
+            assert_eq!((server.volumes().len(), server.filesystems().len()), (1, 1));
+            let destroy = DestroyVolume {
+                name: "tank/home".into(),
+                force: true,
+                recursive: false,
+            };
+            let text = refusal(server.destroy_volume(destroy).await);
+            assert!(text.contains("\"tank/home\" is a filesystem"), "{text}");
+            let export = ExportNvme {
+                disk: "tank/home".into(),
+                nqn: None,
+                hosts: vec!["any".into()],
+            };
+            let text = refusal(server.export_nvme(export).await);
+            assert!(text.contains("is a filesystem"), "{text}");
+            let destroy = DestroyFilesystem {
+                name: "tank/vm1".into(),
+                force: true,
+                recursive: false,
+            };
+            let text = refusal(server.destroy_filesystem(destroy).await);
+            assert!(text.contains("\"tank/vm1\" is a volume"), "{text}");
+            let mount = |name: &str| MountFilesystem {
+                name: name.into(),
+                at: Some("/mnt".into()),
+                read_only: false,
+                allow_other: false,
+            };
+            let text = refusal(server.mount_filesystem(mount("tank/vm1")).await);
+            assert!(text.contains("is a volume"), "{text}");
+            let text = refusal(server.mount_filesystem(mount("tank/no")).await);
+            assert!(text.contains("no such filesystem"), "{text}");
+            let unmount = UnmountFilesystem {
+                name: "tank/home".into(),
+                lazy: false,
+                force: false,
+            };
+            let text = refusal(server.unmount_filesystem(unmount).await);
+            assert!(text.contains("is not mounted"), "{text}");
+            let again = server.create_filesystem(filesystem("tank/vm1")).await;
+            assert!(matches!(again, Err(Error::Conflict(_))), "{again:?}");
+            let missing = server.create_snapshot(take("tank/no@a")).await;
+            assert!(matches!(missing, Err(Error::NoDataset(_))), "{missing:?}");
+
+            for name in ["tank/vm1@a", "tank/home@a"] {
+                server.create_snapshot(take(name)).await.expect("taken");
+            }
+            let listed = server.list_snapshots(ListSnapshots::default()).await;
+            let listed = listed.expect("listed").into_iter().map(|s| s.name);
+            assert_eq!(listed.collect::<Vec<_>>(), ["tank/vm1@a", "tank/home@a"]);
+            let destroy = DestroySnapshot {
+                name: "tank/home@a".into(),
+            };
+            server.destroy_snapshot(destroy).await.expect("destroyed");
+        });
+        serving.await.expect("it has power");
+    });
+}
+
+#[test]
+fn limits_and_properties_are_those_of_the_pool() {
+    Sim::new(24, SimConfig::default()).block_on(async {
+        let (node, _) = machine(["/a", "/b"], &disk());
+        let server = serve_new(&node, async |_: &Rc<Server>| {}).await;
+        let serving = node.spawn(async move {
+            make(&server).await;
+            let set = |property: &str, value: &str| SetProperty {
+                name: "tank/home".into(),
+                property: property.into(),
+                value: value.into(),
+            };
+            for (property, value) in [("quota", "1M"), ("sync", "always"), ("compression", "off")] {
+                server
+                    .set_property(set(property, value))
+                    .await
+                    .expect(value);
+            }
+            let shown = server.filesystems().remove(0);
+            assert_eq!((shown.quota, shown.compression.as_str()), (1 << 20, "off"));
+            assert!(shown.available <= 1 << 20, "{shown:?}");
+            let get = GetProperties {
+                names: vec!["tank/home".into()],
+                properties: vec!["type".into(), "mountpoint".into()],
+            };
+            let found = server.properties(&get).expect("found");
+            let values: Vec<&str> = found.iter().map(|p| p.value.as_str()).collect();
+            assert_eq!(values, ["filesystem", "none"]);
+            let mut wrong = filesystem("tank/b");
+            wrong.record_size = Some(server::ByteSize(5000));
+            let refused = server.create_filesystem(wrong).await;
+            assert!(matches!(refused, Err(Error::Invalid(_))), "{refused:?}");
+            let destroy = DestroyPool {
+                name: "tank".into(),
+                force: true,
+            };
+            server.destroy_pool(destroy).await.expect("destroyed");
+            assert!(server.filesystems().is_empty());
+        });
+        serving.await.expect("it has power");
+    });
+}

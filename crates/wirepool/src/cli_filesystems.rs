@@ -1,0 +1,127 @@
+//! Command line: `wirepool fs`.
+
+use clap::{Args, Subcommand};
+use server::ByteSize;
+use server::api::VolumeSync;
+use std::path::PathBuf;
+
+#[derive(Subcommand)]
+pub(crate) enum FilesystemCommand {
+    /// Create a filesystem.
+    #[command(after_help = "\
+Examples:
+  wirepool fs create tank/home --quota 2T
+  wirepool fs mount tank/home /mnt/home")]
+    Create(CreateArgs),
+    /// List the filesystems.
+    List,
+    /// Mount a filesystem on this machine, now and whenever the server starts.
+    #[command(after_help = "\
+The server holds the mount (FUSE): it needs /dev/fuse, and root or fusermount3. The mount point must be an empty directory.
+Snapshots are below MOUNT_POINT/.zfs/snapshot.
+
+Example: wirepool fs mount tank/home /mnt/home")]
+    Mount {
+        /// The filesystem, such as tank/home.
+        name: String,
+        /// The mount point (default: the one in the configuration).
+        mount_point: Option<PathBuf>,
+        /// Refuse every change.
+        #[arg(long, visible_alias = "readonly")]
+        read_only: bool,
+        /// Let other users use the mount, if the server does not run as root. It needs user_allow_other in
+        /// /etc/fuse.conf.
+        #[arg(long)]
+        allow_other: bool,
+    },
+    /// Unmount a filesystem, after all of its changes are on stable storage.
+    #[command(visible_alias = "umount")]
+    Unmount {
+        /// The filesystem, such as tank/home, or its mount point.
+        name: String,
+        /// Detach it although it is in use: open files work until they are closed.
+        #[arg(short, long, conflicts_with = "force")]
+        lazy: bool,
+        /// Detach it, and let requests fail that are in flight. Data that is not on stable storage may be lost.
+        #[arg(short, long)]
+        force: bool,
+    },
+    /// Destroy a filesystem that is not mounted.
+    Destroy {
+        /// The filesystem.
+        name: String,
+        /// Confirm the destruction.
+        #[arg(short, long)]
+        force: bool,
+        /// Destroy its snapshots and all datasets below it, too.
+        #[arg(short, long)]
+        recursive: bool,
+    },
+    /// Rename a filesystem that is not mounted.
+    Rename {
+        /// The filesystem, such as tank/home.
+        name: String,
+        /// The new name, such as tank/users.
+        new: String,
+    },
+    /// Promote a clone: the filesystem that it was cloned from becomes a clone of it.
+    Promote {
+        /// The clone, such as tank/home2.
+        name: String,
+    },
+    /// Roll a filesystem back to its newest snapshot. It must not be mounted.
+    Rollback {
+        /// The snapshot, such as tank/home@monday.
+        snapshot: String,
+        /// Confirm that changes since the snapshot are lost.
+        #[arg(short, long)]
+        force: bool,
+    },
+}
+
+#[derive(Args)]
+pub(crate) struct CreateArgs {
+    /// The pool and the name of the filesystem, such as tank/home.
+    pub(crate) name: String,
+    /// Maximum record size: a power of two from 4K to 1M (default 128K).
+    #[arg(long, visible_alias = "recordsize")]
+    pub(crate) record_size: Option<ByteSize>,
+    /// When writes become durable: standard (when the client asks for it), always (before they are acknowledged), or disabled
+    /// (never awaited, although the client is told otherwise).
+    /// Inherited if it is not given.
+    #[arg(long, value_enum)]
+    pub(crate) sync: Option<SyncArg>,
+    /// Compression of records: off, lz4, or zstd-1 (fast) to zstd-19 (small). Inherited if it is not given.
+    #[arg(long)]
+    pub(crate) compression: Option<String>,
+    /// Checksum of records: xxh3 detects damage, blake3 also detects forgery. Inherited if it is not given.
+    #[arg(long)]
+    pub(crate) checksum: Option<String>,
+    /// Maximum space of the filesystem and its snapshots.
+    #[arg(long)]
+    pub(crate) quota: Option<ByteSize>,
+    /// Space reserved for the filesystem and its snapshots.
+    #[arg(long)]
+    pub(crate) reservation: Option<ByteSize>,
+    /// Names that differ only in case are the same. Names must be UTF-8 then.
+    #[arg(long)]
+    pub(crate) case_insensitive: bool,
+}
+
+/// When writes to a volume or filesystem become durable.
+#[derive(Clone, Copy, clap::ValueEnum)]
+pub(crate) enum SyncArg {
+    Standard,
+    Always,
+    Disabled,
+}
+
+impl From<SyncArg> for VolumeSync {
+    fn from(sync: SyncArg) -> VolumeSync {
+        match sync {
+            SyncArg::Standard => VolumeSync::Standard,
+            SyncArg::Always => VolumeSync::Always,
+            SyncArg::Disabled => VolumeSync::Disabled,
+        }
+    }
+}
