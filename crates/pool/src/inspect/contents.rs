@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::disks::{Image, InspectError};
 use super::found::{Finding, FindingKind, Findings};
+use super::part::Part;
 use super::space::Sectors;
 use crate::format::{
     Birth, BlockPtr, DEAD_TREE, Dataset, DatasetClass, DatasetRoot, Defect, FIRST_DATASET, Freeing,
@@ -142,7 +143,7 @@ impl Image {
         loop {
             match walk.step() {
                 WalkStep::Need(need) => {
-                    let node = self.node(&need.ptr, POOL, None, findings).await;
+                    let node = self.node(&need.ptr, POOL, Part::default(), findings).await;
                     let supplied = node.map(|node| walk.supply(node));
                     if let Some(Err(error)) = &supplied {
                         let finding = Finding::new(FindingKind::Node, error.to_string());

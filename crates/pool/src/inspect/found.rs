@@ -9,7 +9,9 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use super::limits::FINDINGS_MAX;
+use super::part::Part;
 use crate::format::Address;
+use crate::format::filesystem::FilePart;
 
 /// Kind of damage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -24,8 +26,10 @@ pub enum FindingKind {
     Journal,
     /// A tree's node.
     Node,
-    /// A record of a volume.
+    /// A record of a volume or of a file.
     Record,
+    /// A value of a filesystem, or values that contradict each other.
+    File,
     /// Properties or a root in the pool's own tree.
     Dataset,
     /// A saved bitmap.
@@ -55,6 +59,7 @@ impl FindingKind {
             FindingKind::Journal => "journal",
             FindingKind::Node => "node",
             FindingKind::Record => "record",
+            FindingKind::File => "file",
             FindingKind::Dataset => "dataset",
             FindingKind::Space => "space",
             FindingKind::Leak => "leak",
@@ -80,6 +85,10 @@ pub struct Finding {
     pub dataset: Option<String>,
     /// The logical blocks of the dataset.
     pub blocks: Option<Range<u64>>,
+    /// The objects of the filesystem.
+    pub file: Option<FilePart>,
+    /// The path of the only object of `file`, from the root directory, if it can be found.
+    pub path: Option<String>,
     /// Whether no disk has an intact copy. If one has, a scrub or the opening of the pool repairs the others.
     pub lost: bool,
     /// Description of the damage.
@@ -94,6 +103,8 @@ impl Finding {
             disk: None,
             dataset: None,
             blocks: None,
+            file: None,
+            path: None,
             lost: true,
             text: text.into(),
         }
@@ -101,6 +112,14 @@ impl Finding {
 
     pub(super) fn at(mut self, at: Address) -> Self {
         self.at = Some(at);
+        self
+    }
+
+    /// Adds the dataset and its part.
+    pub(super) fn of(mut self, dataset: &str, part: Part) -> Self {
+        self.dataset = Some(dataset.to_owned());
+        self.blocks = part.blocks;
+        self.file = part.file;
         self
     }
 
@@ -127,7 +146,28 @@ impl fmt::Display for Finding {
         if let Some(blocks) = &self.blocks {
             write!(f, " blocks {}..{}", blocks.start, blocks.end)?;
         }
+        if let Some(file) = &self.file {
+            match &self.path {
+                Some(path) => write!(f, " {path}")?,
+                None => write!(f, " {}", objects(&file.objects))?,
+            }
+            if let Some(bytes) = file.bytes.as_ref().filter(|bytes| **bytes != (0..u64::MAX)) {
+                write!(f, " bytes {}..{}", bytes.start, bytes.end)?;
+            }
+        }
         write!(f, ": {}", self.text)
+    }
+}
+
+/// Numbers of objects, as text.
+fn objects(numbers: &Range<u64>) -> String {
+    match *numbers {
+        Range { start, end } if start.checked_add(1) == Some(end) => format!("object {start}"),
+        Range {
+            start,
+            end: u64::MAX,
+        } => format!("objects from {start} on"),
+        Range { start, end } => format!("objects {start}..{end}"),
     }
 }
 

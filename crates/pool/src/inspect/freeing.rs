@@ -7,6 +7,7 @@
 
 use super::inspected::Progress;
 use super::owners::Verifier;
+use super::part::Part;
 use crate::format::{Birth, BlockPtr, Freeing, Key};
 use crate::tree::{Visit, Walk, WalkStep};
 
@@ -32,7 +33,7 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
 
     /// Marks a block of a pending destroy.
     pub(super) fn freeing(&mut self, number: u64, ptr: &BlockPtr) {
-        let space = self.own(ptr, &name_of(number), None);
+        let space = self.own(ptr, &name_of(number), Part::default());
         *self.found.freeing.entry(number).or_default() += space;
     }
 
@@ -43,7 +44,10 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
                 WalkStep::Need(need) => {
                     let name = name_of(number);
                     let findings = &mut self.found.findings;
-                    let node = self.image.node(&need.ptr, &name, None, findings).await;
+                    let node = self
+                        .image
+                        .node(&need.ptr, &name, Part::default(), findings)
+                        .await;
                     if node.is_none_or(|node| walk.supply(node).is_err()) {
                         self.unread += 1;
                         walk.skip();

@@ -12,6 +12,7 @@ use super::contents::Contents;
 use super::found::{Finding, FindingKind};
 use super::inspected::Progress;
 use super::owners::Verifier;
+use super::part::Part;
 use super::sums::Sums;
 use crate::format::{
     Birth, BlockPtr, DEAD_TREE, Defect, Freeing, KIND_DEAD, Key, ListId, PrevSnapshot, Value,
@@ -84,14 +85,17 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
             match walk.step() {
                 WalkStep::Need(need) => {
                     let findings = &mut self.found.findings;
-                    let node = self.image.node(&need.ptr, LISTS, None, findings).await;
+                    let node = self
+                        .image
+                        .node(&need.ptr, LISTS, Part::default(), findings)
+                        .await;
                     if node.is_none_or(|node| walk.supply(node).is_err()) {
                         found.whole = false;
                         walk.skip();
                     }
                 }
                 WalkStep::Visit(Visit::Node(ptr)) => {
-                    self.found.lists += self.own(&ptr, LISTS, None);
+                    self.found.lists += self.own(&ptr, LISTS, Part::default());
                 }
                 WalkStep::Visit(Visit::Entry(key, value)) => {
                     if let Err(defect) = self.chunk(key, &value, &roles, &mut found.lists) {

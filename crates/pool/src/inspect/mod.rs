@@ -19,6 +19,7 @@ mod journal;
 pub mod limits;
 mod lists;
 mod owners;
+mod part;
 mod replayed;
 mod space;
 mod sums;

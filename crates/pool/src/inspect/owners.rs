@@ -9,23 +9,15 @@ use std::ops::Range;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::contents::{Contents, SeenDataset};
+use super::contents::Contents;
 use super::disks::Image;
 use super::found::{Finding, FindingKind};
 use super::inspected::{Inspected, Progress};
 use super::limits::READS_MAX;
+use super::part::{Part, Who};
 use super::space::Sectors;
 use super::sums::{Memo, Sums};
-use crate::format::{Birth, BlockPtr, Key, Node, TreeId, record_of};
-
-/// The dataset whose tree is walked.
-pub(super) struct Who {
-    pub(super) name: String,
-    pub(super) record_blocks: u64,
-    pub(super) blocks: u64,
-    /// Blocks born up to this epoch belong to datasets that were walked before.
-    pub(super) since: Birth,
-}
+use crate::format::{BlockPtr, Key, Node, TreeId};
 
 /// A node to be read, as its parent describes it.
 pub(super) struct Expected {
@@ -53,7 +45,7 @@ pub(super) struct Walked {
 pub(super) struct Check {
     pub(super) ptr: BlockPtr,
     pub(super) dataset: String,
-    pub(super) blocks: Option<Range<u64>>,
+    pub(super) part: Part,
     /// Whether its absence on a disk is damage even after a power cut.
     pub(super) durable: bool,
 }
@@ -74,44 +66,16 @@ pub(super) struct Verifier<'a, P> {
     pub(super) done: u64,
 }
 
-impl Who {
-    pub(super) fn new(dataset: &SeenDataset, since: Birth) -> Self {
-        let properties = &dataset.dataset;
-        let block = u64::from(properties.block_size);
-        Self {
-            name: dataset.name.clone(),
-            record_blocks: u64::from(properties.record_size) / block,
-            blocks: properties.size / block,
-            since,
-        }
-    }
-
-    /// The logical blocks of a range of keys of records or fragments.
-    pub(super) fn blocks(&self, keys: &Range<Key>) -> Option<Range<u64>> {
-        let block = |record: u64| record.saturating_mul(self.record_blocks);
-        let last = keys.end.prev();
-        let blocks = match (record_of(keys.start), last.and_then(record_of)) {
-            (Some(first), Some(last)) if last >= first => block(first)..block(last + 1),
-            // The range has more than one kind of key.
-            (_, _) => 0..self.blocks,
-        };
-        let end = blocks.end.min(self.blocks);
-        (blocks.start < end).then_some(blocks.start..end)
-    }
-}
-
 impl<P: FnMut(Progress)> Verifier<'_, P> {
     pub(super) fn add(&mut self, finding: Finding) {
         self.found.findings.add(finding);
     }
 
     /// Marks a block as owned by the dataset `name`. Returns its bytes.
-    pub(super) fn own(&mut self, ptr: &BlockPtr, name: &str, blocks: Option<Range<u64>>) -> u64 {
+    pub(super) fn own(&mut self, ptr: &BlockPtr, name: &str, part: Part) -> u64 {
         let mut told = |kind, text: String| {
-            let mut finding = Finding::new(kind, text).at(ptr.address());
-            finding.dataset = Some(name.to_owned());
-            finding.blocks.clone_from(&blocks);
-            self.found.findings.add(finding);
+            let finding = Finding::new(kind, text).at(ptr.address());
+            self.found.findings.add(finding.of(name, part.clone()));
         };
         let space = match self.image.space_of(ptr) {
             Ok(space) => space,
@@ -134,15 +98,13 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
     }
 
     /// Checks that an old block was marked by an earlier dataset.
-    pub(super) fn shared(&mut self, ptr: &BlockPtr, who: &Who, blocks: Option<Range<u64>>) {
+    pub(super) fn shared(&mut self, ptr: &BlockPtr, who: &Who, part: Part) {
         if self.met.has_all(self.image, ptr) || self.unread > 0 {
             return;
         }
         let text = "it is older than the previous snapshot, which does not hold it";
-        let mut finding = Finding::new(FindingKind::DoubleUse, text).at(ptr.address());
-        finding.dataset = Some(who.name.clone());
-        finding.blocks = blocks;
-        self.add(finding);
+        let finding = Finding::new(FindingKind::DoubleUse, text).at(ptr.address());
+        self.add(finding.of(&who.name, part));
     }
 
     /// The sums of one block.
@@ -157,11 +119,11 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
     }
 
     pub(super) async fn node(&mut self, expected: &Expected, who: &Who) -> Option<Frame> {
-        let blocks = who.blocks(&expected.keys);
+        let part = who.part(&expected.keys);
         let findings = &mut self.found.findings;
         let read = self
             .image
-            .node(&expected.ptr, &who.name, blocks.clone(), findings);
+            .node(&expected.ptr, &who.name, part.clone(), findings);
         let node = read.await?;
         let differs = if node.birth() != expected.ptr.birth {
             "birth"
@@ -186,10 +148,8 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
         };
         let text =
             format!("an intact node, but not the one that its parent describes: other {differs}");
-        let mut finding = Finding::new(FindingKind::Node, text).at(expected.ptr.address());
-        finding.dataset = Some(who.name.clone());
-        finding.blocks = blocks;
-        self.add(finding);
+        let finding = Finding::new(FindingKind::Node, text).at(expected.ptr.address());
+        self.add(finding.of(&who.name, part));
         None
     }
 
@@ -207,15 +167,15 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
             if let Some(expected) = next.take() {
                 let inside_old = frames.last().is_some_and(|f| f.expected.old);
                 if expected.old && !inside_old {
-                    self.shared(&expected.ptr, who, who.blocks(&expected.keys));
+                    self.shared(&expected.ptr, who, who.part(&expected.keys));
                 }
                 if let Some(below) = self.remembered(&expected) {
                     add(&mut frames, &mut walked, below, expected.old);
                     continue;
                 }
                 if !expected.old {
-                    let blocks = who.blocks(&expected.keys);
-                    self.own(&expected.ptr, &who.name, blocks);
+                    let part = who.part(&expected.keys);
+                    self.own(&expected.ptr, &who.name, part);
                 }
                 match self.node(&expected, who).await {
                     Some(frame) => frames.push(frame),
@@ -270,21 +230,23 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
         inside_old: bool,
         who: &Who,
     ) -> Option<(Sums, bool)> {
-        let blocks = who.blocks(&(key..key.next()));
+        let part = who.part(&(key..key.next()));
         let Some(ptr) = ptr else {
-            let mut finding = Finding::new(FindingKind::Record, "a value that is not a record");
-            finding.dataset = Some(who.name.clone());
-            self.add(finding);
+            // The values of filesystems are checked with their contents.
+            if !who.has_files {
+                let finding = Finding::new(FindingKind::Record, "a value that is not a record");
+                self.add(finding.of(&who.name, part));
+            }
             return None;
         };
         let old = inside_old || ptr.birth <= who.since;
         if old && !inside_old {
-            self.shared(ptr, who, blocks);
-        } else if !old && self.own(ptr, &who.name, blocks.clone()) > 0 {
+            self.shared(ptr, who, part);
+        } else if !old && self.own(ptr, &who.name, part.clone()) > 0 {
             let check = Check {
                 ptr: *ptr,
                 dataset: who.name.clone(),
-                blocks,
+                part,
                 durable: true,
             };
             self.check(check).await;
@@ -320,10 +282,8 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
                 continue;
             };
             let told = |text: String| {
-                let mut finding = Finding::new(FindingKind::Record, text).at(check.ptr.address());
-                finding.dataset = Some(check.dataset.clone());
-                finding.blocks.clone_from(&check.blocks);
-                finding
+                let finding = Finding::new(FindingKind::Record, text).at(check.ptr.address());
+                finding.of(&check.dataset, check.part.clone())
             };
             match copied {
                 Err(defect) => self.add(told(defect.to_string())),

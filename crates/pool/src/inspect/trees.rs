@@ -10,6 +10,7 @@ use std::sync::Arc;
 use super::disks::Image;
 use super::found::{Finding, FindingKind, Findings};
 use super::limits::ENTRIES_MAX;
+use super::part::Part;
 use crate::format::{Birth, BlockPtr, Key, Node, Value};
 use crate::tree::{Root, Visit, Walk, WalkStep, load};
 
@@ -45,14 +46,12 @@ impl Image {
         &self,
         ptr: &BlockPtr,
         tree: &str,
-        blocks: Option<Range<u64>>,
+        part: Part,
         findings: &mut Findings,
     ) -> Option<Arc<Node>> {
         let told = |text: String| {
-            let mut finding = Finding::new(FindingKind::Node, text).at(ptr.address());
-            finding.dataset = Some(tree.to_owned());
-            finding.blocks.clone_from(&blocks);
-            finding
+            let finding = Finding::new(FindingKind::Node, text).at(ptr.address());
+            finding.of(tree, part.clone())
         };
         let copied = match self.read(ptr, true).await {
             Ok(copied) => copied,
@@ -86,7 +85,8 @@ impl Image {
         loop {
             match walk.step() {
                 WalkStep::Need(need) => {
-                    let Some(node) = self.node(&need.ptr, name, None, findings).await else {
+                    let Some(node) = self.node(&need.ptr, name, Part::default(), findings).await
+                    else {
                         walk.skip();
                         continue;
                     };
@@ -127,14 +127,16 @@ impl Image {
         let mut walk = Walk::new(root, Birth(0), keys.start);
         loop {
             match walk.step() {
-                WalkStep::Need(need) => match self.node(&need.ptr, name, None, findings).await {
-                    Some(node) => {
-                        if walk.supply(node).is_err() {
-                            walk.skip();
+                WalkStep::Need(need) => {
+                    match self.node(&need.ptr, name, Part::default(), findings).await {
+                        Some(node) => {
+                            if walk.supply(node).is_err() {
+                                walk.skip();
+                            }
                         }
+                        None => walk.skip(),
                     }
-                    None => walk.skip(),
-                },
+                }
                 WalkStep::Visit(Visit::Entry(key, _)) if key >= keys.end => return (found, false),
                 WalkStep::Visit(Visit::Entry(key, value)) => {
                     if found.len() == ENTRIES_MAX {

@@ -18,7 +18,8 @@ use super::found::{Finding, FindingKind};
 use super::inspected::{DatasetSpace, Inspected, Progress};
 use super::journal::SeenJournal;
 use super::lists::Lists;
-use super::owners::{Check, Verifier, Who};
+use super::owners::{Check, Verifier};
+use super::part::Who;
 use super::replayed::Replayed;
 use super::space::Sectors;
 use super::sums::{Memo, Sums};
@@ -223,11 +224,11 @@ impl Image {
         for put in replayed.held() {
             let dataset = contents.datasets.get(&put.tree);
             let who = dataset.map(|d| Who::new(d, Birth(0)));
-            let blocks = who.and_then(|who| who.blocks(&(put.key..put.key.next())));
+            let part = who.map(|who| who.part(&(put.key..put.key.next())));
             let check = Check {
                 ptr: put.ptr,
                 dataset: verifier.name_of(put.tree),
-                blocks,
+                part: part.unwrap_or_default(),
                 durable: put.durable,
             };
             verifier.check(check).await;

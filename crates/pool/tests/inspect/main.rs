@@ -1,6 +1,7 @@
 //! The offline reader: it finds no damage in a sound pool, and names each kind of damage.
 
 mod damage;
+mod files;
 mod leaks;
 mod sound;
 mod world;

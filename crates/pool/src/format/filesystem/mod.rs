@@ -11,6 +11,7 @@ mod header;
 mod inode;
 mod link;
 mod orphan;
+mod part;
 mod xattr;
 
 use std::hash::Hasher as _;
@@ -26,6 +27,7 @@ pub use header::{Folding, Header, decode_files, encode_files, files_key, header_
 pub use inode::{INODE_SIZE, Inode, InodeFlags, MODE_MAX};
 pub use link::{LINK_SIZE, Link};
 pub use orphan::Orphan;
+pub use part::FilePart;
 pub use xattr::{Xattr, XattrValue};
 
 /// Kind of the keys of a file's records. The offset is the record's number.
