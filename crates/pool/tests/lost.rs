@@ -114,6 +114,7 @@ fn rot(disks: &[SimDisk], at: u64, age: u64) {
 fn of(dataset: &str, blocks: std::ops::Range<u64>) -> Damage {
     Damage {
         dataset: Some(dataset.into()),
+        objects: None,
         start: Some(blocks.start * BLOCK),
         end: Some(blocks.end * BLOCK),
     }
@@ -315,6 +316,7 @@ fn a_lost_node_is_reported_with_the_range_below_it() {
         assert!(scrubbed.damaged.len() > 3, "{scrubbed:?}");
         let all = Damage {
             dataset: Some("one".into()),
+            objects: None,
             start: Some(0),
             end: Some(size),
         };

@@ -5,6 +5,7 @@
 //! if the disks cannot be read.
 
 use crate::ask::print;
+use crate::inspect_datasets as lists;
 use crate::inspect_text as words;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, ValueEnum};
@@ -49,7 +50,9 @@ enum View {
     Space,
     /// Volumes with their properties.
     Volumes,
-    /// Snapshots with their properties.
+    /// Filesystems with their properties.
+    Filesystems,
+    /// Snapshots of volumes and filesystems with their properties.
     Snapshots,
     /// Everything, with every checksum on every member of every mirror.
     Verify,
@@ -67,7 +70,7 @@ pub(crate) struct Inspect {
     /// Use the uberblock with this sequence instead of the newest.
     #[arg(long, value_name = "SEQ")]
     uberblock: Option<u64>,
-    /// With `trees`: only this tree: a volume, a snapshot (vm1@monday), `pool` or `lists`.
+    /// With `trees`: only this tree: a volume, a filesystem, a snapshot (vm1@monday), `pool` or `lists`.
     #[arg(long, value_name = "NAME")]
     tree: Option<String>,
     /// With --tree: the first key, a record's number or OBJECT:KIND:OFFSET in hexadecimal.
@@ -133,10 +136,17 @@ async fn look(args: Inspect) -> Result<Said> {
     }
     let contents = image.contents(uberblock, &mut findings).await?;
     match args.view {
-        View::Volumes => Ok(words::datasets(&contents, DatasetClass::Volume, &findings)),
-        View::Snapshots => Ok(words::datasets(
+        View::Volumes => {
+            let is_shown = |class| class == DatasetClass::Volume;
+            Ok(lists::datasets(&contents, is_shown, &findings))
+        }
+        View::Filesystems => {
+            let is_shown = |class| class == DatasetClass::Filesystem;
+            Ok(lists::datasets(&contents, is_shown, &findings))
+        }
+        View::Snapshots => Ok(lists::datasets(
             &contents,
-            DatasetClass::Snapshot,
+            DatasetClass::is_snapshot,
             &findings,
         )),
         View::Trees => trees(&image, &contents, &args, findings).await,
@@ -191,7 +201,7 @@ async fn trees(
         roots.retain(|(n, ..)| n == name);
         if roots.is_empty() {
             bail!(
-                "there is no tree {name}: take a volume, a snapshot such as vm1@monday, pool or lists"
+                "there is no tree {name}: take a volume, a filesystem, a snapshot such as vm1@monday, pool or lists"
             );
         }
     }

@@ -17,6 +17,7 @@ mod client;
 mod commands;
 mod filesystems;
 mod inspect;
+mod inspect_datasets;
 mod inspect_text;
 mod pools;
 mod protocols;

@@ -3,6 +3,7 @@
 //! **Called by** the tables of pools. **Invariants**: as for all tables.
 
 use crate::table::duration;
+use io::printable::printable;
 use server::ByteSize;
 use server::api::{Damage, Pool, Resilver, ScanState, Scrub, Trim};
 use std::fmt::Write;
@@ -152,11 +153,24 @@ pub(crate) fn damage(p: &Pool, verbose: bool) -> String {
     out
 }
 
+/// The dataset, and the objects of a filesystem.
+fn part(d: &Damage) -> String {
+    let (dataset, path) = (&d.dataset, d.path.as_deref());
+    match (path, d.first_object, d.end_object) {
+        (Some(path), ..) => format!("{dataset} {}", printable(path)),
+        (None, Some(first), Some(u64::MAX)) => format!("{dataset} objects from {first} on"),
+        (None, Some(first), Some(end)) if first + 1 == end => format!("{dataset} object {first}"),
+        (None, Some(first), Some(end)) => format!("{dataset} objects {first} to {}", end - 1),
+        _ => dataset.clone(),
+    }
+}
+
 fn range(d: &Damage) -> String {
     match (d.offset, d.len) {
         (Some(offset), Some(len)) => {
-            format!("{}: {} at {offset}", d.dataset, human(len))
+            format!("{}: {} at {offset}", part(d), human(len))
         }
+        _ if d.first_object.is_some() => format!("{}: names, attributes or contents", part(d)),
         _ => format!("{}: parts of the pool's own trees", d.dataset),
     }
 }

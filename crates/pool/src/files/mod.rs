@@ -9,6 +9,7 @@
 //! lock is released; a reader is registered from before it looks an address up until it has the block.
 
 mod contents;
+mod path;
 mod read;
 mod seek;
 mod store;

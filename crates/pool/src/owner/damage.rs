@@ -1,7 +1,8 @@
-//! Damage: the ranges of volumes and snapshots that lost blocks held.
+//! Damage: the ranges of volumes, and the files of filesystems, that lost blocks held.
 //!
 //! **Owns** the search for the datasets that hold a lost block. **Called by** status requests. **Invariants**: a block
-//! that no dataset holds is no damage, and leaves the list of lost blocks; the search reads nodes only.
+//! that no dataset holds is no damage, and leaves the list of lost blocks; the search reads nodes only; a path is reported
+//! only if every directory on it can be read.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,7 +10,10 @@ use std::sync::Arc;
 use super::deadlists::DEAD_TREE;
 use super::{Owner, POOL_TREE, Pool};
 use crate::dataset::OpenDataset;
-use crate::format::{Dataset, Value, record_of};
+use crate::files::FileStore;
+use crate::filesystem::Store as _;
+use crate::format::filesystem::{FilePart, HEADER_OBJECT};
+use crate::format::{Dataset, ObjectId, Value, record_of};
 use crate::lost::LostBlock;
 use crate::mutex::lock;
 use crate::tree::{Lookup, LookupStep};
@@ -20,12 +24,25 @@ const RANGES_MAX: usize = 1000;
 /// A range that a client cannot read.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Damage {
-    /// The volume, or the snapshot as `volume@name`. None if the pool's own trees are damaged.
+    /// The volume or filesystem, or the snapshot as `volume@name`. None if the pool's own trees are damaged.
     pub dataset: Option<String>,
-    /// The first damaged byte. None if the pool's own trees are damaged.
+    /// The objects of a filesystem. None for a volume.
+    pub objects: Option<DamagedObjects>,
+    /// The first damaged byte of the volume or file. None if other parts are damaged.
     pub start: Option<u64>,
     /// The byte behind the range.
     pub end: Option<u64>,
+}
+
+/// Objects of a filesystem that a client may not be able to read.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DamagedObjects {
+    /// The number of the first one. Object 0 is the filesystem itself.
+    pub first: u64,
+    /// The number behind the last one; [`u64::MAX`] if no number is an upper bound.
+    pub end: u64,
+    /// The path of the only object, from the root directory, if it can be found.
+    pub path: Option<String>,
 }
 
 /// All known damage.
@@ -47,6 +64,16 @@ enum Holding {
 }
 
 impl LostBlock {
+    fn damage_of_volume(&self, dataset: &Dataset) -> Damage {
+        let bytes = self.bytes(dataset);
+        Damage {
+            dataset: None,
+            objects: None,
+            start: Some(bytes.start),
+            end: Some(bytes.end),
+        }
+    }
+
     /// The bytes of a volume that the block holds.
     fn bytes(&self, dataset: &Dataset) -> Range<u64> {
         let size = u64::from(dataset.record_size);
@@ -66,7 +93,8 @@ impl Owner {
         let mut lookup = {
             let state = lock(&volume.state);
             let frozen = state.frozen.iter().map(|f| f.layer.as_ref());
-            let layers = std::iter::once(&state.top).chain(frozen);
+            let own = [state.staged.layer(), &state.top];
+            let layers = own.into_iter().chain(frozen);
             // a node is the tree's, independent of the layers above it
             let layers: Vec<_> = layers.filter(|_| !lost.is_node).collect();
             Lookup::new(&layers, state.root, lost.first)
@@ -116,22 +144,25 @@ impl Owner {
             let may_be = root.is_some_and(|root| root.birth >= lost.ptr.birth);
             let whole = Damage {
                 dataset: None,
+                objects: None,
                 start: None,
                 end: None,
             };
             return may_be.then(|| vec![whole]);
         }
-        let volumes: Vec<Arc<OpenDataset>> = self.state.borrow().datasets.all().cloned().collect();
+        let datasets: Vec<Arc<OpenDataset>> = self.state.borrow().datasets.all().cloned().collect();
         let (mut found, mut is_held) = (Vec::new(), false);
-        for volume in volumes {
+        for volume in datasets {
             match self.holds(&volume, lost).await {
                 Holding::Yes => {
                     let dataset = volume.dataset();
-                    let bytes = lost.bytes(&dataset);
+                    let damage = match dataset.class.has_files() {
+                        true => damaged_files(&volume, lost).await,
+                        false => lost.damage_of_volume(&dataset),
+                    };
                     found.push(Damage {
                         dataset: Some(self.name_of(&dataset)),
-                        start: Some(bytes.start),
-                        end: Some(bytes.end),
+                        ..damage
                     });
                 }
                 Holding::Unknown => {}
@@ -143,6 +174,33 @@ impl Owner {
             }
         }
         is_held.then_some(found)
+    }
+}
+
+/// The damage of a filesystem by a lost block that it holds.
+async fn damaged_files(volume: &Arc<OpenDataset>, lost: &LostBlock) -> Damage {
+    let (dataset, files) = (volume.dataset(), FileStore(volume.clone()));
+    let part = FilePart::of(&(lost.first..lost.end), dataset.record_size);
+    let mut bytes = part.bytes.clone();
+    let mut path = None;
+    if let Some(object) = part.object().filter(|object| *object != HEADER_OBJECT.0) {
+        path = files.path(ObjectId(object)).await;
+        // bytes behind the size have no meaning
+        if let Some(bytes) = &mut bytes
+            && let Ok(Some(inode)) = files.inode(ObjectId(object)).await
+        {
+            bytes.end = bytes.end.min(inode.size.max(bytes.start));
+        }
+    }
+    Damage {
+        dataset: None,
+        objects: Some(DamagedObjects {
+            first: part.objects.start,
+            end: part.objects.end,
+            path,
+        }),
+        start: bytes.as_ref().map(|bytes| bytes.start),
+        end: bytes.map(|bytes| bytes.end),
     }
 }
 
@@ -162,7 +220,8 @@ impl Pool {
         }
         ranges.sort();
         ranges.dedup_by(|next, before| {
-            let touches = before.dataset == next.dataset && before.end >= next.start;
+            let is_same = before.dataset == next.dataset && before.objects == next.objects;
+            let touches = is_same && before.end >= next.start;
             if touches {
                 before.end = before.end.max(next.end);
             }

@@ -73,7 +73,7 @@ use pool_tree::{Changes, PoolTree};
 
 pub use allocator::Placements;
 pub use choices::Choice;
-pub use damage::{Damage, Damages};
+pub use damage::{Damage, DamagedObjects, Damages};
 pub use filesystems::NewFilesystem;
 pub use inherit::Source;
 pub use mend::Resilvering;

@@ -11,6 +11,7 @@ mod cuts;
 mod damage;
 mod format;
 mod full;
+mod lost;
 mod orphans;
 mod pooled;
 mod snapshots;

@@ -90,9 +90,18 @@ pub enum ScanState {
 /// An unreadable range.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Damage {
-    /// The volume or snapshot, such as `tank/vm1@monday`; the pool for its own trees.
+    /// The volume, filesystem or snapshot, such as `tank/vm1@monday`; the pool for its own trees.
     pub dataset: String,
-    /// Offset in the volume, bytes; none if it is unknown.
+    /// In a filesystem: the path of the object, if it can be found.
+    #[serde(default)]
+    pub path: Option<String>,
+    /// In a filesystem: the number of the first object that the damage concerns. 0 is the filesystem itself.
+    #[serde(default)]
+    pub first_object: Option<u64>,
+    /// In a filesystem: the number behind the last object; 2^64 - 1 for no upper bound.
+    #[serde(default)]
+    pub end_object: Option<u64>,
+    /// Offset in the volume or file, bytes; none if other parts are damaged, or if it is unknown.
     #[serde(default)]
     pub offset: Option<u64>,
     /// Length, bytes.

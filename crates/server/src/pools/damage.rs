@@ -1,4 +1,4 @@
-//! Damage of a pool: unreadable ranges, as shown to people.
+//! Damage of a pool: unreadable ranges of volumes and files, as shown to people.
 //!
 //! **Owns** the shown list, and the list that is stored for a restart. **Called by** the control API, scrubs, and the
 //! pool's supervisor. **Invariants**: a shown range was held by a dataset at the last check; the stored list is at
@@ -28,11 +28,15 @@ pub(super) fn remember(pool: &Pool, notes: &Notes) {
 }
 
 fn shown(name: &str, damage: pool::Damage) -> api::Damage {
+    let objects = damage.objects;
     let len = damage.start.zip(damage.end).map(|(start, end)| end - start);
     api::Damage {
         dataset: damage
             .dataset
             .map_or(name.to_owned(), |dataset| full_name(name, &dataset)),
+        path: objects.as_ref().and_then(|o| o.path.clone()),
+        first_object: objects.as_ref().map(|o| o.first),
+        end_object: objects.as_ref().map(|o| o.end),
         offset: damage.start,
         len,
     }

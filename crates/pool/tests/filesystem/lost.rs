@@ -1,0 +1,172 @@
+//! Lost blocks of filesystems: the files that the report of damage names, and what still can be read.
+
+use backend::StorageError;
+use backend::file::FileError;
+use io::sim::SimDisk;
+use pool::format::filesystem::KIND_INODE;
+use pool::format::{Node, Packing};
+use pool::{Damage, DamagedObjects, FileStore, NewFilesystem, Pool};
+
+use crate::bed::Bed;
+use crate::pooled::{RECORD, again, create_pool, new_files, on_disk, open};
+
+const SECTOR: usize = 4096;
+const CORRUPT: FileError = FileError::Storage(StorageError::Corrupt);
+
+/// Makes a pool with a file `/a/data` of four records, and closes it.
+async fn make(change: impl AsyncFnOnce(&Pool, &Bed<FileStore>)) {
+    let pool = create_pool().await;
+    let new = NewFilesystem {
+        compression: Packing::Off,
+        ..new_files()
+    };
+    let store = pool.create_filesystem(new).await.expect("a filesystem");
+    let bed = open(store).await;
+    let directory = bed.directory(bed.root, "a").await;
+    let made = bed.create(directory, "data", backend::file::NewKind::File);
+    let file = made.await.expect("a file").handle;
+    for record in 0..4 {
+        let data = vec![0xa0 + record as u8; RECORD as usize];
+        let at = record * u64::from(RECORD);
+        bed.write(file, at, &data).await.expect("written");
+    }
+    change(&pool, &bed).await;
+    pool.checkpoint().await.expect("written");
+    drop(bed);
+    pool.close().await.expect("closed");
+}
+
+/// Damages all sectors that `is_bad` accepts.
+fn rot(disk: &SimDisk, is_bad: impl Fn(&[u8]) -> bool) -> usize {
+    let image = disk.durable();
+    let sectors = image.bytes().chunks(SECTOR).enumerate();
+    let bad: Vec<_> = sectors.filter(|(_, s)| is_bad(s)).map(|(n, _)| n).collect();
+    for n in &bad {
+        let at = (n * SECTOR) as u64;
+        disk.rot(at..at + SECTOR as u64);
+    }
+    bad.len()
+}
+
+async fn damage(pool: &Pool) -> Vec<Damage> {
+    let found = pool.damages().await;
+    assert!(!found.more);
+    found.ranges
+}
+
+fn of_file(dataset: &str, object: u64, records: std::ops::Range<u64>) -> Damage {
+    Damage {
+        dataset: Some(dataset.into()),
+        objects: Some(DamagedObjects {
+            first: object,
+            end: object + 1,
+            path: Some("/a/data".into()),
+        }),
+        start: Some(records.start * u64::from(RECORD)),
+        end: Some(records.end * u64::from(RECORD)),
+    }
+}
+
+#[test]
+fn a_lost_record_is_reported_with_the_path_of_its_file() {
+    on_disk(|disk| async move {
+        make(async |pool, bed| {
+            pool.create_snapshot("files", "then").await.expect("taken");
+            bed.file("other").await;
+        })
+        .await;
+        let bad = rot(&disk, |s| s == [0xa1; SECTOR] || s == [0xa2; SECTOR]);
+        assert_eq!(bad, 2 * RECORD as usize / SECTOR);
+        let pool = again().await;
+        let bed = open(pool.filesystem("files").expect("it is there")).await;
+        let directory = bed.lookup(bed.root, "a").await.expect("found").handle;
+        let file = bed.lookup(directory, "data").await.expect("found").handle;
+        let record = RECORD as usize;
+        for (n, byte) in [(0, 0xa0), (3, 0xa3)] {
+            let read = bed.read(file, n * u64::from(RECORD), record).await;
+            assert_eq!(read.expect("read"), vec![byte; record]);
+        }
+        assert_eq!(damage(&pool).await, []);
+        let read = bed.read(file, u64::from(RECORD) + 5, 10).await;
+        assert_eq!(read.err(), Some(CORRUPT));
+        let one = |dataset| of_file(dataset, file.object, 1..2);
+        assert_eq!(damage(&pool).await, [one("files"), one("files@then")]);
+        let scrubbed = pool.scrub(|_| ()).await.expect("scrubbed");
+        assert_eq!(scrubbed.lost.len(), 2, "{scrubbed:?}");
+        let both = |dataset| of_file(dataset, file.object, 1..3);
+        assert_eq!(damage(&pool).await, [both("files"), both("files@then")]);
+
+        // A new name is the file's, and a removed file has no damage.
+        let mode = backend::file::RenameMode::Replace;
+        let moved = bed.rename((directory, "data"), (bed.root, "other"), mode);
+        moved.await.expect("renamed");
+        pool.checkpoint().await.expect("written");
+        let paths = |found: Vec<Damage>| -> Vec<_> {
+            let paths = found.into_iter().map(|d| d.objects.and_then(|o| o.path));
+            paths.map(|path| path.expect("known")).collect()
+        };
+        assert_eq!(paths(damage(&pool).await), ["/other", "/a/data"]);
+        bed.remove(bed.root, "other").await.expect("removed");
+        bed.free_orphans().await;
+        pool.checkpoint().await.expect("written");
+        assert_eq!(damage(&pool).await, [both("files@then")]);
+        drop(bed);
+        pool.close().await.expect("closed");
+    });
+}
+
+#[test]
+fn a_lost_node_is_reported_with_the_objects_below_it() {
+    on_disk(|disk| async move {
+        make(async |_, bed| {
+            let other = bed.directory(bed.root, "b").await;
+            for n in 0..400 {
+                let kind = backend::file::NewKind::File;
+                let made = bed.create(other, &format!("file{n}"), kind).await;
+                made.expect("made");
+            }
+        })
+        .await;
+        // The last leaf of the filesystem has inodes of files without contents.
+        let is_leaf = |s: &[u8]| s[..4] == *b"WPtn" && s[5] == 0 && s[16] > 2;
+        let image = disk.durable();
+        let starts = (0..image.bytes().len()).step_by(SECTOR);
+        let leaves = starts.filter(|at| is_leaf(&image.bytes()[*at..*at + SECTOR]));
+        let node = |at: usize| {
+            let bytes = &image.bytes()[at..];
+            let size = 32 + u32::from_le_bytes(bytes[8..12].try_into().expect("4 bytes"));
+            Node::decode(bytes[..size as usize].to_vec()).expect("a node")
+        };
+        let last = leaves.max_by_key(|at| (node(*at).first_key(), node(*at).birth()));
+        let last = last.expect("leaves");
+        let first = node(last).first_key();
+        assert!(first.kind() == KIND_INODE && first.object().0 > 100);
+        disk.rot(last as u64..(last + SECTOR) as u64);
+        let pool = again().await;
+        let bed = open(pool.filesystem("files").expect("it is there")).await;
+        let other = bed.lookup(bed.root, "b").await.expect("found").handle;
+        let mut lost = 0;
+        for n in 0..400 {
+            match bed.lookup(other, &format!("file{n}")).await {
+                Ok(_) => {}
+                Err(error) => {
+                    assert_eq!(error, CORRUPT);
+                    lost += 1;
+                }
+            }
+        }
+        assert!(lost > 0 && lost < 400, "{lost}");
+        let found = damage(&pool).await;
+        let [one] = &found[..] else {
+            panic!("one node is lost: {found:?}");
+        };
+        let objects = one.objects.as_ref().expect("objects");
+        assert_eq!((objects.first, objects.end), (first.object().0, u64::MAX));
+        assert_eq!(
+            (one.start, one.end, objects.path.as_ref()),
+            (None, None, None)
+        );
+        bed.file("new").await;
+        drop(bed);
+    });
+}
