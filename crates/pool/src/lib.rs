@@ -37,7 +37,7 @@ pub use files::FileStore;
 pub use lost::{LOST_MAX, LostBlock};
 pub use options::Options;
 pub use owner::{
-    Choice, Damage, DamagedObjects, Damages, NewFilesystem, NewVolume, Placements, Pool, PoolSpace, Resilvering,
-    ScrubPosition, Scrubbed, Source, TrimPosition, Trimmed, Verified, VolumeSpace,
+    Choice, Damage, DamagedObjects, Damages, NewFilesystem, NewVolume, Placements, Pool, PoolSpace,
+    Resilvering, ScrubPosition, Scrubbed, Source, TrimPosition, Trimmed, Verified, VolumeSpace,
 };
 pub use volume::Volume;

@@ -5,7 +5,6 @@
 //! if the disks cannot be read.
 
 use crate::ask::print;
-use crate::inspect_datasets as lists;
 use crate::inspect_text as words;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, ValueEnum};
@@ -138,13 +137,13 @@ async fn look(args: Inspect) -> Result<Said> {
     match args.view {
         View::Volumes => {
             let is_shown = |class| class == DatasetClass::Volume;
-            Ok(lists::datasets(&contents, is_shown, &findings))
+            Ok(words::datasets(&contents, is_shown, &findings))
         }
         View::Filesystems => {
             let is_shown = |class| class == DatasetClass::Filesystem;
-            Ok(lists::datasets(&contents, is_shown, &findings))
+            Ok(words::datasets(&contents, is_shown, &findings))
         }
-        View::Snapshots => Ok(lists::datasets(
+        View::Snapshots => Ok(words::datasets(
             &contents,
             DatasetClass::is_snapshot,
             &findings,

@@ -3,25 +3,26 @@
 //! **Called by** `inspect`. **Invariants**: both have the same information; damage comes last, a line each.
 
 use crate::inspect::Said;
-use crate::inspect_datasets::class_name;
 use crate::table::{table, text};
 use io::printable::printable;
-use pool::format::{Freeing, Membership, PoolState, Value, VdevKind};
+use pool::format::{
+    DatasetClass, DatasetProperty, Freeing, Membership, PoolState, Settings, Value, VdevKind,
+};
 use pool::inspect::{
-    Contents, Finding, Findings, Flaw, Image, Inspected, JournalEnd, SeenBatch, SeenJournal,
-    TreeEntry, TreeStats,
+    Contents, Finding, Findings, Flaw, Image, Inspected, JournalEnd, SeenBatch, SeenDataset,
+    SeenJournal, TreeEntry, TreeStats,
 };
 use serde_json::{Value as Json, json};
 use server::ByteSize;
 use std::fmt::Write;
 use std::path::Path;
 
-pub(crate) fn human(bytes: u64) -> String {
+fn human(bytes: u64) -> String {
     ByteSize(bytes).human()
 }
 
 /// A limit; zero means no limit.
-pub(crate) fn limit(bytes: u64) -> String {
+fn limit(bytes: u64) -> String {
     match bytes {
         0 => "-".to_owned(),
         bytes => human(bytes),
@@ -29,7 +30,7 @@ pub(crate) fn limit(bytes: u64) -> String {
 }
 
 /// A name of the pool's disks, escaped for a terminal.
-pub(crate) fn shown(name: &str) -> String {
+fn shown(name: &str) -> String {
     printable(name).into_owned()
 }
 
@@ -38,7 +39,7 @@ pub(crate) fn path(path: &Path) -> String {
     shown(&path.display().to_string())
 }
 
-pub(crate) fn hex(guid: u64) -> String {
+fn hex(guid: u64) -> String {
     format!("{guid:016x}")
 }
 
@@ -62,7 +63,7 @@ fn damage_json(finding: &Finding) -> Json {
 }
 
 /// Adds the findings.
-pub(crate) fn said(mut text: String, mut json: Json, findings: &Findings) -> Said {
+fn said(mut text: String, mut json: Json, findings: &Findings) -> Said {
     for note in &findings.notes {
         let _ = writeln!(text, "note: {}", printable(note));
     }
@@ -275,6 +276,103 @@ pub(crate) fn journal(journal: &SeenJournal) -> Said {
     let mut said = said(out, json, &Findings::default());
     said.damaged = matches!(journal.end, JournalEnd::Lost { .. });
     said
+}
+
+/// The name of a class.
+fn class_name(class: DatasetClass) -> &'static str {
+    match class {
+        DatasetClass::Volume => "volume",
+        DatasetClass::Snapshot => "snapshot of a volume",
+        DatasetClass::Filesystem => "filesystem",
+        DatasetClass::FilesystemSnapshot => "snapshot of a filesystem",
+    }
+}
+
+/// The own values of a dataset or of the pool, by property.
+fn settings_json(settings: &Settings) -> Json {
+    let own = DatasetProperty::all().filter_map(|property| {
+        let setting = settings.get(property)?;
+        let source = if setting.is_received {
+            "received"
+        } else {
+            "local"
+        };
+        let value = json!({"value": property.show(setting.value), "source": source});
+        Some((property.name().to_owned(), value))
+    });
+    Json::Object(own.collect())
+}
+
+fn dataset_json(seen: &SeenDataset) -> Json {
+    let (id, name, d) = (seen.id.0, &seen.name, &seen.dataset);
+    let holds = seen.holds.iter();
+    let holds = holds.map(|hold| json!({"tag": hold.tag, "created_ns": hold.created}));
+    json!({"id": id, "name": name, "class": class_name(d.class), "size": d.size, "block_size": d.block_size,
+        "record_size": d.record_size, "referenced": seen.root.referenced,
+        "logical": seen.root.logical, "compression": d.compression.to_string(),
+        "checksum": d.checksum.to_string(),
+        "allocated": seen.root.allocated, "list": d.list.0, "holds": holds.collect::<Vec<_>>(),
+        "birth": d.birth.0,
+        "created_ns": d.created, "sync": format!("{:?}", d.sync).to_lowercase(),
+        "of": d.of.map(|id| id.0), "previous": d.previous.map(|id| id.0),
+        "origin": d.origin.map(|id| id.0), "quota": d.quota, "reservation": d.reservation,
+        "settings": settings_json(&d.settings), "guid": hex(d.guid)})
+}
+
+/// The datasets of some classes.
+pub(crate) fn datasets(
+    contents: &Contents,
+    is_shown: impl Fn(DatasetClass) -> bool,
+    findings: &Findings,
+) -> Said {
+    let header = [
+        "ID", "NAME", "CLASS", "SIZE", "REFER", "LOGICAL", "ALLOC", "BLOCK", "RECORD", "COMPRESS",
+        "CHECKSUM", "SYNC", "BIRTH", "LIST", "QUOTA", "RESERV", "HOLDS", "ORIGIN",
+    ];
+    let mut t = table(&header, &[0, 3, 4, 5, 6, 7, 8, 12, 13, 14, 15, 16]);
+    let mut list = Vec::new();
+    for seen in contents
+        .datasets
+        .values()
+        .filter(|d| is_shown(d.dataset.class))
+    {
+        let d = &seen.dataset;
+        let origin = d.origin.and_then(|id| contents.datasets.get(&id));
+        t.add_row([
+            seen.id.0.to_string(),
+            shown(&seen.name),
+            class_name(d.class).to_owned(),
+            human(d.size),
+            human(seen.root.referenced),
+            human(seen.root.logical),
+            human(seen.root.allocated),
+            d.block_size.to_string(),
+            d.record_size.to_string(),
+            d.compression.to_string(),
+            d.checksum.to_string(),
+            format!("{:?}", d.sync).to_lowercase(),
+            d.birth.0.to_string(),
+            d.list.0.to_string(),
+            limit(d.quota),
+            limit(d.reservation),
+            seen.holds.len().to_string(),
+            origin.map_or("-".into(), |o| shown(&o.name)),
+        ]);
+        list.push(dataset_json(seen));
+    }
+    let mut out = text(&t);
+    out.push_str("as of the checkpoint; later changes are in the journal\n");
+    let on = contents
+        .properties
+        .iter()
+        .map(|p| format!("{p:?}").to_lowercase());
+    let on: Vec<_> = on.collect();
+    if !on.is_empty() {
+        out += &format!("on: {}\n", on.join(", "));
+    }
+    let settings = settings_json(&contents.settings);
+    let json = json!({"datasets": list, "on": on, "settings": settings});
+    said(out, json, findings)
 }
 
 pub(crate) fn trees(trees: &[(String, u64, TreeStats)], findings: &Findings) -> Said {

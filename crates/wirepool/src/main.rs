@@ -17,7 +17,6 @@ mod client;
 mod commands;
 mod filesystems;
 mod inspect;
-mod inspect_datasets;
 mod inspect_text;
 mod pools;
 mod protocols;

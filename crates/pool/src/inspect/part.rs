@@ -5,9 +5,8 @@
 
 use std::ops::Range;
 
-use super::contents::SeenDataset;
 use crate::format::filesystem::FilePart;
-use crate::format::{Birth, Key, record_of};
+use crate::format::{Birth, Dataset, Key, record_of};
 
 /// A part of a dataset.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -30,10 +29,9 @@ pub(super) struct Who {
 }
 
 impl Who {
-    pub(super) fn new(dataset: &SeenDataset, since: Birth) -> Self {
-        let properties = &dataset.dataset;
+    pub(super) fn new(name: &str, properties: &Dataset, since: Birth) -> Self {
         Self {
-            name: dataset.name.clone(),
+            name: name.to_owned(),
             has_files: properties.class.has_files(),
             record_size: properties.record_size,
             block_size: properties.block_size,

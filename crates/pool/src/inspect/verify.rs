@@ -39,7 +39,10 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
         let chain = contents.snapshots(volume.id).into_iter().chain([volume]);
         for dataset in chain {
             let walked = self
-                .walk(dataset.root.root, &Who::new(dataset, since))
+                .walk(
+                    dataset.root.root,
+                    &Who::new(&dataset.name, &dataset.dataset, since),
+                )
                 .await;
             let all = walked.below;
             self.compare_root(dataset, &all);
@@ -223,7 +226,7 @@ impl Image {
         verifier.compare(&replayed, is_newest);
         for put in replayed.held() {
             let dataset = contents.datasets.get(&put.tree);
-            let who = dataset.map(|d| Who::new(d, Birth(0)));
+            let who = dataset.map(|d| Who::new(&d.name, &d.dataset, Birth(0)));
             let part = who.map(|who| who.part(&(put.key..put.key.next())));
             let check = Check {
                 ptr: put.ptr,
