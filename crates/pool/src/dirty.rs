@@ -245,6 +245,21 @@ impl Dirty {
         replaced
     }
 
+    /// Forgets that records under these keys are zeroed, because newer contents take their place.
+    pub(crate) fn forget_zeroes(&mut self, keys: Range<Key>) {
+        while let Some((&start, &end)) = self.ranges.range(..keys.end).next_back()
+            && end > keys.start
+        {
+            self.ranges.remove(&start);
+            if end > keys.end {
+                self.ranges.insert(keys.end, end);
+            }
+            if start < keys.start {
+                self.ranges.insert(start, keys.start);
+            }
+        }
+    }
+
     /// Makes all present changes urgent.
     pub(crate) fn make_urgent(&mut self) {
         if self.urgent.is_empty() {

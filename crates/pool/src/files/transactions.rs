@@ -161,6 +161,8 @@ impl Staging<'_> {
             Edit::Put(key, value) => {
                 // contents of a small file replace a dirty record
                 self.replaced += self.state.dirty.forget_range(key..key.next());
+                // a hole that is not written back yet would hide them, and delete them later
+                self.state.dirty.forget_zeroes(key..key.next());
                 self.steps.push(Step::Put(key, value));
             }
             Edit::PutInode(object, inode) => self.put_inode(object, inode),

@@ -8,9 +8,10 @@ use backend::file::{Allocate, FileBackend, Handle, Stability, WriteAt};
 use io::rng::Prng;
 use io::sim::{Node, Sim, SimConfig};
 use pool::FileStore;
+use pool::filesystem::Store;
 
 use crate::bed::{Bed, CACHED};
-use crate::pooled::{again, create_pool, disk_config, new_files, open};
+use crate::pooled::{again, create_pool, disk_config, new_files, on_disk, open};
 
 const FILES: [&str; 4] = ["a", "b", "c", "d"];
 /// Largest size of a file, bytes: a dozen records.
@@ -192,6 +193,28 @@ async fn work(seed: u64, model: Model, checkpoints: bool) {
             pool.checkpoint().await.expect("a checkpoint");
         }
     }
+}
+
+/// The hole must not hide the small file's contents, which are in a transaction, nor delete them when it is written back.
+#[test]
+fn a_small_write_after_a_hole_stays() {
+    on_disk(|_| async {
+        let pool = create_pool().await;
+        let store = pool.create_filesystem(new_files()).await;
+        let bed = open(store.expect("a filesystem")).await;
+        let file = bed.file("file").await;
+        bed.write(file, 0, &[1; 50_000]).await.expect("written");
+        let punch = (0..50_000, Allocate::Punch);
+        let punched = bed
+            .files
+            .allocate(&bed.caller, file, punch.0, punch.1, false);
+        punched.await.expect("punched");
+        bed.set_size(file, 0).await.expect("set");
+        bed.write(file, 0, &[2; 300]).await.expect("written");
+        assert_eq!(bed.read(file, 0, 1000).await.expect("read"), [2; 300]);
+        let _proof = bed.store.durable(None).await.expect("durable");
+        assert_eq!(bed.read(file, 0, 1000).await.expect("read"), [2; 300]);
+    });
 }
 
 #[test]
