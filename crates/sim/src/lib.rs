@@ -8,6 +8,7 @@
 
 pub mod access;
 mod crowd;
+mod files;
 pub mod members;
 pub mod model;
 pub mod pattern;
@@ -51,11 +52,13 @@ pub enum Scenario {
     Aimed,
     /// Members of a mirror that leave and return.
     Members,
+    /// A filesystem of a pool.
+    Files,
 }
 
 impl Scenario {
     /// All scenarios.
-    pub const ALL: [Scenario; 9] = [
+    pub const ALL: [Scenario; 10] = [
         Scenario::Store,
         Scenario::System,
         Scenario::Iscsi,
@@ -65,6 +68,7 @@ impl Scenario {
         Scenario::Full,
         Scenario::Aimed,
         Scenario::Members,
+        Scenario::Files,
     ];
 
     /// The scenario's name on the command line.
@@ -80,6 +84,7 @@ impl Scenario {
             Scenario::Full => "full",
             Scenario::Aimed => "aimed",
             Scenario::Members => "members",
+            Scenario::Files => "files",
         }
     }
 
@@ -159,6 +164,7 @@ pub fn run_with(
             Scenario::Pool => volume::run(seed, wrap, volume::Kind::Any).await,
             Scenario::Full => volume::run(seed, wrap, volume::Kind::Full).await,
             Scenario::Aimed => volume::run(seed, wrap, volume::Kind::Aimed).await,
+            Scenario::Files => files::run(seed).await,
             Scenario::Members => unreachable!("it has simulations of its own"),
         }
     })?;

@@ -15,7 +15,7 @@ const PROGRESS_EVERY: u64 = 500;
 #[derive(Parser)]
 #[command(name = "wirepool-sim")]
 struct Args {
-    /// Only this scenario: store, system, iscsi, shards, fence, pool, full, aimed or members
+    /// Only this scenario: store, system, iscsi, shards, fence, pool, full, aimed, members or files
     #[arg(long)]
     scenario: Option<String>,
     /// One seed

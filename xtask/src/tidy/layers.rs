@@ -58,6 +58,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "nvmf-initiator",
             "pool",
             "scsi",
+            "testkit",
         ],
     ),
     ("crates/cuts", &["backend", "io", "pool"]),

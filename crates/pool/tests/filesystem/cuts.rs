@@ -5,9 +5,9 @@ use std::time::Duration;
 use io::rng::Prng;
 use io::sim::{Node, Sim, SimConfig};
 use pool::filesystem::Store;
+use testkit::files::random::Random;
 use testkit::store::check;
 
-use crate::crash::Random;
 use crate::pooled::{again, create_pool, disk_config, durables, new_files, open};
 
 /// Random operations, with checkpoints and snapshots between them, until the power goes.
@@ -18,9 +18,9 @@ async fn work(seed: u64) {
     let bed = open(store).await;
     drop(io::spawn(bed.files.clone().free_orphans()));
     let mut rng = Prng::new(seed);
-    let mut random = Random::new(seed, bed.root);
+    let mut random = Random::new(seed, bed.root, 0.0);
     loop {
-        random.step(&bed).await;
+        let _refused = random.step(&bed.files).await;
         match rng.below(100) {
             0 => pool.checkpoint().await.expect("a checkpoint"),
             1 => {

@@ -22,6 +22,7 @@ mod life;
 mod listing;
 mod names;
 mod operations;
+pub mod random;
 mod rename;
 mod side;
 mod watches;

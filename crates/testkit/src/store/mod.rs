@@ -1,7 +1,7 @@
 //! A store in memory: the slow model of a dataset below a filesystem, with the least that [`Store`] promises.
 //!
-//! **Owns** [`MemoryStore`], [`Durables`] and [`check`], which judges them. **Called by** the tests of filesystems, and by the mount that foreign suites
-//! judge. **Invariants**: bytes behind the end of a file stay where the trait allows it; other tasks run at every step; each
+//! **Owns** [`MemoryStore`], [`Durables`] and [`check`], which judges them. **Called by** the tests of filesystems, the simulator,
+//! and the mount that foreign suites judge. **Invariants**: bytes behind the end of a file stay where the trait allows it; other tasks run at every step; each
 //! remembered state is one that a crash may leave.
 
 mod check;
@@ -28,7 +28,7 @@ const RECORD: u64 = 16 << 10;
 const SPACE: u64 = 64 << 20;
 
 /// All that a crash keeps, if it happens right after a transaction.
-#[derive(Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Durables {
     /// Values by key, inodes excepted.
     pub values: BTreeMap<Key, Vec<u8>>,

@@ -1,0 +1,156 @@
+//! Random operations on the contents of a few files that every task knows.
+//!
+//! **Owns** [`Data`]. **Called by** scenario `files`. **Invariant**: a read during which no change became visible returns the
+//! newest contents of the model.
+
+use super::recorded::Recorded;
+use crate::access::buffer_of;
+use crate::model::Violation;
+use backend::file::{
+    Allocate, Caller, FileBackend, FileResult, Handle, SetAttributes, Stability, WriteAt,
+};
+use io::rng::Prng;
+use pool::filesystem::FileSystem;
+use pool::format::ObjectId;
+
+/// Largest size of a file, bytes: many records, also where they are large.
+const SIZE_MAX: u64 = 100_000;
+/// Bytes that belong to the beginning of a file: small files have their contents among the values.
+const SMALL: u64 = 900;
+
+/// Operations of one task.
+pub(super) struct Data {
+    pub(super) files: FileSystem<Recorded>,
+    pub(super) handles: Vec<Handle>,
+    pub(super) rng: Prng,
+    /// Chance that a mutation is durable when it is answered.
+    pub(super) durable: f64,
+    pub(super) caller: Caller,
+}
+
+impl Data {
+    fn file(&mut self) -> Handle {
+        self.handles[self.rng.below(self.handles.len() as u64) as usize]
+    }
+
+    fn stability(&mut self) -> Stability {
+        match self.rng.chance(self.durable) {
+            true => Stability::Durable,
+            false => Stability::Cached,
+        }
+    }
+
+    fn bytes(&mut self, len: u64) -> Vec<u8> {
+        let mut bytes = vec![0; len as usize];
+        self.rng.fill(&mut bytes);
+        // half of the data can be compressed
+        if self.rng.chance(0.5) {
+            bytes.fill(1 + self.rng.below(255) as u8);
+        }
+        bytes
+    }
+
+    async fn write(&mut self) -> FileResult<()> {
+        let len = match self.rng.below(3) {
+            0 => 1 + self.rng.below(500),
+            1 => 1 + self.rng.below(5000),
+            _ => 1 + self.rng.below(40_000),
+        };
+        let start = match self.rng.chance(0.3) {
+            true => self.rng.below(SMALL),
+            false => self.rng.below(SIZE_MAX - len),
+        };
+        let at = match self.rng.chance(0.1) {
+            true => WriteAt::End,
+            false => WriteAt::Offset(start),
+        };
+        let (of, stability) = (self.file(), self.stability());
+        let data = buffer_of(&self.bytes(len)).await;
+        let written = self.files.write(&self.caller, of, at, data, stability);
+        written.await.map(drop)
+    }
+
+    async fn set_size(&mut self) -> FileResult<()> {
+        let most = if self.rng.chance(0.3) {
+            SMALL
+        } else {
+            SIZE_MAX
+        };
+        let set = SetAttributes {
+            size: Some(self.rng.below(most)),
+            ..SetAttributes::default()
+        };
+        let (of, stability) = (self.file(), self.stability());
+        let set = self.files.set_attributes(&self.caller, of, set, stability);
+        set.await.map(drop)
+    }
+
+    async fn allocate(&mut self) -> FileResult<()> {
+        let start = self.rng.below(SIZE_MAX);
+        let end = start + 1 + self.rng.below(SIZE_MAX);
+        let how = match self.rng.below(4) {
+            0 => Allocate::Reserve,
+            1 => Allocate::Zero,
+            _ => Allocate::Punch,
+        };
+        let grows = how != Allocate::Punch && self.rng.chance(0.3);
+        let of = self.file();
+        let done = self
+            .files
+            .allocate(&self.caller, of, start..end, how, grows);
+        done.await.map(drop)
+    }
+
+    async fn copy(&mut self) -> FileResult<()> {
+        let from = (self.file(), self.rng.below(SIZE_MAX));
+        let to = (self.file(), self.rng.below(SIZE_MAX));
+        let len = self.rng.below(40_000);
+        let copied = self.files.copy(&self.caller, from, to, len);
+        copied.await.map(drop)
+    }
+
+    async fn read(&mut self) -> FileResult<Option<Violation>> {
+        let of = self.file();
+        let object = ObjectId(of.object);
+        let (offset, len) = (self.rng.below(SIZE_MAX), self.rng.below(50_000) as usize);
+        let history = self.files.store().history.clone();
+        let before = history.lock().contents_version(object);
+        let read = self.files.read(of, offset, len).await?;
+        let history = history.lock();
+        if history.contents_version(object) != before {
+            return Ok(None);
+        }
+        let mut found = vec![0; read.bytes.len()];
+        read.bytes.copy_to(&mut found);
+        let now = history.contents(object);
+        let start = (offset as usize).min(now.len());
+        let end = (start + len).min(now.len());
+        let is_same = found == now[start..end];
+        Ok((!is_same).then(|| {
+            let at = found.iter().zip(&now[start..end]).position(|(a, b)| a != b);
+            let (found, expected) = (found.len(), end - start);
+            Violation(format!(
+                "{object:?}: a read of {len} bytes from {offset} has {found} bytes, not {expected}, and differs at {at:?}"
+            ))
+        }))
+    }
+
+    /// One operation. Fails as the operation does.
+    pub(super) async fn step(&mut self) -> FileResult<Option<Violation>> {
+        match self.rng.below(14) {
+            0..5 => self.write().await?,
+            5 | 6 => self.set_size().await?,
+            7 | 8 => self.allocate().await?,
+            9 => self.copy().await?,
+            10 => {
+                let of = self.file();
+                let _proof = self.files.commit(of).await?;
+            }
+            11 if self.rng.chance(0.3) => {
+                let _proof = self.files.commit_all().await?;
+            }
+            _ => return self.read().await,
+        }
+        Ok(None)
+    }
+}

@@ -1,0 +1,189 @@
+//! Parameters that a seed chooses for a run of scenario `files`.
+//!
+//! **Owns** the disks, the pool's properties, and the ends of incarnations. **Called by** scenario `files`. **Invariant**: the
+//! first member of the mirror is sound.
+
+use crate::model::Violation;
+use io::disk::{self, Disk};
+use io::rng::Prng;
+use io::sim::{DiskConfig, PowerCutFate};
+use io::time::sleep;
+use pool::format::{ChecksumKind, Host, JournalLayout, Packing, Sync};
+use pool::journal::UNPROVEN_MAX;
+use pool::vdev::limits::DISK_SIZE_MIN;
+use pool::vdev::{self, OpenOptions, PoolSpec};
+use pool::{NewFilesystem, Options, Pool};
+use std::time::Duration;
+
+/// Name of the filesystem.
+pub(super) const FILESYSTEM: &str = "files";
+
+/// The end of an incarnation.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum End {
+    /// Power cut this many disk steps after the work began, or when it ends.
+    PowerCut(u64),
+    /// Power cut this many disk steps after the start, which may be while the pool is opened.
+    EarlyPowerCut(u64),
+    /// Kill of the process after this time, or when the work ends.
+    Kill(Duration),
+    /// The pool is closed when the work ends.
+    Close,
+}
+
+/// See the module header.
+#[derive(Debug, Clone)]
+pub(super) struct Plan {
+    pub(super) disks: usize,
+    pub(super) disk: DiskConfig,
+    ashift: Option<u8>,
+    journal: JournalLayout,
+    options: Options,
+    record_size: u32,
+    sync: Sync,
+    pub(super) compression: Packing,
+    checksum: ChecksumKind,
+    pub(super) lives: Vec<End>,
+    pub(super) tasks: u64,
+    pub(super) steps: u64,
+    /// Chance that a mutation is durable when it is answered.
+    pub(super) durable: f64,
+    /// Longest pause of a task between two operations.
+    pub(super) pause: Duration,
+    pub(super) checkpoints: Duration,
+    /// Bytes that are left beside the reservation of another dataset, if the pool is nearly full.
+    pub(super) left: Option<u64>,
+    pub(super) quotas: bool,
+    pub(super) snapshots: bool,
+    /// Whether the second member fails at random.
+    pub(super) fails: bool,
+}
+
+fn host() -> Host {
+    Host::new([7; 16], "sim")
+}
+
+impl Plan {
+    pub(super) fn new(rng: &mut Prng) -> Plan {
+        let end = |rng: &mut Prng| {
+            let longest = 1 << (4 + rng.below(9));
+            match rng.below(8) {
+                0 => End::Kill(Duration::from_micros(10 * rng.below(longest))),
+                1 => End::Close,
+                2 => End::EarlyPowerCut(rng.below(longest)),
+                _ => End::PowerCut(rng.below(longest)),
+            }
+        };
+        let lives = (0..1 + rng.below(6)).map(|_| end(rng)).collect();
+        let mut disk = DiskConfig {
+            size: DISK_SIZE_MIN,
+            trims_to_garbage: true,
+            volatile_cache: rng.chance(0.9),
+            ..DiskConfig::default()
+        };
+        let small = rng.chance(0.5);
+        if small {
+            (disk.logical_block, disk.physical_block, disk.atomic_unit) = (512, 512, 512);
+            if rng.chance(0.3) {
+                disk.power_cut = PowerCutFate::Torn;
+            }
+        }
+        let disks = 1 + rng.below(2) as usize;
+        let freeing_max = 1 << rng.below(12);
+        Plan {
+            disks,
+            disk,
+            ashift: small.then_some(9),
+            journal: JournalLayout {
+                segment_size: (256 + 64 * rng.below(8) as u32) << 10,
+                segments: 4 + rng.below(4) as u32,
+            },
+            options: Options {
+                cache_bytes: 64 << 10,
+                record_cache_bytes: if rng.chance(0.5) { 0 } else { 256 << 10 },
+                dirty_bytes: 256 << 10 << rng.below(6),
+                buffer_bytes: 8 << 20,
+                freeing_max,
+                unproven_bytes: match rng.chance(0.4) {
+                    true => UNPROVEN_MAX,
+                    false => 1 << rng.below(24),
+                },
+            },
+            record_size: 4096 << rng.below(4),
+            sync: match rng.below(6) {
+                0 => Sync::Always,
+                1 => Sync::Disabled,
+                _ => Sync::Standard,
+            },
+            compression: match rng.below(4) {
+                0 => Packing::Off,
+                1 => Packing::Zstd(1),
+                _ => Packing::Lz4,
+            },
+            checksum: match rng.below(3) {
+                0 => ChecksumKind::Blake3,
+                _ => ChecksumKind::Xxh3,
+            },
+            lives,
+            tasks: 1 + rng.below(5),
+            steps: 5 + rng.below(60),
+            durable: [0.0, 0.02, 0.2][rng.below(3) as usize],
+            pause: Duration::from_micros(1 << rng.below(14)),
+            checkpoints: Duration::from_micros(100 << rng.below(12)),
+            left: rng.chance(0.2).then(|| (256 + rng.below(2048)) << 10),
+            quotas: rng.chance(0.3),
+            snapshots: rng.chance(0.6),
+            fails: disks > 1 && rng.chance(0.4),
+        }
+    }
+
+    pub(super) fn filesystem(&self) -> NewFilesystem {
+        NewFilesystem {
+            record_size: self.record_size,
+            sync: self.sync,
+            compression: self.compression,
+            checksum: self.checksum,
+            ..NewFilesystem::new(FILESYSTEM)
+        }
+    }
+
+    pub(super) fn names(&self) -> Vec<String> {
+        (0..self.disks).map(|n| format!("disk{n}")).collect()
+    }
+
+    async fn open_disks(&self) -> Vec<Disk> {
+        let mut disks = Vec::new();
+        for name in self.names() {
+            loop {
+                match Disk::open(&name, disk::OpenOptions::default()).await {
+                    Ok(disk) => break disks.push(disk),
+                    // Requests of a killed process still hold the disk.
+                    Err(io::Error::Busy(_)) => sleep(Duration::from_millis(1)).await,
+                    Err(e) => panic!("a disk that is there opens: {e}"),
+                }
+            }
+        }
+        disks
+    }
+
+    /// Creates the pool, on sound disks.
+    pub(super) async fn create(&self) -> Result<Pool, Violation> {
+        let mut spec = PoolSpec::new("tank", vec![self.open_disks().await], host());
+        spec.journal = Some(self.journal);
+        spec.ashift = self.ashift;
+        let opened = vdev::create(spec).await;
+        let opened = opened.map_err(|e| Violation(format!("a pool cannot be made: {e}")))?;
+        let pool = Pool::open(opened, self.options).await;
+        pool.map_err(|e| Violation(format!("a new pool does not open: {e}")))
+    }
+
+    /// Opens the pool.
+    pub(super) async fn open(&self) -> Result<Pool, Violation> {
+        let found = vdev::scan(self.open_disks().await).await.pools.pop();
+        let found = found.ok_or_else(|| Violation("there is no pool".into()))?;
+        let opened = vdev::open(found, OpenOptions::new(host())).await;
+        let opened = opened.map_err(|e| Violation(format!("the devices do not open: {e}")))?;
+        let pool = Pool::open(opened, self.options).await;
+        pool.map_err(|e| Violation(format!("the pool does not open: {e}")))
+    }
+}
