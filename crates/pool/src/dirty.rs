@@ -277,6 +277,11 @@ impl Dirty {
         self.urgent.append(&mut behind);
     }
 
+    /// Whether one of these keys has urgent contents, except large writes.
+    pub(crate) fn has_urgent_in(&self, keys: Range<Key>) -> bool {
+        self.urgent.range(keys).next().is_some()
+    }
+
     /// The first of these keys that has contents, except large writes.
     pub(crate) fn first_record_in(&self, keys: Range<Key>) -> Option<Key> {
         let maps = [&self.urgent, &self.lazy];

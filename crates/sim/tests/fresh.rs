@@ -89,6 +89,11 @@ fn new_seeds_of_hosts_that_reserve() {
 }
 
 #[test]
+fn new_seeds_of_files() {
+    check(Scenario::Files);
+}
+
+#[test]
 fn new_seeds_of_small_pools_with_aimed_trouble() {
     check(Scenario::Aimed);
 }

@@ -23,7 +23,7 @@ use backend::{Durable, RangeLock};
 use io::sync::oneshot;
 
 use crate::compress::Packer;
-use crate::format::{Dataset, TreeId};
+use crate::format::{Dataset, ObjectId, TreeId};
 use crate::mutex::lock;
 use crate::shared::Shared;
 use crate::{Error, Result};
@@ -142,6 +142,7 @@ impl OpenDataset {
             }
             if all {
                 state.dirty.make_urgent();
+                state.tails.await_all(ObjectId(0)..ObjectId(u64::MAX));
             }
             state.demands.push(sender);
             self.ask(&mut state);

@@ -48,7 +48,11 @@ impl OpenDataset {
     /// As [`OpenDataset::promise`], for all staged transactions, and the records under these keys, or all.
     pub(crate) async fn promise_of(&self, keys: Option<Range<Key>>) -> Result<Durable> {
         if let Some(keys) = &keys {
-            lock(&self.state).dirty.make_urgent_in(keys.clone());
+            let mut state = lock(&self.state);
+            state.dirty.make_urgent_in(keys.clone());
+            state
+                .tails
+                .await_all(keys.start.object()..keys.end.object());
         }
         self.promise(keys.is_none()).await
     }

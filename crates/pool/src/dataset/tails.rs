@@ -21,6 +21,8 @@ struct Tail {
     inode: Inode,
     /// The size that the journal has, or will have after the staged transactions.
     journaled: u64,
+    /// The size that a request for durability waits for. Records before it leave with the urgent ones.
+    awaited: u64,
 }
 
 /// See the module header.
@@ -47,8 +49,25 @@ impl Tails {
 
     /// Sets the inode of a file that was just written. `before` is its size before, if it had no tail.
     pub(crate) fn written(&mut self, object: ObjectId, inode: Inode, before: u64) {
-        let journaled = self.0.get(&object).map_or(before, |tail| tail.journaled);
-        self.0.insert(object, Tail { inode, journaled });
+        let new = Tail {
+            inode,
+            journaled: before,
+            awaited: 0,
+        };
+        self.0.entry(object).or_insert(new).inode = inode;
+    }
+
+    /// A request waits until the present inodes of these files are durable.
+    pub(crate) fn await_all(&mut self, objects: Range<ObjectId>) {
+        for tail in self.0.range_mut(objects).map(|(_, tail)| tail) {
+            tail.awaited = tail.inode.size;
+        }
+    }
+
+    /// Whether a request waits for a size that a dirty record in these bytes would keep from the journal.
+    pub(crate) fn is_awaited(&self, object: ObjectId, record: &Range<u64>) -> bool {
+        let tail = self.0.get(&object);
+        tail.is_some_and(|tail| record.end > tail.journaled && record.start < tail.awaited)
     }
 
     /// A transaction sets an inode. Returns the inode that the journal gets with it. A file that grows over dirty records has a
@@ -64,9 +83,15 @@ impl Tails {
         let journaled = tail.map_or(inode.size, |tail| tail.journaled);
         let journaled = journaled.min(inode.size);
         let size = safe_size(dirty, object, record_size, journaled, inode.size);
+        let awaited = tail.map_or(0, |tail| tail.awaited.min(inode.size));
+        let tail = Tail {
+            inode,
+            journaled,
+            awaited,
+        };
         match size == inode.size {
             true => drop(self.0.remove(&object)),
-            false => drop(self.0.insert(object, Tail { inode, journaled })),
+            false => drop(self.0.insert(object, tail)),
         }
         Inode { size, ..inode }
     }
@@ -87,7 +112,9 @@ impl Tails {
         objects.sort_unstable();
         objects.dedup();
         let inode = |object: ObjectId| {
-            let Tail { inode, journaled } = self.0.get(&object)?;
+            let Tail {
+                inode, journaled, ..
+            } = self.0.get(&object)?;
             let size = safe_size(dirty, object, record_size, *journaled, inode.size);
             Some((object, Inode { size, ..*inode }))
         };

@@ -354,9 +354,13 @@ impl FileStore {
     fn put(&self, state: &mut State, new: NewRecords, is_urgent: bool) -> usize {
         let mut replaced = 0;
         for NewRecord { key, contents } in new.records {
+            let start = key.offset() * self.record_size();
+            let bytes = start..start + self.record_size();
+            let mut is_urgent = is_urgent || state.tails.is_awaited(key.object(), &bytes);
             if self.0.settings.has_blocks() {
                 // they are in the new contents, and must not hide them
                 let blocks = blocks_of(&(key..key.next()), self.0.settings.record_size);
+                is_urgent |= state.dirty.has_urgent_in(blocks.clone());
                 replaced += match &contents {
                     Some(_) => state.dirty.forget_range(blocks),
                     None => state.dirty.zero(blocks),

@@ -212,7 +212,8 @@ pub(super) async fn roll_back(
     known.borrow_mut().rolling = Some(image.clone());
     match pool.roll_back(FILESYSTEM, &name).await {
         Ok(()) => {}
-        Err(Error::NoSpace) => {
+        // groups of write-back may be in flight
+        Err(Error::NoSpace | Error::Busy) => {
             known.borrow_mut().rolling = None;
             return Ok(None);
         }

@@ -8,7 +8,7 @@ use super::history::{History, Mark, RecordState};
 use super::image::Image;
 use crate::model::Violation;
 use pool::filesystem::Edit;
-use pool::format::filesystem::Inode;
+use pool::format::filesystem::{Inode, InodeFlags};
 use pool::format::{Key, ObjectId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -79,11 +79,12 @@ impl<'a> Replay<'a> {
     }
 }
 
-/// An inode without its size and the space of its data, which follow the data.
+/// An inode without its size, the space of its data, and the mark of blocks, which follow the data.
 fn without_size(inode: &Inode) -> Inode {
     Inode {
         size: 0,
         used: 0,
+        flags: inode.flags.without(InodeFlags::BLOCKS),
         ..*inode
     }
 }
@@ -106,7 +107,7 @@ impl History {
             if replay.differ.is_empty() {
                 match self.judge_objects(found, transactions, between) {
                     Ok(()) => return Ok(transactions),
-                    Err(violation) => wrong = Some(violation),
+                    Err(violation) => wrong = wrong.or(Some(violation)),
                 }
             } else if nearest
                 .as_ref()
