@@ -54,7 +54,6 @@ fn damage_json(finding: &Finding) -> Json {
         "end_block": finding.blocks.as_ref().map(|b| b.end),
         "first_object": finding.file.as_ref().map(|f| f.objects.start),
         "end_object": finding.file.as_ref().map(|f| f.objects.end),
-        "path": finding.path,
         "first_byte": finding.file.as_ref().and_then(|f| f.bytes.as_ref()).map(|b| b.start),
         "end_byte": finding.file.as_ref().and_then(|f| f.bytes.as_ref()).map(|b| b.end),
         "lost": finding.lost,

@@ -157,7 +157,8 @@ fn port_place(on: &Mounted) -> Result<PathBuf> {
 /// Lines are `name   verdict`, and the reason below; the last one is the sum.
 fn port_verdicts(said: &str) -> Result<Findings> {
     let mut found = Findings::default();
-    for line in said.lines() {
+    let is_verdict = |line: &&str| !line.starts_with(char::is_whitespace);
+    for line in said.lines().filter(is_verdict) {
         match line.split_whitespace().collect::<Vec<_>>()[..] {
             [_, "ok"] => found.passed += 1,
             [name, "FAILED"] => {

@@ -28,8 +28,6 @@ pub enum FindingKind {
     Node,
     /// A record of a volume or of a file.
     Record,
-    /// A value of a filesystem, or values that contradict each other.
-    File,
     /// Properties or a root in the pool's own tree.
     Dataset,
     /// A saved bitmap.
@@ -59,7 +57,6 @@ impl FindingKind {
             FindingKind::Journal => "journal",
             FindingKind::Node => "node",
             FindingKind::Record => "record",
-            FindingKind::File => "file",
             FindingKind::Dataset => "dataset",
             FindingKind::Space => "space",
             FindingKind::Leak => "leak",
@@ -87,8 +84,6 @@ pub struct Finding {
     pub blocks: Option<Range<u64>>,
     /// The objects of the filesystem.
     pub file: Option<FilePart>,
-    /// The path of the only object of `file`, from the root directory, if it can be found.
-    pub path: Option<String>,
     /// Whether no disk has an intact copy. If one has, a scrub or the opening of the pool repairs the others.
     pub lost: bool,
     /// Description of the damage.
@@ -104,7 +99,6 @@ impl Finding {
             dataset: None,
             blocks: None,
             file: None,
-            path: None,
             lost: true,
             text: text.into(),
         }
@@ -147,10 +141,7 @@ impl fmt::Display for Finding {
             write!(f, " blocks {}..{}", blocks.start, blocks.end)?;
         }
         if let Some(file) = &self.file {
-            match &self.path {
-                Some(path) => write!(f, " {path}")?,
-                None => write!(f, " {}", objects(&file.objects))?,
-            }
+            write!(f, " {}", objects(&file.objects))?;
             if let Some(bytes) = file.bytes.as_ref().filter(|bytes| **bytes != (0..u64::MAX)) {
                 write!(f, " bytes {}..{}", bytes.start, bytes.end)?;
             }

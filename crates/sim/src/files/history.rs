@@ -60,7 +60,7 @@ impl<T> Versions<T> {
         &self.0[first.unwrap_or(0)..]
     }
 
-    /// Those that a state of `transactions` transactions may have, if the versions up to `floor` are durable and those behind
+    /// The versions that a state of `transactions` transactions may have, if those up to `floor` are durable and those behind
     /// `end` are too new.
     pub(super) fn possible(
         &self,

@@ -1,14 +1,14 @@
 //! The verdict on a state: whether it may be there after a crash, or in a snapshot.
 //!
 //! **Owns** the comparison of an [`Image`] with a [`History`]. **Called by** scenario `files`. **Invariant**: a state passes only
-//! if all its values are those after one prefix of the transactions, and if each inode and each record is one that this prefix
-//! allows.
+//! if all its values are those after one prefix of the transactions, and if each inode and each block of 4 KiB is one that this
+//! prefix allows.
 
 use super::history::{History, Mark, RecordState};
 use super::image::Image;
 use crate::model::Violation;
 use pool::filesystem::Edit;
-use pool::format::filesystem::{Inode, InodeFlags};
+use pool::format::filesystem::{BLOCK_SIZE, Inode, InodeFlags};
 use pool::format::{Key, ObjectId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -205,32 +205,37 @@ impl History {
         let floor = self.durable_for(object, between);
         let file = self.files.get(&object);
         for (number, part) in found.chunks(self.record_size as usize).enumerate() {
-            let end = number as u64 * self.record_size + part.len() as u64;
             let versions = file.and_then(|file| file.records.get(&(number as u64)));
             let Some(versions) = versions else {
                 return Err(Violation(format!("record {number} of {object:?} is new")));
             };
             let possible = versions.possible(transactions, floor, between.end.version);
             let possible: Vec<&RecordState> = possible.collect();
-            // the end of a file cuts what older versions have behind it
-            let mut cut = u64::MAX;
-            let is_known = possible.iter().rev().any(|state| {
-                let is_same = state.size.min(cut) >= end && state.bytes[..part.len()] == *part;
-                if state.is_cut {
-                    cut = cut.min(state.size);
+            // a small write is blocks beside the record, which leave by themselves
+            for (block, piece) in part.chunks(BLOCK_SIZE as usize).enumerate() {
+                let start = block * BLOCK_SIZE as usize;
+                let end = number as u64 * self.record_size + (start + piece.len()) as u64;
+                let has_piece = |state: &RecordState| state.bytes[start..][..piece.len()] == *piece;
+                // the end of a file cuts what older versions have behind it
+                let mut cut = u64::MAX;
+                let is_known = possible.iter().rev().any(|state| {
+                    let is_same = state.size.min(cut) >= end && has_piece(state);
+                    if state.is_cut {
+                        cut = cut.min(state.size);
+                    }
+                    is_same
+                });
+                if !is_known {
+                    let all = versions.since(0).iter();
+                    let same = all.filter(|v| has_piece(&v.value));
+                    let same: Vec<_> = same.map(|v| (v.number, v.after)).collect();
+                    let end_of = between.end;
+                    return Err(Violation(format!(
+                        "record {number} of {object:?} up to byte {end} is none of {} versions after {transactions} transactions; \
+                         versions with these bytes are {same:?}, durable is {floor}, the end {end_of:?}",
+                        possible.len(),
+                    )));
                 }
-                is_same
-            });
-            if !is_known {
-                let all = versions.since(0).iter();
-                let same = all.filter(|v| v.value.bytes[..part.len()] == *part);
-                let same: Vec<_> = same.map(|v| (v.number, v.after)).collect();
-                let end_of = between.end;
-                return Err(Violation(format!(
-                    "record {number} of {object:?} up to byte {end} is none of {} versions after {transactions} transactions; \
-                     versions with these bytes are {same:?}, durable is {floor}, the end {end_of:?}",
-                    possible.len(),
-                )));
             }
         }
         Ok(())
