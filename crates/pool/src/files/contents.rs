@@ -239,7 +239,7 @@ impl FileStore {
         self.come().await?;
         let old = self.own_inode(object).await?;
         let size = self.record_size();
-        let bytes = bytes.start..bytes.end.min(RECORDS_END * size);
+        let bytes = bytes.start..bytes.end.min(RECORDS_END.saturating_mul(size));
         let first = bytes.start.div_ceil(size);
         let whole = first..first.max(bytes.end / size);
         let edges = edges(&bytes, size);

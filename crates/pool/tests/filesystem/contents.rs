@@ -7,14 +7,16 @@ use std::time::Duration;
 use backend::file::{Allocate, FileBackend, Handle, Stability, WriteAt};
 use io::rng::Prng;
 use io::sim::{Node, Sim, SimConfig};
-use pool::FileStore;
 use pool::filesystem::Store;
+use pool::{FileStore, NewFilesystem};
 
 use crate::bed::{Bed, CACHED};
 use crate::pooled::{again, create_pool, disk_config, new_files, on_disk, open};
 
 const FILES: [&str; 4] = ["a", "b", "c", "d"];
-/// Largest size of a file, bytes: a dozen records.
+/// Sizes of records, the default among them.
+const RECORD_SIZES: [u32; 3] = [16 << 10, 4 << 10, 128 << 10];
+/// Largest size of a file, bytes.
 const SIZE_MAX: u64 = 200_000;
 
 /// The contents that a file may have after a crash: as of its last durable change, and after each change since.
@@ -223,9 +225,13 @@ fn contents_agree_with_the_model_and_power_cuts_keep_the_promises() {
         Sim::new(seed, SimConfig::default()).block_on(async move {
             let node = Node::new();
             node.create_disk("disk", disk_config());
-            let made = node.spawn(async {
+            let made = node.spawn(async move {
                 let pool = create_pool().await;
-                let store = pool.create_filesystem(new_files()).await;
+                let new = NewFilesystem {
+                    record_size: RECORD_SIZES[seed as usize % RECORD_SIZES.len()],
+                    ..new_files()
+                };
+                let store = pool.create_filesystem(new).await;
                 let bed = open(store.expect("a filesystem")).await;
                 for name in FILES {
                     bed.file(name).await;
