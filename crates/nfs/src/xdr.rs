@@ -260,7 +260,7 @@ impl Writer {
     }
 }
 
-/// A part of what was written.
+/// A part of an encoded message.
 #[derive(Debug)]
 pub enum Part<'a> {
     /// Bytes to be copied.

@@ -60,6 +60,8 @@ pub(crate) struct Shared {
     pub(crate) records: RecordCache,
     pub(crate) readers: Arc<Readers>,
     pub(crate) budget: WriteBudget,
+    /// Most bytes of records that the journal takes in one append.
+    pub(crate) append_max: usize,
     /// Wakes the owner.
     pub(crate) bell: Bell,
     /// Datasets with work for the owner: dirty records, zeroed ranges, or demands. The owner visits no others.
@@ -78,6 +80,7 @@ impl Shared {
     pub(crate) fn new(vdevs: Arc<Vdevs>, options: &Options) -> Self {
         let node_size = vdevs.node_size().get();
         Self {
+            append_max: vdevs.ring().append_max(),
             vdevs,
             cache: Mutex::new(NodeCache::new(options.cache_bytes)),
             records: RecordCache::new(options.record_cache_bytes),

@@ -1,7 +1,7 @@
 //! pjdfstest, in shell and C, and its port to Rust.
 //!
 //! **Owns** running both and reading their verdicts. **Called by** a run. **Invariants**: a file of the original that gives
-//! up before its tests (`quick_exit`) is skipped, not passed; a file whose verdicts are not as many as it planned is an error.
+//! up before its tests (`quick_exit`) is skipped, not passed; a file with more or fewer verdicts than it planned is an error.
 
 use super::Findings;
 use super::mount::Mounted;

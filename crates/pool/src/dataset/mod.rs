@@ -34,7 +34,7 @@ pub(crate) use keys::{
 };
 pub(crate) use read::{Location, Piece};
 pub(crate) use settings::Settings;
-pub(crate) use staged::{STAGED_LAZY_BYTES, StagedTransaction, Step};
+pub(crate) use staged::{STAGED_LAZY_BYTES, StagedTransaction, apply};
 pub(crate) use state::{Demand, Frozen, State};
 
 /// Dirty bytes at which the owner is woken for write-back; and the most acknowledged bytes of large writes in flight.

@@ -6,74 +6,59 @@
 //! transaction before it, and none leaves while a snapshot is pending.
 
 use std::collections::VecDeque;
-use std::ops::Range;
 
 use crate::dirty::Group;
 use crate::format::filesystem::{KIND_BLOCK, KIND_DATA};
-use crate::format::{Key, Record, TreeId, Value};
+use crate::format::{Key, Record, Value};
 use crate::record::Contents;
 use crate::tree::Layer;
 
 /// Bytes of staged transactions at which the owner is woken.
 pub(crate) const STAGED_LAZY_BYTES: usize = 64 << 10;
 
-/// A change of a value.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Step {
-    Put(Key, Box<[u8]>),
-    Delete(Key),
-    DeleteRange(Range<Key>),
-}
-
-impl Step {
-    /// The change as a record of the journal.
-    pub(crate) fn record(&self, tree: TreeId) -> Record {
-        match self {
-            Step::Put(key, value) => Record::Put(tree, *key, Value::Inline(value.clone())),
-            Step::Delete(key) => Record::Delete(tree, *key),
-            Step::DeleteRange(keys) => Record::DeleteRange(tree, keys.clone()),
-        }
-    }
-
-    /// Applies the change to a layer. `replaced` gets values of the layer that it replaces.
-    pub(crate) fn apply(&self, layer: &mut Layer, mut replaced: impl FnMut(Option<Value>)) {
-        match self {
-            Step::Put(key, value) => replaced(layer.put(*key, Value::Inline(value.clone()))),
-            Step::Delete(key) => replaced(layer.delete(*key)),
-            Step::DeleteRange(keys) => {
-                layer.delete_range(keys.clone(), |old| replaced(Some(old)));
-            }
-        }
+/// Applies a record of a dataset's values to a layer. `replaced` gets values of the layer that it replaces.
+///
+/// # Panics
+/// For a record that is no change of values.
+pub(crate) fn apply(record: &Record, layer: &mut Layer, mut replaced: impl FnMut(Value)) {
+    let old = match record {
+        Record::Put(_, key, value) => layer.put(*key, value.clone()),
+        Record::PutFresh(_, key, ptr) => layer.put(*key, Value::Block(*ptr)),
+        Record::Delete(_, key) => layer.delete(*key),
+        Record::DeleteRange(_, keys) => return layer.delete_range(keys.clone(), replaced),
+        Record::Freeze(..) | Record::State(_) => panic!("{record:?} changes no value"),
+    };
+    if let Some(old) = old {
+        replaced(old);
     }
 }
 
 /// Changes that are in the journal together, or not at all.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct StagedTransaction {
-    pub(crate) steps: Vec<Step>,
+    pub(crate) records: Vec<Record>,
     /// Bytes of space and memory that were admitted for it.
     pub(crate) admitted: u64,
 }
 
 impl StagedTransaction {
     /// Bytes in the journal.
-    pub(crate) fn bytes(&self) -> usize {
-        let tree = TreeId(0);
-        self.steps.iter().map(|step| step.record(tree).size()).sum()
+    fn bytes(&self) -> usize {
+        self.records.iter().map(Record::size).sum()
     }
 
     /// The changes of records of files, in the form in which groups in flight hide older contents. None if it has none.
     pub(crate) fn group(&self) -> Option<Group> {
         let mut group = Group::default();
-        for step in &self.steps {
-            match step {
-                Step::Put(key, value) if key.kind() == KIND_DATA => {
+        for record in &self.records {
+            match record {
+                Record::Put(_, key, Value::Inline(value)) if key.kind() == KIND_DATA => {
                     group.records.push((*key, Contents::inline(value)));
                 }
-                Step::DeleteRange(keys) if keys.start.kind() <= KIND_BLOCK => {
+                Record::DeleteRange(_, keys) if keys.start.kind() <= KIND_BLOCK => {
                     group.ranges.push(keys.clone());
                 }
-                Step::Put(..) | Step::Delete(_) | Step::DeleteRange(_) => {}
+                _ => {}
             }
         }
         group.ranges.sort_by_key(|keys| keys.start);
@@ -120,36 +105,27 @@ impl Staged {
 
     /// Adds a transaction.
     pub(crate) fn push(&mut self, transaction: StagedTransaction) {
-        for step in &transaction.steps {
-            step.apply(&mut self.layer, drop);
+        for record in &transaction.records {
+            apply(record, &mut self.layer, drop);
         }
         self.bytes += transaction.bytes();
         self.queue.push_back(transaction);
     }
 
-    /// The oldest transactions, together at most `bytes_max` bytes in the journal, at least one.
-    pub(crate) fn next(&self, bytes_max: usize) -> impl Iterator<Item = &StagedTransaction> {
-        let mut left = bytes_max;
-        self.queue
-            .iter()
-            .enumerate()
-            .map_while(move |(n, transaction)| {
-                let bytes = transaction.bytes();
-                let fits = bytes <= left;
-                left = left.saturating_sub(bytes);
-                (fits || n == 0).then_some(transaction)
-            })
+    /// The oldest transaction.
+    pub(crate) fn oldest(&self) -> Option<&StagedTransaction> {
+        self.queue.front()
     }
 
-    /// Takes the oldest transactions, which the journal has now, and which are in a layer below before the dataset's lock is
-    /// given up.
-    pub(crate) fn take(&mut self, count: usize) -> Vec<StagedTransaction> {
-        let taken: Vec<_> = self.queue.drain(..count).collect();
-        self.bytes -= taken.iter().map(StagedTransaction::bytes).sum::<usize>();
+    /// Takes the oldest transaction, which the journal has now, and which is in a layer below before the dataset's lock is given
+    /// up.
+    pub(crate) fn take_oldest(&mut self) -> Option<StagedTransaction> {
+        let taken = self.queue.pop_front()?;
+        self.bytes -= taken.bytes();
         if self.queue.is_empty() {
             self.layer = Layer::new();
         }
-        taken
+        Some(taken)
     }
 
     /// Drops all transactions. Returns the bytes that were admitted for them.

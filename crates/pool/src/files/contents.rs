@@ -166,16 +166,10 @@ impl FileStore {
         let mut new = Vec::with_capacity((blocks.end - blocks.start) as usize);
         for block in blocks.clone() {
             let start = block * BLOCK_SIZE;
-            let kept = old.size.clamp(start, start + BLOCK_SIZE);
-            let mut bytes = vec![0; BLOCK_SIZE as usize];
-            if start < offset || end < kept {
-                let kept = (kept - start) as usize;
-                self.read_into(object, start, &mut bytes[..kept]).await?;
-            }
-            let part = offset.max(start)..end.min(start + BLOCK_SIZE);
-            bytes[(part.start - start) as usize..(part.end - start) as usize].copy_from_slice(
-                &data[(part.start - offset) as usize..(part.end - offset) as usize],
-            );
+            let unit = start..start + BLOCK_SIZE;
+            let bytes = self
+                .laid_over(object, unit, old.size, (offset, data))
+                .await?;
             new.push(Contents::copied(bytes, self.0.packer()));
         }
         inode.used = old.used;
@@ -313,7 +307,9 @@ impl FileStore {
         let mut after = 0;
         for record in records {
             let start = record * self.record_size();
-            let contents = self.record_with(object, start, visible, part).await?;
+            let bytes = start..start + self.record_size();
+            let new_bytes = self.laid_over(object, bytes, visible, part).await?;
+            let contents = trim(new_bytes).map(|bytes| Contents::copied(bytes, self.0.packer()));
             after += contents.as_ref().map_or(0, |c| c.len() as u64);
             let key = data_keys(object, record..record).start;
             new.push(NewRecord { key, contents });
@@ -325,18 +321,17 @@ impl FileStore {
         })
     }
 
-    /// The new contents of the record from byte `start` on.
-    async fn record_with(
+    /// Bytes of a file whose size is `visible`, with `data` from its byte `from` on. Bytes behind `visible` are zero.
+    async fn laid_over(
         &self,
         object: ObjectId,
-        start: u64,
+        bytes: Range<u64>,
         visible: u64,
         (from, data): (u64, &[u8]),
-    ) -> Result<Option<Contents>> {
-        let size = self.record_size();
-        let end = start + size;
+    ) -> Result<Vec<u8>> {
+        let Range { start, end } = bytes;
         let within = from.clamp(start, end)..(from + data.len() as u64).clamp(start, end);
-        let mut new = vec![0; size as usize];
+        let mut new = vec![0; (end - start) as usize];
         let kept = visible.clamp(start, end);
         if within.start > start || within.end < kept {
             let kept = (kept - start) as usize;
@@ -347,7 +342,7 @@ impl FileStore {
             new[(within.start - start) as usize..(within.end - start) as usize]
                 .copy_from_slice(source);
         }
-        Ok(trim(new).map(|bytes| Contents::copied(bytes, self.0.packer())))
+        Ok(new)
     }
 
     /// Puts new contents. Returns the bytes of the write budget of older dirty contents.

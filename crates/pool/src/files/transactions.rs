@@ -11,12 +11,12 @@ use backend::file::{FileKind, FileResult};
 use super::FileStore;
 use crate::Error;
 use crate::dataset::{
-    OpenDataset, RECORDS_END, STAGED_LAZY_BYTES, StagedTransaction, State, Step, blocks_of,
-    data_keys, fragments_of,
+    OpenDataset, RECORDS_END, STAGED_LAZY_BYTES, StagedTransaction, State, blocks_of, data_keys,
+    fragments_of,
 };
 use crate::filesystem::{Edit, Purpose, Transaction};
 use crate::format::filesystem::{Inode, inode_key};
-use crate::format::{Key, ObjectId};
+use crate::format::{Key, ObjectId, Record, TreeId, Value};
 use crate::mutex::lock;
 
 /// Space that a byte of a transaction may take: leaves of which a third is used.
@@ -69,7 +69,7 @@ impl FileStore {
         purpose: Purpose,
     ) -> FileResult<AdmittedBytes> {
         self.come().await?;
-        if bytes > self.0.shared.vdevs.ring().append_max() {
+        if bytes > self.0.shared.append_max {
             return Err(Error::BatchTooLarge { bytes }.into());
         }
         if purpose == Purpose::Release {
@@ -129,18 +129,19 @@ impl FileStore {
     ) -> usize {
         let mut staging = Staging {
             state,
+            tree: self.0.id,
             record_size: self.record_size(),
-            steps: Vec::new(),
+            records: Vec::new(),
             replaced: 0,
         };
         for edit in transaction.into_edits() {
             staging.edit(edit);
         }
         let Staging {
-            steps, replaced, ..
+            records, replaced, ..
         } = staging;
         let admitted = admitted.take();
-        state.staged.push(StagedTransaction { steps, admitted });
+        state.staged.push(StagedTransaction { records, admitted });
         self.0.ask(state);
         replaced
     }
@@ -149,8 +150,9 @@ impl FileStore {
 /// A transaction that is being staged.
 struct Staging<'a> {
     state: &'a mut State,
+    tree: TreeId,
     record_size: u64,
-    steps: Vec<Step>,
+    records: Vec<Record>,
     /// Bytes of dirty records that were removed.
     replaced: usize,
 }
@@ -163,10 +165,10 @@ impl Staging<'_> {
                 self.replaced += self.state.dirty.forget_range(key..key.next());
                 // a hole that is not written back yet would hide them, and delete them later
                 self.state.dirty.forget_zeroes(key..key.next());
-                self.steps.push(Step::Put(key, value));
+                self.put(key, value);
             }
             Edit::PutInode(object, inode) => self.put_inode(object, inode),
-            Edit::Delete(key) => self.steps.push(Step::Delete(key)),
+            Edit::Delete(key) => self.records.push(Record::Delete(self.tree, key)),
             Edit::DeleteRange(keys) => {
                 self.replaced += self.state.dirty.forget_range(keys.clone());
                 let first = match inode_key(keys.start.object()) < keys.start {
@@ -186,9 +188,14 @@ impl Staging<'_> {
         }
     }
 
+    fn put(&mut self, key: Key, value: Box<[u8]>) {
+        let record = Record::Put(self.tree, key, Value::Inline(value));
+        self.records.push(record);
+    }
+
     fn delete(&mut self, keys: Range<Key>) {
         if !keys.is_empty() {
-            self.steps.push(Step::DeleteRange(keys));
+            self.records.push(Record::DeleteRange(self.tree, keys));
         }
     }
 
@@ -200,7 +207,7 @@ impl Staging<'_> {
         let tails = &mut self.state.tails;
         let journaled = tails.set(dirty, self.record_size, object, inode);
         let value = journaled.encode();
-        self.steps.push(Step::Put(inode_key(object), value));
+        self.put(inode_key(object), value);
     }
 
     /// Whole records in a range of bytes become holes.

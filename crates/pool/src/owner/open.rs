@@ -140,20 +140,20 @@ impl State {
         match record {
             Record::Put(POOL_TREE, key, value) => self.replay_pool(*key, Some(value), opened)?,
             Record::Delete(POOL_TREE, key) => self.replay_pool(*key, None, opened)?,
-            Record::PutFresh(tree, key, ptr) => {
-                let marked = self.allocator.mark_replayed(ptr);
-                marked.map_err(|defect| corrupt(Some(*ptr), defect))?;
-                // the blocks of a volume that was destroyed later are freed with it
-                let open = opened.get_mut(tree);
-                let old = open.and_then(|o| o.state.top.put(*key, Value::Block(*ptr)));
-                self.allocator
-                    .note_replaced(old.as_ref().and_then(Value::block));
-            }
-            Record::DeleteRange(tree, keys) => {
+            Record::PutFresh(tree, ..)
+            | Record::Put(tree, _, Value::Inline(_))
+            | Record::Delete(tree, _)
+            | Record::DeleteRange(tree, _) => {
+                if let Some(ptr) = record.fresh() {
+                    let marked = self.allocator.mark_replayed(ptr);
+                    marked.map_err(|defect| corrupt(Some(*ptr), defect))?;
+                }
+                // the blocks of a dataset that was destroyed later are freed with it
                 if let Some(open) = opened.get_mut(tree) {
                     let allocator = &mut self.allocator;
-                    let top = &mut open.state.top;
-                    top.delete_range(keys.clone(), |old| allocator.note_replaced(old.block()));
+                    dataset::apply(record, &mut open.state.top, |old| {
+                        allocator.note_replaced(old.block());
+                    });
                 }
             }
             Record::Freeze(tree, epoch) => {
@@ -163,18 +163,6 @@ impl State {
             }
             Record::State(bytes) => {
                 self.replay_state(StateChange::decode(bytes)?, opened)?;
-            }
-            Record::Put(tree, key, value @ Value::Inline(_)) => {
-                let open = opened.get_mut(tree);
-                let old = open.and_then(|o| o.state.top.put(*key, value.clone()));
-                self.allocator
-                    .note_replaced(old.as_ref().and_then(Value::block));
-            }
-            Record::Delete(tree, key) => {
-                let open = opened.get_mut(tree);
-                let old = open.and_then(|o| o.state.top.delete(*key));
-                self.allocator
-                    .note_replaced(old.as_ref().and_then(Value::block));
             }
             Record::Put(_, _, Value::Block(_)) => return Err(Error::Unknown),
         }

@@ -1,4 +1,4 @@
-//! Power cuts amid random operations on a filesystem of a pool: what is there afterwards is whole.
+//! Power cuts amid random operations on a filesystem of a pool: the values that survive agree with each other.
 
 use std::time::Duration;
 

@@ -246,7 +246,8 @@ async fn live(plan: Rc<Plan>, outside: Outside, seed: u64, end: End) -> Result<(
             }
             sleep(Duration::from_micros(10)).await;
         }
-        let pool = pool.map_err(|_| Violation("somebody still holds the pool".into()))?;
+        let pool =
+            pool.map_err(|_| Violation("a task of the workload still holds the pool".into()))?;
         pool.close().await.map_err(|e| failed("closing", &e))?;
         outside.is_closed.set(true);
     }

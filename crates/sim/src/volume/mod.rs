@@ -346,7 +346,9 @@ async fn live(
         drop(access);
         let _aborted = checkpoints.await;
         let Ok(pool) = Rc::try_unwrap(pool) else {
-            return Err(Violation("somebody still holds the pool".into()));
+            return Err(Violation(
+                "a task of the workload still holds the pool".into(),
+            ));
         };
         let closed = pool.close().await;
         closed.map_err(|e| Violation(format!("closing: {e}")))?;
