@@ -5,7 +5,8 @@
 //! | [`xdr`], [`rpc`], [`wire`] | encodings, sans-I/O, used by both ends |
 //! | [`client`], [`state`] | clients and sessions, opens and locks, sans-I/O |
 //! | [`handle`], [`export`], `attribute` | file handles, exports and the pseudo file system, attributes |
-//! | `compound` | execution of requests |
+//! | `access` | what all versions do with files: handles, rights, writes, creations |
+//! | `dispatch`, `compound` | execution of calls |
 //! | `shared`, `connection`, [`service`] | the state of a service, its connections, and the calls that configure it |
 //!
 //! **Called by** tests and fuzz targets; the server does not serve NFS yet. **Invariants**: this crate uses sockets, clock and
@@ -16,10 +17,12 @@
 
 #![forbid(unsafe_code)]
 
+mod access;
 mod attribute;
 pub mod client;
 mod compound;
 mod connection;
+mod dispatch;
 pub mod export;
 pub mod handle;
 pub mod limits;

@@ -10,7 +10,9 @@ pub(crate) mod counters;
 use crate::client::{Clients, Grace};
 use crate::export::{ExportConfig, ExportError, Tree};
 use crate::handle::HandleKey;
-use crate::state::Table;
+use crate::state::{Refused, Table};
+use crate::wire::Stateid;
+use backend::file::Handle;
 use config::ServiceConfig;
 use counters::{CloseReason, ConnectionState, CounterSet};
 use io::time::Instant;
@@ -96,5 +98,24 @@ impl Shared {
             self.forget(&[client]);
         }
         is_expired
+    }
+
+    /// Whether data of a file may be read or written with this stateid of a client; clients without state (NFS 3) use
+    /// [`Stateid::ANONYMOUS`] of no client. An expired client whose share reservation is in the way loses its state. Errors:
+    /// [`Table::check_io`].
+    pub(crate) fn check_io(
+        &self,
+        client: u64,
+        stateid: &Stateid,
+        file: Handle,
+        is_write: bool,
+    ) -> Result<(), Refused> {
+        loop {
+            let checked = self.states().check_io(client, stateid, file, is_write);
+            match checked {
+                Err(Refused::Share(other)) if self.expire(other, io::time::now()) => {}
+                checked => return checked,
+            }
+        }
     }
 }
