@@ -6,6 +6,7 @@
 use crate::compound;
 use crate::rpc::{Call, CallError, Credential, Reply};
 use crate::shared::Shared;
+use crate::v3::{self, wire::mount};
 use crate::wire::{PROGRAM, VERSION};
 use crate::xdr::{Reader, Writer};
 use std::net::IpAddr;
@@ -17,6 +18,8 @@ pub(crate) struct Request<'a> {
     /// The address of the client.
     pub(crate) peer: IpAddr,
     pub(crate) credential: &'a Credential,
+    /// Transaction number.
+    pub(crate) xid: u32,
     pub(crate) procedure: u32,
     /// The arguments.
     pub(crate) arguments: Reader<'a>,
@@ -60,6 +63,7 @@ pub(crate) async fn execute(
         shared,
         peer,
         credential: &call.credential,
+        xid: call.xid,
         procedure: call.procedure,
         arguments: reader,
         record_len: record.len(),
@@ -68,7 +72,10 @@ pub(crate) async fn execute(
     };
     let executed = match (call.program, call.version) {
         (PROGRAM, VERSION) => compound::execute(request).await,
-        (PROGRAM, _) => Err(Reply::ProgramMismatch(VERSION, VERSION)),
+        (PROGRAM, v3::wire::VERSION) => v3::execute(request).await,
+        (PROGRAM, _) => Err(Reply::ProgramMismatch(v3::wire::VERSION, VERSION)),
+        (mount::PROGRAM, mount::VERSION) => v3::execute_mount(request).await,
+        (mount::PROGRAM, _) => Err(Reply::ProgramMismatch(mount::VERSION, mount::VERSION)),
         (_, _) => Err(Reply::ProgramUnavailable),
     };
     executed.unwrap_or_else(|reply| refused(shared, call.xid, reply))
@@ -87,10 +94,12 @@ fn refused(shared: &Shared, xid: u32, reply: Reply) -> Outcome {
 /// Bytes of buffers for data that a request reads and writes, and for long lists. Nothing takes effect here.
 pub(crate) fn cost(record: &[u8]) -> usize {
     let mut reader = Reader::new(record);
-    match Call::decode(&mut reader) {
-        Ok(call) if (call.program, call.version) == (PROGRAM, VERSION) => {
-            compound::cost(&mut reader)
-        }
-        _ => 0,
+    let Ok(call) = Call::decode(&mut reader) else {
+        return 0;
+    };
+    match (call.program, call.version) {
+        (PROGRAM, VERSION) => compound::cost(&mut reader),
+        (PROGRAM, v3::wire::VERSION) => v3::cost(call.procedure, &mut reader),
+        (_, _) => 0,
     }
 }

@@ -1,4 +1,4 @@
-//! NFS 4.1 (RFC 8881) over ONC RPC (RFC 5531): the server's end.
+//! NFS 4.1 (RFC 8881) and NFS 3 (RFC 1813) over ONC RPC (RFC 5531): the server's end.
 //!
 //! | module | owns |
 //! |---|---|
@@ -6,7 +6,8 @@
 //! | [`client`], [`state`] | clients and sessions, opens and locks, sans-I/O |
 //! | [`handle`], [`export`], `attribute` | file handles, exports and the pseudo file system, attributes |
 //! | `access` | what all versions do with files: handles, rights, writes, creations |
-//! | `dispatch`, `compound` | execution of calls |
+//! | `dispatch`, `compound` | execution of calls, COMPOUNDs of version 4 |
+//! | [`v3`] | version 3, and MOUNT |
 //! | `shared`, `connection`, [`service`] | the state of a service, its connections, and the calls that configure it |
 //!
 //! **Called by** tests and fuzz targets; the server does not serve NFS yet. **Invariants**: this crate uses sockets, clock and
@@ -30,5 +31,6 @@ pub mod rpc;
 pub mod service;
 mod shared;
 pub mod state;
+pub mod v3;
 pub mod wire;
 pub mod xdr;

@@ -9,7 +9,7 @@ use backend::file::{Done, FileResult, Stability, WriteAt, Written};
 /// `UNSTABLE`, `UNSTABLE4`: on stable storage after a COMMIT.
 pub(crate) const UNSTABLE: u32 = 0;
 /// `FILE_SYNC`, `FILE_SYNC4`: on stable storage, with everything that is needed to read it.
-pub(crate) const FILE_SYNC: u32 = 2;
+const FILE_SYNC: u32 = 2;
 
 /// Writes data. `stable`: the promise that the client asks for.
 pub(crate) async fn store(

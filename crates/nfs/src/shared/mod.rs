@@ -11,6 +11,7 @@ use crate::client::{Clients, Grace};
 use crate::export::{ExportConfig, ExportError, Tree};
 use crate::handle::HandleKey;
 use crate::state::{Refused, Table};
+use crate::v3::{Duplicates, Mounts};
 use crate::wire::Stateid;
 use backend::file::Handle;
 use config::ServiceConfig;
@@ -29,6 +30,8 @@ pub(crate) struct Shared {
     clients: Mutex<Clients>,
     grace: Mutex<Grace>,
     states: Mutex<Table>,
+    duplicates: Mutex<Duplicates>,
+    mounts: Mutex<Mounts>,
     tree: Mutex<Arc<Tree>>,
 }
 
@@ -44,6 +47,8 @@ impl Shared {
             clients: Mutex::new(Clients::new(config.bounds(), instance)),
             grace: Mutex::new(grace),
             states: Mutex::new(Table::new(instance)),
+            duplicates: Mutex::default(),
+            mounts: Mutex::default(),
             tree: Mutex::new(Arc::new(tree)),
             config,
         }
@@ -59,6 +64,16 @@ impl Shared {
 
     pub(crate) fn states(&self) -> MutexGuard<'_, Table> {
         lock(&self.states)
+    }
+
+    /// Requests of version 3 that may be repeated.
+    pub(crate) fn duplicates(&self) -> MutexGuard<'_, Duplicates> {
+        lock(&self.duplicates)
+    }
+
+    /// The list of mounts of version 3.
+    pub(crate) fn mounts(&self) -> MutexGuard<'_, Mounts> {
+        lock(&self.mounts)
     }
 
     /// The exports now.
