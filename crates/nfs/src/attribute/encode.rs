@@ -36,8 +36,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) lease_s: u32,
 }
 
-/// The number of a kind (`nfs_ftype4`).
-fn kind_number(kind: FileKind) -> u32 {
+/// The number of a kind (`nfs_ftype4`, and `ftype3` of version 3).
+pub(crate) fn kind_number(kind: FileKind) -> u32 {
     match kind {
         FileKind::File => 1,
         FileKind::Directory => 2,

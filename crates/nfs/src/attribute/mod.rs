@@ -12,7 +12,7 @@ mod decode;
 mod encode;
 
 pub(crate) use decode::{NewAttributes, decode};
-pub(crate) use encode::{Facts, Of, encode};
+pub(crate) use encode::{Facts, Of, encode, kind_number};
 
 use crate::wire::Bitmap;
 

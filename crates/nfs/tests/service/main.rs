@@ -7,3 +7,4 @@ mod files;
 mod fixture;
 mod sessions;
 mod sharing;
+mod v3;
