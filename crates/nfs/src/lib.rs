@@ -1,4 +1,4 @@
-//! NFS 4.1 (RFC 8881) over ONC RPC (RFC 5531): the server's end.
+//! NFS 4.1 (RFC 8881) and 4.2 (RFC 7862) over ONC RPC (RFC 5531): the server's end.
 //!
 //! | module | owns |
 //! |---|---|

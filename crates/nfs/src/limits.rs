@@ -56,3 +56,11 @@ pub const STAGING_LEN: usize = 64 << 10;
 pub const UNSENT_REPLIES_MAX: usize = 1024;
 /// Entries that READDIR asks the file system for at a time.
 pub const READDIR_BATCH: usize = 128;
+/// Most bytes that one COPY copies; the client asks again for the rest (RFC 7862, section 15.2).
+pub const COPY_MAX: u64 = 16 << 20;
+/// Most servers that a COPY names as having its source.
+pub const NETLOCS_MAX: usize = 16;
+/// Longest name or address of such a server, bytes.
+pub const NETLOC_LEN_MAX: usize = 1024;
+/// Most stretches of data and holes of one READ_PLUS.
+pub const READ_PLUS_SEGMENTS_MAX: usize = 64;

@@ -5,5 +5,6 @@ mod client;
 mod exports;
 mod files;
 mod fixture;
+mod minor2;
 mod sessions;
 mod sharing;
