@@ -1,4 +1,4 @@
-//! NFS 4.1 (RFC 8881) and NFS 3 (RFC 1813) over ONC RPC (RFC 5531): the server's end.
+//! NFS 4.1 (RFC 8881), 4.2 (RFC 7862) and 3 (RFC 1813) over ONC RPC (RFC 5531): the server's end.
 //!
 //! | module | owns |
 //! |---|---|

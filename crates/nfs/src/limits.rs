@@ -68,3 +68,11 @@ pub const DUPLICATE_AGE: Duration = Duration::from_secs(180);
 pub const MOUNTS_OF_HOST_MAX: usize = 64;
 /// The same, of all hosts.
 pub const MOUNTS_MAX: usize = 4096;
+/// Most bytes that one COPY copies; the client asks again for the rest (RFC 7862, section 15.2).
+pub const COPY_MAX: u64 = 16 << 20;
+/// Most servers that a COPY names as having its source.
+pub const NETLOCS_MAX: usize = 16;
+/// Longest name or address of such a server, bytes.
+pub const NETLOC_LEN_MAX: usize = 1024;
+/// Most stretches of data and holes of one READ_PLUS.
+pub const READ_PLUS_SEGMENTS_MAX: usize = 64;

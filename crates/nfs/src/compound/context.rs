@@ -24,6 +24,8 @@ pub(super) struct Compound<'a> {
     pub(super) record_len: usize,
     /// Most bytes that one READ returns.
     pub(super) read_max: u32,
+    /// Minor version.
+    pub(super) minor: u32,
 }
 
 /// The context of a COMPOUND.
@@ -114,6 +116,14 @@ impl<'a> Context<'a> {
     pub(super) fn stateid(&self, stateid: &Stateid) -> Result<Stateid, Status> {
         match *stateid == Stateid::CURRENT {
             true => self.current_stateid.ok_or(Status::BadStateid),
+            false => Ok(*stateid),
+        }
+    }
+
+    /// A stateid in arguments that belongs to the saved object. Errors: `BadStateid` if the saved one is meant and there is none.
+    pub(super) fn saved_stateid_of(&self, stateid: &Stateid) -> Result<Stateid, Status> {
+        match *stateid == Stateid::CURRENT {
+            true => self.saved_stateid.ok_or(Status::BadStateid),
             false => Ok(*stateid),
         }
     }

@@ -27,6 +27,8 @@ pub(crate) struct Client {
     pub(crate) session: [u8; 16],
     /// The sequence number of slot 0.
     pub(crate) sequence: u32,
+    /// Minor version.
+    pub(crate) minor: u32,
 }
 
 /// The results of a COMPOUND, read one after the other.
@@ -112,6 +114,7 @@ impl Client {
             id: 0,
             session: [0; 16],
             sequence: 0,
+            minor: 1,
         }
     }
 
@@ -247,7 +250,7 @@ impl Client {
 
     /// Executes a COMPOUND as it is.
     pub(crate) async fn compound(&mut self, operations: &[Op<'_>]) -> Results {
-        let record = self.encoded(1, operations);
+        let record = self.encoded(self.minor, operations);
         self.results_of(record).await
     }
 

@@ -5,6 +5,7 @@ mod client;
 mod exports;
 mod files;
 mod fixture;
+mod minor2;
 mod sessions;
 mod sharing;
 mod v3;
