@@ -6,6 +6,7 @@
 //! | [`client`], [`state`] | clients and sessions, opens and locks, sans-I/O |
 //! | [`handle`], [`export`], `attribute` | file handles, exports and the pseudo file system, attributes |
 //! | `compound` | execution of requests |
+//! | `callback` | calls to clients |
 //! | `shared`, `connection`, [`service`] | the state of a service, its connections, and the calls that configure it |
 //!
 //! **Called by** tests and fuzz targets; the server does not serve NFS yet. **Invariants**: this crate uses sockets, clock and
@@ -17,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 mod attribute;
+mod callback;
 pub mod client;
 mod compound;
 mod connection;

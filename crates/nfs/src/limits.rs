@@ -56,3 +56,11 @@ pub const STAGING_LEN: usize = 64 << 10;
 pub const UNSENT_REPLIES_MAX: usize = 1024;
 /// Entries that READDIR asks the file system for at a time.
 pub const READDIR_BATCH: usize = 128;
+/// Most slots of a back channel that the server uses.
+pub const BACK_SLOTS_MAX: u32 = 16;
+/// Most connections of one session's back channel.
+pub const BACK_PATHS_MAX: usize = 16;
+/// Most callbacks that wait for their replies on one connection.
+pub const CALLBACKS_MAX: usize = 256;
+/// Most referring calls of a callback, and lists of them, that are read.
+pub const REFERRING_CALLS_MAX: usize = 64;

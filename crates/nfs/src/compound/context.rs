@@ -3,7 +3,7 @@
 //! **Owns** [`Compound`], [`Context`], [`Object`] and [`Target`]. **Called by** every operation. **Invariants**: each use of an object checks
 //! again that the host may use its export; a current stateid belongs to the current file handle.
 
-use crate::client::{Principal, Session};
+use crate::client::{CallbackPath, Principal, Session};
 use crate::export::{Export, Tree};
 use crate::handle::ObjectId;
 use crate::rpc::Credential;
@@ -63,6 +63,10 @@ pub(super) struct Context<'a> {
     pub(super) shared: &'a Shared,
     pub(super) tree: Arc<Tree>,
     pub(super) peer: IpAddr,
+    /// The connection, as it may be used for callbacks.
+    pub(super) path: &'a Arc<CallbackPath>,
+    /// The minor version of the COMPOUND.
+    pub(super) minor: u32,
     credential: &'a Credential,
     pub(super) session: Option<Arc<Session>>,
     /// Whether a session was created.
@@ -78,11 +82,18 @@ pub(super) struct Context<'a> {
 }
 
 impl<'a> Context<'a> {
-    pub(super) fn new(shared: &'a Shared, peer: IpAddr, credential: &'a Credential) -> Self {
+    pub(super) fn new(
+        shared: &'a Shared,
+        (peer, path): (IpAddr, &'a Arc<CallbackPath>),
+        credential: &'a Credential,
+        minor: u32,
+    ) -> Self {
         Self {
             shared,
             tree: shared.tree(),
             peer,
+            path,
+            minor,
             credential,
             session: None,
             made_session: false,

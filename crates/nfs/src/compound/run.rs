@@ -4,6 +4,7 @@
 
 use super::context::{Compound, Context};
 use super::sequence::{self, Sequenced};
+use crate::client::CallbackPath;
 use crate::limits::OPERATIONS_MAX;
 use crate::rpc::{Call, CallError, Reply};
 use crate::shared::Shared;
@@ -12,6 +13,7 @@ use crate::wire::{
 };
 use crate::xdr::{Mark, Reader, Writer};
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// The result of a call.
@@ -22,10 +24,10 @@ pub(crate) struct Outcome {
     pub(crate) used_session: bool,
 }
 
-/// Executes one record. Each READ returns at most `read_max` bytes.
+/// Executes one record of a connection, given by its peer and its path for callbacks. Each READ returns at most `read_max` bytes.
 pub(crate) async fn execute(
     shared: &Shared,
-    peer: IpAddr,
+    from: (IpAddr, &Arc<CallbackPath>),
     record: &[u8],
     read_max: u32,
 ) -> Outcome {
@@ -70,7 +72,7 @@ pub(crate) async fn execute(
         return refuse(call.xid, Reply::GarbageArguments);
     };
     Reply::Success.encode(call.xid, &mut out);
-    let context = Context::new(shared, peer, &call.credential);
+    let context = Context::new(shared, from, &call.credential, header.minor);
     let mut compound = Compound {
         context,
         out,
@@ -226,7 +228,7 @@ impl Compound<'_> {
     async fn execute(&mut self, op: Op<'_>, results: Mark) -> Result<(), Status> {
         match op {
             Op::Access(wanted) => self.access(wanted).await,
-            Op::BackchannelCtl(_) => self.backchannel_ctl(),
+            Op::BackchannelCtl(args) => self.backchannel_ctl(&args),
             Op::BindConnection(args) => self.bind_connection(&args),
             Op::Close { stateid } => self.close(&stateid),
             Op::Commit { .. } => self.commit().await,
