@@ -7,6 +7,7 @@
 //! | [`handle`], [`export`], `attribute` | file handles, exports and the pseudo file system, attributes |
 //! | `access` | what all versions do with files: handles, rights, writes, creations |
 //! | `dispatch`, `compound` | execution of calls, COMPOUNDs of version 4 |
+//! | `callback` | calls to clients |
 //! | [`v3`] | version 3, and MOUNT |
 //! | `shared`, `connection`, [`service`] | the state of a service, its connections, and the calls that configure it |
 //!
@@ -20,6 +21,7 @@
 
 mod access;
 mod attribute;
+mod callback;
 pub mod client;
 mod compound;
 mod connection;

@@ -76,3 +76,11 @@ pub const NETLOCS_MAX: usize = 16;
 pub const NETLOC_LEN_MAX: usize = 1024;
 /// Most stretches of data and holes of one READ_PLUS.
 pub const READ_PLUS_SEGMENTS_MAX: usize = 64;
+/// Most slots of a back channel that the server uses.
+pub const BACK_SLOTS_MAX: u32 = 16;
+/// Most connections of one session's back channel.
+pub const BACK_PATHS_MAX: usize = 16;
+/// Most callbacks that wait for their replies on one connection.
+pub const CALLBACKS_MAX: usize = 256;
+/// Most referring calls of a callback, and lists of them, that are read.
+pub const REFERRING_CALLS_MAX: usize = 64;

@@ -4,7 +4,7 @@
 
 use crate::access::View;
 pub(super) use crate::access::{Object, Target};
-use crate::client::{Principal, Session};
+use crate::client::{CallbackPath, Principal, Session};
 use crate::rpc::Credential;
 use crate::shared::Shared;
 use crate::state::Denied;
@@ -31,6 +31,8 @@ pub(super) struct Compound<'a> {
 /// The context of a COMPOUND.
 pub(super) struct Context<'a> {
     pub(super) view: View<'a>,
+    /// The connection, as it may be used for callbacks.
+    pub(super) path: &'a Arc<CallbackPath>,
     pub(super) session: Option<Arc<Session>>,
     /// Whether a session was created.
     pub(super) made_session: bool,
@@ -53,9 +55,14 @@ impl<'a> Deref for Context<'a> {
 }
 
 impl<'a> Context<'a> {
-    pub(super) fn new(shared: &'a Shared, peer: IpAddr, credential: &'a Credential) -> Self {
+    pub(super) fn new(
+        shared: &'a Shared,
+        (peer, path): (IpAddr, &'a Arc<CallbackPath>),
+        credential: &'a Credential,
+    ) -> Self {
         Self {
             view: View::new(shared, peer, credential),
+            path,
             session: None,
             made_session: false,
             current: None,

@@ -27,7 +27,11 @@ pub(crate) async fn execute(request: Request<'_>) -> Result<Outcome, Reply> {
     }
     let header = Header::decode(&mut reader).map_err(|_| Reply::GarbageArguments)?;
     let mut compound = Compound {
-        context: Context::new(request.shared, request.peer, request.credential),
+        context: Context::new(
+            request.shared,
+            (request.peer, request.path),
+            request.credential,
+        ),
         out: request.out,
         record_len: request.record_len,
         read_max: request.read_max,
@@ -186,7 +190,7 @@ impl Compound<'_> {
     async fn execute(&mut self, op: Op<'_>, results: Mark) -> Result<(), Status> {
         match op {
             Op::Access(wanted) => self.access(wanted).await,
-            Op::BackchannelCtl(_) => self.backchannel_ctl(),
+            Op::BackchannelCtl(args) => self.backchannel_ctl(&args),
             Op::BindConnection(args) => self.bind_connection(&args),
             Op::Close { stateid } => self.close(&stateid),
             Op::Commit { .. } => self.commit().await,

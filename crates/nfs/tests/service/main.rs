@@ -1,6 +1,8 @@
 //! The NFS service against a client of our own, in the simulated world.
 
+mod back;
 mod bad_input;
+mod callbacks;
 mod client;
 mod exports;
 mod files;
