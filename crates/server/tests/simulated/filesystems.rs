@@ -43,7 +43,10 @@ fn name(text: &str) -> Name {
 }
 
 fn take(name: &str) -> CreateSnapshot {
-    CreateSnapshot { name: name.into() }
+    CreateSnapshot {
+        name: name.into(),
+        recursive: false,
+    }
 }
 
 /// Writes a new file.
@@ -274,6 +277,7 @@ fn volumes_and_filesystems_are_not_confused() {
             assert_eq!(listed.collect::<Vec<_>>(), ["tank/vm1@a", "tank/home@a"]);
             let destroy = DestroySnapshot {
                 name: "tank/home@a".into(),
+                recursive: false,
             };
             server.destroy_snapshot(destroy).await.expect("destroyed");
         });
