@@ -9,8 +9,7 @@ use super::pool_tree::Changes;
 use super::{Pool, State};
 use crate::dataset::{self, OpenDataset};
 use crate::format::{
-    Birth, Dataset, ListId, NAME_SIZE_MAX, PrevSnapshot, Record, TreeId,
-    dataset_key, root_key,
+    Birth, Dataset, ListId, NAME_SIZE_MAX, PrevSnapshot, Record, TreeId, dataset_key, root_key,
 };
 use crate::journal::Ticket;
 use crate::mutex::lock;
