@@ -3,6 +3,7 @@
 //! **Owns** [`execute`] and [`Outcome`]. **Called by** connections, with one whole record. **Invariants**: a call that is refused
 //! here has taken no effect, and is counted.
 
+use crate::client::CallbackPath;
 use crate::compound;
 use crate::rpc::{Call, CallError, Credential, Reply};
 use crate::shared::Shared;
@@ -10,6 +11,7 @@ use crate::v3::{self, wire::mount};
 use crate::wire::{PROGRAM, VERSION};
 use crate::xdr::{Reader, Writer};
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// A call that is being executed.
@@ -17,6 +19,8 @@ pub(crate) struct Request<'a> {
     pub(crate) shared: &'a Shared,
     /// The address of the client.
     pub(crate) peer: IpAddr,
+    /// The connection, as it may be used for callbacks.
+    pub(crate) path: &'a Arc<CallbackPath>,
     pub(crate) credential: &'a Credential,
     /// Transaction number.
     pub(crate) xid: u32,
@@ -39,10 +43,10 @@ pub(crate) struct Outcome {
     pub(crate) is_established: bool,
 }
 
-/// Executes one record. Each READ returns at most `read_max` bytes.
+/// Executes one record of a connection, given by its peer and its path for callbacks. Each READ returns at most `read_max` bytes.
 pub(crate) async fn execute(
     shared: &Shared,
-    peer: IpAddr,
+    (peer, path): (IpAddr, &Arc<CallbackPath>),
     record: &[u8],
     read_max: u32,
 ) -> Outcome {
@@ -62,6 +66,7 @@ pub(crate) async fn execute(
     let request = Request {
         shared,
         peer,
+        path,
         credential: &call.credential,
         xid: call.xid,
         procedure: call.procedure,

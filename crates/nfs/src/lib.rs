@@ -1,4 +1,4 @@
-//! NFS 4.1 (RFC 8881) and NFS 3 (RFC 1813) over ONC RPC (RFC 5531): the server's end.
+//! NFS 4.1 (RFC 8881), 4.2 (RFC 7862) and 3 (RFC 1813) over ONC RPC (RFC 5531): the server's end.
 //!
 //! | module | owns |
 //! |---|---|
@@ -7,6 +7,7 @@
 //! | [`handle`], [`export`], `attribute` | file handles, exports and the pseudo file system, attributes |
 //! | `access` | what all versions do with files: handles, rights, writes, creations |
 //! | `dispatch`, `compound` | execution of calls, COMPOUNDs of version 4 |
+//! | `callback` | calls to clients |
 //! | [`v3`] | version 3, and MOUNT |
 //! | [`rpcbind`] | registration with rpcbind |
 //! | `shared`, `connection`, [`service`] | the state of a service, its connections, and the calls that configure it |
@@ -21,6 +22,7 @@
 
 mod access;
 mod attribute;
+mod callback;
 pub mod client;
 mod compound;
 mod connection;

@@ -72,3 +72,19 @@ pub const MOUNTS_MAX: usize = 4096;
 pub const RPCBIND_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest reply of rpcbind, bytes.
 pub const RPCBIND_REPLY_MAX: usize = 1024;
+/// Most bytes that one COPY copies; the client asks again for the rest (RFC 7862, section 15.2).
+pub const COPY_MAX: u64 = 16 << 20;
+/// Most servers that a COPY names as having its source.
+pub const NETLOCS_MAX: usize = 16;
+/// Longest name or address of such a server, bytes.
+pub const NETLOC_LEN_MAX: usize = 1024;
+/// Most stretches of data and holes of one READ_PLUS.
+pub const READ_PLUS_SEGMENTS_MAX: usize = 64;
+/// Most slots of a back channel that the server uses.
+pub const BACK_SLOTS_MAX: u32 = 16;
+/// Most connections of one session's back channel.
+pub const BACK_PATHS_MAX: usize = 16;
+/// Most callbacks that wait for their replies on one connection.
+pub const CALLBACKS_MAX: usize = 256;
+/// Most referring calls of a callback, and lists of them, that are read.
+pub const REFERRING_CALLS_MAX: usize = 64;

@@ -39,6 +39,7 @@ impl Compound<'_> {
                     limits: &PSEUDO_LIMITS,
                     space: None,
                     lease_s,
+                    minor: self.minor,
                 };
                 attribute::encode(wanted, &facts, writer);
                 return Ok(());
@@ -73,6 +74,7 @@ impl Compound<'_> {
             limits: &export.files().limits(),
             space,
             lease_s,
+            minor: self.minor,
         };
         attribute::encode(wanted, &facts, writer);
         Ok(())
@@ -94,7 +96,7 @@ impl Compound<'_> {
     /// VERIFY (§18.31) and NVERIFY (§18.15): fails with `NotSame` and `Same`.
     pub(super) async fn verify(&mut self, attrs: &Attrs<'_>, fails: Status) -> Result<(), Status> {
         let object = self.context.current()?.clone();
-        if !attrs.mask.is_within(&attribute::SUPPORTED) {
+        if !attrs.mask.is_within(&attribute::supported(self.minor)) {
             return Err(Status::Attrnotsupp);
         }
         let is_unfit = attrs.mask.has(attribute::RDATTR_ERROR)
@@ -119,7 +121,7 @@ impl Compound<'_> {
         attrs: &Attrs<'_>,
     ) -> Result<(), Status> {
         let target = self.context.target(Status::Rofs)?.writable()?;
-        let new = attribute::decode(attrs)?;
+        let new = attribute::decode(attrs, self.minor)?;
         if new.set.size.is_some() {
             let stateid = self.context.stateid(stateid)?;
             self.check_io(&stateid, target.handle, true)?;

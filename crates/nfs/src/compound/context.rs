@@ -4,7 +4,7 @@
 
 use crate::access::View;
 pub(super) use crate::access::{Object, Target};
-use crate::client::{Principal, Session};
+use crate::client::{CallbackPath, Principal, Session};
 use crate::rpc::Credential;
 use crate::shared::Shared;
 use crate::state::Denied;
@@ -24,11 +24,15 @@ pub(super) struct Compound<'a> {
     pub(super) record_len: usize,
     /// Most bytes that one READ returns.
     pub(super) read_max: u32,
+    /// Minor version.
+    pub(super) minor: u32,
 }
 
 /// The context of a COMPOUND.
 pub(super) struct Context<'a> {
     pub(super) view: View<'a>,
+    /// The connection, as it may be used for callbacks.
+    pub(super) path: &'a Arc<CallbackPath>,
     pub(super) session: Option<Arc<Session>>,
     /// Whether a session was created.
     pub(super) made_session: bool,
@@ -51,9 +55,14 @@ impl<'a> Deref for Context<'a> {
 }
 
 impl<'a> Context<'a> {
-    pub(super) fn new(shared: &'a Shared, peer: IpAddr, credential: &'a Credential) -> Self {
+    pub(super) fn new(
+        shared: &'a Shared,
+        (peer, path): (IpAddr, &'a Arc<CallbackPath>),
+        credential: &'a Credential,
+    ) -> Self {
         Self {
             view: View::new(shared, peer, credential),
+            path,
             session: None,
             made_session: false,
             current: None,
@@ -114,6 +123,14 @@ impl<'a> Context<'a> {
     pub(super) fn stateid(&self, stateid: &Stateid) -> Result<Stateid, Status> {
         match *stateid == Stateid::CURRENT {
             true => self.current_stateid.ok_or(Status::BadStateid),
+            false => Ok(*stateid),
+        }
+    }
+
+    /// A stateid in arguments that belongs to the saved object. Errors: `BadStateid` if the saved one is meant and there is none.
+    pub(super) fn saved_stateid_of(&self, stateid: &Stateid) -> Result<Stateid, Status> {
+        match *stateid == Stateid::CURRENT {
+            true => self.saved_stateid.ok_or(Status::BadStateid),
             false => Ok(*stateid),
         }
     }

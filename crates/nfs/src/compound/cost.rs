@@ -4,7 +4,7 @@
 //! effect here.
 
 use crate::limits::{REPLY_MAX, TRANSFER_MAX};
-use crate::wire::{Header, Op};
+use crate::wire::{Header, Minor2, Op};
 use crate::xdr::Reader;
 
 /// Bytes of buffers for data that a request reads and writes, and for long lists.
@@ -20,6 +20,11 @@ pub(crate) fn cost(reader: &mut Reader<'_>) -> usize {
             Op::Read { count, .. } => results += count.min(TRANSFER_MAX) as usize,
             Op::ReadDir(args) => results += args.bytes_max.min(REPLY_MAX) as usize,
             Op::Write { data, .. } => writes += data.len(),
+            Op::Minor2(op) => {
+                if let Minor2::ReadPlus { count, .. } = *op {
+                    results += count.min(TRANSFER_MAX) as usize;
+                }
+            }
             _ => {}
         }
     }

@@ -28,7 +28,7 @@ impl Compound<'_> {
     }
 
     /// Checks stateid and, where no open has checked it, permission.
-    async fn check_data(
+    pub(super) async fn check_data(
         &self,
         target: &Target,
         stateid: &Stateid,

@@ -10,6 +10,7 @@
 //! | `attributes`, `directory` | GETATTR, SETATTR, VERIFY, ACCESS; READDIR |
 //! | `names` | CREATE, REMOVE, RENAME, LINK, READLINK |
 //! | `open`, `data`, `locks` | opens, data, byte-range locks |
+//! | `space`, `copy` | ALLOCATE, DEALLOCATE, SEEK, READ_PLUS, IO_ADVISE; COPY |
 //! | `status` | the status of an error of the file system |
 //! | `cost` | the memory that a request needs |
 //!
@@ -20,6 +21,7 @@
 mod attributes;
 mod channel;
 mod context;
+mod copy;
 mod cost;
 mod data;
 mod directory;
@@ -29,6 +31,7 @@ mod names;
 mod open;
 mod run;
 mod sequence;
+mod space;
 mod status;
 
 pub(crate) use cost::cost;

@@ -47,7 +47,7 @@ impl Compound<'_> {
         let target = self.context.target(Status::Rofs)?.writable()?;
         let entry = name(bytes)?;
         self.check_mount_point(&target, bytes)?;
-        let new = attribute::decode(attrs)?;
+        let new = attribute::decode(attrs, self.minor)?;
         let (kind, of, mode) = match *kind {
             NewType::Directory => (NewKind::Directory, FileKind::Directory, DIRECTORY_MODE),
             NewType::Symlink(path) => (NewKind::Symlink(path.to_vec()), FileKind::Symlink, 0o777),

@@ -215,7 +215,7 @@ impl Compound<'_> {
             CreateHow::Exclusive(verifier) => (none, verifier_of(verifier)),
             CreateHow::Exclusive41(verifier, attrs) => {
                 // §18.16.3.
-                if attrs.mask.is_within(&attribute::SUPPORTED)
+                if attrs.mask.is_within(&attribute::supported(self.minor))
                     && !attrs.mask.is_within(&attribute::EXCLUSIVE)
                 {
                     return Err(Status::Inval);
@@ -223,7 +223,7 @@ impl Compound<'_> {
                 (*attrs, verifier_of(verifier))
             }
         };
-        let new = attribute::decode(&attrs)?;
+        let new = attribute::decode(&attrs, self.minor)?;
         let file = NewFile {
             kind: NewKind::File,
             mode: new.set.mode.unwrap_or(FILE_MODE),

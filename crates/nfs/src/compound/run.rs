@@ -7,7 +7,9 @@ use super::sequence::{self, Sequenced};
 use crate::dispatch::{Outcome, Request};
 use crate::limits::OPERATIONS_MAX;
 use crate::rpc::Reply;
-use crate::wire::{Header, MINOR_VERSION, Op, PROC_COMPOUND, PROC_NULL, Status, operation};
+use crate::wire::{
+    Header, MINOR_VERSIONS, Minor2, Op, PROC_COMPOUND, PROC_NULL, Status, operation,
+};
 use crate::xdr::{Mark, Reader};
 
 /// Executes one call. Errors: the procedure does not exist, or its header cannot be decoded.
@@ -25,10 +27,15 @@ pub(crate) async fn execute(request: Request<'_>) -> Result<Outcome, Reply> {
     }
     let header = Header::decode(&mut reader).map_err(|_| Reply::GarbageArguments)?;
     let mut compound = Compound {
-        context: Context::new(request.shared, request.peer, request.credential),
+        context: Context::new(
+            request.shared,
+            (request.peer, request.path),
+            request.credential,
+        ),
         out: request.out,
         record_len: request.record_len,
         read_max: request.read_max,
+        minor: header.minor,
     };
     compound.run(&header, &mut reader).await;
     Ok(Outcome {
@@ -48,7 +55,7 @@ impl Compound<'_> {
     async fn run(&mut self, header: &Header<'_>, reader: &mut Reader<'_>) {
         let results = self.out.mark();
         let places = self.begin(header);
-        if header.minor != MINOR_VERSION {
+        if !MINOR_VERSIONS.contains(&header.minor) {
             return self
                 .out
                 .set_u32(places.status, Status::MinorVersMismatch.code());
@@ -107,6 +114,10 @@ impl Compound<'_> {
         results: Mark,
     ) -> Status {
         let (number, decoded) = match Op::decode(reader) {
+            // An operation of a later minor version (RFC 8178, section 8.2): its arguments do not matter.
+            Ok((number, _)) if number > operation::last(self.minor) => {
+                (number, Ok(Op::Illegal(number)))
+            }
             Ok(decoded) => decoded,
             Err(e) => (operation::ILLEGAL, Err(e)),
         };
@@ -179,7 +190,7 @@ impl Compound<'_> {
     async fn execute(&mut self, op: Op<'_>, results: Mark) -> Result<(), Status> {
         match op {
             Op::Access(wanted) => self.access(wanted).await,
-            Op::BackchannelCtl(_) => self.backchannel_ctl(),
+            Op::BackchannelCtl(args) => self.backchannel_ctl(&args),
             Op::BindConnection(args) => self.bind_connection(&args),
             Op::Close { stateid } => self.close(&stateid),
             Op::Commit { .. } => self.commit().await,
@@ -273,8 +284,40 @@ impl Compound<'_> {
                 self.fits_change(results)?;
                 self.write(&stateid, offset, stable, data).await
             }
+            Op::Minor2(op) => self.execute_minor2(*op, results).await,
             Op::Unsupported(_) => Err(Status::Notsupp),
             Op::Illegal(_) => Err(Status::OpIllegal),
+        }
+    }
+
+    async fn execute_minor2(&mut self, op: Minor2, results: Mark) -> Result<(), Status> {
+        match op {
+            Minor2::Allocate(span) => {
+                self.fits_change(results)?;
+                self.allocate(&span).await
+            }
+            Minor2::Copy(args) => {
+                self.fits_change(results)?;
+                self.copy(&args).await
+            }
+            Minor2::Deallocate(span) => {
+                self.fits_change(results)?;
+                self.deallocate(&span).await
+            }
+            Minor2::IoAdvise { span, .. } => self.io_advise(&span),
+            Minor2::ReadPlus {
+                stateid,
+                offset,
+                count,
+            } => {
+                let room = self.room(results);
+                self.read_plus((&stateid, offset, count), room).await
+            }
+            Minor2::Seek {
+                stateid,
+                offset,
+                what,
+            } => self.seek(&stateid, offset, what).await,
         }
     }
 }

@@ -22,13 +22,14 @@ const COPY_MAX: usize = 2048;
 impl Core {
     /// Executes a record: at once, or in a task of its own.
     pub(super) fn execute(connection: &Rc<Connection>, record: Record, hold: Option<Hold>) {
-        let (shared, peer, waker, me) = {
+        let (shared, peer, path, waker, me) = {
             let mut core = connection.core.borrow_mut();
             core.running += 1;
             core.link.tally().command();
             let peer = core.link.peer().ip();
             let waker = core.link.waker().clone();
-            (core.shared.clone(), peer, waker, core.me.clone())
+            let path = core.path.clone();
+            (core.shared.clone(), peer, path, waker, core.me.clone())
         };
         let read_max = match &record {
             Record::Small(_) => TRANSFER_MAX,
@@ -36,7 +37,7 @@ impl Core {
             Record::Large(_) => SMALL_REQUEST_MAX as u32,
         };
         let mut future = Box::pin(async move {
-            let outcome = dispatch::execute(&shared, peer, &record, read_max).await;
+            let outcome = dispatch::execute(&shared, (peer, &path), &record, read_max).await;
             drop(record);
             outcome
         });

@@ -6,7 +6,8 @@
 use crate::v3::wire::{self as wire3, mount, procedure};
 use crate::wire::{Status, operation};
 use session::counters::{Enumerated, RareCounters};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// State of a connection, as it is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -76,6 +77,17 @@ impl Enumerated for CloseReason {
 
 session::close_reason!(CloseReason);
 
+/// The state of callbacks: live counters, and whether a round is under way.
+#[derive(Default)]
+pub(crate) struct CallbackCounters {
+    /// Calls that were sent, without retries.
+    pub(crate) calls: AtomicU64,
+    /// Calls without an answer in time.
+    pub(crate) failures: AtomicU64,
+    /// Whether a round of CB_RECALL_SLOT is under way.
+    pub(crate) recalls_slots: AtomicBool,
+}
+
 /// The live counters of operations.
 pub(crate) struct CounterSet {
     operations: [AtomicU64; operation::LAST as usize + 1],
@@ -87,6 +99,8 @@ pub(crate) struct CounterSet {
     pub(crate) replays: AtomicU64,
     /// Calls that RPC refused: another program, version or procedure, a bad credential, garbage.
     pub(crate) refused: AtomicU64,
+    /// Callbacks.
+    pub(crate) callbacks: Arc<CallbackCounters>,
 }
 
 impl Default for CounterSet {
@@ -99,6 +113,7 @@ impl Default for CounterSet {
             mounts: std::array::from_fn(|_| AtomicU64::new(0)),
             replays: AtomicU64::new(0),
             refused: AtomicU64::new(0),
+            callbacks: Arc::default(),
         }
     }
 }
@@ -120,6 +135,10 @@ pub struct Counters {
     pub replays: u64,
     /// Calls that RPC refused.
     pub refused: u64,
+    /// Callbacks that were sent to clients.
+    pub callbacks: u64,
+    /// Callbacks that no client answered in time.
+    pub callback_failures: u64,
 }
 
 impl CounterSet {
@@ -165,6 +184,8 @@ impl CounterSet {
             mounts: numbered(&self.mounts),
             replays: get(&self.replays),
             refused: get(&self.refused),
+            callbacks: get(&self.callbacks.calls),
+            callback_failures: get(&self.callbacks.failures),
         }
     }
 }

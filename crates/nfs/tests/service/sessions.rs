@@ -82,7 +82,7 @@ fn operations_stand_where_they_may() {
         let again = client.next_sequence(false);
         let nested = [again.clone(), again];
         assert_eq!(client.compound(&nested).await.status, Status::SequencePos);
-        let record = client.encoded(2, &[Op::PutRootFh]);
+        let record = client.encoded(0, &[Op::PutRootFh]);
         let results = client.results_of(record).await;
         assert_eq!(
             (results.status, results.count),
