@@ -9,6 +9,7 @@
 //! | `dispatch`, `compound` | execution of calls, COMPOUNDs of version 4 |
 //! | `callback` | calls to clients |
 //! | [`v3`] | version 3, and MOUNT |
+//! | [`rpcbind`] | registration with rpcbind |
 //! | `shared`, `connection`, [`service`] | the state of a service, its connections, and the calls that configure it |
 //!
 //! **Called by** tests and fuzz targets; the server does not serve NFS yet. **Invariants**: this crate uses sockets, clock and
@@ -30,6 +31,7 @@ pub mod export;
 pub mod handle;
 pub mod limits;
 pub mod rpc;
+pub mod rpcbind;
 pub mod service;
 mod shared;
 pub mod state;

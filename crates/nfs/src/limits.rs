@@ -68,6 +68,10 @@ pub const DUPLICATE_AGE: Duration = Duration::from_secs(180);
 pub const MOUNTS_OF_HOST_MAX: usize = 64;
 /// The same, of all hosts.
 pub const MOUNTS_MAX: usize = 4096;
+/// How long one call of rpcbind may take.
+pub const RPCBIND_TIMEOUT: Duration = Duration::from_secs(5);
+/// Longest reply of rpcbind, bytes.
+pub const RPCBIND_REPLY_MAX: usize = 1024;
 /// Most bytes that one COPY copies; the client asks again for the rest (RFC 7862, section 15.2).
 pub const COPY_MAX: u64 = 16 << 20;
 /// Most servers that a COPY names as having its source.

@@ -9,7 +9,10 @@ pub use crate::v3::Mount;
 
 use crate::connection;
 use crate::export::{ExportConfig, ExportError};
+use crate::rpcbind::Registry;
 use crate::shared::Shared;
+use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -92,6 +95,21 @@ impl Service {
     pub fn sweep(&self) {
         let removed = self.0.clients().sweep(io::time::now());
         self.0.forget(&removed);
+    }
+
+    /// Registers NFS and MOUNT with the rpcbind that listens at `socket` ([`crate::rpcbind::SOCKET`]), for clients that ask it for
+    /// ports. A failure is a line in the log. Returns the number of entries that are there. Call it once, when the listeners are bound.
+    pub async fn register(&self, socket: &Path, listeners: &[SocketAddr]) -> usize {
+        let registry = Registry::register(socket, listeners).await;
+        let count = registry.len();
+        *self.0.registry() = registry;
+        count
+    }
+
+    /// Removes the entries of [`Service::register`]. Call it when the listeners are closed. Returns their number.
+    pub async fn unregister(&self) -> usize {
+        let registry = std::mem::take(&mut *self.0.registry());
+        registry.unregister().await
     }
 
     /// Refuses new connections and waits until the open ones have ended; closes the rest after `limit`.

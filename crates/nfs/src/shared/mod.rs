@@ -10,6 +10,7 @@ pub(crate) mod counters;
 use crate::client::{Clients, Grace};
 use crate::export::{ExportConfig, ExportError, Tree};
 use crate::handle::HandleKey;
+use crate::rpcbind::Registry;
 use crate::state::{Refused, Table};
 use crate::v3::{Duplicates, Mounts};
 use crate::wire::Stateid;
@@ -32,6 +33,7 @@ pub(crate) struct Shared {
     states: Mutex<Table>,
     duplicates: Mutex<Duplicates>,
     mounts: Mutex<Mounts>,
+    registry: Mutex<Registry>,
     tree: Mutex<Arc<Tree>>,
 }
 
@@ -49,6 +51,7 @@ impl Shared {
             states: Mutex::new(Table::new(instance)),
             duplicates: Mutex::default(),
             mounts: Mutex::default(),
+            registry: Mutex::default(),
             tree: Mutex::new(Arc::new(tree)),
             config,
         }
@@ -74,6 +77,11 @@ impl Shared {
     /// The list of mounts of version 3.
     pub(crate) fn mounts(&self) -> MutexGuard<'_, Mounts> {
         lock(&self.mounts)
+    }
+
+    /// The entries in rpcbind.
+    pub(crate) fn registry(&self) -> MutexGuard<'_, Registry> {
+        lock(&self.registry)
     }
 
     /// The exports now.
