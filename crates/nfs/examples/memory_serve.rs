@@ -1,7 +1,7 @@
 //! Serves a file system in memory over NFS 4.1, for other people's clients and test suites.
 //!
-//! `memory_serve ADDRESS:PORT [LEASE_SECONDS]`: exports `/export` to every host without squash, prints `serving` and serves until it
-//! is killed.
+//! `memory_serve ADDRESS:PORT [LEASE_SECONDS]`: exports `/export` to every host without squash, prints `serving ADDRESS:PORT`, with
+//! the port that the system gave if it was 0, and serves until it is killed.
 
 use backend::file::memory::{MemoryFiles, MemoryOptions};
 use io::net::TcpListener;
@@ -36,7 +36,7 @@ async fn serve(addr: SocketAddr, lease: Duration) -> Result<(), String> {
     };
     service.add_export(export).map_err(|e| e.to_string())?;
     let listener = TcpListener::bind(addr).map_err(|e| e.to_string())?;
-    println!("serving");
+    println!("serving {}", listener.local_addr());
     let sweeping = service.clone();
     drop(io::spawn(async move {
         loop {
