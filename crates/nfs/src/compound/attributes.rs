@@ -6,7 +6,7 @@ use crate::access;
 use crate::attribute::{self, Facts, Of};
 use crate::wire::{Attrs, Bitmap, Stateid, Status};
 use crate::xdr::Writer;
-use backend::file::{Attributes, Caller, FileLimits, Stability};
+use backend::file::{Attributes, Caller, FileKind, FileLimits, Stability};
 
 /// Limits that the attributes of the pseudo file system show.
 const PSEUDO_LIMITS: FileLimits = FileLimits {
@@ -121,7 +121,15 @@ impl Compound<'_> {
         attrs: &Attrs<'_>,
     ) -> Result<(), Status> {
         let target = self.context.target(Status::Rofs)?.writable()?;
-        let new = attribute::decode(attrs, self.minor)?;
+        let mut new = attribute::decode(attrs, self.minor)?;
+        // A symbolic link has no permissions: its mode is ignored, as by other servers, and everything else is set.
+        if new.set.mode.is_some() {
+            let of = target.files().attributes(target.handle).await;
+            if of.map_err(status_of)?.kind == FileKind::Symlink {
+                new.set.mode = None;
+                new.mask.remove(attribute::MODE);
+            }
+        }
         if new.set.size.is_some() {
             let stateid = self.context.stateid(stateid)?;
             self.check_io(&stateid, target.handle, true)?;

@@ -127,6 +127,13 @@ impl Bitmap {
         self.words[(attribute / 32) as usize] |= 1 << (attribute % 32);
     }
 
+    /// Takes an attribute out, if it is in the set.
+    pub fn remove(&mut self, attribute: u32) {
+        if let Some(word) = self.words.get_mut((attribute / 32) as usize) {
+            *word &= !(1 << (attribute % 32));
+        }
+    }
+
     /// Whether the set is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
