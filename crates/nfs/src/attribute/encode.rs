@@ -166,6 +166,7 @@ fn value(attribute: u32, facts: &Facts<'_>, writer: &mut Writer) {
             writer.u32(1);
         }
         MOUNTED_ON_FILEID => writer.u64(facts.mounted_on),
+        XATTR_SUPPORT => writer.bool(matches!(facts.of, Of::File(_))),
         CHANGE_ATTR_TYPE => writer.u32(CHANGE_TYPE_UNDEFINED),
         other => unreachable!("attribute {other} is supported and has a value"),
     }

@@ -64,9 +64,10 @@ pub(crate) const TIME_MODIFY_SET: u32 = 54;
 pub(crate) const MOUNTED_ON_FILEID: u32 = 55;
 pub(crate) const SUPPATTR_EXCLCREAT: u32 = 75;
 pub(crate) const CHANGE_ATTR_TYPE: u32 = 79;
+pub(crate) const XATTR_SUPPORT: u32 = 82;
 
-/// The attributes of minor version 2 that exist here (RFC 7862, section 12).
-const OF_MINOR_2: Bitmap = Bitmap::of(&[CHANGE_ATTR_TYPE]);
+/// The attributes of minor version 2 that exist here (RFC 7862, section 12; RFC 8276, section 8.2).
+const OF_MINOR_2: Bitmap = Bitmap::of(&[CHANGE_ATTR_TYPE, XATTR_SUPPORT]);
 
 /// The attributes that exist in a minor version.
 pub(crate) fn supported(minor: u32) -> Bitmap {

@@ -3,6 +3,7 @@
 use super::context::Compound;
 use super::context::Object;
 use super::status::status_of;
+use super::xattr::XATTR_ACCESS;
 use crate::attribute::{self, Facts, Of};
 use crate::wire::{Attrs, Bitmap, Stateid, Status};
 use crate::xdr::Writer;
@@ -146,10 +147,16 @@ impl Compound<'_> {
 
     /// ACCESS (§18.1).
     pub(super) async fn access(&mut self, wanted: u32) -> Result<(), Status> {
-        let (supported, granted) = match self.context.current()? {
+        let (mut supported, mut granted) = match self.context.current()? {
             Object::Pseudo(_) => (READ | LOOKUP | MODIFY | EXTEND | DELETE, READ | LOOKUP),
             Object::File(..) => self.access_of_file().await?,
         };
+        let of_xattrs = wanted & XATTR_ACCESS != 0 && self.minor >= 2;
+        if of_xattrs && let Ok(target) = self.context.target(Status::Notdir) {
+            let more = self.xattr_access(&target).await?;
+            supported |= more.0;
+            granted |= more.1;
+        }
         self.out.u32(wanted & supported);
         self.out.u32(wanted & granted);
         Ok(())

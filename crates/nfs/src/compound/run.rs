@@ -332,7 +332,7 @@ impl Compound<'_> {
         }
     }
 
-    async fn execute_minor2(&mut self, op: Minor2, results: Mark) -> Result<(), Status> {
+    async fn execute_minor2(&mut self, op: Minor2<'_>, results: Mark) -> Result<(), Status> {
         match op {
             Minor2::Allocate(span) => {
                 self.fits_change(results)?;
@@ -346,7 +346,12 @@ impl Compound<'_> {
                 self.fits_change(results)?;
                 self.deallocate(&span).await
             }
+            Minor2::GetXattr { name } => self.getxattr(name).await,
             Minor2::IoAdvise { span, .. } => self.io_advise(&span),
+            Minor2::ListXattrs { cookie, bytes_max } => {
+                let room = self.room(results);
+                self.listxattrs(cookie, bytes_max, room).await
+            }
             Minor2::ReadPlus {
                 stateid,
                 offset,
@@ -355,11 +360,23 @@ impl Compound<'_> {
                 let room = self.room(results);
                 self.read_plus((&stateid, offset, count), room).await
             }
+            Minor2::RemoveXattr { name } => {
+                self.fits_change(results)?;
+                self.removexattr(name).await
+            }
             Minor2::Seek {
                 stateid,
                 offset,
                 what,
             } => self.seek(&stateid, offset, what).await,
+            Minor2::SetXattr {
+                option,
+                name,
+                value,
+            } => {
+                self.fits_change(results)?;
+                self.setxattr(option, name, value).await
+            }
         }
     }
 }

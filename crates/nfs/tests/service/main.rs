@@ -8,3 +8,4 @@ mod fixture;
 mod minor2;
 mod sessions;
 mod sharing;
+mod xattrs;
