@@ -5,6 +5,7 @@
 //! | [`xdr`], [`rpc`], [`wire`] | encodings, sans-I/O, used by both ends |
 //! | [`client`], [`state`] | clients and sessions, opens and locks, sans-I/O |
 //! | [`handle`], [`export`], `attribute` | file handles, exports and the pseudo file system, attributes |
+//! | [`identity`] | users and groups as text, groups of a user |
 //! | `compound` | execution of requests |
 //! | `shared`, `connection`, [`service`] | the state of a service, its connections, and the calls that configure it |
 //!
@@ -22,6 +23,7 @@ mod compound;
 mod connection;
 pub mod export;
 pub mod handle;
+pub mod identity;
 pub mod limits;
 pub mod rpc;
 pub mod service;

@@ -9,7 +9,7 @@ use crate::handle::ObjectId;
 use crate::rpc::Credential;
 use crate::shared::Shared;
 use crate::state::Denied;
-use crate::wire::{Stateid, Status};
+use crate::wire::{Bitmap, Stateid, Status};
 use crate::xdr::Writer;
 use backend::file::{Caller, FileBackend, Handle};
 use siphasher::sip::SipHasher13;
@@ -66,6 +66,8 @@ pub(super) struct Context<'a> {
     pub(super) tree: Arc<Tree>,
     pub(super) peer: IpAddr,
     credential: &'a Credential,
+    /// The credential that decides about rights.
+    rights: &'a Credential,
     pub(super) session: Option<Arc<Session>>,
     /// Whether a session was created.
     pub(super) made_session: bool,
@@ -75,17 +77,24 @@ pub(super) struct Context<'a> {
     pub(super) saved_stateid: Option<Stateid>,
     /// The lock that refused the last LOCK or LOCKT.
     pub(super) denied: Option<Denied>,
+    /// Attributes that a SETATTR set before it failed.
+    pub(super) partly_set: Bitmap,
     /// Most bytes of the results, if they must be kept for a retry.
     pub(super) cached_max: Option<usize>,
 }
 
 impl<'a> Context<'a> {
-    pub(super) fn new(shared: &'a Shared, peer: IpAddr, credential: &'a Credential) -> Self {
+    pub(super) fn new(
+        shared: &'a Shared,
+        peer: IpAddr,
+        (credential, rights): (&'a Credential, &'a Credential),
+    ) -> Self {
         Self {
             shared,
             tree: shared.tree(),
             peer,
             credential,
+            rights,
             session: None,
             made_session: false,
             current: None,
@@ -93,6 +102,7 @@ impl<'a> Context<'a> {
             current_stateid: None,
             saved_stateid: None,
             denied: None,
+            partly_set: Bitmap::default(),
             cached_max: None,
         }
     }
@@ -158,13 +168,18 @@ impl<'a> Context<'a> {
         self.current.as_ref().ok_or(Status::Nofilehandle)
     }
 
-    fn target_of(&self, object: Option<&Object>, pseudo: Status) -> Result<Target, Status> {
+    /// This object of an export. Errors: `Nofilehandle`; `pseudo` for a directory of the pseudo file system.
+    pub(super) fn target_of(
+        &self,
+        object: Option<&Object>,
+        pseudo: Status,
+    ) -> Result<Target, Status> {
         match object.ok_or(Status::Nofilehandle)? {
             Object::Pseudo(_) => Err(pseudo),
             Object::File(export, handle) => {
                 let rule = export.rule(self.peer).ok_or(Status::Stale)?;
                 Ok(Target {
-                    caller: rule.caller(self.credential),
+                    caller: rule.caller(self.rights),
                     is_read_only: rule.is_read_only,
                     export: export.clone(),
                     handle: *handle,

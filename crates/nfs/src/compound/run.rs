@@ -71,7 +71,8 @@ pub(crate) async fn execute(
         return refuse(call.xid, Reply::GarbageArguments);
     };
     Reply::Success.encode(call.xid, &mut out);
-    let context = Context::new(shared, peer, &call.credential);
+    let rights = shared.identity.rights(&call.credential).await;
+    let context = Context::new(shared, peer, (&call.credential, &rights));
     let mut compound = Compound {
         context,
         out,
@@ -222,7 +223,9 @@ impl Compound<'_> {
     /// The bodies that results of failures have.
     fn failure_body(&mut self, number: u32, status: Status) {
         match (number, status) {
-            (operation::SETATTR, _) => self.out.count(0),
+            (operation::SETATTR, _) => {
+                std::mem::take(&mut self.context.partly_set).encode(&mut self.out);
+            }
             (operation::LOCK | operation::LOCKT, Status::Denied) => self.write_denied(),
             _ => {}
         }

@@ -1,5 +1,7 @@
 //! The NFS service against a client of our own, in the simulated world.
 
+mod accounts;
+mod acls;
 mod bad_input;
 mod client;
 mod exports;
