@@ -109,6 +109,7 @@ mod tests {
     use super::*;
     use crate::identity::now_or_never;
     use crate::xdr::Writer;
+    use proptest::prelude::*;
 
     fn decoded(mask: &[u32], write: impl FnOnce(&mut Writer)) -> Result<SetAttributes, Status> {
         let mut writer = Writer::new();
@@ -156,6 +157,29 @@ mod tests {
             guard: None,
         };
         assert_eq!(set, Ok(expected));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_within_their_bounds(
+            attributes in prop::collection::btree_set(0..96_u32, 0..4),
+            values in prop::collection::vec(prop_oneof![4 => Just(0_u8), 1 => any::<u8>()], 0..200),
+        ) {
+            let attributes: Vec<u32> = attributes.into_iter().collect();
+            let settable = attributes.iter().filter(|a| SETTABLE.has(**a)).copied();
+            let settable: Vec<u32> = settable.collect();
+            for mask in [&attributes, &settable] {
+                let attrs = Attrs {
+                    mask: Bitmap::of(mask),
+                    values: &values,
+                };
+                if let Ok(new) = now_or_never(decode(&attrs, 2, &Identity::default())) {
+                    prop_assert!(attrs.mask.is_within(&SETTABLE));
+                    let has_list = !attrs.mask.and(&OF_ACL).is_empty();
+                    prop_assert_eq!(new.acl.is_some(), has_list);
+                }
+            }
+        }
     }
 
     #[test]

@@ -43,16 +43,17 @@ pub(crate) struct Facts<'a> {
     pub(crate) names: &'a Names,
 }
 
-/// `NFS4_CHANGE_TYPE_IS_UNDEFINED` (RFC 7862, section 12.2.3). Values grow, but a crash takes back changes that were not on
-/// stable storage, and a rollback takes back all changes since its snapshot: then they are smaller again, which a client of a monotonic attribute would take for old replies.
+/// `NFS4_CHANGE_TYPE_IS_UNDEFINED` (RFC 7862, section 12.2.3). Values grow, but a crash takes back changes
+/// that were not on stable storage, and a rollback takes back all changes since its snapshot. A client of a monotonic attribute would
+/// take the smaller values for old replies.
 const CHANGE_TYPE_UNDEFINED: u32 = 4;
 
 /// `ACL4_SUPPORT_ALLOW_ACL`, `ACL4_SUPPORT_DENY_ACL`.
 const SUPPORT_ALLOW: u32 = 1;
 const SUPPORT_DENY: u32 = 2;
 
-/// The number of a kind (`nfs_ftype4`).
-fn kind_number(kind: FileKind) -> u32 {
+/// The number of a kind (`nfs_ftype4`, and `ftype3` of version 3).
+pub(crate) fn kind_number(kind: FileKind) -> u32 {
     match kind {
         FileKind::File => 1,
         FileKind::Directory => 2,

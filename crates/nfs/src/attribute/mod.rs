@@ -15,7 +15,7 @@ mod encode;
 
 pub(crate) use acl::principals;
 pub(crate) use decode::{NewAttributes, decode};
-pub(crate) use encode::{Facts, Of, encode};
+pub(crate) use encode::{Facts, Of, encode, kind_number};
 
 use crate::wire::Bitmap;
 use backend::file::FileLimits;

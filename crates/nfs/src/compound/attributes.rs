@@ -1,16 +1,16 @@
 //! Attributes and permissions (§18.1, §18.7, §18.15, §18.30, §18.31).
 
-use super::context::Compound;
-use super::context::{Object, Target};
+use super::context::{Compound, Object, Target};
 use super::status::status_of;
 use super::xattr::XATTR_ACCESS;
+use crate::access;
 use crate::attribute::{self, Facts, NewAttributes, Of};
 use crate::identity::Names;
 use crate::wire::{Attrs, Bitmap, Stateid, Status};
 use crate::xdr::Writer;
 use backend::file::permission::{Permissions, check_read_acl};
 use backend::file::{
-    Access, Acl, Attributes, Caller, FileError, FileKind, FileLimits, SetAttributes, Stability, Who,
+    Acl, Attributes, Caller, FileError, FileLimits, SetAttributes, Stability, Who,
 };
 
 /// Limits that the attributes of the pseudo file system show.
@@ -21,13 +21,6 @@ const PSEUDO_LIMITS: FileLimits = FileLimits {
     is_read_only: true,
     has_acls: false,
 };
-
-const READ: u32 = 1;
-const LOOKUP: u32 = 2;
-const MODIFY: u32 = 4;
-const EXTEND: u32 = 8;
-const DELETE: u32 = 16;
-const EXECUTE: u32 = 32;
 
 impl Compound<'_> {
     /// Writes the attributes of an object. `known` saves a question to the file system.
@@ -245,8 +238,14 @@ impl Compound<'_> {
     /// ACCESS (§18.1).
     pub(super) async fn access(&mut self, wanted: u32) -> Result<(), Status> {
         let (mut supported, mut granted) = match self.context.current()? {
-            Object::Pseudo(_) => (READ | LOOKUP | MODIFY | EXTEND | DELETE, READ | LOOKUP),
-            Object::File(..) => self.access_of_file().await?,
+            Object::Pseudo(_) => {
+                let reads = access::READ | access::LOOKUP;
+                (reads | access::WRITES, reads)
+            }
+            Object::File(..) => {
+                let target = self.context.target(Status::Notdir)?;
+                access::granted(&target).await.map_err(status_of)?
+            }
         };
         let of_xattrs = wanted & XATTR_ACCESS != 0 && self.minor >= 2;
         if of_xattrs && let Ok(target) = self.context.target(Status::Notdir) {
@@ -257,29 +256,5 @@ impl Compound<'_> {
         self.out.u32(wanted & supported);
         self.out.u32(wanted & granted);
         Ok(())
-    }
-
-    async fn access_of_file(&self) -> Result<(u32, u32), Status> {
-        let target = self.context.target(Status::Notdir)?;
-        let files = target.files();
-        let of = files.attributes(target.handle).await.map_err(status_of)?;
-        let all = Access::READ | Access::WRITE | Access::EXECUTE;
-        let has = files.access(&target.caller, target.handle, all).await;
-        let has = has.map_err(status_of)?;
-        let (read, write, execute) = match of.kind {
-            FileKind::Directory => (READ, MODIFY | EXTEND | DELETE, LOOKUP),
-            _ => (READ, MODIFY | EXTEND, EXECUTE),
-        };
-        let may_write = !target.is_read_only && !files.limits().is_read_only;
-        let granted = [
-            (Access::READ, read, true),
-            (Access::WRITE, write, may_write),
-            (Access::EXECUTE, execute, true),
-        ];
-        let granted = granted
-            .into_iter()
-            .filter(|(kind, _, may)| *may && has.has(*kind))
-            .fold(0, |bits, (_, more, _)| bits | more);
-        Ok((read | write | execute, granted))
     }
 }

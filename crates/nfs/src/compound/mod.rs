@@ -1,9 +1,9 @@
-//! Execution of RPC calls and their COMPOUNDs (§16.2).
+//! Execution of COMPOUNDs (§16.2).
 //!
 //! | module | owns |
 //! |---|---|
-//! | `run` | a record and its COMPOUND, from decoding to the reply |
-//! | `context` | current and saved file handle and stateid, the rights of the caller |
+//! | `run` | a COMPOUND, from decoding to the reply |
+//! | `context` | current and saved file handle and stateid |
 //! | `sequence` | SEQUENCE: the reply cache, limits of a session |
 //! | `channel` | clients and sessions |
 //! | `handles` | file handles, LOOKUP, SECINFO |
@@ -15,7 +15,7 @@
 //! | `status` | the status of an error of the file system |
 //! | `cost` | the memory that a request needs |
 //!
-//! **Called by** connections, with one whole record. **Invariants**: operations are decoded and executed one by one, and the
+//! **Called by** the dispatch of calls. **Invariants**: operations are decoded and executed one by one, and the
 //! first failure ends the COMPOUND; a failed operation leaves nothing but its status in the reply; every slot that began a
 //! request is completed.
 
@@ -37,4 +37,4 @@ mod status;
 mod xattr;
 
 pub(crate) use cost::cost;
-pub(crate) use run::{Outcome, execute};
+pub(crate) use run::execute;

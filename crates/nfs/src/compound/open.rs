@@ -5,6 +5,7 @@
 
 use super::context::{Compound, Object, Target};
 use super::status::{name, status_of};
+use crate::access;
 use crate::attribute::{self, NewAttributes};
 use crate::state::{BOTH, OpenArgs, READ, Refused, WRITE};
 use crate::wire::files::{Claim, CreateHow, Open};
@@ -246,8 +247,8 @@ impl Compound<'_> {
         let (mut set, mut truncate) = (Bitmap::default(), None);
         let handle = created.object.handle;
         if created.is_new {
-            self.finish_creation(target, handle, &new, FileKind::File)
-                .await?;
+            let finished = access::finish_creation(target, handle, new.set, FileKind::File);
+            finished.await.map_err(status_of)?;
             set = new.mask;
         } else if let IfExists::SameVerifier(_) = if_exists {
             set = new.mask;

@@ -1,90 +1,47 @@
-//! Execution of one record: RPC header, COMPOUND header, operations, reply.
+//! Execution of one call: COMPOUND header, operations, reply.
 //!
-//! **Owns** [`execute`]. **Called by** connections. **Invariants**: see the parent module.
+//! **Owns** [`execute`]. **Called by** the dispatch of calls. **Invariants**: see the parent module.
 
 use super::context::{Compound, Context};
 use super::sequence::{self, Sequenced};
+use crate::dispatch::{Outcome, Request};
 use crate::limits::OPERATIONS_MAX;
-use crate::rpc::{Call, CallError, Reply};
-use crate::shared::Shared;
+use crate::rpc::Reply;
 use crate::wire::{
-    Header, MINOR_VERSIONS, Minor2, Op, PROC_COMPOUND, PROC_NULL, PROGRAM, Status, VERSION,
-    operation,
+    Header, MINOR_VERSIONS, Minor2, Op, PROC_COMPOUND, PROC_NULL, Status, operation,
 };
-use crate::xdr::{Mark, Reader, Writer};
-use std::net::IpAddr;
-use std::sync::atomic::Ordering;
+use crate::xdr::{Mark, Reader};
 
-/// The result of a call.
-pub(crate) struct Outcome {
-    /// The reply, with its RPC header; `None` for bytes that are no call.
-    pub(crate) reply: Option<Writer>,
-    /// Whether a session was used.
-    pub(crate) used_session: bool,
-}
-
-/// Executes one record. Each READ returns at most `read_max` bytes.
-pub(crate) async fn execute(
-    shared: &Shared,
-    peer: IpAddr,
-    record: &[u8],
-    read_max: u32,
-) -> Outcome {
-    let mut reader = Reader::new(record);
-    let mut out = Writer::new();
-    let refuse = |xid, reply: Reply| {
-        shared.counters.refused.fetch_add(1, Ordering::Relaxed);
-        let mut out = Writer::new();
-        reply.encode(xid, &mut out);
-        Outcome {
-            reply: Some(out),
-            used_session: false,
+/// Executes one call. Errors: the procedure does not exist, or its header cannot be decoded.
+pub(crate) async fn execute(request: Request<'_>) -> Result<Outcome, Reply> {
+    let mut reader = request.arguments;
+    match request.procedure {
+        PROC_NULL => {
+            return Ok(Outcome {
+                reply: Some(request.out),
+                is_established: false,
+            });
         }
-    };
-    let call = match Call::decode(&mut reader) {
-        Ok(call) => call,
-        Err(CallError::Refused(xid, reply)) => return refuse(xid, reply),
-        Err(CallError::NoCall) => {
-            return Outcome {
-                reply: None,
-                used_session: false,
-            };
-        }
-    };
-    let refusal = match (call.program, call.version, call.procedure) {
-        (PROGRAM, VERSION, PROC_NULL) => {
-            Reply::Success.encode(call.xid, &mut out);
-            return Outcome {
-                reply: Some(out),
-                used_session: false,
-            };
-        }
-        (PROGRAM, VERSION, PROC_COMPOUND) => None,
-        (PROGRAM, VERSION, _) => Some(Reply::ProcedureUnavailable),
-        (PROGRAM, _, _) => Some(Reply::ProgramMismatch(VERSION, VERSION)),
-        (_, _, _) => Some(Reply::ProgramUnavailable),
-    };
-    if let Some(reply) = refusal {
-        return refuse(call.xid, reply);
+        PROC_COMPOUND => {}
+        _ => return Err(Reply::ProcedureUnavailable),
     }
-    let Ok(header) = Header::decode(&mut reader) else {
-        return refuse(call.xid, Reply::GarbageArguments);
-    };
-    Reply::Success.encode(call.xid, &mut out);
-    let rights = shared.identity.rights(&call.credential).await;
-    let context = Context::new(shared, peer, (&call.credential, &rights));
+    let header = Header::decode(&mut reader).map_err(|_| Reply::GarbageArguments)?;
     let mut compound = Compound {
-        context,
-        out,
-        record_len: record.len(),
-        read_max,
+        context: Context::new(
+            request.shared,
+            (request.peer, request.path),
+            (request.credential, request.rights),
+        ),
+        out: request.out,
+        record_len: request.record_len,
+        read_max: request.read_max,
         minor: header.minor,
     };
     compound.run(&header, &mut reader).await;
-    Outcome {
-        used_session: compound.context.session.is_some() || compound.context.made_session,
+    Ok(Outcome {
+        is_established: compound.context.session.is_some() || compound.context.made_session,
         reply: Some(compound.out),
-    }
+    })
 }
 
 /// The places in a reply that are filled in at its end.
@@ -235,7 +192,7 @@ impl Compound<'_> {
     async fn execute(&mut self, op: Op<'_>, results: Mark) -> Result<(), Status> {
         match op {
             Op::Access(wanted) => self.access(wanted).await,
-            Op::BackchannelCtl(_) => self.backchannel_ctl(),
+            Op::BackchannelCtl(args) => self.backchannel_ctl(&args),
             Op::BindConnection(args) => self.bind_connection(&args),
             Op::Close { stateid } => self.close(&stateid),
             Op::Commit { .. } => self.commit().await,

@@ -4,12 +4,14 @@
 
 use super::receive::receive;
 use super::{Connection, Core};
+use crate::client::CallbackPath;
 use crate::limits::UNSENT_REPLIES_MAX;
 use crate::shared::Shared;
 use crate::shared::counters::{CloseReason, ConnectionState};
 use io::net::{TcpInfo, TcpStream};
 use io::time::Instant;
 use session::link::Link;
+use session::signal;
 use session::turn::{self, Turns};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -29,7 +31,10 @@ impl Turns for Core {
         self.is_draining = true;
     }
 
-    fn signalled(&mut self, _flags: u32, _stream: &TcpStream) {}
+    /// Callbacks were added.
+    fn signalled(&mut self, _flags: u32, _stream: &TcpStream) {
+        self.send_callbacks();
+    }
 
     /// The receiver itself waits for buffers, and it is polled in every turn.
     fn run_deferred(&mut self) {}
@@ -89,12 +94,15 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream) {
         return;
     };
     let (link, key) = admitted.into_link(&stream, shared.config.connection_budget);
+    let signal = link.signal().clone();
+    let path = Arc::new(CallbackPath::new(move || signal.raise(signal::OWN)));
     let connection = Rc::new_cyclic(|me| Connection {
         stream,
         core: RefCell::new(Core {
             me: me.clone(),
             shared: shared.clone(),
             link,
+            path: path.clone(),
             state: ConnectionState::Connecting,
             running: 0,
             is_draining: false,
@@ -103,6 +111,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream) {
     });
     let received = receive(&connection);
     let why = turn::run(&connection.core, &connection.stream, received).await;
+    path.close();
     connection.stream.shutdown();
     let mut core = connection.core.borrow_mut();
     core.link.end(why);

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`status`], [`operation`] | status codes, numbers of operations |
 //! | [`types`] | stateids, sessions, attribute masks, owners |
+//! | [`callback`] | calls of the server, and their results |
 //! | [`channel`] | arguments of the operations on clients and sessions |
 //! | [`files`] | arguments of the operations on files |
 //! | [`minor2`] | arguments of the operations of NFS 4.2 |
@@ -12,6 +13,7 @@
 //! **Called by** the server, clients and fuzz targets. **Invariants**: arguments borrow from the request; decoding allocates
 //! only lists whose length was checked against the remaining bytes.
 
+pub mod callback;
 pub mod channel;
 pub mod compound;
 pub mod files;

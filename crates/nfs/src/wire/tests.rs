@@ -1,11 +1,13 @@
 //! Tests of the encoding of operations: a round trip of every one, and bytes that lie.
 
 use super::channel::{
-    BackchannelCtl, BindConnection, Channel, CreateSession, ExchangeId, Sequence, StateProtection,
+    BackchannelCtl, BindConnection, CallbackSecurity, Channel, CreateSession, ExchangeId, Sequence,
+    StateProtection,
 };
 use super::files::{Claim, CreateHow, Lock, Locker, NewType, Open, ReadDir};
 use super::minor2::{Copy, Minor2, SetOption, Span};
 use super::{Attrs, Bitmap, Op, Owner, Stateid, Status, operation};
+use crate::rpc::AuthSys;
 use crate::xdr::{Reader, Writer, XdrError};
 use proptest::prelude::*;
 
@@ -68,6 +70,21 @@ fn opens() -> Vec<Op<'static>> {
         .collect()
 }
 
+fn security() -> Vec<CallbackSecurity> {
+    let sys = AuthSys {
+        stamp: 1,
+        machine: b"client".to_vec(),
+        uid: 2,
+        gid: 3,
+        groups: vec![4],
+    };
+    vec![
+        CallbackSecurity::None,
+        CallbackSecurity::Sys(sys),
+        CallbackSecurity::Gss,
+    ]
+}
+
 fn channel_operations() -> Vec<Op<'static>> {
     let protections = [
         StateProtection::None,
@@ -92,8 +109,12 @@ fn channel_operations() -> Vec<Op<'static>> {
             fore: CHANNEL,
             back: CHANNEL,
             callback_program: 0x4000_0000,
+            security: security(),
         })),
-        Op::BackchannelCtl(BackchannelCtl { program: 7 }),
+        Op::BackchannelCtl(BackchannelCtl {
+            program: 7,
+            security: security(),
+        }),
         Op::BindConnection(BindConnection {
             session: [1; 16],
             direction: 3,

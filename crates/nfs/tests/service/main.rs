@@ -2,7 +2,9 @@
 
 mod accounts;
 mod acls;
+mod back;
 mod bad_input;
+mod callbacks;
 mod client;
 mod exports;
 mod files;
@@ -10,4 +12,5 @@ mod fixture;
 mod minor2;
 mod sessions;
 mod sharing;
+mod v3;
 mod xattrs;
