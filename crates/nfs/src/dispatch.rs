@@ -22,6 +22,8 @@ pub(crate) struct Request<'a> {
     /// The connection, as it may be used for callbacks.
     pub(crate) path: &'a Arc<CallbackPath>,
     pub(crate) credential: &'a Credential,
+    /// The credential that decides about rights.
+    pub(crate) rights: &'a Credential,
     /// Transaction number.
     pub(crate) xid: u32,
     pub(crate) procedure: u32,
@@ -63,11 +65,13 @@ pub(crate) async fn execute(
     };
     let mut out = Writer::new();
     Reply::Success.encode(call.xid, &mut out);
+    let rights = shared.identity.rights(&call.credential).await;
     let request = Request {
         shared,
         peer,
         path,
         credential: &call.credential,
+        rights: &rights,
         xid: call.xid,
         procedure: call.procedure,
         arguments: reader,

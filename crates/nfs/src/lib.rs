@@ -5,6 +5,7 @@
 //! | [`xdr`], [`rpc`], [`wire`] | encodings, sans-I/O, used by both ends |
 //! | [`client`], [`state`] | clients and sessions, opens and locks, sans-I/O |
 //! | [`handle`], [`export`], `attribute` | file handles, exports and the pseudo file system, attributes |
+//! | [`identity`] | users and groups as text, groups of a user |
 //! | `access` | what all versions do with files: handles, rights, writes, creations |
 //! | `dispatch`, `compound` | execution of calls, COMPOUNDs of version 4 |
 //! | `callback` | calls to clients |
@@ -29,6 +30,7 @@ mod connection;
 mod dispatch;
 pub mod export;
 pub mod handle;
+pub mod identity;
 pub mod limits;
 pub mod rpc;
 pub mod rpcbind;

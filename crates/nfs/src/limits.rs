@@ -22,6 +22,10 @@ pub const GROUPS_MAX: usize = 16;
 pub const TAG_MAX: usize = 1024;
 /// Longest file handle, bytes (`NFS4_FHSIZE`).
 pub const HANDLE_LEN_MAX: usize = 128;
+/// Longest text of a user or group, bytes.
+pub const PRINCIPAL_LEN_MAX: usize = 1024;
+/// Most answers about users and groups that are kept.
+pub const ANSWERS_MAX: usize = 8192;
 /// Longest opaque value of a client owner, open owner or lock owner, bytes (`NFS4_OPAQUE_LIMIT`).
 pub const OWNER_LEN_MAX: usize = 1024;
 /// Most words of an attribute mask that are kept; further words are read and ignored.

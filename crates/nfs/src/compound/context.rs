@@ -8,7 +8,7 @@ use crate::client::{CallbackPath, Principal, Session};
 use crate::rpc::Credential;
 use crate::shared::Shared;
 use crate::state::Denied;
-use crate::wire::{Stateid, Status};
+use crate::wire::{Bitmap, Stateid, Status};
 use crate::xdr::Writer;
 use siphasher::sip::SipHasher13;
 use std::hash::{Hash, Hasher};
@@ -42,6 +42,8 @@ pub(super) struct Context<'a> {
     pub(super) saved_stateid: Option<Stateid>,
     /// The lock that refused the last LOCK or LOCKT.
     pub(super) denied: Option<Denied>,
+    /// Attributes that a SETATTR set before it failed.
+    pub(super) partly_set: Bitmap,
     /// Most bytes of the results, if they must be kept for a retry.
     pub(super) cached_max: Option<usize>,
 }
@@ -58,10 +60,10 @@ impl<'a> Context<'a> {
     pub(super) fn new(
         shared: &'a Shared,
         (peer, path): (IpAddr, &'a Arc<CallbackPath>),
-        credential: &'a Credential,
+        (credential, rights): (&'a Credential, &'a Credential),
     ) -> Self {
         Self {
-            view: View::new(shared, peer, credential),
+            view: View::new(shared, peer, (credential, rights)),
             path,
             session: None,
             made_session: false,
@@ -70,6 +72,7 @@ impl<'a> Context<'a> {
             current_stateid: None,
             saved_stateid: None,
             denied: None,
+            partly_set: Bitmap::default(),
             cached_max: None,
         }
     }
@@ -102,7 +105,12 @@ impl<'a> Context<'a> {
         self.current.as_ref().ok_or(Status::Nofilehandle)
     }
 
-    fn target_of(&self, object: Option<&Object>, pseudo: Status) -> Result<Target, Status> {
+    /// This object of an export. Errors: `Nofilehandle`; `pseudo` for a directory of the pseudo file system.
+    pub(super) fn target_of(
+        &self,
+        object: Option<&Object>,
+        pseudo: Status,
+    ) -> Result<Target, Status> {
         match object.ok_or(Status::Nofilehandle)? {
             Object::Pseudo(_) => Err(pseudo),
             Object::File(export, handle) => Ok(self.view.target(export, *handle)?),

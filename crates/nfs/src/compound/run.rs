@@ -30,7 +30,7 @@ pub(crate) async fn execute(request: Request<'_>) -> Result<Outcome, Reply> {
         context: Context::new(
             request.shared,
             (request.peer, request.path),
-            request.credential,
+            (request.credential, request.rights),
         ),
         out: request.out,
         record_len: request.record_len,
@@ -180,7 +180,9 @@ impl Compound<'_> {
     /// The bodies that results of failures have.
     fn failure_body(&mut self, number: u32, status: Status) {
         match (number, status) {
-            (operation::SETATTR, _) => self.out.count(0),
+            (operation::SETATTR, _) => {
+                std::mem::take(&mut self.context.partly_set).encode(&mut self.out);
+            }
             (operation::LOCK | operation::LOCKT, Status::Denied) => self.write_denied(),
             _ => {}
         }
@@ -290,7 +292,7 @@ impl Compound<'_> {
         }
     }
 
-    async fn execute_minor2(&mut self, op: Minor2, results: Mark) -> Result<(), Status> {
+    async fn execute_minor2(&mut self, op: Minor2<'_>, results: Mark) -> Result<(), Status> {
         match op {
             Minor2::Allocate(span) => {
                 self.fits_change(results)?;
@@ -304,7 +306,12 @@ impl Compound<'_> {
                 self.fits_change(results)?;
                 self.deallocate(&span).await
             }
+            Minor2::GetXattr { name } => self.getxattr(name).await,
             Minor2::IoAdvise { span, .. } => self.io_advise(&span),
+            Minor2::ListXattrs { cookie, bytes_max } => {
+                let room = self.room(results);
+                self.listxattrs(cookie, bytes_max, room).await
+            }
             Minor2::ReadPlus {
                 stateid,
                 offset,
@@ -313,11 +320,23 @@ impl Compound<'_> {
                 let room = self.room(results);
                 self.read_plus((&stateid, offset, count), room).await
             }
+            Minor2::RemoveXattr { name } => {
+                self.fits_change(results)?;
+                self.removexattr(name).await
+            }
             Minor2::Seek {
                 stateid,
                 offset,
                 what,
             } => self.seek(&stateid, offset, what).await,
+            Minor2::SetXattr {
+                option,
+                name,
+                value,
+            } => {
+                self.fits_change(results)?;
+                self.setxattr(option, name, value).await
+            }
         }
     }
 }

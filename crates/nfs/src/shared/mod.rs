@@ -10,6 +10,7 @@ pub(crate) mod counters;
 use crate::client::{Clients, Grace};
 use crate::export::{ExportConfig, ExportError, Tree};
 use crate::handle::HandleKey;
+use crate::identity::Identity;
 use crate::rpcbind::Registry;
 use crate::state::{Refused, Table};
 use crate::v3::{Duplicates, Mounts};
@@ -26,6 +27,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 pub(crate) struct Shared {
     pub(crate) config: ServiceConfig,
     pub(crate) handles: HandleKey,
+    pub(crate) identity: Identity,
     pub(crate) connections: Connections<ConnectionState, CloseReason>,
     pub(crate) counters: CounterSet,
     clients: Mutex<Clients>,
@@ -44,6 +46,7 @@ impl Shared {
         let tree = Tree::new(Vec::new(), 1).expect("no exports conflict");
         Self {
             handles: HandleKey::new(config.handle_key),
+            identity: Identity::new(config.identity.clone()),
             connections: Connections::new(config.admission()),
             counters: CounterSet::default(),
             clients: Mutex::new(Clients::new(config.bounds(), instance)),

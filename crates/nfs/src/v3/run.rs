@@ -87,7 +87,7 @@ async fn run(request: Request<'_>, arguments: &Arguments<'_>) -> Outcome {
     let mut procedure = Procedure::new(
         request.shared,
         request.peer,
-        request.credential,
+        (request.credential, request.rights),
         request.out,
         request.read_max,
     );
