@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `clients` | client records by ID and owner: EXCHANGE_ID, CREATE_SESSION, DESTROY_CLIENTID, leases with courtesy |
 //! | `session` | one session: slots and the reply cache |
+//! | `info` | clients and their connections, for the control plane |
 //! | `grace` | the grace period after a restart: which clients may reclaim |
 //!
 //! **Called by** the service of file systems, and tests. **Invariants**: the numbers of clients, sessions and slots are bounded for each client and
@@ -11,12 +12,14 @@
 
 mod clients;
 mod grace;
+mod info;
 mod session;
 #[cfg(test)]
 mod tests;
 
 pub use clients::{Bounds, Clients, Created, Exchanged};
 pub use grace::Grace;
+pub use info::{ClientInfo, ConnectionInfo};
 pub use session::{Begun, Session};
 
 use crate::rpc::Credential;
@@ -44,6 +47,8 @@ pub struct Lease {
     renewed_at: AtomicU64,
     is_removed: AtomicBool,
     has_reclaimed: AtomicBool,
+    /// Whether the client had state, so that its record is stored or about to be.
+    is_recorded: AtomicBool,
 }
 
 impl Lease {
@@ -52,6 +57,7 @@ impl Lease {
             renewed_at: AtomicU64::new(now.as_nanos()),
             is_removed: AtomicBool::new(false),
             has_reclaimed: AtomicBool::new(false),
+            is_recorded: AtomicBool::new(false),
         }
     }
 
@@ -72,6 +78,11 @@ impl Lease {
 
     fn remove(&self) {
         self.is_removed.store(true, Ordering::Release);
+    }
+
+    /// Whether the client had state.
+    fn is_recorded(&self) -> bool {
+        self.is_recorded.load(Ordering::Acquire)
     }
 
     /// Whether the client sent RECLAIM_COMPLETE.

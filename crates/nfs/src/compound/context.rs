@@ -12,6 +12,7 @@ use crate::state::Denied;
 use crate::wire::{Stateid, Status};
 use crate::xdr::Writer;
 use backend::file::{Caller, FileBackend, Handle};
+use session::latency::CommandKind;
 use siphasher::sip::SipHasher13;
 use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
@@ -75,6 +76,8 @@ pub(super) struct Context<'a> {
     pub(super) denied: Option<Denied>,
     /// Most bytes of the results, if they must be kept for a retry.
     pub(super) cached_max: Option<usize>,
+    /// The kind of the request: that of its last READ, WRITE or COMMIT.
+    pub(super) kind: CommandKind,
 }
 
 impl<'a> Context<'a> {
@@ -92,6 +95,7 @@ impl<'a> Context<'a> {
             saved_stateid: None,
             denied: None,
             cached_max: None,
+            kind: CommandKind::Other,
         }
     }
 
@@ -187,6 +191,12 @@ impl<'a> Context<'a> {
             true => self.current_stateid.ok_or(Status::BadStateid),
             false => Ok(*stateid),
         }
+    }
+
+    /// The client was granted state. Errors: `Delay` if that cannot be recorded.
+    pub(super) async fn granted(&self) -> Result<(), Status> {
+        let session = self.session.as_ref().ok_or(Status::OpNotInSession)?;
+        self.shared.granted(session).await
     }
 
     /// Whether new locks and opens are refused, because a grace period goes on (§8.4.2).

@@ -11,6 +11,7 @@ use crate::wire::{
     Header, MINOR_VERSION, Op, PROC_COMPOUND, PROC_NULL, PROGRAM, Status, VERSION, operation,
 };
 use crate::xdr::{Mark, Reader, Writer};
+use session::latency::CommandKind;
 use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 
@@ -20,6 +21,22 @@ pub(crate) struct Outcome {
     pub(crate) reply: Option<Writer>,
     /// Whether a session was used.
     pub(crate) used_session: bool,
+    /// The client of the session, and the minor version.
+    pub(crate) client: Option<(u64, u32)>,
+    /// The kind of the request, for latencies.
+    pub(crate) kind: CommandKind,
+}
+
+impl Outcome {
+    /// A reply without a session.
+    fn answered(reply: Option<Writer>) -> Self {
+        Self {
+            reply,
+            used_session: false,
+            client: None,
+            kind: CommandKind::Other,
+        }
+    }
 }
 
 /// Executes one record. Each READ returns at most `read_max` bytes.
@@ -35,28 +52,19 @@ pub(crate) async fn execute(
         shared.counters.refused.fetch_add(1, Ordering::Relaxed);
         let mut out = Writer::new();
         reply.encode(xid, &mut out);
-        Outcome {
-            reply: Some(out),
-            used_session: false,
-        }
+        Outcome::answered(Some(out))
     };
     let call = match Call::decode(&mut reader) {
         Ok(call) => call,
         Err(CallError::Refused(xid, reply)) => return refuse(xid, reply),
         Err(CallError::NoCall) => {
-            return Outcome {
-                reply: None,
-                used_session: false,
-            };
+            return Outcome::answered(None);
         }
     };
     let refusal = match (call.program, call.version, call.procedure) {
         (PROGRAM, VERSION, PROC_NULL) => {
             Reply::Success.encode(call.xid, &mut out);
-            return Outcome {
-                reply: Some(out),
-                used_session: false,
-            };
+            return Outcome::answered(Some(out));
         }
         (PROGRAM, VERSION, PROC_COMPOUND) => None,
         (PROGRAM, VERSION, _) => Some(Reply::ProcedureUnavailable),
@@ -78,8 +86,11 @@ pub(crate) async fn execute(
         read_max,
     };
     compound.run(&header, &mut reader).await;
+    let session = compound.context.session.as_ref();
     Outcome {
-        used_session: compound.context.session.is_some() || compound.context.made_session,
+        used_session: session.is_some() || compound.context.made_session,
+        client: session.map(|session| (session.client(), header.minor)),
+        kind: compound.context.kind,
         reply: Some(compound.out),
     }
 }
@@ -181,6 +192,12 @@ impl Compound<'_> {
             self.failure_body(number, status);
         }
         self.context.shared.counters.ended(number, status);
+        self.context.kind = match number {
+            operation::READ => CommandKind::Read,
+            operation::WRITE => CommandKind::Write,
+            operation::COMMIT => CommandKind::Flush,
+            _ => self.context.kind,
+        };
         status
     }
 
@@ -239,7 +256,7 @@ impl Compound<'_> {
                 self.create(&kind, name, &attributes).await
             }
             Op::CreateSession(args) => self.create_session(&args),
-            Op::DestroyClientId(client) => self.destroy_client(client),
+            Op::DestroyClientId(client) => self.destroy_client(client).await,
             Op::DestroySession(session) => self.destroy_session(&session),
             Op::ExchangeId(args) => self.exchange_id(&args),
             Op::FreeStateid(stateid) => self.free_stateid(&stateid),

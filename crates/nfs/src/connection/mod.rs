@@ -20,6 +20,7 @@ pub(crate) use serve::serve;
 use crate::limits::CONNECTION_REQUESTS_MAX;
 use crate::shared::Shared;
 use crate::shared::counters::{CloseReason, ConnectionState};
+use crate::shared::peers::Peer;
 use io::net::{TcpOptions, TcpStream};
 use io::time::Instant;
 use session::link::Link;
@@ -43,6 +44,8 @@ struct Core {
     me: Weak<Connection>,
     shared: Arc<Shared>,
     link: Link<CloseReason>,
+    /// The connection in the register.
+    register: Arc<Peer>,
     state: ConnectionState,
     /// Requests that are being executed.
     running: usize,

@@ -7,9 +7,11 @@ use super::{Connection, Core};
 use crate::limits::UNSENT_REPLIES_MAX;
 use crate::shared::Shared;
 use crate::shared::counters::{CloseReason, ConnectionState};
+use crate::shared::peers::Peer;
 use io::net::{TcpInfo, TcpStream};
 use io::time::Instant;
 use session::link::Link;
+use session::lock;
 use session::turn::{self, Turns};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -46,10 +48,17 @@ impl Turns for Core {
 
     fn publish(&mut self) {
         let counters = &self.shared.connections.counters;
-        self.link.tally().count_in(counters);
+        let us = self.link.now().elapsed().as_micros() as u64;
+        let tally = self.link.tally();
+        tally.count_in(counters);
+        let mut totals = lock(&self.register.totals);
+        totals.in_flight = self.running as u64;
+        tally.publish(&mut totals, us, |_, _, _| {});
     }
 
-    fn publish_info(&mut self, _info: TcpInfo) {}
+    fn publish_info(&mut self, info: TcpInfo) {
+        lock(&self.register.totals).tcp = info;
+    }
 
     fn over(&mut self) -> Option<CloseReason> {
         if self.is_draining && self.running == 0 && self.link.output().is_empty() {
@@ -89,12 +98,16 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream) {
         return;
     };
     let (link, key) = admitted.into_link(&stream, shared.config.connection_budget);
+    let ends = (link.local(), link.peer());
+    let register = Arc::new(Peer::new(ends, link.signal().clone()));
+    shared.peers.insert(key, register.clone());
     let connection = Rc::new_cyclic(|me| Connection {
         stream,
         core: RefCell::new(Core {
             me: me.clone(),
             shared: shared.clone(),
             link,
+            register,
             state: ConnectionState::Connecting,
             running: 0,
             is_draining: false,
@@ -107,6 +120,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream) {
     let mut core = connection.core.borrow_mut();
     core.link.end(why);
     core.log(why);
+    shared.peers.remove(key);
     all.ended(key, core.state, why);
     drop(core);
     all.closed();

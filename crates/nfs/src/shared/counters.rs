@@ -4,7 +4,7 @@
 //! lock that only failures take.
 
 use crate::wire::{Status, operation};
-use session::counters::{Enumerated, RareCounters};
+use session::counters::{ConnectionTotals, Enumerated, RareCounters};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// State of a connection, as it is counted.
@@ -42,6 +42,8 @@ pub enum CloseReason {
     Drained,
     /// Too many connections.
     Limit,
+    /// The administrator ended the client.
+    Administrator,
 }
 
 impl CloseReason {
@@ -54,7 +56,10 @@ impl CloseReason {
             | CloseReason::SendStall
             | CloseReason::Reclaimed
             | CloseReason::Limit => true,
-            CloseReason::Peer | CloseReason::Network | CloseReason::Drained => false,
+            CloseReason::Peer
+            | CloseReason::Network
+            | CloseReason::Drained
+            | CloseReason::Administrator => false,
         }
     }
 }
@@ -70,6 +75,7 @@ impl Enumerated for CloseReason {
         CloseReason::Reclaimed,
         CloseReason::Drained,
         CloseReason::Limit,
+        CloseReason::Administrator,
     ];
 }
 
@@ -96,9 +102,11 @@ impl Default for CounterSet {
     }
 }
 
-/// Counters of operations.
+/// Counters of connections and operations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counters {
+    /// Connections and bytes.
+    pub connections: ConnectionTotals<ConnectionState, CloseReason>,
     /// Operations executed, by number; zero counts are left out.
     pub operations: Vec<(u32, u64)>,
     /// Operations that failed, by number and status.
@@ -121,10 +129,14 @@ impl CounterSet {
     }
 
     /// All counters.
-    pub(crate) fn snapshot(&self) -> Counters {
+    pub(crate) fn snapshot(
+        &self,
+        connections: ConnectionTotals<ConnectionState, CloseReason>,
+    ) -> Counters {
         let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let operations = (0..).zip(self.operations.iter().map(get));
         Counters {
+            connections,
             operations: operations.filter(|(_, count)| *count > 0).collect(),
             failures: self.failures.snapshot(),
             replays: get(&self.replays),

@@ -16,6 +16,10 @@ mod lifecycle;
 mod limits;
 mod memory;
 mod metrics;
+mod nfs;
+#[allow(dead_code, reason = "the tests of crate nfs use the rest")]
+#[path = "../../../nfs/tests/service/client.rs"]
+mod nfs_client;
 mod pools;
 mod printing;
 mod properties;
