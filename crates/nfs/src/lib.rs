@@ -1,11 +1,14 @@
-//! NFS 4.1 (RFC 8881) over ONC RPC (RFC 5531): the server's end.
+//! NFS 4.1 (RFC 8881), 4.2 (RFC 7862) and 3 (RFC 1813) over ONC RPC (RFC 5531): the server's end.
 //!
 //! | module | owns |
 //! |---|---|
 //! | [`xdr`], [`rpc`], [`wire`] | encodings, sans-I/O, used by both ends |
 //! | [`client`], [`state`] | clients and sessions, opens and locks, sans-I/O |
 //! | [`handle`], [`export`], `attribute` | file handles, exports and the pseudo file system, attributes |
-//! | `compound` | execution of requests |
+//! | `access` | what all versions do with files: handles, rights, writes, creations |
+//! | `dispatch`, `compound` | execution of calls, COMPOUNDs of version 4 |
+//! | `callback` | calls to clients |
+//! | [`v3`] | version 3, and MOUNT |
 //! | `shared`, `connection`, [`service`] | the state of a service, its connections, and the calls that configure it |
 //!
 //! **Called by** the server, tests and fuzz targets. **Invariants**: this crate uses sockets, clock and
@@ -16,10 +19,13 @@
 
 #![forbid(unsafe_code)]
 
+mod access;
 mod attribute;
+mod callback;
 pub mod client;
 mod compound;
 mod connection;
+mod dispatch;
 pub mod export;
 pub mod handle;
 pub mod limits;
@@ -27,5 +33,6 @@ pub mod rpc;
 pub mod service;
 mod shared;
 pub mod state;
+pub mod v3;
 pub mod wire;
 pub mod xdr;

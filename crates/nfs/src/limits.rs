@@ -1,5 +1,7 @@
 //! The named limits of the protocol: lengths, counts and times that a client is granted.
 
+use std::time::Duration;
+
 /// Most bytes that one READ returns or one WRITE takes.
 pub const TRANSFER_MAX: u32 = 1 << 20;
 /// Bytes of a request or reply beyond the data of its READ or WRITE.
@@ -56,3 +58,29 @@ pub const STAGING_LEN: usize = 64 << 10;
 pub const UNSENT_REPLIES_MAX: usize = 1024;
 /// Entries that READDIR asks the file system for at a time.
 pub const READDIR_BATCH: usize = 128;
+/// Replies of changes of version 3 that are kept for repeated requests, of one client.
+pub const DUPLICATES_OF_CLIENT_MAX: usize = 1024;
+/// The same, of all clients. Each takes less than 1 KiB.
+pub const DUPLICATES_MAX: usize = 16 << 10;
+/// How long they are kept.
+pub const DUPLICATE_AGE: Duration = Duration::from_secs(180);
+/// Mounts of version 3 in the list of mounts, of one host.
+pub const MOUNTS_OF_HOST_MAX: usize = 64;
+/// The same, of all hosts.
+pub const MOUNTS_MAX: usize = 4096;
+/// Most bytes that one COPY copies; the client asks again for the rest (RFC 7862, section 15.2).
+pub const COPY_MAX: u64 = 16 << 20;
+/// Most servers that a COPY names as having its source.
+pub const NETLOCS_MAX: usize = 16;
+/// Longest name or address of such a server, bytes.
+pub const NETLOC_LEN_MAX: usize = 1024;
+/// Most stretches of data and holes of one READ_PLUS.
+pub const READ_PLUS_SEGMENTS_MAX: usize = 64;
+/// Most slots of a back channel that the server uses.
+pub const BACK_SLOTS_MAX: u32 = 16;
+/// Most connections of one session's back channel.
+pub const BACK_PATHS_MAX: usize = 16;
+/// Most callbacks that wait for their replies on one connection.
+pub const CALLBACKS_MAX: usize = 256;
+/// Most referring calls of a callback, and lists of them, that are read.
+pub const REFERRING_CALLS_MAX: usize = 64;

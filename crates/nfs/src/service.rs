@@ -7,6 +7,7 @@ pub use crate::client::{ClientInfo, ConnectionInfo};
 pub use crate::shared::config::ServiceConfig;
 pub use crate::shared::counters::{CloseReason, ConnectionState, Counters};
 pub use crate::shared::records::{ClientStore, NoClientStore};
+pub use crate::v3::Mount;
 
 use crate::connection;
 use crate::export::{ExportConfig, ExportError};
@@ -73,6 +74,12 @@ impl Service {
     pub fn state_counts(&self) -> (usize, usize, usize, usize) {
         let (clients, sessions, slots) = self.0.clients().counts();
         (clients, sessions, slots, self.0.states().len())
+    }
+
+    /// Mounts of version 3, as hosts asked for them and did not end them, oldest first.
+    #[must_use]
+    pub fn mounts(&self) -> Vec<Mount> {
+        self.0.mounts().all().to_vec()
     }
 
     /// The clients with a confirmed record, by ID.

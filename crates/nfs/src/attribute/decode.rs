@@ -23,8 +23,8 @@ fn bad_xdr(_: XdrError) -> Status {
 
 /// Reads new values. Errors: `Attrnotsupp`, `Inval` for an attribute that cannot be set or a value out of range, `Badowner`,
 /// `Badxdr`.
-pub(crate) fn decode(attrs: &Attrs<'_>) -> Result<NewAttributes, Status> {
-    if !attrs.mask.is_within(&SUPPORTED) {
+pub(crate) fn decode(attrs: &Attrs<'_>, minor: u32) -> Result<NewAttributes, Status> {
+    if !attrs.mask.is_within(&supported(minor)) {
         return Err(Status::Attrnotsupp);
     }
     if !attrs.mask.is_within(&SETTABLE) {
@@ -96,7 +96,7 @@ mod tests {
             mask,
             values: &values,
         };
-        decode(&attrs).map(|new| new.set)
+        decode(&attrs, 2).map(|new| new.set)
     }
 
     #[test]

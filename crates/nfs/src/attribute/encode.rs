@@ -34,10 +34,17 @@ pub(crate) struct Facts<'a> {
     pub(crate) space: Option<FileSpace>,
     /// Lease time, seconds.
     pub(crate) lease_s: u32,
+    /// Minor version.
+    pub(crate) minor: u32,
 }
 
-/// The number of a kind (`nfs_ftype4`).
-fn kind_number(kind: FileKind) -> u32 {
+/// `NFS4_CHANGE_TYPE_IS_UNDEFINED` (RFC 7862, section 12.2.3). Values grow, but a crash takes back changes
+/// that were not on stable storage, and a rollback takes back all changes since its snapshot. A client of a monotonic attribute would
+/// take the smaller values for old replies.
+const CHANGE_TYPE_UNDEFINED: u32 = 4;
+
+/// The number of a kind (`nfs_ftype4`, and `ftype3` of version 3).
+pub(crate) fn kind_number(kind: FileKind) -> u32 {
     match kind {
         FileKind::File => 1,
         FileKind::Directory => 2,
@@ -51,7 +58,7 @@ fn kind_number(kind: FileKind) -> u32 {
 
 /// Writes the wanted attributes that exist here, as `fattr4`.
 pub(crate) fn encode(wanted: &Bitmap, facts: &Facts<'_>, writer: &mut Writer) {
-    let has = wanted.and(&SUPPORTED);
+    let has = wanted.and(&supported(facts.minor));
     has.encode(writer);
     let len = writer.mark();
     writer.u32(0);
@@ -129,7 +136,7 @@ fn value(attribute: u32, facts: &Facts<'_>, writer: &mut Writer) {
         files_available: 0,
     });
     match attribute {
-        SUPPORTED_ATTRS => SUPPORTED.encode(writer),
+        SUPPORTED_ATTRS => supported(facts.minor).encode(writer),
         SUPPATTR_EXCLCREAT => EXCLUSIVE.encode(writer),
         // Handles are persistent; there are no ACLs; objects of one kind have the same attributes.
         FH_EXPIRE_TYPE | ACLSUPPORT => writer.u32(0),
@@ -160,6 +167,7 @@ fn value(attribute: u32, facts: &Facts<'_>, writer: &mut Writer) {
             writer.u32(1);
         }
         MOUNTED_ON_FILEID => writer.u64(facts.mounted_on),
+        CHANGE_ATTR_TYPE => writer.u32(CHANGE_TYPE_UNDEFINED),
         other => unreachable!("attribute {other} is supported and has a value"),
     }
 }
@@ -208,8 +216,9 @@ mod tests {
                 limits: &limits,
                 space: None,
                 lease_s: 90,
+                minor: 2,
             };
-            for attribute in SUPPORTED.iter().filter(|a| !WRITE_ONLY.has(*a)) {
+            for attribute in supported(2).iter().filter(|a| !WRITE_ONLY.has(*a)) {
                 let mut writer = Writer::new();
                 encode(&Bitmap::of(&[attribute]), &facts, &mut writer);
                 let bytes = writer.to_vec();

@@ -6,13 +6,13 @@
 //! | `decode` | new values: SETATTR, CREATE, OPEN |
 //!
 //! **Called by** the operations. **Invariants**: values are written in the order of their numbers; an attribute is in
-//! [`SUPPORTED`] if and only if it has a value or can be set.
+//! [`supported`] if and only if it has a value or can be set.
 
 mod decode;
 mod encode;
 
 pub(crate) use decode::{NewAttributes, decode};
-pub(crate) use encode::{Facts, Of, encode};
+pub(crate) use encode::{Facts, Of, encode, kind_number};
 
 use crate::wire::Bitmap;
 
@@ -63,9 +63,21 @@ pub(crate) const TIME_MODIFY: u32 = 53;
 pub(crate) const TIME_MODIFY_SET: u32 = 54;
 pub(crate) const MOUNTED_ON_FILEID: u32 = 55;
 pub(crate) const SUPPATTR_EXCLCREAT: u32 = 75;
+pub(crate) const CHANGE_ATTR_TYPE: u32 = 79;
 
-/// The attributes that exist here.
-pub(crate) const SUPPORTED: Bitmap = Bitmap::of(&[
+/// The attributes of minor version 2 that exist here (RFC 7862, section 12).
+const OF_MINOR_2: Bitmap = Bitmap::of(&[CHANGE_ATTR_TYPE]);
+
+/// The attributes that exist in a minor version.
+pub(crate) fn supported(minor: u32) -> Bitmap {
+    match minor {
+        0 | 1 => SUPPORTED,
+        _ => SUPPORTED.or(&OF_MINOR_2),
+    }
+}
+
+/// The attributes that exist in every minor version.
+const SUPPORTED: Bitmap = Bitmap::of(&[
     SUPPORTED_ATTRS,
     TYPE,
     FH_EXPIRE_TYPE,

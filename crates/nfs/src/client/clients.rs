@@ -1,13 +1,16 @@
 //! Client records: EXCHANGE_ID, CREATE_SESSION, destruction, leases with courtesy.
 //!
 //! **Owns** [`Clients`]. **Called by** the service, under its lock. **Invariants**: of each client owner there is at most one
-//! confirmed and one unconfirmed record (§18.35.4); a record is found by its ID until it is removed; `slots` is the sum of the
+//! confirmed and one unconfirmed record (§18.35.4); a record is found by its ID until it is removed; the budget has the
 //! slots of all sessions. A client whose lease has expired is kept as a *courtesy* until its state is in the way, a limit is
 //! reached, or [`Bounds::courtesy`] has passed.
 
+use super::back::{BackChannel, CallbackProgram};
+use super::budget::SlotBudget;
 use super::{ClientInfo, Lease, Principal, Session};
 use crate::limits::{
-    CACHED_REPLY_MAX, MESSAGE_MIN, OPERATIONS_MAX, REPLY_MAX, REQUEST_MAX, SESSION_SLOTS_MAX,
+    BACK_SLOTS_MAX, CACHED_REPLY_MAX, MESSAGE_MIN, OPERATIONS_MAX, REPLY_MAX, REQUEST_MAX,
+    SESSION_SLOTS_MAX,
 };
 use crate::wire::channel::{Channel, CreateSession, ExchangeId, StateProtection};
 use crate::wire::{SessionId, Status, Verifier};
@@ -23,6 +26,8 @@ const UPDATE: u32 = 1 << 30;
 const EXCHANGE_FLAGS: u32 = 0x0007_0103 | UPDATE;
 /// `CREATE_SESSION4_FLAG_PERSIST`, `CONN_BACK_CHAN` and `CONN_RDMA`.
 const CREATE_FLAGS: u32 = 7;
+/// `CREATE_SESSION4_FLAG_CONN_BACK_CHAN`.
+const BACK_CHANNEL: u32 = 2;
 
 /// Limits of the records.
 #[derive(Debug, Clone, Copy)]
@@ -79,6 +84,8 @@ pub struct Created {
     pub session: SessionId,
     /// Its sequence number.
     pub sequence: u32,
+    /// The flags that were granted: the connection may be for the back channel, too.
+    pub flags: u32,
     /// Limits of requests.
     pub fore: Channel,
     /// Limits of callbacks.
@@ -97,7 +104,7 @@ pub struct Clients {
     records: HashMap<u64, Record>,
     owners: HashMap<Vec<u8>, OfOwner>,
     sessions: HashMap<SessionId, Arc<Session>>,
-    slots: usize,
+    budget: Arc<SlotBudget>,
     /// Owners of removed clients that had state.
     forgotten: Vec<Vec<u8>>,
 }
@@ -106,13 +113,13 @@ impl Clients {
     /// No clients.
     pub fn new(bounds: Bounds, instance: u32) -> Self {
         Self {
+            budget: Arc::new(SlotBudget::new(bounds.slots_max)),
             bounds,
             instance,
             next: 1,
             records: HashMap::new(),
             owners: HashMap::new(),
             sessions: HashMap::new(),
-            slots: 0,
             forgotten: Vec::new(),
         }
     }
@@ -260,16 +267,15 @@ impl Clients {
     fn forget(&mut self, session: &SessionId) {
         if let Some(session) = self.sessions.remove(session) {
             session.destroy();
-            self.slots -= session.fore().slots as usize;
         }
     }
 
-    /// CREATE_SESSION (§18.36). Errors: `StaleClientid`, `SeqMisordered`, `ClidInuse`, `Inval`, `Toosmall`, and `Delay` at a
+    /// CREATE_SESSION (§18.36), in a COMPOUND of this minor version. Errors: `StaleClientid`, `SeqMisordered`, `ClidInuse`, `Inval`, `Toosmall`, and `Delay` at a
     /// limit.
     pub fn create_session(
         &mut self,
         args: &CreateSession,
-        principal: Principal,
+        (principal, minor): (Principal, u32),
         now: Instant,
     ) -> Result<Created, Status> {
         let record = self
@@ -291,18 +297,31 @@ impl Clients {
             return Err(Status::Delay);
         }
         check_lengths(&args.back)?;
-        let free = self.bounds.slots_max - self.slots;
-        let fore = granted(&args.fore, free)?;
+        let fore = granted(&args.fore, self.budget.free())?;
+        if !self.budget.take(fore.slots as usize) {
+            return Err(Status::Delay);
+        }
         let mut removed = Vec::new();
         if !record.is_confirmed {
             removed = self.confirm(args.client);
         }
-        let session = self.open_session(args.client, fore);
+        let program = CallbackProgram::of(args.callback_program, &args.security);
+        let back = Channel {
+            slots: args.back.slots.min(BACK_SLOTS_MAX),
+            ..args.back
+        };
+        let channel = BackChannel::new(back, minor, program);
+        let flags = match channel.is_possible() {
+            true => args.flags & BACK_CHANNEL,
+            false => 0,
+        };
+        let session = self.open_session(args.client, fore, channel);
         let created = Created {
             session,
             sequence: args.sequence,
+            flags,
             fore,
-            back: args.back,
+            back,
             removed: Vec::new(),
         };
         if let Some(record) = self.records.get_mut(&args.client) {
@@ -327,15 +346,15 @@ impl Clients {
         before.into_iter().filter(|id| self.remove(*id)).collect()
     }
 
-    fn open_session(&mut self, client: u64, fore: Channel) -> SessionId {
+    fn open_session(&mut self, client: u64, fore: Channel, back: BackChannel) -> SessionId {
         let number = self.next_id();
         let mut id = [0; 16];
         id[..8].copy_from_slice(&client.to_be_bytes());
         id[8..].copy_from_slice(&number.to_be_bytes());
         if let Some(record) = self.records.get(&client) {
-            let session = Session::new(id, client, record.lease.clone(), fore);
+            let (lease, budget) = (record.lease.clone(), self.budget.clone());
+            let session = Session::new(id, client, lease, fore, back, budget);
             self.sessions.insert(id, Arc::new(session));
-            self.slots += fore.slots as usize;
         }
         id
     }
@@ -343,6 +362,22 @@ impl Clients {
     /// A session.
     pub fn session(&self, id: &SessionId) -> Option<Arc<Session>> {
         self.sessions.get(id).cloned()
+    }
+
+    /// Sessions that should shrink, at most `max`, and the size to which they should.
+    pub fn shrinking(&self, max: usize) -> (Vec<Arc<Session>>, u32) {
+        let Some(share) = self.budget.shrink_to() else {
+            return (Vec::new(), 0);
+        };
+        let large = self.sessions.values().filter(|s| s.size() > share);
+        (large.take(max).cloned().collect(), share)
+    }
+
+    /// The sessions of a client.
+    pub fn sessions_of(&self, client: u64) -> Vec<Arc<Session>> {
+        let record = self.records.get(&client);
+        let ids = record.map_or(&[][..], |record| record.sessions.as_slice());
+        ids.iter().filter_map(|id| self.session(id)).collect()
     }
 
     /// DESTROY_SESSION (§18.37). Errors: `Badsession`.
@@ -434,7 +469,7 @@ impl Clients {
     /// milliseconds since 1970.
     pub fn infos(&self, now: Instant, started: (Instant, u64)) -> Vec<ClientInfo> {
         let confirmed = self.records.iter().filter(|(_, r)| r.is_confirmed);
-        let slots = |id: &SessionId| self.sessions.get(id).map_or(0, |s| s.fore().slots as usize);
+        let slots = |id: &SessionId| self.sessions.get(id).map_or(0, |s| s.size() as usize);
         let info = |(id, record): (&u64, &Record)| ClientInfo {
             id: *id,
             owner: record.owner.clone(),
@@ -455,7 +490,7 @@ impl Clients {
 
     /// Number of client records, sessions, and slots.
     pub fn counts(&self) -> (usize, usize, usize) {
-        (self.records.len(), self.sessions.len(), self.slots)
+        (self.records.len(), self.sessions.len(), self.budget.used())
     }
 }
 

@@ -5,21 +5,30 @@
 //! | `clients` | client records by ID and owner: EXCHANGE_ID, CREATE_SESSION, DESTROY_CLIENTID, leases with courtesy |
 //! | `session` | one session: slots and the reply cache |
 //! | `info` | clients and their connections, for the control plane |
+//! | `back` | the back channel of a session: slots, connections, state |
+//! | `budget` | slots of all sessions |
+//! | `path` | one connection as it is used for callbacks |
 //! | `grace` | the grace period after a restart: which clients may reclaim |
 //!
 //! **Called by** the service of file systems, and tests. **Invariants**: the numbers of clients, sessions and slots are bounded for each client and
 //! in all; a retried request is answered with the reply of its first execution, or refused, but never executed again.
 
+mod back;
+mod budget;
 mod clients;
 mod grace;
 mod info;
+mod path;
 mod session;
 #[cfg(test)]
 mod tests;
 
+pub use back::{BackChannel, BackEnd, BackSlot, BackSlots, BackState, CallbackProgram};
+pub use budget::SlotBudget;
 pub use clients::{Bounds, Clients, Created, Exchanged};
 pub use grace::Grace;
 pub use info::{ClientInfo, ConnectionInfo};
+pub use path::CallbackPath;
 pub use session::{Begun, Session};
 
 use crate::rpc::Credential;

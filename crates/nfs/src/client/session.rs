@@ -5,6 +5,8 @@
 //! at most one reply for each slot, of at most `cached_max` bytes.
 
 use super::Lease;
+use super::back::BackChannel;
+use super::budget::SlotBudget;
 use crate::wire::channel::{Channel, Sequence};
 use crate::wire::{SessionId, Status};
 use io::time::Instant;
@@ -30,6 +32,17 @@ struct Slot {
     /// A hash of the request.
     fingerprint: u64,
     last: Last,
+    /// The number of slots that the client was asked to use in the last reply of this slot.
+    told: u32,
+}
+
+impl Slot {
+    const NEW: Self = Self {
+        sequence: 0,
+        fingerprint: 0,
+        last: Last::None,
+        told: 0,
+    };
 }
 
 /// What is to be done with a request.
@@ -50,23 +63,30 @@ pub struct Session {
     client: u64,
     lease: Arc<Lease>,
     fore: Channel,
+    back: BackChannel,
     slots: Mutex<Vec<Slot>>,
+    budget: Arc<SlotBudget>,
     is_destroyed: AtomicBool,
 }
 
 impl Session {
-    pub(super) fn new(id: SessionId, client: u64, lease: Arc<Lease>, fore: Channel) -> Self {
-        let slot = Slot {
-            sequence: 0,
-            fingerprint: 0,
-            last: Last::None,
-        };
+    pub(super) fn new(
+        id: SessionId,
+        client: u64,
+        lease: Arc<Lease>,
+        fore: Channel,
+        back: BackChannel,
+        budget: Arc<SlotBudget>,
+    ) -> Self {
+        budget.session_made();
         Self {
             id,
             client,
             lease,
             fore,
-            slots: Mutex::new(vec![slot; fore.slots as usize]),
+            back,
+            slots: Mutex::new(vec![Slot::NEW; fore.slots as usize]),
+            budget,
             is_destroyed: AtomicBool::new(false),
         }
     }
@@ -86,6 +106,11 @@ impl Session {
         &self.fore
     }
 
+    /// The channel of calls to the client.
+    pub fn back(&self) -> &BackChannel {
+        &self.back
+    }
+
     /// Whether the client sent RECLAIM_COMPLETE.
     pub fn has_reclaimed(&self) -> bool {
         self.lease.has_reclaimed()
@@ -101,8 +126,13 @@ impl Session {
         self.is_destroyed.load(Ordering::Acquire) || self.lease.is_removed()
     }
 
+    /// Gives all slots back. Called once.
     pub(super) fn destroy(&self) {
         self.is_destroyed.store(true, Ordering::Release);
+        let slots = std::mem::take(&mut *self.slots());
+        self.budget.give(slots.len());
+        self.budget.session_ended();
+        self.back.destroy();
     }
 
     fn slots(&self) -> MutexGuard<'_, Vec<Slot>> {
@@ -112,10 +142,10 @@ impl Session {
     /// A request begins (§18.46.3). Renews the lease. Errors: `Badsession`, `Badslot`, `BadHighSlot`, `SeqMisordered`,
     /// `SeqFalseRetry`, and `Delay` for a retry of a request that is being executed (§2.10.6.2).
     pub fn begin(&self, args: &Sequence, fingerprint: u64, now: Instant) -> Result<Begun, Status> {
+        let mut slots = self.slots();
         if self.is_gone() {
             return Err(Status::Badsession);
         }
-        let mut slots = self.slots();
         let count = slots.len() as u32;
         let slot = slots.get_mut(args.slot as usize).ok_or(Status::Badslot)?;
         if args.highest_slot >= count {
@@ -139,6 +169,46 @@ impl Session {
         drop(slots);
         self.lease.renew(now);
         Ok(begun)
+    }
+
+    /// Number of slots.
+    pub fn size(&self) -> u32 {
+        self.slots().len() as u32
+    }
+
+    /// The highest slot, and the highest one that the client should use, for the reply to a request that began (§2.10.6.1).
+    /// Slots that the client no longer uses, after it was told so, are given back.
+    pub fn highest_slots(&self, args: &Sequence) -> (u32, u32) {
+        let mut slots = self.slots();
+        let size = slots.len() as u32;
+        let (at, granted) = (args.slot as usize, self.fore.slots);
+        let target = match self.budget.shrink_to() {
+            Some(share) => share.min(size),
+            None if size < granted && self.budget.may_grow() => {
+                if self.budget.take((granted - size) as usize) {
+                    slots.resize(granted as usize, Slot::NEW);
+                }
+                slots.len() as u32
+            }
+            None => size,
+        };
+        let knows = slots.get(at).is_some_and(|slot| slot.told == target);
+        if target < size && knows && args.highest_slot < target {
+            let unused = slots
+                .iter()
+                .rev()
+                .take_while(|slot| slot.last != Last::Executing);
+            let kept = size as usize - unused.count().min((size - target) as usize);
+            self.budget.give(size as usize - kept);
+            slots.truncate(kept);
+        }
+        if let Some(slot) = slots.get_mut(at) {
+            slot.told = target;
+        }
+        (
+            (slots.len() as u32).saturating_sub(1),
+            target.saturating_sub(1),
+        )
     }
 
     /// The request of a slot was executed. `reply` has the results to be kept for a retry.
@@ -166,7 +236,10 @@ mod tests {
             operations_max: 0,
             slots: 1,
         };
-        let session = Session::new([1; 16], 1, Arc::new(Lease::new(now)), fore);
+        let back = BackChannel::new(fore, 1, None);
+        let budget = Arc::new(SlotBudget::new(1));
+        let lease = Arc::new(Lease::new(now));
+        let session = Session::new([1; 16], 1, lease, fore, back, budget);
         session.slots()[0].sequence = u32::MAX - 1;
         for sequence in [u32::MAX, 0, 1] {
             let args = Sequence {

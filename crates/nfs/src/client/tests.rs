@@ -2,7 +2,9 @@
 
 use super::{Begun, Bounds, Clients, Created, Grace, Principal, Session};
 use crate::rpc::{AuthSys, Credential};
-use crate::wire::channel::{Channel, CreateSession, ExchangeId, Sequence, StateProtection};
+use crate::wire::channel::{
+    CallbackSecurity, Channel, CreateSession, ExchangeId, Sequence, StateProtection,
+};
 use crate::wire::{SessionId, Status};
 use io::time::Instant;
 use std::sync::{Arc, OnceLock};
@@ -94,8 +96,9 @@ fn create_with(
         fore,
         back: CHANNEL,
         callback_program: 1,
+        security: vec![CallbackSecurity::None],
     };
-    clients.create_session(&args, principal(1), now)
+    clients.create_session(&args, (principal(1), 1), now)
 }
 
 /// A confirmed client of owner "a", verifier 1 and user 1, and its session.
@@ -213,8 +216,9 @@ fn callbacks_need_room_for_their_headers() {
             ..CHANNEL
         },
         callback_program: 1,
+        security: vec![CallbackSecurity::None],
     };
-    let refused = clients.create_session(&args, principal(1), start());
+    let refused = clients.create_session(&args, (principal(1), 1), start());
     assert_eq!(refused, Err(Status::Toosmall));
     assert_eq!(clients.counts(), (1, 0, 0));
 }

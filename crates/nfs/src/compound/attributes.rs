@@ -1,12 +1,12 @@
 //! Attributes and permissions (§18.1, §18.7, §18.15, §18.30, §18.31).
 
-use super::context::Compound;
-use super::context::Object;
+use super::context::{Compound, Object};
 use super::status::status_of;
+use crate::access;
 use crate::attribute::{self, Facts, Of};
 use crate::wire::{Attrs, Bitmap, Stateid, Status};
 use crate::xdr::Writer;
-use backend::file::{Access, Attributes, Caller, FileKind, FileLimits, Stability};
+use backend::file::{Attributes, Caller, FileLimits, Stability};
 
 /// Limits that the attributes of the pseudo file system show.
 const PSEUDO_LIMITS: FileLimits = FileLimits {
@@ -16,13 +16,6 @@ const PSEUDO_LIMITS: FileLimits = FileLimits {
     is_read_only: true,
     has_acls: false,
 };
-
-const READ: u32 = 1;
-const LOOKUP: u32 = 2;
-const MODIFY: u32 = 4;
-const EXTEND: u32 = 8;
-const DELETE: u32 = 16;
-const EXECUTE: u32 = 32;
 
 impl Compound<'_> {
     /// Writes the attributes of an object. `known` saves a question to the file system.
@@ -46,6 +39,7 @@ impl Compound<'_> {
                     limits: &PSEUDO_LIMITS,
                     space: None,
                     lease_s,
+                    minor: self.minor,
                 };
                 attribute::encode(wanted, &facts, writer);
                 return Ok(());
@@ -80,6 +74,7 @@ impl Compound<'_> {
             limits: &export.files().limits(),
             space,
             lease_s,
+            minor: self.minor,
         };
         attribute::encode(wanted, &facts, writer);
         Ok(())
@@ -101,7 +96,7 @@ impl Compound<'_> {
     /// VERIFY (§18.31) and NVERIFY (§18.15): fails with `NotSame` and `Same`.
     pub(super) async fn verify(&mut self, attrs: &Attrs<'_>, fails: Status) -> Result<(), Status> {
         let object = self.context.current()?.clone();
-        if !attrs.mask.is_within(&attribute::SUPPORTED) {
+        if !attrs.mask.is_within(&attribute::supported(self.minor)) {
             return Err(Status::Attrnotsupp);
         }
         let is_unfit = attrs.mask.has(attribute::RDATTR_ERROR)
@@ -126,7 +121,7 @@ impl Compound<'_> {
         attrs: &Attrs<'_>,
     ) -> Result<(), Status> {
         let target = self.context.target(Status::Rofs)?.writable()?;
-        let new = attribute::decode(attrs)?;
+        let new = attribute::decode(attrs, self.minor)?;
         if new.set.size.is_some() {
             let stateid = self.context.stateid(stateid)?;
             self.check_io(&stateid, target.handle, true)?;
@@ -145,35 +140,17 @@ impl Compound<'_> {
     /// ACCESS (§18.1).
     pub(super) async fn access(&mut self, wanted: u32) -> Result<(), Status> {
         let (supported, granted) = match self.context.current()? {
-            Object::Pseudo(_) => (READ | LOOKUP | MODIFY | EXTEND | DELETE, READ | LOOKUP),
-            Object::File(..) => self.access_of_file().await?,
+            Object::Pseudo(_) => {
+                let reads = access::READ | access::LOOKUP;
+                (reads | access::WRITES, reads)
+            }
+            Object::File(..) => {
+                let target = self.context.target(Status::Notdir)?;
+                access::granted(&target).await.map_err(status_of)?
+            }
         };
         self.out.u32(wanted & supported);
         self.out.u32(wanted & granted);
         Ok(())
-    }
-
-    async fn access_of_file(&self) -> Result<(u32, u32), Status> {
-        let target = self.context.target(Status::Notdir)?;
-        let files = target.files();
-        let of = files.attributes(target.handle).await.map_err(status_of)?;
-        let all = Access::READ | Access::WRITE | Access::EXECUTE;
-        let has = files.access(&target.caller, target.handle, all).await;
-        let has = has.map_err(status_of)?;
-        let (read, write, execute) = match of.kind {
-            FileKind::Directory => (READ, MODIFY | EXTEND | DELETE, LOOKUP),
-            _ => (READ, MODIFY | EXTEND, EXECUTE),
-        };
-        let may_write = !target.is_read_only && !files.limits().is_read_only;
-        let granted = [
-            (Access::READ, read, true),
-            (Access::WRITE, write, may_write),
-            (Access::EXECUTE, execute, true),
-        ];
-        let granted = granted
-            .into_iter()
-            .filter(|(kind, _, may)| *may && has.has(*kind))
-            .fold(0, |bits, (_, more, _)| bits | more);
-        Ok((read | write | execute, granted))
     }
 }

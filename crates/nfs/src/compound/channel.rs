@@ -1,9 +1,11 @@
 //! Operations on clients and sessions (§18.33 to §18.37, §18.50, §18.51).
 
 use super::context::Compound;
-use crate::limits::CONNECTION_REQUESTS_MAX;
-use crate::wire::channel::{BindConnection, CreateSession, ExchangeId};
+use crate::callback;
+use crate::client::{CallbackProgram, Session};
+use crate::wire::channel::{BackchannelCtl, BindConnection, CreateSession, ExchangeId};
 use crate::wire::{SessionId, Status};
+use std::sync::Arc;
 
 /// `EXCHGID4_FLAG_USE_NON_PNFS`.
 const USE_NON_PNFS: u32 = 0x0001_0000;
@@ -11,8 +13,12 @@ const USE_NON_PNFS: u32 = 0x0001_0000;
 const CONFIRMED: u32 = 0x8000_0000;
 /// `CDFC4_FORE` and `CDFS4_FORE`.
 const FORE: u32 = 1;
-/// `CDFC4_FORE_OR_BOTH`.
+/// `CDFC4_BACK` and `CDFS4_BACK`.
+const BACK: u32 = 2;
+/// `CDFC4_FORE_OR_BOTH`, and `CDFS4_BOTH`.
 const FORE_OR_BOTH: u32 = 3;
+/// `CDFC4_BACK_OR_BOTH`.
+const BACK_OR_BOTH: u32 = 7;
 
 impl Compound<'_> {
     /// EXCHANGE_ID (§18.35).
@@ -37,23 +43,39 @@ impl Compound<'_> {
         Ok(())
     }
 
-    /// CREATE_SESSION (§18.36). No flag is granted: there is no persistent reply cache, and nothing to call a client back for.
+    /// CREATE_SESSION (§18.36). The reply cache does not survive a restart, so no session is persistent.
     pub(super) fn create_session(&mut self, args: &CreateSession) -> Result<(), Status> {
         let shared = self.context.shared;
-        let principal = self.context.principal();
+        let origin = (self.context.principal(), self.minor);
         let created = shared
             .clients()
-            .create_session(args, principal, io::time::now())?;
+            .create_session(args, origin, io::time::now())?;
         shared.forget(&created.removed);
         self.context.made_session = true;
+        callback::recall_slots(self.context.shared);
+        if created.flags != 0 {
+            self.bind_back(&created.session);
+        }
         self.out.fixed(&created.session);
         self.out.u32(created.sequence);
-        self.out.u32(0);
+        self.out.u32(created.flags);
         created.fore.encode(&mut self.out);
-        let mut back = created.back;
-        back.slots = back.slots.min(CONNECTION_REQUESTS_MAX as u32);
-        back.encode(&mut self.out);
+        created.back.encode(&mut self.out);
         Ok(())
+    }
+
+    /// The connection carries callbacks of this session from now on, and is tried at once.
+    fn bind_back(&self, session: &SessionId) {
+        let shared = self.context.shared;
+        let session = shared.clients().session(session);
+        if let Some(session) = session {
+            let path = self.context.path.clone();
+            session.back().bind(&path);
+            let limit = shared.config.callback_timeout;
+            drop(io::spawn(async move {
+                callback::probe(&session, &path, limit).await;
+            }));
+        }
     }
 
     /// DESTROY_SESSION (§18.37).
@@ -72,22 +94,39 @@ impl Compound<'_> {
         Ok(())
     }
 
-    /// BIND_CONN_TO_SESSION (§18.34). A connection carries requests of any session; the back channel is never used.
+    /// BIND_CONN_TO_SESSION (§18.34). A connection carries requests of any session, also if it is bound for callbacks only.
     pub(super) fn bind_connection(&mut self, args: &BindConnection) -> Result<(), Status> {
-        let session = self.context.shared.clients().session(&args.session);
-        session.ok_or(Status::Badsession)?;
-        match args.direction {
-            FORE | FORE_OR_BOTH => {}
+        let session = self.bound_session(&args.session)?;
+        let may_call = session.back().is_possible();
+        let direction = match args.direction {
+            FORE => FORE,
+            BACK if may_call => BACK,
+            FORE_OR_BOTH | BACK_OR_BOTH if may_call => FORE_OR_BOTH,
+            FORE_OR_BOTH => FORE,
             _ => return Err(Status::Inval),
+        };
+        match direction {
+            FORE => session.back().unbind(self.context.path),
+            _ => self.bind_back(&args.session),
         }
+        self.context.made_session = true;
         self.out.fixed(&args.session);
-        self.out.u32(FORE);
+        self.out.u32(direction);
         self.out.bool(false);
         Ok(())
     }
 
-    /// BACKCHANNEL_CTL (§18.33): nothing is called back, so nothing is kept.
-    pub(super) fn backchannel_ctl(&mut self) -> Result<(), Status> {
+    fn bound_session(&self, id: &SessionId) -> Result<Arc<Session>, Status> {
+        let session = self.context.shared.clients().session(id);
+        session.ok_or(Status::Badsession)
+    }
+
+    /// BACKCHANNEL_CTL (§18.33). Errors: `Noent` if no credential that the client accepts is supported.
+    pub(super) fn backchannel_ctl(&mut self, args: &BackchannelCtl) -> Result<(), Status> {
+        let session = self.context.session.as_ref();
+        let session = session.ok_or(Status::OpNotInSession)?;
+        let program = CallbackProgram::of(args.program, &args.security);
+        session.back().set_program(program.ok_or(Status::Noent)?);
         Ok(())
     }
 

@@ -5,6 +5,7 @@
 
 use super::context::{Compound, Object, Target};
 use super::status::{name, status_of};
+use crate::access;
 use crate::attribute::{self, NewAttributes};
 use crate::state::{BOTH, OpenArgs, READ, Refused, WRITE};
 use crate::wire::files::{Claim, CreateHow, Open};
@@ -215,7 +216,7 @@ impl Compound<'_> {
             CreateHow::Exclusive(verifier) => (none, verifier_of(verifier)),
             CreateHow::Exclusive41(verifier, attrs) => {
                 // §18.16.3.
-                if attrs.mask.is_within(&attribute::SUPPORTED)
+                if attrs.mask.is_within(&attribute::supported(self.minor))
                     && !attrs.mask.is_within(&attribute::EXCLUSIVE)
                 {
                     return Err(Status::Inval);
@@ -223,7 +224,7 @@ impl Compound<'_> {
                 (*attrs, verifier_of(verifier))
             }
         };
-        let new = attribute::decode(&attrs)?;
+        let new = attribute::decode(&attrs, self.minor)?;
         let file = NewFile {
             kind: NewKind::File,
             mode: new.set.mode.unwrap_or(FILE_MODE),
@@ -247,8 +248,8 @@ impl Compound<'_> {
         let (mut set, mut truncate) = (Bitmap::default(), None);
         let handle = created.object.handle;
         if created.is_new {
-            self.finish_creation(target, handle, &new, FileKind::File)
-                .await?;
+            let finished = access::finish_creation(target, handle, new.set, FileKind::File);
+            finished.await.map_err(status_of)?;
             set = new.mask;
         } else if let IfExists::SameVerifier(_) = if_exists {
             set = new.mask;

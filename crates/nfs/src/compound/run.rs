@@ -1,98 +1,48 @@
-//! Execution of one record: RPC header, COMPOUND header, operations, reply.
+//! Execution of one call: COMPOUND header, operations, reply.
 //!
-//! **Owns** [`execute`]. **Called by** connections. **Invariants**: see the parent module.
+//! **Owns** [`execute`]. **Called by** the dispatch of calls. **Invariants**: see the parent module.
 
 use super::context::{Compound, Context};
 use super::sequence::{self, Sequenced};
+use crate::dispatch::{Outcome, Request};
 use crate::limits::OPERATIONS_MAX;
-use crate::rpc::{Call, CallError, Reply};
-use crate::shared::Shared;
+use crate::rpc::Reply;
 use crate::wire::{
-    Header, MINOR_VERSION, Op, PROC_COMPOUND, PROC_NULL, PROGRAM, Status, VERSION, operation,
+    Header, MINOR_VERSIONS, Minor2, Op, PROC_COMPOUND, PROC_NULL, Status, operation,
 };
-use crate::xdr::{Mark, Reader, Writer};
+use crate::xdr::{Mark, Reader};
 use session::latency::CommandKind;
-use std::net::IpAddr;
-use std::sync::atomic::Ordering;
 
-/// The result of a call.
-pub(crate) struct Outcome {
-    /// The reply, with its RPC header; `None` for bytes that are no call.
-    pub(crate) reply: Option<Writer>,
-    /// Whether a session was used.
-    pub(crate) used_session: bool,
-    /// The client of the session, and the minor version.
-    pub(crate) client: Option<(u64, u32)>,
-    /// The kind of the request, for latencies.
-    pub(crate) kind: CommandKind,
-}
-
-impl Outcome {
-    /// A reply without a session.
-    fn answered(reply: Option<Writer>) -> Self {
-        Self {
-            reply,
-            used_session: false,
-            client: None,
-            kind: CommandKind::Other,
+/// Executes one call. Errors: the procedure does not exist, or its header cannot be decoded.
+pub(crate) async fn execute(request: Request<'_>) -> Result<Outcome, Reply> {
+    let mut reader = request.arguments;
+    match request.procedure {
+        PROC_NULL => {
+            return Ok(Outcome::new(Some(request.out), false));
         }
+        PROC_COMPOUND => {}
+        _ => return Err(Reply::ProcedureUnavailable),
     }
-}
-
-/// Executes one record. Each READ returns at most `read_max` bytes.
-pub(crate) async fn execute(
-    shared: &Shared,
-    peer: IpAddr,
-    record: &[u8],
-    read_max: u32,
-) -> Outcome {
-    let mut reader = Reader::new(record);
-    let mut out = Writer::new();
-    let refuse = |xid, reply: Reply| {
-        shared.counters.refused.fetch_add(1, Ordering::Relaxed);
-        let mut out = Writer::new();
-        reply.encode(xid, &mut out);
-        Outcome::answered(Some(out))
-    };
-    let call = match Call::decode(&mut reader) {
-        Ok(call) => call,
-        Err(CallError::Refused(xid, reply)) => return refuse(xid, reply),
-        Err(CallError::NoCall) => {
-            return Outcome::answered(None);
-        }
-    };
-    let refusal = match (call.program, call.version, call.procedure) {
-        (PROGRAM, VERSION, PROC_NULL) => {
-            Reply::Success.encode(call.xid, &mut out);
-            return Outcome::answered(Some(out));
-        }
-        (PROGRAM, VERSION, PROC_COMPOUND) => None,
-        (PROGRAM, VERSION, _) => Some(Reply::ProcedureUnavailable),
-        (PROGRAM, _, _) => Some(Reply::ProgramMismatch(VERSION, VERSION)),
-        (_, _, _) => Some(Reply::ProgramUnavailable),
-    };
-    if let Some(reply) = refusal {
-        return refuse(call.xid, reply);
-    }
-    let Ok(header) = Header::decode(&mut reader) else {
-        return refuse(call.xid, Reply::GarbageArguments);
-    };
-    Reply::Success.encode(call.xid, &mut out);
-    let context = Context::new(shared, peer, &call.credential);
+    let header = Header::decode(&mut reader).map_err(|_| Reply::GarbageArguments)?;
     let mut compound = Compound {
-        context,
-        out,
-        record_len: record.len(),
-        read_max,
+        context: Context::new(
+            request.shared,
+            (request.peer, request.path),
+            request.credential,
+        ),
+        out: request.out,
+        record_len: request.record_len,
+        read_max: request.read_max,
+        minor: header.minor,
     };
     compound.run(&header, &mut reader).await;
     let session = compound.context.session.as_ref();
-    Outcome {
-        used_session: session.is_some() || compound.context.made_session,
+    Ok(Outcome {
+        is_established: session.is_some() || compound.context.made_session,
         client: session.map(|session| (session.client(), header.minor)),
         kind: compound.context.kind,
         reply: Some(compound.out),
-    }
+    })
 }
 
 /// The places in a reply that are filled in at its end.
@@ -106,7 +56,7 @@ impl Compound<'_> {
     async fn run(&mut self, header: &Header<'_>, reader: &mut Reader<'_>) {
         let results = self.out.mark();
         let places = self.begin(header);
-        if header.minor != MINOR_VERSION {
+        if !MINOR_VERSIONS.contains(&header.minor) {
             return self
                 .out
                 .set_u32(places.status, Status::MinorVersMismatch.code());
@@ -165,6 +115,10 @@ impl Compound<'_> {
         results: Mark,
     ) -> Status {
         let (number, decoded) = match Op::decode(reader) {
+            // An operation of a later minor version (RFC 8178, section 8.2): its arguments do not matter.
+            Ok((number, _)) if number > operation::last(self.minor) => {
+                (number, Ok(Op::Illegal(number)))
+            }
             Ok(decoded) => decoded,
             Err(e) => (operation::ILLEGAL, Err(e)),
         };
@@ -243,7 +197,7 @@ impl Compound<'_> {
     async fn execute(&mut self, op: Op<'_>, results: Mark) -> Result<(), Status> {
         match op {
             Op::Access(wanted) => self.access(wanted).await,
-            Op::BackchannelCtl(_) => self.backchannel_ctl(),
+            Op::BackchannelCtl(args) => self.backchannel_ctl(&args),
             Op::BindConnection(args) => self.bind_connection(&args),
             Op::Close { stateid } => self.close(&stateid),
             Op::Commit { .. } => self.commit().await,
@@ -337,8 +291,40 @@ impl Compound<'_> {
                 self.fits_change(results)?;
                 self.write(&stateid, offset, stable, data).await
             }
+            Op::Minor2(op) => self.execute_minor2(*op, results).await,
             Op::Unsupported(_) => Err(Status::Notsupp),
             Op::Illegal(_) => Err(Status::OpIllegal),
+        }
+    }
+
+    async fn execute_minor2(&mut self, op: Minor2, results: Mark) -> Result<(), Status> {
+        match op {
+            Minor2::Allocate(span) => {
+                self.fits_change(results)?;
+                self.allocate(&span).await
+            }
+            Minor2::Copy(args) => {
+                self.fits_change(results)?;
+                self.copy(&args).await
+            }
+            Minor2::Deallocate(span) => {
+                self.fits_change(results)?;
+                self.deallocate(&span).await
+            }
+            Minor2::IoAdvise { span, .. } => self.io_advise(&span),
+            Minor2::ReadPlus {
+                stateid,
+                offset,
+                count,
+            } => {
+                let room = self.room(results);
+                self.read_plus((&stateid, offset, count), room).await
+            }
+            Minor2::Seek {
+                stateid,
+                offset,
+                what,
+            } => self.seek(&stateid, offset, what).await,
         }
     }
 }

@@ -4,7 +4,7 @@
 //! changes something begins only if its result fits into the reply and, if the reply must be kept, into the cache.
 
 use super::context::Compound;
-use crate::client::Begun;
+use crate::client::{BackState, Begun, Session};
 use crate::wire::channel::Sequence;
 use crate::wire::{Header, Op, Status, operation};
 use crate::xdr::{Mark, Reader};
@@ -16,6 +16,11 @@ use std::sync::Arc;
 const FINGERPRINT_LEN: usize = 512;
 /// Most bytes of the result of an operation that changes something.
 const CHANGE_RESULT_MAX: usize = 160;
+
+/// `SEQ4_STATUS_CB_PATH_DOWN`, `SEQ4_STATUS_CB_PATH_DOWN_SESSION`, `SEQ4_STATUS_BACKCHANNEL_FAULT`.
+const CB_PATH_DOWN: u32 = 1;
+const CB_PATH_DOWN_SESSION: u32 = 0x200;
+const BACKCHANNEL_FAULT: u32 = 0x400;
 
 /// Bytes of the results of a COMPOUND with nothing but SEQUENCE, without the tag.
 const SEQUENCE_RESULT_LEN: usize = 12 + 8 + 16 + 5 * 4;
@@ -80,13 +85,11 @@ impl Compound<'_> {
         if status != Status::Ok {
             return Sequenced::Answered(status, 1);
         }
-        let highest = self
-            .context
-            .session
-            .as_ref()
-            .map_or(0, |s| s.fore().slots - 1);
+        let session = self.context.session.as_ref();
+        let (highest, target) = session.map_or((0, 0), |s| s.highest_slots(args));
         self.out.fixed(&args.session);
-        for word in [args.sequence, args.slot, highest, highest, 0] {
+        let flags = self.status_flags();
+        for word in [args.sequence, args.slot, highest, target, flags] {
             self.out.u32(word);
         }
         match begun {
@@ -102,6 +105,30 @@ impl Compound<'_> {
                 self.out.u32(next);
                 self.out.u32(Status::RetryUncachedRep.code());
                 Sequenced::Answered(Status::RetryUncachedRep, 2)
+            }
+        }
+    }
+
+    /// `sr_status_flags` (§18.46.3).
+    fn status_flags(&self) -> u32 {
+        let Some(session) = &self.context.session else {
+            return 0;
+        };
+        match session.back().state() {
+            BackState::Unwanted | BackState::Untried | BackState::Working => 0,
+            BackState::Failed => BACKCHANNEL_FAULT,
+            BackState::Down => {
+                let all = self.context.shared.clients().sessions_of(session.client());
+                let is_up = |session: &Arc<Session>| {
+                    matches!(
+                        session.back().state(),
+                        BackState::Untried | BackState::Working
+                    )
+                };
+                match all.iter().any(is_up) {
+                    true => CB_PATH_DOWN_SESSION,
+                    false => CB_PATH_DOWN_SESSION | CB_PATH_DOWN,
+                }
             }
         }
     }

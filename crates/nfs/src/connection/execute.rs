@@ -5,7 +5,7 @@
 
 use super::receive::Record;
 use super::{Connection, Core};
-use crate::compound::{self, Outcome};
+use crate::dispatch::{self, Outcome};
 use crate::limits::{SMALL_REQUEST_MAX, TRANSFER_MAX};
 use crate::rpc::record::mark;
 use crate::shared::counters::CloseReason;
@@ -23,19 +23,15 @@ const COPY_MAX: usize = 2048;
 impl Core {
     /// Executes a record: at once, or in a task of its own.
     pub(super) fn execute(connection: &Rc<Connection>, record: Record, hold: Option<Hold>) {
-        let (shared, peer, waker, me, started) = {
+        let (shared, peer, path, waker, me, started) = {
             let mut core = connection.core.borrow_mut();
             core.running += 1;
             core.link.tally().command();
             let peer = core.link.peer().ip();
             let waker = core.link.waker().clone();
-            (
-                core.shared.clone(),
-                peer,
-                waker,
-                core.me.clone(),
-                core.link.now(),
-            )
+            let (path, started) = (core.path.clone(), core.link.now());
+            let me = core.me.clone();
+            (core.shared.clone(), peer, path, waker, me, started)
         };
         let read_max = match &record {
             Record::Small(_) => TRANSFER_MAX,
@@ -43,7 +39,7 @@ impl Core {
             Record::Large(_) => SMALL_REQUEST_MAX as u32,
         };
         let mut future = Box::pin(async move {
-            let outcome = compound::execute(&shared, peer, &record, read_max).await;
+            let outcome = dispatch::execute(&shared, (peer, &path), &record, read_max).await;
             drop(record);
             outcome
         });
@@ -75,7 +71,7 @@ impl Core {
         if let Some((client, minor)) = outcome.client {
             self.register.used_by(client, minor);
         }
-        if outcome.used_session {
+        if outcome.is_established {
             self.established(stream);
         }
         match outcome.reply {

@@ -17,7 +17,9 @@ mod serve;
 
 pub(crate) use serve::serve;
 
+use crate::client::CallbackPath;
 use crate::limits::CONNECTION_REQUESTS_MAX;
+use crate::rpc::record::mark;
 use crate::shared::Shared;
 use crate::shared::counters::{CloseReason, ConnectionState};
 use crate::shared::peers::Peer;
@@ -46,6 +48,8 @@ struct Core {
     link: Link<CloseReason>,
     /// The connection in the register.
     register: Arc<Peer>,
+    /// The connection, as callbacks use it.
+    path: Arc<CallbackPath>,
     state: ConnectionState,
     /// Requests that are being executed.
     running: usize,
@@ -54,6 +58,16 @@ struct Core {
 }
 
 impl Core {
+    /// Sends callbacks that were added.
+    fn send_callbacks(&mut self) {
+        let records = self.path.take_unsent();
+        let output = self.link.output_mut();
+        for record in records {
+            output.put(&mark(record.len()));
+            output.put(&record);
+        }
+    }
+
     /// Whether no further request is taken now.
     fn is_busy(&self) -> bool {
         self.is_draining || self.running >= CONNECTION_REQUESTS_MAX

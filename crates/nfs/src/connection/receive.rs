@@ -5,8 +5,9 @@
 //! that counts from its first byte.
 
 use super::{Connection, Core};
-use crate::compound;
+use crate::dispatch;
 use crate::limits::{REQUEST_MAX, SMALL_REQUEST_MAX, STAGING_LEN};
+use crate::rpc;
 use crate::rpc::record::{Framing, MARK_LEN};
 use crate::shared::counters::CloseReason;
 use io::IoBuf;
@@ -22,6 +23,9 @@ use std::task::Poll;
 
 /// Bytes of the longest record: RPC headers are in [`crate::limits::OVERHEAD_MAX`].
 const RECORD_MAX: usize = REQUEST_MAX as usize;
+
+/// Bytes of a transaction number.
+const XID_LEN: usize = 4;
 
 /// A whole record.
 pub(super) enum Record {
@@ -57,14 +61,34 @@ async fn receive_all(connection: &Rc<Connection>) -> Result<Infallible> {
     loop {
         until_drained(&connection.core, Core::is_busy).await;
         let (record, hold) = next_record(connection, &mut staging).await?;
+        if let Some(xid) = rpc::reply_number(&record) {
+            answered(connection, xid, &record)?;
+            continue;
+        }
         let hold = match (&record, hold) {
-            (Record::Small(bytes), _) => match compound::cost(bytes) {
+            (Record::Small(bytes), _) => match dispatch::cost(bytes) {
                 0 => None,
                 bytes => Some(granted(connection, bytes).await),
             },
             (Record::Large(_), hold) => hold,
         };
         Core::execute(connection, record, hold);
+    }
+}
+
+/// A reply to a callback arrived. Errors: it is too long, or no callback waits for it.
+fn answered(connection: &Connection, xid: u32, record: &Record) -> Result<()> {
+    let mut core = connection.core.borrow_mut();
+    let waited = match record {
+        Record::Small(bytes) => core.path.answered(xid, bytes[XID_LEN..].to_vec()),
+        Record::Large(_) => false,
+    };
+    match waited {
+        true => Ok(()),
+        false => {
+            core.complaint = Some("a record is a reply to no callback".into());
+            Err(CloseReason::Protocol)
+        }
     }
 }
 

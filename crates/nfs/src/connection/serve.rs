@@ -4,6 +4,7 @@
 
 use super::receive::receive;
 use super::{Connection, Core};
+use crate::client::CallbackPath;
 use crate::limits::UNSENT_REPLIES_MAX;
 use crate::shared::Shared;
 use crate::shared::counters::{CloseReason, ConnectionState};
@@ -12,6 +13,7 @@ use io::net::{TcpInfo, TcpStream};
 use io::time::Instant;
 use session::link::Link;
 use session::lock;
+use session::signal;
 use session::turn::{self, Turns};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -31,7 +33,10 @@ impl Turns for Core {
         self.is_draining = true;
     }
 
-    fn signalled(&mut self, _flags: u32, _stream: &TcpStream) {}
+    /// Callbacks were added.
+    fn signalled(&mut self, _flags: u32, _stream: &TcpStream) {
+        self.send_callbacks();
+    }
 
     /// The receiver itself waits for buffers, and it is polled in every turn.
     fn run_deferred(&mut self) {}
@@ -101,6 +106,8 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream) {
     let ends = (link.local(), link.peer());
     let register = Arc::new(Peer::new(ends, link.signal().clone()));
     shared.peers.insert(key, register.clone());
+    let signal = link.signal().clone();
+    let path = Arc::new(CallbackPath::new(move || signal.raise(signal::OWN)));
     let connection = Rc::new_cyclic(|me| Connection {
         stream,
         core: RefCell::new(Core {
@@ -108,6 +115,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream) {
             shared: shared.clone(),
             link,
             register,
+            path: path.clone(),
             state: ConnectionState::Connecting,
             running: 0,
             is_draining: false,
@@ -116,6 +124,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream) {
     });
     let received = receive(&connection);
     let why = turn::run(&connection.core, &connection.stream, received).await;
+    path.close();
     connection.stream.shutdown();
     let mut core = connection.core.borrow_mut();
     core.link.end(why);

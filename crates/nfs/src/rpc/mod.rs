@@ -156,6 +156,11 @@ impl Reply {
     /// no server of ours sends.
     pub fn decode(reader: &mut Reader<'_>) -> Result<(u32, Self), XdrError> {
         let xid = reader.u32()?;
+        Ok((xid, Self::decode_body(reader)?))
+    }
+
+    /// The same behind the transaction number.
+    pub fn decode_body(reader: &mut Reader<'_>) -> Result<Self, XdrError> {
         if reader.u32()? != REPLY {
             return Err(XdrError::Value);
         }
@@ -172,19 +177,26 @@ impl Reply {
                 (true, 5) => Reply::AuthError(AuthStat::TooWeak),
                 (true, _) => return Err(XdrError::Value),
             };
-            return Ok((xid, reply));
+            return Ok(reply);
         }
         Opaque::decode(reader)?;
-        let reply = match reader.u32()? {
+        Ok(match reader.u32()? {
             0 => Reply::Success,
             1 => Reply::ProgramUnavailable,
             2 => Reply::ProgramMismatch(reader.u32()?, reader.u32()?),
             3 => Reply::ProcedureUnavailable,
             4 => Reply::GarbageArguments,
             _ => return Err(XdrError::Value),
-        };
-        Ok((xid, reply))
+        })
     }
+}
+
+/// The transaction number of a record that says that it is a reply. Nothing else is looked into.
+#[must_use]
+pub fn reply_number(record: &[u8]) -> Option<u32> {
+    let mut reader = Reader::new(record);
+    let xid = reader.u32().ok()?;
+    (reader.u32() == Ok(REPLY)).then_some(xid)
 }
 
 #[cfg(test)]

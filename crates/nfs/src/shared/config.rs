@@ -40,6 +40,8 @@ pub struct ServiceConfig {
     pub establish_timeout: Duration,
     /// How long the rest of a request may take, in addition to the time for its bytes.
     pub data_timeout: Duration,
+    /// How long a client may take to answer a callback.
+    pub callback_timeout: Duration,
     /// How long replies may lie unsent because the client does not read.
     pub stall_timeout: Duration,
 }
@@ -62,6 +64,7 @@ impl Default for ServiceConfig {
             connection_budget: 16 << 20,
             establish_timeout: Duration::from_secs(30),
             data_timeout: Duration::from_secs(30),
+            callback_timeout: Duration::from_secs(10),
             stall_timeout: Duration::from_secs(30),
         }
     }

@@ -12,8 +12,10 @@ pub(crate) mod records;
 use crate::client::{ClientInfo, Clients, Grace, Session};
 use crate::export::{ExportConfig, ExportError, Tree};
 use crate::handle::HandleKey;
-use crate::state::Table;
-use crate::wire::Status;
+use crate::state::{Refused, Table};
+use crate::v3::{Duplicates, Mounts};
+use crate::wire::{Stateid, Status};
+use backend::file::Handle;
 use config::ServiceConfig;
 use counters::{CloseReason, ConnectionState, CounterSet};
 use io::time::Instant;
@@ -36,6 +38,8 @@ pub(crate) struct Shared {
     clients: Mutex<Clients>,
     grace: Mutex<Grace>,
     states: Mutex<Table>,
+    duplicates: Mutex<Duplicates>,
+    mounts: Mutex<Mounts>,
     tree: Mutex<Arc<Tree>>,
 }
 
@@ -54,6 +58,8 @@ impl Shared {
             clients: Mutex::new(Clients::new(config.bounds(), instance)),
             grace: Mutex::new(grace),
             states: Mutex::new(Table::new(instance)),
+            duplicates: Mutex::default(),
+            mounts: Mutex::default(),
             tree: Mutex::new(Arc::new(tree)),
             config,
         }
@@ -69,6 +75,16 @@ impl Shared {
 
     pub(crate) fn states(&self) -> MutexGuard<'_, Table> {
         lock(&self.states)
+    }
+
+    /// Requests of version 3 that may be repeated.
+    pub(crate) fn duplicates(&self) -> MutexGuard<'_, Duplicates> {
+        lock(&self.duplicates)
+    }
+
+    /// The list of mounts of version 3.
+    pub(crate) fn mounts(&self) -> MutexGuard<'_, Mounts> {
+        lock(&self.mounts)
     }
 
     /// The exports now.
@@ -165,5 +181,24 @@ impl Shared {
             self.forget(&[client]);
         }
         is_expired
+    }
+
+    /// Whether data of a file may be read or written with this stateid of a client; clients without state (NFS 3) use
+    /// [`Stateid::ANONYMOUS`] of no client. An expired client whose share reservation is in the way loses its state. Errors:
+    /// [`Table::check_io`].
+    pub(crate) fn check_io(
+        &self,
+        client: u64,
+        stateid: &Stateid,
+        file: Handle,
+        is_write: bool,
+    ) -> Result<(), Refused> {
+        loop {
+            let checked = self.states().check_io(client, stateid, file, is_write);
+            match checked {
+                Err(Refused::Share(other)) if self.expire(other, io::time::now()) => {}
+                checked => return checked,
+            }
+        }
     }
 }

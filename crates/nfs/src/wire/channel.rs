@@ -2,7 +2,7 @@
 
 use super::types::{SessionId, Verifier};
 use crate::limits::{CALLBACK_SECURITY_MAX, OWNER_LEN_MAX};
-use crate::rpc::AuthSys;
+use crate::rpc::{AUTH_NONE, AUTH_SYS, AuthSys};
 use crate::xdr::{Reader, Result, Writer, XdrError};
 
 /// Bytes of an implementation's domain or name that are taken.
@@ -11,6 +11,8 @@ const IMPLEMENTATION_MAX: usize = 1024;
 const PROTECTED_WORDS_MAX: usize = 8;
 /// Most algorithms of a state protection by a secret.
 const ALGORITHMS_MAX: usize = 32;
+/// The flavour of RPCSEC_GSS (RFC 2203).
+const RPCSEC_GSS: u32 = 6;
 
 /// The protection of state that a client asks for (`state_protect4_a`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -167,31 +169,53 @@ impl Channel {
     }
 }
 
-/// Reads security parameters of callbacks, and keeps none.
-fn skip_callback_security(reader: &mut Reader<'_>) -> Result<()> {
-    for _ in 0..reader.count(CALLBACK_SECURITY_MAX, 4)? {
-        match reader.u32()? {
-            0 => {}
-            1 => drop(AuthSys::decode(reader)?),
-            6 => {
-                reader.u32()?;
-                reader.opaque(OWNER_LEN_MAX)?;
-                reader.opaque(OWNER_LEN_MAX)?;
-            }
-            _ => return Err(XdrError::Value),
-        }
-    }
-    Ok(())
+/// The credential that a client wants in callbacks (`callback_sec_parms4`).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CallbackSecurity {
+    /// AUTH_NONE.
+    None,
+    /// AUTH_SYS with this body.
+    Sys(AuthSys),
+    /// RPCSEC_GSS, which is not supported: its handles are not kept.
+    Gss,
 }
 
-/// One parameter: AUTH_NONE.
-fn encode_callback_security(writer: &mut Writer) {
-    writer.u32(1);
-    writer.u32(0);
+impl CallbackSecurity {
+    fn decode_all(reader: &mut Reader<'_>) -> Result<Vec<Self>> {
+        let count = reader.count(CALLBACK_SECURITY_MAX, 4)?;
+        (0..count)
+            .map(|_| match reader.u32()? {
+                AUTH_NONE => Ok(Self::None),
+                AUTH_SYS => AuthSys::decode(reader).map(Self::Sys),
+                RPCSEC_GSS => {
+                    reader.u32()?;
+                    reader.opaque(OWNER_LEN_MAX)?;
+                    reader.opaque(OWNER_LEN_MAX)?;
+                    Ok(Self::Gss)
+                }
+                _ => Err(XdrError::Value),
+            })
+            .collect()
+    }
+
+    fn encode_all(all: &[Self], writer: &mut Writer) {
+        writer.count(all.len());
+        for one in all {
+            match one {
+                Self::None => writer.u32(AUTH_NONE),
+                Self::Sys(sys) => {
+                    writer.u32(AUTH_SYS);
+                    sys.encode(writer);
+                }
+                // Service "none", and two empty handles.
+                Self::Gss => [RPCSEC_GSS, 1, 0, 0].iter().for_each(|w| writer.u32(*w)),
+            }
+        }
+    }
 }
 
 /// CREATE_SESSION (§18.36).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CreateSession {
     /// The client ID.
     pub client: u64,
@@ -205,20 +229,21 @@ pub struct CreateSession {
     pub back: Channel,
     /// The program of callbacks.
     pub callback_program: u32,
+    /// The credentials that the client accepts in callbacks.
+    pub security: Vec<CallbackSecurity>,
 }
 
 impl CreateSession {
     pub(super) fn decode(reader: &mut Reader<'_>) -> Result<Self> {
-        let create = Self {
+        Ok(Self {
             client: reader.u64()?,
             sequence: reader.u32()?,
             flags: reader.u32()?,
             fore: Channel::decode(reader)?,
             back: Channel::decode(reader)?,
             callback_program: reader.u32()?,
-        };
-        skip_callback_security(reader)?;
-        Ok(create)
+            security: CallbackSecurity::decode_all(reader)?,
+        })
     }
 
     pub(super) fn encode(&self, writer: &mut Writer) {
@@ -228,27 +253,30 @@ impl CreateSession {
         self.fore.encode(writer);
         self.back.encode(writer);
         writer.u32(self.callback_program);
-        encode_callback_security(writer);
+        CallbackSecurity::encode_all(&self.security, writer);
     }
 }
 
 /// BACKCHANNEL_CTL (§18.33).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BackchannelCtl {
     /// The program of callbacks.
     pub program: u32,
+    /// The credentials that the client accepts in callbacks.
+    pub security: Vec<CallbackSecurity>,
 }
 
 impl BackchannelCtl {
     pub(super) fn decode(reader: &mut Reader<'_>) -> Result<Self> {
-        let program = reader.u32()?;
-        skip_callback_security(reader)?;
-        Ok(Self { program })
+        Ok(Self {
+            program: reader.u32()?,
+            security: CallbackSecurity::decode_all(reader)?,
+        })
     }
 
-    pub(super) fn encode(self, writer: &mut Writer) {
+    pub(super) fn encode(&self, writer: &mut Writer) {
         writer.u32(self.program);
-        encode_callback_security(writer);
+        CallbackSecurity::encode_all(&self.security, writer);
     }
 }
 

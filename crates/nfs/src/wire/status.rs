@@ -154,6 +154,12 @@ pub enum Status {
     WrongCred = 10082,
     /// NFS4ERR_WRONG_TYPE: the object has the wrong type.
     WrongType = 10083,
+    /// NFS4ERR_UNION_NOTSUPP: this kind of contents is not supported (RFC 7862).
+    UnionNotsupp = 10090,
+    /// NFS4ERR_NOXATTR: the extended attribute does not exist (RFC 8276).
+    Noxattr = 10095,
+    /// NFS4ERR_XATTR2BIG: the extended attribute is too large (RFC 8276).
+    Xattr2big = 10096,
 }
 
 impl Status {
@@ -234,6 +240,9 @@ impl Status {
         Status::NotOnlyOp,
         Status::WrongCred,
         Status::WrongType,
+        Status::UnionNotsupp,
+        Status::Noxattr,
+        Status::Xattr2big,
     ];
 
     /// The number.

@@ -1,10 +1,13 @@
 //! Tests of the encoding of operations: a round trip of every one, and bytes that lie.
 
 use super::channel::{
-    BackchannelCtl, BindConnection, Channel, CreateSession, ExchangeId, Sequence, StateProtection,
+    BackchannelCtl, BindConnection, CallbackSecurity, Channel, CreateSession, ExchangeId, Sequence,
+    StateProtection,
 };
 use super::files::{Claim, CreateHow, Lock, Locker, NewType, Open, ReadDir};
+use super::minor2::{Copy, Minor2, Span};
 use super::{Attrs, Bitmap, Op, Owner, Stateid, Status, operation};
+use crate::rpc::AuthSys;
 use crate::xdr::{Reader, Writer, XdrError};
 use proptest::prelude::*;
 
@@ -67,6 +70,21 @@ fn opens() -> Vec<Op<'static>> {
         .collect()
 }
 
+fn security() -> Vec<CallbackSecurity> {
+    let sys = AuthSys {
+        stamp: 1,
+        machine: b"client".to_vec(),
+        uid: 2,
+        gid: 3,
+        groups: vec![4],
+    };
+    vec![
+        CallbackSecurity::None,
+        CallbackSecurity::Sys(sys),
+        CallbackSecurity::Gss,
+    ]
+}
+
 fn channel_operations() -> Vec<Op<'static>> {
     let protections = [
         StateProtection::None,
@@ -91,8 +109,12 @@ fn channel_operations() -> Vec<Op<'static>> {
             fore: CHANNEL,
             back: CHANNEL,
             callback_program: 0x4000_0000,
+            security: security(),
         })),
-        Op::BackchannelCtl(BackchannelCtl { program: 7 }),
+        Op::BackchannelCtl(BackchannelCtl {
+            program: 7,
+            security: security(),
+        }),
         Op::BindConnection(BindConnection {
             session: [1; 16],
             direction: 3,
@@ -208,8 +230,51 @@ fn file_operations() -> Vec<Op<'static>> {
     ]
 }
 
+const SPAN: Span = Span {
+    stateid: STATEID,
+    offset: 1,
+    length: 2,
+};
+
+fn minor2_operations() -> Vec<Op<'static>> {
+    let copy = |servers| {
+        Minor2::Copy(Copy {
+            source: STATEID,
+            target: Stateid::CURRENT,
+            source_offset: 1,
+            target_offset: 2,
+            count: 3,
+            is_consecutive: true,
+            is_synchronous: false,
+            servers,
+        })
+    };
+    let all = vec![
+        Minor2::Allocate(SPAN),
+        Minor2::Deallocate(SPAN),
+        Minor2::IoAdvise {
+            span: SPAN,
+            hints: 18,
+        },
+        copy(0),
+        copy(2),
+        Minor2::ReadPlus {
+            stateid: STATEID,
+            offset: 1,
+            count: 2,
+        },
+        Minor2::Seek {
+            stateid: STATEID,
+            offset: 1,
+            what: 1,
+        },
+    ];
+    all.into_iter().map(|op| Op::Minor2(Box::new(op))).collect()
+}
+
 fn every_operation() -> Vec<Op<'static>> {
     let mut all = file_operations();
+    all.extend(minor2_operations());
     all.extend(channel_operations());
     all.extend(opens());
     all
@@ -224,6 +289,46 @@ fn every_operation_is_read_as_it_was_written() {
         assert_eq!(decoded, Ok((op.number(), Ok(op))));
         assert!(reader.is_empty());
     }
+}
+
+#[test]
+fn operations_of_minor_version_2_have_their_bytes() {
+    let seek = Minor2::Seek {
+        stateid: STATEID,
+        offset: 0x0102,
+        what: 1,
+    };
+    let mut golden = vec![0, 0, 0, 69, 0, 0, 0, 7];
+    golden.extend([3; 12]);
+    golden.extend([0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 1]);
+    assert_eq!(bytes(&Op::Minor2(Box::new(seek))), golden);
+
+    // COPY with a source server of each kind.
+    let mut writer = Writer::new();
+    writer.u32(60);
+    STATEID.encode(&mut writer);
+    STATEID.encode(&mut writer);
+    [1, 2, 3].iter().for_each(|value| writer.u64(*value));
+    [1, 0, 3].iter().for_each(|word| writer.u32(*word));
+    writer.u32(1);
+    writer.opaque(b"server");
+    writer.u32(2);
+    writer.opaque(b"nfs://server/");
+    writer.u32(3);
+    writer.opaque(b"tcp");
+    writer.opaque(b"192.0.2.1.8.1");
+    let copy = writer.to_vec();
+    let mut reader = Reader::new(&copy);
+    let (_, decoded) = Op::decode(&mut reader).unwrap();
+    let Ok(Op::Minor2(op)) = decoded else {
+        panic!("{decoded:?}");
+    };
+    let Minor2::Copy(args) = *op else {
+        panic!("{op:?}");
+    };
+    assert!(reader.is_empty() && args.is_consecutive && !args.is_synchronous);
+    assert_eq!((args.source_offset, args.target_offset), (1, 2));
+    assert_eq!((args.count, args.servers), (3, 3));
 }
 
 #[test]

@@ -146,6 +146,19 @@ impl Bitmap {
         }
     }
 
+    /// The attributes in one of the sets.
+    #[must_use]
+    pub fn or(&self, other: &Self) -> Self {
+        let mut words = self.words;
+        for (word, other) in words.iter_mut().zip(&other.words) {
+            *word |= other;
+        }
+        Self {
+            words,
+            has_unknown: self.has_unknown || other.has_unknown,
+        }
+    }
+
     /// Whether `other` has all attributes of this set.
     #[must_use]
     pub fn is_within(&self, other: &Self) -> bool {

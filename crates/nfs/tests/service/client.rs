@@ -1,12 +1,16 @@
 //! A client whose requests the tests choose, valid or not.
 
+use crate::back::{PROGRAM_OF_CALLBACKS, callback_user};
 use io::net::TcpStream;
 use io::{Payload, RecvBuf, SendBatch};
 use nfs::rpc::record::{Framing, MARK_LEN, mark};
-use nfs::rpc::{AuthSys, Call, Credential, Reply};
-use nfs::wire::channel::{Channel, CreateSession, ExchangeId, Sequence, StateProtection};
+use nfs::rpc::{AuthSys, Call, Credential, Reply, reply_number};
+use nfs::wire::channel::{
+    CallbackSecurity, Channel, CreateSession, ExchangeId, Sequence, StateProtection,
+};
 use nfs::wire::{Bitmap, Header, Op, PROC_COMPOUND, PROGRAM, Stateid, Status, VERSION, operation};
 use nfs::xdr::{Reader, Writer};
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 pub(crate) const FORE: Channel = Channel {
@@ -27,6 +31,15 @@ pub(crate) struct Client {
     pub(crate) session: [u8; 16],
     /// The sequence number of slot 0.
     pub(crate) sequence: u32,
+    /// Minor version.
+    pub(crate) minor: u32,
+    /// Callbacks that arrived and were not looked at.
+    pub(crate) callbacks: VecDeque<Vec<u8>>,
+    /// `sr_status_flags` of the last SEQUENCE, and the highest slot that the server wants to be used.
+    pub(crate) flags: u32,
+    pub(crate) target: u32,
+    /// Limits of callbacks that it asks for.
+    pub(crate) back: Channel,
 }
 
 /// The results of a COMPOUND, read one after the other.
@@ -79,10 +92,11 @@ impl Results {
         self.has(number, Status::Ok);
     }
 
-    /// The result of SEQUENCE.
-    pub(crate) fn sequence(&mut self) {
+    /// The result of SEQUENCE: the target of slots, and the flags.
+    pub(crate) fn sequence(&mut self) -> (u32, u32) {
         self.ok(operation::SEQUENCE);
-        self.skip(16 + 5 * 4);
+        self.skip(16 + 3 * 4);
+        (self.u32(), self.u32())
     }
 
     /// The result of OPEN: the stateid.
@@ -112,6 +126,11 @@ impl Client {
             id: 0,
             session: [0; 16],
             sequence: 0,
+            minor: 1,
+            callbacks: VecDeque::new(),
+            flags: 0,
+            target: 0,
+            back: FORE,
         }
     }
 
@@ -139,19 +158,27 @@ impl Client {
     }
 
     pub(crate) async fn establish(&mut self, owner: &[u8], fore: Channel) {
+        self.create_session(owner, fore, 0).await;
+    }
+
+    /// Creates client and session. Returns the flags that the server granted.
+    pub(crate) async fn create_session(&mut self, owner: &[u8], fore: Channel, flags: u32) -> u32 {
         let sequence = self.exchange(owner).await;
         let create = CreateSession {
             client: self.id,
             sequence,
-            flags: 0,
+            flags,
             fore,
-            back: FORE,
-            callback_program: 0x4000_0000,
+            back: self.back,
+            callback_program: PROGRAM_OF_CALLBACKS,
+            security: vec![CallbackSecurity::Sys(callback_user())],
         };
         let mut results = self.compound(&[Op::CreateSession(Box::new(create))]).await;
         results.ok(operation::CREATE_SESSION);
         self.session = results.read(|r| r.array().expect("a session ID"));
         self.sequence = 0;
+        results.u32();
+        results.u32()
     }
 
     pub(crate) async fn send_bytes(&self, bytes: Vec<u8>) {
@@ -226,7 +253,13 @@ impl Client {
     /// Sends a call, and receives its reply: the outcome, and the results.
     pub(crate) async fn reply_to(&mut self, record: Vec<u8>) -> (Reply, Vec<u8>) {
         self.send(record).await;
-        let record = self.receive().await.expect("a reply");
+        let record = loop {
+            let record = self.receive().await.expect("a reply");
+            match reply_number(&record) {
+                Some(_) => break record,
+                None => self.called(record).await,
+            }
+        };
         let mut reader = Reader::new(&record);
         let (xid, reply) = Reply::decode(&mut reader).expect("a reply");
         assert_eq!(xid, self.xid);
@@ -247,7 +280,7 @@ impl Client {
 
     /// Executes a COMPOUND as it is.
     pub(crate) async fn compound(&mut self, operations: &[Op<'_>]) -> Results {
-        let record = self.encoded(1, operations);
+        let record = self.encoded(self.minor, operations);
         self.results_of(record).await
     }
 
@@ -282,7 +315,7 @@ impl Client {
         let mut all = vec![self.next_sequence(false)];
         all.extend_from_slice(operations);
         let mut results = self.compound(&all).await;
-        results.sequence();
+        (self.target, self.flags) = results.sequence();
         results
     }
 

@@ -1,9 +1,13 @@
 //! The NFS service against a client of our own, in the simulated world.
 
+mod back;
 mod bad_input;
+mod callbacks;
 mod client;
 mod exports;
 mod files;
 mod fixture;
+mod minor2;
 mod sessions;
 mod sharing;
+mod v3;

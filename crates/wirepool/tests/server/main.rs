@@ -17,13 +17,12 @@ mod limits;
 mod memory;
 mod metrics;
 mod nfs;
-#[allow(dead_code, reason = "the tests of crate nfs use the rest")]
-#[path = "../../../nfs/tests/service/client.rs"]
 mod nfs_client;
 mod pools;
 mod printing;
 mod properties;
 mod recovery;
+mod recursive;
 mod schema;
 mod sides;
 mod trim;

@@ -1,0 +1,15 @@
+//! Calls of the server to its clients over the back channels of their sessions (§20).
+//!
+//! | module | owns |
+//! |---|---|
+//! | `call` | one call from its slot to its result |
+//! | `slots` | CB_RECALL_SLOT while few slots are left |
+//!
+//! **Called by** operations that set up a back channel, and by recalls. **Invariants**: a call has a time limit, after which the caller
+//! goes on without it; a client that never answers holds its own slots, and nothing else.
+
+mod call;
+mod slots;
+
+pub(crate) use call::probe;
+pub(crate) use slots::recall_slots;
