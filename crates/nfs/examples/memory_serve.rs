@@ -46,7 +46,7 @@ async fn serve(addr: SocketAddr, lease: Duration) -> Result<(), String> {
     drop(io::spawn(async move {
         loop {
             io::time::sleep(SWEEP_EVERY).await;
-            sweeping.sweep();
+            sweeping.sweep().await;
         }
     }));
     loop {

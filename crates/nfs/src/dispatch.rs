@@ -10,6 +10,7 @@ use crate::shared::Shared;
 use crate::v3::{self, wire::mount};
 use crate::wire::{PROGRAM, VERSION};
 use crate::xdr::{Reader, Writer};
+use session::latency::CommandKind;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -43,6 +44,22 @@ pub(crate) struct Outcome {
     pub(crate) reply: Option<Writer>,
     /// Whether the client used a session or a file handle.
     pub(crate) is_established: bool,
+    /// The client of the session, and the minor version.
+    pub(crate) client: Option<(u64, u32)>,
+    /// The kind of the request, for latencies.
+    pub(crate) kind: CommandKind,
+}
+
+impl Outcome {
+    /// The result of a call without a session.
+    pub(crate) fn new(reply: Option<Writer>, is_established: bool) -> Self {
+        Self {
+            reply,
+            is_established,
+            client: None,
+            kind: CommandKind::Other,
+        }
+    }
 }
 
 /// Executes one record of a connection, given by its peer and its path for callbacks. Each READ returns at most `read_max` bytes.
@@ -57,10 +74,7 @@ pub(crate) async fn execute(
         Ok(call) => call,
         Err(CallError::Refused(xid, reply)) => return refused(shared, xid, reply),
         Err(CallError::NoCall) => {
-            return Outcome {
-                reply: None,
-                is_established: false,
-            };
+            return Outcome::new(None, false);
         }
     };
     let mut out = Writer::new();
@@ -94,10 +108,7 @@ fn refused(shared: &Shared, xid: u32, reply: Reply) -> Outcome {
     shared.counters.refused.fetch_add(1, Ordering::Relaxed);
     let mut out = Writer::new();
     reply.encode(xid, &mut out);
-    Outcome {
-        reply: Some(out),
-        is_established: false,
-    }
+    Outcome::new(Some(out), false)
 }
 
 /// Bytes of buffers for data that a request reads and writes, and for long lists. Nothing takes effect here.

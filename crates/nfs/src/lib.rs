@@ -13,7 +13,7 @@
 //! | [`rpcbind`] | registration with rpcbind |
 //! | `shared`, `connection`, [`service`] | the state of a service, its connections, and the calls that configure it |
 //!
-//! **Called by** tests and fuzz targets; the server does not serve NFS yet. **Invariants**: this crate uses sockets, clock and
+//! **Called by** the server, tests and fuzz targets. **Invariants**: this crate uses sockets, clock and
 //! randomness only through crate `io`; nothing that a peer sends is trusted for an allocation or an index; a reply that promises
 //! stable storage is made from a `Durable`.
 //!

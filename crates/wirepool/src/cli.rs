@@ -164,7 +164,7 @@ Examples:
         /// The volume, filesystem or pool, such as tank/vm1.
         name: String,
     },
-    /// Export disks and volumes: as namespaces over NVMe, or as logical units over iSCSI.
+    /// Export disks and volumes as namespaces over NVMe or as logical units over iSCSI, and filesystems over NFS.
     #[command(subcommand)]
     Export(ExportCommand),
     /// Control which hosts may connect to a subsystem, and which initiators to a target.

@@ -10,6 +10,7 @@ use crate::shared::Shared;
 use crate::state::Denied;
 use crate::wire::{Bitmap, Stateid, Status};
 use crate::xdr::Writer;
+use session::latency::CommandKind;
 use siphasher::sip::SipHasher13;
 use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
@@ -46,6 +47,8 @@ pub(super) struct Context<'a> {
     pub(super) partly_set: Bitmap,
     /// Most bytes of the results, if they must be kept for a retry.
     pub(super) cached_max: Option<usize>,
+    /// The kind of the request: that of its last READ, WRITE or COMMIT.
+    pub(super) kind: CommandKind,
 }
 
 impl<'a> Deref for Context<'a> {
@@ -74,6 +77,7 @@ impl<'a> Context<'a> {
             denied: None,
             partly_set: Bitmap::default(),
             cached_max: None,
+            kind: CommandKind::Other,
         }
     }
 
@@ -133,6 +137,12 @@ impl<'a> Context<'a> {
             true => self.current_stateid.ok_or(Status::BadStateid),
             false => Ok(*stateid),
         }
+    }
+
+    /// The client was granted state. Errors: `Delay` if that cannot be recorded.
+    pub(super) async fn granted(&self) -> Result<(), Status> {
+        let session = self.session.as_ref().ok_or(Status::OpNotInSession)?;
+        self.shared.granted(session).await
     }
 
     /// A stateid in arguments that belongs to the saved object. Errors: `BadStateid` if the saved one is meant and there is none.

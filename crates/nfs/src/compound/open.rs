@@ -95,6 +95,7 @@ impl Compound<'_> {
                 return Err(status_of(error));
             }
         }
+        self.context.granted().await?;
         self.context
             .set_current(Object::File(target.export.clone(), found.handle));
         self.context.current_stateid = Some(stateid);

@@ -11,16 +11,14 @@ use crate::wire::{
     Header, MINOR_VERSIONS, Minor2, Op, PROC_COMPOUND, PROC_NULL, Status, operation,
 };
 use crate::xdr::{Mark, Reader};
+use session::latency::CommandKind;
 
 /// Executes one call. Errors: the procedure does not exist, or its header cannot be decoded.
 pub(crate) async fn execute(request: Request<'_>) -> Result<Outcome, Reply> {
     let mut reader = request.arguments;
     match request.procedure {
         PROC_NULL => {
-            return Ok(Outcome {
-                reply: Some(request.out),
-                is_established: false,
-            });
+            return Ok(Outcome::new(Some(request.out), false));
         }
         PROC_COMPOUND => {}
         _ => return Err(Reply::ProcedureUnavailable),
@@ -38,8 +36,11 @@ pub(crate) async fn execute(request: Request<'_>) -> Result<Outcome, Reply> {
         minor: header.minor,
     };
     compound.run(&header, &mut reader).await;
+    let session = compound.context.session.as_ref();
     Ok(Outcome {
-        is_established: compound.context.session.is_some() || compound.context.made_session,
+        is_established: session.is_some() || compound.context.made_session,
+        client: session.map(|session| (session.client(), header.minor)),
+        kind: compound.context.kind,
         reply: Some(compound.out),
     })
 }
@@ -145,6 +146,12 @@ impl Compound<'_> {
             self.failure_body(number, status);
         }
         self.context.shared.counters.ended(number, status);
+        self.context.kind = match number {
+            operation::READ => CommandKind::Read,
+            operation::WRITE => CommandKind::Write,
+            operation::COMMIT => CommandKind::Flush,
+            _ => self.context.kind,
+        };
         status
     }
 
@@ -205,7 +212,7 @@ impl Compound<'_> {
                 self.create(&kind, name, &attributes).await
             }
             Op::CreateSession(args) => self.create_session(&args),
-            Op::DestroyClientId(client) => self.destroy_client(client),
+            Op::DestroyClientId(client) => self.destroy_client(client).await,
             Op::DestroySession(session) => self.destroy_session(&session),
             Op::ExchangeId(args) => self.exchange_id(&args),
             Op::FreeStateid(stateid) => self.free_stateid(&stateid),

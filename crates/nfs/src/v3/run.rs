@@ -51,10 +51,7 @@ pub(crate) async fn execute(request: Request<'_>) -> Result<Outcome, Reply> {
 }
 
 fn outcome(reply: Writer, is_established: bool) -> Outcome {
-    Outcome {
-        reply: Some(reply),
-        is_established,
-    }
+    Outcome::new(Some(reply), is_established)
 }
 
 fn writer_of(reply: &[u8]) -> Writer {

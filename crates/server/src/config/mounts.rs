@@ -67,6 +67,19 @@ fn mount_table(mount: &MountConfig) -> Table {
 }
 
 impl Checker<'_> {
+    /// Checks that a name is valid for a filesystem of one of these pools.
+    pub(super) fn filesystem(&self, name: &Spanned<String>, pools: &[PoolConfig]) -> Result<()> {
+        let text = name.get_ref();
+        match split_volume(text) {
+            Some((pool, _)) if pools.iter().any(|p| p.name == pool) => Ok(()),
+            Some((pool, _)) => self.fail(name.span(), format!("there is no pool named {pool:?}")),
+            None => {
+                let message = "expected the name of a filesystem such as \"tank/home\"";
+                self.fail(name.span(), format!("{message}, found {text:?}"))
+            }
+        }
+    }
+
     pub(super) fn mounts(
         &self,
         raw: Vec<Spanned<RawMount>>,
@@ -79,18 +92,7 @@ impl Checker<'_> {
             }
             let m = m.into_inner();
             let filesystem = m.filesystem.get_ref();
-            match split_volume(filesystem) {
-                Some((pool, _)) if pools.iter().any(|p| p.name == pool) => {}
-                Some((pool, _)) => {
-                    let message = format!("there is no pool named {pool:?}");
-                    return self.fail(m.filesystem.span(), message);
-                }
-                None => {
-                    let message = "expected the name of a filesystem such as \"tank/home\"";
-                    let message = format!("{message}, found {filesystem:?}");
-                    return self.fail(m.filesystem.span(), message);
-                }
-            }
+            self.filesystem(&m.filesystem, pools)?;
             if mounts.iter().any(|o| o.filesystem == *filesystem) {
                 let message = format!("the filesystem {filesystem:?} has a mount already");
                 return self.fail(m.filesystem.span(), message);

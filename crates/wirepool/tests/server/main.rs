@@ -16,6 +16,8 @@ mod lifecycle;
 mod limits;
 mod memory;
 mod metrics;
+mod nfs;
+mod nfs_client;
 mod pools;
 mod printing;
 mod properties;
