@@ -119,7 +119,7 @@ impl Shared {
         Ok(())
     }
 
-    /// An operation granted state to the client of this session. Returns when the records say so on stable storage. Errors:
+    /// An operation granted state to the client of this session. Returns when its record is on stable storage. Errors:
     /// `Delay` if that fails, `Badsession`.
     pub(crate) async fn granted(&self, session: &Session) -> Result<(), Status> {
         if !session.is_recorded() {

@@ -3,7 +3,7 @@
 //! **Owns** [`Records`]: changes of the records that are not on stable storage yet. **Called by** the operations that grant state,
 //! and whenever a client loses its state. **Invariants**: changes reach the store in their order. An operation that granted state
 //! settles the records before it is answered: the record of its own client is on stable storage then, and the records of clients
-//! that lost their state before are gone, so that nobody reclaims after a restart what somebody else had in between.
+//! that lost their state before are gone, so that after a restart no client reclaims state that another client had in between.
 
 use crate::wire::Status;
 use session::lock;
