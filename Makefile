@@ -57,10 +57,11 @@ fuzz: ## only the fuzz targets, up to FUZZ_SECONDS each (30)
 	@xtask/install.sh build fuzz
 	xtask/fuzz.sh $(FUZZ_SECONDS)
 
-bench: ## performance tables: Wirepool compared with qemu-storage-daemon, tgt, a raw file and btrfs, in alternation
+bench: ## performance tables: Wirepool compared with qemu-storage-daemon, tgt, a raw file, btrfs and ext4, in alternation
 	@xtask/install.sh build bench
 	$(CARGO) build --release --locked -p wirepool
 	$(BIN) bench suite
+	WIREPOOL_BIN=$(BIN) $(CARGO) xtask files
 
 mutants: ## break promises on purpose; the simulator must notice each within a minute
 	@xtask/install.sh build

@@ -53,6 +53,12 @@ enum Chore {
         #[arg(long)]
         list: bool,
     },
+    /// Measure a mount beside ext4 and btrfs in loop files on the same disk. Needs root; `WIREPOOL_BIN` names a release build.
+    Files {
+        /// A directory on the disk to measure.
+        #[arg(default_value = "target")]
+        within: std::path::PathBuf,
+    },
     /// Boot a stock Linux kernel and let it use a server on this host.
     Vm {
         /// Checks to run; all of them if none is named.
@@ -133,6 +139,7 @@ fn main() -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Chore::Pynfs { names, .. } => judge_nfs(&names),
+        Chore::Files { within } => posix::files_table(&within).map(|()| ExitCode::SUCCESS),
         Chore::Vm { list: true, .. } => {
             for check in vm::CHECKS {
                 println!("{:14} {}", check.name, check.about);

@@ -39,6 +39,16 @@ fn tar() {
 }
 
 #[test]
+fn tar_acls() {
+    passes("tar-acls");
+}
+
+#[test]
+fn fio() {
+    passes("fio");
+}
+
+#[test]
 fn every_quick_suite_has_a_test() {
     let source = include_str!("posix.rs");
     for suite in SUITES.iter().filter(|s| s.is_quick) {

@@ -6,6 +6,7 @@
 //! | `front` | the kernel's requests, handed to shards, and the replies |
 //! | `requests` | one function for each operation, on [`backend::file::FileBackend`] |
 //! | `mounted`, `nodes`, `opened` | the state of a mount: inode numbers, lookup counts, open files |
+//! | `acl` | POSIX ACLs and the attribute of NFSv4 clients, made of the file interface's lists and back |
 //! | `notices` | what the kernel is told: write back, forget |
 //! | [`MountOptions`] | options, and the use of the kernel's caches |
 //! | [`Operation`] | counts and latencies by kind |
@@ -21,6 +22,7 @@
 
 #![forbid(unsafe_code)]
 
+mod acl;
 mod convert;
 mod error;
 mod front;

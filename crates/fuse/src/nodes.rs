@@ -113,6 +113,11 @@ impl Nodes {
         })
     }
 
+    /// The object number in the root's file system that an unknown inode number has; `None` for other inode numbers.
+    pub(crate) fn object(&self, number: u64) -> Option<u64> {
+        (number > ROOT && number >> OBJECT_BITS == 0).then_some(number)
+    }
+
     /// The inode number of an object, known or not, without counting a lookup. An unknown object may get another number at
     /// its lookup if its object number is in use then.
     pub(crate) fn number(&self, of: Handle) -> u64 {

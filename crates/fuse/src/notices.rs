@@ -1,4 +1,4 @@
-//! Notices to the kernel: write dirty data back.
+//! Notices to the kernel: write dirty data back, forget attributes.
 //!
 //! **Owns** the thread that sends them. **Called by** operations. **Invariants**: notices are
 //! sent by no session thread and no shard, since the kernel answers a notice only after requests that these must serve; at
@@ -15,6 +15,8 @@ use std::thread;
 pub(crate) enum Notice {
     /// Writes a file's dirty data back, and drops its cached data and attributes. The sender is dropped when it is done.
     WriteBack(u64, oneshot::Sender<()>),
+    /// Drops a file's cached attributes. The sender is dropped when it is done.
+    Attributes(u64, oneshot::Sender<()>),
 }
 
 /// Sends notices in their order. Clones share the thread, which ends with the last one.
@@ -47,6 +49,12 @@ fn send(kernel: &Notifier, notice: Notice) {
     let sent = match notice {
         Notice::WriteBack(number, done) => {
             let sent = kernel.inval_inode(INodeNo(number), 0, 0);
+            drop(done);
+            sent
+        }
+        Notice::Attributes(number, done) => {
+            // a negative offset: no data
+            let sent = kernel.inval_inode(INodeNo(number), -1, 0);
             drop(done);
             sent
         }

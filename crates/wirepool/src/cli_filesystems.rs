@@ -30,7 +30,7 @@ Examples:
         /// The mount point (default: the one in the configuration).
         mount_point: Option<PathBuf>,
         /// Options of mount(8), separated by commas: ro, suid, dev, noexec, allow_other, and shared (the filesystem has other
-        /// users: the kernel keeps nothing back), acl=nfs4 (the filesystem checks permissions by its access control lists).
+        /// users: the kernel keeps nothing back), acl (access control lists, which the filesystem checks).
         #[arg(short, long, default_value_t, hide_default_value = true)]
         options: MountFlags,
         /// Refuse every change: -o ro.

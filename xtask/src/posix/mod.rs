@@ -5,17 +5,20 @@
 //! run that is not possible on this machine is an error that says why; no code of a suite is in this repository: registries
 //! or repositories have it, at a fixed version.
 
+mod bench;
 mod mount;
 mod pjdfstest;
 mod server;
 mod sources;
 mod stress;
 mod work;
+mod xfstests;
 
 use crate::verdicts::{Findings, Outcome, expected};
 use anyhow::{Context, Result};
 use std::time::Instant;
 
+pub use bench::files_table;
 pub use mount::{Mounted, build, obstacle};
 
 /// The program that mounts.
@@ -54,7 +57,7 @@ pub const KINDS: &[Kind] = &[
     // the file system checks permissions, as for clients of a network
     Kind {
         name: "pool-checks",
-        by: By::Server("suid,dev,acl=nfs4"),
+        by: By::Server("suid,dev,acl"),
     },
     // the kernel neither writes back nor caches for long
     Kind {
@@ -103,6 +106,34 @@ pub const SUITES: &[Suite] = &[
         run: work::tar,
     },
     Suite {
+        name: "tar-acls",
+        about: "access control lists through setfacl, nfs4_getfacl, chmod, and tar in and out",
+        kinds: &["pool-checks"],
+        is_quick: true,
+        run: work::tar_acls,
+    },
+    Suite {
+        name: "fio",
+        about: "fio with verification: 4 jobs, buffered, direct and mapped",
+        kinds: &["pool", "pool-checks", "pool-shared"],
+        is_quick: true,
+        run: stress::fio,
+    },
+    Suite {
+        name: "fio-long",
+        about: "as fio, with 64 times as much data",
+        kinds: &["pool", "pool-shared"],
+        is_quick: false,
+        run: stress::fio_long,
+    },
+    Suite {
+        name: "build-git",
+        about: "git's own source: clone, build, and a part of its tests in the mount",
+        kinds: &["pool"],
+        is_quick: false,
+        run: work::build_git,
+    },
+    Suite {
         name: "pjdfstest",
         about: "pjdfstest itself, every file",
         kinds: ALL,
@@ -129,6 +160,13 @@ pub const SUITES: &[Suite] = &[
         kinds: ALL_AND_STORE,
         is_quick: false,
         run: stress::fsstress,
+    },
+    Suite {
+        name: "xfstests-quick",
+        about: "the group quick of xfstests, on two filesystems of the pool",
+        kinds: &["pool"],
+        is_quick: false,
+        run: xfstests::quick,
     },
     Suite {
         name: "build",

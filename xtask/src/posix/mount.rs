@@ -45,7 +45,7 @@ pub fn obstacle() -> Option<String> {
 const SPACE: &str = "mib=4096";
 
 /// The server to judge: `WIREPOOL_BIN`, or the workspace's debug build.
-fn binary() -> PathBuf {
+pub(super) fn binary() -> PathBuf {
     match std::env::var_os("WIREPOOL_BIN").filter(|p| !p.is_empty()) {
         Some(path) => repo::root().join(path),
         None => repo::target().join("debug/wirepool"),
@@ -145,6 +145,13 @@ impl Mounted {
     /// A directory of this run that is not in the mount.
     pub fn outside(&self) -> &Path {
         self.dir.path()
+    }
+
+    /// The server's program, and the directory of its socket and configuration.
+    pub(super) fn server(&self) -> Result<(PathBuf, PathBuf)> {
+        let dir = self.outside().join("server");
+        ensure!(dir.exists(), "no server mounts this kind");
+        Ok((binary(), dir))
     }
 
     /// Unmounts, and waits for the end of the process.

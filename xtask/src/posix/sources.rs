@@ -12,6 +12,8 @@ use std::path::{Path, PathBuf};
 /// A repository at one commit.
 pub(super) struct Source {
     name: &'static str,
+    /// The beginning of its directory's name.
+    place: &'static str,
     url: &'static str,
     commit: &'static str,
     /// Shell commands that build it.
@@ -20,6 +22,7 @@ pub(super) struct Source {
 
 pub(super) const PJDFSTEST: Source = Source {
     name: "pjdfstest",
+    place: "pjdfstest",
     url: "https://github.com/pjd/pjdfstest.git",
     commit: "85a8aea9e685999ef0540392fd80535f873d7ff7",
     build: "autoreconf -ifs && ./configure && make pjdfstest",
@@ -28,6 +31,7 @@ pub(super) const PJDFSTEST: Source = Source {
 /// Its `fsx` and `fsstress`.
 pub(super) const XFSTESTS: Source = Source {
     name: "xfstests",
+    place: "xfstests",
     url: "https://git.kernel.org/pub/scm/fs/xfs/xfstests-dev.git",
     commit: "63a29724a85f1999e49bf0a9bf0d22643b6116e5",
     build: XFSTESTS_BUILD,
@@ -37,6 +41,24 @@ pub(super) const XFSTESTS: Source = Source {
 pub(super) const XFSTESTS_BUILD: &str =
     "make configure && ./configure && make -C include && make -C lib && make -C ltp";
 
+/// All of xfstests, for its script `check`. It must know the type of our mounts.
+pub(super) const XFSTESTS_WHOLE: Source = Source {
+    name: "xfstests",
+    place: "xfstests-whole",
+    url: XFSTESTS.url,
+    commit: XFSTESTS.commit,
+    build: r##"make configure && ./configure && make -j2 && sed -i 's#-e .s/fuse.ceph-fuse/ceph-fuse/.#& -e "s/fuse.wirepool/fuse/"#' common/rc"##,
+};
+
+/// A larger C project: 400,000 lines.
+pub(super) const GIT: Source = Source {
+    name: "git",
+    place: "git",
+    url: "https://github.com/git/git.git",
+    commit: "1a3e64c6c4a623626ff0687008732a8e007e2a1c",
+    build: "true",
+};
+
 /// Seconds for fetching, and for building.
 const LIMIT: u32 = 900;
 /// The variable that names a directory with a repository NAME for each source, where their addresses are out of reach.
@@ -45,7 +67,7 @@ const ELSEWHERE: &str = "WIREPOOL_POSIX_SOURCES";
 impl Source {
     /// A directory with the source at its commit, built. It is fetched and built once.
     pub(super) fn built(&self) -> Result<PathBuf> {
-        let dir = repo::target().join(format!("posix/{}-{}", self.name, &self.commit[..12]));
+        let dir = repo::target().join(format!("posix/{}-{}", self.place, &self.commit[..12]));
         let mark = dir.join(".built");
         if mark.exists() {
             return Ok(dir);

@@ -94,6 +94,59 @@ pub(super) fn fsx_direct(on: &Mounted) -> Result<Findings> {
     fsx_with(on, 200_000, &["-Z", "-r", "512", "-w", "512"])
 }
 
+/// Jobs of fio: each writes a file of its own in another way, and reads it back with checksums. `MIB` is the size of a file.
+const FIO: &str = "[global]
+directory=PLACE
+size=MIBm
+verify=crc32c
+verify_fatal=1
+end_fsync=1
+fallocate=none
+group_reporting
+[sequential]
+rw=write
+bs=1m
+[random]
+rw=randwrite
+bsrange=512-128k
+[direct]
+rw=randrw
+bs=4k
+direct=1
+ioengine=libaio
+iodepth=16
+[mapped]
+rw=randwrite
+bs=4k
+ioengine=mmap
+";
+
+fn fio_with(on: &Mounted, mib: u32) -> Result<Findings> {
+    let job = on.outside().join("fio.job");
+    let at = on.at().display().to_string();
+    fs::write(
+        &job,
+        FIO.replace("PLACE", &at).replace("MIB", &mib.to_string()),
+    )?;
+    let job = job.display().to_string();
+    must("fio", 1800, on.outside(), &["fio", &job])?;
+    // again, with nothing left in the kernel's caches
+    let script = "sync && echo 3 >/proc/sys/vm/drop_caches && exec fio --verify_only \"$1\"";
+    let words = ["sh", "-c", script, "sh", &job];
+    must("fio-verify", 1800, on.outside(), &words)?;
+    Ok(ONE)
+}
+
+/// fio with verification.
+pub(super) fn fio(on: &Mounted) -> Result<Findings> {
+    fio_with(on, 16)
+}
+
+/// fio with verification, on more data than caches have.
+pub(super) fn fio_long(on: &Mounted) -> Result<Findings> {
+    fio_with(on, 1024)
+}
+
 /// fsstress of xfstests; afterwards the tree can be listed and removed.
 pub(super) fn fsstress(on: &Mounted) -> Result<Findings> {
     let program = XFSTESTS.built()?.join("ltp/fsstress").display().to_string();

@@ -4,7 +4,7 @@
 //! results are compared with the same work outside of the mount.
 
 use super::mount::Mounted;
-use super::sources::{XFSTESTS, XFSTESTS_BUILD};
+use super::sources::{GIT, XFSTESTS, XFSTESTS_BUILD};
 use crate::program::must;
 use crate::verdicts::{Findings, Names};
 
@@ -119,5 +119,93 @@ pub(super) fn build(on: &Mounted) -> Result<Findings> {
     let source = source.display().to_string();
     let words = ["sh", "-c", BUILD, "sh", &source, &at, XFSTESTS_BUILD];
     must("build", 1800, on.outside(), &words)?;
+    Ok(ONE)
+}
+
+/// Lists set by setfacl and nfs4_setfacl in the mount ($2): what they grant, and what tar takes out of it, into a file system of
+/// the kernel's ($1), and back.
+const TAR_ACLS: &str = r#"
+set -eu
+out=$1 in=$2/acls
+mkdir "$out/tree" "$in" "$in/tree" "$in/back"
+cd "$in/tree"
+as() { setpriv --reuid="$1" --regid="$2" --clear-groups sh -c "$3" 2>/dev/null; }
+chmod 755 "$2" "$in" .
+echo text >named; chmod 640 named; chown 1001:1001 named
+as 1002 1002 "cat named" && exit 1
+setfacl -m u:1002:rw,g:1003:r named
+as 1002 1002 "cat named && echo more >>named" >/dev/null
+as 1005 1003 "cat named" >/dev/null
+as 1005 1003 "echo more >>named" && exit 1
+as 1004 1004 "cat named" && exit 1
+# chmod masks, and gives back
+chmod g= named
+as 1002 1002 "cat named" && exit 1
+chmod g=rw named
+as 1002 1002 "cat named" >/dev/null
+mkdir shared; chmod 770 shared
+setfacl -m u:1002:rwx,d:u:1002:rwx,d:g:1003:rx,d:o::- shared
+(umask 077; echo text >shared/inherited; mkdir shared/below; echo text >shared/below/too)
+as 1002 1002 "cat shared/inherited shared/below/too && echo new >shared/below/new" >/dev/null
+getfacl -nc shared/below | grep -q "^default:user:1002:rwx"
+getfacl -nc shared/inherited | grep -q "^other::---"
+setfacl -m u:1002:rwx,m::r named
+getfacl -nc named | grep -q "^user:1002:rwx.*#effective:r--"
+echo text >plain; setfacl -m u:1002:r plain; setfacl -b plain
+[ -z "$(getfacl -nsc plain)" ]
+# native lists: what POSIX ACLs can say is shown as one, the rest is refused
+nfs4_getfacl named | grep -q "^A:.*:1002:"
+echo text >native; chmod 600 native
+nfs4_setfacl -s "A::OWNER@:rwatTnNcCy,D:g:1003:r,A::1002:rtncy,A::EVERYONE@:tcy" native
+as 1002 1002 "cat native" >/dev/null
+as 1002 1003 "cat native" && exit 1
+getfacl -nc native 2>/dev/null | grep -q 1002 && exit 1
+nfs4_setfacl -s "A::OWNER@:rwatTnNcCy" native
+as 1002 1002 "cat native" && exit 1
+
+rm native
+describe() { (cd "$1"; find . -mindepth 1 | sort | xargs -d "\n" getfacl -n); }
+describe "$in/tree" >"$out/first"
+tar -C "$in/tree" --acls --numeric-owner -cf "$out/first.tar" .
+tar -C "$out/tree" --acls --numeric-owner -xpf "$out/first.tar"
+describe "$out/tree" >"$out/second"
+diff "$out/first" "$out/second"
+tar -C "$out/tree" --acls --numeric-owner -cf "$out/second.tar" .
+tar -C "$in/back" --acls --numeric-owner -xpf "$out/second.tar"
+describe "$in/back" >"$out/third"
+diff "$out/first" "$out/third"
+"#;
+
+/// Access control lists.
+pub(super) fn tar_acls(on: &Mounted) -> Result<Findings> {
+    let (outside, at) = (
+        on.outside().display().to_string(),
+        on.at().display().to_string(),
+    );
+    let words = ["sh", "-c", TAR_ACLS, "sh", &outside, &at];
+    must("tar-acls", 600, on.outside(), &words)?;
+    Ok(ONE)
+}
+
+/// Clones the repository $1 into the mount ($2) and builds it there; a part of its tests runs in the mount, too.
+const BUILD_GIT: &str = r#"
+set -eu
+cd "$2"
+git clone -q --no-local --no-hardlinks "file://$1" git
+cd git
+make -s -j4 NO_CURL=1 NO_EXPAT=1 NO_OPENSSL=1 NO_GETTEXT=1 NO_TCLTK=1 NO_PERL=1 NO_PYTHON=1
+./git --exec-path=. fsck
+export GIT_TEST_OPTS=--quiet
+make -s -C t -j4 T="$(cd t && echo t0000-*.sh t0001-*.sh t1300-*.sh t1400-*.sh t1450-*.sh t2000-*.sh t3200-*.sh t5300-*.sh t7001-*.sh t7300-*.sh)"
+make -s clean
+[ -z "$(./git --exec-path=. status --porcelain 2>/dev/null || git status --porcelain)" ]
+"#;
+
+/// A clone and a build of git, and a part of its tests.
+pub(super) fn build_git(on: &Mounted) -> Result<Findings> {
+    let (source, at) = (GIT.built()?, on.at().display().to_string());
+    let source = source.display().to_string();
+    let words = ["sh", "-c", BUILD_GIT, "sh", &source, &at];
+    must("build-git", 3600, on.outside(), &words)?;
     Ok(ONE)
 }

@@ -228,6 +228,12 @@ pub trait FileBackend: Send + Sync + 'static {
     /// An object's attributes. Needs no permission.
     fn attributes(&self, of: Handle) -> FileReply<Attributes>;
 
+    /// The object that has this number in the root's file system now, of any generation: for a client that kept only
+    /// numbers and compares the generation itself. Errors: `Stale`, always where it is not supported.
+    fn numbered(&self, _object: u64) -> FileReply<Attributes> {
+        crate::Reply::now(Err(FileError::Stale))
+    }
+
     /// Sets attributes in one step ([`permission::check_set`]). Errors: `Guard` if the guard does not match, `Access`,
     /// `NotOwner`, `IsDirectory` and `Invalid` for a size of what has none, `Invalid` for a mode with other bits, `Unsupported`
     /// for the mode of a symbolic link, `TooLarge`, `NoSpace`, `Quota`.

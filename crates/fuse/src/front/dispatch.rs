@@ -10,7 +10,7 @@ use super::reply;
 use crate::convert;
 use crate::mounted::name;
 use crate::operation::Operation;
-use crate::requests::{RenameFlag, Writing};
+use crate::requests::{NewMode, RenameFlag, Writing};
 use backend::file::{NewKind, RemoveKind, SetAttributes};
 use fuser::{
     AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, FopenFlags, Generation,
@@ -24,9 +24,16 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::SystemTime;
 
+fn new_mode(mode: u32, umask: u32) -> NewMode {
+    NewMode {
+        bits: convert::permissions(mode),
+        umask: convert::permissions(umask),
+    }
+}
+
 impl fuser::Filesystem for Front {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
-        init::negotiate(config, &self.mounted.caching);
+        init::negotiate(config, &self.mounted.caching, self.mounted.has_acls());
         Ok(())
     }
 
@@ -115,12 +122,12 @@ impl fuser::Filesystem for Front {
         parent: INodeNo,
         called: &OsStr,
         mode: u32,
-        _umask: u32,
+        umask: u32,
         device: u32,
         reply: ReplyEntry,
     ) {
         let kind = convert::new_kind(mode, device).ok_or(Errno::EPERM);
-        let new = (kind, mode);
+        let new = (kind, new_mode(mode, umask));
         self.make(Operation::MkNod, request, parent, called, new, reply);
     }
 
@@ -130,11 +137,11 @@ impl fuser::Filesystem for Front {
         parent: INodeNo,
         called: &OsStr,
         mode: u32,
-        _umask: u32,
+        umask: u32,
         reply: ReplyEntry,
     ) {
         let kind = Ok(NewKind::Directory);
-        let new = (kind, mode);
+        let new = (kind, new_mode(mode, umask));
         self.make(Operation::MkDir, request, parent, called, new, reply);
     }
 
@@ -162,7 +169,7 @@ impl fuser::Filesystem for Front {
             request,
             parent,
             called,
-            (Ok(kind), 0o777),
+            (Ok(kind), new_mode(0o777, 0)),
             reply,
         );
     }
@@ -233,12 +240,12 @@ impl fuser::Filesystem for Front {
         parent: INodeNo,
         called: &OsStr,
         mode: u32,
-        _umask: u32,
+        umask: u32,
         flags: i32,
         reply: ReplyCreate,
     ) {
         let (caller, called) = (self.caller(request), name(called.as_bytes()));
-        let (mode, open_flags) = (convert::permissions(mode), self.open_flags());
+        let (mode, open_flags) = (new_mode(mode, umask), self.open_flags());
         let validity = reply::Validity::of(&self.mounted.caching);
         self.handle(
             Operation::Create,

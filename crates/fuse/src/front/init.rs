@@ -9,7 +9,7 @@ use fuser::{InitFlags, KernelConfig};
 
 /// Abilities of every mount, if the kernel has them. Not used, although the kernel has them:
 /// - `POSIX_LOCKS`, `FLOCK_LOCKS`: the kernel keeps locks itself, faster.
-/// - `POSIX_ACL`: the file system has NFSv4 ACLs. `DONT_MASK`: the kernel applies the umask.
+/// - `POSIX_ACL`: the kernel would check permissions by POSIX ACLs, which say less than the file system's lists (decision 0321).
 /// - `NO_OPEN_SUPPORT`: an open file must be held, so that it lives on without names.
 /// - `SPLICE_*`: data is copied once on its way, into a buffer that a disk can write from.
 /// - `ATOMIC_O_TRUNC`: the kernel would send the open that cuts a file before it finds out that the file is being executed,
@@ -36,11 +36,15 @@ const ALWAYS: &[InitFlags] = &[
 ];
 
 /// Chooses abilities and sizes.
-pub(super) fn negotiate(config: &mut KernelConfig, caching: &Caching) {
+pub(super) fn negotiate(config: &mut KernelConfig, caching: &Caching, has_acls: bool) {
     let has = config.capabilities();
     let mut wanted: Vec<InitFlags> = ALWAYS.to_vec();
     if caching.has_write_back {
         wanted.push(InitFlags::FUSE_WRITEBACK_CACHE);
+    }
+    if has_acls {
+        // the umask does not count in a directory with a default ACL
+        wanted.push(InitFlags::FUSE_DONT_MASK);
     }
     wanted.push(match caching.checks_data {
         true => InitFlags::FUSE_AUTO_INVAL_DATA,

@@ -10,9 +10,9 @@ mod dispatch;
 mod init;
 mod reply;
 
-use crate::convert;
 use crate::mounted::{Mounted, name};
 use crate::operation::Operation;
+use crate::requests::NewMode;
 use crate::status::Answer;
 use backend::file::{Caller, NewKind, RemoveKind};
 use fuser::{Errno, FopenFlags, INodeNo, ReplyEmpty, ReplyEntry, Request};
@@ -114,11 +114,10 @@ impl Front {
         request: &Request,
         directory: INodeNo,
         called: &OsStr,
-        (kind, mode): (Answer<NewKind>, u32),
+        (kind, mode): (Answer<NewKind>, NewMode),
         reply: ReplyEntry,
     ) {
         let (caller, called) = (self.caller(request), name(called.as_bytes()));
-        let mode = convert::permissions(mode);
         let validity = reply::Validity::of(&self.mounted.caching);
         self.handle(
             of,

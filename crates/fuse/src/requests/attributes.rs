@@ -30,11 +30,19 @@ impl Mounted {
         if is_open && sets_only_size {
             caller.checked_by = CheckedBy::Client;
         }
+        let masked = match set.mode {
+            Some(mode) => self.acl_after_chmod(of, mode).await?,
+            None => None,
+        };
         let done = self
             .files
             .set_attributes(&caller, of, set, Stability::Cached)
             .await;
         match done {
+            Ok(_) if masked.is_some() => {
+                self.replace_acl(&caller, of, masked).await?;
+                self.attributes(number).await
+            }
             Ok(done) => Ok(convert::attributes(number, &done.value.after)),
             Err(FileError::Stale) => self.set_removed(number, &set),
             Err(e) => Err(of_file(e)),

@@ -5,13 +5,16 @@ use crate::mounted::{Mounted, kernel};
 use crate::notices::Notice;
 use crate::status::{Answer, of_file};
 use backend::Durable;
-use backend::file::{Allocate, Caller, FILE_SIZE_MAX, Seek, Stability, WriteAt};
+use backend::file::{Allocate, Caller, FILE_SIZE_MAX, Seek, SetAttributes, Stability, WriteAt};
 use fuser::Errno;
 use io::sync::oneshot;
 use io::{IoBuf, Payload};
 
 /// The user of a write that must clear setuid and setgid bits although root made it (without the capability to keep them).
 const NOBODY: u32 = 65_534;
+const SETUID: u16 = 0o4000;
+const SETGID: u16 = 0o2000;
+const GROUP_EXECUTE: u16 = 0o010;
 
 /// How a write is made.
 #[derive(Debug, Clone, Copy)]
@@ -51,10 +54,15 @@ impl Mounted {
             true => Stability::Durable,
             false => Stability::Cached,
         };
-        self.files
+        let done = self
+            .files
             .write(&caller, of, WriteAt::Offset(offset), data, stability)
             .await
             .map_err(of_file)?;
+        let changed = &done.value.object;
+        if how.clears_setuid && changed.before.mode != changed.after.mode {
+            self.mode_changed(number).await?;
+        }
         self.operations.written(len.into());
         Ok(len)
     }
@@ -84,10 +92,56 @@ impl Mounted {
         let end = offset.checked_add(len).filter(|end| *end <= FILE_SIZE_MAX);
         let end = end.ok_or(Errno::EFBIG)?;
         let of = self.handle(number)?;
+        if how == Allocate::Reserve {
+            // Space is not reserved, but a program that asks for more than there is hears it now.
+            let used = self.files.attributes(of).await.map_err(of_file)?.used;
+            let space = self.files.space(&caller).await.map_err(of_file)?;
+            if len > space.available.saturating_add(used) {
+                return Err(Errno::ENOSPC);
+            }
+        }
+        let before = self.files.attributes(of).await.map_err(of_file)?.mode;
         self.files
             .allocate(&caller, of, offset..end, how, !keeps_size)
             .await
             .map_err(of_file)?;
+        self.clear_setuid(&caller, number, before).await
+    }
+
+    /// Clears the setuid and setgid bits after fallocate(2), which the kernel leaves to the file system with
+    /// FUSE_HANDLE_KILLPRIV_V2. `before` is the mode before it.
+    async fn clear_setuid(&self, caller: &Caller, number: u64, before: u16) -> Answer<()> {
+        if caller.uid == 0 || before & (SETUID | SETGID) == 0 {
+            return Ok(());
+        }
+        let of = self.handle(number)?;
+        let now = self.files.attributes(of).await.map_err(of_file)?;
+        let keeps_group = now.mode & GROUP_EXECUTE == 0 && caller.is_in(now.gid);
+        let lost = if keeps_group { SETUID } else { SETUID | SETGID };
+        if now.mode & lost != 0 {
+            let set = SetAttributes {
+                mode: Some(now.mode & !lost),
+                ..SetAttributes::default()
+            };
+            let done = self
+                .files
+                .set_attributes(&kernel(), of, set, Stability::Cached);
+            done.await.map_err(of_file)?;
+        }
+        self.mode_changed(number).await
+    }
+
+    /// Makes the kernel forget a file's attributes, since it does not expect that its request changed the mode.
+    async fn mode_changed(&self, number: u64) -> Answer<()> {
+        self.noticed(|done| Notice::Attributes(number, done)).await
+    }
+
+    /// Sends a notice and waits until the kernel has taken it.
+    async fn noticed(&self, notice: impl FnOnce(oneshot::Sender<()>) -> Notice) -> Answer<()> {
+        let notices = self.notices.get().ok_or(Errno::EIO)?;
+        let (done, waits) = oneshot::channel();
+        notices.send(notice(done)).map_err(|_| Errno::EAGAIN)?;
+        let _ = waits.await;
         Ok(())
     }
 
@@ -97,13 +151,7 @@ impl Mounted {
         if !self.caching.has_write_back || !self.opened.has_writer(number) {
             return Ok(());
         }
-        let notices = self.notices.get().ok_or(Errno::EIO)?;
-        let (done, waits) = oneshot::channel();
-        notices
-            .send(Notice::WriteBack(number, done))
-            .map_err(|_| Errno::EAGAIN)?;
-        let _ = waits.await;
-        Ok(())
+        self.noticed(|done| Notice::WriteBack(number, done)).await
     }
 
     /// The next byte of data or of a hole (lseek(2)).

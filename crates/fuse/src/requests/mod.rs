@@ -3,6 +3,7 @@
 //! **Owns** one method of [`Mounted`](crate::mounted::Mounted) for each operation. **Called by** the front, in tasks on a
 //! shard. **Invariants**: a lookup is counted before its reply is sent; a successful answer to fsync is made from a `Durable`.
 
+mod acl;
 mod attributes;
 mod data;
 mod directory;
@@ -10,5 +11,5 @@ mod names;
 mod xattr;
 
 pub(crate) use data::Writing;
-pub(crate) use names::RenameFlag;
+pub(crate) use names::{NewMode, RenameFlag};
 pub(crate) use xattr::XattrAnswer;

@@ -14,6 +14,16 @@ const FOR_EXECUTION: i32 = 0x20;
 /// How a rename treats an existing name (renameat2(2)).
 pub(crate) type RenameFlag = RenameMode;
 
+/// The mode of a new object.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NewMode {
+    /// Permission, setuid, setgid and sticky bits.
+    pub(crate) bits: u16,
+    /// Bits that a new object does not get, unless its directory has a default ACL. The kernel has applied it before, if the mount
+    /// has no access control lists.
+    pub(crate) umask: u16,
+}
+
 impl Mounted {
     /// Looks a name up. `None` if it does not exist.
     pub(crate) async fn lookup(
@@ -22,8 +32,15 @@ impl Mounted {
         directory: u64,
         name: &[u8],
     ) -> Answer<Option<Known>> {
-        let of = self.handle(directory)?;
-        // The kernel asks for these names if a file handle is opened whose inode it has forgotten (export).
+        let of = match (self.nodes.handle(directory), self.nodes.object(directory)) {
+            (Some(of), _) => of,
+            // The kernel opens a file handle whose inode it has forgotten (export), and compares the generation.
+            (None, Some(object)) if name == b"." || name == b".." => {
+                let found = self.files.numbered(object).await;
+                found.map_err(of_file)?.handle
+            }
+            (None, _) => return Err(Errno::ESTALE),
+        };
         let found = match name {
             b"." => self.files.attributes(of).await,
             b".." => self.files.parent(&caller, of).await,
@@ -46,7 +63,7 @@ impl Mounted {
         directory: u64,
         name: Name,
         kind: NewKind,
-        mode: u16,
+        mode: NewMode,
     ) -> Answer<Known> {
         if let NewKind::Symlink(target) = &kind
             && target.len() > SYMLINK_MAX
@@ -54,11 +71,14 @@ impl Mounted {
             return Err(Errno::ENAMETOOLONG);
         }
         let of = self.handle(directory)?;
-        let new = NewFile {
-            kind,
-            mode,
-            acl: None,
+        let (mode, acl) = match kind {
+            NewKind::Symlink(_) => (mode.bits, None),
+            _ => {
+                let is_directory = kind == NewKind::Directory;
+                self.initial(of, is_directory, mode).await?
+            }
         };
+        let new = NewFile { kind, mode, acl };
         let done = self
             .files
             .create(&caller, of, &name, new, IfExists::Fail, Stability::Cached)
@@ -74,7 +94,7 @@ impl Mounted {
         caller: Caller,
         directory: u64,
         name: Name,
-        mode: u16,
+        mode: NewMode,
         flags: i32,
     ) -> Answer<(Known, u64)> {
         let of = self.handle(directory)?;
@@ -82,10 +102,11 @@ impl Mounted {
             0 => IfExists::Open,
             _ => IfExists::Fail,
         };
+        let (mode, acl) = self.initial(of, false, mode).await?;
         let new = NewFile {
             kind: NewKind::File,
             mode,
-            acl: None,
+            acl,
         };
         let created = self
             .files

@@ -1,12 +1,10 @@
 //! Extended attributes.
 
+use super::acl::AclName;
 use crate::mounted::Mounted;
 use crate::status::{Answer, of_xattr};
 use backend::file::{Caller, SetXattr, Stability, XATTR_VALUE_MAX};
 use fuser::Errno;
-
-/// POSIX ACLs: the file system has NFSv4 ACLs, which say more than these can.
-const POSIX_ACL: &[u8] = b"system.posix_acl_";
 
 /// The answer to a request with a size: the length (if the size was 0) or the bytes.
 pub(crate) enum XattrAnswer {
@@ -25,8 +23,10 @@ impl Mounted {
         name: &[u8],
         size: u32,
     ) -> Answer<XattrAnswer> {
-        refuse_posix_acl(name)?;
         let of = self.handle(number)?;
+        if let Some(name) = AclName::of(name) {
+            return fit(self.acl_value(of, name).await?, size);
+        }
         let value = self.files.xattr(&caller, of, name).await;
         fit(value.map_err(of_xattr)?, size)
     }
@@ -57,7 +57,6 @@ impl Mounted {
         value: Option<Vec<u8>>,
         flags: i32,
     ) -> Answer<()> {
-        refuse_posix_acl(name)?;
         let how = match flags {
             0 => SetXattr::Either,
             libc::XATTR_CREATE => SetXattr::Create,
@@ -68,18 +67,14 @@ impl Mounted {
             return Err(Errno::E2BIG);
         }
         let of = self.handle(number)?;
+        if let Some(name) = AclName::of(name) {
+            return self.set_acl_value(&caller, of, name, value).await;
+        }
         self.files
             .set_xattr(&caller, of, name, value, how, Stability::Cached)
             .await
             .map_err(of_xattr)?;
         Ok(())
-    }
-}
-
-fn refuse_posix_acl(name: &[u8]) -> Answer<()> {
-    match name.starts_with(POSIX_ACL) {
-        true => Err(Errno::EOPNOTSUPP),
-        false => Ok(()),
     }
 }
 

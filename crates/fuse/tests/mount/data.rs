@@ -1,6 +1,6 @@
 //! Data through the kernel: reads, writes, holes, durability, extended attributes.
 
-use crate::server::{Served, run};
+use crate::server::{Served, has, run};
 use fuse::{MountOptions, Operation};
 use rustix::fs::{
     FallocateFlags, SeekFrom, XattrFlags, fallocate, getxattr, listxattr, removexattr, seek,
@@ -310,5 +310,59 @@ fn a_program_that_runs_is_not_cut() {
     assert_eq!(fs::metadata(&path).unwrap().len(), copied);
     process.kill().unwrap();
     process.wait().unwrap();
+    served.end();
+}
+
+/// The kernel caches attributes, and does not expect a request for data to change the mode.
+#[test]
+fn setuid_bits_are_gone_right_after_a_direct_write_or_an_allocation_by_others() {
+    let options = MountOptions {
+        allow_other: true,
+        ..MountOptions::default()
+    };
+    if !io::linux::is_root() {
+        eprintln!("SKIPPED: the test needs root, to write as another user");
+        return;
+    }
+    let Some(served) = Served::with(&options) else {
+        return;
+    };
+    if !has("setpriv") || !has("fallocate") {
+        return;
+    }
+    fs::set_permissions(served.path(), fs::Permissions::from_mode(0o777)).unwrap();
+    let path = served.path().join("file");
+    fs::write(&path, vec![1; 8192]).unwrap();
+    let other = ["--reuid=65534", "--regid=65534", "--clear-groups"];
+    let direct = "dd if=/dev/zero of=file oflag=direct bs=4096 count=1 conv=notrunc status=none";
+    for program in [
+        direct,
+        "fallocate -l 4096 file",
+        "fallocate -l 16384 file",
+        "fallocate -p -l 4096 file",
+    ] {
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o6777)).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o6777);
+        let words = [&other[..], &["sh", "-c", program]].concat();
+        run("setpriv", &words, served.path());
+        let mode = fs::metadata(&path).unwrap().mode() & 0o7777;
+        assert_eq!(mode, 0o777, "{program}");
+    }
+    served.end();
+}
+
+#[test]
+fn more_space_than_there_is_cannot_be_allocated() {
+    let Some(served) = Served::start() else {
+        return;
+    };
+    if !has("fallocate") {
+        return;
+    }
+    let path = served.path().join("file");
+    fs::write(&path, "x").unwrap();
+    let script = "fallocate -l 1P file 2>&1 && exit 1; fallocate -l 1M file";
+    run("sh", &["-c", script], served.path());
+    assert_eq!(fs::metadata(&path).unwrap().len(), 1 << 20);
     served.end();
 }

@@ -177,6 +177,10 @@ impl<S: Store> FileBackend for FileSystem<S> {
         })
     }
 
+    fn numbered(&self, object: u64) -> FileReply<Attributes> {
+        self.get(|inner| async move { inner.numbered(object).await })
+    }
+
     fn set_attributes(
         &self,
         caller: &Caller,

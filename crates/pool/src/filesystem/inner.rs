@@ -85,6 +85,20 @@ impl<S: Store> Inner<S> {
         }
     }
 
+    /// The object with this number that has a name. Errors: `Stale`.
+    pub(super) async fn numbered(&self, object: u64) -> FileResult<Attributes> {
+        let of = Handle {
+            filesystem: self.id,
+            object,
+            generation: 0,
+        };
+        let number = self.number(of)?;
+        let inode = self.store.inode(number).await?;
+        let inode = inode.filter(|inode| inode.links > 0);
+        let inode = inode.ok_or(FileError::Stale)?;
+        Ok(self.attributes_of(number, &inode))
+    }
+
     /// An object with its access control list. Errors: `Stale`.
     pub(super) async fn object(&self, of: Handle) -> FileResult<Object> {
         let number = ObjectId(of.object);

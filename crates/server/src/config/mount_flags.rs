@@ -26,8 +26,8 @@ pub struct MountFlags {
     pub no_exec: bool,
     /// The filesystem has other users: mounts or clients of the network.
     pub shared: bool,
-    /// The filesystem checks permissions by its NFSv4 access control lists, not the kernel by modes.
-    pub own_checks: bool,
+    /// The filesystem checks permissions by its access control lists, not the kernel by modes.
+    pub acl: bool,
 }
 
 /// A word, its meaning, and whether it is written (the others say what is the case without them).
@@ -44,8 +44,8 @@ const WORDS: &[Word] = &[
     ("noexec", |f| f.no_exec = true, |f| f.no_exec),
     ("exec", |f| f.no_exec = false, |_| false),
     ("shared", |f| f.shared = true, |f| f.shared),
-    ("acl=nfs4", |f| f.own_checks = true, |f| f.own_checks),
-    ("acl=off", |f| f.own_checks = false, |_| false),
+    ("acl", |f| f.acl = true, |f| f.acl),
+    ("noacl", |f| f.acl = false, |_| false),
 ];
 
 /// The text has a word that is no option.
@@ -134,7 +134,7 @@ mod tests {
             let shown = if is_set(&flags) { word } else { "" };
             assert_eq!(flags.to_string(), *shown);
         }
-        let text = "ro,suid,shared,acl=nfs4";
+        let text = "ro,suid,shared,acl";
         let flags: MountFlags = text.parse().unwrap();
         assert_eq!(flags.to_string(), text);
         assert_eq!(" rw , ".parse(), Ok(MountFlags::default()));

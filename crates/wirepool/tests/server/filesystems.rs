@@ -158,6 +158,9 @@ fn a_mounted_filesystem_keeps_its_name_and_its_pool() {
     file.sync_all().expect("durable");
     let told = server.refused(&["fs", "rename", "tank/home", "tank/users"]);
     assert!(told.contains("in use: mounted at"), "{told}");
+    // the kernel still holds changes back for the open file
+    let told = server.refused(&["fs", "mount", "tank/home", home.at(), "-o", "shared"]);
+    assert!(told.contains(", and not shared: unmount it"), "{told}");
     drop(file);
     // the kernel reports the last close later
     loop {

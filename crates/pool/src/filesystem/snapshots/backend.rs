@@ -83,6 +83,10 @@ impl<L: FileBackend, S: Snapshots> FileBackend for SnapshotDirectory<L, S> {
         }
     }
 
+    fn numbered(&self, object: u64) -> FileReply<Attributes> {
+        self.live().numbered(object)
+    }
+
     fn set_attributes(
         &self,
         caller: &Caller,

@@ -149,7 +149,11 @@ impl Server {
             return Err(Error::Invalid("a simulated machine has no FUSE".into()));
         }
         let words = format!("mounted at {}", config.at.display());
-        let user = self.use_filesystem(full, words).await?;
+        self.forget_detached().await;
+        let user = match config.options.shared {
+            true => self.use_filesystem(full, words).await?,
+            false => self.use_filesystem_alone(full, words).await?,
+        };
         let options = options_of(config);
         let files: Arc<dyn FileBackend> = Arc::new(user.files());
         let since = io::time::now();
@@ -322,7 +326,7 @@ fn options_of(config: &MountConfig) -> MountOptions {
     let flags = config.options;
     MountOptions {
         source: config.filesystem.clone(),
-        permissions: match flags.own_checks {
+        permissions: match flags.acl {
             true => Permissions::FileSystem,
             false => Permissions::Kernel,
         },

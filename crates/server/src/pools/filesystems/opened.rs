@@ -2,7 +2,7 @@
 //!
 //! **Owns** the list of a filesystem's users. **Called by** mounts, and by every other way to the files. **Invariants**: a
 //! filesystem is opened by its first user and closed after the last one; two users have the same [`FileSystem`], so that locks,
-//! holds and turns are shared.
+//! holds and turns are shared; a user that must be alone has no others beside it.
 
 use super::snapshots::PoolSnapshots;
 use crate::pools::change::failed;
@@ -27,8 +27,7 @@ pub(crate) struct OpenFilesystem {
     snapshots: PoolSnapshots,
     /// Frees the space of removed files; none if the pool is read-only.
     orphans: Option<JoinHandle<()>>,
-    /// The present users, in words.
-    users: RefCell<BTreeMap<u64, String>>,
+    users: RefCell<BTreeMap<u64, User>>,
     next_user: Cell<u64>,
 }
 
@@ -38,6 +37,14 @@ impl Drop for OpenFilesystem {
             task.abort();
         }
     }
+}
+
+/// A present user.
+struct User {
+    /// Such as `mounted at /mnt/home`.
+    words: String,
+    /// Whether it keeps changes and knowledge back, so that no one else may use the filesystem.
+    is_alone: bool,
 }
 
 /// A user of an open filesystem; its use ends when it is dropped.
@@ -63,20 +70,35 @@ impl Drop for FilesystemUser {
 impl fmt::Debug for FilesystemUser {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let users = self.of.users.borrow();
-        let words = users.get(&self.number).map_or("", String::as_str);
+        let words = users.get(&self.number).map_or("", |user| &user.words);
         write!(f, "FilesystemUser({words})")
     }
 }
 
 impl OpenFilesystem {
-    fn user(self: &Rc<Self>, words: String) -> FilesystemUser {
+    /// Errors: `Conflict` if there are other users, and the new one or one of them must be alone.
+    fn user(self: &Rc<Self>, full: &str, new: User) -> Result<FilesystemUser> {
+        let mut users = self.users.borrow_mut();
+        let alone = users.values().find(|user| user.is_alone);
+        if let Some(user) = alone {
+            return Err(Error::Conflict(format!(
+                "the filesystem {full:?} is {}, and not shared: unmount it, and mount it with -o shared",
+                user.words
+            )));
+        }
+        if let (true, Some(user)) = (new.is_alone, users.values().next()) {
+            return Err(Error::Conflict(format!(
+                "the filesystem {full:?} is in use: {}: mount it with -o shared",
+                user.words
+            )));
+        }
         let number = self.next_user.get();
         self.next_user.set(number + 1);
-        self.users.borrow_mut().insert(number, words);
-        FilesystemUser {
+        users.insert(number, new);
+        Ok(FilesystemUser {
             of: self.clone(),
             number,
-        }
+        })
     }
 }
 
@@ -98,11 +120,27 @@ impl Server {
         Ok((pool, store))
     }
 
-    /// Begins to use a filesystem; `words` says how, such as `mounted at /mnt/home`. The caller has the turn for changes, or knows
-    /// that nothing else opens it. Errors: `Invalid` if it is a volume, `NoPool`, `Pool`, `NoFilesystem`.
+    /// Begins to use a filesystem beside others; `words` says how, such as `exported`. The caller has the turn for changes, or
+    /// knows that nothing else opens it. Errors: `Conflict` if a user is alone, `Invalid` if it is a volume, `NoPool`, `Pool`,
+    /// `NoFilesystem`.
     pub async fn use_filesystem(&self, full: &str, words: String) -> Result<FilesystemUser> {
+        let is_alone = false;
+        self.begin_use(full, User { words, is_alone }).await
+    }
+
+    /// As [`Server::use_filesystem`], without others as long as it lasts. Errors: `Conflict` also if there is a user.
+    pub(super) async fn use_filesystem_alone(
+        &self,
+        full: &str,
+        words: String,
+    ) -> Result<FilesystemUser> {
+        let is_alone = true;
+        self.begin_use(full, User { words, is_alone }).await
+    }
+
+    async fn begin_use(&self, full: &str, new: User) -> Result<FilesystemUser> {
         if let Some(opened) = self.open_filesystem(full) {
-            return Ok(opened.user(words));
+            return opened.user(full, new);
         }
         let (pool_name, name) = names(full)?;
         let pool = self.readable_pool(pool_name)?;
@@ -127,7 +165,7 @@ impl Server {
         let filesystems = &mut state.filesystems;
         filesystems.retain(|_, opened| opened.strong_count() > 0);
         filesystems.insert(full.to_owned(), Rc::downgrade(&opened));
-        Ok(opened.user(words))
+        opened.user(full, new)
     }
 
     fn open_filesystem(&self, full: &str) -> Option<Rc<OpenFilesystem>> {
@@ -173,7 +211,8 @@ impl Server {
         match users.values().next() {
             None => Ok(()),
             Some(user) => Err(Error::Conflict(format!(
-                "the filesystem {full:?} is in use: {user}"
+                "the filesystem {full:?} is in use: {}",
+                user.words
             ))),
         }
     }
