@@ -40,6 +40,65 @@ pub enum DatasetProperty {
     Checksum,
     /// When writes become durable.
     Sync,
+    /// Whether reading a file updates the time of its last access.
+    Atime,
+    /// Whether that time is updated only if it is older than the last change, or than a day.
+    Relatime,
+    /// Whether `.zfs` is listed.
+    Snapdir,
+    /// Whether access control lists can be set.
+    Acltype,
+    /// Whether there are extended attributes.
+    Xattr,
+    /// Whether every change is refused.
+    Readonly,
+    /// Whether programs can be executed from a mount.
+    Exec,
+    /// Whether setuid and setgid bits have an effect in a mount.
+    Setuid,
+    /// Whether device files have an effect in a mount.
+    Devices,
+    /// Most bytes of a dataset itself, without its snapshots.
+    Refquota,
+}
+
+/// The properties of a filesystem with two values each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Switches(u16);
+
+impl Switches {
+    /// The switches with these bits, of [`Switches::bits`].
+    #[must_use]
+    pub fn of_bits(bits: u16) -> Self {
+        Self(bits)
+    }
+
+    /// The switches as bits, for one word in memory.
+    #[must_use]
+    pub fn bits(self) -> u16 {
+        self.0
+    }
+
+    /// Whether a property has its second value, which is `on` where that is one.
+    #[must_use]
+    pub fn has(self, property: DatasetProperty) -> bool {
+        self.0 & 1 << property as u16 != 0
+    }
+
+    fn put(&mut self, property: DatasetProperty, value: u64) {
+        let bit = 1 << property as u16;
+        self.0 = self.0 & !bit | if value == 0 { 0 } else { bit };
+    }
+}
+
+impl Default for Switches {
+    fn default() -> Self {
+        let mut switches = Self(0);
+        for row in TABLE.iter().filter(|row| row.is_switch()) {
+            switches.put(row.property, row.default);
+        }
+        switches
+    }
 }
 
 /// A line of the table of properties.
@@ -51,6 +110,10 @@ struct Row {
     /// The possible values, for messages.
     values: &'static str,
     default: u64,
+    /// Whether the fixed part of a dataset's record has the value in effect.
+    is_recorded: bool,
+    /// Whether datasets below have it, too.
+    is_inherited: bool,
     /// Classes of datasets that have it.
     classes: &'static [DatasetClass],
     parse: fn(&str) -> Option<u64>,
@@ -65,13 +128,62 @@ struct Row {
 /// Classes of datasets that are written to.
 const ALL: &[DatasetClass] = &[DatasetClass::Volume, DatasetClass::Filesystem];
 
-const TABLE: [Row; 3] = [
+/// Classes of datasets with files.
+const FILES: &[DatasetClass] = &[DatasetClass::Filesystem];
+
+impl Row {
+    /// Whether it is one of [`Switches`].
+    fn is_switch(&self) -> bool {
+        !self.is_recorded && self.property != DatasetProperty::Refquota
+    }
+}
+
+/// A property with two values, of which `texts` are the words.
+macro_rules! switch {
+    ($property:ident, $number:literal, $name:literal, $default:literal, $texts:expr, $values:literal) => {
+        Row {
+            property: DatasetProperty::$property,
+            number: $number,
+            name: $name,
+            values: $values,
+            default: $default,
+            is_recorded: false,
+            is_inherited: true,
+            classes: FILES,
+            parse: |text| {
+                let texts: [&str; 2] = $texts;
+                let found = texts.iter().position(|other| *other == text);
+                found.map(|index| index as u64)
+            },
+            show: |value| {
+                let texts: [&str; 2] = $texts;
+                Some((*texts.get(usize::try_from(value).ok()?)?).to_owned())
+            },
+            read: |dataset| dataset.switches.has(DatasetProperty::$property).into(),
+            write: |dataset, value| dataset.switches.put(DatasetProperty::$property, value),
+        }
+    };
+    ($property:ident, $number:literal, $name:literal, $default:literal) => {
+        switch!(
+            $property,
+            $number,
+            $name,
+            $default,
+            ["off", "on"],
+            "on or off"
+        )
+    };
+}
+
+const TABLE: [Row; 13] = [
     Row {
         property: DatasetProperty::Compression,
         number: 1,
         name: "compression",
         values: "off, lz4 or zstd-1 to zstd-19",
         default: 1,
+        is_recorded: true,
+        is_inherited: true,
         classes: ALL,
         parse: |text| Some(text.parse::<Packing>().ok()?.code().into()),
         show: |value| Some(packing(value)?.to_string()),
@@ -84,6 +196,8 @@ const TABLE: [Row; 3] = [
         name: "checksum",
         values: "xxh3 or blake3",
         default: 0,
+        is_recorded: true,
+        is_inherited: true,
         classes: ALL,
         parse: |text| Some(checksum_code(text.parse().ok()?).into()),
         show: |value| Some(checksum(value)?.to_string()),
@@ -96,11 +210,49 @@ const TABLE: [Row; 3] = [
         name: "sync",
         values: "standard, always or disabled",
         default: 0,
+        is_recorded: true,
+        is_inherited: true,
         classes: ALL,
         parse: |text| Some(text.parse::<Sync>().ok()?.code().into()),
         show: |value| Some(sync(value)?.to_string()),
         read: |dataset| dataset.sync.code().into(),
         write: |dataset, value| dataset.sync = sync(value).expect("a possible value"),
+    },
+    switch!(Atime, 4, "atime", 1),
+    switch!(Relatime, 5, "relatime", 1),
+    switch!(
+        Snapdir,
+        6,
+        "snapdir",
+        0,
+        ["hidden", "visible"],
+        "hidden or visible"
+    ),
+    switch!(Acltype, 7, "acltype", 1, ["off", "nfsv4"], "off or nfsv4"),
+    switch!(Xattr, 8, "xattr", 1),
+    switch!(Readonly, 9, "readonly", 0),
+    switch!(Exec, 10, "exec", 1),
+    switch!(Setuid, 11, "setuid", 0),
+    switch!(Devices, 12, "devices", 0),
+    Row {
+        property: DatasetProperty::Refquota,
+        number: 13,
+        name: "refquota",
+        values: "a size or none",
+        default: 0,
+        is_recorded: false,
+        is_inherited: false,
+        classes: ALL,
+        parse: |text| match text {
+            "none" => Some(0),
+            bytes => bytes.parse().ok().filter(|bytes| *bytes != 0),
+        },
+        show: |value| match value {
+            0 => Some("none".to_owned()),
+            bytes => Some(bytes.to_string()),
+        },
+        read: |dataset| dataset.refquota,
+        write: |dataset, value| dataset.refquota = value,
     },
 ];
 
@@ -211,6 +363,17 @@ impl DatasetProperty {
     #[must_use]
     pub fn default(self) -> u64 {
         self.row().default
+    }
+
+    /// Whether the fixed part of a dataset's record has the value in effect. Others need records of version 2.
+    pub(crate) fn is_recorded(self) -> bool {
+        self.row().is_recorded
+    }
+
+    /// Whether datasets inherit it from those above them.
+    #[must_use]
+    pub fn is_inherited(self) -> bool {
+        self.row().is_inherited
     }
 
     /// Whether datasets of a class have the property.
@@ -355,7 +518,7 @@ impl Dataset {
     /// The settings of a record of version 1: its values in effect, but for defaults.
     pub(super) fn plain_settings(&self) -> Settings {
         let mut settings = Settings::default();
-        for row in &TABLE {
+        for row in TABLE.iter().filter(|row| row.is_recorded) {
             let value = (row.read)(self);
             if value != row.default {
                 settings.put_local(row.property, value);
@@ -367,6 +530,14 @@ impl Dataset {
     /// Whether its record needs version 2: a pool with such a record has the feature [`super::FEATURE_SETTINGS`].
     pub(crate) fn needs_feature(&self) -> bool {
         self.settings != self.plain_settings()
+    }
+
+    /// Puts the own values into effect that the fixed part of the record does not have.
+    pub(super) fn put_own(&mut self) {
+        for row in TABLE.iter().filter(|row| !row.is_recorded) {
+            let own = self.settings.get(row.property);
+            (row.write)(self, own.map_or(row.default, |own| own.value));
+        }
     }
 
     /// The first own value that differs from the value in effect.

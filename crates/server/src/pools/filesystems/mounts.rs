@@ -15,6 +15,7 @@ use backend::file::FileBackend;
 use fuse::{EndReason, Mount, MountOptions, Unmount};
 use io::JoinHandle;
 use io::sync::Notify;
+use pool::format::DatasetProperty;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -150,10 +151,14 @@ impl Server {
         }
         let words = format!("mounted at {}", config.at.display());
         let user = self.use_filesystem(full, words).await?;
+        let switches = user.switches();
         let options = MountOptions {
             source: full.clone(),
             allow_other: config.allow_other || io::linux::is_root(),
             is_read_only: config.read_only,
+            exec: switches.has(DatasetProperty::Exec),
+            suid: switches.has(DatasetProperty::Setuid) && io::linux::is_root(),
+            devices: switches.has(DatasetProperty::Devices) && io::linux::is_root(),
             ..MountOptions::default()
         };
         let files: Arc<dyn FileBackend> = Arc::new(user.files());
