@@ -4,6 +4,8 @@
 //! pool's own tree, and requests that name a property. **Invariants**: a property has one number, one name and one default;
 //! its own value in a record and the value in effect agree. `docs/format.md`, "Settings".
 
+mod switches;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
@@ -14,6 +16,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use super::{
     ChecksumKind, Dataset, DatasetClass, Defect, Key, Kind, ObjectId, Packing, Sync, layout,
 };
+
+pub use switches::Switches;
 
 /// Kind of the key of the pool's settings. Object and offset are 0.
 pub const KIND_SETTINGS: Kind = Kind(9);
@@ -60,45 +64,6 @@ pub enum DatasetProperty {
     Devices,
     /// Most bytes of a dataset itself, without its snapshots.
     Refquota,
-}
-
-/// The properties of a filesystem with two values each.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Switches(u16);
-
-impl Switches {
-    /// The switches with these bits, of [`Switches::bits`].
-    #[must_use]
-    pub fn of_bits(bits: u16) -> Self {
-        Self(bits)
-    }
-
-    /// The switches as bits, for one word in memory.
-    #[must_use]
-    pub fn bits(self) -> u16 {
-        self.0
-    }
-
-    /// Whether a property has its second value, which is `on` where that is one.
-    #[must_use]
-    pub fn has(self, property: DatasetProperty) -> bool {
-        self.0 & 1 << property as u16 != 0
-    }
-
-    fn put(&mut self, property: DatasetProperty, value: u64) {
-        let bit = 1 << property as u16;
-        self.0 = self.0 & !bit | if value == 0 { 0 } else { bit };
-    }
-}
-
-impl Default for Switches {
-    fn default() -> Self {
-        let mut switches = Self(0);
-        for row in TABLE.iter().filter(|row| row.is_switch()) {
-            switches.put(row.property, row.default);
-        }
-        switches
-    }
 }
 
 /// A line of the table of properties.
@@ -555,48 +520,4 @@ pub fn settings_key() -> Key {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_table_is_in_the_order_of_its_numbers_and_each_text_is_its_values() {
-        assert!(TABLE.is_sorted_by(|a, b| a.number < b.number && a.property < b.property));
-        for property in DatasetProperty::all() {
-            assert_eq!(DatasetProperty::named(property.name()), Some(property));
-            for value in 0..=256 {
-                let text = property.show(value);
-                let parsed = text.as_deref().map(|text| property.parse(text));
-                assert_eq!(parsed, text.as_ref().map(|_| Some(value)), "{property:?}");
-            }
-            assert!(property.show(property.default()).is_some());
-            assert_eq!(property.parse("nonsense"), None);
-        }
-    }
-
-    #[test]
-    fn encoded_settings_decode_and_other_bytes_are_refused() {
-        let mut settings = Settings::default();
-        settings.put_local(DatasetProperty::Compression, 1);
-        let received = Setting {
-            value: 2,
-            is_received: true,
-        };
-        settings.put(DatasetProperty::Sync, Some(received));
-        let bytes = settings.encode();
-        assert_eq!(Settings::decode(&bytes), Ok(settings.clone()));
-        assert_eq!(Settings::decode(&[]), Ok(Settings::default()));
-        for at in 0..bytes.len() {
-            let mut other = bytes.clone();
-            other[at] ^= 0x80;
-            if let Ok(decoded) = Settings::decode(&other) {
-                assert_eq!(decoded.encode(), other, "byte {at}");
-                assert_ne!(decoded, settings, "byte {at}");
-            }
-        }
-        let twice = [&bytes[..16], &bytes[..16]].concat();
-        let swapped = [&bytes[16..], &bytes[..16]].concat();
-        for wrong in [&bytes[1..], &twice, &swapped] {
-            assert!(Settings::decode(wrong).is_err(), "{wrong:?}");
-        }
-    }
-}
+mod tests;

@@ -76,8 +76,7 @@ impl Properties<'_> {
         });
     }
 
-    /// Adds the properties of the pool's table that a class of datasets has. Without a dataset, they are those that datasets
-    /// inherit from the pool.
+    /// Adds the properties of the pool's table: of a dataset, all that its class has; of a pool, all that its datasets inherit.
     fn of_table(&mut self, pool: &Pool, dataset: Option<(&str, DatasetClass)>) {
         let pool_name = pool.vdevs().name();
         for property in DatasetProperty::all() {
