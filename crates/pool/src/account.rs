@@ -25,8 +25,12 @@ pub(crate) struct Account {
     /// Its quota; 0 for no limit.
     pub(crate) quota: u64,
     pub(crate) reservation: u64,
+    /// Its quota without snapshots; 0 for no limit.
+    pub(crate) refquota: u64,
     /// Used by it and its snapshots, as of the last checkpoint.
     pub(crate) used: u64,
+    /// Bytes of its tree with its records, shared or not, as of the last checkpoint.
+    pub(crate) own: u64,
     /// Changes since, which the checkpoint in progress contains.
     pub(crate) merging: Put,
     /// Changes since, which no checkpoint contains.
@@ -47,6 +51,8 @@ pub(crate) struct Account {
 pub(crate) struct Standing {
     /// Bytes of it and its snapshots.
     pub(crate) used: u64,
+    /// Bytes of its tree with its records, shared or not.
+    pub(crate) own: u64,
     /// Bytes of its tree's nodes.
     pub(crate) tree: u64,
     /// Whether it has snapshots, or is a clone.
@@ -108,12 +114,28 @@ impl Account {
     /// Sets the sums as of the last checkpoint.
     pub(crate) fn stand(&mut self, standing: Standing) {
         self.used = standing.used;
+        self.own = standing.own;
         self.tree = standing.tree;
         self.is_shared = standing.is_shared;
     }
 
+    /// Bytes of unmerged changes and dirty records.
+    pub(crate) fn unmerged(&self) -> u64 {
+        self.merging.bytes + self.layered.bytes + self.promised
+    }
+
     pub(crate) fn taken(&self) -> u64 {
-        self.used + self.merging.bytes + self.layered.bytes + self.promised
+        self.used + self.unmerged()
+    }
+
+    /// Bytes that it may still take by its quotas.
+    pub(crate) fn left(&self) -> u64 {
+        let left = |limit: u64, taken: u64| match limit {
+            0 => u64::MAX,
+            limit => limit.saturating_sub(taken),
+        };
+        let own = self.own + self.unmerged();
+        left(self.quota, self.taken()).min(left(self.refquota, own))
     }
 
     /// The unused part of its reservation, bytes.
@@ -122,6 +144,6 @@ impl Account {
     }
 
     pub(crate) fn fits(&self, bytes: u64) -> bool {
-        self.quota == 0 || self.taken() + bytes <= self.quota
+        bytes <= self.left()
     }
 }

@@ -218,7 +218,7 @@ impl Sums {
             return false;
         }
         let account = self.accounts.get(&id).copied().unwrap_or_default();
-        needs_pool || self.is_freeing || account.merging.bytes + account.layered.bytes > 0
+        needs_pool || self.is_freeing || account.unmerged() > 0
     }
 }
 
@@ -429,6 +429,7 @@ impl WriteBudget {
         let account = Account {
             record_size,
             size,
+            refquota: dataset.refquota,
             ..Account::default()
         };
         sums.accounts.insert(id, account);
@@ -463,6 +464,17 @@ impl WriteBudget {
         sums.waiting.clear();
     }
 
+    /// Sets the bytes that a volume may take at most without its snapshots, 0 for no limit.
+    pub(crate) fn set_refquota(&self, id: TreeId, refquota: u64) {
+        let mut sums = lock(&self.0);
+        if let Some(account) = sums.accounts.get_mut(&id)
+            && account.refquota != refquota
+        {
+            account.refquota = refquota;
+            sums.waiting.clear();
+        }
+    }
+
     /// Whether a volume may have a reservation of `reservation` bytes.
     pub(crate) fn may_reserve(&self, id: TreeId, reservation: u64) -> bool {
         let sums = lock(&self.0);
@@ -485,11 +497,7 @@ impl WriteBudget {
         let account = sums.accounts.get(&id).copied().unwrap_or_default();
         let taken = account.taken();
         let in_pool = sums.left() + account.unused();
-        let in_quota = match account.quota {
-            0 => u64::MAX,
-            quota => quota.saturating_sub(taken),
-        };
-        (taken, in_pool.min(in_quota))
+        (taken, in_pool.min(account.left()))
     }
 
     /// Bytes kept free for volumes.

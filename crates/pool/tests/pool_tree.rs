@@ -6,9 +6,9 @@ use golden::{POINTER_HEX, hex, pointer};
 use pool::format::{
     BLOCK_PTR_SIZE, Birth, ChecksumKind, DEAD_CHUNK_MAX, Dataset, DatasetClass, DatasetProperty,
     DatasetRoot, Freeing, Hold, Key, Kind, ListId, ObjectId, Packing, PoolProperty, PrevSnapshot,
-    REGION_BITMAP_SIZE, RegionBits, Setting, Settings, Sync, TreeId, VdevId, dataset_key, dead_key,
-    dead_keys, decode_dead, decode_on, encode_dead, encode_on, freeing_key, hold_key, list_key,
-    next_dataset_key, property_key, root_key, settings_key, space_key,
+    REGION_BITMAP_SIZE, RegionBits, Setting, Settings, Switches, Sync, TreeId, VdevId, dataset_key,
+    dead_key, dead_keys, decode_dead, decode_on, encode_dead, encode_on, freeing_key, hold_key,
+    list_key, next_dataset_key, property_key, root_key, settings_key, space_key,
 };
 
 /// Own values of compression, checksum and sync.
@@ -30,6 +30,8 @@ fn dataset() -> Dataset {
         compression: Packing::Zstd(9),
         checksum: ChecksumKind::Blake3,
         settings: settings([9 + 0x80, 2, 1].map(Some)),
+        switches: Switches::default(),
+        refquota: 0,
         has_fragments: true,
         has_blocks: false,
         block_size: 4096,

@@ -159,7 +159,7 @@ Examples:
     /// Inherit a property from the dataset above or the pool, instead of a value of its own.
     #[command(after_help = "Example: wirepool inherit compression tank/vm1")]
     Inherit {
-        /// The property: compression, checksum or sync.
+        /// The property, such as compression: see `wirepool set --help`.
         property: String,
         /// The volume, filesystem or pool, such as tank/vm1.
         name: String,

@@ -12,6 +12,7 @@ pub(crate) enum FilesystemCommand {
     #[command(after_help = "\
 Examples:
   wirepool fs create tank/home --quota 2T
+  wirepool fs create -p -o atime=off -o snapdir=visible tank/home/ann/mail
   wirepool fs mount tank/home /mnt/home")]
     Create(CreateArgs),
     /// List the filesystems.
@@ -113,6 +114,18 @@ pub(crate) struct CreateArgs {
     /// Names that differ only in case are the same. Names must be UTF-8 then.
     #[arg(long)]
     pub(crate) case_insensitive: bool,
+    /// Set a property, such as atime=off or casesensitivity=insensitive; see `wirepool set --help`.
+    #[arg(short = 'o', value_name = "PROPERTY=VALUE", value_parser = assignment)]
+    pub(crate) properties: Vec<(String, String)>,
+    /// Also create missing filesystems above it. It is no error then if the filesystem exists.
+    #[arg(short, long)]
+    pub(crate) parents: bool,
+}
+
+fn assignment(text: &str) -> Result<(String, String), String> {
+    let parts = text.split_once('=');
+    let (property, value) = parts.ok_or("use PROPERTY=VALUE, such as atime=off")?;
+    Ok((property.to_owned(), value.to_owned()))
 }
 
 /// When writes to a volume or filesystem become durable.

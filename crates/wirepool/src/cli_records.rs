@@ -4,7 +4,19 @@ use clap::Subcommand;
 
 /// Help of `wirepool set`.
 pub(crate) const SET_HELP: &str = "\
-Properties of volumes: volsize, quota, reservation.
+Properties of volumes: volsize.
+Properties of volumes and filesystems, a size or none:
+  quota         most space of it and its snapshots
+  refquota      most space of it without its snapshots
+  reservation   space that is kept for it and its snapshots
+Properties of filesystems, inherited from the filesystem above or the pool:
+  atime         on or off: reading a file updates its access time
+  relatime      on or off: only if that time is older than the last change, or a day
+  snapdir       hidden or visible: whether .zfs is listed
+  acltype       nfsv4 or off
+  xattr         on or off
+  readonly      on or off (not on a pool)
+  exec          on or off, for later mounts; setuid and devices likewise
 Properties of volumes and pools, inherited from the dataset above or the pool:
   compression   off, lz4 or zstd-1 to zstd-19
   checksum      xxh3 or blake3

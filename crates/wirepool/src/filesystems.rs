@@ -91,6 +91,8 @@ fn create(ask: &Ask, args: CreateArgs) -> Result<String> {
         quota: args.quota,
         reservation: args.reservation,
         case_insensitive: args.case_insensitive,
+        properties: args.properties.into_iter().collect(),
+        parents: args.parents,
     };
     ask.show(&call, |f| {
         let size = ByteSize(f.record_size.into()).human();

@@ -74,6 +74,7 @@ impl OpenDataset {
     /// Sets its properties. [`OpenDataset::changed`] tells clients.
     pub(crate) fn set_dataset(&self, dataset: Dataset) {
         self.shared.budget.resized(self.id, dataset.size);
+        self.shared.budget.set_refquota(self.id, dataset.refquota);
         let mut state = lock(&self.state);
         self.settings.publish(&dataset);
         state.dataset = dataset;

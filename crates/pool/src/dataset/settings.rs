@@ -4,9 +4,9 @@
 //! copy is updated under the dataset's lock. **Invariants**: class, block size and record size never change. A request
 //! that depends on the size has its place in the overlap order, behind a change of the size.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, Ordering};
 
-use crate::format::{BlockPtr, Dataset, DatasetClass, Packing, Sync};
+use crate::format::{BlockPtr, Dataset, DatasetClass, Packing, Switches, Sync};
 
 /// The values of `sync`, by their index in [`Settings`].
 const SYNCS: [Sync; 3] = [Sync::Standard, Sync::Always, Sync::Disabled];
@@ -24,6 +24,8 @@ pub(crate) struct Settings {
     sync: AtomicU8,
     /// The code of the compression on disk.
     compression: AtomicU8,
+    /// The bits of its switches.
+    switches: AtomicU16,
     /// Whether it may have blocks that win over records, dirty ones too.
     has_blocks: AtomicBool,
     /// Whether it is destroyed, or its pool closed.
@@ -39,6 +41,7 @@ impl Settings {
             size: AtomicU64::new(0),
             sync: AtomicU8::new(0),
             compression: AtomicU8::new(0),
+            switches: AtomicU16::new(0),
             has_blocks: AtomicBool::new(dataset.has_blocks),
             is_ended: AtomicBool::new(false),
         };
@@ -59,6 +62,8 @@ impl Settings {
         self.sync.store(sync, Ordering::Release);
         self.compression
             .store(dataset.compression.code(), Ordering::Release);
+        self.switches
+            .store(dataset.switches.bits(), Ordering::Release);
         self.size.store(dataset.size, Ordering::Release);
     }
 
@@ -89,6 +94,11 @@ impl Settings {
     pub(crate) fn compression(&self) -> Packing {
         let code = self.compression.load(Ordering::Acquire);
         Packing::from_code(code).expect("a code that was stored here")
+    }
+
+    /// The properties with two values.
+    pub(crate) fn switches(&self) -> Switches {
+        Switches::of_bits(self.switches.load(Ordering::Acquire))
     }
 
     /// Whether there may be blocks that win over records.

@@ -18,11 +18,13 @@ mod values;
 
 use std::sync::Arc;
 
+use backend::StorageError;
 use backend::file::{FileError, FileResult};
 
 use crate::dataset::OpenDataset;
-use crate::format::filesystem::Inode;
-use crate::format::{Dataset, ObjectId};
+use crate::filesystem::Store;
+use crate::format::filesystem::{Folding, Header, Inode, header_key};
+use crate::format::{Dataset, ObjectId, Switches};
 use crate::mutex::lock;
 
 /// Most bytes of a file whose contents are in one value of the tree.
@@ -37,6 +39,23 @@ impl FileStore {
     #[must_use]
     pub fn dataset(&self) -> Dataset {
         self.0.dataset()
+    }
+
+    /// Its properties with two values, which may change at any time. Cheap.
+    #[must_use]
+    pub fn switches(&self) -> Switches {
+        self.0.settings.switches()
+    }
+
+    /// Whether names that differ only in case are the same.
+    ///
+    /// # Errors
+    /// Those of the medium; `Corrupt` without a header.
+    pub async fn is_case_insensitive(&self) -> FileResult<bool> {
+        let header = Store::get(self, header_key()).await?;
+        let header = header.and_then(|bytes| Header::decode(&bytes).ok());
+        let header = header.ok_or(FileError::Storage(StorageError::Corrupt))?;
+        Ok(header.folding != Folding::None)
     }
 
     /// Its number in the pool, below 2^62. Never used twice.

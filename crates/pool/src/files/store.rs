@@ -12,18 +12,28 @@ use super::FileStore;
 use super::transactions::AdmittedBytes;
 use crate::filesystem::{AccessTimes, Purpose, Settings, Store, StoreSpace, Transaction};
 use crate::format::filesystem::{Inode, KIND_DATA, KIND_INODE, object_keys};
-use crate::format::{Key, ObjectId, Value};
+use crate::format::{DatasetProperty, Key, ObjectId, Value};
 
 impl Store for FileStore {
     type Admitted = AdmittedBytes;
 
     fn settings(&self) -> Settings {
+        let switches = self.0.settings.switches();
+        let is_fixed = self.0.settings.is_snapshot() || self.0.shared.vdevs.is_read_only();
+        let access_times = match switches.has(DatasetProperty::Relatime) {
+            true => AccessTimes::Relative,
+            false => AccessTimes::Always,
+        };
         Settings {
-            is_read_only: self.0.settings.is_snapshot() || self.0.shared.vdevs.is_read_only(),
+            is_read_only: is_fixed || switches.has(DatasetProperty::Readonly),
             record_size: self.0.settings.record_size,
             sync: self.0.settings.sync(),
-            access_times: AccessTimes::Relative,
-            has_acls: true,
+            access_times: match switches.has(DatasetProperty::Atime) {
+                true => access_times,
+                false => AccessTimes::Off,
+            },
+            has_acls: switches.has(DatasetProperty::Acltype),
+            has_xattrs: switches.has(DatasetProperty::Xattr),
         }
     }
 

@@ -41,6 +41,8 @@ pub struct Settings {
     pub access_times: AccessTimes,
     /// Whether access control lists can be set (`acltype=nfsv4`).
     pub has_acls: bool,
+    /// Whether there are extended attributes (`xattr=on`).
+    pub has_xattrs: bool,
 }
 
 /// Space of a dataset, bytes.

@@ -47,12 +47,21 @@ impl<S: Store> Inner<S> {
         }
     }
 
+    /// Errors: `Unsupported` if the filesystem has no extended attributes now.
+    fn check_xattrs(&self) -> FileResult<()> {
+        match self.store.settings().has_xattrs {
+            true => Ok(()),
+            false => Err(FileError::Unsupported),
+        }
+    }
+
     pub(super) async fn xattr(
         &self,
         caller: &Caller,
         of: Handle,
         name: &[u8],
     ) -> FileResult<Vec<u8>> {
+        self.check_xattrs()?;
         let object = self.object(of).await?;
         check_get_xattr(caller, &object.permissions(), name)?;
         let mut before = None;
@@ -89,6 +98,7 @@ impl<S: Store> Inner<S> {
     }
 
     pub(super) async fn xattrs(&self, caller: &Caller, of: Handle) -> FileResult<Vec<Vec<u8>>> {
+        self.check_xattrs()?;
         let object = self.object(of).await?;
         let names = self.xattr_names(&object).await?.into_iter();
         let visible = names.filter(|name| is_xattr_visible(caller, name));
@@ -105,6 +115,7 @@ impl<S: Store> Inner<S> {
         value: Option<Vec<u8>>,
         how: SetXattr,
     ) -> FileResult<Change> {
+        self.check_xattrs()?;
         let mut object = self.object(of).await?;
         let before = self.attributes(&object);
         let len = value.as_ref().map(Vec::len);

@@ -11,7 +11,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use super::settings::{SETTING_SIZE, checksum_code, checksum_from_code};
 use super::{
     BLOCK_PTR_SIZE, Birth, BlockPtr, ChecksumKind, Defect, Key, Kind, NAME_SIZE_MAX, ObjectId,
-    Packing, Settings, TreeId, layout,
+    Packing, Settings, Switches, TreeId, layout,
 };
 
 /// Kind of the keys of properties. The object is the dataset's identifier, the offset 0.
@@ -165,6 +165,10 @@ pub struct Dataset {
     pub checksum: ChecksumKind,
     /// The values that it has of its own. It inherits the others.
     pub settings: Settings,
+    /// Properties of a filesystem with two values, in effect. Its record has only those of its own.
+    pub switches: Switches,
+    /// Most bytes that it may take without its snapshots; 0 for no limit.
+    pub refquota: u64,
     /// Whether there may be records in fragments.
     pub has_fragments: bool,
     /// Whether there may be blocks that win over records of files.
@@ -384,6 +388,8 @@ impl Dataset {
             compression,
             checksum,
             settings: Settings::decode(settings)?,
+            switches: Switches::default(),
+            refquota: 0,
             has_fragments: raw.marks & 1 != 0,
             has_blocks: raw.marks & 2 != 0,
             block_size: raw.block_size.get(),
@@ -405,6 +411,7 @@ impl Dataset {
             _ if dataset.settings == plain => return field("dataset's version", 2),
             _ => {}
         }
+        dataset.put_own();
         dataset.check()?;
         Ok(dataset)
     }

@@ -4,6 +4,8 @@
 //! pool's own tree, and requests that name a property. **Invariants**: a property has one number, one name and one default;
 //! its own value in a record and the value in effect agree. `docs/format.md`, "Settings".
 
+mod switches;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
@@ -14,6 +16,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use super::{
     ChecksumKind, Dataset, DatasetClass, Defect, Key, Kind, ObjectId, Packing, Sync, layout,
 };
+
+pub use switches::Switches;
 
 /// Kind of the key of the pool's settings. Object and offset are 0.
 pub const KIND_SETTINGS: Kind = Kind(9);
@@ -40,6 +44,26 @@ pub enum DatasetProperty {
     Checksum,
     /// When writes become durable.
     Sync,
+    /// Whether reading a file updates the time of its last access.
+    Atime,
+    /// Whether that time is updated only if it is older than the last change, or than a day.
+    Relatime,
+    /// Whether `.zfs` is listed.
+    Snapdir,
+    /// Whether access control lists can be set.
+    Acltype,
+    /// Whether there are extended attributes.
+    Xattr,
+    /// Whether every change is refused.
+    Readonly,
+    /// Whether programs can be executed from a mount.
+    Exec,
+    /// Whether setuid and setgid bits have an effect in a mount.
+    Setuid,
+    /// Whether device files have an effect in a mount.
+    Devices,
+    /// Most bytes of a dataset itself, without its snapshots.
+    Refquota,
 }
 
 /// A line of the table of properties.
@@ -51,6 +75,10 @@ struct Row {
     /// The possible values, for messages.
     values: &'static str,
     default: u64,
+    /// Whether the fixed part of a dataset's record has the value in effect.
+    is_recorded: bool,
+    /// Whether datasets below have it, too.
+    is_inherited: bool,
     /// Classes of datasets that have it.
     classes: &'static [DatasetClass],
     parse: fn(&str) -> Option<u64>,
@@ -65,13 +93,62 @@ struct Row {
 /// Classes of datasets that are written to.
 const ALL: &[DatasetClass] = &[DatasetClass::Volume, DatasetClass::Filesystem];
 
-const TABLE: [Row; 3] = [
+/// Classes of datasets with files.
+const FILES: &[DatasetClass] = &[DatasetClass::Filesystem];
+
+impl Row {
+    /// Whether it is one of [`Switches`].
+    fn is_switch(&self) -> bool {
+        !self.is_recorded && self.property != DatasetProperty::Refquota
+    }
+}
+
+/// A property with two values, of which `texts` are the words.
+macro_rules! switch {
+    ($property:ident, $number:literal, $name:literal, $default:literal, $texts:expr, $values:literal) => {
+        Row {
+            property: DatasetProperty::$property,
+            number: $number,
+            name: $name,
+            values: $values,
+            default: $default,
+            is_recorded: false,
+            is_inherited: true,
+            classes: FILES,
+            parse: |text| {
+                let texts: [&str; 2] = $texts;
+                let found = texts.iter().position(|other| *other == text);
+                found.map(|index| index as u64)
+            },
+            show: |value| {
+                let texts: [&str; 2] = $texts;
+                Some((*texts.get(usize::try_from(value).ok()?)?).to_owned())
+            },
+            read: |dataset| dataset.switches.has(DatasetProperty::$property).into(),
+            write: |dataset, value| dataset.switches.put(DatasetProperty::$property, value),
+        }
+    };
+    ($property:ident, $number:literal, $name:literal, $default:literal) => {
+        switch!(
+            $property,
+            $number,
+            $name,
+            $default,
+            ["off", "on"],
+            "on or off"
+        )
+    };
+}
+
+const TABLE: [Row; 13] = [
     Row {
         property: DatasetProperty::Compression,
         number: 1,
         name: "compression",
         values: "off, lz4 or zstd-1 to zstd-19",
         default: 1,
+        is_recorded: true,
+        is_inherited: true,
         classes: ALL,
         parse: |text| Some(text.parse::<Packing>().ok()?.code().into()),
         show: |value| Some(packing(value)?.to_string()),
@@ -84,6 +161,8 @@ const TABLE: [Row; 3] = [
         name: "checksum",
         values: "xxh3 or blake3",
         default: 0,
+        is_recorded: true,
+        is_inherited: true,
         classes: ALL,
         parse: |text| Some(checksum_code(text.parse().ok()?).into()),
         show: |value| Some(checksum(value)?.to_string()),
@@ -96,11 +175,49 @@ const TABLE: [Row; 3] = [
         name: "sync",
         values: "standard, always or disabled",
         default: 0,
+        is_recorded: true,
+        is_inherited: true,
         classes: ALL,
         parse: |text| Some(text.parse::<Sync>().ok()?.code().into()),
         show: |value| Some(sync(value)?.to_string()),
         read: |dataset| dataset.sync.code().into(),
         write: |dataset, value| dataset.sync = sync(value).expect("a possible value"),
+    },
+    switch!(Atime, 4, "atime", 1),
+    switch!(Relatime, 5, "relatime", 1),
+    switch!(
+        Snapdir,
+        6,
+        "snapdir",
+        0,
+        ["hidden", "visible"],
+        "hidden or visible"
+    ),
+    switch!(Acltype, 7, "acltype", 1, ["off", "nfsv4"], "off or nfsv4"),
+    switch!(Xattr, 8, "xattr", 1),
+    switch!(Readonly, 9, "readonly", 0),
+    switch!(Exec, 10, "exec", 1),
+    switch!(Setuid, 11, "setuid", 0),
+    switch!(Devices, 12, "devices", 0),
+    Row {
+        property: DatasetProperty::Refquota,
+        number: 13,
+        name: "refquota",
+        values: "a size or none",
+        default: 0,
+        is_recorded: false,
+        is_inherited: false,
+        classes: ALL,
+        parse: |text| match text {
+            "none" => Some(0),
+            bytes => bytes.parse().ok().filter(|bytes| *bytes != 0),
+        },
+        show: |value| match value {
+            0 => Some("none".to_owned()),
+            bytes => Some(bytes.to_string()),
+        },
+        read: |dataset| dataset.refquota,
+        write: |dataset, value| dataset.refquota = value,
     },
 ];
 
@@ -211,6 +328,17 @@ impl DatasetProperty {
     #[must_use]
     pub fn default(self) -> u64 {
         self.row().default
+    }
+
+    /// Whether the fixed part of a dataset's record has the value in effect. Others need records of version 2.
+    pub(crate) fn is_recorded(self) -> bool {
+        self.row().is_recorded
+    }
+
+    /// Whether datasets inherit it from those above them.
+    #[must_use]
+    pub fn is_inherited(self) -> bool {
+        self.row().is_inherited
     }
 
     /// Whether datasets of a class have the property.
@@ -355,7 +483,7 @@ impl Dataset {
     /// The settings of a record of version 1: its values in effect, but for defaults.
     pub(super) fn plain_settings(&self) -> Settings {
         let mut settings = Settings::default();
-        for row in &TABLE {
+        for row in TABLE.iter().filter(|row| row.is_recorded) {
             let value = (row.read)(self);
             if value != row.default {
                 settings.put_local(row.property, value);
@@ -367,6 +495,14 @@ impl Dataset {
     /// Whether its record needs version 2: a pool with such a record has the feature [`super::FEATURE_SETTINGS`].
     pub(crate) fn needs_feature(&self) -> bool {
         self.settings != self.plain_settings()
+    }
+
+    /// Puts the own values into effect that the fixed part of the record does not have.
+    pub(super) fn put_own(&mut self) {
+        for row in TABLE.iter().filter(|row| !row.is_recorded) {
+            let own = self.settings.get(row.property);
+            (row.write)(self, own.map_or(row.default, |own| own.value));
+        }
     }
 
     /// The first own value that differs from the value in effect.
@@ -384,48 +520,4 @@ pub fn settings_key() -> Key {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_table_is_in_the_order_of_its_numbers_and_each_text_is_its_values() {
-        assert!(TABLE.is_sorted_by(|a, b| a.number < b.number && a.property < b.property));
-        for property in DatasetProperty::all() {
-            assert_eq!(DatasetProperty::named(property.name()), Some(property));
-            for value in 0..=256 {
-                let text = property.show(value);
-                let parsed = text.as_deref().map(|text| property.parse(text));
-                assert_eq!(parsed, text.as_ref().map(|_| Some(value)), "{property:?}");
-            }
-            assert!(property.show(property.default()).is_some());
-            assert_eq!(property.parse("nonsense"), None);
-        }
-    }
-
-    #[test]
-    fn encoded_settings_decode_and_other_bytes_are_refused() {
-        let mut settings = Settings::default();
-        settings.put_local(DatasetProperty::Compression, 1);
-        let received = Setting {
-            value: 2,
-            is_received: true,
-        };
-        settings.put(DatasetProperty::Sync, Some(received));
-        let bytes = settings.encode();
-        assert_eq!(Settings::decode(&bytes), Ok(settings.clone()));
-        assert_eq!(Settings::decode(&[]), Ok(Settings::default()));
-        for at in 0..bytes.len() {
-            let mut other = bytes.clone();
-            other[at] ^= 0x80;
-            if let Ok(decoded) = Settings::decode(&other) {
-                assert_eq!(decoded.encode(), other, "byte {at}");
-                assert_ne!(decoded, settings, "byte {at}");
-            }
-        }
-        let twice = [&bytes[..16], &bytes[..16]].concat();
-        let swapped = [&bytes[16..], &bytes[..16]].concat();
-        for wrong in [&bytes[1..], &twice, &swapped] {
-            assert!(Settings::decode(wrong).is_err(), "{wrong:?}");
-        }
-    }
-}
+mod tests;

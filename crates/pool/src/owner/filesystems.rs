@@ -30,6 +30,8 @@ pub struct NewFilesystem {
     pub compression: Packing,
     /// How its records' checksums are made.
     pub checksum: ChecksumKind,
+    /// Own values of other properties.
+    pub values: Vec<(DatasetProperty, u64)>,
     /// The root directory, and whether names that differ only in case are the same.
     pub root: NewFileSystem,
 }
@@ -45,6 +47,7 @@ impl NewFilesystem {
             sync: Sync::Standard,
             compression: Packing::Lz4,
             checksum: ChecksumKind::Xxh3,
+            values: Vec::new(),
             root: NewFileSystem::default(),
         }
     }
@@ -90,6 +93,7 @@ impl Pool {
             compression: new.compression,
             checksum: new.checksum,
             own: own.to_vec(),
+            values: new.values,
         };
         let value = |edit| match edit {
             Edit::Put(key, value) => (key, value),

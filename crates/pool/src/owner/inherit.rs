@@ -69,6 +69,9 @@ impl State {
                 false => (value, Source::Local),
             };
         }
+        if !property.is_inherited() {
+            return (property.default(), Source::Default);
+        }
         let mut above = parent(name);
         while let Some(name) = above {
             let found = self.datasets.volume(name);
@@ -166,7 +169,11 @@ impl Pool {
     ) -> Result<()> {
         let needs_feature = match (dataset, setting) {
             (Some(name), Some(own)) => {
-                name.contains('/') || own.is_received || own.value == property.default()
+                let is_default = own.value == property.default();
+                name.contains('/') || own.is_received || is_default || !property.is_recorded()
+            }
+            (None, _) if !property.is_inherited() => {
+                return Err(Error::NoProperty(property.name()));
             }
             _ => true,
         };

@@ -9,7 +9,8 @@ use super::pool_tree::Changes;
 use super::{Pool, State};
 use crate::dataset::{self, OpenDataset};
 use crate::format::{
-    Birth, Dataset, ListId, NAME_SIZE_MAX, PrevSnapshot, Record, TreeId, dataset_key, root_key,
+    Birth, Dataset, DatasetProperty, ListId, NAME_SIZE_MAX, PrevSnapshot, Record, TreeId,
+    dataset_key, root_key,
 };
 use crate::journal::Ticket;
 use crate::mutex::lock;
@@ -219,6 +220,7 @@ impl Pool {
                 list: ListId(state.pool_tree.next_dataset()),
                 ..inner.dataset.clone()
             };
+            dataset.settings.put(DatasetProperty::Refquota, None);
             state.inherit(&mut dataset);
             dataset.check().map_err(Error::Invalid)?;
             let mut changes = Changes::new();

@@ -76,6 +76,7 @@ impl Owned {
         let state = lock(&volume.state);
         Standing {
             used: self.all,
+            own: state.allocated,
             tree: state.allocated.saturating_sub(state.referenced),
             is_shared: self.is_shared,
         }

@@ -11,7 +11,7 @@ use super::{Pool, State};
 use crate::dataset::{self, OpenDataset};
 use crate::format::{
     ChecksumKind, Dataset, DatasetClass, DatasetProperty, DatasetRoot, Defect, Key, ListId,
-    Packing, Record, Settings, Sync, Value, dataset_key, root_key,
+    Packing, Record, Settings, Switches, Sync, Value, dataset_key, root_key,
 };
 use crate::volume::Volume;
 use crate::{Error, Result};
@@ -64,6 +64,8 @@ pub(super) struct NewDataset {
     pub(super) checksum: ChecksumKind,
     /// Properties that it does not inherit although they have their defaults.
     pub(super) own: Vec<DatasetProperty>,
+    /// Own values of other properties.
+    pub(super) values: Vec<(DatasetProperty, u64)>,
 }
 
 impl State {
@@ -110,6 +112,7 @@ impl Pool {
             compression: new.compression,
             checksum: new.checksum,
             own: own.to_vec(),
+            values: Vec::new(),
         };
         Ok(Volume(self.create_dataset(properties, &[]).await?))
     }
@@ -121,7 +124,7 @@ impl Pool {
         values: &[(Key, Box<[u8]>)],
     ) -> Result<Arc<OpenDataset>> {
         self.prepare_name(&new.name).await?;
-        if !new.own.is_empty() {
+        if !new.own.is_empty() || !new.values.is_empty() {
             self.require_settings().await?;
         }
         let created = io::time::wall_clock_ms() * 1_000_000;
@@ -135,6 +138,8 @@ impl Pool {
                 compression: new.compression,
                 checksum: new.checksum,
                 settings: Settings::default(),
+                switches: Switches::default(),
+                refquota: 0,
                 has_fragments: false,
                 has_blocks: false,
                 block_size: new.block_size,
@@ -150,6 +155,10 @@ impl Pool {
                 guid,
                 list: ListId(state.pool_tree.next_dataset()),
             };
+            for (property, value) in &new.values {
+                dataset.put_value(*property, *value);
+                dataset.settings.put_local(*property, *value);
+            }
             for property in DatasetProperty::all() {
                 let value = dataset.value(property);
                 if new.own.contains(&property) || value != property.default() {

@@ -14,6 +14,7 @@ mod full;
 mod lost;
 mod orphans;
 mod pooled;
+mod properties;
 mod recursive;
 mod snapshots;
 mod suite;

@@ -5,6 +5,7 @@ use crate::config::MountFlags;
 use crate::size::ByteSize;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// A filesystem of a pool.
@@ -98,6 +99,12 @@ pub struct CreateFilesystem {
     /// Names that differ only in case are the same. They must be UTF-8 then.
     #[serde(default)]
     pub case_insensitive: bool,
+    /// Values of properties by name, such as `atime`; also of those above, and `casesensitivity`, which only a creation can set.
+    #[serde(default)]
+    pub properties: BTreeMap<String, String>,
+    /// Also create the missing filesystems above it. It is no error then if the filesystem exists.
+    #[serde(default)]
+    pub parents: bool,
 }
 
 /// Destroys a filesystem that is not mounted.

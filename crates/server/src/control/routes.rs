@@ -132,7 +132,7 @@ routes! {
     /// Properties of pools and volumes.
     fn property_routes, "properties";
 
-    Post "/v1/properties/get" GetProperties => Vec<Property>, LOOKUP, shard |s, r| s.properties(&r);
+    Post "/v1/properties/get" GetProperties => Vec<Property>, LOOKUP, shard |s, r| s.properties(&r).await;
     Post "/v1/properties/set" SetProperty => Property, CHANGE, shard |s, r| s.set_property(r).await;
     Post "/v1/properties/inherit" InheritProperty => Property, CHANGE, shard |s, r| s.inherit_property(r).await;
 }

@@ -5,6 +5,7 @@
 //! open; a pool that cannot be opened holds back only the exports of its volumes, and is tried again.
 
 mod change;
+mod convert;
 mod damage;
 pub(crate) mod entry;
 pub(crate) mod events;

@@ -3,10 +3,16 @@
 use crate::config::split_volume;
 use crate::limits::VOLUME_NAME_LEN_MAX;
 use crate::{Error, Result};
+use std::cmp::Ordering;
 
 /// The pool and the volume or filesystem that `tank/vm1` or `tank/home/vm1` names. Errors: `Invalid`.
 pub(super) fn names(full: &str) -> Result<(&str, &str)> {
     split_volume(full).ok_or_else(|| Error::Invalid(problem(full)))
+}
+
+/// The order of names in lists: a dataset is followed by the datasets below it.
+pub(super) fn by_hierarchy(a: &str, b: &str) -> Ordering {
+    a.split('/').cmp(b.split('/'))
 }
 
 /// The reason why a name is no dataset's.

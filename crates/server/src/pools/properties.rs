@@ -5,6 +5,7 @@
 //! table ([`DatasetProperty`]).
 
 use super::change::failed;
+use super::convert::{limit, limit_text, size};
 use super::entry::full_name;
 use super::lineage::limits_failed;
 use super::names::names;
@@ -16,12 +17,16 @@ use crate::server::Server;
 use crate::size::ByteSize;
 use crate::word::word;
 use crate::{Error, Result};
-use pool::format::{DatasetProperty, PoolProperty, Setting};
+use pool::format::{DatasetClass, DatasetProperty, PoolProperty, Setting};
 use pool::{Pool, Source};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 /// Properties of volumes and pools that can be set and are not inherited.
 const NOT_INHERITED: [&str; 5] = ["volsize", "quota", "reservation", "autotrim", "autoexpand"];
+
+/// Properties of filesystems that only a creation sets.
+const CREATION_ONLY: [&str; 2] = ["recordsize", "casesensitivity"];
 
 struct Properties<'a> {
     name: &'a str,
@@ -47,6 +52,17 @@ impl Properties<'_> {
         self.add(property, value.to_string(), is_size, source);
     }
 
+    /// Adds the limits of a dataset with its snapshots.
+    fn limits(&mut self, quota: u64, reservation: u64) {
+        self.own("quota", limit_text(quota), true, quota == 0);
+        self.own(
+            "reservation",
+            limit_text(reservation),
+            true,
+            reservation == 0,
+        );
+    }
+
     fn add(&mut self, property: &str, value: String, is_size: bool, source: PropertySource) {
         self.all.push(Property {
             name: self.name.to_owned(),
@@ -60,10 +76,18 @@ impl Properties<'_> {
         });
     }
 
-    /// Adds the properties that datasets inherit. Without a dataset, they are the pool's.
-    fn inherited(&mut self, pool: &Pool, dataset: Option<&str>) {
+    /// Adds the properties of the pool's table: of a dataset, all that its class has; of a pool, all that its datasets inherit.
+    fn of_table(&mut self, pool: &Pool, dataset: Option<(&str, DatasetClass)>) {
         let pool_name = pool.vdevs().name();
         for property in DatasetProperty::all() {
+            let is_there = match dataset {
+                Some((_, class)) => property.is_of(class),
+                None => is_of_pools(property),
+            };
+            if !is_there {
+                continue;
+            }
+            let dataset = dataset.map(|(name, _)| name);
             let Some((value, found)) = pool.property(dataset, property) else {
                 continue;
             };
@@ -79,7 +103,8 @@ impl Properties<'_> {
             };
             let value = property.show(value).unwrap_or_default();
             let warns = property == DatasetProperty::Sync && value == word(VolumeSync::Disabled);
-            self.add(property.name(), value, false, source);
+            let is_size = property == DatasetProperty::Refquota;
+            self.add(property.name(), value, is_size, source);
             if let Some(added) = self.all.last_mut() {
                 added.inherited_from = from;
                 added.warning = warns.then(|| SYNC_DISABLED.to_owned());
@@ -88,9 +113,20 @@ impl Properties<'_> {
     }
 }
 
-fn size(value: &str) -> Result<ByteSize> {
-    let parsed = value.parse();
-    parsed.map_err(|e| Error::Invalid(format!("{value:?} is not a size: {e}")))
+/// The number that a request's text means as the value of a property. Errors: `Invalid`.
+pub(super) fn bytes_or_value(property: DatasetProperty, text: &str) -> Result<u64> {
+    if property == DatasetProperty::Refquota {
+        return limit(text).map(|limit| limit.0);
+    }
+    property.parse(text).ok_or_else(|| {
+        let (name, values) = (property.name(), property.values());
+        Error::Invalid(format!("{name} is {values}, not {text:?}"))
+    })
+}
+
+/// Whether datasets can inherit a property from a pool. A pool has a property `readonly` of its own, which is no filesystem's.
+fn is_of_pools(property: DatasetProperty) -> bool {
+    property.is_inherited() && property != DatasetProperty::Readonly
 }
 
 /// Compression ratio: bytes of records per stored byte, in the format of `zfs`.
@@ -127,7 +163,7 @@ fn of_pool(p: &api::Pool, pool: Option<&Pool>) -> Vec<Property> {
     out.own("autotrim", on(p.autotrim), false, !p.autotrim);
     out.own("autoexpand", on(p.autoexpand), false, !p.autoexpand);
     if let Some(pool) = pool {
-        out.inherited(pool, None);
+        out.of_table(pool, None);
     }
     out.all
 }
@@ -147,15 +183,19 @@ fn of_volume(v: &api::Volume, pool: Option<&Pool>) -> Vec<Property> {
     out.size("logicalused", v.logical);
     out.push("compressratio", ratio(v.logical, v.referenced), false);
     if let (Some(pool), Ok((_, name))) = (pool, names(&v.name)) {
-        out.inherited(pool, Some(name));
+        out.of_table(pool, Some((name, DatasetClass::Volume)));
     }
-    out.own("quota", v.quota, true, v.quota == 0);
-    out.own("reservation", v.reservation, true, v.reservation == 0);
+    out.limits(v.quota, v.reservation);
     out.push("exported", v.exported_as.name().unwrap_or("-"), false);
     out.all
 }
 
-fn unknown(property: &str) -> Error {
+/// The error for a property that cannot be set.
+pub(super) fn unknown(property: &str) -> Error {
+    if CREATION_ONLY.contains(&property) {
+        let text = format!("{property} is set when the filesystem is created, and never changes");
+        return Error::Invalid(text);
+    }
     let own = NOT_INHERITED.into_iter();
     let all: Vec<&str> = own
         .chain(DatasetProperty::all().map(DatasetProperty::name))
@@ -164,6 +204,23 @@ fn unknown(property: &str) -> Error {
         "{property:?} cannot be set; these can: {}",
         all.join(", ")
     ))
+}
+
+/// Whether names of a filesystem that differ only in case are the same. `None` if that cannot be read.
+async fn case_sensitivity(full: &str, pool: Option<&Pool>) -> Option<Property> {
+    let (_, name) = names(full).ok()?;
+    let store = pool?.filesystem(name)?;
+    let is_insensitive = store.is_case_insensitive().await.ok()?;
+    let mut out = Properties {
+        name: full,
+        all: Vec::new(),
+    };
+    let value = match is_insensitive {
+        true => "insensitive",
+        false => "sensitive",
+    };
+    out.push("casesensitivity", value, false);
+    out.all.pop()
 }
 
 fn of_filesystem(f: &api::Filesystem, pool: Option<&Pool>) -> Vec<Property> {
@@ -180,10 +237,9 @@ fn of_filesystem(f: &api::Filesystem, pool: Option<&Pool>) -> Vec<Property> {
     out.size("logicalused", f.logical);
     out.push("compressratio", ratio(f.logical, f.referenced), false);
     if let (Some(pool), Ok((_, name))) = (pool, names(&f.name)) {
-        out.inherited(pool, Some(name));
+        out.of_table(pool, Some((name, DatasetClass::Filesystem)));
     }
-    out.own("quota", f.quota, true, f.quota == 0);
-    out.own("reservation", f.reservation, true, f.reservation == 0);
+    out.limits(f.quota, f.reservation);
     let mounted = f
         .mount
         .as_ref()
@@ -198,9 +254,15 @@ fn of_filesystem(f: &api::Filesystem, pool: Option<&Pool>) -> Vec<Property> {
     out.all
 }
 
+/// Whether a dataset is the one of this name, or below it.
+fn is_at(name: &str, top: &str) -> bool {
+    let rest = name.strip_prefix(top);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
 impl Server {
     /// See [`GetProperties`]. Errors: `NoPool`, `NoVolume`, `Invalid` if nothing has such a property.
-    pub fn properties(&self, request: &GetProperties) -> Result<Vec<Property>> {
+    pub async fn properties(&self, request: &GetProperties) -> Result<Vec<Property>> {
         let mut all = Vec::new();
         for pool in self.pools() {
             all.extend(of_pool(&pool, self.open_pool(&pool.name).as_deref()));
@@ -211,7 +273,9 @@ impl Server {
         }
         for filesystem in self.filesystems() {
             let (pool, _) = names(&filesystem.name)?;
-            all.extend(of_filesystem(&filesystem, self.open_pool(pool).as_deref()));
+            let pool = self.open_pool(pool);
+            all.extend(of_filesystem(&filesystem, pool.as_deref()));
+            all.extend(case_sensitivity(&filesystem.name, pool.as_deref()).await);
         }
         for name in &request.names {
             if !all.iter().any(|p| p.name == *name) {
@@ -245,14 +309,11 @@ impl Server {
                 self.resize_volume(resize).await?;
             }
             "quota" => {
-                let quota = match request.value.as_str() {
-                    "none" => ByteSize(0),
-                    value => size(value)?,
-                };
+                let quota = limit(&request.value)?;
                 self.set_limits(&name, Some(quota), None).await?;
             }
             "reservation" => {
-                let reservation = size(&request.value)?;
+                let reservation = limit(&request.value)?;
                 self.set_limits(&name, None, Some(reservation)).await?;
             }
             "autotrim" => {
@@ -265,40 +326,41 @@ impl Server {
             }
             other => {
                 let inherited = DatasetProperty::named(other).ok_or_else(|| unknown(other))?;
-                let value = inherited.parse(&request.value).ok_or_else(|| {
-                    let (values, given) = (inherited.values(), &request.value);
-                    Error::Invalid(format!("{other} is {values}, not {given:?}"))
-                })?;
+                let value = bytes_or_value(inherited, &request.value)?;
                 let setting = Setting {
                     value,
                     is_received: false,
                 };
-                self.set_own(&name, inherited, Some(setting)).await?;
+                let is_removed = inherited == DatasetProperty::Refquota && value == 0;
+                let setting = (!is_removed).then_some(setting);
+                self.set_own(&name, inherited, setting).await?;
             }
         }
-        self.property(name, property)
+        self.property(name, property).await
     }
 
     /// See [`InheritProperty`]. Errors: `Invalid`, `Conflict`, `NoPool`, `NoVolume`, `Pool`.
     pub async fn inherit_property(self: &Rc<Self>, request: InheritProperty) -> Result<Property> {
         let InheritProperty { name, property } = request;
-        let Some(inherited) = DatasetProperty::named(&property) else {
-            let all: Vec<_> = DatasetProperty::all().map(DatasetProperty::name).collect();
+        let inherited = DatasetProperty::named(&property).filter(|p| p.is_inherited());
+        let Some(inherited) = inherited else {
+            let all = DatasetProperty::all().filter(|p| p.is_inherited());
+            let all: Vec<_> = all.map(DatasetProperty::name).collect();
             return Err(Error::Invalid(format!(
                 "{property:?} is not inherited; these are: {}",
                 all.join(", ")
             )));
         };
         self.set_own(&name, inherited, None).await?;
-        self.property(name, property)
+        self.property(name, property).await
     }
 
-    fn property(&self, name: String, property: String) -> Result<Property> {
+    async fn property(&self, name: String, property: String) -> Result<Property> {
         let get = GetProperties {
             names: vec![name.clone()],
             properties: vec![property],
         };
-        let mut found = self.properties(&get)?;
+        let mut found = self.properties(&get).await?;
         found.pop().ok_or(Error::NoDataset(name))
     }
 
@@ -354,22 +416,40 @@ impl Server {
             }
             false => (self.pool_named(full)?, full, None),
         };
+        if dataset.is_none() && !is_of_pools(property) {
+            let name = property.name();
+            let text =
+                format!("{full:?}: {name} cannot be set on a pool: set it on its filesystems");
+            return Err(Error::Invalid(text));
+        }
+        let disabled = self.sync_disabled(full);
+        if property == DatasetProperty::Readonly {
+            // writes that only the kernel has would be refused
+            for heir in self.filesystems().iter().filter(|f| is_at(&f.name, full)) {
+                self.sync_mount(&heir.name).await?;
+            }
+        }
         let set = pool.set_own(dataset, property, setting).await;
         set.map_err(|e| match e {
             pool::Error::NoProperty(_) => Error::Invalid(format!("{full:?}: {e}")),
             pool::Error::NotFound => Error::NoVolume(full.to_owned()),
             e => failed(pool_name, e),
         })?;
-        for heir in self.volumes() {
-            let is_disabled = heir.sync == VolumeSync::Disabled;
-            let is_heir = heir.name == full || heir.name.starts_with(&format!("{full}/"));
-            if is_heir && is_disabled && property == DatasetProperty::Sync {
-                tracing::warn!(volume = heir.name, "{SYNC_DISABLED}");
-            }
-            if is_heir {
-                self.announce(&heir.name);
-            }
+        for heir in self.sync_disabled(full).difference(&disabled) {
+            tracing::warn!(dataset = heir, "{SYNC_DISABLED}");
+        }
+        for heir in self.volumes().iter().filter(|v| is_at(&v.name, full)) {
+            self.announce(&heir.name);
         }
         Ok(())
+    }
+
+    /// The datasets at and below a name whose `sync` is disabled.
+    fn sync_disabled(&self, top: &str) -> BTreeSet<String> {
+        let volumes = self.volumes().into_iter().map(|v| (v.name, v.sync));
+        let filesystems = self.filesystems().into_iter().map(|f| (f.name, f.sync));
+        let all = volumes.chain(filesystems);
+        let found = all.filter(|(name, sync)| *sync == VolumeSync::Disabled && is_at(name, top));
+        found.map(|(name, _)| name).collect()
     }
 }

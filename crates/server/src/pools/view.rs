@@ -3,8 +3,9 @@
 //! **Called by** the control API and the metrics. **Invariants**: read-only.
 
 use super::entry::{PoolState, filesystems_of, full_name, volumes_of};
+use super::names::by_hierarchy;
 use super::notes::Notes;
-use crate::api::{self, DiskState, ExportedAs, Health, Side, SideTimes, Vdev, VolumeSync};
+use crate::api::{self, DiskState, ExportedAs, Health, Side, SideTimes, Vdev};
 use crate::config::PoolConfig;
 use crate::disks::DiskEntry;
 use crate::server::{Server, State};
@@ -39,8 +40,7 @@ impl Server {
                 }
             }
         }
-        // a dataset is followed by the datasets below it
-        out.sort_by(|a: &api::Volume, b| a.name.split('/').cmp(b.name.split('/')));
+        out.sort_by(|a: &api::Volume, b| by_hierarchy(&a.name, &b.name));
         out
     }
 
@@ -209,11 +209,7 @@ fn volume_view(
         origin: origin.map(|(of, name)| format!("{}@{name}", full_name(pool_name, &of))),
         block_size: volume.geometry().block_size,
         record_size: dataset.record_size,
-        sync: match dataset.sync {
-            Sync::Standard => VolumeSync::Standard,
-            Sync::Always => VolumeSync::Always,
-            Sync::Disabled => VolumeSync::Disabled,
-        },
+        sync: dataset.sync.into(),
         compression: dataset.compression.to_string(),
         checksum: dataset.checksum.to_string(),
         created_ms: dataset.created / 1_000_000,

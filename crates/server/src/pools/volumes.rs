@@ -3,6 +3,7 @@
 //! **Called by** the control API, on the server's shard. **Invariants**: one change at a time; a refused one has no
 //! effect. The pool stores volumes, the configuration only their exports.
 
+use super::convert::record_size;
 use super::entry::{full_name, volumes_of};
 use super::lineage::limits_failed;
 use super::names::{misplaced, names};
@@ -13,7 +14,7 @@ use crate::server::Server;
 use crate::size::ByteSize;
 use crate::{Error, Result};
 use backend::BlockBackend;
-use pool::format::{ChecksumKind, DatasetProperty, Packing, Sync};
+use pool::format::{ChecksumKind, DatasetProperty, Packing};
 use pool::{NewVolume, Pool};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -21,7 +22,6 @@ use uuid::Uuid;
 
 /// Default of a volume's block size and record size, bytes.
 const BLOCK_SIZE_DEFAULT: u32 = 4096;
-pub(super) const RECORD_SIZES: std::ops::RangeInclusive<u64> = 4096..=1 << 20;
 
 fn check_size(size: ByteSize, block: u32) -> Result<()> {
     let (least, most) = (ByteSize(block.into()), ByteSize(DISK_SIZE_MAX));
@@ -76,31 +76,14 @@ fn new_volume(request: &CreateVolume, name: &str, sector: u32) -> Result<NewVolu
     let record = request
         .record_size
         .map_or(u64::from(sector.max(BLOCK_SIZE_DEFAULT)), |r| r.0);
-    if record < u64::from(sector) && RECORD_SIZES.contains(&record) {
-        let text = format!(
-            "the pool's disks have sectors of {}: a record has as many bytes or more",
-            ByteSize(sector.into())
-        );
-        return Err(Error::Invalid(text));
-    }
-    if !record.is_power_of_two() || !RECORD_SIZES.contains(&record) {
-        let text = format!(
-            "the record size is a power of two from 4K to 1M, not {}",
-            ByteSize(record)
-        );
-        return Err(Error::Invalid(text));
-    }
+    let record_size = record_size(ByteSize(record), sector)?;
     check_size(request.size, block as u32)?;
     Ok(NewVolume {
         name: name.to_owned(),
         size: request.size.0,
         block_size: block as u32,
-        record_size: record as u32,
-        sync: match request.sync.unwrap_or_default() {
-            VolumeSync::Standard => Sync::Standard,
-            VolumeSync::Always => Sync::Always,
-            VolumeSync::Disabled => Sync::Disabled,
-        },
+        record_size,
+        sync: request.sync.unwrap_or_default().into(),
         compression: compression(request.compression.as_deref().unwrap_or("lz4"))?,
         checksum: checksum(request.checksum.as_deref().unwrap_or("xxh3"))?,
     })
@@ -153,7 +136,7 @@ impl Server {
             let _unmade = pool.destroy_volume(name).await;
             return Err(limits_failed(pool_name, &request.name, e));
         }
-        if volume.dataset().sync == Sync::Disabled {
+        if request.sync == Some(VolumeSync::Disabled) {
             tracing::warn!(volume = request.name, "{SYNC_DISABLED}");
         }
         self.keep(&full_name(pool_name, name), Some(Arc::new(volume)));

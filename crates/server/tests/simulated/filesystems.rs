@@ -310,7 +310,7 @@ fn limits_and_properties_are_those_of_the_pool() {
                 names: vec!["tank/home".into()],
                 properties: vec!["type".into(), "mountpoint".into()],
             };
-            let found = server.properties(&get).expect("found");
+            let found = server.properties(&get).await.expect("found");
             let values: Vec<&str> = found.iter().map(|p| p.value.as_str()).collect();
             assert_eq!(values, ["filesystem", "none"]);
             let mut wrong = filesystem("tank/b");

@@ -226,7 +226,7 @@ fn an_export_over_iscsi_is_shown_with_its_volume() {
             names: vec!["tank/vm1".into()],
             properties: vec!["exported".into()],
         };
-        let properties = server.properties(&request).expect("it exists");
+        let properties = server.properties(&request).await.expect("it exists");
         assert_eq!(properties[0].value, IQN);
     });
 }

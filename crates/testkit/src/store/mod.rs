@@ -200,6 +200,7 @@ impl MemoryStore {
                 sync: Sync::Standard,
                 access_times: AccessTimes::Relative,
                 has_acls: true,
+                has_xattrs: true,
             },
             space: SPACE,
             is_full: false,

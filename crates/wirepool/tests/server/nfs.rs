@@ -128,7 +128,7 @@ fn exports_survive_restarts_and_handles_those_of_their_filesystem() {
         let at = place.path("home");
         fs::create_dir(&at).expect("a mount point");
         let at = at.to_str().expect("text");
-        server.ok(&["fs", "mount", "tank/home", at]);
+        server.ok(&["fs", "mount", "-o", "shared", "tank/home", at]);
         let seen = fs::read(format!("{at}/file")).expect("the mount has the file");
         assert_eq!(seen, b"one");
         server.ok(&["fs", "unmount", "tank/home"]);

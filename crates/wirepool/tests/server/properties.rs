@@ -44,7 +44,7 @@ fn a_property_tells_where_its_value_comes_from() {
     expect(&server, "compression", "tank/heir", "lz4", "default");
     expect(&server, "compression", "tank/own", "lz4", "local");
     expect(&server, "volsize", "tank/heir", "16777216", "local");
-    expect(&server, "quota", "tank/heir", "0", "default");
+    expect(&server, "quota", "tank/heir", "none", "default");
     expect(&server, "used", "tank/heir", "0", "none");
     expect(&server, "autotrim", "tank", "off", "default");
 
@@ -57,8 +57,14 @@ fn a_property_tells_where_its_value_comes_from() {
     assert!(told.contains("inherited from tank"), "{told}");
     create(&server, "tank/new", &[]);
     assert_eq!(get(&server, "compression", "tank/new"), inherited);
-    server.ok(&["set", "quota=32M", "tank/heir"]);
-    expect(&server, "quota", "tank/heir", "33554432", "local");
+    for limit in ["quota", "refquota", "reservation"] {
+        server.ok(&["set", &format!("{limit}=32M"), "tank/heir"]);
+        expect(&server, limit, "tank/heir", "33554432", "local");
+        let told = server.ok(&["get", limit, "tank/heir"]);
+        assert!(told.contains("32 MiB"), "{told}");
+        server.ok(&["set", &format!("{limit}=none"), "tank/heir"]);
+        expect(&server, limit, "tank/heir", "none", "default");
+    }
     let told = server.ok(&["inherit", "compression", "tank/own"]);
     assert!(told.contains("inherited from tank"), "{told}");
     server.ok(&["set", "sync=always", "tank"]);
@@ -114,6 +120,89 @@ fn properties_that_cannot_be_are_refused() {
     let now = server.json(&["get", "all"]);
     assert_eq!(without(&now), without(&before), "nothing has changed");
     assert!(server.terminate().success());
+}
+
+/// A value on a filesystem is its own, and that of those below it.
+#[test]
+fn properties_of_filesystems_are_inherited_and_set_at_creation() {
+    let place = Place::new(BASE);
+    let server = started(&place);
+    server.ok(&["set", "atime=off", "tank"]);
+    let options = ["-o", "snapdir=visible", "-o", "casesensitivity=insensitive"];
+    let more = [
+        "-o",
+        "quota=32M",
+        "-o",
+        "recordsize=64K",
+        "-o",
+        "refquota=16M",
+    ];
+    let create = ["fs", "create", "-p", "tank/home/ann/mail"];
+    server.ok(&[&create[..], &options, &more].concat());
+    // it is there, which is no error with -p
+    server.ok(&["fs", "create", "-p", "tank/home/ann"]);
+    server.refused(&["fs", "create", "tank/home/ann"]);
+    let mail = "tank/home/ann/mail";
+    expect(&server, "snapdir", mail, "visible", "local");
+    expect(&server, "snapdir", "tank/home/ann", "hidden", "default");
+    expect(&server, "casesensitivity", mail, "insensitive", "none");
+    expect(&server, "casesensitivity", "tank/home", "sensitive", "none");
+    expect(&server, "quota", mail, "33554432", "local");
+    expect(&server, "refquota", mail, "16777216", "local");
+    expect(&server, "recordsize", mail, "65536", "none");
+    expect(&server, "atime", mail, "off", "inherited");
+    server.ok(&["set", "atime=on", "tank/home"]);
+    server.ok(&["set", "xattr=off", "tank/home/ann"]);
+    server.ok(&["set", "readonly=on", "tank/home/ann"]);
+    let from = |dataset: &str| Some(dataset.to_owned());
+    assert_eq!(
+        get(&server, "atime", mail),
+        ("on".into(), "inherited".into(), from("tank/home"))
+    );
+    assert_eq!(
+        get(&server, "readonly", mail),
+        ("on".into(), "inherited".into(), from("tank/home/ann"))
+    );
+    assert!(server.terminate().success());
+
+    let server = place.start();
+    server.wait_for(&["pool", "list"], |p| p[0]["state"] == "online");
+    expect(&server, "xattr", mail, "off", "inherited");
+    expect(&server, "snapdir", mail, "visible", "local");
+    expect(&server, "refquota", mail, "16777216", "local");
+    server.ok(&["inherit", "snapdir", mail]);
+    expect(&server, "snapdir", mail, "hidden", "default");
+    let refused = |args: &[&str], reason: &str| {
+        let told = server.refused(args);
+        assert!(told.contains(reason), "{args:?}: {told}");
+    };
+    refused(&["set", "snapdir=on", mail], "snapdir is hidden or visible");
+    refused(&["set", "casesensitivity=sensitive", mail], "is created");
+    refused(&["set", "recordsize=8K", mail], "is created");
+    refused(&["set", "readonly=on", "tank"], "cannot be set on a pool");
+    refused(&["set", "refquota=1G", "tank"], "cannot be set on a pool");
+    refused(&["inherit", "refquota", mail], "is not inherited");
+    refused(
+        &["fs", "create", "-o", "colour=red", "tank/x"],
+        "cannot be set",
+    );
+    refused(
+        &["fs", "create", "-o", "atime=1", "tank/x"],
+        "atime is on or off",
+    );
+    create_volume_below(&server);
+    assert!(server.terminate().success());
+    place.inspect_sound(&["a.img"]);
+}
+
+/// A volume has no property of filesystems, although it is below one.
+fn create_volume_below(server: &Server) {
+    create(server, "tank/home/disk", &[]);
+    let told = server.refused(&["set", "atime=off", "tank/home/disk"]);
+    assert!(told.contains("atime"), "{told}");
+    let all = server.json(&["get", "all", "tank/home/disk"]);
+    let all = all.as_array().expect("a list").iter();
+    assert!(all.into_iter().all(|p| p["property"] != "atime"));
 }
 
 #[test]

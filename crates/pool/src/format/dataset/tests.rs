@@ -10,6 +10,8 @@ fn dataset() -> Dataset {
         compression: Packing::Zstd(7),
         checksum: ChecksumKind::Blake3,
         settings: Settings::default(),
+        switches: Switches::default(),
+        refquota: 0,
         has_fragments: true,
         has_blocks: true,
         block_size: 512,

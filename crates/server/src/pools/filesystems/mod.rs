@@ -5,6 +5,7 @@
 //! without users; the pool stores filesystems, the configuration only their mounts.
 
 mod change;
+mod create;
 mod exports;
 mod mount;
 mod mounts;

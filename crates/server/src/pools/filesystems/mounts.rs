@@ -15,6 +15,7 @@ use backend::file::FileBackend;
 use fuse::{EndReason, Mount, MountOptions, Permissions, Unmount};
 use io::JoinHandle;
 use io::sync::Notify;
+use pool::format::{DatasetProperty, Switches};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -154,7 +155,7 @@ impl Server {
             true => self.use_filesystem(full, words).await?,
             false => self.use_filesystem_alone(full, words).await?,
         };
-        let options = options_of(config);
+        let options = options_of(config, &user.switches());
         let files: Arc<dyn FileBackend> = Arc::new(user.files());
         let since = io::time::now();
         loop {
@@ -322,20 +323,23 @@ impl Server {
 }
 
 /// The options of a mount. A server that runs as root lets all users in.
-fn options_of(config: &MountConfig) -> MountOptions {
+/// The options of a mount: those of the command, and the filesystem's properties.
+fn options_of(config: &MountConfig, switches: &Switches) -> MountOptions {
     let flags = config.options;
+    let is_on = |property| switches.has(property);
+    let is_root = io::linux::is_root();
     MountOptions {
         source: config.filesystem.clone(),
         permissions: match flags.acl {
             true => Permissions::FileSystem,
             false => Permissions::Kernel,
         },
-        allow_other: flags.allow_other || io::linux::is_root(),
+        allow_other: flags.allow_other || is_root,
         is_read_only: flags.read_only,
         is_shared: flags.shared,
-        suid: flags.suid,
-        devices: flags.devices,
-        exec: !flags.no_exec,
+        suid: flags.suid || is_root && is_on(DatasetProperty::Setuid),
+        devices: flags.devices || is_root && is_on(DatasetProperty::Devices),
+        exec: !flags.no_exec && is_on(DatasetProperty::Exec),
         ..MountOptions::default()
     }
 }

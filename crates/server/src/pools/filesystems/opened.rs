@@ -11,7 +11,7 @@ use crate::server::Server;
 use crate::{Error, Result};
 use io::JoinHandle;
 use pool::filesystem::{FileSystem, SnapshotDirectory};
-use pool::format::DatasetClass;
+use pool::format::{DatasetClass, Switches};
 use pool::{FileStore, Pool};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -58,6 +58,12 @@ impl FilesystemUser {
     #[must_use]
     pub fn files(&self) -> impl backend::file::FileBackend + Clone + use<> {
         self.of.files.clone()
+    }
+
+    /// The properties of the filesystem with two values, as they are now.
+    #[must_use]
+    pub fn switches(&self) -> Switches {
+        self.of.snapshots.switches()
     }
 }
 
@@ -146,13 +152,13 @@ impl Server {
         let pool = self.readable_pool(pool_name)?;
         let store = filesystem_of(&pool, full)?;
         let id = store.dataset().guid;
+        let snapshots = PoolSnapshots::of(store.clone());
         let opened = FileSystem::open(store, id).await;
         let live = opened.map_err(|e| failed(pool_name, format!("{full:?}: {e}")))?;
         let orphans = match pool.vdevs().is_read_only() {
             true => None,
             false => Some(io::spawn(live.clone().free_orphans())),
         };
-        let snapshots = PoolSnapshots::default();
         snapshots.renew(&pool, name);
         let opened = Rc::new(OpenFilesystem {
             files: SnapshotDirectory::new(live, snapshots.clone()),

@@ -6,6 +6,7 @@
 
 use backend::file::{FileError, FileResult, Name, Timestamp};
 use pool::filesystem::{FileSystem, SnapshotEntry, SnapshotVisibility, Snapshots};
+use pool::format::{DatasetProperty, Switches};
 use pool::{FileStore, Pool};
 use session::lock;
 use std::collections::BTreeMap;
@@ -13,8 +14,11 @@ use std::ops::Bound;
 use std::sync::{Arc, Mutex};
 
 /// The snapshots of one filesystem. Clones share the list.
-#[derive(Clone, Default)]
-pub(crate) struct PoolSnapshots(Arc<Mutex<Listed>>);
+#[derive(Clone)]
+pub(crate) struct PoolSnapshots {
+    live: FileStore,
+    listed: Arc<Mutex<Listed>>,
+}
 
 #[derive(Default)]
 struct Listed {
@@ -29,6 +33,17 @@ struct Listing {
 }
 
 impl PoolSnapshots {
+    /// An empty list of a filesystem's snapshots.
+    pub(super) fn of(live: FileStore) -> Self {
+        let listed = Arc::default();
+        Self { live, listed }
+    }
+
+    /// The properties of the filesystem with two values.
+    pub(super) fn switches(&self) -> Switches {
+        self.live.switches()
+    }
+
     /// Renews the list. `filesystem` is a name within the pool.
     pub(super) fn renew(&self, pool: &Pool, filesystem: &str) {
         let names = pool.snapshots(filesystem).into_iter();
@@ -45,7 +60,7 @@ impl PoolSnapshots {
         let entries = |of: &BTreeMap<u64, Listing>| -> Vec<SnapshotEntry> {
             of.values().map(|l| l.entry.clone()).collect()
         };
-        let mut listed = lock(&self.0);
+        let mut listed = lock(&self.listed);
         if listed.change == 0 || entries(&found) != entries(&listed.by_number) {
             let now = io::time::wall_clock_ms() * 1_000_000;
             listed.change = now.max(listed.change + 1);
@@ -58,35 +73,38 @@ impl Snapshots for PoolSnapshots {
     type Files = FileSystem<FileStore>;
 
     fn visibility(&self) -> SnapshotVisibility {
-        SnapshotVisibility::Hidden
+        match self.switches().has(DatasetProperty::Snapdir) {
+            true => SnapshotVisibility::Visible,
+            false => SnapshotVisibility::Hidden,
+        }
     }
 
     fn last_change(&self) -> (u64, Timestamp) {
-        let change = lock(&self.0).change;
+        let change = lock(&self.listed).change;
         (change, Timestamp(change as i64))
     }
 
     fn list(&self, after: u64, max: usize) -> Vec<SnapshotEntry> {
-        let listed = lock(&self.0);
+        let listed = lock(&self.listed);
         let behind = (Bound::Excluded(after), Bound::Unbounded);
         let found = listed.by_number.range(behind).take(max);
         found.map(|(_, l)| l.entry.clone()).collect()
     }
 
     fn by_name(&self, name: &Name) -> Option<SnapshotEntry> {
-        let listed = lock(&self.0);
+        let listed = lock(&self.listed);
         let mut all = listed.by_number.values().map(|l| &l.entry);
         all.find(|e| e.name == *name).cloned()
     }
 
     fn exists(&self, id: u64) -> bool {
-        let listed = lock(&self.0);
+        let listed = lock(&self.listed);
         listed.by_number.values().any(|l| l.entry.id == id)
     }
 
     async fn open(&self, id: u64) -> FileResult<Self::Files> {
         let store = {
-            let listed = lock(&self.0);
+            let listed = lock(&self.listed);
             let found = listed.by_number.values().find(|l| l.entry.id == id);
             found.map(|l| l.store.clone())
         };

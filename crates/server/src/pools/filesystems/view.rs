@@ -3,12 +3,12 @@
 //! **Called by** the control API and the metrics. **Invariants**: read-only.
 
 use super::mounts::MountState;
-use crate::api::{self, DiskState, VolumeSync};
+use crate::api::{self, DiskState};
 use crate::pools::entry::{PoolState, filesystems_of, full_name};
+use crate::pools::names::by_hierarchy;
 use crate::server::{Server, State};
 use crate::{Error, Result};
 use pool::filesystem::Store;
-use pool::format::Sync;
 use pool::{Pool, Volume, VolumeSpace};
 
 impl Server {
@@ -26,7 +26,7 @@ impl Server {
                 }
             }
         }
-        out.sort_by(|a: &api::Filesystem, b| a.name.cmp(&b.name));
+        out.sort_by(|a: &api::Filesystem, b| by_hierarchy(&a.name, &b.name));
         out
     }
 
@@ -71,11 +71,7 @@ impl State {
             reservation: space.reservation,
             origin: origin.map(|(of, name)| format!("{}@{name}", full_name(pool_name, &of))),
             record_size: dataset.record_size,
-            sync: match dataset.sync {
-                Sync::Standard => VolumeSync::Standard,
-                Sync::Always => VolumeSync::Always,
-                Sync::Disabled => VolumeSync::Disabled,
-            },
+            sync: dataset.sync.into(),
             compression: dataset.compression.to_string(),
             checksum: dataset.checksum.to_string(),
             created_ms: dataset.created / 1_000_000,
