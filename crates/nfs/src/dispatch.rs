@@ -10,6 +10,7 @@ use crate::shared::Shared;
 use crate::v3::{self, wire::mount};
 use crate::wire::{PROGRAM, VERSION};
 use crate::xdr::{Reader, Writer};
+use session::latency::CommandKind;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,6 +23,8 @@ pub(crate) struct Request<'a> {
     /// The connection, as it may be used for callbacks.
     pub(crate) path: &'a Arc<CallbackPath>,
     pub(crate) credential: &'a Credential,
+    /// The credential that decides about rights.
+    pub(crate) rights: &'a Credential,
     /// Transaction number.
     pub(crate) xid: u32,
     pub(crate) procedure: u32,
@@ -41,6 +44,22 @@ pub(crate) struct Outcome {
     pub(crate) reply: Option<Writer>,
     /// Whether the client used a session or a file handle.
     pub(crate) is_established: bool,
+    /// The client of the session, and the minor version.
+    pub(crate) client: Option<(u64, u32)>,
+    /// The kind of the request, for latencies.
+    pub(crate) kind: CommandKind,
+}
+
+impl Outcome {
+    /// The result of a call without a session.
+    pub(crate) fn new(reply: Option<Writer>, is_established: bool) -> Self {
+        Self {
+            reply,
+            is_established,
+            client: None,
+            kind: CommandKind::Other,
+        }
+    }
 }
 
 /// Executes one record of a connection, given by its peer and its path for callbacks. Each READ returns at most `read_max` bytes.
@@ -55,19 +74,18 @@ pub(crate) async fn execute(
         Ok(call) => call,
         Err(CallError::Refused(xid, reply)) => return refused(shared, xid, reply),
         Err(CallError::NoCall) => {
-            return Outcome {
-                reply: None,
-                is_established: false,
-            };
+            return Outcome::new(None, false);
         }
     };
     let mut out = Writer::new();
     Reply::Success.encode(call.xid, &mut out);
+    let rights = shared.identity.rights(&call.credential).await;
     let request = Request {
         shared,
         peer,
         path,
         credential: &call.credential,
+        rights: &rights,
         xid: call.xid,
         procedure: call.procedure,
         arguments: reader,
@@ -90,10 +108,7 @@ fn refused(shared: &Shared, xid: u32, reply: Reply) -> Outcome {
     shared.counters.refused.fetch_add(1, Ordering::Relaxed);
     let mut out = Writer::new();
     reply.encode(xid, &mut out);
-    Outcome {
-        reply: Some(out),
-        is_established: false,
-    }
+    Outcome::new(Some(out), false)
 }
 
 /// Bytes of buffers for data that a request reads and writes, and for long lists. Nothing takes effect here.

@@ -5,13 +5,15 @@
 //! | [`xdr`], [`rpc`], [`wire`] | encodings, sans-I/O, used by both ends |
 //! | [`client`], [`state`] | clients and sessions, opens and locks, sans-I/O |
 //! | [`handle`], [`export`], `attribute` | file handles, exports and the pseudo file system, attributes |
+//! | [`identity`] | users and groups as text, groups of a user |
 //! | `access` | what all versions do with files: handles, rights, writes, creations |
 //! | `dispatch`, `compound` | execution of calls, COMPOUNDs of version 4 |
 //! | `callback` | calls to clients |
 //! | [`v3`] | version 3, and MOUNT |
+//! | [`rpcbind`] | registration with rpcbind |
 //! | `shared`, `connection`, [`service`] | the state of a service, its connections, and the calls that configure it |
 //!
-//! **Called by** tests and fuzz targets; the server does not serve NFS yet. **Invariants**: this crate uses sockets, clock and
+//! **Called by** the server, tests and fuzz targets. **Invariants**: this crate uses sockets, clock and
 //! randomness only through crate `io`; nothing that a peer sends is trusted for an allocation or an index; a reply that promises
 //! stable storage is made from a `Durable`.
 //!
@@ -28,8 +30,10 @@ mod connection;
 mod dispatch;
 pub mod export;
 pub mod handle;
+pub mod identity;
 pub mod limits;
 pub mod rpc;
+pub mod rpcbind;
 pub mod service;
 mod shared;
 pub mod state;

@@ -22,6 +22,10 @@ pub const GROUPS_MAX: usize = 16;
 pub const TAG_MAX: usize = 1024;
 /// Longest file handle, bytes (`NFS4_FHSIZE`).
 pub const HANDLE_LEN_MAX: usize = 128;
+/// Longest text of a user or group, bytes.
+pub const PRINCIPAL_LEN_MAX: usize = 1024;
+/// Most answers about users and groups that are kept.
+pub const ANSWERS_MAX: usize = 8192;
 /// Longest opaque value of a client owner, open owner or lock owner, bytes (`NFS4_OPAQUE_LIMIT`).
 pub const OWNER_LEN_MAX: usize = 1024;
 /// Most words of an attribute mask that are kept; further words are read and ignored.
@@ -68,6 +72,10 @@ pub const DUPLICATE_AGE: Duration = Duration::from_secs(180);
 pub const MOUNTS_OF_HOST_MAX: usize = 64;
 /// The same, of all hosts.
 pub const MOUNTS_MAX: usize = 4096;
+/// How long one call of rpcbind may take.
+pub const RPCBIND_TIMEOUT: Duration = Duration::from_secs(5);
+/// Longest reply of rpcbind, bytes.
+pub const RPCBIND_REPLY_MAX: usize = 1024;
 /// Most bytes that one COPY copies; the client asks again for the rest (RFC 7862, section 15.2).
 pub const COPY_MAX: u64 = 16 << 20;
 /// Most servers that a COPY names as having its source.

@@ -3,13 +3,18 @@
 //! **Owns** [`Service`]. **Called by** the server, which configures it and hands it every accepted connection on the shard that
 //! owns it. **Invariants**: control calls are short and synchronous.
 
+pub use crate::client::{ClientInfo, ConnectionInfo};
 pub use crate::shared::config::ServiceConfig;
 pub use crate::shared::counters::{CloseReason, ConnectionState, Counters};
+pub use crate::shared::records::{ClientStore, NoClientStore};
 pub use crate::v3::Mount;
 
 use crate::connection;
 use crate::export::{ExportConfig, ExportError};
+use crate::rpcbind::Registry;
 use crate::shared::Shared;
+use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,16 +42,20 @@ impl Service {
         })
     }
 
-    /// Removes an export: its handles become stale. Errors: `NoExport`.
+    /// Removes an export: its handles become stale, and opens and locks of its files go. Errors: `NoExport`.
     pub fn remove_export(&self, path: &str) -> Result<(), ExportError> {
+        let mut gone = None;
         self.0.change_exports(|all| {
-            let before = all.len();
-            all.retain(|(export, _)| export.path != path);
-            match all.len() < before {
-                true => Ok(()),
-                false => Err(ExportError::NoExport(path.into())),
-            }
-        })
+            let found = all.iter().position(|(export, _)| export.path == path);
+            let found = found.ok_or_else(|| ExportError::NoExport(path.into()))?;
+            gone = Some(all.remove(found).0.files.root().filesystem);
+            Ok(())
+        })?;
+        if let Some(filesystem) = gone {
+            let holds = self.0.states().forget_files(filesystem);
+            drop(holds);
+        }
+        Ok(())
     }
 
     /// Replaces the rules of an export; clients keep their state. Errors: `NoExport`.
@@ -63,12 +72,6 @@ impl Service {
         })
     }
 
-    /// Owners of the clients that have state, to be kept for [`ServiceConfig::reclaimers`].
-    #[must_use]
-    pub fn client_owners(&self) -> Vec<Vec<u8>> {
-        self.0.clients().owners()
-    }
-
     /// Numbers of client records, sessions and slots, and of opens and lock states.
     #[must_use]
     pub fn state_counts(&self) -> (usize, usize, usize, usize) {
@@ -82,20 +85,52 @@ impl Service {
         self.0.mounts().all().to_vec()
     }
 
-    /// Counters of operations.
+    /// The clients with a confirmed record, by ID.
     #[must_use]
-    pub fn counters(&self) -> Counters {
-        self.0.counters.snapshot()
+    pub fn clients(&self) -> Vec<ClientInfo> {
+        self.0.client_infos()
     }
 
-    /// Removes clients whose courtesy is over. Call it now and then.
-    pub fn sweep(&self) {
+    /// Ends a client: its sessions, opens and locks go, and its connections are closed. A client that is still there comes back
+    /// with nothing. Returns whether there was one.
+    pub fn end_client(&self, id: u64) -> bool {
+        self.0.end(id)
+    }
+
+    /// Counters of connections and operations.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        let connections = self.0.connections.counters.snapshot();
+        self.0.counters.snapshot(connections)
+    }
+
+    /// Removes clients whose courtesy is over, and stores changed records of clients. Call it now and then.
+    pub async fn sweep(&self) {
         let removed = self.0.clients().sweep(io::time::now());
         self.0.forget(&removed);
+        // A failure is logged, and the next call or the next client tries again.
+        let _ = self.0.settle().await;
+    }
+
+    /// Registers NFS and MOUNT with the rpcbind that listens at `socket` ([`crate::rpcbind::SOCKET`]), for clients that ask it for
+    /// ports. A failure is a line in the log. Returns the number of entries that are there. Call it once, when the listeners are bound.
+    pub async fn register(&self, socket: &Path, listeners: &[SocketAddr]) -> usize {
+        let registry = Registry::register(socket, listeners).await;
+        let count = registry.len();
+        *self.0.registry() = registry;
+        count
+    }
+
+    /// Removes the entries of [`Service::register`]. Call it when the listeners are closed. Returns their number.
+    pub async fn unregister(&self) -> usize {
+        let registry = std::mem::take(&mut *self.0.registry());
+        registry.unregister().await
     }
 
     /// Refuses new connections and waits until the open ones have ended; closes the rest after `limit`.
     pub async fn drain(&self, limit: Duration) {
         self.0.connections.drain(limit).await;
+        // A failure is logged; the clients have the grace period then.
+        let _ = self.0.settle().await;
     }
 }

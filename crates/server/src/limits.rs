@@ -36,6 +36,8 @@ pub const MOUNT_ENDING_POLL: Duration = Duration::from_millis(50);
 pub const MOUNT_CHECK: Duration = Duration::from_secs(3);
 /// Time for users of a mount to end when the server shuts down, and again after the mount was detached.
 pub const MOUNT_BUSY_MAX: Duration = Duration::from_secs(2);
+/// Interval at which an export of a filesystem that is not published is tried again.
+pub const EXPORT_RETRY: Duration = Duration::from_secs(3);
 /// Most names in one access list.
 pub const HOSTS_MAX: usize = 4096;
 /// Most listening addresses of one kind.

@@ -10,7 +10,7 @@
 use crate::config::split_volume;
 use crate::disks::{DiskEntry, DiskState};
 use crate::pools::entry::{PoolEntry, PoolState};
-use crate::pools::filesystems::{MountEntry, MountState};
+use crate::pools::filesystems::{FilesystemExport, MountEntry, MountState};
 use crate::server::{Server, State};
 
 impl State {
@@ -31,7 +31,7 @@ fn is_first(disk: &DiskEntry) -> bool {
 }
 
 impl Server {
-    /// Whether a disk or a pool is being opened, or a filesystem mounted, for the first time since the start.
+    /// Whether a disk or a pool is being opened, or a filesystem mounted or exported, for the first time since the start.
     pub(crate) fn is_starting(&self) -> bool {
         let state = self.state.borrow();
         let is_opening = |p: &PoolEntry| matches!(p.state, PoolState::Opening);
@@ -39,14 +39,18 @@ impl Server {
         state.disks.values().any(is_first)
             || state.pools.values().any(is_opening)
             || state.mounts.values().any(is_mounting)
+            || state
+                .filesystem_exports
+                .values()
+                .any(FilesystemExport::is_opening)
     }
 
     /// Holds the subsystems and targets of disks and pools that are being opened, and no others.
     pub(crate) fn update_holds(&self) {
         let state = self.state.borrow();
         let config = state.file.config();
-        for protocol in self.protocols.all() {
-            protocol.hold(config, &|disk| state.is_opening(disk));
+        for exports in self.protocols.disk_exports() {
+            exports.hold(config, &|disk| state.is_opening(disk));
         }
     }
 }

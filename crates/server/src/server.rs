@@ -13,9 +13,9 @@ use crate::limits::{
 use crate::listen::{self, AcceptCounters};
 use crate::pools::entry::PoolEntry;
 use crate::pools::events::Events;
-use crate::pools::filesystems::{MountEntry, Mounted, OpenFilesystem};
+use crate::pools::filesystems::{FilesystemExport, MountEntry, Mounted, OpenFilesystem};
 use crate::pools::open::host;
-use crate::protocols::protocol::{Address, Protocol};
+use crate::protocols::protocol::{Address, DiskExports};
 use crate::protocols::set::Protocols;
 use crate::shards::Shards;
 use crate::{Error, Result};
@@ -51,6 +51,8 @@ pub(crate) struct State {
     pub(crate) filesystems: BTreeMap<String, Weak<OpenFilesystem>>,
     /// The mounts of the configuration, by filesystem.
     pub(crate) mounts: BTreeMap<String, MountEntry>,
+    /// The filesystems that the configuration exports, by name.
+    pub(crate) filesystem_exports: BTreeMap<String, FilesystemExport>,
     /// Mounts that were unmounted while files were open.
     pub(crate) detached: Vec<Mounted>,
     pub(crate) events: Events,
@@ -114,7 +116,7 @@ impl Server {
         connections_max: usize,
     ) -> Result<Rc<Server>> {
         let config = file.config().clone();
-        let protocols = Protocols::new(&config, connections_max);
+        let protocols = Protocols::new(&file, connections_max)?;
         let addresses = protocols.all().flat_map(|p| p.addresses(&config)).collect();
         let listeners = listen::bind(addresses).await?;
 
@@ -132,6 +134,7 @@ impl Server {
                 pools: BTreeMap::new(),
                 filesystems: BTreeMap::new(),
                 mounts: BTreeMap::new(),
+                filesystem_exports: BTreeMap::new(),
                 detached: Vec::new(),
                 events: Events::default(),
                 listen: listeners.iter().map(|(_, a)| a.listen.clone()).collect(),
@@ -144,9 +147,12 @@ impl Server {
         let listening = server.listening();
         for protocol in server.protocols.all() {
             protocol.advertise(&config, &listening);
-            protocol.add_exports(&server.state.borrow().file);
+        }
+        for exports in server.protocols.disk_exports() {
+            exports.add_exports(&server.state.borrow().file);
         }
         server.keep_mounts();
+        server.keep_filesystem_exports();
         for d in &config.disks {
             let opened = server.keep(&d.name, None);
             // It continues in the background, and the next one is opened.
@@ -258,8 +264,8 @@ impl Server {
     pub(crate) fn publish(&self, disk: &str) {
         let state = self.state.borrow();
         if let Some(online) = state.disks.get(disk).and_then(DiskEntry::online) {
-            for protocol in self.protocols.all() {
-                protocol.publish(&state.file, disk, online.backend.clone());
+            for exports in self.protocols.disk_exports() {
+                exports.publish(&state.file, disk, online.backend.clone());
             }
         }
     }
@@ -275,8 +281,8 @@ impl Server {
             return;
         }
         tracing::info!(disk, size = online.size(), "has a new size");
-        for protocol in self.protocols.all() {
-            protocol.announce(state.file.config(), disk);
+        for exports in self.protocols.disk_exports() {
+            exports.announce(state.file.config(), disk);
         }
     }
 
@@ -285,8 +291,8 @@ impl Server {
         let checks: Vec<_> = {
             let state = self.state.borrow();
             let pool = || split_volume(disk).and_then(|(pool, _)| state.pool_usage(pool));
-            let check = |p: &dyn Protocol| p.check_space(state.file.config(), disk, &pool);
-            self.protocols.all().filter_map(check).collect()
+            let check = |e: &dyn DiskExports| e.check_space(state.file.config(), disk, &pool);
+            self.protocols.disk_exports().filter_map(check).collect()
         };
         for check in checks {
             check.await;
@@ -348,6 +354,7 @@ impl Server {
         for drain in drains {
             failures.extend(drain.await.unwrap_or_default());
         }
+        self.end_filesystem_exports();
         failures.extend(self.end_mounts().await);
         let flushes: Vec<_> = backends
             .into_iter()

@@ -72,8 +72,8 @@ impl Server {
     /// The export of a disk or volume.
     pub(crate) fn exported_as(&self, config: &Config, disk: &str) -> ExportedAs {
         let mut out = ExportedAs::default();
-        for protocol in self.protocols.all() {
-            protocol.exported_as(config, disk, &mut out);
+        for exports in self.protocols.disk_exports() {
+            exports.exported_as(config, disk, &mut out);
         }
         out
     }

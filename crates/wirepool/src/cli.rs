@@ -164,7 +164,7 @@ Examples:
         /// The volume, filesystem or pool, such as tank/vm1.
         name: String,
     },
-    /// Export disks and volumes: as namespaces over NVMe, or as logical units over iSCSI.
+    /// Export disks and volumes as namespaces over NVMe or as logical units over iSCSI, and filesystems over NFS.
     #[command(subcommand)]
     Export(ExportCommand),
     /// Control which hosts may connect to a subsystem, and which initiators to a target.
@@ -263,6 +263,9 @@ pub(crate) enum SnapshotCommand {
     Create {
         /// The volume or filesystem, and the name of the snapshot, such as tank/vm1@monday.
         name: String,
+        /// Also create snapshots of all datasets below it, at the same moment: all of them, or none.
+        #[arg(short, long)]
+        recursive: bool,
     },
     /// List the snapshots, oldest first.
     List {
@@ -273,6 +276,9 @@ pub(crate) enum SnapshotCommand {
     Destroy {
         /// The snapshot, such as tank/vm1@monday.
         name: String,
+        /// Also destroy the snapshots of this name of all datasets below it: all of them, or none.
+        #[arg(short, long)]
+        recursive: bool,
     },
     /// Rename a snapshot.
     Rename {

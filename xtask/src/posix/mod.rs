@@ -7,6 +7,7 @@
 
 mod mount;
 mod pjdfstest;
+mod server;
 mod sources;
 mod stress;
 mod work;
@@ -17,6 +18,14 @@ use std::time::Instant;
 
 pub use mount::{Mounted, build, obstacle};
 
+/// The program that mounts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum By {
+    /// The example `memory_mount`, with these options.
+    Example(&'static [&'static str]),
+    /// A server with a pool, with these options of the mount.
+    Server(&'static str),
+}
 const LIST: &str = include_str!("../../../conformance/posix.md");
 
 /// What a suite is run on: a file system, and the options of its mount.
@@ -24,29 +33,33 @@ const LIST: &str = include_str!("../../../conformance/posix.md");
 pub struct Kind {
     /// Its name in `conformance/posix.md`.
     pub name: &'static str,
-    /// Options of the example `memory_mount`.
-    options: &'static [&'static str],
+    by: By,
 }
 
 /// All kinds of mounts.
 pub const KINDS: &[Kind] = &[
     Kind {
         name: "memory",
-        options: &[],
+        by: By::Example(&[]),
+    },
+    // the pool's filesystem on a store that is checked at the end
+    Kind {
+        name: "store",
+        by: By::Example(&["pool", "shards=2"]),
     },
     Kind {
         name: "pool",
-        options: &["pool"],
+        by: By::Server("suid,dev"),
     },
     // the file system checks permissions, as for clients of a network
     Kind {
         name: "pool-checks",
-        options: &["pool", "check"],
+        by: By::Server("suid,dev,acl=nfs4"),
     },
     // the kernel neither writes back nor caches for long
     Kind {
         name: "pool-shared",
-        options: &["pool", "shared", "shards=2"],
+        by: By::Server("suid,dev,shared"),
     },
 ];
 
@@ -64,6 +77,7 @@ pub struct Suite {
 }
 
 const ALL: &[&str] = &["memory", "pool", "pool-checks", "pool-shared"];
+const ALL_AND_STORE: &[&str] = &["memory", "store", "pool", "pool-checks", "pool-shared"];
 
 /// All suites.
 pub const SUITES: &[Suite] = &[
@@ -112,7 +126,7 @@ pub const SUITES: &[Suite] = &[
     Suite {
         name: "fsstress",
         about: "fsstress of xfstests: four processes, 20,000 operations each",
-        kinds: ALL,
+        kinds: ALL_AND_STORE,
         is_quick: false,
         run: stress::fsstress,
     },

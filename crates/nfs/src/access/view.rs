@@ -60,15 +60,22 @@ pub(crate) struct View<'a> {
     pub(crate) tree: Arc<Tree>,
     pub(crate) peer: IpAddr,
     pub(crate) credential: &'a Credential,
+    /// The credential that decides about rights.
+    pub(crate) rights: &'a Credential,
 }
 
 impl<'a> View<'a> {
-    pub(crate) fn new(shared: &'a Shared, peer: IpAddr, credential: &'a Credential) -> Self {
+    pub(crate) fn new(
+        shared: &'a Shared,
+        peer: IpAddr,
+        (credential, rights): (&'a Credential, &'a Credential),
+    ) -> Self {
         Self {
             shared,
             tree: shared.tree(),
             peer,
             credential,
+            rights,
         }
     }
 
@@ -109,7 +116,7 @@ impl<'a> View<'a> {
     pub(crate) fn target(&self, export: &Arc<Export>, handle: Handle) -> Result<Target, NoObject> {
         let rule = export.rule(self.peer).ok_or(NoObject::Stale)?;
         Ok(Target {
-            caller: rule.caller(self.credential),
+            caller: rule.caller(self.rights),
             is_read_only: rule.is_read_only,
             export: export.clone(),
             handle,

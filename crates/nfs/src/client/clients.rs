@@ -7,7 +7,7 @@
 
 use super::back::{BackChannel, CallbackProgram};
 use super::budget::SlotBudget;
-use super::{Lease, Principal, Session};
+use super::{ClientInfo, Lease, Principal, Session};
 use crate::limits::{
     BACK_SLOTS_MAX, CACHED_REPLY_MAX, MESSAGE_MIN, OPERATIONS_MAX, REPLY_MAX, REQUEST_MAX,
     SESSION_SLOTS_MAX,
@@ -50,6 +50,7 @@ struct Record {
     verifier: Verifier,
     principal: Principal,
     is_confirmed: bool,
+    created_at: Instant,
     lease: Arc<Lease>,
     /// Sequence number of the last CREATE_SESSION, and its result.
     sequence: u32,
@@ -104,6 +105,8 @@ pub struct Clients {
     owners: HashMap<Vec<u8>, OfOwner>,
     sessions: HashMap<SessionId, Arc<Session>>,
     budget: Arc<SlotBudget>,
+    /// Owners of removed clients that had state.
+    forgotten: Vec<Vec<u8>>,
 }
 
 impl Clients {
@@ -117,6 +120,7 @@ impl Clients {
             records: HashMap::new(),
             owners: HashMap::new(),
             sessions: HashMap::new(),
+            forgotten: Vec::new(),
         }
     }
 
@@ -208,6 +212,7 @@ impl Clients {
             verifier: args.verifier,
             principal,
             is_confirmed: false,
+            created_at: now,
             lease: Arc::new(Lease::new(now)),
             sequence: 0,
             created: None,
@@ -240,6 +245,9 @@ impl Clients {
             return false;
         };
         record.lease.remove();
+        if record.lease.is_recorded() {
+            self.forgotten.push(record.owner.clone());
+        }
         for session in &record.sessions {
             self.forget(session);
         }
@@ -397,10 +405,23 @@ impl Clients {
         self.records.get(&id).map(|record| record.owner.as_slice())
     }
 
-    /// Owners of all confirmed clients: those may reclaim after a restart.
-    pub fn owners(&self) -> Vec<Vec<u8>> {
-        let confirmed = self.records.values().filter(|r| r.is_confirmed);
-        confirmed.map(|record| record.owner.clone()).collect()
+    /// A client has state now. Returns its owner if it had none before; `None` if there is no such client.
+    pub fn record(&mut self, id: u64) -> Option<Option<Vec<u8>>> {
+        let record = self.records.get(&id)?;
+        let was_recorded = record.lease.is_recorded.swap(true, Ordering::AcqRel);
+        Some((!was_recorded).then(|| record.owner.clone()))
+    }
+
+    /// Whether this owner has a confirmed client that had state.
+    pub fn is_recorded(&self, owner: &[u8]) -> bool {
+        let confirmed = self.owners.get(owner).and_then(|of| of.confirmed);
+        let record = confirmed.and_then(|id| self.records.get(&id));
+        record.is_some_and(|record| record.lease.is_recorded())
+    }
+
+    /// Takes the owners of removed clients that had state.
+    pub fn take_forgotten(&mut self) -> Vec<Vec<u8>> {
+        std::mem::take(&mut self.forgotten)
     }
 
     /// RECLAIM_COMPLETE (§18.51). Errors: `CompleteAlready`.
@@ -437,6 +458,34 @@ impl Clients {
             self.remove(*id);
         }
         over
+    }
+
+    /// Removes a client that the administrator ends. Returns whether the caller must remove the state.
+    pub fn end(&mut self, id: u64) -> bool {
+        self.remove(id)
+    }
+
+    /// The confirmed clients by ID, without their states and connections. `started` is a point in time, and the same one in
+    /// milliseconds since 1970.
+    pub fn infos(&self, now: Instant, started: (Instant, u64)) -> Vec<ClientInfo> {
+        let confirmed = self.records.iter().filter(|(_, r)| r.is_confirmed);
+        let slots = |id: &SessionId| self.sessions.get(id).map_or(0, |s| s.size() as usize);
+        let info = |(id, record): (&u64, &Record)| ClientInfo {
+            id: *id,
+            owner: record.owner.clone(),
+            age: record.lease.age(now),
+            connected_at_ms: started.1 + record.created_at.since(started.0).as_millis() as u64,
+            sessions: record.sessions.len(),
+            slots: record.sessions.iter().map(slots).sum(),
+            opens: 0,
+            locks: 0,
+            minor: 0,
+            connections: Vec::new(),
+            latency: Vec::new(),
+        };
+        let mut infos: Vec<ClientInfo> = confirmed.map(info).collect();
+        infos.sort_by_key(|info| info.id);
+        infos
     }
 
     /// Number of client records, sessions, and slots.

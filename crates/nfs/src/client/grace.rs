@@ -33,8 +33,16 @@ impl Grace {
         self.is_active(now) && self.waiting.contains(owner)
     }
 
-    /// This client has reclaimed everything.
-    pub fn completed(&mut self, owner: &[u8]) {
-        self.waiting.remove(owner);
+    /// This client has reclaimed everything. Returns whether it might have had more to reclaim.
+    pub fn completed(&mut self, owner: &[u8]) -> bool {
+        self.waiting.remove(owner)
+    }
+
+    /// Takes the owners of clients that have not reclaimed everything in time.
+    pub fn take_late(&mut self, now: Instant) -> BTreeSet<Vec<u8>> {
+        match now < self.ends_at {
+            true => BTreeSet::new(),
+            false => std::mem::take(&mut self.waiting),
+        }
     }
 }

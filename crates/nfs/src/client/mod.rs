@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `clients` | client records by ID and owner: EXCHANGE_ID, CREATE_SESSION, DESTROY_CLIENTID, leases with courtesy |
 //! | `session` | one session: slots and the reply cache |
+//! | `info` | clients and their connections, for the control plane |
 //! | `back` | the back channel of a session: slots, connections, state |
 //! | `budget` | slots of all sessions |
 //! | `path` | one connection as it is used for callbacks |
@@ -16,6 +17,7 @@ mod back;
 mod budget;
 mod clients;
 mod grace;
+mod info;
 mod path;
 mod session;
 #[cfg(test)]
@@ -25,6 +27,7 @@ pub use back::{BackChannel, BackEnd, BackSlot, BackSlots, BackState, CallbackPro
 pub use budget::SlotBudget;
 pub use clients::{Bounds, Clients, Created, Exchanged};
 pub use grace::Grace;
+pub use info::{ClientInfo, ConnectionInfo};
 pub use path::CallbackPath;
 pub use session::{Begun, Session};
 
@@ -53,6 +56,8 @@ pub struct Lease {
     renewed_at: AtomicU64,
     is_removed: AtomicBool,
     has_reclaimed: AtomicBool,
+    /// Whether the client had state, so that its record is stored or about to be.
+    is_recorded: AtomicBool,
 }
 
 impl Lease {
@@ -61,6 +66,7 @@ impl Lease {
             renewed_at: AtomicU64::new(now.as_nanos()),
             is_removed: AtomicBool::new(false),
             has_reclaimed: AtomicBool::new(false),
+            is_recorded: AtomicBool::new(false),
         }
     }
 
@@ -81,6 +87,11 @@ impl Lease {
 
     fn remove(&self) {
         self.is_removed.store(true, Ordering::Release);
+    }
+
+    /// Whether the client had state.
+    fn is_recorded(&self) -> bool {
+        self.is_recorded.load(Ordering::Acquire)
     }
 
     /// Whether the client sent RECLAIM_COMPLETE.

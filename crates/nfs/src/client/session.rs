@@ -116,6 +116,11 @@ impl Session {
         self.lease.has_reclaimed()
     }
 
+    /// Whether the client had state, so that its record is stored or about to be.
+    pub fn is_recorded(&self) -> bool {
+        self.lease.is_recorded()
+    }
+
     /// Whether the session was destroyed, or its client removed.
     pub fn is_gone(&self) -> bool {
         self.is_destroyed.load(Ordering::Acquire) || self.lease.is_removed()

@@ -83,11 +83,15 @@ impl Compound<'_> {
         self.context.shared.clients().destroy_session(session)
     }
 
-    /// DESTROY_CLIENTID (§18.50).
-    pub(super) fn destroy_client(&mut self, client: u64) -> Result<(), Status> {
+    /// DESTROY_CLIENTID (§18.50). The next start waits for no client that has unmounted everything.
+    pub(super) async fn destroy_client(&mut self, client: u64) -> Result<(), Status> {
         let shared = self.context.shared;
         let has_state = shared.states().has_state(client);
-        shared.clients().destroy_client(client, has_state)
+        shared.clients().destroy_client(client, has_state)?;
+        shared.forget(&[client]);
+        // A failure is logged, and tried again before anybody is granted state.
+        let _ = shared.settle().await;
+        Ok(())
     }
 
     /// BIND_CONN_TO_SESSION (§18.34). A connection carries requests of any session, also if it is bound for callbacks only.
@@ -140,7 +144,7 @@ impl Compound<'_> {
             clients.owner(client).map(<[u8]>::to_vec)
         };
         if let Some(owner) = owner {
-            shared.grace().completed(&owner);
+            shared.reclaimed(&owner);
         }
         Ok(())
     }

@@ -8,8 +8,9 @@ use crate::client::{CallbackPath, Principal, Session};
 use crate::rpc::Credential;
 use crate::shared::Shared;
 use crate::state::Denied;
-use crate::wire::{Stateid, Status};
+use crate::wire::{Bitmap, Stateid, Status};
 use crate::xdr::Writer;
+use session::latency::CommandKind;
 use siphasher::sip::SipHasher13;
 use std::hash::{Hash, Hasher};
 use std::net::IpAddr;
@@ -42,8 +43,12 @@ pub(super) struct Context<'a> {
     pub(super) saved_stateid: Option<Stateid>,
     /// The lock that refused the last LOCK or LOCKT.
     pub(super) denied: Option<Denied>,
+    /// Attributes that a SETATTR set before it failed.
+    pub(super) partly_set: Bitmap,
     /// Most bytes of the results, if they must be kept for a retry.
     pub(super) cached_max: Option<usize>,
+    /// The kind of the request: that of its last READ, WRITE or COMMIT.
+    pub(super) kind: CommandKind,
 }
 
 impl<'a> Deref for Context<'a> {
@@ -58,10 +63,10 @@ impl<'a> Context<'a> {
     pub(super) fn new(
         shared: &'a Shared,
         (peer, path): (IpAddr, &'a Arc<CallbackPath>),
-        credential: &'a Credential,
+        (credential, rights): (&'a Credential, &'a Credential),
     ) -> Self {
         Self {
-            view: View::new(shared, peer, credential),
+            view: View::new(shared, peer, (credential, rights)),
             path,
             session: None,
             made_session: false,
@@ -70,7 +75,9 @@ impl<'a> Context<'a> {
             current_stateid: None,
             saved_stateid: None,
             denied: None,
+            partly_set: Bitmap::default(),
             cached_max: None,
+            kind: CommandKind::Other,
         }
     }
 
@@ -102,7 +109,12 @@ impl<'a> Context<'a> {
         self.current.as_ref().ok_or(Status::Nofilehandle)
     }
 
-    fn target_of(&self, object: Option<&Object>, pseudo: Status) -> Result<Target, Status> {
+    /// This object of an export. Errors: `Nofilehandle`; `pseudo` for a directory of the pseudo file system.
+    pub(super) fn target_of(
+        &self,
+        object: Option<&Object>,
+        pseudo: Status,
+    ) -> Result<Target, Status> {
         match object.ok_or(Status::Nofilehandle)? {
             Object::Pseudo(_) => Err(pseudo),
             Object::File(export, handle) => Ok(self.view.target(export, *handle)?),
@@ -125,6 +137,12 @@ impl<'a> Context<'a> {
             true => self.current_stateid.ok_or(Status::BadStateid),
             false => Ok(*stateid),
         }
+    }
+
+    /// The client was granted state. Errors: `Delay` if that cannot be recorded.
+    pub(super) async fn granted(&self) -> Result<(), Status> {
+        let session = self.session.as_ref().ok_or(Status::OpNotInSession)?;
+        self.shared.granted(session).await
     }
 
     /// A stateid in arguments that belongs to the saved object. Errors: `BadStateid` if the saved one is meant and there is none.

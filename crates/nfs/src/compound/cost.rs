@@ -6,6 +6,7 @@
 use crate::limits::{REPLY_MAX, TRANSFER_MAX};
 use crate::wire::{Header, Minor2, Op};
 use crate::xdr::Reader;
+use backend::file::{XATTR_NAMES_MAX, XATTR_VALUE_MAX};
 
 /// Bytes of buffers for data that a request reads and writes, and for long lists.
 pub(crate) fn cost(reader: &mut Reader<'_>) -> usize {
@@ -20,11 +21,15 @@ pub(crate) fn cost(reader: &mut Reader<'_>) -> usize {
             Op::Read { count, .. } => results += count.min(TRANSFER_MAX) as usize,
             Op::ReadDir(args) => results += args.bytes_max.min(REPLY_MAX) as usize,
             Op::Write { data, .. } => writes += data.len(),
-            Op::Minor2(op) => {
-                if let Minor2::ReadPlus { count, .. } = *op {
-                    results += count.min(TRANSFER_MAX) as usize;
+            Op::Minor2(op) => match *op {
+                Minor2::ReadPlus { count, .. } => results += count.min(TRANSFER_MAX) as usize,
+                Minor2::GetXattr { .. } => results += XATTR_VALUE_MAX,
+                Minor2::ListXattrs { bytes_max, .. } => {
+                    results += (bytes_max as usize).min(XATTR_NAMES_MAX);
                 }
-            }
+                Minor2::SetXattr { value, .. } => writes += value.len(),
+                _ => {}
+            },
             _ => {}
         }
     }

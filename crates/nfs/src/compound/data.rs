@@ -40,6 +40,7 @@ impl Compound<'_> {
             if self.context.is_grace() {
                 return Err(Status::Grace);
             }
+            self.context.shared.settle().await?;
             let wanted = if is_write {
                 Access::WRITE
             } else {

@@ -59,6 +59,7 @@ impl Compound<'_> {
                 .lock(client, from, target.handle, range, exclusive);
             match locked {
                 Ok(stateid) => {
+                    self.context.granted().await?;
                     self.context.current_stateid = Some(stateid);
                     stateid.encode(&mut self.out);
                     return Ok(());

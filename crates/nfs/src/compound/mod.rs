@@ -11,6 +11,7 @@
 //! | `names` | CREATE, REMOVE, RENAME, LINK, READLINK |
 //! | `open`, `data`, `locks` | opens, data, byte-range locks |
 //! | `space`, `copy` | ALLOCATE, DEALLOCATE, SEEK, READ_PLUS, IO_ADVISE; COPY |
+//! | `xattr` | extended attributes |
 //! | `status` | the status of an error of the file system |
 //! | `cost` | the memory that a request needs |
 //!
@@ -33,6 +34,7 @@ mod run;
 mod sequence;
 mod space;
 mod status;
+mod xattr;
 
 pub(crate) use cost::cost;
 pub(crate) use run::execute;

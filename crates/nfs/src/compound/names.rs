@@ -47,7 +47,7 @@ impl Compound<'_> {
         let target = self.context.target(Status::Rofs)?.writable()?;
         let entry = name(bytes)?;
         self.check_mount_point(&target, bytes)?;
-        let new = attribute::decode(attrs, self.minor)?;
+        let new = self.new_attributes(attrs).await?;
         let (kind, of, mode) = match *kind {
             NewType::Directory => (NewKind::Directory, FileKind::Directory, DIRECTORY_MODE),
             NewType::Symlink(path) => (NewKind::Symlink(path.to_vec()), FileKind::Symlink, 0o777),
@@ -67,10 +67,11 @@ impl Compound<'_> {
             }
             NewType::Other(_) => return Err(Status::Badtype),
         };
+        let is_directory = of == FileKind::Directory;
         let file = NewFile {
             kind,
-            mode: new.set.mode.unwrap_or(mode),
-            acl: None,
+            mode: self.first_mode(&target, &new, is_directory, mode).await?,
+            acl: new.acl.clone(),
         };
         let done = target.files().create(
             &target.caller,

@@ -95,6 +95,7 @@ impl Compound<'_> {
                 return Err(status_of(error));
             }
         }
+        self.context.granted().await?;
         self.context
             .set_current(Object::File(target.export.clone(), found.handle));
         self.context.current_stateid = Some(stateid);
@@ -223,11 +224,11 @@ impl Compound<'_> {
                 (*attrs, verifier_of(verifier))
             }
         };
-        let new = attribute::decode(&attrs, self.minor)?;
+        let new = self.new_attributes(&attrs).await?;
         let file = NewFile {
             kind: NewKind::File,
-            mode: new.set.mode.unwrap_or(FILE_MODE),
-            acl: None,
+            mode: self.first_mode(target, &new, false, FILE_MODE).await?,
+            acl: new.acl.clone(),
         };
         let done = target.files().create(
             &target.caller,

@@ -11,16 +11,14 @@ use crate::wire::{
     Header, MINOR_VERSIONS, Minor2, Op, PROC_COMPOUND, PROC_NULL, Status, operation,
 };
 use crate::xdr::{Mark, Reader};
+use session::latency::CommandKind;
 
 /// Executes one call. Errors: the procedure does not exist, or its header cannot be decoded.
 pub(crate) async fn execute(request: Request<'_>) -> Result<Outcome, Reply> {
     let mut reader = request.arguments;
     match request.procedure {
         PROC_NULL => {
-            return Ok(Outcome {
-                reply: Some(request.out),
-                is_established: false,
-            });
+            return Ok(Outcome::new(Some(request.out), false));
         }
         PROC_COMPOUND => {}
         _ => return Err(Reply::ProcedureUnavailable),
@@ -30,7 +28,7 @@ pub(crate) async fn execute(request: Request<'_>) -> Result<Outcome, Reply> {
         context: Context::new(
             request.shared,
             (request.peer, request.path),
-            request.credential,
+            (request.credential, request.rights),
         ),
         out: request.out,
         record_len: request.record_len,
@@ -38,8 +36,11 @@ pub(crate) async fn execute(request: Request<'_>) -> Result<Outcome, Reply> {
         minor: header.minor,
     };
     compound.run(&header, &mut reader).await;
+    let session = compound.context.session.as_ref();
     Ok(Outcome {
-        is_established: compound.context.session.is_some() || compound.context.made_session,
+        is_established: session.is_some() || compound.context.made_session,
+        client: session.map(|session| (session.client(), header.minor)),
+        kind: compound.context.kind,
         reply: Some(compound.out),
     })
 }
@@ -145,6 +146,12 @@ impl Compound<'_> {
             self.failure_body(number, status);
         }
         self.context.shared.counters.ended(number, status);
+        self.context.kind = match number {
+            operation::READ => CommandKind::Read,
+            operation::WRITE => CommandKind::Write,
+            operation::COMMIT => CommandKind::Flush,
+            _ => self.context.kind,
+        };
         status
     }
 
@@ -180,7 +187,9 @@ impl Compound<'_> {
     /// The bodies that results of failures have.
     fn failure_body(&mut self, number: u32, status: Status) {
         match (number, status) {
-            (operation::SETATTR, _) => self.out.count(0),
+            (operation::SETATTR, _) => {
+                std::mem::take(&mut self.context.partly_set).encode(&mut self.out);
+            }
             (operation::LOCK | operation::LOCKT, Status::Denied) => self.write_denied(),
             _ => {}
         }
@@ -203,7 +212,7 @@ impl Compound<'_> {
                 self.create(&kind, name, &attributes).await
             }
             Op::CreateSession(args) => self.create_session(&args),
-            Op::DestroyClientId(client) => self.destroy_client(client),
+            Op::DestroyClientId(client) => self.destroy_client(client).await,
             Op::DestroySession(session) => self.destroy_session(&session),
             Op::ExchangeId(args) => self.exchange_id(&args),
             Op::FreeStateid(stateid) => self.free_stateid(&stateid),
@@ -290,7 +299,7 @@ impl Compound<'_> {
         }
     }
 
-    async fn execute_minor2(&mut self, op: Minor2, results: Mark) -> Result<(), Status> {
+    async fn execute_minor2(&mut self, op: Minor2<'_>, results: Mark) -> Result<(), Status> {
         match op {
             Minor2::Allocate(span) => {
                 self.fits_change(results)?;
@@ -304,7 +313,12 @@ impl Compound<'_> {
                 self.fits_change(results)?;
                 self.deallocate(&span).await
             }
+            Minor2::GetXattr { name } => self.getxattr(name).await,
             Minor2::IoAdvise { span, .. } => self.io_advise(&span),
+            Minor2::ListXattrs { cookie, bytes_max } => {
+                let room = self.room(results);
+                self.listxattrs(cookie, bytes_max, room).await
+            }
             Minor2::ReadPlus {
                 stateid,
                 offset,
@@ -313,11 +327,23 @@ impl Compound<'_> {
                 let room = self.room(results);
                 self.read_plus((&stateid, offset, count), room).await
             }
+            Minor2::RemoveXattr { name } => {
+                self.fits_change(results)?;
+                self.removexattr(name).await
+            }
             Minor2::Seek {
                 stateid,
                 offset,
                 what,
             } => self.seek(&stateid, offset, what).await,
+            Minor2::SetXattr {
+                option,
+                name,
+                value,
+            } => {
+                self.fits_change(results)?;
+                self.setxattr(option, name, value).await
+            }
         }
     }
 }

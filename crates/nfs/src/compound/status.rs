@@ -35,7 +35,7 @@ pub(super) fn status_of(error: FileError) -> Status {
         FileError::TooLarge => Status::Fbig,
         FileError::Links => Status::Mlink,
         FileError::Stale => Status::Stale,
-        FileError::NoAttribute => Status::Noent,
+        FileError::NoAttribute => Status::Noxattr,
         FileError::NoData => Status::Nxio,
         FileError::Guard => Status::NotSame,
         FileError::Quota => Status::Dquot,

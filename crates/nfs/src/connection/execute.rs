@@ -11,6 +11,7 @@ use crate::rpc::record::mark;
 use crate::shared::counters::CloseReason;
 use crate::xdr::{Part, Writer};
 use io::Payload;
+use io::time::Instant;
 use session::Hold;
 use std::future::Future;
 use std::rc::Rc;
@@ -22,14 +23,15 @@ const COPY_MAX: usize = 2048;
 impl Core {
     /// Executes a record: at once, or in a task of its own.
     pub(super) fn execute(connection: &Rc<Connection>, record: Record, hold: Option<Hold>) {
-        let (shared, peer, path, waker, me) = {
+        let (shared, peer, path, waker, me, started) = {
             let mut core = connection.core.borrow_mut();
             core.running += 1;
             core.link.tally().command();
             let peer = core.link.peer().ip();
             let waker = core.link.waker().clone();
-            let path = core.path.clone();
-            (core.shared.clone(), peer, path, waker, core.me.clone())
+            let (path, started) = (core.path.clone(), core.link.now());
+            let me = core.me.clone();
+            (core.shared.clone(), peer, path, waker, me, started)
         };
         let read_max = match &record {
             Record::Small(_) => TRANSFER_MAX,
@@ -44,21 +46,31 @@ impl Core {
         let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
         if let Poll::Ready(outcome) = polled {
             let mut core = connection.core.borrow_mut();
-            return core.finish(&connection.stream, outcome, hold);
+            return core.finish(&connection.stream, outcome, hold, started);
         }
         drop(io::spawn(async move {
             let outcome = future.await;
             if let Some(connection) = me.upgrade() {
                 let mut core = connection.core.borrow_mut();
-                core.finish(&connection.stream, outcome, hold);
+                core.finish(&connection.stream, outcome, hold, started);
                 core.link.waker().wake_by_ref();
             }
         }));
     }
 
     /// A request was executed: its reply is sent.
-    fn finish(&mut self, stream: &io::net::TcpStream, outcome: Outcome, hold: Option<Hold>) {
+    fn finish(
+        &mut self,
+        stream: &io::net::TcpStream,
+        outcome: Outcome,
+        hold: Option<Hold>,
+        started: Instant,
+    ) {
         self.running -= 1;
+        self.link.command_ended(outcome.kind, started);
+        if let Some((client, minor)) = outcome.client {
+            self.register.used_by(client, minor);
+        }
         if outcome.is_established {
             self.established(stream);
         }

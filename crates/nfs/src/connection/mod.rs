@@ -22,6 +22,7 @@ use crate::limits::CONNECTION_REQUESTS_MAX;
 use crate::rpc::record::mark;
 use crate::shared::Shared;
 use crate::shared::counters::{CloseReason, ConnectionState};
+use crate::shared::peers::Peer;
 use io::net::{TcpOptions, TcpStream};
 use io::time::Instant;
 use session::link::Link;
@@ -45,6 +46,8 @@ struct Core {
     me: Weak<Connection>,
     shared: Arc<Shared>,
     link: Link<CloseReason>,
+    /// The connection in the register.
+    register: Arc<Peer>,
     /// The connection, as callbacks use it.
     path: Arc<CallbackPath>,
     state: ConnectionState,

@@ -8,9 +8,11 @@ use crate::client::CallbackPath;
 use crate::limits::UNSENT_REPLIES_MAX;
 use crate::shared::Shared;
 use crate::shared::counters::{CloseReason, ConnectionState};
+use crate::shared::peers::Peer;
 use io::net::{TcpInfo, TcpStream};
 use io::time::Instant;
 use session::link::Link;
+use session::lock;
 use session::signal;
 use session::turn::{self, Turns};
 use std::cell::RefCell;
@@ -51,10 +53,17 @@ impl Turns for Core {
 
     fn publish(&mut self) {
         let counters = &self.shared.connections.counters;
-        self.link.tally().count_in(counters);
+        let us = self.link.now().elapsed().as_micros() as u64;
+        let tally = self.link.tally();
+        tally.count_in(counters);
+        let mut totals = lock(&self.register.totals);
+        totals.in_flight = self.running as u64;
+        tally.publish(&mut totals, us, |_, _, _| {});
     }
 
-    fn publish_info(&mut self, _info: TcpInfo) {}
+    fn publish_info(&mut self, info: TcpInfo) {
+        lock(&self.register.totals).tcp = info;
+    }
 
     fn over(&mut self) -> Option<CloseReason> {
         if self.is_draining && self.running == 0 && self.link.output().is_empty() {
@@ -94,6 +103,9 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream) {
         return;
     };
     let (link, key) = admitted.into_link(&stream, shared.config.connection_budget);
+    let ends = (link.local(), link.peer());
+    let register = Arc::new(Peer::new(ends, link.signal().clone()));
+    shared.peers.insert(key, register.clone());
     let signal = link.signal().clone();
     let path = Arc::new(CallbackPath::new(move || signal.raise(signal::OWN)));
     let connection = Rc::new_cyclic(|me| Connection {
@@ -102,6 +114,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream) {
             me: me.clone(),
             shared: shared.clone(),
             link,
+            register,
             path: path.clone(),
             state: ConnectionState::Connecting,
             running: 0,
@@ -116,6 +129,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream) {
     let mut core = connection.core.borrow_mut();
     core.link.end(why);
     core.log(why);
+    shared.peers.remove(key);
     all.ended(key, core.state, why);
     drop(core);
     all.closed();

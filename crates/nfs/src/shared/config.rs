@@ -1,8 +1,11 @@
 //! Configuration of the service.
 
 use crate::client::Bounds;
+use crate::identity::IdentityConfig;
 use crate::limits::CONNECTION_REQUESTS_MAX;
+use crate::shared::records::{ClientStore, NoClientStore};
 use session::admission::AdmissionLimits;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The configuration of the service.
@@ -12,9 +15,12 @@ pub struct ServiceConfig {
     pub handle_key: [u8; 16],
     /// The server's name among servers (`so_major_id` and `eir_server_scope`): unique, and the same after a restart.
     pub server: String,
-    /// Client owners that had state before a restart ([`crate::service::Service::client_owners`]): they may reclaim it in the grace
-    /// period. Without any there is no grace period.
+    /// Client owners that had state before a restart, as `records` kept them: they may reclaim it in the grace period. Without any there is no grace period.
     pub reclaimers: Vec<Vec<u8>>,
+    /// How users and groups are looked up. Without it they are numbers, and callers have the groups of their credentials.
+    pub identity: Option<IdentityConfig>,
+    /// Keeps the owners of clients with state, for `reclaimers` after a restart.
+    pub records: Arc<dyn ClientStore>,
     /// The grace period.
     pub grace: Duration,
     /// Time for which a client keeps its state without a renewal.
@@ -49,6 +55,8 @@ impl Default for ServiceConfig {
             handle_key: [0; 16],
             server: "wirepool".into(),
             reclaimers: Vec::new(),
+            identity: None,
+            records: Arc::new(NoClientStore),
             grace: Duration::from_secs(90),
             lease: Duration::from_secs(90),
             courtesy: Duration::from_secs(24 * 3600),

@@ -5,7 +5,7 @@
 
 use crate::v3::wire::{self as wire3, mount, procedure};
 use crate::wire::{Status, operation};
-use session::counters::{Enumerated, RareCounters};
+use session::counters::{ConnectionTotals, Enumerated, RareCounters};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -44,6 +44,8 @@ pub enum CloseReason {
     Drained,
     /// Too many connections.
     Limit,
+    /// The administrator ended the client.
+    Administrator,
 }
 
 impl CloseReason {
@@ -56,7 +58,10 @@ impl CloseReason {
             | CloseReason::SendStall
             | CloseReason::Reclaimed
             | CloseReason::Limit => true,
-            CloseReason::Peer | CloseReason::Network | CloseReason::Drained => false,
+            CloseReason::Peer
+            | CloseReason::Network
+            | CloseReason::Drained
+            | CloseReason::Administrator => false,
         }
     }
 }
@@ -72,6 +77,7 @@ impl Enumerated for CloseReason {
         CloseReason::Reclaimed,
         CloseReason::Drained,
         CloseReason::Limit,
+        CloseReason::Administrator,
     ];
 }
 
@@ -118,9 +124,11 @@ impl Default for CounterSet {
     }
 }
 
-/// Counters of operations.
+/// Counters of connections and operations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counters {
+    /// Connections and bytes.
+    pub connections: ConnectionTotals<ConnectionState, CloseReason>,
     /// Operations executed, by number; zero counts are left out.
     pub operations: Vec<(u32, u64)>,
     /// Operations that failed, by number and status.
@@ -170,13 +178,17 @@ impl CounterSet {
     }
 
     /// All counters.
-    pub(crate) fn snapshot(&self) -> Counters {
+    pub(crate) fn snapshot(
+        &self,
+        connections: ConnectionTotals<ConnectionState, CloseReason>,
+    ) -> Counters {
         let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
         let numbered = |counts: &[AtomicU64]| -> Vec<(u32, u64)> {
             let all = (0..).zip(counts.iter().map(get));
             all.filter(|(_, count)| *count > 0).collect()
         };
         Counters {
+            connections,
             operations: numbered(&self.operations),
             failures: self.failures.snapshot(),
             procedures: numbered(&self.procedures),

@@ -6,17 +6,23 @@
 
 pub(crate) mod config;
 pub(crate) mod counters;
+pub(crate) mod peers;
+pub(crate) mod records;
 
-use crate::client::{Clients, Grace};
+use crate::client::{ClientInfo, Clients, Grace, Session};
 use crate::export::{ExportConfig, ExportError, Tree};
 use crate::handle::HandleKey;
+use crate::identity::Identity;
+use crate::rpcbind::Registry;
 use crate::state::{Refused, Table};
 use crate::v3::{Duplicates, Mounts};
-use crate::wire::Stateid;
+use crate::wire::{Stateid, Status};
 use backend::file::Handle;
 use config::ServiceConfig;
 use counters::{CloseReason, ConnectionState, CounterSet};
 use io::time::Instant;
+use peers::Peers;
+use records::{RecordChange, Records};
 use session::connections::Connections;
 use session::lock;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -25,13 +31,19 @@ use std::sync::{Arc, Mutex, MutexGuard};
 pub(crate) struct Shared {
     pub(crate) config: ServiceConfig,
     pub(crate) handles: HandleKey,
+    pub(crate) identity: Identity,
     pub(crate) connections: Connections<ConnectionState, CloseReason>,
     pub(crate) counters: CounterSet,
+    pub(crate) peers: Peers,
+    records: Arc<Records>,
+    /// The start, and the same point in time in milliseconds since 1970.
+    started: (Instant, u64),
     clients: Mutex<Clients>,
     grace: Mutex<Grace>,
     states: Mutex<Table>,
     duplicates: Mutex<Duplicates>,
     mounts: Mutex<Mounts>,
+    registry: Mutex<Registry>,
     tree: Mutex<Arc<Tree>>,
 }
 
@@ -42,13 +54,18 @@ impl Shared {
         let tree = Tree::new(Vec::new(), 1).expect("no exports conflict");
         Self {
             handles: HandleKey::new(config.handle_key),
+            identity: Identity::new(config.identity.clone()),
             connections: Connections::new(config.admission()),
             counters: CounterSet::default(),
+            peers: Peers::default(),
+            started: (io::time::now(), io::time::wall_clock_ms()),
+            records: Arc::new(Records::new(config.records.clone())),
             clients: Mutex::new(Clients::new(config.bounds(), instance)),
             grace: Mutex::new(grace),
             states: Mutex::new(Table::new(instance)),
             duplicates: Mutex::default(),
             mounts: Mutex::default(),
+            registry: Mutex::default(),
             tree: Mutex::new(Arc::new(tree)),
             config,
         }
@@ -76,6 +93,11 @@ impl Shared {
         lock(&self.mounts)
     }
 
+    /// The entries in rpcbind.
+    pub(crate) fn registry(&self) -> MutexGuard<'_, Registry> {
+        lock(&self.registry)
+    }
+
     /// The exports now.
     pub(crate) fn tree(&self) -> Arc<Tree> {
         lock(&self.tree).clone()
@@ -97,12 +119,69 @@ impl Shared {
         Ok(())
     }
 
+    /// An operation granted state to the client of this session. Returns when the records say so on stable storage. Errors:
+    /// `Delay` if that fails, `Badsession`.
+    pub(crate) async fn granted(&self, session: &Session) -> Result<(), Status> {
+        if !session.is_recorded() {
+            let mut clients = self.clients();
+            if let Some(owner) = clients.record(session.client()).ok_or(Status::Badsession)? {
+                self.records.push(RecordChange::Keep(owner));
+            }
+        }
+        self.settle().await
+    }
+
+    /// Returns when the records of all clients that lost their state are gone from stable storage. Errors: `Delay` if that fails.
+    pub(crate) async fn settle(&self) -> Result<(), Status> {
+        let late = self.grace().take_late(io::time::now());
+        if !late.is_empty() {
+            let clients = self.clients();
+            let lost = late.into_iter().filter(|owner| !clients.is_recorded(owner));
+            lost.for_each(|owner| self.records.push(RecordChange::Forget(owner)));
+        }
+        self.records.settle().await
+    }
+
+    /// A client has reclaimed everything (§18.51).
+    pub(crate) fn reclaimed(&self, owner: &[u8]) {
+        let was_waiting = self.grace().completed(owner);
+        if was_waiting && !self.clients().is_recorded(owner) {
+            self.records.push(RecordChange::Forget(owner.to_vec()));
+        }
+    }
+
     /// Closes everything of clients that were removed.
     pub(crate) fn forget(&self, clients: &[u64]) {
+        {
+            let mut all = self.clients();
+            for owner in all.take_forgotten() {
+                self.records.push(RecordChange::Forget(owner));
+            }
+        }
         for client in clients {
             let holds = self.states().forget(*client);
             drop(holds);
         }
+    }
+
+    /// Removes a client with its state and closes its connections. Returns whether there was one.
+    pub(crate) fn end(&self, client: u64) -> bool {
+        let is_ended = self.clients().end(client);
+        if is_ended {
+            self.forget(&[client]);
+            self.peers.close(client);
+        }
+        is_ended
+    }
+
+    /// All clients with a confirmed record.
+    pub(crate) fn client_infos(&self) -> Vec<ClientInfo> {
+        let mut infos = self.clients().infos(io::time::now(), self.started);
+        for info in &mut infos {
+            (info.opens, info.locks) = self.states().count_of(info.id);
+            (info.connections, info.latency, info.minor) = self.peers.infos(info.id);
+        }
+        infos
     }
 
     /// State of this client is in the way: removes the client if its lease has expired. Returns whether it was removed.

@@ -545,6 +545,28 @@ impl Table {
         Ok(())
     }
 
+    /// Numbers of opens and lock states of a client.
+    pub fn count_of(&self, client: u64) -> (usize, usize) {
+        let ids = self.clients.get(&client).into_iter().flatten();
+        let all = ids.filter_map(|id| self.states.get(id));
+        all.fold((0, 0), |(opens, locks), state| match state.kind {
+            Kind::Open(_) => (opens + 1, locks),
+            Kind::Lock(_) => (opens, locks + 1),
+        })
+    }
+
+    /// Removes all states of files of this file system. Returns the holds of the files.
+    pub fn forget_files(&mut self, filesystem: u64) -> Vec<Hold> {
+        let is_there = |(_, state): &(&u64, &State)| state.file.filesystem == filesystem;
+        let ids: Vec<u64> = self
+            .states
+            .iter()
+            .filter(is_there)
+            .map(|(id, _)| *id)
+            .collect();
+        ids.into_iter().filter_map(|id| self.remove(id)).collect()
+    }
+
     /// Removes all states of a client. Returns the holds of its files.
     pub fn forget(&mut self, client: u64) -> Vec<Hold> {
         let ids = self.clients.get(&client).cloned().unwrap_or_default();

@@ -29,7 +29,7 @@ pub(crate) async fn execute(request: Request<'_>) -> Result<Outcome, Reply> {
         Err(_) => return Err(Reply::GarbageArguments),
     };
     let shared = request.shared;
-    let view = View::new(shared, request.peer, request.credential);
+    let view = View::new(shared, request.peer, (request.credential, request.rights));
     let host = request.peer.to_canonical();
     match arguments {
         Arguments::Null => {}
@@ -56,10 +56,7 @@ pub(crate) async fn execute(request: Request<'_>) -> Result<Outcome, Reply> {
         Arguments::Export => write_exports(&view, &mut out),
     }
     shared.counters.ended_mount(arguments.procedure());
-    Ok(Outcome {
-        reply: Some(out),
-        is_established: false,
-    })
+    Ok(Outcome::new(Some(out), false))
 }
 
 /// The status of an error of a path.

@@ -100,12 +100,12 @@ impl<'a> Procedure<'a> {
     pub(super) fn new(
         shared: &'a Shared,
         peer: IpAddr,
-        credential: &'a Credential,
+        credentials: (&'a Credential, &'a Credential),
         out: Writer,
         read_max: u32,
     ) -> Self {
         Self {
-            view: View::new(shared, peer, credential),
+            view: View::new(shared, peer, credentials),
             out,
             read_max,
             is_established: false,

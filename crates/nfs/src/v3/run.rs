@@ -51,10 +51,7 @@ pub(crate) async fn execute(request: Request<'_>) -> Result<Outcome, Reply> {
 }
 
 fn outcome(reply: Writer, is_established: bool) -> Outcome {
-    Outcome {
-        reply: Some(reply),
-        is_established,
-    }
+    Outcome::new(Some(reply), is_established)
 }
 
 fn writer_of(reply: &[u8]) -> Writer {
@@ -87,7 +84,7 @@ async fn run(request: Request<'_>, arguments: &Arguments<'_>) -> Outcome {
     let mut procedure = Procedure::new(
         request.shared,
         request.peer,
-        request.credential,
+        (request.credential, request.rights),
         request.out,
         request.read_max,
     );

@@ -135,7 +135,7 @@ pub enum Op<'a> {
         data: &'a [u8],
     },
     /// An operation of minor version 2.
-    Minor2(Box<Minor2>),
+    Minor2(Box<Minor2<'a>>),
     /// An operation without support.
     Unsupported(u32),
     /// A number that no operation has.

@@ -110,40 +110,80 @@ fn skip_netloc(reader: &mut Reader<'_>) -> Result<()> {
     Ok(())
 }
 
+/// Whether SETXATTR creates or replaces (`setxattr_option4`, RFC 8276, section 8.4.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SetOption {
+    /// SETXATTR4_EITHER.
+    Either = 0,
+    /// SETXATTR4_CREATE: it must not exist.
+    Create = 1,
+    /// SETXATTR4_REPLACE: it must exist.
+    Replace = 2,
+}
+
+impl SetOption {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self> {
+        match reader.u32()? {
+            0 => Ok(Self::Either),
+            1 => Ok(Self::Create),
+            2 => Ok(Self::Replace),
+            _ => Err(XdrError::Value),
+        }
+    }
+}
+
 /// An operation with its arguments. Names and numbers are the specification's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs)] // the fields have the names of the specification
-pub enum Minor2 {
+pub enum Minor2<'a> {
     Allocate(Span),
     Copy(Copy),
     Deallocate(Span),
+    GetXattr {
+        name: &'a [u8],
+    },
     IoAdvise {
         span: Span,
         /// The hints of the first word; further ones exist in no version.
         hints: u32,
+    },
+    ListXattrs {
+        cookie: u64,
+        bytes_max: u32,
     },
     ReadPlus {
         stateid: Stateid,
         offset: u64,
         count: u32,
     },
+    RemoveXattr {
+        name: &'a [u8],
+    },
     Seek {
         stateid: Stateid,
         offset: u64,
         what: u32,
+    },
+    SetXattr {
+        option: SetOption,
+        name: &'a [u8],
+        value: &'a [u8],
     },
 }
 
 /// Most words of a list of hints that are read.
 const HINT_WORDS_MAX: usize = 8;
 
-impl Minor2 {
+impl<'a> Minor2<'a> {
     /// Reads the arguments of this operation; `None` for a number that has none here.
-    pub(super) fn decode(number: u32, reader: &mut Reader<'_>) -> Result<Option<Self>> {
+    pub(super) fn decode(number: u32, reader: &mut Reader<'a>) -> Result<Option<Self>> {
         Ok(Some(match number {
             number::ALLOCATE => Self::Allocate(Span::decode(reader)?),
             number::COPY => Self::Copy(Copy::decode(reader)?),
             number::DEALLOCATE => Self::Deallocate(Span::decode(reader)?),
+            number::GETXATTR => Self::GetXattr {
+                name: reader.opaque(usize::MAX)?,
+            },
             number::IO_ADVISE => {
                 let span = Span::decode(reader)?;
                 let mut hints = 0;
@@ -153,15 +193,27 @@ impl Minor2 {
                 }
                 Self::IoAdvise { span, hints }
             }
+            number::LISTXATTRS => Self::ListXattrs {
+                cookie: reader.u64()?,
+                bytes_max: reader.u32()?,
+            },
             number::READ_PLUS => Self::ReadPlus {
                 stateid: Stateid::decode(reader)?,
                 offset: reader.u64()?,
                 count: reader.u32()?,
             },
+            number::REMOVEXATTR => Self::RemoveXattr {
+                name: reader.opaque(usize::MAX)?,
+            },
             number::SEEK => Self::Seek {
                 stateid: Stateid::decode(reader)?,
                 offset: reader.u64()?,
                 what: reader.u32()?,
+            },
+            number::SETXATTR => Self::SetXattr {
+                option: SetOption::decode(reader)?,
+                name: reader.opaque(usize::MAX)?,
+                value: reader.opaque(usize::MAX)?,
             },
             _ => return Ok(None),
         }))
@@ -174,9 +226,13 @@ impl Minor2 {
             Self::Allocate(_) => number::ALLOCATE,
             Self::Copy(_) => number::COPY,
             Self::Deallocate(_) => number::DEALLOCATE,
+            Self::GetXattr { .. } => number::GETXATTR,
             Self::IoAdvise { .. } => number::IO_ADVISE,
+            Self::ListXattrs { .. } => number::LISTXATTRS,
             Self::ReadPlus { .. } => number::READ_PLUS,
+            Self::RemoveXattr { .. } => number::REMOVEXATTR,
             Self::Seek { .. } => number::SEEK,
+            Self::SetXattr { .. } => number::SETXATTR,
         }
     }
 
@@ -185,6 +241,20 @@ impl Minor2 {
         match self {
             Self::Allocate(span) | Self::Deallocate(span) => span.encode(writer),
             Self::Copy(args) => args.encode(writer),
+            Self::GetXattr { name } | Self::RemoveXattr { name } => writer.opaque(name),
+            Self::ListXattrs { cookie, bytes_max } => {
+                writer.u64(*cookie);
+                writer.u32(*bytes_max);
+            }
+            Self::SetXattr {
+                option,
+                name,
+                value,
+            } => {
+                writer.u32(*option as u32);
+                writer.opaque(name);
+                writer.opaque(value);
+            }
             Self::IoAdvise { span, hints } => {
                 span.encode(writer);
                 writer.count(1);

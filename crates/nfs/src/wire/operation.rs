@@ -161,3 +161,109 @@ pub const fn last(minor: u32) -> u32 {
         _ => LAST,
     }
 }
+
+/// The names of operations from [`FIRST`] on (RFC 8881, §16.2.2; RFC 7862, section 15), in lower case.
+const NAMES: [&str; 73] = [
+    "access",
+    "close",
+    "commit",
+    "create",
+    "delegpurge",
+    "delegreturn",
+    "getattr",
+    "getfh",
+    "link",
+    "lock",
+    "lockt",
+    "locku",
+    "lookup",
+    "lookupp",
+    "nverify",
+    "open",
+    "openattr",
+    "open_confirm",
+    "open_downgrade",
+    "putfh",
+    "putpubfh",
+    "putrootfh",
+    "read",
+    "readdir",
+    "readlink",
+    "remove",
+    "rename",
+    "renew",
+    "restorefh",
+    "savefh",
+    "secinfo",
+    "setattr",
+    "setclientid",
+    "setclientid_confirm",
+    "verify",
+    "write",
+    "release_lockowner",
+    "backchannel_ctl",
+    "bind_conn_to_session",
+    "exchange_id",
+    "create_session",
+    "destroy_session",
+    "free_stateid",
+    "get_dir_delegation",
+    "getdeviceinfo",
+    "getdevicelist",
+    "layoutcommit",
+    "layoutget",
+    "layoutreturn",
+    "secinfo_no_name",
+    "sequence",
+    "set_ssv",
+    "test_stateid",
+    "want_delegation",
+    "destroy_clientid",
+    "reclaim_complete",
+    "allocate",
+    "copy",
+    "copy_notify",
+    "deallocate",
+    "io_advise",
+    "layouterror",
+    "layoutstats",
+    "offload_cancel",
+    "offload_status",
+    "read_plus",
+    "seek",
+    "write_same",
+    "clone",
+    "getxattr",
+    "setxattr",
+    "listxattrs",
+    "removexattr",
+];
+
+/// The name of an operation, for people and metrics; `illegal` for numbers that are none.
+#[must_use]
+pub fn name(number: u32) -> &'static str {
+    let index = number.checked_sub(FIRST).map(|index| index as usize);
+    index
+        .and_then(|index| NAMES.get(index))
+        .unwrap_or(&"illegal")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_the_numbers() {
+        for (number, called) in [
+            (ACCESS, "access"),
+            (WRITE, "write"),
+            (EXCHANGE_ID, "exchange_id"),
+            (RECLAIM_COMPLETE, "reclaim_complete"),
+            (71, "clone"),
+            (ILLEGAL, "illegal"),
+            (0, "illegal"),
+        ] {
+            assert_eq!(name(number), called);
+        }
+    }
+}

@@ -5,7 +5,7 @@ use super::channel::{
     StateProtection,
 };
 use super::files::{Claim, CreateHow, Lock, Locker, NewType, Open, ReadDir};
-use super::minor2::{Copy, Minor2, Span};
+use super::minor2::{Copy, Minor2, SetOption, Span};
 use super::{Attrs, Bitmap, Op, Owner, Stateid, Status, operation};
 use crate::rpc::AuthSys;
 use crate::xdr::{Reader, Writer, XdrError};
@@ -249,7 +249,21 @@ fn minor2_operations() -> Vec<Op<'static>> {
             servers,
         })
     };
+    let set = |option| Minor2::SetXattr {
+        option,
+        name: b"name",
+        value: b"value",
+    };
     let all = vec![
+        Minor2::GetXattr { name: b"name" },
+        Minor2::ListXattrs {
+            cookie: 1,
+            bytes_max: 2,
+        },
+        Minor2::RemoveXattr { name: b"name" },
+        set(SetOption::Either),
+        set(SetOption::Create),
+        set(SetOption::Replace),
         Minor2::Allocate(SPAN),
         Minor2::Deallocate(SPAN),
         Minor2::IoAdvise {
@@ -302,6 +316,15 @@ fn operations_of_minor_version_2_have_their_bytes() {
     golden.extend([3; 12]);
     golden.extend([0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 1]);
     assert_eq!(bytes(&Op::Minor2(Box::new(seek))), golden);
+
+    let set = Minor2::SetXattr {
+        option: SetOption::Replace,
+        name: b"a",
+        value: b"12345",
+    };
+    let mut golden = vec![0, 0, 0, 73, 0, 0, 0, 2, 0, 0, 0, 1, b'a', 0, 0, 0];
+    golden.extend(*b"\0\0\0\x0512345\0\0\0");
+    assert_eq!(bytes(&Op::Minor2(Box::new(set))), golden);
 
     // COPY with a source server of each kind.
     let mut writer = Writer::new();

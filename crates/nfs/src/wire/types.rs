@@ -166,6 +166,16 @@ impl Bitmap {
         }
     }
 
+    /// The attributes of this set that are not in the other one.
+    #[must_use]
+    pub fn without(&self, other: &Self) -> Self {
+        let mut words = self.words;
+        for (word, other) in words.iter_mut().zip(&other.words) {
+            *word &= !other;
+        }
+        Self { words, ..*self }
+    }
+
     /// Whether `other` has all attributes of this set.
     #[must_use]
     pub fn is_within(&self, other: &Self) -> bool {

@@ -13,7 +13,7 @@ const CHANGE_ATTR_TYPE: u32 = 79;
 /// Unit of holes of the file system in memory.
 const BLOCK: u64 = 4096;
 
-fn op(op: Minor2) -> Op<'static> {
+fn op(op: Minor2<'static>) -> Op<'static> {
     Op::Minor2(Box::new(op))
 }
 

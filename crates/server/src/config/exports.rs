@@ -1,7 +1,8 @@
 //! Exports in the configuration, of any protocol.
 //!
 //! **Called by** the check of each protocol's section, and by the server. **Invariants**: an export names a disk of the
-//! configuration, or a volume of one of its pools; a disk has at most one export.
+//! configuration, or a volume or filesystem of one of its pools; a disk has at most one export, a filesystem at most one over
+//! each protocol.
 
 use super::checker::{Checker, Result};
 use super::disks::DiskConfig;
@@ -10,10 +11,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 use toml::Spanned;
 
-/// The export of a disk.
+/// The export of a disk or filesystem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExportedAs {
-    /// Name of the subsystem or target, and the number in it, such as `nqn.a namespace 1`.
+    /// Name of the subsystem or target, and the number in it, such as `nqn.a namespace 1`; or the path of an export.
     pub name: String,
     /// The command that removes the export.
     pub removal: String,
@@ -41,9 +42,16 @@ pub(crate) trait ProtocolConfig {
     }
 
     /// The disks and volumes that the protocol exports.
-    fn exported_disks(&self) -> Vec<&str>;
+    fn exported_disks(&self) -> Vec<&str> {
+        Vec::new()
+    }
 
-    /// The export of a disk or volume over this protocol.
+    /// The filesystems that the protocol exports.
+    fn exported_filesystems(&self) -> Vec<&str> {
+        Vec::new()
+    }
+
+    /// The export of a disk, volume or filesystem over this protocol.
     fn exported_as(&self, disk: &str) -> Option<ExportedAs>;
 }
 
@@ -94,6 +102,11 @@ impl<'a> Exports<'a> {
                 c.fail(name.span(), format!("{message}, found {text:?}"))
             }
         }
+    }
+
+    /// Checks that a name is valid for a filesystem of a configured pool.
+    pub(crate) fn check_filesystem(&self, c: &Checker<'_>, name: &Spanned<String>) -> Result<()> {
+        c.filesystem(name, self.pools)
     }
 
     /// Adds an export. Errors if the disk has an export already.

@@ -13,6 +13,7 @@ pub(crate) mod edit;
 mod error;
 pub(crate) mod exports;
 mod file;
+mod mount_flags;
 mod mounts;
 mod pools;
 mod server;
@@ -23,6 +24,7 @@ pub use edit::Edit;
 pub use error::ConfigError;
 pub use exports::ExportedAs;
 pub use file::ConfigFile;
+pub use mount_flags::{FlagsError, MountFlags};
 pub use mounts::{MountConfig, MountEdit};
 pub(crate) use pools::split_volume;
 pub use pools::{PoolConfig, PoolEdit};
@@ -144,7 +146,20 @@ impl Config {
         self.protocols().flat_map(|p| p.exported_disks())
     }
 
-    /// The export of a disk: it has at most one, over any protocol.
+    /// The filesystems that have an export.
+    pub(crate) fn exported_filesystems(&self) -> impl Iterator<Item = &str> {
+        self.protocols().flat_map(|p| p.exported_filesystems())
+    }
+
+    /// `volume` or `filesystem`, for messages about an exported dataset.
+    pub(crate) fn kind_of_exported(&self, name: &str) -> &'static str {
+        match self.exported_filesystems().any(|other| other == name) {
+            true => "filesystem",
+            false => "volume",
+        }
+    }
+
+    /// The export of a disk, which has at most one, over any protocol; or the first one of a filesystem.
     #[must_use]
     pub fn exported_as(&self, disk: &str) -> Option<ExportedAs> {
         self.protocols().find_map(|p| p.exported_as(disk))

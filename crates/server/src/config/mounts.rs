@@ -5,6 +5,7 @@
 
 use super::checker::{Checker, Result};
 use super::edit::{Edit, is, remove, tables};
+use super::mount_flags::{FlagsError, MountFlags};
 use super::pools::{PoolConfig, split_volume};
 use crate::limits::MOUNTS_MAX;
 use serde::Deserialize;
@@ -19,10 +20,8 @@ pub struct MountConfig {
     pub filesystem: String,
     /// The mount point, an absolute path.
     pub at: PathBuf,
-    /// Mount it read-only.
-    pub read_only: bool,
-    /// Let other users use it, although the server does not run as root.
-    pub allow_other: bool,
+    /// Its options.
+    pub options: MountFlags,
 }
 
 #[derive(Deserialize)]
@@ -31,9 +30,7 @@ pub(super) struct RawMount {
     filesystem: Spanned<String>,
     at: Spanned<PathBuf>,
     #[serde(default)]
-    read_only: bool,
-    #[serde(default)]
-    allow_other: bool,
+    options: Option<Spanned<String>>,
 }
 
 /// A change of the mounts.
@@ -63,18 +60,26 @@ fn mount_table(mount: &MountConfig) -> Table {
     let mut table = Table::new();
     table["filesystem"] = value(&mount.filesystem);
     table["at"] = value(mount.at.to_string_lossy().into_owned());
-    for (key, set) in [
-        ("read_only", mount.read_only),
-        ("allow_other", mount.allow_other),
-    ] {
-        if set {
-            table[key] = value(true);
-        }
+    if mount.options != MountFlags::default() {
+        table["options"] = value(mount.options.to_string());
     }
     table
 }
 
 impl Checker<'_> {
+    /// Checks that a name is valid for a filesystem of one of these pools.
+    pub(super) fn filesystem(&self, name: &Spanned<String>, pools: &[PoolConfig]) -> Result<()> {
+        let text = name.get_ref();
+        match split_volume(text) {
+            Some((pool, _)) if pools.iter().any(|p| p.name == pool) => Ok(()),
+            Some((pool, _)) => self.fail(name.span(), format!("there is no pool named {pool:?}")),
+            None => {
+                let message = "expected the name of a filesystem such as \"tank/home\"";
+                self.fail(name.span(), format!("{message}, found {text:?}"))
+            }
+        }
+    }
+
     pub(super) fn mounts(
         &self,
         raw: Vec<Spanned<RawMount>>,
@@ -87,18 +92,7 @@ impl Checker<'_> {
             }
             let m = m.into_inner();
             let filesystem = m.filesystem.get_ref();
-            match split_volume(filesystem) {
-                Some((pool, _)) if pools.iter().any(|p| p.name == pool) => {}
-                Some((pool, _)) => {
-                    let message = format!("there is no pool named {pool:?}");
-                    return self.fail(m.filesystem.span(), message);
-                }
-                None => {
-                    let message = "expected the name of a filesystem such as \"tank/home\"";
-                    let message = format!("{message}, found {filesystem:?}");
-                    return self.fail(m.filesystem.span(), message);
-                }
-            }
+            self.filesystem(&m.filesystem, pools)?;
             if mounts.iter().any(|o| o.filesystem == *filesystem) {
                 let message = format!("the filesystem {filesystem:?} has a mount already");
                 return self.fail(m.filesystem.span(), message);
@@ -111,11 +105,17 @@ impl Checker<'_> {
                 let message = format!("{:?} is mounted there already", o.filesystem);
                 return self.fail(m.at.span(), message);
             }
+            let options = m
+                .options
+                .as_ref()
+                .map_or(Ok(MountFlags::default()), |text| {
+                    let parsed = text.get_ref().parse();
+                    parsed.or_else(|e: FlagsError| self.fail(text.span(), e.to_string()))
+                })?;
             mounts.push(MountConfig {
                 filesystem: m.filesystem.into_inner(),
                 at,
-                read_only: m.read_only,
-                allow_other: m.allow_other,
+                options,
             });
         }
         Ok(mounts)

@@ -224,11 +224,13 @@ impl Server {
                 return Err(Error::NoPool(name.to_owned()));
             }
             let is_ours = |disk: &str| disk.split_once('/').is_some_and(|(p, _)| p == name);
-            let mut disks = config.exported_disks().filter(|disk| is_ours(disk));
-            let export = disks.find_map(|disk| Some((disk, config.exported_as(disk)?)));
-            if let Some((disk, export)) = export {
+            let exported = config.exported_disks().chain(config.exported_filesystems());
+            let mut ours = exported.filter(|name| is_ours(name));
+            let export = ours.find_map(|name| Some((name, config.exported_as(name)?)));
+            if let Some((name, export)) = export {
+                let kind = config.kind_of_exported(name);
                 return Err(Error::Conflict(format!(
-                    "the volume {disk:?} is exported: `{}` first",
+                    "the {kind} {name:?} is exported: `{}` first",
                     export.removal
                 )));
             }

@@ -143,7 +143,7 @@ impl State {
                 }
                 Some(PoolState::Online(pool)) if is_filesystem(pool, disk) => {
                     return Err(Error::Invalid(format!(
-                        "{disk:?} is a filesystem: only volumes can be exported as disks"
+                        "{disk:?} is a filesystem: only volumes can be exported as disks; see `wirepool export nfs --help`"
                     )));
                 }
                 _ if self.disks.get(disk).and_then(DiskEntry::online).is_none() => {

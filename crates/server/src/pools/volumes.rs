@@ -265,15 +265,19 @@ impl Server {
             .collect()
     }
 
-    /// Errors: `Conflict` if one of these volumes is exported.
+    /// Errors: `Conflict` if one of these volumes and filesystems is exported.
     pub(super) fn check_not_exported(&self, all: &[String]) -> Result<()> {
         let state = self.state.borrow();
-        let exported = |full: &String| Some((full.clone(), state.file.config().exported_as(full)?));
+        let config = state.file.config();
+        let exported = |full: &String| Some((full.clone(), config.exported_as(full)?));
         match all.iter().find_map(exported) {
-            Some((full, export)) => Err(Error::Conflict(format!(
-                "the volume {full:?} is exported: `{}` first",
-                export.removal
-            ))),
+            Some((full, export)) => {
+                let kind = config.kind_of_exported(&full);
+                Err(Error::Conflict(format!(
+                    "the {kind} {full:?} is exported: `{}` first",
+                    export.removal
+                )))
+            }
             None => Ok(()),
         }
     }

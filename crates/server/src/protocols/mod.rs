@@ -1,4 +1,4 @@
-//! The protocols that clients reach disks and volumes with, each in a folder of its own.
+//! The protocols that clients reach disks, volumes and filesystems with, each in a folder of its own.
 //!
 //! **Owns** the registry: the `mod` line and the line of [`protocols!`] of each protocol are the only places that name it.
 //! **Called by** the server, the configuration, the control API and the metrics. **Invariants**: numbers of sessions are
@@ -10,6 +10,7 @@ pub(crate) mod published;
 pub(crate) mod set;
 
 pub(crate) mod iscsi;
+pub(crate) mod nfs;
 pub(crate) mod nvmf;
 
 /// Passes the registry to another macro. A line has the folder, which is also the section of the configuration, the type
@@ -19,6 +20,7 @@ macro_rules! protocols {
         $macro! {
             nvmf Nvmf subsystem;
             iscsi Iscsi target;
+            nfs Nfs export;
         }
     };
 }

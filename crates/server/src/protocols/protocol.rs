@@ -1,12 +1,14 @@
 //! A protocol, as the rest of the server knows it.
 //!
-//! **Called by** the server, the control API and the metrics; each protocol's folder implements it. **Invariants**: an
-//! export is published if and only if its disk is online and the protocol accepted it.
+//! **Called by** the server, the control API and the metrics; each protocol's folder implements [`Protocol`], and
+//! [`DiskExports`] or [`FilesystemExports`]. **Invariants**: an export is published if and only if its disk is online, or its
+//! filesystem open, and the protocol accepted it.
 
 use crate::api::{ExportedAs, Exports, Listen, Session};
 use crate::config::{Config, ConfigFile};
 use crate::disks::Disks;
 use crate::metrics::families::Families;
+use backend::file::FileBackend;
 use backend::{BlockBackend, Usage};
 use io::net::TcpStream;
 use std::fmt;
@@ -37,6 +39,41 @@ pub(crate) trait Protocol: Send + Sync {
     /// Says which addresses discovery names. `listening` has the addresses of all protocols, with the real ports.
     fn advertise(&self, config: &Config, listening: &[Listen]);
 
+    /// Exports of disks and volumes, if the protocol has such exports.
+    fn disk_exports(&self) -> Option<&dyn DiskExports> {
+        None
+    }
+
+    /// Exports of filesystems, if the protocol has such exports.
+    fn filesystem_exports(&self) -> Option<&dyn FilesystemExports> {
+        None
+    }
+
+    /// Adds this protocol's exports; their sessions are not counted.
+    fn describe(&self, config: &Config, disks: &Disks, listening: &[Listen], out: &mut Exports);
+
+    /// Sets the number of sessions of each export.
+    fn count_sessions(&self, sessions: &[Session], out: &mut Exports);
+
+    /// Warnings about exports, for the operator.
+    fn warnings(&self, config: &Config) -> Vec<String>;
+
+    /// Every session.
+    fn sessions(&self) -> Vec<Session>;
+
+    /// Ends the session of this number. False if it is none of this protocol.
+    fn end_session(&self, id: u32) -> bool;
+
+    /// Adds the protocol's metrics.
+    fn metrics(&self, exports: &Exports, out: &mut Families) -> fmt::Result;
+
+    /// Takes no commands any more and finishes those in flight, within [`DRAIN_MAX`](crate::limits::DRAIN_MAX) and
+    /// [`FLUSH_MAX`](crate::limits::FLUSH_MAX). Returns the failures, for people.
+    fn drain(&self) -> Work<Vec<String>>;
+}
+
+/// The exports of a protocol for disks and volumes.
+pub(crate) trait DiskExports {
     /// Adds the exports of the configuration, without their disks. Blocks for files of the state directory.
     fn add_exports(&self, file: &ConfigFile);
 
@@ -59,30 +96,26 @@ pub(crate) trait Protocol: Send + Sync {
     /// Keeps hosts waiting that connect to an export with a disk or volume that `is_opening`, and no other hosts.
     fn hold(&self, config: &Config, is_opening: &dyn Fn(&str) -> bool);
 
-    /// Adds this protocol's exports; their sessions are not counted.
-    fn describe(&self, config: &Config, disks: &Disks, listening: &[Listen], out: &mut Exports);
-
-    /// Sets the number of sessions of each export.
-    fn count_sessions(&self, sessions: &[Session], out: &mut Exports);
-
     /// Sets the export of a disk, if it has one over this protocol.
     fn exported_as(&self, config: &Config, disk: &str, out: &mut ExportedAs);
+}
 
-    /// Warnings about exports, for the operator.
-    fn warnings(&self, config: &Config) -> Vec<String>;
+/// The exports of a protocol for filesystems.
+pub(crate) trait FilesystemExports {
+    /// Publishes the export of an open filesystem, if it has one over this protocol. The protocol keeps the outcome. Returns
+    /// whether the protocol accepted the export, or the filesystem has none.
+    fn publish(
+        &self,
+        file: &ConfigFile,
+        filesystem: &str,
+        files: Arc<dyn FileBackend>,
+    ) -> Work<bool>;
 
-    /// Every session.
-    fn sessions(&self) -> Vec<Session>;
+    /// Keeps the reason why the export of a filesystem is not published.
+    fn hold_back(&self, config: &Config, filesystem: &str, reason: &str);
 
-    /// Ends the session of this number. False if it is none of this protocol.
-    fn end_session(&self, id: u32) -> bool;
-
-    /// Adds the protocol's metrics.
-    fn metrics(&self, exports: &Exports, out: &mut Families) -> fmt::Result;
-
-    /// Takes no commands any more and finishes those in flight, within [`DRAIN_MAX`](crate::limits::DRAIN_MAX) and
-    /// [`FLUSH_MAX`](crate::limits::FLUSH_MAX). Returns the failures, for people.
-    fn drain(&self) -> Work<Vec<String>>;
+    /// Ends the export of a filesystem: its file handles become stale.
+    fn withdraw(&self, filesystem: &str);
 }
 
 /// The number of sessions with the export of this name.

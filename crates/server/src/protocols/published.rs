@@ -52,6 +52,11 @@ impl<K: Ord> Published<K> {
         self.results().insert(key, result);
     }
 
+    /// The result for an export; `None` if it was not published.
+    pub(crate) fn result(&self, key: &K) -> Option<Result<(), String>> {
+        self.results().get(key).cloned()
+    }
+
     /// Forgets an export. Returns whether the protocol had accepted it.
     pub(crate) fn remove(&self, key: &K) -> bool {
         matches!(self.results().remove(key), Some(Ok(())))

@@ -3,10 +3,11 @@
 //! **Called by** the server, the control API and the metrics. **Invariants**: the protocols share the connections that
 //! descriptors allow.
 
-use super::protocol::Protocol;
+use super::protocol::{DiskExports, FilesystemExports, Protocol};
 use super::protocols;
+use crate::Result;
 use crate::api::Session;
-use crate::config::Config;
+use crate::config::ConfigFile;
 use std::fmt;
 
 macro_rules! set {
@@ -17,14 +18,15 @@ macro_rules! set {
         }
 
         impl Protocols {
-            /// The protocols without exports. `connections_max` is the number of connections that descriptors allow.
-            pub(crate) fn new(config: &Config, connections_max: usize) -> Protocols {
-                let wanted = config.protocols().map(|p| p.connections()).collect();
+            /// The protocols without exports. `connections_max` is the number of connections that descriptors allow. Blocks for
+            /// files of the state directory. Errors: `File`.
+            pub(crate) fn new(file: &ConfigFile, connections_max: usize) -> Result<Protocols> {
+                let wanted = file.config().protocols().map(|p| p.connections()).collect();
                 let mut shares = shares(wanted, connections_max).into_iter();
                 let mut share = || shares.next().unwrap_or(1);
-                Protocols {
-                    $($protocol: super::$protocol::$type::new(share()),)*
-                }
+                Ok(Protocols {
+                    $($protocol: super::$protocol::$type::new(file, share())?,)*
+                })
             }
 
             /// All of them.
@@ -43,6 +45,16 @@ impl fmt::Debug for Protocols {
 }
 
 impl Protocols {
+    /// The exports of disks, of each protocol that has such exports.
+    pub(crate) fn disk_exports(&self) -> impl Iterator<Item = &dyn DiskExports> {
+        self.all().filter_map(Protocol::disk_exports)
+    }
+
+    /// The exports of filesystems, of each protocol that has such exports.
+    pub(crate) fn filesystem_exports(&self) -> impl Iterator<Item = &dyn FilesystemExports> {
+        self.all().filter_map(Protocol::filesystem_exports)
+    }
+
     /// The sessions of all protocols.
     pub(crate) fn sessions(&self) -> Vec<Session> {
         self.all().flat_map(|p| p.sessions()).collect()

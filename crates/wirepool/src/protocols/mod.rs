@@ -5,6 +5,7 @@
 //! server-side check names the mistake.
 
 mod iscsi;
+mod nfs;
 mod nvmf;
 pub(crate) mod protocol;
 
@@ -27,14 +28,14 @@ macro_rules! registry {
                 #[command(flatten)]
                 $type($protocol::Command),
             )*
-            /// Remove a namespace or LUN, or a subsystem or target with all of them.
+            /// Remove a namespace or LUN, a subsystem or target with all of them, or an NFS export.
             Remove {
-                /// The subsystem, or the target.
+                /// The subsystem, the target, or the path of an NFS export.
                 name: String,
                 #[command(flatten)]
                 numbers: RemoveArgs,
             },
-            /// List the namespaces of all subsystems and the logical units of all targets.
+            /// List the namespaces of all subsystems, the logical units of all targets, and all NFS exports.
             List,
         }
 
@@ -74,6 +75,7 @@ macro_rules! registry {
 registry! {
     nvmf Nvmf;
     iscsi Iscsi;
+    nfs Nfs;
 }
 
 /// The protocol of the export of this name.
@@ -115,7 +117,7 @@ fn list(ask: &Ask) -> Result<String> {
 pub(crate) fn tables(exports: &Exports) -> String {
     let tables: Vec<String> = ALL.iter().filter_map(|p| p.table(exports)).collect();
     match tables.is_empty() {
-        true => "no exports: `wirepool export add --help`\n".into(),
+        true => "no exports: `wirepool export --help`\n".into(),
         false => tables.join("\n"),
     }
 }

@@ -221,9 +221,22 @@ fn volumes(api: &mut Api) {
     api.post("/v1/exports/remove", json!({"nqn": exported["nqn"]}));
 }
 
+fn nfs(api: &mut Api) {
+    let export = json!({"filesystem": "tank/home", "clients": ["10.0.0.0/24:rw"]});
+    api.post("/v1/nfs/export", export);
+    api.get("/v1/nfs");
+    let path = "/tank/home";
+    api.post("/v1/nfs/allow", json!({"export": path, "client": "*:ro"}));
+    api.post("/v1/nfs/deny", json!({"export": path, "client": "*"}));
+    api.answer("/v1/nfs/deny", &json!({"export": path, "client": "*"}), 409);
+    api.post("/v1/nfs/remove", json!({"export": path}));
+    api.answer("/v1/nfs/remove", &json!({"export": path}), 404);
+}
+
 fn filesystems(api: &mut Api, place: &Place) {
     let home = json!({"name": "tank/home"});
     api.post("/v1/filesystems/create", home.clone());
+    nfs(api);
     let at = place.path("home");
     std::fs::create_dir(&at).expect("a mount point");
     let mount = json!({"name": "tank/home", "at": at});

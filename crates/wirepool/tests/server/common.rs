@@ -119,6 +119,7 @@ impl Place {
             child,
             io: Vec::new(),
             iscsi: Vec::new(),
+            nfs: Vec::new(),
             metrics: None,
             dir: self.dir.path().to_path_buf(),
         };
@@ -129,6 +130,9 @@ impl Place {
                 ["ready", "io", address] => server.io.push(address.parse().expect("an address")),
                 ["ready", "iscsi", address] => {
                     server.iscsi.push(address.parse().expect("an address"));
+                }
+                ["ready", "nfs", address] => {
+                    server.nfs.push(address.parse().expect("an address"));
                 }
                 ["ready", "metrics", address] => server.metrics = address.parse().ok(),
                 ["ready", "control" | "discovery", _] => {}
@@ -162,6 +166,7 @@ pub(crate) struct Server {
     child: Child,
     pub(crate) io: Vec<SocketAddr>,
     pub(crate) iscsi: Vec<SocketAddr>,
+    pub(crate) nfs: Vec<SocketAddr>,
     pub(crate) metrics: Option<SocketAddr>,
     dir: PathBuf,
 }

@@ -345,4 +345,18 @@ proptest! {
             }
         }
     }
+
+    #[test]
+    fn arguments_of_any_bytes_are_read_as_they_are_written_again(
+        number in 0..procedure::COUNT,
+        words in prop::collection::vec(prop_oneof![4 => 0..5u32, 1 => any::<u32>()], 0..40),
+    ) {
+        let input: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
+        if let Ok(Some(arguments)) = Arguments::decode(number, &mut Reader::new(&input)) {
+            let written = bytes(|w| arguments.encode(w));
+            prop_assert!(written.len() <= input.len());
+            let again = Arguments::decode(number, &mut Reader::new(&written));
+            prop_assert_eq!(again, Ok(Some(arguments)));
+        }
+    }
 }

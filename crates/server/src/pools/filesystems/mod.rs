@@ -1,16 +1,18 @@
-//! Filesystems of pools: changes, views, users and mounts.
+//! Filesystems of pools: changes, views, users, mounts and exports.
 //!
-//! **Owns** open filesystems and their mounts. **Called by** the control API, on the server's shard, and by the start and end of
+//! **Owns** open filesystems, their mounts and their exports. **Called by** the control API, on the server's shard, and by the start and end of
 //! the server. **Invariants**: a filesystem is open once, and all its users share it; it is destroyed, renamed or rolled back only
 //! without users; the pool stores filesystems, the configuration only their mounts.
 
 mod change;
+mod exports;
 mod mount;
 mod mounts;
 mod opened;
 mod snapshots;
 mod view;
 
+pub(crate) use exports::FilesystemExport;
 pub(crate) use mounts::{MountEntry, MountState, Mounted};
 pub use opened::FilesystemUser;
 pub(crate) use opened::OpenFilesystem;

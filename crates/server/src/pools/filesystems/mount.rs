@@ -51,7 +51,7 @@ impl Server {
     }
 
     /// Errors: those of [`Server::filesystem_named`], but a read-only pool is none.
-    fn filesystem_to_mount(&self, full: &str) -> Result<()> {
+    pub(super) fn filesystem_to_mount(&self, full: &str) -> Result<()> {
         match self.filesystem_named(full) {
             Err(Error::Conflict(_)) => self.filesystem_view(full).map(drop),
             other => other.map(drop),
@@ -160,7 +160,6 @@ fn new_mount(request: MountFilesystem) -> Result<MountConfig> {
     Ok(MountConfig {
         filesystem: request.name,
         at,
-        read_only: request.read_only,
-        allow_other: request.allow_other,
+        options: request.options,
     })
 }

@@ -141,7 +141,7 @@ impl Server {
         }
     }
 
-    /// Errors: `Conflict` if a filesystem, or one below it, is mounted, shall be mounted, or has other users.
+    /// Errors: `Conflict` if a filesystem, or one below it, is mounted, shall be mounted, is exported, or has other users.
     pub(in crate::pools) async fn check_unused(&self, full: &str) -> Result<()> {
         self.forget_detached().await;
         let below = format!("{full}/");
@@ -158,6 +158,12 @@ impl Server {
             return Err(Error::Conflict(format!(
                 "the filesystem {full:?} is mounted at {}: `wirepool fs unmount {full}` first",
                 mount.at.display()
+            )));
+        }
+        if let Some(export) = self.state.borrow().file.config().exported_as(full) {
+            return Err(Error::Conflict(format!(
+                "the filesystem {full:?} is exported as {export}: `{}` first",
+                export.removal
             )));
         }
         let Some(opened) = self.open_filesystem(full) else {

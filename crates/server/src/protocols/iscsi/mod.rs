@@ -19,7 +19,7 @@ use self::api::IscsiRole as Role;
 use self::config::{LunConfig, TargetConfig, exported_as};
 use self::secret::Realm;
 use super::access::Words;
-use super::protocol::{Address, Protocol, Work, sessions_of};
+use super::protocol::{Address, DiskExports, Protocol, Work, sessions_of};
 use super::published::Published;
 use crate::api::{ExportedAs, Exports, Listen, ListenRole, Session};
 use crate::config::{Config, ConfigFile};
@@ -76,15 +76,15 @@ pub(crate) struct Iscsi {
 
 impl Iscsi {
     /// The service, without targets. `connections_max` is what descriptors allow.
-    pub(crate) fn new(connections_max: usize) -> Iscsi {
-        Iscsi {
+    pub(crate) fn new(_file: &ConfigFile, connections_max: usize) -> crate::Result<Iscsi> {
+        Ok(Iscsi {
             service: portal::Target::new(portal::Config {
                 connections_max,
                 ..portal::Config::default()
             }),
             published: Published::default(),
             targets: Mutex::default(),
-        }
+        })
     }
 
     fn state(&self) -> MutexGuard<'_, Targets> {
@@ -223,6 +223,51 @@ impl Protocol for Iscsi {
         self.service.set_advertised(advertised.collect());
     }
 
+    fn disk_exports(&self) -> Option<&dyn DiskExports> {
+        Some(self)
+    }
+
+    fn describe(&self, config: &Config, disks: &Disks, listening: &[Listen], out: &mut Exports) {
+        let all = config.iscsi.targets.iter();
+        let target = |t| self.target(t, &config.iscsi, disks, listening);
+        out.iscsi.targets = all.map(target).collect();
+    }
+
+    fn count_sessions(&self, sessions: &[Session], out: &mut Exports) {
+        for t in &mut out.iscsi.targets {
+            t.sessions = sessions_of(sessions, &t.iqn);
+        }
+    }
+
+    fn warnings(&self, config: &Config) -> Vec<String> {
+        self.target_warnings(&config.iscsi)
+    }
+
+    fn sessions(&self) -> Vec<Session> {
+        session::sessions(&self.service)
+    }
+
+    fn end_session(&self, id: u32) -> bool {
+        session::tsih(id).is_some_and(|tsih| self.service.disconnect(tsih).is_ok())
+    }
+
+    fn metrics(&self, exports: &Exports, out: &mut Families) -> fmt::Result {
+        metrics::targets(&exports.iscsi.targets, out)?;
+        metrics::counters(&self.service.counters(), out)
+    }
+
+    fn drain(&self) -> Work<Vec<String>> {
+        let service = self.service.clone();
+        Box::pin(async move {
+            match io::timeout(DRAIN_MAX + FLUSH_MAX, service.drain(DRAIN_MAX)).await {
+                Ok(()) => Vec::new(),
+                Err(_) => vec!["commands over iSCSI did not finish in time".to_owned()],
+            }
+        })
+    }
+}
+
+impl DiskExports for Iscsi {
     fn add_exports(&self, file: &ConfigFile) {
         self.apply_discovery(file);
         for t in &file.config().iscsi.targets {
@@ -282,49 +327,10 @@ impl Protocol for Iscsi {
         }
     }
 
-    fn describe(&self, config: &Config, disks: &Disks, listening: &[Listen], out: &mut Exports) {
-        let all = config.iscsi.targets.iter();
-        let target = |t| self.target(t, &config.iscsi, disks, listening);
-        out.iscsi.targets = all.map(target).collect();
-    }
-
-    fn count_sessions(&self, sessions: &[Session], out: &mut Exports) {
-        for t in &mut out.iscsi.targets {
-            t.sessions = sessions_of(sessions, &t.iqn);
-        }
-    }
-
     fn exported_as(&self, config: &Config, disk: &str, out: &mut ExportedAs) {
         if let Some((t, l)) = config.iscsi.lun_of(disk) {
             out.iscsi.iqn = Some(t.iqn.to_string());
             out.iscsi.lun = Some(l.lun);
         }
-    }
-
-    fn warnings(&self, config: &Config) -> Vec<String> {
-        self.target_warnings(&config.iscsi)
-    }
-
-    fn sessions(&self) -> Vec<Session> {
-        session::sessions(&self.service)
-    }
-
-    fn end_session(&self, id: u32) -> bool {
-        session::tsih(id).is_some_and(|tsih| self.service.disconnect(tsih).is_ok())
-    }
-
-    fn metrics(&self, exports: &Exports, out: &mut Families) -> fmt::Result {
-        metrics::targets(&exports.iscsi.targets, out)?;
-        metrics::counters(&self.service.counters(), out)
-    }
-
-    fn drain(&self) -> Work<Vec<String>> {
-        let service = self.service.clone();
-        Box::pin(async move {
-            match io::timeout(DRAIN_MAX + FLUSH_MAX, service.drain(DRAIN_MAX)).await {
-                Ok(()) => Vec::new(),
-                Err(_) => vec!["commands over iSCSI did not finish in time".to_owned()],
-            }
-        })
     }
 }

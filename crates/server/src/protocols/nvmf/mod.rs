@@ -14,7 +14,7 @@ mod session;
 use self::api::NvmfRole as Role;
 use self::config::{SubsystemConfig, exported_as};
 use super::access::Words;
-use super::protocol::{Address, Protocol, Work, sessions_of};
+use super::protocol::{Address, DiskExports, Protocol, Work, sessions_of};
 use super::published::Published;
 use crate::api::{Export, ExportedAs, Exports, Listen, ListenRole, Namespace, Session};
 use crate::config::{Config, ConfigFile};
@@ -52,14 +52,14 @@ pub(crate) struct Nvmf {
 
 impl Nvmf {
     /// A target without subsystems. `connections_max` is what descriptors allow.
-    pub(crate) fn new(connections_max: usize) -> Nvmf {
-        Nvmf {
+    pub(crate) fn new(_file: &ConfigFile, connections_max: usize) -> crate::Result<Nvmf> {
+        Ok(Nvmf {
             target: Target::new(TargetConfig {
                 connections_max,
                 ..TargetConfig::default()
             }),
             published: Published::default(),
-        }
+        })
     }
 
     /// Adds a subsystem without namespaces.
@@ -151,40 +151,8 @@ impl Protocol for Nvmf {
         self.target.set_referrals(referrals);
     }
 
-    fn add_exports(&self, file: &ConfigFile) {
-        for s in &file.config().nvmf.subsystems {
-            self.add_subsystem(s);
-        }
-    }
-
-    fn publish(&self, file: &ConfigFile, disk: &str, backend: Arc<dyn BlockBackend>) {
-        let Some((s, n)) = file.config().nvmf.export_of(disk) else {
-            return;
-        };
-        let namespace = NamespaceConfig {
-            nsid: n.nsid,
-            uuid: n.uuid,
-            backend,
-            reservations: reservations::store(file, &s.nqn, n.nsid, n.uuid),
-        };
-        let result = self.target.add_namespace(&s.nqn, namespace);
-        let export = exported_as(&s.nqn, n.nsid);
-        self.published
-            .insert((s.nqn.clone(), n.nsid), &export, disk, result);
-    }
-
-    fn announce(&self, config: &Config, disk: &str) {
-        if let Some((s, n)) = config.nvmf.export_of(disk) {
-            let _ = self.target.namespace_changed(&s.nqn, n.nsid);
-        }
-    }
-
-    fn hold(&self, config: &Config, is_opening: &dyn Fn(&str) -> bool) {
-        for s in &config.nvmf.subsystems {
-            let hold = s.namespaces.iter().any(|n| is_opening(&n.disk));
-            // It may have been removed concurrently.
-            let _ = self.target.hold_connects(&s.nqn, hold);
-        }
+    fn disk_exports(&self) -> Option<&dyn DiskExports> {
+        Some(self)
     }
 
     fn describe(&self, config: &Config, disks: &Disks, _listening: &[Listen], out: &mut Exports) {
@@ -196,13 +164,6 @@ impl Protocol for Nvmf {
     fn count_sessions(&self, sessions: &[Session], out: &mut Exports) {
         for e in &mut out.nvmf.exports {
             e.sessions = sessions_of(sessions, &e.nqn);
-        }
-    }
-
-    fn exported_as(&self, config: &Config, disk: &str, out: &mut ExportedAs) {
-        if let Some((s, n)) = config.nvmf.export_of(disk) {
-            out.nvmf.nqn = Some(s.nqn.to_string());
-            out.nvmf.nsid = Some(n.nsid);
         }
     }
 
@@ -251,6 +212,51 @@ impl Protocol for Nvmf {
                 }
             }
         })
+    }
+}
+
+impl DiskExports for Nvmf {
+    fn add_exports(&self, file: &ConfigFile) {
+        for s in &file.config().nvmf.subsystems {
+            self.add_subsystem(s);
+        }
+    }
+
+    fn publish(&self, file: &ConfigFile, disk: &str, backend: Arc<dyn BlockBackend>) {
+        let Some((s, n)) = file.config().nvmf.export_of(disk) else {
+            return;
+        };
+        let namespace = NamespaceConfig {
+            nsid: n.nsid,
+            uuid: n.uuid,
+            backend,
+            reservations: reservations::store(file, &s.nqn, n.nsid, n.uuid),
+        };
+        let result = self.target.add_namespace(&s.nqn, namespace);
+        let export = exported_as(&s.nqn, n.nsid);
+        self.published
+            .insert((s.nqn.clone(), n.nsid), &export, disk, result);
+    }
+
+    fn announce(&self, config: &Config, disk: &str) {
+        if let Some((s, n)) = config.nvmf.export_of(disk) {
+            let _ = self.target.namespace_changed(&s.nqn, n.nsid);
+        }
+    }
+
+    fn hold(&self, config: &Config, is_opening: &dyn Fn(&str) -> bool) {
+        for s in &config.nvmf.subsystems {
+            let hold = s.namespaces.iter().any(|n| is_opening(&n.disk));
+            // It may have been removed concurrently.
+            let _ = self.target.hold_connects(&s.nqn, hold);
+        }
+    }
+
+    fn exported_as(&self, config: &Config, disk: &str, out: &mut ExportedAs) {
+        if let Some((s, n)) = config.nvmf.export_of(disk) {
+            out.nvmf.nqn = Some(s.nqn.to_string());
+            out.nvmf.nsid = Some(n.nsid);
+        }
     }
 }
 

@@ -1,0 +1,103 @@
+//! Open connections and their clients, as the control plane sees them.
+//!
+//! **Owns** [`Peers`]. **Called by** connections, once per turn, and by control calls. **Invariants**: an open connection is in the
+//! register until it ends; it belongs to the client whose session was used on it last.
+
+use super::counters::CloseReason;
+use crate::client::ConnectionInfo;
+use session::latency::{CommandLatency, LatencySums};
+use session::lock;
+use session::signal::{INFO, Signal};
+use session::tally::Totals;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// An open connection.
+pub(crate) struct Peer {
+    peer: SocketAddr,
+    local: SocketAddr,
+    shard: String,
+    signal: Arc<Signal<CloseReason>>,
+    /// The client ID; 0 if no session was used.
+    client: AtomicU64,
+    minor: AtomicU32,
+    pub(crate) totals: Mutex<Totals>,
+}
+
+impl Peer {
+    pub(crate) fn new(
+        (local, peer): (SocketAddr, SocketAddr),
+        signal: Arc<Signal<CloseReason>>,
+    ) -> Self {
+        Self {
+            peer,
+            local,
+            shard: std::thread::current().name().unwrap_or("main").to_owned(),
+            signal,
+            client: AtomicU64::new(0),
+            minor: AtomicU32::new(0),
+            totals: Mutex::default(),
+        }
+    }
+
+    /// A session of this client was used with this minor version.
+    pub(crate) fn used_by(&self, client: u64, minor: u32) {
+        self.client.store(client, Ordering::Relaxed);
+        self.minor.store(minor, Ordering::Relaxed);
+    }
+
+    fn info(&self, sums: &mut LatencySums) -> ConnectionInfo {
+        self.signal.raise(INFO);
+        let totals = lock(&self.totals);
+        totals.latencies.add_to(sums);
+        ConnectionInfo {
+            peer: self.peer,
+            local: self.local,
+            shard: self.shard.clone(),
+            tcp: totals.tcp.clone(),
+            in_flight: totals.in_flight,
+            bytes_in: totals.bytes_in,
+            bytes_out: totals.bytes_out,
+            requests: totals.commands,
+            failures: totals.errors,
+        }
+    }
+}
+
+/// The open connections, by their key.
+#[derive(Default)]
+pub(crate) struct Peers(Mutex<BTreeMap<usize, Arc<Peer>>>);
+
+impl Peers {
+    pub(crate) fn insert(&self, key: usize, peer: Arc<Peer>) {
+        lock(&self.0).insert(key, peer);
+    }
+
+    pub(crate) fn remove(&self, key: usize) {
+        lock(&self.0).remove(&key);
+    }
+
+    fn of(&self, client: u64) -> Vec<Arc<Peer>> {
+        let all = lock(&self.0);
+        let is_its = |peer: &&Arc<Peer>| peer.client.load(Ordering::Relaxed) == client;
+        all.values().filter(is_its).cloned().collect()
+    }
+
+    /// Closes the connections of a client.
+    pub(crate) fn close(&self, client: u64) {
+        for peer in self.of(client) {
+            peer.signal.close(CloseReason::Administrator);
+        }
+    }
+
+    /// The connections of a client, the latencies of their requests by kind, and the highest minor version on them.
+    pub(crate) fn infos(&self, client: u64) -> (Vec<ConnectionInfo>, Vec<CommandLatency>, u32) {
+        let mut sums = LatencySums::default();
+        let peers = self.of(client);
+        let connections = peers.iter().map(|peer| peer.info(&mut sums)).collect();
+        let minors = peers.iter().map(|peer| peer.minor.load(Ordering::Relaxed));
+        (connections, sums.summary(), minors.max().unwrap_or(0))
+    }
+}

@@ -1,0 +1,324 @@
+//! NFS: from the configuration's `[[export]]` to the NFS service.
+//!
+//! **Owns** the service and which of its exports are published. **Called by** the server, as a [`Protocol`]. **Invariants**: a
+//! filesystem has the same number in file handles for ever; clients keep their state when the rules of an export change. RFC 8881.
+
+pub(crate) mod api;
+mod change;
+pub mod config;
+mod identity;
+mod limits;
+mod metrics;
+mod records;
+mod resolve;
+pub(crate) mod routes;
+mod rule;
+mod session;
+
+use self::api::{NfsExport, NfsRole as Role};
+use self::config::{ExportConfig, exported_as};
+use self::identity::{Identity, Numbers};
+use self::limits::UPKEEP_EVERY;
+use self::rule::{ClientRule, Clients};
+use super::protocol::{Address, FilesystemExports, Protocol, Work};
+use super::published::Published;
+use crate::Result;
+use crate::api::{Exports, Listen, ListenRole, NamespaceState, Session};
+use crate::config::{Config, ConfigFile};
+use crate::disks::Disks;
+use crate::limits::{DRAIN_MAX, FLUSH_MAX};
+use crate::metrics::families::Families;
+use ::nfs::export::Rule;
+use ::nfs::limits::TRANSFER_MAX;
+use ::nfs::service::{Service, ServiceConfig};
+use ::session::lock;
+use backend::file::FileBackend;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+/// NFS.
+pub(crate) struct Nfs(Arc<Inner>);
+
+struct Inner {
+    service: Service,
+    numbers: Mutex<Numbers>,
+    /// By filesystem.
+    published: Published<String>,
+    /// The exports of the service, by filesystem.
+    served: Mutex<BTreeMap<String, Served>>,
+}
+
+/// An export of the service.
+struct Served {
+    path: String,
+    clients: Vec<ClientRule>,
+    /// The rights by address that the clients stand for.
+    rules: Vec<Rule>,
+}
+
+/// The rights by address that clients stand for, also by name.
+async fn resolve(clients: Vec<ClientRule>) -> Vec<Rule> {
+    let resolved = io::blocking(move || resolve::resolve(&clients)).await;
+    resolved.unwrap_or_else(|e| {
+        tracing::error!(error = %e, "clients of an NFS export cannot be resolved");
+        Vec::new()
+    })
+}
+
+fn has_names(clients: &[ClientRule]) -> bool {
+    let is_name =
+        |rule: &ClientRule| matches!(rule.clients, Clients::Host(_) | Clients::Netgroup(_));
+    clients.iter().any(is_name)
+}
+
+impl Nfs {
+    /// The service, without exports. `connections_max` is what descriptors allow. Blocks for files of the state directory. Errors:
+    /// `File`.
+    pub(crate) fn new(file: &ConfigFile, connections_max: usize) -> Result<Nfs> {
+        let is_on = !file.config().nfs.listen.is_empty();
+        let identity = match is_on {
+            true => Identity::load(file)?,
+            false => Identity::random(),
+        };
+        let (records, reclaimers) = records::load(file);
+        if is_on && !reclaimers.is_empty() {
+            let clients = reclaimers.len();
+            tracing::info!(clients, "NFS clients may reclaim their opens and locks");
+        }
+        let service = Service::new(ServiceConfig {
+            handle_key: identity.handle_key,
+            server: identity.server.to_string(),
+            connections_max,
+            records,
+            reclaimers,
+            ..ServiceConfig::default()
+        });
+        let inner = Arc::new(Inner {
+            service,
+            numbers: Mutex::new(Numbers::load(file)?),
+            published: Published::default(),
+            served: Mutex::default(),
+        });
+        if is_on {
+            drop(io::spawn(upkeep(inner.clone())));
+        }
+        Ok(Nfs(inner))
+    }
+
+    fn export(&self, e: &ExportConfig, addresses: &[SocketAddr]) -> NfsExport {
+        let (state, reason) = match self.0.published.result(&e.filesystem) {
+            Some(Ok(())) => (NamespaceState::Served, None),
+            Some(Err(reason)) => (NamespaceState::Held, Some(reason)),
+            None => (
+                NamespaceState::Held,
+                Some("its pool is being opened".to_owned()),
+            ),
+        };
+        NfsExport {
+            filesystem: e.filesystem.clone(),
+            path: e.path.clone(),
+            clients: e.clients.iter().map(ClientRule::to_string).collect(),
+            state,
+            reason,
+            addresses: addresses.to_vec(),
+            transfer_max: TRANSFER_MAX,
+        }
+    }
+
+    /// Replaces the clients of an export, if it is published. Clients keep their state.
+    fn set_clients(&self, filesystem: &str, clients: Vec<ClientRule>) -> Work<()> {
+        let (inner, filesystem) = (self.0.clone(), filesystem.to_owned());
+        Box::pin(async move {
+            let rules = resolve(clients.clone()).await;
+            inner.apply(&filesystem, clients, rules);
+        })
+    }
+}
+
+impl Inner {
+    /// Sets the rights of an export, if it is published and they differ.
+    fn apply(&self, filesystem: &str, clients: Vec<ClientRule>, rules: Vec<Rule>) {
+        let mut served = lock(&self.served);
+        if let Some(export) = served.get_mut(filesystem) {
+            export.clients = clients;
+            if export.rules != rules {
+                export.rules.clone_from(&rules);
+                // It is in the service as long as it is on the list.
+                let _ = self.service.set_rules(&export.path, rules);
+            }
+        }
+    }
+
+    async fn publish(
+        &self,
+        export: &ExportConfig,
+        files: Arc<dyn FileBackend>,
+    ) -> std::result::Result<(), String> {
+        let guid = files.root().filesystem;
+        // The file is small, and a new filesystem is rare.
+        let id = lock(&self.numbers).of(guid).map_err(|e| e.to_string())?;
+        let rules = resolve(export.clients.clone()).await;
+        let mut served = lock(&self.served);
+        let added = self.service.add_export(::nfs::export::ExportConfig {
+            id,
+            path: export.path.clone(),
+            files,
+            rules: rules.clone(),
+        });
+        added.map_err(|e| e.to_string())?;
+        let new = Served {
+            path: export.path.clone(),
+            clients: export.clients.clone(),
+            rules,
+        };
+        served.insert(export.filesystem.clone(), new);
+        Ok(())
+    }
+}
+
+/// Removes clients whose courtesy is over, and resolves names again, without end.
+async fn upkeep(inner: Arc<Inner>) {
+    loop {
+        io::time::sleep(UPKEEP_EVERY).await;
+        inner.service.sweep().await;
+        let named: Vec<(String, Vec<ClientRule>)> = {
+            let served = lock(&inner.served);
+            let named = served.iter().filter(|(_, e)| has_names(&e.clients));
+            named
+                .map(|(name, e)| (name.clone(), e.clients.clone()))
+                .collect()
+        };
+        for (filesystem, clients) in named {
+            let rules = resolve(clients.clone()).await;
+            let is_same = lock(&inner.served)
+                .get(&filesystem)
+                .is_some_and(|e| e.clients == clients);
+            if is_same {
+                inner.apply(&filesystem, clients, rules);
+            }
+        }
+    }
+}
+
+impl Protocol for Nfs {
+    fn addresses(&self, config: &Config) -> Vec<Address> {
+        let address = |address: &SocketAddr| {
+            let service = self.0.service.clone();
+            Address {
+                listen: Listen {
+                    address: *address,
+                    role: ListenRole::Nfs(Role::Nfs),
+                    portal_group: None,
+                },
+                setting: "[nfs] listen",
+                service: Arc::new(move |stream| {
+                    let service = service.clone();
+                    Box::pin(async move { service.serve(stream).await })
+                }),
+            }
+        };
+        config.nfs.listen.iter().map(address).collect()
+    }
+
+    /// There is no discovery.
+    fn advertise(&self, _config: &Config, _listening: &[Listen]) {}
+
+    fn filesystem_exports(&self) -> Option<&dyn FilesystemExports> {
+        Some(self)
+    }
+
+    fn describe(&self, config: &Config, _disks: &Disks, listening: &[Listen], out: &mut Exports) {
+        let ours = listening.iter();
+        let ours = ours.filter(|l| l.role == ListenRole::Nfs(Role::Nfs));
+        let addresses: Vec<SocketAddr> = ours.map(|l| l.address).collect();
+        let all = config.nfs.exports.iter();
+        out.nfs.nfs_exports = all.map(|e| self.export(e, &addresses)).collect();
+    }
+
+    /// A client is not a client of one export.
+    fn count_sessions(&self, _sessions: &[Session], _out: &mut Exports) {}
+
+    fn warnings(&self, config: &Config) -> Vec<String> {
+        let mut out = Vec::new();
+        if config.nfs.listen.is_empty() && !config.nfs.exports.is_empty() {
+            out.push("NFS is off: give [nfs] listen an address and restart the server".to_owned());
+        }
+        for e in &config.nfs.exports {
+            let path = &e.path;
+            if e.clients.is_empty() {
+                out.push(format!(
+                    "{path} lets no client in: `wirepool host allow {path} '*:rw'`, or a client such as 10.0.0.0/24:rw"
+                ));
+            }
+            let warning = self.0.published.warning(&e.filesystem, &exported_as(path));
+            out.extend(warning);
+        }
+        out
+    }
+
+    fn sessions(&self) -> Vec<Session> {
+        session::sessions(&self.0.service)
+    }
+
+    fn end_session(&self, id: u32) -> bool {
+        session::client(&self.0.service, id).is_some_and(|client| self.0.service.end_client(client))
+    }
+
+    fn metrics(&self, exports: &Exports, out: &mut Families) -> fmt::Result {
+        metrics::exports(&exports.nfs.nfs_exports, out)?;
+        metrics::states(&self.0.service, out)?;
+        metrics::counters(&self.0.service.counters(), out)
+    }
+
+    fn drain(&self) -> Work<Vec<String>> {
+        let service = self.0.service.clone();
+        Box::pin(async move {
+            match io::timeout(DRAIN_MAX + FLUSH_MAX, service.drain(DRAIN_MAX)).await {
+                Ok(()) => Vec::new(),
+                Err(_) => vec!["requests over NFS did not finish in time".to_owned()],
+            }
+        })
+    }
+}
+
+impl FilesystemExports for Nfs {
+    fn publish(
+        &self,
+        file: &ConfigFile,
+        filesystem: &str,
+        files: Arc<dyn FileBackend>,
+    ) -> Work<bool> {
+        let export = file.config().nfs.export_of(filesystem).cloned();
+        let inner = self.0.clone();
+        Box::pin(async move {
+            let Some(export) = export else { return true };
+            let result = inner.publish(&export, files).await;
+            let is_accepted = result.is_ok();
+            let (shown, name) = (exported_as(&export.path), &export.filesystem);
+            inner.published.insert(name.clone(), &shown, name, result);
+            is_accepted
+        })
+    }
+
+    fn hold_back(&self, config: &Config, filesystem: &str, reason: &str) {
+        let Some(export) = config.nfs.export_of(filesystem) else {
+            return;
+        };
+        let (shown, name) = (exported_as(&export.path), &export.filesystem);
+        let result = Err(reason.to_owned());
+        if self.0.published.result(name).as_ref() != Some(&result) {
+            self.0.published.insert(name.clone(), &shown, name, result);
+        }
+    }
+
+    fn withdraw(&self, filesystem: &str) {
+        self.0.published.remove(&filesystem.to_owned());
+        let gone = lock(&self.0.served).remove(filesystem);
+        if let Some(export) = gone {
+            // It is in the service as long as it is on the list.
+            let _ = self.0.service.remove_export(&export.path);
+        }
+    }
+}

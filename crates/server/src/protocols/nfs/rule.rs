@@ -1,0 +1,232 @@
+//! Client rules of exports: `10.0.0.0/24:rw`, `@lab:ro,squash=all`.
+//!
+//! **Owns** [`ClientRule`] and its text form. **Called by** the configuration and by live changes. **Invariants**: the text of a
+//! rule is canonical, and parses to the same rule.
+
+use nfs::export::{NOBODY, Squash};
+use std::fmt;
+use std::net::IpAddr;
+
+/// Longest name of a host, bytes (RFC 1035, section 2.3.4).
+const HOST_LEN_MAX: usize = 253;
+
+/// The clients of a rule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Clients {
+    /// Every address.
+    Any,
+    /// The addresses that have the first bits, this many, in common with this one.
+    Network(IpAddr, u8),
+    /// The host of this name, by the system's resolver.
+    Host(String),
+    /// The hosts of this netgroup.
+    Netgroup(String),
+}
+
+/// The rights of some clients at an export.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientRule {
+    /// The clients.
+    pub clients: Clients,
+    /// They may only read.
+    pub read_only: bool,
+    /// The users that become anonymous.
+    pub squash: Squash,
+    /// The user of anonymous callers.
+    pub anonuid: u32,
+    /// Their group.
+    pub anongid: u32,
+}
+
+/// Highest bit count of a network.
+fn bits_max(address: IpAddr) -> u8 {
+    match address {
+        IpAddr::V4(_) => 32,
+        IpAddr::V6(_) => 128,
+    }
+}
+
+/// An address with the bits behind the first ones cleared.
+fn masked(address: IpAddr, bits: u8) -> IpAddr {
+    match address {
+        IpAddr::V4(v4) => {
+            let mask = u32::MAX.checked_shl(32 - u32::from(bits)).unwrap_or(0);
+            IpAddr::from((u32::from(v4) & mask).to_be_bytes())
+        }
+        IpAddr::V6(v6) => {
+            let mask = u128::MAX.checked_shl(128 - u32::from(bits)).unwrap_or(0);
+            IpAddr::from((u128::from(v6) & mask).to_be_bytes())
+        }
+    }
+}
+
+fn is_name(text: &str, others: &[char]) -> bool {
+    let plain =
+        |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_') || others.contains(&c);
+    let first = text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
+    first && text.len() <= HOST_LEN_MAX && text.chars().all(plain)
+}
+
+impl Clients {
+    /// Parses `*`, an address, a network, the name of a host, or `@` and the name of a netgroup. Errors: the reason.
+    pub(super) fn parse(text: &str) -> Result<Clients, String> {
+        if matches!(text, "*" | "any") {
+            return Ok(Clients::Any);
+        }
+        if let Some(group) = text.strip_prefix('@') {
+            return match is_name(group, &['.']) {
+                true => Ok(Clients::Netgroup(group.to_owned())),
+                false => Err(format!("{group:?} names no netgroup")),
+            };
+        }
+        let plain = text.strip_prefix('[').and_then(|t| t.strip_suffix(']'));
+        let text = plain.unwrap_or(text);
+        let (address, bits) = match text.split_once('/') {
+            Some((address, bits)) => (address, Some(bits)),
+            None => (text, None),
+        };
+        match (address.parse::<IpAddr>(), bits) {
+            (Ok(address), None) => Ok(Clients::Network(address, bits_max(address))),
+            (Ok(address), Some(bits)) => match bits.parse::<u8>() {
+                Ok(bits) if bits <= bits_max(address) => {
+                    Ok(Clients::Network(masked(address, bits), bits))
+                }
+                _ => Err(format!(
+                    "{bits:?} is no number of bits from 0 to {}",
+                    bits_max(address)
+                )),
+            },
+            (Err(_), None) if is_name(text, &['.']) => Ok(Clients::Host(text.to_ascii_lowercase())),
+            _ => Err(format!(
+                "expected an address, a network such as 10.0.0.0/24, the name of a host, @NETGROUP or *, found {text:?}"
+            )),
+        }
+    }
+}
+
+impl fmt::Display for Clients {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Clients::Any => f.write_str("*"),
+            Clients::Network(address, bits) if *bits == bits_max(*address) => {
+                write!(f, "{address}")
+            }
+            Clients::Network(address, bits) => write!(f, "{address}/{bits}"),
+            Clients::Host(name) => f.write_str(name),
+            Clients::Netgroup(name) => write!(f, "@{name}"),
+        }
+    }
+}
+
+impl ClientRule {
+    /// Parses `CLIENTS[:OPTIONS]`: options `ro` (the default), `rw`, `squash=none`, `squash=root` (the default), `squash=all`,
+    /// `anonuid=N` and `anongid=N`, separated by commas. Errors: the reason.
+    pub(super) fn parse(text: &str) -> Result<ClientRule, String> {
+        // IPv6 addresses have colons.
+        if let Ok(clients) = Clients::parse(text) {
+            return Ok(ClientRule::new(clients));
+        }
+        let Some((clients, options)) = text.rsplit_once(':') else {
+            return Clients::parse(text).map(ClientRule::new);
+        };
+        let mut rule = ClientRule::new(Clients::parse(clients)?);
+        for option in options.split(',') {
+            rule.set(option)?;
+        }
+        Ok(rule)
+    }
+
+    fn new(clients: Clients) -> ClientRule {
+        ClientRule {
+            clients,
+            read_only: true,
+            squash: Squash::Root,
+            anonuid: NOBODY,
+            anongid: NOBODY,
+        }
+    }
+
+    fn set(&mut self, option: &str) -> Result<(), String> {
+        let number = |text: &str| {
+            let number = text.parse().ok().filter(|n| *n < u32::MAX);
+            number.ok_or_else(|| format!("{text:?} is no number of a user or group"))
+        };
+        match option.split_once('=') {
+            None if option == "ro" => self.read_only = true,
+            None if option == "rw" => self.read_only = false,
+            Some(("squash", "none")) => self.squash = Squash::None,
+            Some(("squash", "root")) => self.squash = Squash::Root,
+            Some(("squash", "all")) => self.squash = Squash::All,
+            Some(("anonuid", text)) => self.anonuid = number(text)?,
+            Some(("anongid", text)) => self.anongid = number(text)?,
+            _ => {
+                return Err(format!(
+                    "expected ro, rw, squash=none, squash=root, squash=all, anonuid=N or anongid=N, found {option:?}"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for ClientRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = if self.read_only { "ro" } else { "rw" };
+        write!(f, "{}:{word}", self.clients)?;
+        match self.squash {
+            Squash::None => f.write_str(",squash=none")?,
+            Squash::Root => {}
+            Squash::All => f.write_str(",squash=all")?,
+        }
+        for (key, number) in [("anonuid", self.anonuid), ("anongid", self.anongid)] {
+            if number != NOBODY {
+                write!(f, ",{key}={number}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_of_rules_are_canonical() {
+        for (text, shown) in [
+            ("*", "*:ro"),
+            ("any:rw", "*:rw"),
+            ("10.0.0.7/24:rw", "10.0.0.0/24:rw"),
+            ("0.0.0.0/0", "0.0.0.0/0:ro"),
+            ("192.0.2.1:rw,squash=none", "192.0.2.1:rw,squash=none"),
+            ("2001:db8::7/32:rw", "2001:db8::/32:rw"),
+            ("[2001:db8::1]:rw", "2001:db8::1:rw"),
+            ("2001:db8::1", "2001:db8::1:ro"),
+            ("@lab:ro,squash=root", "@lab:ro"),
+            (
+                "Client.example.org:rw,squash=all,anonuid=5,anongid=0",
+                "client.example.org:rw,squash=all,anonuid=5,anongid=0",
+            ),
+        ] {
+            let rule = ClientRule::parse(text).expect(text);
+            assert_eq!(rule.to_string(), shown);
+            assert_eq!(ClientRule::parse(shown), Ok(rule), "{shown}");
+        }
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (text, reason) in [
+            ("", "expected an address"),
+            ("10.0.0.0/33", "no number of bits"),
+            ("10.0.0.0/24:rww", "expected ro, rw"),
+            ("*:anonuid=4294967295", "no number of a user"),
+            ("@", "names no netgroup"),
+            ("a b", "expected an address"),
+            ("-x", "expected an address"),
+        ] {
+            let refused = ClientRule::parse(text).expect_err(text);
+            assert!(refused.contains(reason), "{text}: {refused}");
+        }
+    }
+}

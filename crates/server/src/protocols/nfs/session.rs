@@ -1,0 +1,101 @@
+//! NFS clients as sessions of the control API.
+//!
+//! **Called by** the protocol. **Invariants**: pure translations. A session of the API is a client with all of its NFS sessions and
+//! connections.
+
+use super::api;
+use crate::api::{Latency, NfsFacts, Queue, Session, SessionFacts, SessionSummary};
+use crate::protocols::protocol::millis;
+use nfs::service::{ClientInfo, ConnectionInfo, Service, ServiceConfig};
+
+/// Numbers of NFS clients begin above those of iSCSI sessions.
+const FIRST_ID: u32 = 2 << 16;
+
+/// The number of a client: from its part of the client ID that differs among the clients of a server.
+fn number(client: u64) -> u32 {
+    FIRST_ID + (client as u32) % (u32::MAX - FIRST_ID)
+}
+
+/// The client of a session's number, if it is one of NFS.
+pub(super) fn client(service: &Service, id: u32) -> Option<u64> {
+    let all = service.clients().into_iter();
+    all.map(|c| c.id).find(|client| number(*client) == id)
+}
+
+/// Every client.
+pub(super) fn sessions(service: &Service) -> Vec<Session> {
+    let lease = millis(ServiceConfig::default().lease);
+    let all = service.clients().into_iter();
+    all.map(|c| session(c, lease)).collect()
+}
+
+fn session(c: ClientInfo, lease_ms: u64) -> Session {
+    let all = &c.connections;
+    let sum = |of: fn(&ConnectionInfo) -> u64| all.iter().map(of).sum();
+    let age = millis(c.age);
+    let summary = SessionSummary {
+        id: number(c.id),
+        protocol: "nfs".to_owned(),
+        kind: "io".to_owned(),
+        state: if age > lease_ms { "expired" } else { "active" }.to_owned(),
+        host_nqn: String::from_utf8_lossy(&c.owner).into_owned(),
+        host_id: format!("{:016x}", c.id),
+        nqn: String::new(),
+        peer: all.first().map(|c| c.peer),
+        transport: "tcp".to_owned(),
+        header_digest: false,
+        data_digest: false,
+        io_queues: all.len(),
+        depth: 0,
+        bytes_in: sum(|c| c.bytes_in),
+        bytes_out: sum(|c| c.bytes_out),
+        commands: sum(|c| c.requests),
+        errors: sum(|c| c.failures),
+        rtt_us: all.iter().map(|c| c.tcp.rtt_us).max().unwrap_or(0),
+        retransmits: sum(|c| u64::from(c.tcp.retransmits)),
+        keep_alive_age_ms: age,
+        keep_alive_timeout_ms: lease_ms,
+        connected_at_ms: c.connected_at_ms,
+        reconnects: 0,
+    };
+    let facts = NfsFacts {
+        version: match all.is_empty() {
+            true => String::new(),
+            false => format!("4.{}", c.minor),
+        },
+        sessions: c.sessions,
+        slots: c.slots,
+        opens: c.opens,
+        locks: c.locks,
+    };
+    Session {
+        summary,
+        latencies: c.latency.iter().map(Latency::from).collect(),
+        queues: (1..).zip(c.connections).map(queue).collect(),
+        facts: SessionFacts {
+            nfs: api::SessionFacts { nfs: Some(facts) },
+            ..SessionFacts::default()
+        },
+    }
+}
+
+fn queue((number, c): (u16, ConnectionInfo)) -> Queue {
+    Queue {
+        qid: number,
+        depth: 0,
+        shard: c.shard,
+        peer: c.peer,
+        local: c.local,
+        mss: c.tcp.mss,
+        path_mtu: c.tcp.path_mtu,
+        rtt_us: c.tcp.rtt_us,
+        rtt_var_us: c.tcp.rtt_var_us,
+        retransmits: c.tcp.retransmits,
+        congestion: c.tcp.congestion,
+        in_flight: c.in_flight,
+        bytes_in: c.bytes_in,
+        bytes_out: c.bytes_out,
+        commands: c.requests,
+        errors: c.failures,
+    }
+}

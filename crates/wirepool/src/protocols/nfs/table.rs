@@ -1,0 +1,41 @@
+//! Text output: the table of NFS exports, and the values of a client.
+
+use crate::protocols::protocol::Fact;
+use crate::table::{table, text};
+use server::api::{NamespaceState, NfsExport, NfsFacts};
+use std::fmt::Write;
+
+/// The table of exports.
+pub(super) fn exports(exports: &[NfsExport]) -> String {
+    let mut t = table(&["NFS EXPORT", "FILESYSTEM", "STATE", "CLIENTS"], &[]);
+    let mut notes = String::new();
+    for e in exports {
+        let state = match e.state {
+            NamespaceState::Served => "served",
+            NamespaceState::Held => "held",
+        };
+        let clients = match e.clients.is_empty() {
+            true => "none".to_owned(),
+            false => e.clients.join(" "),
+        };
+        t.add_row([e.path.as_str(), &e.filesystem, state, &clients]);
+        if let Some(reason) = &e.reason {
+            let _ = writeln!(notes, "{}: {reason}", e.path);
+        }
+    }
+    text(&t) + &notes
+}
+
+/// The values of a client.
+pub(super) fn facts(f: &NfsFacts) -> Vec<Fact> {
+    let version = match f.version.as_str() {
+        "" => "-".to_owned(),
+        version => version.to_owned(),
+    };
+    vec![
+        ("version", version),
+        ("sessions", format!("{}, {} slots", f.sessions, f.slots)),
+        ("opens", f.opens.to_string()),
+        ("locks", f.locks.to_string()),
+    ]
+}

@@ -1,0 +1,293 @@
+//! A client of NFS 4.1 without a back channel.
+
+use ::nfs::rpc::record::{Framing, MARK_LEN, mark};
+use ::nfs::rpc::{AuthSys, Call, Credential, Reply};
+use ::nfs::wire::channel::{
+    CallbackSecurity, Channel, CreateSession, ExchangeId, Sequence, StateProtection,
+};
+use ::nfs::wire::{
+    Bitmap, Header, Op, PROC_COMPOUND, PROGRAM, Stateid, Status, VERSION, operation,
+};
+use ::nfs::xdr::{Reader, Writer};
+use io::net::TcpStream;
+use io::{Payload, RecvBuf, SendBatch};
+use std::net::SocketAddr;
+
+pub(crate) const FORE: Channel = Channel {
+    header_padding: 0,
+    request_max: 2 << 20,
+    reply_max: 2 << 20,
+    cached_max: 4096,
+    operations_max: 64,
+    slots: 8,
+};
+
+pub(crate) struct Client {
+    stream: TcpStream,
+    staging: Option<RecvBuf>,
+    xid: u32,
+    id: u64,
+    session: [u8; 16],
+    /// The sequence number of slot 0.
+    sequence: u32,
+}
+
+/// The results of a COMPOUND, read one after the other.
+pub(crate) struct Results {
+    pub(crate) status: Status,
+    bytes: Vec<u8>,
+    at: usize,
+}
+
+impl Results {
+    fn read<T>(&mut self, read: impl FnOnce(&mut Reader<'_>) -> T) -> T {
+        let mut reader = Reader::new(&self.bytes[self.at..]);
+        let value = read(&mut reader);
+        self.at = self.bytes.len() - reader.rest().len();
+        value
+    }
+
+    pub(crate) fn u32(&mut self) -> u32 {
+        self.read(|r| r.u32().expect("a number"))
+    }
+
+    fn u64(&mut self) -> u64 {
+        self.read(|r| r.u64().expect("a number"))
+    }
+
+    pub(crate) fn skip(&mut self, bytes: usize) {
+        self.read(|r| r.take(bytes).map(drop).expect("bytes"));
+    }
+
+    pub(crate) fn opaque(&mut self) -> Vec<u8> {
+        self.read(|r| r.opaque(usize::MAX).expect("bytes").to_vec())
+    }
+
+    fn stateid(&mut self) -> Stateid {
+        self.read(|r| Stateid::decode(r).expect("a stateid"))
+    }
+
+    /// The next result is of this operation and has this status.
+    pub(crate) fn has(&mut self, number: u32, status: Status) {
+        let found = (self.u32(), Status::from_code(self.u32()));
+        assert_eq!(found, (number, Some(status)));
+    }
+
+    pub(crate) fn ok(&mut self, number: u32) {
+        self.has(number, Status::Ok);
+    }
+
+    /// The result of SEQUENCE.
+    fn sequence(&mut self) {
+        self.ok(operation::SEQUENCE);
+        self.skip(16 + 5 * 4);
+    }
+
+    /// The result of OPEN: the stateid.
+    pub(crate) fn open(&mut self) -> Stateid {
+        self.ok(operation::OPEN);
+        let stateid = self.stateid();
+        self.skip(4 + 8 + 8 + 4);
+        self.read(|r| Bitmap::decode(r).map(drop).expect("a bitmap"));
+        assert_eq!(self.u32(), 0, "no delegation");
+        stateid
+    }
+}
+
+impl Client {
+    pub(crate) async fn connect(addr: SocketAddr) -> Client {
+        Client {
+            stream: TcpStream::connect(addr).await.expect("the server listens"),
+            staging: Some(RecvBuf::new(2 << 20)),
+            xid: 1,
+            id: 0,
+            session: [0; 16],
+            sequence: 0,
+        }
+    }
+
+    /// A client with a session that has reclaimed everything.
+    pub(crate) async fn with_session(addr: SocketAddr, owner: &[u8]) -> Client {
+        let mut client = Client::connect(addr).await;
+        client.establish(owner, FORE).await;
+        let mut results = client.run(&[Op::ReclaimComplete { one_fs: false }]).await;
+        results.ok(operation::RECLAIM_COMPLETE);
+        client
+    }
+
+    async fn exchange(&mut self, owner: &[u8]) -> u32 {
+        let exchange = ExchangeId {
+            verifier: [1; 8],
+            owner,
+            flags: 0,
+            protection: StateProtection::None,
+            implementation: None,
+        };
+        let mut results = self.compound(&[Op::ExchangeId(Box::new(exchange))]).await;
+        results.ok(operation::EXCHANGE_ID);
+        self.id = results.u64();
+        results.u32()
+    }
+
+    pub(crate) async fn establish(&mut self, owner: &[u8], fore: Channel) {
+        let sequence = self.exchange(owner).await;
+        let create = CreateSession {
+            client: self.id,
+            sequence,
+            flags: 0,
+            fore,
+            back: FORE,
+            callback_program: 0x4000_0000,
+            security: vec![CallbackSecurity::None],
+        };
+        let mut results = self.compound(&[Op::CreateSession(Box::new(create))]).await;
+        results.ok(operation::CREATE_SESSION);
+        self.session = results.read(|r| r.array().expect("a session ID"));
+        self.sequence = 0;
+    }
+
+    async fn send_bytes(&self, bytes: Vec<u8>) {
+        let mut batch = SendBatch::new();
+        batch.put_payload(Payload::from(bytes));
+        // A connection that the server closed is found by the next receive.
+        let _ = self.stream.send(batch).await;
+    }
+
+    fn call(&mut self) -> Writer {
+        self.xid += 1;
+        let credential = Credential::Sys(AuthSys {
+            stamp: 0,
+            machine: b"test".to_vec(),
+            uid: 0,
+            gid: 0,
+            groups: vec![],
+        });
+        let mut writer = Writer::new();
+        Call {
+            xid: self.xid,
+            program: PROGRAM,
+            version: VERSION,
+            procedure: PROC_COMPOUND,
+            credential,
+        }
+        .encode(&mut writer);
+        writer
+    }
+
+    async fn send(&self, record: Vec<u8>) {
+        let mut bytes = mark(record.len()).to_vec();
+        bytes.extend(record);
+        self.send_bytes(bytes).await;
+    }
+
+    /// The next record; `None` if the server closed the connection.
+    pub(crate) async fn receive(&mut self) -> Option<Vec<u8>> {
+        let mut framing = Framing::new(4 << 20);
+        let mut record = Vec::new();
+        loop {
+            let header = self.take(MARK_LEN).await?;
+            framing
+                .begin(header.try_into().expect("4 bytes"))
+                .expect("short");
+            let len = framing.missing();
+            record.extend(self.take(len).await?);
+            if framing.arrived(len) {
+                return Some(record);
+            }
+        }
+    }
+
+    async fn take(&mut self, len: usize) -> Option<Vec<u8>> {
+        loop {
+            let mut staging = self.staging.take().expect("one receive at a time");
+            if staging.readable().len() >= len {
+                let bytes = staging.readable()[..len].to_vec();
+                staging.consume(len);
+                self.staging = Some(staging);
+                return Some(bytes);
+            }
+            staging.make_room(len);
+            let (received, back) = self.stream.recv(staging).await;
+            self.staging = Some(back);
+            if received.unwrap_or(0) == 0 {
+                return None;
+            }
+        }
+    }
+
+    /// Sends a call, and receives its reply: the outcome, and the results.
+    async fn reply_to(&mut self, record: Vec<u8>) -> (Reply, Vec<u8>) {
+        self.send(record).await;
+        let record = self.receive().await.expect("a reply");
+        let mut reader = Reader::new(&record);
+        let (xid, reply) = Reply::decode(&mut reader).expect("a reply");
+        assert_eq!(xid, self.xid);
+        (reply, reader.rest().to_vec())
+    }
+
+    fn encoded(&mut self, operations: &[Op<'_>]) -> Vec<u8> {
+        let mut writer = self.call();
+        Header {
+            tag: b"test",
+            minor: 1,
+            operations: operations.len() as u32,
+        }
+        .encode(&mut writer);
+        operations.iter().for_each(|op| op.encode(&mut writer));
+        writer.to_vec()
+    }
+
+    /// Executes a COMPOUND as it is.
+    async fn compound(&mut self, operations: &[Op<'_>]) -> Results {
+        let record = self.encoded(operations);
+        self.results_of(record).await
+    }
+
+    async fn results_of(&mut self, record: Vec<u8>) -> Results {
+        let (reply, bytes) = self.reply_to(record).await;
+        assert_eq!(reply, Reply::Success);
+        let mut results = Results {
+            status: Status::Ok,
+            bytes,
+            at: 0,
+        };
+        results.status = Status::from_code(results.u32()).expect("a status");
+        assert_eq!(results.opaque(), b"test");
+        results.u32();
+        results
+    }
+
+    fn next_sequence(&mut self) -> Op<'static> {
+        self.sequence += 1;
+        Op::Sequence(Sequence {
+            session: self.session,
+            sequence: self.sequence,
+            slot: 0,
+            highest_slot: 0,
+            cache_this: false,
+        })
+    }
+
+    /// Executes a COMPOUND in the session, on slot 0. The result of SEQUENCE is read.
+    pub(crate) async fn run(&mut self, operations: &[Op<'_>]) -> Results {
+        let mut all = vec![self.next_sequence()];
+        all.extend_from_slice(operations);
+        let mut results = self.compound(&all).await;
+        results.sequence();
+        results
+    }
+
+    /// Executes a COMPOUND on the object of a path. The results up to the last LOOKUP are read.
+    pub(crate) async fn at(&mut self, path: &[&str], operations: &[Op<'_>]) -> Results {
+        let mut all = vec![Op::PutRootFh];
+        let names = path.iter().map(|name| Op::Lookup {
+            name: name.as_bytes(),
+        });
+        all.extend(names);
+        all.extend_from_slice(operations);
+        let mut results = self.run(&all).await;
+        results.ok(operation::PUTROOTFH);
+        path.iter().for_each(|_| results.ok(operation::LOOKUP));
+        results
+    }
+}
