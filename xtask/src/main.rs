@@ -155,6 +155,9 @@ fn main() -> anyhow::Result<ExitCode> {
                     .map(|n| vm::check_named(n))
                     .collect::<anyhow::Result<_>>()?,
             };
+            if checks.iter().any(|check| check.name == "nfs") {
+                pynfs::build()?;
+            }
             let outcomes = checks
                 .into_iter()
                 .map(|c| vm::run(c, peer))

@@ -66,6 +66,11 @@ fn iscsi_reservations() {
 }
 
 #[test]
+fn nfs() {
+    passes("nfs");
+}
+
+#[test]
 fn iscsi_boot() {
     passes("iscsi_boot");
 }

@@ -11,11 +11,11 @@ use crate::program::{must, run as run_program};
 use crate::repo;
 use crate::verdicts::{Findings, Outcome, expected};
 use anyhow::{Context, Result, bail, ensure};
-use server::Server;
 use std::fs;
 use std::path::PathBuf;
 use std::time::Instant;
 
+pub(crate) use server::Server;
 pub use server::build;
 
 const LIST: &str = include_str!("../../../conformance/nfs.md");

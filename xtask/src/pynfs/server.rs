@@ -1,6 +1,6 @@
 //! The served file system: the process of example `memory_serve`.
 //!
-//! **Owns** the process. **Called by** a run. **Invariants**: it listens on loopback, on a port that the system gave; it is
+//! **Owns** the process. **Called by** a run, and the checks with a stock Linux kernel. **Invariants**: it listens on loopback, on a port that the system gave; it is
 //! ended here, by its id, also when a run fails.
 
 use crate::repo;
@@ -8,12 +8,13 @@ use anyhow::{Context, Result, ensure};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 
-pub(super) struct Server {
+/// A running `memory_serve`.
+pub(crate) struct Server {
     child: Child,
     addr: String,
 }
 
-/// Builds the program that serves.
+/// Builds the program that serves, with the whole workspace's features, as its tests are.
 ///
 /// # Errors
 /// The build failed.
@@ -21,7 +22,7 @@ pub fn build() -> Result<()> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
         .args(["build", "--quiet", "--locked"])
-        .args(["-p", "wirepool-nfs", "--examples"])
+        .args(["--workspace", "--example", "memory_serve"])
         .current_dir(repo::root())
         .status()?;
     ensure!(status.success(), "cargo build: {status}");
@@ -30,7 +31,7 @@ pub fn build() -> Result<()> {
 
 impl Server {
     /// Starts it with a lease of `lease_s` seconds.
-    pub(super) fn start(lease_s: &str) -> Result<Self> {
+    pub(crate) fn start(lease_s: &str) -> Result<Self> {
         let program = repo::target().join("debug/examples/memory_serve");
         let make = "build it with: cargo build -p wirepool-nfs --examples";
         ensure!(program.exists(), "{}: {make}", program.display());
@@ -55,12 +56,12 @@ impl Server {
     }
 
     /// Address and port.
-    pub(super) fn addr(&self) -> &str {
+    pub(crate) fn addr(&self) -> &str {
         &self.addr
     }
 
     /// Fails if it has ended by itself.
-    pub(super) fn must_run(&mut self) -> Result<()> {
+    pub(crate) fn must_run(&mut self) -> Result<()> {
         let ended = self.child.try_wait()?;
         ensure!(ended.is_none(), "the server ended: {ended:?}");
         Ok(())

@@ -12,6 +12,7 @@ mod cuts;
 mod hook;
 mod server;
 
+use crate::pynfs::Server as MemoryServer;
 use crate::repo;
 use anyhow::{Context, Result, bail};
 use hook::Hook;
@@ -46,6 +47,8 @@ pub struct Check {
 enum Scene {
     /// A guest of ours that talks to a server on this host.
     Client,
+    /// A guest of ours that talks to the NFS service in memory on this host.
+    Nfs,
     /// The script is the first process of a machine that boots from a logical unit.
     Boot,
     /// A guest in which a server runs too, on disks whose writes the kernel logs; then the log is replayed on this host.
@@ -141,6 +144,14 @@ pub const CHECKS: &[Check] = &[
         append: "",
         scene: Scene::Client,
         timeout_s: 600,
+    },
+    Check {
+        name: "nfs",
+        about: "NFS 4.1: files, names, permissions, mappings, locks between two clients, four connections, a cut link",
+        cpus: 2,
+        append: "",
+        scene: Scene::Nfs,
+        timeout_s: 900,
     },
     Check {
         name: "iscsi_boot",
@@ -244,7 +255,8 @@ pub fn run(check: &'static Check, peer: Peer) -> Result<Outcome> {
     match check.scene {
         Scene::Boot => return boot::run(check, dir.path(), sockets.path()),
         Scene::Cuts => return cuts::run(check, dir.path()),
-        Scene::Client => {}
+        Scene::Nfs if peer == Peer::Wirepool => return serve_memory(check),
+        Scene::Client | Scene::Nfs => {}
     }
     let mut command = guest_command(check);
     let _hook = match peer {
@@ -276,6 +288,21 @@ pub fn run(check: &'static Check, peer: Peer) -> Result<Outcome> {
     };
     command.arg(script(check));
     let (status, said) = watch(command, File::create(log_of(check))?)?;
+    Ok(Outcome::of(check, status, said, started))
+}
+
+/// Run one check script against the NFS service in memory.
+fn serve_memory(check: &'static Check) -> Result<Outcome> {
+    let mut server = MemoryServer::start("30")?;
+    let port = server.addr().rsplit(':').next().context("a port")?;
+    let mut command = guest_command(check);
+    for env in ["PEER=memory", "ADDR=10.0.2.2", &format!("NFS_PORT={port}")] {
+        command.args(["--env", env]);
+    }
+    command.arg(script(check));
+    let started = Instant::now();
+    let (status, said) = watch(command, File::create(log_of(check))?)?;
+    server.must_run()?;
     Ok(Outcome::of(check, status, said, started))
 }
 
