@@ -7,6 +7,7 @@
 //! | [`handle`], [`export`], `attribute` | file handles, exports and the pseudo file system, attributes |
 //! | `compound` | execution of requests |
 //! | `callback` | calls to clients |
+//! | `guard` | the same files for users that are no clients |
 //! | `shared`, `connection`, [`service`] | the state of a service, its connections, and the calls that configure it |
 //!
 //! **Called by** tests and fuzz targets; the server does not serve NFS yet. **Invariants**: this crate uses sockets, clock and
@@ -23,6 +24,7 @@ pub mod client;
 mod compound;
 mod connection;
 pub mod export;
+mod guard;
 pub mod handle;
 pub mod limits;
 pub mod rpc;

@@ -53,6 +53,8 @@ pub struct Lease {
     renewed_at: AtomicU64,
     is_removed: AtomicBool,
     has_reclaimed: AtomicBool,
+    /// Whether the client has revoked stateids that it did not free.
+    has_revoked: AtomicBool,
 }
 
 impl Lease {
@@ -61,6 +63,7 @@ impl Lease {
             renewed_at: AtomicU64::new(now.as_nanos()),
             is_removed: AtomicBool::new(false),
             has_reclaimed: AtomicBool::new(false),
+            has_revoked: AtomicBool::new(false),
         }
     }
 

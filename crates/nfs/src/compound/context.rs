@@ -9,6 +9,7 @@ use crate::handle::ObjectId;
 use crate::rpc::Credential;
 use crate::shared::Shared;
 use crate::state::Denied;
+use crate::wire::callback::ReferringCall;
 use crate::wire::{Stateid, Status};
 use crate::xdr::Writer;
 use backend::file::{Caller, FileBackend, Handle};
@@ -60,7 +61,7 @@ pub(super) struct Compound<'a> {
 
 /// The context of a COMPOUND.
 pub(super) struct Context<'a> {
-    pub(super) shared: &'a Shared,
+    pub(super) shared: &'a Arc<Shared>,
     pub(super) tree: Arc<Tree>,
     pub(super) peer: IpAddr,
     /// The connection, as it may be used for callbacks.
@@ -69,6 +70,8 @@ pub(super) struct Context<'a> {
     pub(super) minor: u32,
     credential: &'a Credential,
     pub(super) session: Option<Arc<Session>>,
+    /// The slot and sequence number of the COMPOUND.
+    pub(super) request: Option<ReferringCall>,
     /// Whether a session was created.
     pub(super) made_session: bool,
     pub(super) current: Option<Object>,
@@ -83,7 +86,7 @@ pub(super) struct Context<'a> {
 
 impl<'a> Context<'a> {
     pub(super) fn new(
-        shared: &'a Shared,
+        shared: &'a Arc<Shared>,
         (peer, path): (IpAddr, &'a Arc<CallbackPath>),
         credential: &'a Credential,
         minor: u32,
@@ -96,6 +99,7 @@ impl<'a> Context<'a> {
             minor,
             credential,
             session: None,
+            request: None,
             made_session: false,
             current: None,
             saved: None,

@@ -32,6 +32,10 @@ impl Compound<'_> {
             let checked = shared.states().check_io(client, stateid, file, is_write);
             match checked {
                 Err(Refused::Share(other)) if shared.expire(other, io::time::now()) => {}
+                Err(Refused::Delegation) => {
+                    shared.recall(file, Some(client), is_write);
+                    return Err(Status::Delay);
+                }
                 Err(refused) => return Err(plain(refused)),
                 Ok(()) => return Ok(()),
             }
@@ -109,7 +113,13 @@ impl Compound<'_> {
         data: &[u8],
     ) -> Result<(), Status> {
         let target = self.context.target(Status::Isdir)?.writable()?;
-        self.check_data(&target, stateid, true).await?;
+        let own = self.context.stateid(stateid)?;
+        let _changing = match own.is_special() {
+            true => Some(self.context.changing(target.handle)?),
+            // The open, or the delegation, keeps those of others away.
+            false => None,
+        };
+        self.check_data(&target, &own, true).await?;
         let committed = match data.is_empty() {
             true => {
                 let of = target.files().attributes(target.handle).await;

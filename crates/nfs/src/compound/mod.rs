@@ -10,6 +10,7 @@
 //! | `attributes`, `directory` | GETATTR, SETATTR, VERIFY, ACCESS; READDIR |
 //! | `names` | CREATE, REMOVE, RENAME, LINK, READLINK |
 //! | `open`, `data`, `locks` | opens, data, byte-range locks |
+//! | `delegations` | OPEN's grant, DELEGRETURN, conflicts with other operations |
 //! | `status` | the status of an error of the file system |
 //! | `cost` | the memory that a request needs |
 //!
@@ -22,6 +23,7 @@ mod channel;
 mod context;
 mod cost;
 mod data;
+mod delegations;
 mod directory;
 mod handles;
 mod locks;

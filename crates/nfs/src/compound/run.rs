@@ -26,7 +26,7 @@ pub(crate) struct Outcome {
 
 /// Executes one record of a connection, given by its peer and its path for callbacks. Each READ returns at most `read_max` bytes.
 pub(crate) async fn execute(
-    shared: &Shared,
+    shared: &Arc<Shared>,
     from: (IpAddr, &Arc<CallbackPath>),
     record: &[u8],
     read_max: u32,
@@ -241,6 +241,7 @@ impl Compound<'_> {
                 self.create(&kind, name, &attributes).await
             }
             Op::CreateSession(args) => self.create_session(&args),
+            Op::DelegReturn { stateid } => self.delegreturn(&stateid),
             Op::DestroyClientId(client) => self.destroy_client(client),
             Op::DestroySession(session) => self.destroy_session(&session),
             Op::ExchangeId(args) => self.exchange_id(&args),

@@ -95,6 +95,10 @@ pub(crate) struct CounterSet {
     pub(crate) replays: AtomicU64,
     /// Calls that RPC refused: another program, version or procedure, a bad credential, garbage.
     pub(crate) refused: AtomicU64,
+    /// Delegations that were granted, recalled and revoked.
+    pub(crate) delegations: AtomicU64,
+    pub(crate) recalls: AtomicU64,
+    pub(crate) revocations: AtomicU64,
     /// Callbacks.
     pub(crate) callbacks: Arc<CallbackCounters>,
 }
@@ -106,6 +110,9 @@ impl Default for CounterSet {
             failures: RareCounters::default(),
             replays: AtomicU64::new(0),
             refused: AtomicU64::new(0),
+            delegations: AtomicU64::new(0),
+            recalls: AtomicU64::new(0),
+            revocations: AtomicU64::new(0),
             callbacks: Arc::default(),
         }
     }
@@ -122,6 +129,12 @@ pub struct Counters {
     pub replays: u64,
     /// Calls that RPC refused.
     pub refused: u64,
+    /// Delegations that were granted.
+    pub delegations: u64,
+    /// Delegations that were recalled.
+    pub recalls: u64,
+    /// Delegations that were revoked because they were not returned in time.
+    pub revocations: u64,
     /// Callbacks that were sent to clients.
     pub callbacks: u64,
     /// Callbacks that no client answered in time.
@@ -148,6 +161,9 @@ impl CounterSet {
             failures: self.failures.snapshot(),
             replays: get(&self.replays),
             refused: get(&self.refused),
+            delegations: get(&self.delegations),
+            recalls: get(&self.recalls),
+            revocations: get(&self.revocations),
             callbacks: get(&self.callbacks.calls),
             callback_failures: get(&self.callbacks.failures),
         }

@@ -154,6 +154,8 @@ pub enum Status {
     WrongCred = 10082,
     /// NFS4ERR_WRONG_TYPE: the object has the wrong type.
     WrongType = 10083,
+    /// NFS4ERR_DELEG_REVOKED: the delegation was revoked.
+    DelegRevoked = 10087,
 }
 
 impl Status {
@@ -234,6 +236,7 @@ impl Status {
         Status::NotOnlyOp,
         Status::WrongCred,
         Status::WrongType,
+        Status::DelegRevoked,
     ];
 
     /// The number.

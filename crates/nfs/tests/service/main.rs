@@ -4,6 +4,7 @@ mod back;
 mod bad_input;
 mod callbacks;
 mod client;
+mod delegations;
 mod exports;
 mod files;
 mod fixture;
