@@ -66,7 +66,7 @@ mutants: ## break promises on purpose; the simulator must notice each within a m
 	@xtask/install.sh build
 	$(CARGO) xtask mutants
 
-soak: ## a long run: new seeds of the simulations, sequences of members, memory under load and each fuzz target for SOAK_SECONDS (600), mutants, all POSIX suites, the guest checks three times
+soak: ## a long run: new seeds of the simulations, sequences of members, memory under load and each fuzz target for SOAK_SECONDS (600), mutants, all POSIX suites, pynfs, the guest checks three times
 	@xtask/install.sh build fuzz vm posix posix-sources
 	$(CARGO) build --release --locked -p wirepool-sim
 	minutes=$$(awk 'BEGIN { print $(SOAK_SECONDS) / 60 }'); \
@@ -77,6 +77,7 @@ soak: ## a long run: new seeds of the simulations, sequences of members, memory 
 	$(CARGO) xtask mutants
 	xtask/fuzz.sh $(SOAK_SECONDS)
 	$(CARGO) xtask posix
+	@if [ -n "$$WIREPOOL_PYNFS" ]; then $(CARGO) xtask pynfs; else echo "SKIPPED: WIREPOOL_PYNFS is not set: pynfs has not judged the NFS service"; fi
 	for round in 1 2 3; do $(CARGO) xtask vm || exit 1; done
 
 clean: ## remove target/ with the guest's image

@@ -1,10 +1,11 @@
 #![no_main]
-//! Bytes as RPC records with a COMPOUND: framing, the call's header, every operation. An operation that was read must encode to
-//! bytes that are read as the same operation.
+//! Bytes as RPC records with a COMPOUND, or with arguments of version 3 or MOUNT: framing, the call's header, every operation and
+//! procedure. An operation that was read must encode to bytes that are read as the same operation.
 
 use libfuzzer_sys::fuzz_target;
 use nfs::rpc::record::{Framing, MARK_LEN};
 use nfs::rpc::{Call, Reply};
+use nfs::v3::wire as v3;
 use nfs::wire::{Header, Op};
 use nfs::xdr::{Reader, Writer};
 
@@ -45,12 +46,36 @@ fn compound(reader: &mut Reader<'_>) {
     }
 }
 
+/// Arguments of version 3 and of MOUNT. They must encode to bytes that are read as the same arguments.
+fn version3(procedure: u32, reader: &mut Reader<'_>) {
+    let mut as_mount = *reader;
+    if let Ok(Some(arguments)) = v3::Arguments::decode(procedure, reader) {
+        let mut writer = Writer::new();
+        arguments.encode(&mut writer);
+        let bytes = writer.to_vec();
+        let again = v3::Arguments::decode(arguments.procedure(), &mut Reader::new(&bytes));
+        assert_eq!(again, Ok(Some(arguments)));
+    }
+    if let Ok(Some(arguments)) = v3::mount::Arguments::decode(procedure, &mut as_mount) {
+        let mut writer = Writer::new();
+        arguments.encode(&mut writer);
+        let bytes = writer.to_vec();
+        let again = v3::mount::Arguments::decode(procedure, &mut Reader::new(&bytes));
+        assert_eq!(again, Ok(Some(arguments)));
+    }
+}
+
 fuzz_target!(|input: &[u8]| {
     let _ = Reply::decode(&mut Reader::new(input));
     compound(&mut Reader::new(input));
+    if let Some((procedure, rest)) = input.split_first() {
+        version3(u32::from(*procedure) % v3::procedure::COUNT, &mut Reader::new(rest));
+    }
     for record in records(input) {
         let mut reader = Reader::new(&record);
-        if Call::decode(&mut reader).is_ok() {
+        if let Ok(call) = Call::decode(&mut reader) {
+            let mut ahead = reader;
+            version3(call.procedure, &mut ahead);
             compound(&mut reader);
         }
     }

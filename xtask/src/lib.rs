@@ -1,14 +1,17 @@
 //! The repository's tools, which belong neither to the product nor to its tests.
 //!
 //! **Owns** the source rules (`tidy`), the broken promises that the simulator must notice (`mutants`), the tests with a
-//! stock Linux kernel as client (`vm`), and foreign suites that judge file systems (`posix`). **Called by** `cargo xtask` and by this crate's tests, so that both
-//! run under the workspace's test runner too. **Invariants**: nothing outside `target/` is written; only processes
+//! stock Linux kernel as client (`vm`), and foreign suites that judge file systems (`posix`) and the NFS service (`pynfs`).
+//! **Called by** `cargo xtask` and by this crate's tests, so that both run under the workspace's test runner too. **Invariants**: nothing outside `target/` is written; only processes
 //! started here are ended, by their id.
 
 #![forbid(unsafe_code)]
 
 pub mod mutants;
 pub mod posix;
+mod program;
+pub mod pynfs;
 pub mod repo;
 pub mod tidy;
+pub mod verdicts;
 pub mod vm;

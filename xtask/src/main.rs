@@ -4,7 +4,7 @@ use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 use std::time::Duration;
 use xtask::vm::{Check, Peer};
-use xtask::{mutants, posix, tidy, vm};
+use xtask::{mutants, posix, pynfs, tidy, vm};
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "The repository's own chores")]
@@ -41,6 +41,14 @@ enum Chore {
         /// Only on this kind of mount.
         #[arg(long)]
         mount: Option<String>,
+        /// Only list them.
+        #[arg(long)]
+        list: bool,
+    },
+    /// Let pynfs judge the NFS service. WIREPOOL_PYNFS names a directory with pynfs.
+    Pynfs {
+        /// Runs; all of them if none is named.
+        names: Vec<String>,
         /// Only list them.
         #[arg(long)]
         list: bool,
@@ -118,6 +126,13 @@ fn main() -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Chore::Posix { names, mount, .. } => judge(&names, mount.as_deref()),
+        Chore::Pynfs { list: true, .. } => {
+            for suite in pynfs::SUITES {
+                println!("{:15} {}", suite.name, suite.about);
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        Chore::Pynfs { names, .. } => judge_nfs(&names),
         Chore::Vm { list: true, .. } => {
             for check in vm::CHECKS {
                 println!("{:14} {}", check.name, check.about);
@@ -178,6 +193,28 @@ fn judge(names: &[String], mount: Option<&str>) -> anyhow::Result<ExitCode> {
                 }
             }
         }
+    }
+    Ok(match is_good {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::FAILURE,
+    })
+}
+
+/// Runs pynfs; a run that is not possible fails like one with other verdicts than the listed ones.
+fn judge_nfs(names: &[String]) -> anyhow::Result<ExitCode> {
+    pynfs::build()?;
+    let suites: Vec<_> = match names {
+        [] => pynfs::SUITES.iter().collect(),
+        names => names
+            .iter()
+            .map(|n| pynfs::suite_named(n))
+            .collect::<anyhow::Result<_>>()?,
+    };
+    let mut is_good = true;
+    for suite in suites {
+        let outcome = pynfs::run(suite)?;
+        is_good &= outcome.passed();
+        println!("{outcome}");
     }
     Ok(match is_good {
         true => ExitCode::SUCCESS,

@@ -1,14 +1,16 @@
-//! Serves a file system in memory over NFS 4.1, for other people's clients and test suites.
+//! Serves a file system in memory over NFS 4.1 and 3, for other people's clients and test suites.
 //!
-//! `memory_serve ADDRESS:PORT [LEASE_SECONDS]`: exports `/export` to every host without squash, prints `serving` and serves until it
-//! is killed.
+//! `memory_serve ADDRESS:PORT [LEASE_SECONDS]`: exports `/export` to every host without squash, registers with rpcbind where one runs,
+//! prints `serving ADDRESS:PORT`, with the port that the system gave if it was 0, and serves until it is killed.
 
 use backend::file::memory::{MemoryFiles, MemoryOptions};
 use io::net::TcpListener;
 use io::{Runtime, RuntimeConfig};
 use nfs::export::{ExportConfig, Hosts, Rule, Squash};
+use nfs::rpcbind::SOCKET;
 use nfs::service::{Service, ServiceConfig};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +39,10 @@ async fn serve(addr: SocketAddr, lease: Duration) -> Result<(), String> {
     };
     service.add_export(export).map_err(|e| e.to_string())?;
     let listener = TcpListener::bind(addr).map_err(|e| e.to_string())?;
-    println!("serving");
+    service
+        .register(Path::new(SOCKET), &[listener.local_addr()])
+        .await;
+    println!("serving {}", listener.local_addr());
     let sweeping = service.clone();
     drop(io::spawn(async move {
         loop {

@@ -293,6 +293,10 @@ impl FileBackend for GuardedFiles {
         self.settled(of, move |files| files.seek(of, offset, to))
     }
 
+    fn seek_within(&self, of: Handle, range: Range<u64>, to: Seek) -> FileReply<Option<u64>> {
+        self.settled(of, move |files| files.seek_within(of, range, to))
+    }
+
     fn copy(
         &self,
         caller: &Caller,

@@ -1,13 +1,17 @@
-//! NFS 4.1 (RFC 8881) over ONC RPC (RFC 5531): the server's end.
+//! NFS 4.1 (RFC 8881), 4.2 (RFC 7862) and 3 (RFC 1813) over ONC RPC (RFC 5531): the server's end.
 //!
 //! | module | owns |
 //! |---|---|
 //! | [`xdr`], [`rpc`], [`wire`] | encodings, sans-I/O, used by both ends |
 //! | [`client`], [`state`] | clients and sessions, opens and locks, sans-I/O |
 //! | [`handle`], [`export`], `attribute` | file handles, exports and the pseudo file system, attributes |
-//! | `compound` | execution of requests |
+//! | [`identity`] | users and groups as text, groups of a user |
+//! | `access` | what all versions do with files: handles, rights, writes, creations |
+//! | `dispatch`, `compound` | execution of calls, COMPOUNDs of version 4 |
 //! | `callback` | calls to clients |
 //! | `guard` | the same files for users that are no clients |
+//! | [`v3`] | version 3, and MOUNT |
+//! | [`rpcbind`] | registration with rpcbind |
 //! | `shared`, `connection`, [`service`] | the state of a service, its connections, and the calls that configure it |
 //!
 //! **Called by** tests and fuzz targets; the server does not serve NFS yet. **Invariants**: this crate uses sockets, clock and
@@ -18,18 +22,23 @@
 
 #![forbid(unsafe_code)]
 
+mod access;
 mod attribute;
 mod callback;
 pub mod client;
 mod compound;
 mod connection;
+mod dispatch;
 pub mod export;
 mod guard;
 pub mod handle;
+pub mod identity;
 pub mod limits;
 pub mod rpc;
+pub mod rpcbind;
 pub mod service;
 mod shared;
 pub mod state;
+pub mod v3;
 pub mod wire;
 pub mod xdr;

@@ -1,5 +1,7 @@
 //! The named limits of the protocol: lengths, counts and times that a client is granted.
 
+use std::time::Duration;
+
 /// Most bytes that one READ returns or one WRITE takes.
 pub const TRANSFER_MAX: u32 = 1 << 20;
 /// Bytes of a request or reply beyond the data of its READ or WRITE.
@@ -20,6 +22,10 @@ pub const GROUPS_MAX: usize = 16;
 pub const TAG_MAX: usize = 1024;
 /// Longest file handle, bytes (`NFS4_FHSIZE`).
 pub const HANDLE_LEN_MAX: usize = 128;
+/// Longest text of a user or group, bytes.
+pub const PRINCIPAL_LEN_MAX: usize = 1024;
+/// Most answers about users and groups that are kept.
+pub const ANSWERS_MAX: usize = 8192;
 /// Longest opaque value of a client owner, open owner or lock owner, bytes (`NFS4_OPAQUE_LIMIT`).
 pub const OWNER_LEN_MAX: usize = 1024;
 /// Most words of an attribute mask that are kept; further words are read and ignored.
@@ -56,6 +62,28 @@ pub const STAGING_LEN: usize = 64 << 10;
 pub const UNSENT_REPLIES_MAX: usize = 1024;
 /// Entries that READDIR asks the file system for at a time.
 pub const READDIR_BATCH: usize = 128;
+/// Replies of changes of version 3 that are kept for repeated requests, of one client.
+pub const DUPLICATES_OF_CLIENT_MAX: usize = 1024;
+/// The same, of all clients. Each takes less than 1 KiB.
+pub const DUPLICATES_MAX: usize = 16 << 10;
+/// How long they are kept.
+pub const DUPLICATE_AGE: Duration = Duration::from_secs(180);
+/// Mounts of version 3 in the list of mounts, of one host.
+pub const MOUNTS_OF_HOST_MAX: usize = 64;
+/// The same, of all hosts.
+pub const MOUNTS_MAX: usize = 4096;
+/// How long one call of rpcbind may take.
+pub const RPCBIND_TIMEOUT: Duration = Duration::from_secs(5);
+/// Longest reply of rpcbind, bytes.
+pub const RPCBIND_REPLY_MAX: usize = 1024;
+/// Most bytes that one COPY copies; the client asks again for the rest (RFC 7862, section 15.2).
+pub const COPY_MAX: u64 = 16 << 20;
+/// Most servers that a COPY names as having its source.
+pub const NETLOCS_MAX: usize = 16;
+/// Longest name or address of such a server, bytes.
+pub const NETLOC_LEN_MAX: usize = 1024;
+/// Most stretches of data and holes of one READ_PLUS.
+pub const READ_PLUS_SEGMENTS_MAX: usize = 64;
 /// Most slots of a back channel that the server uses.
 pub const BACK_SLOTS_MAX: u32 = 16;
 /// Most connections of one session's back channel.

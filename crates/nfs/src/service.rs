@@ -5,12 +5,16 @@
 
 pub use crate::shared::config::{Delegations, ServiceConfig};
 pub use crate::shared::counters::{CloseReason, ConnectionState, Counters};
+pub use crate::v3::Mount;
 
 use crate::connection;
 use crate::export::{ExportConfig, ExportError};
 use crate::guard::GuardedFiles;
+use crate::rpcbind::Registry;
 use crate::shared::Shared;
 use backend::file::FileBackend;
+use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -84,6 +88,12 @@ impl Service {
         (clients, sessions, slots, self.0.states().len())
     }
 
+    /// Mounts of version 3, as hosts asked for them and did not end them, oldest first.
+    #[must_use]
+    pub fn mounts(&self) -> Vec<Mount> {
+        self.0.mounts().all().to_vec()
+    }
+
     /// Counters of operations.
     #[must_use]
     pub fn counters(&self) -> Counters {
@@ -94,6 +104,21 @@ impl Service {
     pub fn sweep(&self) {
         let removed = self.0.clients().sweep(io::time::now());
         self.0.forget(&removed);
+    }
+
+    /// Registers NFS and MOUNT with the rpcbind that listens at `socket` ([`crate::rpcbind::SOCKET`]), for clients that ask it for
+    /// ports. A failure is a line in the log. Returns the number of entries that are there. Call it once, when the listeners are bound.
+    pub async fn register(&self, socket: &Path, listeners: &[SocketAddr]) -> usize {
+        let registry = Registry::register(socket, listeners).await;
+        let count = registry.len();
+        *self.0.registry() = registry;
+        count
+    }
+
+    /// Removes the entries of [`Service::register`]. Call it when the listeners are closed. Returns their number.
+    pub async fn unregister(&self) -> usize {
+        let registry = std::mem::take(&mut *self.0.registry());
+        registry.unregister().await
     }
 
     /// Refuses new connections and waits until the open ones have ended; closes the rest after `limit`.

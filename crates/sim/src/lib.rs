@@ -11,6 +11,7 @@ mod crowd;
 mod files;
 pub mod members;
 pub mod model;
+mod offline;
 pub mod pattern;
 pub mod remote;
 pub mod remote_unit;

@@ -263,6 +263,9 @@ pub(crate) enum SnapshotCommand {
     Create {
         /// The volume or filesystem, and the name of the snapshot, such as tank/vm1@monday.
         name: String,
+        /// Also create snapshots of all datasets below it, at the same moment: all of them, or none.
+        #[arg(short, long)]
+        recursive: bool,
     },
     /// List the snapshots, oldest first.
     List {
@@ -273,6 +276,9 @@ pub(crate) enum SnapshotCommand {
     Destroy {
         /// The snapshot, such as tank/vm1@monday.
         name: String,
+        /// Also destroy the snapshots of this name of all datasets below it: all of them, or none.
+        #[arg(short, long)]
+        recursive: bool,
     },
     /// Rename a snapshot.
     Rename {

@@ -3,6 +3,7 @@
 use clap::{Args, Subcommand};
 use server::ByteSize;
 use server::api::VolumeSync;
+use server::config::MountFlags;
 use std::path::PathBuf;
 
 #[derive(Subcommand)]
@@ -20,16 +21,22 @@ Examples:
 The server holds the mount (FUSE): it needs /dev/fuse, and root or fusermount3. The mount point must be an empty directory.
 Snapshots are below MOUNT_POINT/.zfs/snapshot.
 
-Example: wirepool fs mount tank/home /mnt/home")]
+Examples:
+  wirepool fs mount tank/home /mnt/home
+  wirepool fs mount tank/home /mnt/home -o ro,noexec")]
     Mount {
         /// The filesystem, such as tank/home.
         name: String,
         /// The mount point (default: the one in the configuration).
         mount_point: Option<PathBuf>,
-        /// Refuse every change.
+        /// Options of mount(8), separated by commas: ro, suid, dev, noexec, allow_other, and shared (the filesystem has other
+        /// users: the kernel keeps nothing back), acl=nfs4 (the filesystem checks permissions by its access control lists).
+        #[arg(short, long, default_value_t, hide_default_value = true)]
+        options: MountFlags,
+        /// Refuse every change: -o ro.
         #[arg(long, visible_alias = "readonly")]
         read_only: bool,
-        /// Let other users use the mount, if the server does not run as root. It needs user_allow_other in
+        /// Let other users use the mount, if the server does not run as root: -o allow_other. It needs user_allow_other in
         /// /etc/fuse.conf.
         #[arg(long)]
         allow_other: bool,

@@ -13,6 +13,7 @@ use server::api::{
     PromoteFilesystem, RenameFilesystem, RollbackFilesystem, SYNC_DISABLED, UnmountFilesystem,
     VolumeSync,
 };
+use server::config::MountFlags;
 
 /// `wirepool fs`.
 pub(crate) fn filesystem(ask: &Ask, command: FilesystemCommand) -> Result<String> {
@@ -22,16 +23,18 @@ pub(crate) fn filesystem(ask: &Ask, command: FilesystemCommand) -> Result<String
         FilesystemCommand::Mount {
             name,
             mount_point,
+            options,
             read_only,
             allow_other,
         } => {
             let at = mount_point.map(std::path::absolute).transpose()?;
-            let call = MountFilesystem {
-                name,
-                at,
+            let short = MountFlags {
                 read_only,
                 allow_other,
+                ..MountFlags::default()
             };
+            let options = options.and(&short);
+            let call = MountFilesystem { name, at, options };
             ask.show(&call, |f| {
                 let at = f.mount.as_ref().map(|m| m.at.display().to_string());
                 format!(

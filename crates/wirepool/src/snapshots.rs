@@ -15,14 +15,21 @@ use server::api::{
 /// `wirepool snapshot`.
 pub(crate) fn snapshot(ask: &Ask, command: SnapshotCommand) -> Result<String> {
     match command {
-        SnapshotCommand::Create { name } => ask.show(&CreateSnapshot { name }, |s| match s.size {
-            0 => format!("snapshot {}\n", s.name),
-            size => format!("snapshot {}: {}\n", s.name, ByteSize(size).human()),
-        }),
+        SnapshotCommand::Create { name, recursive } => {
+            let call = CreateSnapshot { name, recursive };
+            ask.show(&call, |s| match (recursive, s.size) {
+                (true, _) => format!("snapshot {}, and those of all datasets below\n", s.name),
+                (false, 0) => format!("snapshot {}\n", s.name),
+                (false, size) => format!("snapshot {}: {}\n", s.name, ByteSize(size).human()),
+            })
+        }
         SnapshotCommand::List { volume } => ask.show(&ListSnapshots { volume }, |s| list(s)),
-        SnapshotCommand::Destroy { name } => {
-            let text = format!("snapshot {name} destroyed\n");
-            ask.show(&DestroySnapshot { name }, |_| text)
+        SnapshotCommand::Destroy { name, recursive } => {
+            let text = match recursive {
+                true => format!("snapshot {name} destroyed, and those of all datasets below\n"),
+                false => format!("snapshot {name} destroyed\n"),
+            };
+            ask.show(&DestroySnapshot { name, recursive }, |_| text)
         }
         SnapshotCommand::Rename { name, new } => {
             let call = RenameSnapshot {

@@ -1,53 +1,65 @@
 //! Foreign POSIX suites that judge file systems of ours through a FUSE mount.
 //!
-//! **Owns** the list of suites and kinds of mounts, and the comparison of a run with `conformance/posix.md`. **Called by**
+//! **Owns** the list of suites and kinds of mounts, and the runs, whose verdicts `conformance/posix.md` lists. **Called by**
 //! `cargo xtask posix` and `tests/posix.rs`. **Invariants**: passed, failed and skipped tests are exactly the listed ones; a
 //! run that is not possible on this machine is an error that says why; no code of a suite is in this repository: registries
 //! or repositories have it, at a fixed version.
 
-mod list;
 mod mount;
 mod pjdfstest;
-mod program;
+mod server;
 mod sources;
 mod stress;
 mod work;
 
+use crate::verdicts::{Findings, Outcome, expected};
 use anyhow::{Context, Result};
-use std::collections::BTreeSet;
-use std::fmt;
 use std::time::Instant;
 
 pub use mount::{Mounted, build, obstacle};
+
+/// The program that mounts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum By {
+    /// The example `memory_mount`, with these options.
+    Example(&'static [&'static str]),
+    /// A server with a pool, with these options of the mount.
+    Server(&'static str),
+}
+const LIST: &str = include_str!("../../../conformance/posix.md");
 
 /// What a suite is run on: a file system, and the options of its mount.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Kind {
     /// Its name in `conformance/posix.md`.
     pub name: &'static str,
-    /// Options of the example `memory_mount`.
-    options: &'static [&'static str],
+    by: By,
 }
 
 /// All kinds of mounts.
 pub const KINDS: &[Kind] = &[
     Kind {
         name: "memory",
-        options: &[],
+        by: By::Example(&[]),
+    },
+    // the pool's filesystem on a store that is checked at the end
+    Kind {
+        name: "store",
+        by: By::Example(&["pool", "shards=2"]),
     },
     Kind {
         name: "pool",
-        options: &["pool"],
+        by: By::Server("suid,dev"),
     },
     // the file system checks permissions, as for clients of a network
     Kind {
         name: "pool-checks",
-        options: &["pool", "check"],
+        by: By::Server("suid,dev,acl=nfs4"),
     },
     // the kernel neither writes back nor caches for long
     Kind {
         name: "pool-shared",
-        options: &["pool", "shared", "shards=2"],
+        by: By::Server("suid,dev,shared"),
     },
 ];
 
@@ -65,6 +77,7 @@ pub struct Suite {
 }
 
 const ALL: &[&str] = &["memory", "pool", "pool-checks", "pool-shared"];
+const ALL_AND_STORE: &[&str] = &["memory", "store", "pool", "pool-checks", "pool-shared"];
 
 /// All suites.
 pub const SUITES: &[Suite] = &[
@@ -113,7 +126,7 @@ pub const SUITES: &[Suite] = &[
     Suite {
         name: "fsstress",
         about: "fsstress of xfstests: four processes, 20,000 operations each",
-        kinds: ALL,
+        kinds: ALL_AND_STORE,
         is_quick: false,
         run: stress::fsstress,
     },
@@ -125,71 +138,6 @@ pub const SUITES: &[Suite] = &[
         run: work::build,
     },
 ];
-
-/// Names of tests.
-pub type Names = BTreeSet<String>;
-
-/// The verdicts of a suite.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub struct Findings {
-    /// Number of passed tests.
-    pub passed: usize,
-    /// Failed tests.
-    pub failed: Names,
-    /// Tests that the suite did not run.
-    pub skipped: Names,
-}
-
-/// The result of a suite on one kind of mount.
-pub struct Outcome {
-    suite: &'static str,
-    kind: &'static str,
-    seconds: u64,
-    found: Findings,
-    expected: Findings,
-}
-
-impl Outcome {
-    /// Whether the verdicts are the listed ones.
-    pub fn passed(&self) -> bool {
-        self.found == self.expected
-    }
-}
-
-impl fmt::Display for Outcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let verdict = match self.passed() {
-            true => "as listed",
-            false => "NOT as listed in conformance/posix.md",
-        };
-        let Findings {
-            passed,
-            failed,
-            skipped,
-        } = &self.found;
-        let (suite, kind, seconds) = (self.suite, self.kind, self.seconds);
-        let (failures, skips) = (failed.len(), skipped.len());
-        write!(
-            f,
-            "{suite:15} {kind:12} {passed:5} passed, {failures:2} failed, {skips:2} skipped, {seconds:4} s: {verdict}"
-        )?;
-        if passed != &self.expected.passed {
-            write!(f, "\n    {} must pass", self.expected.passed)?;
-        }
-        for (word, now, listed) in [
-            ("failed", failed, &self.expected.failed),
-            ("skipped", skipped, &self.expected.skipped),
-        ] {
-            for name in now.difference(listed) {
-                write!(f, "\n    {word}, and not listed: {name}")?;
-            }
-            for name in listed.difference(now) {
-                write!(f, "\n    listed, and not {word}: {name}")?;
-            }
-        }
-        Ok(())
-    }
-}
 
 /// The suite of this name.
 ///
@@ -207,7 +155,7 @@ pub fn suite_named(name: &str) -> Result<&'static Suite> {
 pub fn run(suite: &Suite, kind: &str) -> Result<Outcome> {
     let kind = KINDS.iter().find(|k| k.name == kind);
     let kind = kind.context("no such kind of mount")?;
-    let expected = list::expected(suite.name, kind.name)?;
+    let expected = expected(LIST, suite.name, kind.name)?;
     let started = Instant::now();
     let mounted = Mounted::start(kind)?;
     let found = (suite.run)(&mounted);
@@ -219,5 +167,20 @@ pub fn run(suite: &Suite, kind: &str) -> Result<Outcome> {
         seconds: started.elapsed().as_secs(),
         found,
         expected,
+        list: "conformance/posix.md",
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_run_is_listed() {
+        for suite in SUITES {
+            for kind in suite.kinds {
+                expected(LIST, suite.name, kind).unwrap();
+            }
+        }
+    }
 }

@@ -3,9 +3,10 @@
 //! **Owns** the process of a mount, from its start to its end. **Called by** a run. **Invariants**: suites know only the
 //! directory; the process is ended here, by its id, and the mount with it, also when a suite fails.
 
-use super::Kind;
+use super::server::Server;
+use super::{By, Kind};
 use crate::repo;
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::MetadataExt;
@@ -13,10 +14,19 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use tempfile::TempDir;
 
+/// The process that serves a mount.
+enum Process {
+    Example {
+        child: Child,
+        says: BufReader<ChildStdout>,
+    },
+    Server(Server),
+}
+
 /// A file system that is mounted until this is dropped.
 pub struct Mounted {
-    child: Child,
-    says: BufReader<ChildStdout>,
+    /// `None` once it was ended.
+    process: Option<Process>,
     at: PathBuf,
     dir: TempDir,
 }
@@ -31,56 +41,99 @@ pub fn obstacle() -> Option<String> {
     (!is_root).then(|| "POSIX suites change users and owners, which only root may".to_owned())
 }
 
-/// Space of the file system, MiB.
+/// Space of the file system of the example, MiB.
 const SPACE: &str = "mib=4096";
 
-/// Builds the program that mounts.
+/// The server to judge: `WIREPOOL_BIN`, or the workspace's debug build.
+fn binary() -> PathBuf {
+    match std::env::var_os("WIREPOOL_BIN").filter(|p| !p.is_empty()) {
+        Some(path) => repo::root().join(path),
+        None => repo::target().join("debug/wirepool"),
+    }
+}
+
+/// Builds the programs that mount: with the whole workspace, as tests are, or all would be built once more with other features
+/// of the crates below.
 ///
 /// # Errors
 /// The build failed.
 pub fn build() -> Result<()> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let words = "build --quiet --locked --workspace --bins --examples";
     let status = Command::new(cargo)
-        .args([
-            "build",
-            "--quiet",
-            "--locked",
-            "-p",
-            "wirepool-fuse",
-            "--examples",
-        ])
+        .args(words.split(' '))
         .current_dir(repo::root())
         .status()?;
-    ensure!(status.success(), "cargo build: {status}");
+    ensure!(status.success(), "cargo {words}: {status}");
     Ok(())
+}
+
+impl Process {
+    fn example(at: &Path, options: &[&str]) -> Result<Self> {
+        let program = repo::target().join("debug/examples/memory_mount");
+        let make = "build it with: cargo build --workspace --examples";
+        ensure!(program.exists(), "{}: {make}", program.display());
+        let mut child = Command::new(program)
+            .arg(at)
+            .args(["allow_other", "suid", "devices", SPACE])
+            .args(options)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let mut says = BufReader::new(child.stdout.take().context("its output")?);
+        let mut line = String::new();
+        says.read_line(&mut line)?;
+        if line != "mounted\n" {
+            let _ = child.kill();
+            let _ = child.wait();
+            bail!("the mount failed: {line}");
+        }
+        Ok(Process::Example { child, says })
+    }
+
+    fn server(dir: &Path, at: &Path, options: &str) -> Result<Self> {
+        let binary = binary();
+        let make = "build it with: cargo build --workspace --bins";
+        ensure!(binary.exists(), "{}: {make}", binary.display());
+        Ok(Process::Server(Server::start(&binary, dir, at, options)?))
+    }
+
+    /// Unmounts, and waits for the end of the process.
+    fn end(self) -> Result<()> {
+        let (mut child, mut says) = match self {
+            Process::Server(server) => return server.end(),
+            Process::Example { child, says } => (child, says),
+        };
+        drop(child.stdin.take());
+        let mut said = String::new();
+        says.read_to_string(&mut said)?;
+        let status = child.wait()?;
+        // The program fails, too, if what the pool's filesystem stored contradicts itself.
+        let is_good = status.success() && said.contains("reason: Requested, not_durable: None");
+        ensure!(is_good, "the mount ended with {status}: {said}");
+        Ok(())
+    }
 }
 
 impl Mounted {
     /// Mounts a new file system of a kind.
     pub(super) fn start(kind: &Kind) -> Result<Self> {
-        let program = repo::target().join("debug/examples/memory_mount");
-        let make = "build it with: cargo build -p wirepool-fuse --examples";
-        ensure!(program.exists(), "{}: {make}", program.display());
         let dir = tempfile::Builder::new().prefix("posix-").tempdir()?;
         let at = dir.path().join("mounted");
         std::fs::create_dir(&at)?;
-        let mut child = Command::new(program)
-            .arg(&at)
-            .args(["allow_other", "suid", "devices", SPACE])
-            .args(kind.options)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()?;
-        let says = BufReader::new(child.stdout.take().context("its output")?);
         let mut mounted = Self {
-            child,
-            says,
+            process: None,
             at,
             dir,
         };
-        let mut line = String::new();
-        mounted.says.read_line(&mut line)?;
-        ensure!(line == "mounted\n", "the mount failed: {line}");
+        mounted.process = Some(match kind.by {
+            By::Example(options) => Process::example(&mounted.at, options)?,
+            By::Server(options) => {
+                let dir = mounted.dir.path().join("server");
+                std::fs::create_dir(&dir)?;
+                Process::server(&dir, &mounted.at, options)?
+            }
+        });
         Ok(mounted)
     }
 
@@ -96,25 +149,21 @@ impl Mounted {
 
     /// Unmounts, and waits for the end of the process.
     pub(super) fn end(mut self) -> Result<()> {
-        drop(self.child.stdin.take());
-        let mut said = String::new();
-        self.says.read_to_string(&mut said)?;
-        let status = self.child.wait()?;
-        // The program fails, too, if what the pool's filesystem stored contradicts itself.
-        let is_good = status.success() && said.contains("reason: Requested, not_durable: None");
-        ensure!(is_good, "the mount ended with {status}: {said}");
-        Ok(())
+        self.process.take().map_or(Ok(()), Process::end)
     }
 }
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        if matches!(self.child.try_wait(), Ok(Some(_))) {
-            return;
+        match self.process.take() {
+            None => return,
+            // A mount whose process is dead is left by itself; its directory goes with `dir`.
+            Some(Process::Example { mut child, .. }) => {
+                let _ = child.kill();
+                let _ = child.wait();
+            }
+            Some(Process::Server(server)) => drop(server),
         }
-        // A mount whose process is dead is left by itself; its directory goes with `dir`.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
         let _ = Command::new("umount").arg("-l").arg(&self.at).status();
     }
 }

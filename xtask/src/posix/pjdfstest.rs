@@ -3,10 +3,10 @@
 //! **Owns** running both and reading their verdicts. **Called by** a run. **Invariants**: a file of the original that gives
 //! up before its tests (`quick_exit`) is skipped, not passed; a file with more or fewer verdicts than it planned is an error.
 
-use super::Findings;
 use super::mount::Mounted;
-use super::program::{must, run};
 use super::sources::PJDFSTEST;
+use crate::program::{must, run};
+use crate::verdicts::Findings;
 use anyhow::{Context, Result, bail, ensure};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

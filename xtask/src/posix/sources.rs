@@ -3,7 +3,7 @@
 //! **Owns** their places and versions, and building them under `target/posix`. **Called by** the suites. **Invariants**: a
 //! source is the commit that is named here, and no other; none is part of this repository.
 
-use super::program::must;
+use crate::program::must;
 use crate::repo;
 use anyhow::{Context, Result, ensure};
 use std::fs;

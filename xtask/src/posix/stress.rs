@@ -4,9 +4,10 @@
 //! seeds are fixed.
 
 use super::mount::Mounted;
-use super::program::must;
 use super::sources::XFSTESTS;
-use super::{Findings, Names};
+use crate::program::must;
+use crate::verdicts::{Findings, Names};
+
 use anyhow::{Result, ensure};
 use std::fs;
 

@@ -4,9 +4,10 @@
 //! results are compared with the same work outside of the mount.
 
 use super::mount::Mounted;
-use super::program::must;
 use super::sources::{XFSTESTS, XFSTESTS_BUILD};
-use super::{Findings, Names};
+use crate::program::must;
+use crate::verdicts::{Findings, Names};
+
 use anyhow::Result;
 
 const ONE: Findings = Findings {

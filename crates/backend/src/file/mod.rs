@@ -343,6 +343,10 @@ pub trait FileBackend: Send + Sync + 'static {
     /// file, or if no data follows.
     fn seek(&self, of: Handle, offset: u64, to: Seek) -> FileReply<u64>;
 
+    /// The next byte of a range, below the end of the file, that the seek looks for; `None` if the range has none. The effort
+    /// is bounded by the range.
+    fn seek_within(&self, of: Handle, range: Range<u64>, to: Seek) -> FileReply<Option<u64>>;
+
     /// Copies up to `len` bytes between files, or within one if the ranges do not overlap, where the source ends with the file.
     /// Returns the bytes copied: 0 only at the end of the source or for no bytes. Errors: as those of reading and writing;
     /// `Invalid` if the ranges overlap.

@@ -6,6 +6,7 @@
 mod diag;
 mod disk;
 mod driver;
+mod local;
 mod memory;
 mod mount;
 mod net;
@@ -15,6 +16,7 @@ mod timers;
 pub use diag::congestion_at;
 pub(crate) use disk::{LinuxDisk, allocated, discard, open_disk, reserve, resize_disk, stat_disk};
 pub(crate) use driver::{UringDriver, monotonic};
+pub use local::LocalStream;
 pub use mount::{
     MountFlags, UnmountMode, mount, receive_descriptor, sync_file_system, unmount, user_and_group,
 };

@@ -1,47 +1,77 @@
 //! New values of attributes.
 
 use super::*;
+use crate::identity::Identity;
+use crate::limits::PRINCIPAL_LEN_MAX;
 use crate::wire::{Attrs, Status};
 use crate::xdr::{Reader, XdrError};
-use backend::file::{SetAttributes, SetTime, Timestamp};
-
-/// Most bytes of a user's or group's name.
-const USER_NAME_MAX: usize = 1024;
+use backend::file::{Acl, SetAttributes, SetTime, Timestamp};
 
 /// Attributes of a creation or of SETATTR.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct NewAttributes {
     /// The attributes.
     pub(crate) mask: Bitmap,
     /// Their values.
     pub(crate) set: SetAttributes,
+    /// The access control list.
+    pub(crate) acl: Option<Acl>,
+    /// Mode of a new object, and the umask of its creator (RFC 8275).
+    pub(crate) mode_umask: Option<(u16, u16)>,
 }
 
 fn bad_xdr(_: XdrError) -> Status {
     Status::Badxdr
 }
 
-/// Reads new values. Errors: `Attrnotsupp`, `Inval` for an attribute that cannot be set or a value out of range, `Badowner`,
-/// `Badxdr`.
-pub(crate) fn decode(attrs: &Attrs<'_>) -> Result<NewAttributes, Status> {
-    if !attrs.mask.is_within(&SUPPORTED) {
+/// Permission, setuid, setgid and sticky bits. Errors: `Inval` for others.
+fn mode(reader: &mut Reader<'_>, below: u16) -> Result<u16, Status> {
+    let mode = reader.u32().map_err(bad_xdr)?;
+    let mode = u16::try_from(mode).ok().filter(|mode| *mode < below);
+    mode.ok_or(Status::Inval)
+}
+
+/// Reads new values. Errors: `Attrnotsupp`, `Inval` for an attribute that cannot be set, a value out of range, or two values
+/// for one thing, `Badowner`, `Badxdr`, those of a list; `Delay` if a name cannot be looked up now.
+pub(crate) async fn decode(
+    attrs: &Attrs<'_>,
+    minor: u32,
+    identity: &Identity,
+) -> Result<NewAttributes, Status> {
+    if !attrs.mask.is_within(&supported(minor)) {
         return Err(Status::Attrnotsupp);
     }
     if !attrs.mask.is_within(&SETTABLE) {
         return Err(Status::Inval);
     }
+    let has = |attribute| attrs.mask.has(attribute);
+    if has(ACL) && has(DACL) || has(MODE) && has(MODE_UMASK) {
+        return Err(Status::Inval);
+    }
     let mut reader = Reader::new(attrs.values);
-    let mut set = SetAttributes::default();
+    let mut new = NewAttributes {
+        mask: attrs.mask,
+        ..NewAttributes::default()
+    };
+    let set = &mut new.set;
     for attribute in attrs.mask.iter() {
         match attribute {
             SIZE => set.size = Some(reader.u64().map_err(bad_xdr)?),
-            MODE => {
-                let mode = reader.u32().map_err(bad_xdr)?;
-                let mode = u16::try_from(mode).ok().filter(|mode| *mode < 0o10000);
-                set.mode = Some(mode.ok_or(Status::Inval)?);
+            ACL => new.acl = Some(acl::decode(&mut reader, identity).await?),
+            DACL => {
+                // §6.4.3.2: flags of automatic inheritance, which nothing here follows.
+                if reader.u32().map_err(bad_xdr)? != 0 {
+                    return Err(Status::Inval);
+                }
+                new.acl = Some(acl::decode(&mut reader, identity).await?);
             }
-            OWNER => set.uid = Some(number(&mut reader)?),
-            OWNER_GROUP => set.gid = Some(number(&mut reader)?),
+            MODE => set.mode = Some(mode(&mut reader, 0o10000)?),
+            MODE_UMASK => {
+                let first = mode(&mut reader, 0o10000)?;
+                new.mode_umask = Some((first, mode(&mut reader, 0o1000)?));
+            }
+            OWNER => set.uid = Some(identity.uid(principal(&mut reader)?).await?),
+            OWNER_GROUP => set.gid = Some(identity.gid(principal(&mut reader)?).await?),
             TIME_ACCESS_SET => set.accessed = set_time(&mut reader)?,
             TIME_CREATE => set.created = Some(time(&mut reader)?),
             TIME_MODIFY_SET => set.modified = set_time(&mut reader)?,
@@ -49,12 +79,13 @@ pub(crate) fn decode(attrs: &Attrs<'_>) -> Result<NewAttributes, Status> {
         }
     }
     match reader.is_empty() {
-        true => Ok(NewAttributes {
-            mask: attrs.mask,
-            set,
-        }),
+        true => Ok(new),
         false => Err(Status::Badxdr),
     }
+}
+
+fn principal<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], Status> {
+    reader.opaque(PRINCIPAL_LEN_MAX).map_err(bad_xdr)
 }
 
 fn time(reader: &mut Reader<'_>) -> Result<Timestamp, Status> {
@@ -73,19 +104,12 @@ fn set_time(reader: &mut Reader<'_>) -> Result<SetTime, Status> {
     }
 }
 
-/// A user or group as a decimal number, without a domain (§5.9).
-fn number(reader: &mut Reader<'_>) -> Result<u32, Status> {
-    let name = reader.opaque(USER_NAME_MAX).map_err(bad_xdr)?;
-    let is_decimal = !name.is_empty() && name.iter().all(u8::is_ascii_digit);
-    let text = std::str::from_utf8(name).ok().filter(|_| is_decimal);
-    let number = text.and_then(|text| text.parse().ok());
-    number.ok_or(Status::Badowner)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::identity::now_or_never;
     use crate::xdr::Writer;
+    use proptest::prelude::*;
 
     fn decoded(mask: &[u32], write: impl FnOnce(&mut Writer)) -> Result<SetAttributes, Status> {
         let mut writer = Writer::new();
@@ -96,7 +120,7 @@ mod tests {
             mask,
             values: &values,
         };
-        decode(&attrs).map(|new| new.set)
+        now_or_never(decode(&attrs, 2, &Identity::default())).map(|new| new.set)
     }
 
     #[test]
@@ -135,11 +159,44 @@ mod tests {
         assert_eq!(set, Ok(expected));
     }
 
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_within_their_bounds(
+            attributes in prop::collection::btree_set(0..96_u32, 0..4),
+            values in prop::collection::vec(prop_oneof![4 => Just(0_u8), 1 => any::<u8>()], 0..200),
+        ) {
+            let attributes: Vec<u32> = attributes.into_iter().collect();
+            let settable = attributes.iter().filter(|a| SETTABLE.has(**a)).copied();
+            let settable: Vec<u32> = settable.collect();
+            for mask in [&attributes, &settable] {
+                let attrs = Attrs {
+                    mask: Bitmap::of(mask),
+                    values: &values,
+                };
+                if let Ok(new) = now_or_never(decode(&attrs, 2, &Identity::default())) {
+                    prop_assert!(attrs.mask.is_within(&SETTABLE));
+                    let has_list = !attrs.mask.and(&OF_ACL).is_empty();
+                    prop_assert_eq!(new.acl.is_some(), has_list);
+                }
+            }
+        }
+    }
+
     #[test]
     fn bad_values_are_refused() {
-        assert_eq!(decoded(&[12], |_| {}), Err(Status::Attrnotsupp));
+        assert_eq!(decoded(&[14], |_| {}), Err(Status::Attrnotsupp));
         assert_eq!(decoded(&[TYPE], |w| w.u32(1)), Err(Status::Inval));
         assert_eq!(decoded(&[MODE], |w| w.u32(0o10000)), Err(Status::Inval));
+        let two = decoded(&[MODE, MODE_UMASK], |_| {});
+        assert_eq!(two, Err(Status::Inval));
+        assert_eq!(decoded(&[ACL, DACL], |_| {}), Err(Status::Inval));
+        let wide = decoded(&[MODE_UMASK], |w| {
+            w.u32(0o666);
+            w.u32(0o1000);
+        });
+        assert_eq!(wide, Err(Status::Inval));
+        let inherits = decoded(&[DACL], |w| w.u64(1 << 32));
+        assert_eq!(inherits, Err(Status::Inval));
         assert_eq!(decoded(&[MODE], |w| w.u64(1)), Err(Status::Badxdr));
         assert_eq!(decoded(&[SIZE], |w| w.u32(1)), Err(Status::Badxdr));
         for name in [&b""[..], b"ann@example.org", b"-1", b"4294967296", b"\xff"] {

@@ -1,11 +1,12 @@
 //! Values of attributes.
 
 use super::*;
+use crate::identity::Names;
 use crate::limits::{HANDLE_LEN_MAX, TRANSFER_MAX};
 use crate::wire::Status;
 use crate::xdr::Writer;
 use backend::file::{
-    Attributes, FILE_SIZE_MAX, FileKind, FileLimits, FileSpace, NAME_MAX, Timestamp,
+    Acl, Attributes, FILE_SIZE_MAX, FileKind, FileLimits, FileSpace, NAME_MAX, Timestamp,
 };
 
 /// The object whose attributes are wanted.
@@ -34,10 +35,25 @@ pub(crate) struct Facts<'a> {
     pub(crate) space: Option<FileSpace>,
     /// Lease time, seconds.
     pub(crate) lease_s: u32,
+    /// Minor version.
+    pub(crate) minor: u32,
+    /// Its access control list, if it has one and one of [`OF_ACL`] is wanted.
+    pub(crate) acl: Option<&'a Acl>,
+    /// Names of the users and groups, if one of [`OF_PRINCIPALS`] is wanted.
+    pub(crate) names: &'a Names,
 }
 
-/// The number of a kind (`nfs_ftype4`).
-fn kind_number(kind: FileKind) -> u32 {
+/// `NFS4_CHANGE_TYPE_IS_UNDEFINED` (RFC 7862, section 12.2.3). Values grow, but a crash takes back changes
+/// that were not on stable storage, and a rollback takes back all changes since its snapshot. A client of a monotonic attribute would
+/// take the smaller values for old replies.
+const CHANGE_TYPE_UNDEFINED: u32 = 4;
+
+/// `ACL4_SUPPORT_ALLOW_ACL`, `ACL4_SUPPORT_DENY_ACL`.
+const SUPPORT_ALLOW: u32 = 1;
+const SUPPORT_DENY: u32 = 2;
+
+/// The number of a kind (`nfs_ftype4`, and `ftype3` of version 3).
+pub(crate) fn kind_number(kind: FileKind) -> u32 {
     match kind {
         FileKind::File => 1,
         FileKind::Directory => 2,
@@ -51,14 +67,14 @@ fn kind_number(kind: FileKind) -> u32 {
 
 /// Writes the wanted attributes that exist here, as `fattr4`.
 pub(crate) fn encode(wanted: &Bitmap, facts: &Facts<'_>, writer: &mut Writer) {
-    let has = wanted.and(&SUPPORTED);
+    let has = wanted.and(&supported_in(facts.minor, facts.limits));
     has.encode(writer);
     let len = writer.mark();
     writer.u32(0);
     let start = writer.mark();
     for attribute in has.iter() {
         match facts.of {
-            Of::File(object) if value_of_object(attribute, object, writer) => {}
+            Of::File(object) if value_of_object(attribute, (object, facts), writer) => {}
             Of::Pseudo(id, change) if value_of_pseudo(attribute, id, change, writer) => {}
             Of::File(_) | Of::Pseudo(..) => value(attribute, facts, writer),
         }
@@ -74,16 +90,34 @@ fn time(time: Timestamp, writer: &mut Writer) {
 }
 
 /// Writes a value that only the object decides. Returns whether it is one.
-fn value_of_object(attribute: u32, of: &Attributes, writer: &mut Writer) -> bool {
+fn value_of_object(
+    attribute: u32,
+    (of, facts): (&Attributes, &Facts<'_>),
+    writer: &mut Writer,
+) -> bool {
+    let names = facts.names;
     match attribute {
+        ACL | DACL => {
+            if attribute == DACL {
+                // Flags of automatic inheritance (§6.4.3.2), which the file system does not have.
+                writer.u32(0);
+            }
+            match facts.acl {
+                Some(acl) => acl::encode(acl.aces(), names, writer),
+                None => {
+                    let is_directory = of.kind == FileKind::Directory;
+                    acl::encode(&acl::of_mode(of.mode, is_directory), names, writer);
+                }
+            }
+        }
         TYPE => writer.u32(kind_number(of.kind)),
         CHANGE => writer.u64(of.change),
         SIZE => writer.u64(of.size),
         FILEID => writer.u64(of.handle.object),
         MODE => writer.u32(of.mode.into()),
         NUMLINKS => writer.u32(of.links),
-        OWNER => writer.opaque(of.uid.to_string().as_bytes()),
-        OWNER_GROUP => writer.opaque(of.gid.to_string().as_bytes()),
+        OWNER => writer.opaque(names.user(of.uid).as_bytes()),
+        OWNER_GROUP => writer.opaque(names.group(of.gid).as_bytes()),
         RAWDEV => {
             let (major, minor) = device_parts(of.device);
             writer.u32(major);
@@ -129,10 +163,14 @@ fn value(attribute: u32, facts: &Facts<'_>, writer: &mut Writer) {
         files_available: 0,
     });
     match attribute {
-        SUPPORTED_ATTRS => SUPPORTED.encode(writer),
-        SUPPATTR_EXCLCREAT => EXCLUSIVE.encode(writer),
-        // Handles are persistent; there are no ACLs; objects of one kind have the same attributes.
-        FH_EXPIRE_TYPE | ACLSUPPORT => writer.u32(0),
+        SUPPORTED_ATTRS => supported_in(facts.minor, limits).encode(writer),
+        SUPPATTR_EXCLCREAT => EXCLUSIVE
+            .and(&supported_in(facts.minor, limits))
+            .encode(writer),
+        // Handles are persistent.
+        FH_EXPIRE_TYPE => writer.u32(0),
+        ACLSUPPORT if limits.has_acls => writer.u32(SUPPORT_ALLOW | SUPPORT_DENY),
+        ACLSUPPORT => writer.u32(0),
         NAMED_ATTR => writer.bool(false),
         LINK_SUPPORT | SYMLINK_SUPPORT | UNIQUE_HANDLES | CANSETTIME | CASE_PRESERVING
         | CHOWN_RESTRICTED | HOMOGENEOUS | NO_TRUNC => writer.bool(true),
@@ -160,6 +198,8 @@ fn value(attribute: u32, facts: &Facts<'_>, writer: &mut Writer) {
             writer.u32(1);
         }
         MOUNTED_ON_FILEID => writer.u64(facts.mounted_on),
+        XATTR_SUPPORT => writer.bool(matches!(facts.of, Of::File(_))),
+        CHANGE_ATTR_TYPE => writer.u32(CHANGE_TYPE_UNDEFINED),
         other => unreachable!("attribute {other} is supported and has a value"),
     }
 }
@@ -199,24 +239,35 @@ mod tests {
             is_read_only: false,
             has_acls: true,
         };
-        for of in [Of::File(&attributes), Of::Pseudo(13, 14)] {
+        let without = FileLimits {
+            has_acls: false,
+            ..limits
+        };
+        for (of, limits) in [
+            (Of::File(&attributes), &limits),
+            (Of::Pseudo(13, 14), &without),
+        ] {
             let facts = Facts {
                 of,
                 handle: &[15; 48],
                 fsid: (16, 17),
                 mounted_on: 18,
-                limits: &limits,
+                limits,
                 space: None,
                 lease_s: 90,
+                minor: 2,
+                acl: None,
+                names: &Names::default(),
             };
-            for attribute in SUPPORTED.iter().filter(|a| !WRITE_ONLY.has(*a)) {
+            for attribute in supported(2).iter().filter(|a| !WRITE_ONLY.has(*a)) {
                 let mut writer = Writer::new();
                 encode(&Bitmap::of(&[attribute]), &facts, &mut writer);
                 let bytes = writer.to_vec();
                 let mut reader = Reader::new(&bytes);
                 let values = crate::wire::Attrs::decode(&mut reader).unwrap();
-                assert!(values.mask.has(attribute) && reader.is_empty());
-                assert!(!values.values.is_empty());
+                let is_missing = matches!(of, Of::Pseudo(..)) && OF_ACL.has(attribute);
+                assert_eq!(values.mask.has(attribute), !is_missing);
+                assert!(reader.is_empty() && values.values.is_empty() == is_missing);
             }
         }
     }

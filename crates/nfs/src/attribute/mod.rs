@@ -4,17 +4,21 @@
 //! |---|---|
 //! | `encode` | values of an object's attributes |
 //! | `decode` | new values: SETATTR, CREATE, OPEN |
+//! | `acl` | access control lists |
 //!
 //! **Called by** the operations. **Invariants**: values are written in the order of their numbers; an attribute is in
-//! [`SUPPORTED`] if and only if it has a value or can be set.
+//! [`supported`] if and only if it has a value or can be set.
 
+mod acl;
 mod decode;
 mod encode;
 
+pub(crate) use acl::principals;
 pub(crate) use decode::{NewAttributes, decode};
-pub(crate) use encode::{Facts, Of, encode};
+pub(crate) use encode::{Facts, Of, encode, kind_number};
 
 use crate::wire::Bitmap;
+use backend::file::FileLimits;
 
 pub(crate) const SUPPORTED_ATTRS: u32 = 0;
 pub(crate) const TYPE: u32 = 1;
@@ -28,6 +32,7 @@ pub(crate) const FSID: u32 = 8;
 pub(crate) const UNIQUE_HANDLES: u32 = 9;
 pub(crate) const LEASE_TIME: u32 = 10;
 pub(crate) const RDATTR_ERROR: u32 = 11;
+pub(crate) const ACL: u32 = 12;
 pub(crate) const ACLSUPPORT: u32 = 13;
 pub(crate) const CANSETTIME: u32 = 15;
 pub(crate) const CASE_INSENSITIVE: u32 = 16;
@@ -62,10 +67,33 @@ pub(crate) const TIME_METADATA: u32 = 52;
 pub(crate) const TIME_MODIFY: u32 = 53;
 pub(crate) const TIME_MODIFY_SET: u32 = 54;
 pub(crate) const MOUNTED_ON_FILEID: u32 = 55;
+pub(crate) const DACL: u32 = 58;
 pub(crate) const SUPPATTR_EXCLCREAT: u32 = 75;
+pub(crate) const CHANGE_ATTR_TYPE: u32 = 79;
+pub(crate) const MODE_UMASK: u32 = 81;
+pub(crate) const XATTR_SUPPORT: u32 = 82;
 
-/// The attributes that exist here.
-pub(crate) const SUPPORTED: Bitmap = Bitmap::of(&[
+/// The attributes of minor version 2 that exist here (RFC 7862, section 12; RFC 8275, section 4; RFC 8276, section 8.2).
+const OF_MINOR_2: Bitmap = Bitmap::of(&[CHANGE_ATTR_TYPE, MODE_UMASK, XATTR_SUPPORT]);
+
+/// The attributes that exist in a minor version.
+pub(crate) fn supported(minor: u32) -> Bitmap {
+    match minor {
+        0 | 1 => SUPPORTED,
+        _ => SUPPORTED.or(&OF_MINOR_2),
+    }
+}
+
+/// The attributes that exist in a minor version and a file system.
+fn supported_in(minor: u32, limits: &FileLimits) -> Bitmap {
+    match limits.has_acls {
+        true => supported(minor),
+        false => supported(minor).without(&OF_ACL),
+    }
+}
+
+/// The attributes that exist in every minor version.
+const SUPPORTED: Bitmap = Bitmap::of(&[
     SUPPORTED_ATTRS,
     TYPE,
     FH_EXPIRE_TYPE,
@@ -78,6 +106,7 @@ pub(crate) const SUPPORTED: Bitmap = Bitmap::of(&[
     UNIQUE_HANDLES,
     LEASE_TIME,
     RDATTR_ERROR,
+    ACL,
     ACLSUPPORT,
     CANSETTIME,
     CASE_INSENSITIVE,
@@ -112,12 +141,22 @@ pub(crate) const SUPPORTED: Bitmap = Bitmap::of(&[
     TIME_MODIFY,
     TIME_MODIFY_SET,
     MOUNTED_ON_FILEID,
+    DACL,
     SUPPATTR_EXCLCREAT,
 ]);
 
-/// The attributes that can be set.
+/// The attributes that are access control lists.
+pub(crate) const OF_ACL: Bitmap = Bitmap::of(&[ACL, DACL]);
+
+/// The attributes that name users and groups.
+pub(crate) const OF_PRINCIPALS: Bitmap = Bitmap::of(&[ACL, DACL, OWNER, OWNER_GROUP]);
+
+/// The attributes that can be set; `mode_umask` only by a creation.
 pub(crate) const SETTABLE: Bitmap = Bitmap::of(&[
     SIZE,
+    ACL,
+    DACL,
+    MODE_UMASK,
     MODE,
     OWNER,
     OWNER_GROUP,
@@ -127,10 +166,10 @@ pub(crate) const SETTABLE: Bitmap = Bitmap::of(&[
 ]);
 
 /// The attributes that can only be set.
-pub(crate) const WRITE_ONLY: Bitmap = Bitmap::of(&[TIME_ACCESS_SET, TIME_MODIFY_SET]);
+pub(crate) const WRITE_ONLY: Bitmap = Bitmap::of(&[TIME_ACCESS_SET, TIME_MODIFY_SET, MODE_UMASK]);
 
 /// The attributes that can be set with an exclusive creation (§5.8.1.14). Setting a time ends the memory of the verifier.
-pub(crate) const EXCLUSIVE: Bitmap = Bitmap::of(&[MODE, OWNER, OWNER_GROUP]);
+pub(crate) const EXCLUSIVE: Bitmap = Bitmap::of(&[MODE, OWNER, OWNER_GROUP, ACL, DACL, MODE_UMASK]);
 
 /// The attributes whose value is about the space of a file system.
 pub(crate) const OF_SPACE: Bitmap = Bitmap::of(&[

@@ -1,12 +1,17 @@
 //! Attributes and permissions (§18.1, §18.7, §18.15, §18.30, §18.31).
 
-use super::context::Compound;
-use super::context::Object;
+use super::context::{Compound, Object, Target};
 use super::status::status_of;
-use crate::attribute::{self, Facts, Of};
+use super::xattr::XATTR_ACCESS;
+use crate::access;
+use crate::attribute::{self, Facts, NewAttributes, Of};
+use crate::identity::Names;
 use crate::wire::{Attrs, Bitmap, Stateid, Status};
 use crate::xdr::Writer;
-use backend::file::{Access, Attributes, Caller, FileKind, FileLimits, Stability};
+use backend::file::permission::{Permissions, check_read_acl};
+use backend::file::{
+    Acl, Attributes, Caller, FileError, FileKind, FileLimits, SetAttributes, Stability, Who,
+};
 
 /// Limits that the attributes of the pseudo file system show.
 const PSEUDO_LIMITS: FileLimits = FileLimits {
@@ -16,13 +21,6 @@ const PSEUDO_LIMITS: FileLimits = FileLimits {
     is_read_only: true,
     has_acls: false,
 };
-
-const READ: u32 = 1;
-const LOOKUP: u32 = 2;
-const MODIFY: u32 = 4;
-const EXTEND: u32 = 8;
-const DELETE: u32 = 16;
-const EXECUTE: u32 = 32;
 
 impl Compound<'_> {
     /// Writes the attributes of an object. `known` saves a question to the file system.
@@ -36,6 +34,7 @@ impl Compound<'_> {
         let context = &self.context;
         let handle = context.handle(object);
         let lease_s = context.shared.config.lease.as_secs() as u32;
+        let numbers = Names::default();
         let (export, of) = match object {
             Object::Pseudo(id) => {
                 let facts = Facts {
@@ -46,6 +45,9 @@ impl Compound<'_> {
                     limits: &PSEUDO_LIMITS,
                     space: None,
                     lease_s,
+                    minor: self.minor,
+                    acl: None,
+                    names: &numbers,
                 };
                 attribute::encode(wanted, &facts, writer);
                 return Ok(());
@@ -67,6 +69,8 @@ impl Compound<'_> {
                 Some(space.map_err(status_of)?)
             }
         };
+        let acl = self.list_to_show(object, &of, wanted).await?;
+        let names = self.names_to_show(&of, acl.as_ref(), wanted).await;
         let is_root = of.handle == export.files().root();
         let facts = Facts {
             of: Of::File(&of),
@@ -80,9 +84,52 @@ impl Compound<'_> {
             limits: &export.files().limits(),
             space,
             lease_s,
+            minor: self.minor,
+            acl: acl.as_ref(),
+            names: &names,
         };
         attribute::encode(wanted, &facts, writer);
         Ok(())
+    }
+
+    /// The access control list, if it is wanted (§6.2.1.3.1: with `ACE4_READ_ACL` only). Errors: `Access`.
+    async fn list_to_show(
+        &self,
+        object: &Object,
+        of: &Attributes,
+        wanted: &Bitmap,
+    ) -> Result<Option<Acl>, Status> {
+        if wanted.and(&attribute::OF_ACL).is_empty() {
+            return Ok(None);
+        }
+        let target = self.context.target_of(Some(object), Status::Inval)?;
+        if !target.files().limits().has_acls {
+            return Ok(None);
+        }
+        let acl = target.files().acl(of.handle).await.map_err(status_of)?;
+        let permissions = Permissions::new(of, acl.as_ref());
+        check_read_acl(&target.caller, &permissions).map_err(status_of)?;
+        Ok(acl)
+    }
+
+    /// Names of the users and groups of an object, if they are wanted.
+    async fn names_to_show(&self, of: &Attributes, acl: Option<&Acl>, wanted: &Bitmap) -> Names {
+        if wanted.and(&attribute::OF_PRINCIPALS).is_empty() {
+            return Names::default();
+        }
+        let all = || acl.into_iter().flat_map(attribute::principals);
+        let users = all().filter_map(|who| match who {
+            Who::User(uid) => Some(*uid),
+            _ => None,
+        });
+        let groups = all().filter_map(|who| match who {
+            Who::Group(gid) => Some(*gid),
+            _ => None,
+        });
+        let identity = &self.context.shared.identity;
+        let users = std::iter::once(of.uid).chain(users);
+        let groups = std::iter::once(of.gid).chain(groups);
+        identity.names(users, groups).await
     }
 
     /// GETATTR (§18.7).
@@ -102,7 +149,7 @@ impl Compound<'_> {
     /// VERIFY (§18.31) and NVERIFY (§18.15): fails with `NotSame` and `Same`.
     pub(super) async fn verify(&mut self, attrs: &Attrs<'_>, fails: Status) -> Result<(), Status> {
         let object = self.context.current()?.clone();
-        if !attrs.mask.is_within(&attribute::SUPPORTED) {
+        if !attrs.mask.is_within(&attribute::supported(self.minor)) {
             return Err(Status::Attrnotsupp);
         }
         let is_unfit = attrs.mask.has(attribute::RDATTR_ERROR)
@@ -128,55 +175,97 @@ impl Compound<'_> {
         attrs: &Attrs<'_>,
     ) -> Result<(), Status> {
         let target = self.context.target(Status::Rofs)?.writable()?;
-        let new = attribute::decode(attrs)?;
+        if attrs.mask.has(attribute::MODE_UMASK) {
+            // RFC 8275, section 4.1: only a creation has an umask.
+            return Err(Status::Inval);
+        }
+        let mut new = self.new_attributes(attrs).await?;
+        // A symbolic link has no permissions: its mode is ignored, as by other servers, and everything else is set.
+        if new.set.mode.is_some() {
+            let of = target.files().attributes(target.handle).await;
+            if of.map_err(status_of)?.kind == FileKind::Symlink {
+                new.set.mode = None;
+                new.mask.remove(attribute::MODE);
+            }
+        }
         if new.set.size.is_some() {
             let stateid = self.context.stateid(stateid)?;
             self.check_io(&stateid, target.handle, true)?;
         }
         let _changing = self.context.changing(target.handle)?;
-        let done = target.files().set_attributes(
-            &target.caller,
-            target.handle,
-            new.set,
-            Stability::Durable,
-        );
-        done.await.map_err(status_of)?;
+        if new.acl.is_none() || new.set != SetAttributes::default() {
+            let done = target.files().set_attributes(
+                &target.caller,
+                target.handle,
+                new.set,
+                Stability::Durable,
+            );
+            done.await.map_err(status_of)?;
+        }
+        // §6.4.1.3: the mode first, then the list, which may change the mode.
+        if let Some(acl) = new.acl {
+            self.context.partly_set = new.mask.without(&attribute::OF_ACL);
+            let done = target.files().set_acl(
+                &target.caller,
+                target.handle,
+                Some(acl),
+                Stability::Durable,
+            );
+            done.await.map_err(|error| match error {
+                FileError::Unsupported => Status::Attrnotsupp,
+                other => status_of(other),
+            })?;
+            self.context.partly_set = Bitmap::default();
+        }
         new.mask.encode(&mut self.out);
         Ok(())
     }
 
+    /// Reads new values of attributes.
+    pub(super) async fn new_attributes(&self, attrs: &Attrs<'_>) -> Result<NewAttributes, Status> {
+        attribute::decode(attrs, self.minor, &self.context.shared.identity).await
+    }
+
+    /// The mode of a new object. RFC 8275, section 4.2: the umask counts unless the object inherits a list.
+    pub(super) async fn first_mode(
+        &self,
+        directory: &Target,
+        new: &NewAttributes,
+        is_directory: bool,
+        usual: u16,
+    ) -> Result<u16, Status> {
+        let Some((mode, umask)) = new.mode_umask else {
+            return Ok(new.set.mode.unwrap_or(usual));
+        };
+        let acl = directory.files().acl(directory.handle).await;
+        let acl = acl.map_err(status_of)?;
+        let inherited = acl.and_then(|acl| acl.inherited(is_directory));
+        match new.acl.is_none() && inherited.is_some() {
+            true => Ok(mode),
+            false => Ok(mode & !umask),
+        }
+    }
+
     /// ACCESS (§18.1).
     pub(super) async fn access(&mut self, wanted: u32) -> Result<(), Status> {
-        let (supported, granted) = match self.context.current()? {
-            Object::Pseudo(_) => (READ | LOOKUP | MODIFY | EXTEND | DELETE, READ | LOOKUP),
-            Object::File(..) => self.access_of_file().await?,
+        let (mut supported, mut granted) = match self.context.current()? {
+            Object::Pseudo(_) => {
+                let reads = access::READ | access::LOOKUP;
+                (reads | access::WRITES, reads)
+            }
+            Object::File(..) => {
+                let target = self.context.target(Status::Notdir)?;
+                access::granted(&target).await.map_err(status_of)?
+            }
         };
+        let of_xattrs = wanted & XATTR_ACCESS != 0 && self.minor >= 2;
+        if of_xattrs && let Ok(target) = self.context.target(Status::Notdir) {
+            let more = self.xattr_access(&target).await?;
+            supported |= more.0;
+            granted |= more.1;
+        }
         self.out.u32(wanted & supported);
         self.out.u32(wanted & granted);
         Ok(())
-    }
-
-    async fn access_of_file(&self) -> Result<(u32, u32), Status> {
-        let target = self.context.target(Status::Notdir)?;
-        let files = target.files();
-        let of = files.attributes(target.handle).await.map_err(status_of)?;
-        let all = Access::READ | Access::WRITE | Access::EXECUTE;
-        let has = files.access(&target.caller, target.handle, all).await;
-        let has = has.map_err(status_of)?;
-        let (read, write, execute) = match of.kind {
-            FileKind::Directory => (READ, MODIFY | EXTEND | DELETE, LOOKUP),
-            _ => (READ, MODIFY | EXTEND, EXECUTE),
-        };
-        let may_write = !target.is_read_only && !files.limits().is_read_only;
-        let granted = [
-            (Access::READ, read, true),
-            (Access::WRITE, write, may_write),
-            (Access::EXECUTE, execute, true),
-        ];
-        let granted = granted
-            .into_iter()
-            .filter(|(kind, _, may)| *may && has.has(*kind))
-            .fold(0, |bits, (_, more, _)| bits | more);
-        Ok((read | write | execute, granted))
     }
 }

@@ -46,7 +46,7 @@ impl Compound<'_> {
     /// CREATE_SESSION (§18.36). The reply cache does not survive a restart, so no session is persistent.
     pub(super) fn create_session(&mut self, args: &CreateSession) -> Result<(), Status> {
         let shared = self.context.shared;
-        let origin = (self.context.principal(), self.context.minor);
+        let origin = (self.context.principal(), self.minor);
         let created = shared
             .clients()
             .create_session(args, origin, io::time::now())?;

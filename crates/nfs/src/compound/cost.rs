@@ -4,26 +4,32 @@
 //! effect here.
 
 use crate::limits::{REPLY_MAX, TRANSFER_MAX};
-use crate::rpc::Call;
-use crate::wire::{Header, Op};
+use crate::wire::{Header, Minor2, Op};
 use crate::xdr::Reader;
+use backend::file::{XATTR_NAMES_MAX, XATTR_VALUE_MAX};
 
 /// Bytes of buffers for data that a request reads and writes, and for long lists.
-pub(crate) fn cost(record: &[u8]) -> usize {
-    let mut reader = Reader::new(record);
-    let header = Call::decode(&mut reader)
-        .ok()
-        .and_then(|_| Header::decode(&mut reader).ok());
+pub(crate) fn cost(reader: &mut Reader<'_>) -> usize {
+    let header = Header::decode(reader);
     let operations = header.map_or(0, |header| header.operations);
     let (mut results, mut writes) = (0usize, 0usize);
     for _ in 0..operations {
-        let Ok((_, Ok(op))) = Op::decode(&mut reader) else {
+        let Ok((_, Ok(op))) = Op::decode(reader) else {
             break;
         };
         match op {
             Op::Read { count, .. } => results += count.min(TRANSFER_MAX) as usize,
             Op::ReadDir(args) => results += args.bytes_max.min(REPLY_MAX) as usize,
             Op::Write { data, .. } => writes += data.len(),
+            Op::Minor2(op) => match *op {
+                Minor2::ReadPlus { count, .. } => results += count.min(TRANSFER_MAX) as usize,
+                Minor2::GetXattr { .. } => results += XATTR_VALUE_MAX,
+                Minor2::ListXattrs { bytes_max, .. } => {
+                    results += (bytes_max as usize).min(XATTR_NAMES_MAX);
+                }
+                Minor2::SetXattr { value, .. } => writes += value.len(),
+                _ => {}
+            },
             _ => {}
         }
     }

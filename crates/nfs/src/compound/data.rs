@@ -3,19 +3,13 @@
 //! **Invariants**: a reply that promises stable storage is made from a [`Durable`], and from nothing else; data that is read is
 //! sent from its own buffer.
 
-use super::context::Compound;
-use super::context::Target;
+use super::context::{Compound, Target};
 use super::open::plain;
 use super::status::status_of;
-use crate::state::Refused;
+use crate::access;
 use crate::wire::{Stateid, Status};
 use backend::Durable;
-use backend::file::{Access, FileError, FileKind, Handle, Stability, WriteAt};
-
-/// `UNSTABLE4`.
-const UNSTABLE: u32 = 0;
-/// `FILE_SYNC4`.
-const FILE_SYNC: u32 = 2;
+use backend::file::{Access, FileError, FileKind, Handle};
 
 impl Compound<'_> {
     /// Whether data may be read or written with this stateid. An expired client whose share reservation is in the way loses its
@@ -26,24 +20,15 @@ impl Compound<'_> {
         file: Handle,
         is_write: bool,
     ) -> Result<(), Status> {
-        let shared = self.context.shared;
         let client = self.context.client()?;
-        loop {
-            let checked = shared.states().check_io(client, stateid, file, is_write);
-            match checked {
-                Err(Refused::Share(other)) if shared.expire(other, io::time::now()) => {}
-                Err(Refused::Delegation) => {
-                    shared.recall(file, Some(client), is_write);
-                    return Err(Status::Delay);
-                }
-                Err(refused) => return Err(plain(refused)),
-                Ok(()) => return Ok(()),
-            }
-        }
+        let shared = self.context.shared;
+        shared
+            .check_io(client, stateid, file, is_write)
+            .map_err(plain)
     }
 
     /// Checks stateid and, where no open has checked it, permission.
-    async fn check_data(
+    pub(super) async fn check_data(
         &self,
         target: &Target,
         stateid: &Stateid,
@@ -143,25 +128,11 @@ impl Compound<'_> {
         stable: u32,
         data: &[u8],
     ) -> Result<u32, Status> {
-        let mut buffer = io::pool().alloc(data.len()).await;
-        buffer.copy_from_slice(data);
-        let stability = match stable {
-            UNSTABLE => Stability::Cached,
-            _ => Stability::Durable,
-        };
-        let at = WriteAt::Offset(offset);
-        let written = target
-            .files()
-            .write(&target.caller, target.handle, at, buffer, stability);
-        let durable = match written.await {
-            Ok(done) => done.durable,
+        let done = match access::store(target, offset, stable, data).await {
+            Ok(done) => done,
             Err(error) => return Err(self.no_file(target, error).await),
         };
-        match durable {
-            Some(durable) => Ok(file_sync(&durable)),
-            None if stability == Stability::Cached => Ok(UNSTABLE),
-            None => Err(Status::Serverfault),
-        }
+        access::promise(stable, done.durable.as_ref()).ok_or(Status::Serverfault)
     }
 
     /// COMMIT (§18.3): of the whole file.
@@ -180,9 +151,4 @@ impl Compound<'_> {
     fn write_verifier(&mut self, target: &Target, _durable: &Durable) {
         self.out.fixed(&target.export.verifier);
     }
-}
-
-/// The promise that a write on stable storage allows.
-fn file_sync(_durable: &Durable) -> u32 {
-    FILE_SYNC
 }

@@ -56,7 +56,7 @@ impl Compound<'_> {
             Object::File(..) => (0, Some(context.target(Status::Notdir)?)),
         };
         if let Some(child) = context.tree.child(node, bytes, context.peer) {
-            return context.node(child.id);
+            return Ok(context.node(child.id)?);
         }
         let Some(target) = target else {
             return Err(Status::Noent);
@@ -105,7 +105,7 @@ impl Compound<'_> {
             return Err(Status::Noent);
         }
         let node = context.tree.node(node, context.peer).ok_or(Status::Stale)?;
-        context.node(node.parent)
+        Ok(context.node(node.parent)?)
     }
 
     /// LOOKUPP (§18.14).

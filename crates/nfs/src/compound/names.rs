@@ -2,12 +2,13 @@
 
 use super::context::{Compound, Object, Target};
 use super::status::{name, status_of};
-use crate::attribute::{self, NewAttributes};
+use crate::access;
+use crate::attribute;
 use crate::wire::files::NewType;
 use crate::wire::{Attrs, Status};
 use backend::file::{
-    Change, Done, FileError, FileKind, Handle, IfExists, Name, NewFile, NewKind, RemoveKind,
-    RenameMode, SetAttributes, Stability,
+    Change, Done, FileError, FileKind, IfExists, Name, NewFile, NewKind, RemoveKind, RenameMode,
+    Stability,
 };
 
 /// Mode of a new directory and of another new object whose creation names none.
@@ -36,29 +37,6 @@ impl Compound<'_> {
         }
     }
 
-    /// Sets the attributes of a new object that its creation does not set.
-    pub(super) async fn finish_creation(
-        &self,
-        target: &Target,
-        created: Handle,
-        new: &NewAttributes,
-        kind: FileKind,
-    ) -> Result<(), Status> {
-        let mut set = SetAttributes {
-            mode: None,
-            ..new.set
-        };
-        if kind != FileKind::File || set.size == Some(0) {
-            set.size = None;
-        }
-        if set == SetAttributes::default() {
-            return Ok(());
-        }
-        let files = target.files();
-        let done = files.set_attributes(&target.caller, created, set, Stability::Durable);
-        done.await.map(drop).map_err(status_of)
-    }
-
     /// CREATE (§18.4).
     pub(super) async fn create(
         &mut self,
@@ -69,7 +47,7 @@ impl Compound<'_> {
         let target = self.context.target(Status::Rofs)?.writable()?;
         let entry = name(bytes)?;
         self.check_mount_point(&target, bytes)?;
-        let new = attribute::decode(attrs)?;
+        let new = self.new_attributes(attrs).await?;
         let (kind, of, mode) = match *kind {
             NewType::Directory => (NewKind::Directory, FileKind::Directory, DIRECTORY_MODE),
             NewType::Symlink(path) => (NewKind::Symlink(path.to_vec()), FileKind::Symlink, 0o777),
@@ -89,10 +67,11 @@ impl Compound<'_> {
             }
             NewType::Other(_) => return Err(Status::Badtype),
         };
+        let is_directory = of == FileKind::Directory;
         let file = NewFile {
             kind,
-            mode: new.set.mode.unwrap_or(mode),
-            acl: None,
+            mode: self.first_mode(&target, &new, is_directory, mode).await?,
+            acl: new.acl.clone(),
         };
         let done = target.files().create(
             &target.caller,
@@ -104,7 +83,8 @@ impl Compound<'_> {
         );
         let created = self.done_in(&target, done.await).await?;
         let handle = created.object.handle;
-        self.finish_creation(&target, handle, &new, of).await?;
+        let finished = access::finish_creation(&target, handle, new.set, of);
+        finished.await.map_err(status_of)?;
         self.context
             .set_current(Object::File(target.export.clone(), handle));
         self.write_change(&created.directory);

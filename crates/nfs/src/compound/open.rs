@@ -6,6 +6,7 @@
 use super::context::{Compound, Object, Target};
 use super::delegations::Delegated;
 use super::status::{name, status_of};
+use crate::access;
 use crate::attribute::{self, NewAttributes};
 use crate::state::{BOTH, OpenArgs, OpenBefore, READ, Refused, WRITE, Why};
 use crate::wire::files::{Claim, CreateHow, Open};
@@ -230,7 +231,7 @@ impl Compound<'_> {
             CreateHow::Exclusive(verifier) => (none, verifier_of(verifier)),
             CreateHow::Exclusive41(verifier, attrs) => {
                 // §18.16.3.
-                if attrs.mask.is_within(&attribute::SUPPORTED)
+                if attrs.mask.is_within(&attribute::supported(self.minor))
                     && !attrs.mask.is_within(&attribute::EXCLUSIVE)
                 {
                     return Err(Status::Inval);
@@ -238,11 +239,11 @@ impl Compound<'_> {
                 (*attrs, verifier_of(verifier))
             }
         };
-        let new = attribute::decode(&attrs)?;
+        let new = self.new_attributes(&attrs).await?;
         let file = NewFile {
             kind: NewKind::File,
-            mode: new.set.mode.unwrap_or(FILE_MODE),
-            acl: None,
+            mode: self.first_mode(target, &new, false, FILE_MODE).await?,
+            acl: new.acl.clone(),
         };
         let done = target.files().create(
             &target.caller,
@@ -262,8 +263,8 @@ impl Compound<'_> {
         let (mut set, mut truncate) = (Bitmap::default(), None);
         let handle = created.object.handle;
         if created.is_new {
-            self.finish_creation(target, handle, &new, FileKind::File)
-                .await?;
+            let finished = access::finish_creation(target, handle, new.set, FileKind::File);
+            finished.await.map_err(status_of)?;
             set = new.mask;
         } else if let IfExists::SameVerifier(_) = if_exists {
             set = new.mask;

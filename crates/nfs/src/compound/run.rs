@@ -1,89 +1,47 @@
-//! Execution of one record: RPC header, COMPOUND header, operations, reply.
+//! Execution of one call: COMPOUND header, operations, reply.
 //!
-//! **Owns** [`execute`]. **Called by** connections. **Invariants**: see the parent module.
+//! **Owns** [`execute`]. **Called by** the dispatch of calls. **Invariants**: see the parent module.
 
 use super::context::{Compound, Context};
 use super::sequence::{self, Sequenced};
-use crate::client::CallbackPath;
+use crate::dispatch::{Outcome, Request};
 use crate::limits::OPERATIONS_MAX;
-use crate::rpc::{Call, CallError, Reply};
-use crate::shared::Shared;
+use crate::rpc::Reply;
 use crate::wire::{
-    Header, MINOR_VERSION, Op, PROC_COMPOUND, PROC_NULL, PROGRAM, Status, VERSION, operation,
+    Header, MINOR_VERSIONS, Minor2, Op, PROC_COMPOUND, PROC_NULL, Status, operation,
 };
-use crate::xdr::{Mark, Reader, Writer};
-use std::net::IpAddr;
-use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use crate::xdr::{Mark, Reader};
 
-/// The result of a call.
-pub(crate) struct Outcome {
-    /// The reply, with its RPC header; `None` for bytes that are no call.
-    pub(crate) reply: Option<Writer>,
-    /// Whether a session was used.
-    pub(crate) used_session: bool,
-}
-
-/// Executes one record of a connection, given by its peer and its path for callbacks. Each READ returns at most `read_max` bytes.
-pub(crate) async fn execute(
-    shared: &Arc<Shared>,
-    from: (IpAddr, &Arc<CallbackPath>),
-    record: &[u8],
-    read_max: u32,
-) -> Outcome {
-    let mut reader = Reader::new(record);
-    let mut out = Writer::new();
-    let refuse = |xid, reply: Reply| {
-        shared.counters.refused.fetch_add(1, Ordering::Relaxed);
-        let mut out = Writer::new();
-        reply.encode(xid, &mut out);
-        Outcome {
-            reply: Some(out),
-            used_session: false,
+/// Executes one call. Errors: the procedure does not exist, or its header cannot be decoded.
+pub(crate) async fn execute(request: Request<'_>) -> Result<Outcome, Reply> {
+    let mut reader = request.arguments;
+    match request.procedure {
+        PROC_NULL => {
+            return Ok(Outcome {
+                reply: Some(request.out),
+                is_established: false,
+            });
         }
-    };
-    let call = match Call::decode(&mut reader) {
-        Ok(call) => call,
-        Err(CallError::Refused(xid, reply)) => return refuse(xid, reply),
-        Err(CallError::NoCall) => {
-            return Outcome {
-                reply: None,
-                used_session: false,
-            };
-        }
-    };
-    let refusal = match (call.program, call.version, call.procedure) {
-        (PROGRAM, VERSION, PROC_NULL) => {
-            Reply::Success.encode(call.xid, &mut out);
-            return Outcome {
-                reply: Some(out),
-                used_session: false,
-            };
-        }
-        (PROGRAM, VERSION, PROC_COMPOUND) => None,
-        (PROGRAM, VERSION, _) => Some(Reply::ProcedureUnavailable),
-        (PROGRAM, _, _) => Some(Reply::ProgramMismatch(VERSION, VERSION)),
-        (_, _, _) => Some(Reply::ProgramUnavailable),
-    };
-    if let Some(reply) = refusal {
-        return refuse(call.xid, reply);
+        PROC_COMPOUND => {}
+        _ => return Err(Reply::ProcedureUnavailable),
     }
-    let Ok(header) = Header::decode(&mut reader) else {
-        return refuse(call.xid, Reply::GarbageArguments);
-    };
-    Reply::Success.encode(call.xid, &mut out);
-    let context = Context::new(shared, from, &call.credential, header.minor);
+    let header = Header::decode(&mut reader).map_err(|_| Reply::GarbageArguments)?;
     let mut compound = Compound {
-        context,
-        out,
-        record_len: record.len(),
-        read_max,
+        context: Context::new(
+            request.shared,
+            (request.peer, request.path),
+            (request.credential, request.rights),
+        ),
+        out: request.out,
+        record_len: request.record_len,
+        read_max: request.read_max,
+        minor: header.minor,
     };
     compound.run(&header, &mut reader).await;
-    Outcome {
-        used_session: compound.context.session.is_some() || compound.context.made_session,
+    Ok(Outcome {
+        is_established: compound.context.session.is_some() || compound.context.made_session,
         reply: Some(compound.out),
-    }
+    })
 }
 
 /// The places in a reply that are filled in at its end.
@@ -97,7 +55,7 @@ impl Compound<'_> {
     async fn run(&mut self, header: &Header<'_>, reader: &mut Reader<'_>) {
         let results = self.out.mark();
         let places = self.begin(header);
-        if header.minor != MINOR_VERSION {
+        if !MINOR_VERSIONS.contains(&header.minor) {
             return self
                 .out
                 .set_u32(places.status, Status::MinorVersMismatch.code());
@@ -156,6 +114,10 @@ impl Compound<'_> {
         results: Mark,
     ) -> Status {
         let (number, decoded) = match Op::decode(reader) {
+            // An operation of a later minor version (RFC 8178, section 8.2): its arguments do not matter.
+            Ok((number, _)) if number > operation::last(self.minor) => {
+                (number, Ok(Op::Illegal(number)))
+            }
             Ok(decoded) => decoded,
             Err(e) => (operation::ILLEGAL, Err(e)),
         };
@@ -218,7 +180,9 @@ impl Compound<'_> {
     /// The bodies that results of failures have.
     fn failure_body(&mut self, number: u32, status: Status) {
         match (number, status) {
-            (operation::SETATTR, _) => self.out.count(0),
+            (operation::SETATTR, _) => {
+                std::mem::take(&mut self.context.partly_set).encode(&mut self.out);
+            }
             (operation::LOCK | operation::LOCKT, Status::Denied) => self.write_denied(),
             _ => {}
         }
@@ -323,8 +287,57 @@ impl Compound<'_> {
                 self.fits_change(results)?;
                 self.write(&stateid, offset, stable, data).await
             }
+            Op::Minor2(op) => self.execute_minor2(*op, results).await,
             Op::Unsupported(_) => Err(Status::Notsupp),
             Op::Illegal(_) => Err(Status::OpIllegal),
+        }
+    }
+
+    async fn execute_minor2(&mut self, op: Minor2<'_>, results: Mark) -> Result<(), Status> {
+        match op {
+            Minor2::Allocate(span) => {
+                self.fits_change(results)?;
+                self.allocate(&span).await
+            }
+            Minor2::Copy(args) => {
+                self.fits_change(results)?;
+                self.copy(&args).await
+            }
+            Minor2::Deallocate(span) => {
+                self.fits_change(results)?;
+                self.deallocate(&span).await
+            }
+            Minor2::GetXattr { name } => self.getxattr(name).await,
+            Minor2::IoAdvise { span, .. } => self.io_advise(&span),
+            Minor2::ListXattrs { cookie, bytes_max } => {
+                let room = self.room(results);
+                self.listxattrs(cookie, bytes_max, room).await
+            }
+            Minor2::ReadPlus {
+                stateid,
+                offset,
+                count,
+            } => {
+                let room = self.room(results);
+                self.read_plus((&stateid, offset, count), room).await
+            }
+            Minor2::RemoveXattr { name } => {
+                self.fits_change(results)?;
+                self.removexattr(name).await
+            }
+            Minor2::Seek {
+                stateid,
+                offset,
+                what,
+            } => self.seek(&stateid, offset, what).await,
+            Minor2::SetXattr {
+                option,
+                name,
+                value,
+            } => {
+                self.fits_change(results)?;
+                self.setxattr(option, name, value).await
+            }
         }
     }
 }

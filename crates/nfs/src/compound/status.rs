@@ -1,8 +1,24 @@
 //! The status of an error of the file system (§15.1).
 
+use crate::access::{NoObject, ReadOnly};
 use crate::wire::Status;
 use backend::StorageError;
 use backend::file::{FileError, Name};
+
+impl From<NoObject> for Status {
+    fn from(error: NoObject) -> Self {
+        match error {
+            NoObject::Forged => Status::Badhandle,
+            NoObject::Stale => Status::Stale,
+        }
+    }
+}
+
+impl From<ReadOnly> for Status {
+    fn from(_: ReadOnly) -> Self {
+        Status::Rofs
+    }
+}
 
 /// The status of an error.
 pub(super) fn status_of(error: FileError) -> Status {
@@ -19,7 +35,7 @@ pub(super) fn status_of(error: FileError) -> Status {
         FileError::TooLarge => Status::Fbig,
         FileError::Links => Status::Mlink,
         FileError::Stale => Status::Stale,
-        FileError::NoAttribute => Status::Noent,
+        FileError::NoAttribute => Status::Noxattr,
         FileError::NoData => Status::Nxio,
         FileError::Guard => Status::NotSame,
         FileError::Quota => Status::Dquot,

@@ -5,7 +5,7 @@
 
 use super::receive::Record;
 use super::{Connection, Core};
-use crate::compound::{self, Outcome};
+use crate::dispatch::{self, Outcome};
 use crate::limits::{SMALL_REQUEST_MAX, TRANSFER_MAX};
 use crate::rpc::record::mark;
 use crate::shared::counters::CloseReason;
@@ -37,7 +37,7 @@ impl Core {
             Record::Large(_) => SMALL_REQUEST_MAX as u32,
         };
         let mut future = Box::pin(async move {
-            let outcome = compound::execute(&shared, (peer, &path), &record, read_max).await;
+            let outcome = dispatch::execute(&shared, (peer, &path), &record, read_max).await;
             drop(record);
             outcome
         });
@@ -59,7 +59,7 @@ impl Core {
     /// A request was executed: its reply is sent.
     fn finish(&mut self, stream: &io::net::TcpStream, outcome: Outcome, hold: Option<Hold>) {
         self.running -= 1;
-        if outcome.used_session {
+        if outcome.is_established {
             self.established(stream);
         }
         match outcome.reply {

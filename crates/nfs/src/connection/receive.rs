@@ -5,7 +5,7 @@
 //! that counts from its first byte.
 
 use super::{Connection, Core};
-use crate::compound;
+use crate::dispatch;
 use crate::limits::{REQUEST_MAX, SMALL_REQUEST_MAX, STAGING_LEN};
 use crate::rpc;
 use crate::rpc::record::{Framing, MARK_LEN};
@@ -66,7 +66,7 @@ async fn receive_all(connection: &Rc<Connection>) -> Result<Infallible> {
             continue;
         }
         let hold = match (&record, hold) {
-            (Record::Small(bytes), _) => match compound::cost(bytes) {
+            (Record::Small(bytes), _) => match dispatch::cost(bytes) {
                 0 => None,
                 bytes => Some(granted(connection, bytes).await),
             },

@@ -119,6 +119,22 @@ impl Tree {
         self.exports.get(&id).filter(|e| e.rule(peer).is_some())
     }
 
+    /// Of the exports that the host may use, the one with the longest path that this path begins with; and the number of its components.
+    pub(crate) fn longest(&self, path: &[&[u8]], peer: IpAddr) -> Option<(&Arc<Export>, usize)> {
+        let mut node = self.nodes.get(&self.root)?;
+        let mut found = None;
+        for depth in 0..=path.len() {
+            let export = node.export.as_ref().filter(|e| e.rule(peer).is_some());
+            found = export.map(|export| (export, depth)).or(found);
+            let child = path.get(depth).and_then(|name| node.children.get(*name));
+            match child.and_then(|id| self.nodes.get(id)) {
+                Some(child) => node = child,
+                None => break,
+            }
+        }
+        found
+    }
+
     /// Whether a rule of an export names this host or its network.
     pub(crate) fn lists(&self, peer: IpAddr) -> bool {
         let rules = self.exports.values().filter_map(|e| e.rule(peer));

@@ -1,6 +1,7 @@
 //! Configuration of the service.
 
 use crate::client::Bounds;
+use crate::identity::IdentityConfig;
 use crate::limits::CONNECTION_REQUESTS_MAX;
 use session::admission::AdmissionLimits;
 use std::time::Duration;
@@ -26,6 +27,8 @@ pub struct ServiceConfig {
     /// Client owners that had state before a restart ([`crate::service::Service::client_owners`]): they may reclaim it in the grace
     /// period. Without any there is no grace period.
     pub reclaimers: Vec<Vec<u8>>,
+    /// How users and groups are looked up. Without it they are numbers, and callers have the groups of their credentials.
+    pub identity: Option<IdentityConfig>,
     /// The grace period.
     pub grace: Duration,
     /// Time for which a client keeps its state without a renewal.
@@ -65,6 +68,7 @@ impl Default for ServiceConfig {
             handle_key: [0; 16],
             server: "wirepool".into(),
             reclaimers: Vec::new(),
+            identity: None,
             grace: Duration::from_secs(90),
             lease: Duration::from_secs(90),
             courtesy: Duration::from_secs(24 * 3600),

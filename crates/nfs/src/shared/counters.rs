@@ -3,6 +3,7 @@
 //! **Called by** connections and operations, read by the control plane. **Invariants**: every counter is an atomic or behind a
 //! lock that only failures take.
 
+use crate::v3::wire::{self as wire3, mount, procedure};
 use crate::wire::{Status, operation};
 use session::counters::{Enumerated, RareCounters};
 use std::sync::Arc;
@@ -91,6 +92,9 @@ pub(crate) struct CallbackCounters {
 pub(crate) struct CounterSet {
     operations: [AtomicU64; operation::LAST as usize + 1],
     failures: RareCounters<(u32, Status)>,
+    procedures: [AtomicU64; procedure::COUNT as usize],
+    procedure_failures: RareCounters<(u32, wire3::Status)>,
+    mounts: [AtomicU64; mount::procedure::EXPORT as usize + 1],
     /// Requests that were answered from a reply cache.
     pub(crate) replays: AtomicU64,
     /// Calls that RPC refused: another program, version or procedure, a bad credential, garbage.
@@ -108,6 +112,9 @@ impl Default for CounterSet {
         Self {
             operations: std::array::from_fn(|_| AtomicU64::new(0)),
             failures: RareCounters::default(),
+            procedures: std::array::from_fn(|_| AtomicU64::new(0)),
+            procedure_failures: RareCounters::default(),
+            mounts: std::array::from_fn(|_| AtomicU64::new(0)),
             replays: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             delegations: AtomicU64::new(0),
@@ -125,6 +132,12 @@ pub struct Counters {
     pub operations: Vec<(u32, u64)>,
     /// Operations that failed, by number and status.
     pub failures: Vec<((u32, Status), u64)>,
+    /// Procedures of version 3 executed, by number; zero counts are left out.
+    pub procedures: Vec<(u32, u64)>,
+    /// Procedures of version 3 that failed, by number and status.
+    pub procedure_failures: Vec<((u32, wire3::Status), u64)>,
+    /// Procedures of MOUNT executed, by number; zero counts are left out.
+    pub mounts: Vec<(u32, u64)>,
     /// Requests that were answered from a reply cache.
     pub replays: u64,
     /// Calls that RPC refused.
@@ -152,13 +165,36 @@ impl CounterSet {
         }
     }
 
+    /// A procedure of version 3 ended.
+    pub(crate) fn ended_v3(&self, number: u32, status: wire3::Status) {
+        if let Some(count) = self.procedures.get(number as usize) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+        if status != wire3::Status::Ok {
+            self.procedure_failures.add((number, status));
+        }
+    }
+
+    /// A procedure of MOUNT ended.
+    pub(crate) fn ended_mount(&self, number: u32) {
+        if let Some(count) = self.mounts.get(number as usize) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
     /// All counters.
     pub(crate) fn snapshot(&self) -> Counters {
         let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
-        let operations = (0..).zip(self.operations.iter().map(get));
+        let numbered = |counts: &[AtomicU64]| -> Vec<(u32, u64)> {
+            let all = (0..).zip(counts.iter().map(get));
+            all.filter(|(_, count)| *count > 0).collect()
+        };
         Counters {
-            operations: operations.filter(|(_, count)| *count > 0).collect(),
+            operations: numbered(&self.operations),
             failures: self.failures.snapshot(),
+            procedures: numbered(&self.procedures),
+            procedure_failures: self.procedure_failures.snapshot(),
+            mounts: numbered(&self.mounts),
             replays: get(&self.replays),
             refused: get(&self.refused),
             delegations: get(&self.delegations),

@@ -11,7 +11,11 @@ use crate::callback;
 use crate::client::{Clients, Grace};
 use crate::export::{ExportConfig, ExportError, Tree};
 use crate::handle::HandleKey;
-use crate::state::Table;
+use crate::identity::Identity;
+use crate::rpcbind::Registry;
+use crate::state::{Refused, Table};
+use crate::v3::{Duplicates, Mounts};
+use crate::wire::Stateid;
 use backend::file::Handle;
 use config::ServiceConfig;
 use counters::{CloseReason, ConnectionState, CounterSet};
@@ -37,11 +41,15 @@ impl Drop for Changing {
 pub(crate) struct Shared {
     pub(crate) config: ServiceConfig,
     pub(crate) handles: HandleKey,
+    pub(crate) identity: Identity,
     pub(crate) connections: Connections<ConnectionState, CloseReason>,
     pub(crate) counters: CounterSet,
     clients: Mutex<Clients>,
     grace: Mutex<Grace>,
     states: Mutex<Table>,
+    duplicates: Mutex<Duplicates>,
+    mounts: Mutex<Mounts>,
+    registry: Mutex<Registry>,
     tree: Mutex<Arc<Tree>>,
 }
 
@@ -52,11 +60,15 @@ impl Shared {
         let tree = Tree::new(Vec::new(), 1).expect("no exports conflict");
         Self {
             handles: HandleKey::new(config.handle_key),
+            identity: Identity::new(config.identity.clone()),
             connections: Connections::new(config.admission()),
             counters: CounterSet::default(),
             clients: Mutex::new(Clients::new(config.bounds(), instance)),
             grace: Mutex::new(grace),
             states: Mutex::new(Table::new(instance)),
+            duplicates: Mutex::default(),
+            mounts: Mutex::default(),
+            registry: Mutex::default(),
             tree: Mutex::new(Arc::new(tree)),
             config,
         }
@@ -72,6 +84,21 @@ impl Shared {
 
     pub(crate) fn states(&self) -> MutexGuard<'_, Table> {
         lock(&self.states)
+    }
+
+    /// Requests of version 3 that may be repeated.
+    pub(crate) fn duplicates(&self) -> MutexGuard<'_, Duplicates> {
+        lock(&self.duplicates)
+    }
+
+    /// The list of mounts of version 3.
+    pub(crate) fn mounts(&self) -> MutexGuard<'_, Mounts> {
+        lock(&self.mounts)
+    }
+
+    /// The entries in rpcbind.
+    pub(crate) fn registry(&self) -> MutexGuard<'_, Registry> {
+        lock(&self.registry)
     }
 
     /// The exports now.
@@ -155,5 +182,28 @@ impl Shared {
             self.forget(&[client]);
         }
         is_expired
+    }
+
+    /// Whether data of a file may be read or written with this stateid of a client; clients without state (NFS 3) use
+    /// [`Stateid::ANONYMOUS`] of no client. An expired client whose share reservation is in the way loses its state. Errors:
+    /// [`Table::check_io`].
+    pub(crate) fn check_io(
+        self: &Arc<Self>,
+        client: u64,
+        stateid: &Stateid,
+        file: Handle,
+        is_write: bool,
+    ) -> Result<(), Refused> {
+        loop {
+            let checked = self.states().check_io(client, stateid, file, is_write);
+            match checked {
+                Err(Refused::Share(other)) if self.expire(other, io::time::now()) => {}
+                Err(Refused::Delegation) => {
+                    self.recall(file, Some(client), is_write);
+                    return Err(Refused::Delegation);
+                }
+                checked => return checked,
+            }
+        }
     }
 }

@@ -6,6 +6,7 @@
 
 use super::channel::{BackchannelCtl, BindConnection, CreateSession, ExchangeId, Sequence};
 use super::files::{Lock, NewType, Open, ReadDir, lock_type};
+use super::minor2::Minor2;
 use super::operation as number;
 use super::types::{Attrs, Bitmap, Owner, SessionId, Stateid};
 use crate::limits::{HANDLE_LEN_MAX, TAG_MAX, TEST_STATEIDS_MAX};
@@ -136,9 +137,11 @@ pub enum Op<'a> {
         stable: u32,
         data: &'a [u8],
     },
-    /// An operation of this minor version without support.
+    /// An operation of minor version 2.
+    Minor2(Box<Minor2<'a>>),
+    /// An operation without support.
     Unsupported(u32),
-    /// A number that no operation of this minor version has.
+    /// A number that no operation has.
     Illegal(u32),
 }
 
@@ -265,8 +268,13 @@ impl<'a> Op<'a> {
                 },
                 data: reader.opaque(usize::MAX)?,
             },
-            _ if (number::FIRST..=number::LAST).contains(&number) => Self::Unsupported(number),
-            _ => Self::Illegal(number),
+            _ => match Minor2::decode(number, reader)? {
+                Some(op) => Self::Minor2(Box::new(op)),
+                None if (number::FIRST..=number::LAST).contains(&number) => {
+                    Self::Unsupported(number)
+                }
+                None => Self::Illegal(number),
+            },
         })
     }
 
@@ -315,6 +323,7 @@ impl<'a> Op<'a> {
             Self::TestStateid(_) => number::TEST_STATEID,
             Self::Verify(_) => number::VERIFY,
             Self::Write { .. } => number::WRITE,
+            Self::Minor2(op) => op.number(),
             Self::Unsupported(number) | Self::Illegal(number) => *number,
         }
     }
@@ -430,6 +439,7 @@ impl<'a> Op<'a> {
                 writer.u32(*stable);
                 writer.opaque(data);
             }
+            Self::Minor2(op) => op.encode(writer),
             Self::GetFh
             | Self::LookupP
             | Self::PutPubFh

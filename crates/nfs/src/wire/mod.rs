@@ -1,4 +1,4 @@
-//! Types of NFS 4.1 (RFC 5662) and their encoding.
+//! Types of NFS 4.1 (RFC 5662) and 4.2 (RFC 7863) and their encoding.
 //!
 //! | module | owns |
 //! |---|---|
@@ -7,6 +7,7 @@
 //! | [`callback`] | calls of the server, and their results |
 //! | [`channel`] | arguments of the operations on clients and sessions |
 //! | [`files`] | arguments of the operations on files |
+//! | [`minor2`] | arguments of the operations of NFS 4.2 |
 //! | [`compound`] | a COMPOUND's arguments: its header, and its operations one by one |
 //!
 //! **Called by** the server, clients and fuzz targets. **Invariants**: arguments borrow from the request; decoding allocates
@@ -16,6 +17,7 @@ pub mod callback;
 pub mod channel;
 pub mod compound;
 pub mod files;
+pub mod minor2;
 pub mod operation;
 pub mod status;
 #[cfg(test)]
@@ -23,6 +25,7 @@ mod tests;
 pub mod types;
 
 pub use compound::{Header, Op};
+pub use minor2::Minor2;
 pub use status::Status;
 pub use types::{Attrs, Bitmap, Owner, SessionId, Stateid, Verifier};
 
@@ -30,8 +33,8 @@ pub use types::{Attrs, Bitmap, Owner, SessionId, Stateid, Verifier};
 pub const PROGRAM: u32 = 100_003;
 /// Its version.
 pub const VERSION: u32 = 4;
-/// The minor version.
-pub const MINOR_VERSION: u32 = 1;
+/// The minor versions that are served.
+pub const MINOR_VERSIONS: std::ops::RangeInclusive<u32> = 1..=2;
 /// Procedure NULL.
 pub const PROC_NULL: u32 = 0;
 /// Procedure COMPOUND.

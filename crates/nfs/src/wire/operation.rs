@@ -112,9 +112,52 @@ pub const WANT_DELEGATION: u32 = 56;
 pub const DESTROY_CLIENTID: u32 = 57;
 /// RECLAIM_COMPLETE.
 pub const RECLAIM_COMPLETE: u32 = 58;
+/// ALLOCATE (RFC 7862).
+pub const ALLOCATE: u32 = 59;
+/// COPY (RFC 7862).
+pub const COPY: u32 = 60;
+/// COPY_NOTIFY (RFC 7862).
+pub const COPY_NOTIFY: u32 = 61;
+/// DEALLOCATE (RFC 7862).
+pub const DEALLOCATE: u32 = 62;
+/// IO_ADVISE (RFC 7862).
+pub const IO_ADVISE: u32 = 63;
+/// LAYOUTERROR (RFC 7862).
+pub const LAYOUTERROR: u32 = 64;
+/// LAYOUTSTATS (RFC 7862).
+pub const LAYOUTSTATS: u32 = 65;
+/// OFFLOAD_CANCEL (RFC 7862).
+pub const OFFLOAD_CANCEL: u32 = 66;
+/// OFFLOAD_STATUS (RFC 7862).
+pub const OFFLOAD_STATUS: u32 = 67;
+/// READ_PLUS (RFC 7862).
+pub const READ_PLUS: u32 = 68;
+/// SEEK (RFC 7862).
+pub const SEEK: u32 = 69;
+/// WRITE_SAME (RFC 7862).
+pub const WRITE_SAME: u32 = 70;
+/// CLONE (RFC 7862).
+pub const CLONE: u32 = 71;
+/// GETXATTR (RFC 8276).
+pub const GETXATTR: u32 = 72;
+/// SETXATTR (RFC 8276).
+pub const SETXATTR: u32 = 73;
+/// LISTXATTRS (RFC 8276).
+pub const LISTXATTRS: u32 = 74;
+/// REMOVEXATTR (RFC 8276).
+pub const REMOVEXATTR: u32 = 75;
 /// The number in the result of an operation that does not exist.
 pub const ILLEGAL: u32 = 10_044;
-/// The highest number of an operation of this minor version.
-pub const LAST: u32 = RECLAIM_COMPLETE;
+/// The highest number of an operation of any minor version.
+pub const LAST: u32 = REMOVEXATTR;
 /// The lowest number of an operation.
 pub const FIRST: u32 = ACCESS;
+
+/// The highest number of an operation of this minor version.
+#[must_use]
+pub const fn last(minor: u32) -> u32 {
+    match minor {
+        0 | 1 => RECLAIM_COMPLETE,
+        _ => LAST,
+    }
+}

@@ -156,6 +156,12 @@ pub enum Status {
     WrongType = 10083,
     /// NFS4ERR_DELEG_REVOKED: the delegation was revoked.
     DelegRevoked = 10087,
+    /// NFS4ERR_UNION_NOTSUPP: this kind of contents is not supported (RFC 7862).
+    UnionNotsupp = 10090,
+    /// NFS4ERR_NOXATTR: the extended attribute does not exist (RFC 8276).
+    Noxattr = 10095,
+    /// NFS4ERR_XATTR2BIG: the extended attribute is too large (RFC 8276).
+    Xattr2big = 10096,
 }
 
 impl Status {
@@ -237,6 +243,9 @@ impl Status {
         Status::WrongCred,
         Status::WrongType,
         Status::DelegRevoked,
+        Status::UnionNotsupp,
+        Status::Noxattr,
+        Status::Xattr2big,
     ];
 
     /// The number.

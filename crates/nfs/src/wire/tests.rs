@@ -5,6 +5,7 @@ use super::channel::{
     StateProtection,
 };
 use super::files::{Claim, CreateHow, Lock, Locker, NewType, Open, ReadDir};
+use super::minor2::{Copy, Minor2, SetOption, Span};
 use super::{Attrs, Bitmap, Op, Owner, Stateid, Status, operation};
 use crate::rpc::AuthSys;
 use crate::xdr::{Reader, Writer, XdrError};
@@ -230,8 +231,65 @@ fn file_operations() -> Vec<Op<'static>> {
     ]
 }
 
+const SPAN: Span = Span {
+    stateid: STATEID,
+    offset: 1,
+    length: 2,
+};
+
+fn minor2_operations() -> Vec<Op<'static>> {
+    let copy = |servers| {
+        Minor2::Copy(Copy {
+            source: STATEID,
+            target: Stateid::CURRENT,
+            source_offset: 1,
+            target_offset: 2,
+            count: 3,
+            is_consecutive: true,
+            is_synchronous: false,
+            servers,
+        })
+    };
+    let set = |option| Minor2::SetXattr {
+        option,
+        name: b"name",
+        value: b"value",
+    };
+    let all = vec![
+        Minor2::GetXattr { name: b"name" },
+        Minor2::ListXattrs {
+            cookie: 1,
+            bytes_max: 2,
+        },
+        Minor2::RemoveXattr { name: b"name" },
+        set(SetOption::Either),
+        set(SetOption::Create),
+        set(SetOption::Replace),
+        Minor2::Allocate(SPAN),
+        Minor2::Deallocate(SPAN),
+        Minor2::IoAdvise {
+            span: SPAN,
+            hints: 18,
+        },
+        copy(0),
+        copy(2),
+        Minor2::ReadPlus {
+            stateid: STATEID,
+            offset: 1,
+            count: 2,
+        },
+        Minor2::Seek {
+            stateid: STATEID,
+            offset: 1,
+            what: 1,
+        },
+    ];
+    all.into_iter().map(|op| Op::Minor2(Box::new(op))).collect()
+}
+
 fn every_operation() -> Vec<Op<'static>> {
     let mut all = file_operations();
+    all.extend(minor2_operations());
     all.extend(channel_operations());
     all.extend(opens());
     all
@@ -246,6 +304,55 @@ fn every_operation_is_read_as_it_was_written() {
         assert_eq!(decoded, Ok((op.number(), Ok(op))));
         assert!(reader.is_empty());
     }
+}
+
+#[test]
+fn operations_of_minor_version_2_have_their_bytes() {
+    let seek = Minor2::Seek {
+        stateid: STATEID,
+        offset: 0x0102,
+        what: 1,
+    };
+    let mut golden = vec![0, 0, 0, 69, 0, 0, 0, 7];
+    golden.extend([3; 12]);
+    golden.extend([0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 1]);
+    assert_eq!(bytes(&Op::Minor2(Box::new(seek))), golden);
+
+    let set = Minor2::SetXattr {
+        option: SetOption::Replace,
+        name: b"a",
+        value: b"12345",
+    };
+    let mut golden = vec![0, 0, 0, 73, 0, 0, 0, 2, 0, 0, 0, 1, b'a', 0, 0, 0];
+    golden.extend(*b"\0\0\0\x0512345\0\0\0");
+    assert_eq!(bytes(&Op::Minor2(Box::new(set))), golden);
+
+    // COPY with a source server of each kind.
+    let mut writer = Writer::new();
+    writer.u32(60);
+    STATEID.encode(&mut writer);
+    STATEID.encode(&mut writer);
+    [1, 2, 3].iter().for_each(|value| writer.u64(*value));
+    [1, 0, 3].iter().for_each(|word| writer.u32(*word));
+    writer.u32(1);
+    writer.opaque(b"server");
+    writer.u32(2);
+    writer.opaque(b"nfs://server/");
+    writer.u32(3);
+    writer.opaque(b"tcp");
+    writer.opaque(b"192.0.2.1.8.1");
+    let copy = writer.to_vec();
+    let mut reader = Reader::new(&copy);
+    let (_, decoded) = Op::decode(&mut reader).unwrap();
+    let Ok(Op::Minor2(op)) = decoded else {
+        panic!("{decoded:?}");
+    };
+    let Minor2::Copy(args) = *op else {
+        panic!("{op:?}");
+    };
+    assert!(reader.is_empty() && args.is_consecutive && !args.is_synchronous);
+    assert_eq!((args.source_offset, args.target_offset), (1, 2));
+    assert_eq!((args.count, args.servers), (3, 3));
 }
 
 #[test]

@@ -127,6 +127,13 @@ impl Bitmap {
         self.words[(attribute / 32) as usize] |= 1 << (attribute % 32);
     }
 
+    /// Takes an attribute out, if it is in the set.
+    pub fn remove(&mut self, attribute: u32) {
+        if let Some(word) = self.words.get_mut((attribute / 32) as usize) {
+            *word &= !(1 << (attribute % 32));
+        }
+    }
+
     /// Whether the set is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -144,6 +151,29 @@ impl Bitmap {
             words,
             has_unknown: false,
         }
+    }
+
+    /// The attributes in one of the sets.
+    #[must_use]
+    pub fn or(&self, other: &Self) -> Self {
+        let mut words = self.words;
+        for (word, other) in words.iter_mut().zip(&other.words) {
+            *word |= other;
+        }
+        Self {
+            words,
+            has_unknown: self.has_unknown || other.has_unknown,
+        }
+    }
+
+    /// The attributes of this set that are not in the other one.
+    #[must_use]
+    pub fn without(&self, other: &Self) -> Self {
+        let mut words = self.words;
+        for (word, other) in words.iter_mut().zip(&other.words) {
+            *word &= !other;
+        }
+        Self { words, ..*self }
     }
 
     /// Whether `other` has all attributes of this set.

@@ -31,6 +31,8 @@ pub(crate) struct Client {
     pub(crate) session: [u8; 16],
     /// The sequence number of slot 0.
     pub(crate) sequence: u32,
+    /// Minor version.
+    pub(crate) minor: u32,
     /// Callbacks that arrived and were not looked at.
     pub(crate) callbacks: VecDeque<Vec<u8>>,
     /// `sr_status_flags` of the last SEQUENCE, and the highest slot that the server wants to be used.
@@ -124,6 +126,7 @@ impl Client {
             id: 0,
             session: [0; 16],
             sequence: 0,
+            minor: 1,
             callbacks: VecDeque::new(),
             flags: 0,
             target: 0,
@@ -277,7 +280,7 @@ impl Client {
 
     /// Executes a COMPOUND as it is.
     pub(crate) async fn compound(&mut self, operations: &[Op<'_>]) -> Results {
-        let record = self.encoded(1, operations);
+        let record = self.encoded(self.minor, operations);
         self.results_of(record).await
     }
 

@@ -309,3 +309,33 @@ fn attributes_are_verified() {
         assert!(results.bitmap().is_empty());
     });
 }
+
+#[test]
+fn the_mode_of_a_symbolic_link_is_ignored() {
+    simulated(|| async {
+        let fixture = Fixture::new().await;
+        let mut client = fixture.client("a").await;
+        let create = Op::Create {
+            kind: NewType::Symlink(b"x"),
+            name: b"l",
+            attributes: NO_ATTRS,
+        };
+        assert_eq!(client.at(HOME, &[create]).await.status, Status::Ok);
+        // mode and owner
+        let both = Op::SetAttr {
+            stateid: Stateid::ANONYMOUS,
+            attributes: Attrs {
+                mask: Bitmap::of(&[33, 36]),
+                values: b"\0\0\x01\xed\0\0\0\x017\0\0\0",
+            },
+        };
+        let owner = Op::GetAttr(Bitmap::of(&[36]));
+        let link = [HOME[0], HOME[1], "l"];
+        let mut results = client.at(&link, &[both, owner]).await;
+        results.ok(operation::SETATTR);
+        assert_eq!(results.bitmap(), Bitmap::of(&[36]), "only the owner is set");
+        results.ok(operation::GETATTR);
+        results.bitmap();
+        assert_eq!(results.opaque(), b"\0\0\0\x017\0\0\0");
+    });
+}

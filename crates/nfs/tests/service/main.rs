@@ -1,5 +1,7 @@
 //! The NFS service against a client of our own, in the simulated world.
 
+mod accounts;
+mod acls;
 mod back;
 mod bad_input;
 mod callbacks;
@@ -8,5 +10,8 @@ mod delegations;
 mod exports;
 mod files;
 mod fixture;
+mod minor2;
 mod sessions;
 mod sharing;
+mod v3;
+mod xattrs;

@@ -82,7 +82,7 @@ fn operations_stand_where_they_may() {
         let again = client.next_sequence(false);
         let nested = [again.clone(), again];
         assert_eq!(client.compound(&nested).await.status, Status::SequencePos);
-        let record = client.encoded(2, &[Op::PutRootFh]);
+        let record = client.encoded(0, &[Op::PutRootFh]);
         let results = client.results_of(record).await;
         assert_eq!(
             (results.status, results.count),
@@ -98,8 +98,8 @@ fn other_programs_versions_and_procedures_are_refused() {
         let mut client = Client::connect(fixture.addr).await;
         for (program, version, procedure, reply) in [
             (PROGRAM, VERSION, PROC_NULL, Reply::Success),
-            (100_005, 3, 0, Reply::ProgramUnavailable),
-            (PROGRAM, 3, 0, Reply::ProgramMismatch(4, 4)),
+            (100_021, 4, 0, Reply::ProgramUnavailable),
+            (PROGRAM, 2, 0, Reply::ProgramMismatch(3, 4)),
             (PROGRAM, VERSION, 2, Reply::ProcedureUnavailable),
             (PROGRAM, VERSION, 1, Reply::GarbageArguments),
         ] {

@@ -338,6 +338,10 @@ impl<S: Store> FileBackend for FileSystem<S> {
         self.get(|inner| async move { inner.seek(of, offset, to).await })
     }
 
+    fn seek_within(&self, of: Handle, range: Range<u64>, to: Seek) -> FileReply<Option<u64>> {
+        self.get(|inner| async move { inner.seek_within(of, range, to).await })
+    }
+
     fn copy(
         &self,
         caller: &Caller,

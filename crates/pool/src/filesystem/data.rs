@@ -213,6 +213,20 @@ impl<S: Store> Inner<S> {
         }
     }
 
+    pub(super) async fn seek_within(
+        &self,
+        of: Handle,
+        range: Range<u64>,
+        to: Seek,
+    ) -> FileResult<Option<u64>> {
+        let number = self.number(of)?;
+        let end = range.end.min(self.file(of).await?.size);
+        match range.start < end {
+            true => self.store.seek(number, range.start..end, to).await,
+            false => Ok(None),
+        }
+    }
+
     /// Copies at most one buffer. In the turn of the target.
     pub(super) async fn copy(
         &self,

@@ -7,7 +7,6 @@
 use std::borrow::Cow;
 
 use backend::file::{FileError, FileResult, Name};
-use unicase::UniCase;
 
 use crate::format::filesystem::{Folding, HASH_KEY_SIZE, Header, NameHash};
 
@@ -15,17 +14,6 @@ use crate::format::filesystem::{Folding, HASH_KEY_SIZE, Header, NameHash};
 pub(super) struct NameRules {
     folding: Folding,
     hash_key: [u8; HASH_KEY_SIZE],
-}
-
-/// The form of a name that decides whether it is the same as another. Errors: `NameNotUtf8`.
-fn folded(folding: Folding, name: &[u8]) -> FileResult<Cow<'_, [u8]>> {
-    match folding {
-        Folding::None => Ok(Cow::Borrowed(name)),
-        Folding::Unicode18 => {
-            let text = std::str::from_utf8(name).map_err(|_| FileError::NameNotUtf8)?;
-            Ok(Cow::Owned(UniCase::new(text).to_folded_case().into_bytes()))
-        }
-    }
 }
 
 impl NameRules {
@@ -42,7 +30,8 @@ impl NameRules {
 
     /// The hash of a name. Errors: `NameNotUtf8`.
     pub(super) fn hash(&self, name: &Name) -> FileResult<NameHash> {
-        let folded = folded(self.folding, name.as_bytes())?;
+        let folded = self.folding.fold(name.as_bytes());
+        let folded = folded.ok_or(FileError::NameNotUtf8)?;
         Ok(self.hash_bytes(&folded))
     }
 
@@ -53,42 +42,7 @@ impl NameRules {
 
     /// Whether two names are the same.
     pub(super) fn is_same(&self, a: &Name, b: &Name) -> bool {
-        let fold = |name: &'_ Name| folded(self.folding, name.as_bytes()).map(Cow::into_owned);
-        a == b || (self.is_case_insensitive() && fold(a).is_ok() && fold(a) == fold(b))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use xxhash_rust::xxh3::xxh3_64;
-
-    fn fold(text: &str) -> String {
-        let bytes = folded(Folding::Unicode18, text.as_bytes()).expect("UTF-8");
-        String::from_utf8(bytes.into_owned()).expect("UTF-8")
-    }
-
-    #[test]
-    fn names_that_differ_in_case_are_the_same() {
-        for (a, b) in [
-            ("README", "readme"),
-            ("Straße", "STRASSE"),
-            ("ΣΊΣΥΦΟΣ", "σίσυφος"),
-        ] {
-            assert_eq!(fold(a), fold(b));
-        }
-        assert_ne!(fold("e\u{301}"), fold("\u{e9}"), "not normalized");
-        let bad = folded(Folding::Unicode18, b"a\xff");
-        assert_eq!(bad, Err(FileError::NameNotUtf8));
-    }
-
-    /// The places of stored names depend on the whole table. If an update of the library changes it, that is another folding,
-    /// which needs a number of its own in the header.
-    #[test]
-    fn the_table_of_folding_never_changes() {
-        let all: Vec<u8> = ('\0'..=char::MAX)
-            .flat_map(|c| fold(&c.to_string()).into_bytes())
-            .collect();
-        assert_eq!(xxh3_64(&all), 9_276_541_882_054_888_880);
+        let fold = |name: &Name| self.folding.fold(name.as_bytes()).map(Cow::into_owned);
+        a == b || (self.is_case_insensitive() && fold(a).is_some() && fold(a) == fold(b))
     }
 }

@@ -28,6 +28,8 @@ pub enum FindingKind {
     Node,
     /// A record of a volume or of a file.
     Record,
+    /// An entry of a filesystem that contradicts others.
+    File,
     /// Properties or a root in the pool's own tree.
     Dataset,
     /// A saved bitmap.
@@ -57,6 +59,7 @@ impl FindingKind {
             FindingKind::Journal => "journal",
             FindingKind::Node => "node",
             FindingKind::Record => "record",
+            FindingKind::File => "file",
             FindingKind::Dataset => "dataset",
             FindingKind::Space => "space",
             FindingKind::Leak => "leak",

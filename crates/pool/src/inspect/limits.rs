@@ -11,3 +11,11 @@ pub const MEMO_MAX: usize = 1 << 19;
 pub const FINDINGS_MAX: usize = 10_000;
 /// Most entries of a tree shown at once.
 pub const ENTRIES_MAX: usize = 10_000;
+/// Sums by which the names of a filesystem's objects are checked; 8 bytes each.
+pub const TIE_SUMS: usize = 1 << 16;
+/// Most wrong sums whose objects are examined.
+pub const SUSPECTS_MAX: usize = 256;
+/// Most statements about these objects that are kept at a time; approximately 64 bytes each.
+pub const TIES_MAX: usize = 1 << 18;
+/// Most directories of a filesystem that are searched for circles; 17 bytes each.
+pub const DIRECTORIES_MAX: usize = 1 << 22;

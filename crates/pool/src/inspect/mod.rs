@@ -12,6 +12,7 @@
 mod contents;
 mod copies;
 mod disks;
+mod files;
 mod found;
 mod freeing;
 mod inspected;

@@ -4,7 +4,7 @@
 //! **Invariants**: a node is used only if it matches its parent's entry; a node that cannot be read is reported, and
 //! everything below it is skipped.
 
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
 use super::disks::Image;
@@ -124,28 +124,46 @@ impl Image {
         findings: &mut Findings,
     ) -> (Vec<TreeEntry>, bool) {
         let mut found = Vec::new();
-        let mut walk = Walk::new(root, Birth(0), keys.start);
+        let mut has_more = false;
+        self.scan(root, keys.start, name, findings, |key, value| {
+            has_more = key < keys.end && found.len() == ENTRIES_MAX;
+            if key >= keys.end || has_more {
+                return ControlFlow::Break(());
+            }
+            found.push(TreeEntry { key, value });
+            ControlFlow::Continue(())
+        })
+        .await;
+        (found, has_more)
+    }
+
+    /// Calls `visit` for each entry from `start` on, until it breaks. False if a part of the tree cannot be read.
+    pub(super) async fn scan(
+        &self,
+        root: Root,
+        start: Key,
+        name: &str,
+        findings: &mut Findings,
+        mut visit: impl FnMut(Key, Value) -> ControlFlow<()>,
+    ) -> bool {
+        let mut is_whole = true;
+        let mut walk = Walk::new(root, Birth(0), start);
         loop {
             match walk.step() {
                 WalkStep::Need(need) => {
-                    match self.node(&need.ptr, name, Part::default(), findings).await {
-                        Some(node) => {
-                            if walk.supply(node).is_err() {
-                                walk.skip();
-                            }
-                        }
-                        None => walk.skip(),
+                    let node = self.node(&need.ptr, name, Part::default(), findings).await;
+                    if !node.is_some_and(|node| walk.supply(node).is_ok()) {
+                        walk.skip();
+                        is_whole = false;
                     }
                 }
-                WalkStep::Visit(Visit::Entry(key, _)) if key >= keys.end => return (found, false),
                 WalkStep::Visit(Visit::Entry(key, value)) => {
-                    if found.len() == ENTRIES_MAX {
-                        return (found, true);
+                    if visit(key, value).is_break() {
+                        return is_whole;
                     }
-                    found.push(TreeEntry { key, value });
                 }
                 WalkStep::Visit(Visit::Node(_) | Visit::Older(_)) => {}
-                WalkStep::Done => return (found, false),
+                WalkStep::Done => return is_whole,
             }
         }
     }

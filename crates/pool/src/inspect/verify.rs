@@ -222,6 +222,9 @@ impl Image {
         verifier.freed_trees().await;
         for volume in contents.volumes() {
             verifier.lineage(volume, &lists).await;
+            if volume.dataset.class.has_files() {
+                self.check_files(volume, &mut verifier.found.findings).await;
+            }
         }
         verifier.compare(&replayed, is_newest);
         for put in replayed.held() {

@@ -112,14 +112,17 @@ impl Owner {
         if !self.state.borrow().committer.may_take_demands() {
             return;
         }
-        self.finish_snapshot(volume);
-        while lock(&volume.state).has_urgent() {
+        loop {
+            if self.finish_snapshot(volume) {
+                return;
+            }
+            if !lock(&volume.state).has_urgent() {
+                break;
+            }
             if !self.state.borrow().may_take_group() || !self.commit(volume, false) {
                 return;
             }
-            self.finish_snapshot(volume);
         }
-        self.finish_snapshot(volume);
         let has_demands = !lock(&volume.state).demands.is_empty();
         if has_demands && !self.append_staged(volume) {
             return;
@@ -142,6 +145,9 @@ impl Owner {
             return true;
         }
         loop {
+            if self.finish_snapshot(volume) {
+                return true;
+            }
             let (bytes, has_lazy) = {
                 let mut state = lock(&volume.state);
                 let has_lazy = state.pending_snapshot.is_some() || state.leaving().has_lazy();
@@ -153,7 +159,6 @@ impl Owner {
             if !self.state.borrow().may_take_group() || !self.commit(volume, true) {
                 return true;
             }
-            self.finish_snapshot(volume);
         }
     }
 

@@ -51,7 +51,7 @@ impl State {
     }
 
     /// A dataset and all datasets below it, parents before their children.
-    fn tree(&self, name: &str) -> Result<Vec<Arc<OpenDataset>>> {
+    pub(super) fn tree(&self, name: &str) -> Result<Vec<Arc<OpenDataset>>> {
         let top = self.datasets.volume(name).ok_or(Error::NotFound)?;
         let below = self.datasets.below(name);
         Ok(std::iter::once(top).chain(below).cloned().collect())

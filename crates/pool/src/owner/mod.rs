@@ -38,6 +38,7 @@ mod rewind;
 mod scrub;
 mod settings;
 mod snapshot;
+mod taking;
 mod transactions;
 mod trim;
 mod trouble;

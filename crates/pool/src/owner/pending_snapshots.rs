@@ -1,9 +1,9 @@
 //! Pending snapshots: requested, and not all of their records are written.
 //!
-//! **Owns** their names, and the requests that wait for them. **Called by** the operations on snapshots and volumes.
-//! **Invariant**: a volume has one at most.
+//! **Owns** their names, their datasets, and the requests that wait for them. **Called by** the operations on snapshots and
+//! volumes. **Invariants**: a dataset has one at most; the snapshots of one request are taken together.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use io::sync::oneshot;
@@ -13,37 +13,75 @@ use crate::dataset::OpenDataset;
 use crate::format::TreeId;
 use crate::journal::Ticket;
 
-/// Answers a request for a snapshot.
-type SnapshotRequest = oneshot::Sender<Result<(Arc<OpenDataset>, Ticket)>>;
+/// The result of a request: the snapshots, and the batch that must be durable first.
+pub(super) type Taken = Result<(Vec<Arc<OpenDataset>>, Ticket)>;
 
-/// A requested snapshot whose records are not all written.
+/// Requested snapshots of one name.
 pub(super) struct PendingSnapshot {
     pub(super) name: String,
-    pub(super) done: SnapshotRequest,
+    /// The datasets, in the order of the snapshots in the result.
+    pub(super) of: Vec<Arc<OpenDataset>>,
+    /// Those of the datasets whose records are not all written.
+    unwritten: BTreeSet<TreeId>,
+    pub(super) done: oneshot::Sender<Taken>,
 }
 
-/// The pending snapshots, by volume: one for each at most.
+/// The pending snapshots.
 #[derive(Default)]
-pub(super) struct PendingSnapshots(BTreeMap<TreeId, PendingSnapshot>);
+pub(super) struct PendingSnapshots {
+    /// Numbers of requests, by dataset.
+    by_dataset: BTreeMap<TreeId, u64>,
+    requests: BTreeMap<u64, PendingSnapshot>,
+    /// Number of the next request.
+    next: u64,
+}
 
 impl PendingSnapshots {
-    /// Whether a volume has one.
-    pub(super) fn has(&self, volume: TreeId) -> bool {
-        self.0.contains_key(&volume)
+    /// Whether a dataset has one.
+    pub(super) fn has(&self, dataset: TreeId) -> bool {
+        self.by_dataset.contains_key(&dataset)
     }
 
-    /// Whether a volume has one of this name.
-    pub(super) fn is_named(&self, volume: TreeId, name: &str) -> bool {
-        self.0.get(&volume).is_some_and(|p| p.name == name)
+    /// Whether a dataset has one of this name.
+    pub(super) fn is_named(&self, dataset: TreeId, name: &str) -> bool {
+        let request = self.by_dataset.get(&dataset);
+        let request = request.and_then(|number| self.requests.get(number));
+        request.is_some_and(|request| request.name == name)
     }
 
-    /// Adds one.
-    pub(super) fn add(&mut self, volume: TreeId, name: String, done: SnapshotRequest) {
-        self.0.insert(volume, PendingSnapshot { name, done });
+    /// Adds the snapshots of a request.
+    pub(super) fn add(
+        &mut self,
+        name: String,
+        of: Vec<Arc<OpenDataset>>,
+        done: oneshot::Sender<Taken>,
+    ) {
+        let number = self.next;
+        self.next += 1;
+        let unwritten: BTreeSet<TreeId> = of.iter().map(|dataset| dataset.id).collect();
+        self.by_dataset
+            .extend(unwritten.iter().map(|id| (*id, number)));
+        let request = PendingSnapshot {
+            name,
+            of,
+            unwritten,
+            done,
+        };
+        self.requests.insert(number, request);
     }
 
-    /// Takes the one of a volume.
-    pub(super) fn take(&mut self, volume: TreeId) -> Option<PendingSnapshot> {
-        self.0.remove(&volume)
+    /// All records of a dataset's snapshot are written. Takes the request if that holds for all of its datasets.
+    pub(super) fn written(&mut self, dataset: TreeId) -> Option<PendingSnapshot> {
+        let number = *self.by_dataset.get(&dataset)?;
+        let request = self.requests.get_mut(&number)?;
+        request.unwritten.remove(&dataset);
+        if !request.unwritten.is_empty() {
+            return None;
+        }
+        let request = self.requests.remove(&number)?;
+        for dataset in &request.of {
+            self.by_dataset.remove(&dataset.id);
+        }
+        Some(request)
     }
 }

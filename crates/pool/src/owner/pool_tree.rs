@@ -123,9 +123,19 @@ impl PoolTree {
 
     /// The number of a new dataset. `changes` gets the entry that keeps it from being given out again once it is applied.
     pub(super) fn claim_id(&self, changes: &mut Changes) -> TreeId {
-        let next = self.next_dataset + 1;
+        let first = self.claim_ids(1, changes).next();
+        first.expect("as many as were asked for")
+    }
+
+    /// As [`PoolTree::claim_id`], for several datasets at once.
+    pub(super) fn claim_ids(
+        &self,
+        count: usize,
+        changes: &mut Changes,
+    ) -> impl Iterator<Item = TreeId> + use<> {
+        let next = self.next_dataset + count as u64;
         changes.push((next_dataset_key(), Some(next.to_le_bytes().into())));
-        TreeId(self.next_dataset)
+        (self.next_dataset..next).map(TreeId)
     }
 
     /// The holds of a snapshot, with their indexes.

@@ -1,19 +1,12 @@
 //! Snapshots, clones and rollbacks.
 //!
-//! A snapshot keeps the volume's root and layers. Records that were dirty when it was requested are written first, and
-//! belong to it; later writes do not. The next checkpoint gives the snapshot a root of its own.
-//!
-//! **Owns** these operations. **Called by** [`Pool`]'s users, and by the owner's loop, which takes a pending snapshot
-//! when all its records are written. **Invariants**: a snapshot ends the epoch, so that younger blocks do not belong
-//! to it; all changes of an operation are in one batch of the journal.
+//! **Owns** these operations but for the taking of snapshots ([`super::taking`]). **Called by** [`Pool`]'s users.
+//! **Invariant**: all changes of an operation are in one batch of the journal.
 
 use std::sync::Arc;
 
-use io::sync::oneshot;
-
-use super::pending_snapshots::PendingSnapshot;
 use super::pool_tree::Changes;
-use super::{Owner, Pool, State};
+use super::{Pool, State};
 use crate::dataset::{self, OpenDataset};
 use crate::format::{
     Birth, Dataset, ListId, NAME_SIZE_MAX, PrevSnapshot, Record, TreeId, dataset_key, root_key,
@@ -61,86 +54,10 @@ impl StateChange {
     }
 }
 
-/// The result of a requested snapshot: the snapshot, and the batch that must be durable first.
-type Taken = Result<(Arc<OpenDataset>, Ticket)>;
-
 impl State {
     pub(super) fn find_snapshot(&self, volume: &str, name: &str) -> Option<Arc<OpenDataset>> {
         let of = self.datasets.volume(volume)?.id;
         self.datasets.snapshot(of, name).cloned()
-    }
-
-    /// Requests a snapshot of a volume: all records that are dirty now are written first. `None` if a filesystem must be
-    /// written before.
-    fn request_snapshot(
-        &mut self,
-        volume: &str,
-        name: &str,
-    ) -> Result<Option<oneshot::Receiver<Taken>>> {
-        let found = self.datasets.volume(volume).cloned();
-        let found = found.ok_or(Error::NotFound)?;
-        if self.find_snapshot(volume, name).is_some() {
-            return Err(Error::Exists);
-        }
-        if self.pending_snapshots.has(found.id) {
-            return Err(Error::Busy);
-        }
-        let mut inner = lock(&found.state);
-        // the inodes of dirty files are not in any layer
-        if found.settings.has_files() && !inner.is_written() {
-            return Ok(None);
-        }
-        let mut dirty = std::mem::take(&mut inner.dirty);
-        dirty.make_urgent();
-        inner.pending_snapshot = Some(dirty);
-        found.ask(&mut inner);
-        let (done, receiver) = oneshot::channel();
-        self.pending_snapshots.add(found.id, name.to_owned(), done);
-        Ok(Some(receiver))
-    }
-
-    /// Takes the snapshot of a volume, after all records that belong to it are written. Only the epoch has ended if it fails.
-    fn take_snapshot(
-        &mut self,
-        volume: &OpenDataset,
-        name: String,
-        created: u64,
-        guid: u64,
-    ) -> Result<(Arc<OpenDataset>, Ticket)> {
-        if let Some(trouble) = self.shared.trouble() {
-            return Err(trouble);
-        }
-        let birth = self.journal.end_epoch();
-        let of = volume.id;
-        let previous = self.datasets.newest_snapshot(of);
-        let mut changes = Changes::new();
-        let id = self.pool_tree.claim_id(&mut changes);
-        let mut state = lock(&volume.state);
-        let dataset = Dataset {
-            name,
-            class: state.dataset.class.of_snapshots(),
-            created,
-            birth,
-            of: Some(of),
-            previous,
-            origin: None,
-            quota: 0,
-            reservation: 0,
-            guid,
-            list: ListId(id.0),
-            ..state.dataset.clone()
-        };
-        changes.push((dataset_key(id), Some(dataset.encode())));
-        let ticket = self.change(vec![Record::Freeze(of, birth)], changes)?;
-        state.freeze(birth);
-        let inner = snapshot_state(dataset, &state);
-        drop(state);
-        let snapshot = OpenDataset::new(id, volume.shared.clone(), inner);
-        self.datasets.insert(snapshot.clone());
-        self.datasets.mark_changed(of);
-        self.checkpointer.add_unsettled(id);
-        self.shared.budget.snapshot(of);
-        Ok((snapshot, ticket))
     }
 }
 
@@ -158,27 +75,6 @@ pub(super) fn check_name(name: &str) -> Result<()> {
         return Err(Error::BadName);
     }
     Ok(())
-}
-
-impl Owner {
-    /// Takes a volume's pending snapshot, if all its records are written.
-    pub(super) fn finish_snapshot(&self, volume: &OpenDataset) {
-        let aged = lock(&volume.state)
-            .pending_snapshot
-            .as_ref()
-            .map(crate::dirty::Dirty::is_empty);
-        if aged != Some(true) {
-            return;
-        }
-        lock(&volume.state).pending_snapshot = None;
-        let created = io::time::wall_clock_ms() * 1_000_000;
-        let guid = io::rng::u64();
-        let mut state = self.state.borrow_mut();
-        let pending = state.pending_snapshots.take(volume.id);
-        if let Some(PendingSnapshot { name, done }) = pending {
-            done.send(state.take_snapshot(volume, name, created, guid));
-        }
-    }
 }
 
 impl Pool {
@@ -217,73 +113,77 @@ impl Pool {
         self.owner.state.borrow().datasets.volume(name).cloned()
     }
 
-    /// Takes a snapshot of a volume or filesystem, with all acknowledged writes. Durable when this returns.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`], [`Error::Exists`], [`Error::BadName`], [`Error::Busy`] while another snapshot of the volume
-    /// is being taken, [`Error::Device`].
-    pub async fn create_snapshot(&self, volume: &str, name: &str) -> Result<Volume> {
-        check_name(name)?;
-        let take = async || {
-            if let Some(trouble) = self.trouble() {
-                return Err(trouble);
-            }
-            let of = self.dataset(volume).ok_or(Error::NotFound)?;
-            if !self.owner.shared.budget.may_snapshot(of.id) {
-                self.checkpoint().await?;
-            }
-            let _gate = match of.settings.has_files() {
-                true => Some(of.quiet().await?),
-                false => None,
-            };
-            let requested = loop {
-                let request = |state: &mut State| state.request_snapshot(volume, name);
-                let requested = request(&mut self.owner.state.borrow_mut())?;
-                match requested {
-                    Some(requested) => break requested,
-                    None => drop(of.durable(true).await?),
-                }
-            };
-            self.owner.shared.bell.ring();
-            requested.await.unwrap_or(Err(Error::Device))
-        };
-        let (snapshot, ticket) = self.owner.with_room(take).await?;
-        self.owner.durable(ticket).await?;
-        Ok(Volume(snapshot))
-    }
-
     /// A snapshot, once it has a root of its own.
     async fn settled(&self, volume: &str, name: &str) -> Result<Arc<OpenDataset>> {
         let Volume(snapshot) = self.snapshot(volume, name).ok_or(Error::NotFound)?;
+        self.settle(&snapshot).await?;
+        Ok(snapshot)
+    }
+
+    /// Returns when a snapshot has a root of its own.
+    async fn settle(&self, snapshot: &OpenDataset) -> Result<()> {
         let has_root = |id| self.owner.state.borrow().checkpointer.has_root(id);
         while !has_root(snapshot.id) {
             self.checkpoint().await?;
         }
-        Ok(snapshot)
+        Ok(())
     }
 
     /// Destroys a snapshot. The blocks that it held alone are free after the next checkpoints.
     ///
     /// # Errors
-    /// [`Error::NotFound`], [`Error::Busy`] if it has a clone, [`Error::Device`].
+    /// [`Error::NotFound`], [`Error::Busy`] if it has a clone, [`Error::Held`], [`Error::Device`].
     pub async fn destroy_snapshot(&self, volume: &str, name: &str) -> Result<()> {
-        let snapshot = self.settled(volume, name).await?;
+        let snapshot = self.snapshot(volume, name).ok_or(Error::NotFound)?;
+        self.destroy_snapshots(&[snapshot.0]).await
+    }
+
+    /// Destroys the snapshots of this name of a dataset and of all datasets below it: all of them, or none.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] if there is none, [`Error::Busy`] if one has a clone, [`Error::Held`],
+    /// [`Error::BatchTooLarge`] for some thousands of snapshots, [`Error::Device`].
+    pub async fn destroy_snapshot_tree(&self, top: &str, name: &str) -> Result<()> {
+        let found: Vec<_> = {
+            let state = self.owner.state.borrow();
+            let tree = state.tree(top)?;
+            let found = tree
+                .iter()
+                .filter_map(|d| state.datasets.snapshot(d.id, name));
+            found.cloned().collect()
+        };
+        match found.is_empty() {
+            true => Err(Error::NotFound),
+            false => self.destroy_snapshots(&found).await,
+        }
+    }
+
+    /// Destroys snapshots of different datasets in one batch of the journal.
+    async fn destroy_snapshots(&self, snapshots: &[Arc<OpenDataset>]) -> Result<()> {
+        for snapshot in snapshots {
+            self.settle(snapshot).await?;
+        }
         let destroy = |state: &mut State| {
-            let id = snapshot.id;
-            if !state.datasets.contains(id) {
-                return Err(Error::NotFound);
+            let mut changes = Changes::new();
+            for snapshot in snapshots {
+                let id = snapshot.id;
+                if !state.datasets.contains(id) {
+                    return Err(Error::NotFound);
+                }
+                if state.datasets.clones(id).next().is_some() {
+                    return Err(Error::Busy);
+                }
+                state.check_holds(id)?;
+                changes.extend([(dataset_key(id), None), (root_key(id), None)]);
             }
-            if state.datasets.clones(id).next().is_some() {
-                return Err(Error::Busy);
-            }
-            state.check_holds(id)?;
-            let changes = vec![(dataset_key(id), None), (root_key(id), None)];
             let ticket = state.change(Vec::new(), changes)?;
-            snapshot.end();
-            let dataset = snapshot.dataset();
-            let prev = state.prev_of(&dataset);
-            state.destroy_snapshot(dataset.list, prev);
-            state.datasets.remove(id);
+            for snapshot in snapshots {
+                snapshot.end();
+                let dataset = snapshot.dataset();
+                let prev = state.prev_of(&dataset);
+                state.destroy_snapshot(dataset.list, prev);
+                state.datasets.remove(snapshot.id);
+            }
             Ok(((), ticket))
         };
         self.owner.change_durably(destroy).await

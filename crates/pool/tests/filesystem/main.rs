@@ -14,5 +14,6 @@ mod full;
 mod lost;
 mod orphans;
 mod pooled;
+mod recursive;
 mod snapshots;
 mod suite;

@@ -1,14 +1,21 @@
 //! Inspection of filesystems.
 
+use std::collections::BTreeSet;
+
 use backend::file::{
-    Caller, FileBackend, Handle, IfExists, Name, NewFile, NewKind, RemoveKind, SetAttributes,
-    SetXattr, Stability, WriteAt,
+    Caller, FileBackend, FileKind, Handle, IfExists, Name, NewFile, NewKind, RemoveKind,
+    SetAttributes, SetXattr, Stability, WriteAt,
 };
-use pool::filesystem::FileSystem;
-use pool::format::DatasetClass;
+use pool::filesystem::{FileSystem, Purpose, Store, Transaction};
+use pool::format::filesystem::{
+    Dirent, FilePart, Inode, KIND_DIRENT, KIND_INLINE, KIND_XATTR, Orphan, ROOT_OBJECT,
+    encode_files, files_key, kind_keys, object_keys, orphan_key,
+};
+use pool::format::{DatasetClass, Key, ObjectId};
+use pool::inspect::{Finding, FindingKind};
 use pool::{FileStore, NewFilesystem, Pool};
 
-use crate::world::{inspect, machine, make, run};
+use crate::world::{flip, inspect, machine, make, run};
 
 const CACHED: Stability = Stability::Cached;
 
@@ -163,5 +170,225 @@ fn a_sound_filesystem_with_snapshots_and_clones_is_sound() {
         assert_eq!(found.datasets[0].class, DatasetClass::FilesystemSnapshot);
         let datasets: u64 = found.datasets.iter().map(|d| d.used).sum();
         assert_eq!(datasets + found.lists + found.journal, found.saved);
+    });
+}
+
+/// The texts of the findings about files, after a transaction that no filesystem makes was applied to a sound filesystem.
+fn spoilt(
+    spoil: impl AsyncFnOnce(&FileStore, &mut Transaction) + 'static,
+) -> Vec<(Option<u64>, String)> {
+    run(async {
+        let node = machine();
+        let done = node.spawn(async {
+            let pool = make().await;
+            create(&pool, "home").await.furnish().await;
+            pool.checkpoint().await.expect("a checkpoint");
+            let store = pool.filesystem("home").expect("it is there");
+            let mut transaction = Transaction::new();
+            spoil(&store, &mut transaction).await;
+            let bytes = transaction.bytes();
+            let admitted = store.admit(bytes, Purpose::Use).await.expect("admitted");
+            store.apply(transaction, admitted).expect("applied");
+            pool.checkpoint().await.expect("a checkpoint");
+            pool.close().await.expect("closed");
+        });
+        done.await.expect("it ran");
+        node.kill();
+        let view = node.spawn(inspect()).await.expect("it ran");
+        let damage = &view.found.findings.damage;
+        let others = damage.iter().filter(|f| f.kind != FindingKind::File);
+        assert_eq!(others.count(), 0, "{damage:#?}");
+        let object = |f: &Finding| f.file.as_ref().and_then(FilePart::object);
+        let found = view.of(FindingKind::File);
+        found.iter().map(|f| (object(f), f.text.clone())).collect()
+    })
+}
+
+/// An object that the root directory has by this name, with its entry.
+async fn find(store: &FileStore, text: &str) -> (Key, Dirent) {
+    let keys = kind_keys(ROOT_OBJECT, KIND_DIRENT);
+    let entries = store.scan(keys, 1000).await.expect("read");
+    let decode = |(key, value): &(Key, Vec<u8>)| (*key, Dirent::decode(value).expect("an entry"));
+    let mut all = entries.iter().map(decode);
+    let found = all.find(|(_, entry)| entry.name == name(text));
+    found.expect("it is there")
+}
+
+async fn inode(store: &FileStore, object: ObjectId) -> Inode {
+    let inode = store.inode(object).await.expect("read");
+    inode.expect("it is there")
+}
+
+#[test]
+fn an_entry_that_leads_nowhere_is_named() {
+    let found = spoilt(async |store, transaction| {
+        let (_, entry) = find(store, "k30").await;
+        let keys = object_keys(entry.target.object);
+        transaction.delete_range(keys);
+    });
+    let texts: Vec<&str> = found.iter().map(|(_, text)| text.as_str()).collect();
+    let leads = texts.iter().filter(|text| text.contains("leads to it"));
+    assert_eq!(leads.count(), 3, "the file had three names: {texts:?}");
+    let objects: BTreeSet<_> = found.iter().filter_map(|(object, _)| *object).collect();
+    assert_eq!(
+        objects.len(),
+        2,
+        "the file, and the value of its attribute: {found:?}"
+    );
+    assert!(
+        texts.iter().any(|text| text.contains("have an inode")),
+        "{texts:?}"
+    );
+}
+
+#[test]
+fn a_name_without_an_entry_is_named() {
+    let found = spoilt(async |store, transaction| {
+        let (key, _) = find(store, "k30").await;
+        transaction.delete(key);
+    });
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert_eq!(found[0].0, Some(ROOT_OBJECT.0));
+    assert!(found[0].1.contains("entries, its inode says"), "{found:?}");
+    assert!(found[1].1.contains("does not lead to it"), "{found:?}");
+}
+
+#[test]
+fn wrong_numbers_of_links_entries_and_files_are_named() {
+    let found = spoilt(async |store, transaction| {
+        let (_, entry) = find(store, "k30").await;
+        let file = inode(store, entry.target.object).await;
+        let links = Inode {
+            links: file.links + 1,
+            ..file
+        };
+        transaction.put_inode(entry.target.object, links);
+        let (_, entry) = find(store, "a").await;
+        let directory = inode(store, entry.target.object).await;
+        let less = Inode {
+            size: directory.size - 1,
+            links: directory.links + 1,
+            ..directory
+        };
+        transaction.put_inode(entry.target.object, less);
+        transaction.put(files_key(), encode_files(7));
+    });
+    let texts: Vec<&str> = found.iter().map(|(_, text)| text.as_str()).collect();
+    assert_eq!(texts.len(), 4, "{texts:?}");
+    for expected in [
+        "names, its inode says",
+        "entries, its inode says",
+        "subdirectories",
+        "7 is recorded",
+    ] {
+        assert!(
+            texts.iter().any(|text| text.contains(expected)),
+            "{texts:?}"
+        );
+    }
+}
+
+#[test]
+fn a_directory_that_is_not_below_the_root_is_named() {
+    let found = spoilt(async |store, transaction| {
+        // The entry of `a` moves from the root into `b`, which lies in `a`.
+        let (key, entry) = find(store, "a").await;
+        let a = entry.target.object;
+        let inner = store
+            .scan(kind_keys(a, KIND_DIRENT), 1000)
+            .await
+            .expect("read");
+        let inner = inner
+            .iter()
+            .map(|(_, value)| Dirent::decode(value).expect("an entry"));
+        let b = inner.into_iter().find(|e| e.kind == FileKind::Directory);
+        let b = b.expect("it is there").target.object;
+        transaction.delete(key);
+        transaction.put(Key::new(b, KIND_DIRENT, key.offset()), entry.encode());
+        let root = inode(store, ROOT_OBJECT).await;
+        let less = Inode {
+            size: root.size - 1,
+            links: root.links - 1,
+            ..root
+        };
+        transaction.put_inode(ROOT_OBJECT, less);
+        let inode_a = inode(store, a).await;
+        transaction.put_inode(
+            a,
+            Inode {
+                parent: b,
+                ..inode_a
+            },
+        );
+        let inode_b = inode(store, b).await;
+        let more = Inode {
+            size: inode_b.size + 1,
+            links: inode_b.links + 1,
+            ..inode_b
+        };
+        transaction.put_inode(b, more);
+    });
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(
+        found.iter().all(|(_, text)| text.contains("no way leads")),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn orphans_attributes_and_chunks_are_checked() {
+    let found = spoilt(async |store, transaction| {
+        let (_, link) = find(store, "s").await;
+        let symlink = link.target.object;
+        transaction.delete(Key::new(symlink, KIND_INLINE, 1));
+        let (_, fifo) = find(store, "p").await;
+        let orphan = Orphan { freed: 0 };
+        transaction.put(orphan_key(fifo.target.object), orphan.encode());
+        let (_, file) = find(store, "k90").await;
+        let attributes = store.scan(kind_keys(file.target.object, KIND_XATTR), 10);
+        let (key, _) = attributes.await.expect("read").remove(0);
+        transaction.delete(key);
+    });
+    let texts: Vec<&str> = found.iter().map(|(_, text)| text.as_str()).collect();
+    for expected in [
+        "chunk 2 of its value",
+        "bytes of a symlink's target",
+        "list of orphans",
+        "belongs to no attribute",
+    ] {
+        assert!(
+            texts.iter().any(|text| text.contains(expected)),
+            "{texts:?}"
+        );
+    }
+    assert_eq!(texts.len(), 4, "{texts:?}");
+}
+
+#[test]
+fn files_are_not_judged_below_a_node_that_cannot_be_read() {
+    run(async {
+        let node = machine();
+        let done = node.spawn(async {
+            let pool = make().await;
+            create(&pool, "home").await.furnish().await;
+            pool.checkpoint().await.expect("a checkpoint");
+            pool.close().await.expect("closed");
+        });
+        done.await.expect("it ran");
+        node.kill();
+        let spoil = async {
+            let root = inspect().await.root("home");
+            flip(&root, &[0, 1]).await;
+        };
+        node.spawn(spoil).await.expect("it ran");
+        let view = node.spawn(inspect()).await.expect("it ran");
+        assert_eq!(view.of(FindingKind::File).len(), 0);
+        let notes = &view.found.findings.notes;
+        assert!(
+            notes
+                .iter()
+                .any(|note| note.contains("files were not checked")),
+            "{notes:?}"
+        );
     });
 }

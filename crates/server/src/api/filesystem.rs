@@ -1,6 +1,7 @@
 //! Requests and answers about filesystems.
 
 use super::{DiskState, Volume, VolumeSync};
+use crate::config::MountFlags;
 use crate::size::ByteSize;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -50,8 +51,8 @@ pub struct Mount {
     pub state: DiskState,
     /// Why it is not mounted.
     pub reason: Option<String>,
-    /// Every change is refused.
-    pub read_only: bool,
+    /// Its options, such as `ro,suid`.
+    pub options: MountFlags,
     /// Files that are open.
     pub open_files: usize,
 }
@@ -151,12 +152,10 @@ pub struct MountFilesystem {
     /// The mount point: an absolute path of an empty directory. Optional if the filesystem has a mount in the configuration.
     #[serde(default)]
     pub at: Option<PathBuf>,
-    /// Refuse every change.
+    /// Its options, such as `ro,suid`. `allow_other` is always set if the server runs as root; else it needs `user_allow_other`
+    /// in /etc/fuse.conf. `suid` and `dev` need root.
     #[serde(default)]
-    pub read_only: bool,
-    /// Let other users use it. Always so if the server runs as root; else it needs `user_allow_other` in /etc/fuse.conf.
-    #[serde(default)]
-    pub allow_other: bool,
+    pub options: MountFlags,
 }
 
 /// Unmounts a filesystem, after all of its changes are on stable storage.

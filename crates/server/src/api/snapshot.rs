@@ -28,19 +28,25 @@ pub struct ListSnapshots {
 }
 
 /// Creates a snapshot of a volume or filesystem.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateSnapshot {
     /// Such as `tank/vm1@monday`.
     pub name: String,
+    /// Also of all datasets below it, at the same moment: all of them, or none.
+    #[serde(default)]
+    pub recursive: bool,
 }
 
 /// Destroys a snapshot without clones.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DestroySnapshot {
     /// Such as `tank/vm1@monday`.
     pub name: String,
+    /// Also the snapshots of this name of all datasets below it: all of them, or none.
+    #[serde(default)]
+    pub recursive: bool,
 }
 
 /// Creates a volume or filesystem from a snapshot.

@@ -5,6 +5,7 @@
 
 use super::checker::{Checker, Result};
 use super::edit::{Edit, is, remove, tables};
+use super::mount_flags::{FlagsError, MountFlags};
 use super::pools::{PoolConfig, split_volume};
 use crate::limits::MOUNTS_MAX;
 use serde::Deserialize;
@@ -19,10 +20,8 @@ pub struct MountConfig {
     pub filesystem: String,
     /// The mount point, an absolute path.
     pub at: PathBuf,
-    /// Mount it read-only.
-    pub read_only: bool,
-    /// Let other users use it, although the server does not run as root.
-    pub allow_other: bool,
+    /// Its options.
+    pub options: MountFlags,
 }
 
 #[derive(Deserialize)]
@@ -31,9 +30,7 @@ pub(super) struct RawMount {
     filesystem: Spanned<String>,
     at: Spanned<PathBuf>,
     #[serde(default)]
-    read_only: bool,
-    #[serde(default)]
-    allow_other: bool,
+    options: Option<Spanned<String>>,
 }
 
 /// A change of the mounts.
@@ -63,13 +60,8 @@ fn mount_table(mount: &MountConfig) -> Table {
     let mut table = Table::new();
     table["filesystem"] = value(&mount.filesystem);
     table["at"] = value(mount.at.to_string_lossy().into_owned());
-    for (key, set) in [
-        ("read_only", mount.read_only),
-        ("allow_other", mount.allow_other),
-    ] {
-        if set {
-            table[key] = value(true);
-        }
+    if mount.options != MountFlags::default() {
+        table["options"] = value(mount.options.to_string());
     }
     table
 }
@@ -111,11 +103,17 @@ impl Checker<'_> {
                 let message = format!("{:?} is mounted there already", o.filesystem);
                 return self.fail(m.at.span(), message);
             }
+            let options = m
+                .options
+                .as_ref()
+                .map_or(Ok(MountFlags::default()), |text| {
+                    let parsed = text.get_ref().parse();
+                    parsed.or_else(|e: FlagsError| self.fail(text.span(), e.to_string()))
+                })?;
             mounts.push(MountConfig {
                 filesystem: m.filesystem.into_inner(),
                 at,
-                read_only: m.read_only,
-                allow_other: m.allow_other,
+                options,
             });
         }
         Ok(mounts)

@@ -83,10 +83,27 @@ impl Server {
         let (full, name) = split(&request.name)?;
         let (pool, _) = self.dataset_named(full)?;
         let (pool_name, volume) = names(full)?;
-        self.sync_mount(full).await?;
-        let made = pool.create_snapshot(volume, name).await;
-        let snapshot = made.map_err(|e| failed(pool_name, &request.name, e))?;
-        self.renew_snapshots(&pool, full);
+        let of = match request.recursive {
+            true => pool.names_below(volume),
+            false => vec![volume.to_owned()],
+        };
+        for of in &of {
+            if pool.snapshot(of, name).is_some() {
+                let taken = format!("{}@{name}", full_name(pool_name, of));
+                return Err(failed(pool_name, &taken, pool::Error::Exists));
+            }
+            self.sync_mount(&full_name(pool_name, of)).await?;
+        }
+        let made = match request.recursive {
+            true => pool.create_snapshot_tree(volume, name).await.map(drop),
+            false => pool.create_snapshot(volume, name).await.map(drop),
+        };
+        made.map_err(|e| failed(pool_name, &request.name, e))?;
+        for of in &of {
+            self.renew_snapshots(&pool, &full_name(pool_name, of));
+        }
+        let snapshot = pool.snapshot(volume, name);
+        let snapshot = snapshot.ok_or_else(|| Error::NoSnapshot(request.name.clone()))?;
         Ok(view(&pool, volume, &snapshot))
     }
 
@@ -96,8 +113,17 @@ impl Server {
         let (full, name) = split(&request.name)?;
         let (pool, _) = self.dataset_named(full)?;
         let (pool_name, volume) = names(full)?;
-        let gone = pool.destroy_snapshot(volume, name).await;
-        self.renew_snapshots(&pool, full);
+        let of = match request.recursive {
+            true => pool.names_below(volume),
+            false => vec![volume.to_owned()],
+        };
+        let gone = match request.recursive {
+            true => pool.destroy_snapshot_tree(volume, name).await,
+            false => pool.destroy_snapshot(volume, name).await,
+        };
+        for of in &of {
+            self.renew_snapshots(&pool, &full_name(pool_name, of));
+        }
         gone.map_err(|e| failed(pool_name, &request.name, e))
     }
 

@@ -11,6 +11,7 @@ use server::api::{
     DestroySnapshot, DestroyVolume, ExportNvme, GetProperties, ListSnapshots, MountFilesystem,
     RenameFilesystem, RollbackFilesystem, SetProperty, UnmountFilesystem,
 };
+use server::config::MountFlags;
 use server::{Error, Server};
 use std::rc::Rc;
 
@@ -43,7 +44,10 @@ fn name(text: &str) -> Name {
 }
 
 fn take(name: &str) -> CreateSnapshot {
-    CreateSnapshot { name: name.into() }
+    CreateSnapshot {
+        name: name.into(),
+        recursive: false,
+    }
 }
 
 /// Writes a new file.
@@ -247,8 +251,7 @@ fn volumes_and_filesystems_are_not_confused() {
             let mount = |name: &str| MountFilesystem {
                 name: name.into(),
                 at: Some("/mnt".into()),
-                read_only: false,
-                allow_other: false,
+                options: MountFlags::default(),
             };
             let text = refusal(server.mount_filesystem(mount("tank/vm1")).await);
             assert!(text.contains("is a volume"), "{text}");
@@ -274,6 +277,7 @@ fn volumes_and_filesystems_are_not_confused() {
             assert_eq!(listed.collect::<Vec<_>>(), ["tank/vm1@a", "tank/home@a"]);
             let destroy = DestroySnapshot {
                 name: "tank/home@a".into(),
+                recursive: false,
             };
             server.destroy_snapshot(destroy).await.expect("destroyed");
         });

@@ -2,7 +2,8 @@
 //!
 //! **Owns** the incarnations of a run. **Called by** [`run_with`](crate::run_with). **Invariants** that it checks: after each start the
 //! state is that after some prefix of the transactions ([`history`]), with all that was durable; it follows the rules of the
-//! format ([`check`]); the pool is sound; snapshots have not changed.
+//! format ([`check`]); the pool is sound; snapshots have not changed. Where the disks are inspected before, the offline reader finds no
+//! damage.
 
 mod data;
 mod history;
@@ -14,6 +15,7 @@ mod verdict;
 
 use crate::Report;
 use crate::model::Violation;
+use crate::offline;
 use backend::file::{Caller, FileBackend, FileError, FileResult, Handle, Name};
 use backend::file::{IfExists, NewFile, NewKind, Stability};
 use data::Data;
@@ -25,6 +27,7 @@ use io::time::sleep;
 use io::{JoinHandle, spawn, timeout};
 use plan::{End, FILESYSTEM, Plan};
 use pool::filesystem::{FileSystem, Store};
+use pool::inspect::Finding;
 use pool::{NewVolume, Placements, Pool};
 use recorded::{Recorded, Shared};
 use snapshots::Snapshots;
@@ -73,6 +76,10 @@ pub(crate) async fn run(seed: u64) -> Result<Report, Violation> {
     for life in 0..=plan.lives.len() {
         disks.iter().for_each(|disk| disk.heal());
         let end = plan.lives.get(life).copied().unwrap_or(End::Close);
+        // An inspection changes the schedule that follows. The seeds of the corpus are not among these.
+        if seed % 5 == 2 {
+            node.spawn(inspect(plan.clone())).await.transpose()?;
+        }
         if let End::EarlyPowerCut(steps) = end {
             node.power_cut_after(steps);
         }
@@ -97,6 +104,7 @@ pub(crate) async fn run(seed: u64) -> Result<Report, Violation> {
     }
     disks.iter().for_each(|disk| disk.heal());
     let last = async move |plan: Rc<Plan>, outside: Outside| {
+        inspect(plan.clone()).await?;
         let pool = plan.open().await?;
         restart(&pool, &outside).await?;
         sound(&pool).await?;
@@ -156,6 +164,18 @@ async fn create(plan: Rc<Plan>, outside: Outside) -> Result<(), Violation> {
     pool.close().await.map_err(|e| failed("closing", &e))?;
     outside.is_closed.set(true);
     Ok(())
+}
+
+/// Inspects the disks of the pool, which is not open: blocks, space, and the filesystem's contents at the checkpoint.
+async fn inspect(plan: Rc<Plan>) -> Result<(), Violation> {
+    let found = offline::inspect(plan.open_disks().await).await?;
+    let found = found.ok_or_else(|| Violation("the offline reader: no uberblock".into()))?;
+    // A disk that failed lacks blocks; the other one has them.
+    let wrong = |finding: &&Finding| finding.lost || !plan.fails;
+    match found.damage.iter().find(wrong) {
+        None => Ok(()),
+        Some(finding) => Err(offline::wrong(finding)),
+    }
 }
 
 /// Verifies the pool: no block is wrong, and space adds up.

@@ -151,7 +151,8 @@ impl Plan {
         (0..self.disks).map(|n| format!("disk{n}")).collect()
     }
 
-    async fn open_disks(&self) -> Vec<Disk> {
+    /// The disks, in their order.
+    pub(super) async fn open_disks(&self) -> Vec<Disk> {
         let mut disks = Vec::new();
         for name in self.names() {
             loop {

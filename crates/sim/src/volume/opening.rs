@@ -8,13 +8,13 @@
 use super::aimed::Aim;
 use super::plan::{Fault, Plan};
 use crate::model::Violation;
+use crate::offline;
 use io::disk::{self, Disk};
 use io::rng::Prng;
 use io::sim::Node;
 use io::time::sleep;
 use pool::Pool;
 use pool::format::Host;
-use pool::inspect::{Findings, Image};
 use pool::vdev::{FoundPool, OpenOptions, Opened, PoolSpec, Scan, SetupError, create, open, scan};
 use std::ops::Range;
 use std::sync::Arc;
@@ -197,23 +197,14 @@ impl Plan {
     async fn inspect(&self) -> Result<Option<u64>, Violation> {
         let lapses = self.aim == Some(Aim::Members);
         let faulty = matches!(self.fault, Fault::Rot | Fault::Errors) || lapses;
-        let image = match Image::open(self.labelled().await).await {
-            Ok(image) if !image.uberblocks.is_empty() => image,
-            _ => return Ok(None),
+        let Some(found) = offline::inspect(self.labelled().await).await? else {
+            return Ok(None);
         };
-        let wrong = |e: &dyn std::fmt::Display| Violation(format!("the offline reader: {e}"));
-        let mut findings = Findings::default();
-        image.check_disks(&mut findings);
-        let newest = image.uberblock(None).map_err(|e| wrong(&e))?;
-        let contents = image.contents(newest, &mut findings).await;
-        let contents = contents.map_err(|e| wrong(&e))?;
-        let journal = image.journal(&newest).await;
-        let found = image.verify(&contents, &journal, true, |_| ()).await;
-        let mut damage = findings.damage.iter().chain(&found.findings.damage);
         // With random read errors, an unreadable block is not lost.
         let by_chance = matches!(self.fault, Fault::Errors);
+        let mut damage = found.damage.iter();
         match damage.find(|finding| !faulty || finding.lost && !by_chance) {
-            Some(finding) => Err(wrong(finding)),
+            Some(finding) => Err(offline::wrong(finding)),
             // A failing member may drop out before the pool reports its used bytes.
             None => Ok((!faulty).then_some(found.taken)),
         }

@@ -65,6 +65,17 @@ pub(super) async fn seeks_find_all_data(bed: Bed) {
         assert!(contents.iter().all(|b| *b == 0), "holes have no data");
         let data: u64 = ranges.iter().map(|range| range.end - range.start).sum();
         assert!(data < size, "there are holes");
+        for to in [Seek::Data, Seek::Hole] {
+            for start in (0..size + 5000).step_by(99_999) {
+                let whole = seek(&bed, file, start, to).await.ok();
+                for len in [0, 1, 50_000, size] {
+                    let end = start + len;
+                    let within = bed.files.seek_within(file, start..end, to).await;
+                    let expected = whole.filter(|at| *at < end.min(size));
+                    assert_eq!(within, Ok(expected), "{start}..{end}");
+                }
+            }
+        }
     }
 }
 

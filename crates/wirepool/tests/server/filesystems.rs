@@ -3,6 +3,7 @@
 use crate::common::{BASE, Place, Server};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Whether this machine can mount; prints a line if not.
@@ -213,6 +214,52 @@ fn bad_mount_points_are_refused_and_nothing_is_stored() {
     assert!(status.contains("is not mounted: mount point"), "{status}");
     fs::create_dir(&home.at).expect("created");
     server.wait_for(&["fs", "list"], |f| f[0]["mount"]["state"] == "online");
+    assert!(server.terminate().success());
+}
+
+/// The kernel's options of the mount at a directory.
+fn kernel_options(at: &Path) -> Vec<String> {
+    let mounts = fs::read_to_string("/proc/self/mounts").expect("readable");
+    let lines = mounts.lines().map(|l| l.split(' ').collect::<Vec<_>>());
+    let line = lines.into_iter().find(|l| Path::new(l[1]) == at);
+    let options = line.expect("mounted")[3].split(',').map(str::to_owned);
+    options.collect()
+}
+
+#[test]
+fn options_of_a_mount_reach_the_kernel_and_the_next_start() {
+    if !can_mount() {
+        return;
+    }
+    let (home, server) = Home::new();
+    let refused = server.run(&["fs", "mount", "tank/home", home.at(), "-o", "sudi"]);
+    assert_eq!(refused.status.code(), Some(2), "{refused:?}");
+    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(told.contains("unknown mount option \"sudi\""), "{told}");
+    let has = |word: &str| kernel_options(&home.at).iter().any(|o| o == word);
+
+    home.mount(&server);
+    assert!(has("nosuid") && has("nodev") && !has("noexec") && has("rw"));
+    server.ok(&["fs", "unmount", "tank/home"]);
+    // suid and dev are root's
+    let (options, is_root) = match fs::metadata("/proc/self").is_ok_and(|m| m.uid() == 0) {
+        true => ("suid,dev,noexec", true),
+        false => ("noexec", false),
+    };
+    server.ok(&["fs", "mount", "tank/home", home.at(), "-o", options]);
+    let script = home.at.join("script");
+    fs::write(&script, "#!/bin/sh\n").expect("written");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("set");
+    let is_as_asked = || has("noexec") && (has("nosuid") && has("nodev")) != is_root;
+    assert!(is_as_asked());
+    let executed = std::process::Command::new(&script).status();
+    let denied = executed.expect_err("refused").kind();
+    assert_eq!(denied, std::io::ErrorKind::PermissionDenied);
+    assert_eq!(server.json(&["fs", "list"])[0]["mount"]["options"], options);
+
+    assert!(server.terminate().success());
+    let server = home.place.start();
+    assert!(is_as_asked(), "{:?}", kernel_options(&home.at));
     assert!(server.terminate().success());
 }
 

@@ -20,6 +20,7 @@ mod pools;
 mod printing;
 mod properties;
 mod recovery;
+mod recursive;
 mod schema;
 mod sides;
 mod trim;

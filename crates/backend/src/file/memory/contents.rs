@@ -197,6 +197,20 @@ impl State {
         }
     }
 
+    pub(super) fn seek_within(
+        &self,
+        of: Handle,
+        range: Range<u64>,
+        to: Seek,
+    ) -> FileResult<Option<u64>> {
+        let (number, attributes) = self.file(of)?;
+        let end = range.end.min(attributes.size);
+        match range.start < end {
+            true => Ok(self.get(number).blocks()?.seek(range.start, end, to)),
+            false => Ok(None),
+        }
+    }
+
     pub(super) fn copy(
         &mut self,
         caller: &Caller,

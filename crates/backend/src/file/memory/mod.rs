@@ -224,6 +224,10 @@ impl FileBackend for MemoryFiles {
         self.get(|state| state.seek(of, offset, to))
     }
 
+    fn seek_within(&self, of: Handle, range: Range<u64>, to: Seek) -> FileReply<Option<u64>> {
+        self.get(|state| state.seek_within(of, range, to))
+    }
+
     fn copy(
         &self,
         caller: &Caller,

@@ -152,6 +152,11 @@ pub(super) fn check_mask(caller: &Caller, of: &Permissions<'_>, wanted: AceMask)
     }
 }
 
+/// Whether the caller may read the access control list. Errors: `Access`.
+pub fn check_read_acl(caller: &Caller, of: &Permissions<'_>) -> FileResult<()> {
+    check_mask(caller, of, AceMask::READ_ACL)
+}
+
 /// The subset of `wanted` that the caller has.
 #[must_use]
 pub fn access(caller: &Caller, of: &Permissions<'_>, wanted: Access) -> Access {

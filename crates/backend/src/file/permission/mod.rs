@@ -11,7 +11,8 @@ mod attributes;
 mod xattr;
 
 pub use access::{
-    Permissions, access, check, check_add, check_move, check_remove, check_search, is_owner,
+    Permissions, access, check, check_add, check_move, check_read_acl, check_remove, check_search,
+    is_owner,
 };
 pub use attributes::{Initial, Settled, check_acl, check_create, check_set, initial, written_mode};
 pub use xattr::{check_get_xattr, check_set_xattr, is_xattr_visible};

@@ -266,6 +266,14 @@ impl<L: FileBackend, S: Snapshots> FileBackend for SnapshotDirectory<L, S> {
         }
     }
 
+    fn seek_within(&self, of: Handle, range: Range<u64>, to: Seek) -> FileReply<Option<u64>> {
+        match self.place(of) {
+            Place::Live => self.live().seek_within(of, range, to),
+            Place::Virtual(_) => is_directory(),
+            Place::Snapshot => self.ask(of, move |files| files.seek_within(of, range, to)),
+        }
+    }
+
     fn copy(
         &self,
         caller: &Caller,

@@ -3,6 +3,9 @@
 //! **Owns** their encodings. **Called by** the creation and opening of a filesystem, and by the claim of object numbers.
 //! **Invariants**: as for all formats, one value has one encoding. `docs/format.md`, "Header".
 
+use std::borrow::Cow;
+
+use unicase::UniCase;
 use zerocopy::little_endian::U64;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -30,6 +33,20 @@ pub enum Folding {
     None,
     /// By the full case folding of Unicode 18, without normalization. All names are UTF-8.
     Unicode18,
+}
+
+impl Folding {
+    /// The form of a name that decides whether it is the same as another. `None` if only UTF-8 has such a form, and it is not.
+    #[must_use]
+    pub fn fold(self, name: &[u8]) -> Option<Cow<'_, [u8]>> {
+        match self {
+            Folding::None => Some(Cow::Borrowed(name)),
+            Folding::Unicode18 => {
+                let text = std::str::from_utf8(name).ok()?;
+                Some(Cow::Owned(UniCase::new(text).to_folded_case().into_bytes()))
+            }
+        }
+    }
 }
 
 /// What opening a filesystem needs.
@@ -142,5 +159,39 @@ impl Header {
             root: ObjectId(root),
             hash_key: raw.hash_key,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use xxhash_rust::xxh3::xxh3_64;
+
+    fn fold(text: &str) -> String {
+        let bytes = Folding::Unicode18.fold(text.as_bytes()).expect("UTF-8");
+        String::from_utf8(bytes.into_owned()).expect("UTF-8")
+    }
+
+    #[test]
+    fn names_that_differ_in_case_are_the_same() {
+        for (a, b) in [
+            ("README", "readme"),
+            ("Straße", "STRASSE"),
+            ("ΣΊΣΥΦΟΣ", "σίσυφος"),
+        ] {
+            assert_eq!(fold(a), fold(b));
+        }
+        assert_ne!(fold("e\u{301}"), fold("\u{e9}"), "not normalized");
+        assert_eq!(Folding::Unicode18.fold(b"a\xff"), None);
+    }
+
+    /// The places of stored names depend on the whole table. If an update of the library changes it, that is another folding,
+    /// which needs a number of its own in the header.
+    #[test]
+    fn the_table_of_folding_never_changes() {
+        let all: Vec<u8> = ('\0'..=char::MAX)
+            .flat_map(|c| fold(&c.to_string()).into_bytes())
+            .collect();
+        assert_eq!(xxh3_64(&all), 9_276_541_882_054_888_880);
     }
 }

@@ -160,7 +160,6 @@ fn new_mount(request: MountFilesystem) -> Result<MountConfig> {
     Ok(MountConfig {
         filesystem: request.name,
         at,
-        read_only: request.read_only,
-        allow_other: request.allow_other,
+        options: request.options,
     })
 }

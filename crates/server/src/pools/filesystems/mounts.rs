@@ -12,7 +12,7 @@ use crate::pools::entry::PoolState;
 use crate::server::Server;
 use crate::{Error, Result};
 use backend::file::FileBackend;
-use fuse::{EndReason, Mount, MountOptions, Unmount};
+use fuse::{EndReason, Mount, MountOptions, Permissions, Unmount};
 use io::JoinHandle;
 use io::sync::Notify;
 use std::path::PathBuf;
@@ -150,12 +150,7 @@ impl Server {
         }
         let words = format!("mounted at {}", config.at.display());
         let user = self.use_filesystem(full, words).await?;
-        let options = MountOptions {
-            source: full.clone(),
-            allow_other: config.allow_other || io::linux::is_root(),
-            is_read_only: config.read_only,
-            ..MountOptions::default()
-        };
+        let options = options_of(config);
         let files: Arc<dyn FileBackend> = Arc::new(user.files());
         let since = io::time::now();
         loop {
@@ -319,6 +314,25 @@ impl Server {
         drop(detached);
         drop(turn);
         failures
+    }
+}
+
+/// The options of a mount. A server that runs as root lets all users in.
+fn options_of(config: &MountConfig) -> MountOptions {
+    let flags = config.options;
+    MountOptions {
+        source: config.filesystem.clone(),
+        permissions: match flags.own_checks {
+            true => Permissions::FileSystem,
+            false => Permissions::Kernel,
+        },
+        allow_other: flags.allow_other || io::linux::is_root(),
+        is_read_only: flags.read_only,
+        is_shared: flags.shared,
+        suid: flags.suid,
+        devices: flags.devices,
+        exec: !flags.no_exec,
+        ..MountOptions::default()
     }
 }
 

@@ -88,7 +88,7 @@ impl State {
             at: config.at.clone(),
             state: DiskState::Opening,
             reason: None,
-            read_only: config.read_only,
+            options: config.options,
             open_files: 0,
         };
         match self.mounts.get(full).map(|entry| &entry.state) {

@@ -1,7 +1,7 @@
 //! Programs of suites: runs with a time limit, and their output.
 //!
 //! **Owns** running one program. **Called by** the suites. **Invariants**: no program runs longer than its limit; output
-//! goes to a file under `target/posix/logs`, and its end is part of the error.
+//! goes to a file under `target/suites/logs`, and its end is part of the error.
 
 use crate::repo;
 use anyhow::{Context, Result, bail};
@@ -13,10 +13,10 @@ use std::process::{Command, ExitStatus};
 const LINES_SHOWN: usize = 30;
 
 /// A program's end.
-pub(super) struct Said {
-    pub(super) status: ExitStatus,
+pub(crate) struct Said {
+    pub(crate) status: ExitStatus,
     /// Standard output and errors, in their order.
-    pub(super) text: String,
+    pub(crate) text: String,
 }
 
 fn last_lines(text: &str) -> String {
@@ -25,8 +25,8 @@ fn last_lines(text: &str) -> String {
 }
 
 /// Runs a program in a directory for at most `seconds`, then kills it; `log` names the file for its output.
-pub(super) fn run(log: &str, seconds: u32, within: &Path, words: &[&str]) -> Result<Said> {
-    let logs = repo::target().join("posix/logs");
+pub(crate) fn run(log: &str, seconds: u32, within: &Path, words: &[&str]) -> Result<Said> {
+    let logs = repo::target().join("suites/logs");
     fs::create_dir_all(&logs)?;
     let path = logs.join(format!("{}-{log}.log", std::process::id()));
     let out = File::create(&path)?;
@@ -51,7 +51,7 @@ pub(super) fn run(log: &str, seconds: u32, within: &Path, words: &[&str]) -> Res
 }
 
 /// As [`run`], for a program that must succeed.
-pub(super) fn must(log: &str, seconds: u32, within: &Path, words: &[&str]) -> Result<String> {
+pub(crate) fn must(log: &str, seconds: u32, within: &Path, words: &[&str]) -> Result<String> {
     let said = run(log, seconds, within, words)?;
     match said.status.success() {
         true => Ok(said.text),

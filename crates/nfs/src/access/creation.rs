@@ -1,0 +1,24 @@
+//! Attributes of a new object.
+
+use super::view::Target;
+use backend::file::{Change, FileKind, FileResult, Handle, SetAttributes, Stability};
+
+/// Sets the attributes of a new object that its creation does not set: all of `set` except the mode. Returns the change, if there
+/// was one.
+pub(crate) async fn finish_creation(
+    target: &Target,
+    created: Handle,
+    set: SetAttributes,
+    kind: FileKind,
+) -> FileResult<Option<Change>> {
+    let mut set = SetAttributes { mode: None, ..set };
+    if kind != FileKind::File || set.size == Some(0) {
+        set.size = None;
+    }
+    if set == SetAttributes::default() {
+        return Ok(None);
+    }
+    let files = target.files();
+    let done = files.set_attributes(&target.caller, created, set, Stability::Durable);
+    done.await.map(|done| Some(done.value))
+}

@@ -1,0 +1,130 @@
+//! The objects that a host may use, and the rights of a caller there.
+//!
+//! **Invariants**: each use of an object checks again that the host may use its export.
+
+use crate::export::{Export, Tree};
+use crate::handle::ObjectId;
+use crate::rpc::Credential;
+use crate::shared::Shared;
+use backend::file::{Caller, FileBackend, Handle};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// An object that a file handle names.
+#[derive(Clone)]
+pub(crate) enum Object {
+    /// A directory of the pseudo file system.
+    Pseudo(u64),
+    /// An object of an export.
+    File(Arc<Export>, Handle),
+}
+
+/// Why a file handle names no object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoObject {
+    /// The bytes are no handle of this server.
+    Forged,
+    /// The export is gone, or the host may not use it.
+    Stale,
+}
+
+/// The host may not change anything in an export.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ReadOnly;
+
+/// An object of an export, with the rights of the caller there.
+pub(crate) struct Target {
+    pub(crate) export: Arc<Export>,
+    pub(crate) handle: Handle,
+    pub(crate) caller: Caller,
+    pub(crate) is_read_only: bool,
+}
+
+impl Target {
+    pub(crate) fn files(&self) -> &dyn FileBackend {
+        self.export.files()
+    }
+
+    /// Errors: the host may only read.
+    pub(crate) fn writable(self) -> Result<Self, ReadOnly> {
+        match self.is_read_only {
+            true => Err(ReadOnly),
+            false => Ok(self),
+        }
+    }
+}
+
+/// The exports as one caller sees them.
+pub(crate) struct View<'a> {
+    pub(crate) shared: &'a Arc<Shared>,
+    pub(crate) tree: Arc<Tree>,
+    pub(crate) peer: IpAddr,
+    pub(crate) credential: &'a Credential,
+    /// The credential that decides about rights.
+    pub(crate) rights: &'a Credential,
+}
+
+impl<'a> View<'a> {
+    pub(crate) fn new(
+        shared: &'a Arc<Shared>,
+        peer: IpAddr,
+        (credential, rights): (&'a Credential, &'a Credential),
+    ) -> Self {
+        Self {
+            shared,
+            tree: shared.tree(),
+            peer,
+            credential,
+            rights,
+        }
+    }
+
+    /// The object of a directory of the pseudo file system: the root of the export that takes its place, if the host may use it.
+    pub(crate) fn node(&self, id: u64) -> Result<Object, NoObject> {
+        let node = self.tree.node(id, self.peer).ok_or(NoObject::Stale)?;
+        let export = node.export.as_ref().filter(|e| e.rule(self.peer).is_some());
+        Ok(match export {
+            Some(export) => Object::File(export.clone(), export.files().root()),
+            None => Object::Pseudo(id),
+        })
+    }
+
+    /// The object of a handle.
+    pub(crate) fn object(&self, handle: &[u8]) -> Result<Object, NoObject> {
+        match self.shared.handles.open(handle).ok_or(NoObject::Forged)? {
+            ObjectId::Pseudo(id) => {
+                self.tree.node(id, self.peer).ok_or(NoObject::Stale)?;
+                Ok(Object::Pseudo(id))
+            }
+            ObjectId::File(export, handle) => {
+                let export = self.tree.export(export, self.peer);
+                Ok(Object::File(export.ok_or(NoObject::Stale)?.clone(), handle))
+            }
+        }
+    }
+
+    /// The handle of an object.
+    pub(crate) fn handle(&self, object: &Object) -> Vec<u8> {
+        let id = match object {
+            Object::Pseudo(id) => ObjectId::Pseudo(*id),
+            Object::File(export, handle) => ObjectId::File(export.config.id, *handle),
+        };
+        self.shared.handles.seal(id).to_vec()
+    }
+
+    /// An object of an export, with the rights of the caller. Errors: `Stale` if the host may not use the export.
+    pub(crate) fn target(&self, export: &Arc<Export>, handle: Handle) -> Result<Target, NoObject> {
+        let rule = export.rule(self.peer).ok_or(NoObject::Stale)?;
+        Ok(Target {
+            caller: rule.caller(self.rights),
+            is_read_only: rule.is_read_only,
+            export: export.clone(),
+            handle,
+        })
+    }
+
+    /// Whether state of before a restart may still be reclaimed, so that data must not be read or written without it (§8.4.2).
+    pub(crate) fn is_grace(&self) -> bool {
+        self.shared.grace().is_active(io::time::now())
+    }
+}

@@ -1,0 +1,114 @@
+//! RPC calls: which program and version a record is for.
+//!
+//! **Owns** [`execute`] and [`Outcome`]. **Called by** connections, with one whole record. **Invariants**: a call that is refused
+//! here has taken no effect, and is counted.
+
+use crate::client::CallbackPath;
+use crate::compound;
+use crate::rpc::{Call, CallError, Credential, Reply};
+use crate::shared::Shared;
+use crate::v3::{self, wire::mount};
+use crate::wire::{PROGRAM, VERSION};
+use crate::xdr::{Reader, Writer};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// A call that is being executed.
+pub(crate) struct Request<'a> {
+    pub(crate) shared: &'a Arc<Shared>,
+    /// The address of the client.
+    pub(crate) peer: IpAddr,
+    /// The connection, as it may be used for callbacks.
+    pub(crate) path: &'a Arc<CallbackPath>,
+    pub(crate) credential: &'a Credential,
+    /// The credential that decides about rights.
+    pub(crate) rights: &'a Credential,
+    /// Transaction number.
+    pub(crate) xid: u32,
+    pub(crate) procedure: u32,
+    /// The arguments.
+    pub(crate) arguments: Reader<'a>,
+    /// Bytes of the record.
+    pub(crate) record_len: usize,
+    /// Most bytes that one READ returns.
+    pub(crate) read_max: u32,
+    /// The reply, which has its RPC header.
+    pub(crate) out: Writer,
+}
+
+/// The result of a call.
+pub(crate) struct Outcome {
+    /// The reply, with its RPC header; `None` for bytes that are no call.
+    pub(crate) reply: Option<Writer>,
+    /// Whether the client used a session or a file handle.
+    pub(crate) is_established: bool,
+}
+
+/// Executes one record of a connection, given by its peer and its path for callbacks. Each READ returns at most `read_max` bytes.
+pub(crate) async fn execute(
+    shared: &Arc<Shared>,
+    (peer, path): (IpAddr, &Arc<CallbackPath>),
+    record: &[u8],
+    read_max: u32,
+) -> Outcome {
+    let mut reader = Reader::new(record);
+    let call = match Call::decode(&mut reader) {
+        Ok(call) => call,
+        Err(CallError::Refused(xid, reply)) => return refused(shared, xid, reply),
+        Err(CallError::NoCall) => {
+            return Outcome {
+                reply: None,
+                is_established: false,
+            };
+        }
+    };
+    let mut out = Writer::new();
+    Reply::Success.encode(call.xid, &mut out);
+    let rights = shared.identity.rights(&call.credential).await;
+    let request = Request {
+        shared,
+        peer,
+        path,
+        credential: &call.credential,
+        rights: &rights,
+        xid: call.xid,
+        procedure: call.procedure,
+        arguments: reader,
+        record_len: record.len(),
+        read_max,
+        out,
+    };
+    let executed = match (call.program, call.version) {
+        (PROGRAM, VERSION) => compound::execute(request).await,
+        (PROGRAM, v3::wire::VERSION) => v3::execute(request).await,
+        (PROGRAM, _) => Err(Reply::ProgramMismatch(v3::wire::VERSION, VERSION)),
+        (mount::PROGRAM, mount::VERSION) => v3::execute_mount(request).await,
+        (mount::PROGRAM, _) => Err(Reply::ProgramMismatch(mount::VERSION, mount::VERSION)),
+        (_, _) => Err(Reply::ProgramUnavailable),
+    };
+    executed.unwrap_or_else(|reply| refused(shared, call.xid, reply))
+}
+
+fn refused(shared: &Shared, xid: u32, reply: Reply) -> Outcome {
+    shared.counters.refused.fetch_add(1, Ordering::Relaxed);
+    let mut out = Writer::new();
+    reply.encode(xid, &mut out);
+    Outcome {
+        reply: Some(out),
+        is_established: false,
+    }
+}
+
+/// Bytes of buffers for data that a request reads and writes, and for long lists. Nothing takes effect here.
+pub(crate) fn cost(record: &[u8]) -> usize {
+    let mut reader = Reader::new(record);
+    let Ok(call) = Call::decode(&mut reader) else {
+        return 0;
+    };
+    match (call.program, call.version) {
+        (PROGRAM, VERSION) => compound::cost(&mut reader),
+        (PROGRAM, v3::wire::VERSION) => v3::cost(call.procedure, &mut reader),
+        (_, _) => 0,
+    }
+}

@@ -1,0 +1,42 @@
+//! State of version 4 that excludes a request of version 3.
+//!
+//! **Called by** every procedure, before it reads data or changes anything. **Invariants**: this is the only place where requests of
+//! version 3 meet the opens of version 4. A request of version 3 is one of a client without state: it is treated as one of version 4 with
+//! the anonymous stateid (RFC 8881, section 9.1.2).
+
+use super::procedure::Procedure;
+use super::wire::Status;
+use crate::state::Refused;
+use crate::wire::Stateid;
+use backend::file::Handle;
+
+/// No client of version 4 has this number.
+const NO_CLIENT: u64 = 0;
+
+/// How a request uses an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Use {
+    /// It reads data.
+    Read,
+    /// It changes data, or the size.
+    Write,
+}
+
+impl Procedure<'_> {
+    /// Announces the use of an object. Errors: `Access` if a share reservation excludes it; `Jukebox` while clients of version 4 may
+    /// still reclaim share reservations.
+    pub(super) fn announce(&self, file: Handle, how: Use) -> Result<(), Status> {
+        if self.view.is_grace() {
+            return Err(Status::Jukebox);
+        }
+        let is_write = how == Use::Write;
+        let shared = self.view.shared;
+        match shared.check_io(NO_CLIENT, &Stateid::ANONYMOUS, file, is_write) {
+            Ok(()) => Ok(()),
+            Err(Refused::Share(_)) => Err(Status::Access),
+            Err(Refused::Status(_) | Refused::Lock(_) | Refused::Delegation) => {
+                Err(Status::Jukebox)
+            }
+        }
+    }
+}

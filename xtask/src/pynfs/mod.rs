@@ -1,0 +1,221 @@
+//! pynfs, which judges the NFS service on loopback.
+//!
+//! **Owns** the list of runs, and the reading of verdicts. **Called by** `cargo xtask pynfs` and `tests/pynfs.rs`.
+//! **Invariants**: passed, failed and skipped tests are exactly the ones in `conformance/nfs.md`; a test has passed only if
+//! pynfs prints PASS for it; pynfs is not part of this repository: a directory that `WIREPOOL_PYNFS` names has it, ready to run, at
+//! one commit.
+
+mod server;
+
+use crate::program::{must, run as run_program};
+use crate::repo;
+use crate::verdicts::{Findings, Outcome, expected};
+use anyhow::{Context, Result, bail, ensure};
+use server::Server;
+use std::fs;
+use std::path::PathBuf;
+use std::time::Instant;
+
+pub use server::build;
+
+const LIST: &str = include_str!("../../../conformance/nfs.md");
+/// The variable that names the directory.
+const PLACE: &str = "WIREPOOL_PYNFS";
+/// The commit whose tests the list describes.
+const COMMIT: &str = "3c14d9e3ad12272ab2f6092c85bb28ab03951484";
+/// Time limit of a run, seconds.
+const LIMIT: u32 = 900;
+/// Lease of the served clients, seconds. Tests wait for its end; pynfs works with no shorter one.
+const LEASE: &str = "10";
+
+/// One run.
+pub struct Suite {
+    /// Its name in `conformance/nfs.md`.
+    pub name: &'static str,
+    /// Description in one line.
+    pub about: &'static str,
+    minor_version: &'static str,
+    /// Flags and codes of tests.
+    tests: &'static [&'static str],
+}
+
+/// All runs.
+pub const SUITES: &[Suite] = &[Suite {
+    name: "4.1",
+    about: "all tests of NFS 4.1 that do not restart the server",
+    minor_version: "1",
+    tests: &["all"],
+}];
+
+/// The service in memory: example `memory_serve`.
+const KIND: &str = "memory";
+
+/// Whether this machine has pynfs: whether `WIREPOOL_PYNFS` names a directory.
+pub fn is_available() -> bool {
+    std::env::var_os(PLACE).is_some_and(|place| !place.is_empty())
+}
+
+/// The directory with pynfs, at the right commit.
+fn place() -> Result<PathBuf> {
+    let place = std::env::var_os(PLACE).filter(|place| !place.is_empty());
+    let place = place.with_context(|| {
+        format!("{PLACE} names no directory with pynfs {COMMIT}, ready to run; docs/testing.md explains it")
+    })?;
+    let place = PathBuf::from(place);
+    let git = |words: &[&str]| must("pynfs-git", 60, &place, &[&["git"], words].concat());
+    let head = git(&["rev-parse", "HEAD"])?;
+    ensure!(
+        head.trim() == COMMIT,
+        "{}: commit {}, and not {COMMIT}",
+        place.display(),
+        head.trim()
+    );
+    let changed = git(&["status", "--porcelain", "--untracked-files=no"])?;
+    ensure!(changed.is_empty(), "{}: {changed}", place.display());
+    let generated = place.join("nfs4.1/xdrdef/nfs4_const.py");
+    ensure!(
+        generated.exists(),
+        "{}: pynfs is not prepared as its README says",
+        place.display()
+    );
+    Ok(place)
+}
+
+/// The verdicts of a run: the lines after the first line of stars, which are `CODE MODULE.TEST : VERDICT` with a reason
+/// below, and the sum.
+fn verdicts(said: &str) -> Result<Findings> {
+    let stars = "*".repeat(50);
+    let mut parts = said.split(&stars);
+    let (list, sum) = (parts.nth(1), parts.next());
+    let (list, sum) = list.zip(sum).context("pynfs came to no end")?;
+    let mut found = Findings::default();
+    let mut warned = 0;
+    for line in list.lines().filter(|line| !line.starts_with(' ')) {
+        let Some((test, verdict)) = line.rsplit_once(" : ") else {
+            continue;
+        };
+        let code = test.split_whitespace().next().context("a code")?.to_owned();
+        match verdict.trim() {
+            "PASS" => found.passed += 1,
+            "FAILURE" => ensure!(found.failed.insert(code), "two verdicts: {line}"),
+            "OMIT" | "WAITING TO RUN" => {
+                ensure!(found.skipped.insert(code), "two verdicts: {line}");
+            }
+            // A warning is no pass.
+            "WARNING" | "UNSUPPORTED" => {
+                warned += 1;
+                ensure!(found.failed.insert(code), "two verdicts: {line}");
+            }
+            _ => bail!("an unknown verdict: {line}"),
+        }
+    }
+    let (skipped, failed) = (found.skipped.len(), found.failed.len() - warned);
+    let counts = format!(
+        "Of those: {skipped} Skipped, {failed} Failed, {warned} Warned, {} Passed",
+        found.passed
+    );
+    ensure!(
+        sum.contains(&counts),
+        "the verdicts are: {counts}; pynfs says: {sum}"
+    );
+    Ok(found)
+}
+
+fn words_of(suite: &Suite, addr: &str) -> Vec<String> {
+    let mut words: Vec<String> = [
+        "env",
+        "PYTHONDONTWRITEBYTECODE=1",
+        "python3",
+        "testserver.py",
+    ]
+    .map(str::to_owned)
+    .into();
+    words.push(format!("{addr}/export"));
+    let options = ["--maketree", "--rundeps", "--showomit", "--minorversion"];
+    words.extend(options.map(str::to_owned));
+    words.push(suite.minor_version.to_owned());
+    words.extend(suite.tests.iter().map(|test| (*test).to_owned()));
+    words
+}
+
+/// The suite of this name.
+///
+/// # Errors
+/// There is none.
+pub fn suite_named(name: &str) -> Result<&'static Suite> {
+    let found = SUITES.iter().find(|s| s.name == name);
+    found.with_context(|| format!("no run {name}; cargo xtask pynfs --list names them"))
+}
+
+/// Starts a server, and lets pynfs judge it.
+///
+/// # Errors
+/// pynfs is missing, or it did not come to its end, or the server ended.
+pub fn run(suite: &Suite) -> Result<Outcome> {
+    let expected = expected(LIST, suite.name, KIND)?;
+    let place = place()?;
+    let started = Instant::now();
+    let mut server = Server::start(LEASE)?;
+    let words = words_of(suite, server.addr());
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let log = format!("pynfs-{}", suite.name);
+    let said = run_program(&log, LIMIT, &place.join("nfs4.1"), &words)?;
+    // The reasons of failures are in it.
+    fs::write(
+        repo::target().join(format!("suites/logs/{log}.log")),
+        &said.text,
+    )?;
+    ensure!(
+        said.status.success(),
+        "pynfs: {}: {}",
+        said.status,
+        said.text
+    );
+    let found = verdicts(&said.text)?;
+    ensure!(
+        !said.text.contains("could not clean testdir"),
+        "pynfs could not remove its files: {}",
+        said.text
+    );
+    server.must_run()?;
+    Ok(Outcome {
+        suite: suite.name,
+        kind: KIND,
+        seconds: started.elapsed().as_secs(),
+        found,
+        expected,
+        list: "conformance/nfs.md",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_run_is_listed() {
+        for suite in SUITES {
+            expected(LIST, suite.name, KIND).unwrap();
+        }
+    }
+
+    fn said(verdicts: &str, sum: &str) -> String {
+        let stars = "*".repeat(50);
+        format!("A1 st_a.testOne : RUNNING\n{stars}\n{verdicts}{stars}\nOf those: {sum}\n")
+    }
+
+    #[test]
+    fn only_a_pass_is_a_pass() {
+        let text = "A1       st_a.testOne          : PASS\nA2       st_a.testTwo          : FAILURE\n           OP should \
+                    return A : PASS\nB1  st_b.testThree : OMIT\nC1 st_c.testFour : WARNING\n";
+        let found = verdicts(&said(text, "1 Skipped, 1 Failed, 1 Warned, 1 Passed")).unwrap();
+        assert_eq!(found.passed, 1);
+        assert_eq!(found.failed, ["A2", "C1"].map(str::to_owned).into());
+        assert_eq!(found.skipped, ["B1".to_owned()].into());
+        let other_sum = said(text, "1 Skipped, 1 Failed, 1 Warned, 2 Passed");
+        assert!(verdicts(&other_sum).is_err());
+        let unknown = said("A1 st_a.testOne : RUNNING\n", "0 Skipped");
+        assert!(verdicts(&unknown).is_err());
+        assert!(verdicts("A1 st_a.testOne : PASS\n").is_err(), "no end");
+    }
+}

@@ -1,0 +1,75 @@
+//! The served file system: the process of example `memory_serve`.
+//!
+//! **Owns** the process. **Called by** a run. **Invariants**: it listens on loopback, on a port that the system gave; it is
+//! ended here, by its id, also when a run fails.
+
+use crate::repo;
+use anyhow::{Context, Result, ensure};
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+
+pub(super) struct Server {
+    child: Child,
+    addr: String,
+}
+
+/// Builds the program that serves.
+///
+/// # Errors
+/// The build failed.
+pub fn build() -> Result<()> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(cargo)
+        .args(["build", "--quiet", "--locked"])
+        .args(["-p", "wirepool-nfs", "--examples"])
+        .current_dir(repo::root())
+        .status()?;
+    ensure!(status.success(), "cargo build: {status}");
+    Ok(())
+}
+
+impl Server {
+    /// Starts it with a lease of `lease_s` seconds.
+    pub(super) fn start(lease_s: &str) -> Result<Self> {
+        let program = repo::target().join("debug/examples/memory_serve");
+        let make = "build it with: cargo build -p wirepool-nfs --examples";
+        ensure!(program.exists(), "{}: {make}", program.display());
+        let mut child = Command::new(program)
+            .args(["127.0.0.1:0", lease_s])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let says = child.stdout.take().context("its output");
+        let mut server = Self {
+            child,
+            addr: String::new(),
+        };
+        let mut line = String::new();
+        BufReader::new(says?).read_line(&mut line)?;
+        let addr = line.strip_prefix("serving ");
+        server.addr = addr
+            .with_context(|| format!("the server said: {line}"))?
+            .trim()
+            .to_owned();
+        Ok(server)
+    }
+
+    /// Address and port.
+    pub(super) fn addr(&self) -> &str {
+        &self.addr
+    }
+
+    /// Fails if it has ended by itself.
+    pub(super) fn must_run(&mut self) -> Result<()> {
+        let ended = self.child.try_wait()?;
+        ensure!(ended.is_none(), "the server ended: {ended:?}");
+        Ok(())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
