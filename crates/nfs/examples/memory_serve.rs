@@ -24,6 +24,7 @@ async fn serve(addr: SocketAddr, lease: Duration) -> Result<(), String> {
     let service = Service::new(ServiceConfig {
         handle_key,
         lease,
+        recall_timeout: lease,
         ..ServiceConfig::default()
     });
     let rule = Rule {

@@ -17,7 +17,7 @@ use std::sync::atomic::Ordering;
 
 /// A call that is being executed.
 pub(crate) struct Request<'a> {
-    pub(crate) shared: &'a Shared,
+    pub(crate) shared: &'a Arc<Shared>,
     /// The address of the client.
     pub(crate) peer: IpAddr,
     /// The connection, as it may be used for callbacks.
@@ -64,7 +64,7 @@ impl Outcome {
 
 /// Executes one record of a connection, given by its peer and its path for callbacks. Each READ returns at most `read_max` bytes.
 pub(crate) async fn execute(
-    shared: &Shared,
+    shared: &Arc<Shared>,
     (peer, path): (IpAddr, &Arc<CallbackPath>),
     record: &[u8],
     read_max: u32,

@@ -9,6 +9,7 @@
 //! | `access` | what all versions do with files: handles, rights, writes, creations |
 //! | `dispatch`, `compound` | execution of calls, COMPOUNDs of version 4 |
 //! | `callback` | calls to clients |
+//! | `guard` | the same files for users that are no clients |
 //! | [`v3`] | version 3, and MOUNT |
 //! | [`rpcbind`] | registration with rpcbind |
 //! | `shared`, `connection`, [`service`] | the state of a service, its connections, and the calls that configure it |
@@ -29,6 +30,7 @@ mod compound;
 mod connection;
 mod dispatch;
 pub mod export;
+mod guard;
 pub mod handle;
 pub mod identity;
 pub mod limits;

@@ -92,3 +92,7 @@ pub const BACK_PATHS_MAX: usize = 16;
 pub const CALLBACKS_MAX: usize = 256;
 /// Most referring calls of a callback, and lists of them, that are read.
 pub const REFERRING_CALLS_MAX: usize = 64;
+/// Most delegations of all clients.
+pub const DELEGATIONS_MAX: usize = 1 << 16;
+/// Most files of which it is remembered that a delegation was recalled.
+pub const RECALLED_FILES_MAX: usize = 1024;

@@ -4,15 +4,17 @@
 //! owns it. **Invariants**: control calls are short and synchronous.
 
 pub use crate::client::{ClientInfo, ConnectionInfo};
-pub use crate::shared::config::ServiceConfig;
+pub use crate::shared::config::{Delegations, ServiceConfig};
 pub use crate::shared::counters::{CloseReason, ConnectionState, Counters};
 pub use crate::shared::records::{ClientStore, NoClientStore};
 pub use crate::v3::Mount;
 
 use crate::connection;
 use crate::export::{ExportConfig, ExportError};
+use crate::guard::GuardedFiles;
 use crate::rpcbind::Registry;
 use crate::shared::Shared;
+use backend::file::FileBackend;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -32,6 +34,13 @@ impl Service {
     /// Serves one connection until it ends. Call it on the shard that owns the connection.
     pub async fn serve(&self, stream: io::net::TcpStream) {
         connection::serve(self.0.clone(), stream).await;
+    }
+
+    /// The same files for users that are no clients of this service: FUSE mounts, SMB. Their operations recall delegations that are
+    /// in the way, and wait until these are returned or revoked.
+    #[must_use]
+    pub fn guarded(&self, files: Arc<dyn FileBackend>) -> Arc<dyn FileBackend> {
+        Arc::new(GuardedFiles::new(files, self.0.clone()))
     }
 
     /// Adds an export. Errors: `PathExists`, `NumberExists`, `InvalidPath`, `TooMany`.

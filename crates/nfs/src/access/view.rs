@@ -56,7 +56,7 @@ impl Target {
 
 /// The exports as one caller sees them.
 pub(crate) struct View<'a> {
-    pub(crate) shared: &'a Shared,
+    pub(crate) shared: &'a Arc<Shared>,
     pub(crate) tree: Arc<Tree>,
     pub(crate) peer: IpAddr,
     pub(crate) credential: &'a Credential,
@@ -66,7 +66,7 @@ pub(crate) struct View<'a> {
 
 impl<'a> View<'a> {
     pub(crate) fn new(
-        shared: &'a Shared,
+        shared: &'a Arc<Shared>,
         peer: IpAddr,
         (credential, rights): (&'a Credential, &'a Credential),
     ) -> Self {

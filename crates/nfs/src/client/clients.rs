@@ -373,6 +373,16 @@ impl Clients {
         (large.take(max).cloned().collect(), share)
     }
 
+    /// Tells whether a client has revoked stateids that it did not free.
+    pub fn set_revoked(&self, id: u64, has_revoked: bool) {
+        if let Some(record) = self.records.get(&id) {
+            record
+                .lease
+                .has_revoked
+                .store(has_revoked, Ordering::Release);
+        }
+    }
+
     /// The sessions of a client.
     pub fn sessions_of(&self, client: u64) -> Vec<Arc<Session>> {
         let record = self.records.get(&client);
@@ -479,6 +489,7 @@ impl Clients {
             slots: record.sessions.iter().map(slots).sum(),
             opens: 0,
             locks: 0,
+            delegations: 0,
             minor: 0,
             connections: Vec::new(),
             latency: Vec::new(),

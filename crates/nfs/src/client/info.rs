@@ -49,6 +49,8 @@ pub struct ClientInfo {
     pub opens: usize,
     /// Its lock states, one for each file and lock owner.
     pub locks: usize,
+    /// Its delegations.
+    pub delegations: usize,
     /// The minor version that it used last; 0 without a connection.
     pub minor: u32,
     /// Its connections.

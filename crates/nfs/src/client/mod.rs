@@ -58,6 +58,8 @@ pub struct Lease {
     has_reclaimed: AtomicBool,
     /// Whether the client had state, so that its record is stored or about to be.
     is_recorded: AtomicBool,
+    /// Whether the client has revoked stateids that it did not free.
+    has_revoked: AtomicBool,
 }
 
 impl Lease {
@@ -67,6 +69,7 @@ impl Lease {
             is_removed: AtomicBool::new(false),
             has_reclaimed: AtomicBool::new(false),
             is_recorded: AtomicBool::new(false),
+            has_revoked: AtomicBool::new(false),
         }
     }
 

@@ -121,6 +121,19 @@ impl Session {
         self.lease.is_recorded()
     }
 
+    /// Whether the client has revoked stateids that it did not free.
+    pub fn has_revoked(&self) -> bool {
+        self.lease.has_revoked.load(Ordering::Acquire)
+    }
+
+    /// Whether the last request of a slot has this sequence number: the client may not have seen its reply.
+    pub fn is_last(&self, slot: u32, sequence: u32) -> bool {
+        let slots = self.slots();
+        slots
+            .get(slot as usize)
+            .is_some_and(|slot| slot.sequence == sequence)
+    }
+
     /// Whether the session was destroyed, or its client removed.
     pub fn is_gone(&self) -> bool {
         self.is_destroyed.load(Ordering::Acquire) || self.lease.is_removed()

@@ -138,8 +138,9 @@ impl Compound<'_> {
         if !wanted.and(&attribute::WRITE_ONLY).is_empty() {
             return Err(Status::Inval);
         }
+        let seen = self.seen_attributes(&object, wanted).await?;
         let mut writer = Writer::new();
-        self.write_attributes(&object, None, wanted, &mut writer)
+        self.write_attributes(&object, seen.as_ref(), wanted, &mut writer)
             .await?;
         self.out.fixed(&writer.to_vec());
         Ok(())
@@ -157,7 +158,8 @@ impl Compound<'_> {
             return Err(Status::Inval);
         }
         let (mut now, mut given) = (Writer::new(), Writer::new());
-        self.write_attributes(&object, None, &attrs.mask, &mut now)
+        let seen = self.seen_attributes(&object, &attrs.mask).await?;
+        self.write_attributes(&object, seen.as_ref(), &attrs.mask, &mut now)
             .await?;
         attrs.encode(&mut given);
         match (now.to_vec() == given.to_vec()) == (fails == Status::Same) {
@@ -190,6 +192,7 @@ impl Compound<'_> {
             let stateid = self.context.stateid(stateid)?;
             self.check_io(&stateid, target.handle, true)?;
         }
+        let _changing = self.context.changing(target.handle)?;
         if new.acl.is_none() || new.set != SetAttributes::default() {
             let done = target.files().set_attributes(
                 &target.caller,

@@ -8,6 +8,7 @@ use crate::client::{CallbackPath, Principal, Session};
 use crate::rpc::Credential;
 use crate::shared::Shared;
 use crate::state::Denied;
+use crate::wire::callback::ReferringCall;
 use crate::wire::{Bitmap, Stateid, Status};
 use crate::xdr::Writer;
 use session::latency::CommandKind;
@@ -35,6 +36,8 @@ pub(super) struct Context<'a> {
     /// The connection, as it may be used for callbacks.
     pub(super) path: &'a Arc<CallbackPath>,
     pub(super) session: Option<Arc<Session>>,
+    /// The slot and sequence number of the COMPOUND.
+    pub(super) request: Option<ReferringCall>,
     /// Whether a session was created.
     pub(super) made_session: bool,
     pub(super) current: Option<Object>,
@@ -61,7 +64,7 @@ impl<'a> Deref for Context<'a> {
 
 impl<'a> Context<'a> {
     pub(super) fn new(
-        shared: &'a Shared,
+        shared: &'a Arc<Shared>,
         (peer, path): (IpAddr, &'a Arc<CallbackPath>),
         (credential, rights): (&'a Credential, &'a Credential),
     ) -> Self {
@@ -69,6 +72,7 @@ impl<'a> Context<'a> {
             view: View::new(shared, peer, (credential, rights)),
             path,
             session: None,
+            request: None,
             made_session: false,
             current: None,
             saved: None,

@@ -99,7 +99,13 @@ impl Compound<'_> {
         data: &[u8],
     ) -> Result<(), Status> {
         let target = self.context.target(Status::Isdir)?.writable()?;
-        self.check_data(&target, stateid, true).await?;
+        let own = self.context.stateid(stateid)?;
+        let _changing = match own.is_special() {
+            true => Some(self.context.changing(target.handle)?),
+            // The open, or the delegation, keeps those of others away.
+            false => None,
+        };
+        self.check_data(&target, &own, true).await?;
         let committed = match data.is_empty() {
             true => {
                 let of = target.files().attributes(target.handle).await;

@@ -10,6 +10,7 @@
 //! | `attributes`, `directory` | GETATTR, SETATTR, VERIFY, ACCESS; READDIR |
 //! | `names` | CREATE, REMOVE, RENAME, LINK, READLINK |
 //! | `open`, `data`, `locks` | opens, data, byte-range locks |
+//! | `delegations` | OPEN's grant, DELEGRETURN, conflicts with other operations |
 //! | `space`, `copy` | ALLOCATE, DEALLOCATE, SEEK, READ_PLUS, IO_ADVISE; COPY |
 //! | `xattr` | extended attributes |
 //! | `status` | the status of an error of the file system |
@@ -25,6 +26,7 @@ mod context;
 mod copy;
 mod cost;
 mod data;
+mod delegations;
 mod directory;
 mod handles;
 mod locks;

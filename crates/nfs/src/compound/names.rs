@@ -111,6 +111,7 @@ impl Compound<'_> {
         let entry = name(bytes)?;
         self.check_mount_point(&target, bytes)
             .map_err(|_| Status::Access)?;
+        let _changing = self.changing_name(&target, bytes).await?;
         let done = target.files().remove(
             &target.caller,
             target.handle,
@@ -142,6 +143,10 @@ impl Compound<'_> {
         self.check_mount_point(&from, old)
             .and(self.check_mount_point(&to, new))
             .map_err(|_| Status::Access)?;
+        let _changing = (
+            self.changing_name(&from, old).await?,
+            self.changing_name(&to, new).await?,
+        );
         let done = to.files().rename(
             &to.caller,
             from.handle,
@@ -180,6 +185,7 @@ impl Compound<'_> {
         if of.map_err(status_of)?.kind == FileKind::Directory {
             return Err(Status::Isdir);
         }
+        let _changing = self.context.changing(object.handle)?;
         let done = object.files().link(
             &directory.caller,
             object.handle,

@@ -4,32 +4,22 @@
 //! lease has expired refuses nobody.
 
 use super::context::{Compound, Object, Target};
+use super::delegations::Delegated;
 use super::status::{name, status_of};
 use crate::access;
 use crate::attribute::{self, NewAttributes};
-use crate::state::{BOTH, OpenArgs, READ, Refused, WRITE};
+use crate::state::{BOTH, OpenArgs, OpenBefore, READ, Refused, WRITE, Why};
 use crate::wire::files::{Claim, CreateHow, Open};
 use crate::wire::{Attrs, Bitmap, Stateid, Status};
 use backend::file::{
-    Access, Change, FileKind, Handle, Hold, IfExists, NewFile, NewKind, SetAttributes, Stability,
+    Access, Attributes, Change, FileKind, Handle, Hold, IfExists, NewFile, NewKind, SetAttributes,
+    Stability,
 };
 
 /// The bits of `share_access` that are no wish about delegations.
 const ACCESS_BITS: u32 = 0xff;
 /// The wishes that exist (§18.16.3).
 const WISHES: u32 = 0x0003_ff00;
-/// The wish for a kind of delegation: `OPEN4_SHARE_ACCESS_WANT_DELEG_MASK`.
-const WISH: u32 = 0xff00;
-/// `OPEN4_SHARE_ACCESS_WANT_NO_DELEG`, `OPEN4_SHARE_ACCESS_WANT_CANCEL`.
-const WANT_NONE: u32 = 0x400;
-const WANT_CANCEL: u32 = 0x500;
-/// `OPEN_DELEGATE_NONE`; `OPEN_DELEGATE_NONE_EXT` answers a wish, with a reason: `WND4_NOT_WANTED`, `WND4_RESOURCE`,
-/// `WND4_CANCELLED`.
-const DELEGATE_NONE: u32 = 0;
-const DELEGATE_NONE_EXT: u32 = 3;
-const NOT_WANTED: u32 = 0;
-const RESOURCE: u32 = 2;
-const CANCELLED: u32 = 7;
 /// `OPEN4_RESULT_LOCKTYPE_POSIX`.
 const LOCKTYPE_POSIX: u32 = 4;
 /// Mode of a new file whose creation names none.
@@ -37,8 +27,7 @@ const FILE_MODE: u16 = 0o600;
 
 /// The file of an OPEN.
 struct Found {
-    handle: Handle,
-    kind: FileKind,
+    of: Attributes,
     is_new: bool,
     directory: Option<Change>,
     /// Attributes that were set.
@@ -61,14 +50,8 @@ impl Compound<'_> {
         if target.is_read_only && (access & WRITE != 0 || args.create.is_some()) {
             return Err(Status::Rofs);
         }
-        let found = match (&args.claim, &args.create) {
-            (Claim::Name(bytes), Some(how)) => self.created(&target, bytes, how).await?,
-            (Claim::Name(bytes), None) => self.existing(&target, bytes).await?,
-            (Claim::Handle | Claim::Previous(_), None) => self.current_file(&target).await?,
-            (Claim::Handle | Claim::Previous(_), Some(_)) => return Err(Status::Inval),
-            _ => return Err(Status::Notsupp),
-        };
-        match found.kind {
+        let mut found = self.found(client, &target, args).await?;
+        match found.of.kind {
             FileKind::File => {}
             FileKind::Directory => return Err(Status::Isdir),
             FileKind::Symlink => return Err(Status::Symlink),
@@ -78,32 +61,80 @@ impl Compound<'_> {
         let open = OpenArgs {
             client,
             owner: args.owner.name,
-            file: found.handle,
+            file: found.of.handle,
             access,
             deny: args.deny,
+            truncates: found.truncate.is_some(),
         };
-        let stateid = self.enter(&open, hold, &target).await?;
+        let (stateid, before) = self.enter(&open, hold)?;
         if let Some(size) = found.truncate {
-            let set = SetAttributes {
-                size: Some(size),
-                ..SetAttributes::default()
-            };
-            let files = target.files();
-            let done = files.set_attributes(&target.caller, found.handle, set, Stability::Durable);
-            if let Err(error) = done.await {
-                // A reopened file keeps the open that it had before: closing would take that one, too.
-                return Err(status_of(error));
+            match self.truncate(&target, found.of.handle, size).await {
+                Ok(of) => found.of = of,
+                Err(status) => {
+                    let undone = self.context.shared.states().undo_open(&open, before);
+                    drop(undone);
+                    return Err(status);
+                }
             }
         }
         self.context.granted().await?;
+        let delegated = match args.claim {
+            Claim::Previous(kind) => self.reclaim_delegation(&target, &found.of, kind).await?,
+            Claim::Name(_) | Claim::Handle => {
+                self.delegate(&target, &found.of, args.access).await?
+            }
+            _ => Delegated::None(Why::NotWanted),
+        };
         self.context
-            .set_current(Object::File(target.export.clone(), found.handle));
+            .set_current(Object::File(target.export.clone(), found.of.handle));
         self.context.current_stateid = Some(stateid);
-        self.write_open(&stateid, &found, args.access & WISH);
+        self.write_open(&stateid, &found);
+        delegated.encode(args.access, &mut self.out);
         Ok(())
     }
 
-    fn write_open(&mut self, stateid: &Stateid, found: &Found, wish: u32) {
+    /// The file of an OPEN. Errors: `Notsupp` for delegations of an earlier incarnation of the client, which are not kept; those of
+    /// a stateid for a delegation that the client does not hold.
+    async fn found(&self, client: u64, target: &Target, args: &Open<'_>) -> Result<Found, Status> {
+        let found = match (&args.claim, &args.create) {
+            (Claim::DelegatePrevious(_) | Claim::DelegatePreviousHandle, _) => {
+                return Err(Status::Notsupp);
+            }
+            (Claim::Name(bytes), Some(how)) => self.created(target, bytes, how).await?,
+            (_, Some(_)) => return Err(Status::Inval),
+            (Claim::Name(bytes) | Claim::DelegateCurrent(_, bytes), None) => {
+                self.existing(target, bytes).await?
+            }
+            (Claim::Handle | Claim::Previous(_) | Claim::DelegateCurrentHandle(_), None) => {
+                self.current_file(target).await?
+            }
+        };
+        if let Claim::DelegateCurrent(stateid, _) | Claim::DelegateCurrentHandle(stateid) =
+            &args.claim
+        {
+            let stateid = self.context.stateid(stateid)?;
+            let states = self.context.shared.states();
+            states.check_delegation(client, &stateid, found.of.handle)?;
+        }
+        Ok(found)
+    }
+
+    async fn truncate(
+        &self,
+        target: &Target,
+        file: Handle,
+        size: u64,
+    ) -> Result<Attributes, Status> {
+        let set = SetAttributes {
+            size: Some(size),
+            ..SetAttributes::default()
+        };
+        let files = target.files();
+        let done = files.set_attributes(&target.caller, file, set, Stability::Durable);
+        done.await.map(|done| done.value.after).map_err(status_of)
+    }
+
+    fn write_open(&mut self, stateid: &Stateid, found: &Found) {
         stateid.encode(&mut self.out);
         match &found.directory {
             Some(change) => self.write_change(change),
@@ -115,23 +146,9 @@ impl Compound<'_> {
         }
         self.out.u32(LOCKTYPE_POSIX);
         found.set.encode(&mut self.out);
-        match wish {
-            0 => self.out.u32(DELEGATE_NONE),
-            WANT_NONE => [DELEGATE_NONE_EXT, NOT_WANTED]
-                .iter()
-                .for_each(|word| self.out.u32(*word)),
-            WANT_CANCEL => [DELEGATE_NONE_EXT, CANCELLED]
-                .iter()
-                .for_each(|word| self.out.u32(*word)),
-            // The server will not signal that there is one later.
-            _ => [DELEGATE_NONE_EXT, RESOURCE, 0]
-                .iter()
-                .for_each(|word| self.out.u32(*word)),
-        }
     }
 
-    /// The rules about the grace period (§8.4.2, §18.51.3). Errors: `Grace`, `NoGrace`, `ReclaimBad`, `Notsupp` for claims of
-    /// delegations.
+    /// The rules about the grace period (§8.4.2, §18.51.3). Errors: `Grace`, `NoGrace`, `ReclaimBad`.
     fn check_claim(&self, client: u64, claim: &Claim<'_>) -> Result<(), Status> {
         let context = &self.context;
         let has_reclaimed = context.session.as_ref().is_some_and(|s| s.has_reclaimed());
@@ -142,7 +159,8 @@ impl Compound<'_> {
             Claim::Name(_) | Claim::Handle => Ok(()),
             Claim::Previous(_) if has_reclaimed => Err(Status::NoGrace),
             Claim::Previous(_) => self.check_reclaim(client),
-            _ => Err(Status::Notsupp),
+            // The client holds the delegation: nobody else can reclaim anything that conflicts.
+            _ => Ok(()),
         }
     }
 
@@ -163,8 +181,7 @@ impl Compound<'_> {
     async fn current_file(&self, target: &Target) -> Result<Found, Status> {
         let of = target.files().attributes(target.handle).await;
         Ok(Found {
-            handle: target.handle,
-            kind: of.map_err(status_of)?.kind,
+            of: of.map_err(status_of)?,
             is_new: false,
             directory: None,
             set: Bitmap::default(),
@@ -184,8 +201,7 @@ impl Compound<'_> {
                 let directory = target.files().attributes(target.handle).await;
                 let directory = directory.map_err(status_of)?;
                 Ok(Found {
-                    handle,
-                    kind: of.kind,
+                    of,
                     is_new: false,
                     directory: Some(Change {
                         before: directory,
@@ -263,8 +279,7 @@ impl Compound<'_> {
             set = Bitmap::of(&[attribute::SIZE]);
         }
         Ok(Found {
-            handle,
-            kind: created.object.kind,
+            of: created.object,
             is_new: created.is_new,
             directory: Some(created.directory),
             set,
@@ -282,40 +297,39 @@ impl Compound<'_> {
             wanted = wanted | Access::WRITE;
         }
         let files = target.files();
-        let held = files.open(&target.caller, found.handle, wanted).await;
+        let held = files.open(&target.caller, found.of.handle, wanted).await;
         match held {
             // Programs are read to be executed.
             Err(backend::file::FileError::Access) if wanted == Access::READ => {
-                let held = files.open(&target.caller, found.handle, Access::EXECUTE);
+                let held = files.open(&target.caller, found.of.handle, Access::EXECUTE);
                 held.await.map_err(status_of)
             }
             held => held.map_err(status_of),
         }
     }
 
-    /// Enters an open. An expired client whose share reservation is in the way loses its state.
-    async fn enter(
-        &self,
-        args: &OpenArgs<'_>,
-        hold: Hold,
-        target: &Target,
-    ) -> Result<Stateid, Status> {
+    /// Enters an open. An expired client whose share reservation is in the way loses its state. Returns the stateid, and the open
+    /// of this owner before, for [`crate::state::Table::undo_open`]. Errors: `ShareDenied`; `Delay` while delegations are recalled, and at
+    /// a limit.
+    fn enter(&self, args: &OpenArgs<'_>, hold: Hold) -> Result<(Stateid, OpenBefore), Status> {
+        let shared = self.context.shared;
         let mut hold = Some(hold);
         loop {
-            let held = match hold.take() {
-                Some(held) => held,
-                None => {
-                    let held = target.files().open(&target.caller, args.file, Access::NONE);
-                    held.await.map_err(status_of)?
+            let refused = {
+                let mut states = shared.states();
+                let before = states.open_before(args);
+                match states.open(args, &mut hold) {
+                    Ok(stateid) => return Ok((stateid, before)),
+                    Err(refused) => refused,
                 }
             };
-            let refused = match self.context.shared.states().open(args, held) {
-                Ok(stateid) => return Ok(stateid),
-                Err(refused) => refused,
-            };
             match refused {
-                Refused::Share(client) if self.context.shared.expire(client, io::time::now()) => {}
+                Refused::Share(client) if shared.expire(client, io::time::now()) => {}
                 Refused::Share(_) | Refused::Lock(_) => return Err(Status::ShareDenied),
+                Refused::Delegation => {
+                    shared.recall(args.file, Some(args.client), args.is_change());
+                    return Err(Status::Delay);
+                }
                 Refused::Status(status) => return Err(status),
             }
         }
@@ -375,8 +389,11 @@ impl Compound<'_> {
     pub(super) fn free_stateid(&mut self, stateid: &Stateid) -> Result<(), Status> {
         let client = self.context.client()?;
         let stateid = self.context.stateid(stateid)?;
-        let freed = self.context.shared.states().free(client, &stateid);
-        freed.map_err(plain)
+        let shared = self.context.shared;
+        let freed = shared.states().free(client, &stateid);
+        freed.map_err(plain)?;
+        shared.show_revoked(client);
+        Ok(())
     }
 }
 
@@ -390,5 +407,6 @@ pub(super) fn plain(refused: Refused) -> Status {
         Refused::Status(status) => status,
         Refused::Share(_) => Status::Locked,
         Refused::Lock(_) => Status::Denied,
+        Refused::Delegation => Status::Delay,
     }
 }

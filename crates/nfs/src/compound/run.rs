@@ -212,6 +212,7 @@ impl Compound<'_> {
                 self.create(&kind, name, &attributes).await
             }
             Op::CreateSession(args) => self.create_session(&args),
+            Op::DelegReturn { stateid } => self.delegreturn(&stateid),
             Op::DestroyClientId(client) => self.destroy_client(client).await,
             Op::DestroySession(session) => self.destroy_session(&session),
             Op::ExchangeId(args) => self.exchange_id(&args),

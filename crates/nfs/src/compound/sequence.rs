@@ -5,6 +5,7 @@
 
 use super::context::Compound;
 use crate::client::{BackState, Begun, Session};
+use crate::wire::callback::ReferringCall;
 use crate::wire::channel::Sequence;
 use crate::wire::{Header, Op, Status, operation};
 use crate::xdr::{Mark, Reader};
@@ -17,8 +18,9 @@ const FINGERPRINT_LEN: usize = 512;
 /// Most bytes of the result of an operation that changes something.
 const CHANGE_RESULT_MAX: usize = 160;
 
-/// `SEQ4_STATUS_CB_PATH_DOWN`, `SEQ4_STATUS_CB_PATH_DOWN_SESSION`, `SEQ4_STATUS_BACKCHANNEL_FAULT`.
+/// `SEQ4_STATUS_CB_PATH_DOWN`, `…_RECALLABLE_STATE_REVOKED`, `…_CB_PATH_DOWN_SESSION`, `…_BACKCHANNEL_FAULT`.
 const CB_PATH_DOWN: u32 = 1;
+const RECALLABLE_STATE_REVOKED: u32 = 0x40;
 const CB_PATH_DOWN_SESSION: u32 = 0x200;
 const BACKCHANNEL_FAULT: u32 = 0x400;
 
@@ -114,7 +116,11 @@ impl Compound<'_> {
         let Some(session) = &self.context.session else {
             return 0;
         };
-        match session.back().state() {
+        let revoked = match session.has_revoked() {
+            true => RECALLABLE_STATE_REVOKED,
+            false => 0,
+        };
+        let back = match session.back().state() {
             BackState::Unwanted | BackState::Untried | BackState::Working => 0,
             BackState::Failed => BACKCHANNEL_FAULT,
             BackState::Down => {
@@ -130,7 +136,8 @@ impl Compound<'_> {
                     false => CB_PATH_DOWN_SESSION | CB_PATH_DOWN,
                 }
             }
-        }
+        };
+        revoked | back
     }
 
     fn begin_slot(
@@ -154,6 +161,11 @@ impl Compound<'_> {
         let print = fingerprint(header, reader.rest(), self.context.credential_print());
         let begun = session.begin(args, print, io::time::now())?;
         self.context.cached_max = args.cache_this.then(|| session.fore().cached_max as usize);
+        self.context.request = Some(ReferringCall {
+            session: args.session,
+            sequence: args.sequence,
+            slot: args.slot,
+        });
         self.context.session = Some(session);
         Ok(begun)
     }

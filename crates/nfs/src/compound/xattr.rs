@@ -77,6 +77,7 @@ impl Compound<'_> {
     ) -> Result<(), Status> {
         let target = self.context.target(Status::Rofs)?.writable()?;
         let name = full_name(name)?;
+        let _changing = self.context.changing(target.handle)?;
         let done = target.files().set_xattr(
             &target.caller,
             target.handle,

@@ -8,6 +8,17 @@ use session::admission::AdmissionLimits;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// The delegations that clients get.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Delegations {
+    /// None.
+    None,
+    /// For reading.
+    Read,
+    /// For reading, and for writing.
+    Write,
+}
+
 /// The configuration of the service.
 #[derive(Debug, Clone)]
 pub struct ServiceConfig {
@@ -43,6 +54,11 @@ pub struct ServiceConfig {
     pub establish_timeout: Duration,
     /// How long the rest of a request may take, in addition to the time for its bytes.
     pub data_timeout: Duration,
+    /// The delegations that clients get. Every other user of the files must use them through
+    /// [`crate::service::Service::guarded`].
+    pub delegations: Delegations,
+    /// How long a client may keep a delegation that is recalled, before it is revoked.
+    pub recall_timeout: Duration,
     /// How long a client may take to answer a callback.
     pub callback_timeout: Duration,
     /// How long replies may lie unsent because the client does not read.
@@ -68,6 +84,8 @@ impl Default for ServiceConfig {
             connection_budget: 16 << 20,
             establish_timeout: Duration::from_secs(30),
             data_timeout: Duration::from_secs(30),
+            delegations: Delegations::Write,
+            recall_timeout: Duration::from_secs(60),
             callback_timeout: Duration::from_secs(10),
             stall_timeout: Duration::from_secs(30),
         }

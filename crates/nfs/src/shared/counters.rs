@@ -105,6 +105,10 @@ pub(crate) struct CounterSet {
     pub(crate) replays: AtomicU64,
     /// Calls that RPC refused: another program, version or procedure, a bad credential, garbage.
     pub(crate) refused: AtomicU64,
+    /// Delegations that were granted, recalled and revoked.
+    pub(crate) delegations: AtomicU64,
+    pub(crate) recalls: AtomicU64,
+    pub(crate) revocations: AtomicU64,
     /// Callbacks.
     pub(crate) callbacks: Arc<CallbackCounters>,
 }
@@ -119,6 +123,9 @@ impl Default for CounterSet {
             mounts: std::array::from_fn(|_| AtomicU64::new(0)),
             replays: AtomicU64::new(0),
             refused: AtomicU64::new(0),
+            delegations: AtomicU64::new(0),
+            recalls: AtomicU64::new(0),
+            revocations: AtomicU64::new(0),
             callbacks: Arc::default(),
         }
     }
@@ -143,6 +150,12 @@ pub struct Counters {
     pub replays: u64,
     /// Calls that RPC refused.
     pub refused: u64,
+    /// Delegations that were granted.
+    pub delegations: u64,
+    /// Delegations that were recalled.
+    pub recalls: u64,
+    /// Delegations that were revoked because they were not returned in time.
+    pub revocations: u64,
     /// Callbacks that were sent to clients.
     pub callbacks: u64,
     /// Callbacks that no client answered in time.
@@ -196,6 +209,9 @@ impl CounterSet {
             mounts: numbered(&self.mounts),
             replays: get(&self.replays),
             refused: get(&self.refused),
+            delegations: get(&self.delegations),
+            recalls: get(&self.recalls),
+            revocations: get(&self.revocations),
             callbacks: get(&self.callbacks.calls),
             callback_failures: get(&self.callbacks.failures),
         }

@@ -9,6 +9,7 @@ pub(crate) mod counters;
 pub(crate) mod peers;
 pub(crate) mod records;
 
+use crate::callback;
 use crate::client::{ClientInfo, Clients, Grace, Session};
 use crate::export::{ExportConfig, ExportError, Tree};
 use crate::handle::HandleKey;
@@ -25,7 +26,20 @@ use peers::Peers;
 use records::{RecordChange, Records};
 use session::connections::Connections;
 use session::lock;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
+
+/// A change of a file that no open excludes from others: no delegation of the file is granted while it lasts.
+pub(crate) struct Changing {
+    shared: Arc<Shared>,
+    file: Handle,
+}
+
+impl Drop for Changing {
+    fn drop(&mut self) {
+        self.shared.states().changed_file(self.file);
+    }
+}
 
 /// The state of a service.
 pub(crate) struct Shared {
@@ -178,10 +192,54 @@ impl Shared {
     pub(crate) fn client_infos(&self) -> Vec<ClientInfo> {
         let mut infos = self.clients().infos(io::time::now(), self.started);
         for info in &mut infos {
-            (info.opens, info.locks) = self.states().count_of(info.id);
+            (info.opens, info.locks, info.delegations) = self.states().count_of(info.id);
             (info.connections, info.latency, info.minor) = self.peers.infos(info.id);
         }
         infos
+    }
+
+    /// Delegations exclude a use of a file: recalls them. `client` uses it, or a user that is no client.
+    pub(crate) fn recall(self: &Arc<Self>, file: Handle, client: Option<u64>, is_change: bool) {
+        let now = io::time::now();
+        let begun = self.states().recall(file, client, is_change, now);
+        for recall in begun {
+            self.counters.recalls.fetch_add(1, Ordering::Relaxed);
+            let shared = self.clone();
+            drop(io::spawn(async move {
+                callback::recall(&shared, recall).await;
+            }));
+        }
+    }
+
+    /// A change of a file begins, by a client or by a user that is none. `None` while delegations exclude it: they are recalled.
+    pub(crate) fn change(self: &Arc<Self>, file: Handle, client: Option<u64>) -> Option<Changing> {
+        if self.states().change_file(file, client) {
+            let shared = self.clone();
+            return Some(Changing { shared, file });
+        }
+        self.recall(file, client, true);
+        None
+    }
+
+    /// Revokes a delegation whose client did not return it in time.
+    pub(crate) fn revoke(&self, id: u64, client: u64) {
+        let hold = self.states().revoke(id);
+        if hold.is_some() {
+            tracing::warn!(
+                client,
+                "an NFS client did not return a delegation in time: it was revoked"
+            );
+            self.counters.revocations.fetch_add(1, Ordering::Relaxed);
+            self.show_revoked(client);
+        }
+        drop(hold);
+    }
+
+    /// Makes SEQUENCE show whether a client has revoked stateids.
+    pub(crate) fn show_revoked(&self, client: u64) {
+        let clients = self.clients();
+        let has_revoked = self.states().has_revoked(client);
+        clients.set_revoked(client, has_revoked);
     }
 
     /// State of this client is in the way: removes the client if its lease has expired. Returns whether it was removed.
@@ -198,7 +256,7 @@ impl Shared {
     /// [`Stateid::ANONYMOUS`] of no client. An expired client whose share reservation is in the way loses its state. Errors:
     /// [`Table::check_io`].
     pub(crate) fn check_io(
-        &self,
+        self: &Arc<Self>,
         client: u64,
         stateid: &Stateid,
         file: Handle,
@@ -208,6 +266,10 @@ impl Shared {
             let checked = self.states().check_io(client, stateid, file, is_write);
             match checked {
                 Err(Refused::Share(other)) if self.expire(other, io::time::now()) => {}
+                Err(Refused::Delegation) => {
+                    self.recall(file, Some(client), is_write);
+                    return Err(Refused::Delegation);
+                }
                 checked => return checked,
             }
         }

@@ -1,20 +1,33 @@
-//! Opens and byte-range locks: stateids, share reservations (§8.2, §9), sans-I/O.
+//! Opens, byte-range locks and delegations: stateids, share reservations (§8.2, §9, §10.4), sans-I/O.
 //!
 //! | module | owns |
 //! |---|---|
-//! | `table` | all opens and lock states, by stateid, file and client |
+//! | `table` | all states, by stateid, file and client |
+//! | `entry` | one state, by kind |
+//! | `opens` | opens and share reservations |
+//! | `locks` | lock states |
+//! | `delegations` | delegations, from grant to return or revocation |
 //! | `ranges` | the locked ranges of one file |
 //!
 //! **Called by** the service of file systems. **Invariants**: the state of a client is reached only by this client; a share
 //! reservation or lock conflict is decided and taken in one step; the numbers of states are bounded for each client and in all.
 
+#[cfg(test)]
+mod delegation_tests;
+mod delegations;
+mod entry;
+mod locks;
+mod opens;
 mod ranges;
 mod table;
 #[cfg(test)]
 mod tests;
 
+pub use delegations::{Asked, DelegationArgs, Recall, Why};
+pub use locks::LockFrom;
+pub use opens::{OpenArgs, OpenBefore};
 pub use ranges::{Locked, Range, Ranges};
-pub use table::{Denied, LockFrom, OpenArgs, Refused, Table};
+pub use table::{Denied, Refused, Table};
 
 /// `OPEN4_SHARE_ACCESS_READ`.
 pub const READ: u32 = 1;

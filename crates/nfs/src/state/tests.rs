@@ -25,11 +25,12 @@ fn args(client: u64, owner: &[u8], access: u32, deny: u32) -> OpenArgs<'_> {
         file: FILE,
         access,
         deny,
+        truncates: false,
     }
 }
 
 fn open(table: &mut Table, client: u64, access: u32, deny: u32) -> Result<Stateid, Refused> {
-    table.open(&args(client, b"owner", access, deny), hold())
+    table.open(&args(client, b"owner", access, deny), &mut Some(hold()))
 }
 
 fn status<T>(status: Status) -> Result<T, Refused> {
@@ -153,7 +154,9 @@ fn a_closed_open_takes_its_locks_and_its_hold_with_it() {
     let hold = Hold::new(move || {
         count.fetch_add(1, Ordering::SeqCst);
     });
-    let opened = table.open(&args(1, b"o", BOTH, 0), hold).unwrap();
+    let opened = table
+        .open(&args(1, b"o", BOTH, 0), &mut Some(hold))
+        .unwrap();
     let locked = lock(&mut table, 1, opened, b"l", bytes(0, 9), true).unwrap();
     assert_eq!(table.len(), 2);
     drop(table.close(1, &opened, FILE).unwrap());
@@ -276,13 +279,13 @@ fn states_of_a_client_and_locks_of_a_file_are_bounded() {
             file,
             ..args(1, b"o", READ, 0)
         };
-        table.open(&args, hold()).unwrap();
+        table.open(&args, &mut Some(hold())).unwrap();
     }
     let args = OpenArgs {
         file: OTHER,
         ..args(1, b"o", READ, 0)
     };
-    assert_eq!(table.open(&args, hold()), status(Status::Delay));
+    assert_eq!(table.open(&args, &mut Some(hold())), status(Status::Delay));
     assert!(
         open(&mut table, 2, READ, 0).is_ok(),
         "other clients have room"

@@ -34,7 +34,9 @@ impl Procedure<'_> {
         match shared.check_io(NO_CLIENT, &Stateid::ANONYMOUS, file, is_write) {
             Ok(()) => Ok(()),
             Err(Refused::Share(_)) => Err(Status::Access),
-            Err(Refused::Status(_) | Refused::Lock(_)) => Err(Status::Jukebox),
+            Err(Refused::Status(_) | Refused::Lock(_) | Refused::Delegation) => {
+                Err(Status::Jukebox)
+            }
         }
     }
 }

@@ -14,6 +14,7 @@ use backend::file::{Attributes, Change, FileError, Handle, Name};
 use siphasher::sip::SipHasher24;
 use std::hash::Hasher;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 /// A call that is being executed.
 pub(super) struct Procedure<'a> {
@@ -98,7 +99,7 @@ fn fsid(export: &Export, handle: Handle) -> u64 {
 
 impl<'a> Procedure<'a> {
     pub(super) fn new(
-        shared: &'a Shared,
+        shared: &'a Arc<Shared>,
         peer: IpAddr,
         credentials: (&'a Credential, &'a Credential),
         out: Writer,

@@ -4,8 +4,8 @@
 //! clients, which do the opposite. **Invariants**: as in [`super::compound`]; the results of a callback are read one by one, and
 //! a result of another operation than the expected one is an error.
 
+use super::Status;
 use super::types::{Bitmap, Owner, SessionId, Stateid};
-use super::{Attrs, Status};
 use crate::limits::{HANDLE_LEN_MAX, REFERRING_CALLS_MAX, TAG_MAX};
 use crate::xdr::{Reader, Result, Writer, XdrError};
 
@@ -244,12 +244,14 @@ impl<'a> CallbackResults<'a> {
         Ok(Self { reader })
     }
 
-    /// The status of the next result. Errors: `Value` if it is of another operation, or no status of the specification.
+    /// The status of the next result; `Serverfault` stands for every status that only clients send. Errors: `Value` if it is
+    /// the result of another operation.
     pub fn next(&mut self, number: u32) -> Result<Status> {
-        match self.reader.u32()? == number {
-            true => Status::from_code(self.reader.u32()?).ok_or(XdrError::Value),
-            false => Err(XdrError::Value),
+        if self.reader.u32()? != number {
+            return Err(XdrError::Value);
         }
+        let status = Status::from_code(self.reader.u32()?);
+        Ok(status.unwrap_or(Status::Serverfault))
     }
 
     /// The body of a result of CB_SEQUENCE with `Ok`: the session, sequence number and slot, and the highest slot that the
@@ -266,11 +268,6 @@ impl<'a> CallbackResults<'a> {
     #[must_use]
     pub fn rest(&self) -> &'a [u8] {
         self.reader.rest()
-    }
-
-    /// The body of a result of CB_GETATTR with `Ok`.
-    pub fn attributes(&mut self) -> Result<Attrs<'a>> {
-        Attrs::decode(&mut self.reader)
     }
 }
 

@@ -61,6 +61,9 @@ pub enum Op<'a> {
         attributes: Attrs<'a>,
     },
     CreateSession(Box<CreateSession>),
+    DelegReturn {
+        stateid: Stateid,
+    },
     DestroyClientId(u64),
     DestroySession(SessionId),
     ExchangeId(Box<ExchangeId<'a>>),
@@ -173,6 +176,9 @@ impl<'a> Op<'a> {
                 attributes: Attrs::decode(reader)?,
             },
             number::CREATE_SESSION => Self::CreateSession(Box::new(CreateSession::decode(reader)?)),
+            number::DELEGRETURN => Self::DelegReturn {
+                stateid: Stateid::decode(reader)?,
+            },
             number::DESTROY_CLIENTID => Self::DestroyClientId(reader.u64()?),
             number::DESTROY_SESSION => Self::DestroySession(reader.array()?),
             number::EXCHANGE_ID => Self::ExchangeId(Box::new(ExchangeId::decode(reader)?)),
@@ -283,6 +289,7 @@ impl<'a> Op<'a> {
             Self::Commit { .. } => number::COMMIT,
             Self::Create { .. } => number::CREATE,
             Self::CreateSession(_) => number::CREATE_SESSION,
+            Self::DelegReturn { .. } => number::DELEGRETURN,
             Self::DestroyClientId(_) => number::DESTROY_CLIENTID,
             Self::DestroySession(_) => number::DESTROY_SESSION,
             Self::ExchangeId(_) => number::EXCHANGE_ID,
@@ -347,6 +354,7 @@ impl<'a> Op<'a> {
                 attributes.encode(writer);
             }
             Self::CreateSession(args) => args.encode(writer),
+            Self::DelegReturn { stateid } => stateid.encode(writer),
             Self::DestroyClientId(client) => writer.u64(*client),
             Self::DestroySession(session) => writer.fixed(session),
             Self::ExchangeId(args) => args.encode(writer),

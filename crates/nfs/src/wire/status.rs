@@ -154,6 +154,8 @@ pub enum Status {
     WrongCred = 10082,
     /// NFS4ERR_WRONG_TYPE: the object has the wrong type.
     WrongType = 10083,
+    /// NFS4ERR_DELEG_REVOKED: the delegation was revoked.
+    DelegRevoked = 10087,
     /// NFS4ERR_UNION_NOTSUPP: this kind of contents is not supported (RFC 7862).
     UnionNotsupp = 10090,
     /// NFS4ERR_NOXATTR: the extended attribute does not exist (RFC 8276).
@@ -240,6 +242,7 @@ impl Status {
         Status::NotOnlyOp,
         Status::WrongCred,
         Status::WrongType,
+        Status::DelegRevoked,
         Status::UnionNotsupp,
         Status::Noxattr,
         Status::Xattr2big,

@@ -120,6 +120,7 @@ fn channel_operations() -> Vec<Op<'static>> {
             direction: 3,
             use_rdma: false,
         }),
+        Op::DelegReturn { stateid: STATEID },
         Op::DestroyClientId(5),
         Op::DestroySession([1; 16]),
         Op::ReclaimComplete { one_fs: false },

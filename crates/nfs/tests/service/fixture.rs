@@ -1,6 +1,7 @@
 //! A service to test, on a machine of the simulated world.
 
 use crate::client::Client;
+use backend::file::FileBackend;
 use backend::file::memory::{MemoryFiles, MemoryOptions};
 use io::sim::{Node, Sim, SimConfig};
 use nfs::export::{ExportConfig, Hosts, Rule, Squash};
@@ -22,6 +23,8 @@ pub(crate) const NO_ATTRS: Attrs<'static> = Attrs {
 pub(crate) struct Fixture {
     pub(crate) service: Service,
     pub(crate) addr: SocketAddr,
+    /// The files of the export.
+    pub(crate) files: Arc<dyn FileBackend>,
 }
 
 /// Every host may read and write, as every user.
@@ -61,9 +64,9 @@ impl Fixture {
         let machine = Node::new();
         let addr = machine.addr(2049);
         let service = Service::new(config);
-        service
-            .add_export(export(1, "/tank/home", all_rights()))
-            .expect("a new export");
+        let home = export(1, "/tank/home", all_rights());
+        let files = home.files.clone();
+        service.add_export(home).expect("a new export");
         let served = service.clone();
         let serve = move || {
             testkit::listen(addr, move |stream| {
@@ -75,7 +78,11 @@ impl Fixture {
             .spawn(async move { serve() })
             .await
             .expect("not killed");
-        Fixture { service, addr }
+        Fixture {
+            service,
+            addr,
+            files,
+        }
     }
 
     pub(crate) async fn client(&self, owner: &str) -> Client {

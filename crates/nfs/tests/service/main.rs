@@ -6,6 +6,7 @@ mod back;
 mod bad_input;
 mod callbacks;
 mod client;
+mod delegations;
 mod exports;
 mod files;
 mod fixture;

@@ -116,6 +116,9 @@ pub(crate) trait FilesystemExports {
 
     /// Ends the export of a filesystem: its file handles become stale.
     fn withdraw(&self, filesystem: &str);
+
+    /// The same files for a user beside the clients of this protocol: its operations wait for what clients hold exclusively.
+    fn guarded(&self, files: Arc<dyn FileBackend>) -> Arc<dyn FileBackend>;
 }
 
 /// The number of sessions with the export of this name.

@@ -156,7 +156,12 @@ impl Server {
             false => self.use_filesystem_alone(full, words).await?,
         };
         let options = options_of(config, &user.switches());
-        let files: Arc<dyn FileBackend> = Arc::new(user.files());
+        let mut files: Arc<dyn FileBackend> = Arc::new(user.files());
+        if config.options.shared {
+            for exports in self.protocols.filesystem_exports() {
+                files = exports.guarded(files);
+            }
+        }
         let since = io::time::now();
         loop {
             let (files, config) = (files.clone(), config.clone());

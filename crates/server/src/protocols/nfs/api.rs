@@ -61,6 +61,8 @@ pub struct NfsFacts {
     pub opens: usize,
     /// Lock states, one for each lock owner and file.
     pub locks: usize,
+    /// Files whose reads or writes were delegated to it.
+    pub delegations: usize,
 }
 
 /// An exported filesystem.

@@ -321,4 +321,8 @@ impl FilesystemExports for Nfs {
             let _ = self.0.service.remove_export(&export.path);
         }
     }
+
+    fn guarded(&self, files: Arc<dyn FileBackend>) -> Arc<dyn FileBackend> {
+        self.0.service.guarded(files)
+    }
 }

@@ -67,6 +67,7 @@ fn session(c: ClientInfo, lease_ms: u64) -> Session {
         slots: c.slots,
         opens: c.opens,
         locks: c.locks,
+        delegations: c.delegations,
     };
     Session {
         summary,

@@ -37,5 +37,6 @@ pub(super) fn facts(f: &NfsFacts) -> Vec<Fact> {
         ("sessions", format!("{}, {} slots", f.sessions, f.slots)),
         ("opens", f.opens.to_string()),
         ("locks", f.locks.to_string()),
+        ("delegations", f.delegations.to_string()),
     ]
 }

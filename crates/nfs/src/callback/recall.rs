@@ -1,0 +1,114 @@
+//! CB_RECALL (§20.2) until a delegation is returned or revoked, and CB_GETATTR (§20.1).
+//!
+//! **Called by** the service, once per delegation that is in the way. **Invariants**: a delegation is returned, or gone with its
+//! client, or revoked when its time is over (§10.4.5); the client's answers and its silence change only the time between calls.
+
+use super::call::{Answer, call};
+use crate::attribute;
+use crate::client::{BackState, Session};
+use crate::handle::{HANDLE_LEN, ObjectId};
+use crate::shared::Shared;
+use crate::state::Recall;
+use crate::wire::callback::{CallbackOp, ReferringCall};
+use crate::wire::{Attrs, Bitmap, Status};
+use crate::xdr::Reader;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Time between two looks for the return of a delegation, and between two calls.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// The sessions of a client on which it can be called, those where it answers first.
+fn sessions(shared: &Shared, client: u64) -> Vec<Arc<Session>> {
+    let mut all = shared.clients().sessions_of(client);
+    let rank = |session: &Arc<Session>| match session.back().state() {
+        BackState::Working => 0,
+        BackState::Untried => 1,
+        BackState::Unwanted | BackState::Down | BackState::Failed => 2,
+    };
+    all.retain(|session| rank(session) < 2);
+    all.sort_by_key(rank);
+    all
+}
+
+/// The request that was answered with the delegation, if the client may not have seen the reply (§2.10.6.3).
+fn referring(shared: &Shared, origin: &ReferringCall) -> Vec<ReferringCall> {
+    let session = shared.clients().session(&origin.session);
+    let is_last = session.is_some_and(|s| s.is_last(origin.slot, origin.sequence));
+    is_last.then_some(*origin).into_iter().collect()
+}
+
+/// The handle of the file of a delegation.
+fn handle_of(shared: &Shared, recall: &Recall) -> [u8; HANDLE_LEN] {
+    shared
+        .handles
+        .seal(ObjectId::File(recall.export, recall.file))
+}
+
+async fn call_client(shared: &Shared, recall: &Recall, op: &CallbackOp<'_>) -> Option<Answer> {
+    let counters = shared.counters.callbacks.clone();
+    for session in sessions(shared, recall.client) {
+        let before = referring(shared, &recall.origin);
+        let limit = shared.config.callback_timeout;
+        let answer = call(&session, &counters, op, before, limit).await;
+        if answer.is_some() {
+            return answer;
+        }
+    }
+    None
+}
+
+/// Recalls a delegation. Ends when it was returned or revoked.
+pub(crate) async fn recall(shared: &Arc<Shared>, recall: Recall) {
+    let due = io::time::now() + shared.config.recall_timeout;
+    let mut is_known = false;
+    loop {
+        let now = io::time::now();
+        if !shared.states().is_held(recall.id) || shared.expire(recall.client, now) {
+            return;
+        }
+        if now >= due {
+            return shared.revoke(recall.id, recall.client);
+        }
+        if !is_known {
+            let handle = handle_of(shared, &recall);
+            let op = CallbackOp::Recall {
+                stateid: recall.stateid,
+                truncate: false,
+                handle: &handle,
+            };
+            let called = call_client(shared, &recall, &op);
+            let answer = io::timeout(due.since(now), called).await.ok().flatten();
+            is_known = answer.is_some_and(|answer| answer.status == Status::Ok);
+        }
+        io::time::sleep(PAUSE.min(due.since(io::time::now()))).await;
+    }
+}
+
+/// Asks the holder of a write delegation for `change` and `size` of the file, whose `change` here is `server`.
+pub(crate) async fn ask(shared: &Arc<Shared>, recall: Recall, server: u64) {
+    let handle = handle_of(shared, &recall);
+    let op = CallbackOp::GetAttr {
+        handle: &handle,
+        wanted: Bitmap::of(&[attribute::CHANGE, attribute::SIZE]),
+    };
+    let answer = call_client(shared, &recall, &op).await;
+    let answer = answer.filter(|answer| answer.status == Status::Ok);
+    let told = answer.and_then(|answer| attributes_in(&answer.body));
+    let now = io::time::now();
+    shared.states().told(recall.id, told, server, now);
+    if told.is_none() {
+        // §10.4.3: a holder that does not answer loses the delegation.
+        shared.recall(recall.file, None, false);
+    }
+}
+
+/// `change` and `size` in the result of CB_GETATTR.
+fn attributes_in(body: &[u8]) -> Option<(u64, u64)> {
+    let attrs = Attrs::decode(&mut Reader::new(body)).ok()?;
+    if attrs.mask != Bitmap::of(&[attribute::CHANGE, attribute::SIZE]) {
+        return None;
+    }
+    let mut values = Reader::new(attrs.values);
+    Some((values.u64().ok()?, values.u64().ok()?))
+}

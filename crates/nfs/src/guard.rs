@@ -1,0 +1,361 @@
+//! Files of an export for users that are no clients of the service: their operations wait for delegations.
+//!
+//! **Owns** [`GuardedFiles`], a file system over another one. **Called by** FUSE mounts and other protocols, in place of the file
+//! system itself. **Invariants**: a change takes effect only while no client has a delegation of the file, and none is granted
+//! meanwhile; data and attributes are read only while no client has a write delegation. A wait ends when the delegation is
+//! returned or revoked, so after [`crate::service::ServiceConfig::recall_timeout`] at the latest. A directory's
+//! listing has attributes from the server alone.
+
+use crate::shared::{Changing, Shared};
+use backend::Durable;
+use backend::file::{
+    Access, Acl, Allocate, Attributes, Caller, Change, Cookie, Created, Done, FileBackend,
+    FileLimits, FileReply, FileSpace, Handle, Hold, IfExists, Linked, Listing, Name, NewFile,
+    ReadData, RemoveKind, Removed, RenameMode, Renamed, Seek, SetAttributes, SetXattr, Stability,
+    Watch, WriteAt, Written,
+};
+use io::IoBuf;
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Time between two looks for the return of a delegation.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// A file system whose operations wait for delegations.
+pub(crate) struct GuardedFiles {
+    files: Arc<dyn FileBackend>,
+    guard: Guard,
+}
+
+/// The delegations of the service.
+#[derive(Clone)]
+struct Guard(Arc<Shared>);
+
+impl Guard {
+    /// A change of a file begins.
+    async fn change(&self, file: Handle) -> Changing {
+        loop {
+            if let Some(changing) = self.0.change(file, None) {
+                return changing;
+            }
+            io::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// Waits until no client may have data of the file that the server does not have.
+    async fn settle(&self, file: Handle) {
+        while self.0.states().is_delegated(file, None, false) {
+            self.0.recall(file, None, false);
+            io::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// A change of the object of a name begins, if there is one.
+    async fn change_name(
+        &self,
+        files: &Arc<dyn FileBackend>,
+        caller: &Caller,
+        directory: Handle,
+        name: &Name,
+    ) -> Option<Changing> {
+        if self.0.states().delegations() == 0 {
+            return None;
+        }
+        // The operation itself finds the error.
+        let found = files.lookup(caller, directory, name).await.ok()?;
+        Some(self.change(found.handle).await)
+    }
+}
+
+impl GuardedFiles {
+    pub(crate) fn new(files: Arc<dyn FileBackend>, shared: Arc<Shared>) -> Self {
+        Self {
+            files,
+            guard: Guard(shared),
+        }
+    }
+
+    /// Runs an operation that changes a file.
+    fn changing<T: Unpin + 'static>(
+        &self,
+        file: Handle,
+        operation: impl FnOnce(&dyn FileBackend) -> FileReply<T> + 'static,
+    ) -> FileReply<T> {
+        let (files, guard) = (self.files.clone(), self.guard.clone());
+        FileReply::later(async move {
+            let _changing = guard.change(file).await;
+            operation(&*files).await
+        })
+    }
+
+    /// Runs an operation that reads a file.
+    fn settled<T: Unpin + 'static>(
+        &self,
+        file: Handle,
+        operation: impl FnOnce(&dyn FileBackend) -> FileReply<T> + 'static,
+    ) -> FileReply<T> {
+        if !self.guard.0.states().is_delegated(file, None, false) {
+            return operation(&*self.files);
+        }
+        let (files, guard) = (self.files.clone(), self.guard.clone());
+        FileReply::later(async move {
+            guard.settle(file).await;
+            operation(&*files).await
+        })
+    }
+}
+
+impl FileBackend for GuardedFiles {
+    fn limits(&self) -> FileLimits {
+        self.files.limits()
+    }
+
+    fn root(&self) -> Handle {
+        self.files.root()
+    }
+
+    fn is_volatile(&self, directory: Handle) -> bool {
+        self.files.is_volatile(directory)
+    }
+
+    fn space(&self, caller: &Caller) -> FileReply<FileSpace> {
+        self.files.space(caller)
+    }
+
+    fn lookup(&self, caller: &Caller, directory: Handle, name: &Name) -> FileReply<Attributes> {
+        if self.guard.0.states().delegations() == 0 {
+            return self.files.lookup(caller, directory, name);
+        }
+        let (files, guard) = (self.files.clone(), self.guard.clone());
+        let (caller, name) = (caller.clone(), name.clone());
+        FileReply::later(async move {
+            let found = files.lookup(&caller, directory, &name).await?;
+            guard.settle(found.handle).await;
+            files.attributes(found.handle).await
+        })
+    }
+
+    fn parent(&self, caller: &Caller, directory: Handle) -> FileReply<Attributes> {
+        self.files.parent(caller, directory)
+    }
+
+    fn attributes(&self, of: Handle) -> FileReply<Attributes> {
+        self.settled(of, move |files| files.attributes(of))
+    }
+
+    fn set_attributes(
+        &self,
+        caller: &Caller,
+        of: Handle,
+        set: SetAttributes,
+        stability: Stability,
+    ) -> FileReply<Done<Change>> {
+        let caller = caller.clone();
+        self.changing(of, move |files| {
+            files.set_attributes(&caller, of, set, stability)
+        })
+    }
+
+    fn access(&self, caller: &Caller, of: Handle, wanted: Access) -> FileReply<Access> {
+        self.files.access(caller, of, wanted)
+    }
+
+    fn open(&self, caller: &Caller, of: Handle, access: Access) -> FileReply<Hold> {
+        self.files.open(caller, of, access)
+    }
+
+    fn create(
+        &self,
+        caller: &Caller,
+        directory: Handle,
+        name: &Name,
+        new: NewFile,
+        if_exists: IfExists,
+        stability: Stability,
+    ) -> FileReply<Done<Created>> {
+        self.files
+            .create(caller, directory, name, new, if_exists, stability)
+    }
+
+    fn read_link(&self, of: Handle) -> FileReply<Vec<u8>> {
+        self.files.read_link(of)
+    }
+
+    fn link(
+        &self,
+        caller: &Caller,
+        of: Handle,
+        directory: Handle,
+        name: &Name,
+        stability: Stability,
+    ) -> FileReply<Done<Linked>> {
+        let (caller, name) = (caller.clone(), name.clone());
+        self.changing(of, move |files| {
+            files.link(&caller, of, directory, &name, stability)
+        })
+    }
+
+    fn remove(
+        &self,
+        caller: &Caller,
+        directory: Handle,
+        name: &Name,
+        kind: RemoveKind,
+        stability: Stability,
+    ) -> FileReply<Done<Removed>> {
+        let (files, guard) = (self.files.clone(), self.guard.clone());
+        let (caller, name) = (caller.clone(), name.clone());
+        FileReply::later(async move {
+            let changing = guard.change_name(&files, &caller, directory, &name);
+            let _changing = changing.await;
+            files
+                .remove(&caller, directory, &name, kind, stability)
+                .await
+        })
+    }
+
+    fn rename(
+        &self,
+        caller: &Caller,
+        from: Handle,
+        old: &Name,
+        to: Handle,
+        new: &Name,
+        mode: RenameMode,
+        stability: Stability,
+    ) -> FileReply<Done<Renamed>> {
+        let (files, guard) = (self.files.clone(), self.guard.clone());
+        let (caller, old, new) = (caller.clone(), old.clone(), new.clone());
+        FileReply::later(async move {
+            let _changing = (
+                guard.change_name(&files, &caller, from, &old).await,
+                guard.change_name(&files, &caller, to, &new).await,
+            );
+            let renamed = files.rename(&caller, from, &old, to, &new, mode, stability);
+            renamed.await
+        })
+    }
+
+    fn read_directory(
+        &self,
+        caller: &Caller,
+        directory: Handle,
+        after: Cookie,
+        entries_max: usize,
+        with_attributes: bool,
+    ) -> FileReply<Listing> {
+        self.files
+            .read_directory(caller, directory, after, entries_max, with_attributes)
+    }
+
+    fn read(&self, of: Handle, offset: u64, len: usize) -> FileReply<ReadData> {
+        self.settled(of, move |files| files.read(of, offset, len))
+    }
+
+    fn write(
+        &self,
+        caller: &Caller,
+        of: Handle,
+        at: WriteAt,
+        data: IoBuf,
+        stability: Stability,
+    ) -> FileReply<Done<Written>> {
+        let caller = caller.clone();
+        self.changing(of, move |files| {
+            files.write(&caller, of, at, data, stability)
+        })
+    }
+
+    fn commit(&self, of: Handle) -> FileReply<Durable> {
+        self.files.commit(of)
+    }
+
+    fn commit_all(&self) -> FileReply<Durable> {
+        self.files.commit_all()
+    }
+
+    fn allocate(
+        &self,
+        caller: &Caller,
+        of: Handle,
+        range: Range<u64>,
+        how: Allocate,
+        grows: bool,
+    ) -> FileReply<Change> {
+        let caller = caller.clone();
+        self.changing(of, move |files| {
+            files.allocate(&caller, of, range, how, grows)
+        })
+    }
+
+    fn seek(&self, of: Handle, offset: u64, to: Seek) -> FileReply<u64> {
+        self.settled(of, move |files| files.seek(of, offset, to))
+    }
+
+    fn numbered(&self, object: u64) -> FileReply<Attributes> {
+        self.files.numbered(object)
+    }
+
+    fn seek_within(&self, of: Handle, range: Range<u64>, to: Seek) -> FileReply<Option<u64>> {
+        self.settled(of, move |files| files.seek_within(of, range, to))
+    }
+
+    fn copy(
+        &self,
+        caller: &Caller,
+        from: (Handle, u64),
+        to: (Handle, u64),
+        len: u64,
+    ) -> FileReply<u64> {
+        let (files, guard) = (self.files.clone(), self.guard.clone());
+        let caller = caller.clone();
+        FileReply::later(async move {
+            guard.settle(from.0).await;
+            let _changing = guard.change(to.0).await;
+            files.copy(&caller, from, to, len).await
+        })
+    }
+
+    fn xattr(&self, caller: &Caller, of: Handle, name: &[u8]) -> FileReply<Vec<u8>> {
+        self.files.xattr(caller, of, name)
+    }
+
+    fn xattrs(&self, caller: &Caller, of: Handle) -> FileReply<Vec<Vec<u8>>> {
+        self.files.xattrs(caller, of)
+    }
+
+    fn set_xattr(
+        &self,
+        caller: &Caller,
+        of: Handle,
+        name: &[u8],
+        value: Option<Vec<u8>>,
+        how: SetXattr,
+        stability: Stability,
+    ) -> FileReply<Done<Change>> {
+        let (caller, name) = (caller.clone(), name.to_vec());
+        self.changing(of, move |files| {
+            files.set_xattr(&caller, of, &name, value, how, stability)
+        })
+    }
+
+    fn acl(&self, of: Handle) -> FileReply<Option<Acl>> {
+        self.files.acl(of)
+    }
+
+    fn set_acl(
+        &self,
+        caller: &Caller,
+        of: Handle,
+        acl: Option<Acl>,
+        stability: Stability,
+    ) -> FileReply<Done<Change>> {
+        let caller = caller.clone();
+        self.changing(of, move |files| files.set_acl(&caller, of, acl, stability))
+    }
+
+    fn watch(&self, directory: Handle) -> FileReply<Watch> {
+        self.files.watch(directory)
+    }
+}

@@ -1,0 +1,155 @@
+//! States: an open, a lock state, a delegation, or a delegation that was revoked.
+//!
+//! **Owns** [`State`] and its kinds, [`File`], and [`Register`]. **Called by** the table, and by the operations of each kind. **Invariants**:
+//! each number in a list is the number of a state in the table.
+
+use super::ranges::Ranges;
+use crate::limits::RECALLED_FILES_MAX;
+use crate::wire::callback::ReferringCall;
+use backend::file::{Handle, Hold};
+use io::time::Instant;
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+/// Time after a recall in which a file gets no delegation.
+pub(super) const REST: Duration = Duration::from_secs(30);
+/// Time for which attributes that a client told are shown without asking again.
+const FRESH: Duration = Duration::from_secs(1);
+
+#[derive(Debug)]
+pub(super) enum Kind {
+    Open(Open),
+    /// Of this open.
+    Lock(u64),
+    Delegation(Delegation),
+    /// A delegation that was revoked: its client has not freed the stateid.
+    Revoked,
+}
+
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) client: u64,
+    pub(super) owner: Vec<u8>,
+    pub(super) file: Handle,
+    pub(super) seqid: u32,
+    pub(super) kind: Kind,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct File {
+    pub(super) opens: Vec<u64>,
+    pub(super) lockers: Vec<u64>,
+    pub(super) ranges: Ranges,
+    pub(super) delegations: Vec<u64>,
+}
+
+impl File {
+    pub(super) fn is_unused(&self) -> bool {
+        self.opens.is_empty() && self.lockers.is_empty() && self.delegations.is_empty()
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Open {
+    /// Combinations of access and deny that were opened and not downgraded: bit `(access - 1) * 4 + deny`.
+    pub(super) combinations: u16,
+    pub(super) lockers: Vec<u64>,
+    /// Keeps the file.
+    pub(super) hold: Hold,
+}
+
+impl Open {
+    pub(super) fn all(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        let bits = (0..12).filter(|bit| self.combinations & (1 << bit) != 0);
+        bits.map(|bit| (bit / 4 + 1, bit % 4))
+    }
+
+    /// Access and deny of all combinations together.
+    pub(super) fn share(&self) -> (u32, u32) {
+        self.all()
+            .fold((0, 0), |(a, d), (access, deny)| (a | access, d | deny))
+    }
+}
+
+pub(super) fn bit_of(access: u32, deny: u32) -> u16 {
+    1 << ((access - 1) * 4 + deny)
+}
+
+/// What the holder of a write delegation told.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Told {
+    /// Its own `change` and the size.
+    pub(super) own: (u64, u64),
+    /// The `change` that is shown.
+    pub(super) shown: u64,
+    pub(super) at: Instant,
+}
+
+impl Told {
+    pub(super) fn is_fresh(&self, now: Instant) -> bool {
+        now.since(self.at) < FRESH
+    }
+}
+
+/// A delegation.
+#[derive(Debug)]
+pub(super) struct Delegation {
+    pub(super) is_write: bool,
+    pub(super) export: u32,
+    pub(super) origin: ReferringCall,
+    pub(super) recalled_at: Option<Instant>,
+    /// The `change` attribute when it was granted.
+    pub(super) change: u64,
+    pub(super) told: Option<Told>,
+    pub(super) is_asked: bool,
+    /// Keeps the file.
+    pub(super) hold: Hold,
+}
+
+impl Delegation {
+    pub(super) fn is_write(&self) -> bool {
+        self.is_write
+    }
+
+    pub(super) fn into_hold(self) -> Hold {
+        self.hold
+    }
+}
+
+/// Facts about all delegations.
+#[derive(Debug, Default)]
+pub(super) struct Register {
+    pub(super) count: usize,
+    /// Files whose delegations were recalled, the oldest first.
+    pub(super) recalled: VecDeque<(Handle, Instant)>,
+    /// Numbers of changes under way, by file.
+    pub(super) changing: HashMap<Handle, u32>,
+    /// Numbers of revoked stateids that were not freed, by client.
+    pub(super) revoked: HashMap<u64, usize>,
+}
+
+impl Register {
+    pub(super) fn recalled(&mut self, file: Handle, now: Instant) {
+        self.recalled
+            .retain(|(other, at)| *other != file && now.since(*at) < REST);
+        if self.recalled.len() >= RECALLED_FILES_MAX {
+            self.recalled.pop_front();
+        }
+        self.recalled.push_back((file, now));
+    }
+
+    pub(super) fn is_resting(&self, file: Handle, now: Instant) -> bool {
+        let mut all = self.recalled.iter().rev();
+        all.any(|(other, at)| *other == file && now.since(*at) < REST)
+    }
+
+    /// A revoked stateid was freed, or its client is gone.
+    pub(super) fn freed(&mut self, client: u64) {
+        if let Some(count) = self.revoked.get_mut(&client) {
+            *count -= 1;
+            if *count == 0 {
+                self.revoked.remove(&client);
+            }
+        }
+    }
+}

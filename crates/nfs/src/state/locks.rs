@@ -1,0 +1,149 @@
+//! Byte-range locks (§9.1 to §9.6, §18.10 to §18.12).
+//!
+//! **Owns** [`LockFrom`] and the lock states of [`Table`]. **Called by** the service, under its lock. **Invariants**: a lock state
+//! belongs to an open of the same file and goes with it.
+
+use super::entry::{Kind, State};
+use super::table::{Denied, Refused, Result, Table};
+use super::{READ, Range, WRITE};
+use crate::limits::FILE_LOCKS_MAX;
+use crate::wire::{Stateid, Status};
+use backend::file::Handle;
+
+/// The state from which a lock is taken.
+#[derive(Debug, Clone, Copy)]
+pub enum LockFrom<'a> {
+    /// An open, and the lock owner.
+    Open(Stateid, &'a [u8]),
+    /// The state of a lock owner.
+    Lock(Stateid),
+}
+
+impl Table {
+    fn denied(&self, id: u64, range: Range, is_exclusive: bool) -> Option<Denied> {
+        let state = self.states.get(&id)?;
+        Some(Denied {
+            range,
+            is_exclusive,
+            client: state.client,
+            owner: state.owner.clone(),
+        })
+    }
+
+    fn locker(&self, client: u64, owner: &[u8], file: Handle) -> Option<u64> {
+        let lockers = self.files.get(&file)?.lockers.iter();
+        let is_own = |id: &&u64| {
+            let state = self.states.get(id);
+            state.is_some_and(|s| s.client == client && s.owner == owner)
+        };
+        lockers.copied().find(|id| is_own(&id))
+    }
+
+    /// The lock that excludes a lock of this owner (LOCKT, §18.11).
+    #[must_use]
+    pub fn test_lock(
+        &self,
+        (client, owner): (u64, &[u8]),
+        file: Handle,
+        range: Range,
+        is_exclusive: bool,
+    ) -> Option<Denied> {
+        // No state has the number 0.
+        let own = self.locker(client, owner, file).unwrap_or(0);
+        let ranges = &self.files.get(&file)?.ranges;
+        let found = ranges.conflict(own, range, is_exclusive)?;
+        self.denied(found.owner, found.range, found.is_exclusive)
+    }
+
+    /// LOCK (§18.10). Errors: `Lock`, `Openmode`, those of a stateid; `Delay` at a limit.
+    pub fn lock(
+        &mut self,
+        client: u64,
+        from: LockFrom<'_>,
+        file: Handle,
+        range: Range,
+        is_exclusive: bool,
+    ) -> Result<Stateid> {
+        let (open_id, owner, existing) = match from {
+            LockFrom::Open(stateid, owner) => {
+                let (open, _) = self.find_open(client, &stateid, file)?;
+                (open, owner.to_vec(), self.locker(client, owner, file))
+            }
+            LockFrom::Lock(stateid) => {
+                let id = self.find(client, &stateid)?;
+                match self.states.get(&id) {
+                    Some(State {
+                        kind: Kind::Lock(open),
+                        owner,
+                        file: of,
+                        ..
+                    }) if *of == file => (*open, owner.clone(), Some(id)),
+                    _ => return Err(Status::BadStateid.into()),
+                }
+            }
+        };
+        let access = if is_exclusive { WRITE } else { READ };
+        let (_, open) = self.open_of(open_id).ok_or(Status::BadStateid)?;
+        if open.share().0 & access == 0 {
+            return Err(Status::Openmode.into());
+        }
+        if let Some(denied) = self.test_lock((client, &owner), file, range, is_exclusive) {
+            return Err(Refused::Lock(denied));
+        }
+        let locks = self.files.get(&file).map_or(0, |file| file.ranges.len());
+        if locks >= FILE_LOCKS_MAX {
+            return Err(Status::Delay.into());
+        }
+        let id = match existing {
+            Some(id) => id,
+            None => {
+                self.check_room(client)?;
+                self.new_locker(client, owner, file, open_id)
+            }
+        };
+        if let Some(file) = self.files.get_mut(&file) {
+            file.ranges.lock(id, range, is_exclusive);
+        }
+        Ok(self.changed(id))
+    }
+
+    fn new_locker(&mut self, client: u64, owner: Vec<u8>, file: Handle, open: u64) -> u64 {
+        let id = self.insert(State {
+            client,
+            owner,
+            file,
+            seqid: 0,
+            kind: Kind::Lock(open),
+        });
+        if let Some(Kind::Open(open)) = self.states.get_mut(&open).map(|s| &mut s.kind) {
+            open.lockers.push(id);
+        }
+        id
+    }
+
+    /// LOCKU (§18.12). Errors: those of a stateid; `Delay` if a lock would be cut in two at the limit of locks.
+    pub fn unlock(
+        &mut self,
+        client: u64,
+        stateid: &Stateid,
+        file: Handle,
+        range: Range,
+    ) -> Result<Stateid> {
+        let id = self.find(client, stateid)?;
+        let state = self.states.get(&id);
+        let is_locker = state.is_some_and(|s| matches!(s.kind, Kind::Lock(_)) && s.file == file);
+        let locks = self.files.get_mut(&file).filter(|_| is_locker);
+        let locks = &mut locks.ok_or(Status::BadStateid)?.ranges;
+        if locks.len() >= FILE_LOCKS_MAX {
+            let mut after = locks.clone();
+            after.unlock(id, range);
+            if after.len() > FILE_LOCKS_MAX {
+                return Err(Status::Delay.into());
+            }
+            *locks = after;
+        } else {
+            locks.unlock(id, range);
+        }
+        Ok(self.changed(id))
+    }
+}
