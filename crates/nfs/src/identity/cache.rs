@@ -3,7 +3,7 @@
 //! **Owns** [`Cache`]. **Called by** [`super::Identity`]. **Invariants**: at most [`ANSWERS_MAX`] answers; that a name does not
 //! exist is an answer, too.
 
-use super::{Accounts, Unavailable};
+use super::accounts::{Accounts, Unavailable};
 use crate::limits::ANSWERS_MAX;
 use io::time::Instant;
 use std::collections::BTreeMap;

@@ -2,16 +2,19 @@
 //!
 //! | module | owns |
 //! |---|---|
+//! | `accounts` | the interface to users and groups |
 //! | `cache` | answers that were looked up, bounded, with an expiry |
 //! | `system` | users and groups of the operating system |
 //!
-//! **Owns** [`Identity`], [`Accounts`] and [`Names`]. **Called by** the execution of a COMPOUND, and attributes. **Invariants**:
+//! **Owns** [`Identity`] and [`Names`]. **Called by** the execution of a COMPOUND, and attributes. **Invariants**:
 //! decimal numbers are always understood; names are used only with a domain; a lookup may block, so it runs on a helper thread,
 //! and its answer is kept for a while.
 
+mod accounts;
 mod cache;
 mod system;
 
+pub use accounts::{Accounts, Unavailable};
 pub use system::SystemAccounts;
 
 use crate::rpc::Credential;
@@ -23,26 +26,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use thiserror::Error;
-
-/// Why a lookup has no answer: the directory of users cannot be asked now.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("users and groups cannot be looked up: {0}")]
-pub struct Unavailable(pub String);
-
-/// Users and groups. Every call may block.
-pub trait Accounts: Send + Sync + 'static {
-    /// The name of a user; `None` if there is none of this number.
-    fn user_name(&self, uid: u32) -> Result<Option<String>, Unavailable>;
-    /// The name of a group.
-    fn group_name(&self, gid: u32) -> Result<Option<String>, Unavailable>;
-    /// The number of the user of this name.
-    fn uid(&self, name: &str) -> Result<Option<u32>, Unavailable>;
-    /// The number of the group of this name.
-    fn gid(&self, name: &str) -> Result<Option<u32>, Unavailable>;
-    /// All groups of a user.
-    fn groups(&self, uid: u32) -> Result<Option<Vec<u32>>, Unavailable>;
-}
 
 /// How users and groups are looked up.
 #[derive(Clone)]

@@ -1,6 +1,6 @@
 //! Users and groups of the operating system, from `passwd` and `group` of its name service switch.
 
-use super::{Accounts, Unavailable};
+use super::accounts::{Accounts, Unavailable};
 use nix::errno::Errno;
 use nix::unistd::{Gid, Group, Uid, User, getgrouplist};
 use std::ffi::CString;

@@ -29,6 +29,7 @@ impl Procedure<'_> {
         if set.size.is_some() {
             self.announce(target.handle, Use::Write)?;
         }
+        let _changing = self.changing(target.handle)?;
         let done = set_attributes(&target, SetAttributes { guard, ..*set }).await?;
         self.write_change(&target, &done.value);
         Ok(())

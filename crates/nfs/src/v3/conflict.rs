@@ -1,14 +1,16 @@
 //! State of version 4 that excludes a request of version 3.
 //!
-//! **Called by** every procedure, before it reads data or changes anything. **Invariants**: this is the only place where requests of
-//! version 3 meet the opens of version 4. A request of version 3 is one of a client without state: it is treated as one of version 4 with
+//! **Called by** every procedure, before it reads data or changes anything but a new object. **Invariants**: this is the only place where requests of
+//! version 3 meet the opens and delegations of version 4. A request of version 3 is one of a client without state: it is treated as one of version 4 with
 //! the anonymous stateid (RFC 8881, section 9.1.2).
 
 use super::procedure::Procedure;
 use super::wire::Status;
+use crate::access::Target;
+use crate::shared::Changing;
 use crate::state::Refused;
 use crate::wire::Stateid;
-use backend::file::Handle;
+use backend::file::{Handle, Name};
 
 /// No client of version 4 has this number.
 const NO_CLIENT: u64 = 0;
@@ -37,6 +39,30 @@ impl Procedure<'_> {
             Err(Refused::Status(_) | Refused::Lock(_) | Refused::Delegation) => {
                 Err(Status::Jukebox)
             }
+        }
+    }
+
+    /// A change of an object's attributes or names begins. Errors: `Jukebox` while a client has a delegation, which is recalled.
+    pub(super) fn changing(&self, object: Handle) -> Result<Changing, Status> {
+        let changing = self.view.shared.change(object, None);
+        changing.ok_or(Status::Jukebox)
+    }
+
+    /// The same for the object of a name, if there is one.
+    pub(super) async fn changing_name(
+        &self,
+        directory: &Target,
+        entry: &Name,
+    ) -> Result<Option<Changing>, Status> {
+        if self.view.shared.states().delegations() == 0 {
+            return Ok(None);
+        }
+        let files = directory.files();
+        let found = files.lookup(&directory.caller, directory.handle, entry);
+        match found.await {
+            Ok(found) => self.changing(found.handle).map(Some),
+            // The change itself reports what is wrong.
+            Err(_) => Ok(None),
         }
     }
 }

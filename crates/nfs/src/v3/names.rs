@@ -40,6 +40,7 @@ impl Procedure<'_> {
     async fn remove_of(&mut self, at: &At<'_>, kind: RemoveKind) -> Result<(), Status> {
         let target = self.target(at.directory)?.writable()?;
         let entry = name(at.name, Status::Inval)?;
+        let _changing = self.changing_name(&target, &entry).await?;
         let done = target.files().remove(
             &target.caller,
             target.handle,
@@ -78,6 +79,10 @@ impl Procedure<'_> {
         let (source, target) = self.pair(from.directory, to.directory)?;
         let old = name(from.name, Status::Inval)?;
         let new = name(to.name, Status::Inval)?;
+        let _changing = (
+            self.changing_name(&source, &old).await?,
+            self.changing_name(&target, &new).await?,
+        );
         let done = target.files().rename(
             &target.caller,
             source.handle,
@@ -97,6 +102,7 @@ impl Procedure<'_> {
     pub(super) async fn link(&mut self, object: &[u8], to: &At<'_>) -> Result<(), Status> {
         let (object, directory) = self.pair(object, to.directory)?;
         let entry = name(to.name, Status::Exist)?;
+        let _changing = self.changing(object.handle)?;
         let done = object.files().link(
             &directory.caller,
             object.handle,

@@ -3,8 +3,10 @@
 use crate::back::Callback;
 use crate::client::{Client, FORE, Results};
 use crate::fixture::{Fixture, HOME, NO_ATTRS, all_rights, config, export, open_with, simulated};
+use crate::v3::client::{mode, mounted};
 use backend::file::{Access, Caller, Name, SetAttributes, Stability};
 use nfs::service::{Delegations, ServiceConfig};
+use nfs::v3::wire::{Arguments, At};
 use nfs::wire::callback::CallbackOp;
 use nfs::wire::files::{Claim, CreateHow};
 use nfs::wire::{Attrs, Bitmap, Op, Stateid, Status, operation};
@@ -426,5 +428,53 @@ fn a_silent_holder_holds_up_nobody_else() {
             assert_eq!(other.at(HOME, &[read()]).await.status, Status::Delay);
         }
         assert!(before.elapsed() < Duration::from_secs(1));
+    });
+}
+
+#[test]
+fn changes_by_version_3_recall_delegations() {
+    simulated(|| async {
+        let fixture = Fixture::new().await;
+        let mut holder = Client::with_back_channel(&fixture, "holder").await;
+        let (mut other, root) = mounted(&fixture).await;
+        let to = |name| At {
+            directory: &root,
+            name,
+        };
+        let file = {
+            let (stateid, _) = delegated(&mut holder, 1).await;
+            assert_eq!(give_back(&mut holder, stateid).await, Status::Ok);
+            other.lookup_v3(&root, "f").await.0
+        };
+        let changes = [
+            Arguments::SetAttr {
+                object: &file,
+                set: mode(0o600),
+                guard: None,
+            },
+            Arguments::Link {
+                object: &file,
+                to: to(b"g"),
+            },
+            Arguments::Rename {
+                from: to(b"g"),
+                to: to(b"h"),
+            },
+            Arguments::Remove(to(b"h")),
+        ];
+        for (owner, change) in ["a", "b", "c", "d"].into_iter().zip(&changes) {
+            // A file that was recalled is not delegated again at once.
+            io::time::sleep(Duration::from_secs(600)).await;
+            let mut holder = Client::with_back_channel(&fixture, owner).await;
+            let (stateid, _) = delegated(&mut holder, 1).await;
+            let refused = other.refused(change).await;
+            assert_eq!(refused, nfs::v3::wire::Status::Jukebox, "{change:?}");
+            let callback = holder.callback().await;
+            assert_eq!(recalled(&callback), stateid);
+            holder.answer(&callback, Status::Ok, &[]).await;
+            assert_eq!(give_back(&mut holder, stateid).await, Status::Ok);
+            let done = other.v3(change).await;
+            assert_eq!(done.status, nfs::v3::wire::Status::Ok, "{change:?}");
+        }
     });
 }

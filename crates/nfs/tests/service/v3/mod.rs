@@ -1,6 +1,6 @@
 //! NFS version 3 and MOUNT.
 
-mod client;
+pub(crate) mod client;
 mod data;
 mod directory;
 mod mount;
