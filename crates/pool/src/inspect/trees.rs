@@ -152,7 +152,7 @@ impl Image {
             match walk.step() {
                 WalkStep::Need(need) => {
                     let node = self.node(&need.ptr, name, Part::default(), findings).await;
-                    if !node.is_some_and(|node| walk.supply(node).is_ok()) {
+                    if node.is_none_or(|node| walk.supply(node).is_err()) {
                         walk.skip();
                         is_whole = false;
                     }

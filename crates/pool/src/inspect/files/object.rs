@@ -188,10 +188,10 @@ impl<T: Ties> Pass<T> {
     }
 
     fn dirent(&mut self, offset: u64, entry: &Dirent) {
-        if !self
+        if self
             .object
             .inode
-            .is_some_and(|inode| inode.kind == FileKind::Directory)
+            .is_none_or(|inode| inode.kind != FileKind::Directory)
         {
             self.wrong(format!(
                 "entry {offset:x} is a directory entry, but this is no directory"
@@ -218,10 +218,10 @@ impl<T: Ties> Pass<T> {
     }
 
     fn xattr(&mut self, offset: u64, attribute: Xattr) {
-        if !self
+        if self
             .object
             .inode
-            .is_some_and(|inode| inode.flags.has(InodeFlags::XATTRS))
+            .is_none_or(|inode| !inode.flags.has(InodeFlags::XATTRS))
         {
             self.wrong("it has an extended attribute, which its inode does not say");
         }
