@@ -17,6 +17,6 @@ mod rights;
 mod view;
 
 pub(crate) use creation::finish_creation;
-pub(crate) use data::{promise, store};
+pub(crate) use data::{UNSTABLE, promise, store};
 pub(crate) use rights::{LOOKUP, READ, WRITES, granted};
 pub(crate) use view::{NoObject, Object, ReadOnly, Target, View};

@@ -45,6 +45,12 @@ impl Target {
         self.export.files()
     }
 
+    /// Whether another object is of the same file system and the same export.
+    pub(crate) fn is_beside(&self, other: &Target) -> bool {
+        self.export.config.id == other.export.config.id
+            && self.handle.filesystem == other.handle.filesystem
+    }
+
     /// Errors: the host may only read.
     pub(crate) fn writable(self) -> Result<Self, ReadOnly> {
         match self.is_read_only {

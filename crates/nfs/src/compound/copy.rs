@@ -5,13 +5,11 @@
 
 use super::context::Compound;
 use super::status::status_of;
+use crate::access::UNSTABLE;
 use crate::limits::COPY_MAX;
 use crate::wire::Status;
 use crate::wire::minor2::Copy;
 use backend::file::FileError;
-
-/// `UNSTABLE4`.
-const UNSTABLE: u32 = 0;
 
 impl Compound<'_> {
     /// COPY, within one export. Errors: `Notsupp` for a source on another server; `Xdev` between exports; `Inval` for ranges
@@ -27,9 +25,7 @@ impl Compound<'_> {
         self.check_data(&target, &args.target, true).await?;
         let of = self.file_attributes(&source).await?;
         self.file_attributes(&target).await?;
-        let is_one = source.export.config.id == target.export.config.id
-            && source.handle.filesystem == target.handle.filesystem;
-        if !is_one {
+        if !source.is_beside(&target) {
             return Err(Status::Xdev);
         }
         let rest = of.size.checked_sub(args.source_offset);

@@ -5,7 +5,7 @@
 
 use super::context::{Compound, Target};
 use super::open::plain;
-use super::status::status_of;
+use super::status::{check_file, status_of};
 use crate::access;
 use crate::wire::{Stateid, Status};
 use backend::Durable;
@@ -61,12 +61,7 @@ impl Compound<'_> {
             return status_of(error);
         }
         match target.files().attributes(target.handle).await {
-            Ok(of) => match of.kind {
-                FileKind::File => Status::Inval,
-                FileKind::Directory => Status::Isdir,
-                FileKind::Symlink => Status::Symlink,
-                _ => Status::WrongType,
-            },
+            Ok(of) => check_file(of.kind).err().unwrap_or(Status::Inval),
             Err(error) => status_of(error),
         }
     }

@@ -6,11 +6,9 @@
 use super::context::Compound;
 use super::context::Target;
 use super::open::plain;
-use super::status::status_of;
 use crate::state::{LockFrom, Range, Refused};
 use crate::wire::files::{Lock, Locker};
 use crate::wire::{Owner, Stateid, Status};
-use backend::file::FileKind;
 
 /// `READ_LT` and `WRITE_LT`. The types that wait are these and 2.
 const SHARED: u32 = 1;
@@ -28,13 +26,8 @@ impl Compound<'_> {
     /// The current file. Errors: `Isdir`, `Symlink`, `WrongType`.
     async fn locked_file(&self) -> Result<Target, Status> {
         let target = self.context.target(Status::Isdir)?;
-        let of = target.files().attributes(target.handle).await;
-        match of.map_err(status_of)?.kind {
-            FileKind::File => Ok(target),
-            FileKind::Directory => Err(Status::Isdir),
-            FileKind::Symlink => Err(Status::Symlink),
-            _ => Err(Status::WrongType),
-        }
+        self.file_attributes(&target).await?;
+        Ok(target)
     }
 
     /// LOCK (§18.10).

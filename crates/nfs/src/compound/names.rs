@@ -128,9 +128,7 @@ impl Compound<'_> {
     fn pair(&self) -> Result<(Target, Target), Status> {
         let to = self.context.target(Status::Rofs)?;
         let from = self.context.saved_target(Status::Rofs)?;
-        let is_one = from.export.config.id == to.export.config.id
-            && from.handle.filesystem == to.handle.filesystem;
-        match is_one {
+        match from.is_beside(&to) {
             true => Ok((from.writable()?, to.writable()?)),
             false => Err(Status::Xdev),
         }

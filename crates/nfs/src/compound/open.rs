@@ -5,7 +5,7 @@
 
 use super::context::{Compound, Object, Target};
 use super::delegations::Delegated;
-use super::status::{name, status_of};
+use super::status::{check_file, name, status_of};
 use crate::access;
 use crate::attribute::{self, NewAttributes};
 use crate::state::{BOTH, OpenArgs, OpenBefore, READ, Refused, WRITE, Why};
@@ -51,12 +51,7 @@ impl Compound<'_> {
             return Err(Status::Rofs);
         }
         let mut found = self.found(client, &target, args).await?;
-        match found.of.kind {
-            FileKind::File => {}
-            FileKind::Directory => return Err(Status::Isdir),
-            FileKind::Symlink => return Err(Status::Symlink),
-            _ => return Err(Status::WrongType),
-        }
+        check_file(found.of.kind)?;
         let hold = self.hold(&target, &found, access).await?;
         let open = OpenArgs {
             client,

@@ -5,11 +5,11 @@
 //! bounded by the bytes that it may read.
 
 use super::context::{Compound, Target};
-use super::status::status_of;
+use super::status::{check_file, status_of};
 use crate::limits::READ_PLUS_SEGMENTS_MAX;
 use crate::wire::minor2::Span;
 use crate::wire::{Bitmap, Stateid, Status};
-use backend::file::{Allocate, Attributes, FILE_SIZE_MAX, FileError, FileKind, Seek};
+use backend::file::{Allocate, Attributes, FILE_SIZE_MAX, FileError, Seek};
 use std::ops::Range;
 
 /// `NFS4_CONTENT_DATA`, `NFS4_CONTENT_HOLE`.
@@ -32,12 +32,7 @@ impl Compound<'_> {
     pub(super) async fn file_attributes(&self, target: &Target) -> Result<Attributes, Status> {
         let of = target.files().attributes(target.handle).await;
         let of = of.map_err(status_of)?;
-        match of.kind {
-            FileKind::File => Ok(of),
-            FileKind::Directory => Err(Status::Isdir),
-            FileKind::Symlink => Err(Status::Symlink),
-            _ => Err(Status::WrongType),
-        }
+        check_file(of.kind).map(|()| of)
     }
 
     /// ALLOCATE (RFC 7862, section 15.1): the file grows to the end of the range. Space cannot be set aside in a file system

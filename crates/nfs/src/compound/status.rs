@@ -3,7 +3,7 @@
 use crate::access::{NoObject, ReadOnly};
 use crate::wire::Status;
 use backend::StorageError;
-use backend::file::{FileError, Name};
+use backend::file::{FileError, FileKind, Name};
 
 impl From<NoObject> for Status {
     fn from(error: NoObject) -> Self {
@@ -17,6 +17,16 @@ impl From<NoObject> for Status {
 impl From<ReadOnly> for Status {
     fn from(_: ReadOnly) -> Self {
         Status::Rofs
+    }
+}
+
+/// Whether an object has data. Errors: `Isdir`, `Symlink`, `WrongType`.
+pub(super) fn check_file(kind: FileKind) -> Result<(), Status> {
+    match kind {
+        FileKind::File => Ok(()),
+        FileKind::Directory => Err(Status::Isdir),
+        FileKind::Symlink => Err(Status::Symlink),
+        _ => Err(Status::WrongType),
     }
 }
 

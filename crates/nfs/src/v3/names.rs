@@ -66,9 +66,7 @@ impl Procedure<'_> {
     /// Two objects of one file system that may be changed. Errors: `Xdev`, `Rofs`.
     fn pair(&mut self, from: &[u8], to: &[u8]) -> Result<(Target, Target), Status> {
         let (from, to) = (self.target(from)?, self.target(to)?);
-        let is_one = from.export.config.id == to.export.config.id
-            && from.handle.filesystem == to.handle.filesystem;
-        match is_one {
+        match from.is_beside(&to) {
             true => Ok((from.writable()?, to.writable()?)),
             false => Err(Status::Xdev),
         }

@@ -124,7 +124,7 @@ impl PoolTree {
     /// The number of a new dataset. `changes` gets the entry that keeps it from being given out again once it is applied.
     pub(super) fn claim_id(&self, changes: &mut Changes) -> TreeId {
         let first = self.claim_ids(1, changes).next();
-        first.expect("as many as were asked for")
+        first.expect("one number for one dataset")
     }
 
     /// As [`PoolTree::claim_id`], for several datasets at once.

@@ -132,13 +132,13 @@ impl Server {
 
     /// Ends all exports of filesystems when the server ends, after the connections.
     pub(crate) fn end_filesystem_exports(&self) {
-        let all = std::mem::take(&mut self.state.borrow_mut().filesystem_exports);
-        for full in all.keys() {
-            for exports in self.protocols.filesystem_exports() {
-                exports.withdraw(full);
-            }
+        let all: Vec<String> = {
+            let state = self.state.borrow();
+            state.filesystem_exports.keys().cloned().collect()
+        };
+        for full in all {
+            self.withdraw_filesystem(&full);
         }
-        drop(all);
     }
 
     /// One attempt of a supervisor. Returns whether the export is published.
