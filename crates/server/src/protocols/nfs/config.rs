@@ -1,4 +1,4 @@
-//! NFS in the configuration: `[nfs]`, and `[[export]]`.
+//! NFS in the configuration: `[nfs]`, `[nfs.tls]`, and `[[export]]`.
 //!
 //! **Called by** the check of the configuration, and by live changes. **Invariants**: those of the configuration.
 
@@ -9,6 +9,7 @@ use crate::config::edit::{Edit, find, is, remove, set_list, tables};
 use crate::config::exports::{ExportedAs, Exports, ProtocolConfig};
 use serde::Deserialize;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use toml::Spanned;
 use toml_edit::{Array, DocumentMut, Table, value};
 
@@ -26,8 +27,21 @@ pub struct Settings {
     pub listen: Vec<SocketAddr>,
     /// Maximum number of connections.
     pub connections_max: usize,
+    /// The files of TLS, if there is TLS.
+    pub tls: Option<TlsFiles>,
     /// The exports.
     pub exports: Vec<ExportConfig>,
+}
+
+/// `[nfs.tls]`: files in PEM format.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The server's certificate, and those of the authorities between it and the one that clients trust.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+    /// Authorities whose certificates clients may show.
+    pub client_ca: Option<PathBuf>,
 }
 
 /// `[[export]]`.
@@ -46,6 +60,15 @@ pub struct ExportConfig {
 pub(crate) struct RawSection {
     listen: RawAddresses,
     connections_max: Option<Spanned<u64>>,
+    tls: Option<RawTls>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawTls {
+    certificate: PathBuf,
+    key: PathBuf,
+    client_ca: Option<PathBuf>,
 }
 
 #[derive(Deserialize)]
@@ -155,6 +178,11 @@ pub(crate) fn check(
     Ok(Settings {
         listen: c.addresses(raw.listen)?,
         connections_max: c.connections(raw.connections_max.as_ref())?,
+        tls: raw.tls.map(|tls| TlsFiles {
+            certificate: c.resolve(&tls.certificate),
+            key: c.resolve(&tls.key),
+            client_ca: tls.client_ca.map(|path| c.resolve(&path)),
+        }),
         exports: checked,
     })
 }

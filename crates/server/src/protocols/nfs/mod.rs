@@ -14,12 +14,14 @@ mod resolve;
 pub(crate) mod routes;
 mod rule;
 mod session;
+mod tls;
 
 use self::api::{NfsExport, NfsRole as Role};
 use self::config::{ExportConfig, exported_as};
 use self::identity::{Identity, Numbers};
 use self::limits::UPKEEP_EVERY;
-use self::rule::{ClientRule, Clients};
+use self::rule::{ClientRule, Clients, security_word};
+use self::tls::Certificates;
 use super::protocol::{Address, FilesystemExports, Protocol, Work};
 use super::published::Published;
 use crate::Result;
@@ -28,7 +30,7 @@ use crate::config::{Config, ConfigFile};
 use crate::disks::Disks;
 use crate::limits::{DRAIN_MAX, FLUSH_MAX};
 use crate::metrics::families::Families;
-use ::nfs::export::Rule;
+use ::nfs::export::{Rule, Security};
 use ::nfs::limits::TRANSFER_MAX;
 use ::nfs::service::{Service, ServiceConfig};
 use ::session::lock;
@@ -48,6 +50,7 @@ struct Inner {
     published: Published<String>,
     /// The exports of the service, by filesystem.
     served: Mutex<BTreeMap<String, Served>>,
+    certificates: Certificates,
 }
 
 /// An export of the service.
@@ -65,6 +68,12 @@ async fn resolve(clients: Vec<ClientRule>) -> Vec<Rule> {
         tracing::error!(error = %e, "clients of an NFS export cannot be resolved");
         Vec::new()
     })
+}
+
+/// The highest protection that rules demand.
+fn strictest(clients: &[ClientRule]) -> Security {
+    let all = clients.iter().map(|rule| rule.security);
+    all.max().unwrap_or_default()
 }
 
 fn has_names(clients: &[ClientRule]) -> bool {
@@ -100,8 +109,12 @@ impl Nfs {
             numbers: Mutex::new(Numbers::load(file)?),
             published: Published::default(),
             served: Mutex::default(),
+            certificates: Certificates::new(file.config().nfs.tls.clone()),
         });
         if is_on {
+            if let Some(acceptor) = inner.certificates.load() {
+                inner.service.set_tls(Some(acceptor));
+            }
             drop(io::spawn(upkeep(inner.clone())));
         }
         Ok(Nfs(inner))
@@ -124,6 +137,7 @@ impl Nfs {
             reason,
             addresses: addresses.to_vec(),
             transfer_max: TRANSFER_MAX,
+            xprtsec: security_word(strictest(&e.clients)).to_owned(),
         }
     }
 
@@ -178,11 +192,16 @@ impl Inner {
     }
 }
 
-/// Removes clients whose courtesy is over, and resolves names again, without end.
+/// Removes clients whose courtesy is over, reads certificates and resolves names again, without end.
 async fn upkeep(inner: Arc<Inner>) {
     loop {
         io::time::sleep(UPKEEP_EVERY).await;
         inner.service.sweep().await;
+        let reader = inner.clone();
+        let loaded = io::blocking(move || reader.certificates.load()).await;
+        if let Ok(Some(acceptor)) = loaded {
+            inner.service.set_tls(Some(acceptor));
+        }
         let named: Vec<(String, Vec<ClientRule>)> = {
             let served = lock(&inner.served);
             let named = served.iter().filter(|(_, e)| has_names(&e.clients));
@@ -245,8 +264,22 @@ impl Protocol for Nfs {
         if config.nfs.listen.is_empty() && !config.nfs.exports.is_empty() {
             out.push("NFS is off: give [nfs] listen an address and restart the server".to_owned());
         }
+        let certificates = &self.0.certificates;
+        if let Some(reason) = certificates.failure() {
+            out.push(format!("the certificates of NFS cannot be used: {reason}"));
+        }
         for e in &config.nfs.exports {
             let path = &e.path;
+            let missing = match strictest(&e.clients) {
+                Security::Tls if !certificates.is_on() => Some("tls, but [nfs.tls] is missing"),
+                Security::MutualTls if !certificates.has_client_ca() => {
+                    Some("mtls, but [nfs.tls] has no client_ca")
+                }
+                _ => None,
+            };
+            if let Some(missing) = missing {
+                out.push(format!("{path} demands xprtsec={missing}"));
+            }
             if e.clients.is_empty() {
                 out.push(format!(
                     "{path} lets no client in: `wirepool host allow {path} '*:rw'`, or a client such as 10.0.0.0/24:rw"
