@@ -74,7 +74,7 @@ impl<'a> Replay<'a> {
                     self.compare(key);
                 }
             }
-            Edit::PutInode(..) | Edit::Discard(..) => {}
+            Edit::PutInode(..) | Edit::Charged(..) | Edit::Discard(..) => {}
         }
     }
 }
