@@ -8,6 +8,7 @@
 //! | [`counters`], [`tally`], [`latency`] | totals of a service, counts of a connection, histograms |
 //! | [`deferred`] | commands that wait for buffers |
 //! | [`link`], [`turn`] | the state that every connection has, and the order of its turns |
+//! | [`transport`] | the byte stream below a connection: TCP, or a layer above it |
 //! | [`output`], [`staging`] | output batches, and staging areas for received bytes |
 //! | [`digest`] | CRC32C |
 //! | [`lock`] | locking a mutex |
@@ -35,6 +36,7 @@ pub mod reservation;
 pub mod signal;
 pub mod staging;
 pub mod tally;
+pub mod transport;
 pub mod turn;
 
 pub use account::{Account, Hold};
