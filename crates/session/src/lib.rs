@@ -5,7 +5,7 @@
 //! | [`admission`], [`connections`] | limits of connections by phase, the register of open ones, drain |
 //! | [`signal`] | flags that wake and interrupt a connection |
 //! | [`Ledger`], [`Account`], [`rate`] | buffer budgets by host, deadlines that follow from a size |
-//! | [`counters`], [`tally`], [`latency`] | totals of a service, counts of a connection, histograms |
+//! | [`counters`], [`tally`], [`latency`], [`stages`] | totals of a service, counts of a connection, histograms, time of requests by stage |
 //! | [`deferred`] | commands that wait for buffers |
 //! | [`link`], [`turn`] | the state that every connection has, and the order of its turns |
 //! | [`transport`] | the byte stream below a connection: TCP, or a layer above it |
@@ -34,6 +34,7 @@ pub mod output;
 pub mod rate;
 pub mod reservation;
 pub mod signal;
+pub mod stages;
 pub mod staging;
 pub mod tally;
 pub mod transport;

@@ -18,3 +18,5 @@ pub(super) const NETGROUP_FILE_LEN_MAX: u64 = 4 << 20;
 pub(super) const PEM_LEN_MAX: u64 = 4 << 20;
 /// Interval at which clients whose courtesy is over are removed, host names and netgroups resolved again, and certificates read again.
 pub(super) const UPKEEP_EVERY: Duration = Duration::from_secs(60);
+/// How long an answer about a user or group is used.
+pub(super) const ACCOUNTS_KEPT: Duration = Duration::from_secs(300);
