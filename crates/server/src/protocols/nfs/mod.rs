@@ -23,7 +23,7 @@ use self::rule::{ClientRule, Clients};
 use super::protocol::{Address, FilesystemExports, Protocol, Work};
 use super::published::Published;
 use crate::Result;
-use crate::api::{Exports, Listen, ListenRole, NamespaceState, Session};
+use crate::api::{ExportStages, Exports, Listen, ListenRole, NamespaceState, Session};
 use crate::config::{Config, ConfigFile};
 use crate::disks::Disks;
 use crate::limits::{DRAIN_MAX, FLUSH_MAX};
@@ -33,6 +33,7 @@ use ::nfs::limits::TRANSFER_MAX;
 use ::nfs::service::{Service, ServiceConfig};
 use ::session::lock;
 use backend::file::FileBackend;
+use io::time::Instant;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
@@ -260,6 +261,11 @@ impl Protocol for Nfs {
 
     fn sessions(&self) -> Vec<Session> {
         session::sessions(&self.0.service)
+    }
+
+    fn stages(&self, now: Instant) -> Vec<ExportStages> {
+        let counters = self.0.service.stages();
+        vec![ExportStages::read("nfs", "nfs".into(), &counters, now)]
     }
 
     fn end_session(&self, id: u32) -> bool {
