@@ -8,6 +8,7 @@
 //! | [`counters`], [`tally`], [`latency`], [`stages`] | totals of a service, counts of a connection, histograms, time of requests by stage |
 //! | [`deferred`] | commands that wait for buffers |
 //! | [`link`], [`turn`] | the state that every connection has, and the order of its turns |
+//! | [`transport`] | the byte stream below a connection: TCP, or a layer above it |
 //! | [`output`], [`staging`] | output batches, and staging areas for received bytes |
 //! | [`digest`] | CRC32C |
 //! | [`lock`] | locking a mutex |
@@ -36,6 +37,7 @@ pub mod signal;
 pub mod stages;
 pub mod staging;
 pub mod tally;
+pub mod transport;
 pub mod turn;
 
 pub use account::{Account, Hold};

@@ -18,7 +18,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("crates/nvmf", &["backend", "io", "session"]),
     ("crates/scsi", &["backend", "io", "session"]),
     ("crates/iscsi", &["backend", "io", "scsi", "session"]),
-    ("crates/nfs", &["backend", "io", "session"]),
+    ("crates/tls", &["io", "session"]),
+    ("crates/nfs", &["backend", "io", "session", "tls"]),
     ("crates/fuse", &["backend", "io", "session"]),
     ("crates/initiator", &["io"]),
     (
@@ -32,7 +33,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     (
         "crates/server",
         &[
-            "backend", "fuse", "io", "iscsi", "nfs", "nvmf", "pool", "scsi", "session",
+            "backend", "fuse", "io", "iscsi", "nfs", "nvmf", "pool", "scsi", "session", "tls",
         ],
     ),
     (

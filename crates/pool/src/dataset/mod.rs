@@ -5,6 +5,7 @@
 //! change is visible to every read from the moment it is in the state; a promise of stable storage carries the
 //! [`Durable`] that the owner made of a device's confirmation, or is a waiver ([`mod@sync`]).
 
+mod charges;
 mod gate;
 mod keys;
 mod large;
@@ -29,6 +30,7 @@ use crate::mutex::lock;
 use crate::shared::Shared;
 use crate::{Error, Result};
 
+pub(crate) use charges::{Charges, Loaded, Move};
 pub(crate) use gate::ClosedGate;
 pub(crate) use keys::{
     RECORDS_END, block_keys, blocks_of, data_keys, fragment_key, fragments_of, record_key,
