@@ -30,6 +30,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         "crates/iscsi-initiator",
         &["initiator", "io", "iscsi", "scsi", "session"],
     ),
+    ("crates/nfs-initiator", &["initiator", "io", "nfs"]),
     (
         "crates/server",
         &[
@@ -43,6 +44,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "io",
             "iscsi",
             "iscsi-initiator",
+            "nfs-initiator",
             "nvmf",
             "nvmf-initiator",
             "pool",
