@@ -62,7 +62,7 @@ pub struct Part {
     pub stage: String,
     /// Its part of all time, %.
     pub percent: f64,
-    /// Mean over all requests, also those that were not in it, µs.
+    /// Mean over all requests, whether they were in it or not, µs.
     pub mean_us: f64,
     /// The time that 99 % of the requests that were in it did not exceed, µs.
     pub p99_us: f64,
@@ -75,7 +75,7 @@ pub struct Verdict {
     pub limit: Limit,
     /// The limit in words.
     pub summary: String,
-    /// The numbers that say so.
+    /// The numbers that it follows from.
     pub evidence: Vec<String>,
     /// Changes that would help.
     pub helps: Vec<String>,

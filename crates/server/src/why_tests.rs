@@ -1,3 +1,5 @@
+//! Tests of the judgement, with readings made by hand.
+
 use super::*;
 use crate::api::{ShardStatus, StageTimes};
 
