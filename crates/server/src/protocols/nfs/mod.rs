@@ -27,7 +27,7 @@ use self::tls::Certificates;
 use super::protocol::{Address, FilesystemExports, Protocol, Work};
 use super::published::Published;
 use crate::Result;
-use crate::api::{Exports, Listen, ListenRole, NamespaceState, Session};
+use crate::api::{ExportStages, Exports, Listen, ListenRole, NamespaceState, Session};
 use crate::config::{Config, ConfigFile};
 use crate::disks::Disks;
 use crate::limits::{DRAIN_MAX, FLUSH_MAX};
@@ -38,6 +38,7 @@ use ::nfs::limits::TRANSFER_MAX;
 use ::nfs::service::{Service, ServiceConfig};
 use ::session::lock;
 use backend::file::FileBackend;
+use io::time::Instant;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
@@ -326,6 +327,11 @@ impl Protocol for Nfs {
 
     fn sessions(&self) -> Vec<Session> {
         session::sessions(&self.0.service)
+    }
+
+    fn stages(&self, now: Instant) -> Vec<ExportStages> {
+        let counters = self.0.service.stages();
+        vec![ExportStages::read("nfs", "nfs".into(), &counters, now)]
     }
 
     fn end_session(&self, id: u32) -> bool {
