@@ -15,6 +15,7 @@ use crate::guard::GuardedFiles;
 use crate::rpcbind::Registry;
 use crate::shared::Shared;
 use backend::file::FileBackend;
+use session::stages::StageCounters;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -79,6 +80,12 @@ impl Service {
             export.rules = rules;
             Ok(())
         })
+    }
+
+    /// The time of requests by stage since the start, of all exports together.
+    #[must_use]
+    pub fn stages(&self) -> Arc<StageCounters> {
+        self.0.stages.clone()
     }
 
     /// Numbers of client records, sessions and slots, and of opens and lock states.

@@ -29,6 +29,7 @@ mod table;
 mod table_iostat;
 mod table_pools;
 mod table_scan;
+mod why;
 
 use ask::print;
 use clap::Parser;

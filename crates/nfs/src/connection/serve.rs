@@ -14,6 +14,7 @@ use io::time::Instant;
 use session::link::Link;
 use session::lock;
 use session::signal;
+use session::tally::Export;
 use session::turn::{self, Turns};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -53,12 +54,16 @@ impl Turns for Core {
 
     fn publish(&mut self) {
         let counters = &self.shared.connections.counters;
-        let us = self.link.now().elapsed().as_micros() as u64;
+        let export = Export {
+            stages: Some(&self.shared.stages),
+            peer: self.link.peer(),
+            turn: self.link.now(),
+        };
         let tally = self.link.tally();
         tally.count_in(counters);
         let mut totals = lock(&self.register.totals);
         totals.in_flight = self.running as u64;
-        tally.publish(&mut totals, us, |_, _, _| {});
+        tally.publish(&mut totals, &export, |_, _, _| {});
     }
 
     fn publish_info(&mut self, info: TcpInfo) {

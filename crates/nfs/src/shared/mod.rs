@@ -26,6 +26,7 @@ use peers::Peers;
 use records::{RecordChange, Records};
 use session::connections::Connections;
 use session::lock;
+use session::stages::StageCounters;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -49,6 +50,8 @@ pub(crate) struct Shared {
     pub(crate) connections: Connections<ConnectionState, CloseReason>,
     pub(crate) counters: CounterSet,
     pub(crate) peers: Peers,
+    /// Time of requests by stage, of all exports together.
+    pub(crate) stages: Arc<StageCounters>,
     records: Arc<Records>,
     /// The start, and the same point in time in milliseconds since 1970.
     started: (Instant, u64),
@@ -72,6 +75,7 @@ impl Shared {
             connections: Connections::new(config.admission()),
             counters: CounterSet::default(),
             peers: Peers::default(),
+            stages: Arc::default(),
             started: (io::time::now(), io::time::wall_clock_ms()),
             records: Arc::new(Records::new(config.records.clone())),
             clients: Mutex::new(Clients::new(config.bounds(), instance)),

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use backend::Durable;
 use io::sync::oneshot;
+use io::time::Instant;
 
 use super::charges::{Charges, Move};
 use super::gate::Gate;
@@ -23,8 +24,17 @@ use crate::record::Contents;
 use crate::tree::{Layer, Root};
 use crate::{Error, Result};
 
+/// The owner's answer to a demand: what was asked for is durable.
+pub(crate) struct Promise {
+    pub(crate) proof: Durable,
+    /// When the journal had taken the changes into a batch.
+    pub(crate) taken_at: Instant,
+    /// When the devices were asked to make data and batch stable.
+    pub(crate) flush_at: Instant,
+}
+
 /// Answers a demand that dirty, or urgent, records become durable.
-pub(crate) type Demand = oneshot::Sender<Result<Durable>>;
+pub(crate) type Demand = oneshot::Sender<Result<Promise>>;
 
 /// A layer that does not change any longer.
 #[derive(Clone)]

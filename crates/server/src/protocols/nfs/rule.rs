@@ -60,9 +60,9 @@ fn masked(address: IpAddr, bits: u8) -> IpAddr {
     }
 }
 
-fn is_name(text: &str, others: &[char]) -> bool {
-    let plain =
-        |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_') || others.contains(&c);
+/// Whether a text may name a host, a netgroup or a domain.
+pub(super) fn is_name(text: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let first = text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
     first && text.len() <= HOST_LEN_MAX && text.chars().all(plain)
 }
@@ -74,7 +74,7 @@ impl Clients {
             return Ok(Clients::Any);
         }
         if let Some(group) = text.strip_prefix('@') {
-            return match is_name(group, &['.']) {
+            return match is_name(group) {
                 true => Ok(Clients::Netgroup(group.to_owned())),
                 false => Err(format!("{group:?} names no netgroup")),
             };
@@ -96,7 +96,7 @@ impl Clients {
                     bits_max(address)
                 )),
             },
-            (Err(_), None) if is_name(text, &['.']) => Ok(Clients::Host(text.to_ascii_lowercase())),
+            (Err(_), None) if is_name(text) => Ok(Clients::Host(text.to_ascii_lowercase())),
             _ => Err(format!(
                 "expected an address, a network such as 10.0.0.0/24, the name of a host, @NETGROUP or *, found {text:?}"
             )),
