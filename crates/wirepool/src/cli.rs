@@ -164,8 +164,8 @@ Examples:
     #[command(after_help = cli_records::SET_HELP)]
     Set {
         /// For example sync=always.
-        #[arg(value_name = "PROPERTY=VALUE")]
-        assignment: String,
+        #[arg(value_name = "PROPERTY=VALUE", required = true, num_args = 1..)]
+        assignments: Vec<String>,
         /// The volume, filesystem or pool, such as tank/vm1.
         name: String,
     },

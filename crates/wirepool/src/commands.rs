@@ -31,7 +31,7 @@ pub(crate) fn run(command: ControlCommand, control: Option<PathBuf>, json: bool)
         ControlCommand::Snapshot(command) => snapshots::snapshot(&ask, command),
         ControlCommand::Clone { snapshot, clone } => snapshots::clone(&ask, snapshot, clone),
         ControlCommand::Get { properties, names } => records::get(&ask, &properties, names),
-        ControlCommand::Set { assignment, name } => records::set(&ask, &assignment, name),
+        ControlCommand::Set { assignments, name } => records::set(&ask, &assignments, &name),
         ControlCommand::Inherit { property, name } => records::inherit(&ask, property, name),
         ControlCommand::Export(command) => protocols::export(&ask, command),
         ControlCommand::Host(command) => host(&ask, command),

@@ -18,6 +18,7 @@ mod commands;
 mod filesystems;
 mod inspect;
 mod inspect_text;
+mod owners;
 mod pools;
 mod protocols;
 mod records;
