@@ -10,6 +10,7 @@ mod exports;
 mod mount;
 mod mounts;
 mod opened;
+mod shares;
 mod snapshots;
 mod view;
 
