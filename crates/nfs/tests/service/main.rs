@@ -14,4 +14,5 @@ mod minor2;
 mod sessions;
 mod sharing;
 mod v3;
+mod waiting;
 mod xattrs;

@@ -363,6 +363,7 @@ impl Protocol for Nfs {
     fn metrics(&self, exports: &Exports, out: &mut Families) -> fmt::Result {
         metrics::exports(&exports.nfs.nfs_exports, out)?;
         metrics::states(&self.0.service, out)?;
+        metrics::hosts(&self.0.service, out)?;
         metrics::counters(&self.0.service.counters(), out)
     }
 
