@@ -71,6 +71,16 @@ fn nfs() {
 }
 
 #[test]
+fn nfs_pool() {
+    passes("nfs_pool");
+}
+
+#[test]
+fn nfs_recovery() {
+    passes("nfs_recovery");
+}
+
+#[test]
 fn iscsi_boot() {
     passes("iscsi_boot");
 }

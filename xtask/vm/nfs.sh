@@ -8,13 +8,8 @@ if [ "$PEER" != nvmet ]; then check "1 MiB at a time" mounted_as /mnt/a rsize=10
 cd /mnt/a
 
 step "a tree through tar"
-mkdir -p /tmp/tree/{sub/deep,empty}
-cp -a /usr/share/perl5 /usr/lib/x86_64-linux-gnu/perl-base /etc /tmp/tree/sub/ 2>/dev/null
-ln -s ../sub/deep /tmp/tree/sub/symlink; ln /tmp/tree/sub/etc/fstab /tmp/tree/sub/linked 2>/dev/null
-mkfifo -m 640 /tmp/tree/fifo; mknod -m 600 /tmp/tree/device c 1 3; chmod 2751 /tmp/tree/empty; chown 1234:5678 /tmp/tree/empty
-printf 'x%.0s' {1..255} | { read -r name; echo long > "/tmp/tree/$name"; }
+make_tree /usr/share/perl5 /usr/lib/x86_64-linux-gnu/perl-base /etc
 truncate -s 5G /tmp/tree/sparse; echo end >> /tmp/tree/sparse
-listing() { (cd "$1" && find . -mindepth 1 -printf '%P %y %m %U %G %n %s %T@ %l\n' | awk '$2=="d"{$6=0;$7=0} {print}' | sort); }
 check "in" sh -c 'tar --format=posix -C /tmp -cSf - tree | tar -C /mnt/a -xSf -'
 listing /tmp/tree > /tmp/list1; listing /mnt/a/tree > /tmp/list2
 echo "  $(wc -l < /tmp/list1) objects"

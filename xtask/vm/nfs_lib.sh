@@ -1,4 +1,5 @@
-# Functions of the NFS check scripts. PEER=memory is the service in memory on the host, PEER=nvmet the guest kernel's own server.
+# Functions of the NFS check scripts. PEER=memory is the service in memory on the host, PEER=wirepool a server on the host with a
+# filesystem of a mirrored pool, PEER=nvmet the guest kernel's own server.
 . /vmlab/checks/lib.sh
 VERS=${VERS:-4.1}
 
@@ -14,15 +15,22 @@ if [ "$PEER" = nvmet ]; then
   }
   server_kill() { rpc.nfsd 0; }
   server_start() { rpc.nfsd -N 3 8; }
+elif [ "$PEER" = wirepool ]; then
+  EXPORT=/tank/home
+  served_up() {
+    cli pool create tank mirror @DIR/a.img @DIR/b.img --size 1G && cli fs create tank/home &&
+      cli export nfs tank/home --client '*:rw,squash=none'
+  }
 else
-  # The service in memory on the host.
   EXPORT=/export
   served_up() { true; }
 fi
 
 # mount_nfs DIRECTORY [OPTIONS]
 mount_nfs() {
-  mkdir -p "$1" && timeout 120 mount -t nfs -o "vers=$VERS,proto=tcp,port=$NFS_PORT,hard,timeo=50,retrans=2${2:+,$2}" "$ADDR:$EXPORT" "$1"
+  local options="vers=$VERS,proto=tcp,port=$NFS_PORT,hard,timeo=50,retrans=2"
+  [ "$VERS" != 3 ] || options="$options,mountport=$NFS_PORT,mountproto=tcp,nolock"
+  mkdir -p "$1" && timeout 120 mount -t nfs -o "$options${2:+,$2}" "$ADDR:$EXPORT" "$1"
 }
 mounted_as() { # mounted_as DIRECTORY OPTION...: the kernel's own list of mounts has these options
   local line=$(grep " $1 nfs" /proc/mounts) option
@@ -31,6 +39,20 @@ mounted_as() { # mounted_as DIRECTORY OPTION...: the kernel's own list of mounts
     case ,$(echo "$line" | cut -d' ' -f4), in *,"$option",*) ;; *) echo "no $option: $line"; return 1;; esac
   done
 }
+# operations DIRECTORY NAME: the number of requests NAME that the kernel sent for the file system that is mounted there
+operations() {
+  awk -v at="$1" -v name="$2:" '$1 == "device" { found = $5 == at } found && $1 == name { print $2 }' /proc/self/mountstats
+}
+# A tree of all kinds of files, in /tmp/tree: make_tree DIRECTORY..., whose contents are in it too
+make_tree() {
+  mkdir -p /tmp/tree/{sub/deep,empty}
+  cp -a "$@" /tmp/tree/sub/ 2>/dev/null
+  ln -s ../sub/deep /tmp/tree/sub/symlink; ln /tmp/tree/sub/etc/fstab /tmp/tree/sub/linked 2>/dev/null
+  mkfifo -m 640 /tmp/tree/fifo; mknod -m 600 /tmp/tree/device c 1 3; chmod 2751 /tmp/tree/empty; chown 1234:5678 /tmp/tree/empty
+  printf 'x%.0s' {1..255} | { read -r name; echo long > "/tmp/tree/$name"; }
+}
+# All names of a directory with type, mode, owner, group, links, size, time of modification and target
+listing() { (cd "$1" && find . -mindepth 1 -printf '%P %y %m %U %G %n %s %T@ %l\n' | awk '$2=="d"{$6=0;$7=0} {print}' | sort); }
 # A second client on this kernel: NFS has one client for each network namespace, which is named after the host's name.
 second_client() {
   ip netns add two && ip link add link net0 name two0 type macvlan mode bridge && ip link set two0 netns two &&

@@ -154,6 +154,22 @@ pub const CHECKS: &[Check] = &[
         timeout_s: 900,
     },
     Check {
+        name: "nfs_pool",
+        about: "NFS 4.2, 4.1 and 3 on a pool: files, attributes, lists, holes, copies, snapshots, quotas, delegations",
+        cpus: 2,
+        append: "",
+        scene: Scene::Client,
+        timeout_s: 900,
+    },
+    Check {
+        name: "nfs_recovery",
+        about: "NFS 4.2 and 3 on a pool: the server killed and the link cut under writers, locks and delegations",
+        cpus: 2,
+        append: "",
+        scene: Scene::Client,
+        timeout_s: 900,
+    },
+    Check {
         name: "iscsi_boot",
         about: "iSCSI: QEMU boots from a LUN with its own driver, writes, and boots from it again",
         cpus: 1,
@@ -276,6 +292,7 @@ pub fn run(check: &'static Check, peer: Peer) -> Result<Outcome> {
                 "ADDR=10.0.2.2".into(),
                 format!("PORT={}", server.ports().nvmf),
                 format!("ISCSI_PORT={}", server.ports().iscsi),
+                format!("NFS_PORT={}", server.ports().nfs),
             ];
             command.args(env.iter().flat_map(|e| ["--env", e]));
             let hook = Hook::listen(

@@ -32,6 +32,7 @@ pub(super) struct Server {
 pub(super) struct Ports {
     pub(super) nvmf: u16,
     pub(super) iscsi: u16,
+    pub(super) nfs: u16,
 }
 
 /// State of the process as the kernel reports it.
@@ -135,9 +136,9 @@ impl Server {
                     fs::read_to_string(&self.log)?
                 );
             }
+            let Ports { nvmf, iscsi, nfs } = self.ports;
             if UnixStream::connect(&self.control).is_ok()
-                && listens(self.ports.nvmf)
-                && listens(self.ports.iscsi)
+                && [nvmf, iscsi, nfs].into_iter().all(listens)
             {
                 return Ok(());
             }
@@ -245,6 +246,7 @@ fn free_ports() -> Result<Ports> {
     Ok(Ports {
         nvmf: next()?,
         iscsi: next()?,
+        nfs: next()?,
     })
 }
 
@@ -252,7 +254,7 @@ fn free_ports() -> Result<Ports> {
 /// by the check script, through the command line.
 fn config(ports: Ports, control: &Path) -> String {
     let control = control.display();
-    let Ports { nvmf, iscsi } = ports;
+    let Ports { nvmf, iscsi, nfs } = ports;
     format!(
         r#"[server]
 control = "{control}"
@@ -265,6 +267,9 @@ advertise = ["10.0.2.2:{nvmf}"]
 [iscsi]
 listen = ["127.0.0.1:{iscsi}"]
 advertise = ["10.0.2.2:{iscsi}"]
+
+[nfs]
+listen = ["127.0.0.1:{nfs}"]
 "#
     )
 }

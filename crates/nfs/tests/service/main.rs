@@ -13,6 +13,7 @@ mod fixture;
 mod minor2;
 mod sessions;
 mod sharing;
+mod tls_sessions;
 mod v3;
 mod waiting;
 mod xattrs;

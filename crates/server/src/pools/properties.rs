@@ -7,6 +7,7 @@
 use super::change::failed;
 use super::convert::{limit, limit_text, size};
 use super::entry::full_name;
+use super::filesystems::OwnerProperty;
 use super::lineage::limits_failed;
 use super::names::{is_at, names};
 use crate::api::{
@@ -301,6 +302,7 @@ impl Server {
             all.extend(of_filesystem(&filesystem, pool.as_deref()));
             all.extend(case_sensitivity(&filesystem.name, pool.as_deref()).await);
         }
+        all.extend(self.owner_properties(request).await?);
         for name in &request.names {
             if !all.iter().any(|p| p.name == *name) {
                 return Err(match name.contains('/') {
@@ -351,6 +353,10 @@ impl Server {
             other if let Some(text) = TextProperty::named(other) => {
                 let setting = self.text_setting(request.value)?;
                 self.set_own_text(&name, text, Some(setting)).await?;
+            }
+            other if let Some(of_owner) = OwnerProperty::named(other) => {
+                self.set_owner_quota(&name, of_owner, &request.value)
+                    .await?;
             }
             other => {
                 let inherited = DatasetProperty::named(other).ok_or_else(|| unknown(other))?;

@@ -104,6 +104,11 @@ pub(super) fn counters(c: &Counters, out: &mut Families) -> fmt::Result {
             "Lock owners that heard that the locks that they waited for were free",
             c.lock_notices,
         ),
+        (
+            "nfs_tls_probes_refused",
+            "Requests for TLS that were refused",
+            c.probes_refused,
+        ),
     ] {
         out.counter(name, help, [(none(), value)])?;
     }
@@ -115,6 +120,12 @@ pub(super) fn counters(c: &Counters, out: &mut Families) -> fmt::Result {
         refused,
     )?;
     procedures(c, out)?;
+    let handshakes = [("ok", c.handshakes), ("failed", c.handshake_failures)];
+    out.counter(
+        "nfs_tls_handshakes",
+        "TLS handshakes of NFS clients, by result",
+        handshakes.map(|(result, n)| (one("result", result), n)),
+    )?;
     let closed = connections.closed.iter();
     let closed = closed.map(|(why, n)| (one("reason", word(why)), *n));
     out.counter(
