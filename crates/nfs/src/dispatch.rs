@@ -8,12 +8,12 @@ use crate::client::CallbackPath;
 use crate::compound;
 use crate::rpc::{Call, CallError, Credential, Reply};
 use crate::shared::Shared;
+use crate::shared::counters::Refusal;
 use crate::v3::{self, wire::mount};
 use crate::wire::{PROGRAM, VERSION};
 use crate::xdr::{Reader, Writer};
 use session::latency::CommandKind;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 /// A call that is being executed.
 pub(crate) struct Request<'a> {
@@ -79,6 +79,7 @@ pub(crate) async fn execute(
     let mut out = Writer::new();
     Reply::Success.encode(call.xid, &mut out);
     let rights = shared.identity.rights(&call.credential).await;
+    let peer = origin.peer;
     let request = Request {
         shared,
         origin,
@@ -100,11 +101,22 @@ pub(crate) async fn execute(
         (mount::PROGRAM, _) => Err(Reply::ProgramMismatch(mount::VERSION, mount::VERSION)),
         (_, _) => Err(Reply::ProgramUnavailable),
     };
-    executed.unwrap_or_else(|reply| refused(shared, call.xid, reply))
+    let is_refused = executed.is_err();
+    let outcome = executed.unwrap_or_else(|reply| refused(shared, call.xid, reply));
+    // Clients of version 4 are counted by their connections.
+    if (call.program, call.version) != (PROGRAM, VERSION) {
+        let sent = outcome.reply.as_ref().map_or(0, Writer::len);
+        let bytes = (record.len(), sent);
+        let now = io::time::now();
+        shared.hosts().called(peer, bytes, is_refused, now);
+    }
+    outcome
 }
 
 fn refused(shared: &Shared, xid: u32, reply: Reply) -> Outcome {
-    shared.counters.refused.fetch_add(1, Ordering::Relaxed);
+    if let Some(reason) = Refusal::of(reply) {
+        shared.counters.refused.add(reason);
+    }
     let mut out = Writer::new();
     reply.encode(xid, &mut out);
     Outcome::new(Some(out), false)

@@ -96,3 +96,9 @@ pub const REFERRING_CALLS_MAX: usize = 64;
 pub const DELEGATIONS_MAX: usize = 1 << 16;
 /// Most files of which it is remembered that a delegation was recalled.
 pub const RECALLED_FILES_MAX: usize = 1024;
+/// Most lock owners that wait for locks of one file and are told when these are free. Others ask again.
+pub const LOCK_WAITERS_OF_FILE_MAX: usize = 256;
+/// The same, of all files. Each takes less than 2 KiB.
+pub const LOCK_WAITERS_MAX: usize = 8192;
+/// Hosts of version 3 whose calls are counted.
+pub const HOSTS_MAX: usize = 1024;

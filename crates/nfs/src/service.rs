@@ -5,9 +5,9 @@
 
 pub use crate::client::{ClientInfo, ConnectionInfo};
 pub use crate::shared::config::{Delegations, ServiceConfig};
-pub use crate::shared::counters::{CloseReason, ConnectionState, Counters};
+pub use crate::shared::counters::{CloseReason, ConnectionState, Counters, Refusal};
 pub use crate::shared::records::{ClientStore, NoClientStore};
-pub use crate::v3::Mount;
+pub use crate::v3::{HostInfo, Mount};
 
 use crate::connection;
 use crate::export::{ExportConfig, ExportError};
@@ -107,6 +107,18 @@ impl Service {
         self.0.mounts().all().to_vec()
     }
 
+    /// Hosts that use version 3, by address.
+    #[must_use]
+    pub fn hosts(&self) -> Vec<HostInfo> {
+        self.0.hosts().infos(io::time::now())
+    }
+
+    /// Number of delegations that clients hold.
+    #[must_use]
+    pub fn delegations(&self) -> usize {
+        self.0.states().delegations()
+    }
+
     /// The clients with a confirmed record, by ID.
     #[must_use]
     pub fn clients(&self) -> Vec<ClientInfo> {
@@ -116,7 +128,9 @@ impl Service {
     /// Ends a client: its sessions, opens and locks go, and its connections are closed. A client that is still there comes back
     /// with nothing. Returns whether there was one.
     pub fn end_client(&self, id: u64) -> bool {
-        self.0.end(id)
+        let is_ended = self.0.end(id);
+        self.0.wake_lockers();
+        is_ended
     }
 
     /// Counters of connections and operations.
@@ -130,6 +144,7 @@ impl Service {
     pub async fn sweep(&self) {
         let removed = self.0.clients().sweep(io::time::now());
         self.0.forget(&removed);
+        self.0.wake_lockers();
         // A failure is logged, and the next call or the next client tries again.
         let _ = self.0.settle().await;
     }

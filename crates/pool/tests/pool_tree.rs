@@ -6,9 +6,10 @@ use golden::{POINTER_HEX, hex, pointer};
 use pool::format::{
     BLOCK_PTR_SIZE, Birth, ChecksumKind, DEAD_CHUNK_MAX, Dataset, DatasetClass, DatasetProperty,
     DatasetRoot, Freeing, Hold, Key, Kind, ListId, ObjectId, Packing, PoolProperty, PrevSnapshot,
-    REGION_BITMAP_SIZE, RegionBits, Setting, Settings, Switches, Sync, TreeId, VdevId, dataset_key,
-    dead_key, dead_keys, decode_dead, decode_on, encode_dead, encode_on, freeing_key, hold_key,
-    list_key, next_dataset_key, property_key, root_key, settings_key, space_key,
+    REGION_BITMAP_SIZE, RegionBits, Setting, Settings, Switches, Sync, TextProperty, TextSetting,
+    TreeId, VdevId, dataset_key, dead_key, dead_keys, decode_dead, decode_on, encode_dead,
+    encode_on, freeing_key, hold_key, list_key, next_dataset_key, property_key, root_key,
+    settings_key, space_key,
 };
 
 /// Own values of compression, checksum and sync.
@@ -93,6 +94,30 @@ fn golden_dataset_with_settings() {
     let bytes = inherits.encode();
     assert_eq!((bytes[0], bytes[14]), (2, 0), "all are inherited");
     assert_eq!(Dataset::decode(&bytes), Ok(inherits));
+}
+
+/// The text of a setting is behind it, in whole settings.
+#[test]
+fn golden_text() {
+    let mut settings = settings([None, Some(2), None]);
+    let shared = TextSetting {
+        text: "rw=@10.0.0.0/24,ro".into(),
+        is_received: true,
+    };
+    settings.put_text(TextProperty::Sharenfs, Some(shared));
+    let want = "0201000000000000 0200000000000000 4002000000000000 1200000000000000 \
+         72773d4031302e30 2e302e302f32342c 726f000000000000 0000000000000000";
+    let bytes = settings.encode();
+    assert_eq!(hex(&bytes), want);
+    assert_eq!(Settings::decode(&bytes), Ok(settings.clone()));
+    let mut shared = dataset();
+    shared.settings = settings;
+    shared
+        .settings
+        .put_local(DatasetProperty::Compression, 0x89);
+    let bytes = shared.encode();
+    assert_eq!((bytes[0], bytes[14]), (2, 5), "four units, and one more");
+    assert_eq!(Dataset::decode(&bytes), Ok(shared));
 }
 
 #[test]

@@ -36,6 +36,8 @@ pub struct Server {
     pub(crate) started: io::time::Instant,
     /// Permit for one change at a time.
     pub(crate) changing: Semaphore,
+    /// Wakes the task that makes exports follow the properties of filesystems.
+    pub(crate) shares: Notify,
     pub(crate) state: RefCell<State>,
     calls: mailbox::Sender<Call>,
     /// Identity of this host in labels.
@@ -128,6 +130,7 @@ impl Server {
             accepts: Arc::default(),
             started: io::time::now(),
             changing: Semaphore::new(1),
+            shares: Notify::new(),
             state: RefCell::new(State {
                 file,
                 disks: BTreeMap::new(),
@@ -153,6 +156,7 @@ impl Server {
         }
         server.keep_mounts();
         server.keep_filesystem_exports();
+        server.keep_shares();
         for d in &config.disks {
             let opened = server.keep(&d.name, None);
             // It continues in the background, and the next one is opened.

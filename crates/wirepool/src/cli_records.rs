@@ -18,6 +18,7 @@ Properties of filesystems, inherited from the filesystem above or the pool:
   acltype       nfsv4 or off
   xattr         on or off
   readonly      on or off (not on a pool)
+  sharenfs      off, on, or options: export over NFS, such as rw=@10.0.0.0/24,ro=@lab,no_root_squash
   exec          on or off, for later mounts; setuid and devices likewise
 Properties of volumes and pools, inherited from the dataset above or the pool:
   compression   off, lz4 or zstd-1 to zstd-19

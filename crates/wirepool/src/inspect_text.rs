@@ -6,7 +6,8 @@ use crate::inspect::Said;
 use crate::table::{table, text};
 use io::printable::printable;
 use pool::format::{
-    DatasetClass, DatasetProperty, Freeing, Membership, PoolState, Settings, Value, VdevKind,
+    DatasetClass, DatasetProperty, Freeing, Membership, PoolState, Settings, TextProperty, Value,
+    VdevKind,
 };
 use pool::inspect::{
     Contents, Finding, Findings, Flaw, Image, Inspected, JournalEnd, SeenBatch, SeenDataset,
@@ -289,17 +290,19 @@ fn class_name(class: DatasetClass) -> &'static str {
 
 /// The own values of a dataset or of the pool, by property.
 fn settings_json(settings: &Settings) -> Json {
+    let source = |is_received| if is_received { "received" } else { "local" };
     let own = DatasetProperty::all().filter_map(|property| {
         let setting = settings.get(property)?;
-        let source = if setting.is_received {
-            "received"
-        } else {
-            "local"
-        };
+        let source = source(setting.is_received);
         let value = json!({"value": property.show(setting.value), "source": source});
         Some((property.name().to_owned(), value))
     });
-    Json::Object(own.collect())
+    let texts = TextProperty::all().filter_map(|property| {
+        let setting = settings.text(property)?;
+        let value = json!({"value": setting.text, "source": source(setting.is_received)});
+        Some((property.name().to_owned(), value))
+    });
+    Json::Object(own.chain(texts).collect())
 }
 
 fn dataset_json(seen: &SeenDataset) -> Json {

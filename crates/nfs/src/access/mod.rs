@@ -18,5 +18,5 @@ mod view;
 
 pub(crate) use creation::finish_creation;
 pub(crate) use data::{UNSTABLE, promise, store};
-pub(crate) use rights::{LOOKUP, READ, WRITES, granted};
+pub(crate) use rights::{LOOKUP, READ, WRITES, granted, may_use};
 pub(crate) use view::{NoObject, Object, Origin, ReadOnly, Target, View};

@@ -19,7 +19,7 @@ use std::time::Duration;
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// The sessions of a client on which it can be called, those where it answers first.
-fn sessions(shared: &Shared, client: u64) -> Vec<Arc<Session>> {
+pub(super) fn sessions(shared: &Shared, client: u64) -> Vec<Arc<Session>> {
     let mut all = shared.clients().sessions_of(client);
     let rank = |session: &Arc<Session>| match session.back().state() {
         BackState::Working => 0,

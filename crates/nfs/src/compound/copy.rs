@@ -21,6 +21,7 @@ impl Compound<'_> {
             return Err(Status::Notsupp);
         }
         let from = self.context.saved_stateid_of(&args.source)?;
+        let _changing = self.changing_data(&target, &args.target)?;
         self.check_data(&source, &from, false).await?;
         self.check_data(&target, &args.target, true).await?;
         let of = self.file_attributes(&source).await?;

@@ -7,6 +7,7 @@ use super::context::{Compound, Target};
 use super::open::plain;
 use super::status::{check_file, status_of};
 use crate::access;
+use crate::shared::Changing;
 use crate::wire::{Stateid, Status};
 use backend::Durable;
 use backend::file::{Access, FileError, FileKind, Handle};
@@ -27,7 +28,8 @@ impl Compound<'_> {
             .map_err(plain)
     }
 
-    /// Checks stateid and, where no open has checked it, permission.
+    /// Checks stateid and permission. With the stateid of an open or lock, the caller may be another user than the one who opened the
+    /// file, and permissions may have changed since: they are checked as in version 3, where the owner always may.
     pub(super) async fn check_data(
         &self,
         target: &Target,
@@ -36,7 +38,12 @@ impl Compound<'_> {
     ) -> Result<(), Status> {
         let stateid = self.context.stateid(stateid)?;
         self.check_io(&stateid, target.handle, is_write)?;
-        if stateid.is_special() {
+        if !stateid.is_special() {
+            let may = access::may_use(target, is_write).await;
+            if !may.map_err(status_of)? {
+                return Err(Status::Access);
+            }
+        } else {
             if self.context.is_grace() {
                 return Err(Status::Grace);
             }
@@ -53,6 +60,19 @@ impl Compound<'_> {
             }
         }
         Ok(())
+    }
+
+    /// A change of data begins. An open or a delegation keeps delegations of others away; for a special stateid, the result does,
+    /// while it lasts. Errors: `Delay` while delegations of other clients exclude the change.
+    pub(super) fn changing_data(
+        &self,
+        target: &Target,
+        stateid: &Stateid,
+    ) -> Result<Option<Changing>, Status> {
+        match self.context.stateid(stateid)?.is_special() {
+            true => self.context.changing(target.handle).map(Some),
+            false => Ok(None),
+        }
     }
 
     /// The status for an object that has no data.
@@ -94,13 +114,8 @@ impl Compound<'_> {
         data: &[u8],
     ) -> Result<(), Status> {
         let target = self.context.target(Status::Isdir)?.writable()?;
-        let own = self.context.stateid(stateid)?;
-        let _changing = match own.is_special() {
-            true => Some(self.context.changing(target.handle)?),
-            // The open, or the delegation, keeps those of others away.
-            false => None,
-        };
-        self.check_data(&target, &own, true).await?;
+        let _changing = self.changing_data(&target, stateid)?;
+        self.check_data(&target, stateid, true).await?;
         let committed = match data.is_empty() {
             true => {
                 let of = target.files().attributes(target.handle).await;

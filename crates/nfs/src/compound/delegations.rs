@@ -113,7 +113,7 @@ impl Compound<'_> {
     }
 
     /// Whether the client can be called back now.
-    fn can_call(&self, client: u64) -> bool {
+    pub(super) fn can_call(&self, client: u64) -> bool {
         let sessions = self.context.shared.clients().sessions_of(client);
         let works = |state| state == BackState::Working;
         sessions.iter().any(|session| works(session.back().state()))
@@ -192,6 +192,7 @@ impl Compound<'_> {
         let held = target.files().open(&target.caller, args.file, Access::NONE);
         let hold = held.await.map_err(status_of)?;
         let granted = shared.states().delegate(args, hold, io::time::now());
+        callback::recall_any(shared);
         Ok(match granted {
             Ok(stateid) => {
                 shared.counters.delegations.fetch_add(1, Ordering::Relaxed);

@@ -1,18 +1,22 @@
 //! LOCK, LOCKT, LOCKU (§18.10 to §18.12).
 //!
-//! **Invariants**: a lock never waits here: a client that wants to wait asks again. A lock of a client whose lease has expired
-//! refuses nobody.
+//! **Invariants**: a request never waits here: a client that wants to wait is told when the lock is free (CB_NOTIFY_LOCK), and
+//! asks again. A lock of a client whose lease has expired refuses nobody.
 
 use super::context::Compound;
 use super::context::Target;
 use super::open::plain;
-use crate::state::{LockFrom, Range, Refused};
+use crate::state::{LockFrom, Range, Refused, Waiter};
 use crate::wire::files::{Lock, Locker};
 use crate::wire::{Owner, Stateid, Status};
 
-/// `READ_LT` and `WRITE_LT`. The types that wait are these and 2.
+/// `READ_LT` and `WRITE_LT`. The types that wait, `READW_LT` and `WRITEW_LT`, are these and 2.
 const SHARED: u32 = 1;
 const EXCLUSIVE: u32 = 2;
+
+fn waits(kind: u32) -> bool {
+    kind > EXCLUSIVE
+}
 
 fn is_exclusive(kind: u32) -> bool {
     kind.is_multiple_of(2)
@@ -45,11 +49,28 @@ impl Compound<'_> {
             Locker::Existing(state) => LockFrom::Lock(self.context.stateid(state)?),
         };
         let exclusive = is_exclusive(args.kind);
+        let is_told = waits(args.kind) && self.can_call(client);
         loop {
             let shared = self.context.shared;
-            let locked = shared
-                .states()
-                .lock(client, from, target.handle, range, exclusive);
+            let mut states = shared.states();
+            let locked = states.lock(client, from, target.handle, range, exclusive);
+            let is_denied = matches!(locked, Err(Refused::Lock(_)));
+            // In one step with the refusal: a lock that is freed afterwards finds the waiter.
+            if is_told
+                && is_denied
+                && let Some(owner) = states.owner_of(client, from)
+            {
+                let waiter = Waiter {
+                    client,
+                    owner,
+                    file: target.handle,
+                    export: target.export.config.id,
+                    range,
+                    is_exclusive: exclusive,
+                };
+                states.wait_for_lock(waiter, io::time::now());
+            }
+            drop(states);
             match locked {
                 Ok(stateid) => {
                     self.context.granted().await?;

@@ -22,6 +22,8 @@ const ACCESS_BITS: u32 = 0xff;
 const WISHES: u32 = 0x0003_ff00;
 /// `OPEN4_RESULT_LOCKTYPE_POSIX`.
 const LOCKTYPE_POSIX: u32 = 4;
+/// `OPEN4_RESULT_MAY_NOTIFY_LOCK`.
+const MAY_NOTIFY_LOCK: u32 = 32;
 /// Mode of a new file whose creation names none.
 const FILE_MODE: u16 = 0o600;
 
@@ -139,7 +141,9 @@ impl Compound<'_> {
                 self.out.u64(0);
             }
         }
-        self.out.u32(LOCKTYPE_POSIX);
+        let is_told = self.context.client().is_ok_and(|c| self.can_call(c));
+        let may_notify = if is_told { MAY_NOTIFY_LOCK } else { 0 };
+        self.out.u32(LOCKTYPE_POSIX | may_notify);
         found.set.encode(&mut self.out);
     }
 

@@ -36,6 +36,7 @@ pub(crate) async fn execute(request: Request<'_>) -> Result<Outcome, Reply> {
         minor: header.minor,
     };
     compound.run(&header, &mut reader).await;
+    request.shared.wake_lockers();
     let session = compound.context.session.as_ref();
     Ok(Outcome {
         is_established: session.is_some() || compound.context.made_session,
@@ -130,7 +131,7 @@ impl Compound<'_> {
         let status_at = self.out.mark();
         self.out.u32(Status::Ok.code());
         let body = self.out.mark();
-        let status = match decoded {
+        let mut status = match decoded {
             Err(_) => Status::Badxdr,
             Ok(op) => match self.allowed(&op, position) {
                 Err(status) => status,
@@ -148,6 +149,14 @@ impl Compound<'_> {
             self.out.truncate(body);
             self.out.set_u32(status_at, status.code());
             self.failure_body(number, status);
+            // A refused lock names its owner, who may have a long name. Nothing was changed.
+            if status == Status::Denied
+                && let Err(too_big) = self.fits(results)
+            {
+                status = too_big;
+                self.out.truncate(body);
+                self.out.set_u32(status_at, status.code());
+            }
         }
         self.context.shared.counters.ended(number, status);
         self.context.kind = match number {

@@ -39,6 +39,7 @@ impl Compound<'_> {
     /// that never overwrites, so it is compared with the available space. Errors: `Nospc` for more than is available.
     pub(super) async fn allocate(&mut self, span: &Span) -> Result<(), Status> {
         let target = self.context.target(Status::Isdir)?.writable()?;
+        let _changing = self.changing_data(&target, &span.stateid)?;
         self.check_data(&target, &span.stateid, true).await?;
         let of = self.file_attributes(&target).await?;
         let range = range_of(span)?;
@@ -53,6 +54,7 @@ impl Compound<'_> {
     /// DEALLOCATE (RFC 7862, section 15.4): a hole; the size stays.
     pub(super) async fn deallocate(&mut self, span: &Span) -> Result<(), Status> {
         let target = self.context.target(Status::Isdir)?.writable()?;
+        let _changing = self.changing_data(&target, &span.stateid)?;
         self.check_data(&target, &span.stateid, true).await?;
         self.file_attributes(&target).await?;
         let range = range_of(span)?;

@@ -2,7 +2,7 @@
 
 use crate::client::Bounds;
 use crate::identity::IdentityConfig;
-use crate::limits::CONNECTION_REQUESTS_MAX;
+use crate::limits::{CONNECTION_REQUESTS_MAX, DELEGATIONS_MAX};
 use crate::shared::records::{ClientStore, NoClientStore};
 use session::admission::AdmissionLimits;
 use std::sync::Arc;
@@ -59,6 +59,8 @@ pub struct ServiceConfig {
     /// The delegations that clients get. Every other user of the files must use them through
     /// [`crate::service::Service::guarded`].
     pub delegations: Delegations,
+    /// Most delegations. While less than an eighth is left, clients are asked to return some.
+    pub delegations_max: usize,
     /// How long a client may keep a delegation that is recalled, before it is revoked.
     pub recall_timeout: Duration,
     /// How long a client may take to answer a callback.
@@ -88,6 +90,7 @@ impl Default for ServiceConfig {
             handshake_timeout: Duration::from_secs(30),
             data_timeout: Duration::from_secs(30),
             delegations: Delegations::Write,
+            delegations_max: DELEGATIONS_MAX,
             recall_timeout: Duration::from_secs(60),
             callback_timeout: Duration::from_secs(10),
             stall_timeout: Duration::from_secs(30),

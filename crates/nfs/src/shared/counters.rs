@@ -3,6 +3,7 @@
 //! **Called by** connections and operations, read by the control plane. **Invariants**: every counter is an atomic or behind a
 //! lock that only failures take.
 
+use crate::rpc::Reply;
 use crate::v3::wire::{self as wire3, mount, procedure};
 use crate::wire::{Status, operation};
 use session::counters::{ConnectionTotals, Enumerated, RareCounters};
@@ -100,6 +101,38 @@ impl Enumerated for CloseReason {
 
 session::close_reason!(CloseReason);
 
+/// Why RPC refused a call, as it is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Refusal {
+    /// PROG_UNAVAIL.
+    Program,
+    /// PROG_MISMATCH.
+    Version,
+    /// PROC_UNAVAIL.
+    Procedure,
+    /// GARBAGE_ARGS.
+    Arguments,
+    /// RPC_MISMATCH.
+    Rpc,
+    /// AUTH_ERROR.
+    Credential,
+}
+
+impl Refusal {
+    /// The reason in a reply; `None` if the call was executed.
+    pub(crate) fn of(reply: Reply) -> Option<Refusal> {
+        Some(match reply {
+            Reply::Success => return None,
+            Reply::ProgramUnavailable => Refusal::Program,
+            Reply::ProgramMismatch(..) => Refusal::Version,
+            Reply::ProcedureUnavailable => Refusal::Procedure,
+            Reply::GarbageArguments => Refusal::Arguments,
+            Reply::RpcMismatch => Refusal::Rpc,
+            Reply::AuthError(_) => Refusal::Credential,
+        })
+    }
+}
+
 /// The state of callbacks: live counters, and whether a round is under way.
 #[derive(Default)]
 pub(crate) struct CallbackCounters {
@@ -109,6 +142,8 @@ pub(crate) struct CallbackCounters {
     pub(crate) failures: AtomicU64,
     /// Whether a round of CB_RECALL_SLOT is under way.
     pub(crate) recalls_slots: AtomicBool,
+    /// Whether a round of CB_RECALL_ANY is under way.
+    pub(crate) recalls_any: AtomicBool,
 }
 
 /// The live counters of operations.
@@ -120,8 +155,8 @@ pub(crate) struct CounterSet {
     mounts: [AtomicU64; mount::procedure::EXPORT as usize + 1],
     /// Requests that were answered from a reply cache.
     pub(crate) replays: AtomicU64,
-    /// Calls that RPC refused: another program, version or procedure, a bad credential, garbage.
-    pub(crate) refused: AtomicU64,
+    /// Calls that RPC refused, by reason.
+    pub(crate) refused: RareCounters<Refusal>,
     /// TLS handshakes that succeeded and that failed, and probes for TLS that were refused.
     pub(crate) handshakes: AtomicU64,
     pub(crate) handshake_failures: AtomicU64,
@@ -130,6 +165,8 @@ pub(crate) struct CounterSet {
     pub(crate) delegations: AtomicU64,
     pub(crate) recalls: AtomicU64,
     pub(crate) revocations: AtomicU64,
+    /// Lock owners that heard that their locks were free.
+    pub(crate) lock_notices: AtomicU64,
     /// Callbacks.
     pub(crate) callbacks: Arc<CallbackCounters>,
 }
@@ -143,13 +180,14 @@ impl Default for CounterSet {
             procedure_failures: RareCounters::default(),
             mounts: std::array::from_fn(|_| AtomicU64::new(0)),
             replays: AtomicU64::new(0),
-            refused: AtomicU64::new(0),
+            refused: RareCounters::default(),
             handshakes: AtomicU64::new(0),
             handshake_failures: AtomicU64::new(0),
             probes_refused: AtomicU64::new(0),
             delegations: AtomicU64::new(0),
             recalls: AtomicU64::new(0),
             revocations: AtomicU64::new(0),
+            lock_notices: AtomicU64::new(0),
             callbacks: Arc::default(),
         }
     }
@@ -172,8 +210,8 @@ pub struct Counters {
     pub mounts: Vec<(u32, u64)>,
     /// Requests that were answered from a reply cache.
     pub replays: u64,
-    /// Calls that RPC refused.
-    pub refused: u64,
+    /// Calls that RPC refused, by reason.
+    pub refused: Vec<(Refusal, u64)>,
     /// TLS handshakes that succeeded.
     pub handshakes: u64,
     /// TLS handshakes that failed, or did not end in time.
@@ -186,6 +224,8 @@ pub struct Counters {
     pub recalls: u64,
     /// Delegations that were revoked because they were not returned in time.
     pub revocations: u64,
+    /// Lock owners that were told that the locks that they waited for were free.
+    pub lock_notices: u64,
     /// Callbacks that were sent to clients.
     pub callbacks: u64,
     /// Callbacks that no client answered in time.
@@ -238,13 +278,14 @@ impl CounterSet {
             procedure_failures: self.procedure_failures.snapshot(),
             mounts: numbered(&self.mounts),
             replays: get(&self.replays),
-            refused: get(&self.refused),
+            refused: self.refused.snapshot(),
             handshakes: get(&self.handshakes),
             handshake_failures: get(&self.handshake_failures),
             probes_refused: get(&self.probes_refused),
             delegations: get(&self.delegations),
             recalls: get(&self.recalls),
             revocations: get(&self.revocations),
+            lock_notices: get(&self.lock_notices),
             callbacks: get(&self.callbacks.calls),
             callback_failures: get(&self.callbacks.failures),
         }

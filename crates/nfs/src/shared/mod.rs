@@ -16,7 +16,7 @@ use crate::handle::HandleKey;
 use crate::identity::Identity;
 use crate::rpcbind::Registry;
 use crate::state::{Refused, Table};
-use crate::v3::{Duplicates, Mounts};
+use crate::v3::{Duplicates, Hosts, Mounts};
 use crate::wire::{Stateid, Status};
 use backend::file::Handle;
 use config::ServiceConfig;
@@ -27,7 +27,7 @@ use records::{RecordChange, Records};
 use session::connections::Connections;
 use session::lock;
 use session::stages::StageCounters;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use tls::Acceptor;
 
@@ -59,8 +59,11 @@ pub(crate) struct Shared {
     clients: Mutex<Clients>,
     grace: Mutex<Grace>,
     states: Mutex<Table>,
+    /// Whether locks were freed that clients wait for.
+    locks_freed: Arc<AtomicBool>,
     duplicates: Mutex<Duplicates>,
     mounts: Mutex<Mounts>,
+    hosts: Mutex<Hosts>,
     registry: Mutex<Registry>,
     tree: Mutex<Arc<Tree>>,
     tls: Mutex<Option<Acceptor>>,
@@ -71,6 +74,8 @@ impl Shared {
         let instance = io::rng::u64() as u32;
         let grace = Grace::new(config.reclaimers.clone(), io::time::now() + config.grace);
         let tree = Tree::new(Vec::new(), 1).expect("no exports conflict");
+        let mut states = Table::new(instance);
+        states.limit_delegations(config.delegations_max);
         Self {
             handles: HandleKey::new(config.handle_key),
             identity: Identity::new(config.identity.clone()),
@@ -82,9 +87,11 @@ impl Shared {
             records: Arc::new(Records::new(config.records.clone())),
             clients: Mutex::new(Clients::new(config.bounds(), instance)),
             grace: Mutex::new(grace),
-            states: Mutex::new(Table::new(instance)),
+            locks_freed: states.freed(),
+            states: Mutex::new(states),
             duplicates: Mutex::default(),
             mounts: Mutex::default(),
+            hosts: Mutex::default(),
             registry: Mutex::default(),
             tree: Mutex::new(Arc::new(tree)),
             tls: Mutex::default(),
@@ -112,6 +119,11 @@ impl Shared {
     /// The list of mounts of version 3.
     pub(crate) fn mounts(&self) -> MutexGuard<'_, Mounts> {
         lock(&self.mounts)
+    }
+
+    /// Hosts that use version 3.
+    pub(crate) fn hosts(&self) -> MutexGuard<'_, Hosts> {
+        lock(&self.hosts)
     }
 
     /// The entries in rpcbind.
@@ -224,6 +236,20 @@ impl Shared {
             let shared = self.clone();
             drop(io::spawn(async move {
                 callback::recall(&shared, recall).await;
+            }));
+        }
+    }
+
+    /// Tells lock owners that wait that their locks are free, if locks were freed.
+    pub(crate) fn wake_lockers(self: &Arc<Self>) {
+        if !self.locks_freed.load(Ordering::Acquire) {
+            return;
+        }
+        let due = self.states().due_waiters(io::time::now());
+        for waiter in due {
+            let shared = self.clone();
+            drop(io::spawn(async move {
+                callback::notify_lock(&shared, waiter).await;
             }));
         }
     }

@@ -1,14 +1,16 @@
 //! States: an open, a lock state, a delegation, or a delegation that was revoked.
 //!
-//! **Owns** [`State`] and its kinds, [`File`], and [`Register`]. **Called by** the table, and by the operations of each kind. **Invariants**:
+//! **Owns** [`State`] and its kinds, [`File`], [`Waiter`], and [`Register`]. **Called by** the table, and by the operations of each kind. **Invariants**:
 //! each number in a list is the number of a state in the table.
 
-use super::ranges::Ranges;
-use crate::limits::RECALLED_FILES_MAX;
+use super::ranges::{Range, Ranges};
+use crate::limits::{DELEGATIONS_MAX, RECALLED_FILES_MAX};
 use crate::wire::callback::ReferringCall;
 use backend::file::{Handle, Hold};
 use io::time::Instant;
 use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// Time after a recall in which a file gets no delegation.
@@ -41,11 +43,14 @@ pub(super) struct File {
     pub(super) lockers: Vec<u64>,
     pub(super) ranges: Ranges,
     pub(super) delegations: Vec<u64>,
+    /// Lock owners that wait, and when they asked last.
+    pub(super) waiters: VecDeque<(Waiter, Instant)>,
 }
 
 impl File {
     pub(super) fn is_unused(&self) -> bool {
-        self.opens.is_empty() && self.lockers.is_empty() && self.delegations.is_empty()
+        let is_held = !self.lockers.is_empty() || !self.delegations.is_empty();
+        self.opens.is_empty() && !is_held && self.waiters.is_empty()
     }
 }
 
@@ -91,6 +96,47 @@ impl Told {
     }
 }
 
+/// A lock owner that waits for a lock.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Waiter {
+    /// Its client.
+    pub client: u64,
+    /// Its name.
+    pub owner: Vec<u8>,
+    /// The file.
+    pub file: Handle,
+    /// The number of its export.
+    pub export: u32,
+    /// The bytes.
+    pub range: Range,
+    /// Whether the lock would exclude every other one.
+    pub is_exclusive: bool,
+}
+
+impl Waiter {
+    pub(super) fn is_of(&self, client: u64, owner: &[u8]) -> bool {
+        self.client == client && self.owner == owner
+    }
+
+    pub(super) fn excludes(&self, other: &Waiter) -> bool {
+        let is_other = !self.is_of(other.client, &other.owner);
+        is_other
+            && (self.is_exclusive || other.is_exclusive)
+            && self.range.start <= other.range.end
+            && other.range.start <= self.range.end
+    }
+}
+
+/// Files whose locks were freed while lock owners wait.
+#[derive(Debug, Default)]
+pub(super) struct Freed {
+    pub(super) files: Vec<Handle>,
+    /// Whether there are any.
+    pub(super) flag: Arc<AtomicBool>,
+    /// Waiters of all files.
+    pub(super) waiting: usize,
+}
+
 /// A delegation.
 #[derive(Debug)]
 pub(super) struct Delegation {
@@ -117,15 +163,29 @@ impl Delegation {
 }
 
 /// Facts about all delegations.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Register {
     pub(super) count: usize,
+    /// Most delegations.
+    pub(super) max: usize,
     /// Files whose delegations were recalled, the oldest first.
     pub(super) recalled: VecDeque<(Handle, Instant)>,
     /// Numbers of changes under way, by file.
     pub(super) changing: HashMap<Handle, u32>,
     /// Numbers of revoked stateids that were not freed, by client.
     pub(super) revoked: HashMap<u64, usize>,
+}
+
+impl Default for Register {
+    fn default() -> Self {
+        Self {
+            count: 0,
+            max: DELEGATIONS_MAX,
+            recalled: VecDeque::new(),
+            changing: HashMap::new(),
+            revoked: HashMap::new(),
+        }
+    }
 }
 
 impl Register {

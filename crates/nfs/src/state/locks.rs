@@ -104,6 +104,13 @@ impl Table {
         if let Some(file) = self.files.get_mut(&file) {
             file.ranges.lock(id, range, is_exclusive);
         }
+        if let Some(owner) = self.states.get(&id).map(|state| state.owner.clone()) {
+            self.stop_waiting(file, client, &owner);
+        }
+        if !is_exclusive {
+            // An exclusive lock may have become a shared one.
+            self.locks_freed(file);
+        }
         Ok(self.changed(id))
     }
 
@@ -119,6 +126,18 @@ impl Table {
             open.lockers.push(id);
         }
         id
+    }
+
+    /// The owner of a lock that is asked for.
+    #[must_use]
+    pub fn owner_of(&self, client: u64, from: LockFrom<'_>) -> Option<Vec<u8>> {
+        match from {
+            LockFrom::Open(_, owner) => Some(owner.to_vec()),
+            LockFrom::Lock(stateid) => {
+                let id = self.find(client, &stateid).ok()?;
+                self.states.get(&id).map(|state| state.owner.clone())
+            }
+        }
     }
 
     /// LOCKU (§18.12). Errors: those of a stateid; `Delay` if a lock would be cut in two at the limit of locks.
@@ -144,6 +163,7 @@ impl Table {
         } else {
             locks.unlock(id, range);
         }
+        self.locks_freed(file);
         Ok(self.changed(id))
     }
 }

@@ -8,6 +8,7 @@
 //! | `locks` | lock states |
 //! | `delegations` | delegations, from grant to return or revocation |
 //! | `ranges` | the locked ranges of one file |
+//! | `waiters` | clients that wait for locks |
 //!
 //! **Called by** the service of file systems. **Invariants**: the state of a client is reached only by this client; a share
 //! reservation or lock conflict is decided and taken in one step; the numbers of states are bounded for each client and in all.
@@ -22,8 +23,10 @@ mod ranges;
 mod table;
 #[cfg(test)]
 mod tests;
+mod waiters;
 
 pub use delegations::{Asked, DelegationArgs, Recall, Why};
+pub use entry::Waiter;
 pub use locks::LockFrom;
 pub use opens::{OpenArgs, OpenBefore};
 pub use ranges::{Locked, Range, Ranges};

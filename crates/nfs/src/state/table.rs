@@ -1,9 +1,9 @@
 //! All opens, lock states and delegations.
 //!
 //! **Owns** [`Table`]. **Called by** the service, under its lock. **Invariants**: each state is in the lists of its file and of
-//! its client; a file is in the table while it has a state; a lock state belongs to an open of the same file and goes with it.
+//! its client; a file is in the table while it has a state, or a lock owner waits for a lock of it; a lock state belongs to an open of the same file and goes with it.
 
-use super::entry::{File, Kind, Register, State};
+use super::entry::{File, Freed, Kind, Register, State};
 use super::ranges::Range;
 use crate::limits::{STATES_MAX, STATES_OF_CLIENT_MAX};
 use crate::wire::{Stateid, Status};
@@ -52,6 +52,7 @@ pub struct Table {
     pub(super) files: HashMap<Handle, File>,
     clients: HashMap<u64, BTreeSet<u64>>,
     pub(super) register: Register,
+    pub(super) freed: Freed,
 }
 
 pub(super) type Result<T> = std::result::Result<T, Refused>;
@@ -67,6 +68,7 @@ impl Table {
             files: HashMap::new(),
             clients: HashMap::new(),
             register: Register::default(),
+            freed: Freed::default(),
         }
     }
 
@@ -161,6 +163,9 @@ impl Table {
             if of_client.is_empty() {
                 self.clients.remove(&state.client);
             }
+        }
+        if matches!(state.kind, Kind::Lock(_)) {
+            self.locks_freed(state.file);
         }
         if let Some(file) = self.files.get_mut(&state.file) {
             file.opens.retain(|open| *open != id);

@@ -5,8 +5,8 @@ use super::procedure::Procedure;
 use super::wire::Status;
 use crate::access::{self, Target};
 use backend::file::{
-    Caller, Change, CheckedBy, Done, FileError, FileResult, SetAttributes, SetTime, Stability,
-    Timestamp,
+    Caller, Change, CheckedBy, Done, FileError, FileKind, FileResult, SetAttributes, SetTime,
+    Stability, Timestamp,
 };
 
 impl Procedure<'_> {
@@ -30,7 +30,15 @@ impl Procedure<'_> {
             self.announce(target.handle, Use::Write)?;
         }
         let _changing = self.changing(target.handle)?;
-        let done = set_attributes(&target, SetAttributes { guard, ..*set }).await?;
+        let mut set = SetAttributes { guard, ..*set };
+        // A symbolic link has no permissions: its mode is ignored, as by other servers, and everything else is set.
+        if set.mode.is_some() {
+            let of = target.files().attributes(target.handle).await?;
+            if of.kind == FileKind::Symlink {
+                set.mode = None;
+            }
+        }
+        let done = set_attributes(&target, set).await?;
         self.write_change(&target, &done.value);
         Ok(())
     }

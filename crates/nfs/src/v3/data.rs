@@ -8,7 +8,7 @@ use super::procedure::Procedure;
 use super::wire::Status;
 use crate::access::{self, Target};
 use backend::Durable;
-use backend::file::{Access, Attributes, FileError, FileKind};
+use backend::file::{Attributes, FileError, FileKind};
 
 /// The attributes of a regular file. Errors: `Isdir`, `Inval`.
 async fn file(target: &Target) -> Result<Attributes, Status> {
@@ -20,20 +20,13 @@ async fn file(target: &Target) -> Result<Attributes, Status> {
     }
 }
 
-/// Whether the caller may read or write data. The owner always may, because a client checks permission only when a file is opened; and
-/// programs are read to be executed (§4.4). Errors: `Access`.
+/// Whether the caller may read or write data. Errors: `Access`, and those of [`file`].
 async fn check(target: &Target, how: Use) -> Result<(), Status> {
-    let files = target.files();
-    let all = Access::READ | Access::WRITE | Access::EXECUTE;
-    let has = files.access(&target.caller, target.handle, all).await?;
-    let may = match how {
-        Use::Read => has.has(Access::READ) || has.has(Access::EXECUTE),
-        Use::Write => has.has(Access::WRITE),
-    };
-    match may || file(target).await?.uid == target.caller.uid {
-        true => Ok(()),
-        false => Err(Status::Access),
+    if access::may_use(target, how == Use::Write).await? {
+        return Ok(());
     }
+    file(target).await?;
+    Err(Status::Access)
 }
 
 impl Procedure<'_> {

@@ -10,6 +10,7 @@
 //! | `names`, `creation`, `directory` | LOOKUP, READLINK, REMOVE, RMDIR, RENAME, LINK; creations; READDIR, READDIRPLUS |
 //! | `data` | READ, WRITE, COMMIT |
 //! | `conflict` | opens of version 4 that exclude a request of version 3 |
+//! | `hosts` | the calls of each host |
 //! | `mount`, `mounts` | MOUNT, and the list of mounts |
 //!
 //! Sections named "§" are of RFC 1813 in this module. **Called by** the dispatch of calls. **Invariants**: a change that is repeated after a
@@ -23,6 +24,7 @@ mod data;
 mod directory;
 mod duplicates;
 mod filesystem;
+mod hosts;
 mod mount;
 mod mounts;
 mod names;
@@ -31,6 +33,8 @@ mod run;
 pub mod wire;
 
 pub(crate) use duplicates::Duplicates;
+pub use hosts::HostInfo;
+pub(crate) use hosts::Hosts;
 pub(crate) use mount::execute as execute_mount;
 pub use mounts::Mount;
 pub(crate) use mounts::Mounts;

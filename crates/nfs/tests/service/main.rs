@@ -15,4 +15,5 @@ mod sessions;
 mod sharing;
 mod tls_sessions;
 mod v3;
+mod waiting;
 mod xattrs;

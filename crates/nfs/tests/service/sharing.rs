@@ -1,8 +1,9 @@
 //! Share reservations and locks of several clients.
 
+use crate::client::Client;
 use crate::fixture::{Fixture, HOME, NO_ATTRS, open, open_with, simulated};
 use nfs::wire::files::{Claim, CreateHow, Lock, Locker};
-use nfs::wire::{Op, Owner, Stateid, Status, operation};
+use nfs::wire::{Attrs, Bitmap, Op, Owner, Stateid, Status, operation};
 
 fn owner(name: &[u8]) -> Owner<'_> {
     Owner { client: 0, name }
@@ -111,5 +112,80 @@ fn a_wish_for_a_delegation_is_refused_with_a_reason() {
             }
             results.ok(operation::GETFH);
         }
+    });
+}
+
+/// SETATTR of the mode of "f", by the superuser.
+async fn set_mode(client: &mut Client, mode: u32) {
+    let values = mode.to_be_bytes();
+    let attributes = Attrs {
+        mask: Bitmap::of(&[33]),
+        values: &values,
+    };
+    let stateid = Stateid::ANONYMOUS;
+    let set = Op::SetAttr {
+        stateid,
+        attributes,
+    };
+    let path = [HOME[0], HOME[1], "f"];
+    assert_eq!(client.at(&path, &[set]).await.status, Status::Ok);
+}
+
+/// The statuses of READ and WRITE with the stateid of an open.
+async fn data(client: &mut Client, stateid: Stateid) -> (Status, Status) {
+    let path = [HOME[0], HOME[1], "f"];
+    let read = Op::Read {
+        stateid,
+        offset: 0,
+        count: 1,
+    };
+    let write = Op::Write {
+        stateid,
+        offset: 0,
+        stable: 2,
+        data: b"x",
+    };
+    let read = client.at(&path, &[read]).await.status;
+    (read, client.at(&path, &[write]).await.status)
+}
+
+#[test]
+fn permissions_are_checked_with_each_read_and_write() {
+    simulated(|| async {
+        let fixture = Fixture::new().await;
+        let (mut root, mut user) = (fixture.client("root").await, fixture.client("user").await);
+        let create = Some(CreateHow::Unchecked(NO_ATTRS));
+        root.at(HOME, &[open("f", create)]).await.open();
+        set_mode(&mut root, 0o666).await;
+        user.uid = 1000;
+        let opened = user.at(HOME, &[open("f", None)]).await.open();
+        assert_eq!(data(&mut user, opened).await, (Status::Ok, Status::Ok));
+        set_mode(&mut root, 0o604).await;
+        assert_eq!(data(&mut user, opened).await, (Status::Ok, Status::Access));
+        // a program is read to be executed
+        set_mode(&mut root, 0o601).await;
+        assert_eq!(data(&mut user, opened).await, (Status::Ok, Status::Access));
+        set_mode(&mut root, 0o600).await;
+        let refused = (Status::Access, Status::Access);
+        assert_eq!(data(&mut user, opened).await, refused);
+        // the owner may with every mode
+        set_mode(&mut root, 0o666).await;
+        let owner = 1000u32.to_string();
+        let mut values = nfs::xdr::Writer::new();
+        values.opaque(owner.as_bytes());
+        let values = values.to_vec();
+        let attributes = Attrs {
+            mask: Bitmap::of(&[36]),
+            values: &values,
+        };
+        let stateid = Stateid::ANONYMOUS;
+        let path = [HOME[0], HOME[1], "f"];
+        let set = Op::SetAttr {
+            stateid,
+            attributes,
+        };
+        assert_eq!(root.at(&path, &[set]).await.status, Status::Ok);
+        set_mode(&mut root, 0).await;
+        assert_eq!(data(&mut user, opened).await, (Status::Ok, Status::Ok));
     });
 }

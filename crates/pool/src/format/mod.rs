@@ -69,7 +69,8 @@ pub use node::{
 pub use packing::{NoPacking, Packing, ZSTD_LEVEL_MAX};
 pub use property::{KIND_PROPERTY, PoolProperty, decode_on, encode_on, property_key};
 pub use settings::{
-    DatasetProperty, KIND_SETTINGS, NoSync, Setting, Settings, Switches, settings_key,
+    DatasetProperty, KIND_SETTINGS, NoSync, Setting, Settings, Switches, TEXT_SIZE_MAX,
+    TextProperty, TextSetting, settings_key,
 };
 pub use space::{KIND_SPACE, REGION_BITMAP_SIZE, REGION_SECTORS, RegionBits, space_key};
 pub use uberblock::{JournalPosition, JournalStart, UBERBLOCK_SIZE, Uberblock};

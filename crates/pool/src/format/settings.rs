@@ -5,6 +5,7 @@
 //! its own value in a record and the value in effect agree. `docs/format.md`, "Settings".
 
 mod switches;
+mod texts;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,6 +19,7 @@ use super::{
 };
 
 pub use switches::Switches;
+pub use texts::{TEXT_SIZE_MAX, TextProperty, TextSetting};
 
 /// Kind of the key of the pool's settings. Object and offset are 0.
 pub const KIND_SETTINGS: Kind = Kind(9);
@@ -371,20 +373,23 @@ pub struct Setting {
 
 /// The values that a dataset, or the pool, has of its own.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Settings(BTreeMap<DatasetProperty, Setting>);
+pub struct Settings {
+    values: BTreeMap<DatasetProperty, Setting>,
+    texts: BTreeMap<TextProperty, TextSetting>,
+}
 
 impl Settings {
     /// The dataset's own value of a property; `None` if the dataset inherits it.
     #[must_use]
     pub fn get(&self, property: DatasetProperty) -> Option<Setting> {
-        self.0.get(&property).copied()
+        self.values.get(&property).copied()
     }
 
     /// Sets a property; with `None`, it is inherited from now on.
     pub fn put(&mut self, property: DatasetProperty, setting: Option<Setting>) {
         match setting {
-            Some(setting) => drop(self.0.insert(property, setting)),
-            None => drop(self.0.remove(&property)),
+            Some(setting) => drop(self.values.insert(property, setting)),
+            None => drop(self.values.remove(&property)),
         }
     }
 
@@ -397,22 +402,23 @@ impl Settings {
     /// Whether every property is inherited.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.values.is_empty() && self.texts.is_empty()
     }
 
-    /// Number of own values.
+    /// Their length in units of 16 bytes.
     pub(super) fn count(&self) -> u8 {
-        self.0.len() as u8
+        let texts = self.texts.values().map(TextSetting::count);
+        (self.values.len() + texts.sum::<usize>()) as u8
     }
 
-    /// Encodes the settings: 16 bytes for each, by number.
+    /// Encodes the settings, by number: 16 bytes for each, and its text.
     ///
     /// # Panics
     /// If a property cannot have its value.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(self.0.len() * SETTING_SIZE);
-        for (property, setting) in &self.0 {
+        let mut out = Vec::with_capacity(usize::from(self.count()) * SETTING_SIZE);
+        for (property, setting) in &self.values {
             assert!(property.show(setting.value).is_some(), "{setting:?}");
             let raw = RawSetting {
                 number: property.row().number,
@@ -421,6 +427,9 @@ impl Settings {
                 value: U64::new(setting.value),
             };
             out.extend_from_slice(raw.as_bytes());
+        }
+        for (property, setting) in &self.texts {
+            setting.encode(*property, &mut out);
         }
         out
     }
@@ -439,13 +448,9 @@ impl Settings {
             });
         }
         let mut settings = Self::default();
-        for raw in bytes.chunks_exact(SETTING_SIZE) {
-            let raw = RawSetting::read_from_bytes(raw).expect("as long as a setting");
-            let row = TABLE.iter().find(|row| row.number == raw.number);
-            let last = settings.0.last_key_value().map(|(property, _)| *property);
-            let Some(row) = row.filter(|row| last.is_none_or(|last| last < row.property)) else {
-                return field("number of a setting", raw.number.into());
-            };
+        let mut rest = bytes;
+        while let Ok((raw, after)) = RawSetting::read_from_prefix(rest) {
+            rest = after;
             let is_received = match raw.source {
                 1 => false,
                 2 => true,
@@ -455,6 +460,19 @@ impl Settings {
                 return field("reserved bytes of a setting", raw.reserved[0].into());
             }
             let value = raw.value.get();
+            if let Some(property) = TextProperty::numbered(raw.number) {
+                rest = settings.decode_text((property, is_received), value, rest)?;
+                continue;
+            }
+            let row = TABLE.iter().find(|row| row.number == raw.number);
+            let last = settings
+                .values
+                .last_key_value()
+                .map(|(property, _)| *property);
+            let row = row.filter(|row| last.is_none_or(|last| last < row.property));
+            let Some(row) = row.filter(|_| settings.texts.is_empty()) else {
+                return field("number of a setting", raw.number.into());
+            };
             if row.property.show(value).is_none() {
                 return field("value of a setting", value);
             }
@@ -507,7 +525,7 @@ impl Dataset {
 
     /// The first own value that differs from the value in effect.
     pub(super) fn contradiction(&self) -> Option<u64> {
-        let mut own = self.settings.0.iter();
+        let mut own = self.settings.values.iter();
         let found = own.find(|(property, own)| self.value(**property) != own.value);
         found.map(|(_, own)| own.value)
     }

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use super::{Pool, State};
 use crate::dataset::OpenDataset;
 use crate::format::{
-    Dataset, DatasetProperty, FEATURE_SETTINGS, Setting, Settings, Sync, dataset_key, settings_key,
+    Dataset, DatasetClass, DatasetProperty, FEATURE_SETTINGS, Setting, Settings, Sync,
+    TextProperty, TextSetting, dataset_key, settings_key,
 };
 use crate::mutex::lock;
 use crate::{Error, Result};
@@ -72,19 +73,27 @@ impl State {
         if !property.is_inherited() {
             return (property.default(), Source::Default);
         }
+        let found = self.search_above(name, |settings| settings.get(property));
+        found.map_or((property.default(), Source::Default), |(own, source)| {
+            (own.value, source)
+        })
+    }
+
+    /// The nearest own value of the datasets above a name and the pool.
+    fn search_above<T>(
+        &self,
+        name: &str,
+        own: impl Fn(&Settings) -> Option<T>,
+    ) -> Option<(T, Source)> {
         let mut above = parent(name);
         while let Some(name) = above {
             let found = self.datasets.volume(name);
-            let found = found.and_then(|f| lock(&f.state).dataset.settings.get(property));
-            if let Some(setting) = found {
-                return (setting.value, Source::Inherited(name.to_owned()));
+            if let Some(value) = found.and_then(|f| own(&lock(&f.state).dataset.settings)) {
+                return Some((value, Source::Inherited(name.to_owned())));
             }
             above = parent(name);
         }
-        match self.pool_tree.settings().get(property) {
-            Some(setting) => (setting.value, Source::FromPool),
-            None => (property.default(), Source::Default),
-        }
+        own(self.pool_tree.settings()).map(|value| (value, Source::FromPool))
     }
 
     /// Puts the values that a dataset has of its own or inherits into effect.
@@ -180,32 +189,90 @@ impl Pool {
         if needs_feature {
             self.require_settings().await?;
         }
+        let change = |class: Option<DatasetClass>, settings: &mut Settings| {
+            if class.is_some_and(|class| !property.is_of(class)) {
+                return Err(Error::NoProperty(property.name()));
+            }
+            settings.put(property, setting);
+            Ok(())
+        };
+        self.change_settings(dataset, change).await
+    }
+
+    /// Changes the settings of a dataset, or of the pool if it is `None`. `change` gets the class of the dataset.
+    async fn change_settings(
+        &self,
+        dataset: Option<&str>,
+        change: impl Fn(Option<DatasetClass>, &mut Settings) -> Result<()>,
+    ) -> Result<()> {
         let set = |state: &mut State| {
             let (key, value) = match dataset {
                 None => {
                     let mut settings = state.pool_tree.settings().clone();
-                    settings.put(property, setting);
+                    change(None, &mut settings)?;
                     let value = (!settings.is_empty()).then(|| settings.encode().into());
                     (settings_key(), value)
                 }
                 Some(name) => {
                     let found = state.datasets.volume(name).ok_or(Error::NotFound)?;
                     let mut changed = found.dataset();
-                    if !property.is_of(changed.class) {
-                        return Err(Error::NoProperty(property.name()));
-                    }
-                    changed.settings.put(property, setting);
+                    change(Some(changed.class), &mut changed.settings)?;
                     state.inherit(&mut changed);
                     (dataset_key(found.id), Some(changed.encode()))
                 }
             };
             let ticket = state.change(Vec::new(), vec![(key, value)])?;
             if let Some(found) = dataset.and_then(|name| state.datasets.volume(name)) {
-                lock(&found.state).dataset.settings.put(property, setting);
+                change(None, &mut lock(&found.state).dataset.settings)?;
             }
             Ok((state.inherit_again(dataset), ticket))
         };
         let heirs = self.owner.change_durably(set).await?;
         make_durable(heirs).await
+    }
+
+    /// The text of a property of a dataset, or of the pool if it is `None`, and its source. `None` if there is no such dataset.
+    #[must_use]
+    pub fn text(&self, dataset: Option<&str>, property: TextProperty) -> Option<(String, Source)> {
+        let state = self.owner.state.borrow();
+        let own = match dataset {
+            Some(name) => state.datasets.volume(name)?.dataset().settings,
+            None => state.pool_tree.settings().clone(),
+        };
+        if let Some(TextSetting { text, is_received }) = own.text(property) {
+            let source = match is_received {
+                true => Source::Received,
+                false => Source::Local,
+            };
+            return Some((text.clone(), source));
+        }
+        let above = |name| state.search_above(name, |s| Some(s.text(property)?.text.clone()));
+        let found = dataset.and_then(above);
+        Some(found.unwrap_or((property.default_text().to_owned(), Source::Default)))
+    }
+
+    /// Sets the text of a property of a dataset, or of the pool if it is `None`, for it and all datasets that inherit it; without
+    /// a setting, it is inherited from now on. Durable when this returns.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::NoProperty`], [`Error::Device`].
+    ///
+    /// # Panics
+    /// If the property cannot have the text.
+    pub async fn set_text(
+        &self,
+        dataset: Option<&str>,
+        property: TextProperty,
+        setting: Option<TextSetting>,
+    ) -> Result<()> {
+        self.require_settings().await?;
+        let change = |class: Option<DatasetClass>, settings: &mut Settings| {
+            if class.is_some_and(|class| !property.is_of(class)) {
+                return Err(Error::NoProperty(property.name()));
+            }
+            settings.put_text(property, setting.clone());
+            Ok(())
+        };
+        self.change_settings(dataset, change).await
     }
 }

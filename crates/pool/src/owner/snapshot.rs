@@ -9,8 +9,8 @@ use super::pool_tree::Changes;
 use super::{Pool, State};
 use crate::dataset::{self, OpenDataset};
 use crate::format::{
-    Birth, Dataset, DatasetProperty, ListId, NAME_SIZE_MAX, PrevSnapshot, Record, TreeId,
-    dataset_key, root_key,
+    Birth, Dataset, DatasetProperty, ListId, NAME_SIZE_MAX, PrevSnapshot, Record, TextProperty,
+    TreeId, dataset_key, root_key,
 };
 use crate::journal::Ticket;
 use crate::mutex::lock;
@@ -221,6 +221,8 @@ impl Pool {
                 ..inner.dataset.clone()
             };
             dataset.settings.put(DatasetProperty::Refquota, None);
+            // a clone is exported as the datasets above it are, not as its origin
+            dataset.settings.put_text(TextProperty::Sharenfs, None);
             state.inherit(&mut dataset);
             dataset.check().map_err(Error::Invalid)?;
             let mut changes = Changes::new();

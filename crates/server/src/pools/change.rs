@@ -245,6 +245,8 @@ impl Server {
         }
         let new = self.edited(&[&PoolEdit::Remove(name.to_owned())])?;
         self.store(new).await?;
+        self.withdraw_shares(|full| full.split_once('/').is_some_and(|(p, _)| p == name));
+        self.shares_changed();
         let Some(pool) = self.forget_pool(name) else {
             return Ok(None);
         };

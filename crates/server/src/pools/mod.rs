@@ -180,6 +180,7 @@ impl Server {
         self.hold_volumes(name, &reason);
         self.wake_mounts(name);
         self.wake_filesystem_exports(name);
+        self.shares_changed();
     }
 
     /// Sets the reason for every exported volume of a pool that is not open.

@@ -63,3 +63,9 @@ pub(super) fn misplaced(full: &str, e: &pool::Error) -> Option<Error> {
     };
     Some(Error::Invalid(text))
 }
+
+/// Whether a dataset is the one of this name, or below it.
+pub(super) fn is_at(name: &str, top: &str) -> bool {
+    let rest = name.strip_prefix(top);
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}

@@ -9,16 +9,19 @@ use super::convert::{limit, limit_text, size};
 use super::entry::full_name;
 use super::filesystems::OwnerProperty;
 use super::lineage::limits_failed;
-use super::names::names;
+use super::names::{is_at, names};
 use crate::api::{
     self, GetProperties, InheritProperty, Property, PropertySource, ResizeVolume, SYNC_DISABLED,
     SetProperty, VolumeSync,
 };
+use crate::config::ExportedAs;
 use crate::server::Server;
 use crate::size::ByteSize;
 use crate::word::word;
 use crate::{Error, Result};
-use pool::format::{DatasetClass, DatasetProperty, PoolProperty, Setting};
+use pool::format::{
+    DatasetClass, DatasetProperty, PoolProperty, Setting, TEXT_SIZE_MAX, TextProperty, TextSetting,
+};
 use pool::{Pool, Source};
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -92,16 +95,7 @@ impl Properties<'_> {
             let Some((value, found)) = pool.property(dataset, property) else {
                 continue;
             };
-            let (source, from) = match found {
-                Source::Local => (PropertySource::Local, None),
-                Source::Received => (PropertySource::Received, None),
-                Source::Default => (PropertySource::Default, None),
-                Source::FromPool => (PropertySource::Inherited, Some(pool_name.clone())),
-                Source::Inherited(above) => (
-                    PropertySource::Inherited,
-                    Some(full_name(&pool_name, &above)),
-                ),
-            };
+            let (source, from) = origin(&pool_name, found);
             let value = property.show(value).unwrap_or_default();
             let warns = property == DatasetProperty::Sync && value == word(VolumeSync::Disabled);
             let is_size = property == DatasetProperty::Refquota;
@@ -111,6 +105,32 @@ impl Properties<'_> {
                 added.warning = warns.then(|| SYNC_DISABLED.to_owned());
             }
         }
+        for property in TextProperty::all() {
+            if dataset.is_some_and(|(_, class)| !property.is_of(class)) {
+                continue;
+            }
+            if let Some((text, found)) = pool.text(dataset.map(|(name, _)| name), property) {
+                let (source, from) = origin(&pool_name, found);
+                self.add(property.name(), text, false, source);
+                if let Some(added) = self.all.last_mut() {
+                    added.inherited_from = from;
+                }
+            }
+        }
+    }
+}
+
+/// The origin of a value, and the dataset or pool that it is inherited from.
+fn origin(pool_name: &str, found: Source) -> (PropertySource, Option<String>) {
+    match found {
+        Source::Local => (PropertySource::Local, None),
+        Source::Received => (PropertySource::Received, None),
+        Source::Default => (PropertySource::Default, None),
+        Source::FromPool => (PropertySource::Inherited, Some(pool_name.to_owned())),
+        Source::Inherited(above) => (
+            PropertySource::Inherited,
+            Some(full_name(pool_name, &above)),
+        ),
     }
 }
 
@@ -123,6 +143,15 @@ pub(super) fn bytes_or_value(property: DatasetProperty, text: &str) -> Result<u6
         let (name, values) = (property.name(), property.values());
         Error::Invalid(format!("{name} is {values}, not {text:?}"))
     })
+}
+
+/// The error for a property that was not set.
+fn set_failed(pool_name: &str, full: &str, e: pool::Error) -> Error {
+    match e {
+        pool::Error::NoProperty(_) => Error::Invalid(format!("{full:?}: {e}")),
+        pool::Error::NotFound => Error::NoVolume(full.to_owned()),
+        e => failed(pool_name, e),
+    }
 }
 
 /// Whether datasets can inherit a property from a pool. A pool has a property `readonly` of its own, which is no filesystem's.
@@ -200,6 +229,7 @@ pub(super) fn unknown(property: &str) -> Error {
     let own = NOT_INHERITED.into_iter();
     let all: Vec<&str> = own
         .chain(DatasetProperty::all().map(DatasetProperty::name))
+        .chain(TextProperty::all().map(TextProperty::name))
         .collect();
     Error::Invalid(format!(
         "{property:?} cannot be set; these can: {}",
@@ -253,12 +283,6 @@ fn of_filesystem(f: &api::Filesystem, pool: Option<&Pool>) -> Vec<Property> {
     let at = f.mount.as_ref().map(|m| m.at.display().to_string());
     out.push("mountpoint", at.unwrap_or("none".into()), false);
     out.all
-}
-
-/// Whether a dataset is the one of this name, or below it.
-fn is_at(name: &str, top: &str) -> bool {
-    let rest = name.strip_prefix(top);
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 impl Server {
@@ -326,6 +350,10 @@ impl Server {
                 self.set_on(&name, PoolProperty::Autoexpand, &request.value)
                     .await?;
             }
+            other if let Some(text) = TextProperty::named(other) => {
+                let setting = self.text_setting(request.value)?;
+                self.set_own_text(&name, text, Some(setting)).await?;
+            }
             other if let Some(of_owner) = OwnerProperty::named(other) => {
                 self.set_owner_quota(&name, of_owner, &request.value)
                     .await?;
@@ -348,10 +376,15 @@ impl Server {
     /// See [`InheritProperty`]. Errors: `Invalid`, `Conflict`, `NoPool`, `NoVolume`, `Pool`.
     pub async fn inherit_property(self: &Rc<Self>, request: InheritProperty) -> Result<Property> {
         let InheritProperty { name, property } = request;
+        if let Some(text) = TextProperty::named(&property) {
+            self.set_own_text(&name, text, None).await?;
+            return self.property(name, property).await;
+        }
         let inherited = DatasetProperty::named(&property).filter(|p| p.is_inherited());
         let Some(inherited) = inherited else {
             let all = DatasetProperty::all().filter(|p| p.is_inherited());
-            let all: Vec<_> = all.map(DatasetProperty::name).collect();
+            let texts = TextProperty::all().map(TextProperty::name);
+            let all: Vec<_> = all.map(DatasetProperty::name).chain(texts).collect();
             return Err(Error::Invalid(format!(
                 "{property:?} is not inherited; these are: {}",
                 all.join(", ")
@@ -367,7 +400,58 @@ impl Server {
             properties: vec![property],
         };
         let mut found = self.properties(&get).await?;
-        found.pop().ok_or(Error::NoDataset(name))
+        let mut found = found.pop().ok_or(Error::NoDataset(name))?;
+        if found.property == TextProperty::Sharenfs.name() && found.value != "off" {
+            let export = self.state.borrow().file.config().exported_as(&found.name);
+            let warning = |export: ExportedAs| {
+                format!("it is exported as {export}, which counts, not this property")
+            };
+            found.warning = export.map(warning);
+        }
+        Ok(found)
+    }
+
+    /// A text for `sharenfs`. Errors: `Invalid`.
+    pub(super) fn text_setting(&self, text: String) -> Result<TextSetting> {
+        let mut exports = self.protocols.filesystem_exports();
+        let checked = exports.try_for_each(|e| e.check_share(&text));
+        checked.map_err(|reason| Error::Invalid(format!("sharenfs: {reason}")))?;
+        if !TextProperty::is_text(&text) {
+            return Err(Error::Invalid(format!(
+                "sharenfs has at most {TEXT_SIZE_MAX} bytes: export the filesystem with `wirepool export nfs`, which takes more clients"
+            )));
+        }
+        Ok(TextSetting {
+            text,
+            is_received: false,
+        })
+    }
+
+    /// Sets a text of a filesystem or pool, and makes the exports follow; without a setting, it is inherited from now on.
+    async fn set_own_text(
+        self: &Rc<Self>,
+        full: &str,
+        property: TextProperty,
+        setting: Option<TextSetting>,
+    ) -> Result<()> {
+        let _turn = self.turn().await?;
+        let (pool, pool_name, dataset) = self.settable(full)?;
+        let set = pool.set_text(dataset, property, setting).await;
+        set.map_err(|e| set_failed(pool_name, full, e))?;
+        self.follow_shares().await;
+        Ok(())
+    }
+
+    /// The pool of a dataset or pool of this name, the pool's name, and the dataset's.
+    fn settable<'a>(&self, full: &'a str) -> Result<(Rc<Pool>, &'a str, Option<&'a str>)> {
+        Ok(match full.contains('/') {
+            true => {
+                let (pool, _) = self.dataset_named(full)?;
+                let (pool_name, name) = names(full)?;
+                (pool, pool_name, Some(name))
+            }
+            false => (self.pool_named(full)?, full, None),
+        })
     }
 
     async fn set_limits(
@@ -414,14 +498,7 @@ impl Server {
         setting: Option<Setting>,
     ) -> Result<()> {
         let _turn = self.turn().await?;
-        let (pool, pool_name, dataset) = match full.contains('/') {
-            true => {
-                let (pool, _) = self.dataset_named(full)?;
-                let (pool_name, name) = names(full)?;
-                (pool, pool_name, Some(name))
-            }
-            false => (self.pool_named(full)?, full, None),
-        };
+        let (pool, pool_name, dataset) = self.settable(full)?;
         if dataset.is_none() && !is_of_pools(property) {
             let name = property.name();
             let text =
@@ -436,11 +513,7 @@ impl Server {
             }
         }
         let set = pool.set_own(dataset, property, setting).await;
-        set.map_err(|e| match e {
-            pool::Error::NoProperty(_) => Error::Invalid(format!("{full:?}: {e}")),
-            pool::Error::NotFound => Error::NoVolume(full.to_owned()),
-            e => failed(pool_name, e),
-        })?;
+        set.map_err(|e| set_failed(pool_name, full, e))?;
         for heir in self.sync_disabled(full).difference(&disabled) {
             tracing::warn!(dataset = heir, "{SYNC_DISABLED}");
         }

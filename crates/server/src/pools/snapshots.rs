@@ -145,6 +145,7 @@ impl Server {
         let made = pool.clone_snapshot(volume, name, clone).await;
         let made = made.map_err(|e| failed(pool_name, &request.clone, e))?;
         if class.has_files() {
+            self.shares_changed();
             let made = self.filesystem_view(&request.clone)?;
             return Ok(api::Dataset::Filesystem(made));
         }

@@ -217,6 +217,7 @@ impl Server {
         recursive: bool,
     ) -> Result<()> {
         let (pool_name, name) = names(full)?;
+        self.withdraw_shares(|other| all.iter().any(|full| full == other));
         let destroyed = match recursive {
             true => pool.destroy_tree(name).await.map_err(|e| match e {
                 pool::Error::Busy => Error::Conflict(format!(
@@ -230,6 +231,7 @@ impl Server {
                 destroyed.map_err(|e| failed(pool_name, full, e))
             }
         };
+        self.shares_changed();
         // a destruction that failed may have destroyed some of them
         let gone = |full: &String| names(full).is_ok_and(|(_, name)| pool.volume(name).is_none());
         for full in all.iter().filter(|full| gone(full)) {

@@ -104,9 +104,44 @@ pub(crate) trait DiskExports {
     fn exported_as(&self, config: &Config, disk: &str, out: &mut ExportedAs);
 }
 
+/// An open filesystem with its property `sharenfs`.
+#[derive(Debug, Clone)]
+pub(crate) struct Shared {
+    /// The full name of the filesystem.
+    pub(crate) filesystem: String,
+    /// The value in effect.
+    pub(crate) text: String,
+    /// The filesystem or pool that has the value of its own.
+    pub(crate) source: String,
+}
+
+/// A change of the exports by property.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ShareChange {
+    /// The export of this filesystem ends.
+    End(String),
+    /// This filesystem is to be exported.
+    Begin(String),
+}
+
 /// The exports of a protocol for filesystems.
 pub(crate) trait FilesystemExports {
-    /// Publishes the export of an open filesystem, if it has one over this protocol. The protocol keeps the outcome. Returns
+    /// Errors: the reason why the property `sharenfs` cannot have this text.
+    fn check_share(&self, text: &str) -> Result<(), String>;
+
+    /// Takes over the properties of all open filesystems. `is_open` is false for filesystems of a pool that is being opened or held back,
+    /// whose exports stay. Exports that stay get their rights. Returns the exports to end, and then to begin.
+    fn follow(
+        &self,
+        config: &Config,
+        shared: Vec<Shared>,
+        is_open: &dyn Fn(&str) -> bool,
+    ) -> Work<Vec<ShareChange>>;
+
+    /// Whether a filesystem is exported by its property, not by the configuration.
+    fn is_shared(&self, filesystem: &str) -> bool;
+
+    /// Publishes the export of an open filesystem, if the configuration or its property asks for one over this protocol. The protocol keeps the outcome. Returns
     /// whether the protocol accepted the export, or the filesystem has none.
     fn publish(
         &self,

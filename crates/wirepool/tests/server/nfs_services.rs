@@ -8,6 +8,7 @@ use ::nfs::rpc::{Call, Reply};
 use ::nfs::wire::files::{Claim, CreateHow};
 use ::nfs::wire::{Attrs, Bitmap, Op, Stateid, Status, operation};
 use ::nfs::xdr::{Reader, Writer};
+use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read, Write};
@@ -206,4 +207,112 @@ fn a_rule_names_a_netgroup() {
         server
     });
     assert!(server.terminate().success());
+}
+
+/// Path, source of the property, and state of each export.
+fn listed(exports: &Value) -> Vec<(String, String, String)> {
+    let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
+    let exports = exports.as_array().expect("a list").iter();
+    let export = |e: &Value| (text(&e["path"]), text(&e["shared_by"]), text(&e["state"]));
+    exports.map(export).collect()
+}
+
+fn export(path: &str, source: &str) -> (String, String, String) {
+    (path.to_owned(), source.to_owned(), "served".to_owned())
+}
+
+/// Waits until these are the exports.
+fn wait_for(server: &Server, wanted: &[(String, String, String)]) {
+    server.wait_for(&["export", "list"], |exports| listed(exports) == wanted);
+}
+
+#[test]
+fn filesystems_are_exported_by_their_property() {
+    let (place, server) = start("listen = [\"127.0.0.1:0\"]");
+    server.ok(&["set", "sharenfs=no_root_squash", "tank"]);
+    let exports = server.json(&["export", "list"]);
+    assert_eq!(listed(&exports), [export("/tank/home", "tank")]);
+    let shown = server.ok(&["export", "list"]);
+    let by = "/tank/home: by the property sharenfs of tank";
+    assert!(shown.contains(by), "{shown}");
+    let address = server.nfs[0];
+    let (server, handle) = client(async move {
+        let mut client = Client::with_session(address, b"stays").await;
+        let handle = write(&mut client, "file", b"one").await;
+        // filesystems come, are renamed and go, and the client keeps its state
+        server.ok(&["fs", "create", "tank/home/ann"]);
+        let home = export("/tank/home", "tank");
+        wait_for(&server, &[home.clone(), export("/tank/home/ann", "tank")]);
+        server.ok(&["fs", "rename", "tank/home/ann", "tank/home/eve"]);
+        wait_for(&server, &[home.clone(), export("/tank/home/eve", "tank")]);
+        server.refused(&["fs", "destroy", "tank/home/eve"]);
+        assert_eq!(listed(&server.json(&["export", "list"])).len(), 2);
+        server.ok(&["fs", "destroy", "-f", "tank/home/eve"]);
+        wait_for(&server, &[home]);
+        let own = "sharenfs=ro=@127.0.0.0/8,no_root_squash";
+        server.ok(&["set", own, "tank/home"]);
+        let exports = server.json(&["export", "list"]);
+        assert_eq!(listed(&exports), [export("/tank/home", "tank/home")]);
+        assert_eq!(exports[0]["clients"][0], "127.0.0.0/8:ro,squash=none");
+        let refused = open(Claim::Name(b"other"), Some(CreateHow::Unchecked(NO_ATTRS)));
+        assert_eq!(client.at(HOME, &[refused]).await.status, Status::Rofs);
+        // an export of the configuration counts
+        server.ok(&["export", "nfs", "tank/home", "--client", "*:rw,squash=none"]);
+        let exports = server.json(&["export", "list"]);
+        assert_eq!(exports[0]["unused_property"], "tank/home");
+        assert_eq!(exports[0]["clients"][0], "*:rw,squash=none");
+        let told = server.ok(&["set", "sharenfs=rw=127.0.0.1,no_root_squash", "tank/home"]);
+        let warning = "it is exported as NFS export /tank/home, which counts, not this property";
+        assert!(told.contains(warning), "{told}");
+        server.ok(&["export", "remove", "/tank/home"]);
+        let exports = server.json(&["export", "list"]);
+        assert_eq!(listed(&exports), [export("/tank/home", "tank/home")]);
+        assert_eq!(exports[0]["clients"][0], "127.0.0.1:rw,squash=none");
+        let told = server.refused(&["host", "allow", "/tank/home", "10.0.0.1:rw"]);
+        assert!(
+            told.contains("exported by the property sharenfs of tank/home"),
+            "{told}"
+        );
+        assert_eq!(read(&mut client, &handle).await.status, Status::Ok);
+        let id = server.json(&["session", "list"])[0]["id"].to_string();
+        let facts = server.json(&["session", "show", &id]);
+        assert_eq!(facts["nfs"]["opens"], 1, "{facts}");
+        (server, handle)
+    });
+    for wrong in ["sharenfs=yes", "sharenfs=sec=krb5", "sharenfs=rw=a,ro=a"] {
+        let told = server.refused(&["set", wrong, "tank"]);
+        assert!(told.contains("sharenfs: "), "{told}");
+    }
+    assert!(server.terminate().success());
+
+    let server = place.start();
+    wait_for(&server, &[export("/tank/home", "tank/home")]);
+    server.ok(&["fs", "create", "-o", "sharenfs=off", "tank/private"]);
+    server.ok(&["fs", "create", "tank/public"]);
+    let home = export("/tank/home", "tank/home");
+    wait_for(&server, &[home, export("/tank/public", "tank")]);
+    // the path of an export of the configuration is not taken
+    server.ok(&["export", "nfs", "tank/private", "--path", "/tank/public"]);
+    let told = server.ok(&["status"]);
+    let reason = "/tank/public is the export of \"tank/private\" in the configuration";
+    assert!(told.contains(reason), "{told}");
+    server.ok(&["export", "remove", "tank/private"]);
+    server.ok(&["inherit", "sharenfs", "tank/home"]);
+    let all = [export("/tank/home", "tank"), export("/tank/public", "tank")];
+    wait_for(&server, &all);
+    let address = server.nfs[0];
+    let file = handle.clone();
+    let status = client(async move {
+        let mut client = Client::connect(address).await;
+        client.establish(b"asks", FORE).await;
+        client.run(&[Op::PutFh(&file)]).await.status
+    });
+    assert_eq!(status, Status::Ok, "handles stay");
+    server.ok(&["inherit", "sharenfs", "tank"]);
+    assert_eq!(server.json(&["export", "list"]), serde_json::json!([]));
+    server.ok(&["set", "sharenfs=on", "tank"]);
+    server.ok(&["pool", "export", "tank"]);
+    assert_eq!(server.json(&["export", "list"]), serde_json::json!([]));
+    assert!(server.terminate().success());
+    place.inspect_sound(&["a.img"]);
 }

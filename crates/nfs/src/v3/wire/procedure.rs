@@ -46,3 +46,34 @@ pub const PATHCONF: u32 = 20;
 pub const COMMIT: u32 = 21;
 /// Number of procedures.
 pub const COUNT: u32 = 22;
+
+const NAMES: [&str; COUNT as usize] = [
+    "null",
+    "getattr",
+    "setattr",
+    "lookup",
+    "access",
+    "readlink",
+    "read",
+    "write",
+    "create",
+    "mkdir",
+    "symlink",
+    "mknod",
+    "remove",
+    "rmdir",
+    "rename",
+    "link",
+    "readdir",
+    "readdirplus",
+    "fsstat",
+    "fsinfo",
+    "pathconf",
+    "commit",
+];
+
+/// The name of a procedure, in lower case.
+#[must_use]
+pub fn name(number: u32) -> &'static str {
+    NAMES.get(number as usize).copied().unwrap_or("unknown")
+}

@@ -88,6 +88,30 @@ fn data_is_read_as_it_was_written() {
 }
 
 #[test]
+fn the_mode_of_a_symbolic_link_is_ignored() {
+    with_mount(|_fixture, mut client, root| async move {
+        let symlink = Arguments::SymLink {
+            at: at(&root, "s"),
+            set: mode(0o777),
+            path: b"x",
+        };
+        let (link, before, _) = client.v3(&symlink).await.created();
+        let set = Arguments::SetAttr {
+            object: &link,
+            set: backend::file::SetAttributes {
+                uid: Some(7),
+                ..mode(0o600)
+            },
+            guard: None,
+        };
+        let mut results = client.v3(&set).await;
+        results.change();
+        let after = client.attributes_v3(&link).await;
+        assert_eq!((after.mode, after.owner.0), (before.mode, 7));
+    });
+}
+
+#[test]
 fn only_files_have_data() {
     with_mount(|_fixture, mut client, root| async move {
         let symlink = Arguments::SymLink {

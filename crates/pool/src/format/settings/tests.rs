@@ -26,6 +26,14 @@ fn encoded_settings_decode_and_other_bytes_are_refused() {
         is_received: true,
     };
     settings.put(DatasetProperty::Sync, Some(received));
+    let shared = |text: &str| TextSetting {
+        text: text.to_owned(),
+        is_received: false,
+    };
+    settings.put_text(
+        TextProperty::Sharenfs,
+        Some(shared("rw=@10.0.0.0/24,ro=@lab")),
+    );
     let bytes = settings.encode();
     assert_eq!(Settings::decode(&bytes), Ok(settings.clone()));
     assert_eq!(Settings::decode(&[]), Ok(Settings::default()));
@@ -39,7 +47,15 @@ fn encoded_settings_decode_and_other_bytes_are_refused() {
     }
     let twice = [&bytes[..16], &bytes[..16]].concat();
     let swapped = [&bytes[16..], &bytes[..16]].concat();
-    for wrong in [&bytes[1..], &twice, &swapped] {
+    let before = [&bytes[32..], &bytes[..16]].concat();
+    let short = &bytes[..bytes.len() - 16];
+    for wrong in [&bytes[1..], &twice, &swapped, &before, short] {
         assert!(Settings::decode(wrong).is_err(), "{wrong:?}");
     }
+    for text in ["", "a\nb", &"x".repeat(TEXT_SIZE_MAX + 1)] {
+        assert!(!TextProperty::is_text(text), "{text:?}");
+    }
+    let longest = shared(&"x".repeat(TEXT_SIZE_MAX));
+    settings.put_text(TextProperty::Sharenfs, Some(longest));
+    assert_eq!(Settings::decode(&settings.encode()), Ok(settings));
 }

@@ -6,7 +6,7 @@ use backend::{BlockBackend, Extent, Lba};
 use io::disk::{Disk, OpenOptions};
 use io::sim::{DiskConfig, Node, Sim, SimConfig};
 
-use crate::format::{DatasetProperty, Host, Packing, Setting, Sync};
+use crate::format::{DatasetProperty, Host, Packing, Setting, Sync, TextProperty, TextSetting};
 use crate::owner::{NewFilesystem, Source};
 use crate::vdev::{self, PoolSpec, create, open};
 use crate::{Error, NewVolume, Options, Pool, Volume};
@@ -447,6 +447,46 @@ fn a_filesystem_inherits_and_its_volumes_promise_what_it_does() {
             assert_eq!(compression(&pool, "f"), ("zstd-4".into(), Source::Local));
             assert_eq!(compression(&pool, "f/v"), ("zstd-4".into(), from("f")));
             assert_eq!(compression(&pool, "f/own"), ("off".into(), Source::Local));
+        },
+    );
+}
+
+#[test]
+fn texts_are_inherited_and_clones_do_not_take_them() {
+    const SHARE: TextProperty = TextProperty::Sharenfs;
+    let shared = |pool: &Pool, name: &str| pool.text(Some(name), SHARE).expect("a dataset");
+    let put = async |pool: &Pool, name: Option<&str>, text: &str| {
+        let setting = TextSetting {
+            text: text.to_owned(),
+            is_received: false,
+        };
+        pool.set_text(name, SHARE, Some(setting)).await
+    };
+    lives(
+        async move |pool| {
+            files(&pool, "a").await;
+            files(&pool, "a/b").await;
+            volume(&pool, "v").await;
+            assert_eq!(shared(&pool, "a"), ("off".into(), Source::Default));
+            put(&pool, None, "on").await.expect("set");
+            assert_eq!(shared(&pool, "a/b"), ("on".into(), Source::FromPool));
+            put(&pool, Some("a"), "ro=@10.0.0.0/24").await.expect("set");
+            assert_eq!(shared(&pool, "a/b"), ("ro=@10.0.0.0/24".into(), from("a")));
+            let refused = put(&pool, Some("v"), "on").await;
+            assert_eq!(refused, Err(Error::NoProperty("sharenfs")));
+            pool.create_snapshot("a", "s").await.expect("a snapshot");
+            let made = pool.clone_snapshot("a", "s", "c").await;
+            drop(made.expect("a clone"));
+            assert_eq!(shared(&pool, "c"), ("on".into(), Source::FromPool));
+        },
+        async move |pool| {
+            assert_eq!(shared(&pool, "a").1, Source::Local);
+            assert_eq!(shared(&pool, "c"), ("on".into(), Source::FromPool));
+            pool.rename_volume("a/b", "b").await.expect("renamed");
+            assert_eq!(shared(&pool, "b"), ("on".into(), Source::FromPool));
+            pool.set_text(Some("a"), SHARE, None).await.expect("set");
+            pool.set_text(None, SHARE, None).await.expect("set");
+            assert_eq!(shared(&pool, "a"), ("off".into(), Source::Default));
         },
     );
 }

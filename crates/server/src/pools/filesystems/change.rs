@@ -7,7 +7,7 @@ use crate::api::{
     self, DestroyFilesystem, PromoteFilesystem, RenameFilesystem, RollbackFilesystem,
 };
 use crate::pools::entry::filesystems_of;
-use crate::pools::names::{names, split};
+use crate::pools::names::{is_at, names, split};
 use crate::pools::snapshots::failed;
 use crate::server::Server;
 use crate::{Error, Result};
@@ -57,7 +57,9 @@ impl Server {
             )));
         }
         self.check_unused(&full).await?;
+        self.withdraw_shares(|other| is_at(other, &full));
         let renamed = pool.rename_volume(name, new_name).await;
+        self.shares_changed();
         renamed.map_err(|e| failed(pool_name, &new, e))?;
         self.filesystem_view(&new)
     }
@@ -106,7 +108,9 @@ impl Server {
                 "this loses all changes of {full:?} since {name:?}: use -f to confirm"
             )));
         }
+        self.withdraw_shares(|other| other == full);
         let back = pool.roll_back(filesystem, name).await;
+        self.shares_changed();
         back.map_err(|e| failed(pool_name, &request.snapshot, e))?;
         self.filesystem_view(full)
     }

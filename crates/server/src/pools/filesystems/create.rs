@@ -16,7 +16,7 @@ use crate::server::Server;
 use crate::size::ByteSize;
 use crate::{Error, Result};
 use pool::filesystem::NewFileSystem;
-use pool::format::{DatasetClass, DatasetProperty};
+use pool::format::{DatasetClass, DatasetProperty, TextProperty};
 use pool::{NewFilesystem, Pool};
 
 /// Properties of a creation that the request has a field for.
@@ -66,6 +66,8 @@ impl Server {
         let (pool_name, name) = names(&full)?;
         let pool = self.pool_named(pool_name)?;
         take_fields(&mut request)?;
+        let share = request.properties.remove(TextProperty::Sharenfs.name());
+        let share = share.map(|text| self.text_setting(text)).transpose()?;
         let new = self.new_filesystem(&request, name, pool.vdevs().sector())?;
         if request.parents {
             if pool.filesystem(name).is_some() {
@@ -83,10 +85,17 @@ impl Server {
         made.map_err(|e| failed(pool_name, &full, e))?;
         let limit = |size: Option<ByteSize>| size.map_or(0, |size| size.0);
         let (quota, reservation) = (limit(request.quota), limit(request.reservation));
-        if let Err(e) = pool.set_limits(name, quota, reservation).await {
-            let _unmade = pool.destroy_volume(name).await;
-            return Err(limits_failed(pool_name, &full, e));
+        let set = pool.set_limits(name, quota, reservation).await;
+        let mut set = set.map_err(|e| limits_failed(pool_name, &full, e));
+        if let (Ok(()), Some(share)) = (&set, share) {
+            let shared = pool.set_text(Some(name), TextProperty::Sharenfs, Some(share));
+            set = shared.await.map_err(|e| failed(pool_name, &full, e));
         }
+        if let Err(e) = set {
+            let _unmade = pool.destroy_volume(name).await;
+            return Err(e);
+        }
+        self.shares_changed();
         let sync = request.properties.get(DatasetProperty::Sync.name());
         if request.sync == Some(VolumeSync::Disabled) || sync.is_some_and(|s| s == "disabled") {
             tracing::warn!(filesystem = full, "{SYNC_DISABLED}");

@@ -1,6 +1,6 @@
 //! Exported filesystems: each is open, and published over its protocols, while its pool is open.
 //!
-//! **Owns** for each filesystem that the configuration exports its use and a supervisor. **Called by** the requests to export, the
+//! **Owns** for each filesystem that the configuration or its property exports its use and a supervisor. **Called by** the requests to export, the
 //! opening of pools, and the end of the server. **Invariants**: an attempt has the turn for changes; an export is a user of its
 //! filesystem, so that mounts and exports have the same open filesystem; the protocol knows whether an export is published.
 
@@ -83,7 +83,17 @@ impl Server {
         }
     }
 
-    /// Publishes a filesystem that the stored configuration exports now. `user` is its use, if it is open. The caller has the turn
+    /// Wakes the supervisor of an exported filesystem. Returns whether there is one.
+    pub(super) fn wake_filesystem_export(&self, full: &str) -> bool {
+        let state = self.state.borrow();
+        let entry = state.filesystem_exports.get(full);
+        entry.is_some_and(|entry| {
+            entry.wake.notify();
+            true
+        })
+    }
+
+    /// Publishes a filesystem that the stored configuration or its property exports now. `user` is its use, if it is open. The caller has the turn
     /// for changes.
     pub(crate) async fn publish_filesystem(
         self: &Rc<Self>,
@@ -118,7 +128,7 @@ impl Server {
 
     /// Begins to use a filesystem that is to be exported. Errors: those of [`Server::use_filesystem`].
     pub(crate) async fn use_to_export(&self, full: &str) -> Result<FilesystemUser> {
-        self.use_filesystem(full, "exported".to_owned()).await
+        self.use_filesystem_to_export(full).await
     }
 
     /// Ends the exports of a filesystem, and its use by them.
@@ -175,7 +185,7 @@ impl Server {
         is_online
     }
 
-    fn hold_export_back(&self, full: &str, reason: &Error) {
+    pub(super) fn hold_export_back(&self, full: &str, reason: &Error) {
         let state = self.state.borrow();
         for exports in self.protocols.filesystem_exports() {
             exports.hold_back(state.file.config(), full, &reason.to_string());

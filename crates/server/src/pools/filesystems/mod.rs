@@ -11,6 +11,7 @@ mod mount;
 mod mounts;
 mod opened;
 mod owners;
+mod shares;
 mod snapshots;
 mod view;
 

@@ -45,6 +45,8 @@ struct User {
     words: String,
     /// Whether it keeps changes and knowledge back, so that no one else may use the filesystem.
     is_alone: bool,
+    /// Whether it is an export. One by property ends when the filesystem is to be destroyed, renamed or rolled back.
+    is_export: bool,
 }
 
 /// A user of an open filesystem; its use ends when it is dropped.
@@ -130,8 +132,22 @@ impl Server {
     /// knows that nothing else opens it. Errors: `Conflict` if a user is alone, `Invalid` if it is a volume, `NoPool`, `Pool`,
     /// `NoFilesystem`.
     pub async fn use_filesystem(&self, full: &str, words: String) -> Result<FilesystemUser> {
-        let is_alone = false;
-        self.begin_use(full, User { words, is_alone }).await
+        let user = User {
+            words,
+            is_alone: false,
+            is_export: false,
+        };
+        self.begin_use(full, user).await
+    }
+
+    /// As [`Server::use_filesystem`], for an export.
+    pub(super) async fn use_filesystem_to_export(&self, full: &str) -> Result<FilesystemUser> {
+        let user = User {
+            words: "exported".to_owned(),
+            is_alone: false,
+            is_export: true,
+        };
+        self.begin_use(full, user).await
     }
 
     /// As [`Server::use_filesystem`], without others as long as it lasts. Errors: `Conflict` also if there is a user.
@@ -140,8 +156,12 @@ impl Server {
         full: &str,
         words: String,
     ) -> Result<FilesystemUser> {
-        let is_alone = true;
-        self.begin_use(full, User { words, is_alone }).await
+        let user = User {
+            words,
+            is_alone: true,
+            is_export: false,
+        };
+        self.begin_use(full, user).await
     }
 
     async fn begin_use(&self, full: &str, new: User) -> Result<FilesystemUser> {
@@ -185,7 +205,8 @@ impl Server {
         }
     }
 
-    /// Errors: `Conflict` if a filesystem, or one below it, is mounted, shall be mounted, is exported, or has other users.
+    /// Errors: `Conflict` if a filesystem, or one below it, is mounted, shall be mounted, is exported by the configuration, or has
+    /// other users but for exports by property.
     pub(in crate::pools) async fn check_unused(&self, full: &str) -> Result<()> {
         self.forget_detached().await;
         let below = format!("{full}/");
@@ -214,7 +235,7 @@ impl Server {
             return Ok(());
         };
         let users = opened.users.borrow();
-        match users.values().next() {
+        match users.values().find(|user| !user.is_export) {
             None => Ok(()),
             Some(user) => Err(Error::Conflict(format!(
                 "the filesystem {full:?} is in use: {}",

@@ -96,6 +96,12 @@ pub struct NfsExport {
     pub addresses: Vec<SocketAddr>,
     /// Most bytes of one read or write.
     pub transfer_max: u32,
+    /// The filesystem or pool whose property `sharenfs` makes the export; none for an export of the configuration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared_by: Option<String>,
+    /// The filesystem or pool whose property `sharenfs` is not used, because this export of the configuration counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unused_property: Option<String>,
     /// The highest protection that a client's rights demand: `none`, `tls` or `mtls`.
     #[serde(default)]
     pub xprtsec: String,

@@ -6,6 +6,7 @@
 use super::api::{AllowNfs, DenyNfs, ExportNfs, NfsExport, RemoveNfs};
 use super::config::{ClientRule, Clients, ExportConfig, ExportEdit, default_path};
 use super::rule::security;
+use crate::protocols::protocol::FilesystemExports;
 use crate::server::Server;
 use crate::{Error, Result};
 use ::nfs::export::Security;
@@ -77,17 +78,28 @@ impl Server {
         let new = self.edited(&[&ExportEdit::Add(export)])?;
         let user = self.use_to_export(full).await?;
         self.store(new).await?;
-        self.publish_filesystem(full, Some(user)).await;
+        // an export by property at this path ends, or becomes this one
+        self.follow_shares().await;
+        if !self.protocols.nfs.is_served(full) {
+            self.publish_filesystem(full, Some(user)).await;
+        }
         self.nfs_view(full)
     }
 
     /// See [`RemoveNfs`].
-    pub async fn remove_nfs(&self, request: RemoveNfs) -> Result<()> {
+    pub async fn remove_nfs(self: &Rc<Self>, request: RemoveNfs) -> Result<()> {
         let _turn = self.turn().await?;
         let export = self.nfs_export(&request.export)?;
         let new = self.edited(&[&ExportEdit::Remove(export.filesystem.clone())])?;
         self.store(new).await?;
+        self.follow_shares().await;
+        if self.protocols.nfs.is_shared(&export.filesystem) {
+            tracing::info!(path = export.path, "exported by its property from now on");
+            return Ok(());
+        }
         self.withdraw_filesystem(&export.filesystem);
+        // an export by property may have waited for the path
+        self.follow_shares().await;
         tracing::info!(path = export.path, "no longer exported");
         Ok(())
     }
@@ -138,7 +150,13 @@ impl Server {
     /// The export with this path, or of this filesystem. Errors: `NoExport`.
     fn nfs_export(&self, name: &str) -> Result<ExportConfig> {
         let found = self.config().nfs.export_named(name).cloned();
-        found.ok_or_else(|| Error::NoExport(format!("no such NFS export {name}")))
+        found.ok_or_else(|| match self.protocols.nfs.shared_by(name) {
+            Some(source) => Error::Conflict(format!(
+                "{name} is exported by the property sharenfs of {source}: change it with `wirepool set sharenfs=... {source}`, \
+                 or export the filesystem with `wirepool export nfs`, which counts then"
+            )),
+            None => Error::NoExport(format!("no such NFS export {name}")),
+        })
     }
 
     fn nfs_view(&self, full: &str) -> Result<NfsExport> {

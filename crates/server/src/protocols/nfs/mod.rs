@@ -15,6 +15,7 @@ mod resolve;
 pub(crate) mod routes;
 mod rule;
 mod session;
+mod share;
 mod tls;
 
 use self::api::{NfsExport, NfsRole as Role};
@@ -23,8 +24,9 @@ use self::identity::{Identity, Numbers};
 use self::limits::{ACCOUNTS_KEPT, UPKEEP_EVERY};
 use self::registration::Registration;
 use self::rule::{ClientRule, Clients, security_word};
+use self::share::Shares;
 use self::tls::Certificates;
-use super::protocol::{Address, FilesystemExports, Protocol, Work};
+use super::protocol::{Address, FilesystemExports, Protocol, ShareChange, Shared, Work};
 use super::published::Published;
 use crate::Result;
 use crate::api::{ExportStages, Exports, Listen, ListenRole, NamespaceState, Session};
@@ -55,6 +57,7 @@ struct Inner {
     published: Published<String>,
     /// The exports of the service, by filesystem.
     served: Mutex<BTreeMap<String, Served>>,
+    shares: Mutex<Shares>,
     certificates: Certificates,
     registration: Registration,
     /// Whether the configuration has a file; a simulated server has none.
@@ -122,6 +125,7 @@ impl Nfs {
             numbers: Mutex::new(Numbers::load(file)?),
             published: Published::default(),
             served: Mutex::default(),
+            shares: Mutex::default(),
             certificates: Certificates::new(file.config().nfs.tls.clone()),
             registration: Registration::default(),
             is_stored: file.is_stored(),
@@ -136,7 +140,7 @@ impl Nfs {
         Ok(Nfs(inner))
     }
 
-    fn export(&self, e: &ExportConfig, addresses: &[SocketAddr]) -> NfsExport {
+    fn export(&self, e: &ExportConfig, shares: &Shares, addresses: &[SocketAddr]) -> NfsExport {
         let (state, reason) = match self.0.published.result(&e.filesystem) {
             Some(Ok(())) => (NamespaceState::Served, None),
             Some(Err(reason)) => (NamespaceState::Held, Some(reason)),
@@ -153,8 +157,49 @@ impl Nfs {
             reason,
             addresses: addresses.to_vec(),
             transfer_max: TRANSFER_MAX,
+            shared_by: None,
+            unused_property: shares.unused.get(&e.filesystem).cloned(),
             xprtsec: security_word(strictest(&e.clients)).to_owned(),
         }
+    }
+
+    /// Whether the service has the export of a filesystem.
+    fn is_served(&self, filesystem: &str) -> bool {
+        lock(&self.0.served).contains_key(filesystem)
+    }
+
+    /// The source of the property that exports a filesystem, which is named by its name or the path of its export.
+    fn shared_by(&self, name: &str) -> Option<String> {
+        let shares = lock(&self.0.shares);
+        let mut all = shares.exports.iter();
+        let found = all.find(|(full, _)| *full == name || config::default_path(full) == name);
+        found.map(|(_, share)| share.source.clone())
+    }
+
+    /// The exports by property.
+    fn shared(&self, shares: &Shares, addresses: &[SocketAddr]) -> Vec<NfsExport> {
+        let view = |(name, share): (&String, &share::Share)| {
+            let shared_by = Some(share.source.clone());
+            let reason = match &share.export {
+                Ok(export) => {
+                    let view = self.export(export, shares, addresses);
+                    return NfsExport { shared_by, ..view };
+                }
+                Err(reason) => reason.clone(),
+            };
+            let nothing = ExportConfig {
+                filesystem: name.clone(),
+                path: config::default_path(name),
+                clients: Vec::new(),
+            };
+            NfsExport {
+                shared_by,
+                state: NamespaceState::Held,
+                reason: Some(reason),
+                ..self.export(&nothing, shares, addresses)
+            }
+        };
+        shares.exports.iter().map(view).collect()
     }
 
     /// Replaces the clients of an export, if it is published. Clients keep their state.
@@ -168,6 +213,12 @@ impl Nfs {
 }
 
 impl Inner {
+    /// The export of a filesystem, by the configuration or by its property.
+    fn export_of(&self, config: &Config, filesystem: &str) -> Option<ExportConfig> {
+        let explicit = config.nfs.export_of(filesystem).cloned();
+        explicit.or_else(|| lock(&self.shares).export_of(filesystem).cloned())
+    }
+
     /// The rights by address that clients stand for, also by name.
     async fn resolve(&self, clients: Vec<ClientRule>) -> Vec<Rule> {
         let netgroups = self.netgroup_file.clone();
@@ -287,7 +338,10 @@ impl Protocol for Nfs {
         let ours = ours.filter(|l| l.role == ListenRole::Nfs(Role::Nfs));
         let addresses: Vec<SocketAddr> = ours.map(|l| l.address).collect();
         let all = config.nfs.exports.iter();
-        out.nfs.nfs_exports = all.map(|e| self.export(e, &addresses)).collect();
+        let shares = lock(&self.0.shares);
+        let all = all.map(|e| self.export(e, &shares, &addresses));
+        let shared = self.shared(&shares, &addresses);
+        out.nfs.nfs_exports = all.chain(shared).collect();
     }
 
     /// A client is not a client of one export.
@@ -322,6 +376,13 @@ impl Protocol for Nfs {
             let warning = self.0.published.warning(&e.filesystem, &exported_as(path));
             out.extend(warning);
         }
+        for (name, share) in &lock(&self.0.shares).exports {
+            let shown = exported_as(&config::default_path(name));
+            match &share.export {
+                Ok(_) => out.extend(self.0.published.warning(name, &shown)),
+                Err(reason) => out.push(format!("{shown} is not exported: {reason}")),
+            }
+        }
         out
     }
 
@@ -341,6 +402,7 @@ impl Protocol for Nfs {
     fn metrics(&self, exports: &Exports, out: &mut Families) -> fmt::Result {
         metrics::exports(&exports.nfs.nfs_exports, out)?;
         metrics::states(&self.0.service, out)?;
+        metrics::hosts(&self.0.service, out)?;
         metrics::counters(&self.0.service.counters(), out)
     }
 
@@ -363,13 +425,51 @@ impl Protocol for Nfs {
 }
 
 impl FilesystemExports for Nfs {
+    fn check_share(&self, text: &str) -> std::result::Result<(), String> {
+        share::parse(text).map(drop)
+    }
+
+    fn follow(
+        &self,
+        config: &Config,
+        shared: Vec<Shared>,
+        is_open: &dyn Fn(&str) -> bool,
+    ) -> Work<Vec<ShareChange>> {
+        let (changes, others) = {
+            let mut shares = lock(&self.0.shares);
+            let new = Shares::new(&config.nfs, shared, &shares, is_open);
+            let served = lock(&self.0.served);
+            let path = |name: &str| served.get(name).map(|e| e.path.clone());
+            let changes = new.changes(&shares, &config.nfs, &path);
+            *shares = new;
+            changes
+        };
+        let inner = self.0.clone();
+        Box::pin(async move {
+            for ExportConfig {
+                filesystem,
+                clients,
+                ..
+            } in others
+            {
+                let rules = inner.resolve(clients.clone()).await;
+                inner.apply(&filesystem, clients, rules);
+            }
+            changes
+        })
+    }
+
+    fn is_shared(&self, filesystem: &str) -> bool {
+        lock(&self.0.shares).exports.contains_key(filesystem)
+    }
+
     fn publish(
         &self,
         file: &ConfigFile,
         filesystem: &str,
         files: Arc<dyn FileBackend>,
     ) -> Work<bool> {
-        let export = file.config().nfs.export_of(filesystem).cloned();
+        let export = self.0.export_of(file.config(), filesystem);
         let inner = self.0.clone();
         Box::pin(async move {
             let Some(export) = export else { return true };
@@ -382,7 +482,7 @@ impl FilesystemExports for Nfs {
     }
 
     fn hold_back(&self, config: &Config, filesystem: &str, reason: &str) {
-        let Some(export) = config.nfs.export_of(filesystem) else {
+        let Some(export) = self.0.export_of(config, filesystem) else {
             return;
         };
         let (shown, name) = (exported_as(&export.path), &export.filesystem);

@@ -153,7 +153,8 @@ impl ClientRule {
         Ok(rule)
     }
 
-    fn new(clients: Clients) -> ClientRule {
+    /// The rule with the default options.
+    pub(super) fn new(clients: Clients) -> ClientRule {
         ClientRule {
             clients,
             read_only: true,
@@ -164,7 +165,8 @@ impl ClientRule {
         }
     }
 
-    fn set(&mut self, option: &str) -> Result<(), String> {
+    /// Sets an option. Errors: the reason.
+    pub(super) fn set(&mut self, option: &str) -> Result<(), String> {
         let number = |text: &str| {
             let number = text.parse().ok().filter(|n| *n < u32::MAX);
             number.ok_or_else(|| format!("{text:?} is no number of a user or group"))

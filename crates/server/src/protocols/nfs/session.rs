@@ -1,12 +1,12 @@
 //! NFS clients as sessions of the control API.
 //!
 //! **Called by** the protocol. **Invariants**: pure translations. A session of the API is a client with all of its NFS sessions and
-//! connections.
+//! connections, or a host that uses version 3.
 
 use super::api::{self, NfsTls};
 use crate::api::{Latency, NfsFacts, Queue, Session, SessionFacts, SessionSummary};
 use crate::protocols::protocol::millis;
-use nfs::service::{ClientInfo, ConnectionInfo, Service, ServiceConfig};
+use nfs::service::{ClientInfo, ConnectionInfo, HostInfo, Service, ServiceConfig};
 
 /// Numbers of NFS clients begin above those of iSCSI sessions.
 const FIRST_ID: u32 = 2 << 16;
@@ -26,7 +26,55 @@ pub(super) fn client(service: &Service, id: u32) -> Option<u64> {
 pub(super) fn sessions(service: &Service) -> Vec<Session> {
     let lease = millis(ServiceConfig::default().lease);
     let all = service.clients().into_iter();
-    all.map(|c| session(c, lease)).collect()
+    let clients = all.map(|c| session(c, lease));
+    let hosts = service.hosts();
+    clients
+        .chain(hosts.iter().map(|h| host(h, lease)))
+        .collect()
+}
+
+/// A host that uses version 3 as a session. Nothing is kept for it, so it cannot be ended.
+fn host(h: &HostInfo, lease_ms: u64) -> Session {
+    let age = millis(h.silent_for);
+    let now = io::time::wall_clock_ms();
+    let summary = SessionSummary {
+        id: u32::MAX - h.number,
+        protocol: "nfs".to_owned(),
+        kind: "io".to_owned(),
+        state: if age > lease_ms { "silent" } else { "active" }.to_owned(),
+        host_nqn: h.host.to_string(),
+        host_id: String::new(),
+        nqn: String::new(),
+        peer: None,
+        transport: "tcp".to_owned(),
+        header_digest: false,
+        data_digest: false,
+        io_queues: 0,
+        depth: 0,
+        bytes_in: h.bytes_in,
+        bytes_out: h.bytes_out,
+        commands: h.calls,
+        errors: h.refused,
+        rtt_us: 0,
+        retransmits: 0,
+        keep_alive_age_ms: age,
+        keep_alive_timeout_ms: lease_ms,
+        connected_at_ms: now.saturating_sub(millis(h.known_for)),
+        reconnects: 0,
+    };
+    let facts = NfsFacts {
+        version: "3".to_owned(),
+        ..NfsFacts::default()
+    };
+    Session {
+        summary,
+        latencies: Vec::new(),
+        queues: Vec::new(),
+        facts: SessionFacts {
+            nfs: api::SessionFacts { nfs: Some(facts) },
+            ..SessionFacts::default()
+        },
+    }
 }
 
 fn session(c: ClientInfo, lease_ms: u64) -> Session {

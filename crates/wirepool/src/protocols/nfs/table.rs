@@ -22,6 +22,16 @@ pub(super) fn exports(exports: &[NfsExport]) -> String {
         if let Some(reason) = &e.reason {
             let _ = writeln!(notes, "{}: {reason}", e.path);
         }
+        if let Some(source) = &e.shared_by {
+            let _ = writeln!(notes, "{}: by the property sharenfs of {source}", e.path);
+        }
+        if let Some(source) = &e.unused_property {
+            let _ = writeln!(
+                notes,
+                "{}: by the configuration; the property sharenfs of {source} is not used",
+                e.path
+            );
+        }
     }
     text(&t) + &notes
 }
