@@ -75,6 +75,7 @@ pub(crate) enum Command {
     Bench(Box<lab::cli::Bench>),
     Demo(lab::cli::Demo),
     Inspect(crate::inspect::Inspect),
+    Doctor(Box<crate::doctor_command::Doctor>),
     /// Describe the control API, for programs.
     #[command(subcommand)]
     Api(ApiCommand),
