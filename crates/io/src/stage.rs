@@ -20,7 +20,7 @@ pub enum Stage {
     /// Changes that came earlier and overlap this one, or change the same directory, come first.
     Queue,
     /// It waits for memory: buffers of the shard, or room for unwritten data in the pool.
-    Admission,
+    Memory,
     /// The processor works on the connection's requests: parses, checks, copies, compresses, computes checksums.
     Compute,
     /// The journal has not taken its change into a batch.
@@ -38,7 +38,7 @@ impl Stage {
     pub const ALL: [Stage; 8] = [
         Stage::Receive,
         Stage::Queue,
-        Stage::Admission,
+        Stage::Memory,
         Stage::Compute,
         Stage::Journal,
         Stage::Device,

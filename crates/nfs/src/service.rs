@@ -44,6 +44,12 @@ impl Service {
         Arc::new(GuardedFiles::new(files, self.0.clone()))
     }
 
+    /// Replaces what TLS handshakes need (RFC 9289); `None`, as at the begin: there is no TLS. Connections keep what they agreed on.
+    /// The acceptor is one for [`crate::rpc::ALPN`].
+    pub fn set_tls(&self, tls: Option<tls::Acceptor>) {
+        self.0.set_tls(tls);
+    }
+
     /// Adds an export. Errors: `PathExists`, `NumberExists`, `InvalidPath`, `TooMany`.
     pub fn add_export(&self, export: ExportConfig) -> Result<(), ExportError> {
         self.0.change_exports(|all| {

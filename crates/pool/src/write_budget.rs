@@ -306,7 +306,7 @@ impl WriteBudget {
                 receiver
             };
             bell.ring();
-            let _room = stage::wait(Stage::Admission);
+            let _room = stage::wait(Stage::Memory);
             changed.await;
         }
     }

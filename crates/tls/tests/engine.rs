@@ -2,53 +2,16 @@
 
 use io::sim::{Sim, SimConfig};
 use proptest::prelude::*;
-use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, PKCS_ED25519};
 use std::sync::OnceLock;
+use testkit::certificates::{Authority, Signed};
 use tls::{Acceptor, ConfigError, Connector, Engine, Identity, TlsError};
 
 const ALPN: &[u8] = b"sunrpc";
 
-/// A certificate and its key, in PEM.
-struct Signed {
-    certificate: String,
-    key: String,
-}
-
-impl Signed {
-    fn identity(&self) -> Identity<'_> {
-        Identity {
-            certificate: self.certificate.as_bytes(),
-            key: self.key.as_bytes(),
-        }
-    }
-}
-
-struct Authority {
-    certificate: String,
-    issuer: Issuer<'static, KeyPair>,
-}
-
-fn authority() -> Authority {
-    let key = KeyPair::generate_for(&PKCS_ED25519).expect("a key");
-    let mut params = CertificateParams::new(Vec::new()).expect("no names");
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    let certificate = params.self_signed(&key).expect("signed").pem();
-    Authority {
-        certificate,
-        issuer: Issuer::new(params, key),
-    }
-}
-
-impl Authority {
-    fn sign(&self, name: &str) -> Signed {
-        let key = KeyPair::generate_for(&PKCS_ED25519).expect("a key");
-        let mut params = CertificateParams::new(vec![name.to_owned()]).expect("a name");
-        params.distinguished_name.push(DnType::CommonName, name);
-        let certificate = params.signed_by(&key, &self.issuer).expect("signed");
-        Signed {
-            certificate: certificate.pem(),
-            key: key.serialize_pem(),
-        }
+fn identity(signed: &Signed) -> Identity<'_> {
+    Identity {
+        certificate: signed.certificate.as_bytes(),
+        key: signed.key.as_bytes(),
     }
 }
 
@@ -64,11 +27,11 @@ struct World {
 fn world() -> &'static World {
     static WORLD: OnceLock<World> = OnceLock::new();
     WORLD.get_or_init(|| {
-        let (ours, other) = (authority(), authority());
+        let (ours, other) = (Authority::new("ours"), Authority::new("other"));
         World {
-            server: ours.sign("server.test"),
-            client: ours.sign("client.test"),
-            stranger: other.sign("client.test"),
+            server: ours.sign(&["server.test"]),
+            client: ours.sign(&["client.test"]),
+            stranger: other.sign(&["client.test"]),
             ours,
             other,
         }
@@ -78,11 +41,11 @@ fn world() -> &'static World {
 fn acceptor() -> Acceptor {
     let w = world();
     let ca = Some(w.ours.certificate.as_bytes());
-    Acceptor::new(w.server.identity(), ca, ALPN).expect("a configuration")
+    Acceptor::new(identity(&w.server), ca, ALPN).expect("a configuration")
 }
 
 fn connector(ca: &Authority, identity: Option<&Signed>) -> Connector {
-    let identity = identity.map(Signed::identity);
+    let identity = identity.map(self::identity);
     Connector::new(ca.certificate.as_bytes(), identity, ALPN).expect("a configuration")
 }
 
@@ -183,7 +146,7 @@ fn the_end_of_one_direction_is_seen() {
 #[test]
 fn files_that_cannot_be_used_are_named() {
     let w = world();
-    let (good, other) = (w.server.identity(), w.client.identity());
+    let (good, other) = (identity(&w.server), identity(&w.client));
     let refused = |certificate, key, ca: Option<&[u8]>| {
         let identity = Identity { certificate, key };
         Acceptor::new(identity, ca, ALPN).expect_err("refused")

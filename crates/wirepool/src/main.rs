@@ -19,6 +19,7 @@ mod doctor_command;
 mod filesystems;
 mod inspect;
 mod inspect_text;
+mod owners;
 mod pools;
 mod protocols;
 mod records;
@@ -29,6 +30,7 @@ mod table;
 mod table_iostat;
 mod table_pools;
 mod table_scan;
+mod why;
 
 use ask::print;
 use clap::Parser;

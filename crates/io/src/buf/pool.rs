@@ -233,7 +233,7 @@ impl Future for Alloc {
                 });
                 drop(s);
                 self.ticket = Some(ticket);
-                self.waiting = Some(stage::wait(Stage::Admission));
+                self.waiting = Some(stage::wait(Stage::Memory));
             }
         }
         Poll::Pending

@@ -5,6 +5,7 @@
 
 use super::receive::Record;
 use super::{Connection, Core};
+use crate::access::Origin;
 use crate::dispatch::{self, Outcome};
 use crate::limits::{SMALL_REQUEST_MAX, TRANSFER_MAX};
 use crate::rpc::record::mark;
@@ -13,6 +14,7 @@ use crate::xdr::{Part, Writer};
 use io::Payload;
 use io::stage::Trail;
 use session::Hold;
+use session::transport::Transport;
 use std::future::Future;
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -23,15 +25,18 @@ const COPY_MAX: usize = 2048;
 impl Core {
     /// Executes a record: at once, or in a task of its own.
     pub(super) fn execute(connection: &Rc<Connection>, record: Record, hold: Option<Hold>) {
-        let (shared, peer, path, waker, me, trail) = {
+        let (shared, origin, path, waker, me, trail) = {
             let mut core = connection.core.borrow_mut();
             core.running += 1;
             core.link.tally().command();
-            let peer = core.link.peer().ip();
+            let origin = Origin {
+                peer: core.link.peer().ip(),
+                security: core.security,
+            };
             let waker = core.link.waker().clone();
             let (path, trail) = (core.path.clone(), Trail::begin(core.link.now()));
             let me = core.me.clone();
-            (core.shared.clone(), peer, path, waker, me, trail)
+            (core.shared.clone(), origin, path, waker, me, trail)
         };
         let read_max = match &record {
             Record::Small(_) => TRANSFER_MAX,
@@ -39,20 +44,20 @@ impl Core {
             Record::Large(_) => SMALL_REQUEST_MAX as u32,
         };
         let mut future = Box::pin(trail.follow(async move {
-            let outcome = dispatch::execute(&shared, (peer, &path), &record, read_max).await;
+            let outcome = dispatch::execute(&shared, (origin, &path), &record, read_max).await;
             drop(record);
             outcome
         }));
         let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
         if let Poll::Ready((outcome, trail)) = polled {
             let mut core = connection.core.borrow_mut();
-            return core.finish(&connection.stream, outcome, hold, trail);
+            return core.finish(connection.stream.tcp(), outcome, hold, trail);
         }
         drop(io::spawn(async move {
             let (outcome, trail) = future.await;
             if let Some(connection) = me.upgrade() {
                 let mut core = connection.core.borrow_mut();
-                core.finish(&connection.stream, outcome, hold, trail);
+                core.finish(connection.stream.tcp(), outcome, hold, trail);
                 core.link.waker().wake_by_ref();
             }
         }));
@@ -83,7 +88,7 @@ impl Core {
         }
     }
 
-    fn send(&mut self, reply: Writer, hold: Option<Hold>) {
+    pub(super) fn send(&mut self, reply: Writer, hold: Option<Hold>) {
         self.link.hold_until_sent(hold);
         let output = self.link.output_mut();
         output.put(&mark(reply.len()));

@@ -29,6 +29,7 @@ use session::lock;
 use session::stages::StageCounters;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
+use tls::Acceptor;
 
 /// A change of a file that no open excludes from others: no delegation of the file is granted while it lasts.
 pub(crate) struct Changing {
@@ -62,6 +63,7 @@ pub(crate) struct Shared {
     mounts: Mutex<Mounts>,
     registry: Mutex<Registry>,
     tree: Mutex<Arc<Tree>>,
+    tls: Mutex<Option<Acceptor>>,
 }
 
 impl Shared {
@@ -85,6 +87,7 @@ impl Shared {
             mounts: Mutex::default(),
             registry: Mutex::default(),
             tree: Mutex::new(Arc::new(tree)),
+            tls: Mutex::default(),
             config,
         }
     }
@@ -114,6 +117,16 @@ impl Shared {
     /// The entries in rpcbind.
     pub(crate) fn registry(&self) -> MutexGuard<'_, Registry> {
         lock(&self.registry)
+    }
+
+    /// What TLS handshakes need; `None` if there is no TLS.
+    pub(crate) fn tls(&self) -> Option<Acceptor> {
+        lock(&self.tls).clone()
+    }
+
+    /// Replaces what later TLS handshakes need.
+    pub(crate) fn set_tls(&self, tls: Option<Acceptor>) {
+        *lock(&self.tls) = tls;
     }
 
     /// The exports now.

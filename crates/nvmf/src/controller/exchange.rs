@@ -285,7 +285,7 @@ impl Exchange {
     /// Defers a command that needs `len` bytes of buffers, behind all commands that are deferred already.
     pub(super) fn defer(&mut self, mut command: Command, len: usize) {
         // Within the turn of its arrival.
-        command.enter(Stage::Admission, command.trail().began());
+        command.enter(Stage::Memory, command.trail().began());
         let slot = self.table.park(command, Awaiting::Deferred { len });
         self.deferred.push(slot);
     }

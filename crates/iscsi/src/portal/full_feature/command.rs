@@ -222,7 +222,7 @@ impl Command {
         let stage = match progress {
             Progress::Arriving | Progress::Transfer => Stage::Receive,
             Progress::Held | Progress::Waiting => Stage::Queue,
-            Progress::Deferred => Stage::Admission,
+            Progress::Deferred => Stage::Memory,
             Progress::Executing => Stage::Compute,
         };
         self.trail.enter(stage, now);

@@ -1,4 +1,4 @@
-//! NFS in the configuration: `[nfs]`, and `[[export]]`.
+//! NFS in the configuration: `[nfs]`, `[nfs.tls]`, and `[[export]]`.
 //!
 //! **Called by** the check of the configuration, and by live changes. **Invariants**: those of the configuration.
 
@@ -31,6 +31,8 @@ pub struct Settings {
     pub listen: Vec<SocketAddr>,
     /// Maximum number of connections.
     pub connections_max: usize,
+    /// The files of TLS, if there is TLS.
+    pub tls: Option<TlsFiles>,
     /// The socket of the rpcbind with which the service is registered; none if it is not to be.
     pub rpcbind: Option<PathBuf>,
     /// The domain of the names of users and groups; without one they are numbers.
@@ -41,6 +43,17 @@ pub struct Settings {
     pub netgroup_file: PathBuf,
     /// The exports.
     pub exports: Vec<ExportConfig>,
+}
+
+/// `[nfs.tls]`: files in PEM format.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The server's certificate, and those of the authorities between it and the one that clients trust.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+    /// Authorities whose certificates clients may show.
+    pub client_ca: Option<PathBuf>,
 }
 
 /// `[[export]]`.
@@ -59,12 +72,21 @@ pub struct ExportConfig {
 pub(crate) struct RawSection {
     listen: RawAddresses,
     connections_max: Option<Spanned<u64>>,
+    tls: Option<RawTls>,
     rpcbind: Option<bool>,
     rpcbind_socket: Option<PathBuf>,
     domain: Option<Spanned<String>>,
     #[serde(default)]
     manage_groups: bool,
     netgroup_file: Option<PathBuf>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawTls {
+    certificate: PathBuf,
+    key: PathBuf,
+    client_ca: Option<PathBuf>,
 }
 
 #[derive(Deserialize)]
@@ -178,6 +200,11 @@ pub(crate) fn check(
     Ok(Settings {
         listen: c.addresses(raw.listen)?,
         connections_max: c.connections(raw.connections_max.as_ref())?,
+        tls: raw.tls.map(|tls| TlsFiles {
+            certificate: c.resolve(&tls.certificate),
+            key: c.resolve(&tls.key),
+            client_ca: tls.client_ca.map(|path| c.resolve(&path)),
+        }),
         rpcbind: raw.rpcbind.unwrap_or(true).then_some(socket),
         domain: raw.domain.map(|d| check_domain(c, d)).transpose()?,
         manage_groups: raw.manage_groups,

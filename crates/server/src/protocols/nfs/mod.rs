@@ -15,27 +15,30 @@ mod resolve;
 pub(crate) mod routes;
 mod rule;
 mod session;
+mod tls;
 
 use self::api::{NfsExport, NfsRole as Role};
 use self::config::{ExportConfig, Settings, exported_as};
 use self::identity::{Identity, Numbers};
 use self::limits::{ACCOUNTS_KEPT, UPKEEP_EVERY};
 use self::registration::Registration;
-use self::rule::{ClientRule, Clients};
+use self::rule::{ClientRule, Clients, security_word};
+use self::tls::Certificates;
 use super::protocol::{Address, FilesystemExports, Protocol, Work};
 use super::published::Published;
 use crate::Result;
-use crate::api::{Exports, Listen, ListenRole, NamespaceState, Session};
+use crate::api::{ExportStages, Exports, Listen, ListenRole, NamespaceState, Session};
 use crate::config::{Config, ConfigFile};
 use crate::disks::Disks;
 use crate::limits::{DRAIN_MAX, FLUSH_MAX};
 use crate::metrics::families::Families;
-use ::nfs::export::Rule;
+use ::nfs::export::{Rule, Security};
 use ::nfs::identity::{IdentityConfig, SystemAccounts};
 use ::nfs::limits::TRANSFER_MAX;
 use ::nfs::service::{Service, ServiceConfig};
 use ::session::lock;
 use backend::file::FileBackend;
+use io::time::Instant;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
@@ -52,6 +55,7 @@ struct Inner {
     published: Published<String>,
     /// The exports of the service, by filesystem.
     served: Mutex<BTreeMap<String, Served>>,
+    certificates: Certificates,
     registration: Registration,
     /// Whether the configuration has a file; a simulated server has none.
     is_stored: bool,
@@ -76,6 +80,12 @@ fn accounts(settings: &Settings) -> Option<IdentityConfig> {
         manages_groups: settings.manage_groups,
         kept_for: ACCOUNTS_KEPT,
     })
+}
+
+/// The highest protection that rules demand.
+fn strictest(clients: &[ClientRule]) -> Security {
+    let all = clients.iter().map(|rule| rule.security);
+    all.max().unwrap_or_default()
 }
 
 fn has_names(clients: &[ClientRule]) -> bool {
@@ -112,11 +122,15 @@ impl Nfs {
             numbers: Mutex::new(Numbers::load(file)?),
             published: Published::default(),
             served: Mutex::default(),
+            certificates: Certificates::new(file.config().nfs.tls.clone()),
             registration: Registration::default(),
             is_stored: file.is_stored(),
             netgroup_file: file.config().nfs.netgroup_file.clone(),
         });
         if is_on {
+            if let Some(acceptor) = inner.certificates.load() {
+                inner.service.set_tls(Some(acceptor));
+            }
             drop(io::spawn(upkeep(inner.clone())));
         }
         Ok(Nfs(inner))
@@ -139,6 +153,7 @@ impl Nfs {
             reason,
             addresses: addresses.to_vec(),
             transfer_max: TRANSFER_MAX,
+            xprtsec: security_word(strictest(&e.clients)).to_owned(),
         }
     }
 
@@ -203,11 +218,16 @@ impl Inner {
     }
 }
 
-/// Removes clients whose courtesy is over, and resolves names again, without end.
+/// Removes clients whose courtesy is over, reads certificates and resolves names again, without end.
 async fn upkeep(inner: Arc<Inner>) {
     loop {
         io::time::sleep(UPKEEP_EVERY).await;
         inner.service.sweep().await;
+        let reader = inner.clone();
+        let loaded = io::blocking(move || reader.certificates.load()).await;
+        if let Ok(Some(acceptor)) = loaded {
+            inner.service.set_tls(Some(acceptor));
+        }
         let named: Vec<(String, Vec<ClientRule>)> = {
             let served = lock(&inner.served);
             let named = served.iter().filter(|(_, e)| has_names(&e.clients));
@@ -278,8 +298,22 @@ impl Protocol for Nfs {
         if config.nfs.listen.is_empty() && !config.nfs.exports.is_empty() {
             out.push("NFS is off: give [nfs] listen an address and restart the server".to_owned());
         }
+        let certificates = &self.0.certificates;
+        if let Some(reason) = certificates.failure() {
+            out.push(format!("the certificates of NFS cannot be used: {reason}"));
+        }
         for e in &config.nfs.exports {
             let path = &e.path;
+            let missing = match strictest(&e.clients) {
+                Security::Tls if !certificates.is_on() => Some("tls, but [nfs.tls] is missing"),
+                Security::MutualTls if !certificates.has_client_ca() => {
+                    Some("mtls, but [nfs.tls] has no client_ca")
+                }
+                _ => None,
+            };
+            if let Some(missing) = missing {
+                out.push(format!("{path} demands xprtsec={missing}"));
+            }
             if e.clients.is_empty() {
                 out.push(format!(
                     "{path} lets no client in: `wirepool host allow {path} '*:rw'`, or a client such as 10.0.0.0/24:rw"
@@ -293,6 +327,11 @@ impl Protocol for Nfs {
 
     fn sessions(&self) -> Vec<Session> {
         session::sessions(&self.0.service)
+    }
+
+    fn stages(&self, now: Instant) -> Vec<ExportStages> {
+        let counters = self.0.service.stages();
+        vec![ExportStages::read("nfs", "nfs".into(), &counters, now)]
     }
 
     fn end_session(&self, id: u32) -> bool {

@@ -57,6 +57,7 @@ fn resolve_with(rules: &[ClientRule], groups: &Netgroups, lookup: Lookup<'_>) ->
             is_read_only: rule.read_only,
             squash: rule.squash,
             anonymous: (rule.anonuid, rule.anongid),
+            security: rule.security,
         };
         let host = |address: IpAddr| {
             let address = address.to_canonical();
