@@ -184,6 +184,7 @@ Examples:
     /// Control which hosts may connect to a subsystem, and which initiators to a target.
     #[command(subcommand)]
     Host(HostCommand),
+    ClientConfig(crate::client_config_command::ClientConfig),
 }
 
 #[derive(Subcommand)]

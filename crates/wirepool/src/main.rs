@@ -14,6 +14,7 @@ mod cli_host;
 mod cli_records;
 mod cli_sides;
 mod client;
+mod client_config_command;
 mod commands;
 mod doctor_command;
 mod filesystems;
