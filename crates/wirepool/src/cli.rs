@@ -75,6 +75,7 @@ pub(crate) enum Command {
     Bench(Box<lab::cli::Bench>),
     Demo(lab::cli::Demo),
     Inspect(crate::inspect::Inspect),
+    Doctor(Box<crate::doctor_command::Doctor>),
     /// Describe the control API, for programs.
     #[command(subcommand)]
     Api(ApiCommand),
@@ -183,6 +184,7 @@ Examples:
     /// Control which hosts may connect to a subsystem, and which initiators to a target.
     #[command(subcommand)]
     Host(HostCommand),
+    ClientConfig(crate::client_config_command::ClientConfig),
 }
 
 #[derive(Subcommand)]

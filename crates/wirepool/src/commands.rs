@@ -5,7 +5,7 @@
 use crate::ask::Ask;
 use crate::cli::{ControlCommand, DiskAdd, DiskCommand, SessionCommand};
 use crate::cli_host::HostCommand;
-use crate::{filesystems, pools, protocols, records, snapshots, table, why};
+use crate::{client_config_command, filesystems, pools, protocols, records, snapshots, table, why};
 use anyhow::{Result, bail};
 use server::ByteSize;
 use server::api::{
@@ -35,6 +35,7 @@ pub(crate) fn run(command: ControlCommand, control: Option<PathBuf>, json: bool)
         ControlCommand::Inherit { property, name } => records::inherit(&ask, property, name),
         ControlCommand::Export(command) => protocols::export(&ask, command),
         ControlCommand::Host(command) => host(&ask, command),
+        ControlCommand::ClientConfig(args) => client_config_command::run(&ask, args),
     }
 }
 

@@ -14,7 +14,9 @@ mod cli_host;
 mod cli_records;
 mod cli_sides;
 mod client;
+mod client_config_command;
 mod commands;
+mod doctor_command;
 mod filesystems;
 mod inspect;
 mod inspect_text;
@@ -48,6 +50,10 @@ fn main() -> ExitCode {
         Command::Bench(args) => return lab::cli::run(*args),
         Command::Demo(args) => return lab::cli::demo(args),
         Command::Inspect(args) => match inspect::run(args, cli.json) {
+            Ok(code) => return code,
+            Err(e) => Err(e),
+        },
+        Command::Doctor(args) => match doctor_command::run(*args, cli.control, cli.json) {
             Ok(code) => return code,
             Err(e) => Err(e),
         },

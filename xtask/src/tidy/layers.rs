@@ -21,6 +21,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("crates/tls", &["io", "session"]),
     ("crates/nfs", &["backend", "io", "session", "tls"]),
     ("crates/fuse", &["backend", "io", "session"]),
+    ("crates/doctor", &["io"]),
     ("crates/initiator", &["io"]),
     (
         "crates/nvmf-initiator",
@@ -67,7 +68,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("crates/cuts", &["backend", "io", "pool"]),
     (
         "crates/wirepool",
-        &["backend", "io", "lab", "nvmf", "pool", "server"],
+        &["backend", "doctor", "io", "lab", "nvmf", "pool", "server"],
     ),
     ("xtask", &[]),
 ];

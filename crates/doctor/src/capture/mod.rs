@@ -1,0 +1,53 @@
+//! Capture of the facts of a machine.
+//!
+//! **Owns** the order of reading. **Called by** `wirepool doctor`. **Invariants**: it reads, and changes nothing; contents of files
+//! and outputs of programs may be anything, and at worst become a fact that is not known.
+
+mod bus;
+mod client;
+mod disk;
+mod machine;
+mod net;
+mod parse;
+mod place;
+pub mod probe;
+mod rdma;
+
+use crate::facts::{FORMAT, Facts, Known, Probes, Server};
+use crate::source::Source;
+
+/// Reads all facts. `server` has what the control API reported, or the reason why there is nothing.
+#[must_use]
+pub fn capture(source: &dyn Source, server: Known<Server>) -> Facts {
+    let process = match &server {
+        Known::Value(server) => Known::Value(machine::process(source, server.pid)),
+        Known::Unknown { unknown } => Known::unknown(unknown),
+    };
+    let server = server.map(|mut server| {
+        for member in &mut server.members {
+            member.disk = place::disk_of(source, &member.path);
+        }
+        server
+    });
+    Facts {
+        format: FORMAT,
+        kernel: machine::kernel(source),
+        cpu: machine::cpu(source),
+        memory: machine::memory(source),
+        clock: machine::clock(source),
+        tcp: net::tcp(source),
+        nics: net::nics(source),
+        disks: disk::disks(source),
+        rdma: rdma::rdma(source),
+        process,
+        server,
+        probes: Probes {
+            paths: Known::unknown("not asked for: give the ADDRESS of a client or server"),
+            flushes: Known::unknown("not asked for: give --probe DIRECTORY"),
+        },
+        nfs_mounts: client::nfs_mounts(source),
+        nvme_controllers: client::nvme_controllers(source),
+        nvme_boot: client::nvme_boot(source),
+        iscsi_sessions: client::iscsi_sessions(source),
+    }
+}

@@ -1,0 +1,196 @@
+//! Checks of the disks of pools, from the server's own measurements.
+//!
+//! **Called by** [`super`]. **Invariants**: those of [`super`]; without a server they are not made.
+
+use crate::check::{Check, Judge, Side};
+use crate::facts::{Facts, Member, Times};
+use crate::report::Severity;
+use crate::step::Step;
+use std::collections::BTreeMap;
+
+/// Operations of a disk that are enough for a comparison.
+const OPERATIONS_MIN: u64 = 1000;
+/// How much slower than the fastest member of its mirror a disk may be.
+const UNEVEN: u64 = 4;
+/// 99th percentile of writes of a solid-state disk that is too long, µs.
+const WRITE_P99_US: u64 = 50_000;
+
+pub(super) const CHECKS: &[Check] = &[
+    Check {
+        id: "member-state",
+        side: Side::Server,
+        severity: Severity::Critical,
+        finds: "a disk of a pool that is missing, faulted, offline or stale",
+        why: "Its mirror has less redundancy, or none.",
+        risk: "A resilver reads all data of the mirror's other member.",
+        judge: state,
+    },
+    Check {
+        id: "member-errors",
+        side: Side::Server,
+        severity: Severity::Warning,
+        finds: "a disk of a pool with read, write or checksum errors",
+        why: "The pool repaired or rewrote these blocks from another member; cable, controller or disk is failing.",
+        risk: "A scrub reads the whole pool.",
+        judge: errors,
+    },
+    Check {
+        id: "mirror-uneven",
+        side: Side::Server,
+        severity: Severity::Warning,
+        finds: "a member of a mirror whose writes or flushes take 4 times as long as another's",
+        why: "A durable write waits for every member: the slowest disk sets the speed of the mirror.",
+        risk: "A resilver reads all data of the mirror's other member.",
+        judge: uneven,
+    },
+    Check {
+        id: "member-write-tail",
+        side: Side::Server,
+        severity: Severity::Warning,
+        finds: "a solid-state disk of a pool with 1 % of its writes above 50 ms",
+        why: "The disk stalls: its write cache is full, it is hot, or it collects garbage. Clients see it as pauses.",
+        risk: "A trim costs the disk some speed while it runs.",
+        judge: write_tail,
+    },
+    Check {
+        id: "member-not-trimmed",
+        side: Side::Server,
+        severity: Severity::Note,
+        finds: "a pool on solid-state disks without autotrim",
+        why: "The disk copies data that the pool has freed, which costs speed and wear.",
+        risk: "A little more work for the disk after large deletions.",
+        judge: not_trimmed,
+    },
+    Check {
+        id: "member-on-file",
+        side: Side::Server,
+        severity: Severity::Note,
+        finds: "a pool on a file of which the disk below is not known",
+        why: "The file system below decides about flushes and space; the checks of the disk cannot be made.",
+        risk: "None from looking.",
+        judge: on_file,
+    },
+];
+
+fn members<'f>(facts: &'f Facts, j: &mut Judge) -> Vec<(String, &'f Member)> {
+    let server = j.know("", &facts.server);
+    let members = server.into_iter().flat_map(|s| &s.members);
+    let name = |m: &Member| format!("{} of pool {}", m.path, m.pool);
+    members.map(|m| (name(m), m)).collect()
+}
+
+fn state(facts: &Facts, j: &mut Judge) {
+    for (name, m) in members(facts, j) {
+        if m.state != "online" {
+            let text = format!(
+                "wirepool pool status {}; then `pool online` or `pool replace` the disk",
+                m.pool
+            );
+            j.find(name, format!("state {}", m.state), vec![Step::advice(text)]);
+        }
+    }
+}
+
+fn errors(facts: &Facts, j: &mut Judge) {
+    for (name, m) in members(facts, j) {
+        if m.read_errors + m.write_errors + m.checksum_errors > 0 {
+            let evidence = format!(
+                "{} read, {} write, {} checksum errors",
+                m.read_errors, m.write_errors, m.checksum_errors
+            );
+            let steps = vec![
+                Step::run(&["wirepool", "pool", "scrub", &m.pool]),
+                Step::advice("check the cable; replace the disk if errors return"),
+            ];
+            j.find(name, evidence, steps);
+        }
+    }
+}
+
+fn uneven(facts: &Facts, j: &mut Judge) {
+    let all = members(facts, j);
+    type Kind = (&'static str, fn(&Member) -> &Times);
+    let kinds: [Kind; 2] = [("flush", |m| &m.flushes), ("write", |m| &m.writes)];
+    for (kind, times) in kinds {
+        let mut fastest: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+        let counted = || all.iter().filter(|(_, m)| times(m).count >= OPERATIONS_MIN);
+        for (_, m) in counted() {
+            let best = fastest.entry((&m.pool, &m.vdev)).or_insert(u64::MAX);
+            *best = (*best).min(times(m).p50_us);
+        }
+        for (name, m) in counted() {
+            let best = fastest[&(m.pool.as_str(), m.vdev.as_str())];
+            let own = times(m).p50_us;
+            if own > UNEVEN * best.max(10) {
+                let evidence = format!(
+                    "median {kind} {own} µs; another member of {} {best} µs",
+                    m.vdev
+                );
+                let text = format!(
+                    "wirepool pool replace {} with a disk like the other one",
+                    m.pool
+                );
+                j.find(name, evidence, vec![Step::advice(text)]);
+            }
+        }
+    }
+}
+
+fn write_tail(facts: &Facts, j: &mut Judge) {
+    let all = members(facts, j);
+    let Some(disks) = j.know("", &facts.disks) else {
+        return;
+    };
+    for (name, m) in all {
+        let Some(disk) = j.know(&name, &m.disk) else {
+            continue;
+        };
+        let Some(disk) = disks.iter().find(|d| d.name == *disk) else {
+            continue;
+        };
+        let is_slow = m.writes.count >= OPERATIONS_MIN && m.writes.p99_us > WRITE_P99_US;
+        if is_slow && j.know(&name, &disk.is_rotational) == Some(&false) {
+            let evidence = format!(
+                "99th percentile of writes {} µs, median {} µs",
+                m.writes.p99_us, m.writes.p50_us
+            );
+            let steps = vec![Step::run(&["wirepool", "pool", "trim", &m.pool])];
+            j.find(name, evidence, steps);
+        }
+    }
+}
+
+fn not_trimmed(facts: &Facts, j: &mut Judge) {
+    let all = members(facts, j);
+    let Some(disks) = j.know("", &facts.disks) else {
+        return;
+    };
+    let mut seen = Vec::new();
+    for (name, m) in all {
+        let Some(disk) = m.disk.value() else {
+            continue;
+        };
+        let disk = disks.iter().find(|d| d.name == *disk);
+        let discards = disk.is_some_and(|d| d.discard_max.value().is_some_and(|m| *m > 0));
+        let is_flash = disk.is_some_and(|d| d.is_rotational.value() == Some(&false));
+        if !discards || !is_flash || seen.contains(&&m.pool) {
+            continue;
+        }
+        if j.know(&name, &m.is_autotrim_on) == Some(&false) {
+            seen.push(&m.pool);
+            let step = Step::run(&["wirepool", "set", "autotrim=on", &m.pool]);
+            j.find(format!("pool {}", m.pool), "autotrim=off", vec![step]);
+        }
+    }
+}
+
+fn on_file(facts: &Facts, j: &mut Judge) {
+    for (name, m) in members(facts, j) {
+        if let crate::Known::Unknown { unknown } = &m.disk
+            && m.state != "missing"
+        {
+            let text = "give the pool whole disks or partitions";
+            j.find(name, unknown, vec![Step::advice(text)]);
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Facts about the running server, and measurements.
+//!
+//! **Called by** [`super`], which re-exports them. **Invariants**: those of [`super`].
+
+use super::Known;
+use serde::{Deserialize, Serialize};
+use std::net::{IpAddr, SocketAddr};
+
+/// The running server.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Server {
+    /// Its process.
+    pub pid: u32,
+    /// Its threads.
+    pub shards: usize,
+    /// Limit of the buffers of all threads, bytes.
+    pub buffer_limit: u64,
+    /// Limit of the caches of all pools, bytes.
+    pub cache_limit: u64,
+    /// Most connections.
+    pub connections_max: u64,
+    /// Addresses that it serves.
+    pub listen: Vec<SocketAddr>,
+    /// Its sessions.
+    pub sessions: Vec<Session>,
+    /// Disks of its pools.
+    pub members: Vec<Member>,
+}
+
+/// A session.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Session {
+    /// Its number.
+    pub id: u32,
+    /// `nvme`, `iscsi` or `nfs`.
+    pub protocol: String,
+    /// Name of the host.
+    pub host: String,
+    /// Entries of its deepest queue; 0 if the protocol has none.
+    pub depth: u32,
+    /// Keep alive timeout, ms; 0 if there is none.
+    pub keep_alive_ms: u64,
+    /// Reconnects since the server started.
+    pub reconnects: u64,
+    /// Seconds since it connected.
+    pub age_s: u64,
+    /// Commands that failed.
+    pub errors: u64,
+    /// Commands taken.
+    pub commands: u64,
+    /// Its connections.
+    pub queues: Known<Vec<Queue>>,
+}
+
+/// A connection of a session.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Queue {
+    /// Its number; 0 is the admin queue of NVMe.
+    pub qid: u16,
+    /// The server's address.
+    pub local: SocketAddr,
+    /// The client's address.
+    pub peer: SocketAddr,
+    /// Largest segment that is sent, bytes.
+    pub mss: u32,
+    /// Smoothed round-trip time, µs.
+    pub rtt_us: u32,
+    /// Segments sent again.
+    pub retransmits: u64,
+    /// Bytes sent.
+    pub bytes_out: u64,
+    /// The congestion control in use.
+    pub congestion: String,
+}
+
+/// A disk of a pool.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Member {
+    /// The pool.
+    pub pool: String,
+    /// Its vdev, such as `mirror-0`.
+    pub vdev: String,
+    /// Its path; empty if it is missing.
+    pub path: String,
+    /// `online`, `stale`, `offline`, `faulted` or `missing`.
+    pub state: String,
+    /// The block device that has its data, such as `nvme0n1`; not known for a file on a file system without one.
+    pub disk: Known<String>,
+    /// Reads that failed.
+    pub read_errors: u64,
+    /// Writes and flushes that failed.
+    pub write_errors: u64,
+    /// Blocks with a wrong checksum.
+    pub checksum_errors: u64,
+    /// Whether the pool frees unused space of its disks by itself.
+    pub is_autotrim_on: Known<bool>,
+    /// Durations of reads.
+    pub reads: Times,
+    /// Durations of writes.
+    pub writes: Times,
+    /// Durations of flushes.
+    pub flushes: Times,
+}
+
+/// Durations of operations.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Times {
+    /// Number of operations.
+    pub count: u64,
+    /// Median, µs.
+    pub p50_us: u64,
+    /// 99th percentile, µs.
+    pub p99_us: u64,
+}
+
+/// Measurements that were asked for.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Probes {
+    /// Path MTU to addresses.
+    pub paths: Known<Vec<PathProbe>>,
+    /// Durations of durable writes in directories.
+    pub flushes: Known<Vec<FlushProbe>>,
+}
+
+/// The largest packet that reaches an address undivided.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PathProbe {
+    /// The address.
+    pub address: IpAddr,
+    /// MTU of the interface that leads there, bytes.
+    pub link_mtu: Known<u32>,
+    /// The largest IP packet that was answered, bytes.
+    pub path_mtu: Known<u32>,
+}
+
+/// Durations of durable writes of 4 KiB to a new file.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct FlushProbe {
+    /// The directory.
+    pub directory: String,
+    /// The block device below it.
+    pub disk: Known<String>,
+    /// The durations.
+    pub times: Known<Times>,
+}

@@ -1,0 +1,143 @@
+//! `wirepool client-config`: settings of a client for an export of the running server.
+//!
+//! **Owns** its arguments, and the search for the export. **Called by** `commands`. **Invariants**: files are printed, not
+//! installed; no secret is asked for or printed.
+
+use crate::ask::Ask;
+use anyhow::{Result, bail};
+use clap::{Args, ValueEnum};
+use doctor::client_config::{Address, Export, Os, settings};
+use server::api::{GetStatus, ListenRole, NvmfRole, Status};
+use std::net::SocketAddr;
+
+const EXAMPLES: &str = "\
+Examples:
+  wirepool client-config nqn.2026-01.org.example:vm1 --os debian
+  wirepool client-config tank/vm2 --os proxmox --address 10.0.0.1 --address 10.0.1.1   two paths
+  wirepool client-config /tank/home --os rhel
+
+Prints files with their paths, then commands; comments have the reason of each value. Nothing is installed. With several
+addresses the settings are those for multipath.";
+
+/// Print the settings of a client for an export: modules, time-outs, udev rules, multipath, fstab.
+#[derive(Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ClientConfig {
+    /// The subsystem, target or NFS path; or the exported disk, volume or filesystem.
+    export: String,
+    /// The system of the client.
+    #[arg(long, value_enum)]
+    os: System,
+    /// Address of this server for clients; may be given several times. Default: the addresses that it listens on.
+    #[arg(long, value_name = "ADDRESS")]
+    address: Vec<String>,
+}
+
+/// The system of a client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum System {
+    /// Debian, Ubuntu.
+    Debian,
+    /// RHEL, Rocky, Alma, Fedora.
+    Rhel,
+    /// Proxmox VE.
+    Proxmox,
+    /// VMware ESXi.
+    Esxi,
+    /// Windows Server.
+    Windows,
+}
+
+/// Finds the export and prints.
+pub(crate) fn run(ask: &Ask, args: ClientConfig) -> Result<String> {
+    let status = ask.client.ask(&GetStatus {})?;
+    let Some(export) = find(&status, &args) else {
+        bail!(
+            "nothing is exported as {:?}: `wirepool export list` has the exports",
+            args.export
+        );
+    };
+    let os = match args.os {
+        System::Debian => Os::Debian,
+        System::Rhel => Os::Rhel,
+        System::Proxmox => Os::Proxmox,
+        System::Esxi => Os::Esxi,
+        System::Windows => Os::Windows,
+    };
+    ask.print(&settings(&export, os)?, |s| s.text())
+}
+
+fn find(status: &Status, args: &ClientConfig) -> Option<Export> {
+    nvme(status, args)
+        .or_else(|| iscsi(status, args))
+        .or_else(|| nfs(status, args))
+}
+
+/// The given addresses with the port of the listening ones, or else the listening ones.
+fn addresses(args: &ClientConfig, listen: &[SocketAddr], port: u16) -> Vec<Address> {
+    let port = listen.first().map_or(port, SocketAddr::port);
+    if !args.address.is_empty() {
+        let given = args.address.iter().cloned();
+        return given.map(|host| Address { host, port }).collect();
+    }
+    let own = listen.iter().map(|a| Address {
+        // An address that means every interface is a placeholder for people.
+        host: match a.ip().is_unspecified() {
+            true => "ADDRESS".to_owned(),
+            false => a.ip().to_string(),
+        },
+        port: a.port(),
+    });
+    own.collect()
+}
+
+fn listening(status: &Status, role: ListenRole) -> Vec<SocketAddr> {
+    let listen = status.listen.iter().filter(|l| l.role == role);
+    listen.map(|l| l.address).collect()
+}
+
+fn nvme(status: &Status, args: &ClientConfig) -> Option<Export> {
+    let nvmf = &status.exports.nvmf;
+    let mut all = nvmf.exports.iter();
+    let is_it = |e: &&server::api::Export| {
+        e.nqn == args.export || e.namespaces.iter().any(|n| n.disk == args.export)
+    };
+    let e = all.find(is_it)?;
+    // Each I/O address answers discovery, too; an address for discovery only is preferred.
+    let mut listen = listening(status, ListenRole::Nvmf(NvmfRole::Discovery));
+    if listen.is_empty() {
+        listen = nvmf.advertise.clone();
+    }
+    if listen.is_empty() {
+        listen = listening(status, ListenRole::Nvmf(NvmfRole::Io));
+    }
+    Some(Export::Nvme {
+        nqn: e.nqn.clone(),
+        discovery: addresses(args, &listen, 8009),
+        namespaces: e.namespaces.iter().map(|n| n.uuid.to_string()).collect(),
+    })
+}
+
+fn iscsi(status: &Status, args: &ClientConfig) -> Option<Export> {
+    let mut all = status.exports.iscsi.targets.iter();
+    let is_it = |t: &&server::api::IscsiTarget| {
+        t.iqn == args.export || t.luns.iter().any(|l| l.disk == args.export)
+    };
+    let t = all.find(is_it)?;
+    Some(Export::Iscsi {
+        iqn: t.iqn.clone(),
+        portals: addresses(args, &t.portals, 3260),
+        luns: t.luns.iter().map(|l| l.lun).collect(),
+        has_chap: t.chap.is_some(),
+    })
+}
+
+fn nfs(status: &Status, args: &ClientConfig) -> Option<Export> {
+    let mut all = status.exports.nfs.nfs_exports.iter();
+    let e = all.find(|e| e.path == args.export || e.filesystem == args.export)?;
+    Some(Export::Nfs {
+        path: e.path.clone(),
+        addresses: addresses(args, &e.addresses, 2049),
+        shards: status.shards.len(),
+    })
+}
