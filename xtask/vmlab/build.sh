@@ -3,9 +3,14 @@
 #   build.sh [--force | --current]     --current only tells by its status whether that was done already
 # Everything comes from the Debian archives that this machine's apt is set up with. Does nothing if the
 # cache was made from these same inputs; the sum of them is in the file "stamp". Root is not needed.
+# VMLAB_SUITE: another Debian release than this machine's, such as trixie, from the same archive. Its packages are in packages-SUITE.txt,
+# its image in the directory SUITE of the cache.
 set -euo pipefail
 here=$(dirname "$(realpath "$0")")
 cache=${VMLAB_CACHE:-${CARGO_TARGET_DIR:-$here/../../target}/vmlab}
+suite=${VMLAB_SUITE:-}
+packages_file=$here/packages${suite:+-$suite}.txt
+cache=$cache${suite:+/$suite}
 mkdir -p "$cache/debs"
 cache=$(realpath "$cache")
 cd "$cache"
@@ -16,7 +21,7 @@ die() { echo "vmlab build: $*" >&2; exit 1; }
 
 exec 9>lock
 flock 9
-sum=$(cat "$here"/{build.sh,packages.txt,modules.txt,guest/initrd-init} | sha256sum | cut -d' ' -f1)
+sum=$(cat "$here"/{build.sh,modules.txt,guest/initrd-init} "$packages_file" | sha256sum | cut -d' ' -f1)
 [ "${1:-}" != --force ] || rm -f stamp
 if [ "$(cat stamp 2>/dev/null)" = "$sum" ]; then exit 0; fi
 [ "${1:-}" != --current ] || exit 1
@@ -29,16 +34,30 @@ done
 [ -z "$missing" ] || die "missing here: apt-get install$missing"
 
 words() { sed 's/#.*//' "$1" | tr -s ' \n' ' '; }
+# The archives: this machine's, or those of another suite in an apt of its own.
+apt_options=(-o APT::Sandbox::User=root)
+archives() { apt-get indextargets --format '$(ORIGIN)|deb $(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' | awk -F'|' '$1=="Debian"{print $2}' | sort -u; }
+archives > sources.list
+[ -s sources.list ] || die "apt has no Debian archive: this build needs Debian's own"
+if [ -n "$suite" ]; then
+  sed -i -E "s/^(deb [^ ]+) [a-z]+(-updates|-security)? /\\1 $suite\\2 /" sources.list
+  mkdir -p apt/{lists/partial,cache/archives/partial}
+  : > apt/status
+  apt_options+=(-o Dir::Etc::SourceList="$cache/sources.list" -o Dir::Etc::SourceParts=/dev/null -o Dir::State="$cache/apt" -o Dir::State::Lists="$cache/apt/lists"
+    -o Dir::State::status="$cache/apt/status" -o Dir::Cache="$cache/apt/cache" -o APT::Get::List-Cleanup=false)
+  timeout 600 apt-get -q=2 "${apt_options[@]}" -o Acquire::Languages=none update >&2 || die "apt has no suite $suite"
+fi
 deb() { # deb PACKAGE: download it unless there, print the file's name
-  ls debs/"$1"_*.deb >/dev/null 2>&1 || (cd debs && timeout 900 apt-get -q=2 -o APT::Sandbox::User=root download "$1" >&2)
+  ls debs/"$1"_*.deb >/dev/null 2>&1 || (cd debs && timeout 900 apt-get -q=2 "${apt_options[@]}" download "$1" >&2)
   ls -t debs/"$1"_*.deb | head -1
 }
 
 # 1. The kernel that the distribution's meta-package points at.
-image=$(apt-cache depends linux-image-amd64 2>/dev/null | awk '$1=="Depends:" && $2~/^linux-image-[0-9]/{print $2; exit}')
+image=$(apt-cache "${apt_options[@]}" depends linux-image-amd64 2>/dev/null | awk '$1=="Depends:" && $2~/^linux-image-[0-9]/{print $2; exit}')
 [ -n "$image" ] || die "apt knows no linux-image-amd64: run apt-get update"
 kver=${image#linux-image-}
 rm -rf kernel; dpkg-deb -x "$(deb "$image")" kernel
+[ -e kernel/lib ] || ln -s usr/lib kernel/lib
 depmod -b kernel "$kver"
 # QEMU starts the ELF file directly; a guest under emulation is spared decompressing it.
 python3 - "kernel/boot/vmlinuz-$kver" vmlinux.new <<'PY'
@@ -78,16 +97,13 @@ cp kernel/lib/modules/"$kver"/modules.{builtin,builtin.modinfo,order} "mods/lib/
 depmod -b mods "$kver"
 
 # 3. The guest's userland. A tar stream, so that no mode of mmdebstrap needs root here.
-suite=$(. /etc/os-release; echo "$VERSION_CODENAME")
-apt-get indextargets --format '$(ORIGIN)|deb $(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' |
-  awk -F'|' '$1=="Debian"{print $2}' | sort -u > sources.list
-[ -s sources.list ] || die "apt has no Debian archive: this build needs Debian's own"
-packages=$(words "$here/packages.txt" | tr -s ' ' ',' | sed 's/^,//; s/,$//')
+release=${suite:-$(. /etc/os-release; echo "$VERSION_CODENAME")}
+packages=$(words "$packages_file" | tr -s ' ' ',' | sed 's/^,//; s/,$//')
 rm -rf rootfs; mkdir rootfs
 timeout 1800 mmdebstrap --variant=essential --format=tar --include="$packages" --aptopt='Apt::Install-Recommends "false"' \
   --dpkgopt='path-exclude=/usr/share/doc/*' --dpkgopt='path-exclude=/usr/share/man/*' \
   --dpkgopt='path-exclude=/usr/share/locale/*' --dpkgopt='path-exclude=/usr/share/info/*' \
-  "$suite" - sources.list 2>root.log | tar -x -C rootfs --no-same-owner --exclude='./dev/*' ||
+  "$release" - sources.list 2>root.log | tar -x -C rootfs --no-same-owner --exclude='./dev/*' ||
   { tail -30 root.log >&2; die "mmdebstrap failed"; }
 rm -rf rootfs/var/lib/apt/lists/* rootfs/var/cache/apt/*
 note "guest root unpacked: $(du -sh rootfs | cut -f1)"
@@ -100,7 +116,7 @@ rm -f root.img.new
 mke2fs -q -t ext4 -O ^has_journal,^metadata_csum -E root_owner=0:0 -N 60000 -d rootfs root.img.new "${size}M"
 mv root.img.new root.img
 rm -rf ir; mkdir -p ir/{bin,dev,proc,sys,modules,vmlab}
-dpkg-deb --fsys-tarfile "$(deb busybox-static)" | tar -xO ./bin/busybox > ir/bin/busybox
+dpkg-deb --fsys-tarfile "$(deb busybox-static)" | tar -xO --wildcards './*bin/busybox' > ir/bin/busybox
 chmod 755 ir/bin/busybox
 module_files virtio_pci virtio_blk ext4 overlay | while read -r f; do
   cp "$f" ir/modules/
@@ -108,6 +124,6 @@ module_files virtio_pci virtio_blk ext4 overlay | while read -r f; do
 done > ir/modules.order
 install -m 755 "$here/guest/initrd-init" ir/init
 (cd ir; find . | cpio -o -H newc --quiet) > initrd.base
-rm -rf kernel mods rootfs ir
+rm -rf kernel mods rootfs ir apt
 echo "$sum" > stamp
 note "ready: kernel $kver in $cache ($(du -csh root.img initrd.base vmlinux | tail -1 | cut -f1))"

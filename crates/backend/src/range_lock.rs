@@ -8,6 +8,7 @@
 //! The lock prevents a write that survived its connection from undoing a newer one (NVMe hosts give up after 30 s,
 //! reconnect and repeat; a disk may take longer). It also makes a compare-and-write atomic.
 
+use io::stage::{self, Stage};
 use slab::Slab;
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -146,6 +147,7 @@ pub struct Turn {
 impl Turn {
     /// Waits until all earlier overlapping changes have ended.
     pub async fn come(&mut self) {
+        let mut waiting = None;
         poll_fn(|cx| {
             if self.has_come {
                 return Poll::Ready(());
@@ -154,6 +156,7 @@ impl Turn {
             let request = &mut order.requests[self.key];
             if request.blockers > 0 {
                 request.waker = Some(cx.waker().clone());
+                waiting.get_or_insert_with(|| stage::wait(Stage::Queue));
                 return Poll::Pending;
             }
             self.has_come = true;

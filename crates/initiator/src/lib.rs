@@ -1,6 +1,6 @@
 //! Code that the initiators of all protocols share: the table of outstanding commands, states, and reconnection.
 //!
-//! **Called by** `nvmf-initiator` and `iscsi-initiator`. **Invariants**: it knows no protocol.
+//! **Called by** `nvmf-initiator`, `iscsi-initiator` and `nfs-initiator`. **Invariants**: it knows no protocol.
 
 #![forbid(unsafe_code)]
 

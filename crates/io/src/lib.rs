@@ -10,6 +10,7 @@ pub mod buf;
 mod clock;
 pub mod disk;
 mod error;
+pub mod histogram;
 pub mod limits;
 pub mod linux;
 pub mod net;
@@ -23,6 +24,7 @@ pub mod sim;
 #[cfg(not(feature = "sim"))]
 #[path = "sim/absent.rs"]
 mod sim;
+pub mod stage;
 pub mod sync;
 pub mod time;
 

@@ -3,6 +3,7 @@
 //! **Owns** [`execute`] and [`Outcome`]. **Called by** connections, with one whole record. **Invariants**: a call that is refused
 //! here has taken no effect, and is counted.
 
+use crate::access::Origin;
 use crate::client::CallbackPath;
 use crate::compound;
 use crate::rpc::{Call, CallError, Credential, Reply};
@@ -11,15 +12,13 @@ use crate::v3::{self, wire::mount};
 use crate::wire::{PROGRAM, VERSION};
 use crate::xdr::{Reader, Writer};
 use session::latency::CommandKind;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// A call that is being executed.
 pub(crate) struct Request<'a> {
     pub(crate) shared: &'a Arc<Shared>,
-    /// The address of the client.
-    pub(crate) peer: IpAddr,
+    pub(crate) origin: Origin,
     /// The connection, as it may be used for callbacks.
     pub(crate) path: &'a Arc<CallbackPath>,
     pub(crate) credential: &'a Credential,
@@ -62,10 +61,10 @@ impl Outcome {
     }
 }
 
-/// Executes one record of a connection, given by its peer and its path for callbacks. Each READ returns at most `read_max` bytes.
+/// Executes one record of a connection, given by its origin and its path for callbacks. Each READ returns at most `read_max` bytes.
 pub(crate) async fn execute(
     shared: &Arc<Shared>,
-    (peer, path): (IpAddr, &Arc<CallbackPath>),
+    (origin, path): (Origin, &Arc<CallbackPath>),
     record: &[u8],
     read_max: u32,
 ) -> Outcome {
@@ -82,7 +81,7 @@ pub(crate) async fn execute(
     let rights = shared.identity.rights(&call.credential).await;
     let request = Request {
         shared,
-        peer,
+        origin,
         path,
         credential: &call.credential,
         rights: &rights,

@@ -143,38 +143,40 @@ fn call(
     }
 }
 
-/// Makes one entry. Returns whether it is there.
-fn set(stream: &mut LocalStream, xid: u32, entry: &Entry) -> Result<bool, Failure> {
+/// Makes one entry, or finds it. Returns the address of another service that has its place.
+fn set(stream: &mut LocalStream, xid: u32, entry: &Entry) -> Result<Option<String>, Failure> {
     let made = call(stream, xid, SET, entry)?;
     if Reader::new(&made).bool()? {
-        return Ok(true);
+        return Ok(None);
     }
     let found = call(stream, xid + 1, GETADDR, entry)?;
     let found = Reader::new(&found).opaque(RPCBIND_REPLY_MAX)?.to_vec();
     // An earlier process of ours that was killed may have left the same entry.
     let is_same = found == entry.address.as_bytes();
-    if !is_same {
-        let (program, version) = (entry.program, entry.version);
-        let other = String::from_utf8_lossy(&found).into_owned();
-        tracing::warn!(
-            program,
-            version,
-            address = %other.escape_default(),
-            "rpcbind has another service for an NFS program; clients that ask rpcbind will not find this server"
-        );
-    }
-    Ok(is_same)
+    Ok((!is_same).then(|| String::from_utf8_lossy(&found).into_owned()))
 }
 
-fn set_all(socket: &Path, entries: Vec<Entry>) -> Result<Vec<Entry>, Failure> {
+/// Makes the entries. `made` gets each entry that is there then, also if a later one fails.
+fn set_all(socket: &Path, entries: Vec<Entry>, made: &mut Vec<Entry>) -> Result<(), Failure> {
     let mut stream = LocalStream::connect(socket, RPCBIND_TIMEOUT)?;
-    let mut made = Vec::new();
+    let mut others = Vec::new();
     for (at, entry) in (0u32..).step_by(2).zip(entries) {
-        if set(&mut stream, at, &entry)? {
-            made.push(entry);
+        match set(&mut stream, at, &entry)? {
+            None => made.push(entry),
+            Some(other) => {
+                let (program, version) = (entry.program, entry.version);
+                let (network, other) = (entry.network, other.escape_default());
+                others.push(format!("{program} version {version} {network} at {other}"));
+            }
         }
     }
-    Ok(made)
+    if !others.is_empty() {
+        tracing::warn!(
+            others = others.join(", "),
+            "rpcbind has another service for NFS programs; clients that ask rpcbind will not find this server"
+        );
+    }
+    Ok(())
 }
 
 fn unset_all(socket: &Path, entries: &[Entry]) -> Result<(), Failure> {
@@ -189,22 +191,22 @@ impl Registry {
     /// Makes entries for the listeners.
     pub(crate) async fn register(socket: &Path, listeners: &[SocketAddr]) -> Registry {
         let (path, entries) = (socket.to_path_buf(), entries_of(listeners));
-        let done = io::blocking(move || set_all(&path, entries)).await;
-        let entries = match done {
-            Ok(Ok(entries)) => entries,
-            Ok(Err(Failure::Io(io::Error::NotFound))) => {
-                tracing::debug!("no rpcbind runs: NFS is not registered");
-                Vec::new()
-            }
-            Ok(Err(error)) => {
-                tracing::warn!(%error, "NFS was not registered with rpcbind");
-                Vec::new()
-            }
-            Err(error) => {
-                tracing::warn!(%error, "NFS was not registered with rpcbind");
-                Vec::new()
-            }
+        let done = io::blocking(move || {
+            let mut made = Vec::new();
+            let done = set_all(&path, entries, &mut made);
+            (made, done)
+        });
+        let (entries, done) = match done.await {
+            Ok(done) => done,
+            Err(error) => (Vec::new(), Err(error.into())),
         };
+        match done {
+            Ok(()) => {}
+            Err(Failure::Io(io::Error::NotFound)) => {
+                tracing::debug!("no rpcbind runs: NFS is not registered");
+            }
+            Err(error) => tracing::warn!(%error, "NFS was not registered with rpcbind"),
+        }
         Registry {
             socket: socket.to_path_buf(),
             entries,

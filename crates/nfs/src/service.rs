@@ -15,6 +15,7 @@ use crate::guard::GuardedFiles;
 use crate::rpcbind::Registry;
 use crate::shared::Shared;
 use backend::file::FileBackend;
+use session::stages::StageCounters;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -41,6 +42,12 @@ impl Service {
     #[must_use]
     pub fn guarded(&self, files: Arc<dyn FileBackend>) -> Arc<dyn FileBackend> {
         Arc::new(GuardedFiles::new(files, self.0.clone()))
+    }
+
+    /// Replaces what TLS handshakes need (RFC 9289); `None`, as at the begin: there is no TLS. Connections keep what they agreed on.
+    /// The acceptor is one for [`crate::rpc::ALPN`].
+    pub fn set_tls(&self, tls: Option<tls::Acceptor>) {
+        self.0.set_tls(tls);
     }
 
     /// Adds an export. Errors: `PathExists`, `NumberExists`, `InvalidPath`, `TooMany`.
@@ -79,6 +86,12 @@ impl Service {
             export.rules = rules;
             Ok(())
         })
+    }
+
+    /// The time of requests by stage since the start, of all exports together.
+    #[must_use]
+    pub fn stages(&self) -> Arc<StageCounters> {
+        self.0.stages.clone()
     }
 
     /// Numbers of client records, sessions and slots, and of opens and lock states.

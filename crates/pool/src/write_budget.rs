@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Mutex;
 
+use io::stage::{self, Stage};
 use io::sync::{Bell, oneshot};
 
 use crate::account::{Account, Put, Standing};
@@ -305,6 +306,7 @@ impl WriteBudget {
                 receiver
             };
             bell.ring();
+            let _room = stage::wait(Stage::Memory);
             changed.await;
         }
     }

@@ -27,6 +27,7 @@ mod shards;
 mod size;
 mod taken;
 mod view;
+pub mod why;
 mod word;
 
 pub use control::openapi;

@@ -5,9 +5,10 @@
 //! | [`admission`], [`connections`] | limits of connections by phase, the register of open ones, drain |
 //! | [`signal`] | flags that wake and interrupt a connection |
 //! | [`Ledger`], [`Account`], [`rate`] | buffer budgets by host, deadlines that follow from a size |
-//! | [`counters`], [`tally`], [`latency`] | totals of a service, counts of a connection, histograms |
+//! | [`counters`], [`tally`], [`latency`], [`stages`] | totals of a service, counts of a connection, histograms, time of requests by stage |
 //! | [`deferred`] | commands that wait for buffers |
 //! | [`link`], [`turn`] | the state that every connection has, and the order of its turns |
+//! | [`transport`] | the byte stream below a connection: TCP, or a layer above it |
 //! | [`output`], [`staging`] | output batches, and staging areas for received bytes |
 //! | [`digest`] | CRC32C |
 //! | [`lock`] | locking a mutex |
@@ -33,8 +34,10 @@ pub mod output;
 pub mod rate;
 pub mod reservation;
 pub mod signal;
+pub mod stages;
 pub mod staging;
 pub mod tally;
+pub mod transport;
 pub mod turn;
 
 pub use account::{Account, Hold};

@@ -13,6 +13,7 @@ use crate::{Account, Hold, HostKey, Ledger};
 use io::SendBatch;
 use io::buf::BufPool;
 use io::net::{TcpInfo, TcpStream};
+use io::stage::Trail;
 use io::time::Instant;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -171,10 +172,11 @@ impl<R: CloseReason> Link<R> {
         self.account.forget();
     }
 
-    /// Counts a command that was `started` at this time and has ended now.
+    /// Counts a command that has ended now, with its reply next in the output.
     #[inline]
-    pub fn command_ended(&mut self, kind: CommandKind, started: Instant) {
-        self.tally.ended(kind, started, self.turn);
+    pub fn command_ended(&mut self, kind: CommandKind, trail: Trail) {
+        let at = self.tally.ended(kind, trail, self.turn);
+        self.output.reply_due(kind, at);
     }
 
     /// `bytes` bytes of awaited data have arrived.
@@ -253,8 +255,8 @@ impl<R: CloseReason> Link<R> {
 
     /// The send in flight has ended.
     pub(crate) fn sent(&mut self) {
-        if let Some(bytes) = self.output.sent(&self.account, self.turn) {
-            self.tally.sent(bytes);
+        if let Some((bytes, replies)) = self.output.sent(&self.account, self.turn) {
+            self.tally.sent(bytes, &replies);
         }
     }
 

@@ -4,7 +4,9 @@
 //! [`crate::turn`]. **Invariants**: one send is in flight at a time; replies that become ready meanwhile leave with the next
 //! send; payload is sent from its own buffer, without a copy.
 
+use crate::latency::CommandKind;
 use crate::rate;
+use crate::tally::Sends;
 use crate::{Account, Hold};
 use io::buf::BufPool;
 use io::time::Instant;
@@ -25,6 +27,11 @@ struct Load {
     bytes: usize,
     payload: usize,
     replies: usize,
+    /// When the first of its requests ended; none before that.
+    first_due: Option<Instant>,
+    /// By kind: replies, and the sum of the times that they came due after the first. After the batch was taken: of the times
+    /// that they had waited, ns.
+    due: Sends,
     /// Ledger bytes of the buffers in this batch.
     holds: Vec<Hold>,
 }
@@ -77,6 +84,14 @@ impl Output {
         self.batch.put_payload(payload);
     }
 
+    /// The reply to a request that ended at `at` goes into the next batch.
+    #[inline]
+    pub(crate) fn reply_due(&mut self, kind: CommandKind, at: Instant) {
+        let first = *self.waiting.first_due.get_or_insert(at);
+        let due = &mut self.waiting.due[kind as usize];
+        *due = (due.0 + 1, due.1 + at.since(first).as_nanos() as u64);
+    }
+
     /// Counts one reply in the next batch.
     #[inline]
     pub fn count_reply(&mut self) {
@@ -100,20 +115,30 @@ impl Output {
         }
         let mut load = std::mem::take(&mut self.waiting);
         load.bytes = self.batch.len();
+        let longest = load
+            .first_due
+            .map_or(0, |at| now.since(at).as_nanos() as u64);
+        for (count, ns) in &mut load.due {
+            *ns = (u64::from(*count) * longest).saturating_sub(*ns);
+        }
         self.sending = Some((now, load));
         Some(std::mem::replace(&mut self.batch, std::mem::take(spare)))
     }
 
-    /// Ends the send in flight. Returns its bytes; `None` if no send was in flight.
-    pub(crate) fn sent(&mut self, account: &Account, now: Instant) -> Option<usize> {
-        let (_, mut load) = self.sending.take()?;
+    /// Ends the send in flight. Returns its bytes and replies; `None` if no send was in flight.
+    pub(crate) fn sent(&mut self, account: &Account, now: Instant) -> Option<(usize, Sends)> {
+        let (since, mut load) = self.sending.take()?;
+        let sending = now.since(since).as_nanos() as u64;
+        for (count, ns) in &mut load.due {
+            *ns += u64::from(*count) * sending;
+        }
         account.sent(load.payload, now);
         load.holds.clear();
         if self.waiting.holds.is_empty() {
             // Keeps the list's allocation.
             self.waiting.holds = load.holds;
         }
-        Some(load.bytes)
+        Some((load.bytes, load.due))
     }
 }
 

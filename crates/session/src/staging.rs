@@ -4,7 +4,7 @@
 //! area is replaced only while it is empty.
 
 use crate::signal::{CloseReason, Ended};
-use io::net::TcpStream;
+use crate::transport::Transport;
 use io::{IoBuf, RecvBuf};
 
 /// The staging areas of a connection.
@@ -46,7 +46,7 @@ impl Staging {
     /// to close the connection.
     pub async fn receive<R: CloseReason>(
         &mut self,
-        stream: &TcpStream,
+        stream: &impl Transport,
         whole: usize,
     ) -> Result<usize, R> {
         let mut area = std::mem::replace(&mut self.area, RecvBuf::new(0));
@@ -61,7 +61,7 @@ impl Staging {
     /// bytes that went into it, and either all bytes received or the reason to close the connection.
     pub async fn receive_into<R: CloseReason>(
         &mut self,
-        stream: &TcpStream,
+        stream: &impl Transport,
         mut buf: IoBuf,
         at: usize,
         len: usize,

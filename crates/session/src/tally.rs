@@ -6,8 +6,11 @@
 
 use crate::counters::ConnectionCounters;
 use crate::latency::{CommandKind, Latencies};
+use crate::stages::{SlowRequest, StageCounters};
 use io::net::TcpInfo;
+use io::stage::{Spent, Stage, Trail};
 use io::time::Instant;
+use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -43,8 +46,22 @@ pub struct Tally {
     errors: u32,
     /// Commands that were taken and answered within this turn, by kind.
     at_once: [u32; 4],
-    /// The others, with their latency in µs.
-    later: Vec<(CommandKind, u64)>,
+    /// The others, with the time of their end and their time by stage.
+    later: Vec<(CommandKind, Instant, Spent)>,
+    sends: Sends,
+}
+
+/// Replies that were handed to the socket, by kind: their number, and the sum of the times since their requests ended, ns.
+pub(crate) type Sends = [(u32, u64); CommandKind::ALL.len()];
+
+/// Where a publication counts the time of requests besides the connection's totals.
+pub struct Export<'a> {
+    /// The counters of the export that the connection uses, if it uses one.
+    pub stages: Option<&'a StageCounters>,
+    /// The client's address.
+    pub peer: SocketAddr,
+    /// When the turn began.
+    pub turn: Instant,
 }
 
 impl Tally {
@@ -61,10 +78,13 @@ impl Tally {
         self.is_dirty = true;
     }
 
-    /// Bytes were sent.
+    /// Bytes were sent, and with them replies.
     #[inline]
-    pub(crate) fn sent(&mut self, bytes: usize) {
+    pub(crate) fn sent(&mut self, bytes: usize, replies: &Sends) {
         self.bytes_out += bytes as u64;
+        for (all, new) in self.sends.iter_mut().zip(replies) {
+            *all = (all.0 + new.0, all.1 + new.1);
+        }
         self.is_dirty = true;
     }
 
@@ -81,16 +101,18 @@ impl Tally {
         self.errors += 1;
     }
 
-    /// A command that was `started` at this time ended, in the turn that began at `turn`.
+    /// A command ended, in the turn that began at `turn`. Returns when it ended: a command of this turn counts as ended at
+    /// the turn's beginning, because its time is known only when the turn is over.
     #[inline]
-    pub(crate) fn ended(&mut self, kind: CommandKind, started: Instant, turn: Instant) {
-        if started == turn {
-            self.at_once[kind as usize] += 1;
-        } else {
-            self.later
-                .push((kind, started.elapsed().as_micros() as u64));
-        }
+    pub(crate) fn ended(&mut self, kind: CommandKind, trail: Trail, turn: Instant) -> Instant {
         self.is_dirty = true;
+        if trail.began() == turn && trail.is_fresh() {
+            self.at_once[kind as usize] += 1;
+            return turn;
+        }
+        let now = io::time::now();
+        self.later.push((kind, now, trail.end(now)));
+        now
     }
 
     /// Adds bytes and commands to a service's counters. Returns the commands added.
@@ -101,31 +123,49 @@ impl Tally {
         u64::from(self.commands)
     }
 
-    /// Adds everything to a connection's totals; commands of this turn took `us` microseconds. `record` is called for each
-    /// latency that is recorded. Returns the commands that ended, by kind.
+    /// Adds everything to a connection's totals and to the counters of its export. `record` is called for each latency that is
+    /// recorded, with its µs. Returns the commands that ended, by kind.
     pub fn publish(
         &mut self,
         totals: &mut Totals,
-        us: u64,
+        export: &Export<'_>,
         mut record: impl FnMut(CommandKind, u64, u32),
     ) -> [u32; 4] {
+        let turn_ns = export.turn.elapsed().as_nanos() as u64;
         totals.bytes_in += self.bytes_in;
         totals.bytes_out += self.bytes_out;
         totals.commands += u64::from(self.commands);
         totals.errors += u64::from(self.errors);
         let mut of_kind = self.at_once;
         for kind in CommandKind::ALL {
-            if self.at_once[kind as usize] > 0 {
-                totals
-                    .latencies
-                    .record(kind, us, self.at_once[kind as usize]);
-                record(kind, us, self.at_once[kind as usize]);
+            let at_once = self.at_once[kind as usize];
+            if at_once > 0 {
+                totals.latencies.record(kind, turn_ns / 1000, at_once);
+                record(kind, turn_ns / 1000, at_once);
+                if let Some(stages) = export.stages {
+                    stages.ended(kind, &Spent::only(Stage::Compute, turn_ns), at_once);
+                }
+            }
+            let (sent, ns) = self.sends[kind as usize];
+            if let (Some(stages), Some(each)) = (export.stages, ns.checked_div(sent.into())) {
+                stages.sent(kind, each, sent);
             }
         }
-        for (kind, us) in self.later.drain(..) {
+        for (kind, ended_at, spent) in self.later.drain(..) {
+            let us = spent.total() / 1000;
             totals.latencies.record(kind, us, 1);
             record(kind, us, 1);
             of_kind[kind as usize] += 1;
+            if let Some(stages) = export.stages {
+                stages.ended(kind, &spent, 1);
+                let peer = export.peer;
+                stages.note(SlowRequest {
+                    ended_at,
+                    kind,
+                    peer,
+                    spent,
+                });
+            }
         }
         of_kind
     }

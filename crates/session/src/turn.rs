@@ -7,6 +7,7 @@
 
 use crate::link::Link;
 use crate::signal::{ABORT, CLOSE, CloseReason, DRAIN, Ended, INFO, OWN};
+use crate::transport::Transport;
 use io::SendBatch;
 use io::net::{TcpInfo, TcpStream};
 use io::time::{Instant, Sleep};
@@ -89,14 +90,14 @@ impl<F: Future> Fused<'_, F> {
 /// Takes turns until the connection is over. `receive` receives and dispatches.
 pub async fn run<C: Turns>(
     core: &RefCell<C>,
-    stream: &TcpStream,
+    stream: &impl Transport,
     receive: impl Future<Output = C::Reason>,
 ) -> C::Reason {
     let mut rx = pin!(receive);
     let mut tx = pin!(transmit(core, stream));
     let (mut rx, mut tx) = (Fused(Some(rx.as_mut())), Fused(Some(tx.as_mut())));
     let mut timer = None;
-    poll_fn(|cx| take_turn(core, stream, &mut rx, &mut tx, &mut timer, cx)).await
+    poll_fn(|cx| take_turn(core, stream.tcp(), &mut rx, &mut tx, &mut timer, cx)).await
 }
 
 fn take_turn<C: Turns>(
@@ -192,7 +193,7 @@ fn publish_info<C: Turns>(core: &mut C, stream: &TcpStream) {
 }
 
 /// Sends what becomes ready, until the socket fails.
-async fn transmit<C: Turns>(core: &RefCell<C>, stream: &TcpStream) -> C::Reason {
+async fn transmit<C: Turns>(core: &RefCell<C>, stream: &impl Transport) -> C::Reason {
     let mut spare = SendBatch::new();
     loop {
         let batch = poll_fn(|_| match core.borrow_mut().link().take_output(&mut spare) {

@@ -2,12 +2,13 @@
 //!
 //! **Owns** runs of a test on io_uring and in the simulator, buffers with a pattern, listeners, connections that break,
 //! the fixture of the fairness tests, the conformance suite of file systems, and a store in memory for filesystems of the
-//! pool. **Invariants**: it knows no protocol; every run has a time limit, so that no test
+//! pool, certificates. **Invariants**: it knows no protocol; every run has a time limit, so that no test
 //! hangs.
 
 #![forbid(unsafe_code)]
 
 pub mod breaks;
+pub mod certificates;
 pub mod fairness;
 pub mod files;
 pub mod store;

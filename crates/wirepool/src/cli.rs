@@ -111,6 +111,19 @@ pub(crate) enum ApiCommand {
 pub(crate) enum ControlCommand {
     /// Show the state of the server: listeners, shards, disks, exports, warnings.
     Status,
+    /// Show where the time of requests goes, what limits an export, and what would help.
+    #[command(after_help = "\
+Examples:
+  wirepool why                   every export with requests, watched for three seconds
+  wirepool why tank/vm1          the export of a volume
+  wirepool why --seconds 30 --json")]
+    Why {
+        /// The export: a volume, disk or filesystem, or the name of a subsystem or target (default: all with requests).
+        export: Option<String>,
+        /// How long to watch, s.
+        #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=3600))]
+        seconds: u64,
+    },
     /// Show sessions: hosts, transport, throughput and errors.
     #[command(subcommand)]
     Session(SessionCommand),
@@ -151,8 +164,8 @@ Examples:
     #[command(after_help = cli_records::SET_HELP)]
     Set {
         /// For example sync=always.
-        #[arg(value_name = "PROPERTY=VALUE")]
-        assignment: String,
+        #[arg(value_name = "PROPERTY=VALUE", required = true, num_args = 1..)]
+        assignments: Vec<String>,
         /// The volume, filesystem or pool, such as tank/vm1.
         name: String,
     },

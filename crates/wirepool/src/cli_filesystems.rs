@@ -72,6 +72,20 @@ Examples:
         /// The new name, such as tank/users.
         new: String,
     },
+    /// Show the space of each user's files, and the users' quotas.
+    #[command(after_help = "\
+Space is counted before compression. `wirepool set userquota@ann=10G tank/home` sets a quota.")]
+    Userspace {
+        #[command(flatten)]
+        of: OwnersArgs,
+    },
+    /// Show the space of each group's files, and the groups' quotas.
+    #[command(after_help = "\
+Space is counted before compression. `wirepool set groupquota@staff=1T tank/home` sets a quota.")]
+    Groupspace {
+        #[command(flatten)]
+        of: OwnersArgs,
+    },
     /// Promote a clone: the filesystem that it was cloned from becomes a clone of it.
     Promote {
         /// The clone, such as tank/home2.
@@ -85,6 +99,21 @@ Examples:
         #[arg(short, long)]
         force: bool,
     },
+}
+
+#[derive(Args)]
+pub(crate) struct OwnersArgs {
+    /// The filesystem or snapshot, such as tank/home or tank/home@monday.
+    pub(crate) name: String,
+    /// Show numbers instead of names.
+    #[arg(short, long)]
+    pub(crate) numeric: bool,
+    /// For scripts: no header, columns separated by tabs.
+    #[arg(short = 'H', long)]
+    pub(crate) script: bool,
+    /// Show exact numbers of bytes.
+    #[arg(short = 'p', long)]
+    pub(crate) exact: bool,
 }
 
 #[derive(Args)]

@@ -9,6 +9,8 @@ Properties of volumes and filesystems, a size or none:
   quota         most space of it and its snapshots
   refquota      most space of it without its snapshots
   reservation   space that is kept for it and its snapshots
+Properties of filesystems, a size or none; names or numbers:
+  userquota@ann, groupquota@staff   most space of the files of a user or group
 Properties of filesystems, inherited from the filesystem above or the pool:
   atime         on or off: reading a file updates its access time
   relatime      on or off: only if that time is older than the last change, or a day
@@ -24,6 +26,7 @@ Properties of volumes and pools, inherited from the dataset above or the pool:
 Properties of pools: autotrim, autoexpand.
 Examples:
   wirepool set sync=always tank/vm1
+  wirepool set userquota@ann=10G groupquota@staff=1T tank/home
   wirepool set compression=zstd-3 tank          for all datasets of tank without a value of their own";
 
 #[derive(Subcommand)]

@@ -5,7 +5,7 @@
 use crate::ask::Ask;
 use crate::cli::{ControlCommand, DiskAdd, DiskCommand, SessionCommand};
 use crate::cli_host::HostCommand;
-use crate::{filesystems, pools, protocols, records, snapshots, table};
+use crate::{filesystems, pools, protocols, records, snapshots, table, why};
 use anyhow::{Result, bail};
 use server::ByteSize;
 use server::api::{
@@ -13,12 +13,16 @@ use server::api::{
     ShowSession,
 };
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Runs one command; returns its output.
 pub(crate) fn run(command: ControlCommand, control: Option<PathBuf>, json: bool) -> Result<String> {
     let ask = Ask::new(control, json);
     match command {
         ControlCommand::Status => ask.show(&GetStatus {}, table::status),
+        ControlCommand::Why { export, seconds } => {
+            why::why(&ask, export, Duration::from_secs(seconds))
+        }
         ControlCommand::Session(command) => session(&ask, command),
         ControlCommand::Disk(command) => disk(&ask, command),
         ControlCommand::Pool(command) => pools::pool(&ask, command),
@@ -27,7 +31,7 @@ pub(crate) fn run(command: ControlCommand, control: Option<PathBuf>, json: bool)
         ControlCommand::Snapshot(command) => snapshots::snapshot(&ask, command),
         ControlCommand::Clone { snapshot, clone } => snapshots::clone(&ask, snapshot, clone),
         ControlCommand::Get { properties, names } => records::get(&ask, &properties, names),
-        ControlCommand::Set { assignment, name } => records::set(&ask, &assignment, name),
+        ControlCommand::Set { assignments, name } => records::set(&ask, &assignments, &name),
         ControlCommand::Inherit { property, name } => records::inherit(&ask, property, name),
         ControlCommand::Export(command) => protocols::export(&ask, command),
         ControlCommand::Host(command) => host(&ask, command),

@@ -5,13 +5,14 @@
 
 use crate::ask::Ask;
 use crate::cli_filesystems::{CreateArgs, FilesystemCommand};
+use crate::owners::owners;
 use crate::table::{table, text};
 use anyhow::Result;
 use server::ByteSize;
 use server::api::{
     CreateFilesystem, DestroyFilesystem, DiskState, Filesystem, ListFilesystems, MountFilesystem,
-    PromoteFilesystem, RenameFilesystem, RollbackFilesystem, SYNC_DISABLED, UnmountFilesystem,
-    VolumeSync,
+    OwnerKind, PromoteFilesystem, RenameFilesystem, RollbackFilesystem, SYNC_DISABLED,
+    UnmountFilesystem, VolumeSync,
 };
 use server::config::MountFlags;
 
@@ -69,6 +70,8 @@ pub(crate) fn filesystem(ask: &Ask, command: FilesystemCommand) -> Result<String
             let text = format!("filesystem {name} renamed to {new}\n");
             ask.show(&RenameFilesystem { name, new }, |_| text)
         }
+        FilesystemCommand::Userspace { of } => owners(ask, OwnerKind::User, of),
+        FilesystemCommand::Groupspace { of } => owners(ask, OwnerKind::Group, of),
         FilesystemCommand::Promote { name } => {
             let text =
                 format!("filesystem {name} promoted; its origin filesystem is now a clone of it\n");

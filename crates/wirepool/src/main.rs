@@ -18,6 +18,7 @@ mod commands;
 mod filesystems;
 mod inspect;
 mod inspect_text;
+mod owners;
 mod pools;
 mod protocols;
 mod records;
@@ -28,6 +29,7 @@ mod table;
 mod table_iostat;
 mod table_pools;
 mod table_scan;
+mod why;
 
 use ask::print;
 use clap::Parser;

@@ -119,16 +119,25 @@ pub(crate) fn get(ask: &Ask, properties: &str, names: Vec<String>) -> Result<Str
 }
 
 /// `wirepool set`.
-pub(crate) fn set(ask: &Ask, assignment: &str, name: String) -> Result<String> {
-    let Some((property, value)) = assignment.split_once('=') else {
-        usage("missing value: use PROPERTY=VALUE, such as sync=always");
+pub(crate) fn set(ask: &Ask, assignments: &[String], name: &str) -> Result<String> {
+    let call = |assignment: &String| {
+        let Some((property, value)) = assignment.split_once('=') else {
+            usage("missing value: use PROPERTY=VALUE, such as sync=always");
+        };
+        SetProperty {
+            name: name.to_owned(),
+            property: property.to_owned(),
+            value: value.to_owned(),
+        }
     };
-    let call = SetProperty {
-        name,
-        property: property.to_owned(),
-        value: value.to_owned(),
-    };
-    ask.show(&call, |p| values(std::slice::from_ref(p)))
+    // a mistake is found before the first change
+    let calls: Vec<SetProperty> = assignments.iter().map(call).collect();
+    if let [call] = &calls[..] {
+        return ask.show(call, |p| values(std::slice::from_ref(p)));
+    }
+    let set = calls.iter().map(|call| ask.client.ask(call));
+    let set: Vec<Property> = set.collect::<Result<_>>()?;
+    ask.print(&set, |set| values(set))
 }
 
 /// `wirepool inherit`.

@@ -18,7 +18,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("crates/nvmf", &["backend", "io", "session"]),
     ("crates/scsi", &["backend", "io", "session"]),
     ("crates/iscsi", &["backend", "io", "scsi", "session"]),
-    ("crates/nfs", &["backend", "io", "session"]),
+    ("crates/tls", &["io", "session"]),
+    ("crates/nfs", &["backend", "io", "session", "tls"]),
     ("crates/fuse", &["backend", "io", "session"]),
     ("crates/initiator", &["io"]),
     (
@@ -29,10 +30,11 @@ const LAYERS: &[(&str, &[&str])] = &[
         "crates/iscsi-initiator",
         &["initiator", "io", "iscsi", "scsi", "session"],
     ),
+    ("crates/nfs-initiator", &["initiator", "io", "nfs"]),
     (
         "crates/server",
         &[
-            "backend", "fuse", "io", "iscsi", "nfs", "nvmf", "pool", "scsi", "session",
+            "backend", "fuse", "io", "iscsi", "nfs", "nvmf", "pool", "scsi", "session", "tls",
         ],
     ),
     (
@@ -42,6 +44,7 @@ const LAYERS: &[(&str, &[&str])] = &[
             "io",
             "iscsi",
             "iscsi-initiator",
+            "nfs-initiator",
             "nvmf",
             "nvmf-initiator",
             "pool",

@@ -129,10 +129,19 @@ impl Payload {
             self.len,
             "copy_to wants a slice of the payload's length"
         );
+        self.copy_part(0, out);
+    }
+
+    /// Copies bytes from `at` on into `out`, which is no longer than the rest of the payload.
+    pub fn copy_part(&self, at: usize, out: &mut [u8]) {
+        assert!(
+            out.len() <= self.len - at,
+            "copy_part wants no more than there is"
+        );
         match (&self.data, self.as_slice()) {
-            (Data::Ram(r), _) => r.copy_to(self.start, out),
-            (Data::SharedRam(r), _) => r.copy_to(self.start, out),
-            (_, Some(s)) => out.copy_from_slice(s),
+            (Data::Ram(r), _) => r.copy_to(self.start + at, out),
+            (Data::SharedRam(r), _) => r.copy_to(self.start + at, out),
+            (_, Some(s)) => out.copy_from_slice(&s[at..at + out.len()]),
             (_, None) => unreachable!("only RAM has no slice"),
         }
     }

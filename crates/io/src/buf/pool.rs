@@ -7,6 +7,7 @@
 
 use super::slab::Block;
 use crate::limits::{BUF_ALIGN, BUF_LEN_MAX};
+use crate::stage::{self, Stage};
 use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
@@ -109,6 +110,7 @@ impl BufPool {
             pool: self.clone(),
             len,
             ticket: None,
+            waiting: None,
         }
     }
 
@@ -192,6 +194,7 @@ pub struct Alloc {
     pool: BufPool,
     len: usize,
     ticket: Option<u64>,
+    waiting: Option<stage::Wait>,
 }
 
 impl Future for Alloc {
@@ -212,6 +215,7 @@ impl Future for Alloc {
                 }
             }
             drop(s);
+            self.waiting = None;
             return Poll::Ready(pool.wrap(block, self.len));
         }
         match self.ticket {
@@ -229,6 +233,7 @@ impl Future for Alloc {
                 });
                 drop(s);
                 self.ticket = Some(ticket);
+                self.waiting = Some(stage::wait(Stage::Memory));
             }
         }
         Poll::Pending

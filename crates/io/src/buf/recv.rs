@@ -62,6 +62,14 @@ impl RecvBuf {
         self.data.len()
     }
 
+    /// Appends bytes that did not come from a socket: `write` gets the free tail, and returns the number of bytes that it wrote to its
+    /// begin. Returns that number.
+    pub fn append(&mut self, write: impl FnOnce(&mut [u8]) -> usize) -> usize {
+        let written = write(self.tail());
+        self.filled(written);
+        written
+    }
+
     /// The free tail.
     pub(crate) fn tail(&mut self) -> &mut [u8] {
         &mut self.data[self.end..]
@@ -93,5 +101,10 @@ mod tests {
         assert_eq!(b.readable(), b"efgh");
         b.consume(4);
         assert_eq!(b.make_room(8), 8);
+        let appended = b.append(|tail| {
+            tail[..2].copy_from_slice(b"ij");
+            2
+        });
+        assert_eq!((appended, b.readable()), (2, &b"ij"[..]));
     }
 }

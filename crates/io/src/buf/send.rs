@@ -90,6 +90,34 @@ impl SendBatch {
             .take(max)
     }
 
+    /// Appends a copy of the bytes from `skip` on to `out`, at most `max` of them, for layers that change the bytes on their way (TLS).
+    pub fn copy_to(&self, skip: usize, max: usize, out: &mut Vec<u8>) {
+        let (mut skip, mut left) = (skip, max);
+        for part in &self.parts {
+            let len = match part {
+                Part::Arena { start, end } => end - start,
+                Part::Payload(payload) => payload.len(),
+            };
+            let passed = skip.min(len);
+            let taken = (len - passed).min(left);
+            (skip, left) = (skip - passed, left - taken);
+            if taken == 0 {
+                continue;
+            }
+            match part {
+                Part::Arena { start, .. } => {
+                    let from = start + passed;
+                    out.extend_from_slice(&self.arena[from..from + taken]);
+                }
+                Part::Payload(payload) => {
+                    let at = out.len();
+                    out.resize(at + taken, 0);
+                    payload.copy_part(passed, &mut out[at..]);
+                }
+            }
+        }
+    }
+
     /// Copies bytes from `skip` on, approximately `max` at most, for the simulator's network.
     #[cfg(feature = "sim")]
     pub(crate) fn copy_from(&self, skip: usize, max: usize) -> Vec<u8> {
@@ -137,6 +165,11 @@ mod tests {
             assert_eq!(b.copy_from(skip, 1024), &whole[skip..]);
             let lens: usize = b.segments(skip, 1024).map(|s| s.1).sum();
             assert_eq!(lens, 17 - skip);
+            for max in 0..=17 {
+                let mut copy = Vec::new();
+                b.copy_to(skip, max, &mut copy);
+                assert_eq!(copy, &whole[skip..(skip + max).min(17)]);
+            }
         }
         assert_eq!(
             b.segments(0, 1024).count(),

@@ -15,6 +15,7 @@ use crate::linux;
 use crate::record::{self, Act, Recorded};
 use crate::runtime::{Op, current};
 use crate::sim::SimulatedDisk;
+use crate::stage::{self, Stage};
 use crate::{Error, Result};
 use std::path::Path;
 use std::sync::Arc;
@@ -94,6 +95,7 @@ impl Disk {
 
     /// Fills `buf` from `offset` on. Errors: `Truncated` beyond the end, `Media`, `Gone`.
     pub async fn read(&self, buf: IoBuf, offset: u64) -> (Result<()>, IoBuf) {
+        let _device = stage::wait(Stage::Device);
         let mut buf = buf;
         let mut done = 0;
         while done < buf.len() {
@@ -135,6 +137,7 @@ impl Disk {
             false => Act::Write(&data),
         };
         let recorded = self.record(offset, act);
+        let _device = stage::wait(Stage::Device);
         let mut done = 0;
         while done < data.len() {
             let op = Op::Write {
@@ -163,6 +166,7 @@ impl Disk {
     /// Makes every write that completed before this call stable.
     pub async fn flush(&self) -> Result<Flushed> {
         let recorded = self.record(0, Act::Flush);
+        let _flush = stage::wait(Stage::Flush);
         let (outcome, op) = current()
             .submit(Op::Flush {
                 disk: self.handle.clone(),
@@ -202,6 +206,7 @@ impl Disk {
 
     async fn zero(&self, offset: u64, len: u64, deallocate: bool) -> Result<()> {
         let recorded = self.record(offset, Act::Zero(len));
+        let _device = stage::wait(Stage::Device);
         let op = Op::Zero {
             disk: self.handle.clone(),
             offset,

@@ -6,6 +6,7 @@ use super::config::{Acl, Authentication, Redirect, TargetConfig, Unnamed};
 use crate::login::ChapPolicy;
 use crate::wire::IscsiName;
 use session::lock;
+use session::stages::StageCounters;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -16,6 +17,8 @@ pub(crate) struct Entry {
     pub(crate) portal_group: u16,
     pub(crate) relative_port: u16,
     pub(crate) device: Arc<scsi::Device>,
+    /// Time of commands by stage.
+    pub(crate) stages: Arc<StageCounters>,
     /// Whether initiators are told to log in later.
     is_held: AtomicBool,
     access: Mutex<Access>,
@@ -35,6 +38,7 @@ impl Entry {
             portal_group: c.portal_group,
             relative_port: c.relative_port,
             device: c.device,
+            stages: Arc::default(),
             is_held: AtomicBool::new(false),
             access: Mutex::new(Access {
                 acl: c.acl,

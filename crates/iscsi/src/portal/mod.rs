@@ -40,6 +40,7 @@ pub use counters::{CloseReason, ConnectionState, Counters};
 pub use session::{ConnectionInfo, SessionInfo};
 
 use crate::wire::IscsiName;
+use ::session::stages::StageCounters;
 use entry::Entry;
 use shared::Shared;
 use std::net::SocketAddr;
@@ -110,6 +111,12 @@ impl Target {
     pub fn hold_logins(&self, name: &IscsiName, hold: bool) -> Result<()> {
         self.find(name)?.hold(hold);
         Ok(())
+    }
+
+    /// The names of all targets, and the time of their commands by stage since they were added.
+    #[must_use]
+    pub fn stages(&self) -> Vec<(IscsiName, Arc<StageCounters>)> {
+        self.0.stages()
     }
 
     fn find(&self, name: &IscsiName) -> Result<Arc<Entry>> {

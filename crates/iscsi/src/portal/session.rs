@@ -221,8 +221,13 @@ impl Session {
     }
 
     pub(crate) fn target(&self) -> Option<&IscsiName> {
+        self.entry().map(|entry| &entry.name)
+    }
+
+    /// The target of the session; none for discovery.
+    pub(crate) fn entry(&self) -> Option<&Arc<Entry>> {
         match &self.kind {
-            SessionKind::Normal { entry, .. } => Some(&entry.name),
+            SessionKind::Normal { entry, .. } => Some(entry),
             SessionKind::Discovery => None,
         }
     }

@@ -14,6 +14,7 @@ use crate::login::{Applicant, ChapPolicy, LoggedIn};
 use crate::wire::IscsiName;
 use ::session::connections::Connections;
 use ::session::lock;
+use ::session::stages::StageCounters;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -83,6 +84,13 @@ impl Shared {
     /// The target of this name.
     pub(crate) fn entry(&self, name: &IscsiName) -> Option<Arc<Entry>> {
         self.registers().targets.get(name).cloned()
+    }
+
+    /// The names of all targets, and the time of their commands by stage.
+    pub(crate) fn stages(&self) -> Vec<(IscsiName, Arc<StageCounters>)> {
+        let registers = self.registers();
+        let of = |entry: &Arc<Entry>| (entry.name.clone(), entry.stages.clone());
+        registers.targets.values().map(of).collect()
     }
 
     /// The session with this handle.

@@ -169,7 +169,7 @@ pub(super) fn check_overwrite(address: &Address, create: bool) -> Result<()> {
     let harmless = match address {
         Address::Memory(_) => true,
         Address::File { path, .. } => create && !path.exists(),
-        Address::NvmeTcp(_) | Address::Iscsi(_) => false,
+        Address::NvmeTcp(_) | Address::Iscsi(_) | Address::Nfs(_) => false,
     };
     if harmless {
         return Ok(());
@@ -201,6 +201,7 @@ fn short(address: &Address) -> String {
             t.nqn.rsplit(':').next().unwrap_or(&t.nqn),
             t.nsid
         ),
+        Address::Nfs(t) => format!("nfs {}", t.parts().1),
         Address::Iscsi(t) => format!(
             "iscsi {} lun {}",
             t.iqn.rsplit(':').next().unwrap_or(&t.iqn),

@@ -1,10 +1,11 @@
-//! Addresses of targets: `file:PATH`, `mem:SIZE`, `nvme-tcp://HOST:PORT/NQN?ns=1`, `iscsi://HOST/IQN/LUN`.
+//! Addresses of targets: `file:PATH`, `mem:SIZE`, `nvme-tcp://HOST:PORT/NQN?ns=1`, `iscsi://HOST/IQN/LUN`, `nfs://HOST/PATH`.
 //!
 //! **Called by** the command line and state files. **Invariants**: the text form of an [`Address`] parses to the same
 //! value.
 
 use super::address_text::{flag, resolve};
 use super::iscsi_address::{self, Iscsi};
+use super::nfs_address::{self, Nfs};
 use crate::size::{parse_size, size};
 use crate::{Error, Result};
 use std::fmt;
@@ -30,6 +31,8 @@ pub enum Address {
     NvmeTcp(NvmeTcp),
     /// A logical unit served over iSCSI.
     Iscsi(Iscsi),
+    /// A file served over NFS.
+    Nfs(Nfs),
 }
 
 /// A namespace served over NVMe/TCP.
@@ -60,8 +63,7 @@ impl NvmeTcp {
     }
 }
 
-const EXPECTED: &str =
-    "expected file:PATH, a path, mem:SIZE, nvme-tcp://HOST:PORT/NQN?ns=1 or iscsi://HOST/IQN/LUN";
+const EXPECTED: &str = "expected file:PATH, a path, mem:SIZE, nvme-tcp://HOST:PORT/NQN?ns=1, iscsi://HOST/IQN/LUN or nfs://HOST/PATH";
 
 impl FromStr for Address {
     type Err = Error;
@@ -75,6 +77,12 @@ impl FromStr for Address {
             return rest
                 .parse()
                 .map(Address::Iscsi)
+                .map_err(|why: String| bad(&why));
+        }
+        if let Some(rest) = text.strip_prefix(nfs_address::SCHEME) {
+            return rest
+                .parse()
+                .map(Address::Nfs)
                 .map_err(|why: String| bad(&why));
         }
         if let Some(rest) = text.strip_prefix("mem:") {
@@ -175,6 +183,7 @@ impl fmt::Display for Address {
             }
             Address::Memory(bytes) => write!(f, "mem:{}", size(*bytes)),
             Address::Iscsi(t) => t.fmt(f),
+            Address::Nfs(t) => t.fmt(f),
             Address::NvmeTcp(t) => {
                 write!(f, "nvme-tcp://{}/{}?ns={}", t.host, t.nqn, t.nsid)?;
                 if t.queues != 1 {
@@ -235,7 +244,7 @@ mod tests {
             ("nvme-tcp://h:4420/n?ns=x", "expected a namespace number"),
             ("nvme-tcp://h:4420/n?speed=9", "expected ns, queues"),
             ("nvme-tcp://h:4420/n?queues=0", "expected 1 to 128 queues"),
-            ("nfs://h/x", "expected file:PATH"),
+            ("smb://h/x", "expected file:PATH"),
         ] {
             let e = text.parse::<Address>().expect_err(text).to_string();
             assert!(e.contains(why), "{text}: {e}");

@@ -12,6 +12,18 @@ pub(super) fn resolve(host: &str) -> Result<SocketAddr> {
         .ok_or_else(|| Error::target(host, "cannot resolve the name"))
 }
 
+/// The socket address of `HOST` or `HOST:PORT`. Errors: as [`resolve`].
+pub(super) fn resolve_or(host: &str, default_port: u16) -> Result<SocketAddr> {
+    let named = host.rsplit_once(':').is_some_and(|(host, port)| {
+        // A colon in a bare IPv6 address does not begin a port.
+        port.parse::<u16>().is_ok() && (!host.contains(':') || host.ends_with(']'))
+    });
+    match named {
+        true => resolve(host),
+        false => resolve(&format!("{host}:{default_port}")),
+    }
+}
+
 /// A switch in a query.
 pub(super) fn flag(v: &str) -> std::result::Result<bool, String> {
     match v {

@@ -3,6 +3,7 @@
 use super::file::{FileSession, FileTarget};
 use super::iscsi::{IscsiSession, IscsiTarget};
 use super::memory::{MemorySession, MemoryTarget};
+use super::nfs::{NfsSession, NfsTarget};
 use super::nvme::{NvmeSession, NvmeTarget};
 use super::volume::{VolumeSession, VolumeTarget};
 use super::{Address, Facts, Session, Target};
@@ -20,6 +21,8 @@ pub enum AnyTarget {
     Nvme(NvmeTarget),
     /// iSCSI.
     Iscsi(IscsiTarget),
+    /// A file over NFS.
+    Nfs(NfsTarget),
     /// A volume of a local pool.
     Volume(VolumeTarget),
 }
@@ -44,6 +47,7 @@ impl AnyTarget {
             Address::Memory(bytes) => AnyTarget::Memory(MemoryTarget::new(*bytes)?),
             Address::NvmeTcp(t) => AnyTarget::Nvme(NvmeTarget::open(t).await?),
             Address::Iscsi(t) => AnyTarget::Iscsi(IscsiTarget::open(t).await?),
+            Address::Nfs(t) => AnyTarget::Nfs(NfsTarget::open(t, how).await?),
         })
     }
 }
@@ -57,6 +61,7 @@ impl Target for AnyTarget {
             AnyTarget::Memory(t) => t.facts(),
             AnyTarget::Nvme(t) => t.facts(),
             AnyTarget::Iscsi(t) => t.facts(),
+            AnyTarget::Nfs(t) => t.facts(),
             AnyTarget::Volume(t) => t.facts(),
         }
     }
@@ -67,6 +72,7 @@ impl Target for AnyTarget {
             AnyTarget::Memory(t) => AnySession::Memory(t.connect(depth).await?),
             AnyTarget::Nvme(t) => AnySession::Nvme(t.connect(depth).await?),
             AnyTarget::Iscsi(t) => AnySession::Iscsi(t.connect(depth).await?),
+            AnyTarget::Nfs(t) => AnySession::Nfs(t.connect(depth).await?),
             AnyTarget::Volume(t) => AnySession::Volume(t.connect(depth).await?),
         })
     }
@@ -82,6 +88,8 @@ pub enum AnySession {
     Nvme(NvmeSession),
     /// iSCSI.
     Iscsi(IscsiSession),
+    /// A file over NFS.
+    Nfs(NfsSession),
     /// A volume of a local pool.
     Volume(VolumeSession),
 }
@@ -93,6 +101,7 @@ impl Session for AnySession {
             AnySession::Memory(s) => s.read(buf, offset).await,
             AnySession::Nvme(s) => s.read(buf, offset).await,
             AnySession::Iscsi(s) => s.read(buf, offset).await,
+            AnySession::Nfs(s) => s.read(buf, offset).await,
             AnySession::Volume(s) => s.read(buf, offset).await,
         }
     }
@@ -103,6 +112,7 @@ impl Session for AnySession {
             AnySession::Memory(s) => s.write(buf, offset, durable).await,
             AnySession::Nvme(s) => s.write(buf, offset, durable).await,
             AnySession::Iscsi(s) => s.write(buf, offset, durable).await,
+            AnySession::Nfs(s) => s.write(buf, offset, durable).await,
             AnySession::Volume(s) => s.write(buf, offset, durable).await,
         }
     }
@@ -113,6 +123,7 @@ impl Session for AnySession {
             AnySession::Memory(s) => s.flush().await,
             AnySession::Nvme(s) => s.flush().await,
             AnySession::Iscsi(s) => s.flush().await,
+            AnySession::Nfs(s) => s.flush().await,
             AnySession::Volume(s) => s.flush().await,
         }
     }
@@ -123,6 +134,7 @@ impl Session for AnySession {
             AnySession::Memory(s) => s.facts(),
             AnySession::Nvme(s) => s.facts(),
             AnySession::Iscsi(s) => s.facts(),
+            AnySession::Nfs(s) => s.facts(),
             AnySession::Volume(s) => s.facts(),
         }
     }
@@ -133,6 +145,7 @@ impl Session for AnySession {
             AnySession::Memory(s) => s.epoch(),
             AnySession::Nvme(s) => s.epoch(),
             AnySession::Iscsi(s) => s.epoch(),
+            AnySession::Nfs(s) => s.epoch(),
             AnySession::Volume(s) => s.epoch(),
         }
     }
@@ -143,6 +156,7 @@ impl Session for AnySession {
             AnySession::Memory(s) => s.close().await,
             AnySession::Nvme(s) => s.close().await,
             AnySession::Iscsi(s) => s.close().await,
+            AnySession::Nfs(s) => s.close().await,
             AnySession::Volume(s) => s.close().await,
         }
     }

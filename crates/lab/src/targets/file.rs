@@ -64,7 +64,9 @@ impl FileTarget {
             Address::File {
                 buffered, shared, ..
             } => (*buffered, *shared),
-            Address::Memory(_) | Address::NvmeTcp(_) | Address::Iscsi(_) => (false, false),
+            Address::Memory(_) | Address::NvmeTcp(_) | Address::Iscsi(_) | Address::Nfs(_) => {
+                (false, false)
+            }
         };
         OpenOptions {
             read_only: !writable,

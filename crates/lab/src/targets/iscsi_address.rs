@@ -3,7 +3,7 @@
 //! **Called by** [`super::address`]. **Invariants**: the text form of an [`Iscsi`] parses to the same value; a secret
 //! is never part of an address, only its file.
 
-use super::address_text::{flag, resolve};
+use super::address_text::{flag, resolve_or};
 use crate::Result;
 use iscsi::login::Algorithm;
 use std::fmt;
@@ -75,15 +75,7 @@ impl Iscsi {
 
     /// The socket address. Errors: `Target` if the name cannot be resolved.
     pub fn resolve(&self) -> Result<SocketAddr> {
-        let named = self.host.rsplit_once(':').is_some_and(|(host, port)| {
-            // A colon in a bare IPv6 address does not begin a port.
-            port.parse::<u16>().is_ok() && (!host.contains(':') || host.ends_with(']'))
-        });
-        if named {
-            resolve(&self.host)
-        } else {
-            resolve(&format!("{}:{DEFAULT_PORT}", self.host))
-        }
+        resolve_or(&self.host, DEFAULT_PORT)
     }
 }
 

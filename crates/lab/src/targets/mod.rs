@@ -1,5 +1,5 @@
-//! Targets: a local file or block device, memory, a namespace over NVMe/TCP, a logical unit over iSCSI, a volume of a
-//! local pool.
+//! Targets: a local file or block device, memory, a namespace over NVMe/TCP, a logical unit over iSCSI, a file over NFS,
+//! a volume of a local pool.
 //!
 //! **Owns** the interface between the engine and a target: [`Target`] is opened once and [`Target::connect`]ed by
 //! each job on its own thread; a [`Session`] does the I/O. **Called by** the engine and verify. **Invariants**: a
@@ -12,6 +12,8 @@ pub mod file;
 pub mod iscsi;
 pub mod iscsi_address;
 pub mod memory;
+pub mod nfs;
+pub mod nfs_address;
 pub mod nvme;
 pub mod volume;
 

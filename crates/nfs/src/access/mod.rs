@@ -19,4 +19,4 @@ mod view;
 pub(crate) use creation::finish_creation;
 pub(crate) use data::{UNSTABLE, promise, store};
 pub(crate) use rights::{LOOKUP, READ, WRITES, granted};
-pub(crate) use view::{NoObject, Object, ReadOnly, Target, View};
+pub(crate) use view::{NoObject, Object, Origin, ReadOnly, Target, View};

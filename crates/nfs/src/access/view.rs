@@ -1,8 +1,8 @@
 //! The objects that a host may use, and the rights of a caller there.
 //!
-//! **Invariants**: each use of an object checks again that the host may use its export.
+//! **Invariants**: each use of an object checks again that the host may use its export, and over this connection.
 
-use crate::export::{Export, Tree};
+use crate::export::{Export, Security, Tree};
 use crate::handle::ObjectId;
 use crate::rpc::Credential;
 use crate::shared::Shared;
@@ -26,6 +26,16 @@ pub(crate) enum NoObject {
     Forged,
     /// The export is gone, or the host may not use it.
     Stale,
+    /// The connection is not protected as the export demands.
+    Insecure,
+}
+
+/// The connection of a request.
+#[derive(Clone, Copy)]
+pub(crate) struct Origin {
+    /// The address of the client.
+    pub(crate) peer: IpAddr,
+    pub(crate) security: Security,
 }
 
 /// The host may not change anything in an export.
@@ -65,6 +75,8 @@ pub(crate) struct View<'a> {
     pub(crate) shared: &'a Arc<Shared>,
     pub(crate) tree: Arc<Tree>,
     pub(crate) peer: IpAddr,
+    /// How the connection is protected.
+    pub(crate) security: Security,
     pub(crate) credential: &'a Credential,
     /// The credential that decides about rights.
     pub(crate) rights: &'a Credential,
@@ -73,13 +85,14 @@ pub(crate) struct View<'a> {
 impl<'a> View<'a> {
     pub(crate) fn new(
         shared: &'a Arc<Shared>,
-        peer: IpAddr,
+        origin: Origin,
         (credential, rights): (&'a Credential, &'a Credential),
     ) -> Self {
         Self {
             shared,
             tree: shared.tree(),
-            peer,
+            peer: origin.peer,
+            security: origin.security,
             credential,
             rights,
         }
@@ -118,9 +131,25 @@ impl<'a> View<'a> {
         self.shared.handles.seal(id).to_vec()
     }
 
-    /// An object of an export, with the rights of the caller. Errors: `Stale` if the host may not use the export.
+    /// Whether an object may be used over the connection. Errors: `Insecure`.
+    pub(crate) fn check_security(&self, object: &Object) -> Result<(), NoObject> {
+        let rule = match object {
+            Object::Pseudo(_) => None,
+            Object::File(export, _) => export.rule(self.peer),
+        };
+        match rule.is_some_and(|rule| rule.security > self.security) {
+            true => Err(NoObject::Insecure),
+            false => Ok(()),
+        }
+    }
+
+    /// An object of an export, with the rights of the caller. Errors: `Stale` if the host may not use the export, `Insecure` if it may not
+    /// over this connection.
     pub(crate) fn target(&self, export: &Arc<Export>, handle: Handle) -> Result<Target, NoObject> {
         let rule = export.rule(self.peer).ok_or(NoObject::Stale)?;
+        if rule.security > self.security {
+            return Err(NoObject::Insecure);
+        }
         Ok(Target {
             caller: rule.caller(self.rights),
             is_read_only: rule.is_read_only,

@@ -16,6 +16,8 @@ pub struct ConnectionInfo {
     pub local: SocketAddr,
     /// The thread that serves it.
     pub shard: String,
+    /// What its TLS handshake agreed on; `None` without TLS.
+    pub tls: Option<tls::Session>,
     /// The kernel's view of the connection, at most a second older than the last traffic.
     pub tcp: TcpInfo,
     /// Requests that are being executed.

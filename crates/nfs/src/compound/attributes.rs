@@ -32,6 +32,7 @@ impl Compound<'_> {
         writer: &mut Writer,
     ) -> Result<(), Status> {
         let context = &self.context;
+        context.check_security(object)?;
         let handle = context.handle(object);
         let lease_s = context.shared.config.lease.as_secs() as u32;
         let numbers = Names::default();

@@ -2,8 +2,8 @@
 //!
 //! **Owns** [`Compound`] and [`Context`]. **Called by** every operation. **Invariants**: a current stateid belongs to the current file handle.
 
-use crate::access::View;
 pub(super) use crate::access::{Object, Target};
+use crate::access::{Origin, View};
 use crate::client::{CallbackPath, Principal, Session};
 use crate::rpc::Credential;
 use crate::shared::Shared;
@@ -14,7 +14,6 @@ use crate::xdr::Writer;
 use session::latency::CommandKind;
 use siphasher::sip::SipHasher13;
 use std::hash::{Hash, Hasher};
-use std::net::IpAddr;
 use std::ops::Deref;
 use std::sync::Arc;
 
@@ -65,11 +64,11 @@ impl<'a> Deref for Context<'a> {
 impl<'a> Context<'a> {
     pub(super) fn new(
         shared: &'a Arc<Shared>,
-        (peer, path): (IpAddr, &'a Arc<CallbackPath>),
+        (origin, path): (Origin, &'a Arc<CallbackPath>),
         (credential, rights): (&'a Credential, &'a Credential),
     ) -> Self {
         Self {
-            view: View::new(shared, peer, (credential, rights)),
+            view: View::new(shared, origin, (credential, rights)),
             path,
             session: None,
             request: None,

@@ -27,7 +27,7 @@ pub(crate) async fn execute(request: Request<'_>) -> Result<Outcome, Reply> {
     let mut compound = Compound {
         context: Context::new(
             request.shared,
-            (request.peer, request.path),
+            (request.origin, request.path),
             (request.credential, request.rights),
         ),
         out: request.out,
@@ -135,7 +135,11 @@ impl Compound<'_> {
             Ok(op) => match self.allowed(&op, position) {
                 Err(status) => status,
                 Ok(()) => match self.execute(op, results).await {
-                    Ok(()) => self.fits(results).err().unwrap_or(Status::Ok),
+                    Ok(()) => self
+                        .check_security(number, position, reader)
+                        .and_then(|()| self.fits(results))
+                        .err()
+                        .unwrap_or(Status::Ok),
                     Err(status) => status,
                 },
             },
@@ -153,6 +157,42 @@ impl Compound<'_> {
             _ => self.context.kind,
         };
         status
+    }
+
+    /// Whether the file handle that an operation has set may be used over the connection (§2.6.3.1.1). `rest` begins with the next operation.
+    /// Errors: `Wrongsec`.
+    fn check_security(
+        &self,
+        number: u32,
+        (done, count): (u32, u32),
+        rest: &Reader<'_>,
+    ) -> Result<(), Status> {
+        use operation::*;
+        match number {
+            LOOKUP | LOOKUPP => {}
+            PUTFH | PUTPUBFH | PUTROOTFH | RESTOREFH => {
+                // These operations either set another file handle, check the present one themselves, or say which protection it needs.
+                let is_lenient = |next| {
+                    matches!(
+                        next,
+                        LOOKUP
+                            | LOOKUPP
+                            | OPEN
+                            | PUTFH
+                            | PUTPUBFH
+                            | PUTROOTFH
+                            | RESTOREFH
+                            | SECINFO
+                            | SECINFO_NO_NAME
+                    )
+                };
+                if done == count || rest.clone().u32().is_ok_and(is_lenient) {
+                    return Ok(());
+                }
+            }
+            _ => return Ok(()),
+        }
+        Ok(self.context.check_security(self.context.current()?)?)
     }
 
     /// Whether an operation may stand here (§2.10.6, §15.1.3). Errors: `OpNotInSession`, `NotOnlyOp`, `SequencePos`,

@@ -10,6 +10,7 @@ impl From<NoObject> for Status {
         match error {
             NoObject::Forged => Status::Badhandle,
             NoObject::Stale => Status::Stale,
+            NoObject::Insecure => Status::Wrongsec,
         }
     }
 }

@@ -5,14 +5,16 @@
 
 use super::receive::Record;
 use super::{Connection, Core};
+use crate::access::Origin;
 use crate::dispatch::{self, Outcome};
 use crate::limits::{SMALL_REQUEST_MAX, TRANSFER_MAX};
 use crate::rpc::record::mark;
 use crate::shared::counters::CloseReason;
 use crate::xdr::{Part, Writer};
 use io::Payload;
-use io::time::Instant;
+use io::stage::Trail;
 use session::Hold;
+use session::transport::Transport;
 use std::future::Future;
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -23,36 +25,39 @@ const COPY_MAX: usize = 2048;
 impl Core {
     /// Executes a record: at once, or in a task of its own.
     pub(super) fn execute(connection: &Rc<Connection>, record: Record, hold: Option<Hold>) {
-        let (shared, peer, path, waker, me, started) = {
+        let (shared, origin, path, waker, me, trail) = {
             let mut core = connection.core.borrow_mut();
             core.running += 1;
             core.link.tally().command();
-            let peer = core.link.peer().ip();
+            let origin = Origin {
+                peer: core.link.peer().ip(),
+                security: core.security,
+            };
             let waker = core.link.waker().clone();
-            let (path, started) = (core.path.clone(), core.link.now());
+            let (path, trail) = (core.path.clone(), Trail::begin(core.link.now()));
             let me = core.me.clone();
-            (core.shared.clone(), peer, path, waker, me, started)
+            (core.shared.clone(), origin, path, waker, me, trail)
         };
         let read_max = match &record {
             Record::Small(_) => TRANSFER_MAX,
             // The ledger granted no bytes for data that a long request reads.
             Record::Large(_) => SMALL_REQUEST_MAX as u32,
         };
-        let mut future = Box::pin(async move {
-            let outcome = dispatch::execute(&shared, (peer, &path), &record, read_max).await;
+        let mut future = Box::pin(trail.follow(async move {
+            let outcome = dispatch::execute(&shared, (origin, &path), &record, read_max).await;
             drop(record);
             outcome
-        });
+        }));
         let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
-        if let Poll::Ready(outcome) = polled {
+        if let Poll::Ready((outcome, trail)) = polled {
             let mut core = connection.core.borrow_mut();
-            return core.finish(&connection.stream, outcome, hold, started);
+            return core.finish(connection.stream.tcp(), outcome, hold, trail);
         }
         drop(io::spawn(async move {
-            let outcome = future.await;
+            let (outcome, trail) = future.await;
             if let Some(connection) = me.upgrade() {
                 let mut core = connection.core.borrow_mut();
-                core.finish(&connection.stream, outcome, hold, started);
+                core.finish(connection.stream.tcp(), outcome, hold, trail);
                 core.link.waker().wake_by_ref();
             }
         }));
@@ -64,10 +69,10 @@ impl Core {
         stream: &io::net::TcpStream,
         outcome: Outcome,
         hold: Option<Hold>,
-        started: Instant,
+        trail: Trail,
     ) {
         self.running -= 1;
-        self.link.command_ended(outcome.kind, started);
+        self.link.command_ended(outcome.kind, trail);
         if let Some((client, minor)) = outcome.client {
             self.register.used_by(client, minor);
         }
@@ -83,7 +88,7 @@ impl Core {
         }
     }
 
-    fn send(&mut self, reply: Writer, hold: Option<Hold>) {
+    pub(super) fn send(&mut self, reply: Writer, hold: Option<Hold>) {
         self.link.hold_until_sent(hold);
         let output = self.link.output_mut();
         output.put(&mark(reply.len()));

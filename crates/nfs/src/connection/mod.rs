@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `serve` | a connection from its begin to its end, and its turns |
 //! | `receive` | records from the byte stream |
+//! | `upgrade` | TLS, from the probe to the end of the handshake |
 //! | `execute` | requests that are being executed, and their replies |
 //!
 //! **Owns** the order in which a connection works. **Called by** [`crate::service::Service::serve`], once per connection, on the
@@ -14,10 +15,12 @@
 mod execute;
 mod receive;
 mod serve;
+mod upgrade;
 
 pub(crate) use serve::serve;
 
 use crate::client::CallbackPath;
+use crate::export::Security;
 use crate::limits::CONNECTION_REQUESTS_MAX;
 use crate::rpc::record::mark;
 use crate::shared::Shared;
@@ -30,13 +33,14 @@ use std::cell::RefCell;
 use std::rc::Weak;
 use std::sync::Arc;
 use std::time::Duration;
+use tls::Stream;
 
 /// Silence after which the kernel probes the client of an established connection.
 const PROBE_AFTER: Duration = Duration::from_secs(60);
 
 /// A connection: its stream, and its state.
 struct Connection {
-    stream: TcpStream,
+    stream: Stream,
     core: RefCell<Core>,
 }
 
@@ -51,6 +55,10 @@ struct Core {
     /// The connection, as callbacks use it.
     path: Arc<CallbackPath>,
     state: ConnectionState,
+    /// When the state began.
+    state_since: Instant,
+    /// How the connection is protected.
+    security: Security,
     /// Requests that are being executed.
     running: usize,
     is_draining: bool,
@@ -83,12 +91,28 @@ impl Core {
 
     /// The deadline of the phase.
     fn phase_deadline(&self) -> Option<Instant> {
+        let config = &self.shared.config;
         match self.state {
-            ConnectionState::Connecting => {
-                Some(self.link.accepted_at() + self.shared.config.establish_timeout)
-            }
+            ConnectionState::Connecting => Some(self.state_since + config.establish_timeout),
+            ConnectionState::Handshaking => Some(self.state_since + config.handshake_timeout),
             ConnectionState::Established => None,
         }
+    }
+
+    /// The deadline of the phase has passed.
+    fn end_phase(&mut self) {
+        self.link.end(match self.state {
+            ConnectionState::Handshaking => CloseReason::HandshakeTimeout,
+            ConnectionState::Connecting | ConnectionState::Established => CloseReason::NoSession,
+        });
+    }
+
+    /// The next state begins.
+    fn enter(&mut self, state: ConnectionState) {
+        let counters = &self.shared.connections.counters;
+        counters.moved(Some(self.state), Some(state));
+        self.state = state;
+        self.state_since = self.link.now();
     }
 
     /// A session is used on the connection.
@@ -100,9 +124,7 @@ impl Core {
         if self.link.place().established(is_listed, true).is_err() {
             return self.link.end(CloseReason::Limit);
         }
-        let counters = &self.shared.connections.counters;
-        counters.moved(Some(self.state), Some(ConnectionState::Established));
-        self.state = ConnectionState::Established;
+        self.enter(ConnectionState::Established);
         let options = TcpOptions {
             keep_alive: Some(PROBE_AFTER),
             ..TcpOptions::default()

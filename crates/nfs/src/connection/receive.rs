@@ -4,10 +4,11 @@
 //! a byte of it is kept; a long record is received into a buffer that the ledger granted; a record must be complete by a deadline
 //! that counts from its first byte.
 
-use super::{Connection, Core};
+use super::{Connection, Core, upgrade};
 use crate::dispatch;
 use crate::limits::{REQUEST_MAX, SMALL_REQUEST_MAX, STAGING_LEN};
 use crate::rpc;
+use crate::rpc::Probe;
 use crate::rpc::record::{Framing, MARK_LEN};
 use crate::shared::counters::CloseReason;
 use io::IoBuf;
@@ -50,9 +51,17 @@ type Result<T> = std::result::Result<T, CloseReason>;
 
 /// Receives and executes until the connection ends.
 pub(super) async fn receive(connection: &Rc<Connection>) -> CloseReason {
-    match receive_all(connection).await {
+    let why = match receive_all(connection).await {
         Ok(never) => match never {},
         Err(why) => why,
+    };
+    match connection.stream.failure() {
+        // A handshake has its own reason.
+        Some(failure) if why != CloseReason::Handshake => {
+            connection.core.borrow_mut().complaint = Some(failure.to_string());
+            CloseReason::Tls
+        }
+        _ => why,
     }
 }
 
@@ -63,6 +72,10 @@ async fn receive_all(connection: &Rc<Connection>) -> Result<Infallible> {
         let (record, hold) = next_record(connection, &mut staging).await?;
         if let Some(xid) = rpc::reply_number(&record) {
             answered(connection, xid, &record)?;
+            continue;
+        }
+        if let Some(probe) = Probe::of(&record) {
+            upgrade::probed(connection, probe, &mut staging).await?;
             continue;
         }
         let hold = match (&record, hold) {

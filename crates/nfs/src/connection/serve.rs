@@ -5,6 +5,7 @@
 use super::receive::receive;
 use super::{Connection, Core};
 use crate::client::CallbackPath;
+use crate::export::Security;
 use crate::limits::UNSENT_REPLIES_MAX;
 use crate::shared::Shared;
 use crate::shared::counters::{CloseReason, ConnectionState};
@@ -14,10 +15,13 @@ use io::time::Instant;
 use session::link::Link;
 use session::lock;
 use session::signal;
+use session::tally::Export;
 use session::turn::{self, Turns};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use tls::Stream;
 
 impl Turns for Core {
     type Reason = CloseReason;
@@ -47,18 +51,25 @@ impl Turns for Core {
 
     fn is_congested(&self) -> bool {
         let output = self.link.output();
-        output.replies() >= UNSENT_REPLIES_MAX
+        // TLS begins behind the reply to the probe.
+        let must_drain = self.state == ConnectionState::Handshaking && !output.is_empty();
+        must_drain
+            || output.replies() >= UNSENT_REPLIES_MAX
             || output.payload() > self.shared.config.connection_budget / 2
     }
 
     fn publish(&mut self) {
         let counters = &self.shared.connections.counters;
-        let us = self.link.now().elapsed().as_micros() as u64;
+        let export = Export {
+            stages: Some(&self.shared.stages),
+            peer: self.link.peer(),
+            turn: self.link.now(),
+        };
         let tally = self.link.tally();
         tally.count_in(counters);
         let mut totals = lock(&self.register.totals);
         totals.in_flight = self.running as u64;
-        tally.publish(&mut totals, us, |_, _, _| {});
+        tally.publish(&mut totals, &export, |_, _, _| {});
     }
 
     fn publish_info(&mut self, info: TcpInfo) {
@@ -83,7 +94,7 @@ impl Turns for Core {
         self.link.waker().wake_by_ref();
         let now = self.link.now();
         if self.phase_deadline().is_some_and(|at| at <= now) {
-            self.link.end(CloseReason::NoSession);
+            self.end_phase();
         }
         if self.link.is_send_late() {
             self.link.end(CloseReason::SendStall);
@@ -108,8 +119,9 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream) {
     shared.peers.insert(key, register.clone());
     let signal = link.signal().clone();
     let path = Arc::new(CallbackPath::new(move || signal.raise(signal::OWN)));
+    let state_since = link.accepted_at();
     let connection = Rc::new_cyclic(|me| Connection {
-        stream,
+        stream: Stream::new(stream),
         core: RefCell::new(Core {
             me: me.clone(),
             shared: shared.clone(),
@@ -117,6 +129,8 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream) {
             register,
             path: path.clone(),
             state: ConnectionState::Connecting,
+            state_since,
+            security: Security::None,
             running: 0,
             is_draining: false,
             complaint: None,
@@ -125,12 +139,16 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream) {
     let received = receive(&connection);
     let why = turn::run(&connection.core, &connection.stream, received).await;
     path.close();
-    connection.stream.shutdown();
     let mut core = connection.core.borrow_mut();
     core.link.end(why);
     core.log(why);
+    if core.state == ConnectionState::Handshaking {
+        let failures = &shared.counters.handshake_failures;
+        failures.fetch_add(1, Ordering::Relaxed);
+    }
     shared.peers.remove(key);
     all.ended(key, core.state, why);
     drop(core);
+    connection.stream.close().await;
     all.closed();
 }

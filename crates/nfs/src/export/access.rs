@@ -1,4 +1,4 @@
-//! Rules of hosts: which addresses may use an export, read-only or not, and as whom.
+//! Rules of hosts: which addresses may use an export, read-only or not, as whom, and over which connections.
 
 use crate::rpc::Credential;
 use backend::file::Caller;
@@ -46,6 +46,18 @@ pub enum Squash {
     All,
 }
 
+/// How a connection is protected, from the least on (RFC 9289, section 4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub enum Security {
+    /// Not at all.
+    #[default]
+    None,
+    /// TLS.
+    Tls,
+    /// TLS, and the client has shown a certificate that the server trusts.
+    MutualTls,
+}
+
 /// Rights of hosts at an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rule {
@@ -57,6 +69,8 @@ pub struct Rule {
     pub squash: Squash,
     /// User and group of anonymous callers.
     pub anonymous: (u32, u32),
+    /// The least protection that their connections must have.
+    pub security: Security,
 }
 
 impl Rule {
@@ -68,6 +82,7 @@ impl Rule {
             is_read_only: false,
             squash: Squash::Root,
             anonymous: (NOBODY, NOBODY),
+            security: Security::None,
         }
     }
 

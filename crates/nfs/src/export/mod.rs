@@ -11,7 +11,7 @@
 mod access;
 mod tree;
 
-pub use access::{Hosts, NOBODY, Rule, Squash};
+pub use access::{Hosts, NOBODY, Rule, Security, Squash};
 pub(crate) use tree::Tree;
 
 use backend::file::FileBackend;

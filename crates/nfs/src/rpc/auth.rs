@@ -8,6 +8,9 @@ pub const AUTH_NONE: u32 = 0;
 /// AUTH_SYS.
 pub const AUTH_SYS: u32 = 1;
 
+/// AUTH_TLS (RFC 9289, section 4.1): asks whether TLS may begin.
+pub const AUTH_TLS: u32 = 7;
+
 /// The identity in a call.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Credential {

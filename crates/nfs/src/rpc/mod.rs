@@ -5,8 +5,10 @@
 
 mod auth;
 pub mod record;
+mod tls;
 
-pub use auth::{AUTH_NONE, AUTH_SYS, AuthSys, Credential};
+pub use auth::{AUTH_NONE, AUTH_SYS, AUTH_TLS, AuthSys, Credential};
+pub use tls::{ALPN, Probe, START_TLS};
 
 use crate::xdr::{Reader, Writer, XdrError};
 use auth::{Opaque, encode_none};

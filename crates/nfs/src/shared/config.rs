@@ -50,8 +50,10 @@ pub struct ServiceConfig {
     pub connecting_max: usize,
     /// Bytes of buffers that one connection may hold.
     pub connection_budget: usize,
-    /// How long a connection may be without a session.
+    /// How long a connection may be without a session, and without a TLS handshake.
     pub establish_timeout: Duration,
+    /// How long a TLS handshake may take.
+    pub handshake_timeout: Duration,
     /// How long the rest of a request may take, in addition to the time for its bytes.
     pub data_timeout: Duration,
     /// The delegations that clients get. Every other user of the files must use them through
@@ -83,6 +85,7 @@ impl Default for ServiceConfig {
             connecting_max: 1024,
             connection_budget: 16 << 20,
             establish_timeout: Duration::from_secs(30),
+            handshake_timeout: Duration::from_secs(30),
             data_timeout: Duration::from_secs(30),
             delegations: Delegations::Write,
             recall_timeout: Duration::from_secs(60),

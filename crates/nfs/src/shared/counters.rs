@@ -14,13 +14,18 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 pub enum ConnectionState {
     /// Accepted; no session was used on it.
     Connecting,
+    /// TLS begins on it.
+    Handshaking,
     /// A session is used on it.
     Established,
 }
 
 impl Enumerated for ConnectionState {
-    const ALL: &'static [ConnectionState] =
-        &[ConnectionState::Connecting, ConnectionState::Established];
+    const ALL: &'static [ConnectionState] = &[
+        ConnectionState::Connecting,
+        ConnectionState::Handshaking,
+        ConnectionState::Established,
+    ];
 }
 
 /// Why a connection ended.
@@ -32,6 +37,12 @@ pub enum CloseReason {
     Network,
     /// The client broke the protocol.
     Protocol,
+    /// The TLS handshake failed.
+    Handshake,
+    /// The TLS handshake did not end in time.
+    HandshakeTimeout,
+    /// A TLS record after the handshake was refused.
+    Tls,
     /// No session in time.
     NoSession,
     /// The rest of a request did not come.
@@ -53,6 +64,9 @@ impl CloseReason {
     pub(crate) fn is_trouble(self) -> bool {
         match self {
             CloseReason::Protocol
+            | CloseReason::Handshake
+            | CloseReason::HandshakeTimeout
+            | CloseReason::Tls
             | CloseReason::NoSession
             | CloseReason::DataTimeout
             | CloseReason::SendStall
@@ -71,6 +85,9 @@ impl Enumerated for CloseReason {
         CloseReason::Peer,
         CloseReason::Network,
         CloseReason::Protocol,
+        CloseReason::Handshake,
+        CloseReason::HandshakeTimeout,
+        CloseReason::Tls,
         CloseReason::NoSession,
         CloseReason::DataTimeout,
         CloseReason::SendStall,
@@ -105,6 +122,10 @@ pub(crate) struct CounterSet {
     pub(crate) replays: AtomicU64,
     /// Calls that RPC refused: another program, version or procedure, a bad credential, garbage.
     pub(crate) refused: AtomicU64,
+    /// TLS handshakes that succeeded and that failed, and probes for TLS that were refused.
+    pub(crate) handshakes: AtomicU64,
+    pub(crate) handshake_failures: AtomicU64,
+    pub(crate) probes_refused: AtomicU64,
     /// Delegations that were granted, recalled and revoked.
     pub(crate) delegations: AtomicU64,
     pub(crate) recalls: AtomicU64,
@@ -123,6 +144,9 @@ impl Default for CounterSet {
             mounts: std::array::from_fn(|_| AtomicU64::new(0)),
             replays: AtomicU64::new(0),
             refused: AtomicU64::new(0),
+            handshakes: AtomicU64::new(0),
+            handshake_failures: AtomicU64::new(0),
+            probes_refused: AtomicU64::new(0),
             delegations: AtomicU64::new(0),
             recalls: AtomicU64::new(0),
             revocations: AtomicU64::new(0),
@@ -150,6 +174,12 @@ pub struct Counters {
     pub replays: u64,
     /// Calls that RPC refused.
     pub refused: u64,
+    /// TLS handshakes that succeeded.
+    pub handshakes: u64,
+    /// TLS handshakes that failed, or did not end in time.
+    pub handshake_failures: u64,
+    /// Probes for TLS that were refused.
+    pub probes_refused: u64,
     /// Delegations that were granted.
     pub delegations: u64,
     /// Delegations that were recalled.
@@ -209,6 +239,9 @@ impl CounterSet {
             mounts: numbered(&self.mounts),
             replays: get(&self.replays),
             refused: get(&self.refused),
+            handshakes: get(&self.handshakes),
+            handshake_failures: get(&self.handshake_failures),
+            probes_refused: get(&self.probes_refused),
             delegations: get(&self.delegations),
             recalls: get(&self.recalls),
             revocations: get(&self.revocations),

@@ -26,8 +26,10 @@ use peers::Peers;
 use records::{RecordChange, Records};
 use session::connections::Connections;
 use session::lock;
+use session::stages::StageCounters;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
+use tls::Acceptor;
 
 /// A change of a file that no open excludes from others: no delegation of the file is granted while it lasts.
 pub(crate) struct Changing {
@@ -49,6 +51,8 @@ pub(crate) struct Shared {
     pub(crate) connections: Connections<ConnectionState, CloseReason>,
     pub(crate) counters: CounterSet,
     pub(crate) peers: Peers,
+    /// Time of requests by stage, of all exports together.
+    pub(crate) stages: Arc<StageCounters>,
     records: Arc<Records>,
     /// The start, and the same point in time in milliseconds since 1970.
     started: (Instant, u64),
@@ -59,6 +63,7 @@ pub(crate) struct Shared {
     mounts: Mutex<Mounts>,
     registry: Mutex<Registry>,
     tree: Mutex<Arc<Tree>>,
+    tls: Mutex<Option<Acceptor>>,
 }
 
 impl Shared {
@@ -72,6 +77,7 @@ impl Shared {
             connections: Connections::new(config.admission()),
             counters: CounterSet::default(),
             peers: Peers::default(),
+            stages: Arc::default(),
             started: (io::time::now(), io::time::wall_clock_ms()),
             records: Arc::new(Records::new(config.records.clone())),
             clients: Mutex::new(Clients::new(config.bounds(), instance)),
@@ -81,6 +87,7 @@ impl Shared {
             mounts: Mutex::default(),
             registry: Mutex::default(),
             tree: Mutex::new(Arc::new(tree)),
+            tls: Mutex::default(),
             config,
         }
     }
@@ -110,6 +117,16 @@ impl Shared {
     /// The entries in rpcbind.
     pub(crate) fn registry(&self) -> MutexGuard<'_, Registry> {
         lock(&self.registry)
+    }
+
+    /// What TLS handshakes need; `None` if there is no TLS.
+    pub(crate) fn tls(&self) -> Option<Acceptor> {
+        lock(&self.tls).clone()
+    }
+
+    /// Replaces what later TLS handshakes need.
+    pub(crate) fn set_tls(&self, tls: Option<Acceptor>) {
+        *lock(&self.tls) = tls;
     }
 
     /// The exports now.

@@ -12,7 +12,8 @@ use session::tally::Totals;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
+use tls::Session;
 
 /// An open connection.
 pub(crate) struct Peer {
@@ -23,6 +24,7 @@ pub(crate) struct Peer {
     /// The client ID; 0 if no session was used.
     client: AtomicU64,
     minor: AtomicU32,
+    tls: OnceLock<Session>,
     pub(crate) totals: Mutex<Totals>,
 }
 
@@ -38,6 +40,7 @@ impl Peer {
             signal,
             client: AtomicU64::new(0),
             minor: AtomicU32::new(0),
+            tls: OnceLock::new(),
             totals: Mutex::default(),
         }
     }
@@ -48,6 +51,12 @@ impl Peer {
         self.minor.store(minor, Ordering::Relaxed);
     }
 
+    /// A TLS handshake succeeded.
+    pub(crate) fn secured(&self, session: Session) {
+        // There is one handshake for a connection.
+        let _ = self.tls.set(session);
+    }
+
     fn info(&self, sums: &mut LatencySums) -> ConnectionInfo {
         self.signal.raise(INFO);
         let totals = lock(&self.totals);
@@ -56,6 +65,7 @@ impl Peer {
             peer: self.peer,
             local: self.local,
             shard: self.shard.clone(),
+            tls: self.tls.get().cloned(),
             tcp: totals.tcp.clone(),
             in_flight: totals.in_flight,
             bytes_in: totals.bytes_in,

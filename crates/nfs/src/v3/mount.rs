@@ -7,14 +7,14 @@
 use super::mounts::Mount;
 use super::wire::MountStatus;
 use super::wire::mount::{Arguments, PATH_LEN_MAX};
-use crate::access::{Target, View};
+use crate::access::{NoObject, View};
 use crate::dispatch::{Outcome, Request};
 use crate::export::Hosts;
 use crate::handle::ObjectId;
 use crate::limits::REPLY_MAX;
 use crate::rpc::{AUTH_NONE, AUTH_SYS, Reply};
 use crate::xdr::Writer;
-use backend::file::{FileError, FileKind, Name};
+use backend::file::{FileError, FileKind, Handle, Name};
 
 /// Bytes of a list's end, and of the longest host's name, number and marks.
 const LIST_MARGIN: usize = 512;
@@ -29,20 +29,19 @@ pub(crate) async fn execute(request: Request<'_>) -> Result<Outcome, Reply> {
         Err(_) => return Err(Reply::GarbageArguments),
     };
     let shared = request.shared;
-    let view = View::new(shared, request.peer, (request.credential, request.rights));
-    let host = request.peer.to_canonical();
+    let view = View::new(shared, request.origin, (request.credential, request.rights));
+    let host = request.origin.peer.to_canonical();
     match arguments {
         Arguments::Null => {}
         Arguments::Mount(path) => match mount(&view, path).await {
-            Ok(target) => {
-                let export = target.export.config.id;
+            Ok((export, handle)) => {
                 shared.mounts().add(Mount {
                     host,
                     path: path.to_vec(),
                     export,
                 });
                 out.u32(MountStatus::Ok.code());
-                let object = ObjectId::File(export, target.handle);
+                let object = ObjectId::File(export, handle);
                 out.opaque(&shared.handles.seal(object));
                 out.count(2);
                 out.u32(AUTH_SYS);
@@ -84,15 +83,22 @@ fn status_of(error: FileError) -> MountStatus {
     }
 }
 
-/// The directory of a path: an export's root, or a directory below it. Symbolic links are not followed.
-async fn mount(view: &View<'_>, path: &[u8]) -> Result<Target, MountStatus> {
+/// The directory of a path: an export's root, or a directory below it, with the number of the export. Symbolic links are not followed.
+async fn mount(view: &View<'_>, path: &[u8]) -> Result<(u32, Handle), MountStatus> {
     let path = path.strip_prefix(b"/").ok_or(MountStatus::Noent)?;
     let parts = path.split(|byte| *byte == b'/');
     let parts: Vec<&[u8]> = parts.filter(|part| !matches!(*part, b"" | b".")).collect();
     let found = view.tree.longest(&parts, view.peer);
     let (export, depth) = found.ok_or(MountStatus::Noent)?;
     let root = export.files().root();
-    let mut target = view.target(export, root).map_err(|_| MountStatus::Noent)?;
+    let id = export.config.id;
+    let mut target = match view.target(export, root) {
+        Ok(target) => target,
+        // Linux asks without TLS even if it mounts with TLS. NFS refuses the handle on a connection without TLS.
+        Err(NoObject::Insecure) if depth == parts.len() => return Ok((id, root)),
+        Err(NoObject::Insecure) => return Err(MountStatus::Access),
+        Err(NoObject::Forged | NoObject::Stale) => return Err(MountStatus::Noent),
+    };
     let mut kind = FileKind::Directory;
     for part in &parts[depth..] {
         let name = Name::new(part).map_err(|error| match error {
@@ -107,7 +113,7 @@ async fn mount(view: &View<'_>, path: &[u8]) -> Result<Target, MountStatus> {
         (target.handle, kind) = (found.handle, found.kind);
     }
     match kind {
-        FileKind::Directory => Ok(target),
+        FileKind::Directory => Ok((id, target.handle)),
         _ => Err(MountStatus::Notdir),
     }
 }

@@ -4,7 +4,7 @@
 //! those of now, and never a state before.
 
 use super::wire::{Arguments, At, Status, attributes};
-use crate::access::{NoObject, Object, ReadOnly, Target, View};
+use crate::access::{NoObject, Object, Origin, ReadOnly, Target, View};
 use crate::export::Export;
 use crate::rpc::Credential;
 use crate::shared::Shared;
@@ -13,7 +13,6 @@ use backend::StorageError;
 use backend::file::{Attributes, Change, FileError, Handle, Name};
 use siphasher::sip::SipHasher24;
 use std::hash::Hasher;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 /// A call that is being executed.
@@ -31,6 +30,7 @@ impl From<NoObject> for Status {
         match error {
             NoObject::Forged => Status::Badhandle,
             NoObject::Stale => Status::Stale,
+            NoObject::Insecure => Status::Access,
         }
     }
 }
@@ -100,13 +100,13 @@ fn fsid(export: &Export, handle: Handle) -> u64 {
 impl<'a> Procedure<'a> {
     pub(super) fn new(
         shared: &'a Arc<Shared>,
-        peer: IpAddr,
+        origin: Origin,
         credentials: (&'a Credential, &'a Credential),
         out: Writer,
         read_max: u32,
     ) -> Self {
         Self {
-            view: View::new(shared, peer, credentials),
+            view: View::new(shared, origin, credentials),
             out,
             read_max,
             is_established: false,

@@ -60,7 +60,8 @@ fn writer_of(reply: &[u8]) -> Writer {
     writer
 }
 
-/// A request's identity: a repetition has the same transaction number, procedure and bytes, and comes from the same host.
+/// A request's identity: a repetition has the same transaction number, procedure and bytes, and comes from the same host over an equally
+/// protected connection.
 fn key_of(request: &Request<'_>, arguments: &Arguments<'_>) -> Key {
     let bytes = request.arguments.rest();
     let covered = match arguments {
@@ -69,10 +70,11 @@ fn key_of(request: &Request<'_>, arguments: &Arguments<'_>) -> Key {
     };
     let mut hasher = SipHasher13::new();
     request.credential.hash(&mut hasher);
+    request.origin.security.hash(&mut hasher);
     hasher.write_usize(bytes.len());
     hasher.write(&bytes[..covered]);
     Key {
-        peer: request.peer.to_canonical(),
+        peer: request.origin.peer.to_canonical(),
         xid: request.xid,
         procedure: request.procedure,
         checksum: hasher.finish(),
@@ -83,7 +85,7 @@ async fn run(request: Request<'_>, arguments: &Arguments<'_>) -> Outcome {
     let counters = &request.shared.counters;
     let mut procedure = Procedure::new(
         request.shared,
-        request.peer,
+        request.origin,
         (request.credential, request.rights),
         request.out,
         request.read_max,

@@ -3,6 +3,7 @@
 //! | module | owns |
 //! |---|---|
 //! | [`status`], [`operation`] | status codes, numbers of operations |
+//! | [`attribute`] | numbers of attributes |
 //! | [`types`] | stateids, sessions, attribute masks, owners |
 //! | [`callback`] | calls of the server, and their results |
 //! | [`channel`] | arguments of the operations on clients and sessions |
@@ -13,6 +14,7 @@
 //! **Called by** the server, clients and fuzz targets. **Invariants**: arguments borrow from the request; decoding allocates
 //! only lists whose length was checked against the remaining bytes.
 
+pub mod attribute;
 pub mod callback;
 pub mod channel;
 pub mod compound;

@@ -4,14 +4,16 @@ use crate::back::{PROGRAM_OF_CALLBACKS, callback_user};
 use io::net::TcpStream;
 use io::{Payload, RecvBuf, SendBatch};
 use nfs::rpc::record::{Framing, MARK_LEN, mark};
-use nfs::rpc::{AuthSys, Call, Credential, Reply, reply_number};
+use nfs::rpc::{AuthSys, Call, Credential, Probe, Reply, reply_number};
 use nfs::wire::channel::{
     CallbackSecurity, Channel, CreateSession, ExchangeId, Sequence, StateProtection,
 };
 use nfs::wire::{Bitmap, Header, Op, PROC_COMPOUND, PROGRAM, Stateid, Status, VERSION, operation};
 use nfs::xdr::{Reader, Writer};
+use session::transport::Transport;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use tls::{Connector, Session, Stream, TlsError};
 
 pub(crate) const FORE: Channel = Channel {
     header_padding: 0,
@@ -23,7 +25,7 @@ pub(crate) const FORE: Channel = Channel {
 };
 
 pub(crate) struct Client {
-    pub(crate) stream: TcpStream,
+    pub(crate) stream: Stream,
     staging: Option<RecvBuf>,
     xid: u32,
     pub(crate) uid: u32,
@@ -118,8 +120,9 @@ impl Results {
 
 impl Client {
     pub(crate) async fn connect(addr: SocketAddr) -> Client {
+        let stream = TcpStream::connect(addr).await;
         Client {
-            stream: TcpStream::connect(addr).await.expect("the server listens"),
+            stream: Stream::new(stream.expect("the server listens")),
             staging: Some(RecvBuf::new(2 << 20)),
             xid: 1,
             uid: 0,
@@ -132,6 +135,23 @@ impl Client {
             target: 0,
             back: FORE,
         }
+    }
+
+    /// Asks for TLS. Returns whether the server allows it.
+    pub(crate) async fn probe(&mut self) -> bool {
+        self.xid += 1;
+        let mut probe = Writer::new();
+        Probe::encode(self.xid, PROGRAM, VERSION, &mut probe);
+        self.send(probe.to_vec()).await;
+        let reply = self.receive().await.expect("a reply");
+        Probe::is_allowed(&reply).expect("a reply")
+    }
+
+    /// Asks for TLS, and begins it.
+    pub(crate) async fn secure(&mut self, connector: &Connector) -> Result<Session, TlsError> {
+        assert!(self.probe().await, "the server allows TLS");
+        let engine = connector.engine("server.test").expect("a name");
+        self.stream.start(engine).await
     }
 
     /// A client with a session that has reclaimed everything.

@@ -13,5 +13,6 @@ mod fixture;
 mod minor2;
 mod sessions;
 mod sharing;
+mod tls_sessions;
 mod v3;
 mod xattrs;

@@ -3,6 +3,7 @@
 mod breaks;
 mod commands;
 mod events;
+mod stages;
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -7,6 +7,7 @@
 use super::request::{AdminRequest, FabricsRequest, IoRequest, Request};
 use crate::wire::command::{Cid, Fuse, Nsid, Psdt, Sgl, Sqe};
 use crate::wire::opcode::{self, io as nvm};
+use io::stage::{Stage, Trail};
 use io::time::Instant;
 use session::Hold;
 use session::latency::CommandKind;
@@ -32,7 +33,7 @@ pub(super) struct Command {
     sgl: Sgl,
     request: Request,
     kind: CommandKind,
-    started: Instant,
+    trail: Trail,
     /// Bytes of the shard's buffers that the command holds.
     hold: Option<Hold>,
     owed: ReplyOwed,
@@ -42,7 +43,7 @@ pub(super) struct Command {
 pub(super) struct Ended {
     pub(super) cid: Cid,
     pub(super) kind: CommandKind,
-    pub(super) started: Instant,
+    pub(super) trail: Trail,
     pub(super) hold: Option<Hold>,
 }
 
@@ -74,7 +75,7 @@ impl Command {
             sgl: sqe.sgl.parse(),
             request,
             kind,
-            started: now,
+            trail: Trail::begin(now),
             hold: None,
             owed: ReplyOwed(()),
         }
@@ -169,7 +170,25 @@ impl Command {
 
     /// Its latency counts from `now`: an Async Event Request waits without limit.
     pub(super) fn restart(&mut self, now: Instant) {
-        self.started = now;
+        self.trail = Trail::begin(now);
+    }
+
+    /// From `now` on it waits in this stage.
+    #[inline]
+    pub(super) fn enter(&mut self, stage: Stage, now: Instant) {
+        self.trail.enter(stage, now);
+    }
+
+    /// Its time by stage so far.
+    #[inline]
+    pub(super) fn trail(&self) -> Trail {
+        self.trail
+    }
+
+    /// Sets its time by stage so far.
+    #[inline]
+    pub(super) fn set_trail(&mut self, trail: Trail) {
+        self.trail = trail;
     }
 
     /// Ends the command: its reply is about to be sent.
@@ -179,7 +198,7 @@ impl Command {
         Ended {
             cid: self.cid,
             kind: self.kind,
-            started: self.started,
+            trail: self.trail,
             hold: self.hold,
         }
     }

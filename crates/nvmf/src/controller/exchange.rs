@@ -9,13 +9,14 @@ use super::command::Command;
 use super::common::Common;
 use super::limits::{ADMIN_IN_CAPSULE, ADMIN_UNSENT_MAX, STAGING_MAX};
 use super::request::{IoRequest, Request};
-use super::table::{CommandTable, Stage, Transfer};
+use super::table::{Awaiting, CommandTable, Transfer};
 use crate::wire::command::Sgl;
 use crate::wire::pdu::{
     DataPdu, Digests, Encoder, HEADER_LEN_MAX, Pda, PduError, Phase, R2t, Receiver, RxRules,
 };
 use crate::wire::status::Status;
 use io::IoBuf;
+use io::stage::Stage;
 use session::deferred::Deferred;
 use session::digest::{DIGEST_LEN, crc32c};
 use session::{Hold, rate};
@@ -282,8 +283,10 @@ impl Exchange {
     }
 
     /// Defers a command that needs `len` bytes of buffers, behind all commands that are deferred already.
-    pub(super) fn defer(&mut self, command: Command, len: usize) {
-        let slot = self.table.park(command, Stage::Deferred { len });
+    pub(super) fn defer(&mut self, mut command: Command, len: usize) {
+        // Within the turn of its arrival.
+        command.enter(Stage::Memory, command.trail().began());
+        let slot = self.table.park(command, Awaiting::Deferred { len });
         self.deferred.push(slot);
     }
 
@@ -311,8 +314,8 @@ impl Exchange {
     pub(super) fn next_deferred(&mut self, common: &mut Common) -> Option<Resumed> {
         while let Some(slot) = self.deferred.first() {
             let parked = self.table.get(slot);
-            let Some((len, aborted, reads)) = parked.and_then(|p| match p.stage {
-                Stage::Deferred { len } => Some((len, p.aborted, reads(p.command.request()))),
+            let Some((len, aborted, reads)) = parked.and_then(|p| match p.awaiting {
+                Awaiting::Deferred { len } => Some((len, p.aborted, reads(p.command.request()))),
                 _ => None,
             }) else {
                 self.deferred.remove(slot);
@@ -328,6 +331,7 @@ impl Exchange {
                     self.deferred.pop();
                     let mut command = self.table.unpark(slot)?.command;
                     command.set_hold(Some(hold));
+                    command.enter(Stage::Compute, common.now());
                     return Some(Resumed::Reads(command));
                 }
                 self.deferred.await_buffer(hold, common.link.pool(), len);
@@ -347,7 +351,7 @@ impl Exchange {
         let fits = |len: usize| account.fits(io::buf::capacity_of(len));
         !self.deferred.awaits_buffer()
             && !account.is_waiting()
-            && front.is_some_and(|p| matches!(p.stage, Stage::Deferred { len } if fits(len)))
+            && front.is_some_and(|p| matches!(p.awaiting, Awaiting::Deferred { len } if fits(len)))
     }
 
     /// Asks for the data of a command whose buffer is here.
@@ -361,7 +365,8 @@ impl Exchange {
             return;
         };
         parked.command.set_hold(Some(hold));
-        parked.stage = Stage::Transfer(Transfer::new(buf, len, due));
+        parked.command.enter(Stage::Receive, now);
+        parked.awaiting = Awaiting::Transfer(Transfer::new(buf, len, due));
         let r2t = R2t {
             cccid: parked.command.cid(),
             ttag: slot as u16,
@@ -441,7 +446,8 @@ impl Exchange {
         common.link.set_transfer_due(self.table.first_due());
         let mut command = parked.command;
         command.hold_to_backend();
-        let Stage::Transfer(t) = parked.stage else {
+        command.enter(Stage::Compute, common.now());
+        let Awaiting::Transfer(t) = parked.awaiting else {
             // The slot held a transfer above.
             command.abandon();
             return None;

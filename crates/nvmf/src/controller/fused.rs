@@ -9,7 +9,7 @@ use super::pairs::{FusedPairs, HalfState, Pair};
 use super::phase::{QueueKind, Ready};
 use super::request::{Blocks, IoRequest, Request};
 use super::status::{Completion, of_storage};
-use super::table::Stage;
+use super::table::Awaiting;
 use crate::wire::command::{Fuse, Nsid};
 use crate::wire::status::Status;
 use backend::{Durable, Lba, StorageError};
@@ -85,7 +85,7 @@ impl Ready<'_> {
     /// Parks a half whose state is known now, and executes or refuses its pair once no half is on its way.
     fn settle(&mut self, at: usize, command: Command, state: impl FnOnce(usize) -> HalfState) {
         let cid = command.cid();
-        let slot = self.exchange.table_mut().park(command, Stage::Fused);
+        let slot = self.exchange.table_mut().park(command, Awaiting::Fused);
         let settled = self
             .pairs()
             .and_then(|pairs| pairs.settle(at, cid, state(slot)));

@@ -76,6 +76,7 @@ pub use session::{QueueInfo, SessionInfo, SessionKind, SessionState};
 pub use subsystem::SubsystemTotals;
 
 use crate::wire::nqn::Nqn;
+use ::session::stages::StageCounters;
 use namespace::Namespace;
 use queue_handle::NAMESPACES;
 use shared::Shared;
@@ -228,6 +229,14 @@ impl Target {
     pub fn subsystem_totals(&self) -> Vec<SubsystemTotals> {
         let subsystems = self.0.registry().subsystems.clone();
         subsystems.values().map(|s| s.totals()).collect()
+    }
+
+    /// The names of all subsystems, and the time of their I/O commands by stage since they were added.
+    #[must_use]
+    pub fn stages(&self) -> Vec<(Nqn, Arc<StageCounters>)> {
+        let subsystems = self.0.registry().subsystems.clone();
+        let of = |s: &Arc<Subsystem>| (s.nqn.clone(), s.totals.stages.clone());
+        subsystems.values().map(of).collect()
     }
 
     /// Snapshots of all controllers. Numbers of the kernel are as old as their last reading; this call asks for a new reading.

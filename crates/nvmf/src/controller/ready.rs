@@ -8,7 +8,7 @@ use super::namespace_view::NamespaceView;
 use super::phase::{Connection, Lifeline, Ready};
 use super::shared::Shared;
 use super::status::Completion;
-use super::table::Stage;
+use super::table::Awaiting;
 use crate::wire::command::{Nsid, Sgl};
 use crate::wire::status::{Status, StatusType};
 use backend::Reply;
@@ -132,16 +132,17 @@ impl Ready<'_> {
         done: impl FnOnce(&mut Ready<'_>, Command, T) + 'static,
     ) {
         // The backend keeps its buffer when the connection ends first, so the task keeps the hold.
-        let hold = command.take_hold_for_backend();
-        let slot = self.exchange.table_mut().park(command, Stage::Executing);
+        let (hold, trail) = (command.take_hold_for_backend(), command.trail());
+        let slot = self.exchange.table_mut().park(command, Awaiting::Executing);
         let me = self.me.clone();
         drop(spawn(async move {
-            let result = future.await;
+            let (result, trail) = trail.follow(future).await;
             let Some(connection) = me.upgrade() else {
                 return;
             };
             resume(&connection, slot, |ready, mut command| {
                 command.set_hold(hold);
+                command.set_trail(trail);
                 done(ready, command, result);
             });
         }));

@@ -9,6 +9,7 @@ use super::latency::{LatencyBuckets, LatencyCounters};
 use super::namespace::Namespace;
 use crate::wire::nqn::Nqn;
 use session::lock;
+use session::stages::StageCounters;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -38,6 +39,7 @@ pub(crate) struct Totals {
     pub(crate) writes: AtomicU64,
     pub(crate) media_errors: AtomicU64,
     pub(crate) latencies: LatencyCounters,
+    pub(crate) stages: Arc<StageCounters>,
 }
 
 /// Totals of the sessions to a subsystem since it was made.

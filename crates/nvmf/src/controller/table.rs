@@ -14,13 +14,13 @@ use slab::Slab;
 /// A command that waits.
 pub(super) struct Parked {
     pub(super) command: Command,
-    pub(super) stage: Stage,
+    pub(super) awaiting: Awaiting,
     /// The status that the command ends with as soon as none of its data is on its way.
     pub(super) aborted: Option<Status>,
 }
 
 /// What a parked command waits for.
-pub(super) enum Stage {
+pub(super) enum Awaiting {
     /// The budget (a Read), or the budget and a buffer of `len` bytes (data from the host).
     Deferred { len: usize },
     /// Data from the host.
@@ -167,11 +167,11 @@ impl CommandTable {
 
     /// Parks a command. Returns its slot.
     #[inline]
-    pub(super) fn park(&mut self, command: Command, stage: Stage) -> usize {
+    pub(super) fn park(&mut self, command: Command, awaiting: Awaiting) -> usize {
         self.cids.insert(command.cid());
         self.parked.insert(Parked {
             command,
-            stage,
+            awaiting,
             aborted: None,
         })
     }
@@ -202,16 +202,16 @@ impl CommandTable {
     /// The data of a slot that is on its way.
     #[inline]
     pub(super) fn transfer(&mut self, slot: usize) -> Option<&mut Transfer> {
-        match self.parked.get_mut(slot).map(|p| &mut p.stage) {
-            Some(Stage::Transfer(t)) => Some(t),
+        match self.parked.get_mut(slot).map(|p| &mut p.awaiting) {
+            Some(Awaiting::Transfer(t)) => Some(t),
             _ => None,
         }
     }
 
     /// When the first of the transfers must have ended; `None` without transfers.
     pub(super) fn first_due(&self) -> Option<Instant> {
-        let due = |p: &Parked| match &p.stage {
-            Stage::Transfer(t) => Some(t.due),
+        let due = |p: &Parked| match &p.awaiting {
+            Awaiting::Transfer(t) => Some(t.due),
             _ => None,
         };
         self.parked.iter().filter_map(|(_, p)| due(p)).min()

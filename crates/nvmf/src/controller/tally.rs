@@ -5,6 +5,7 @@
 
 use super::phase::Core;
 use session::latency::CommandKind;
+use session::tally::Export;
 use std::sync::atomic::Ordering;
 
 impl Core {
@@ -24,15 +25,17 @@ impl Core {
             .fabrics_commands
             .fetch_add(u64::from(own.fabrics), Ordering::Relaxed);
         let in_flight = self.outstanding() as u64;
-        let us = io::time::now().since(self.common.now()).as_micros() as u64;
+        let (peer, turn) = (self.common.link.peer(), self.common.now());
         let (Some(q), link) = self.queue_and_link() else {
             return;
         };
         let subsystem = q.controller().subsystem();
         let export = subsystem.filter(|_| !q.is_admin());
+        let stages = export.map(|s| &*s.totals.stages);
+        let to = Export { stages, peer, turn };
         let mut totals = q.handle().totals();
         totals.in_flight = in_flight;
-        let of_kind = link.tally().publish(&mut totals, us, |kind, us, count| {
+        let of_kind = link.tally().publish(&mut totals, &to, |kind, us, count| {
             if let Some(s) = export {
                 s.totals.latencies.record(kind, us, count);
             }

@@ -48,11 +48,11 @@ impl Exchange {
         let Ended {
             cid,
             kind,
-            started,
+            trail,
             hold,
         } = command.end();
         drop(hold);
-        common.link.command_ended(kind, started);
+        common.link.command_ended(kind, trail);
         let mut cqe = Cqe::with_result(cid, done.status, done.result);
         cqe.sqhd = U16::new(self.submission().sqhd());
         let mut out = [0; HEADER_LEN_MAX];
@@ -97,7 +97,7 @@ impl Exchange {
         }
         if success {
             let ended = command.end();
-            common.link.command_ended(ended.kind, ended.started);
+            common.link.command_ended(ended.kind, ended.trail);
             common.link.output_mut().count_reply();
         } else {
             self.reply(common, command, Completion::SUCCESS);

@@ -5,6 +5,7 @@
 //! change is visible to every read from the moment it is in the state; a promise of stable storage carries the
 //! [`Durable`] that the owner made of a device's confirmation, or is a waiver ([`mod@sync`]).
 
+mod charges;
 mod gate;
 mod keys;
 mod large;
@@ -20,6 +21,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use backend::{Durable, RangeLock};
+use io::stage::{self, Stage};
 use io::sync::oneshot;
 
 use crate::compress::Packer;
@@ -28,6 +30,7 @@ use crate::mutex::lock;
 use crate::shared::Shared;
 use crate::{Error, Result};
 
+pub(crate) use charges::{Charges, Loaded, Move};
 pub(crate) use gate::ClosedGate;
 pub(crate) use keys::{
     RECORDS_END, block_keys, blocks_of, data_keys, fragment_key, fragments_of, record_key,
@@ -35,7 +38,7 @@ pub(crate) use keys::{
 pub(crate) use read::{Location, Piece};
 pub(crate) use settings::Settings;
 pub(crate) use staged::{STAGED_LAZY_BYTES, StagedTransaction, apply};
-pub(crate) use state::{Demand, Frozen, State};
+pub(crate) use state::{Demand, Frozen, Promise, State};
 
 /// Dirty bytes at which the owner is woken for write-back; and the most acknowledged bytes of large writes in flight.
 pub(crate) const LAZY_BYTES: usize = 4 << 20;
@@ -149,6 +152,11 @@ impl OpenDataset {
             self.ask(&mut state);
         }
         self.shared.bell.ring();
-        receiver.await.unwrap_or(Err(Error::Closed))
+        let journal = stage::wait(Stage::Journal);
+        let promise = receiver.await.unwrap_or(Err(Error::Closed))?;
+        stage::enter_at(Stage::Device, promise.taken_at);
+        stage::enter_at(Stage::Flush, promise.flush_at);
+        drop(journal);
+        Ok(promise.proof)
     }
 }

@@ -10,20 +10,31 @@ use std::sync::Arc;
 
 use backend::Durable;
 use io::sync::oneshot;
+use io::time::Instant;
 
+use super::charges::{Charges, Move};
 use super::gate::Gate;
 use super::keys::{fragment_key, fragments_max, record_of_block};
 use super::staged::Staged;
 use super::tails::Tails;
 use crate::dirty::{Dirty, Group, Known};
-use crate::format::filesystem::KIND_BLOCK;
-use crate::format::{Birth, BlockPtr, Dataset, DatasetRoot, Key, Value};
+use crate::format::filesystem::{Charge, Inode, KIND_BLOCK};
+use crate::format::{Birth, BlockPtr, Dataset, DatasetRoot, Key, ObjectId, Record, TreeId, Value};
 use crate::record::Contents;
 use crate::tree::{Layer, Root};
 use crate::{Error, Result};
 
+/// The owner's answer to a demand: what was asked for is durable.
+pub(crate) struct Promise {
+    pub(crate) proof: Durable,
+    /// When the journal had taken the changes into a batch.
+    pub(crate) taken_at: Instant,
+    /// When the devices were asked to make data and batch stable.
+    pub(crate) flush_at: Instant,
+}
+
 /// Answers a demand that dirty, or urgent, records become durable.
-pub(crate) type Demand = oneshot::Sender<Result<Durable>>;
+pub(crate) type Demand = oneshot::Sender<Result<Promise>>;
 
 /// A layer that does not change any longer.
 #[derive(Clone)]
@@ -47,6 +58,8 @@ pub(crate) struct State {
     pub(crate) staged: Staged,
     /// Inodes of files whose data is not all written.
     pub(crate) tails: Tails,
+    /// Space of a filesystem's files by owner.
+    pub(crate) charges: Charges,
     pub(crate) gate: Gate,
     /// The records of a pending snapshot that were dirty when it was requested.
     pub(crate) pending_snapshot: Option<Dirty>,
@@ -89,6 +102,7 @@ impl State {
             dirty: Dirty::default(),
             staged: Staged::default(),
             tails: Tails::default(),
+            charges: Charges::default(),
             gate: Gate::default(),
             pending_snapshot: None,
             writing: VecDeque::new(),
@@ -166,6 +180,38 @@ impl State {
             let layer = std::mem::take(&mut self.top).freeze();
             self.frozen.push_front(Frozen { layer, epoch });
         }
+    }
+
+    /// A file was written: it has this inode. `before` is the newest one before.
+    pub(crate) fn written(&mut self, object: ObjectId, inode: Inode, before: &Inode) {
+        let seen = self.tails.get(object).unwrap_or(before);
+        self.charges.see(Move {
+            object,
+            before: Charge::of(seen),
+            after: Charge::of(&inode),
+        });
+        self.tails.written(object, inode, before);
+    }
+
+    /// The journal gets these inodes of files with dirty data. Returns the changes of the space of their owners.
+    pub(crate) fn charge_leaving(
+        &mut self,
+        tree: TreeId,
+        inodes: &[(ObjectId, Inode)],
+    ) -> Vec<Record> {
+        let mut records = Vec::new();
+        for (object, inode) in inodes {
+            let after = Charge::of(inode);
+            let before = self.tails.charge(*object, after);
+            let object = *object;
+            let change = Move {
+                object,
+                before,
+                after,
+            };
+            self.charges.journal(tree, change, &mut records);
+        }
+        records
     }
 
     /// Answers waiting demands with an error.

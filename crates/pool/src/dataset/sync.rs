@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use backend::{Durable, Waived};
 use io::JoinHandle;
+use io::stage::{self, Stage};
 
 use super::{OpenDataset, State};
 use crate::format::{Key, Sync};
@@ -71,6 +72,7 @@ impl OpenDataset {
     /// [`Error::Closed`]; as [`Shared::trouble`](crate::shared::Shared::trouble), after which the write may still be
     /// made if only space is missing.
     pub(crate) async fn written(&self, mut write: JoinHandle<Option<()>>) -> Result<()> {
+        let _device = stage::wait(Stage::Device);
         let done = loop {
             match io::timeout(WRITTEN_LOOK, &mut write).await {
                 Ok(done) => break done,

@@ -4,7 +4,8 @@
 //! record that the journal's size does not have yet; the true inode is here until the last of these records has left.
 //! `docs/decisions/0130`.
 //!
-//! **Owns** these inodes. **Called by** the store of a filesystem and by the owner's groups, under the dataset's lock.
+//! **Owns** these inodes, and the charges of those that the journal has. **Called by** the store of a filesystem and by the
+//! owner's groups, under the dataset's lock.
 //! **Invariant**: a file with a tail has dirty records, or records in a group that is being made.
 
 use std::collections::BTreeMap;
@@ -13,7 +14,7 @@ use std::ops::Range;
 use super::keys::data_keys;
 use crate::dirty::{Dirty, Group};
 use crate::format::ObjectId;
-use crate::format::filesystem::Inode;
+use crate::format::filesystem::{Charge, Inode};
 
 /// The inode of a file with dirty data.
 #[derive(Debug, Clone, Copy)]
@@ -23,6 +24,8 @@ struct Tail {
     journaled: u64,
     /// The size that a request for durability waits for. Records before it leave with the urgent ones.
     awaited: u64,
+    /// Owners and space of the inode that the journal has, or will have after the staged transactions.
+    charged: Charge,
 }
 
 /// See the module header.
@@ -47,14 +50,28 @@ impl Tails {
         self.0.get(&object).map(|tail| &tail.inode)
     }
 
-    /// Sets the inode of a file that was just written. `before` is its size before, if it had no tail.
-    pub(crate) fn written(&mut self, object: ObjectId, inode: Inode, before: u64) {
+    /// Sets the inode of a file that was just written. `before` is its inode before, if it had no tail.
+    pub(crate) fn written(&mut self, object: ObjectId, inode: Inode, before: &Inode) {
         let new = Tail {
             inode,
-            journaled: before,
+            journaled: before.size,
             awaited: 0,
+            charged: Charge::of(before),
         };
         self.0.entry(object).or_insert(new).inode = inode;
+    }
+
+    /// The charge of the inode that the journal has of a file with a tail.
+    pub(crate) fn charged(&self, object: ObjectId) -> Option<Charge> {
+        self.0.get(&object).map(|tail| tail.charged)
+    }
+
+    /// The journal gets an inode with another charge. Returns the one before; the new one if the file has no tail.
+    pub(crate) fn charge(&mut self, object: ObjectId, after: Charge) -> Charge {
+        match self.0.get_mut(&object) {
+            Some(tail) => std::mem::replace(&mut tail.charged, after),
+            None => after,
+        }
     }
 
     /// A request waits until the present inodes of these files are durable.
@@ -88,6 +105,7 @@ impl Tails {
             inode,
             journaled,
             awaited,
+            charged: Charge::of(&inode),
         };
         match size == inode.size {
             true => drop(self.0.remove(&object)),

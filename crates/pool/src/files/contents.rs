@@ -7,17 +7,17 @@ use std::ops::Range;
 
 use backend::file::{FileError, FileResult};
 
-use super::transactions::cost;
+use super::transactions::{check_quotas, check_usable, cost};
 use super::{FileStore, INLINE_MAX};
+use crate::Result;
 use crate::dataset::{
     LAZY_BYTES, Location, RECORDS_END, State, block_keys, blocks_of, data_keys, fragments_of,
 };
 use crate::filesystem::{Purpose, Transaction};
-use crate::format::filesystem::{BLOCK_SIZE, Inode, InodeFlags};
+use crate::format::filesystem::{BLOCK_SIZE, Charge, Inode, InodeFlags};
 use crate::format::{Key, ObjectId};
 use crate::mutex::lock;
 use crate::record::Contents;
-use crate::{Error, Result};
 
 /// Unit in which contents are stored, bytes: zeroes behind the last unit that is not zero are not.
 const STORED_UNIT: usize = 4096;
@@ -115,15 +115,24 @@ impl FileStore {
             .admit_bytes((records.end - records.start) * size)
             .await?;
         let new = self.make(object, records, old.size, (offset, data)).await?;
-        inode.used = used(&self.own_inode(object).await?, new.before, new.after);
+        let now = self.own_inode(object).await?;
+        inode.used = used(&now, new.before, new.after);
         let (replaced, wake) = {
             let mut state = lock(&self.0.state);
-            if state.is_ended {
-                return Err(Error::Closed.into());
+            check_usable(&state)?;
+            if !state.charges.fits(Charge::of(&now), Charge::of(&inode)) {
+                return Err(FileError::Quota);
             }
             let unused = admitted.take() - new.after;
             let replaced = self.put(&mut state, new, is_urgent) + unused as usize;
-            state.tails.written(object, inode, old.size);
+            state.written(
+                object,
+                inode,
+                &Inode {
+                    size: old.size,
+                    ..now
+                },
+            );
             (replaced, state.dirty.bytes() >= LAZY_BYTES)
         };
         self.told(replaced, wake);
@@ -176,9 +185,7 @@ impl FileStore {
         inode.flags = inode.flags.with(InodeFlags::BLOCKS);
         let (replaced, wake) = {
             let mut state = lock(&self.0.state);
-            if state.is_ended {
-                return Err(Error::Closed.into());
-            }
+            check_usable(&state)?;
             admitted.take();
             let mut replaced = 0;
             for (block, contents) in blocks.zip(new) {
@@ -186,7 +193,7 @@ impl FileStore {
                 replaced += state.dirty.put(key, contents, is_urgent);
             }
             self.0.settings.note_blocks();
-            state.tails.written(object, inode, old.size);
+            state.written(object, inode, &old);
             self.0.ask(&mut state);
             (replaced, state.dirty.bytes() >= LAZY_BYTES)
         };
@@ -217,6 +224,7 @@ impl FileStore {
             transaction.delete_range(blocks_of(&record, self.0.settings.record_size));
         }
         transaction.put(record.start, contents.into());
+        transaction.charged(object, Charge::of(&old));
         transaction.put_inode(object, inode);
         let bytes = transaction.bytes();
         let admitted = self.admit_transaction(bytes, Purpose::Use).await?;
@@ -250,16 +258,15 @@ impl FileStore {
         let freed = self.stored_bytes(object, whole.clone()).await?;
         let (replaced, wake) = {
             let mut state = lock(&self.0.state);
-            if state.is_ended {
-                return Err(Error::Closed.into());
-            }
+            check_usable(&state)?;
+            check_quotas(&state, &transaction)?;
             let before = changed.iter().map(|new| new.before).sum::<u64>() + freed;
             let after = changed.iter().map(|new| new.after).sum();
             let used = used(&old, before, after);
             let for_transaction = admitted.split(cost);
             let mut replaced = (admitted.take() - after) as usize;
             if !changed.is_empty() || !whole.is_empty() {
-                state.tails.written(object, Inode { used, ..old }, old.size);
+                state.written(object, Inode { used, ..old }, &old);
             }
             for new in changed {
                 replaced += self.put(&mut state, new, false);

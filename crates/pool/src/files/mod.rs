@@ -8,6 +8,7 @@
 //! [`crate::filesystem`]; the pool's owner writes back. **Invariants**: a change is visible to every read from the moment its
 //! lock is released; a reader is registered from before it looks an address up until it has the block.
 
+mod charges;
 mod contents;
 mod path;
 mod read;
@@ -29,6 +30,8 @@ use crate::mutex::lock;
 
 /// Most bytes of a file whose contents are in one value of the tree.
 const INLINE_MAX: usize = 1000;
+
+pub use charges::OwnerSpace;
 
 /// The dataset of a filesystem, or of a snapshot of one. Clones are the same dataset.
 #[derive(Clone)]
@@ -83,17 +86,18 @@ impl FileStore {
     async fn come(&self) -> FileResult<()> {
         loop {
             self.check_writable()?;
-            let waits = {
+            let (waits, is_loaded) = {
                 let mut state = lock(&self.0.state);
                 if state.is_ended {
                     return Err(crate::Error::Closed.into());
                 }
-                state.gate.wait()
+                (state.gate.wait(), state.charges.is_loaded())
             };
-            let Some(opens) = waits else {
-                return Ok(());
-            };
-            opens.await;
+            match waits {
+                Some(opens) => drop(opens.await),
+                None if !is_loaded => self.load_charges().await?,
+                None => return Ok(()),
+            }
         }
     }
 

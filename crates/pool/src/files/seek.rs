@@ -54,7 +54,7 @@ impl FileStore {
         while !rest.is_empty() {
             let keys = data_keys(object, rest.clone());
             let dirty = self.first_in_memory(&keys);
-            let stored = self.values(keys, 1, |_| true).await?;
+            let stored = self.values(keys, 1, |_, _| true).await?;
             let stored = stored.first().map(|(key, _)| *key);
             let Some(next) = dirty.into_iter().chain(stored).min() else {
                 return Ok(None);

@@ -11,8 +11,9 @@ use io::{IoBuf, Payload};
 use super::FileStore;
 use super::transactions::AdmittedBytes;
 use crate::filesystem::{AccessTimes, Purpose, Settings, Store, StoreSpace, Transaction};
-use crate::format::filesystem::{Inode, KIND_DATA, KIND_INODE, object_keys};
+use crate::format::filesystem::{Charge, Inode, KIND_DATA, KIND_INODE, object_keys};
 use crate::format::{DatasetProperty, Key, ObjectId, Value};
+use crate::mutex::lock;
 
 impl Store for FileStore {
     type Admitted = AdmittedBytes;
@@ -54,14 +55,19 @@ impl Store for FileStore {
     }
 
     async fn scan(&self, keys: Range<Key>, max: usize) -> FileResult<Vec<(Key, Vec<u8>)>> {
-        let is_value = |value: &Value| value.block().is_none();
+        let is_value = |key: Key, value: &Value| {
+            value.block().is_none() && !matches!(key.kind(), KIND_DATA | KIND_INODE)
+        };
         let found = self.values(keys, max, is_value).await?;
         let values = found.into_iter().filter_map(|(key, value)| match value {
-            Value::Inline(_) if matches!(key.kind(), KIND_DATA | KIND_INODE) => None,
             Value::Inline(bytes) => Some((key, bytes.into())),
             Value::Block(_) => None,
         });
         Ok(values.collect())
+    }
+
+    fn is_used_up(&self, owners: Charge) -> bool {
+        lock(&self.0.state).charges.is_used_up(owners)
     }
 
     async fn admit(&self, bytes: usize, purpose: Purpose) -> FileResult<AdmittedBytes> {

@@ -6,16 +6,16 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use backend::file::{FileKind, FileResult};
+use backend::file::{FileError, FileKind, FileResult};
 
 use super::FileStore;
 use crate::Error;
 use crate::dataset::{
-    OpenDataset, RECORDS_END, STAGED_LAZY_BYTES, StagedTransaction, State, blocks_of, data_keys,
-    fragments_of,
+    Move, OpenDataset, RECORDS_END, STAGED_LAZY_BYTES, StagedTransaction, State, blocks_of,
+    data_keys, fragments_of,
 };
 use crate::filesystem::{Edit, Purpose, Transaction};
-use crate::format::filesystem::{Inode, inode_key};
+use crate::format::filesystem::{Charge, ChargeEntry, FileOwner, Inode, decode_charge, inode_key};
 use crate::format::{Key, ObjectId, Record, TreeId, Value};
 use crate::mutex::lock;
 
@@ -100,9 +100,8 @@ impl FileStore {
     ) -> FileResult<()> {
         let (replaced, wake) = {
             let mut state = lock(&self.0.state);
-            if state.is_ended {
-                return Err(Error::Closed.into());
-            }
+            check_usable(&state)?;
+            check_quotas(&state, &transaction)?;
             let replaced = self.stage(&mut state, transaction, admitted);
             (replaced, state.staged.bytes() >= STAGED_LAZY_BYTES)
         };
@@ -133,6 +132,7 @@ impl FileStore {
             record_size: self.record_size(),
             records: Vec::new(),
             replaced: 0,
+            charged: None,
         };
         for edit in transaction.into_edits() {
             staging.edit(edit);
@@ -147,6 +147,33 @@ impl FileStore {
     }
 }
 
+/// Errors: the dataset has ended, or has another tree now.
+pub(super) fn check_usable(state: &State) -> FileResult<()> {
+    match state.is_ended || !state.charges.is_loaded() {
+        true => Err(Error::Closed.into()),
+        false => Ok(()),
+    }
+}
+
+/// Errors: `Quota` if an owner would get space beyond its quota.
+pub(super) fn check_quotas(state: &State, transaction: &Transaction) -> FileResult<()> {
+    let mut known = None;
+    for edit in transaction.edits() {
+        match edit {
+            Edit::Charged(object, before) => known = Some((*object, *before)),
+            Edit::PutInode(object, inode) => {
+                let before = known.filter(|(of, _)| of == object);
+                let fits = |(_, before)| state.charges.fits(before, Charge::of(inode));
+                if !before.is_none_or(fits) {
+                    return Err(FileError::Quota);
+                }
+            }
+            Edit::Put(..) | Edit::Delete(_) | Edit::DeleteRange(_) | Edit::Discard(..) => {}
+        }
+    }
+    Ok(())
+}
+
 /// A transaction that is being staged.
 struct Staging<'a> {
     state: &'a mut State,
@@ -155,6 +182,8 @@ struct Staging<'a> {
     records: Vec<Record>,
     /// Bytes of dirty records that were removed.
     replaced: usize,
+    /// The charge of an object before the transaction.
+    charged: Option<(ObjectId, Charge)>,
 }
 
 impl Staging<'_> {
@@ -165,10 +194,19 @@ impl Staging<'_> {
                 self.replaced += self.state.dirty.forget_range(key..key.next());
                 // a hole that is not written back yet would hide them, and delete them later
                 self.state.dirty.forget_zeroes(key..key.next());
+                if let Ok(Some(ChargeEntry::Quota(owner, bytes))) = decode_charge(key, &value) {
+                    self.state.charges.set_quota(owner, bytes);
+                }
                 self.put(key, value);
             }
+            Edit::Charged(object, before) => self.charged = Some((object, before)),
             Edit::PutInode(object, inode) => self.put_inode(object, inode),
-            Edit::Delete(key) => self.records.push(Record::Delete(self.tree, key)),
+            Edit::Delete(key) => {
+                if let Some(owner) = FileOwner::of_quota(key) {
+                    self.state.charges.set_quota(owner, 0);
+                }
+                self.records.push(Record::Delete(self.tree, key));
+            }
             Edit::DeleteRange(keys) => {
                 self.replaced += self.state.dirty.forget_range(keys.clone());
                 let first = match inode_key(keys.start.object()) < keys.start {
@@ -180,6 +218,11 @@ impl Staging<'_> {
                     false => keys.end.object(),
                 };
                 if first < end {
+                    if let Some((object, before)) = self.charged
+                        && (first..end).contains(&object)
+                    {
+                        self.charge(object, before, Charge::default());
+                    }
                     self.state.tails.forget(first..end);
                 }
                 self.delete(keys);
@@ -199,10 +242,29 @@ impl Staging<'_> {
         }
     }
 
+    /// An object's owners or space change. `before` are those that it had, if it has no tail.
+    fn charge(&mut self, object: ObjectId, before: Charge, after: Charge) {
+        let State { tails, charges, .. } = &mut *self.state;
+        charges.see(Move {
+            object,
+            before: tails.get(object).map_or(before, Charge::of),
+            after,
+        });
+        let change = Move {
+            object,
+            before: tails.charged(object).unwrap_or(before),
+            after,
+        };
+        charges.journal(self.tree, change, &mut self.records);
+    }
+
     fn put_inode(&mut self, object: ObjectId, mut inode: Inode) {
+        let known = self.charged.filter(|(of, _)| *of == object);
+        let before = known.map_or(Charge::of(&inode), |(_, before)| before);
         if inode.kind == FileKind::File {
             inode.used = inode.used.min(inode.size.next_multiple_of(USED_UNIT));
         }
+        self.charge(object, before, Charge::of(&inode));
         let dirty = &self.state.dirty;
         let tails = &mut self.state.tails;
         let journaled = tails.set(dirty, self.record_size, object, inode);

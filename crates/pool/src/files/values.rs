@@ -87,7 +87,7 @@ impl FileStore {
         &self,
         keys: Range<Key>,
         max: usize,
-        takes: impl Fn(&Value) -> bool,
+        takes: impl Fn(Key, &Value) -> bool,
     ) -> Result<Vec<(Key, Value)>> {
         let _reader = self.0.shared.readers.enter();
         let mut found = Vec::new();
@@ -101,7 +101,7 @@ impl FileStore {
                     ScanStep::Need(need) => {
                         scan.supply(self.0.shared.node(self.0.id, &need).await?)?;
                     }
-                    ScanStep::Entry(key, value) if takes(&value) => found.push((key, value)),
+                    ScanStep::Entry(key, value) if takes(key, &value) => found.push((key, value)),
                     ScanStep::Entry(..) => {}
                     ScanStep::Done => break,
                 }

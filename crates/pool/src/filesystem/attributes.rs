@@ -15,6 +15,7 @@ use super::inner::Inner;
 use super::numbers::Files;
 use super::object::{Object, now};
 use super::store::{Purpose, Store, Transaction};
+use crate::format::filesystem::Charge;
 use crate::format::{ObjectId, RECORD_SIZE_MAX};
 
 /// A time after it was set.
@@ -87,11 +88,13 @@ impl<S: Store> Inner<S> {
             let fitted = acl.with_mode(settled.mode)?;
             acl::store(&mut transaction, &mut object, Some(fitted));
         }
+        let charge = Charge::of(&object.inode);
         object.inode.mode = settled.mode;
         object.inode.uid = settled.uid;
         object.inode.gid = settled.gid;
         set_times(&mut object, set, now());
-        self.set_size(transaction, &mut object, set.size).await?;
+        self.set_size(transaction, &mut object, charge, set.size)
+            .await?;
         if set.size.is_some() {
             self.tell_contents(&object).await;
         }
@@ -105,16 +108,18 @@ impl<S: Store> Inner<S> {
         Ok(self.change(before, &object))
     }
 
-    /// Applies a transaction with an object's inode, which may get a new size.
+    /// Applies a transaction with an object's inode, which may get a new size. `charge` has its owners and space before.
     async fn set_size(
         &self,
         mut transaction: Transaction,
         object: &mut Object,
+        charge: Charge,
         size: Option<u64>,
     ) -> FileResult<()> {
         let before = object.inode.size;
         let size = size.unwrap_or(before);
         object.inode.size = size;
+        transaction.charged(object.number, charge);
         transaction.put_inode(object.number, object.inode);
         if size > before {
             let stale = stale_bytes(before, size);

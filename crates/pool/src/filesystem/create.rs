@@ -18,7 +18,7 @@ use super::object::{Object, now};
 use super::store::{Purpose, Store, Transaction};
 use crate::format::ObjectId;
 use crate::format::filesystem::{
-    Inode, InodeFlags, KIND_INLINE, Link, ObjectRef, chunk_key, chunks,
+    Charge, Inode, InodeFlags, KIND_INLINE, Link, ObjectRef, chunk_key, chunks,
 };
 
 /// Most names of a file, and of a directory 2 and its subdirectories.
@@ -108,6 +108,14 @@ impl<S: Store> Inner<S> {
             check_target(target)?;
         }
 
+        let owners = Charge {
+            uid: first.settled.uid,
+            gid: first.settled.gid,
+            used: 0,
+        };
+        if self.store.is_used_up(owners) {
+            return Err(FileError::Quota);
+        }
         let (place, time) = (place?, now());
         let before = self.attributes(&directory);
         let mut transaction = Transaction::new();

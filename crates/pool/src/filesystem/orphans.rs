@@ -14,8 +14,8 @@ use super::object::Object;
 use super::slots::damaged;
 use super::store::{Purpose, Store, Transaction};
 use crate::format::filesystem::{
-    HEADER_OBJECT, InodeFlags, KIND_INLINE, KIND_ORPHAN, KIND_XATTR, OBJECT_END, Orphan, Xattr,
-    XattrValue, kind_keys, object_keys, orphan_key,
+    Charge, HEADER_OBJECT, InodeFlags, KIND_INLINE, KIND_ORPHAN, KIND_XATTR, OBJECT_END, Orphan,
+    Xattr, XattrValue, kind_keys, object_keys, orphan_key,
 };
 use crate::format::{Key, ObjectId, RECORD_SIZE_MAX};
 
@@ -70,6 +70,7 @@ impl<S: Store> Inner<S> {
         if object.inode.kind == FileKind::File {
             all.discard(object.number, 0..u64::MAX);
         }
+        all.charged(object.number, Charge::of(&object.inode));
         all.delete_range(object_keys(object.number));
         Ok(Some(all))
     }

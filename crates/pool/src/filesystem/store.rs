@@ -11,11 +11,13 @@ use backend::file::{FileError, FileResult, Seek};
 use io::{IoBuf, Payload};
 
 use crate::Error;
-use crate::format::filesystem::{INODE_SIZE, Inode, inode_key};
+use crate::format::filesystem::{Charge, INODE_SIZE, Inode, inode_key};
 use crate::format::{INLINE_SIZE_MAX, Key, ObjectId, Sync};
 
 /// Bytes of the journal for a change, besides its value: header, tree and two keys.
 const EDIT_SIZE: usize = 48;
+/// Bytes of the journal for the space of the owners of an object: two before a change, and two after it.
+const CHARGED_BYTES: usize = 4 * (EDIT_SIZE + 8);
 
 /// When reading a file updates the time of its last access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,6 +72,9 @@ pub enum Edit {
     Put(Key, Box<[u8]>),
     /// An inode replaces the object's, with its true size.
     PutInode(ObjectId, Inode),
+    /// The owners and the space of an object before the transaction. It comes before an inode with other ones, and before the
+    /// deletion of the object. Other inodes have those of the newest inode.
+    Charged(ObjectId, Charge),
     /// Deletes a value. Never an inode.
     Delete(Key),
     /// Deletes all values in a range of keys. Never data; inodes only as all keys of their object.
@@ -113,6 +118,11 @@ impl Transaction {
     /// Adds an object's inode.
     pub fn put_inode(&mut self, object: ObjectId, inode: Inode) -> &mut Self {
         self.push(Edit::PutInode(object, inode), INODE_SIZE)
+    }
+
+    /// Adds the owners and the space that an object has before the transaction, which changes them or deletes the object.
+    pub fn charged(&mut self, object: ObjectId, before: Charge) -> &mut Self {
+        self.push(Edit::Charged(object, before), CHARGED_BYTES)
     }
 
     /// Adds the deletion of a value.
@@ -209,6 +219,9 @@ pub trait Store: Send + std::marker::Sync + 'static {
         keys: Range<Key>,
         max: usize,
     ) -> impl Future<Output = FileResult<Vec<(Key, Vec<u8>)>>>;
+
+    /// Whether the owners of a new object have used their quotas up. Cheap.
+    fn is_used_up(&self, owners: Charge) -> bool;
 
     /// Waits until there is memory and space for a transaction of `bytes` bytes ([`Transaction::bytes`]).
     fn admit(

@@ -9,7 +9,7 @@ use std::fmt;
 pub const KEY_SIZE: usize = 16;
 
 /// An object of a dataset: a volume's blocks, a file, a directory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ObjectId(pub u64);
 
 /// Kind of an entry of an object: one byte, whose meaning the layer above the trees defines.

@@ -201,8 +201,10 @@ pub struct Features {
 pub const FEATURE_FILESYSTEMS: &str = "filesystems";
 /// The feature of pools with datasets that inherit.
 pub const FEATURE_SETTINGS: &str = "settings";
+/// The feature of pools with filesystems that have the space of their files by owner.
+pub const FEATURE_OWNER_SPACE: &str = "owner_space";
 /// All features that this version knows.
-pub(crate) const FEATURES: [&str; 2] = [FEATURE_FILESYSTEMS, FEATURE_SETTINGS];
+pub(crate) const FEATURES: [&str; 3] = [FEATURE_FILESYSTEMS, FEATURE_OWNER_SPACE, FEATURE_SETTINGS];
 
 impl Features {
     /// Adds a feature without which the pool cannot be opened. False if it is there already.

@@ -17,5 +17,7 @@ pub const TIE_SUMS: usize = 1 << 16;
 pub const SUSPECTS_MAX: usize = 256;
 /// Most statements about these objects that are kept at a time; approximately 64 bytes each.
 pub const TIES_MAX: usize = 1 << 18;
+/// Most users and groups whose space is compared; approximately 64 bytes each.
+pub const OWNERS_MAX: usize = 1 << 18;
 /// Most directories of a filesystem that are searched for circles; 17 bytes each.
 pub const DIRECTORIES_MAX: usize = 1 << 22;

@@ -20,7 +20,7 @@ use crate::dataset::{self, Demand, LAZY_BYTES, OpenDataset, STAGED_LAZY_BYTES};
 use crate::dirty::{Group, RANGES_MAX};
 use crate::format::filesystem::{INODE_SIZE, Inode, inode_key};
 use crate::format::{
-    BlockPtr, ChecksumKind, Dataset, FRAGMENTS_MAX, Key, ObjectId, Packing, Record, Value,
+    BlockPtr, ChecksumKind, Dataset, FRAGMENTS_MAX, Key, ObjectId, Packing, Record, TreeId, Value,
     dataset_key,
 };
 use crate::journal::{Flush, Ticket};
@@ -30,6 +30,14 @@ use crate::record::Contents;
 /// The most bytes of records in one group.
 const GROUP_BYTES: usize = 1 << 20;
 
+/// Why no group was taken.
+enum NotTaken {
+    /// There is no memory, or no space of the pool or its journal, now.
+    NoRoom,
+    /// A transaction was staged meanwhile, which the journal must have first.
+    Staged,
+}
+
 /// A group that was taken from a volume.
 struct Taken {
     group: Arc<Group>,
@@ -38,6 +46,8 @@ struct Taken {
     destination: Destination,
     /// Inodes of files that the journal gets with it.
     inodes: Vec<(ObjectId, Inode)>,
+    /// The space of their owners, where it changes.
+    charges: Vec<Record>,
     /// The checksum of its records.
     checksum: ChecksumKind,
     /// The keys that it deletes.
@@ -48,7 +58,7 @@ impl Taken {
     /// Takes ranges and `count` records from a volume.
     fn take(
         state: &mut dataset::State,
-        count: usize,
+        (tree, count): (TreeId, usize),
         lazy: bool,
         destination: Destination,
     ) -> Self {
@@ -56,6 +66,7 @@ impl Taken {
         let done = group.done.take();
         let record_size = state.dataset.record_size.into();
         let inodes = state.tails.leaving(&state.dirty, record_size, &group);
+        let charges = state.charge_leaving(tree, &inodes);
         let deletes = Deletes::with(&group, &state.dataset);
         let group = Arc::new(group);
         if !group.is_empty() {
@@ -66,6 +77,7 @@ impl Taken {
             done,
             destination,
             inodes,
+            charges,
             checksum: state.dataset.checksum,
             deletes,
         }
@@ -193,11 +205,18 @@ impl Owner {
         }
     }
 
-    /// Takes the next group from a volume, and allocates its extents. None if there is no memory or no space for it
-    /// now. Readers find its records in the group from here on.
-    fn take_next(&self, owner: &mut State, volume: &Arc<OpenDataset>, lazy: bool) -> Option<Taken> {
+    /// Takes the next group from a volume, and allocates its extents. Readers find its records in the group from here on.
+    fn take_next(
+        &self,
+        owner: &mut State,
+        volume: &Arc<OpenDataset>,
+        lazy: bool,
+    ) -> Result<Taken, NotTaken> {
         let (mut state, mut next) = Self::next_packed(volume, lazy);
         let has_files = state.dataset.class.has_files();
+        if !state.staged.is_empty() && state.pending_snapshot.is_none() {
+            return Err(NotTaken::Staged);
+        }
         while next.len() > 1
             && journal_bytes_max(next.len(), has_files) > owner.journal.append_max()
         {
@@ -206,12 +225,12 @@ impl Owner {
         let journal_bytes = journal_bytes_max(next.len(), has_files);
         let gets_blocks = volume.settings.has_blocks() && !state.dataset.has_blocks;
         if gets_blocks && !owner.mark(volume, &mut state, |dataset| &mut dataset.has_blocks) {
-            return None;
+            return Err(NotTaken::NoRoom);
         }
         if !owner.journal.has_room(journal_bytes) {
             // a running checkpoint may free some of the journal; the group is tried again after it
             owner.checkpointer.request_space_if_idle();
-            return None;
+            return Err(NotTaken::NoRoom);
         }
         let sector = self.shared.vdevs.sector();
         let stored = |contents: &Contents| contents.stored().1.len() as u32;
@@ -221,12 +240,20 @@ impl Owner {
         let lie_together = state.next_is_large(lazy)
             && both.all(|(contents, size)| contents.len() == *size as usize);
         let Some(first) = next.first() else {
-            return Some(Taken::take(&mut state, 0, lazy, Destination::Nowhere));
+            return Ok(Taken::take(
+                &mut state,
+                (volume.id, 0),
+                lazy,
+                Destination::Nowhere,
+            ));
         };
         let buffers = &self.shared.buffers;
         let buf = match lie_together {
             true => None,
-            false => Some(buffers.try_alloc(sizes.iter().sum::<u32>() as usize)?),
+            false => {
+                let buf = buffers.try_alloc(sizes.iter().sum::<u32>() as usize);
+                Some(buf.ok_or(NotTaken::NoRoom)?)
+            }
         };
         match owner.allocator.place(&sizes, first.len() as u32, sector) {
             Some(Placement::Whole(extents)) => {
@@ -238,7 +265,12 @@ impl Owner {
                     sizes,
                     buf,
                 };
-                Some(Taken::take(&mut state, count, lazy, destination))
+                Ok(Taken::take(
+                    &mut state,
+                    (volume.id, count),
+                    lazy,
+                    destination,
+                ))
             }
             Some(Placement::Fragments(fragments)) => {
                 let bytes = fragments.iter().map(|(_, bytes)| *bytes as usize).sum();
@@ -248,28 +280,32 @@ impl Owner {
                     && owner.journal.has_room(journal_bytes);
                 let Some(buf) = buf.filter(|_| is_ready) else {
                     owner.allocator.give_back(&fragments);
-                    return None;
+                    return Err(NotTaken::NoRoom);
                 };
                 let destination = Destination::Fragments { fragments, buf };
-                Some(Taken::take(&mut state, 1, lazy, destination))
+                Ok(Taken::take(&mut state, (volume.id, 1), lazy, destination))
             }
             None => {
                 owner.checkpointer.request_space();
-                None
+                Err(NotTaken::NoRoom)
             }
         }
     }
 
     /// Writes one group. False if there is no buffer or no space for it now.
     fn commit(self: &Rc<Self>, volume: &Arc<OpenDataset>, lazy: bool) -> bool {
-        let has_pending_snapshot = lock(&volume.state).pending_snapshot.is_some();
-        if !has_pending_snapshot && !self.append_staged(volume) {
-            return false;
-        }
-        Self::pack_next(volume, lazy);
-        let mut owner = self.state.borrow_mut();
-        let Some(taken) = self.take_next(&mut owner, volume, lazy) else {
-            return false;
+        let (mut owner, taken) = loop {
+            let has_pending_snapshot = lock(&volume.state).pending_snapshot.is_some();
+            if !has_pending_snapshot && !self.append_staged(volume) {
+                return false;
+            }
+            Self::pack_next(volume, lazy);
+            let mut owner = self.state.borrow_mut();
+            match self.take_next(&mut owner, volume, lazy) {
+                Ok(taken) => break (owner, taken),
+                Err(NotTaken::NoRoom) => return false,
+                Err(NotTaken::Staged) => drop(owner),
+            }
         };
         let Taken { group, done, .. } = taken;
         if group.is_empty() {
@@ -283,7 +319,8 @@ impl Owner {
             taken.checksum,
         );
         let deletes = taken.deletes;
-        let ticket = owner.journal_group(volume, &deletes, &placed, &taken.inodes);
+        let ticket =
+            owner.journal_group(volume, &deletes, &placed, (&taken.inodes, &taken.charges));
         let mut state = lock(&volume.state);
         for keys in deletes.ranges.into_iter().chain(deletes.stale) {
             state
@@ -301,6 +338,9 @@ impl Owner {
             state.top.put(inode_key(*object), value);
             state.tails.left(*object, inode);
         }
+        for record in &taken.charges {
+            dataset::apply(record, &mut state.top, drop);
+        }
         owner.allocator.free_replaced();
         owner.committer.made_ready(group.bytes());
         let writes = placed.writes;
@@ -310,7 +350,8 @@ impl Owner {
         drop(state);
         let budget = &self.shared.budget;
         let left = owner.allocator.space().allocatable();
-        let records = (group.records.len() + taken.inodes.len()) as u64;
+        let values = taken.inodes.len() + taken.charges.len();
+        let records = (group.records.len() + values) as u64;
         budget.placed(
             volume.id,
             (group.bytes() as u64, records),
@@ -398,7 +439,8 @@ impl Owner {
 /// The most bytes in the journal of a group of `records` records.
 fn journal_bytes_max(records: usize, has_files: bool) -> usize {
     let inodes = match has_files {
-        true => (records + RANGES_MAX) * (Record::PUT_INLINE_SIZE + INODE_SIZE),
+        // an inode, and the space of its user and its group
+        true => (records + RANGES_MAX) * (3 * Record::PUT_INLINE_SIZE + INODE_SIZE + 2 * 8),
         false => 0,
     };
     let (put, delete) = (Record::PUT_BLOCK_SIZE, Record::DELETE_RANGE_SIZE);
@@ -423,7 +465,7 @@ impl State {
         volume: &Arc<OpenDataset>,
         deletes: &Deletes,
         placed: &Placed,
-        inodes: &[(ObjectId, Inode)],
+        (inodes, charges): (&[(ObjectId, Inode)], &[Record]),
     ) -> Ticket {
         let tree = volume.id;
         let delete = |keys: &Range<Key>| Record::DeleteRange(tree, keys.clone());
@@ -439,6 +481,7 @@ impl State {
             let value = Value::Inline(inode.encode());
             Record::Put(tree, inode_key(*object), value)
         }));
+        records.extend(charges.iter().cloned());
         let data_writes = u32::from(!placed.entries.is_empty());
         let appended = self.journal.append(&records, data_writes);
         let ticket = appended.expect("groups leave only while the journal has room");

@@ -7,8 +7,10 @@
 
 use std::collections::BTreeMap;
 
+use io::time::{Instant, now};
+
 use crate::Error;
-use crate::dataset::Demand;
+use crate::dataset::{Demand, Promise};
 use crate::format::TreeId;
 use crate::journal::{Flush, Pressure, Ticket, Writer};
 use crate::vdev::Stable;
@@ -20,6 +22,14 @@ const GROUPS_MAX: usize = 8;
 /// The most batches with waiting demands. Further demands collect in their volumes, so that one flush answers them together.
 const WAITED_BATCHES_MAX: usize = 2;
 
+/// A demand that waits for a flush.
+struct Waiter {
+    /// The batch that must be durable first.
+    ticket: Ticket,
+    taken_at: Instant,
+    demand: Demand,
+}
+
 /// See the module header.
 pub(super) struct Committer {
     /// Groups in flight.
@@ -30,11 +40,12 @@ pub(super) struct Committer {
     writes_all: bool,
     /// The last batch of each volume.
     last: BTreeMap<TreeId, Ticket>,
-    /// Demands, and the batch that must be durable first.
-    waiters: Vec<(Ticket, Demand)>,
+    waiters: Vec<Waiter>,
     /// What the devices confirmed last. None if the pool is read-only.
     confirmed: Option<Stable>,
     is_flushing: bool,
+    /// When the last flush began.
+    flush_at: Instant,
 }
 
 impl Committer {
@@ -48,6 +59,7 @@ impl Committer {
             waiters: Vec::new(),
             confirmed,
             is_flushing: false,
+            flush_at: now(),
         }
     }
 
@@ -111,7 +123,7 @@ impl Committer {
 
     /// Whether demands may be taken from the volumes now.
     pub(super) fn may_take_demands(&self) -> bool {
-        let tickets = self.waiters.iter().map(|(ticket, _)| *ticket);
+        let tickets = self.waiters.iter().map(|waiter| waiter.ticket);
         let next = tickets.clone().skip(1);
         let changes = tickets.zip(next).filter(|(a, b)| a != b).count();
         let batches = changes + usize::from(!self.waiters.is_empty());
@@ -139,10 +151,15 @@ impl Committer {
     /// Answers a demand once the batch `ticket` is durable; at once without a ticket.
     pub(super) fn wait(&mut self, journal: &Writer, ticket: Option<Ticket>, demand: Demand) {
         match ticket.filter(|ticket| !journal.is_durable(*ticket)) {
-            Some(ticket) => self.waiters.push((ticket, demand)),
+            Some(ticket) => self.waiters.push(Waiter {
+                ticket,
+                taken_at: now(),
+                demand,
+            }),
             None => {
                 if let Some(confirmed) = &self.confirmed {
-                    demand.send(Ok(confirmed.into()));
+                    let at = now();
+                    demand.send(Ok(promise(confirmed, at, at)));
                 }
             }
         }
@@ -153,16 +170,17 @@ impl Committer {
         let Some(confirmed) = &self.confirmed else {
             return;
         };
-        let is_durable = |(ticket, _): &mut (Ticket, Demand)| journal.is_durable(*ticket);
-        for (_, demand) in self.waiters.extract_if(.., is_durable) {
-            demand.send(Ok(confirmed.into()));
+        let is_durable = |waiter: &mut Waiter| journal.is_durable(waiter.ticket);
+        for waiter in self.waiters.extract_if(.., is_durable) {
+            let promise = promise(confirmed, waiter.taken_at, self.flush_at);
+            waiter.demand.send(Ok(promise));
         }
     }
 
     /// Answers all waiting demands with an error.
     pub(super) fn refuse(&mut self, error: &Error) {
-        for (_, demand) in self.waiters.drain(..) {
-            demand.send(Err(error.clone()));
+        for waiter in self.waiters.drain(..) {
+            waiter.demand.send(Err(error.clone()));
         }
     }
 
@@ -173,8 +191,11 @@ impl Committer {
             return None;
         }
         let flush = journal.begin_flush()?;
-        let answers = |(ticket, _): &(Ticket, Demand)| flush.covers(*ticket);
+        let answers = |waiter: &Waiter| flush.covers(waiter.ticket);
         self.is_flushing = is_due || self.waiters.iter().any(answers);
+        if self.is_flushing {
+            self.flush_at = now();
+        }
         self.is_flushing.then_some(flush)
     }
 
@@ -184,5 +205,14 @@ impl Committer {
         journal.flushed(flush);
         self.confirmed = Some(confirmed);
         self.answer(journal);
+    }
+}
+
+/// The answer to a demand, from what the devices confirmed.
+fn promise(confirmed: &Stable, taken_at: Instant, flush_at: Instant) -> Promise {
+    Promise {
+        proof: confirmed.into(),
+        taken_at,
+        flush_at,
     }
 }

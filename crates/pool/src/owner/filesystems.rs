@@ -8,10 +8,10 @@ use super::{Pool, State};
 use crate::Result;
 use crate::files::FileStore;
 use crate::filesystem::{Edit, NewFileSystem, first_transaction};
-use crate::format::filesystem::inode_key;
+use crate::format::filesystem::{OBJECT_END, counted_key, encode_counted, inode_key};
 use crate::format::{
-    ChecksumKind, DatasetClass, DatasetProperty, FEATURE_FILESYSTEMS, Packing, RECORD_SIZE_MIN,
-    Sync,
+    ChecksumKind, DatasetClass, DatasetProperty, FEATURE_FILESYSTEMS, FEATURE_OWNER_SPACE,
+    ObjectId, Packing, RECORD_SIZE_MIN, Sync,
 };
 
 /// Bytes of a record of a filesystem that is created without a record size.
@@ -83,6 +83,7 @@ impl Pool {
         own: &[DatasetProperty],
     ) -> Result<FileStore> {
         self.vdevs().require(FEATURE_FILESYSTEMS).await?;
+        self.vdevs().require(FEATURE_OWNER_SPACE).await?;
         let properties = NewDataset {
             name: new.name,
             class: DatasetClass::Filesystem,
@@ -98,12 +99,14 @@ impl Pool {
         let value = |edit| match edit {
             Edit::Put(key, value) => (key, value),
             Edit::PutInode(object, inode) => (inode_key(object), inode.encode()),
-            Edit::Delete(_) | Edit::DeleteRange(_) | Edit::Discard(..) => {
+            Edit::Charged(..) | Edit::Delete(_) | Edit::DeleteRange(_) | Edit::Discard(..) => {
                 unreachable!("a new filesystem has nothing to delete")
             }
         };
         let first = first_transaction(&new.root).into_edits();
-        let values: Vec<_> = first.into_iter().map(value).collect();
+        let all_counted = (counted_key(), encode_counted(ObjectId(OBJECT_END)));
+        let values = first.into_iter().map(value);
+        let values: Vec<_> = values.chain([all_counted]).collect();
         Ok(FileStore(self.create_dataset(properties, &values).await?))
     }
 

@@ -279,6 +279,7 @@ impl State {
         let budget = &self.shared.budget;
         let staged = inner.staged.forget();
         inner.tails.clear();
+        inner.charges.forget();
         budget.replaced(found.id, dirty.all_bytes() as u64 + staged);
         budget.resized(found.id, back.dataset.size);
         self.roll_back(&mut inner, &back);

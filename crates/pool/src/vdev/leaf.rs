@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use io::disk::{Disk, Flushed};
-use io::time::now;
+use io::histogram::{self, Histogram};
+use io::time::{Instant, now};
 use io::{IoBuf, SharedBuf};
 
-use super::latency::{Histogram, Latency};
 use super::limits::{EVIDENCE_MAX, EVIDENCE_OF_ERROR, HANG_MAX, WRITE_TRIES};
 use super::pending::PendingOps;
 use super::space_below::Lacking;
@@ -67,15 +67,15 @@ pub(super) struct Half {
     pub(super) epoch: u64,
 }
 
-/// Latencies of a member.
+/// Latencies of a member, µs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SideTimes {
     /// Of reads.
-    pub read: Latency,
+    pub read: histogram::Times,
     /// Of writes.
-    pub write: Latency,
+    pub write: histogram::Times,
     /// Of flushes.
-    pub flush: Latency,
+    pub flush: histogram::Times,
 }
 
 #[derive(Default)]
@@ -97,6 +97,11 @@ struct Counters {
     checksum_errors: AtomicU64,
     repairs: AtomicU64,
     trimmed_bytes: AtomicU64,
+}
+
+fn record(times: &Histogram, began: Instant) {
+    let us = began.elapsed().as_micros();
+    times.record(u64::try_from(us).unwrap_or(u64::MAX), 1);
 }
 
 fn add_one(counter: &AtomicU64) {
@@ -375,7 +380,7 @@ impl Leaf {
         let Some((result, buf)) = read else {
             return (Err(io::Error::TimedOut), None);
         };
-        self.times.read.record(began.elapsed());
+        record(&self.times.read, began);
         self.judge(&result, &self.counters.read_errors);
         if result == Err(io::Error::Truncated)
             && let Ok(size) = disk.size().await
@@ -396,7 +401,7 @@ impl Leaf {
             let began = now();
             let written = self.pending.bound(disk.write(data.clone(), offset)).await;
             let result = written.ok_or(io::Error::TimedOut)?;
-            self.times.write.record(began.elapsed());
+            record(&self.times.write, began);
             let len = data.len() as u64;
             if self.is_lacking(disk, offset, len, &result).await {
                 return result;
@@ -432,7 +437,7 @@ impl Leaf {
         let began = now();
         let flushed = self.pending.bound(disk.flush()).await;
         let result = flushed.ok_or(io::Error::TimedOut)?;
-        self.times.flush.record(began.elapsed());
+        record(&self.times.flush, began);
         self.judge(&result, &self.counters.write_errors);
         result
     }

@@ -6,7 +6,7 @@ use io::rng::Prng;
 use io::sim::{Node, Sim, SimConfig};
 use pool::filesystem::Store;
 use testkit::files::random::Random;
-use testkit::store::check;
+use testkit::store::{check, check_charges};
 
 use crate::pooled::{again, create_pool, disk_config, durables, new_files, open};
 
@@ -15,6 +15,7 @@ async fn work(seed: u64) {
     let pool = again().await;
     let store = pool.filesystem("files").expect("it is there");
     check(&durables(&store).await);
+    check_charges(&durables(&store).await);
     let bed = open(store).await;
     drop(io::spawn(bed.files.clone().free_orphans()));
     let mut rng = Prng::new(seed);
@@ -64,6 +65,7 @@ fn every_state_after_a_power_cut_is_whole() {
                 let pool = again().await;
                 let store = pool.filesystem("files").expect("it is there");
                 check(&durables(&store).await);
+                check_charges(&durables(&store).await);
                 let verified = pool.verify().await.expect("verified");
                 assert_eq!(verified.problems, Vec::<String>::new());
                 pool.close().await.expect("closed");

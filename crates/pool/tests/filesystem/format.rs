@@ -2,9 +2,10 @@
 
 use backend::file::{Ace, AceFlags, AceKind, AceMask, Acl, FileKind, Name, Timestamp, Who};
 use pool::format::filesystem::{
-    CHUNK_SIZE, Dirent, Folding, Header, Inode, InodeFlags, KIND_DIRENT, Link, NameHash, ObjectRef,
-    Orphan, Xattr, XattrValue, chunks, decode_acl, decode_files, encode_acl, encode_files,
-    files_key, header_key, inode_key, kind_keys, object_keys, orphan_key,
+    CHUNK_SIZE, ChargeEntry, Dirent, FileOwner, Folding, Header, Inode, InodeFlags, KIND_DIRENT,
+    Link, NameHash, ObjectRef, Orphan, Xattr, XattrValue, chunks, counted_key, decode_acl,
+    decode_charge, decode_counted, decode_files, encode_acl, encode_charge, encode_counted,
+    encode_files, files_key, header_key, inode_key, kind_keys, object_keys, orphan_key,
 };
 use pool::format::{Defect, ObjectId};
 use proptest::prelude::*;
@@ -110,6 +111,20 @@ fn golden_keys() {
         hex(&files_key().encode()),
         "0000000000000000 0b00000000000001"
     );
+    assert_eq!(
+        hex(&counted_key().encode()),
+        "0000000000000000 0b00000000000002"
+    );
+    let (user, group) = (FileOwner::User(0x0102_0304), FileOwner::Group(0x0506_0708));
+    let owners = [
+        (user.space_key(), "0000000000000000 0d00000001020304"),
+        (group.space_key(), "0000000000000000 0e00000005060708"),
+        (user.quota_key(), "0000000000000000 0f00000001020304"),
+        (group.quota_key(), "0000000000000000 1000000005060708"),
+    ];
+    for (key, bytes) in owners {
+        assert_eq!(hex(&key.encode()), bytes);
+    }
     let hash = NameHash::of(b"0123456789abcdef", b"name");
     let keys = hash.keys(object, KIND_DIRENT);
     assert_eq!(
@@ -181,6 +196,33 @@ fn golden_header_and_orphan() {
     assert_eq!(hex(&encode_files(0x0102)), "0201000000000000");
     assert_eq!(decode_files(&encode_files(0x0102)), Ok(0x0102));
     assert!(decode_files(&[0; 7]).is_err() && Orphan::decode(&[1; 8]).is_err());
+}
+
+#[test]
+fn golden_space_by_owner() {
+    let (user, group) = (FileOwner::User(7), FileOwner::Group(u32::MAX));
+    let bytes = encode_charge(0x0102_0304_0506_0708);
+    assert_eq!(hex(&bytes), "0807060504030201");
+    let decode = |key| decode_charge(key, &bytes);
+    let value = 0x0102_0304_0506_0708;
+    for owner in [user, group] {
+        let space = Ok(Some(ChargeEntry::Space(owner, value)));
+        assert_eq!(decode(owner.space_key()), space);
+        let quota = Ok(Some(ChargeEntry::Quota(owner, value)));
+        assert_eq!(decode(owner.quota_key()), quota);
+        assert!(
+            decode_charge(owner.space_key(), &[0; 8]).is_err(),
+            "no bytes"
+        );
+        assert!(decode_charge(owner.space_key(), &[1; 7]).is_err(), "short");
+    }
+    assert_eq!(decode(header_key()), Ok(None));
+    let beyond = user.space_key().after(1 << 32);
+    assert!(decode(beyond).is_err(), "no number of a user");
+    let counted = ObjectId(0x0012_1314_1516_1718);
+    assert_eq!(hex(&encode_counted(counted)), "1817161514131200");
+    assert_eq!(decode_counted(&encode_counted(counted)), Ok(counted));
+    assert!(decode_counted(&[0xff; 8]).is_err());
 }
 
 #[test]

@@ -10,7 +10,7 @@ use pool::format::filesystem::{FIRST_OBJECT, Header, ROOT_OBJECT, header_key};
 use pool::format::{Host, Key, ObjectId};
 use pool::vdev::{self, PoolSpec, create};
 use pool::{FileStore, NewFilesystem, Options, Pool};
-use testkit::store::{Durables, check};
+use testkit::store::{Durables, check, check_charges};
 
 use crate::bed::Bed;
 
@@ -121,6 +121,7 @@ fn a_filesystem_in_a_pool_has_every_behaviour() {
             let pool = again().await;
             let store = pool.filesystem("files").expect("it is there");
             check(&durables(&store).await);
+            check_charges(&durables(&store).await);
         });
     });
 }
@@ -177,7 +178,7 @@ fn a_pool_with_a_filesystem_says_so_on_its_disks() {
             let new = NewFilesystem::new(name);
             drop(pool.create_filesystem(new).await.expect("a filesystem"));
             pool.close().await.expect("closed");
-            assert_eq!(features().await, ["filesystems"]);
+            assert_eq!(features().await, ["filesystems", "owner_space"]);
         }
     });
 }
@@ -196,6 +197,7 @@ fn a_snapshot_has_all_that_was_acknowledged() {
         let then = pool.filesystem_snapshot("files", "then");
         let then = open(then.expect("it is there")).await;
         check(&durables(&then.store).await);
+        check_charges(&durables(&then.store).await);
         let old = then.lookup(then.root, "file").await.expect("found");
         let read = then.read(old.handle, 0, 100_000).await.expect("read");
         assert_eq!(read, [1; 50_000]);

@@ -8,8 +8,8 @@ use backend::file::{
 };
 use pool::filesystem::{FileSystem, Purpose, Store, Transaction};
 use pool::format::filesystem::{
-    Dirent, FilePart, Inode, KIND_DIRENT, KIND_INLINE, KIND_XATTR, Orphan, ROOT_OBJECT,
-    encode_files, files_key, kind_keys, object_keys, orphan_key,
+    Dirent, FileOwner, FilePart, Inode, KIND_DIRENT, KIND_INLINE, KIND_XATTR, Orphan, ROOT_OBJECT,
+    encode_charge, encode_files, files_key, kind_keys, object_keys, orphan_key,
 };
 use pool::format::{DatasetClass, Key, ObjectId};
 use pool::inspect::{Finding, FindingKind};
@@ -286,6 +286,17 @@ fn wrong_numbers_of_links_entries_and_files_are_named() {
             "{texts:?}"
         );
     }
+}
+
+#[test]
+fn wrong_space_of_an_owner_is_named() {
+    let found = spoilt(async |_, transaction| {
+        let other = FileOwner::Group(77);
+        transaction.put(other.space_key(), encode_charge(12_345));
+    });
+    assert_eq!(found.len(), 1, "{found:?}");
+    let text = "the files of group 77 take 0 bytes; 12345 are recorded";
+    assert!(found[0].1.contains(text), "{found:?}");
 }
 
 #[test]

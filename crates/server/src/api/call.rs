@@ -32,6 +32,10 @@ pub trait Call: Serialize + DeserializeOwned + JsonSchema + Send + 'static {
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 pub struct GetStatus {}
 
+/// The time of requests by stage.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+pub struct GetStages {}
+
 /// The disks.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ListDisks {}

@@ -178,3 +178,37 @@ pub struct UnmountFilesystem {
     #[serde(default)]
     pub force: bool,
 }
+
+/// Users, or groups.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum OwnerKind {
+    /// Users.
+    User,
+    /// Groups.
+    Group,
+}
+
+/// Lists the users or groups with files, or with a quota, in a filesystem or a snapshot of one. The files of a filesystem of an
+/// earlier release are counted first.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ListOwnerSpace {
+    /// Such as `tank/home` or `tank/home@monday`.
+    pub name: String,
+    /// Users, or groups.
+    pub owners: OwnerKind,
+}
+
+/// The space of a user's or a group's files in a filesystem.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OwnerSpace {
+    /// Number of the user or group.
+    pub id: u32,
+    /// Name of the user or group on the server's machine, if there is one.
+    pub name: Option<String>,
+    /// Bytes of its files before compression.
+    pub used: u64,
+    /// Maximum bytes of its files; 0 for no limit.
+    pub quota: u64,
+}

@@ -14,6 +14,7 @@ mod scan;
 mod session;
 mod side;
 mod snapshot;
+mod stages;
 
 pub use call::*;
 pub use export::*;
@@ -25,6 +26,7 @@ pub use scan::*;
 pub use session::*;
 pub use side::*;
 pub use snapshot::*;
+pub use stages::*;
 
 use crate::protocols::protocols;
 use schemars::JsonSchema;

@@ -13,7 +13,7 @@ pub use routes::openapi;
 pub(crate) use routes::router;
 pub(crate) use socket::ControlSocket;
 
-use crate::api::{Session, SessionSummary, Status};
+use crate::api::{Session, SessionSummary, Stages, Status};
 use crate::server::Handle;
 use crate::{Error, Result};
 use std::net::SocketAddr;
@@ -96,6 +96,16 @@ impl Control {
             .into_iter()
             .find(|s| s.summary.id == id)
             .ok_or(Error::NoSession(id))
+    }
+
+    /// The time of requests by stage, of every export.
+    pub(crate) fn stages(&self) -> Stages {
+        let now = io::time::now();
+        let protocols = self.server.protocols();
+        Stages {
+            at_ms: now.as_nanos() / 1_000_000,
+            exports: protocols.all().flat_map(|p| p.stages(now)).collect(),
+        }
     }
 
     /// Ends one session. Errors: `NoSession`.

@@ -5,7 +5,7 @@
 
 use super::families::{Families, none, one};
 use super::{filesystems, pools};
-use crate::api::{DiskState, Session, Status};
+use crate::api::{DiskState, ExportStages, RequestStages, Session, Status};
 use crate::limits::METRIC_SESSIONS_MAX;
 use crate::protocols::set::Protocols;
 use prometheus_client::collector::Collector;
@@ -47,6 +47,7 @@ impl Collector for Snapshot {
         for protocol in self.protocols.all() {
             protocol.metrics(&self.status.exports, &mut out)?;
         }
+        self.stages(&mut out)?;
         self.sessions(&mut out)
     }
 }
@@ -85,6 +86,34 @@ impl Snapshot {
             "accept_dropped",
             "Connections that no shard accepted",
             [(none(), self.accepts_dropped)],
+        )
+    }
+
+    fn stages(&self, out: &mut Families) -> fmt::Result {
+        let now = io::time::now();
+        let protocols = self.protocols.all();
+        let exports: Vec<_> = protocols.flat_map(|p| p.stages(now)).collect();
+        let of_command = exports
+            .iter()
+            .flat_map(|e| e.requests.iter().map(move |r| (e, r)));
+        let labels = |e: &ExportStages, r: &RequestStages| {
+            let mut labels = one("protocol", &e.protocol);
+            labels.extend([("export", e.export.clone()), ("command", r.command.clone())]);
+            labels
+        };
+        let requests = of_command.clone().map(|(e, r)| (labels(e, r), r.count));
+        out.counter("requests", "Requests that ended", requests)?;
+        let seconds = of_command.flat_map(|(e, r)| {
+            r.stages.iter().map(move |s| {
+                let mut labels = labels(e, r);
+                labels.push(("stage", s.stage.clone()));
+                (labels, s.sum_ns as f64 / 1e9)
+            })
+        });
+        out.counter(
+            "request_stage_seconds",
+            "Time of requests by stage",
+            seconds,
         )
     }
 

@@ -7,6 +7,7 @@
 use super::change::failed;
 use super::convert::{limit, limit_text, size};
 use super::entry::full_name;
+use super::filesystems::OwnerProperty;
 use super::lineage::limits_failed;
 use super::names::names;
 use crate::api::{
@@ -277,6 +278,7 @@ impl Server {
             all.extend(of_filesystem(&filesystem, pool.as_deref()));
             all.extend(case_sensitivity(&filesystem.name, pool.as_deref()).await);
         }
+        all.extend(self.owner_properties(request).await?);
         for name in &request.names {
             if !all.iter().any(|p| p.name == *name) {
                 return Err(match name.contains('/') {
@@ -322,6 +324,10 @@ impl Server {
             }
             "autoexpand" => {
                 self.set_on(&name, PoolProperty::Autoexpand, &request.value)
+                    .await?;
+            }
+            other if let Some(of_owner) = OwnerProperty::named(other) => {
+                self.set_owner_quota(&name, of_owner, &request.value)
                     .await?;
             }
             other => {

@@ -12,8 +12,9 @@ use crate::server::{Server, State};
 use crate::word::word;
 use crate::{Error, Result};
 use backend::{BlockBackend, Usage};
+use io::histogram::Times;
 use pool::format::{PoolProperty, Sync, VdevKind};
-use pool::vdev::{Fault, Latency, SideState, SideStatus, VdevStatus, least_size};
+use pool::vdev::{Fault, SideState, SideStatus, VdevStatus, least_size};
 use pool::{Pool, VolumeSpace};
 
 impl Server {
@@ -342,12 +343,12 @@ fn side(status: &SideStatus, data_size: u64) -> Side {
     }
 }
 
-fn times(latency: &Latency) -> SideTimes {
+fn times(times: &Times) -> SideTimes {
     SideTimes {
-        count: latency.count(),
-        sum_us: latency.sum_us,
-        p50_us: latency.quantile_us(0.5),
-        p99_us: latency.quantile_us(0.99),
-        max_us: latency.quantile_us(1.0),
+        count: times.count(),
+        sum_us: times.sum,
+        p50_us: times.quantile(0.5),
+        p99_us: times.quantile(0.99),
+        max_us: times.quantile(1.0),
     }
 }

@@ -4,13 +4,14 @@
 //! [`DiskExports`] or [`FilesystemExports`]. **Invariants**: an export is published if and only if its disk is online, or its
 //! filesystem open, and the protocol accepted it.
 
-use crate::api::{ExportedAs, Exports, Listen, Session};
+use crate::api::{ExportStages, ExportedAs, Exports, Listen, Session};
 use crate::config::{Config, ConfigFile};
 use crate::disks::Disks;
 use crate::metrics::families::Families;
 use backend::file::FileBackend;
 use backend::{BlockBackend, Usage};
 use io::net::TcpStream;
+use io::time::Instant;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -60,6 +61,9 @@ pub(crate) trait Protocol: Send + Sync {
 
     /// Every session.
     fn sessions(&self) -> Vec<Session>;
+
+    /// The time of requests by stage, by export.
+    fn stages(&self, now: Instant) -> Vec<ExportStages>;
 
     /// Ends the session of this number. False if it is none of this protocol.
     fn end_session(&self, id: u32) -> bool;

@@ -2,14 +2,15 @@
 
 use crate::fixture::{disk, machine, pool, serve_new, start, volume};
 use backend::file::{
-    Access, Caller, FileBackend, FileError, Handle, IfExists, Name, NewFile, NewKind, Stability,
-    WriteAt,
+    Access, Caller, FileBackend, FileError, Handle, IfExists, Name, NewFile, NewKind,
+    SetAttributes, Stability, WriteAt,
 };
 use io::sim::{Sim, SimConfig};
 use server::api::{
     CloneSnapshot, CreateFilesystem, CreateSnapshot, Dataset, DestroyFilesystem, DestroyPool,
-    DestroySnapshot, DestroyVolume, ExportNvme, GetProperties, ListSnapshots, MountFilesystem,
-    RenameFilesystem, RollbackFilesystem, SetProperty, UnmountFilesystem,
+    DestroySnapshot, DestroyVolume, ExportNvme, GetProperties, ListOwnerSpace, ListSnapshots,
+    MountFilesystem, OwnerKind, RenameFilesystem, RollbackFilesystem, SetProperty,
+    UnmountFilesystem,
 };
 use server::config::MountFlags;
 use server::{Error, Server};
@@ -325,5 +326,85 @@ fn limits_and_properties_are_those_of_the_pool() {
             assert!(server.filesystems().is_empty());
         });
         serving.await.expect("it has power");
+    });
+}
+
+/// Quotas of users and groups: set and shown by number or name, met by their owner alone, and kept by snapshots.
+#[test]
+fn users_and_groups_have_space_and_quotas() {
+    Sim::new(23, SimConfig::default()).block_on(async {
+        let (node, _) = machine(["/a", "/b"], &disk());
+        let server = serve_new(&node, make).await;
+        let serving = node.spawn(async move {
+            let user = server.use_filesystem("tank/home", "used by a test".into());
+            let user = user.await.expect("open");
+            let files = user.files();
+            write(&files, "roots", &[1; 8192]).await;
+            write(&files, "anns", &[1; 4096]).await;
+            let ann = walk(&files, "anns").await.expect("there");
+            let chown = SetAttributes {
+                uid: Some(1001),
+                gid: Some(50),
+                ..SetAttributes::default()
+            };
+            let root = Caller::root();
+            let chowned = files.set_attributes(&root, ann, chown, Stability::Cached);
+            chowned.await.expect("chowned");
+            let set = async |property: &str, value: &str| {
+                let set = SetProperty {
+                    name: "tank/home".into(),
+                    property: property.into(),
+                    value: value.into(),
+                };
+                server.set_property(set).await
+            };
+            let quota = set("userquota@1001", "6K").await.expect("set");
+            assert_eq!((quota.value.as_str(), quota.is_size), ("6144", true));
+            set("groupquota@root", "1M").await.expect("set by name");
+            for (property, value) in [
+                ("userquota@no such user", "1M"),
+                ("userused@1001", "1M"),
+                ("userquota@1001", "much"),
+            ] {
+                let refused = set(property, value).await;
+                assert!(matches!(refused, Err(Error::Invalid(_))), "{property}");
+            }
+            let more = async |file: Handle| {
+                let mut buffer = io::pool().alloc(4096).await;
+                buffer.fill(2);
+                let at = WriteAt::Offset(4096);
+                let written = files.write(&root, file, at, buffer, Stability::Cached);
+                written.await.map(drop)
+            };
+            assert!(matches!(more(ann).await, Err(FileError::Quota)));
+            let of_root = walk(&files, "roots").await.expect("there");
+            more(of_root).await.expect("another user's");
+
+            let space = async |name: &str, owners| {
+                let name = name.to_owned();
+                let request = ListOwnerSpace { name, owners };
+                let all = server.owner_space(request).await.expect("listed");
+                let all = all.into_iter().map(|s| (s.id, s.used, s.quota));
+                all.collect::<Vec<_>>()
+            };
+            let users = vec![(0, 8192, 0), (1001, 4096, 6144)];
+            assert_eq!(space("tank/home", OwnerKind::User).await, users);
+            let groups = space("tank/home", OwnerKind::Group).await;
+            assert!(groups.contains(&(50, 4096, 0)), "{groups:?}");
+            let taken = server.create_snapshot(take("tank/home@then")).await;
+            taken.expect("taken");
+            let none = set("userquota@1001", "none").await.expect("no quota");
+            assert_eq!(none.value, "none");
+            more(ann).await.expect("no quota");
+            assert_eq!(space("tank/home@then", OwnerKind::User).await, users);
+            let get = GetProperties {
+                names: vec!["tank/home".into()],
+                properties: vec!["userused@1001".into(), "userquota@1001".into()],
+            };
+            let found = server.properties(&get).await.expect("found");
+            let found: Vec<_> = found.iter().map(|p| p.value.as_str()).collect();
+            assert_eq!(found, ["8192", "none"]);
+        });
+        serving.await.expect("no panic");
     });
 }

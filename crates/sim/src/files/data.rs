@@ -3,11 +3,12 @@
 //! **Owns** [`Data`]. **Called by** scenario `files`. **Invariant**: a read during which no change became visible returns the
 //! newest contents of the model.
 
+use super::owners::judge_refusal;
 use super::recorded::Recorded;
 use crate::access::buffer_of;
 use crate::model::Violation;
 use backend::file::{
-    Allocate, Caller, FileBackend, FileResult, Handle, SetAttributes, Stability, WriteAt,
+    Allocate, Caller, FileBackend, FileError, FileResult, Handle, SetAttributes, Stability, WriteAt,
 };
 use io::rng::Prng;
 use pool::filesystem::FileSystem;
@@ -26,6 +27,8 @@ pub(super) struct Data {
     /// Chance that a mutation is durable when it is answered.
     pub(super) durable: f64,
     pub(super) caller: Caller,
+    /// Whether the whole filesystem may have a quota.
+    pub(super) has_quota: bool,
 }
 
 impl Data {
@@ -50,7 +53,7 @@ impl Data {
         bytes
     }
 
-    async fn write(&mut self) -> FileResult<()> {
+    async fn write(&mut self) -> FileResult<Option<Violation>> {
         let len = match self.rng.below(3) {
             0 => 1 + self.rng.below(500),
             1 => 1 + self.rng.below(5000),
@@ -66,8 +69,15 @@ impl Data {
         };
         let (of, stability) = (self.file(), self.stability());
         let data = buffer_of(&self.bytes(len)).await;
+        let before = self.files.attributes(of).await?;
         let written = self.files.write(&self.caller, of, at, data, stability);
-        written.await.map(drop)
+        match written.await {
+            Err(FileError::Quota) if !self.has_quota => {
+                let after = self.files.attributes(of).await?;
+                Ok(judge_refusal(&before, &after))
+            }
+            other => other.map(|_| None),
+        }
     }
 
     async fn set_size(&mut self) -> FileResult<()> {
@@ -138,7 +148,7 @@ impl Data {
     /// One operation. Fails as the operation does.
     pub(super) async fn step(&mut self) -> FileResult<Option<Violation>> {
         match self.rng.below(14) {
-            0..5 => self.write().await?,
+            0..5 => return self.write().await,
             5 | 6 => self.set_size().await?,
             7 | 8 => self.allocate().await?,
             9 => self.copy().await?,

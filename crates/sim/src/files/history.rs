@@ -294,7 +294,7 @@ impl History {
                     }
                 }
                 // A discard is of bytes behind the end of the file.
-                Edit::Discard(..) | Edit::Put(..) | Edit::Delete(_) => {}
+                Edit::Discard(..) | Edit::Put(..) | Edit::Charged(..) | Edit::Delete(_) => {}
             }
         }
     }

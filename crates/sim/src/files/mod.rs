@@ -8,6 +8,7 @@
 mod data;
 mod history;
 mod image;
+mod owners;
 mod plan;
 mod recorded;
 mod snapshots;
@@ -25,6 +26,7 @@ use io::rng::Prng;
 use io::sim::{Node, SimDisk, remark};
 use io::time::sleep;
 use io::{JoinHandle, spawn, timeout};
+use owners::Owners;
 use plan::{End, FILESYSTEM, Plan};
 use pool::filesystem::{FileSystem, Store};
 use pool::inspect::Finding;
@@ -35,7 +37,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 use testkit::files::random::Random;
-use testkit::store::check;
+use testkit::store::{check, check_charges};
 use verdict::Between;
 
 /// Files whose contents all tasks change.
@@ -197,6 +199,7 @@ async fn restart(pool: &Pool, outside: &Outside) -> Result<Shared, Violation> {
     let store = store.ok_or_else(|| Violation("the filesystem is gone".into()))?;
     let found = Image::read(&store).await?;
     check(&found.state);
+    check_charges(&found.state);
     let before = outside.history.borrow_mut().take();
     if let Some(history) = before {
         snapshots::check_all(&outside.snapshots, pool, &history).await?;
@@ -299,6 +302,7 @@ async fn work(
             rng: Prng::new(rng.u64()),
             durable: plan.durable,
             caller: caller.clone(),
+            has_quota: plan.quotas,
         };
         let mut names = Random::new(rng.u64(), files.root(), plan.durable);
         names.directories.clone_from(&directories);
@@ -312,6 +316,10 @@ async fn work(
         let churn = snapshots::churn(known, pool.clone(), history, rng.u64());
         tasks.push(spawn(churn));
     }
+    let owners = Owners::of(files).await?;
+    if plan.owner_quotas {
+        tasks.push(spawn(owners.clone().churn(files.clone(), rng.u64())));
+    }
     if plan.quotas {
         tasks.push(spawn(quotas(pool.clone(), rng.u64())));
     }
@@ -324,6 +332,7 @@ async fn work(
     // nothing is in flight: the model knows all
     let store = &files.store().store;
     let found = Image::read(store).await?;
+    owners.judge(files, &found).await?;
     let history = files.store().history.lock();
     let end = history.mark();
     let between = Between {

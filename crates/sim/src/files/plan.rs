@@ -57,6 +57,8 @@ pub(super) struct Plan {
     pub(super) snapshots: bool,
     /// Whether the second member fails at random.
     pub(super) fails: bool,
+    /// Whether users and groups have quotas.
+    pub(super) owner_quotas: bool,
 }
 
 fn host() -> Host {
@@ -134,6 +136,7 @@ impl Plan {
             quotas: rng.chance(0.3),
             snapshots: rng.chance(0.6),
             fails: disks > 1 && rng.chance(0.4),
+            owner_quotas: rng.chance(0.5),
         }
     }
 

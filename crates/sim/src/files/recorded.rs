@@ -9,7 +9,7 @@ use backend::file::{FileResult, Seek};
 use io::{IoBuf, Payload};
 use pool::FileStore;
 use pool::filesystem::{Purpose, Settings, Store, StoreSpace, Transaction};
-use pool::format::filesystem::Inode;
+use pool::format::filesystem::{Charge, Inode};
 use pool::format::{Key, ObjectId, Sync};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -61,6 +61,10 @@ impl Store for Recorded {
 
     async fn scan(&self, keys: Range<Key>, max: usize) -> FileResult<Vec<(Key, Vec<u8>)>> {
         self.store.scan(keys, max).await
+    }
+
+    fn is_used_up(&self, owners: Charge) -> bool {
+        self.store.is_used_up(owners)
     }
 
     async fn admit(&self, bytes: usize, purpose: Purpose) -> FileResult<Self::Admitted> {

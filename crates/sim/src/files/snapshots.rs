@@ -16,7 +16,7 @@ use pool::{Error, Pool};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
-use testkit::store::check;
+use testkit::store::{check, check_charges};
 
 /// Name of the clone that is created and destroyed.
 const CLONE: &str = "clone";
@@ -105,6 +105,7 @@ pub(super) async fn check_all(
 
 fn judge(history: &Shared, found: &Image, floor: Mark, end: Mark) -> Result<(), Violation> {
     check(&found.state);
+    check_charges(&found.state);
     let between = Between {
         floor: Some(floor),
         end,

@@ -93,7 +93,7 @@ impl Random {
     async fn change(&mut self, files: &FileSystem<impl Store>) -> FileResult<()> {
         let of = self.any();
         let stability = self.stability();
-        match self.rng.below(6) {
+        match self.rng.below(7) {
             0 => {
                 let set = SetAttributes {
                     size: Some(self.rng.below(40_000)),
@@ -129,6 +129,16 @@ impl Random {
             4 => {
                 drop(self.holds.pop());
                 Ok(())
+            }
+            5 => {
+                let mut number = || self.rng.chance(0.7).then(|| self.rng.below(3) as u32);
+                let set = SetAttributes {
+                    uid: number(),
+                    gid: number(),
+                    ..SetAttributes::default()
+                };
+                let set = files.set_attributes(&self.caller, of, set, stability);
+                set.await.map(drop)
             }
             _ => {
                 let at = WriteAt::Offset(self.rng.below(30_000));

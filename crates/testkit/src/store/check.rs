@@ -7,9 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use backend::file::FileKind;
 use pool::format::filesystem::{
-    Dirent, FIRST_OBJECT, HEADER_OBJECT, Header, Inode, InodeFlags, KIND_ACL, KIND_DIRENT,
-    KIND_HEADER, KIND_INLINE, KIND_LINK, KIND_ORPHAN, KIND_XATTR, Link, Orphan, Xattr, XattrValue,
-    decode_acl, decode_files, files_key, header_key, kind_keys,
+    Charge, ChargeEntry, Dirent, FIRST_OBJECT, HEADER_OBJECT, Header, Inode, InodeFlags, KIND_ACL,
+    KIND_DIRENT, KIND_HEADER, KIND_INLINE, KIND_LINK, KIND_ORPHAN, KIND_XATTR, Link, Orphan, Xattr,
+    XattrValue, charge_keys, counted_key, decode_acl, decode_charge, decode_counted, decode_files,
+    files_key, header_key, kind_keys,
 };
 use pool::format::{Key, Kind, ObjectId};
 
@@ -24,7 +25,30 @@ struct Checker<'a> {
     orphans: BTreeSet<ObjectId>,
 }
 
-/// Checks everything that a filesystem stored.
+/// Checks that the space by owner is that of the inodes, if it is stored. Files have no data that is not written back.
+///
+/// # Panics
+/// With the first sum that is wrong.
+pub fn check_charges(of: &Durables) {
+    let Some(counted) = of.values.get(&counted_key()) else {
+        return;
+    };
+    let counted = decode_counted(counted).expect("a number");
+    let (mut stored, mut found) = (BTreeMap::new(), BTreeMap::new());
+    for (key, value) in of.values.range(charge_keys()) {
+        if let Some(ChargeEntry::Space(owner, bytes)) = decode_charge(*key, value).expect("space") {
+            stored.insert(owner, bytes);
+        }
+    }
+    for (_, inode) in of.inodes.range(..counted).filter(|(_, i)| i.used > 0) {
+        for owner in Charge::of(inode).owners() {
+            *found.entry(owner).or_insert(0) += inode.used;
+        }
+    }
+    assert_eq!(stored, found, "space by owner");
+}
+
+/// Checks everything that a filesystem stored, except for [`check_charges`].
 ///
 /// # Panics
 /// With the first contradiction.
@@ -91,6 +115,9 @@ impl Checker<'_> {
                 }
                 KIND_ACL | KIND_LINK => assert!(owner.is_some(), "{key:?}"),
                 KIND_INLINE => {}
+                _ if decode_charge(*key, value)
+                    .expect("space by owner")
+                    .is_some() => {}
                 other => panic!("{other:?} of {object:?}"),
             }
             assert!(object < self.header.next, "{key:?} was never claimed");

@@ -6,7 +6,7 @@
 
 mod check;
 
-pub use check::check;
+pub use check::{check, check_charges};
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -17,7 +17,7 @@ use backend::{Durable, Waived};
 use io::rng::Prng;
 use io::{IoBuf, Payload};
 use pool::filesystem::{AccessTimes, Edit, Purpose, Settings, Store, StoreSpace, Transaction};
-use pool::format::filesystem::{Inode, inode_key};
+use pool::format::filesystem::{Charge, Inode, inode_key};
 use pool::format::{Key, ObjectId, Sync};
 
 /// Size of a block of contents, bytes.
@@ -127,6 +127,7 @@ impl Durables {
                 let decoded = Inode::decode(&inode.encode()).expect("an inode");
                 self.inodes.insert(object, decoded);
             }
+            Edit::Charged(..) => {}
             Edit::Delete(key) => {
                 self.values.remove(&key);
             }
@@ -316,6 +317,10 @@ impl Store for MemoryStore {
         let state = self.lock();
         let found = state.now.values.range(keys).take(max);
         Ok(found.map(|(key, value)| (*key, value.clone())).collect())
+    }
+
+    fn is_used_up(&self, _owners: Charge) -> bool {
+        false
     }
 
     async fn admit(&self, bytes: usize, purpose: Purpose) -> FileResult<usize> {

@@ -249,6 +249,10 @@ fn filesystems(api: &mut Api, place: &Place) {
         api.get("/v1/filesystems");
         api.answer("/v1/filesystems/unmount", &home, 409);
     }
+    let quota = json!({"name": "tank/home", "property": "userquota@7", "value": "1M"});
+    api.post("/v1/properties/set", quota);
+    let owners = json!({"name": "tank/home", "owners": "user"});
+    api.post("/v1/filesystems/owners", owners);
     let one = json!({"name": "tank/home@one"});
     api.post("/v1/snapshots/create", one);
     let back = json!({"snapshot": "tank/home@one", "force": true});

@@ -18,6 +18,7 @@ mod memory;
 mod metrics;
 mod nfs;
 mod nfs_client;
+mod nfs_services;
 mod pools;
 mod printing;
 mod properties;

@@ -9,8 +9,8 @@ use ::nfs::wire::{Attrs, Bitmap, Op, Owner, Stateid, Status, operation};
 use std::fs;
 use std::net::SocketAddr;
 
-const HOME: &[&str] = &["tank", "home"];
-const NO_ATTRS: Attrs<'static> = Attrs {
+pub(crate) const HOME: &[&str] = &["tank", "home"];
+pub(crate) const NO_ATTRS: Attrs<'static> = Attrs {
     mask: Bitmap::of(&[]),
     values: &[],
 };
@@ -25,7 +25,7 @@ fn start() -> (Place, Server) {
     (place, server)
 }
 
-fn open<'a>(claim: Claim<'a>, create: Option<CreateHow<'a>>) -> Op<'a> {
+pub(crate) fn open<'a>(claim: Claim<'a>, create: Option<CreateHow<'a>>) -> Op<'a> {
     Op::Open(Box::new(Open {
         seqid: 0,
         access: 3,
@@ -40,7 +40,7 @@ fn open<'a>(claim: Claim<'a>, create: Option<CreateHow<'a>>) -> Op<'a> {
 }
 
 /// Creates a file with this content, on stable storage. Returns its handle; it stays open.
-async fn write(client: &mut Client, name: &str, data: &[u8]) -> Vec<u8> {
+pub(crate) async fn write(client: &mut Client, name: &str, data: &[u8]) -> Vec<u8> {
     let written = [
         open(
             Claim::Name(name.as_bytes()),
@@ -64,7 +64,7 @@ async fn write(client: &mut Client, name: &str, data: &[u8]) -> Vec<u8> {
 }
 
 /// Reads the file of a handle.
-async fn read(client: &mut Client, handle: &[u8]) -> Results {
+pub(crate) async fn read(client: &mut Client, handle: &[u8]) -> Results {
     let read = Op::Read {
         stateid: Stateid::ANONYMOUS,
         offset: 0,

@@ -26,6 +26,8 @@ pub(crate) struct Client {
     stream: TcpStream,
     staging: Option<RecvBuf>,
     xid: u32,
+    /// The user, with its group and further groups.
+    pub(crate) user: (u32, u32, Vec<u32>),
     id: u64,
     session: [u8; 16],
     /// The sequence number of slot 0.
@@ -63,6 +65,10 @@ impl Results {
         self.read(|r| r.opaque(usize::MAX).expect("bytes").to_vec())
     }
 
+    pub(crate) fn bitmap(&mut self) {
+        self.read(|r| Bitmap::decode(r).map(drop).expect("a bitmap"));
+    }
+
     fn stateid(&mut self) -> Stateid {
         self.read(|r| Stateid::decode(r).expect("a stateid"))
     }
@@ -88,7 +94,7 @@ impl Results {
         self.ok(operation::OPEN);
         let stateid = self.stateid();
         self.skip(4 + 8 + 8 + 4);
-        self.read(|r| Bitmap::decode(r).map(drop).expect("a bitmap"));
+        self.bitmap();
         assert_eq!(self.u32(), 0, "no delegation");
         stateid
     }
@@ -100,6 +106,7 @@ impl Client {
             stream: TcpStream::connect(addr).await.expect("the server listens"),
             staging: Some(RecvBuf::new(2 << 20)),
             xid: 1,
+            user: (0, 0, Vec::new()),
             id: 0,
             session: [0; 16],
             sequence: 0,
@@ -158,9 +165,9 @@ impl Client {
         let credential = Credential::Sys(AuthSys {
             stamp: 0,
             machine: b"test".to_vec(),
-            uid: 0,
-            gid: 0,
-            groups: vec![],
+            uid: self.user.0,
+            gid: self.user.1,
+            groups: self.user.2.clone(),
         });
         let mut writer = Writer::new();
         Call {

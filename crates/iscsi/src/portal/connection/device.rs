@@ -6,6 +6,7 @@
 use super::{Core, Phase};
 use crate::portal::full_feature::{Aborting, DeviceStep};
 use io::spawn;
+use io::stage::Trail;
 use scsi::Step;
 use session::Hold;
 use std::future::Future;
@@ -18,15 +19,19 @@ impl Core {
         let Phase::FullFeature(f) = &mut self.phase else {
             return;
         };
-        let Some(step) = f.start(slot) else { return };
+        let now = self.transport.now();
+        let Some(step) = f.start(slot, now) else {
+            return;
+        };
         let DeviceStep {
             task,
             buf,
             cancel,
             hold,
             barriers,
+            trail,
         } = step;
-        let mut future = Box::pin(task.step(buf, cancel));
+        let mut future = Box::pin(trail.follow(task.step(buf, cancel)));
         let waker = self.transport.link().waker().clone();
         if let Poll::Ready(step) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
             return self.stepped(slot, step, hold);
@@ -45,7 +50,7 @@ impl Core {
     }
 
     /// A step has ended: the command ends, or goes on with its next piece.
-    fn stepped(&mut self, slot: usize, step: Step, mut hold: Option<Hold>) {
+    fn stepped(&mut self, slot: usize, step: (Step, Trail), mut hold: Option<Hold>) {
         if let Phase::FullFeature(f) = &mut self.phase {
             let next = f.stepped(&mut self.transport, slot, step, &mut hold);
             self.go_on(next);

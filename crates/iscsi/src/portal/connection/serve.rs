@@ -12,6 +12,7 @@ use io::net::{TcpInfo, TcpStream};
 use io::time::Instant;
 use session::link::Link;
 use session::lock;
+use session::tally::Export;
 use session::turn::{self, Turns};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -69,10 +70,8 @@ impl Turns for Core {
     fn publish(&mut self) {
         let shared = self.transport.shared().clone();
         let in_flight = self.phase.in_flight() as u64;
-        let (heard_at, us) = (
-            self.transport.heard_at(),
-            self.transport.now().elapsed().as_micros() as u64,
-        );
+        let heard_at = self.transport.heard_at();
+        let (peer, turn) = (self.transport.link().peer(), self.transport.now());
         let tally = self.transport.link_mut().tally();
         let commands = tally.count_in(&shared.connections.counters);
         shared
@@ -80,10 +79,13 @@ impl Turns for Core {
             .commands
             .fetch_add(commands, Ordering::Relaxed);
         if let Some(m) = self.phase.member() {
+            let entry = m.session().entry();
+            let stages = entry.map(|entry| &*entry.stages);
+            let export = Export { stages, peer, turn };
             let mut totals = lock(&m.handle().totals);
             totals.heard_at = Some(heard_at);
             totals.shared.in_flight = in_flight;
-            tally.publish(&mut totals.shared, us, |_, _, _| {});
+            tally.publish(&mut totals.shared, &export, |_, _, _| {});
         }
     }
 

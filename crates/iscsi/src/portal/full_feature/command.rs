@@ -12,6 +12,7 @@ use crate::wire::request::{ScsiCommand, TaskAttribute};
 use crate::wire::{Itt, Ttt};
 use io::IoBuf;
 use io::Payload;
+use io::stage::{Stage, Trail};
 use io::time::Instant;
 use scsi::{Cancel, ExpectedLength, Outcome, Status, Task};
 use session::Hold;
@@ -27,8 +28,8 @@ pub(super) struct Command {
     pub(super) request: ScsiCommand,
     /// The part of the CDB after its first 16 bytes.
     pub(super) cdb_rest: Vec<u8>,
-    pub(super) started: Instant,
-    pub(super) stage: Stage,
+    trail: Trail,
+    pub(super) progress: Progress,
     /// The device's task; not while the device executes it.
     pub(super) task: Option<Task>,
     /// The outcome of a command that the device does not execute.
@@ -83,9 +84,9 @@ impl Drop for Unanswered {
     }
 }
 
-/// Stage of a command.
+/// How far a command is on its way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stage {
+pub(super) enum Progress {
     /// Its PDU is arriving.
     Arriving,
     /// Commands with earlier CmdSNs are missing.
@@ -171,8 +172,8 @@ impl Command {
         Command {
             request,
             cdb_rest,
-            started,
-            stage: Stage::Arriving,
+            trail: Trail::begin(started),
+            progress: Progress::Arriving,
             task: None,
             refused: None,
             failure: None,
@@ -215,6 +216,28 @@ impl Command {
         }
     }
 
+    /// From `now` on it is at this point of its way.
+    pub(super) fn go(&mut self, progress: Progress, now: Instant) {
+        self.progress = progress;
+        let stage = match progress {
+            Progress::Arriving | Progress::Transfer => Stage::Receive,
+            Progress::Held | Progress::Waiting => Stage::Queue,
+            Progress::Deferred => Stage::Memory,
+            Progress::Executing => Stage::Compute,
+        };
+        self.trail.enter(stage, now);
+    }
+
+    /// Its time by stage so far.
+    pub(super) fn trail(&self) -> Trail {
+        self.trail
+    }
+
+    /// Sets its time by stage so far.
+    pub(super) fn set_trail(&mut self, trail: Trail) {
+        self.trail = trail;
+    }
+
     /// Kind, for the latency counters.
     pub(super) fn kind(&self) -> CommandKind {
         kind_of(self.request.cdb[0])
@@ -222,12 +245,12 @@ impl Command {
 
     /// Whether its CmdSN was not counted as delivered.
     pub(super) fn is_before_its_turn(&self) -> bool {
-        matches!(self.stage, Stage::Arriving | Stage::Held)
+        matches!(self.progress, Progress::Arriving | Progress::Held)
     }
 
     /// Whether it needs PDUs that follow on its connection.
     pub(super) fn awaits_what_follows(&self) -> bool {
-        !self.sequences.is_empty() || self.stage == Stage::Held
+        !self.sequences.is_empty() || self.progress == Progress::Held
     }
 
     /// Whether the device is to execute it.

@@ -5,7 +5,7 @@
 
 use super::FullFeature;
 use super::command::{
-    Aborted, Command, Stage, UNEXPECTED_UNSOLICITED_DATA, check_condition, without_data,
+    Aborted, Command, Progress, UNEXPECTED_UNSOLICITED_DATA, check_condition, without_data,
 };
 use super::next::Next;
 use super::sequence::Sequence;
@@ -180,7 +180,7 @@ impl FullFeature {
         match verdict {
             Verdict::Deliver { .. } => self.deliver(transport, slot),
             Verdict::Hold => {
-                c.stage = Stage::Held;
+                c.go(Progress::Held, transport.now());
                 self.member.hold_command(c.request.cmd_sn, slot);
                 self.await_data(transport, slot);
                 Next::Idle
@@ -198,7 +198,7 @@ impl FullFeature {
         let Some(c) = self.commands.get_mut(slot) else {
             return Next::Idle;
         };
-        c.stage = Stage::Transfer;
+        c.go(Progress::Transfer, transport.now());
         let bidirectional = c.request.read && c.request.write;
         if bidirectional && c.failure.is_none() {
             // No command is bidirectional: ILLEGAL REQUEST, invalid field in command information unit.
@@ -236,7 +236,7 @@ impl FullFeature {
         let Some(c) = self.commands.get(slot) else {
             return Next::Idle;
         };
-        if c.stage != Stage::Transfer {
+        if c.progress != Progress::Transfer {
             return Next::Idle;
         }
         let (ordinary, unasked) = (c.is_ordinary(), !c.sequences.is_empty());
@@ -293,7 +293,7 @@ impl FullFeature {
                 return Next::Execute(slot);
             }
         }
-        c.stage = Stage::Deferred;
+        c.go(Progress::Deferred, transport.now());
         c.room = len;
         self.deferred.push(slot);
         Next::RunDeferred
@@ -303,7 +303,7 @@ impl FullFeature {
     fn remove(&mut self, transport: &mut Transport, slot: usize) -> Option<Command> {
         let c = self.commands.remove(slot)?;
         transport.position_mut().disown(slot);
-        if c.stage == Stage::Waiting {
+        if c.progress == Progress::Waiting {
             self.waiting.retain(|s| *s != slot);
         }
         Some(c)
@@ -324,7 +324,7 @@ impl FullFeature {
         if !c.request.immediate {
             self.member.session().command_ended();
         }
-        transport.link_mut().command_ended(c.kind(), c.started);
+        transport.link_mut().command_ended(c.kind(), c.trail());
         match c.aborted {
             None => self.respond(transport, c, outcome),
             Some(Aborted::Silently) => c.abandon(),
@@ -359,7 +359,7 @@ impl FullFeature {
         });
         c.cancel.cancel();
         c.barriers.borrow_mut().extend(order.barrier.clone());
-        if c.stage != Stage::Executing {
+        if c.progress != Progress::Executing {
             self.deferred.remove(slot);
             self.finish(transport, slot, check_condition(0x0b, (0, 0), 0));
             transport.link_mut().set_transfer_due(self.first_due());

@@ -5,11 +5,13 @@
 //! unsolicited data, at most FirstBurstLength, because the older commands may need the buffers.
 
 use super::FullFeature;
-use super::command::{Stage, check_condition};
+use super::command::{Progress, check_condition};
 use super::next::Next;
 use crate::portal::session::{Alive, Barrier};
 use crate::portal::transport::Transport;
 use io::IoBuf;
+use io::stage::Trail;
+use io::time::Instant;
 use scsi::{Cancel, Step, Task, Transfer};
 use session::Hold;
 use std::cell::RefCell;
@@ -27,14 +29,16 @@ pub(crate) struct DeviceStep {
     pub(crate) hold: Option<Hold>,
     /// Dropped when the step has ended.
     pub(crate) barriers: Rc<RefCell<Vec<Barrier>>>,
+    /// The command's time by stage so far.
+    pub(crate) trail: Trail,
 }
 
 impl FullFeature {
     /// Takes the next step of a command, with all data of its piece.
-    pub(crate) fn start(&mut self, slot: usize) -> Option<DeviceStep> {
+    pub(crate) fn start(&mut self, slot: usize, now: Instant) -> Option<DeviceStep> {
         let c = self.commands.get_mut(slot)?;
         let task = c.task.take()?;
-        c.stage = Stage::Executing;
+        c.go(Progress::Executing, now);
         c.due = None;
         let mut buf = c.buf.take();
         if let Some(b) = &mut buf {
@@ -50,6 +54,7 @@ impl FullFeature {
             cancel: c.cancel.clone(),
             hold,
             barriers: c.barriers.clone(),
+            trail: c.trail(),
         })
     }
 
@@ -63,9 +68,12 @@ impl FullFeature {
         &mut self,
         transport: &mut Transport,
         slot: usize,
-        step: Step,
+        (step, trail): (Step, Trail),
         hold: &mut Option<Hold>,
     ) -> Next {
+        if let Some(c) = self.commands.get_mut(slot) {
+            c.set_trail(trail);
+        }
         let (task, data) = match step {
             Step::Ended(outcome) => {
                 if !outcome.data_in.is_empty() {
@@ -83,7 +91,7 @@ impl FullFeature {
             self.finish(transport, slot, check_condition(0x0b, (0, 0), 0));
             return Next::Idle;
         }
-        c.stage = Stage::Transfer;
+        c.go(Progress::Transfer, transport.now());
         if let Transfer::Out(n) = task.piece() {
             c.base = c.end;
             c.end += n;
@@ -110,7 +118,7 @@ impl FullFeature {
         if turn.is_none_or(|t| t == Poll::Ready(())) {
             return true;
         }
-        c.stage = Stage::Waiting;
+        c.go(Progress::Waiting, transport.now());
         let asked = c.asked as usize;
         if let (Some(buf), hold) = (c.buf.take(), c.hold.take()) {
             let unsolicited = &buf[..asked.min(buf.len())];
@@ -131,7 +139,7 @@ impl FullFeature {
         let Some(c) = self.commands.get_mut(slot) else {
             return Next::Idle;
         };
-        c.stage = Stage::Transfer;
+        c.go(Progress::Transfer, transport.now());
         self.proceed(transport, slot)
     }
 
@@ -142,7 +150,7 @@ impl FullFeature {
         }
         while let Some(slot) = self.deferred.first() {
             let c = self.commands.get_mut(slot);
-            let Some(c) = c.filter(|c| c.stage == Stage::Deferred) else {
+            let Some(c) = c.filter(|c| c.progress == Progress::Deferred) else {
                 self.deferred.remove(slot);
                 continue;
             };
@@ -160,7 +168,7 @@ impl FullFeature {
             }
             let (hold, buf) = self.deferred.poll_buffer(transport.link().waker())?;
             self.deferred.pop();
-            c.stage = Stage::Transfer;
+            c.go(Progress::Transfer, transport.now());
             self.give_buffer(slot, buf, hold);
             return Some(self.proceed(transport, slot));
         }

@@ -3,7 +3,7 @@
 //! **Called by** the receiver with each whole request, and when held requests and commands can follow.
 
 use super::FullFeature;
-use super::command::Stage;
+use super::command::Progress;
 use super::next::Next;
 use crate::portal::member::Held;
 use crate::portal::retained::Run;
@@ -36,7 +36,7 @@ impl FullFeature {
             Some(Held::Command(slot)) => {
                 // The command may have been aborted, and its slot may have another one.
                 let held = self.commands.get(slot);
-                match held.is_some_and(|c| c.stage == Stage::Held && c.request.cmd_sn == sn) {
+                match held.is_some_and(|c| c.progress == Progress::Held && c.request.cmd_sn == sn) {
                     true => self.deliver(transport, slot),
                     false => Next::Idle,
                 }

@@ -12,7 +12,7 @@ use crate::controller::event_requests::EventRequests;
 use crate::controller::phase::{QueueKind, Ready};
 use crate::controller::request::{FabricsRequest, Request};
 use crate::controller::status::Completion;
-use crate::controller::table::Stage;
+use crate::controller::table::Awaiting;
 use crate::wire::command::Cid;
 use crate::wire::status::Status;
 
@@ -58,18 +58,18 @@ impl Ready<'_> {
         let Some((slot, parked)) = self.exchange.table_mut().find(cid) else {
             return false;
         };
-        match parked.stage {
-            Stage::Transfer(_) => {
+        match parked.awaiting {
+            Awaiting::Transfer(_) => {
                 parked.aborted = Some(Status::ABORT_REQUESTED);
                 true
             }
-            Stage::Deferred { .. } => {
+            Awaiting::Deferred { .. } => {
                 if let Some(command) = self.exchange.take_deferred(slot) {
                     self.refuse_command(command, Status::ABORT_REQUESTED);
                 }
                 true
             }
-            Stage::Fused | Stage::Executing => false,
+            Awaiting::Fused | Awaiting::Executing => false,
         }
     }
 

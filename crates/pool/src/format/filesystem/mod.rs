@@ -6,6 +6,7 @@
 //! `docs/format.md`, "Filesystems".
 
 mod acl;
+mod charge;
 mod dirent;
 mod header;
 mod inode;
@@ -22,6 +23,11 @@ use siphasher::sip::SipHasher24;
 use super::{Key, Kind, ObjectId};
 
 pub use acl::{ACL_SIZE_MAX, decode_acl, encode_acl};
+pub use charge::{
+    Charge, ChargeEntry, FileOwner, KIND_GROUP_QUOTA, KIND_GROUP_SPACE, KIND_USER_QUOTA,
+    KIND_USER_SPACE, charge_keys, counted_key, decode_charge, decode_counted, encode_charge,
+    encode_counted,
+};
 pub use dirent::{Dirent, ObjectRef};
 pub use header::{Folding, Header, decode_files, encode_files, files_key, header_key};
 pub use inode::{INODE_SIZE, Inode, InodeFlags, MODE_MAX};
@@ -48,7 +54,7 @@ pub const KIND_LINK: Kind = Kind(8);
 pub const KIND_INLINE: Kind = Kind(9);
 /// Kind of the keys of orphans. The object is [`HEADER_OBJECT`], the offset is the orphan's number.
 pub const KIND_ORPHAN: Kind = Kind(10);
-/// Kind of the keys of the header and of the number of files.
+/// Kind of the keys of the header, of the number of files, and of [`counted_key`].
 pub const KIND_HEADER: Kind = Kind(11);
 /// Kind of the keys of the fragments of blocks, which have at most [`BLOCK_FRAGMENTS_MAX`]. The first has the block's own key.
 /// The offset is the block's number times that, plus the fragment's number.

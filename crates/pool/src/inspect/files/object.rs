@@ -6,13 +6,15 @@
 
 use backend::file::FileKind;
 
+use super::charges::Charges;
 use super::directories::Directories;
 use super::ties::{Tie, Ties};
 use crate::format::filesystem::{
-    ACL_SIZE_MAX, CHUNK_SIZE, Dirent, FIRST_OBJECT, Folding, HASH_KEY_SIZE, HEADER_OBJECT, Header,
-    Inode, InodeFlags, KIND_ACL, KIND_BLOCK, KIND_BLOCK_FRAGMENT, KIND_DATA, KIND_DIRENT,
+    ACL_SIZE_MAX, CHUNK_SIZE, Charge, Dirent, FIRST_OBJECT, Folding, HASH_KEY_SIZE, HEADER_OBJECT,
+    Header, Inode, InodeFlags, KIND_ACL, KIND_BLOCK, KIND_BLOCK_FRAGMENT, KIND_DATA, KIND_DIRENT,
     KIND_INLINE, KIND_INODE, KIND_LINK, KIND_ORPHAN, KIND_XATTR, Link, NameHash, Orphan, SLOTS,
-    Xattr, XattrValue, decode_acl, decode_files, files_key, header_key,
+    Xattr, XattrValue, counted_key, decode_acl, decode_charge, decode_counted, decode_files,
+    files_key, header_key,
 };
 use crate::format::{Defect, KIND_FRAGMENT, Key, Kind, ObjectId, Value};
 use crate::inspect::limits::FINDINGS_MAX;
@@ -68,6 +70,7 @@ pub(super) struct Pass<T> {
     at: ObjectId,
     object: Object,
     directories: Directories,
+    charges: Charges,
     wrong: Vec<Wrong>,
     /// Further defects.
     more: u64,
@@ -81,6 +84,8 @@ pub(super) struct Passed<T> {
     pub(super) wrong: Vec<Wrong>,
     /// Further defects.
     pub(super) more: u64,
+    /// Whether some owners were not compared.
+    pub(super) has_more_owners: bool,
 }
 
 impl<T: Ties> Pass<T> {
@@ -93,6 +98,7 @@ impl<T: Ties> Pass<T> {
             at: HEADER_OBJECT,
             object: Object::default(),
             directories: Directories::default(),
+            charges: Charges::default(),
             wrong: Vec::new(),
             more: 0,
         }
@@ -137,6 +143,10 @@ impl<T: Ties> Pass<T> {
             self.header = Some(Header::decode(bytes)?);
         } else if key == files_key() {
             self.files = Some(decode_files(bytes)?);
+        } else if key == counted_key() {
+            self.charges.set_counted(decode_counted(bytes)?);
+        } else if let Some(entry) = decode_charge(key, bytes)? {
+            self.charges.add_entry(entry);
         } else if key.kind() == KIND_ORPHAN {
             Orphan::decode(bytes)?;
             let object = ObjectId(key.offset());
@@ -289,6 +299,7 @@ impl<T: Ties> Pass<T> {
 
     fn end_with_inode(&mut self, inode: &Inode, object: &Object) {
         self.inodes += 1;
+        self.charges.add(self.at, Charge::of(inode));
         if object.has_data && inode.kind != FileKind::File {
             self.wrong("it has contents, but it is no file");
         }
@@ -386,7 +397,10 @@ impl<T: Ties> Pass<T> {
                 self.inodes
             ));
         }
+        let charges = std::mem::take(&mut self.charges);
+        charges.wrong().for_each(|text| self.wrong(text));
         Passed {
+            has_more_owners: charges.is_partial,
             ties: self.ties,
             header: self.header,
             directories: self.directories,

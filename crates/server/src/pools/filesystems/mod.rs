@@ -10,6 +10,7 @@ mod exports;
 mod mount;
 mod mounts;
 mod opened;
+mod owners;
 mod snapshots;
 mod view;
 
@@ -17,3 +18,4 @@ pub(crate) use exports::FilesystemExport;
 pub(crate) use mounts::{MountEntry, MountState, Mounted};
 pub use opened::FilesystemUser;
 pub(crate) use opened::OpenFilesystem;
+pub(in crate::pools) use owners::OwnerProperty;

@@ -21,13 +21,15 @@ use self::secret::Realm;
 use super::access::Words;
 use super::protocol::{Address, DiskExports, Protocol, Work, sessions_of};
 use super::published::Published;
-use crate::api::{ExportedAs, Exports, Listen, ListenRole, Session};
+use crate::api::{ExportStages, ExportedAs, Exports, Listen, ListenRole, Session};
 use crate::config::{Config, ConfigFile};
 use crate::disks::Disks;
 use crate::limits::{DRAIN_MAX, FLUSH_MAX};
 use crate::metrics::families::Families;
 use crate::reservations;
+use ::session::stages::StageCounters;
 use backend::{BlockBackend, Usage};
+use io::time::Instant;
 use iscsi::login::ChapPolicy;
 use iscsi::portal::{self, Authentication};
 use iscsi::wire::IscsiName;
@@ -245,6 +247,14 @@ impl Protocol for Iscsi {
 
     fn sessions(&self) -> Vec<Session> {
         session::sessions(&self.service)
+    }
+
+    fn stages(&self, now: Instant) -> Vec<ExportStages> {
+        let all = self.service.stages().into_iter();
+        let read = |(name, counters): (IscsiName, Arc<StageCounters>)| {
+            ExportStages::read("iscsi", name.to_string(), &counters, now)
+        };
+        all.map(read).collect()
     }
 
     fn end_session(&self, id: u32) -> bool {

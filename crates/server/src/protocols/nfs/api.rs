@@ -63,6 +63,20 @@ pub struct NfsFacts {
     pub locks: usize,
     /// Files whose reads or writes were delegated to it.
     pub delegations: usize,
+    /// What its connections agreed on in their TLS handshakes, each once; empty without TLS.
+    #[serde(default)]
+    pub tls: Vec<NfsTls>,
+}
+
+/// A TLS session of an NFS client.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NfsTls {
+    /// The version, such as `1.3`.
+    pub version: String,
+    /// The cipher suite, such as `TLS_AES_256_GCM_SHA384`.
+    pub cipher: String,
+    /// The name in the client's certificate; none if it has shown none.
+    pub certificate: Option<String>,
 }
 
 /// An exported filesystem.
@@ -82,6 +96,9 @@ pub struct NfsExport {
     pub addresses: Vec<SocketAddr>,
     /// Most bytes of one read or write.
     pub transfer_max: u32,
+    /// The highest protection that a client's rights demand: `none`, `tls` or `mtls`.
+    #[serde(default)]
+    pub xprtsec: String,
 }
 
 /// The exported filesystems.
@@ -100,6 +117,10 @@ pub struct ExportNfs {
     /// Clients with their rights, such as `10.0.0.0/24:rw`, `@lab:ro,squash=all` or `*`.
     #[serde(default)]
     pub clients: Vec<String>,
+    /// The protection that the named clients must use, if their options name none: `none`, `tls` or `mtls`. Without clients: that all clients
+    /// of the export must use.
+    #[serde(default)]
+    pub xprtsec: Option<String>,
 }
 
 /// Ends the export of a filesystem. Clients that have it mounted get stale file handles.

@@ -5,12 +5,23 @@
 
 use super::api::{AllowNfs, DenyNfs, ExportNfs, NfsExport, RemoveNfs};
 use super::config::{ClientRule, Clients, ExportConfig, ExportEdit, default_path};
+use super::rule::security;
 use crate::server::Server;
 use crate::{Error, Result};
+use ::nfs::export::Security;
 use std::rc::Rc;
 
 fn rule(text: &str) -> Result<ClientRule> {
     ClientRule::parse(text).map_err(|e| Error::Invalid(format!("the client {text:?}: {e}")))
+}
+
+/// The protection that a word of `xprtsec` demands.
+fn demanded(word: &str) -> Result<Security> {
+    security(word).ok_or_else(|| {
+        Error::Invalid(format!(
+            "expected xprtsec none, tls or mtls, found {word:?}"
+        ))
+    })
 }
 
 /// The rules with other rules: those for the same clients are replaced.
@@ -31,11 +42,15 @@ impl Server {
         let _turn = self.turn().await?;
         let full = &request.filesystem;
         self.filesystem_to_export(full)?;
-        let clients: Vec<ClientRule> = request
-            .clients
-            .iter()
-            .map(|text| rule(text))
-            .collect::<Result<_>>()?;
+        let demanded = request.xprtsec.as_deref().map(demanded).transpose()?;
+        let mut clients: Vec<ClientRule> = Vec::new();
+        for text in &request.clients {
+            let mut rule = rule(text)?;
+            if let Some(security) = demanded.filter(|_| !text.contains("xprtsec=")) {
+                rule.security = security;
+            }
+            clients.push(rule);
+        }
         let found = self.config().nfs.export_of(full).cloned();
         if let Some(found) = found {
             if request
@@ -47,6 +62,10 @@ impl Server {
                     "the filesystem {full:?} is exported as {}: `wirepool export remove {}` first",
                     found.path, found.path
                 )));
+            }
+            if let Some(security) = demanded.filter(|_| clients.is_empty()) {
+                clients.clone_from(&found.clients);
+                clients.iter_mut().for_each(|rule| rule.security = security);
             }
             return self.set_nfs_clients(&found, clients).await;
         }

@@ -1,14 +1,17 @@
-//! NFS in the configuration: `[nfs]`, and `[[export]]`.
+//! NFS in the configuration: `[nfs]`, `[nfs.tls]`, and `[[export]]`.
 //!
 //! **Called by** the check of the configuration, and by live changes. **Invariants**: those of the configuration.
 
 use super::limits::{CLIENTS_MAX, EXPORTS_MAX};
+use super::rule::is_name;
 pub use super::rule::{ClientRule, Clients};
 use crate::config::checker::{Checker, RawAddresses, Result};
 use crate::config::edit::{Edit, find, is, remove, set_list, tables};
 use crate::config::exports::{ExportedAs, Exports, ProtocolConfig};
+use ::nfs::rpcbind;
 use serde::Deserialize;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use toml::Spanned;
 use toml_edit::{Array, DocumentMut, Table, value};
 
@@ -16,6 +19,8 @@ use toml_edit::{Array, DocumentMut, Table, value};
 pub(super) const STATE: &str = "nfs";
 /// The directory of client records in the state directory.
 pub(super) const RECORDS: &str = "nfs/clients";
+/// The file with netgroups, by default.
+const NETGROUPS: &str = "/etc/netgroup";
 /// Longest path of an export, bytes.
 const PATH_LEN_MAX: usize = 1024;
 
@@ -26,8 +31,29 @@ pub struct Settings {
     pub listen: Vec<SocketAddr>,
     /// Maximum number of connections.
     pub connections_max: usize,
+    /// The files of TLS, if there is TLS.
+    pub tls: Option<TlsFiles>,
+    /// The socket of the rpcbind with which the service is registered; none if it is not to be.
+    pub rpcbind: Option<PathBuf>,
+    /// The domain of the names of users and groups; without one they are numbers.
+    pub domain: Option<String>,
+    /// Whether the groups of a user come from this machine, not from the request.
+    pub manage_groups: bool,
+    /// The file with netgroups.
+    pub netgroup_file: PathBuf,
     /// The exports.
     pub exports: Vec<ExportConfig>,
+}
+
+/// `[nfs.tls]`: files in PEM format.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The server's certificate, and those of the authorities between it and the one that clients trust.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+    /// Authorities whose certificates clients may show.
+    pub client_ca: Option<PathBuf>,
 }
 
 /// `[[export]]`.
@@ -46,6 +72,21 @@ pub struct ExportConfig {
 pub(crate) struct RawSection {
     listen: RawAddresses,
     connections_max: Option<Spanned<u64>>,
+    tls: Option<RawTls>,
+    rpcbind: Option<bool>,
+    rpcbind_socket: Option<PathBuf>,
+    domain: Option<Spanned<String>>,
+    #[serde(default)]
+    manage_groups: bool,
+    netgroup_file: Option<PathBuf>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawTls {
+    certificate: PathBuf,
+    key: PathBuf,
+    client_ca: Option<PathBuf>,
 }
 
 #[derive(Deserialize)]
@@ -152,11 +193,35 @@ pub(crate) fn check(
             clients: check_clients(c, &e.clients)?,
         });
     }
+    let path = |path: Option<PathBuf>, default: &str| {
+        path.map_or(PathBuf::from(default), |path| c.resolve(&path))
+    };
+    let socket = path(raw.rpcbind_socket, rpcbind::SOCKET);
     Ok(Settings {
         listen: c.addresses(raw.listen)?,
         connections_max: c.connections(raw.connections_max.as_ref())?,
+        tls: raw.tls.map(|tls| TlsFiles {
+            certificate: c.resolve(&tls.certificate),
+            key: c.resolve(&tls.key),
+            client_ca: tls.client_ca.map(|path| c.resolve(&path)),
+        }),
+        rpcbind: raw.rpcbind.unwrap_or(true).then_some(socket),
+        domain: raw.domain.map(|d| check_domain(c, d)).transpose()?,
+        manage_groups: raw.manage_groups,
+        netgroup_file: path(raw.netgroup_file, NETGROUPS),
         exports: checked,
     })
+}
+
+fn check_domain(c: &Checker<'_>, domain: Spanned<String>) -> Result<String> {
+    if !is_name(domain.get_ref()) {
+        let message = "expected a domain such as \"example.org\"";
+        return c.fail(
+            domain.span(),
+            format!("{message}, found {:?}", domain.get_ref()),
+        );
+    }
+    Ok(domain.into_inner())
 }
 
 fn check_clients(c: &Checker<'_>, raw: &[Spanned<String>]) -> Result<Vec<ClientRule>> {

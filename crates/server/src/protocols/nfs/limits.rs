@@ -14,5 +14,9 @@ pub(super) const ADDRESSES_MAX: usize = 1 << 14;
 pub(super) const NETGROUP_DEPTH_MAX: usize = 16;
 /// Longest netgroup file that is read, bytes.
 pub(super) const NETGROUP_FILE_LEN_MAX: u64 = 4 << 20;
-/// Interval at which clients whose courtesy is over are removed, and host names and netgroups resolved again.
+/// Longest file with certificates or a key, bytes.
+pub(super) const PEM_LEN_MAX: u64 = 4 << 20;
+/// Interval at which clients whose courtesy is over are removed, host names and netgroups resolved again, and certificates read again.
 pub(super) const UPKEEP_EVERY: Duration = Duration::from_secs(60);
+/// How long an answer about a user or group is used.
+pub(super) const ACCOUNTS_KEPT: Duration = Duration::from_secs(300);

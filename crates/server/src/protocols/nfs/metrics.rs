@@ -69,9 +69,20 @@ pub(super) fn counters(c: &Counters, out: &mut Families) -> fmt::Result {
             c.replays,
         ),
         ("nfs_refused_calls", "Calls that RPC refused", c.refused),
+        (
+            "nfs_tls_probes_refused",
+            "Requests for TLS that were refused",
+            c.probes_refused,
+        ),
     ] {
         out.counter(name, help, [(none(), value)])?;
     }
+    let handshakes = [("ok", c.handshakes), ("failed", c.handshake_failures)];
+    out.counter(
+        "nfs_tls_handshakes",
+        "TLS handshakes of NFS clients, by result",
+        handshakes.map(|(result, n)| (one("result", result), n)),
+    )?;
     let closed = connections.closed.iter();
     let closed = closed.map(|(why, n)| (one("reason", word(why)), *n));
     out.counter(

@@ -10,32 +10,39 @@ mod identity;
 mod limits;
 mod metrics;
 mod records;
+mod registration;
 mod resolve;
 pub(crate) mod routes;
 mod rule;
 mod session;
+mod tls;
 
 use self::api::{NfsExport, NfsRole as Role};
-use self::config::{ExportConfig, exported_as};
+use self::config::{ExportConfig, Settings, exported_as};
 use self::identity::{Identity, Numbers};
-use self::limits::UPKEEP_EVERY;
-use self::rule::{ClientRule, Clients};
+use self::limits::{ACCOUNTS_KEPT, UPKEEP_EVERY};
+use self::registration::Registration;
+use self::rule::{ClientRule, Clients, security_word};
+use self::tls::Certificates;
 use super::protocol::{Address, FilesystemExports, Protocol, Work};
 use super::published::Published;
 use crate::Result;
-use crate::api::{Exports, Listen, ListenRole, NamespaceState, Session};
+use crate::api::{ExportStages, Exports, Listen, ListenRole, NamespaceState, Session};
 use crate::config::{Config, ConfigFile};
 use crate::disks::Disks;
 use crate::limits::{DRAIN_MAX, FLUSH_MAX};
 use crate::metrics::families::Families;
-use ::nfs::export::Rule;
+use ::nfs::export::{Rule, Security};
+use ::nfs::identity::{IdentityConfig, SystemAccounts};
 use ::nfs::limits::TRANSFER_MAX;
 use ::nfs::service::{Service, ServiceConfig};
 use ::session::lock;
 use backend::file::FileBackend;
+use io::time::Instant;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 /// NFS.
@@ -48,6 +55,12 @@ struct Inner {
     published: Published<String>,
     /// The exports of the service, by filesystem.
     served: Mutex<BTreeMap<String, Served>>,
+    certificates: Certificates,
+    registration: Registration,
+    /// Whether the configuration has a file; a simulated server has none.
+    is_stored: bool,
+    /// The file with netgroups.
+    netgroup_file: PathBuf,
 }
 
 /// An export of the service.
@@ -58,13 +71,21 @@ struct Served {
     rules: Vec<Rule>,
 }
 
-/// The rights by address that clients stand for, also by name.
-async fn resolve(clients: Vec<ClientRule>) -> Vec<Rule> {
-    let resolved = io::blocking(move || resolve::resolve(&clients)).await;
-    resolved.unwrap_or_else(|e| {
-        tracing::error!(error = %e, "clients of an NFS export cannot be resolved");
-        Vec::new()
+/// The lookup of users and groups, if the configuration wants one.
+fn accounts(settings: &Settings) -> Option<IdentityConfig> {
+    let is_wanted = settings.domain.is_some() || settings.manage_groups;
+    is_wanted.then(|| IdentityConfig {
+        accounts: Arc::new(SystemAccounts),
+        domain: settings.domain.clone(),
+        manages_groups: settings.manage_groups,
+        kept_for: ACCOUNTS_KEPT,
     })
+}
+
+/// The highest protection that rules demand.
+fn strictest(clients: &[ClientRule]) -> Security {
+    let all = clients.iter().map(|rule| rule.security);
+    all.max().unwrap_or_default()
 }
 
 fn has_names(clients: &[ClientRule]) -> bool {
@@ -93,6 +114,7 @@ impl Nfs {
             connections_max,
             records,
             reclaimers,
+            identity: accounts(&file.config().nfs),
             ..ServiceConfig::default()
         });
         let inner = Arc::new(Inner {
@@ -100,8 +122,15 @@ impl Nfs {
             numbers: Mutex::new(Numbers::load(file)?),
             published: Published::default(),
             served: Mutex::default(),
+            certificates: Certificates::new(file.config().nfs.tls.clone()),
+            registration: Registration::default(),
+            is_stored: file.is_stored(),
+            netgroup_file: file.config().nfs.netgroup_file.clone(),
         });
         if is_on {
+            if let Some(acceptor) = inner.certificates.load() {
+                inner.service.set_tls(Some(acceptor));
+            }
             drop(io::spawn(upkeep(inner.clone())));
         }
         Ok(Nfs(inner))
@@ -124,6 +153,7 @@ impl Nfs {
             reason,
             addresses: addresses.to_vec(),
             transfer_max: TRANSFER_MAX,
+            xprtsec: security_word(strictest(&e.clients)).to_owned(),
         }
     }
 
@@ -131,13 +161,23 @@ impl Nfs {
     fn set_clients(&self, filesystem: &str, clients: Vec<ClientRule>) -> Work<()> {
         let (inner, filesystem) = (self.0.clone(), filesystem.to_owned());
         Box::pin(async move {
-            let rules = resolve(clients.clone()).await;
+            let rules = inner.resolve(clients.clone()).await;
             inner.apply(&filesystem, clients, rules);
         })
     }
 }
 
 impl Inner {
+    /// The rights by address that clients stand for, also by name.
+    async fn resolve(&self, clients: Vec<ClientRule>) -> Vec<Rule> {
+        let netgroups = self.netgroup_file.clone();
+        let resolved = io::blocking(move || resolve::resolve(&clients, &netgroups)).await;
+        resolved.unwrap_or_else(|e| {
+            tracing::error!(error = %e, "clients of an NFS export cannot be resolved");
+            Vec::new()
+        })
+    }
+
     /// Sets the rights of an export, if it is published and they differ.
     fn apply(&self, filesystem: &str, clients: Vec<ClientRule>, rules: Vec<Rule>) {
         let mut served = lock(&self.served);
@@ -159,7 +199,7 @@ impl Inner {
         let guid = files.root().filesystem;
         // The file is small, and a new filesystem is rare.
         let id = lock(&self.numbers).of(guid).map_err(|e| e.to_string())?;
-        let rules = resolve(export.clients.clone()).await;
+        let rules = self.resolve(export.clients.clone()).await;
         let mut served = lock(&self.served);
         let added = self.service.add_export(::nfs::export::ExportConfig {
             id,
@@ -178,11 +218,16 @@ impl Inner {
     }
 }
 
-/// Removes clients whose courtesy is over, and resolves names again, without end.
+/// Removes clients whose courtesy is over, reads certificates and resolves names again, without end.
 async fn upkeep(inner: Arc<Inner>) {
     loop {
         io::time::sleep(UPKEEP_EVERY).await;
         inner.service.sweep().await;
+        let reader = inner.clone();
+        let loaded = io::blocking(move || reader.certificates.load()).await;
+        if let Ok(Some(acceptor)) = loaded {
+            inner.service.set_tls(Some(acceptor));
+        }
         let named: Vec<(String, Vec<ClientRule>)> = {
             let served = lock(&inner.served);
             let named = served.iter().filter(|(_, e)| has_names(&e.clients));
@@ -191,7 +236,7 @@ async fn upkeep(inner: Arc<Inner>) {
                 .collect()
         };
         for (filesystem, clients) in named {
-            let rules = resolve(clients.clone()).await;
+            let rules = inner.resolve(clients.clone()).await;
             let is_same = lock(&inner.served)
                 .get(&filesystem)
                 .is_some_and(|e| e.clients == clients);
@@ -222,8 +267,16 @@ impl Protocol for Nfs {
         config.nfs.listen.iter().map(address).collect()
     }
 
-    /// There is no discovery.
-    fn advertise(&self, _config: &Config, _listening: &[Listen]) {}
+    /// Clients find the service by rpcbind.
+    fn advertise(&self, config: &Config, listening: &[Listen]) {
+        let ours = listening.iter();
+        let ours = ours.filter(|l| l.role == ListenRole::Nfs(Role::Nfs));
+        let addresses = ours.map(|l| l.address).collect();
+        if let (Some(socket), true) = (&config.nfs.rpcbind, self.0.is_stored) {
+            let (service, socket) = (self.0.service.clone(), socket.clone());
+            self.0.registration.begin(service, socket, addresses);
+        }
+    }
 
     fn filesystem_exports(&self) -> Option<&dyn FilesystemExports> {
         Some(self)
@@ -245,8 +298,22 @@ impl Protocol for Nfs {
         if config.nfs.listen.is_empty() && !config.nfs.exports.is_empty() {
             out.push("NFS is off: give [nfs] listen an address and restart the server".to_owned());
         }
+        let certificates = &self.0.certificates;
+        if let Some(reason) = certificates.failure() {
+            out.push(format!("the certificates of NFS cannot be used: {reason}"));
+        }
         for e in &config.nfs.exports {
             let path = &e.path;
+            let missing = match strictest(&e.clients) {
+                Security::Tls if !certificates.is_on() => Some("tls, but [nfs.tls] is missing"),
+                Security::MutualTls if !certificates.has_client_ca() => {
+                    Some("mtls, but [nfs.tls] has no client_ca")
+                }
+                _ => None,
+            };
+            if let Some(missing) = missing {
+                out.push(format!("{path} demands xprtsec={missing}"));
+            }
             if e.clients.is_empty() {
                 out.push(format!(
                     "{path} lets no client in: `wirepool host allow {path} '*:rw'`, or a client such as 10.0.0.0/24:rw"
@@ -262,6 +329,11 @@ impl Protocol for Nfs {
         session::sessions(&self.0.service)
     }
 
+    fn stages(&self, now: Instant) -> Vec<ExportStages> {
+        let counters = self.0.service.stages();
+        vec![ExportStages::read("nfs", "nfs".into(), &counters, now)]
+    }
+
     fn end_session(&self, id: u32) -> bool {
         session::client(&self.0.service, id).is_some_and(|client| self.0.service.end_client(client))
     }
@@ -273,9 +345,16 @@ impl Protocol for Nfs {
     }
 
     fn drain(&self) -> Work<Vec<String>> {
-        let service = self.0.service.clone();
+        let inner = self.0.clone();
         Box::pin(async move {
-            match io::timeout(DRAIN_MAX + FLUSH_MAX, service.drain(DRAIN_MAX)).await {
+            let service = &inner.service;
+            let of_rpcbind = inner.clone();
+            let ended = io::spawn(async move {
+                of_rpcbind.registration.end(&of_rpcbind.service).await;
+            });
+            let drained = io::timeout(DRAIN_MAX + FLUSH_MAX, service.drain(DRAIN_MAX)).await;
+            ended.await;
+            match drained {
                 Ok(()) => Vec::new(),
                 Err(_) => vec!["requests over NFS did not finish in time".to_owned()],
             }

@@ -4,7 +4,8 @@
 //! comes first: a host before a network, a smaller network before a larger one, `*` last; among equals, a rule with addresses
 //! before one with a netgroup. A name that cannot be resolved stands for no address, and the others are not affected.
 //!
-//! Netgroups are those of `/etc/netgroup` (netgroup(5)), also within each other. Only the hosts of their triples count.
+//! Netgroups are those of a file in the format of `/etc/netgroup` (netgroup(5)), also within each other. Only the hosts of their
+//! triples count.
 
 use super::limits::{ADDRESSES_MAX, NETGROUP_DEPTH_MAX, NETGROUP_FILE_LEN_MAX};
 use super::rule::{ClientRule, Clients};
@@ -12,18 +13,16 @@ use nfs::export::{Hosts, Rule};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::net::{IpAddr, ToSocketAddrs};
-
-/// The file with netgroups.
-const NETGROUPS: &str = "/etc/netgroup";
+use std::path::Path;
 
 /// The addresses of a host.
 type Lookup<'a> = &'a dyn Fn(&str) -> Vec<IpAddr>;
 
-/// The rules by address, the most specific one first. Blocks.
-pub(super) fn resolve(rules: &[ClientRule]) -> Vec<Rule> {
+/// The rules by address, the most specific one first. `netgroups` is the file with netgroups. Blocks.
+pub(super) fn resolve(rules: &[ClientRule], netgroups: &Path) -> Vec<Rule> {
     let has_groups = |rule: &ClientRule| matches!(rule.clients, Clients::Netgroup(_));
     let groups = match rules.iter().any(has_groups) {
-        true => netgroups_of_system(),
+        true => netgroups_of(netgroups),
         false => Netgroups::default(),
     };
     resolve_with(rules, &groups, &addresses_of)
@@ -40,12 +39,12 @@ fn addresses_of(name: &str) -> Vec<IpAddr> {
     }
 }
 
-fn netgroups_of_system() -> Netgroups {
+fn netgroups_of(path: &Path) -> Netgroups {
     let mut text = String::new();
-    let read = std::fs::File::open(NETGROUPS)
+    let read = std::fs::File::open(path)
         .and_then(|file| file.take(NETGROUP_FILE_LEN_MAX).read_to_string(&mut text));
     if let Err(e) = read {
-        tracing::warn!(file = NETGROUPS, error = %e, "netgroups of NFS exports cannot be read");
+        tracing::warn!(file = %path.display(), error = %e, "netgroups of NFS exports cannot be read");
     }
     Netgroups::parse(&text)
 }
@@ -58,6 +57,7 @@ fn resolve_with(rules: &[ClientRule], groups: &Netgroups, lookup: Lookup<'_>) ->
             is_read_only: rule.read_only,
             squash: rule.squash,
             anonymous: (rule.anonuid, rule.anongid),
+            security: rule.security,
         };
         let host = |address: IpAddr| {
             let address = address.to_canonical();

@@ -3,7 +3,7 @@
 //! **Owns** [`ClientRule`] and its text form. **Called by** the configuration and by live changes. **Invariants**: the text of a
 //! rule is canonical, and parses to the same rule.
 
-use nfs::export::{NOBODY, Squash};
+use nfs::export::{NOBODY, Security, Squash};
 use std::fmt;
 use std::net::IpAddr;
 
@@ -36,6 +36,23 @@ pub struct ClientRule {
     pub anonuid: u32,
     /// Their group.
     pub anongid: u32,
+    /// The least protection that their connections must have.
+    pub security: Security,
+}
+
+/// A word of `xprtsec`, as exports(5) has them. `None` for another one.
+pub(super) fn security(word: &str) -> Option<Security> {
+    let all = [Security::None, Security::Tls, Security::MutualTls];
+    all.into_iter().find(|s| security_word(*s) == word)
+}
+
+/// The word for a protection.
+pub(super) fn security_word(security: Security) -> &'static str {
+    match security {
+        Security::None => "none",
+        Security::Tls => "tls",
+        Security::MutualTls => "mtls",
+    }
 }
 
 /// Highest bit count of a network.
@@ -60,9 +77,9 @@ fn masked(address: IpAddr, bits: u8) -> IpAddr {
     }
 }
 
-fn is_name(text: &str, others: &[char]) -> bool {
-    let plain =
-        |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_') || others.contains(&c);
+/// Whether a text may name a host, a netgroup or a domain.
+pub(super) fn is_name(text: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let first = text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
     first && text.len() <= HOST_LEN_MAX && text.chars().all(plain)
 }
@@ -74,7 +91,7 @@ impl Clients {
             return Ok(Clients::Any);
         }
         if let Some(group) = text.strip_prefix('@') {
-            return match is_name(group, &['.']) {
+            return match is_name(group) {
                 true => Ok(Clients::Netgroup(group.to_owned())),
                 false => Err(format!("{group:?} names no netgroup")),
             };
@@ -96,7 +113,7 @@ impl Clients {
                     bits_max(address)
                 )),
             },
-            (Err(_), None) if is_name(text, &['.']) => Ok(Clients::Host(text.to_ascii_lowercase())),
+            (Err(_), None) if is_name(text) => Ok(Clients::Host(text.to_ascii_lowercase())),
             _ => Err(format!(
                 "expected an address, a network such as 10.0.0.0/24, the name of a host, @NETGROUP or *, found {text:?}"
             )),
@@ -120,7 +137,7 @@ impl fmt::Display for Clients {
 
 impl ClientRule {
     /// Parses `CLIENTS[:OPTIONS]`: options `ro` (the default), `rw`, `squash=none`, `squash=root` (the default), `squash=all`,
-    /// `anonuid=N` and `anongid=N`, separated by commas. Errors: the reason.
+    /// `anonuid=N`, `anongid=N`, `xprtsec=none` (the default), `xprtsec=tls` and `xprtsec=mtls`, separated by commas. Errors: the reason.
     pub(super) fn parse(text: &str) -> Result<ClientRule, String> {
         // IPv6 addresses have colons.
         if let Ok(clients) = Clients::parse(text) {
@@ -143,6 +160,7 @@ impl ClientRule {
             squash: Squash::Root,
             anonuid: NOBODY,
             anongid: NOBODY,
+            security: Security::None,
         }
     }
 
@@ -159,9 +177,13 @@ impl ClientRule {
             Some(("squash", "all")) => self.squash = Squash::All,
             Some(("anonuid", text)) => self.anonuid = number(text)?,
             Some(("anongid", text)) => self.anongid = number(text)?,
+            Some(("xprtsec", word)) => {
+                self.security = security(word)
+                    .ok_or_else(|| format!("expected xprtsec=none, tls or mtls, found {word:?}"))?;
+            }
             _ => {
                 return Err(format!(
-                    "expected ro, rw, squash=none, squash=root, squash=all, anonuid=N or anongid=N, found {option:?}"
+                    "expected ro, rw, squash=none, squash=root, squash=all, anonuid=N, anongid=N, xprtsec=tls or xprtsec=mtls, found {option:?}"
                 ));
             }
         }
@@ -183,7 +205,10 @@ impl fmt::Display for ClientRule {
                 write!(f, ",{key}={number}")?;
             }
         }
-        Ok(())
+        match self.security {
+            Security::None => Ok(()),
+            security => write!(f, ",xprtsec={}", security_word(security)),
+        }
     }
 }
 
@@ -203,6 +228,9 @@ mod tests {
             ("[2001:db8::1]:rw", "2001:db8::1:rw"),
             ("2001:db8::1", "2001:db8::1:ro"),
             ("@lab:ro,squash=root", "@lab:ro"),
+            ("*:xprtsec=tls", "*:ro,xprtsec=tls"),
+            ("@lab:rw,xprtsec=mtls", "@lab:rw,xprtsec=mtls"),
+            ("@lab:rw,xprtsec=none", "@lab:rw"),
             (
                 "Client.example.org:rw,squash=all,anonuid=5,anongid=0",
                 "client.example.org:rw,squash=all,anonuid=5,anongid=0",
@@ -222,6 +250,8 @@ mod tests {
             ("10.0.0.0/24:rww", "expected ro, rw"),
             ("*:anonuid=4294967295", "no number of a user"),
             ("@", "names no netgroup"),
+            ("*:xprtsec=tls:mtls", "expected an address"),
+            ("*:xprtsec=ssl", "expected xprtsec=none"),
             ("a b", "expected an address"),
             ("-x", "expected an address"),
         ] {

@@ -3,7 +3,7 @@
 //! **Called by** the protocol. **Invariants**: pure translations. A session of the API is a client with all of its NFS sessions and
 //! connections.
 
-use super::api;
+use super::api::{self, NfsTls};
 use crate::api::{Latency, NfsFacts, Queue, Session, SessionFacts, SessionSummary};
 use crate::protocols::protocol::millis;
 use nfs::service::{ClientInfo, ConnectionInfo, Service, ServiceConfig};
@@ -42,7 +42,7 @@ fn session(c: ClientInfo, lease_ms: u64) -> Session {
         host_id: format!("{:016x}", c.id),
         nqn: String::new(),
         peer: all.first().map(|c| c.peer),
-        transport: "tcp".to_owned(),
+        transport: transport(all),
         header_digest: false,
         data_digest: false,
         io_queues: all.len(),
@@ -68,6 +68,7 @@ fn session(c: ClientInfo, lease_ms: u64) -> Session {
         opens: c.opens,
         locks: c.locks,
         delegations: c.delegations,
+        tls: tls(all),
     };
     Session {
         summary,
@@ -78,6 +79,31 @@ fn session(c: ClientInfo, lease_ms: u64) -> Session {
             ..SessionFacts::default()
         },
     }
+}
+
+/// TCP, with TLS if all connections have it.
+fn transport(all: &[ConnectionInfo]) -> String {
+    match all.iter().filter(|c| c.tls.is_some()).count() {
+        0 => "tcp".to_owned(),
+        protected if protected == all.len() => "tcp+tls".to_owned(),
+        protected => format!("tcp+tls ({protected} of {})", all.len()),
+    }
+}
+
+/// What connections agreed on, each once.
+fn tls(all: &[ConnectionInfo]) -> Vec<NfsTls> {
+    let mut out = Vec::new();
+    for session in all.iter().filter_map(|c| c.tls.as_ref()) {
+        let session = NfsTls {
+            version: session.version.to_owned(),
+            cipher: session.cipher.clone(),
+            certificate: session.peer.clone(),
+        };
+        if !out.contains(&session) {
+            out.push(session);
+        }
+    }
+    out
 }
 
 fn queue((number, c): (u16, ConnectionInfo)) -> Queue {

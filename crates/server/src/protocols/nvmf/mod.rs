@@ -16,13 +16,17 @@ use self::config::{SubsystemConfig, exported_as};
 use super::access::Words;
 use super::protocol::{Address, DiskExports, Protocol, Work, sessions_of};
 use super::published::Published;
-use crate::api::{Export, ExportedAs, Exports, Listen, ListenRole, Namespace, Session};
+use crate::api::{
+    Export, ExportStages, ExportedAs, Exports, Listen, ListenRole, Namespace, Session,
+};
 use crate::config::{Config, ConfigFile};
 use crate::disks::Disks;
 use crate::limits::{DRAIN_MAX, FLUSH_MAX};
 use crate::metrics::families::Families;
 use crate::reservations;
+use ::session::stages::StageCounters;
 use backend::BlockBackend;
+use io::time::Instant;
 use nvmf::controller::{
     self, HostPolicy, NamespaceConfig, PortInfo, PortRole, Referral, Target, TargetConfig,
 };
@@ -187,6 +191,14 @@ impl Protocol for Nvmf {
             .into_iter()
             .map(session::session)
             .collect()
+    }
+
+    fn stages(&self, now: Instant) -> Vec<ExportStages> {
+        let all = self.target.stages().into_iter();
+        let read = |(nqn, counters): (Nqn, Arc<StageCounters>)| {
+            ExportStages::read("nvme", nqn.to_string(), &counters, now)
+        };
+        all.map(read).collect()
     }
 
     fn end_session(&self, id: u32) -> bool {

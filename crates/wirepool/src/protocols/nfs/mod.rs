@@ -31,11 +31,13 @@ pub(crate) enum Command {
     /// Export a filesystem over NFS, or set rights of clients of its export, and print how to mount it.
     #[command(after_help = "\
 A client is an address, a network such as 10.0.0.0/24, the name of a host, @NETGROUP (of /etc/netgroup), or `*`, with options
-behind a colon: ro (default), rw, squash=none|root|all (default: root), anonuid=N, anongid=N. The most specific one applies.
+behind a colon: ro (default), rw, squash=none|root|all (default: root), anonuid=N, anongid=N, xprtsec=none|tls|mtls (default: none,
+which allows connections with and without TLS). The most specific one applies.
 
 Examples:
   wirepool export nfs tank/home --client 10.0.0.0/24:rw --client @lab:ro,squash=all
   wirepool export nfs tank/home --client 10.0.0.7:rw,squash=none       adds a client
+  wirepool export nfs tank/home --xprtsec tls                          all clients must use TLS, see [nfs.tls]
   wirepool host deny /tank/home 10.0.0.7                               removes it
   wirepool export remove /tank/home")]
     Nfs {
@@ -47,6 +49,9 @@ Examples:
         /// The path that clients mount (default: / and the filesystem's name).
         #[arg(long)]
         path: Option<String>,
+        /// The protection that the named clients must use, or all clients if none is named: none, tls, or mtls (TLS with a certificate).
+        #[arg(long, value_name = "none|tls|mtls")]
+        xprtsec: Option<String>,
     },
 }
 
@@ -65,11 +70,13 @@ pub(crate) fn run(ask: &Ask, command: Command) -> Result<String> {
         filesystem,
         client,
         path,
+        xprtsec,
     } = command;
     let call = ExportNfs {
         filesystem,
         path,
         clients: client,
+        xprtsec,
     };
     let export = ask.client.ask(&call)?;
     let status = ask.client.ask(&GetStatus {})?;
@@ -120,6 +127,9 @@ fn mount_line(status: &Status, e: &Export) -> String {
     let connections = status.shards.len().min(NCONNECT_MAX);
     if connections > 1 {
         let _ = write!(options, ",nconnect={connections}");
+    }
+    if !matches!(e.xprtsec.as_str(), "" | "none") {
+        let _ = write!(options, ",xprtsec={}", e.xprtsec);
     }
     if address.port() != PORT {
         let _ = write!(options, ",port={}", address.port());

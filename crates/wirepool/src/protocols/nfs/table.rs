@@ -2,7 +2,7 @@
 
 use crate::protocols::protocol::Fact;
 use crate::table::{table, text};
-use server::api::{NamespaceState, NfsExport, NfsFacts};
+use server::api::{NamespaceState, NfsExport, NfsFacts, NfsTls};
 use std::fmt::Write;
 
 /// The table of exports.
@@ -26,14 +26,33 @@ pub(super) fn exports(exports: &[NfsExport]) -> String {
     text(&t) + &notes
 }
 
+fn session(tls: &NfsTls) -> String {
+    let NfsTls {
+        version, cipher, ..
+    } = tls;
+    match tls.certificate.as_deref() {
+        None => format!("{version}, {cipher}, no certificate"),
+        Some("") => format!("{version}, {cipher}, certificate without a name"),
+        Some(name) => format!("{version}, {cipher}, certificate {name}"),
+    }
+}
+
 /// The values of a client.
 pub(super) fn facts(f: &NfsFacts) -> Vec<Fact> {
     let version = match f.version.as_str() {
         "" => "-".to_owned(),
         version => version.to_owned(),
     };
+    let tls: Vec<String> = f.tls.iter().map(session).collect();
     vec![
         ("version", version),
+        (
+            "TLS",
+            match tls.is_empty() {
+                true => "no".to_owned(),
+                false => tls.join("; "),
+            },
+        ),
         ("sessions", format!("{}, {} slots", f.sessions, f.slots)),
         ("opens", f.opens.to_string()),
         ("locks", f.locks.to_string()),

@@ -1,0 +1,77 @@
+//! State that a session's connections share.
+//!
+//! **Owns** the decision that a session ends. **Called by** the session, its receivers and senders. **Invariants**: the first
+//! cause of an end counts; nothing is sent after the end was decided.
+
+use super::engine::{Answer, Calls, Engine, Entry, Finished};
+use super::error::{Error, Result};
+use initiator::State;
+use initiator::slots::{Data, HasSlots, Waiting};
+use io::net::TcpStream;
+use io::sync::{Notify, Semaphore};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+/// See the module header.
+pub(super) struct Shared {
+    pub(super) engine: RefCell<Engine>,
+    pub(super) permits: Semaphore,
+    pub(super) state: Cell<State>,
+    /// Why the session ended.
+    pub(super) cause: RefCell<Option<Error>>,
+    pub(super) streams: Vec<Rc<TcpStream>>,
+    /// Notified when a connection has something to send, by connection.
+    pub(super) send_wanted: Vec<Notify>,
+}
+
+impl Shared {
+    /// Whether the end of the session was decided.
+    pub(super) fn is_ending(&self) -> bool {
+        self.state.get() != State::Live
+    }
+
+    /// Ends the session because of `cause`. The first cause counts.
+    pub(super) fn end(&self, cause: Error) {
+        if self.is_ending() {
+            return;
+        }
+        let is_closed = cause == Error::Closed;
+        if !is_closed {
+            tracing::info!(%cause, "NFS session ends");
+        }
+        self.state.set(if is_closed {
+            State::Closed
+        } else {
+            State::Lost
+        });
+        self.cause.replace(Some(cause.clone()));
+        self.engine.borrow_mut().end(&cause);
+        self.streams.iter().for_each(|stream| stream.shutdown());
+        self.send_wanted.iter().for_each(Notify::notify);
+    }
+
+    /// Executes a call, and waits for its end. Waits for a free slot first.
+    pub(super) async fn execute(&self, entry: Entry, data: Data) -> Finished {
+        let permit = self.permits.acquire(1).await;
+        if self.is_ending() {
+            let cause = self.cause.borrow().clone();
+            return Finished {
+                result: Err(cause.unwrap_or(Error::Closed)),
+                data,
+                received: 0,
+            };
+        }
+        let (index, connection) = self.engine.borrow_mut().submit(entry, data, permit);
+        self.send_wanted[connection].notify();
+        Waiting::new(self, index).await
+    }
+}
+
+impl HasSlots for Shared {
+    type Command = Entry;
+    type Result = Result<Answer>;
+
+    fn with_slots<T>(&self, f: impl FnOnce(&mut Calls) -> T) -> T {
+        f(&mut self.engine.borrow_mut().calls)
+    }
+}

@@ -1,0 +1,424 @@
+//! Why an export is as fast as it is: the stage or resource that limits it, with evidence and advice.
+//!
+//! **Owns** the judgement. **Called by** `wirepool why`, with two readings of a server. **Invariants**: pure, and without a clock; a
+//! verdict names the numbers that it follows from; counters that went back, because an export was published anew, count from
+//! zero.
+
+use crate::api::{ExportStages, Pool, RequestStages, Session, SlowRequest, Stages, Status};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Everything that a judgement looks at, at one moment.
+#[derive(Debug, Clone, Serialize)]
+pub struct Reading {
+    /// Time of requests by stage.
+    pub stages: Stages,
+    /// State of the server.
+    pub status: Status,
+    /// Its sessions.
+    pub sessions: Vec<Session>,
+}
+
+/// One export, over an interval.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Why {
+    /// `nvme`, `iscsi` or `nfs`.
+    pub protocol: String,
+    /// The name of the subsystem or target.
+    pub export: String,
+    /// Length of the interval, s.
+    pub seconds: f64,
+    /// Requests by command.
+    pub commands: Vec<Command>,
+    /// All requests by stage, in the order of a request's way.
+    pub stages: Vec<Part>,
+    /// Requests that were in the server at a time, on average.
+    pub in_flight: f64,
+    /// Processor time of the busiest shard, % of a core.
+    pub busiest_shard_percent: f64,
+    /// The verdict; none if there were no requests.
+    pub limit: Option<Verdict>,
+    /// The slowest requests of the last minute.
+    pub slowest: Vec<SlowRequest>,
+}
+
+/// Requests of one command.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Command {
+    /// `read`, `write`, `flush` or `other`.
+    pub command: String,
+    /// Requests per second.
+    pub per_second: f64,
+    /// Mean time from a request's arrival to the end of its reply, µs.
+    pub mean_us: f64,
+    /// Its parts, in the order of a request's way.
+    pub stages: Vec<Part>,
+}
+
+/// A stage's part of the time of requests.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Part {
+    /// The stage.
+    pub stage: String,
+    /// Its part of all time, %.
+    pub percent: f64,
+    /// Mean over all requests, whether they were in it or not, µs.
+    pub mean_us: f64,
+    /// The time that 99 % of the requests that were in it did not exceed, µs.
+    pub p99_us: f64,
+}
+
+/// What limits an export.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Verdict {
+    /// The limiting resource.
+    pub limit: Limit,
+    /// The limit in words.
+    pub summary: String,
+    /// The numbers that it follows from.
+    pub evidence: Vec<String>,
+    /// Changes that would help.
+    pub helps: Vec<String>,
+}
+
+/// A limiting resource.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Limit {
+    /// The client sends too few requests at a time.
+    ClientDepth,
+    /// One core of the server.
+    Core,
+    /// The devices, reading or writing.
+    Device,
+    /// The devices, making data stable.
+    Flush,
+    /// The pool's journal: batches wait for each other.
+    Journal,
+    /// Memory: buffers, or room for unwritten data.
+    Memory,
+    /// Free space of the pool.
+    Space,
+    /// Changes of the same place come one after the other.
+    Order,
+    /// The network from the client, or the client's sending.
+    NetworkIn,
+    /// The network to the client, or the client's receiving.
+    NetworkOut,
+}
+
+/// A shard that is busier than this, in % of a core, is the limit.
+const BUSY_PERCENT: f64 = 90.0;
+/// With fewer requests in the server at a time, the client or the network is the limit.
+const IN_FLIGHT_MIN: f64 = 0.5;
+/// A pool fuller than this, in %, slows writes down.
+const FULL_PERCENT: u64 = 95;
+
+/// Judges the exports that had requests between two readings; all of these exports, or the one of this name.
+#[must_use]
+pub fn judge(before: &Reading, after: &Reading, export: Option<&str>) -> Vec<Why> {
+    let wanted = |e: &&ExportStages| export.is_none_or(|name| e.export == name);
+    let all = after.stages.exports.iter().filter(wanted);
+    all.map(|now| why(before, after, now))
+        .filter(|why| export.is_some() || !why.commands.is_empty())
+        .collect()
+}
+
+fn why(before: &Reading, after: &Reading, now: &ExportStages) -> Why {
+    let same = |e: &&ExportStages| e.protocol == now.protocol && e.export == now.export;
+    let old = before.stages.exports.iter().find(same);
+    let ms = after.stages.at_ms.saturating_sub(before.stages.at_ms);
+    let seconds = (ms as f64 / 1e3).max(1e-3);
+    let mut commands = Vec::new();
+    let mut total = Interval::default();
+    for requests in &now.requests {
+        let old = old.and_then(|e| e.requests.iter().find(|r| r.command == requests.command));
+        let interval = Interval::between(old, requests);
+        if interval.count > 0 {
+            commands.push(Command {
+                command: requests.command.clone(),
+                per_second: interval.count as f64 / seconds,
+                mean_us: interval.total_ns() as f64 / 1e3 / interval.count as f64,
+                stages: interval.parts(),
+            });
+        }
+        total.add(interval);
+    }
+    let in_flight = total.total_ns() as f64 / 1e9 / seconds;
+    let mut why = Why {
+        protocol: now.protocol.clone(),
+        export: now.export.clone(),
+        seconds,
+        commands,
+        stages: total.parts(),
+        in_flight,
+        busiest_shard_percent: busiest(before, after, seconds),
+        limit: None,
+        slowest: now.slowest.clone(),
+    };
+    why.limit = (total.count > 0).then(|| verdict(&why, after));
+    why
+}
+
+/// Requests of an interval.
+#[derive(Default)]
+struct Interval {
+    count: u64,
+    /// By stage, in the order of a request's way: sum in ns, and requests by upper bound in ns.
+    stages: Vec<(String, u64, BTreeMap<u64, u64>)>,
+}
+
+impl Interval {
+    fn between(old: Option<&RequestStages>, now: &RequestStages) -> Interval {
+        let old = old.filter(|old| old.count <= now.count);
+        let stages = now.stages.iter().map(|s| {
+            let old = old.and_then(|old| old.stages.iter().find(|o| o.stage == s.stage));
+            let before: BTreeMap<u64, u64> =
+                old.map_or_else(BTreeMap::new, |o| o.buckets.iter().copied().collect());
+            let more = s.buckets.iter().map(|(bound, count)| {
+                let had = before.get(bound).copied().unwrap_or(0);
+                (*bound, count.saturating_sub(had))
+            });
+            let sum = s.sum_ns.saturating_sub(old.map_or(0, |o| o.sum_ns));
+            (s.stage.clone(), sum, more.filter(|(_, n)| *n > 0).collect())
+        });
+        Interval {
+            count: now.count - old.map_or(0, |old| old.count),
+            stages: stages.collect(),
+        }
+    }
+
+    fn add(&mut self, other: Interval) {
+        self.count += other.count;
+        for (stage, sum, buckets) in other.stages {
+            match self.stages.iter_mut().find(|(s, ..)| *s == stage) {
+                Some((_, all, counts)) => {
+                    *all += sum;
+                    for (bound, count) in buckets {
+                        *counts.entry(bound).or_default() += count;
+                    }
+                }
+                None => self.stages.push((stage, sum, buckets)),
+            }
+        }
+    }
+
+    fn total_ns(&self) -> u64 {
+        self.stages.iter().map(|(_, sum, _)| sum).sum()
+    }
+
+    fn parts(&self) -> Vec<Part> {
+        let total = self.total_ns().max(1) as f64;
+        let mut parts: Vec<Part> = self
+            .stages
+            .iter()
+            .filter(|(_, sum, _)| *sum > 0)
+            .map(|(stage, sum, buckets)| Part {
+                stage: stage.clone(),
+                percent: *sum as f64 * 100.0 / total,
+                mean_us: *sum as f64 / 1e3 / self.count.max(1) as f64,
+                p99_us: p99(buckets) as f64 / 1e3,
+            })
+            .collect();
+        let order: Vec<String> = io::stage::Stage::ALL
+            .iter()
+            .map(crate::word::word)
+            .collect();
+        parts.sort_by_key(|part| order.iter().position(|stage| *stage == part.stage));
+        parts
+    }
+}
+
+/// The bound that 99 % of the counts do not exceed.
+fn p99(buckets: &BTreeMap<u64, u64>) -> u64 {
+    let all: u64 = buckets.values().sum();
+    let wanted = (all as f64 * 0.99).ceil() as u64;
+    let mut seen = 0;
+    let found = buckets.iter().find(|(_, count)| {
+        seen += *count;
+        seen >= wanted
+    });
+    found.map_or(0, |(bound, _)| *bound)
+}
+
+/// Processor time of the busiest shard, % of a core.
+fn busiest(before: &Reading, after: &Reading, seconds: f64) -> f64 {
+    let old = |shard: usize| before.status.shards.iter().find(|s| s.shard == shard);
+    let used = after.status.shards.iter().map(|s| {
+        let since = old(s.shard).map_or(0, |o| o.cpu_ms);
+        s.cpu_ms.saturating_sub(since) as f64 / 10.0 / seconds
+    });
+    used.fold(0.0, f64::max)
+}
+
+fn verdict(why: &Why, now: &Reading) -> Verdict {
+    if why.busiest_shard_percent >= BUSY_PERCENT {
+        return core(why, now);
+    }
+    if why.in_flight < IN_FLIGHT_MIN {
+        return client(why, now);
+    }
+    let largest = why
+        .stages
+        .iter()
+        .max_by(|a, b| a.percent.total_cmp(&b.percent));
+    let Some(part) = largest else {
+        return client(why, now);
+    };
+    let share = format!(
+        "{:.0} % of a request's time in the server is in stage {}: {:.0} µs on average, 99 % within {:.0} µs",
+        part.percent, part.stage, part.mean_us, part.p99_us
+    );
+    let (limit, summary, helps): (Limit, &str, &[&str]) = match part.stage.as_str() {
+        "device" => (
+            Limit::Device,
+            "the devices: reading and writing takes most of the time",
+            &[
+                "more requests at a time, if the devices are not busy: `wirepool pool iostat -v 1` shows them",
+                "faster devices, or more vdevs",
+            ],
+        ),
+        "flush" => (
+            Limit::Flush,
+            "the devices: making data stable takes most of the time",
+            &[
+                "devices with power-loss protection, whose flushes take microseconds",
+                "more durable writes at a time: one flush serves all of them",
+            ],
+        ),
+        "journal" => (
+            Limit::Journal,
+            "the pool's journal: writes wait for the batches before theirs",
+            &["fewer, larger durable writes", "devices that flush faster"],
+        ),
+        "memory" => return memory(share, now),
+        "queue" => (
+            Limit::Order,
+            "order: changes of the same blocks, or the same directory, wait for each other",
+            &["clients that change different places"],
+        ),
+        "receive" => (
+            Limit::NetworkIn,
+            "the network from the client: the data of writes arrives slowly",
+            &[
+                "`wirepool session show ID` has RTT, MSS and retransmits",
+                "a faster link, or larger MTU",
+            ],
+        ),
+        "send" => (
+            Limit::NetworkOut,
+            "the network to the client: replies wait for the socket",
+            &[
+                "`wirepool session show ID` has RTT, MSS and retransmits",
+                "a faster link, or more connections",
+            ],
+        ),
+        _ => return core(why, now),
+    };
+    let mut evidence = vec![share];
+    if matches!(limit, Limit::Device | Limit::Flush) {
+        evidence.extend(slowest_member(&now.status.pools));
+    }
+    Verdict {
+        limit,
+        summary: summary.to_owned(),
+        evidence,
+        helps: helps.iter().map(|&s| s.to_owned()).collect(),
+    }
+}
+
+fn core(why: &Why, now: &Reading) -> Verdict {
+    let shards = now.status.shards.len();
+    Verdict {
+        limit: Limit::Core,
+        summary: "the processor: a thread of the server works on requests".to_owned(),
+        evidence: vec![
+            format!(
+                "the busiest of {shards} shards uses {:.0} % of a core",
+                why.busiest_shard_percent
+            ),
+            format!("{:.1} requests are in the server at a time", why.in_flight),
+        ],
+        helps: vec![
+            "more connections (NVMe: nr_io_queues, NFS: nconnect), which other shards serve"
+                .to_owned(),
+            "more shards, if the machine has idle cores".to_owned(),
+            "no digests, compression or strong checksums, if they are on and not needed".to_owned(),
+        ],
+    }
+}
+
+fn client(why: &Why, now: &Reading) -> Verdict {
+    let rtt = |s: &Session| s.queues.iter().map(|q| q.rtt_us).max();
+    let of_export = |s: &&Session| {
+        s.summary.nqn == why.export || why.protocol == "nfs" && s.summary.protocol == "nfs"
+    };
+    let rtt = now.sessions.iter().filter(of_export).filter_map(rtt).max();
+    let mut evidence = vec![format!(
+        "on average {:.2} requests are in the server: it waits for the client most of the time",
+        why.in_flight
+    )];
+    evidence.extend(rtt.map(|us| format!("a round trip to the client takes {us} µs")));
+    Verdict {
+        limit: Limit::ClientDepth,
+        summary:
+            "the client: it sends few requests at a time, or the network between takes the time"
+                .to_owned(),
+        evidence,
+        helps: vec![
+            "more requests at a time from the client (queue depth, threads)".to_owned(),
+            "a network with shorter round trips".to_owned(),
+        ],
+    }
+}
+
+fn memory(share: String, now: &Reading) -> Verdict {
+    let mut evidence = vec![share];
+    let percent = |p: &Pool| p.used * 100 / p.size.max(1);
+    if let Some(full) = now.status.pools.iter().find(|p| percent(p) >= FULL_PERCENT) {
+        evidence.push(format!("pool {} is {} % full", full.name, percent(full)));
+        return Verdict {
+            limit: Limit::Space,
+            summary: "space: the pool is almost full, and writes wait for space to be freed"
+                .to_owned(),
+            evidence,
+            helps: vec!["more space: `wirepool pool add`, or fewer snapshots".to_owned()],
+        };
+    }
+    for pool in now.status.pools.iter().filter(|p| p.dirty > 0) {
+        evidence.push(format!(
+            "pool {} has {} bytes that are not written yet",
+            pool.name, pool.dirty
+        ));
+    }
+    evidence.extend(slowest_member(&now.status.pools));
+    Verdict {
+        limit: Limit::Memory,
+        summary: "memory: requests wait for buffers, or for unwritten data to reach the devices"
+            .to_owned(),
+        evidence,
+        helps: vec![
+            "devices that write faster, because unwritten data is limited".to_owned(),
+            "larger `buffers` in the configuration, if the devices are idle".to_owned(),
+        ],
+    }
+}
+
+/// The member with the longest mean write or flush, in words.
+fn slowest_member(pools: &[Pool]) -> Option<String> {
+    let members = pools.iter().flat_map(|p| &p.vdevs).flat_map(|v| &v.sides);
+    let mean = |t: &crate::api::SideTimes| t.sum_us.checked_div(t.count).unwrap_or(0);
+    let slowest = members.max_by_key(|s| mean(&s.write_times).max(mean(&s.flush_times)))?;
+    let path = slowest.path.as_ref()?;
+    Some(format!(
+        "since the pool was opened, {} took {} µs for a read, {} µs for a write and {} µs for a flush on average",
+        path.display(),
+        mean(&slowest.read_times),
+        mean(&slowest.write_times),
+        mean(&slowest.flush_times)
+    ))
+}
+
+#[cfg(test)]
+#[path = "why_tests.rs"]
+mod tests;

@@ -1,0 +1,104 @@
+//! Tests of the judgement, with readings made by hand.
+
+use super::*;
+use crate::api::{ShardStatus, StageTimes};
+
+const NAME: &str = "nqn.2024-01.com.example:vm1";
+
+fn requests(count: u64, stages: &[(&str, u64)]) -> RequestStages {
+    let stage = |(stage, mean_us): &(&str, u64)| StageTimes {
+        stage: (*stage).to_owned(),
+        sum_ns: count * mean_us * 1000,
+        buckets: vec![(mean_us * 1000, count)],
+    };
+    RequestStages {
+        command: "write".into(),
+        count,
+        stages: stages.iter().map(stage).collect(),
+    }
+}
+
+fn reading(at_ms: u64, cpu_ms: u64, requests: Vec<RequestStages>) -> Reading {
+    let status = serde_json::json!({
+        "version": "1", "state": "serving", "pid": 1, "uptime_s": 1, "config": "/c", "control": "/s",
+        "state_dir": "/d", "listen": [], "metrics": null, "fd_limit": 1, "connections_max": 1, "sessions": 0,
+        "shards": [], "disks": [], "advertise": [], "subsystems": [], "targets": [], "exports": [],
+        "nfs_exports": [], "warnings": [],
+    });
+    let mut status: Status = serde_json::from_value(status).expect("a status without anything");
+    status.shards.push(ShardStatus {
+        cpu_ms,
+        ..ShardStatus::default()
+    });
+    Reading {
+        stages: Stages {
+            at_ms,
+            exports: vec![ExportStages {
+                protocol: "nvme".into(),
+                export: NAME.into(),
+                requests,
+                slowest: Vec::new(),
+            }],
+        },
+        status,
+        sessions: Vec::new(),
+    }
+}
+
+/// What limits an export whose 10,000 requests of one second spent this time in each stage, µs, and used `cpu_ms`.
+fn limit(stages: &[(&str, u64)], cpu_ms: u64) -> Limit {
+    let before = reading(5000, 100, vec![requests(500, stages)]);
+    let after = reading(6000, 100 + cpu_ms, vec![requests(10_500, stages)]);
+    let [why] = &judge(&before, &after, None)[..] else {
+        panic!("one export had requests");
+    };
+    let all: f64 = why.stages.iter().map(|s| s.percent).sum();
+    assert!((all - 100.0).abs() < 0.01, "the parts are {all} %");
+    assert!((why.commands[0].per_second - 10_000.0).abs() < 0.1);
+    why.limit.as_ref().expect("there were requests").limit
+}
+
+#[test]
+fn the_largest_stage_is_the_limit() {
+    assert_eq!(
+        limit(&[("compute", 5), ("device", 300)], 200),
+        Limit::Device
+    );
+    assert_eq!(limit(&[("device", 90), ("flush", 300)], 200), Limit::Flush);
+    assert_eq!(
+        limit(&[("journal", 300), ("flush", 90)], 200),
+        Limit::Journal
+    );
+    assert_eq!(limit(&[("queue", 300)], 200), Limit::Order);
+    assert_eq!(limit(&[("receive", 300)], 200), Limit::NetworkIn);
+    assert_eq!(limit(&[("send", 300)], 200), Limit::NetworkOut);
+    assert_eq!(limit(&[("memory", 300)], 200), Limit::Memory);
+}
+
+#[test]
+fn a_full_shard_is_the_limit_before_any_stage() {
+    assert_eq!(limit(&[("device", 300)], 950), Limit::Core);
+    assert_eq!(limit(&[("compute", 300)], 500), Limit::Core);
+}
+
+#[test]
+fn a_server_that_waits_for_its_client_says_so() {
+    // 10,000 requests of 20 µs each: 0.2 at a time
+    assert_eq!(limit(&[("device", 20)], 200), Limit::ClientDepth);
+}
+
+#[test]
+fn an_export_that_was_published_anew_counts_from_zero() {
+    let before = reading(5000, 0, vec![requests(500, &[("device", 10)])]);
+    let after = reading(7000, 0, vec![requests(100, &[("device", 10)])]);
+    let why = &judge(&before, &after, None)[0];
+    assert!((why.commands[0].per_second - 50.0).abs() < 0.1);
+}
+
+#[test]
+fn an_idle_export_is_shown_only_if_it_is_asked_for() {
+    let now = reading(5000, 0, vec![requests(500, &[("device", 10)])]);
+    assert!(judge(&now, &now, None).is_empty());
+    let asked = judge(&now, &now, Some(NAME));
+    assert_eq!((asked.len(), asked[0].limit.clone()), (1, None));
+}

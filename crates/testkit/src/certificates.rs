@@ -1,0 +1,56 @@
+//! Certificates for tests of TLS.
+//!
+//! **Owns** [`Authority`] and [`Signed`]. **Called by** tests and examples. **Invariants**: made anew in each process, valid for ever; keys are
+//! Ed25519, whose signatures have one length.
+
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, PKCS_ED25519};
+
+/// A certificate and its key, in PEM.
+pub struct Signed {
+    /// The certificate.
+    pub certificate: String,
+    /// The key.
+    pub key: String,
+}
+
+/// An authority that signs certificates.
+pub struct Authority {
+    /// Its own certificate, in PEM.
+    pub certificate: String,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+fn key() -> KeyPair {
+    KeyPair::generate_for(&PKCS_ED25519).expect("a key")
+}
+
+impl Authority {
+    /// An authority of this name.
+    #[must_use]
+    pub fn new(name: &str) -> Authority {
+        let key = key();
+        let mut params = CertificateParams::new(Vec::new()).expect("no names");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(DnType::CommonName, name);
+        let certificate = params.self_signed(&key).expect("signed").pem();
+        Authority {
+            certificate,
+            issuer: Issuer::new(params, key),
+        }
+    }
+
+    /// Signs a certificate for these DNS names and addresses; the first one is its common name.
+    #[must_use]
+    pub fn sign(&self, names: &[&str]) -> Signed {
+        let key = key();
+        let all: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let mut params = CertificateParams::new(all).expect("names");
+        let common = names.first().copied().unwrap_or_default();
+        params.distinguished_name.push(DnType::CommonName, common);
+        let certificate = params.signed_by(&key, &self.issuer).expect("signed");
+        Signed {
+            certificate: certificate.pem(),
+            key: key.serialize_pem(),
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! `wirepool why`: where the time of requests goes, and what limits an export.
+//!
+//! **Called by** `commands`. **Invariants**: two readings of a server and [`server::why::judge`] are all that it is made of.
+
+use crate::ask::Ask;
+use crate::table::{table, text};
+use anyhow::{Result, bail};
+use server::api::{
+    GetStages, GetStatus, ListSessions, SessionSummary, ShowSession, SlowRequest, Status,
+};
+use server::why::{Part, Reading, Verdict, Why, judge};
+use std::fmt::Write;
+use std::time::Duration;
+
+/// Characters of the longest bar.
+const BAR: usize = 40;
+
+/// Watches the server for `time`, then prints a page for each export that had requests, or for the one of this name.
+pub(crate) fn why(ask: &Ask, export: Option<String>, time: Duration) -> Result<String> {
+    let before = read(ask)?;
+    let wanted = export
+        .map(|name| resolve(&before.status, &name))
+        .transpose()?;
+    std::thread::sleep(time);
+    let after = read(ask)?;
+    let pages = judge(&before, &after, wanted.as_deref());
+    ask.print(&pages, |pages| page(pages, time))
+}
+
+fn read(ask: &Ask) -> Result<Reading> {
+    let summaries: Vec<SessionSummary> = ask.client.ask(&ListSessions {})?;
+    // A session may end between the two requests.
+    let sessions = summaries
+        .iter()
+        .filter_map(|s| ask.client.ask(&ShowSession { id: s.id }).ok());
+    let sessions = sessions.collect();
+    Ok(Reading {
+        status: ask.client.ask(&GetStatus {})?,
+        sessions,
+        stages: ask.client.ask(&GetStages {})?,
+    })
+}
+
+/// The export of a disk, volume or filesystem, or the export of this name.
+fn resolve(status: &Status, name: &str) -> Result<String> {
+    let disks = status.disks.iter().map(|d| (&d.name, &d.exported_as));
+    let volumes = status.volumes.iter().map(|v| (&v.name, &v.exported_as));
+    if let Some((_, exported)) = disks.chain(volumes).find(|(n, _)| *n == name) {
+        match exported.name() {
+            Some(export) => return Ok(export.to_owned()),
+            None => bail!("{name} is not exported: see `wirepool export --help`"),
+        }
+    }
+    let is_filesystem = status.filesystems.iter().any(|f| f.name == name);
+    Ok(if is_filesystem { "nfs" } else { name }.to_owned())
+}
+
+fn page(pages: &[Why], time: Duration) -> String {
+    if pages.is_empty() {
+        let seconds = time.as_secs_f64();
+        return format!("no export had a request within {seconds:.0} s\n");
+    }
+    let pages: Vec<String> = pages.iter().map(of_export).collect();
+    pages.join("\n")
+}
+
+fn of_export(why: &Why) -> String {
+    let mut out = format!("{} ({}), {:.1} s\n", why.export, why.protocol, why.seconds);
+    let Some(limit) = &why.limit else {
+        out.push_str("  no requests\n");
+        return out;
+    };
+    let mut t = table(&["COMMAND", "PER SECOND", "MEAN", "MOST OF IT"], &[1, 2]);
+    for c in &why.commands {
+        let mut parts: Vec<&Part> = c.stages.iter().collect();
+        parts.sort_by(|a, b| b.percent.total_cmp(&a.percent));
+        let most = parts.iter().take(2);
+        let most: Vec<String> = most
+            .map(|p| format!("{} {:.0} %", p.stage, p.percent))
+            .collect();
+        t.add_row([
+            c.command.clone(),
+            format!("{:.0}", c.per_second),
+            format!("{:.0} µs", c.mean_us),
+            most.join(", "),
+        ]);
+    }
+    let _ = writeln!(out, "{}", text(&t));
+    for part in &why.stages {
+        let bar = "#".repeat((part.percent / 100.0 * BAR as f64).round() as usize);
+        let _ = writeln!(
+            out,
+            "  {:<10} {bar:<BAR$} {:>3.0} %  mean {:.1} µs, 99 % within {:.1} µs",
+            part.stage, part.percent, part.mean_us, part.p99_us
+        );
+    }
+    let _ = writeln!(
+        out,
+        "\n  {:.1} requests in the server at a time; the busiest shard uses {:.0} % of a core",
+        why.in_flight, why.busiest_shard_percent
+    );
+    verdict(&mut out, limit);
+    if !why.slowest.is_empty() {
+        out.push_str("\n  slowest requests of the last minute\n");
+        for request in &why.slowest {
+            let _ = writeln!(out, "    {}", slow(request));
+        }
+    }
+    out
+}
+
+fn verdict(out: &mut String, limit: &Verdict) {
+    let _ = writeln!(out, "\n  limit: {}", limit.summary);
+    for line in &limit.evidence {
+        let _ = writeln!(out, "    - {line}");
+    }
+    out.push_str("  would help:\n");
+    for line in &limit.helps {
+        let _ = writeln!(out, "    - {line}");
+    }
+}
+
+fn slow(r: &SlowRequest) -> String {
+    let parts: Vec<String> = r
+        .stages
+        .iter()
+        .map(|(stage, us)| format!("{stage} {us}"))
+        .collect();
+    format!(
+        "{} {} µs, {} s ago, from {}: {}",
+        r.command,
+        r.total_us,
+        r.age_ms / 1000,
+        r.peer,
+        parts.join(", ")
+    )
+}
