@@ -23,6 +23,11 @@ fn minor_version_1() {
 }
 
 #[test]
+fn minor_version_2() {
+    passes("4.2");
+}
+
+#[test]
 fn every_run_has_a_test() {
     let source = include_str!("pynfs.rs");
     for suite in SUITES {

@@ -40,12 +40,20 @@ pub struct Suite {
 }
 
 /// All runs.
-pub const SUITES: &[Suite] = &[Suite {
-    name: "4.1",
-    about: "all tests of NFS 4.1 that do not restart the server",
-    minor_version: "1",
-    tests: &["all"],
-}];
+pub const SUITES: &[Suite] = &[
+    Suite {
+        name: "4.1",
+        about: "all tests of NFS 4.1 that do not restart the server",
+        minor_version: "1",
+        tests: &["all"],
+    },
+    Suite {
+        name: "4.2",
+        about: "the same over NFS 4.2, with its operations, extended attributes and courteous clients",
+        minor_version: "2",
+        tests: &["all", "copy", "courteous"],
+    },
+];
 
 /// The service in memory: example `memory_serve`.
 const KIND: &str = "memory";
