@@ -18,7 +18,6 @@ mod commands;
 mod filesystems;
 mod inspect;
 mod inspect_text;
-mod owners;
 mod pools;
 mod protocols;
 mod records;
