@@ -33,7 +33,7 @@ mod write_budget;
 pub use cache::RecordCacheStats;
 pub use compress::unpack;
 pub use error::{Error, Result};
-pub use files::{FileStore, OwnerSpace};
+pub use files::{FileChange, FileChangeKind, FileStore, OwnerSpace};
 pub use lost::{LOST_MAX, LostBlock};
 pub use options::Options;
 pub use owner::{

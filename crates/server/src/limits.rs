@@ -26,6 +26,8 @@ pub const EVENTS_MAX: usize = 1000;
 pub const VOLUMES_MAX: usize = 4096;
 /// Most filesystems of one pool.
 pub const FILESYSTEMS_MAX: usize = 4096;
+/// Most files in the answer to a comparison of two states of a filesystem.
+pub const DIFFERENCES_MAX: usize = 1 << 20;
 /// Most mounts in one configuration.
 pub const MOUNTS_MAX: usize = 1024;
 /// Time for which a mount point is tried whose mount another process of this server is still ending.

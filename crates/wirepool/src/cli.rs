@@ -150,6 +150,9 @@ Examples:
         /// The new volume or filesystem, such as tank/vm2.
         clone: String,
     },
+    /// List the files that differ between a snapshot and a newer one, or the filesystem as it is now.
+    #[command(after_help = crate::cli_filesystems::DIFF_HELP)]
+    Diff(crate::cli_filesystems::DiffArgs),
     /// Show properties of pools, volumes and filesystems.
     #[command(after_help = "\
 Examples:

@@ -101,6 +101,32 @@ Space is counted before compression. `wirepool set groupquota@staff=1T tank/home
     },
 }
 
+/// Help of `wirepool diff`.
+pub(crate) const DIFF_HELP: &str = "\
+Each line has + (new), - (removed), M (changed) or R (renamed), and the path from the root of the filesystem.
+A file below a renamed directory is not listed. Other characters than printable ASCII are shown in octal.
+
+Examples:
+  wirepool diff tank/home@monday
+  wirepool diff -F tank/home@monday tank/home@tuesday";
+
+#[derive(Args)]
+pub(crate) struct DiffArgs {
+    /// The older snapshot, such as tank/home@monday.
+    pub(crate) from: String,
+    /// A newer snapshot, or the filesystem (default).
+    pub(crate) to: Option<String>,
+    /// Show the kind of each file: / directory, F file, @ symbolic link, | named pipe, = socket, C and B devices.
+    #[arg(short = 'F')]
+    pub(crate) kinds: bool,
+    /// For scripts: columns separated by tabs, and no arrow before a new name.
+    #[arg(short = 'H', long)]
+    pub(crate) script: bool,
+    /// Show the time of each file's last change first, seconds since 1970.
+    #[arg(short)]
+    pub(crate) times: bool,
+}
+
 #[derive(Args)]
 pub(crate) struct OwnersArgs {
     /// The filesystem or snapshot, such as tank/home or tank/home@monday.

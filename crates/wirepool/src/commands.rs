@@ -31,6 +31,7 @@ pub(crate) fn run(command: ControlCommand, control: Option<PathBuf>, json: bool)
         ControlCommand::Snapshot(command) => snapshots::snapshot(&ask, command),
         ControlCommand::Clone { snapshot, clone } => snapshots::clone(&ask, snapshot, clone),
         ControlCommand::Get { properties, names } => records::get(&ask, &properties, names),
+        ControlCommand::Diff(args) => filesystems::diff(&ask, args),
         ControlCommand::Set { assignments, name } => records::set(&ask, &assignments, &name),
         ControlCommand::Inherit { property, name } => records::inherit(&ask, property, name),
         ControlCommand::Export(command) => protocols::export(&ask, command),

@@ -4,15 +4,16 @@
 //! working directory.
 
 use crate::ask::Ask;
-use crate::cli_filesystems::{CreateArgs, FilesystemCommand};
-use crate::owners::owners;
+use crate::cli_filesystems::{CreateArgs, DiffArgs, FilesystemCommand, OwnersArgs};
 use crate::table::{table, text};
 use anyhow::Result;
+use io::printable::printable;
 use server::ByteSize;
 use server::api::{
-    CreateFilesystem, DestroyFilesystem, DiskState, Filesystem, ListFilesystems, MountFilesystem,
-    OwnerKind, PromoteFilesystem, RenameFilesystem, RollbackFilesystem, SYNC_DISABLED,
-    UnmountFilesystem, VolumeSync,
+    CreateFilesystem, DestroyFilesystem, DiffFilesystem, Difference, DifferenceKind, DiskState,
+    FileType, Filesystem, ListFilesystems, ListOwnerSpace, MountFilesystem, OwnerKind, OwnerSpace,
+    PromoteFilesystem, RenameFilesystem, RollbackFilesystem, SYNC_DISABLED, UnmountFilesystem,
+    VolumeSync,
 };
 use server::config::MountFlags;
 
@@ -167,4 +168,108 @@ pub(crate) fn list(filesystems: &[Filesystem]) -> String {
         ]);
     }
     text(&t)
+}
+
+/// Shows the space of users or groups.
+fn owners(ask: &Ask, owners: OwnerKind, args: OwnersArgs) -> Result<String> {
+    let call = ListOwnerSpace {
+        name: args.name.clone(),
+        owners,
+    };
+    ask.show(&call, |spaces| owner_lines(owners, &args, spaces))
+}
+
+fn owner_lines(owners: OwnerKind, args: &OwnersArgs, spaces: &[OwnerSpace]) -> String {
+    let kind = match owners {
+        OwnerKind::User => "POSIX User",
+        OwnerKind::Group => "POSIX Group",
+    };
+    let size = |bytes: u64| match args.exact {
+        true => bytes.to_string(),
+        false => ByteSize(bytes).human(),
+    };
+    let mut rows: Vec<[String; 4]> = Vec::with_capacity(spaces.len());
+    for space in spaces {
+        let name = space.name.as_deref().filter(|_| !args.numeric);
+        let name = name.map_or(space.id.to_string(), |name| printable(name).into_owned());
+        let quota = match space.quota {
+            0 => "none".to_owned(),
+            quota => size(quota),
+        };
+        rows.push([kind.to_owned(), name, size(space.used), quota]);
+    }
+    rows.sort_by(|a, b| a[1].cmp(&b[1]));
+    if args.script {
+        return rows.iter().map(|row| row.join("\t") + "\n").collect();
+    }
+    let mut t = table(&["TYPE", "NAME", "USED", "QUOTA"], &[2, 3]);
+    for row in rows {
+        t.add_row(row);
+    }
+    text(&t)
+}
+
+/// `wirepool diff`.
+pub(crate) fn diff(ask: &Ask, args: DiffArgs) -> Result<String> {
+    let call = DiffFilesystem {
+        from: args.from.clone(),
+        to: args.to.clone(),
+    };
+    ask.show(&call, |found| {
+        found.iter().map(|d| difference_line(&args, d)).collect()
+    })
+}
+
+/// A path in printable ASCII without spaces; other bytes in octal.
+fn plain_path(path: &str) -> String {
+    let byte = |byte: u8| match byte.is_ascii_graphic() {
+        true => char::from(byte).to_string(),
+        false => format!("\\{byte:04o}"),
+    };
+    path.bytes().map(byte).collect()
+}
+
+fn difference_line(args: &DiffArgs, found: &Difference) -> String {
+    let mut columns = Vec::new();
+    if args.times {
+        let second = 1_000_000_000;
+        let (seconds, rest) = (
+            found.changed_ns.div_euclid(second),
+            found.changed_ns.rem_euclid(second),
+        );
+        columns.push(format!("{seconds}.{rest:09}"));
+    }
+    columns.push(
+        match found.change {
+            DifferenceKind::Added => "+",
+            DifferenceKind::Removed => "-",
+            DifferenceKind::Modified => "M",
+            DifferenceKind::Renamed => "R",
+        }
+        .to_owned(),
+    );
+    if args.kinds {
+        let kind = match found.file {
+            FileType::File => "F",
+            FileType::Directory => "/",
+            FileType::Symlink => "@",
+            FileType::Fifo => "|",
+            FileType::Socket => "=",
+            FileType::Char => "C",
+            FileType::Block => "B",
+        };
+        columns.push(kind.to_owned());
+    }
+    columns.push(plain_path(&found.path));
+    if let Some(new) = &found.new_path {
+        if !args.script {
+            columns.push("->".to_owned());
+        }
+        columns.push(plain_path(new));
+    }
+    if found.links != 0 {
+        columns.push(format!("({:+})", found.links));
+    }
+    let gap = if args.script { "\t" } else { " " };
+    columns.join(gap) + "\n"
 }

@@ -20,7 +20,6 @@ mod doctor_command;
 mod filesystems;
 mod inspect;
 mod inspect_text;
-mod owners;
 mod pools;
 mod protocols;
 mod records;

@@ -58,7 +58,7 @@ pub(crate) struct Charges {
     journaled: Sums,
     visible: Sums,
     quotas: Sums,
-    /// While objects are being counted: journaled charges of those that changed meanwhile.
+    /// While objects are being counted: journaled charges of the objects that changed meanwhile.
     touched: Option<BTreeMap<ObjectId, Charge>>,
 }
 
@@ -207,7 +207,7 @@ impl Charges {
         self.touched.get_or_insert_default();
     }
 
-    /// Adds a range of objects to the sums: `found` has the charges of those that were read since
+    /// Adds a range of objects to the sums: `found` has the charges of all objects that were read since
     /// [`Charges::begin_count`], `newest` tells the visible charge of an object if it differs from the journaled one. Returns
     /// the records that store this; `None` if the sums were forgotten, or objects counted, meanwhile.
     pub(crate) fn count(

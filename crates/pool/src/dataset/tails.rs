@@ -4,7 +4,7 @@
 //! record that the journal's size does not have yet; the true inode is here until the last of these records has left.
 //! `docs/decisions/0130`.
 //!
-//! **Owns** these inodes, and the charges of those that the journal has. **Called by** the store of a filesystem and by the
+//! **Owns** these inodes, and the charges of the inodes in the journal. **Called by** the store of a filesystem and by the
 //! owner's groups, under the dataset's lock.
 //! **Invariant**: a file with a tail has dirty records, or records in a group that is being made.
 

@@ -10,6 +10,7 @@
 
 mod charges;
 mod contents;
+mod diff;
 mod path;
 mod read;
 mod seek;
@@ -32,6 +33,7 @@ use crate::mutex::lock;
 const INLINE_MAX: usize = 1000;
 
 pub use charges::OwnerSpace;
+pub use diff::{FileChange, FileChangeKind};
 
 /// The dataset of a filesystem, or of a snapshot of one. Clones are the same dataset.
 #[derive(Clone)]

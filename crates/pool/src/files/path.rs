@@ -1,6 +1,6 @@
-//! Paths of objects, for reports of damage.
+//! Paths of objects, for reports of damage and of differences.
 //!
-//! **Owns** the search from an object up to the root directory. **Called by** the report of damage. **Invariants**: a path is
+//! **Owns** the search from an object up to the root directory. **Called by** both reports. **Invariants**: a path is
 //! returned only if every name on it leads to the object below it; the search ends after [`DEPTH_MAX`] directories.
 
 use super::FileStore;
@@ -12,11 +12,17 @@ use crate::format::{Key, ObjectId};
 const DEPTH_MAX: usize = 256;
 
 impl FileStore {
-    /// The path of an object by its first name, from the root directory. None if it has no name, or if a part of the path
-    /// cannot be read. Bytes that are not UTF-8 are replaced.
+    /// As [`FileStore::path_bytes`]. Bytes that are not UTF-8 are replaced.
     pub(crate) async fn path(&self, object: ObjectId) -> Option<String> {
+        let path = self.path_bytes(object).await?;
+        Some(String::from_utf8_lossy(&path).into_owned())
+    }
+
+    /// The path of an object by its first name, from the root directory. None if it has no name, or if a part of the path
+    /// cannot be read.
+    pub(super) async fn path_bytes(&self, object: ObjectId) -> Option<Vec<u8>> {
         let header = Header::decode(&self.get(header_key()).await.ok()??).ok()?;
-        let mut names: Vec<String> = Vec::new();
+        let mut names: Vec<Vec<u8>> = Vec::new();
         let mut at = object;
         while at != header.root {
             if names.len() >= DEPTH_MAX {
@@ -32,10 +38,13 @@ impl FileStore {
             if dirent.target != found {
                 return None;
             }
-            names.push(String::from_utf8_lossy(dirent.name.as_bytes()).into_owned());
+            names.push([b"/", dirent.name.as_bytes()].concat());
             at = inode.parent;
         }
         names.reverse();
-        Some(format!("/{}", names.join("/")))
+        match names.is_empty() {
+            true => Some(b"/".to_vec()),
+            false => Some(names.concat()),
+        }
     }
 }

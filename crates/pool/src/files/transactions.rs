@@ -242,7 +242,7 @@ impl Staging<'_> {
         }
     }
 
-    /// An object's owners or space change. `before` are those that it had, if it has no tail.
+    /// An object's owners or space change. `before` is its charge before, if it has no tail.
     fn charge(&mut self, object: ObjectId, before: Charge, after: Charge) {
         let State { tails, charges, .. } = &mut *self.state;
         charges.see(Move {

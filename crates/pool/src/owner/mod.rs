@@ -22,6 +22,7 @@ mod directory;
 mod disks;
 mod filesystems;
 mod freeing;
+mod group_batch;
 mod hierarchy;
 mod holds;
 mod idle;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::pool_tree::Changes;
 use super::{Pool, State};
 use crate::dataset::{self, OpenDataset};
+use crate::files::{FileChange, FileStore};
 use crate::format::{
     Birth, Dataset, DatasetProperty, ListId, NAME_SIZE_MAX, PrevSnapshot, Record, TextProperty,
     TreeId, dataset_key, root_key,
@@ -128,6 +129,25 @@ impl Pool {
             self.checkpoint().await?;
         }
         Ok(())
+    }
+
+    /// The changes of a filesystem's files from a snapshot to a newer one, in the order of the objects' numbers. `None` if there
+    /// are more than `max`. What both share is not read.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::Invalid`] and [`Error::Corrupt`] for damage, [`Error::Device`].
+    pub async fn diff(
+        &self,
+        filesystem: &str,
+        (old, new): (&str, &str),
+        max: usize,
+    ) -> Result<Option<Vec<FileChange>>> {
+        let old = FileStore(self.settled(filesystem, old).await?);
+        let new = FileStore(self.settled(filesystem, new).await?);
+        if !old.0.settings.has_files() {
+            return Err(Error::NotFound);
+        }
+        old.changes_to(&new, max).await
     }
 
     /// Destroys a snapshot. The blocks that it held alone are free after the next checkpoints.

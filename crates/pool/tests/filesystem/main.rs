@@ -10,6 +10,7 @@ mod contents;
 mod crash;
 mod cuts;
 mod damage;
+mod diff;
 mod format;
 mod full;
 mod lost;

@@ -212,3 +212,67 @@ pub struct OwnerSpace {
     /// Maximum bytes of its files; 0 for no limit.
     pub quota: u64,
 }
+
+/// Lists the files that differ between a snapshot and a newer snapshot, or the filesystem as it is now. For the latter, a snapshot
+/// is taken, and destroyed at the end.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DiffFilesystem {
+    /// The older snapshot, such as `tank/home@monday`.
+    pub from: String,
+    /// A newer snapshot of the same filesystem, or the filesystem (default).
+    #[serde(default)]
+    pub to: Option<String>,
+}
+
+/// The kind of a difference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum DifferenceKind {
+    /// The file is new.
+    Added,
+    /// The file was removed.
+    Removed,
+    /// Contents, attributes or entries changed.
+    Modified,
+    /// The file has another name or directory.
+    Renamed,
+}
+
+/// The kind of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum FileType {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A symbolic link.
+    Symlink,
+    /// A named pipe.
+    Fifo,
+    /// A socket.
+    Socket,
+    /// A character device.
+    Char,
+    /// A block device.
+    Block,
+}
+
+/// A file that differs between two states of a filesystem.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Difference {
+    /// The kind of the difference.
+    pub change: DifferenceKind,
+    /// The kind of the file.
+    pub file: FileType,
+    /// Its path from the root of the filesystem; of a renamed file, the one before. A backslash, and a byte that is no printable
+    /// UTF-8, is a backslash and four octal digits.
+    pub path: String,
+    /// The new path of a renamed file.
+    pub new_path: Option<String>,
+    /// Names that it has more, or fewer, than before; 0 for directories.
+    pub links: i64,
+    /// Time of its last change, nanoseconds since 1970.
+    pub changed_ns: i64,
+}

@@ -10,15 +10,15 @@ use super::route::{Route, refuse, routes};
 use crate::api::{
     AddDisk, AddVdevs, AttachSide, CheckpointPool, CloneSnapshot, CreateFilesystem, CreatePool,
     CreateSnapshot, CreateVolume, Dataset, DestroyFilesystem, DestroyPool, DestroySnapshot,
-    DestroyVolume, DetachSide, Disk, Done, EndSession, Event, ExportPool, FailureCode, Filesystem,
-    FoundPool, GetOpenApi, GetProperties, GetStages, GetStatus, HistoryEntry, Hold, HoldSnapshot,
-    ImportPool, InheritProperty, ListDisks, ListEvents, ListFilesystems, ListHolds, ListOwnerSpace,
-    ListPools, ListSessions, ListSnapshots, ListVolumes, MountFilesystem, OfflineSide, OnlineSide,
-    OpenApi, OwnerSpace, Pool, PoolHistory, PromoteFilesystem, PromoteVolume, Property,
-    ReleaseSnapshot, RemoveDisk, RenameFilesystem, RenameSnapshot, RenameVolume, ReplaceSide,
-    ResilverPool, ResizeDisk, ResizeVolume, RollbackFilesystem, RollbackVolume, ScanPools,
-    ScrubPool, Session, SessionSummary, SetProperty, ShowSession, Snapshot, Stages, Status, Trial,
-    TrimPool, TryImport, UnmountFilesystem, Volume,
+    DestroyVolume, DetachSide, DiffFilesystem, Difference, Disk, Done, EndSession, Event,
+    ExportPool, FailureCode, Filesystem, FoundPool, GetOpenApi, GetProperties, GetStages,
+    GetStatus, HistoryEntry, Hold, HoldSnapshot, ImportPool, InheritProperty, ListDisks,
+    ListEvents, ListFilesystems, ListHolds, ListOwnerSpace, ListPools, ListSessions, ListSnapshots,
+    ListVolumes, MountFilesystem, OfflineSide, OnlineSide, OpenApi, OwnerSpace, Pool, PoolHistory,
+    PromoteFilesystem, PromoteVolume, Property, ReleaseSnapshot, RemoveDisk, RenameFilesystem,
+    RenameSnapshot, RenameVolume, ReplaceSide, ResilverPool, ResizeDisk, ResizeVolume,
+    RollbackFilesystem, RollbackVolume, ScanPools, ScrubPool, Session, SessionSummary, SetProperty,
+    ShowSession, Snapshot, Stages, Status, Trial, TrimPool, TryImport, UnmountFilesystem, Volume,
 };
 use crate::limits::REQUEST_LEN_MAX;
 use crate::protocols::protocols;
@@ -162,6 +162,7 @@ routes! {
     Post "/v1/filesystems/promote" PromoteFilesystem => Filesystem, CHANGE, shard |s, r| s.promote_filesystem(r).await;
     Post "/v1/filesystems/rollback" RollbackFilesystem => Filesystem, CHANGE, shard |s, r| s.rollback_filesystem(r).await;
     Post "/v1/filesystems/mount" MountFilesystem => Filesystem, CHANGE, shard |s, r| s.mount_filesystem(r).await;
+    Post "/v1/filesystems/diff" DiffFilesystem => Vec<Difference>, CHANGE, shard |s, r| s.diff_filesystem(r).await;
     Post "/v1/filesystems/owners" ListOwnerSpace => Vec<OwnerSpace>, CHANGE, shard |s, r| s.owner_space(r).await;
     Post "/v1/filesystems/unmount" UnmountFilesystem => Done, CHANGE, shard |s, r| s.unmount_filesystem(r).await.map(|()| Done {});
 }

@@ -30,7 +30,7 @@ const WITH_QUOTAS: [FileOwner; 4] = [
     FileOwner::Group(2),
 ];
 
-/// Bytes that an owner with a quota has at most: those of the quota, or those that it had when the quota was set.
+/// Bytes that an owner with a quota has at most: the quota, or the bytes of its files when the quota was set.
 #[derive(Clone, Default)]
 pub(super) struct Owners(Rc<RefCell<BTreeMap<FileOwner, u64>>>);
 

@@ -255,6 +255,7 @@ fn filesystems(api: &mut Api, place: &Place) {
     api.post("/v1/filesystems/owners", owners);
     let one = json!({"name": "tank/home@one"});
     api.post("/v1/snapshots/create", one);
+    api.post("/v1/filesystems/diff", json!({"from": "tank/home@one"}));
     let back = json!({"snapshot": "tank/home@one", "force": true});
     api.post("/v1/filesystems/rollback", back);
     let clone = json!({"snapshot": "tank/home@one", "clone": "tank/clone"});

@@ -6,6 +6,7 @@
 
 mod change;
 mod create;
+mod diff;
 mod exports;
 mod mount;
 mod mounts;
@@ -19,4 +20,4 @@ pub(crate) use exports::FilesystemExport;
 pub(crate) use mounts::{MountEntry, MountState, Mounted};
 pub use opened::FilesystemUser;
 pub(crate) use opened::OpenFilesystem;
-pub(in crate::pools) use owners::OwnerProperty;
+pub(crate) use owners::OwnerProperty;

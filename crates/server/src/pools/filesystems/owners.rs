@@ -17,7 +17,7 @@ use pool::FileStore;
 use pool::format::filesystem::FileOwner;
 
 /// A property such as `userquota@ann`.
-pub(in crate::pools) struct OwnerProperty {
+pub(crate) struct OwnerProperty {
     /// Whether it is the quota; otherwise the used space.
     is_quota: bool,
     kind: OwnerKind,
@@ -27,7 +27,7 @@ pub(in crate::pools) struct OwnerProperty {
 
 impl OwnerProperty {
     /// The property with this name; `None` if the name is none of these.
-    pub(in crate::pools) fn named(name: &str) -> Option<Self> {
+    pub(crate) fn named(name: &str) -> Option<Self> {
         let (property, owner) = name.split_once('@')?;
         let (is_quota, kind) = match property {
             "userquota" => (true, OwnerKind::User),
