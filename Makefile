@@ -57,7 +57,7 @@ fuzz: ## only the fuzz targets, up to FUZZ_SECONDS each (30)
 	@xtask/install.sh build fuzz
 	xtask/fuzz.sh $(FUZZ_SECONDS)
 
-bench: ## performance tables: Wirepool compared with qemu-storage-daemon, tgt, a raw file, btrfs and ext4, in alternation
+bench: ## performance tables: Wirepool compared with qemu-storage-daemon, tgt, nfs-ganesha, a raw file, btrfs and ext4, in alternation
 	@xtask/install.sh build bench
 	$(CARGO) build --release --locked -p wirepool
 	$(BIN) bench suite

@@ -17,7 +17,7 @@ initiators="iscsi-test-cu:libiscsi-bin"
 guest="qemu-system-x86_64:qemu-system-x86 mmdebstrap:mmdebstrap mke2fs:e2fsprogs cpio:cpio depmod:kmod python3:python3 xz:xz-utils flock:util-linux syslinux:syslinux mcopy:mtools mkfs.fat:dosfstools /usr/lib/syslinux/mbr/mbr.bin:syslinux-common /usr/lib/*/qemu/block-iscsi.so:qemu-block-extra"
 posix="setfattr:attr setfacl:acl nfs4_setfacl:nfs4-acl-tools fio:fio setpriv:util-linux tar:tar"
 posix_sources="git:git make:make autoreconf:autoconf automake:automake libtoolize:libtool openssl:openssl pkg-config:pkg-config /usr/include/uuid/uuid.h:uuid-dev /usr/include/xfs/xfs.h:xfslibs-dev /usr/include/sys/acl.h:libacl1-dev /usr/include/attr/libattr.h:libattr1-dev /usr/include/libaio.h:libaio-dev /usr/include/gdbm.h:libgdbm-dev /usr/include/zlib.h:zlib1g-dev xfs_io:xfsprogs bc:bc gawk:gawk"
-peers="qemu-storage-daemon:qemu-system-common fio:fio tgtd:tgt mkfs.btrfs:btrfs-progs"
+peers="qemu-storage-daemon:qemu-system-common fio:fio tgtd:tgt ganesha.nfsd:nfs-ganesha /usr/lib/*/ganesha/libfsalvfs.so:nfs-ganesha-vfs mkfs.btrfs:btrfs-progs"
 
 commands=$build tools='' lists=''
 for group in "$@"; do

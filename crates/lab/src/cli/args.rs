@@ -304,7 +304,7 @@ pub struct SuiteArgs {
     #[arg(long, default_value = "30s", value_parser = parse_time)]
     pub(super) long: Duration,
     /// Measure only these tables
-    #[arg(long, value_enum, value_delimiter = ',', default_values = ["nvme", "iscsi", "pool"])]
+    #[arg(long, value_enum, value_delimiter = ',', default_values = ["nvme", "iscsi", "nfs", "pool"])]
     pub(super) only: Vec<crate::suite::Table>,
     /// Measure only the rows whose name contains this text
     #[arg(long, value_name = "TEXT")]

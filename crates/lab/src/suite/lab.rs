@@ -47,6 +47,8 @@ pub(crate) enum Table {
     Nvme,
     /// iSCSI compared with tgt
     Iscsi,
+    /// NFS compared with nfs-ganesha
+    Nfs,
     /// A pool compared with a raw file
     Pool,
 }

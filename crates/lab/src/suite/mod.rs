@@ -9,6 +9,7 @@ mod goal;
 mod iscsi;
 mod lab;
 mod load;
+mod nfs;
 mod nvme;
 mod peer;
 mod point;

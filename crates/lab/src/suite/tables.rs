@@ -3,7 +3,7 @@
 //! **Called by** the command line.
 
 use super::lab::{Extent, Lab, Steps, Table};
-use super::{iscsi, nvme, peer, pool, tgt};
+use super::{iscsi, nfs, nvme, peer, pool, tgt};
 use crate::engine::Setup;
 use crate::plan::Machine;
 use crate::served::{Scratch, on_interrupt};
@@ -20,6 +20,7 @@ impl Table {
         match self {
             Table::Nvme => nvme::rows(),
             Table::Iscsi => iscsi::rows(),
+            Table::Nfs => nfs::rows(),
             Table::Pool => pool::rows(),
         }
     }
@@ -84,7 +85,11 @@ async fn measure(extent: Extent, wanted: Vec<&'static str>, teller: &mut Teller)
         },
         extent: &extent,
     };
-    if extent.tables.iter().any(|t| *t != Table::Pool) {
+    if extent
+        .tables
+        .iter()
+        .any(|t| matches!(t, Table::Nvme | Table::Iscsi))
+    {
         for (path, _) in &lab.files {
             make(path, extent.bytes, lab.steps.teller).await?;
         }
@@ -94,12 +99,14 @@ async fn measure(extent: Extent, wanted: Vec<&'static str>, teller: &mut Teller)
         let lacks = match table {
             Table::Nvme => peer::missing(),
             Table::Iscsi => tgt::missing(),
+            Table::Nfs => nfs::missing(),
             Table::Pool => Vec::new(),
         };
         let with_peer = lacks.is_empty() && !extent.no_peer;
         tables.push(match table {
             Table::Nvme => nvme::table(&mut lab, with_peer).await?,
             Table::Iscsi => iscsi::table(&mut lab, with_peer).await?,
+            Table::Nfs => nfs::table(&mut lab, with_peer).await?,
             Table::Pool => pool::table(&mut lab).await?,
         });
         missing.extend(lacks.into_iter().filter(|_| !extent.no_peer));
@@ -173,7 +180,7 @@ fn describe(m: &Machine, e: &Extent, pinned: bool, missing: &[&str], table: &str
     if !missing.is_empty() {
         let _ = writeln!(
             out,
-            "  no peer: {} missing (Debian's qemu-system-common, fio and tgt have them)",
+            "  no peer: {} missing (Debian's qemu-system-common, fio, tgt, nfs-ganesha and nfs-ganesha-vfs have them)",
             missing.join(", ")
         );
     }
