@@ -81,6 +81,11 @@ fn nfs_recovery() {
 }
 
 #[test]
+fn nfs_tls() {
+    passes("nfs_tls");
+}
+
+#[test]
 fn iscsi_boot() {
     passes("iscsi_boot");
 }

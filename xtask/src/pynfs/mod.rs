@@ -163,7 +163,7 @@ pub fn run(suite: &Suite) -> Result<Outcome> {
     let expected = expected(LIST, suite.name, KIND)?;
     let place = place()?;
     let started = Instant::now();
-    let mut server = Server::start(LEASE)?;
+    let mut server = Server::start(LEASE, None)?;
     let words = words_of(suite, server.addr());
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let log = format!("pynfs-{}", suite.name);

@@ -6,6 +6,7 @@
 use crate::repo;
 use anyhow::{Context, Result, ensure};
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 /// A running `memory_serve`.
@@ -30,13 +31,14 @@ pub fn build() -> Result<()> {
 }
 
 impl Server {
-    /// Starts it with a lease of `lease_s` seconds.
-    pub(crate) fn start(lease_s: &str) -> Result<Self> {
+    /// Starts it with a lease of `lease_s` seconds, and with TLS if there is a directory for certificates.
+    pub(crate) fn start(lease_s: &str, certificates: Option<&Path>) -> Result<Self> {
         let program = repo::target().join("debug/examples/memory_serve");
         let make = "build it with: cargo build -p wirepool-nfs --examples";
         ensure!(program.exists(), "{}: {make}", program.display());
         let mut child = Command::new(program)
             .args(["127.0.0.1:0", lease_s])
+            .args(certificates)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()?;

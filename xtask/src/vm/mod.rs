@@ -20,7 +20,7 @@ use server::Server;
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -49,11 +49,16 @@ enum Scene {
     Client,
     /// A guest of ours that talks to the NFS service in memory on this host.
     Nfs,
+    /// A guest of [`TLS_SUITE`] that talks to the same service with TLS.
+    NfsTls,
     /// The script is the first process of a machine that boots from a logical unit.
     Boot,
     /// A guest in which a server runs too, on disks whose writes the kernel logs; then the log is replayed on this host.
     Cuts,
 }
+
+/// The Debian release whose kernel and tools have NFS with TLS.
+const TLS_SUITE: &str = "trixie";
 
 /// All checks, in the order they run in.
 pub const CHECKS: &[Check] = &[
@@ -170,6 +175,14 @@ pub const CHECKS: &[Check] = &[
         timeout_s: 900,
     },
     Check {
+        name: "nfs_tls",
+        about: "NFS with TLS, of Linux 6.12: xprtsec=tls and mtls, versions 4.2 and 3, exports that demand it, wrong certificates",
+        cpus: 2,
+        append: "",
+        scene: Scene::NfsTls,
+        timeout_s: 900,
+    },
+    Check {
         name: "iscsi_boot",
         about: "iSCSI: QEMU boots from a LUN with its own driver, writes, and boots from it again",
         cpus: 1,
@@ -249,7 +262,14 @@ impl fmt::Display for Outcome {
 
 /// Make the guest's image, unless it is there and up to date.
 pub fn build_image() -> Result<()> {
-    let status = lab_command("build").status().context("vmlab build")?;
+    build(None)
+}
+
+/// Likewise, of a Debian release other than this host's.
+fn build(suite: Option<&str>) -> Result<()> {
+    let mut command = lab_command("build");
+    command.envs(suite.map(|suite| ("VMLAB_SUITE", suite)));
+    let status = command.status().context("vmlab build")?;
     if !status.success() {
         bail!("vmlab build failed ({status})");
     }
@@ -258,7 +278,10 @@ pub fn build_image() -> Result<()> {
 
 /// Run one check script in a guest of its own. An error means that it could not be run at all.
 pub fn run(check: &'static Check, peer: Peer) -> Result<Outcome> {
-    build_image()?;
+    match check.scene {
+        Scene::NfsTls => build(Some(TLS_SUITE))?,
+        Scene::Client | Scene::Nfs | Scene::Boot | Scene::Cuts => build_image()?,
+    }
     let logs = repo::vm_cache().join("logs");
     fs::create_dir_all(&logs)?;
     let dir = tempfile::Builder::new()
@@ -271,7 +294,8 @@ pub fn run(check: &'static Check, peer: Peer) -> Result<Outcome> {
     match check.scene {
         Scene::Boot => return boot::run(check, dir.path(), sockets.path()),
         Scene::Cuts => return cuts::run(check, dir.path()),
-        Scene::Nfs if peer == Peer::Wirepool => return serve_memory(check),
+        Scene::Nfs if peer == Peer::Wirepool => return serve_memory(check, None),
+        Scene::NfsTls => return serve_memory(check, Some(dir.path())),
         Scene::Client | Scene::Nfs => {}
     }
     let mut command = guest_command(check);
@@ -308,13 +332,18 @@ pub fn run(check: &'static Check, peer: Peer) -> Result<Outcome> {
     Ok(Outcome::of(check, status, said, started))
 }
 
-/// Run one check script against the NFS service in memory.
-fn serve_memory(check: &'static Check) -> Result<Outcome> {
-    let mut server = MemoryServer::start("30")?;
+/// Run one check script against the NFS service in memory. With a directory for certificates, the service has TLS, and the guest is one
+/// of [`TLS_SUITE`] that shares the directory.
+fn serve_memory(check: &'static Check, certificates: Option<&Path>) -> Result<Outcome> {
+    let mut server = MemoryServer::start("30", certificates)?;
     let port = server.addr().rsplit(':').next().context("a port")?;
     let mut command = guest_command(check);
     for env in ["PEER=memory", "ADDR=10.0.2.2", &format!("NFS_PORT={port}")] {
         command.args(["--env", env]);
+    }
+    if let Some(directory) = certificates {
+        command.env("VMLAB_CACHE", repo::vm_cache().join(TLS_SUITE));
+        command.arg("--share").arg(directory);
     }
     command.arg(script(check));
     let started = Instant::now();
