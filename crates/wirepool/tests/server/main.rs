@@ -7,6 +7,7 @@ mod commands;
 mod common;
 mod conformance;
 mod cuts;
+mod doctor;
 mod filesystems;
 mod inspect;
 mod iscsi;

@@ -1,0 +1,125 @@
+//! `wirepool doctor` beside a running server, without one, and on saved facts; `wirepool client-config`.
+
+use crate::common::{BASE, NQN, Place, RAM, client, connect, run};
+use serde_json::Value;
+use std::process::Output;
+
+const OTHERS: &str = r#"
+[iscsi]
+listen = ["127.0.0.1:0"]
+[[disk]]
+name = "second"
+kind = "mem"
+size = "16M"
+"#;
+
+fn json(output: &Output) -> Value {
+    // Findings of the machine that runs the test decide between 0 and 1.
+    assert!(matches!(output.status.code(), Some(0 | 1)), "{output:?}");
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+/// Reasons and objects of a check that was not made.
+fn not_checked<'r>(report: &'r Value, check: &str) -> Vec<&'r str> {
+    let all = report["not_checked"].as_array().expect("a list");
+    let own = all.iter().filter(|n| n["check"] == check);
+    own.map(|n| n["reason"].as_str().expect("text")).collect()
+}
+
+#[test]
+fn the_doctor_examines_server_and_sessions() {
+    let place = Place::new(&format!("{BASE}{RAM}"));
+    let server = place.start();
+    server.ok(&["pool", "create", "tank", "d1.img", "--size", "128M"]);
+    let mut config = server.client();
+    config.reconnect = nvmf_initiator::Reconnect::NEVER;
+    client(async move {
+        let _controller = connect(config).await;
+        let facts = place.path("facts.json");
+        let path = facts.to_str().expect("text");
+        let report = json(&server.run(&["doctor", "--json", "--save", path]));
+        assert!(
+            not_checked(&report, "session-errors").is_empty(),
+            "{report}"
+        );
+        assert!(report["checks"].as_u64() > Some(80));
+        let text = std::fs::read_to_string(&facts).expect("saved");
+        let saved: Value = serde_json::from_str(&text).expect("JSON");
+        assert_eq!(saved["server"]["members"][0]["pool"], "tank", "{saved}");
+        assert_eq!(saved["server"]["sessions"][0]["protocol"], "nvme");
+        assert!(saved["process"]["open_files"].as_u64().is_some(), "{saved}");
+        let again = json(&server.run(&["doctor", "--json", "--facts", path]));
+        assert_eq!(again, report, "saved facts have the same findings");
+        let script = server.run(&["doctor", "--fix-script", "--facts", path]);
+        assert!(script.stdout.starts_with(b"#!/bin/sh\n"), "{script:?}");
+        server.terminate();
+    });
+}
+
+#[test]
+fn the_doctor_without_a_server_judges_the_machine() {
+    let place = Place::new(BASE);
+    let dir = place.path("");
+    let report = json(&run(&dir, &["doctor", "--json"]));
+    let reasons = not_checked(&report, "session-mss");
+    assert!(
+        reasons.iter().any(|r| r.contains("no running server")),
+        "{reasons:?}"
+    );
+    let client = json(&run(&dir, &["doctor", "--json", "--client"]));
+    assert!(
+        not_checked(&client, "session-mss").is_empty(),
+        "a check for servers"
+    );
+    std::fs::write(place.path("bad.json"), "{\"format\": 99}").expect("written");
+    for name in ["bad.json", "missing.json"] {
+        let output = run(&dir, &["doctor", "--facts", name]);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        assert!(
+            !output.stderr.is_empty() && output.stdout.is_empty(),
+            "{output:?}"
+        );
+    }
+}
+
+#[test]
+fn clients_get_settings_for_each_export() {
+    let place = Place::new(&format!("{BASE}{RAM}{OTHERS}"));
+    let server = place.start();
+    let iqn = "iqn.2026-01.org.example:b";
+    server.ok(&[
+        "export",
+        "iscsi",
+        "second",
+        "--iqn",
+        iqn,
+        "--initiator",
+        "any",
+    ]);
+    let settings = server.json(&["client-config", NQN, "--os", "debian"]);
+    assert_eq!(settings["files"][1]["path"], "/etc/nvme/discovery.conf");
+    let text = settings["files"][1]["text"].as_str().expect("text");
+    let port = server.io[0].port();
+    assert!(
+        text.contains(&format!("--traddr=127.0.0.1 --trsvcid={port} ")),
+        "{text}"
+    );
+    let text = server.ok(&[
+        "client-config",
+        "second",
+        "--os",
+        "rhel",
+        "--address",
+        "10.0.0.1",
+        "--address",
+        "10.0.1.1",
+    ]);
+    assert!(
+        text.contains("/etc/multipath.conf") && text.contains(iqn),
+        "{text}"
+    );
+    let text = server.refused(&["client-config", NQN, "--os", "windows"]);
+    assert!(text.contains("iSCSI"), "{text}");
+    let text = server.refused(&["client-config", "nothing", "--os", "debian"]);
+    assert!(text.contains("export list"), "{text}");
+}
