@@ -14,6 +14,8 @@ use nfs_initiator::limits::SLOTS_MAX;
 use nfs_initiator::{Config, File, Kind, OpenOptions, Stable};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 /// Granularity of offsets and lengths, bytes: as that of disks, so that the targets can be compared.
 const BLOCK_SIZE: u32 = 512;
@@ -26,6 +28,8 @@ pub struct NfsTarget {
     address: Nfs,
     at: SocketAddr,
     is_writable: bool,
+    /// Bytes without storage, when the last session began or ended.
+    holes: Arc<AtomicU64>,
     facts: Facts,
 }
 
@@ -38,6 +42,7 @@ impl NfsTarget {
             address: address.clone(),
             at,
             is_writable: how.writable,
+            holes: Arc::default(),
             facts,
         };
         let probe = target.start(1, how.create).await?;
@@ -114,13 +119,15 @@ impl NfsTarget {
             size: of.size - of.size % u64::from(BLOCK_SIZE),
             block_size: BLOCK_SIZE,
             transfer_max: limit.min(own(of.read_max)).min(own(of.write_max)),
-            holes: of.size.saturating_sub(of.used),
             transport: Some(self.transport(&session, depth)),
             ..self.facts.clone()
         };
+        self.holes.store(of.size.saturating_sub(of.used), Relaxed);
         Ok(NfsSession {
             session,
             file,
+            is_writable: self.is_writable,
+            holes: self.holes.clone(),
             facts,
         })
     }
@@ -130,7 +137,10 @@ impl Target for NfsTarget {
     type Session = NfsSession;
 
     fn facts(&self) -> Facts {
-        self.facts.clone()
+        Facts {
+            holes: self.holes.load(Relaxed),
+            ..self.facts.clone()
+        }
     }
 
     async fn connect(&self, depth: u32) -> Result<NfsSession> {
@@ -142,6 +152,8 @@ impl Target for NfsTarget {
 pub struct NfsSession {
     session: nfs_initiator::Session,
     file: File,
+    is_writable: bool,
+    holes: Arc<AtomicU64>,
     facts: Facts,
 }
 
@@ -188,7 +200,10 @@ impl Session for NfsSession {
     }
 
     fn facts(&self) -> Facts {
-        self.facts.clone()
+        Facts {
+            holes: self.holes.load(Relaxed),
+            ..self.facts.clone()
+        }
     }
 
     fn epoch(&self) -> u64 {
@@ -196,6 +211,13 @@ impl Session for NfsSession {
     }
 
     async fn close(self) {
+        if self.is_writable {
+            // Storage is known when the data is durable. An error was the run's own, or is the next one's.
+            let _ = self.file.commit().await;
+            if let Ok(of) = self.session.attributes(self.file.handle()).await {
+                self.holes.store(of.size.saturating_sub(of.used), Relaxed);
+            }
+        }
         // The server ends the open with its client otherwise.
         let _ = self.file.close().await;
         self.session.close().await;

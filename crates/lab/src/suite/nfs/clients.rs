@@ -2,8 +2,8 @@
 //!
 //! **Called by** the table.
 
-use super::Share;
 use super::names::connect;
+use super::servers::Share;
 use crate::stats::process::resident;
 use crate::suite::lab::Extent;
 use crate::suite::point::Point;

@@ -3,7 +3,7 @@
 //! **Owns** the loops of the client, on a shard of their own. **Called by** the table. **Invariants**: latency and processor time are
 //! of operations that ended within the measured time; the first error ends a measurement.
 
-use super::Share;
+use super::servers::Share;
 use crate::stats::Latency;
 use crate::suite::lab::{Extent, Lab};
 use crate::suite::point::Point;

@@ -37,7 +37,11 @@ pub(super) struct Share {
 impl Share {
     /// The file of the rows with data.
     pub(super) fn file(&self) -> Address {
-        let path = format!("{}/{FILE}", self.path.trim_start_matches('/'));
+        self.named(FILE)
+    }
+
+    fn named(&self, name: &str) -> Address {
+        let path = format!("{}/{name}", self.path.trim_start_matches('/'));
         Address::Nfs(Nfs {
             user: Some((0, 0)),
             ram: true,
@@ -171,11 +175,11 @@ impl Server {
         };
         server.until(&log, is_open).await?;
         // It listens before it serves.
-        let probe = server.share.file();
         let how = OpenAs {
             writable: true,
             create: Some(1 << 20),
         };
+        let probe = server.share.named("probe");
         let deadline = Instant::now() + CHILD_START_MAX;
         while let Err(e) = AnyTarget::open(&probe, how).await {
             if Instant::now() > deadline {
@@ -183,8 +187,6 @@ impl Server {
             }
             io::time::sleep(Duration::from_millis(100)).await;
         }
-        let file = export.join(FILE);
-        std::fs::remove_file(&file).map_err(Error::file(&file))?;
         Ok(server)
     }
 
