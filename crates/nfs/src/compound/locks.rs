@@ -50,14 +50,13 @@ impl Compound<'_> {
         };
         let exclusive = is_exclusive(args.kind);
         let is_told = waits(args.kind) && self.can_call(client);
-        loop {
-            let shared = self.context.shared;
+        let shared = self.context.shared;
+        let lock_or_wait = || {
             let mut states = shared.states();
             let locked = states.lock(client, from, target.handle, range, exclusive);
-            let is_denied = matches!(locked, Err(Refused::Lock(_)));
             // In one step with the refusal: a lock that is freed afterwards finds the waiter.
             if is_told
-                && is_denied
+                && matches!(locked, Err(Refused::Lock(_)))
                 && let Some(owner) = states.owner_of(client, from)
             {
                 let waiter = Waiter {
@@ -70,8 +69,10 @@ impl Compound<'_> {
                 };
                 states.wait_for_lock(waiter, io::time::now());
             }
-            drop(states);
-            match locked {
+            locked
+        };
+        loop {
+            match lock_or_wait() {
                 Ok(stateid) => {
                     self.context.granted().await?;
                     self.context.current_stateid = Some(stateid);

@@ -139,16 +139,18 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream) {
     let received = receive(&connection);
     let why = turn::run(&connection.core, &connection.stream, received).await;
     path.close();
-    let mut core = connection.core.borrow_mut();
-    core.link.end(why);
-    core.log(why);
-    if core.state == ConnectionState::Handshaking {
+    let state = {
+        let mut core = connection.core.borrow_mut();
+        core.link.end(why);
+        core.log(why);
+        core.state
+    };
+    if state == ConnectionState::Handshaking {
         let failures = &shared.counters.handshake_failures;
         failures.fetch_add(1, Ordering::Relaxed);
     }
     shared.peers.remove(key);
-    all.ended(key, core.state, why);
-    drop(core);
+    all.ended(key, state, why);
     connection.stream.close().await;
     all.closed();
 }

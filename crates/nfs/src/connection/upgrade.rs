@@ -7,7 +7,7 @@
 use super::{Connection, Core};
 use crate::export::Security;
 use crate::rpc::{AuthStat, Probe, Reply};
-use crate::shared::counters::{CloseReason, ConnectionState};
+use crate::shared::counters::{CloseReason, ConnectionState, Refusal};
 use crate::xdr::Writer;
 use session::staging::Staging;
 use session::turn::until_drained;
@@ -74,7 +74,7 @@ impl Core {
         };
         let counters = &self.shared.counters;
         counters.probes_refused.fetch_add(1, Ordering::Relaxed);
-        counters.refused.fetch_add(1, Ordering::Relaxed);
+        counters.refused.add(Refusal::Credential);
         if self
             .shared
             .connections
