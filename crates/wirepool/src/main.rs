@@ -18,7 +18,9 @@ mod commands;
 mod filesystems;
 mod inspect;
 mod inspect_text;
+mod notify;
 mod owners;
+mod pages;
 mod pools;
 mod protocols;
 mod records;
@@ -29,6 +31,7 @@ mod table;
 mod table_iostat;
 mod table_pools;
 mod table_scan;
+mod top;
 mod why;
 
 use ask::print;
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         Command::Api(ApiCommand::Describe) => {
             print(&ask::exact(&format!("{:#}", server::openapi())))
         }
+        Command::Generate(args) => pages::generate(&args),
         Command::Control(command) => {
             commands::run(command, cli.control, cli.json).and_then(|text| print(&text))
         }
