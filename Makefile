@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick check vm fuzz bench mutants soak clean
+.PHONY: help demo test quick check vm fuzz bench deb mutants soak clean
 
 FUZZ_SECONDS ?= 30
 SOAK_SECONDS ?= 600
@@ -62,6 +62,12 @@ bench: ## performance tables: Wirepool compared with qemu-storage-daemon, tgt, n
 	$(CARGO) build --release --locked -p wirepool
 	$(BIN) bench suite
 	WIREPOOL_BIN=$(BIN) $(CARGO) xtask files
+
+deb: ## a Debian package with systemd unit, man pages and completions, in target/debian
+	@xtask/install.sh build deb
+	$(CARGO) build --release --locked -p wirepool
+	$(CARGO) xtask pages $(BIN)
+	$(CARGO) deb --locked --no-build -p wirepool
 
 mutants: ## break promises on purpose; the simulator must notice each within a minute
 	@xtask/install.sh build

@@ -1,6 +1,6 @@
 #!/bin/bash
 # Installs the missing dependencies of a make target, and prints them. A second run installs nothing.
-#   install.sh build|check|fuzz|vm|test|posix|posix-sources|bench...
+#   install.sh build|check|fuzz|vm|test|posix|posix-sources|bench|deb...
 # Debian packages come through apt-get (as root, or with sudo), Rust tools through cargo, at the versions below.
 set -euo pipefail
 here=$(dirname "$(realpath "$0")")
@@ -9,11 +9,14 @@ export PATH=$PATH:/usr/sbin:/sbin
 
 nextest=cargo-nextest@0.9.151
 deny=cargo-deny@0.20.2
+deb=cargo-deb@3.8.0
 suites="pjdfstest@0.2.2 fsx@0.3.2"
 # COMMAND:PACKAGE or /FILE:PACKAGE, by purpose
 build="cc:gcc"
 libfuzzer="c++:g++"
 initiators="iscsi-test-cu:libiscsi-bin"
+terminal="script:bsdutils stty:coreutils"
+packaging="dpkg-shlibdeps:dpkg-dev"
 guest="qemu-system-x86_64:qemu-system-x86 mmdebstrap:mmdebstrap mke2fs:e2fsprogs cpio:cpio depmod:kmod python3:python3 xz:xz-utils flock:util-linux syslinux:syslinux mcopy:mtools mkfs.fat:dosfstools /usr/lib/syslinux/mbr/mbr.bin:syslinux-common /usr/lib/*/qemu/block-iscsi.so:qemu-block-extra"
 posix="setfattr:attr setfacl:acl nfs4_setfacl:nfs4-acl-tools fio:fio setpriv:util-linux tar:tar"
 posix_sources="git:git make:make autoreconf:autoconf automake:automake libtoolize:libtool openssl:openssl pkg-config:pkg-config /usr/include/uuid/uuid.h:uuid-dev /usr/include/xfs/xfs.h:xfslibs-dev /usr/include/sys/acl.h:libacl1-dev /usr/include/attr/libattr.h:libattr1-dev /usr/include/libaio.h:libaio-dev /usr/include/gdbm.h:libgdbm-dev /usr/include/zlib.h:zlib1g-dev xfs_io:xfsprogs bc:bc gawk:gawk"
@@ -25,10 +28,11 @@ for group in "$@"; do
     check) tools="$tools $deny";;
     fuzz) commands="$commands $libfuzzer";;
     vm) commands="$commands $guest" lists=1;;
-    test) tools="$tools $nextest" commands="$commands $initiators";;
+    test) tools="$tools $nextest" commands="$commands $initiators $terminal";;
     posix) tools="$tools $suites" commands="$commands $posix";;
     posix-sources) commands="$commands $posix_sources";;
     bench) commands="$commands $peers";;
+    deb) tools="$tools $deb" commands="$commands $packaging";;
     build) ;;
     *) echo "install.sh: unknown group $group" >&2; exit 2;;
   esac

@@ -1,13 +1,15 @@
 //! The repository's tools, which belong neither to the product nor to its tests.
 //!
 //! **Owns** the source rules (`tidy`), the broken promises that the simulator must notice (`mutants`), the tests with a
-//! stock Linux kernel as client (`vm`), and foreign suites that judge file systems (`posix`) and the NFS service (`pynfs`).
+//! stock Linux kernel as client (`vm`), foreign suites that judge file systems (`posix`) and the NFS service (`pynfs`), and the
+//! generated files of a package (`pages`).
 //! **Called by** `cargo xtask` and by this crate's tests, so that both run under the workspace's test runner too. **Invariants**: nothing outside `target/` is written; only processes
 //! started here are ended, by their id.
 
 #![forbid(unsafe_code)]
 
 pub mod mutants;
+pub mod pages;
 pub mod posix;
 mod program;
 pub mod pynfs;

@@ -59,6 +59,12 @@ enum Chore {
         #[arg(default_value = "target")]
         within: std::path::PathBuf,
     },
+    /// Write the manual pages and shell completions of a package, beside the program that they are made of.
+    Pages {
+        /// A build of the program.
+        #[arg(default_value = "target/release/wirepool")]
+        program: std::path::PathBuf,
+    },
     /// Boot a stock Linux kernel and let it use a server on this host.
     Vm {
         /// Checks to run; all of them if none is named.
@@ -140,6 +146,10 @@ fn main() -> anyhow::Result<ExitCode> {
         }
         Chore::Pynfs { names, .. } => judge_nfs(&names),
         Chore::Files { within } => posix::files_table(&within).map(|()| ExitCode::SUCCESS),
+        Chore::Pages { program } => {
+            println!("{}", xtask::pages::write(&program)?.display());
+            Ok(ExitCode::SUCCESS)
+        }
         Chore::Vm { list: true, .. } => {
             for check in vm::CHECKS {
                 println!("{:14} {}", check.name, check.about);

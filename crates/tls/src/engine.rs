@@ -107,7 +107,7 @@ impl Engine {
         self.connection.is_handshaking()
     }
 
-    /// Whether the peer said that it sends no more.
+    /// Whether the peer has closed its direction.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.is_closed

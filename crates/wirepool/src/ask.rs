@@ -13,7 +13,7 @@ use std::path::PathBuf;
 /// The server, and the form of answers.
 pub(crate) struct Ask {
     pub(crate) client: Client,
-    json: bool,
+    pub(crate) json: bool,
 }
 
 impl Ask {

@@ -22,6 +22,7 @@ Examples:
   wirepool export add nqn.2026-01.org.example:vm1 vm1
   wirepool host allow nqn.2026-01.org.example:vm1 any
   wirepool session list                          connected hosts and initiators
+  wirepool top                                   pools, devices, exports and sessions, live
   wirepool bench run file:/srv/vm1.img           measure a disk
   wirepool inspect verify a.img b.img            verify a pool offline
 
@@ -79,6 +80,8 @@ pub(crate) enum Command {
     /// Describe the control API, for programs.
     #[command(subcommand)]
     Api(ApiCommand),
+    #[command(hide = true)]
+    Generate(crate::pages::Generate),
     #[command(flatten)]
     Control(ControlCommand),
 }
@@ -125,6 +128,7 @@ Examples:
         #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=3600))]
         seconds: u64,
     },
+    Top(crate::top::TopArgs),
     /// Show sessions: hosts, transport, throughput and errors.
     #[command(subcommand)]
     Session(SessionCommand),

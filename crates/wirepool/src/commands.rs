@@ -5,7 +5,9 @@
 use crate::ask::Ask;
 use crate::cli::{ControlCommand, DiskAdd, DiskCommand, SessionCommand};
 use crate::cli_host::HostCommand;
-use crate::{client_config_command, filesystems, pools, protocols, records, snapshots, table, why};
+use crate::{
+    client_config_command, filesystems, pools, protocols, records, snapshots, table, top, why,
+};
 use anyhow::{Result, bail};
 use server::ByteSize;
 use server::api::{
@@ -19,6 +21,7 @@ use std::time::Duration;
 pub(crate) fn run(command: ControlCommand, control: Option<PathBuf>, json: bool) -> Result<String> {
     let ask = Ask::new(control, json);
     match command {
+        ControlCommand::Top(args) => top::run(ask, &args),
         ControlCommand::Status => ask.show(&GetStatus {}, table::status),
         ControlCommand::Why { export, seconds } => {
             why::why(&ask, export, Duration::from_secs(seconds))

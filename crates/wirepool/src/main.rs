@@ -20,6 +20,8 @@ mod doctor_command;
 mod filesystems;
 mod inspect;
 mod inspect_text;
+mod notify;
+mod pages;
 mod pools;
 mod protocols;
 mod records;
@@ -30,6 +32,7 @@ mod table;
 mod table_iostat;
 mod table_pools;
 mod table_scan;
+mod top;
 mod why;
 
 use ask::print;
@@ -59,6 +62,7 @@ fn main() -> ExitCode {
         Command::Api(ApiCommand::Describe) => {
             print(&ask::exact(&format!("{:#}", server::openapi())))
         }
+        Command::Generate(args) => pages::generate(&args),
         Command::Control(command) => {
             commands::run(command, cli.control, cli.json).and_then(|text| print(&text))
         }

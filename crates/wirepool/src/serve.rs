@@ -1,7 +1,7 @@
 //! `wirepool serve`: run the server until a signal.
 
 use crate::cli::ServeArgs;
-use crate::{client, print, protocols};
+use crate::{client, notify, print, protocols};
 use anyhow::{Context, Result, bail};
 use server::End;
 use server::api::Status;
@@ -54,6 +54,9 @@ pub(crate) fn run(args: &ServeArgs, control: Option<PathBuf>) -> Result<()> {
         };
         // The reader of stdout may have exited; the server serves nevertheless.
         let _ = text.map(|t| print(&t));
+        if let Err(e) = notify::ready() {
+            tracing::warn!("the service manager cannot be notified: {e}");
+        }
     };
     match server::serve(file, show)? {
         End::Drained(failures) if failures.is_empty() => {

@@ -57,7 +57,7 @@ pub(crate) fn duration(ms: u64) -> String {
     }
 }
 
-fn micros(us: u64) -> String {
+pub(crate) fn micros(us: u64) -> String {
     match us {
         0..10_000 => format!("{us} µs"),
         10_000..10_000_000 => format!("{}.{} ms", us / 1000, us % 1000 / 100),

@@ -1,6 +1,6 @@
-//! Text output of `pool iostat`.
+//! Differences between two readings of counters, and the text output of `pool iostat`.
 //!
-//! **Owns** the differences between two readings of the counters. **Called by** `pool iostat`. **Invariants**:
+//! **Owns** the differences between two readings of the counters. **Called by** `pool iostat` and `top`. **Invariants**:
 //! counters that went back, because a pool was opened anew, count from zero.
 
 use crate::table::{table, text};
@@ -14,54 +14,59 @@ use std::time::Duration;
 pub(crate) struct Iostat {
     /// Length of the interval, seconds; none since the pools were opened.
     seconds: Option<f64>,
-    pools: Vec<PoolLoad>,
+    /// In the order of the reading.
+    pub(crate) pools: Vec<PoolLoad>,
 }
 
 /// I/O statistics of the disks of a pool.
 #[derive(Serialize)]
-struct PoolLoad {
+pub(crate) struct PoolLoad {
     name: String,
     used: u64,
     free: u64,
     #[serde(flatten)]
-    load: Load,
+    pub(crate) load: Load,
     /// Lookups in the record cache that found a record, misses, and misses that a cache of twice the size would have
     /// found.
-    cache_hits: u64,
-    cache_misses: u64,
+    pub(crate) cache_hits: u64,
+    pub(crate) cache_misses: u64,
     cache_ghost_hits: u64,
-    disks: Vec<DiskLoad>,
+    /// In the order of the pool's vdevs and their members.
+    pub(crate) disks: Vec<DiskLoad>,
 }
 
 #[derive(Serialize)]
-struct DiskLoad {
+pub(crate) struct DiskLoad {
     disk: String,
     #[serde(flatten)]
-    load: Load,
+    pub(crate) load: Load,
 }
 
 /// Counts, or rates per second if the interval is known.
 #[derive(Default, Clone, Serialize)]
-struct Load {
-    reads: u64,
-    writes: u64,
-    read_bytes: u64,
-    written_bytes: u64,
+pub(crate) struct Load {
+    pub(crate) reads: u64,
+    pub(crate) writes: u64,
+    pub(crate) read_bytes: u64,
+    pub(crate) written_bytes: u64,
     /// Average duration of an operation, µs.
-    read_us: u64,
-    write_us: u64,
-    flush_us: u64,
+    pub(crate) read_us: u64,
+    pub(crate) write_us: u64,
+    pub(crate) flush_us: u64,
 }
 
-fn per_second(count: u64, time: Option<Duration>) -> u64 {
+/// The rate of a counter per second; the count itself if the interval is not known.
+pub(crate) fn per_second(count: u64, time: Option<Duration>) -> u64 {
     time.map_or(count, |t| (count as f64 / t.as_secs_f64()).round() as u64)
 }
 
+/// The growth of a counter between two readings.
+pub(crate) fn growth(before: u64, now: u64) -> u64 {
+    now.checked_sub(before).unwrap_or(now)
+}
+
 fn load(before: Option<&Side>, now: &Side, time: Option<Duration>) -> Load {
-    let since = |of: fn(&Side) -> u64| {
-        let (now, before) = (of(now), before.map_or(0, of));
-        now.checked_sub(before).unwrap_or(now)
-    };
+    let since = |of: fn(&Side) -> u64| growth(before.map_or(0, of), of(now));
     let mean = |sum: fn(&Side) -> u64, count: fn(&Side) -> u64| {
         since(sum).checked_div(since(count)).unwrap_or(0)
     };
@@ -122,7 +127,7 @@ impl Iostat {
             let longest = |of: fn(&Load) -> u64| disks.iter().map(|d| of(&d.load)).max();
             let cached = |of: fn(&RecordCache) -> u64| {
                 let (now, before) = (of(&p.record_cache), old.map_or(0, |o| of(&o.record_cache)));
-                per_second(now.checked_sub(before).unwrap_or(now), time)
+                per_second(growth(before, now), time)
             };
             PoolLoad {
                 cache_hits: cached(|c| c.hits),

@@ -20,7 +20,8 @@ fn health(h: Health) -> &'static str {
     }
 }
 
-fn state(p: &Pool) -> &'static str {
+/// The state of a pool in the words of `zpool`.
+pub(crate) fn state(p: &Pool) -> &'static str {
     match (p.state, p.health) {
         (DiskState::Opening, _) => "OPENING",
         (DiskState::Held, _) => "UNAVAIL",

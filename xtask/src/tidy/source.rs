@@ -236,8 +236,10 @@ fn unsafe_code(path: &str, text: &str, code: &str) -> Vec<Finding> {
 }
 
 fn outside_world(path: &str, code: &str) -> Vec<Finding> {
-    let is_test =
-        path.contains("/tests/") || path.ends_with("tests.rs") || path.contains("/benches/");
+    let is_test = path.contains("/tests/")
+        || path.ends_with("tests.rs")
+        || path.contains("/benches/")
+        || path.contains("/examples/");
     if is_test || !SIMULATED.iter().any(|c| path.starts_with(c)) {
         return Vec::new();
     }

@@ -91,7 +91,7 @@ async fn secured(fixture: &Fixture, connector: &Connector, owner: &str) -> Clien
     client
 }
 
-/// Whether the server closes the connection within a minute, whatever it says before.
+/// Whether the server closes the connection within a minute; bytes that it sends before are dropped.
 async fn ends(stream: &TcpStream) -> bool {
     let mut staging = RecvBuf::new(4096);
     let end = io::timeout(Duration::from_secs(60), async {

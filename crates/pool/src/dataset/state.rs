@@ -24,7 +24,7 @@ use crate::record::Contents;
 use crate::tree::{Layer, Root};
 use crate::{Error, Result};
 
-/// The owner's answer to a demand: what was asked for is durable.
+/// The owner's answer to a demand: the changes that the demand names are durable.
 pub(crate) struct Promise {
     pub(crate) proof: Durable,
     /// When the journal had taken the changes into a batch.

@@ -11,6 +11,16 @@ use server::api::{Exports, ListenRole, NamespaceState, Session, SessionSummary, 
 /// A row of `session show`: name and value.
 pub(crate) type Fact = (&'static str, String);
 
+/// An export in short form.
+pub(crate) struct ExportSummary {
+    /// The subsystem, the target, or the path of an NFS export.
+    pub(crate) name: String,
+    /// Its disks, volumes or filesystem, each with its state.
+    pub(crate) disks: Vec<(String, NamespaceState)>,
+    /// Sessions to it now; `None` if sessions use all exports of the protocol.
+    pub(crate) sessions: Option<usize>,
+}
+
 /// A protocol.
 pub(crate) trait Protocol: Sync {
     /// The word for it in sessions: `nvme`.
@@ -39,6 +49,9 @@ pub(crate) trait Protocol: Sync {
 
     /// The exports with the clients that may connect.
     fn access_lists(&self, exports: &Exports) -> Vec<(String, Vec<String>)>;
+
+    /// The exports in short form.
+    fn summaries(&self, exports: &Exports) -> Vec<ExportSummary>;
 
     /// The table of exports; `None` without exports.
     fn table(&self, exports: &Exports) -> Option<String>;

@@ -27,6 +27,7 @@ mod recovery;
 mod recursive;
 mod schema;
 mod sides;
+mod top;
 mod trim;
 mod trouble;
 mod vdevs;

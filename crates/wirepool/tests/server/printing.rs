@@ -134,6 +134,7 @@ fn commands(server: &Server) {
         &["snapshot", "list"],
         &["get", "all", "tank/vm1"],
         &["session", "list"],
+        &["top", "--once", "-d", "0.1"],
     ] {
         check(server, args);
     }

@@ -133,6 +133,11 @@ pub(super) fn counters(c: &Counters, out: &mut Families) -> fmt::Result {
         "NFS connections that ended, by reason",
         closed,
     )?;
+    operations(c, out)
+}
+
+/// Totals of version 4.
+fn operations(c: &Counters, out: &mut Families) -> fmt::Result {
     let operations = c.operations.iter();
     let operations = operations.map(|(number, n)| (one("operation", operation::name(*number)), *n));
     out.counter("nfs_operations", "Operations, by name", operations)?;

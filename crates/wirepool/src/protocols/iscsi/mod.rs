@@ -6,7 +6,7 @@
 mod table;
 
 use super::RemoveArgs;
-use super::protocol::{Fact, Protocol, size_or_reason};
+use super::protocol::{ExportSummary, Fact, Protocol, size_or_reason};
 use crate::ask::Ask;
 use crate::table::hosts;
 use anyhow::{Context, Result, bail};
@@ -256,6 +256,15 @@ impl Protocol for Iscsi {
     fn access_lists(&self, exports: &Exports) -> Vec<(String, Vec<String>)> {
         let all = exports.iscsi.targets.iter();
         all.map(|t| (t.iqn.clone(), t.initiators.clone())).collect()
+    }
+
+    fn summaries(&self, exports: &Exports) -> Vec<ExportSummary> {
+        let of_target = |t: &IscsiTarget| ExportSummary {
+            name: t.iqn.clone(),
+            disks: t.luns.iter().map(|l| (l.disk.clone(), l.state)).collect(),
+            sessions: Some(t.sessions),
+        };
+        exports.iscsi.targets.iter().map(of_target).collect()
     }
 
     fn table(&self, exports: &Exports) -> Option<String> {

@@ -5,7 +5,7 @@
 mod table;
 
 use super::RemoveArgs;
-use super::protocol::{Fact, Protocol, size_or_reason};
+use super::protocol::{ExportSummary, Fact, Protocol, size_or_reason};
 use crate::ask::Ask;
 use crate::table::{duration, hosts};
 use anyhow::Result;
@@ -199,6 +199,15 @@ impl Protocol for Nfs {
     fn access_lists(&self, exports: &Exports) -> Vec<(String, Vec<String>)> {
         let all = exports.nfs.nfs_exports.iter();
         all.map(|e| (e.path.clone(), e.clients.clone())).collect()
+    }
+
+    fn summaries(&self, exports: &Exports) -> Vec<ExportSummary> {
+        let of_export = |e: &Export| ExportSummary {
+            name: e.path.clone(),
+            disks: vec![(e.filesystem.clone(), e.state)],
+            sessions: None,
+        };
+        exports.nfs.nfs_exports.iter().map(of_export).collect()
     }
 
     fn table(&self, exports: &Exports) -> Option<String> {

@@ -5,7 +5,7 @@
 mod table;
 
 use super::RemoveArgs;
-use super::protocol::{Fact, Protocol, host_name, size_or_reason};
+use super::protocol::{ExportSummary, Fact, Protocol, host_name, size_or_reason};
 use crate::ask::Ask;
 use crate::table::{duration, hosts};
 use anyhow::Result;
@@ -158,6 +158,19 @@ impl Protocol for Nvmf {
     fn access_lists(&self, exports: &Exports) -> Vec<(String, Vec<String>)> {
         let all = exports.nvmf.exports.iter();
         all.map(|e| (e.nqn.clone(), e.hosts.clone())).collect()
+    }
+
+    fn summaries(&self, exports: &Exports) -> Vec<ExportSummary> {
+        let of_export = |e: &Export| ExportSummary {
+            name: e.nqn.clone(),
+            disks: e
+                .namespaces
+                .iter()
+                .map(|n| (n.disk.clone(), n.state))
+                .collect(),
+            sessions: Some(e.sessions),
+        };
+        exports.nvmf.exports.iter().map(of_export).collect()
     }
 
     fn table(&self, exports: &Exports) -> Option<String> {
