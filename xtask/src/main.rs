@@ -81,24 +81,26 @@ enum Chore {
     },
 }
 
+/// Checks the house rules, and prints the findings.
+fn check_rules() -> anyhow::Result<ExitCode> {
+    let findings = tidy::run(&xtask::repo::root())?;
+    for finding in &findings {
+        println!("{finding}");
+    }
+    let failures = findings.iter().filter(|f| f.is_failure()).count();
+    println!(
+        "tidy: {failures} failures, {} warnings",
+        findings.len() - failures
+    );
+    Ok(match failures {
+        0 => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
+    })
+}
+
 fn main() -> anyhow::Result<ExitCode> {
     match Args::parse().chore {
-        Chore::Tidy => {
-            let findings = tidy::run(&xtask::repo::root())?;
-            for finding in &findings {
-                println!("{finding}");
-            }
-            let failures = findings.iter().filter(|f| f.is_failure()).count();
-            println!(
-                "tidy: {failures} failures, {} warnings",
-                findings.len() - failures
-            );
-            Ok(if failures == 0 {
-                ExitCode::SUCCESS
-            } else {
-                ExitCode::FAILURE
-            })
-        }
+        Chore::Tidy => check_rules(),
         Chore::Mutants { list: true, .. } => {
             for mutant in mutants::listed(&xtask::repo::root())? {
                 println!(

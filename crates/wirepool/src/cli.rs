@@ -80,8 +80,12 @@ pub(crate) enum Command {
     /// Describe the control API, for programs.
     #[command(subcommand)]
     Api(ApiCommand),
+    /// Write manual pages and shell completions below a directory: `man/*.1` and `completions/*`.
     #[command(hide = true)]
-    Generate(crate::pages::Generate),
+    Generate {
+        /// The directory; it is created.
+        dir: PathBuf,
+    },
     #[command(flatten)]
     Control(ControlCommand),
 }
@@ -128,7 +132,7 @@ Examples:
         #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=3600))]
         seconds: u64,
     },
-    Top(crate::top::TopArgs),
+    Top(crate::cli_top::TopArgs),
     /// Show sessions: hosts, transport, throughput and errors.
     #[command(subcommand)]
     Session(SessionCommand),

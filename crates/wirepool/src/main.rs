@@ -13,6 +13,7 @@ mod cli_filesystems;
 mod cli_host;
 mod cli_records;
 mod cli_sides;
+mod cli_top;
 mod client;
 mod client_config_command;
 mod commands;
@@ -62,7 +63,7 @@ fn main() -> ExitCode {
         Command::Api(ApiCommand::Describe) => {
             print(&ask::exact(&format!("{:#}", server::openapi())))
         }
-        Command::Generate(args) => pages::generate(&args),
+        Command::Generate { dir } => pages::generate(&dir),
         Command::Control(command) => {
             commands::run(command, cli.control, cli.json).and_then(|text| print(&text))
         }

@@ -5,17 +5,10 @@
 
 use crate::cli::Cli;
 use anyhow::{Context, Result};
-use clap::{Args, CommandFactory};
+use clap::CommandFactory;
 use clap_complete::Shell;
 use std::fs;
-use std::path::PathBuf;
-
-/// Write manual pages and shell completions below a directory: `man/*.1` and `completions/*`.
-#[derive(Args)]
-pub(crate) struct Generate {
-    /// The directory; it is created.
-    dir: PathBuf,
-}
+use std::path::Path;
 
 /// The shells with a completion file, and the file's name in the directory that the shell reads.
 const SHELLS: [(Shell, &str); 3] = [
@@ -24,10 +17,10 @@ const SHELLS: [(Shell, &str); 3] = [
     (Shell::Fish, "wirepool.fish"),
 ];
 
-/// Writes the files. Errors: a file cannot be written.
-pub(crate) fn generate(args: &Generate) -> Result<()> {
-    let man = args.dir.join("man");
-    let completions = args.dir.join("completions");
+/// Writes the files below a directory, which is created. Errors: a file cannot be written.
+pub(crate) fn generate(dir: &Path) -> Result<()> {
+    let man = dir.join("man");
+    let completions = dir.join("completions");
     for dir in [&man, &completions] {
         fs::create_dir_all(dir).with_context(|| dir.display().to_string())?;
     }
@@ -58,10 +51,7 @@ mod tests {
     #[test]
     fn every_subcommand_has_a_page_and_is_completed() {
         let dir = tempfile::tempdir().expect("a directory");
-        let args = Generate {
-            dir: dir.path().to_owned(),
-        };
-        generate(&args).expect("written");
+        generate(dir.path()).expect("written");
         let mut names = Vec::new();
         expected(&Cli::command(), "wirepool", &mut names);
         assert!(

@@ -1,7 +1,8 @@
 //! `wirepool serve`: run the server until a signal.
 
+use crate::ask::print;
 use crate::cli::ServeArgs;
-use crate::{client, notify, print, protocols};
+use crate::{client, notify, protocols};
 use anyhow::{Context, Result, bail};
 use server::End;
 use server::api::Status;

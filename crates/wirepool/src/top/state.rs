@@ -3,9 +3,9 @@
 //! **Called by** the screen and the drawing. **Invariants**: no terminal and no server is needed; the rows are sorted and filtered once
 //! for each reading and each key that changes them, not for each drawing; the scroll position is always within the rows.
 
-use super::interval;
 use super::rows::{SORTED_BY, TABLES};
 use super::table::{All, Column, Kind, Table};
+use crate::cli_top::interval;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::time::Duration;
 

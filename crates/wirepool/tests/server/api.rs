@@ -294,6 +294,7 @@ fn pools(api: &mut Api, place: &Place, server: &Server) {
     let b = json!({"pool": "tank", "disk": path("b")});
     api.post("/v1/pools/offline", b.clone());
     api.get("/v1/pools");
+    api.get("/v1/stages");
     api.post("/v1/pools/online", b);
     whole(server, 2);
     let attach = json!({"pool": "tank", "disk": path("a"), "new": path("c"), "size": SIZE});
