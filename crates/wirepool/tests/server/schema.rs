@@ -63,6 +63,23 @@ impl Schemas<'_> {
             "oneOf" => accepting() == 1,
             "allOf" => accepting() == all().count(),
             "required" => all().all(|f| value.get(f.as_str().expect("a field")).is_some()),
+            "minItems" => value
+                .as_array()
+                .is_none_or(|v| Some(v.len() as u64) >= rule.as_u64()),
+            "maxItems" => value
+                .as_array()
+                .is_none_or(|v| Some(v.len() as u64) <= rule.as_u64()),
+            "prefixItems" => {
+                let mut items = value
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .zip(all())
+                    .enumerate();
+                return items.try_for_each(|(i, (item, schema))| {
+                    self.at(&format!("{place}[{i}]"), schema, item)
+                });
+            }
             "items" => {
                 let mut items = value.as_array().into_iter().flatten().enumerate();
                 return items
