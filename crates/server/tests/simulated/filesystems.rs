@@ -56,6 +56,7 @@ async fn write(files: &impl FileBackend, called: &str, data: &[u8]) {
     let new = NewFile {
         kind: NewKind::File,
         mode: 0o644,
+        umask: None,
         acl: None,
     };
     let (root, caller) = (files.root(), Caller::root());
