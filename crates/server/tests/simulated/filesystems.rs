@@ -452,7 +452,7 @@ fn the_snapshot_of_a_comparison_does_not_survive_the_server() {
                 );
                 step += Duration::from_micros(10);
             }
-            // Whatever the pool still has to write is written.
+            // The pool writes everything back.
             write(&user.files(), "second", b"two").await;
             io::time::sleep(Duration::from_secs(5)).await;
             assert_eq!(snapshots(&server).await.len(), 2);

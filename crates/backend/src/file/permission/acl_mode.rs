@@ -80,8 +80,8 @@ impl Acl {
     }
 
     /// The inherited list of a new object of a process with this mode and umask. The mode narrows all entries: other users and
-    /// groups keep at most what it says for the group. Of owner, group and everyone, those that an entry allows something get
-    /// at most that; the others get the mode without the umask, and not what entries deny. Errors: `TooLarge`.
+    /// groups keep at most what it says for the group. A class (owner, group, everyone) that an entry allows something gets
+    /// at most that; another class gets the mode without the umask, and nothing that entries deny. Errors: `TooLarge`.
     pub fn narrowed(&self, mode: u16, umask: u16) -> FileResult<Acl> {
         let own = mode & !umask;
         let bits = self.classes(|who| {
