@@ -52,6 +52,9 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(&args, cli.control),
         Command::Bench(args) => return lab::cli::run(*args),
         Command::Demo(args) => return lab::cli::demo(args),
+        Command::Ping(args) => return lab::cli::ping(&args, cli.json),
+        Command::Ioping(args) => return lab::cli::ioping(&args, cli.json),
+        Command::Probe(args) => return lab::cli::probe(&args, cli.json),
         Command::Inspect(args) => match inspect::run(args, cli.json) {
             Ok(code) => return code,
             Err(e) => Err(e),

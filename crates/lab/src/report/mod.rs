@@ -10,3 +10,4 @@ pub mod html;
 mod printable;
 mod svg;
 pub mod table;
+pub mod wrap;
