@@ -4,19 +4,21 @@ use super::args::{Bench, BenchCommand, Demo};
 use super::coordinator::block_on;
 use super::network_args::Probe;
 use super::probe_args::{Ioping, Ping};
-use super::{bench, network, probes, verify};
+use super::report::Surroundings;
+use super::{bench, network, probes, report, verify};
 use crate::{Error, Result};
 use std::process::ExitCode;
 
-/// Runs `wirepool bench`.
+/// Runs `wirepool bench`. `examine` is called for a report that is not of stored files alone.
 #[must_use]
-pub fn run(args: Bench) -> ExitCode {
+pub fn run(args: Bench, examine: impl FnOnce() -> Surroundings) -> ExitCode {
     told(match args.command {
         BenchCommand::Run(a) => bench::run(a),
         BenchCommand::Matrix(a) => bench::matrix(a),
         BenchCommand::Compare(a) => bench::compare(a),
         BenchCommand::Verify(a) => verify::verify(a),
         BenchCommand::Suite(a) => block_on(crate::suite::suite(a.extent())),
+        BenchCommand::Report(a) => report::report(&a, examine),
     })
 }
 

@@ -26,6 +26,8 @@ mod ping_text;
 mod ping_verdict;
 mod place;
 mod rung;
+#[cfg(test)]
+pub(crate) mod samples;
 pub mod summary;
 pub mod verdict;
 

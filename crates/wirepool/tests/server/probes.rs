@@ -294,3 +294,42 @@ fn an_interruption_prints_the_summary() {
         "{rest}"
     );
 }
+
+#[test]
+fn a_report_has_the_stored_results_and_the_servers_stages() {
+    let (place, server) = served();
+    let target = format!("nvme-tcp://{}/{NQN}", server.io[0]);
+    let store = |name: &str, args: &[&str]| {
+        let text = server.ok(&[args, &["--json"]].concat());
+        std::fs::write(place.path(name), text).expect("written");
+    };
+    store(
+        "ping.json",
+        &["ping", &target, "-c", "3", "-i", "1ms", "-W", "20s"],
+    );
+    let compare = [
+        "bench", "compare", "mem:16M", &target, "--rounds", "1", "-t", "10ms", "--ramp", "0ms",
+    ];
+    store("compare.json", &compare);
+    server.ok(&["bench", "report", "ping.json", "compare.json"]);
+    let page = std::fs::read_to_string(place.path("report.html")).expect("a page");
+    for word in [
+        "Keep Alive",
+        "4K randread Q1T1",
+        "share of the local rate",
+        "checks",
+        "iser-nvme-4k-randwrite",
+    ] {
+        assert!(page.contains(word), "{word} is not in\n{page}");
+    }
+    let only = ["bench", "report", "--stored-only", "--html", "only.html"];
+    server.ok(&only);
+    let page = std::fs::read_to_string(place.path("only.html")).expect("a page");
+    assert_eq!(page.matches("No input").count(), 5, "{page}");
+    std::fs::write(place.path("other.json"), "{\"a\": 1}").expect("written");
+    let refused = server.refused(&[&only[..], &["other.json"]].concat());
+    assert!(
+        refused.contains("expected the JSON of wirepool ping"),
+        "{refused}"
+    );
+}

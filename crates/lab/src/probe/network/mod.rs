@@ -22,3 +22,9 @@ mod verdict;
 pub mod wire;
 
 pub use text::render;
+
+/// A made-up result.
+#[cfg(test)]
+pub(crate) fn sample() -> result::Probed {
+    verdict::tests::probed(1.0, 4.0)
+}
