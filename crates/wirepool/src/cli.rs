@@ -23,6 +23,7 @@ Examples:
   wirepool host allow nqn.2026-01.org.example:vm1 any
   wirepool session list                          connected hosts and initiators
   wirepool top                                   pools, devices, exports and sessions, live
+  wirepool ping nvme-tcp://10.0.0.7:4420/NQN     time of network, server and storage of a remote disk
   wirepool bench run file:/srv/vm1.img           measure a disk
   wirepool inspect verify a.img b.img            verify a pool offline
 
@@ -75,6 +76,9 @@ pub(crate) enum Command {
     Serve(ServeArgs),
     Bench(Box<lab::cli::Bench>),
     Demo(lab::cli::Demo),
+    Ping(lab::cli::Ping),
+    Ioping(lab::cli::Ioping),
+    Probe(lab::cli::Probe),
     Inspect(crate::inspect::Inspect),
     Doctor(Box<crate::doctor_command::Doctor>),
     /// Describe the control API, for programs.

@@ -29,6 +29,7 @@ mod records;
 mod serve;
 mod sides;
 mod snapshots;
+mod surroundings;
 mod table;
 mod table_iostat;
 mod table_pools;
@@ -50,8 +51,13 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.command {
         Command::Serve(args) => serve::run(&args, cli.control),
-        Command::Bench(args) => return lab::cli::run(*args),
+        Command::Bench(args) => {
+            return lab::cli::run(*args, || surroundings::examine(cli.control));
+        }
         Command::Demo(args) => return lab::cli::demo(args),
+        Command::Ping(args) => return lab::cli::ping(&args, cli.json),
+        Command::Ioping(args) => return lab::cli::ioping(&args, cli.json),
+        Command::Probe(args) => return lab::cli::probe(&args, cli.json),
         Command::Inspect(args) => match inspect::run(args, cli.json) {
             Ok(code) => return code,
             Err(e) => Err(e),

@@ -16,14 +16,19 @@ const BAR: usize = 40;
 
 /// Watches the server for `time`, then prints a page for each export that had requests, or for the one of this name.
 pub(crate) fn why(ask: &Ask, export: Option<String>, time: Duration) -> Result<String> {
+    let pages = watch(ask, export, time)?;
+    ask.print(&pages, |pages| page(pages, time))
+}
+
+/// Watches the server for `time`, and judges each export that had requests, or the one of this name.
+pub(crate) fn watch(ask: &Ask, export: Option<String>, time: Duration) -> Result<Vec<Why>> {
     let before = read(&ask.client)?;
     let wanted = export
         .map(|name| resolve(&before.status, &name))
         .transpose()?;
     std::thread::sleep(time);
     let after = read(&ask.client)?;
-    let pages = judge(&before, &after, wanted.as_deref());
-    ask.print(&pages, |pages| page(pages, time))
+    Ok(judge(&before, &after, wanted.as_deref()))
 }
 
 /// Asks the server for one reading.
