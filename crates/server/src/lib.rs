@@ -27,6 +27,7 @@ mod shards;
 mod size;
 mod taken;
 mod view;
+pub mod wear;
 pub mod why;
 mod word;
 

@@ -33,6 +33,7 @@ mod table;
 mod table_iostat;
 mod table_pools;
 mod table_scan;
+mod table_writes;
 mod top;
 mod why;
 

@@ -31,3 +31,4 @@ mod top;
 mod trim;
 mod trouble;
 mod vdevs;
+mod writes;
