@@ -33,6 +33,7 @@ mod word;
 
 pub use control::openapi;
 pub use error::{Error, Result};
+pub use metrics::{alert_rules, grafana_dashboard, metrics_page};
 pub use pools::filesystems::FilesystemUser;
 pub use process::{End, serve};
 pub use server::{Handle, Server};
