@@ -1,7 +1,9 @@
 //! Certificates for tests of TLS.
 //!
-//! **Owns** [`Authority`] and [`Signed`]. **Called by** tests and examples. **Invariants**: made anew in each process, valid for ever; keys are
+//! **Owns** [`Authority`], [`Signed`] and [`Parties`]. **Called by** tests and examples. **Invariants**: made anew in each process, valid for ever; keys are
 //! Ed25519, whose signatures have one length.
+
+use std::sync::OnceLock;
 
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair, PKCS_ED25519};
 
@@ -53,4 +55,33 @@ impl Authority {
             key: key.serialize_pem(),
         }
     }
+}
+
+/// A server and a client with certificates of one authority, and a client of another authority.
+pub struct Parties {
+    /// The authority that server and client trust.
+    pub ours: Authority,
+    /// `server.test`, signed by `ours`.
+    pub server: Signed,
+    /// `client.test`, signed by `ours`.
+    pub client: Signed,
+    /// An authority that nobody trusts.
+    pub other: Authority,
+    /// `client.test`, signed by `other`.
+    pub stranger: Signed,
+}
+
+/// The parties of this process, made at the first call.
+pub fn parties() -> &'static Parties {
+    static PARTIES: OnceLock<Parties> = OnceLock::new();
+    PARTIES.get_or_init(|| {
+        let (ours, other) = (Authority::new("ours"), Authority::new("other"));
+        Parties {
+            server: ours.sign(&["server.test"]),
+            client: ours.sign(&["client.test"]),
+            stranger: other.sign(&["client.test"]),
+            ours,
+            other,
+        }
+    })
 }
