@@ -84,6 +84,9 @@ pub(crate) enum Command {
     /// Describe the control API, for programs.
     #[command(subcommand)]
     Api(ApiCommand),
+    /// Print alert rules, a dashboard, and the table of metrics, for Prometheus and Grafana.
+    #[command(subcommand)]
+    Monitoring(MonitoringCommand),
     /// Write manual pages and shell completions below a directory: `man/*.1` and `completions/*`.
     #[command(hide = true)]
     Generate {
@@ -526,4 +529,15 @@ mod tests {
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
     }
+}
+
+/// Files for monitoring, made of the table of metrics.
+#[derive(Clone, Copy, Subcommand)]
+pub(crate) enum MonitoringCommand {
+    /// Alert rules for Prometheus (`rule_files`).
+    PrometheusRules,
+    /// A dashboard to be imported by Grafana.
+    GrafanaDashboard,
+    /// All metrics with labels and meaning, as Markdown.
+    Metrics,
 }

@@ -34,18 +34,28 @@ mod table;
 mod table_iostat;
 mod table_pools;
 mod table_scan;
+mod table_writes;
 mod top;
 mod why;
 
 use ask::print;
 use clap::Parser;
-use cli::{ApiCommand, Cli, Command};
+use cli::{ApiCommand, Cli, Command, MonitoringCommand};
 use std::io::Write;
 use std::process::ExitCode;
 
 /// The C library's allocator slows down with the age of a pool's heap (`docs/decisions/0126`).
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Files for Prometheus and Grafana.
+fn monitoring(command: MonitoringCommand) -> String {
+    match command {
+        MonitoringCommand::PrometheusRules => server::alert_rules(),
+        MonitoringCommand::GrafanaDashboard => format!("{:#}\n", server::grafana_dashboard()),
+        MonitoringCommand::Metrics => server::metrics_page(),
+    }
+}
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -69,6 +79,7 @@ fn main() -> ExitCode {
         Command::Api(ApiCommand::Describe) => {
             print(&ask::exact(&format!("{:#}", server::openapi())))
         }
+        Command::Monitoring(command) => print(&monitoring(command)),
         Command::Generate { dir } => pages::generate(&dir),
         Command::Control(command) => {
             commands::run(command, cli.control, cli.json).and_then(|text| print(&text))

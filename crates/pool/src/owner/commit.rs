@@ -23,6 +23,7 @@ use crate::format::{ChecksumKind, ObjectId, Packing, Record, TreeId, Value};
 use crate::journal::{Flush, Ticket};
 use crate::mutex::lock;
 use crate::record::Contents;
+use crate::written::WriteClass;
 
 /// The most bytes of records in one group.
 const GROUP_BYTES: usize = 1 << 20;
@@ -226,7 +227,7 @@ impl Owner {
         }
         if !owner.journal.has_room(journal_bytes) {
             // a running checkpoint may free some of the journal; the group is tried again after it
-            owner.checkpointer.request_space_if_idle();
+            owner.checkpointer.request_journal();
             return Err(NotTaken::NoRoom);
         }
         let (count, destination) = match next.is_empty() {
@@ -371,10 +372,14 @@ impl Owner {
         );
         if !writes.is_empty() {
             owner.committer.begin_group();
+            let bytes = writes.iter().map(|(_, data)| data.len() as u64);
+            volume.counters.placed(bytes.sum());
             let (this, volume) = (self.clone(), volume.clone());
             drop(io::spawn(async move {
                 let vdevs = &this.shared.vdevs;
-                let writes = writes.into_iter().map(|(at, data)| vdevs.write(at, data));
+                let writes = writes
+                    .into_iter()
+                    .map(|(at, data)| vdevs.write(at, data, WriteClass::Data));
                 if let Err(error) = try_join_all(writes).await {
                     // dirty records stay in memory, and can be read
                     return this.fail(error);
@@ -410,7 +415,8 @@ impl Owner {
             drop(io::spawn(async move {
                 let mut buf = this.shared.buffers.alloc(write.bytes.len()).await;
                 buf.copy_from_slice(&write.bytes);
-                match this.shared.vdevs.write(write.at, buf).await {
+                let vdevs = &this.shared.vdevs;
+                match vdevs.write(write.at, buf, WriteClass::Journal).await {
                     Ok(()) => {
                         this.state.borrow_mut().journal.written(write.sequence);
                         this.shared.bell.ring();

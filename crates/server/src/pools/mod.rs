@@ -30,6 +30,7 @@ mod vdevs;
 mod view;
 mod volumes;
 mod witness;
+mod writes;
 
 pub(crate) use history::Change;
 pub(crate) use notes::directory as notes_directory;

@@ -324,7 +324,7 @@ fn a_mount_has_metrics() {
     ] {
         assert!(text.contains(line), "{line}: {text}");
     }
-    let latency = "wirepool_mount_latency_seconds{filesystem=\"tank/home\",operation=\"create\",quantile=\"0.5\"}";
+    let latency = "wirepool_mount_latency_seconds{filesystem=\"tank/home\",operation=\"create\",percentile=\"50\"}";
     assert!(text.contains(latency), "{text}");
     assert!(server.terminate().success());
 }

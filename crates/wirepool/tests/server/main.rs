@@ -33,3 +33,4 @@ mod top;
 mod trim;
 mod trouble;
 mod vdevs;
+mod writes;
