@@ -130,6 +130,7 @@ impl Bench {
         let new = NewFile {
             kind,
             mode: 0o755,
+            umask: None,
             acl: None,
         };
         let name = Name::new(name.as_bytes()).expect("a name");

@@ -11,6 +11,7 @@ mod keys;
 mod large;
 mod lookup;
 mod read;
+mod runs;
 mod settings;
 mod staged;
 mod state;

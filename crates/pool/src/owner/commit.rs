@@ -229,21 +229,39 @@ impl Owner {
             owner.checkpointer.request_space_if_idle();
             return Err(NotTaken::NoRoom);
         }
+        let (count, destination) = match next.is_empty() {
+            true => (0, Destination::Nowhere),
+            false => {
+                let in_place = state.next_is_large(lazy);
+                self.place_next(owner, volume, &mut state, &next, in_place)?
+            }
+        };
+        Ok(Taken::take(
+            &mut state,
+            (volume.id, count),
+            lazy,
+            destination,
+        ))
+    }
+
+    /// Finds extents and, unless the records can be written from the memory in which they lie (`in_place`), a buffer for the first of
+    /// these records: all of them, or as many as one run of extents takes, or the first one in fragments. Returns their number and
+    /// destination.
+    fn place_next(
+        &self,
+        owner: &mut State,
+        volume: &Arc<OpenDataset>,
+        state: &mut dataset::State,
+        next: &[Contents],
+        in_place: bool,
+    ) -> Result<(usize, Destination), NotTaken> {
         let sector = self.shared.vdevs.sector();
         let stored = |contents: &Contents| contents.stored().1.len() as u32;
         let sizes = next.iter().map(|c| stored(c).next_multiple_of(sector));
-        let sizes: Vec<u32> = sizes.collect();
+        let mut sizes: Vec<u32> = sizes.collect();
         let mut both = next.iter().zip(&sizes);
-        let lie_together = state.next_is_large(lazy)
-            && both.all(|(contents, size)| contents.len() == *size as usize);
-        let Some(first) = next.first() else {
-            return Ok(Taken::take(
-                &mut state,
-                (volume.id, 0),
-                lazy,
-                Destination::Nowhere,
-            ));
-        };
+        let lie_together =
+            in_place && both.all(|(contents, size)| contents.len() == *size as usize);
         let buffers = &self.shared.buffers;
         let buf = match lie_together {
             true => None,
@@ -252,35 +270,31 @@ impl Owner {
                 Some(buf.ok_or(NotTaken::NoRoom)?)
             }
         };
-        match owner.allocator.place(&sizes, first.len() as u32, sector) {
+        let first_len = next.first().map_or(0, |first| first.len()) as u32;
+        match owner.allocator.place(&sizes, first_len, sector) {
             Some(Placement::Whole(extents)) => {
                 let count = extents.iter().map(|(_, count)| count).sum();
-                let mut sizes = sizes;
                 sizes.truncate(count);
                 let destination = Destination::Whole {
                     extents,
                     sizes,
                     buf,
                 };
-                Ok(Taken::take(
-                    &mut state,
-                    (volume.id, count),
-                    lazy,
-                    destination,
-                ))
+                Ok((count, destination))
             }
             Some(Placement::Fragments(fragments)) => {
                 let bytes = fragments.iter().map(|(_, bytes)| *bytes as usize).sum();
                 let buf = buffers.try_alloc(bytes);
+                let has_files = state.dataset.class.has_files();
+                let journal_bytes = journal_bytes_max(next.len(), has_files);
                 let is_ready = buf.is_some()
-                    && owner.mark(volume, &mut state, |dataset| &mut dataset.has_fragments)
+                    && owner.mark(volume, state, |dataset| &mut dataset.has_fragments)
                     && owner.journal.has_room(journal_bytes);
                 let Some(buf) = buf.filter(|_| is_ready) else {
                     owner.allocator.give_back(&fragments);
                     return Err(NotTaken::NoRoom);
                 };
-                let destination = Destination::Fragments { fragments, buf };
-                Ok(Taken::take(&mut state, (volume.id, 1), lazy, destination))
+                Ok((1, Destination::Fragments { fragments, buf }))
             }
             None => {
                 owner.checkpointer.request_space();
