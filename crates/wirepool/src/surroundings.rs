@@ -1,6 +1,6 @@
 //! Facts of this machine and its server for `wirepool bench report`, as the commands print them with `--json`.
 //!
-//! **Called by** `main`. **Invariants**: nothing is changed; facts that cannot be had are named with the reason.
+//! **Called by** `main`. **Invariants**: nothing is changed; missing facts are named with the reason.
 
 use crate::ask::Ask;
 use crate::{doctor_command, why};

@@ -179,7 +179,7 @@ impl<'a> Peer<'a> {
         let places = facts.size / u64::from(self.ping.size);
         if places == 0
             || self.ping.size > facts.transfer_max
-            || self.ping.size % facts.block_size != 0
+            || !self.ping.size.is_multiple_of(facts.block_size)
         {
             let why = format!(
                 "expected a multiple of {}, at most {}",

@@ -5,7 +5,7 @@
 use super::link::{End, Link, SILENCE_MAX, data};
 use super::result::{Flow, Probed, Transfer};
 use super::route::interface;
-use super::verdict::judge;
+use super::verdict::{count, judge};
 use super::wire::{Mode, REPLY_LEN, REPORT_LEN, Reply, Report, Request, word};
 use crate::probe::interrupt::Interrupt;
 use crate::probe::rung::Rung;
@@ -49,11 +49,11 @@ pub(crate) async fn run(
     let latency = latency(&probe, interrupt).await?;
     let mut transfers = Vec::new();
     let several = (probe.streams > 1).then_some(probe.streams);
-    let counts: Vec<u32> = std::iter::once(1).chain(several).collect();
+    let numbers: Vec<u32> = std::iter::once(1).chain(several).collect();
     let parts = [(true, false), (false, true)];
     let parts = parts
         .iter()
-        .flat_map(|p| counts.iter().map(move |n| (*p, *n)));
+        .flat_map(|p| numbers.iter().map(move |n| (*p, *n)));
     let both = ((true, true), probe.streams);
     for ((to, from), streams) in parts.chain([both]) {
         if interrupt.is_set() {
@@ -64,7 +64,7 @@ pub(crate) async fn run(
             (false, true) => "from",
             _ => "to and from",
         };
-        say(&format!("{streams} streams {direction} {}", probe.address));
+        say(&format!("{} {direction} {}", count(streams), probe.address));
         transfers.push(transfer(&probe, streams, to, from).await?);
     }
     let mut result = Probed {

@@ -12,6 +12,8 @@ const FULL: f64 = 0.88;
 const BUSY: f64 = 0.9;
 /// Share of segments sent again from which they cost throughput.
 const LOSSY: f64 = 0.0005;
+/// Fewer segments sent again are no loss: a busy receiver makes a sender repeat the last one.
+const LOSSES_MIN: u64 = 100;
 /// One stream below this share of several is limited by itself.
 const ALONE: f64 = 0.6;
 /// Bytes of IPv4 and TCP headers with time stamps.
@@ -45,15 +47,20 @@ fn limit(p: &Probed) -> Verdict {
         return Verdict::new(Limit::Mixed, "ended before a transfer");
     };
     let text = format!(
-        "{} {way} {} with {} streams, {} for a message of {} bytes and its answer",
+        "{} {way} {} with {}, {} for a message of {} bytes and its answer",
         rate(best.bytes_per_s),
         p.address.ip(),
-        t.streams,
+        count(t.streams),
         nanos(p.latency.p50_ns as f64),
         p.message
     );
     let speed = p.interface.as_ref().and_then(|i| i.speed_mbit);
-    let lossy = one_way(p).find(|(_, _, f)| f.retransmit_share >= LOSSY);
+    if is_loopback(p) {
+        let text = format!("{text}: both ends are this machine, no network is measured");
+        return Verdict::new(Limit::Processor, text);
+    }
+    let lossy =
+        one_way(p).find(|(_, _, f)| f.retransmits >= LOSSES_MIN && f.retransmit_share >= LOSSY);
     if let Some((_, way, f)) = lossy {
         let text = format!(
             "{text}; {:.2} % of the segments {way} it were sent again",
@@ -96,6 +103,11 @@ fn limit(p: &Probed) -> Verdict {
             .help("larger socket buffers: net.ipv4.tcp_rmem and tcp_wmem");
     }
     Verdict::new(Limit::Network, text)
+}
+
+/// Whether both ends are this machine.
+fn is_loopback(p: &Probed) -> bool {
+    p.address.ip().is_loopback()
 }
 
 fn evidence(v: &mut Verdict, p: &Probed) {
@@ -160,6 +172,14 @@ fn evidence(v: &mut Verdict, p: &Probed) {
 fn most(p: &Probed, direction: &str) -> f64 {
     let all = one_way(p).filter(|(_, way, _)| *way == direction);
     all.map(|(_, _, f)| f.bytes_per_s).fold(0.0, f64::max)
+}
+
+/// `1 stream`, `4 streams`.
+pub(super) fn count(streams: u32) -> String {
+    match streams {
+        1 => "1 stream".into(),
+        n => format!("{n} streams"),
+    }
 }
 
 /// A rate as a network's: `9.41 Gb/s (1122 MiB/s)`.
@@ -242,11 +262,11 @@ pub(super) mod tests {
             "{full:?}"
         );
         let mut lossy = probed(3.0, 5.0);
-        lossy.transfers[1]
-            .to_server
-            .as_mut()
-            .expect("there")
-            .retransmit_share = 0.01;
+        let flow = lossy.transfers[1].to_server.as_mut().expect("there");
+        (flow.retransmits, flow.retransmit_share) = (5, 0.01);
+        assert_eq!(judge(&lossy).limit, Limit::Network, "too few to tell");
+        let flow = lossy.transfers[1].to_server.as_mut().expect("there");
+        flow.retransmits = 500;
         let v = judge(&lossy);
         assert!(
             v.limit == Limit::Loss && v.summary.contains("1.00 % of the segments to it"),
@@ -265,6 +285,12 @@ pub(super) mod tests {
             "{v:?}"
         );
         assert_eq!(judge(&probed(4.0, 4.5)).limit, Limit::Network);
+        lossy.address = "127.0.0.1:4421".parse().expect("an address");
+        let v = judge(&lossy);
+        assert!(
+            v.limit == Limit::Processor && v.summary.contains("both ends are this machine"),
+            "{v:?}"
+        );
         let mut none = probed(1.0, 1.0);
         none.transfers.clear();
         assert_eq!(judge(&none).limit, Limit::Mixed);
