@@ -24,6 +24,7 @@ Examples:
   wirepool session list                          connected hosts and initiators
   wirepool top                                   pools, devices, exports and sessions, live
   wirepool bench run file:/srv/vm1.img           measure a disk
+  wirepool drill cable tank --for 60s            cut the cable of a verifying load, and judge
   wirepool inspect verify a.img b.img            verify a pool offline
 
 Exit codes: 0 success, 1 refused or failed, 2 wrong command line.";
@@ -77,6 +78,7 @@ pub(crate) enum Command {
     Demo(lab::cli::Demo),
     Inspect(crate::inspect::Inspect),
     Doctor(Box<crate::doctor_command::Doctor>),
+    Drill(Box<crate::cli_drill::DrillArgs>),
     /// Describe the control API, for programs.
     #[command(subcommand)]
     Api(ApiCommand),

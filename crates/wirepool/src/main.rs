@@ -9,6 +9,7 @@
 
 mod ask;
 mod cli;
+mod cli_drill;
 mod cli_filesystems;
 mod cli_host;
 mod cli_records;
@@ -18,6 +19,7 @@ mod client;
 mod client_config_command;
 mod commands;
 mod doctor_command;
+mod drills;
 mod filesystems;
 mod inspect;
 mod inspect_text;
@@ -57,6 +59,10 @@ fn main() -> ExitCode {
             Err(e) => Err(e),
         },
         Command::Doctor(args) => match doctor_command::run(*args, cli.control, cli.json) {
+            Ok(code) => return code,
+            Err(e) => Err(e),
+        },
+        Command::Drill(args) => match drills::run(*args, cli.control, cli.json) {
             Ok(code) => return code,
             Err(e) => Err(e),
         },

@@ -1,5 +1,6 @@
 //! Reports as one self-contained HTML file: no script, no font, no image from elsewhere.
 
+use super::page::page;
 use super::printable::for_people;
 use super::svg::{Bar, Line, Plot, bars, escape, lines};
 use super::{fio, table};
@@ -9,8 +10,6 @@ use crate::size::{self, count, digits, nanos};
 use crate::validity::Weight;
 use crate::workload::Workload;
 use std::fmt::Write;
-
-const STYLE: &str = include_str!("report.css");
 
 /// The percentiles of the latency plot, evenly spaced by nines.
 const CURVE: [(f64, &str); 8] = [
@@ -28,12 +27,7 @@ const CURVE: [(f64, &str); 8] = [
 #[must_use]
 pub fn render(report: &Report) -> String {
     let report = &for_people(report);
-    let mut out = String::from("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">");
-    let title = escape(&report.title);
-    let _ = write!(
-        out,
-        "<title>{title}</title><style>{STYLE}</style></head><body><main><h1>{title}</h1>"
-    );
+    let mut out = String::new();
     let m = &report.machine;
     let _ = write!(
         out,
@@ -75,8 +69,7 @@ pub fn render(report: &Report) -> String {
             steadiness(report, &rows)
         );
     }
-    out.push_str("</main></body></html>\n");
-    out
+    page(&report.title, &out)
 }
 
 fn workloads(report: &Report) -> Vec<&Workload> {
