@@ -104,6 +104,9 @@ pub(crate) struct ServeArgs {
     /// to open.
     #[arg(long)]
     pub(crate) print_ready: bool,
+    /// Take commands of a drill from stdin, and end with it.
+    #[arg(long, hide = true)]
+    pub(crate) rehearsal: bool,
     /// Log level on stderr: error, warn, info, debug or trace, also by module (`nvmf=debug,info`).
     #[arg(long, value_name = "FILTER", env = "RUST_LOG", default_value = "info")]
     pub(crate) log: String,

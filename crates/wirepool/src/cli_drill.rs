@@ -42,6 +42,10 @@ pub(crate) enum DrillKind {
     Cable(CableArgs),
     /// Kill a server of the drill's own with SIGKILL, again and again, and start it again.
     Kill(KillArgs),
+    /// Cut the power of a server of the drill's own: SIGKILL, and the loss of writes that no flush covered.
+    Powercut(KillArgs),
+    /// Slow down one disk at a time of a mirror of the drill's own.
+    SlowDisk(SlowDiskArgs),
     /// Take members of a mirror offline, one at a time, and bring them back.
     LostDisk(LostDiskArgs),
     /// Leave no space for writes for a while: the quota of the scratch volume, or a pool of the drill's own.
@@ -67,6 +71,12 @@ pub(crate) struct KillArgs {
     /// sync=disabled of the scratch volume: acknowledged writes are then lost, and the drill shows how many.
     #[arg(long)]
     pub(crate) sync_disabled: bool,
+    #[command(flatten)]
+    pub(crate) common: Common,
+}
+
+#[derive(Args)]
+pub(crate) struct SlowDiskArgs {
     #[command(flatten)]
     pub(crate) common: Common,
 }

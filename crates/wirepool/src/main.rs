@@ -28,6 +28,7 @@ mod pages;
 mod pools;
 mod protocols;
 mod records;
+mod rehearsal;
 mod serve;
 mod sides;
 mod snapshots;

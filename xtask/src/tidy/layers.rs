@@ -70,7 +70,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     (
         "crates/wirepool",
         &[
-            "backend", "doctor", "drill", "io", "lab", "nvmf", "pool", "server",
+            "backend", "cuts", "doctor", "drill", "io", "lab", "nvmf", "pool", "server",
         ],
     ),
     ("xtask", &[]),

@@ -53,9 +53,20 @@ impl Ground {
     /// # Errors
     /// It cannot be started.
     pub(super) fn own(parent: Option<&Path>, volume: ByteSize) -> Result<Ground> {
-        let mut server = OwnServer::make(parent)?;
+        Ground::start(OwnServer::make(parent, false)?, volume)
+    }
+
+    /// The same, and the server records its writes to disks, for power cuts.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub(super) fn recorded(parent: Option<&Path>, volume: ByteSize) -> Result<Ground> {
+        Ground::start(OwnServer::make(parent, true)?, volume)
+    }
+
+    fn start(mut server: OwnServer, volume: ByteSize) -> Result<Ground> {
         let nvme = server.spawn()?.wait()?;
-        server.make_pool(ByteSize(DISK_MIN.max(volume.0 * DISK_VOLUMES)))?;
+        server.make_pool(disk_size(volume))?;
         Ok(Ground {
             client: server.client(),
             pool: POOL.to_owned(),
@@ -121,6 +132,11 @@ impl Ground {
             self.nvme
         )
     }
+}
+
+/// Size of each disk of a server of the drill's own, for a scratch volume of this size.
+pub(super) fn disk_size(volume: ByteSize) -> ByteSize {
+    ByteSize(DISK_MIN.max(volume.0 * DISK_VOLUMES))
 }
 
 /// The first address of NVMe/TCP for I/O; loopback if the server listens on all addresses.

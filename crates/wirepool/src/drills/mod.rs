@@ -14,11 +14,15 @@ mod lost_disk;
 mod mark;
 mod observer;
 mod own;
+mod powercut;
 mod request;
 mod scratch;
+mod slow_disk;
 
 use crate::ask::{exact, print};
-use crate::cli_drill::{CableArgs, Common, DrillArgs, DrillKind, FullArgs, KillArgs, LostDiskArgs};
+use crate::cli_drill::{
+    CableArgs, Common, DrillArgs, DrillKind, FullArgs, KillArgs, LostDiskArgs, SlowDiskArgs,
+};
 use anyhow::{Context, Result};
 use cable::CableCut;
 use carry_out::{Exercise, Means, carry_out, quota};
@@ -28,9 +32,13 @@ use ground::Ground;
 use kill::Kill;
 use lost_disk::Loss;
 use own::DISKS;
+use powercut::{Power, PowerCut};
 use server::api::VolumeSync;
+use slow_disk::Slow;
+use std::cell::RefCell;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -40,6 +48,8 @@ pub(crate) fn run(args: DrillArgs, control: Option<PathBuf>, json: bool) -> Resu
     let (report, common) = match args.kind {
         DrillKind::Cable(args) => (cable_drill(&args, control, interrupt)?, args.common),
         DrillKind::Kill(args) => (kill_drill(&args, interrupt)?, args.common),
+        DrillKind::Powercut(args) => (powercut_drill(&args, interrupt)?, args.common),
+        DrillKind::SlowDisk(args) => (slow_disk_drill(&args, interrupt)?, args.common),
         DrillKind::LostDisk(args) => (lost_disk_drill(&args, control, interrupt)?, args.common),
         DrillKind::Full(args) => (full_drill(&args, control, interrupt)?, args.common),
     };
@@ -91,6 +101,27 @@ fn cable_drill(
     })
 }
 
+/// The drill of a server that crashes.
+fn crash<'a>(
+    kind: &'static str,
+    note: &str,
+    args: &'a KillArgs,
+    interrupt: Arc<AtomicBool>,
+) -> Exercise<'a> {
+    let mut notes = vec![note.to_owned()];
+    notes.extend(args.sync_disabled.then(|| {
+        "sync=disabled: the server confirms flushes without stable storage, so this drill is expected to fail".to_owned()
+    }));
+    Exercise {
+        kind,
+        volume: None,
+        sync: args.sync_disabled.then_some(VolumeSync::Disabled),
+        common: &args.common,
+        notes,
+        interrupt,
+    }
+}
+
 fn kill_drill(args: &KillArgs, interrupt: Arc<AtomicBool>) -> Result<Report> {
     let common = &args.common;
     let ground = Ground::own(common.dir.as_deref(), common.size)?;
@@ -99,21 +130,8 @@ fn kill_drill(args: &KillArgs, interrupt: Arc<AtomicBool>) -> Result<Report> {
         .context("a server of the drill's own")?
         .clone();
     let times = kill::default_times(common.time);
-    let mut notes = vec![
-        "after SIGKILL the kernel keeps data that the server had written: a power cut may lose more"
-            .to_owned(),
-    ];
-    notes.extend(args.sync_disabled.then(|| {
-        "sync=disabled: the server confirms flushes without stable storage, so this drill is expected to fail".to_owned()
-    }));
-    let exercise = Exercise {
-        kind: "kill",
-        volume: None,
-        sync: args.sync_disabled.then_some(VolumeSync::Disabled),
-        common,
-        notes,
-        interrupt,
-    };
+    let note = "after SIGKILL the kernel keeps data that the server had written: see `wirepool drill powercut`";
+    let exercise = crash("kill", note, args, interrupt);
     carry_out(
         exercise,
         &ground,
@@ -129,6 +147,67 @@ fn kill_drill(args: &KillArgs, interrupt: Arc<AtomicBool>) -> Result<Report> {
             times.into_iter().map(kill).collect()
         },
     )
+}
+
+fn powercut_drill(args: &KillArgs, interrupt: Arc<AtomicBool>) -> Result<Report> {
+    let common = &args.common;
+    let ground = Ground::recorded(common.dir.as_deref(), common.size)?;
+    let server = ground
+        .own_server()
+        .context("a server of the drill's own")?
+        .clone();
+    let seed = u64::from(std::process::id());
+    let power = Power::new(&server.borrow(), ground::disk_size(common.size), seed)?;
+    let power = Rc::new(RefCell::new(power));
+    let times = kill::default_times(common.time);
+    let note = "writes that no flush had covered were lost, torn or kept; disks that confirm a flush and do not make it are not rehearsed";
+    let exercise = crash("powercut", note, args, interrupt);
+    carry_out(
+        exercise,
+        &ground,
+        move |Means {
+                  relay, timeline, ..
+              }| {
+            let cut = |dead| PowerCut {
+                server: server.clone(),
+                power: power.clone(),
+                relay: relay.clone(),
+                timeline: timeline.clone(),
+                dead,
+            };
+            times.into_iter().map(cut).collect()
+        },
+    )
+}
+
+fn slow_disk_drill(args: &SlowDiskArgs, interrupt: Arc<AtomicBool>) -> Result<Report> {
+    let common = &args.common;
+    let ground = Ground::own(common.dir.as_deref(), common.size)?;
+    let server = ground
+        .own_server()
+        .context("a server of the drill's own")?
+        .clone();
+    let note =
+        "one disk of the mirror was slow at a time; none was slow enough to be faulted as hung";
+    let exercise = Exercise {
+        kind: "slow-disk",
+        volume: None,
+        sync: None,
+        common,
+        notes: vec![note.to_owned()],
+        interrupt,
+    };
+    let times = slow_disk::default_times(common.time);
+    carry_out(exercise, &ground, move |Means { timeline, .. }| {
+        let slow = |(length, delay, disk)| Slow {
+            server: server.clone(),
+            timeline: timeline.clone(),
+            disk,
+            delay,
+            length,
+        };
+        times.into_iter().map(slow).collect()
+    })
 }
 
 fn lost_disk_drill(

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use server::ByteSize;
 use server::api::CreatePool;
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -25,8 +25,9 @@ pub(super) const DISKS: [&str; 2] = ["a.img", "b.img"];
 const CONFIG: &str = "wirepool.toml";
 const LOG: &str = "log";
 const CONTROL: &str = "c.sock";
-/// Ends the server with the drill, if it is installed (util-linux).
-const TETHER: &str = "setpriv";
+/// The recording of writes to its disks (`io::record`).
+const RECORD: &str = "record";
+const RECORD_VARIABLE: &str = "WIREPOOL_RECORD";
 /// Time for the server to end after SIGTERM.
 const STOP_MAX: Duration = Duration::from_secs(15);
 const STOP_POLL: Duration = Duration::from_millis(20);
@@ -45,6 +46,7 @@ pub(super) struct OwnServer {
     dir: PathBuf,
     child: Option<Child>,
     starts: u32,
+    is_recorded: bool,
 }
 
 /// A server that starts: its output until it is ready.
@@ -54,11 +56,12 @@ pub(super) struct Starting {
 }
 
 impl OwnServer {
-    /// Makes the directory below `parent`, after leftovers of ended drills were removed.
+    /// Makes the directory below `parent`, after leftovers of ended drills were removed. `is_recorded`: the server records its
+    /// writes to disks.
     ///
     /// # Errors
     /// The directory cannot be made.
-    pub(super) fn make(parent: Option<&Path>) -> Result<OwnServer> {
+    pub(super) fn make(parent: Option<&Path>, is_recorded: bool) -> Result<OwnServer> {
         let parent = parent.map_or_else(std::env::temp_dir, Path::to_owned);
         let parent = parent.canonicalize();
         let parent = parent.context("the directory for a server of the drill's own (--dir)")?;
@@ -69,6 +72,7 @@ impl OwnServer {
             dir,
             child: None,
             starts: 0,
+            is_recorded,
         };
         let config = server.path(CONFIG);
         fs::write(&config, SETTINGS).with_context(|| config.display().to_string())?;
@@ -78,6 +82,29 @@ impl OwnServer {
     /// A path in its directory.
     pub(super) fn path(&self, name: &str) -> PathBuf {
         self.dir.join(name)
+    }
+
+    /// The recording of its writes to disks since its last start.
+    pub(super) fn record(&self) -> PathBuf {
+        self.path(RECORD)
+    }
+
+    /// Sends a command of the drill ([`crate::rehearsal`]).
+    ///
+    /// # Errors
+    /// It does not run.
+    pub(super) fn command(&mut self, line: &str) -> Result<()> {
+        let child = self
+            .child
+            .as_mut()
+            .context("the server of the drill does not run")?;
+        let stdin = child
+            .stdin
+            .as_mut()
+            .context("the server of the drill has no stdin")?;
+        stdin
+            .write_all(line.as_bytes())
+            .context("the server of the drill")
     }
 
     /// Its directory.
@@ -90,7 +117,7 @@ impl OwnServer {
         Arc::new(Client::new(Some(self.path(CONTROL)), false))
     }
 
-    /// Starts the process. The calling thread must live as long as the drill: the process ends with it.
+    /// Starts the process. It ends with the drill, which has the other end of its stdin.
     ///
     /// # Errors
     /// It cannot be started.
@@ -100,23 +127,20 @@ impl OwnServer {
         let appended = File::options().create(true).append(true).open(&log);
         let appended = appended.with_context(|| log.display().to_string())?;
         let program = std::env::current_exe().context("/proc/self/exe")?;
-        let mut command = match is_installed(TETHER) {
-            true => {
-                let mut command = Command::new(TETHER);
-                command.args(["--pdeathsig", "KILL"]).arg(program);
-                command
-            }
-            false => Command::new(program),
-        };
+        let mut command = Command::new(program);
         command
-            .args(["serve", "--print-ready", "--config"])
+            .args(["serve", "--print-ready", "--rehearsal", "--config"])
             .arg(self.path(CONFIG))
             .env_remove("WIREPOOL_CONTROL")
             .env_remove("RUST_LOG")
-            .stdin(Stdio::null())
+            .env_remove(RECORD_VARIABLE)
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(appended)
             .process_group(0);
+        if self.is_recorded {
+            command.env(RECORD_VARIABLE, self.record());
+        }
         let mut child = command.spawn().context("a server of the drill's own")?;
         let stdout = child.stdout.take().expect("its output is a pipe");
         self.child = Some(child);
@@ -218,11 +242,6 @@ fn tail(log: &Path) -> String {
     let text = fs::read_to_string(log).unwrap_or_default();
     let lines: Vec<&str> = text.lines().rev().take(5).collect();
     lines.into_iter().rev().collect::<Vec<_>>().join("; ")
-}
-
-fn is_installed(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|dir| dir.join(program).exists())
 }
 
 fn remove_leftovers(parent: &Path) -> Result<()> {

@@ -107,6 +107,45 @@ fn a_server_that_lies_about_durable_writes_fails() {
     );
 }
 
+#[test]
+fn power_cuts_lose_nothing_that_was_promised() {
+    let place = Place::new(BASE);
+    let (report, code) = own(&place.path(""), &["powercut"]);
+    passed(&report);
+    assert_eq!(code, Some(0));
+    let disturbances = report["disturbances"].as_array().expect("disturbances");
+    assert!(
+        disturbances.iter().all(|d| d["name"] == "power cut"),
+        "{report:#}"
+    );
+    let (report, code) = own(&place.path(""), &["powercut", "--sync-disabled"]);
+    assert_eq!(
+        (report["passed"].clone(), code),
+        (Value::Bool(false), Some(1))
+    );
+    assert!(
+        report["lost_durable_blocks"].as_u64() > Some(0),
+        "{report:#}"
+    );
+}
+
+#[test]
+fn a_slow_disk_loses_nothing() {
+    let place = Place::new(BASE);
+    let (report, code) = own(&place.path(""), &["slow-disk"]);
+    passed(&report);
+    assert_eq!(code, Some(0));
+    let disturbances = report["disturbances"].as_array().expect("disturbances");
+    let names: Vec<_> = disturbances
+        .iter()
+        .filter_map(|d| d["name"].as_str())
+        .collect();
+    assert!(
+        names[0].starts_with("a.img slow") && names[1].starts_with("b.img slow"),
+        "{names:?}"
+    );
+}
+
 /// The reserved name of a drill of this process.
 fn name_of_this_process() -> String {
     let stat = fs::read_to_string("/proc/self/stat").expect("read");
