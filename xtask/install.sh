@@ -16,6 +16,7 @@ build="cc:gcc"
 libfuzzer="c++:g++"
 initiators="iscsi-test-cu:libiscsi-bin"
 terminal="script:bsdutils stty:coreutils"
+monitoring="promtool:prometheus"
 packaging="dpkg-shlibdeps:dpkg-dev"
 guest="qemu-system-x86_64:qemu-system-x86 mmdebstrap:mmdebstrap mke2fs:e2fsprogs cpio:cpio depmod:kmod python3:python3 xz:xz-utils flock:util-linux syslinux:syslinux mcopy:mtools mkfs.fat:dosfstools /usr/lib/syslinux/mbr/mbr.bin:syslinux-common /usr/lib/*/qemu/block-iscsi.so:qemu-block-extra"
 posix="setfattr:attr setfacl:acl nfs4_setfacl:nfs4-acl-tools fio:fio setpriv:util-linux tar:tar"
@@ -28,7 +29,7 @@ for group in "$@"; do
     check) tools="$tools $deny";;
     fuzz) commands="$commands $libfuzzer";;
     vm) commands="$commands $guest" lists=1;;
-    test) tools="$tools $nextest" commands="$commands $initiators $terminal";;
+    test) tools="$tools $nextest" commands="$commands $initiators $terminal $monitoring";;
     posix) tools="$tools $suites" commands="$commands $posix";;
     posix-sources) commands="$commands $posix_sources";;
     bench) commands="$commands $peers";;

@@ -1,10 +1,10 @@
 #![no_main]
 //! Bytes as RPC records with a COMPOUND, or with arguments of version 3 or MOUNT: framing, the call's header, every operation and
-//! procedure. An operation that was read must encode to bytes that are read as the same operation.
+//! procedure; and the probe for TLS. An operation that was read must encode to bytes that are read as the same operation.
 
 use libfuzzer_sys::fuzz_target;
 use nfs::rpc::record::{Framing, MARK_LEN};
-use nfs::rpc::{Call, Reply};
+use nfs::rpc::{Call, Probe, Reply};
 use nfs::v3::wire as v3;
 use nfs::wire::{Header, Op};
 use nfs::xdr::{Reader, Writer};
@@ -67,11 +67,15 @@ fn version3(procedure: u32, reader: &mut Reader<'_>) {
 
 fuzz_target!(|input: &[u8]| {
     let _ = Reply::decode(&mut Reader::new(input));
+    let _ = Probe::is_allowed(input);
     compound(&mut Reader::new(input));
     if let Some((procedure, rest)) = input.split_first() {
         version3(u32::from(*procedure) % v3::procedure::COUNT, &mut Reader::new(rest));
     }
     for record in records(input) {
+        if let Some(Probe::Start(xid)) = Probe::of(&record) {
+            assert_eq!(record.first_chunk(), Some(&xid.to_be_bytes()));
+        }
         let mut reader = Reader::new(&record);
         if let Ok(call) = Call::decode(&mut reader) {
             let mut ahead = reader;

@@ -72,7 +72,7 @@ enum Chore {
         /// The server under test: ours, or the guest kernel's own target (to test the checks).
         #[arg(long, value_enum, default_value_t = Peer::Wirepool)]
         peer: Peer,
-        /// Only make the guest's image.
+        /// Only make the guests' images.
         #[arg(long)]
         image: bool,
         /// Only list the checks.
@@ -158,7 +158,7 @@ fn main() -> anyhow::Result<ExitCode> {
             }
             Ok(ExitCode::SUCCESS)
         }
-        Chore::Vm { image: true, .. } => vm::build_image().map(|()| ExitCode::SUCCESS),
+        Chore::Vm { image: true, .. } => vm::build_images().map(|()| ExitCode::SUCCESS),
         Chore::Vm { names, peer, .. } => {
             let checks: Vec<&Check> = match names.is_empty() {
                 true => vm::CHECKS.iter().collect(),

@@ -4,7 +4,7 @@
 . /vmlab/checks/nfs_lib.sh
 VERS=4.2 ADDR=host # the name in the certificate
 modprobe -a tls gcm 2>/dev/null
-mkdir -p /etc/tls && cp /mnt/share/* /etc/tls/ && chown -R root:root /etc/tls && chmod 600 /etc/tls/*
+mkdir -p /etc/tls && cp /mnt/share/* /etc/tls/ && chown -R root:root /etc/tls && chmod 644 /etc/tls/*.pem && chmod 600 /etc/tls/*.key
 
 # tlshd_with AUTHORITY [CERTIFICATE]: the program that does handshakes for the kernel, with these files
 tlshd_with() {
@@ -28,6 +28,8 @@ refused() {
   cat /tmp/refused.txt
   [ $status -ne 0 ] && [ $status -ne 124 ] && ! grep -q ' /mnt/refused ' /proc/mounts || { umount /mnt/refused 2>/dev/null; return 1; }
 }
+# shown: tlshd has read a certificate and its key
+shown() { grep -q 'Retrieved 1 x.509 client certificate' /tmp/tlshd.log && ! grep -q 'ASN1 parser' /tmp/tlshd.log; }
 sessions() { awk '$1 == "TlsTxSw" || $1 == "TlsTxDevice" { n += $2 } END { print n + 0 }' /proc/net/tls_stat; }
 
 check "the kernel has TLS" test -e /proc/net/tls_stat
@@ -72,6 +74,7 @@ check "unmount" umount /mnt/a
 step "wrong certificates"
 check "tlshd with a certificate of another authority" tlshd_with ca stranger
 check "the server refuses it" refused /mtls xprtsec=mtls
+check "the client had shown it" shown
 check "tlshd that trusts another authority" tlshd_with other
 check "the client refuses the server" refused /tls xprtsec=tls
 check "tlshd as at the begin" tlshd_with ca

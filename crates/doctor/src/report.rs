@@ -1,7 +1,7 @@
 //! Findings, and the report that they make.
 //!
 //! **Owns** the types of the result of `wirepool doctor`, and its text. **Called by** [`crate::checks`], [`crate::script`] and
-//! the command line. **Invariants**: a check that lacked a fact is in the list of what was not checked; text from the
+//! the command line. **Invariants**: a check that lacked a fact is in the list of skipped checks; text from the
 //! machine is escaped in text output.
 
 use crate::step::Step;

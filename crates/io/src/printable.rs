@@ -38,6 +38,14 @@ pub fn printable_lines(text: &str) -> Cow<'_, str> {
     escaped(text, usize::MAX, |c| c != '\n' && is_deceptive(c))
 }
 
+/// As [`printable_lines`]; tabs are kept too. For rows whose columns passed [`printable`] before tabs joined them.
+#[must_use]
+pub fn printable_columns(text: &str) -> Cow<'_, str> {
+    escaped(text, usize::MAX, |c| {
+        !matches!(c, '\n' | '\t') && is_deceptive(c)
+    })
+}
+
 fn escaped(text: &str, chars_max: usize, escape: impl Fn(char) -> bool) -> Cow<'_, str> {
     let is_short = text.len() <= chars_max || text.chars().nth(chars_max).is_none();
     if is_short && !text.contains(&escape) {
@@ -98,7 +106,10 @@ mod tests {
             printable("\u{202e}gnp.exe\u{2066}"),
             "\\u{202e}gnp.exe\\u{2066}"
         );
-        assert_eq!(printable_lines("a\nb\x1bc\n"), "a\nb\\u{1b}c\n");
+        assert_eq!(printable_lines("a\nb\x1b\tc\n"), "a\nb\\u{1b}\\tc\n");
+        let row = format!("{}\t{}\n", printable("a\tb"), printable("c\nd"));
+        assert_eq!(printable_columns(&row), "a\\tb\tc\\nd\n");
+        assert_eq!(printable_columns("\x1b\t\u{202e}"), "\\u{1b}\t\\u{202e}");
     }
 
     #[test]

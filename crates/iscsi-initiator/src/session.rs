@@ -5,6 +5,7 @@
 //! connections and takes them down; it ends when the last handle is dropped.
 
 use super::config::Config;
+use super::engine::Engine;
 use super::error::{Error, Result};
 use super::queue::Queue;
 use super::recovery;
@@ -14,6 +15,7 @@ use initiator::State;
 use io::JoinHandle;
 use io::sync::Notify;
 use std::cell::Cell;
+use std::future::poll_fn;
 use std::rc::Rc;
 
 /// A session with a target. Dropping it logs out without waiting.
@@ -78,6 +80,15 @@ impl Session {
     #[must_use]
     pub fn outstanding(&self) -> usize {
         self.inner.queue.with_engine(|e| e.tasks.outstanding())
+    }
+
+    /// Sends one NOP-Out and waits for the target's NOP-In, in addition to the automatic ones. Has no time limit.
+    ///
+    /// # Errors
+    /// [`Error::Disconnected`] without a connection, or if it breaks; [`Error::Invalid`] while another ping has no answer.
+    pub async fn ping(&self) -> Result<()> {
+        self.inner.queue.with_engine(Engine::send_echo)?;
+        poll_fn(|cx| self.inner.queue.with_engine(|e| e.echo().poll(cx.waker()))).await
     }
 
     /// Waits for the next event. One task at a time may wait.

@@ -12,6 +12,7 @@ pub mod engine;
 mod error;
 pub mod limits;
 pub mod plan;
+pub mod probe;
 pub mod report;
 mod served;
 pub mod size;

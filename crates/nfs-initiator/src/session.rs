@@ -67,7 +67,8 @@ impl Session {
             granted,
             sequence,
         } = established;
-        let slots = u16::try_from(granted.slots).expect("at most as many as asked for");
+        let slots = u16::try_from(granted.slots)
+            .expect("the server grants at most the slots of the request");
         let (mut streams, mut stagings) = (Vec::new(), Vec::new());
         for Channel {
             stream, staging, ..

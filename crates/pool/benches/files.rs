@@ -54,7 +54,7 @@ struct Bench {
 fn written(pool: &Pool) -> u64 {
     let vdevs = pool.vdevs().status();
     let sides = vdevs.iter().flat_map(|vdev| &vdev.sides);
-    sides.map(|side| side.counters.written_bytes).sum()
+    sides.map(|side| side.counters.written.total()).sum()
 }
 
 async fn bytes(rng: &mut Prng, len: usize) -> io::IoBuf {
@@ -130,6 +130,7 @@ impl Bench {
         let new = NewFile {
             kind,
             mode: 0o755,
+            umask: None,
             acl: None,
         };
         let name = Name::new(name.as_bytes()).expect("a name");

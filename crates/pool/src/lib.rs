@@ -29,6 +29,7 @@ pub mod tree;
 pub mod vdev;
 mod volume;
 mod write_budget;
+mod written;
 
 pub use cache::RecordCacheStats;
 pub use compress::unpack;
@@ -38,6 +39,8 @@ pub use lost::{LOST_MAX, LostBlock};
 pub use options::Options;
 pub use owner::{
     Choice, Damage, DamagedObjects, Damages, NewFilesystem, NewVolume, Placements, Pool, PoolSpace,
-    Resilvering, ScrubPosition, Scrubbed, Source, TrimPosition, Trimmed, Verified, VolumeSpace,
+    PoolWrites, Resilvering, ScrubPosition, Scrubbed, Source, TrimPosition, Trimmed, Verified,
+    VolumeSpace,
 };
 pub use volume::Volume;
+pub use written::{DatasetWrites, WriteClass, WrittenBytes};

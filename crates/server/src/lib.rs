@@ -27,11 +27,13 @@ mod shards;
 mod size;
 mod taken;
 mod view;
+pub mod wear;
 pub mod why;
 mod word;
 
 pub use control::openapi;
 pub use error::{Error, Result};
+pub use metrics::{alert_rules, grafana_dashboard, metrics_page};
 pub use pools::filesystems::FilesystemUser;
 pub use process::{End, serve};
 pub use server::{Handle, Server};

@@ -12,7 +12,7 @@ use crate::limits::{FDS_RESERVED, OPENED_POLL};
 use crate::server::{Handle, Server};
 use crate::shards::Shards;
 use crate::taken::{until_free, with_holder};
-use crate::{Error, Result, metrics, pools, reservations};
+use crate::{Error, Result, metrics, pools, reservations, wear};
 use io::RuntimeConfig;
 use io::sync::oneshot;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
@@ -85,8 +85,10 @@ async fn run(file: ConfigFile, ready: impl FnOnce(&Status)) -> Result<End> {
     let control = Control {
         server: server.clone(),
         facts: Arc::new(facts),
+        wear: wear::Monitor::default(),
     };
     let status = control.status().await?;
+    tokio::spawn(wear::observe(control.clone()));
     if let Some(l) = metrics_listener {
         tokio::spawn(metrics::serve(l, control.clone()));
     }

@@ -4,7 +4,8 @@
 //! verdict names the numbers that it follows from; counters that went back, because an export was published anew, count from
 //! zero.
 
-use crate::api::{ExportStages, Pool, RequestStages, Session, SlowRequest, Stages, Status};
+use crate::api::{ExportStages, Pool, RequestStages, SessionSummary, SlowRequest, Stages, Status};
+use io::histogram::Times;
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -16,7 +17,7 @@ pub struct Reading {
     /// State of the server.
     pub status: Status,
     /// Its sessions.
-    pub sessions: Vec<Session>,
+    pub sessions: Vec<SessionSummary>,
 }
 
 /// One export, over an interval.
@@ -213,11 +214,17 @@ impl Interval {
             .stages
             .iter()
             .filter(|(_, sum, _)| *sum > 0)
-            .map(|(stage, sum, buckets)| Part {
-                stage: stage.clone(),
-                percent: *sum as f64 * 100.0 / total,
-                mean_us: *sum as f64 / 1e3 / self.count.max(1) as f64,
-                p99_us: p99(buckets) as f64 / 1e3,
+            .map(|(stage, sum, buckets)| {
+                let times = Times {
+                    counts: buckets.iter().map(|(bound, n)| (*bound, *n)).collect(),
+                    sum: *sum,
+                };
+                Part {
+                    stage: stage.clone(),
+                    percent: *sum as f64 * 100.0 / total,
+                    mean_us: *sum as f64 / 1e3 / self.count.max(1) as f64,
+                    p99_us: times.quantile(0.99) as f64 / 1e3,
+                }
             })
             .collect();
         let order: Vec<String> = io::stage::Stage::ALL
@@ -227,18 +234,6 @@ impl Interval {
         parts.sort_by_key(|part| order.iter().position(|stage| *stage == part.stage));
         parts
     }
-}
-
-/// The bound that 99 % of the counts do not exceed.
-fn p99(buckets: &BTreeMap<u64, u64>) -> u64 {
-    let all: u64 = buckets.values().sum();
-    let wanted = (all as f64 * 0.99).ceil() as u64;
-    let mut seen = 0;
-    let found = buckets.iter().find(|(_, count)| {
-        seen += *count;
-        seen >= wanted
-    });
-    found.map_or(0, |(bound, _)| *bound)
 }
 
 /// Processor time of the busiest shard, % of a core.
@@ -349,11 +344,10 @@ fn core(why: &Why, now: &Reading) -> Verdict {
 }
 
 fn client(why: &Why, now: &Reading) -> Verdict {
-    let rtt = |s: &Session| s.queues.iter().map(|q| q.rtt_us).max();
-    let of_export = |s: &&Session| {
-        s.summary.nqn == why.export || why.protocol == "nfs" && s.summary.protocol == "nfs"
-    };
-    let rtt = now.sessions.iter().filter(of_export).filter_map(rtt).max();
+    let of_export =
+        |s: &&SessionSummary| s.nqn == why.export || why.protocol == "nfs" && s.protocol == "nfs";
+    let of_export = now.sessions.iter().filter(of_export);
+    let rtt = of_export.map(|s| s.rtt_us).max();
     let mut evidence = vec![format!(
         "on average {:.2} requests are in the server: it waits for the client most of the time",
         why.in_flight

@@ -3,7 +3,7 @@
 //! **Owns** [`Engine`]. **Called by** [`crate::Stream`], tests and properties. **Invariants**: plain bytes are taken before more encrypted
 //! bytes are decrypted, so at most two records lie decrypted; after a failure nothing is decrypted any more.
 
-use crate::name;
+use crate::name::certificate_name;
 use rustls::{Connection, ProtocolVersion};
 use std::fmt;
 use std::io::{Read, Write};
@@ -131,7 +131,7 @@ impl Engine {
                 .as_str()
                 .unwrap_or("unknown")
                 .replacen("TLS13_", "TLS_", 1),
-            peer: own.map(|certificate| name::of(certificate).unwrap_or_default()),
+            peer: own.map(|certificate| certificate_name(certificate).unwrap_or_default()),
         })
     }
 }

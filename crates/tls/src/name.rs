@@ -1,6 +1,6 @@
 //! The name in a certificate (RFC 5280), for people: the common name of its subject, else its first DNS name.
 //!
-//! **Called by** [`crate::Engine`], for a certificate that the handshake has verified. **Invariants**: nothing depends on the name but what
+//! **Owns** [`certificate_name`]. **Called by** [`crate::Engine`], for a certificate that the handshake has verified. **Invariants**: nothing depends on the name but what
 //! is shown; it is short and printable; malformed bytes have no name.
 
 use crate::limits::NAME_LEN_MAX;
@@ -62,8 +62,9 @@ impl<'a> Values<'a> {
     }
 }
 
-/// The name in a certificate, in DER.
-pub(crate) fn of(certificate: &[u8]) -> Option<String> {
+/// The name in a certificate, in DER: printable, of at most [`NAME_LEN_MAX`] bytes before escapes. `None` if it has no name, or is malformed.
+#[must_use]
+pub fn certificate_name(certificate: &[u8]) -> Option<String> {
     let mut signed = Values(certificate).take(SEQUENCE)?.take(SEQUENCE)?;
     signed.take(VERSION);
     signed.take(INTEGER)?;
@@ -149,7 +150,10 @@ mod tests {
             (Some("Bär"), &[], Some("Bär")),
             (Some("two\nlines"), &[], Some("two\\nlines")),
         ] {
-            assert_eq!(of(&certificate(common, names)).as_deref(), shown);
+            assert_eq!(
+                certificate_name(&certificate(common, names)).as_deref(),
+                shown
+            );
         }
     }
 
@@ -165,12 +169,12 @@ mod tests {
                 bytes[at] = value;
             }
             bytes.truncate(end.index(bytes.len() + 1));
-            prop_assert!(of(&bytes).is_none_or(|name| name.chars().count() <= 10 * NAME_LEN_MAX));
+            prop_assert!(certificate_name(&bytes).is_none_or(|name| name.chars().count() <= 10 * NAME_LEN_MAX));
         }
 
         #[test]
         fn arbitrary_bytes_have_no_name_or_a_short_one(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
-            prop_assert!(of(&bytes).is_none_or(|name| name.chars().count() <= 10 * NAME_LEN_MAX));
+            prop_assert!(certificate_name(&bytes).is_none_or(|name| name.chars().count() <= 10 * NAME_LEN_MAX));
         }
     }
 }

@@ -2,8 +2,7 @@
 
 use io::sim::{Sim, SimConfig};
 use proptest::prelude::*;
-use std::sync::OnceLock;
-use testkit::certificates::{Authority, Signed};
+use testkit::certificates::{Authority, Signed, parties};
 use tls::{Acceptor, ConfigError, Connector, Engine, Identity, TlsError};
 
 const ALPN: &[u8] = b"sunrpc";
@@ -15,31 +14,8 @@ fn identity(signed: &Signed) -> Identity<'_> {
     }
 }
 
-struct World {
-    ours: Authority,
-    server: Signed,
-    client: Signed,
-    other: Authority,
-    stranger: Signed,
-}
-
-/// Made once: keys take time.
-fn world() -> &'static World {
-    static WORLD: OnceLock<World> = OnceLock::new();
-    WORLD.get_or_init(|| {
-        let (ours, other) = (Authority::new("ours"), Authority::new("other"));
-        World {
-            server: ours.sign(&["server.test"]),
-            client: ours.sign(&["client.test"]),
-            stranger: other.sign(&["client.test"]),
-            ours,
-            other,
-        }
-    })
-}
-
 fn acceptor() -> Acceptor {
-    let w = world();
+    let w = parties();
     let ca = Some(w.ours.certificate.as_bytes());
     Acceptor::new(identity(&w.server), ca, ALPN).expect("a configuration")
 }
@@ -90,7 +66,7 @@ fn simulated<T: 'static>(test: impl FnOnce() -> T + 'static) -> T {
 #[test]
 fn both_ends_agree_and_know_each_other() {
     simulated(|| {
-        let w = world();
+        let w = parties();
         for (identity, peer) in [(None, None), (Some(&w.client), Some("client.test"))] {
             let (mut client, mut server) = ends(&connector(&w.ours, identity));
             assert_eq!(server.session(), None);
@@ -107,7 +83,7 @@ fn both_ends_agree_and_know_each_other() {
 #[test]
 fn strangers_are_refused() {
     simulated(|| {
-        let w = world();
+        let w = parties();
         let (mut client, mut server) = ends(&connector(&w.ours, Some(&w.stranger)));
         let refused = handshake((&mut client, &mut server), 1000);
         assert!(matches!(refused, Err((false, TlsError::Protocol(_)))));
@@ -123,7 +99,7 @@ fn strangers_are_refused() {
 #[test]
 fn another_application_protocol_is_refused() {
     simulated(|| {
-        let ca = world().ours.certificate.as_bytes();
+        let ca = parties().ours.certificate.as_bytes();
         let connector = Connector::new(ca, None, b"h2").expect("a configuration");
         let (mut client, mut server) = ends(&connector);
         let refused = handshake((&mut client, &mut server), 1000);
@@ -134,7 +110,7 @@ fn another_application_protocol_is_refused() {
 #[test]
 fn the_end_of_one_direction_is_seen() {
     simulated(|| {
-        let (mut client, mut server) = ends(&connector(&world().ours, None));
+        let (mut client, mut server) = ends(&connector(&parties().ours, None));
         handshake((&mut client, &mut server), 1000).expect("a handshake");
         client.close();
         transfer(&mut client, &mut server, 1000).expect("an end");
@@ -145,7 +121,7 @@ fn the_end_of_one_direction_is_seen() {
 
 #[test]
 fn files_that_cannot_be_used_are_named() {
-    let w = world();
+    let w = parties();
     let (good, other) = (identity(&w.server), identity(&w.client));
     let refused = |certificate, key, ca: Option<&[u8]>| {
         let identity = Identity { certificate, key };
@@ -170,7 +146,7 @@ proptest! {
         room in 1usize..20_000,
     ) {
         let received = simulated(move || {
-            let (mut client, mut server) = ends(&connector(&world().ours, None));
+            let (mut client, mut server) = ends(&connector(&parties().ours, None));
             handshake((&mut client, &mut server), part).expect("a handshake");
             let mut sent = Vec::new();
             let mut wire = Vec::new();
@@ -213,7 +189,7 @@ proptest! {
             bytes[3..5].copy_from_slice(&len.to_be_bytes());
         }
         let read = simulated(move || {
-            let (mut client, mut server) = ends(&connector(&world().ours, None));
+            let (mut client, mut server) = ends(&connector(&parties().ours, None));
             if is_established {
                 handshake((&mut client, &mut server), 1000).expect("a handshake");
             }

@@ -67,8 +67,16 @@ pub(crate) fn exact(json: &str) -> String {
 /// Prints whole lines to stdout; a reader that exits early (`| head`) is not an error. Control characters of a
 /// terminal are escaped here at the latest; fields passed [`io::printable::printable`] before they became part of a
 /// line.
-pub(crate) fn print(text: &str) -> anyhow::Result<()> {
-    let text = io::printable::printable_lines(text);
+pub(crate) fn print(text: &str) -> Result<()> {
+    write(&io::printable::printable_lines(text))
+}
+
+/// As [`print`], for rows of columns that tabs separate. A tab inside a column was escaped when the row was composed.
+pub(crate) fn print_columns(text: &str) -> Result<()> {
+    write(&io::printable::printable_columns(text))
+}
+
+fn write(text: &str) -> Result<()> {
     match std::io::stdout().lock().write_all(text.as_bytes()) {
         Err(e) if e.kind() != ErrorKind::BrokenPipe => Err(e.into()),
         _ => Ok(()),

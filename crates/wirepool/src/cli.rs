@@ -23,6 +23,7 @@ Examples:
   wirepool host allow nqn.2026-01.org.example:vm1 any
   wirepool session list                          connected hosts and initiators
   wirepool top                                   pools, devices, exports and sessions, live
+  wirepool ping nvme-tcp://10.0.0.7:4420/NQN     time of network, server and storage of a remote disk
   wirepool bench run file:/srv/vm1.img           measure a disk
   wirepool drill cable tank --for 60s            cut the cable of a verifying load, and judge
   wirepool inspect verify a.img b.img            verify a pool offline
@@ -76,12 +77,18 @@ pub(crate) enum Command {
     Serve(ServeArgs),
     Bench(Box<lab::cli::Bench>),
     Demo(lab::cli::Demo),
+    Ping(lab::cli::Ping),
+    Ioping(lab::cli::Ioping),
+    Probe(lab::cli::Probe),
     Inspect(crate::inspect::Inspect),
     Doctor(Box<crate::doctor_command::Doctor>),
     Drill(Box<crate::cli_drill::DrillArgs>),
     /// Describe the control API, for programs.
     #[command(subcommand)]
     Api(ApiCommand),
+    /// Print alert rules, a dashboard, and the table of metrics, for Prometheus and Grafana.
+    #[command(subcommand)]
+    Monitoring(MonitoringCommand),
     /// Write manual pages and shell completions below a directory: `man/*.1` and `completions/*`.
     #[command(hide = true)]
     Generate {
@@ -527,4 +534,15 @@ mod tests {
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
     }
+}
+
+/// Files for monitoring, made of the table of metrics.
+#[derive(Clone, Copy, Subcommand)]
+pub(crate) enum MonitoringCommand {
+    /// Alert rules for Prometheus (`rule_files`).
+    PrometheusRules,
+    /// A dashboard to be imported by Grafana.
+    GrafanaDashboard,
+    /// All metrics with labels and meaning, as Markdown.
+    Metrics,
 }

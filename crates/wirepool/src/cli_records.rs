@@ -50,7 +50,8 @@ pub(crate) enum RecordCommand {
 Examples:
   wirepool pool iostat -v tank          each disk, with its latencies
   wirepool pool iostat 2                every two seconds, until Ctrl-C
-  wirepool pool iostat tank 1 10        ten lines")]
+  wirepool pool iostat tank 1 10        ten lines
+  wirepool pool iostat -w tank 60 2     written bytes and wear, since the pool was opened and of a minute")]
     Iostat {
         /// A pool (default: all); then seconds between two lines, and the number of lines.
         #[arg(value_name = "[POOL] [INTERVAL [COUNT]]", num_args = 0..=3)]
@@ -58,5 +59,8 @@ Examples:
         /// Also show each disk.
         #[arg(short, long)]
         verbose: bool,
+        /// Show written bytes by dataset and disk, write amplification, and the wear of disks: in total, then in each interval.
+        #[arg(short, long, conflicts_with = "verbose")]
+        writes: bool,
     },
 }

@@ -82,6 +82,12 @@ pub(crate) fn run(args: Doctor, control: Option<PathBuf>, json: bool) -> Result<
     })
 }
 
+/// The report of this machine as a server, without probes.
+pub(crate) fn report(control: Option<PathBuf>) -> doctor::report::Report {
+    let facts = capture::capture(&Host::this(), server(&Client::new(control, true)));
+    doctor::checks::judge(&facts, false)
+}
+
 fn read(path: &PathBuf) -> Result<Facts> {
     let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
     let facts: Facts = serde_json::from_str(&text)

@@ -3,17 +3,17 @@
 //! **Called by** the commands. **Invariants**: as for all commands; paths are made absolute here, since the server has another
 //! working directory.
 
-use crate::ask::Ask;
+use crate::ask::{Ask, print_columns};
 use crate::cli_filesystems::{CreateArgs, DiffArgs, FilesystemCommand, OwnersArgs};
 use crate::table::{table, text};
 use anyhow::Result;
 use io::printable::printable;
 use server::ByteSize;
 use server::api::{
-    CreateFilesystem, DestroyFilesystem, DiffFilesystem, Difference, DifferenceKind, DiskState,
-    FileType, Filesystem, ListFilesystems, ListOwnerSpace, MountFilesystem, OwnerKind, OwnerSpace,
-    PromoteFilesystem, RenameFilesystem, RollbackFilesystem, SYNC_DISABLED, UnmountFilesystem,
-    VolumeSync,
+    Call, CreateFilesystem, DestroyFilesystem, DiffFilesystem, Difference, DifferenceKind,
+    DiskState, FileType, Filesystem, ListFilesystems, ListOwnerSpace, MountFilesystem, OwnerKind,
+    OwnerSpace, PromoteFilesystem, RenameFilesystem, RollbackFilesystem, SYNC_DISABLED,
+    UnmountFilesystem, VolumeSync,
 };
 use server::config::MountFlags;
 
@@ -176,7 +176,10 @@ fn owners(ask: &Ask, owners: OwnerKind, args: OwnersArgs) -> Result<String> {
         name: args.name.clone(),
         owners,
     };
-    ask.show(&call, |spaces| owner_lines(owners, &args, spaces))
+    let script = args.script;
+    rows(ask, &call, script, |spaces| {
+        owner_lines(owners, &args, spaces)
+    })
 }
 
 fn owner_lines(owners: OwnerKind, args: &OwnersArgs, spaces: &[OwnerSpace]) -> String {
@@ -215,9 +218,25 @@ pub(crate) fn diff(ask: &Ask, args: DiffArgs) -> Result<String> {
         from: args.from.clone(),
         to: args.to.clone(),
     };
-    ask.show(&call, |found| {
+    let script = args.script;
+    rows(ask, &call, script, |found| {
         found.iter().map(|d| difference_line(&args, d)).collect()
     })
+}
+
+/// Asks the server and formats the answer. For scripts, the rows are printed here: tabs between columns stay tabs.
+fn rows<C: Call>(
+    ask: &Ask,
+    call: &C,
+    script: bool,
+    text: impl FnOnce(&C::Reply) -> String,
+) -> Result<String> {
+    let shown = ask.show(call, text)?;
+    if !script {
+        return Ok(shown);
+    }
+    print_columns(&shown)?;
+    Ok(String::new())
 }
 
 /// A path in printable ASCII without spaces; other bytes in octal.

@@ -32,16 +32,18 @@ mod rehearsal;
 mod serve;
 mod sides;
 mod snapshots;
+mod surroundings;
 mod table;
 mod table_iostat;
 mod table_pools;
 mod table_scan;
+mod table_writes;
 mod top;
 mod why;
 
 use ask::print;
 use clap::Parser;
-use cli::{ApiCommand, Cli, Command};
+use cli::{ApiCommand, Cli, Command, MonitoringCommand};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -49,12 +51,26 @@ use std::process::ExitCode;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// Files for Prometheus and Grafana.
+fn monitoring(command: MonitoringCommand) -> String {
+    match command {
+        MonitoringCommand::PrometheusRules => server::alert_rules(),
+        MonitoringCommand::GrafanaDashboard => format!("{:#}\n", server::grafana_dashboard()),
+        MonitoringCommand::Metrics => server::metrics_page(),
+    }
+}
+
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.command {
         Command::Serve(args) => serve::run(&args, cli.control),
-        Command::Bench(args) => return lab::cli::run(*args),
+        Command::Bench(args) => {
+            return lab::cli::run(*args, || surroundings::examine(cli.control));
+        }
         Command::Demo(args) => return lab::cli::demo(args),
+        Command::Ping(args) => return lab::cli::ping(&args, cli.json),
+        Command::Ioping(args) => return lab::cli::ioping(&args, cli.json),
+        Command::Probe(args) => return lab::cli::probe(&args, cli.json),
         Command::Inspect(args) => match inspect::run(args, cli.json) {
             Ok(code) => return code,
             Err(e) => Err(e),
@@ -70,6 +86,7 @@ fn main() -> ExitCode {
         Command::Api(ApiCommand::Describe) => {
             print(&ask::exact(&format!("{:#}", server::openapi())))
         }
+        Command::Monitoring(command) => print(&monitoring(command)),
         Command::Generate { dir } => pages::generate(&dir),
         Command::Control(command) => {
             commands::run(command, cli.control, cli.json).and_then(|text| print(&text))

@@ -8,11 +8,13 @@ use crate::cli_records::RecordCommand;
 use crate::pools::usage;
 use crate::table::{table, text, utc};
 use crate::table_iostat::Iostat;
+use crate::table_writes::WriteReport;
 use anyhow::{Result, bail};
+use serde::Serialize;
 use server::ByteSize;
 use server::api::{
-    Event, GetProperties, HistoryEntry, InheritProperty, ListEvents, ListPools, Pool, PoolHistory,
-    Property, PropertySource, SetProperty,
+    Event, GetProperties, HistoryEntry, InheritProperty, ListEvents, ListPools, ListWrites, Pool,
+    PoolHistory, Property, PropertySource, SetProperty, Writes,
 };
 use std::time::Duration;
 
@@ -24,7 +26,14 @@ pub(crate) fn record(ask: &Ask, command: RecordCommand) -> Result<String> {
     match command {
         RecordCommand::History { pool } => ask.show(&PoolHistory { name: pool }, |h| history(h)),
         RecordCommand::Events { pool, follow } => events(ask, pool, follow),
-        RecordCommand::Iostat { words, verbose } => iostat(ask, &words, verbose),
+        RecordCommand::Iostat {
+            words,
+            verbose,
+            writes,
+        } => match writes {
+            true => written(ask, &words),
+            false => iostat(ask, &words, verbose),
+        },
     }
 }
 
@@ -79,29 +88,60 @@ fn interval(words: &[String]) -> (Option<&str>, Option<f64>, Option<u64>) {
 }
 
 fn iostat(ask: &Ask, words: &[String], verbose: bool) -> Result<String> {
-    let (pool, seconds, count) = interval(words);
-    let look = || -> Result<Vec<Pool>> {
-        let mut pools = ask.client.ask(&ListPools {})?;
-        if let Some(name) = pool {
-            pools.retain(|p| p.name == name);
-            if pools.is_empty() {
-                bail!("no such pool {name:?}: see `wirepool pool list`");
-            }
+    let look = |pool: Option<&str>| {
+        let pools = ask.client.ask(&ListPools {})?;
+        chosen(pools, pool, |p| &p.name)
+    };
+    let part = |before: Option<&Vec<Pool>>, now: &Vec<Pool>, time| match before {
+        None => Iostat::since_open(now),
+        Some(before) => Iostat::between(before, now, time),
+    };
+    repeat(ask, words, look, part, |i| i.text(verbose))
+}
+
+/// `pool iostat -w`.
+fn written(ask: &Ask, words: &[String]) -> Result<String> {
+    let look = |pool: Option<&str>| {
+        let writes = ask.client.ask(&ListWrites {})?;
+        let pools = chosen(writes.pools, pool, |p| &p.name)?;
+        Ok(Writes { pools, ..writes })
+    };
+    let part = |before: Option<&Writes>, now: &Writes, _| WriteReport::of(before, now);
+    repeat(ask, words, look, part, WriteReport::text)
+}
+
+/// The pools, or the one of this name. Errors: there is none of this name.
+fn chosen<T>(mut pools: Vec<T>, name: Option<&str>, name_of: fn(&T) -> &String) -> Result<Vec<T>> {
+    if let Some(name) = name {
+        pools.retain(|p| name_of(p) == name);
+        if pools.is_empty() {
+            bail!("no such pool {name:?}: see `wirepool pool list`");
         }
-        Ok(pools)
-    };
-    let mut before = look()?;
-    let first = Iostat::since_open(&before);
+    }
+    Ok(pools)
+}
+
+/// Prints what is so far, then each interval: `[POOL] [INTERVAL [COUNT]]`.
+fn repeat<R, T: Serialize>(
+    ask: &Ask,
+    words: &[String],
+    look: impl Fn(Option<&str>) -> Result<R>,
+    part: impl Fn(Option<&R>, &R, Duration) -> T,
+    text: impl Fn(&T) -> String,
+) -> Result<String> {
+    let (pool, seconds, count) = interval(words);
+    let mut before = look(pool)?;
+    let first = part(None, &before, Duration::ZERO);
     let Some(seconds) = seconds else {
-        return ask.print(&first, |i| i.text(verbose));
+        return ask.print(&first, &text);
     };
-    crate::ask::print(&ask.line(&first, |i| i.text(verbose))?)?;
+    crate::ask::print(&ask.line(&first, &text)?)?;
     for _ in 1..count.unwrap_or(u64::MAX) {
         let began = std::time::Instant::now();
         std::thread::sleep(Duration::from_secs_f64(seconds));
-        let now = look()?;
-        let part = Iostat::between(&before, &now, began.elapsed());
-        crate::ask::print(&ask.line(&part, |i| i.text(verbose))?)?;
+        let now = look(pool)?;
+        let next = part(Some(&before), &now, began.elapsed());
+        crate::ask::print(&ask.line(&next, &text)?)?;
         before = now;
     }
     Ok(String::new())

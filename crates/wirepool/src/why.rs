@@ -1,13 +1,12 @@
 //! `wirepool why`: where the time of requests goes, and what limits an export.
 //!
-//! **Called by** `commands`. **Invariants**: two readings of a server and [`server::why::judge`] are all that it is made of.
+//! **Called by** `commands`, and by `top` for its readings. **Invariants**: two readings of a server and [`server::why::judge`] are all that it is made of.
 
 use crate::ask::Ask;
+use crate::client::Client;
 use crate::table::{table, text};
 use anyhow::{Result, bail};
-use server::api::{
-    GetStages, GetStatus, ListSessions, SessionSummary, ShowSession, SlowRequest, Status,
-};
+use server::api::{GetStages, GetStatus, ListSessions, SlowRequest, Status};
 use server::why::{Part, Reading, Verdict, Why, judge};
 use std::fmt::Write;
 use std::time::Duration;
@@ -17,27 +16,27 @@ const BAR: usize = 40;
 
 /// Watches the server for `time`, then prints a page for each export that had requests, or for the one of this name.
 pub(crate) fn why(ask: &Ask, export: Option<String>, time: Duration) -> Result<String> {
-    let before = read(ask)?;
+    let pages = watch(ask, export, time)?;
+    ask.print(&pages, |pages| page(pages, time))
+}
+
+/// Watches the server for `time`, and judges each export that had requests, or the one of this name.
+pub(crate) fn watch(ask: &Ask, export: Option<String>, time: Duration) -> Result<Vec<Why>> {
+    let before = read(&ask.client)?;
     let wanted = export
         .map(|name| resolve(&before.status, &name))
         .transpose()?;
     std::thread::sleep(time);
-    let after = read(ask)?;
-    let pages = judge(&before, &after, wanted.as_deref());
-    ask.print(&pages, |pages| page(pages, time))
+    let after = read(&ask.client)?;
+    Ok(judge(&before, &after, wanted.as_deref()))
 }
 
-fn read(ask: &Ask) -> Result<Reading> {
-    let summaries: Vec<SessionSummary> = ask.client.ask(&ListSessions {})?;
-    // A session may end between the two requests.
-    let sessions = summaries
-        .iter()
-        .filter_map(|s| ask.client.ask(&ShowSession { id: s.id }).ok());
-    let sessions = sessions.collect();
+/// Asks the server for one reading.
+pub(crate) fn read(client: &Client) -> Result<Reading> {
     Ok(Reading {
-        status: ask.client.ask(&GetStatus {})?,
-        sessions,
-        stages: ask.client.ask(&GetStages {})?,
+        status: client.ask(&GetStatus {})?,
+        sessions: client.ask(&ListSessions {})?,
+        stages: client.ask(&GetStages {})?,
     })
 }
 

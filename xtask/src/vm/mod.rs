@@ -260,12 +260,13 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// Make the guest's image, unless it is there and up to date.
-pub fn build_image() -> Result<()> {
-    build(None)
+/// Make the guests' images, unless they are there and up to date.
+pub fn build_images() -> Result<()> {
+    build(None)?;
+    build(Some(TLS_SUITE))
 }
 
-/// Likewise, of a Debian release other than this host's.
+/// Make the image of one Debian release: this host's, or another one.
 fn build(suite: Option<&str>) -> Result<()> {
     let mut command = lab_command("build");
     command.envs(suite.map(|suite| ("VMLAB_SUITE", suite)));
@@ -280,7 +281,7 @@ fn build(suite: Option<&str>) -> Result<()> {
 pub fn run(check: &'static Check, peer: Peer) -> Result<Outcome> {
     match check.scene {
         Scene::NfsTls => build(Some(TLS_SUITE))?,
-        Scene::Client | Scene::Nfs | Scene::Boot | Scene::Cuts => build_image()?,
+        Scene::Client | Scene::Nfs | Scene::Boot | Scene::Cuts => build(None)?,
     }
     let logs = repo::vm_cache().join("logs");
     fs::create_dir_all(&logs)?;

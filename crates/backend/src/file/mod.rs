@@ -80,8 +80,10 @@ pub struct FileSpace {
 pub struct NewFile {
     /// Its kind, with what only this kind has.
     pub kind: NewKind,
-    /// Permission bits, below 0o10000. The caller has applied its umask.
+    /// Permission bits, below 0o10000.
     pub mode: u16,
+    /// The umask of the creating process: it counts where no inherited entry does. `None` if `mode` is without its bits already.
+    pub umask: Option<u16>,
     /// Its access control list, in place of the mode's permissions.
     pub acl: Option<Acl>,
 }

@@ -31,7 +31,7 @@ pub const FORMAT: u32 = 1;
 pub enum Known<T> {
     /// It is not known.
     Unknown {
-        /// The reason, for the list of what was not checked.
+        /// The reason, for the list of skipped checks.
         unknown: String,
     },
     /// It was read.

@@ -6,7 +6,9 @@ use super::names::NewMode;
 use crate::acl::{self, Part, PosixAcl};
 use crate::mounted::Mounted;
 use crate::status::{Answer, of_file};
-use backend::file::{Acl, Caller, CheckedBy, FileKind, Handle, SetAttributes, Stability};
+use backend::file::{
+    Acl, Caller, CheckedBy, FileKind, Handle, NewFile, NewKind, SetAttributes, Stability,
+};
 use fuser::Errno;
 
 /// The attributes that are lists.
@@ -118,24 +120,27 @@ impl Mounted {
         done.map(drop).map_err(of_file)
     }
 
-    /// Mode and list of a new object in a directory: of a directory with a default ACL, that one and the mode; of others, the mode
-    /// without the bits of the umask, if the kernel left that to the mount.
-    pub(super) async fn initial(
+    /// A new object of a directory. With a default ACL, it gets that one narrowed by the mode. The file system applies the umask of
+    /// others, if the kernel left that to the mount.
+    pub(super) async fn new_file(
         &self,
         directory: Handle,
-        is_directory: bool,
-        new: NewMode,
-    ) -> Answer<(u16, Option<Acl>)> {
-        let mode = new.bits;
-        if !self.has_acls() {
-            return Ok((mode, None));
+        kind: NewKind,
+        mode: NewMode,
+    ) -> Answer<NewFile> {
+        let is_directory = kind == NewKind::Directory;
+        let mut new = NewFile {
+            mode: mode.bits,
+            umask: None,
+            acl: None,
+            kind,
+        };
+        if self.has_acls() && !matches!(new.kind, NewKind::Symlink(_)) {
+            new.umask = Some(mode.umask);
+            let parent = self.files.acl(directory).await.map_err(of_file)?;
+            new.acl = parent.and_then(|acl| acl::inherited(&acl, is_directory, mode.bits));
         }
-        let parent = self.files.acl(directory).await.map_err(of_file)?;
-        let inherited = parent.and_then(|acl| acl::inherited(&acl, is_directory, mode));
-        Ok(match inherited {
-            Some(acl) => (mode, Some(acl)),
-            None => (mode & !new.umask, None),
-        })
+        Ok(new)
     }
 
     /// The list of an object after chmod(2), if POSIX ACLs say more about it than the file system's rule for NFSv4 lists.

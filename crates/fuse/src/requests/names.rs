@@ -3,8 +3,8 @@
 use crate::mounted::{Known, Mounted, kernel};
 use crate::status::{Answer, of_file};
 use backend::file::{
-    Access, Caller, Change, FileError, FileKind, Handle, Hold, IfExists, Name, NewFile, NewKind,
-    RemoveKind, RenameMode, SYMLINK_MAX, SetAttributes, Stability,
+    Access, Caller, Change, FileError, FileKind, Handle, Hold, IfExists, Name, NewKind, RemoveKind,
+    RenameMode, SYMLINK_MAX, SetAttributes, Stability,
 };
 use fuser::Errno;
 
@@ -71,14 +71,7 @@ impl Mounted {
             return Err(Errno::ENAMETOOLONG);
         }
         let of = self.handle(directory)?;
-        let (mode, acl) = match kind {
-            NewKind::Symlink(_) => (mode.bits, None),
-            _ => {
-                let is_directory = kind == NewKind::Directory;
-                self.initial(of, is_directory, mode).await?
-            }
-        };
-        let new = NewFile { kind, mode, acl };
+        let new = self.new_file(of, kind, mode).await?;
         let done = self
             .files
             .create(&caller, of, &name, new, IfExists::Fail, Stability::Cached)
@@ -102,12 +95,7 @@ impl Mounted {
             0 => IfExists::Open,
             _ => IfExists::Fail,
         };
-        let (mode, acl) = self.initial(of, false, mode).await?;
-        let new = NewFile {
-            kind: NewKind::File,
-            mode,
-            acl,
-        };
+        let new = self.new_file(of, NewKind::File, mode).await?;
         let created = self
             .files
             .create(&caller, of, &name, new, if_exists, Stability::Cached)

@@ -6,6 +6,7 @@
 mod diag;
 mod disk;
 mod driver;
+mod health;
 mod local;
 mod memory;
 mod mount;
@@ -16,6 +17,7 @@ mod timers;
 pub use diag::congestion_at;
 pub(crate) use disk::{LinuxDisk, allocated, discard, open_disk, reserve, resize_disk, stat_disk};
 pub(crate) use driver::{UringDriver, monotonic};
+pub use health::{HealthDevice, HealthSource, LogPage, NoHealth};
 pub use local::LocalStream;
 pub use mount::{
     MountFlags, UnmountMode, mount, receive_descriptor, sync_file_system, unmount, user_and_group,

@@ -215,6 +215,9 @@ impl Engine {
     /// NOP-In (§11.19): the answer to our ping, or a ping of the target.
     fn nop_in(&mut self, bhs: &Bhs) -> Result<()> {
         if bhs.itt() != Itt::NONE {
+            if self.echo.answered(bhs.itt()) {
+                return Ok(());
+            }
             if self.ping != Some(bhs.itt()) {
                 return Err(ProtocolError::NoTask.into());
             }

@@ -7,8 +7,10 @@
 //! end.
 
 mod arrivals;
+mod echo;
 
 pub(super) use arrivals::{Arrival, DataIn};
+pub(super) use echo::Echo;
 
 use super::channel::{put_header, put_pdu, put_trailer};
 use super::error::Error;
@@ -54,6 +56,8 @@ pub(super) struct Engine {
     aborts: Vec<(Itt, Itt)>,
     /// The outstanding ping.
     ping: Option<Itt>,
+    /// The ping that a user waits for.
+    echo: Echo,
     logout: Option<Itt>,
     next_tag: u32,
     nop_replies: u32,
@@ -86,6 +90,7 @@ impl Engine {
             waiting: VecDeque::new(),
             aborts: Vec::new(),
             ping: None,
+            echo: Echo::default(),
             logout: None,
             next_tag: 0,
             nop_replies: 0,
@@ -127,6 +132,7 @@ impl Engine {
     pub(super) fn disconnect(&mut self, error: &Error, keep: bool) {
         self.close();
         self.batch.clear();
+        self.echo.fail(error);
         tasks::disconnect(&mut self.tasks, error, keep);
     }
 

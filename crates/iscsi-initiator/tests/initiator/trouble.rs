@@ -228,3 +228,58 @@ fn a_logout_request_of_the_target_is_followed_by_a_new_login() {
         assert_eq!(session.stats().reconnects, 1);
     });
 }
+
+#[test]
+fn a_ping_of_the_user_is_answered() {
+    run(|| async {
+        let fake = Fake::disk(false, |_, mut peer: Peer| async move {
+            peer.serve().await;
+        });
+        let (session, unit) = connect(config(&fake)).await;
+        for _ in 0..3 {
+            session.ping().await.expect("answered");
+        }
+        let (read, _) = unit.read(0, io::pool().alloc(BLOCK).await).await;
+        read.expect("the session goes on");
+        session.log_out().await;
+    });
+}
+
+#[test]
+fn a_ping_of_the_user_ends_with_its_connection() {
+    run(|| async {
+        let fake = Fake::disk(false, |_, mut peer: Peer| async move {
+            // The ping is read, and the connection closed instead of an answer.
+            peer.recv().await;
+        });
+        let c = Config {
+            reconnect: Reconnect::NEVER,
+            ..config(&fake)
+        };
+        let (session, _unit) = connect(c).await;
+        let failed = session.ping().await;
+        assert_eq!(failed, Err(Error::Disconnected));
+    });
+}
+
+#[test]
+fn an_abandoned_ping_has_a_late_answer() {
+    run(|| async {
+        let fake = Fake::disk(false, |_, mut peer: Peer| async move {
+            let (bhs, _) = peer.recv().await.expect("a ping");
+            io::time::sleep(Duration::from_millis(50)).await;
+            let pong = iscsi::wire::response::nop_in(bhs.itt(), iscsi::wire::Ttt::NONE, bhs.lun());
+            peer.send(pong, &[]).await;
+            peer.serve().await;
+        });
+        let (session, unit) = connect(config(&fake)).await;
+        let hasty = io::timeout(Duration::from_millis(1), session.ping()).await;
+        assert!(hasty.is_err(), "no answer yet");
+        let again = session.ping().await;
+        assert!(matches!(again, Err(Error::Invalid(_))), "{again:?}");
+        let (read, _) = unit.read(0, io::pool().alloc(BLOCK).await).await;
+        read.expect("the late answer broke nothing");
+        session.ping().await.expect("answered");
+        session.log_out().await;
+    });
+}

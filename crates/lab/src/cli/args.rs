@@ -32,6 +32,8 @@ pub enum BenchCommand {
     Verify(VerifyArgs),
     /// Measure the goals: this server compared with qemu-storage-daemon and tgt, a pool with a raw file
     Suite(SuiteArgs),
+    /// Make one self-contained page of machine, doctor, probes, results, stages and published results
+    Report(super::report_args::ReportArgs),
 }
 
 #[derive(Debug, Args)]

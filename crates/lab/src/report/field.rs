@@ -10,34 +10,62 @@ const RESULTS: &str = include_str!("../../data/field-results.toml");
 /// Keys that are not numbers of a result.
 const WORDS: [&str; 5] = ["id", "setup", "workload", "flaw", "note"];
 
+/// A published result, in words.
+pub(super) struct Entry {
+    /// Its name.
+    pub(super) id: String,
+    /// The hardware and the software.
+    pub(super) setup: String,
+    /// The workload, `4K randread Q1T1`; empty if it is not known.
+    pub(super) workload: String,
+    /// The numbers with their units.
+    pub(super) numbers: String,
+    /// Flaw and note.
+    pub(super) remark: String,
+}
+
+/// All published results: others measured them, on their hardware.
+pub(super) fn entries() -> Vec<Entry> {
+    results().iter().map(entry).collect()
+}
+
+fn entry(r: &Table) -> Entry {
+    let text = |key: &str| {
+        r.get(key)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned()
+    };
+    let numbers: Vec<String> = r
+        .iter()
+        .filter(|(k, _)| !WORDS.contains(&k.as_str()))
+        .map(|(k, v)| format!("{k} {}", number(v)))
+        .collect();
+    let remark = [text("flaw"), text("note")]
+        .into_iter()
+        .filter(|s| !s.is_empty())
+        .collect::<Vec<_>>()
+        .join("; ");
+    Entry {
+        id: text("id"),
+        setup: text("setup"),
+        workload: r
+            .get("workload")
+            .and_then(Value::as_table)
+            .map_or(String::new(), workload),
+        numbers: numbers.join(", "),
+        remark,
+    }
+}
+
 /// All published results as a table: others measured them, on their hardware.
 #[must_use]
 pub fn render() -> String {
     let mut t = blank(&["result", "workload", "published", "flaw or note"], 4);
     let mut setups = String::new();
-    for r in results() {
-        let text = |key: &str| {
-            r.get(key)
-                .and_then(Value::as_str)
-                .unwrap_or_default()
-                .to_owned()
-        };
-        let workload = r
-            .get("workload")
-            .and_then(Value::as_table)
-            .map_or(String::new(), workload);
-        let numbers: Vec<String> = r
-            .iter()
-            .filter(|(k, _)| !WORDS.contains(&k.as_str()))
-            .map(|(k, v)| format!("{k} {}", number(v)))
-            .collect();
-        let remark = [text("flaw"), text("note")]
-            .into_iter()
-            .filter(|s| !s.is_empty())
-            .collect::<Vec<_>>()
-            .join("; ");
-        t.add_row([text("id"), workload, numbers.join(", "), remark]);
-        let _ = writeln!(setups, "  {}: {}", text("id"), text("setup"));
+    for e in entries() {
+        let _ = writeln!(setups, "  {}: {}", e.id, e.setup);
+        t.add_row([e.id, e.workload, e.numbers, e.remark]);
     }
     format!("Published by others, on their hardware (with known flaws)\n{t}\n{setups}")
 }

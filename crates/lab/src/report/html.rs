@@ -1,9 +1,8 @@
 //! Reports as one self-contained HTML file: no script, no font, no image from elsewhere.
 
-use super::page::page;
 use super::printable::for_people;
 use super::svg::{Bar, Line, Plot, bars, escape, lines};
-use super::{fio, table};
+use super::{frame, table};
 use crate::limits::SERIES_STEP;
 use crate::plan::{Report, Row};
 use crate::size::{self, count, digits, nanos};
@@ -27,20 +26,8 @@ const CURVE: [(f64, &str); 8] = [
 #[must_use]
 pub fn render(report: &Report) -> String {
     let report = &for_people(report);
-    let mut out = String::new();
-    let m = &report.machine;
-    let _ = write!(
-        out,
-        "<p class=\"about\">{} · {} × {} · {} GiB · Linux {}</p>",
-        fio::utc(report.at_ms / 1000),
-        m.processors,
-        escape(&m.processor),
-        m.memory >> 30,
-        escape(&m.kernel)
-    );
-    if let Some(text) = m.busy() {
-        let _ = write!(out, "<p class=\"about\">{}</p>", escape(&text));
-    }
+    let mut out = frame::open(&report.title);
+    out.push_str(&frame::machine(&report.machine, report.at_ms));
     legend(&mut out, report);
     summary(&mut out, report);
     findings(&mut out, report);
@@ -69,7 +56,8 @@ pub fn render(report: &Report) -> String {
             steadiness(report, &rows)
         );
     }
-    page(&report.title, &out)
+    out.push_str(frame::CLOSE);
+    out
 }
 
 fn workloads(report: &Report) -> Vec<&Workload> {
@@ -416,14 +404,8 @@ pub(crate) mod tests {
         }
     }
 
-    #[test]
-    fn text_is_escaped_and_tags_are_closed() {
-        let page = render(&sample());
-        assert!(
-            page.contains("A &lt;sample&gt;")
-                && !page.contains("<sample>")
-                && !page.contains("no depth <here>")
-        );
+    /// Every tag of a page is closed, in order.
+    pub(crate) fn assert_well_formed(page: &str) {
         let mut open = Vec::new();
         for tag in page.split('<').skip(1) {
             let inner = tag.split('>').next().expect("a tag ends");
@@ -440,6 +422,17 @@ pub(crate) mod tests {
             }
         }
         assert!(open.is_empty(), "{open:?}");
+    }
+
+    #[test]
+    fn text_is_escaped_and_tags_are_closed() {
+        let page = render(&sample());
+        assert!(
+            page.contains("A &lt;sample&gt;")
+                && !page.contains("<sample>")
+                && !page.contains("no depth <here>")
+        );
+        assert_well_formed(&page);
         assert!(!page.contains("NaN") && !page.contains("inf"));
     }
 

@@ -203,6 +203,72 @@ pub(super) fn bars(title: &str, groups: &[(String, Vec<Bar>)]) -> String {
     out
 }
 
+/// Vertical bars with their names below and their values above.
+pub(super) fn columns(title: &str, bars: &[(String, f64)]) -> String {
+    let most = bars.iter().map(|b| b.1).fold(1.0, f64::max);
+    let step = (WIDTH - LEFT - RIGHT) / bars.len().max(1) as f64;
+    let bottom = HEIGHT - BOTTOM;
+    let mut out = open(title);
+    for (i, (name, value)) in bars.iter().enumerate() {
+        let height = value / most * (bottom - TOP - 14.0);
+        let (x, y) = (LEFT + i as f64 * step, bottom - height);
+        let middle = x + step / 2.0;
+        let _ = write!(
+            out,
+            r#"<rect class="s0" x="{:.1}" y="{y:.1}" width="{:.1}" height="{height:.1}"><title>{}: {value}</title></rect>"#,
+            x + 1.0,
+            (step - 2.0).max(1.0),
+            escape(name)
+        );
+        let _ = write!(
+            out,
+            r#"<text class="tick mid" x="{middle:.1}" y="{:.1}">{value}</text>"#,
+            y - 4.0
+        );
+        let _ = write!(
+            out,
+            r#"<text class="tick mid" x="{middle:.1}" y="{:.1}">{}</text>"#,
+            bottom + 16.0,
+            escape(name)
+        );
+    }
+    out.push_str("</svg>");
+    out
+}
+
+/// One bar of parts, percent, with the names of the larger ones in it.
+pub(super) fn shares(title: &str, parts: &[(String, f64)]) -> String {
+    const BAR: f64 = 26.0;
+    const NAMED: f64 = 8.0;
+    let all: f64 = parts.iter().map(|p| p.1).sum::<f64>().max(1e-9);
+    let mut out = format!(
+        r#"<svg viewBox="0 0 {WIDTH} {0}" role="img" aria-label="{1}">"#,
+        BAR + 18.0,
+        escape(title)
+    );
+    let mut x = 0.0;
+    for (i, (name, percent)) in parts.iter().enumerate() {
+        let width = percent / all * WIDTH;
+        let name = escape(&io::printable::printable(name));
+        let _ = write!(
+            out,
+            r#"<rect class="s{}" x="{x:.1}" y="0" width="{width:.1}" height="{BAR}"><title>{name}: {percent:.1} %</title></rect>"#,
+            i % COLOURS
+        );
+        if *percent >= NAMED {
+            let _ = write!(
+                out,
+                r#"<text class="tick mid" x="{:.1}" y="{:.1}">{name}</text>"#,
+                x + width / 2.0,
+                BAR + 14.0
+            );
+        }
+        x += width;
+    }
+    out.push_str("</svg>");
+    out
+}
+
 fn open(title: &str) -> String {
     format!(
         r#"<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{0}"><text class="title mid" x="{1}" y="16">{0}</text>"#,

@@ -58,6 +58,12 @@ impl Latency {
         }
     }
 
+    /// The recorded latencies, rounded up, ns, ascending, each with its number.
+    pub fn recorded(&self) -> impl Iterator<Item = (u64, u64)> {
+        let values = self.0.iter_recorded();
+        values.map(|v| (v.value_iterated_to(), v.count_at_value()))
+    }
+
     /// The mean, ns.
     #[must_use]
     pub fn mean(&self) -> f64 {

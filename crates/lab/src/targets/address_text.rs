@@ -4,7 +4,7 @@ use crate::{Error, Result};
 use std::net::{SocketAddr, ToSocketAddrs};
 
 /// The socket address of `HOST:PORT`. Errors: `Target` if the name cannot be resolved.
-pub(super) fn resolve(host: &str) -> Result<SocketAddr> {
+pub(crate) fn resolve(host: &str) -> Result<SocketAddr> {
     let found = host.to_socket_addrs();
     let mut found = found.map_err(|e| Error::target(host, e))?;
     found

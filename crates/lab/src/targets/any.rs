@@ -9,6 +9,7 @@ use super::volume::{VolumeSession, VolumeTarget};
 use super::{Address, Facts, Session, Target};
 use crate::Result;
 use io::IoBuf;
+use io::net::TcpInfo;
 
 /// A target of any kind.
 #[derive(Clone)]
@@ -75,6 +76,30 @@ impl Target for AnyTarget {
             AnyTarget::Nfs(t) => AnySession::Nfs(t.connect(depth).await?),
             AnyTarget::Volume(t) => AnySession::Volume(t.connect(depth).await?),
         })
+    }
+}
+
+impl AnySession {
+    /// Exchanges the smallest request of the protocol with the server: NVMe Keep Alive, a NOP-Out of iSCSI, SEQUENCE of NFS.
+    /// It reaches the server's protocol code, and no storage. `None` without a network.
+    pub async fn keep_alive(&self) -> Option<Result<()>> {
+        match self {
+            AnySession::Nvme(s) => Some(s.keep_alive().await),
+            AnySession::Iscsi(s) => Some(s.keep_alive().await),
+            AnySession::Nfs(s) => Some(s.keep_alive().await),
+            AnySession::File(_) | AnySession::Memory(_) | AnySession::Volume(_) => None,
+        }
+    }
+
+    /// The kernel's statistics of the connection that carries reads and writes. `None` without a network or a connection.
+    #[must_use]
+    pub fn tcp(&self) -> Option<TcpInfo> {
+        match self {
+            AnySession::Nvme(s) => s.tcp(),
+            AnySession::Iscsi(s) => s.tcp(),
+            AnySession::Nfs(s) => s.tcp(),
+            AnySession::File(_) | AnySession::Memory(_) | AnySession::Volume(_) => None,
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use super::{CONGESTION, Facts, Session, Target, Transport, congestion_of, whole}
 use crate::limits::BLOCK_SIZE_MAX;
 use crate::{Error, Result};
 use io::IoBuf;
-use io::net::TcpOptions;
+use io::net::{TcpInfo, TcpOptions};
 use iscsi::login::{Credential, Secret};
 use iscsi::wire::IscsiName;
 use iscsi_initiator::limits::QUEUE_DEPTH_MAX;
@@ -193,6 +193,16 @@ pub struct IscsiSession {
 impl IscsiSession {
     fn block(&self, offset: u64) -> u64 {
         offset / u64::from(self.unit.block_size())
+    }
+
+    /// One NOP-Out and its answer.
+    pub(super) async fn keep_alive(&self) -> Result<()> {
+        self.session.ping().await.map_err(answered)
+    }
+
+    /// Statistics of the session's connection.
+    pub(super) fn tcp(&self) -> Option<TcpInfo> {
+        self.session.link().map(|link| link.tcp)
     }
 }
 

@@ -6,7 +6,7 @@
 //! session's futures are local to its shard; [`Facts`] describe the values in effect, not the requested ones.
 
 pub mod address;
-mod address_text;
+pub(crate) mod address_text;
 pub mod any;
 pub mod file;
 pub mod iscsi;

@@ -9,7 +9,7 @@ use super::{CONGESTION, Facts, OpenAs, Session, Target, Transport, congestion_of
 use crate::limits::BLOCK_SIZE_MAX;
 use crate::{Error, Result};
 use io::IoBuf;
-use io::net::TcpOptions;
+use io::net::{TcpInfo, TcpOptions};
 use nfs_initiator::limits::SLOTS_MAX;
 use nfs_initiator::{Config, File, Kind, OpenOptions, Stable};
 use std::net::SocketAddr;
@@ -155,6 +155,18 @@ pub struct NfsSession {
     is_writable: bool,
     holes: Arc<AtomicU64>,
     facts: Facts,
+}
+
+impl NfsSession {
+    /// One SEQUENCE without further operations.
+    pub(super) async fn keep_alive(&self) -> Result<()> {
+        self.session.call(&[]).await.map(drop).map_err(answered)
+    }
+
+    /// Statistics of the session's first connection.
+    pub(super) fn tcp(&self) -> Option<TcpInfo> {
+        self.session.links().into_iter().next()
+    }
 }
 
 fn answered(e: nfs_initiator::Error) -> Error {

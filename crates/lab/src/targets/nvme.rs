@@ -8,7 +8,7 @@ use super::address::NvmeTcp;
 use super::{CONGESTION, Facts, Session, Target, Transport, congestion_of, whole};
 use crate::{Error, Result};
 use io::IoBuf;
-use io::net::TcpOptions;
+use io::net::{TcpInfo, TcpOptions};
 use nvmf::wire::command::Nsid;
 use nvmf::wire::nqn::{HostId, Nqn};
 use nvmf::wire::pdu::Digests;
@@ -184,6 +184,17 @@ impl NvmeSession {
 
     fn block(&self, offset: u64) -> u64 {
         offset / u64::from(self.namespace.block_size())
+    }
+
+    /// One Keep Alive on the admin queue.
+    pub(super) async fn keep_alive(&self) -> Result<()> {
+        self.controller.keep_alive().await.map_err(answered)
+    }
+
+    /// Statistics of the first I/O queue's connection.
+    pub(super) fn tcp(&self) -> Option<TcpInfo> {
+        let links = self.controller.links();
+        links.into_iter().nth(1).map(|link| link.tcp)
     }
 }
 

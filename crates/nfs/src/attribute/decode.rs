@@ -20,6 +20,16 @@ pub(crate) struct NewAttributes {
     pub(crate) mode_umask: Option<(u16, u16)>,
 }
 
+impl NewAttributes {
+    /// The mode of a new object, or the usual one, and the umask if the file system applies it (RFC 8275, section 4.2).
+    pub(crate) fn first_mode(&self, usual: u16) -> (u16, Option<u16>) {
+        match self.mode_umask {
+            Some((mode, umask)) => (mode, Some(umask)),
+            None => (self.set.mode.unwrap_or(usual), None),
+        }
+    }
+}
+
 fn bad_xdr(_: XdrError) -> Status {
     Status::Badxdr
 }

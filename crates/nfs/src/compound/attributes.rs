@@ -1,6 +1,6 @@
 //! Attributes and permissions (§18.1, §18.7, §18.15, §18.30, §18.31).
 
-use super::context::{Compound, Object, Target};
+use super::context::{Compound, Object};
 use super::status::status_of;
 use super::xattr::XATTR_ACCESS;
 use crate::access;
@@ -225,26 +225,6 @@ impl Compound<'_> {
     /// Reads new values of attributes.
     pub(super) async fn new_attributes(&self, attrs: &Attrs<'_>) -> Result<NewAttributes, Status> {
         attribute::decode(attrs, self.minor, &self.context.shared.identity).await
-    }
-
-    /// The mode of a new object. RFC 8275, section 4.2: the umask counts unless the object inherits a list.
-    pub(super) async fn first_mode(
-        &self,
-        directory: &Target,
-        new: &NewAttributes,
-        is_directory: bool,
-        usual: u16,
-    ) -> Result<u16, Status> {
-        let Some((mode, umask)) = new.mode_umask else {
-            return Ok(new.set.mode.unwrap_or(usual));
-        };
-        let acl = directory.files().acl(directory.handle).await;
-        let acl = acl.map_err(status_of)?;
-        let inherited = acl.and_then(|acl| acl.inherited(is_directory));
-        match new.acl.is_none() && inherited.is_some() {
-            true => Ok(mode),
-            false => Ok(mode & !umask),
-        }
     }
 
     /// ACCESS (§18.1).

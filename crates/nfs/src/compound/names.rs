@@ -67,10 +67,11 @@ impl Compound<'_> {
             }
             NewType::Other(_) => return Err(Status::Badtype),
         };
-        let is_directory = of == FileKind::Directory;
+        let (mode, umask) = new.first_mode(mode);
         let file = NewFile {
             kind,
-            mode: self.first_mode(&target, &new, is_directory, mode).await?,
+            mode,
+            umask,
             acl: new.acl.clone(),
         };
         let done = target.files().create(

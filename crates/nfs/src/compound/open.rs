@@ -240,9 +240,11 @@ impl Compound<'_> {
             }
         };
         let new = self.new_attributes(&attrs).await?;
+        let (mode, umask) = new.first_mode(FILE_MODE);
         let file = NewFile {
             kind: NewKind::File,
-            mode: self.first_mode(target, &new, false, FILE_MODE).await?,
+            mode,
+            umask,
             acl: new.acl.clone(),
         };
         let done = target.files().create(

@@ -27,6 +27,7 @@ impl Procedure<'_> {
         let file = NewFile {
             kind,
             mode: set.mode.unwrap_or(mode),
+            umask: None,
             acl: None,
         };
         let done = target.files().create(

@@ -281,7 +281,7 @@ async fn mode_under_umask(client: &mut Client, parent: &[&str]) -> u32 {
 }
 
 #[test]
-fn an_inherited_list_takes_the_place_of_the_umask() {
+fn the_umask_counts_for_what_no_inherited_entry_names() {
     simulated(|| async {
         let fixture = Fixture::new().await;
         let mut client = client(&fixture).await;
@@ -302,5 +302,25 @@ fn an_inherited_list_takes_the_place_of_the_umask() {
             .await
             .ok(operation::SETATTR);
         assert_eq!(mode_under_umask(&mut client, &directory).await, 0o777);
+        // An entry for one user, and one for the group: owner and others get the mode without the umask.
+        let create = Op::Create {
+            kind: NewType::Directory,
+            name: b"e",
+            attributes: NO_ATTRS,
+        };
+        client.at(HOME, &[create]).await.ok(operation::CREATE);
+        let directory = ["tank", "home", "e"];
+        for (list, expected) in [
+            (&[(0, 0x2, 0x1f_01ff, "1002")][..], 0o750),
+            (&[(0, 0x42, 0x1f_01ff, "GROUP@")], 0o770),
+            (&[(0, 0x2, 0x1f_01ff, "EVERYONE@")], 0o777),
+        ] {
+            set(&mut client, &directory, &[ACL], &acl(list))
+                .await
+                .ok(operation::SETATTR);
+            assert_eq!(mode_under_umask(&mut client, &directory).await, expected);
+            let remove = Op::Remove { name: b"new" };
+            client.at(&directory, &[remove]).await.ok(operation::REMOVE);
+        }
     });
 }

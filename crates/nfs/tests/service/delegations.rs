@@ -347,6 +347,7 @@ fn delegations_are_reclaimed_after_a_restart() {
         let new = backend::file::NewFile {
             kind: backend::file::NewKind::File,
             mode: 0o666,
+            umask: None,
             acl: None,
         };
         let entry = Name::new(b"f").unwrap();

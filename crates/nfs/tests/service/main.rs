@@ -5,6 +5,7 @@ mod acls;
 mod back;
 mod bad_input;
 mod callbacks;
+mod changes;
 mod client;
 mod delegations;
 mod exports;

@@ -13,33 +13,9 @@ use nfs::wire::files::{CreateHow, ReadDir};
 use nfs::wire::{Attrs, Bitmap, Op, PROGRAM, Stateid, Status, VERSION, operation};
 use nfs::xdr::{Reader, Writer};
 use session::transport::Transport;
-use std::sync::OnceLock;
 use std::time::Duration;
-use testkit::certificates::{Authority, Signed};
+use testkit::certificates::{Authority, Signed, parties};
 use tls::{Acceptor, Connector, Identity, TlsError};
-
-struct World {
-    ours: Authority,
-    server: Signed,
-    client: Signed,
-    other: Authority,
-    stranger: Signed,
-}
-
-/// Made once: keys take time.
-fn world() -> &'static World {
-    static WORLD: OnceLock<World> = OnceLock::new();
-    WORLD.get_or_init(|| {
-        let (ours, other) = (Authority::new("ours"), Authority::new("other"));
-        World {
-            server: ours.sign(&["server.test"]),
-            client: ours.sign(&["client.test"]),
-            stranger: other.sign(&["client.test"]),
-            ours,
-            other,
-        }
-    })
-}
 
 fn identity(signed: &Signed) -> Identity<'_> {
     Identity {
@@ -49,7 +25,7 @@ fn identity(signed: &Signed) -> Identity<'_> {
 }
 
 fn acceptor() -> Acceptor {
-    let w = world();
+    let w = parties();
     let ca = Some(w.ours.certificate.as_bytes());
     Acceptor::new(identity(&w.server), ca, ALPN).expect("a configuration")
 }
@@ -60,7 +36,7 @@ fn connector(ca: &Authority, signed: Option<&Signed>) -> Connector {
 }
 
 fn anonymous() -> Connector {
-    connector(&world().ours, None)
+    connector(&parties().ours, None)
 }
 
 /// `/tank/home` for all connections, `/tls` and `/mtls` for those with TLS, and with a certificate.
@@ -171,7 +147,7 @@ fn connections_without_tls_go_on() {
 fn exports_refuse_connections_that_are_not_protected_as_they_demand() {
     simulated(|| async {
         let fixture = fixture().await;
-        let certified = connector(&world().ours, Some(&world().client));
+        let certified = connector(&parties().ours, Some(&parties().client));
         let mut plain = fixture.client("plain").await;
         let mut tls = secured(&fixture, &anonymous(), "tls").await;
         let mut mutual = secured(&fixture, &certified, "mutual").await;
@@ -307,7 +283,7 @@ fn version_3_refuses_them_as_well() {
 fn strangers_are_refused_and_told() {
     simulated(|| async {
         let fixture = fixture().await;
-        let stranger = connector(&world().ours, Some(&world().stranger));
+        let stranger = connector(&parties().ours, Some(&parties().stranger));
         let mut client = Client::connect(fixture.addr).await;
         // In TLS 1.3 a client ends its handshake before the server has seen its certificate.
         if client.secure(&stranger).await.is_ok() {
@@ -316,7 +292,7 @@ fn strangers_are_refused_and_told() {
             assert!(matches!(told, Some(TlsError::Protocol(_))), "{told:?}");
         }
         let mut client = Client::connect(fixture.addr).await;
-        let distrusting = connector(&world().other, None);
+        let distrusting = connector(&parties().other, None);
         let refused = client.secure(&distrusting).await;
         assert!(matches!(refused, Err(TlsError::Protocol(_))), "{refused:?}");
         client.stream.close().await;

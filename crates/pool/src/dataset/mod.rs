@@ -11,6 +11,7 @@ mod keys;
 mod large;
 mod lookup;
 mod read;
+mod runs;
 mod settings;
 mod staged;
 mod state;
@@ -28,6 +29,7 @@ use crate::compress::Packer;
 use crate::format::{Dataset, ObjectId, TreeId};
 use crate::mutex::lock;
 use crate::shared::Shared;
+use crate::written::DatasetCounters;
 use crate::{Error, Result};
 
 pub(crate) use charges::{Charges, Loaded, Move};
@@ -52,6 +54,8 @@ pub(crate) struct OpenDataset {
     /// Turns of changes that overlap: of bytes of a volume.
     pub(crate) turns: RangeLock,
     generation: AtomicU64,
+    /// Bytes that were written for it.
+    pub(crate) counters: DatasetCounters,
     /// Bytes of large writes that were acknowledged, and that no device has yet.
     ahead: AtomicUsize,
 }
@@ -65,6 +69,7 @@ impl OpenDataset {
             state: Mutex::new(state),
             turns: RangeLock::default(),
             generation: AtomicU64::new(0),
+            counters: DatasetCounters::default(),
             ahead: AtomicUsize::new(0),
         })
     }

@@ -13,16 +13,13 @@ use io::{IoBuf, Payload};
 
 use super::OpenDataset;
 use super::keys::{fragment_key, fragments_of};
+use super::runs::{RUN_MAX, Run, Runs};
 use super::state::Source;
-use crate::compress::unpack;
 use crate::dirty::Known;
-use crate::format::{Address, BlockPtr, Compression, Defect, Key, Value, VdevOffset};
+use crate::format::{BlockPtr, Compression, Defect, Key, Value};
 use crate::lost::LostBlock;
 use crate::mutex::lock;
 use crate::{Error, Result};
-
-/// The most bytes of one read from a device.
-const RUN_MAX: usize = 1 << 20;
 
 /// The most reads in flight for one request.
 const RUNS_AT_ONCE: usize = 32;
@@ -84,10 +81,12 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
-    /// The block that it reads, and whether the piece ends where the block ends.
-    fn block(&self) -> Option<(&BlockPtr, bool)> {
+    /// The block that it reads from the first to the last byte.
+    fn whole_block(&self) -> Option<&BlockPtr> {
         match &self.location {
-            Location::Block(ptr) => Some((ptr, self.skip + self.len == ptr.logical_size as usize)),
+            Location::Block(ptr) if self.skip == 0 && self.len == ptr.logical_size as usize => {
+                Some(ptr)
+            }
             _ => None,
         }
     }
@@ -227,13 +226,22 @@ impl OpenDataset {
     /// The blocks of pieces that are whole, adjacent and uncompressed: one read has them as they are.
     fn whole_run(&self, pieces: &[Piece]) -> Option<Vec<BlockPtr>> {
         let sector = self.shared.vdevs.sector();
-        let is_plain = |ptr: &BlockPtr| {
-            ptr.compression == Compression::Off && ptr.logical_size.is_multiple_of(sector)
-        };
-        let last = pieces.last()?.block()?;
-        let whole = last.1 && pieces[0].skip == 0;
-        let run = self.run(pieces).filter(|_| whole)?;
-        (run.len() == pieces.len() && run.iter().all(is_plain)).then_some(run)
+        let mut run = Vec::new();
+        let (mut bytes, mut end) = (0, None);
+        for piece in pieces {
+            let ptr = piece.whole_block()?;
+            let is_plain =
+                ptr.compression == Compression::Off && ptr.logical_size.is_multiple_of(sector);
+            let at = ptr.address();
+            let space = self.space(ptr)?;
+            bytes += space;
+            if !is_plain || end.is_some_and(|end| end != at) || bytes > RUN_MAX {
+                return None;
+            }
+            end = Some(at.behind(space));
+            run.push(*ptr);
+        }
+        Some(run)
     }
 
     /// Fills `out` with the bytes of these pieces.
@@ -279,47 +287,34 @@ impl OpenDataset {
     /// Fills `out` with the bytes of these pieces. If `is_cached`, the records that are read go to the cache. All
     /// records are tried even if one fails, so that the error names all lost blocks.
     async fn read_into(&self, pieces: &[Piece], out: &mut [u8], is_cached: bool) -> Read<()> {
-        let mut runs = Vec::new();
-        let (mut index, mut rest) = (0, out);
-        while let Some(piece) = pieces.get(index) {
-            let run = self.run(&pieces[index..]);
-            let count = run.as_ref().map_or(1, Vec::len);
-            let len = pieces[index..index + count].iter().map(|p| p.len).sum();
-            let (mut part, behind) = rest.split_at_mut(len);
+        let mut runs = Runs::default();
+        let mut rest = out;
+        for piece in pieces {
+            let mut part;
+            (part, rest) = rest.split_at_mut(piece.len);
             let (mut skip, end) = (piece.skip, piece.skip + piece.len);
-            match (run, &piece.location) {
-                (None, Location::Fragments(fragments)) => {
+            match &piece.location {
+                Location::Known(Known::Data(data)) => part.copy_from_slice(&data[skip..end]),
+                Location::Known(Known::Zero) => part.fill(0),
+                Location::Cached(held) => part.copy_from_slice(&held[skip..end]),
+                Location::Block(ptr) => runs.add(ptr, self.space(ptr), skip, part),
+                Location::Fragments(fragments) => {
                     for fragment in fragments {
                         let size = fragment.logical_size as usize;
                         let here;
                         let read = size.saturating_sub(skip).min(part.len());
                         (here, part) = part.split_at_mut(read);
                         if read > 0 {
-                            runs.push((vec![*fragment], skip, here));
+                            runs.add(fragment, self.space(fragment), skip, here);
                         }
                         skip = skip.saturating_sub(size);
                     }
                 }
-                (Some(run), _) => runs.push((run, skip, part)),
-                (None, Location::Known(Known::Data(data))) => {
-                    part.copy_from_slice(&data[skip..end]);
-                }
-                (None, Location::Cached(held)) => part.copy_from_slice(&held[skip..end]),
-                (None, Location::Known(Known::Zero)) => part.fill(0),
-                (None, Location::Block(_)) => unreachable!("a block begins a run"),
             }
-            (index, rest) = (index + count, behind);
         }
-        let (vdevs, buffers) = (&self.shared.vdevs, &self.shared.read_buffers);
-        let read = async |(run, skip, part): (Vec<BlockPtr>, usize, &mut [u8])| {
-            let read = vdevs.read_run(&run, buffers).await;
-            read.map_or_else(
-                |failed| failed,
-                |bytes| self.unpack_run(&run, &bytes, skip, part, is_cached),
-            )
-        };
-        let reads = stream::iter(runs).map(read).buffer_unordered(RUNS_AT_ONCE);
-        let failed = reads.concat().await;
+        let reads = runs.into_inner().into_iter();
+        let reads = stream::iter(reads.map(|run| self.read_run(run, is_cached)));
+        let failed = reads.buffer_unordered(RUNS_AT_ONCE).concat().await;
         if failed.is_empty() {
             Ok(())
         } else {
@@ -327,75 +322,25 @@ impl OpenDataset {
         }
     }
 
-    /// Unpacks adjacent blocks that were read together, from byte `skip` of the first on. Returns an error for each
-    /// block that cannot be decompressed.
-    fn unpack_run(
-        &self,
-        run: &[BlockPtr],
-        bytes: &[u8],
-        skip: usize,
-        out: &mut [u8],
-        cached: bool,
-    ) -> Vec<Error> {
-        let mut failed = Vec::new();
-        let (mut from, mut skip, mut rest) = (0, skip, out);
-        for ptr in run {
-            let stored = &bytes[from..from + ptr.physical_size as usize];
-            let size = ptr.logical_size as usize;
-            let (part, behind) = rest.split_at_mut((size - skip).min(rest.len()));
-            let mut whole = Vec::new();
-            let (unpacked, contents) = if ptr.compression == Compression::Off {
-                part.copy_from_slice(&stored[skip..skip + part.len()]);
-                (Ok(()), stored)
-            } else if part.len() == size {
-                (unpack(ptr.compression, stored, part), &*part)
-            } else {
-                whole.resize(size, 0);
-                let unpacked = unpack(ptr.compression, stored, &mut whole);
-                part.copy_from_slice(&whole[skip..skip + part.len()]);
-                (unpacked, &whole[..])
-            };
-            let at = ptr.address();
-            match unpacked {
-                Ok(()) if cached => self.shared.records.insert(ptr, contents),
-                Ok(()) => {}
-                Err(defect) => failed.push(Error::Corrupt { at, defect }),
+    /// Reads and unpacks a run. If `is_cached`, its blocks go to the cache. Returns the errors.
+    async fn read_run(&self, run: Run<'_>, is_cached: bool) -> Vec<Error> {
+        let (vdevs, buffers) = (&self.shared.vdevs, &self.shared.read_buffers);
+        let bytes = match vdevs.read_run(run.blocks(), buffers).await {
+            Ok(bytes) => bytes,
+            Err(failed) => return failed,
+        };
+        let keep = |ptr: &BlockPtr, contents: &[u8]| {
+            if is_cached {
+                self.shared.records.insert(ptr, contents);
             }
-            from += self.space(ptr).unwrap_or(stored.len());
-            (skip, rest) = (0, behind);
-        }
-        failed
+        };
+        run.unpack(&bytes, |ptr| self.space(ptr), keep)
     }
 
     /// Bytes that a block takes, in whole sectors. None if its vdev does not exist.
     fn space(&self, ptr: &BlockPtr) -> Option<usize> {
         let sector = self.shared.vdevs.sector_of(ptr.vdev)?;
         Some(ptr.physical_size.next_multiple_of(sector) as usize)
-    }
-
-    /// The adjacent blocks at the begin of `pieces`, of which all but the first are read from their first byte on, and all
-    /// but the last to their last byte.
-    fn run(&self, pieces: &[Piece]) -> Option<Vec<BlockPtr>> {
-        let mut run: Vec<BlockPtr> = Vec::new();
-        let (mut bytes, mut end) = (0, None);
-        for piece in pieces {
-            let Some((ptr, is_to_end)) = piece.block() else {
-                break;
-            };
-            let space = self.space(ptr);
-            let at = ptr.address();
-            let follows = piece.skip == 0 && end == Some(at);
-            if !run.is_empty() && (!follows || bytes + space.unwrap_or(0) > RUN_MAX) {
-                break;
-            }
-            bytes += space.unwrap_or(0);
-            end = space.filter(|_| is_to_end).map(|space| Address {
-                offset: VdevOffset(at.offset.0 + space as u64),
-                ..at
-            });
-            run.push(*ptr);
-        }
-        (!run.is_empty()).then_some(run)
     }
 }
 

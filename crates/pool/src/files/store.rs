@@ -91,7 +91,9 @@ impl Store for FileStore {
         is_urgent: bool,
     ) -> FileResult<()> {
         self.write_bytes(object, inode, offset, &data, is_urgent)
-            .await
+            .await?;
+        self.0.counters.acknowledged(data.len());
+        Ok(())
     }
 
     async fn clear(

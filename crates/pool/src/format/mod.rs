@@ -143,6 +143,16 @@ pub struct Address {
     pub offset: VdevOffset,
 }
 
+impl Address {
+    /// The address behind a block of this many bytes.
+    pub(crate) fn behind(self, bytes: usize) -> Address {
+        Address {
+            offset: VdevOffset(self.offset.0 + bytes as u64),
+            ..self
+        }
+    }
+}
+
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "vdev {} offset {:#x}", self.vdev.0, self.offset.0)

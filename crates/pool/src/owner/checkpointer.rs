@@ -34,6 +34,8 @@ pub(super) struct Checkpointer {
     end_requests: Vec<CheckpointRequest>,
     /// Whether space is short, so that a checkpoint is due that may free some.
     is_space_short: bool,
+    /// Number of times that a change found no room in the journal.
+    journal_full: u64,
     /// Whether a checkpoint is due because the pool is idle.
     is_idle_due: bool,
     idleness: Idleness,
@@ -60,6 +62,7 @@ impl Checkpointer {
             requests: Vec::new(),
             end_requests: Vec::new(),
             is_space_short: false,
+            journal_full: 0,
             is_idle_due: false,
             idleness: Idleness::default(),
             pauses: 0,
@@ -103,6 +106,17 @@ impl Checkpointer {
     /// The same, unless a checkpoint is being written that may free some.
     pub(super) fn request_space_if_idle(&mut self) {
         self.is_space_short |= !self.is_running();
+    }
+
+    /// Number of times that a change found no room in the journal, and waited.
+    pub(super) fn journal_full(&self) -> u64 {
+        self.journal_full
+    }
+
+    /// A change found no room in the journal, and waits for a checkpoint.
+    pub(super) fn request_journal(&mut self) {
+        self.journal_full += 1;
+        self.request_space_if_idle();
     }
 
     /// Answers all requests with an error.

@@ -23,6 +23,7 @@ use crate::format::{ChecksumKind, ObjectId, Packing, Record, TreeId, Value};
 use crate::journal::{Flush, Ticket};
 use crate::mutex::lock;
 use crate::record::Contents;
+use crate::written::WriteClass;
 
 /// The most bytes of records in one group.
 const GROUP_BYTES: usize = 1 << 20;
@@ -226,24 +227,42 @@ impl Owner {
         }
         if !owner.journal.has_room(journal_bytes) {
             // a running checkpoint may free some of the journal; the group is tried again after it
-            owner.checkpointer.request_space_if_idle();
+            owner.checkpointer.request_journal();
             return Err(NotTaken::NoRoom);
         }
+        let (count, destination) = match next.is_empty() {
+            true => (0, Destination::Nowhere),
+            false => {
+                let in_place = state.next_is_large(lazy);
+                self.place_next(owner, volume, &mut state, &next, in_place)?
+            }
+        };
+        Ok(Taken::take(
+            &mut state,
+            (volume.id, count),
+            lazy,
+            destination,
+        ))
+    }
+
+    /// Finds extents and, unless the records can be written from the memory in which they lie (`in_place`), a buffer for the first of
+    /// these records: all of them, or as many as one run of extents takes, or the first one in fragments. Returns their number and
+    /// destination.
+    fn place_next(
+        &self,
+        owner: &mut State,
+        volume: &Arc<OpenDataset>,
+        state: &mut dataset::State,
+        next: &[Contents],
+        in_place: bool,
+    ) -> Result<(usize, Destination), NotTaken> {
         let sector = self.shared.vdevs.sector();
         let stored = |contents: &Contents| contents.stored().1.len() as u32;
         let sizes = next.iter().map(|c| stored(c).next_multiple_of(sector));
-        let sizes: Vec<u32> = sizes.collect();
+        let mut sizes: Vec<u32> = sizes.collect();
         let mut both = next.iter().zip(&sizes);
-        let lie_together = state.next_is_large(lazy)
-            && both.all(|(contents, size)| contents.len() == *size as usize);
-        let Some(first) = next.first() else {
-            return Ok(Taken::take(
-                &mut state,
-                (volume.id, 0),
-                lazy,
-                Destination::Nowhere,
-            ));
-        };
+        let lie_together =
+            in_place && both.all(|(contents, size)| contents.len() == *size as usize);
         let buffers = &self.shared.buffers;
         let buf = match lie_together {
             true => None,
@@ -252,35 +271,31 @@ impl Owner {
                 Some(buf.ok_or(NotTaken::NoRoom)?)
             }
         };
-        match owner.allocator.place(&sizes, first.len() as u32, sector) {
+        let first_len = next.first().map_or(0, |first| first.len()) as u32;
+        match owner.allocator.place(&sizes, first_len, sector) {
             Some(Placement::Whole(extents)) => {
                 let count = extents.iter().map(|(_, count)| count).sum();
-                let mut sizes = sizes;
                 sizes.truncate(count);
                 let destination = Destination::Whole {
                     extents,
                     sizes,
                     buf,
                 };
-                Ok(Taken::take(
-                    &mut state,
-                    (volume.id, count),
-                    lazy,
-                    destination,
-                ))
+                Ok((count, destination))
             }
             Some(Placement::Fragments(fragments)) => {
                 let bytes = fragments.iter().map(|(_, bytes)| *bytes as usize).sum();
                 let buf = buffers.try_alloc(bytes);
+                let has_files = state.dataset.class.has_files();
+                let journal_bytes = journal_bytes_max(next.len(), has_files);
                 let is_ready = buf.is_some()
-                    && owner.mark(volume, &mut state, |dataset| &mut dataset.has_fragments)
+                    && owner.mark(volume, state, |dataset| &mut dataset.has_fragments)
                     && owner.journal.has_room(journal_bytes);
                 let Some(buf) = buf.filter(|_| is_ready) else {
                     owner.allocator.give_back(&fragments);
                     return Err(NotTaken::NoRoom);
                 };
-                let destination = Destination::Fragments { fragments, buf };
-                Ok(Taken::take(&mut state, (volume.id, 1), lazy, destination))
+                Ok((1, Destination::Fragments { fragments, buf }))
             }
             None => {
                 owner.checkpointer.request_space();
@@ -357,10 +372,14 @@ impl Owner {
         );
         if !writes.is_empty() {
             owner.committer.begin_group();
+            let bytes = writes.iter().map(|(_, data)| data.len() as u64);
+            volume.counters.placed(bytes.sum());
             let (this, volume) = (self.clone(), volume.clone());
             drop(io::spawn(async move {
                 let vdevs = &this.shared.vdevs;
-                let writes = writes.into_iter().map(|(at, data)| vdevs.write(at, data));
+                let writes = writes
+                    .into_iter()
+                    .map(|(at, data)| vdevs.write(at, data, WriteClass::Data));
                 if let Err(error) = try_join_all(writes).await {
                     // dirty records stay in memory, and can be read
                     return this.fail(error);
@@ -396,7 +415,8 @@ impl Owner {
             drop(io::spawn(async move {
                 let mut buf = this.shared.buffers.alloc(write.bytes.len()).await;
                 buf.copy_from_slice(&write.bytes);
-                match this.shared.vdevs.write(write.at, buf).await {
+                let vdevs = &this.shared.vdevs;
+                match vdevs.write(write.at, buf, WriteClass::Journal).await {
                     Ok(()) => {
                         this.state.borrow_mut().journal.written(write.sequence);
                         this.shared.bell.ring();

@@ -55,6 +55,8 @@ impl State {
         }));
         records.extend(charges.iter().cloned());
         let data_writes = u32::from(!placed.entries.is_empty());
+        let bytes: usize = records.iter().map(Record::size).sum();
+        volume.counters.journaled(bytes as u64);
         let appended = self.journal.append(&records, data_writes);
         let ticket = appended.expect("groups leave only while the journal has room");
         self.committer.journaled(tree, ticket);

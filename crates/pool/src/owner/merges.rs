@@ -192,6 +192,9 @@ impl Owner {
             )
             .await?;
         allocated += written;
+        if let Some(dataset) = self.state.borrow().datasets.get(tree) {
+            dataset.counters.merged(written);
+        }
         let mut released = Bytes::default();
         let mut listed = Vec::new();
         for freed in freed {

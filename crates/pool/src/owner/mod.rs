@@ -46,6 +46,7 @@ mod trouble;
 mod usage;
 mod verify;
 mod volumes;
+mod writes;
 mod yielder;
 
 use std::cell::RefCell;
@@ -84,6 +85,7 @@ pub use trim::{TrimPosition, Trimmed};
 pub use usage::{PoolSpace, VolumeSpace};
 pub use verify::Verified;
 pub use volumes::NewVolume;
+pub use writes::PoolWrites;
 
 pub(crate) use crate::format::POOL_TREE;
 
@@ -144,7 +146,7 @@ impl State {
         let records: Vec<Record> = first.into_iter().chain(records).chain(last).collect();
         let appended = self.journal.append(&records, 0);
         if appended == Err(Error::JournalFull) {
-            self.checkpointer.request_space_if_idle();
+            self.checkpointer.request_journal();
         }
         let ticket = appended?;
         self.pool_tree.apply(changes);

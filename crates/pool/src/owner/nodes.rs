@@ -15,6 +15,7 @@ use crate::format::{
 };
 use crate::space::Class;
 use crate::tree::{NewNode, TreeParams};
+use crate::written::WriteClass;
 use crate::{Error, Result};
 
 /// Bytes of an extent for nodes.
@@ -138,8 +139,9 @@ impl NodeWriter {
         if used > 0 {
             buf.set_len(used);
             let vdevs = self.owner.shared.vdevs.clone();
-            self.writes
-                .push(io::spawn(async move { vdevs.write(at, buf).await }));
+            self.writes.push(io::spawn(async move {
+                vdevs.write(at, buf, WriteClass::Nodes).await
+            }));
         }
     }
 

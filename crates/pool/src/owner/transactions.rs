@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::Owner;
 use crate::dataset::{OpenDataset, apply};
+use crate::format::Record;
 use crate::mutex::lock;
 
 impl Owner {
@@ -25,7 +26,7 @@ impl Owner {
         while let Some(next) = state.staged.oldest() {
             let Ok(ticket) = owner.journal.append(&next.records, 0) else {
                 // a running checkpoint may free some of the journal
-                owner.checkpointer.request_space_if_idle();
+                owner.checkpointer.request_journal();
                 break;
             };
             owner.committer.journaled(dataset.id, ticket);
@@ -33,6 +34,8 @@ impl Owner {
             let taken = state.staged.take_oldest();
             let taken = taken.expect("the oldest is there");
             admitted += taken.admitted;
+            let bytes: usize = taken.records.iter().map(Record::size).sum();
+            dataset.counters.journaled(bytes as u64);
             count += taken.records.len() as u64;
             for record in &taken.records {
                 let allocator = &mut owner.allocator;

@@ -12,6 +12,7 @@ use super::geometry::{AREA_SIZE, AREAS, RING_SLOTS, areas, slot_offset};
 use super::leaf::{Half, Leaf};
 use super::limits::{LABEL_COPIES_MIN, UBERBLOCK_COPIES_MIN};
 use crate::format::{Defect, LABEL_SIZE, Label, LabelEpoch, UBERBLOCK_SIZE, Uberblock, VdevOffset};
+use crate::written::WriteClass;
 
 /// Reads the copies of a disk's label: each label, or its defect. Unreadable copies are left out.
 pub(super) async fn read_labels(disk: &Disk, scratch: &BufPool) -> Vec<Result<Label, Defect>> {
@@ -98,7 +99,11 @@ pub(super) async fn write_label(leaf: &Leaf, label: &Label, scratch: &BufPool) -
         let ends = areas(leaf.size()).into_iter().skip(2);
         for (half, at) in known.iter_mut().zip(ends) {
             let buf = filled(scratch, &label.encode(VdevOffset(at))).await;
-            half.whole += usize::from(leaf.write(&buf.into(), at).await.is_ok());
+            half.whole += usize::from(
+                leaf.write(&buf.into(), at, WriteClass::Labels)
+                    .await
+                    .is_ok(),
+            );
         }
         if leaf.flush().await.is_err() {
             return false;
@@ -112,7 +117,11 @@ pub(super) async fn write_label(leaf: &Leaf, label: &Label, scratch: &BufPool) -
         let mut whole = 0;
         for at in halves[half] {
             let buf = filled(scratch, &label.encode(VdevOffset(at))).await;
-            whole += usize::from(leaf.write(&buf.into(), at).await.is_ok());
+            whole += usize::from(
+                leaf.write(&buf.into(), at, WriteClass::Labels)
+                    .await
+                    .is_ok(),
+            );
         }
         if leaf.flush().await.is_err() || whole == 0 {
             return false;
@@ -229,7 +238,9 @@ pub(super) async fn write_uberblock(leaf: &Leaf, uberblock: &Uberblock, scratch:
 async fn put_uberblock(leaf: &Leaf, area: u64, uberblock: &Uberblock, scratch: &BufPool) -> bool {
     let at = slot_offset(area, uberblock.sequence);
     let buf = filled(scratch, &uberblock.encode(VdevOffset(at))).await;
-    leaf.write(&buf.into(), at).await.is_ok()
+    leaf.write(&buf.into(), at, WriteClass::Labels)
+        .await
+        .is_ok()
 }
 
 /// Number of a member's label copies that are damaged or not of this epoch.

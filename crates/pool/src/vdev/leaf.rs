@@ -17,6 +17,7 @@ use super::pending::PendingOps;
 use super::space_below::Lacking;
 use crate::error::Error;
 use crate::format::SideGuid;
+use crate::written::{ClassCounters, WriteClass, WrittenBytes};
 
 /// Operations of a member since the pool was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -27,8 +28,8 @@ pub struct SideCounters {
     pub writes: u64,
     /// Bytes read.
     pub read_bytes: u64,
-    /// Bytes written.
-    pub written_bytes: u64,
+    /// Bytes sent to the disk to be written, by class. A repeated attempt counts again.
+    pub written: WrittenBytes,
     /// Reads that failed.
     pub read_errors: u64,
     /// Writes and flushes that failed, without those in `no_space`.
@@ -90,7 +91,7 @@ struct Counters {
     reads: AtomicU64,
     writes: AtomicU64,
     read_bytes: AtomicU64,
-    written_bytes: AtomicU64,
+    written: ClassCounters,
     read_errors: AtomicU64,
     write_errors: AtomicU64,
     no_space: AtomicU64,
@@ -207,7 +208,7 @@ impl Leaf {
             reads: get(&self.counters.reads),
             writes: get(&self.counters.writes),
             read_bytes: get(&self.counters.read_bytes),
-            written_bytes: get(&self.counters.written_bytes),
+            written: self.counters.written.read(),
             read_errors: get(&self.counters.read_errors),
             write_errors: get(&self.counters.write_errors),
             no_space: get(&self.counters.no_space),
@@ -392,13 +393,18 @@ impl Leaf {
     }
 
     /// Writes all of `data` at byte `offset` of the disk.
-    pub(super) async fn write(&self, data: &SharedBuf, offset: u64) -> io::Result<()> {
+    pub(super) async fn write(
+        &self,
+        data: &SharedBuf,
+        offset: u64,
+        class: WriteClass,
+    ) -> io::Result<()> {
         let disk = self.disk.as_ref().ok_or(io::Error::NotFound)?;
         add_one(&self.counters.writes);
-        add(&self.counters.written_bytes, data.len());
         let mut tries = 0;
         loop {
             let began = now();
+            self.counters.written.add(class, data.len());
             let written = self.pending.bound(disk.write(data.clone(), offset)).await;
             let result = written.ok_or(io::Error::TimedOut)?;
             record(&self.times.write, began);
@@ -416,7 +422,7 @@ impl Leaf {
 
     /// Rewrites a range that was found wrong.
     pub(super) async fn repair(&self, good: &SharedBuf, offset: u64) {
-        if self.write(good, offset).await.is_ok() {
+        if self.write(good, offset, WriteClass::Repair).await.is_ok() {
             add_one(&self.counters.repairs);
         }
     }

@@ -18,6 +18,7 @@ use crate::error::{Error, Result};
 use crate::format::{
     Birth, Membership, SideEntry, SideGuid, VdevEntry, VdevId, VdevKind, VdevOffset,
 };
+use crate::written::WriteClass;
 
 /// State of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -392,10 +393,15 @@ impl Mirror {
     ///
     /// # Errors
     /// [`Error::Device`] if no member that is in has it; [`Error::FileSystemFull`] if one of those has no space for it.
-    pub(super) async fn write(&self, at: VdevOffset, data: &SharedBuf) -> Result<()> {
+    pub(super) async fn write(
+        &self,
+        at: VdevOffset,
+        data: &SharedBuf,
+        class: WriteClass,
+    ) -> Result<()> {
         let mut waiting = None;
         loop {
-            let written = self.write_once(at, data).await;
+            let written = self.write_once(at, data, class).await;
             match &written {
                 Err(Error::FileSystemFull { .. }) if self.below.may_wait() => {
                     waiting.get_or_insert_with(|| self.below.wait());
@@ -407,7 +413,7 @@ impl Mirror {
     }
 
     /// One attempt of [`Mirror::write`].
-    async fn write_once(&self, at: VdevOffset, data: &SharedBuf) -> Result<()> {
+    async fn write_once(&self, at: VdevOffset, data: &SharedBuf, class: WriteClass) -> Result<()> {
         let offset = DATA_START + at.0;
         let mut attempts: Vec<Attempt> = Vec::new();
         loop {
@@ -432,10 +438,10 @@ impl Mirror {
             let mut running = Vec::with_capacity(targets.len());
             for leaf in targets {
                 let (side, data) = (leaf.clone(), data.clone());
-                let write = async move { side.write(&data, offset).await.is_ok() };
+                let write = async move { side.write(&data, offset, class).await.is_ok() };
                 running.push((leaf, spawn(write)));
             }
-            let result = own.write(data, offset).await;
+            let result = own.write(data, offset, class).await;
             attempts.extend(Attempt::all(running).await);
             attempts.push(Attempt {
                 leaf: own,

@@ -40,6 +40,7 @@ use crate::format::{
     PoolState, Uberblock, VdevGuid, VdevId, VdevKind, VdevOffset,
 };
 use crate::journal;
+use crate::written::{ClassCounters, WriteClass, WrittenBytes};
 
 use leaf::Leaf;
 use mirror::{Attempt, Changes, Mirror};
@@ -138,6 +139,8 @@ pub struct Vdevs {
     /// Orders the tasks that write to the rings of uberblocks. Entered after `labelling`.
     ring_writes: RangeLock,
     uberblocks: Mutex<Uberblocks>,
+    /// Bytes of [`Vdevs::write`], once for all members.
+    written: ClassCounters,
     scratch: BufPool,
 }
 
@@ -180,6 +183,7 @@ impl Vdevs {
             labelling: RangeLock::default(),
             ring_writes: RangeLock::default(),
             uberblocks: Mutex::default(),
+            written: ClassCounters::default(),
             scratch: BufPool::new(limits::SCRATCH_BYTES),
         }
     }
@@ -299,15 +303,28 @@ impl Vdevs {
     ///
     /// # Panics
     /// If the range is not whole sectors of a vdev's data.
-    pub async fn write(&self, at: Address, data: impl Into<SharedBuf>) -> Result<()> {
+    pub async fn write(
+        &self,
+        at: Address,
+        data: impl Into<SharedBuf>,
+        class: WriteClass,
+    ) -> Result<()> {
         if self.read_only {
             return Err(Error::ReadOnly);
         }
         let data = data.into();
         assert!(self.holds(at, data.len()), "{} bytes at {at}", data.len());
+        self.written.add(class, data.len());
         self.mirrors[usize::from(at.vdev.0)]
-            .write(at.offset, &data)
+            .write(at.offset, &data, class)
             .await
+    }
+
+    /// Bytes of blocks and batches that were written since the pool was opened, each once for all members of its vdev. Labels
+    /// are not in it, and of repairs only those of replay.
+    #[must_use]
+    pub fn written(&self) -> WrittenBytes {
+        self.written.read()
     }
 
     /// Discards a range on the disks. No pointer that any uberblock still reaches may point to it, and nothing may be written

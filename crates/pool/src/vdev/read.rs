@@ -16,6 +16,7 @@ use super::limits::RUN_SIZE_MAX;
 use super::mirror::Mirror;
 use crate::error::{Error, Result};
 use crate::format::{BlockPtr, Defect};
+use crate::written::WriteClass;
 
 impl Vdevs {
     /// Bytes that a block takes on its vdev.
@@ -204,7 +205,9 @@ impl Vdevs {
         }
         drop(buf);
         let good = self.read_block(ptr, None, &io::pool()).await?;
-        if leaf.write(&good.into(), offset).await.is_err() {
+        let good = good.into();
+        let written = leaf.write(&good, offset, WriteClass::Repair).await;
+        if written.is_err() {
             mirror.miss(leaf);
             return Err(leaf.write_error());
         }

@@ -10,6 +10,7 @@ use super::{Stable, Vdevs};
 use crate::error::{Error, Result};
 use crate::format::Address;
 use crate::journal::Store;
+use crate::written::WriteClass;
 
 impl Store for Vdevs {
     fn sides(&self) -> usize {
@@ -44,7 +45,7 @@ impl Store for Vdevs {
         }
         let mut buf = io::pool().alloc(bytes.len()).await;
         buf.copy_from_slice(bytes);
-        Vdevs::write(self, at, buf).await
+        Vdevs::write(self, at, buf, WriteClass::Repair).await
     }
 
     async fn flush(&self) -> Result<()> {

@@ -61,7 +61,10 @@ impl BlockBackend for Volume {
                 let this = self.clone();
                 Reply::later(async move {
                     this.come(&mut change).await?;
-                    this.write(change, data).await.map_err(writing)
+                    let len = data.len();
+                    this.write(change, data).await.map_err(writing)?;
+                    this.0.counters.acknowledged(len);
+                    Ok(())
                 })
             }
         }
@@ -74,7 +77,10 @@ impl BlockBackend for Volume {
                 let this = self.clone();
                 Reply::later(async move {
                     this.come(&mut change).await?;
-                    this.write_durable(change, data).await.map_err(writing)
+                    let len = data.len();
+                    let durable = this.write_durable(change, data).await.map_err(writing)?;
+                    this.0.counters.acknowledged(len);
+                    Ok(durable)
                 })
             }
         }
@@ -130,7 +136,9 @@ impl BlockBackend for Volume {
                     let put = this.put(bytes.start, &data, false).await;
                     put.map_err(writing)?;
                     drop(turn);
-                    this.0.settle().await.map_err(writing)
+                    this.0.settle().await.map_err(writing)?;
+                    this.0.counters.acknowledged(data.len());
+                    Ok(())
                 })
             }
         }

@@ -81,6 +81,7 @@ impl<S: Store> Bed<S> {
         let new = NewFile {
             kind,
             mode: 0o755,
+            umask: None,
             acl: None,
         };
         let at = name(at);

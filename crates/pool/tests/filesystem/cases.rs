@@ -82,6 +82,7 @@ fn new_names_must_be_utf8() {
         let new = NewFile {
             kind: NewKind::File,
             mode: 0o644,
+            umask: None,
             acl: None,
         };
         let created = bed

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use backend::file::{FileBackend, FileError, FileResult, Handle, SetAttributes};
 use io::rng::Prng;
-use io::sim::{Node, Sim, SimConfig};
 use pool::FileStore;
 use pool::filesystem::{Purpose, Store, Transaction};
 use pool::format::filesystem::{FileOwner, charge_keys, counted_key};
@@ -12,7 +11,7 @@ use testkit::files::random::Random;
 use testkit::store::{check, check_charges};
 
 use crate::bed::{Bed, CACHED};
-use crate::pooled::{again, create_pool, disk_config, durables, new_files, on_disk, open};
+use crate::pooled::{Cuts, again, create_pool, durables, new_files, on_disk, open, verified};
 
 const KIB: usize = 1024;
 const ANN: u32 = 1001;
@@ -51,11 +50,6 @@ async fn space(store: &FileStore, owner: FileOwner) -> (u64, u64) {
 
 async fn used(store: &FileStore, owner: FileOwner) -> u64 {
     space(store, owner).await.0
-}
-
-async fn verified(pool: &pool::Pool) {
-    let verified = pool.verify().await.expect("verified");
-    assert_eq!(verified.problems, Vec::<String>::new());
 }
 
 #[test]
@@ -143,7 +137,7 @@ fn a_quota_stops_its_owner_alone() {
             .await
             .expect_err("no space for a whole unit");
 
-        // what is there can be overwritten, cut and removed
+        // data that exists can be overwritten, cut and removed
         bed.write(file, 0, &[2; 48 * KIB]).await.expect("written");
         let tight = store.set_owner_quota(ann, 10 * KIB as u64).await;
         tight.expect("a quota below the used space");
@@ -239,52 +233,43 @@ async fn count(seed: u64) {
 #[test]
 fn files_of_an_earlier_release_are_counted_once_amid_changes_and_power_cuts() {
     for seed in 0..12 {
-        Sim::new(seed, SimConfig::default()).block_on(async move {
-            let node = Node::new();
-            node.create_disk("disk", disk_config());
-            let made = node.spawn(async move {
-                let pool = create_pool().await;
-                let store = pool.create_filesystem(new_files()).await;
-                let bed = open(store.expect("a filesystem")).await;
-                let mut random = Random::new(seed, bed.root, 0.0);
-                for n in 0..700 {
-                    let file = file_of(&bed, &format!("file{n}"), n % 3).await;
-                    let bytes = [7; 100];
-                    bed.write(file, 0, &bytes).await.expect("written");
-                    random.files.push(file);
-                }
-                for _ in 0..100 {
-                    let _refused = random.step(&bed.files).await;
-                }
-                forget_charges(&bed.store).await;
-                drop((bed, random));
-                pool.close().await.expect("closed");
-            });
-            made.await.expect("it has power");
-            let mut rng = Prng::new(seed);
-            for round in 0..4 {
-                let working = node.spawn(count(seed * 10 + round));
-                let time = Duration::from_micros(1_002_000 + rng.below(120_000));
-                let ended = io::timeout(time, working).await;
-                assert!(ended.is_err(), "seed {seed}: a panic in round {round}");
-                node.power_cut();
-                node.power_on();
+        let cuts = Cuts {
+            rounds: 4,
+            shortest: 1_002_000,
+            spread: 120_000,
+        };
+        let make = async move {
+            let pool = create_pool().await;
+            let store = pool.create_filesystem(new_files()).await;
+            let bed = open(store.expect("a filesystem")).await;
+            let mut random = Random::new(seed, bed.root, 0.0);
+            for n in 0..700 {
+                let file = file_of(&bed, &format!("file{n}"), n % 3).await;
+                let bytes = [7; 100];
+                bed.write(file, 0, &bytes).await.expect("written");
+                random.files.push(file);
             }
-            let last = node.spawn(async {
-                let pool = again().await;
-                let store = pool.filesystem("files").expect("it is there");
-                check_charges(&durables(&store).await);
-                store.count_owners().await.expect("counted");
-                let all = store.owner_spaces().await.expect("read");
-                assert!(all.is_some_and(|all| all.len() > 3));
-                let _proof = store.durable(None).await.expect("durable");
-                check_charges(&durables(&store).await);
-                check(&durables(&store).await);
-                verified(&pool).await;
-                drop(store);
-                pool.close().await.expect("closed");
-            });
-            last.await.expect("it has power");
-        });
+            for _ in 0..100 {
+                let _refused = random.step(&bed.files).await;
+            }
+            forget_charges(&bed.store).await;
+            drop((bed, random));
+            pool.close().await.expect("closed");
+        };
+        let last = async {
+            let pool = again().await;
+            let store = pool.filesystem("files").expect("it is there");
+            check_charges(&durables(&store).await);
+            store.count_owners().await.expect("counted");
+            let all = store.owner_spaces().await.expect("read");
+            assert!(all.is_some_and(|all| all.len() > 3));
+            let _proof = store.durable(None).await.expect("durable");
+            check_charges(&durables(&store).await);
+            check(&durables(&store).await);
+            verified(&pool).await;
+            drop(store);
+            pool.close().await.expect("closed");
+        };
+        cuts.run(seed, make, count, last);
     }
 }

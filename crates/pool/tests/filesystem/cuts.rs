@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use io::rng::Prng;
-use io::sim::{Node, Sim, SimConfig};
 use pool::filesystem::Store;
 use testkit::files::random::Random;
 use testkit::store::{check, check_charges};
 
-use crate::pooled::{again, create_pool, disk_config, durables, new_files, open};
+use crate::pooled::{Cuts, again, create_pool, durables, new_files, open, verified};
 
 /// Random operations, with checkpoints and snapshots between them, until the power goes.
 async fn work(seed: u64) {
@@ -42,35 +41,25 @@ async fn work(seed: u64) {
 #[test]
 fn every_state_after_a_power_cut_is_whole() {
     for seed in 0..30 {
-        Sim::new(seed, SimConfig::default()).block_on(async move {
-            let node = Node::new();
-            node.create_disk("disk", disk_config());
-            let made = node.spawn(async {
-                let pool = create_pool().await;
-                let store = pool.create_filesystem(new_files()).await;
-                drop(store.expect("a filesystem"));
-                pool.close().await.expect("closed");
-            });
-            made.await.expect("it has power");
-            let mut rng = Prng::new(seed);
-            for round in 0..6 {
-                let working = node.spawn(work(seed * 10 + round));
-                let time = Duration::from_micros(1_050_000 + rng.below(3_000_000));
-                let ended = io::timeout(time, working).await;
-                assert!(ended.is_err(), "seed {seed}: a panic in round {round}");
-                node.power_cut();
-                node.power_on();
-            }
-            let last = node.spawn(async {
-                let pool = again().await;
-                let store = pool.filesystem("files").expect("it is there");
-                check(&durables(&store).await);
-                check_charges(&durables(&store).await);
-                let verified = pool.verify().await.expect("verified");
-                assert_eq!(verified.problems, Vec::<String>::new());
-                pool.close().await.expect("closed");
-            });
-            last.await.expect("it has power");
-        });
+        let cuts = Cuts {
+            rounds: 6,
+            shortest: 1_050_000,
+            spread: 3_000_000,
+        };
+        let make = async {
+            let pool = create_pool().await;
+            let store = pool.create_filesystem(new_files()).await;
+            drop(store.expect("a filesystem"));
+            pool.close().await.expect("closed");
+        };
+        let last = async {
+            let pool = again().await;
+            let store = pool.filesystem("files").expect("it is there");
+            check(&durables(&store).await);
+            check_charges(&durables(&store).await);
+            verified(&pool).await;
+            pool.close().await.expect("closed");
+        };
+        cuts.run(seed, make, work, last);
     }
 }

@@ -135,6 +135,7 @@ async fn try_everything(bed: &Bed, of: Handle) {
     let new = NewFile {
         kind: NewKind::Directory,
         mode: 0o700,
+        umask: None,
         acl: None,
     };
     let mode = SetAttributes {

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use io::disk::{Disk, OpenOptions};
+use io::rng::Prng;
 use io::sim::{DiskConfig, Node, Sim, SimConfig, SimDisk};
 use pool::filesystem::{FileSystem, Store};
 use pool::format::filesystem::{FIRST_OBJECT, Header, ROOT_OBJECT, header_key};
-use pool::format::{Host, Key, ObjectId};
+use pool::format::{Host, Key, ObjectId, Packing};
 use pool::vdev::{self, PoolSpec, create};
 use pool::{FileStore, NewFilesystem, Options, Pool};
 use testkit::store::{Durables, check, check_charges};
@@ -62,6 +63,49 @@ pub(crate) async fn again() -> Pool {
     Pool::open(opened.expect("opened"), Options::default())
         .await
         .expect("a pool")
+}
+
+/// Work on a pool that power cuts end.
+pub(crate) struct Cuts {
+    /// Number of power cuts.
+    pub(crate) rounds: u64,
+    /// Shortest simulated time from a start of the machine to its power cut, µs. The first second goes into [`again`].
+    pub(crate) shortest: u64,
+    /// The time is longer by a random part of this, µs.
+    pub(crate) spread: u64,
+}
+
+impl Cuts {
+    /// Makes a pool with `make`, cuts the power amid `work` in each round, and ends with `last`. `work` gets a number of its
+    /// own in each round of each seed and never ends.
+    pub(crate) fn run<W: Future<Output = ()> + 'static>(
+        self,
+        seed: u64,
+        make: impl Future<Output = ()> + 'static,
+        work: impl Fn(u64) -> W + 'static,
+        last: impl Future<Output = ()> + 'static,
+    ) {
+        Sim::new(seed, SimConfig::default()).block_on(async move {
+            let node = Node::new();
+            node.create_disk("disk", disk_config());
+            node.spawn(make).await.expect("it has power");
+            let mut rng = Prng::new(seed);
+            for round in 0..self.rounds {
+                let working = node.spawn(work(seed * 10 + round));
+                let time = Duration::from_micros(self.shortest + rng.below(self.spread));
+                let ended = io::timeout(time, working).await;
+                assert!(ended.is_err(), "seed {seed}: a panic in round {round}");
+                node.power_cut();
+                node.power_on();
+            }
+            node.spawn(last).await.expect("it has power");
+        });
+    }
+}
+
+pub(crate) async fn verified(pool: &Pool) {
+    let verified = pool.verify().await.expect("verified");
+    assert_eq!(verified.problems, Vec::<String>::new());
 }
 
 pub(crate) fn new_files() -> NewFilesystem {
@@ -206,8 +250,60 @@ fn a_snapshot_has_all_that_was_acknowledged() {
         pool.checkpoint().await.expect("written");
         let read = then.read(old.handle, 0, 100_000).await.expect("read");
         assert_eq!(read, [1; 50_000]);
-        let verified = pool.verify().await.expect("verified");
-        assert_eq!(verified.problems, Vec::<String>::new());
+        verified(&pool).await;
+        pool.close().await.expect("closed");
+    });
+}
+
+/// Bytes that the disk has read so far.
+fn read_bytes(pool: &Pool) -> u64 {
+    let vdevs = pool.vdevs().status();
+    let disks = vdevs.iter().flat_map(|vdev| &vdev.sides);
+    disks.map(|disk| disk.counters.read_bytes).sum()
+}
+
+/// Small overwrites leave the parts of a record in many places of a read; the record is read once for all of them.
+#[test]
+fn a_record_with_many_newer_blocks_is_read_once() {
+    const SIZE: usize = 128 << 10;
+    on_disk(|_| async {
+        // closing the pool takes everything from memory
+        let pool = create_pool().await;
+        let new = NewFilesystem {
+            record_size: SIZE as u32,
+            compression: Packing::Off,
+            ..new_files()
+        };
+        let store = pool.create_filesystem(new).await.expect("a filesystem");
+        let bed = open(store).await;
+        let file = bed.file("file").await;
+        let mut expected: Vec<u8> = (0..2 * SIZE).map(|n| (n / 100) as u8 | 1).collect();
+        bed.write(file, 0, &expected).await.expect("written");
+        drop(bed);
+        pool.close().await.expect("closed");
+
+        let pool = again().await;
+        let bed = open(pool.filesystem("files").expect("it is there")).await;
+        for start in (0..2 * SIZE).step_by(2 * 4096) {
+            let bytes = &mut expected[start..start + 4096];
+            bytes.fill((start / 4096) as u8);
+            bed.write(file, start as u64, bytes).await.expect("written");
+        }
+        drop(bed);
+        pool.close().await.expect("closed");
+
+        let pool = again().await;
+        let bed = open(pool.filesystem("files").expect("it is there")).await;
+        // the first read also gets nodes of the tree
+        for offset in [0, 5000] {
+            let before = read_bytes(&pool);
+            let read = bed.read(file, offset, 2 * SIZE).await.expect("read");
+            assert_eq!(read, expected[offset as usize..]);
+            let from_disk = read_bytes(&pool) - before;
+            // both records, and half of their bytes as newer blocks
+            let limit = 3 * SIZE as u64 + 64 * 1024;
+            assert!(from_disk <= limit, "{from_disk} bytes, from {offset} on");
+        }
         pool.close().await.expect("closed");
     });
 }

@@ -6,7 +6,7 @@ use pool::format::{DatasetProperty, Setting};
 use pool::{NewFilesystem, Pool, Source};
 
 use crate::bed::CACHED;
-use crate::pooled::{again, create_pool, new_files, on_disk, open};
+use crate::pooled::{again, create_pool, new_files, on_disk, open, verified};
 
 async fn set(pool: &Pool, name: &str, property: DatasetProperty, text: &str) {
     let value = property.parse(text).expect("a value");
@@ -77,8 +77,7 @@ fn properties_take_effect_on_open_filesystems_and_survive() {
         );
         assert_eq!(source(DatasetProperty::Atime), Some((0, Source::Local)));
         drop(store);
-        let verified = pool.verify().await.expect("verified");
-        assert_eq!(verified.problems, Vec::<String>::new());
+        verified(&pool).await;
     });
 }
 

@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use backend::{BlockBackend, Extent, Lba};
 use io::rng::Prng;
-use io::sim::{Node, Sim, SimConfig};
 use pool::{Error, NewFilesystem, NewVolume, Pool, Volume};
 use testkit::store::check;
 
 use crate::bed::Bed;
-use crate::pooled::{RECORD, again, create_pool, disk_config, durables, on_disk, open};
+use crate::pooled::{Cuts, RECORD, again, create_pool, durables, on_disk, open, verified};
 
 const BLOCK: usize = 4096;
 const FILES: [&str; 2] = ["top", "top/below"];
@@ -123,8 +122,7 @@ fn snapshots_of_a_tree_are_of_one_epoch() {
         pool.close().await.expect("closed");
         let pool = again().await;
         assert!(taken(&pool, "s").is_empty());
-        let verified = pool.verify().await.expect("verified");
-        assert_eq!(verified.problems, Vec::<String>::new());
+        verified(&pool).await;
     });
 }
 
@@ -165,35 +163,25 @@ async fn work(seed: u64) {
 #[test]
 fn a_power_cut_leaves_all_snapshots_of_a_tree_or_none() {
     for seed in 0..12 {
-        Sim::new(seed, SimConfig::default()).block_on(async move {
-            let node = Node::new();
-            node.create_disk("disk", disk_config());
-            let made = node.spawn(async {
-                let pool = create_pool().await;
-                make(&pool).await;
-                count(&pool, 0).await;
-                pool.close().await.expect("closed");
-            });
-            made.await.expect("it has power");
-            let mut rng = Prng::new(seed);
-            for round in 0..4 {
-                let working = node.spawn(work(seed * 10 + round));
-                let time = Duration::from_micros(1_001_000 + rng.below(60_000));
-                let ended = io::timeout(time, working).await;
-                assert!(ended.is_err(), "seed {seed}: a panic in round {round}");
-                node.power_cut();
-                node.power_on();
+        let cuts = Cuts {
+            rounds: 4,
+            shortest: 1_001_000,
+            spread: 60_000,
+        };
+        let make = async {
+            let pool = create_pool().await;
+            make(&pool).await;
+            count(&pool, 0).await;
+            pool.close().await.expect("closed");
+        };
+        let last = async {
+            let pool = again().await;
+            for name in ["a", "b", "c"] {
+                check_whole(&pool, name).await;
             }
-            let last = node.spawn(async {
-                let pool = again().await;
-                for name in ["a", "b", "c"] {
-                    check_whole(&pool, name).await;
-                }
-                let verified = pool.verify().await.expect("verified");
-                assert_eq!(verified.problems, Vec::<String>::new());
-                pool.close().await.expect("closed");
-            });
-            last.await.expect("it has power");
-        });
+            verified(&pool).await;
+            pool.close().await.expect("closed");
+        };
+        cuts.run(seed, make, work, last);
     }
 }

@@ -203,6 +203,7 @@ fn nothing_is_changed_in_snapshots_and_above_them() {
         let new = || NewFile {
             kind: NewKind::Directory,
             mode: 0o755,
+            umask: None,
             acl: None,
         };
         let create = |of, at: &str| {

@@ -40,6 +40,7 @@ impl Files {
         let new = NewFile {
             kind,
             mode: 0o755,
+            umask: None,
             acl: None,
         };
         let name = name(text);

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
+use pool::WriteClass;
 use pool::format::{Birth, Incarnation, Record, Sequence};
 use pool::journal::{Start, Writer, replay};
 use pool::vdev::{DATA_START, SideState, Vdevs};
@@ -27,7 +28,7 @@ async fn put_batch(vdevs: &Vdevs, writer: &mut Writer, record: Record) -> pool::
     let _ticket = writer.append(&[record], 0)?;
     while let Some(write) = writer.next_write(true) {
         let bytes = buffer(&write.bytes).await;
-        vdevs.write(write.at, bytes).await?;
+        vdevs.write(write.at, bytes, WriteClass::Journal).await?;
         writer.written(write.sequence);
     }
     Ok(())
@@ -121,13 +122,13 @@ fn a_batch_that_only_a_stale_member_has_is_not_replayed() {
                 ..first.at
             };
             vdevs
-                .write(at, buffer(&[0; 4096]).await)
+                .write(at, buffer(&[0; 4096]).await, WriteClass::Data)
                 .await
                 .expect("side 0 has it");
             let _stable = vdevs.flush().await.expect("flushed");
             disks[0].drop_next_write();
             vdevs
-                .write(first.at, buffer(&first.bytes).await)
+                .write(first.at, buffer(&first.bytes).await, WriteClass::Journal)
                 .await
                 .expect("it says so");
             assert_eq!(vdevs.status()[0].sides[1].state, SideState::Stale);

@@ -3,6 +3,7 @@
 use io::disk::{Disk, OpenOptions as DiskOptions};
 use io::sim::{DiskConfig, Node, Sim, SimConfig, SimDisk};
 use io::{IoBuf, pool};
+use pool::WriteClass;
 use pool::format::{
     Address, Birth, BlockPtr, Checksum, ChecksumKind, Compression, Host, VdevId, VdevOffset,
 };
@@ -130,7 +131,8 @@ pub(crate) async fn buffer(bytes: &[u8]) -> IoBuf {
 }
 
 pub(crate) async fn put(vdevs: &Vdevs, at: Address, version: u8) -> pool::Result<()> {
-    vdevs.write(at, buffer(&content(at, version)).await).await
+    let bytes = buffer(&content(at, version)).await;
+    vdevs.write(at, bytes, WriteClass::Data).await
 }
 
 pub(crate) async fn put_all(vdevs: &Vdevs, blocks: std::ops::Range<u64>, version: u8) {

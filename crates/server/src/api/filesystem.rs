@@ -214,7 +214,7 @@ pub struct OwnerSpace {
 }
 
 /// Lists the files that differ between a snapshot and a newer snapshot, or the filesystem as it is now. For the latter, a snapshot
-/// is taken, and destroyed at the end.
+/// is taken (its name begins with `.diff-`), and destroyed at the end, or when the pool is opened the next time.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DiffFilesystem {

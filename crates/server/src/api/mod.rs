@@ -15,6 +15,7 @@ mod session;
 mod side;
 mod snapshot;
 mod stages;
+mod wear;
 
 pub use call::*;
 pub use export::*;
@@ -27,6 +28,7 @@ pub use session::*;
 pub use side::*;
 pub use snapshot::*;
 pub use stages::*;
+pub use wear::*;
 
 use crate::protocols::protocols;
 use schemars::JsonSchema;

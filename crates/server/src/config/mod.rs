@@ -17,6 +17,7 @@ mod mount_flags;
 mod mounts;
 mod pools;
 mod server;
+mod wear;
 
 pub(crate) use checker::{UUID_SPACE, random_uuid};
 pub use disks::{DiskConfig, DiskEdit, Medium};
@@ -29,6 +30,7 @@ pub use mounts::{MountConfig, MountEdit};
 pub(crate) use pools::split_volume;
 pub use pools::{PoolConfig, PoolEdit};
 pub use server::{ServerConfig, default_control};
+pub use wear::WearConfig;
 
 use crate::protocols::protocols;
 use checker::Checker;
@@ -41,6 +43,7 @@ use server::RawServer;
 use std::net::SocketAddr;
 use std::path::Path;
 use toml::Spanned;
+use wear::RawWear;
 
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
@@ -63,6 +66,8 @@ macro_rules! config {
             #[serde(default)]
             metrics: RawMetrics,
             #[serde(default)]
+            wear: RawWear,
+            #[serde(default)]
             disk: Vec<Spanned<RawDisk>>,
             #[serde(default)]
             pool: Vec<Spanned<RawPool>>,
@@ -83,6 +88,8 @@ macro_rules! config {
             pub server: ServerConfig,
             /// Address of the metrics port, if any.
             pub metrics: Option<SocketAddr>,
+            /// The rated endurance of disks.
+            pub wear: WearConfig,
             /// The disks, in the order they are opened.
             pub disks: Vec<DiskConfig>,
             /// The pools, in the order they are opened.
@@ -110,7 +117,8 @@ macro_rules! config {
                     &c, raw.$protocol, raw.$exports, &mut exports,
                 )?;)*
                 let metrics = raw.metrics.listen.map(|a| c.address(&a)).transpose()?;
-                Ok(Config { server: c.server(raw.server)?, metrics, disks, pools, mounts, $($protocol,)* })
+                let wear = c.wear(raw.wear)?;
+                Ok(Config { server: c.server(raw.server)?, metrics, wear, disks, pools, mounts, $($protocol,)* })
             }
 
             /// The part of each protocol.

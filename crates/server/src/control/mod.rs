@@ -13,12 +13,14 @@ pub use routes::openapi;
 pub(crate) use routes::router;
 pub(crate) use socket::ControlSocket;
 
-use crate::api::{Session, SessionSummary, Stages, Status};
+use crate::api::{Session, SessionSummary, Stages, Status, Writes};
 use crate::server::Handle;
+use crate::wear::Monitor;
 use crate::{Error, Result};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// State of the process that the server's shard does not have.
 #[derive(Debug, Clone)]
@@ -37,6 +39,7 @@ pub(crate) struct Facts {
 pub(crate) struct Control {
     pub(crate) server: Handle,
     pub(crate) facts: Arc<Facts>,
+    pub(crate) wear: Monitor,
 }
 
 impl Control {
@@ -78,6 +81,13 @@ impl Control {
                 .chain(view.warnings)
                 .collect(),
         })
+    }
+
+    /// Written bytes of pools, and the wear of their disks from readings that are at most `age` old. Errors: `Unavailable`.
+    pub(crate) async fn writes(&self, age: Duration) -> Result<Writes> {
+        let (mut writes, config) = self.server.call(|s| async move { s.writes() }).await?;
+        self.wear.fill(&mut writes, &config, age).await;
+        Ok(writes)
     }
 
     /// Every session in full.

@@ -14,11 +14,12 @@ use crate::api::{
     ExportPool, FailureCode, Filesystem, FoundPool, GetOpenApi, GetProperties, GetStages,
     GetStatus, HistoryEntry, Hold, HoldSnapshot, ImportPool, InheritProperty, ListDisks,
     ListEvents, ListFilesystems, ListHolds, ListOwnerSpace, ListPools, ListSessions, ListSnapshots,
-    ListVolumes, MountFilesystem, OfflineSide, OnlineSide, OpenApi, OwnerSpace, Pool, PoolHistory,
-    PromoteFilesystem, PromoteVolume, Property, ReleaseSnapshot, RemoveDisk, RenameFilesystem,
-    RenameSnapshot, RenameVolume, ReplaceSide, ResilverPool, ResizeDisk, ResizeVolume,
-    RollbackFilesystem, RollbackVolume, ScanPools, ScrubPool, Session, SessionSummary, SetProperty,
-    ShowSession, Snapshot, Stages, Status, Trial, TrimPool, TryImport, UnmountFilesystem, Volume,
+    ListVolumes, ListWrites, MountFilesystem, OfflineSide, OnlineSide, OpenApi, OwnerSpace, Pool,
+    PoolHistory, PromoteFilesystem, PromoteVolume, Property, ReleaseSnapshot, RemoveDisk,
+    RenameFilesystem, RenameSnapshot, RenameVolume, ReplaceSide, ResilverPool, ResizeDisk,
+    ResizeVolume, RollbackFilesystem, RollbackVolume, ScanPools, ScrubPool, Session,
+    SessionSummary, SetProperty, ShowSession, Snapshot, Stages, Status, Trial, TrimPool, TryImport,
+    UnmountFilesystem, Volume, Writes,
 };
 use crate::limits::REQUEST_LEN_MAX;
 use crate::protocols::protocols;
@@ -103,6 +104,7 @@ routes! {
     fn pool_routes, "pools";
 
     Get "/v1/pools" ListPools => Vec<Pool>, VIEW, shard |s, _| Ok(s.pools_now().await);
+    Get "/v1/pools/writes" ListWrites => Writes, VIEW, control |c, _| crate::wear::list(c).await;
     Post "/v1/pools/create" CreatePool => Pool, CHANGE, shard |s, r| s.create_pool(r).await;
     Post "/v1/pools/scan" ScanPools => Vec<FoundPool>, CHANGE, shard |s, r| s.scan_pools(r).await;
     Post "/v1/pools/import" ImportPool => Pool, CHANGE, shard |s, r| s.import_pool(r).await;

@@ -4,8 +4,8 @@
 //! `_total`); sessions beyond [`METRIC_SESSIONS_MAX`] are only in the totals.
 
 use super::families::{Families, none, one};
-use super::{filesystems, pools};
-use crate::api::{DiskState, ExportStages, RequestStages, Session, Status};
+use super::{filesystems, pools, writes};
+use crate::api::{DiskState, ExportStages, RequestStages, Session, Status, Writes};
 use crate::limits::METRIC_SESSIONS_MAX;
 use crate::protocols::set::Protocols;
 use prometheus_client::collector::Collector;
@@ -19,6 +19,7 @@ use std::sync::Arc;
 pub(super) struct Snapshot {
     pub(super) status: Status,
     pub(super) mounts: Vec<filesystems::Totals>,
+    pub(super) writes: Writes,
     pub(super) sessions: Vec<Session>,
     pub(super) protocols: Arc<Protocols>,
     pub(super) accepts_exhausted: u64,
@@ -43,6 +44,7 @@ impl Collector for Snapshot {
         self.shards(&mut out)?;
         self.disks(&mut out)?;
         pools::encode(&self.status, &mut out)?;
+        writes::encode(&self.writes.pools, &mut out)?;
         filesystems::encode(&self.status.filesystems, &self.mounts, &mut out)?;
         for protocol in self.protocols.all() {
             protocol.metrics(&self.status.exports, &mut out)?;
@@ -55,38 +57,13 @@ impl Collector for Snapshot {
 impl Snapshot {
     fn server(&self, out: &mut Families) -> fmt::Result {
         let s = &self.status;
-        out.gauge(
-            "build_info",
-            "Always 1; the version is its label",
-            [(one("version", &s.version), 1.0)],
-        )?;
-        out.gauge(
-            "uptime_seconds",
-            "Time since the server started",
-            [(none(), s.uptime_s as f64)],
-        )?;
-        out.gauge(
-            "warnings",
-            "Things that `wirepool status` warns of",
-            [(none(), s.warnings.len() as f64)],
-        )?;
-        out.gauge(
-            "open_files_limit",
-            "Limit of open descriptors",
-            [(none(), s.fd_limit as f64)],
-        )?;
-        out.gauge(
-            "connections_limit",
-            "Limit of connections",
-            [(none(), s.connections_max as f64)],
-        )?;
-        let help = "Pauses of listeners for lack of descriptors or memory";
-        out.counter("accept_exhausted", help, [(none(), self.accepts_exhausted)])?;
-        out.counter(
-            "accept_dropped",
-            "Connections that no shard accepted",
-            [(none(), self.accepts_dropped)],
-        )
+        out.gauge("build_info", [(one("version", &s.version), 1.0)])?;
+        out.gauge("uptime_seconds", [(none(), s.uptime_s as f64)])?;
+        out.gauge("warnings", [(none(), s.warnings.len() as f64)])?;
+        out.gauge("open_files_limit", [(none(), s.fd_limit as f64)])?;
+        out.gauge("connections_limit", [(none(), s.connections_max as f64)])?;
+        out.counter("accept_exhausted", [(none(), self.accepts_exhausted)])?;
+        out.counter("accept_dropped", [(none(), self.accepts_dropped)])
     }
 
     fn stages(&self, out: &mut Families) -> fmt::Result {
@@ -102,7 +79,7 @@ impl Snapshot {
             labels
         };
         let requests = of_command.clone().map(|(e, r)| (labels(e, r), r.count));
-        out.counter("requests", "Requests that ended", requests)?;
+        out.counter("requests", requests)?;
         let seconds = of_command.flat_map(|(e, r)| {
             r.stages.iter().map(move |s| {
                 let mut labels = labels(e, r);
@@ -110,11 +87,7 @@ impl Snapshot {
                 (labels, s.sum_ns as f64 / 1e9)
             })
         });
-        out.counter(
-            "request_stage_seconds",
-            "Time of requests by stage",
-            seconds,
-        )
+        out.counter("request_stage_seconds", seconds)
     }
 
     fn shards(&self, out: &mut Families) -> fmt::Result {
@@ -122,42 +95,14 @@ impl Snapshot {
             let value = move |s: &crate::api::ShardStatus| (one("shard", s.shard), of(s));
             self.status.shards.iter().map(value).collect::<Vec<_>>()
         };
-        out.gauge(
-            "shard_up",
-            "1 if the shard answers",
-            all(|s| f64::from(u8::from(s.answers))),
-        )?;
-        out.gauge(
-            "shard_connections",
-            "Connections of the shard",
-            all(|s| s.connections as f64),
-        )?;
-        out.counter(
-            "shard_cpu_seconds",
-            "Processor time of the shard",
-            all(|s| s.cpu_ms as f64 / 1e3),
-        )?;
-        out.counter("shard_turns", "Turns of the shard", all(|s| s.turns as f64))?;
-        out.gauge(
-            "buffer_pool_limit_bytes",
-            "Limit of the shard's buffer pool",
-            all(|s| s.buffer_limit as f64),
-        )?;
-        out.gauge(
-            "buffer_pool_used_bytes",
-            "Bytes of the pool in use",
-            all(|s| s.buffer_used as f64),
-        )?;
-        out.gauge(
-            "buffer_pool_idle_bytes",
-            "Bytes of the pool kept for reuse",
-            all(|s| s.buffer_idle as f64),
-        )?;
-        out.gauge(
-            "buffer_pool_waiting",
-            "Requests that wait for a buffer",
-            all(|s| s.buffer_waiting as f64),
-        )
+        out.gauge("shard_up", all(|s| f64::from(u8::from(s.answers))))?;
+        out.gauge("shard_connections", all(|s| s.connections as f64))?;
+        out.counter("shard_cpu_seconds", all(|s| s.cpu_ms as f64 / 1e3))?;
+        out.counter("shard_turns", all(|s| s.turns as f64))?;
+        out.gauge("buffer_pool_limit_bytes", all(|s| s.buffer_limit as f64))?;
+        out.gauge("buffer_pool_used_bytes", all(|s| s.buffer_used as f64))?;
+        out.gauge("buffer_pool_idle_bytes", all(|s| s.buffer_idle as f64))?;
+        out.gauge("buffer_pool_waiting", all(|s| s.buffer_waiting as f64))
     }
 
     fn disks(&self, out: &mut Families) -> fmt::Result {
@@ -166,26 +111,17 @@ impl Snapshot {
             |d: &crate::api::Disk| vec![("disk", d.name.clone()), ("kind", d.kind.clone())];
         let online =
             |d: &crate::api::Disk| (labels(d), f64::from(u8::from(d.state == DiskState::Online)));
-        out.gauge(
-            "disk_online",
-            "1 if the disk is open, 0 if it is held back",
-            disks.iter().map(online),
-        )?;
+        out.gauge("disk_online", disks.iter().map(online))?;
         let well = |d: &crate::api::Disk| (labels(d), f64::from(u8::from(d.reason.is_none())));
-        out.gauge(
-            "disk_healthy",
-            "1 if the last check of the disk found no error",
-            disks.iter().map(well),
-        )?;
+        out.gauge("disk_healthy", disks.iter().map(well))?;
         out.gauge(
             "disk_size_bytes",
-            "Size of the disk",
             disks.iter().map(|d| (labels(d), d.size as f64)),
         )?;
         let used = disks
             .iter()
             .filter_map(|d| Some((labels(d), d.used? as f64)));
-        out.gauge("disk_used_bytes", "Allocated space of the disk", used)
+        out.gauge("disk_used_bytes", used)
     }
 
     fn sessions(&self, out: &mut Families) -> fmt::Result {
@@ -210,77 +146,33 @@ impl Snapshot {
                 .map(move |s| (labels(s), of(s)))
                 .collect::<Vec<_>>()
         };
-        out.gauge(
-            "sessions",
-            "Sessions now",
-            [(none(), self.sessions.len() as f64)],
-        )?;
-        out.counter(
-            "session_received_bytes",
-            "Bytes received from the host",
-            counts(|s| s.summary.bytes_in),
-        )?;
-        out.counter(
-            "session_sent_bytes",
-            "Bytes sent to the host",
-            counts(|s| s.summary.bytes_out),
-        )?;
-        out.counter(
-            "session_commands",
-            "Commands of the session",
-            counts(|s| s.summary.commands),
-        )?;
-        out.counter(
-            "session_errors",
-            "Commands that failed",
-            counts(|s| s.summary.errors),
-        )?;
-        out.counter(
-            "session_retransmits",
-            "TCP segments sent again",
-            counts(|s| s.summary.retransmits),
-        )?;
-        out.counter(
-            "session_reconnects",
-            "Times the host connected again",
-            counts(|s| s.summary.reconnects),
-        )?;
-        out.gauge(
-            "session_queues",
-            "I/O queues of the session",
-            values(|s| s.summary.io_queues as f64),
-        )?;
+        out.gauge("sessions", [(none(), self.sessions.len() as f64)])?;
+        out.counter("session_received_bytes", counts(|s| s.summary.bytes_in))?;
+        out.counter("session_sent_bytes", counts(|s| s.summary.bytes_out))?;
+        out.counter("session_commands", counts(|s| s.summary.commands))?;
+        out.counter("session_errors", counts(|s| s.summary.errors))?;
+        out.counter("session_retransmits", counts(|s| s.summary.retransmits))?;
+        out.counter("session_reconnects", counts(|s| s.summary.reconnects))?;
+        out.gauge("session_queues", values(|s| s.summary.io_queues as f64))?;
         let rtt = values(|s| f64::from(s.summary.rtt_us) / 1e6);
-        out.gauge(
-            "session_rtt_seconds",
-            "Smoothed round-trip time of its slowest queue",
-            rtt,
-        )?;
+        out.gauge("session_rtt_seconds", rtt)?;
         let age = values(|s| s.summary.keep_alive_age_ms as f64 / 1e3);
-        out.gauge(
-            "session_keep_alive_age_seconds",
-            "Time since the last message of the host",
-            age,
-        )?;
+        out.gauge("session_keep_alive_age_seconds", age)?;
         let quantiles = shown.iter().flat_map(|s| {
             s.latencies.iter().flat_map(move |l| {
                 [
-                    ("0.5", l.p50_us),
-                    ("0.9", l.p90_us),
-                    ("0.99", l.p99_us),
-                    ("0.999", l.p999_us),
+                    ("50", l.p50_us),
+                    ("90", l.p90_us),
+                    ("99", l.p99_us),
+                    ("99.9", l.p999_us),
                 ]
                 .map(|(q, us)| {
                     let mut labels = labels(s);
-                    labels.extend([("command", l.command.clone()), ("quantile", q.to_owned())]);
+                    labels.extend([("command", l.command.clone()), ("percentile", q.to_owned())]);
                     (labels, us as f64 / 1e6)
                 })
             })
         });
-        out.gauge(
-            "session_latency_seconds",
-            "Time from a command to its answer, by quantile",
-            quantiles,
-        )
+        out.gauge("session_latency_seconds", quantiles)
     }
 }

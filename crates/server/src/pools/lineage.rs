@@ -4,6 +4,7 @@
 //! volume keeps its name.
 
 use super::entry::full_name;
+use super::filesystems::check_snapshot_name;
 use super::names::{names, split};
 use super::snapshots::{failed, view};
 use crate::api::{
@@ -77,6 +78,7 @@ impl Server {
             }
             None => &request.new,
         };
+        check_snapshot_name(new)?;
         let renamed = pool.rename_snapshot(volume, name, new).await;
         renamed.map_err(|e| match e {
             pool::Error::NotFound => Error::NoSnapshot(request.name.clone()),

@@ -30,6 +30,7 @@ mod vdevs;
 mod view;
 mod volumes;
 mod witness;
+mod writes;
 
 pub(crate) use history::Change;
 pub(crate) use notes::directory as notes_directory;
@@ -68,6 +69,7 @@ impl Server {
     /// Starts the supervisor of a pool that is open already.
     async fn keep_open_pool(self: &Rc<Self>, name: &str, pool: Pool) {
         let notes = self.load_notes(&pool).await;
+        filesystems::remove_leftovers(&pool).await;
         self.insert_pool(name, Rc::new(Notify::new()));
         self.pool_opened(name, Ok((pool, notes)));
     }

@@ -4,6 +4,7 @@
 //! rolled back only while it is not exported.
 
 use super::entry::{filesystems_of, full_name, volumes_of};
+use super::filesystems::check_snapshot_name;
 use super::names::{misplaced, names, split};
 use crate::api::{
     self, CloneSnapshot, CreateSnapshot, DestroySnapshot, ListSnapshots, RollbackVolume,
@@ -81,6 +82,7 @@ impl Server {
     pub async fn create_snapshot(&self, request: CreateSnapshot) -> Result<api::Snapshot> {
         let _turn = self.turn().await?;
         let (full, name) = split(&request.name)?;
+        check_snapshot_name(name)?;
         let (pool, _) = self.dataset_named(full)?;
         let (pool_name, volume) = names(full)?;
         let of = match request.recursive {

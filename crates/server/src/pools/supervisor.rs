@@ -2,6 +2,7 @@
 //!
 //! **Called by** the start and by changes of pools. **Invariants**: it ends with the pool's entry.
 
+use super::filesystems::remove_leftovers;
 use super::recover::open_configured;
 use crate::limits::{DISK_REFRESH, DISK_RETRY};
 use crate::server::Server;
@@ -52,6 +53,7 @@ impl Supervisor {
             let result = match open_configured(&config, &server.host, dir.as_deref()).await {
                 Ok(pool) => {
                     let notes = server.load_notes(&pool).await;
+                    remove_leftovers(&pool).await;
                     Ok((pool, notes))
                 }
                 Err(reason) => Err(reason),

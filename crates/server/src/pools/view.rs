@@ -336,7 +336,7 @@ fn side(status: &SideStatus, data_size: u64) -> Side {
         repairs: c.repairs,
         trimmed_bytes: c.trimmed_bytes,
         read_bytes: c.read_bytes,
-        written_bytes: c.written_bytes,
+        written_bytes: c.written.total(),
         read_times: times(&status.times.read),
         write_times: times(&status.times.write),
         flush_times: times(&status.times.flush),

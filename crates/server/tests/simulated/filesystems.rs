@@ -8,13 +8,14 @@ use backend::file::{
 use io::sim::{Sim, SimConfig};
 use server::api::{
     CloneSnapshot, CreateFilesystem, CreateSnapshot, Dataset, DestroyFilesystem, DestroyPool,
-    DestroySnapshot, DestroyVolume, ExportNvme, GetProperties, ListOwnerSpace, ListSnapshots,
-    MountFilesystem, OwnerKind, RenameFilesystem, RollbackFilesystem, SetProperty,
+    DestroySnapshot, DestroyVolume, DiffFilesystem, ExportNvme, GetProperties, ListOwnerSpace,
+    ListSnapshots, MountFilesystem, OwnerKind, RenameFilesystem, RollbackFilesystem, SetProperty,
     UnmountFilesystem,
 };
 use server::config::MountFlags;
 use server::{Error, Server};
 use std::rc::Rc;
+use std::time::Duration;
 
 /// The configuration of [`make`]'s pool.
 const SAVED: &str = r#"
@@ -56,6 +57,7 @@ async fn write(files: &impl FileBackend, called: &str, data: &[u8]) {
     let new = NewFile {
         kind: NewKind::File,
         mode: 0o644,
+        umask: None,
         acl: None,
     };
     let (root, caller) = (files.root(), Caller::root());
@@ -406,5 +408,65 @@ fn users_and_groups_have_space_and_quotas() {
             assert_eq!(found, ["8192", "none"]);
         });
         serving.await.expect("no panic");
+    });
+}
+
+/// Names of all snapshots.
+async fn snapshots(server: &Server) -> Vec<String> {
+    let listed = server.list_snapshots(ListSnapshots::default()).await;
+    let listed = listed.expect("listed").into_iter();
+    listed.map(|s| s.name).collect()
+}
+
+#[test]
+fn the_snapshot_of_a_comparison_does_not_survive_the_server() {
+    Sim::new(26, SimConfig::default()).block_on(async {
+        let (node, _) = machine(["/a", "/b"], &disk());
+        let server = serve_new(&node, make).await;
+        let serving = node.spawn(async move {
+            let user = server.use_filesystem("tank/home", "used by a test".into());
+            let user = user.await.expect("open");
+            write(&user.files(), "first", b"one").await;
+            server
+                .create_snapshot(take("tank/home@.diff-monday"))
+                .await
+                .expect_err("the name is kept for comparisons");
+            server
+                .create_snapshot(take("tank/home@diff-monday"))
+                .await
+                .expect("taken");
+            let diff = DiffFilesystem {
+                from: "tank/home@diff-monday".into(),
+                to: None,
+            };
+            // An end amid the comparison: the future is dropped when its snapshot is there.
+            let mut step = Duration::from_micros(10);
+            loop {
+                let comparing = io::timeout(step, server.diff_filesystem(diff.clone())).await;
+                if snapshots(&server).await.len() == 2 {
+                    break;
+                }
+                assert!(
+                    comparing.is_err(),
+                    "the comparison was never met in its middle"
+                );
+                step += Duration::from_micros(10);
+            }
+            // The pool writes everything back.
+            write(&user.files(), "second", b"two").await;
+            io::time::sleep(Duration::from_secs(5)).await;
+            assert_eq!(snapshots(&server).await.len(), 2);
+            std::mem::forget(user);
+        });
+        serving.await.expect("it has power");
+        node.power_cut();
+        node.power_on();
+
+        let serving = node.spawn(async {
+            let server = start(SAVED).await;
+            assert_eq!(snapshots(&server).await, ["tank/home@diff-monday"]);
+            assert_eq!(server.drain().await, Vec::<String>::new());
+        });
+        serving.await.expect("it serves again");
     });
 }

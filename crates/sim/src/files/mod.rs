@@ -144,6 +144,7 @@ async fn create(plan: Rc<Plan>, outside: Outside) -> Result<(), Violation> {
         let new = NewFile {
             kind: NewKind::File,
             mode: 0o644,
+            umask: None,
             acl: None,
         };
         let (caller, stability) = (Caller::root(), Stability::Cached);

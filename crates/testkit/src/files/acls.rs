@@ -185,6 +185,19 @@ pub(super) async fn new_objects_inherit_entries(bed: Bed) {
         0,
         "mode 0600"
     );
+    let private = NewFile {
+        kind: NewKind::File,
+        mode: 0o666,
+        umask: Some(0o077),
+        acl: None,
+    };
+    let private = bed.try_create(alice(), directory, "private", private, IfExists::Fail);
+    let private = private.await.unwrap().object;
+    assert_eq!(
+        private.mode, 0o600,
+        "the umask counts for all whom no entry names"
+    );
+    assert_eq!(bed.access(carol(), private.handle).await.bits(), 6);
     let link = make("link", NewKind::Symlink(b"x".to_vec()), 0).await;
     assert_eq!(acl(&bed, link.unwrap().handle).await, None);
     let plain = bed.create(alice(), bed.home, "plain", NewKind::File, 0o600);
@@ -199,6 +212,7 @@ pub(super) async fn a_list_at_creation_decides_about_the_mode(bed: Bed) {
     let new = NewFile {
         kind: NewKind::File,
         mode: 0o4777,
+        umask: None,
         acl: Some(given.clone()),
     };
     let created = bed.try_create(alice(), bed.home, "file", new, IfExists::Fail);
@@ -208,6 +222,7 @@ pub(super) async fn a_list_at_creation_decides_about_the_mode(bed: Bed) {
     let link = NewFile {
         kind: NewKind::Symlink(b"x".to_vec()),
         mode: 0,
+        umask: None,
         acl: Some(given),
     };
     let refused = bed.try_create(alice(), bed.home, "link", link, IfExists::Fail);

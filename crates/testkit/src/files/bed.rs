@@ -33,6 +33,7 @@ pub(super) fn new(kind: NewKind, mode: u16) -> NewFile {
     NewFile {
         kind,
         mode,
+        umask: None,
         acl: None,
     }
 }

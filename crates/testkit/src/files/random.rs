@@ -78,6 +78,7 @@ impl Random {
         let new = NewFile {
             kind,
             mode: 0o755,
+            umask: None,
             acl: None,
         };
         let stability = self.stability();

@@ -186,7 +186,7 @@ impl Rates {
         let (Some(before), Some(time)) = (before, time) else {
             return Rates {
                 pools: now.facts.status.pools.iter().map(|_| None).collect(),
-                sessions: vec![None; now.sessions.len()],
+                sessions: vec![None; now.facts.sessions.len()],
                 times: Vec::new(),
             };
         };
@@ -195,7 +195,7 @@ impl Rates {
         let was_open = |p: &Pool| before.facts.status.pools.iter().any(|b| b.guid == p.guid);
         let pools = now.facts.status.pools.iter().zip(loads);
         let key = |s: &SessionSummary| (s.id, s.connected_at_ms);
-        let earlier: HashMap<_, _> = before.sessions.iter().map(|s| (key(s), s)).collect();
+        let earlier: HashMap<_, _> = before.facts.sessions.iter().map(|s| (key(s), s)).collect();
         let flow = |s: &SessionSummary| {
             let b = earlier.get(&key(s))?;
             let rate = |before, now| per_second(growth(before, now), Some(time));
@@ -207,7 +207,7 @@ impl Rates {
         };
         Rates {
             pools: pools.map(|(p, load)| was_open(p).then_some(load)).collect(),
-            sessions: now.sessions.iter().map(flow).collect(),
+            sessions: now.facts.sessions.iter().map(flow).collect(),
             times: judge(&before.facts, &now.facts, None),
         }
     }
@@ -354,7 +354,7 @@ struct Sum {
 
 fn exports(rates: &Rates, now: &Reading) -> Vec<Vec<Value>> {
     let mut sums: HashMap<(&str, &str), Sum> = HashMap::new();
-    for (s, flow) in now.sessions.iter().zip(&rates.sessions) {
+    for (s, flow) in now.facts.sessions.iter().zip(&rates.sessions) {
         let sum = sums
             .entry((s.protocol.as_str(), s.nqn.as_str()))
             .or_default();
@@ -428,5 +428,10 @@ fn sessions(rates: &Rates, now: &Reading) -> Vec<Vec<Value>> {
             s.nqn.as_str().into(),
         ]
     };
-    now.sessions.iter().zip(&rates.sessions).map(row).collect()
+    now.facts
+        .sessions
+        .iter()
+        .zip(&rates.sessions)
+        .map(row)
+        .collect()
 }

@@ -83,13 +83,9 @@ fn reading(at: Instant, age: u64, sessions: Vec<SessionSummary>) -> Reading {
     let facts = server::why::Reading {
         stages: serde_json::from_value(stages(age)).expect("stages"),
         status: status(age),
-        sessions: Vec::new(),
-    };
-    Reading {
-        facts,
         sessions,
-        at,
-    }
+    };
+    Reading { facts, at }
 }
 
 /// The tables of two readings with two seconds between them.

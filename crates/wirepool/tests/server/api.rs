@@ -103,6 +103,7 @@ fn lists(api: &mut Api) {
         "/v1/openapi.json",
         "/v1/disks",
         "/v1/pools",
+        "/v1/pools/writes",
         "/v1/volumes",
         "/v1/exports",
         "/v1/targets",

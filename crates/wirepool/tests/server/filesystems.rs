@@ -324,7 +324,69 @@ fn a_mount_has_metrics() {
     ] {
         assert!(text.contains(line), "{line}: {text}");
     }
-    let latency = "wirepool_mount_latency_seconds{filesystem=\"tank/home\",operation=\"create\",quantile=\"0.5\"}";
+    let latency = "wirepool_mount_latency_seconds{filesystem=\"tank/home\",operation=\"create\",percentile=\"50\"}";
     assert!(text.contains(latency), "{text}");
+    assert!(server.terminate().success());
+}
+
+#[test]
+fn differences_and_owners_are_rows_for_people_and_for_scripts() {
+    if !can_mount() {
+        return;
+    }
+    let (home, server) = Home::new();
+    home.mount(&server);
+    for name in ["kept", "changed", "gone", "old name"] {
+        fs::write(home.at.join(name), "one").expect("written");
+    }
+    fs::create_dir(home.at.join("dir")).expect("created");
+    server.ok(&["snapshot", "create", "tank/home@monday"]);
+    fs::write(home.at.join("changed"), "longer").expect("written");
+    fs::remove_file(home.at.join("gone")).expect("removed");
+    fs::rename(home.at.join("old name"), home.at.join("dir/tab\there")).expect("renamed");
+    fs::write(home.at.join("new\x1b[31m"), "x").expect("written");
+
+    let diff = |args: &[&str]| {
+        let told = server.ok(&[&["diff"], args].concat());
+        let mut lines: Vec<String> = told.lines().map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    let shown = [
+        "+ /new\\0033[31m",
+        "- /gone",
+        "M /",
+        "M /changed",
+        "M /dir",
+        "R /old\\0040name -> /dir/tab\\0011here",
+    ];
+    assert_eq!(diff(&["tank/home@monday"]), shown);
+    let script: Vec<String> = shown
+        .iter()
+        .map(|line| line.replace(" -> ", " ").replace(' ', "\t"))
+        .collect();
+    assert_eq!(diff(&["-H", "tank/home@monday"]), script);
+    assert!(diff(&["-FH", "tank/home@monday"]).contains(&"M\tF\t/changed".to_owned()));
+    let json = server.json(&["diff", "-H", "tank/home@monday"]);
+    assert_eq!(json.as_array().expect("a list").len(), shown.len());
+    server.ok(&["snapshot", "create", "tank/home@tuesday"]);
+    fs::write(home.at.join("later"), "x").expect("written");
+    assert_eq!(diff(&["tank/home@monday", "tank/home@tuesday"]), shown);
+    let told = server.refused(&["diff", "tank/home@tuesday", "tank/home@monday"]);
+    assert!(told.contains("exchange them"), "{told}");
+    let names = server.json(&["snapshot", "list"]);
+    assert_eq!(
+        names.as_array().expect("a list").len(),
+        2,
+        "no snapshot is left behind"
+    );
+
+    let rows = server.ok(&["fs", "userspace", "-Hnp", "tank/home"]);
+    for row in rows.lines() {
+        let columns: Vec<&str> = row.split('\t').collect();
+        assert_eq!(columns.len(), 4, "{rows:?}");
+        assert_eq!((columns[0], columns[3]), ("POSIX User", "none"));
+    }
+    assert!(!rows.is_empty());
     assert!(server.terminate().success());
 }

@@ -5,6 +5,7 @@ use nvmf::wire::command::Nsid;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::process::{Command, Stdio};
 
 pub(crate) fn scrape(address: SocketAddr) -> String {
     let mut stream = TcpStream::connect(address).expect("connect");
@@ -151,4 +152,45 @@ fn metrics_parse_and_count() {
         Ok(answer)
     });
     assert!(elsewhere.expect("an answer").starts_with("HTTP/1.1 404"));
+}
+
+/// Debian's promtool finds nothing wrong with names, units and help texts.
+#[test]
+fn prometheus_finds_nothing_wrong() {
+    let config = format!("{BASE}[metrics]\nlisten = \"127.0.0.1:0\"\n{RAM}");
+    let place = Place::new(&config);
+    let server = place.start();
+    server.ok(&["pool", "create", "tank", "a.img", "--size", "96M"]);
+    server.ok(&["volume", "create", "tank/vm1", "--size", "64M"]);
+    server.ok(&["fs", "create", "tank/home"]);
+    let mut stream = TcpStream::connect(server.metrics.expect("served")).expect("connect");
+    let request = b"GET /metrics HTTP/1.1\r\nHost: x\r\nAccept: */*\r\nConnection: close\r\n\r\n";
+    stream.write_all(request).expect("ask");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("read");
+    let (head, text) = answer.split_once("\r\n\r\n").expect("a body");
+    assert!(head.contains("text/plain; version=0.0.4"), "{head}");
+    for series in [
+        "wirepool_pool_side_class_written_bytes_total{pool=\"tank\"",
+        "wirepool_dataset_client_written_bytes_total{dataset=\"tank/vm1\"} 0",
+        "wirepool_pool_journal_size_bytes{pool=\"tank\"}",
+    ] {
+        assert!(text.contains(series), "{series} is missing");
+    }
+    let unknown = "wirepool_pool_side_endurance_left_seconds{";
+    assert!(!text.contains(unknown), "a file has no wear");
+    let mut promtool = Command::new("promtool")
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("promtool runs: `xtask/install.sh test` installs Debian's prometheus");
+    let mut input = promtool.stdin.take().expect("piped");
+    input.write_all(text.as_bytes()).expect("read");
+    drop(input);
+    let output = promtool.wait_with_output().expect("it ends");
+    let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(server.terminate().success());
 }

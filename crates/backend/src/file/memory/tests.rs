@@ -21,6 +21,7 @@ fn new(kind: NewKind) -> NewFile {
     NewFile {
         kind,
         mode: 0o755,
+        umask: None,
         acl: None,
     }
 }

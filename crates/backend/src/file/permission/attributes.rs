@@ -188,8 +188,9 @@ pub struct Initial {
 }
 
 /// The first attributes of a new object of a directory. The directory's setgid bit hands on its group, and itself to
-/// directories. A list that is given decides about the mode; one that is inherited is fitted to it (RFC 8881, section 6.4.3).
-/// Errors: `Invalid` for a mode with other bits; `Unsupported` for the list of a symbolic link; `TooLarge`.
+/// directories. A list that is given decides about the mode; one that is inherited is fitted to it (RFC 8881, section 6.4.3), or
+/// narrowed by it if the umask is known (RFC 8275, section 4). Errors: `Invalid` for a mode with other bits; `Unsupported` for the list
+/// of a symbolic link; `TooLarge`.
 pub fn initial(caller: &Caller, directory: &Permissions<'_>, new: &NewFile) -> FileResult<Initial> {
     let is_directory = new.kind == NewKind::Directory;
     let hands_on = directory.mode & SETGID != 0;
@@ -217,11 +218,21 @@ pub fn initial(caller: &Caller, directory: &Permissions<'_>, new: &NewFile) -> F
             mode = mode & !0o777 | acl.mode();
             Some(acl.clone())
         }
-        (None, Some(parent)) => match parent.inherited(is_directory) {
-            Some(acl) => Some(acl.with_mode(mode)?),
-            None => None,
-        },
-        (None, None) => None,
+        (None, parent) => {
+            let inherited = parent.and_then(|parent| parent.inherited(is_directory));
+            match (inherited, new.umask) {
+                (Some(acl), Some(umask)) => {
+                    let acl = acl.narrowed(mode, umask)?;
+                    mode = mode & !0o777 | acl.mode();
+                    Some(acl)
+                }
+                (Some(acl), None) => Some(acl.with_mode(mode)?),
+                (None, umask) => {
+                    mode &= !(umask.unwrap_or(0) & 0o777);
+                    None
+                }
+            }
+        }
     };
     if is_directory && hands_on {
         mode |= SETGID;
@@ -395,6 +406,7 @@ mod tests {
         let new = |kind, mode| NewFile {
             kind,
             mode,
+            umask: None,
             acl: None,
         };
         let first = |kind, mode| initial(&stranger(), &directory, &new(kind, mode)).unwrap();
@@ -422,6 +434,7 @@ mod tests {
         let new = |acl| NewFile {
             kind: NewKind::File,
             mode: 0o4640,
+            umask: None,
             acl,
         };
         let with = initial(&owner(), &directory, &new(Some(given.clone()))).unwrap();
@@ -429,6 +442,41 @@ mod tests {
         let without = initial(&owner(), &directory, &new(None)).unwrap();
         assert_eq!(without.settled.mode, 0o4640);
         assert_eq!(without.acl.unwrap().mode(), 0o640);
+    }
+
+    #[test]
+    fn a_umask_counts_where_nothing_is_inherited() {
+        let entry = Ace {
+            kind: AceKind::Allow,
+            flags: AceFlags::FILE_INHERIT,
+            mask: AceMask::ALL,
+            who: Who::User(8),
+        };
+        let parent = Acl::new(vec![entry]).unwrap();
+        let first = |acl, kind, umask| {
+            let directory = Permissions {
+                acl,
+                ..object(FileKind::Directory, 0o777)
+            };
+            let new = NewFile {
+                kind,
+                mode: 0o4666,
+                umask,
+                acl: None,
+            };
+            let first = initial(&owner(), &directory, &new).unwrap();
+            let list_mode = first.acl.as_ref().map(Acl::mode);
+            (first.settled.mode, list_mode)
+        };
+        let (file, with) = (NewKind::File, Some(&parent));
+        assert_eq!(first(None, file.clone(), Some(0o077)), (0o4600, None));
+        assert_eq!(first(None, file.clone(), None), (0o4666, None));
+        let narrowed = first(with, file.clone(), Some(0o077));
+        assert_eq!(narrowed, (0o4600, Some(0o600)));
+        assert_eq!(first(with, file, None), (0o4666, Some(0o666)));
+        // The entry is for files alone: a directory only hands it on.
+        let below = first(with, NewKind::Directory, Some(0o077));
+        assert_eq!(below, (0o4600, Some(0o600)));
     }
 
     #[test]

@@ -117,6 +117,12 @@ impl SimDisk {
         self.with(|d| d.faults.space = bytes);
     }
 
+    /// Bytes that successful writes brought to the disk since its creation, without zeroing.
+    #[must_use]
+    pub fn written(self) -> u64 {
+        self.with(|d| d.written)
+    }
+
     /// Bytes that stored blocks take.
     #[must_use]
     pub fn used(self) -> u64 {

@@ -18,6 +18,8 @@ pub(super) struct DiskState {
     pub(super) medium: Medium,
     pub(super) faults: Faults,
     pub(super) gone: bool,
+    /// Bytes of writes that succeeded, or are going to.
+    pub(super) written: u64,
 }
 
 /// One operation on a disk.
@@ -102,6 +104,7 @@ impl DiskState {
             i32::try_from(len).unwrap_or(i32::MAX)
         };
         if !fails {
+            self.written += if takes_space { len } else { 0 };
             subtract(&mut self.faults.bad_reads, offset, len);
         }
         let first = match self.faults.misdirect_next.take() {

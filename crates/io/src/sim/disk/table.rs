@@ -62,6 +62,7 @@ impl Disks {
             medium: Medium::new(config.logical_block),
             faults: Faults::default(),
             gone: false,
+            written: 0,
             config,
         });
         self.disks.len() - 1

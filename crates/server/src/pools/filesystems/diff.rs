@@ -1,16 +1,21 @@
 //! Differences between states of a filesystem.
 //!
 //! **Called by** the control API, on the server's shard. **Invariants**: a comparison with the present state has a snapshot of its
-//! own, which is destroyed at its end; the answer is bounded by [`DIFFERENCES_MAX`].
+//! own, which is destroyed at its end, or when the pool is opened the next time; no other snapshot has a name like it; the answer is
+//! bounded by [`DIFFERENCES_MAX`].
 
 use crate::api::{DiffFilesystem, Difference, DifferenceKind, FileType};
 use crate::limits::DIFFERENCES_MAX;
+use crate::pools::entry::{filesystems_of, full_name};
 use crate::pools::names::{names, split};
 use crate::pools::snapshots::failed;
 use crate::server::Server;
 use crate::{Error, Result};
 use backend::file::FileKind;
 use pool::{FileChange, FileChangeKind, Pool};
+
+/// The beginning of the names of snapshots that comparisons take.
+const TEMPORARY: &str = ".diff-";
 
 /// A path as text: a backslash, a control character, and a byte that is not UTF-8, in octal.
 fn text(path: &[u8]) -> String {
@@ -64,6 +69,40 @@ async fn compare(pool: &Pool, full: &str, (old, new): (&str, &str)) -> Result<Ve
     }
 }
 
+/// Refuses the name of a new snapshot that a comparison could have taken. Errors: `Invalid`.
+pub(in crate::pools) fn check_snapshot_name(name: &str) -> Result<()> {
+    match name.starts_with(TEMPORARY) {
+        true => Err(Error::Invalid(format!(
+            "{name:?}: names that begin with {TEMPORARY:?} are kept for `wirepool diff`: take another one"
+        ))),
+        false => Ok(()),
+    }
+}
+
+/// Destroys the snapshots of comparisons that an earlier server did not end. What cannot be destroyed stays until the next opening.
+pub(in crate::pools) async fn remove_leftovers(pool: &Pool) {
+    for filesystem in filesystems_of(pool) {
+        let of = filesystem.dataset().name;
+        let mut names: Vec<String> = pool
+            .snapshots(&of)
+            .iter()
+            .map(|s| s.dataset().name)
+            .collect();
+        names.retain(|name| name.starts_with(TEMPORARY));
+        for name in names {
+            let snapshot = format!("{}@{name}", full_name(&pool.vdevs().name(), &of));
+            match pool.destroy_snapshot(&of, &name).await {
+                Ok(()) => {
+                    tracing::info!("{snapshot} of a comparison that did not end is destroyed")
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "{snapshot} of a comparison that did not end stays")
+                }
+            }
+        }
+    }
+}
+
 impl Server {
     /// See [`DiffFilesystem`]. Errors: `Invalid`, `Conflict`, `NoPool`, `NoFilesystem`, `NoSnapshot`, `Pool`.
     pub async fn diff_filesystem(&self, request: DiffFilesystem) -> Result<Vec<Difference>> {
@@ -94,7 +133,7 @@ impl Server {
         let _turn = self.turn().await?;
         let (pool, _) = self.filesystem_named(full)?;
         self.sync_mount(full).await?;
-        let now = format!("diff-{:016x}", io::rng::u64());
+        let now = format!("{TEMPORARY}{:016x}", io::rng::u64());
         let taken = pool.create_snapshot(filesystem, &now).await;
         drop(taken.map_err(|e| failed(pool_name, full, e))?);
         let found = compare(&pool, full, (old, &now)).await;

@@ -16,6 +16,7 @@ mod shares;
 mod snapshots;
 mod view;
 
+pub(super) use diff::{check_snapshot_name, remove_leftovers};
 pub(crate) use exports::FilesystemExport;
 pub(crate) use mounts::{MountEntry, MountState, Mounted};
 pub use opened::FilesystemUser;

@@ -15,7 +15,7 @@ pub(super) fn exports(exports: &[Export], out: &mut Families) -> fmt::Result {
     let sessions = exports
         .iter()
         .map(|e| (one("subsystem", &e.nqn), e.sessions as f64));
-    out.gauge("subsystem_sessions", "Sessions to the subsystem", sessions)?;
+    out.gauge("subsystem_sessions", sessions)?;
     let served = exports.iter().flat_map(|e| {
         e.namespaces.iter().map(|n| {
             let labels = vec![
@@ -29,11 +29,7 @@ pub(super) fn exports(exports: &[Export], out: &mut Families) -> fmt::Result {
             )
         })
     });
-    out.gauge(
-        "namespace_served",
-        "1 if clients see the namespace, 0 if it is held back",
-        served,
-    )
+    out.gauge("namespace_served", served)
 }
 
 /// Traffic of subsystems.
@@ -42,32 +38,16 @@ pub(super) fn traffic(totals: &[SubsystemTotals], out: &mut Families) -> fmt::Re
         let value = move |t: &SubsystemTotals| (one("subsystem", &t.nqn), of(t));
         totals.iter().map(value).collect::<Vec<_>>()
     };
-    out.counter(
-        "subsystem_read_bytes",
-        "Bytes that clients read",
-        counts(|t| t.bytes_read),
-    )?;
-    out.counter(
-        "subsystem_written_bytes",
-        "Bytes that clients wrote or zeroed",
-        counts(|t| t.bytes_written),
-    )?;
-    out.counter(
-        "subsystem_media_errors",
-        "Commands that failed with a media error",
-        counts(|t| t.media_errors),
-    )?;
+    out.counter("subsystem_read_bytes", counts(|t| t.bytes_read))?;
+    out.counter("subsystem_written_bytes", counts(|t| t.bytes_written))?;
+    out.counter("subsystem_media_errors", counts(|t| t.media_errors))?;
     let latencies = totals.iter().flat_map(|t| {
         t.latencies.iter().map(|l| {
             let labels = vec![("subsystem", t.nqn.to_string()), ("command", word(l.kind))];
             (labels, histogram(l))
         })
     });
-    out.histograms(
-        "subsystem_command_seconds",
-        "Time from an I/O command to its answer",
-        latencies,
-    )
+    out.histograms("subsystem_command_seconds", latencies)
 }
 
 /// Latencies in seconds.
@@ -82,84 +62,43 @@ fn histogram(l: &LatencyBuckets) -> Histogram {
 
 /// Connections of the target.
 pub(super) fn connections(c: &Counters, out: &mut Families) -> fmt::Result {
-    out.counter(
-        "connections_accepted",
-        "Connections taken",
-        [(none(), c.accepted)],
-    )?;
-    out.gauge(
-        "connections_open",
-        "Connections open now",
-        [(none(), c.open as f64)],
-    )?;
+    out.counter("connections_accepted", [(none(), c.accepted)])?;
+    out.gauge("connections_open", [(none(), c.open as f64)])?;
     let states = c
         .states
         .iter()
         .map(|(s, n)| (one("state", word(s)), *n as f64));
-    out.gauge("connections", "Connections now, by state", states)?;
+    out.gauge("connections", states)?;
     let closed = c.closed.iter().map(|(r, n)| (one("reason", word(r)), *n));
-    out.counter(
-        "connections_closed",
-        "Connections that ended, by reason",
-        closed,
-    )?;
-    out.counter(
-        "connects_refused",
-        "Connect commands refused",
-        [(none(), c.refused_connects)],
-    )?;
-    let help = "Connect commands refused because the host is not on the subsystem's list";
-    out.counter("connects_forbidden", help, [(none(), c.forbidden_connects)])?;
+    out.counter("connections_closed", closed)?;
+    out.counter("connects_refused", [(none(), c.refused_connects)])?;
+    out.counter("connects_forbidden", [(none(), c.forbidden_connects)])?;
     let pdus = c
         .pdu_errors
         .iter()
         .map(|(s, n)| (one("status", word(s)), *n));
-    out.counter(
-        "pdu_errors",
-        "Fatal PDU errors found, by the status sent",
-        pdus,
-    )?;
-    out.counter(
-        "data_digest_errors",
-        "Data digests that did not match",
-        [(none(), c.data_digest_errors)],
-    )?;
-    out.counter(
-        "log_lines_suppressed",
-        "Log lines dropped by the rate limit",
-        [(none(), c.log_suppressed)],
-    )
+    out.counter("pdu_errors", pdus)?;
+    out.counter("data_digest_errors", [(none(), c.data_digest_errors)])?;
+    out.counter("log_lines_suppressed", [(none(), c.log_suppressed)])
 }
 
 /// Commands of the target.
 pub(super) fn commands(c: &Counters, out: &mut Families) -> fmt::Result {
-    out.counter(
-        "received_bytes",
-        "Bytes received from clients",
-        [(none(), c.bytes_in)],
-    )?;
-    out.counter(
-        "sent_bytes",
-        "Bytes sent to clients",
-        [(none(), c.bytes_out)],
-    )?;
+    out.counter("received_bytes", [(none(), c.bytes_in)])?;
+    out.counter("sent_bytes", [(none(), c.bytes_out)])?;
     let by_class = [
         (one("class", "admin"), c.admin_commands),
         (one("class", "fabrics"), c.fabrics_commands),
     ];
-    out.counter(
-        "control_commands",
-        "Commands other than I/O, by class",
-        by_class,
-    )?;
+    out.counter("control_commands", by_class)?;
     let mut io = BTreeMap::<_, u64>::new();
     for (code, n) in &c.io_commands {
         *io.entry(io_opcode(*code)).or_default() += n;
     }
     let io = io.into_iter().map(|(name, n)| (one("opcode", name), n));
-    out.counter("io_commands", "I/O commands, by opcode", io)?;
+    out.counter("io_commands", io)?;
     let errors = c.errors.iter().map(|(s, n)| (one("status", s), *n));
-    out.counter("command_errors", "Commands that failed, by status", errors)
+    out.counter("command_errors", errors)
 }
 
 /// The name of an I/O command; those the target counts together are `other`.

@@ -1,0 +1,250 @@
+//! Changes of data by special stateids, and delegations: each excludes the other.
+
+use crate::client::Client;
+use crate::fixture::{Fixture, HOME, NO_ATTRS, all_rights, export, open_with, simulated};
+use backend::Durable;
+use backend::file::{
+    Access, Acl, Allocate, Attributes, Caller, Change, Cookie, Created, Done, FileBackend,
+    FileLimits, FileReply, FileSpace, Handle, Hold, IfExists, Linked, Listing, Name, NewFile,
+    ReadData, RemoveKind, Removed, RenameMode, Renamed, Seek, SetAttributes, SetXattr, Stability,
+    Watch, WriteAt, Written,
+};
+use io::IoBuf;
+use nfs::export::ExportConfig;
+use nfs::wire::callback::CallbackOp;
+use nfs::wire::files::{Claim, CreateHow};
+use nfs::wire::minor2::{Copy, Minor2, Span};
+use nfs::wire::{Op, Stateid, Status};
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+const SLOW: &[&str] = &["tank", "slow"];
+/// Time that a change of data takes.
+const CHANGE: Duration = Duration::from_secs(2);
+
+/// Files whose data changes slowly.
+struct Slow(Arc<dyn FileBackend>);
+
+/// Requests that are passed on.
+macro_rules! passed {
+    ($($name:ident($($given:ident: $kind:ty),*) -> $reply:ty;)*) => {
+        $(fn $name(&self, $($given: $kind),*) -> $reply {
+            self.0.$name($($given),*)
+        })*
+    };
+}
+
+fn later<T: Unpin + 'static>(reply: FileReply<T>) -> FileReply<T> {
+    FileReply::later(async move {
+        io::time::sleep(CHANGE).await;
+        reply.await
+    })
+}
+
+impl FileBackend for Slow {
+    passed! {
+        limits() -> FileLimits;
+        root() -> Handle;
+        space(caller: &Caller) -> FileReply<FileSpace>;
+        lookup(caller: &Caller, directory: Handle, name: &Name) -> FileReply<Attributes>;
+        parent(caller: &Caller, directory: Handle) -> FileReply<Attributes>;
+        attributes(of: Handle) -> FileReply<Attributes>;
+        set_attributes(caller: &Caller, of: Handle, set: SetAttributes, stability: Stability) -> FileReply<Done<Change>>;
+        access(caller: &Caller, of: Handle, wanted: Access) -> FileReply<Access>;
+        open(caller: &Caller, of: Handle, access: Access) -> FileReply<Hold>;
+        create(caller: &Caller, directory: Handle, name: &Name, new: NewFile, if_exists: IfExists, stability: Stability)
+            -> FileReply<Done<Created>>;
+        read_link(of: Handle) -> FileReply<Vec<u8>>;
+        link(caller: &Caller, of: Handle, directory: Handle, name: &Name, stability: Stability) -> FileReply<Done<Linked>>;
+        remove(caller: &Caller, directory: Handle, name: &Name, kind: RemoveKind, stability: Stability) -> FileReply<Done<Removed>>;
+        rename(caller: &Caller, from: Handle, old: &Name, to: Handle, new: &Name, mode: RenameMode, stability: Stability)
+            -> FileReply<Done<Renamed>>;
+        read_directory(caller: &Caller, directory: Handle, after: Cookie, entries_max: usize, with_attributes: bool)
+            -> FileReply<Listing>;
+        read(of: Handle, offset: u64, len: usize) -> FileReply<ReadData>;
+        commit(of: Handle) -> FileReply<Durable>;
+        commit_all() -> FileReply<Durable>;
+        seek(of: Handle, offset: u64, to: Seek) -> FileReply<u64>;
+        seek_within(of: Handle, range: Range<u64>, to: Seek) -> FileReply<Option<u64>>;
+        xattr(caller: &Caller, of: Handle, name: &[u8]) -> FileReply<Vec<u8>>;
+        xattrs(caller: &Caller, of: Handle) -> FileReply<Vec<Vec<u8>>>;
+        set_xattr(caller: &Caller, of: Handle, name: &[u8], value: Option<Vec<u8>>, how: SetXattr, stability: Stability)
+            -> FileReply<Done<Change>>;
+        acl(of: Handle) -> FileReply<Option<Acl>>;
+        set_acl(caller: &Caller, of: Handle, acl: Option<Acl>, stability: Stability) -> FileReply<Done<Change>>;
+        watch(directory: Handle) -> FileReply<Watch>;
+    }
+
+    fn write(
+        &self,
+        caller: &Caller,
+        of: Handle,
+        at: WriteAt,
+        data: IoBuf,
+        stability: Stability,
+    ) -> FileReply<Done<Written>> {
+        later(self.0.write(caller, of, at, data, stability))
+    }
+
+    fn allocate(
+        &self,
+        caller: &Caller,
+        of: Handle,
+        range: Range<u64>,
+        how: Allocate,
+        grows: bool,
+    ) -> FileReply<Change> {
+        later(self.0.allocate(caller, of, range, how, grows))
+    }
+
+    fn copy(
+        &self,
+        caller: &Caller,
+        from: (Handle, u64),
+        to: (Handle, u64),
+        len: u64,
+    ) -> FileReply<u64> {
+        later(self.0.copy(caller, from, to, len))
+    }
+}
+
+/// Changes of the data of "f", each by a special stateid; the saved file is "source".
+fn changes() -> [Op<'static>; 4] {
+    let span = Span {
+        stateid: Stateid::ANONYMOUS,
+        offset: 0,
+        length: 100,
+    };
+    let copy = Copy {
+        source: Stateid::ANONYMOUS,
+        target: Stateid::ANONYMOUS,
+        source_offset: 0,
+        target_offset: 0,
+        count: 0,
+        is_consecutive: false,
+        is_synchronous: true,
+        servers: 0,
+    };
+    let write = Op::Write {
+        stateid: Stateid::BYPASS,
+        offset: 0,
+        stable: 2,
+        data: b"data",
+    };
+    let of_minor2 = |op| Op::Minor2(Box::new(op));
+    [
+        of_minor2(Minor2::Allocate(span)),
+        of_minor2(Minor2::Deallocate(span)),
+        of_minor2(Minor2::Copy(copy)),
+        write,
+    ]
+}
+
+/// Opens a file; the type of the delegation that came with it. The open is closed again.
+async fn wished(client: &mut Client, home: &[&str], name: &str) -> (u32, Option<Stateid>) {
+    let create = Some(CreateHow::Unchecked(NO_ATTRS));
+    let open = open_with(Claim::Name(name.as_bytes()), create, 1, 0);
+    let mut results = client.at(home, &[open]).await;
+    let (stateid, kind) = results.open_wishing();
+    let delegation = (kind == 1).then(|| results.stateid());
+    let path = [home, &[name]].concat();
+    let closed = client.at(&path, &[Op::Close { stateid }]).await;
+    assert_eq!(closed.status, Status::Ok);
+    (kind, delegation)
+}
+
+async fn give_back(client: &mut Client, home: &[&str], stateid: Stateid) {
+    let path = [home, &["f"]].concat();
+    let done = client.at(&path, &[Op::DelegReturn { stateid }]).await;
+    assert_eq!(done.status, Status::Ok);
+}
+
+/// Carries out a change of "f".
+async fn change(client: &mut Client, home: &[&str], change: Op<'static>) -> Status {
+    let names = ["source"].iter().chain(home).chain(&["f"]);
+    let lookups = names.map(|name| Op::Lookup {
+        name: name.as_bytes(),
+    });
+    let mut all: Vec<Op<'_>> = lookups.collect();
+    all.splice(1..1, [Op::SaveFh, Op::PutRootFh]);
+    all.push(change);
+    client.at(home, &all).await.status
+}
+
+#[test]
+fn no_delegation_is_granted_while_data_changes() {
+    simulated(|| async {
+        let fixture = Fixture::new().await;
+        let slow = export(2, "/tank/slow", all_rights());
+        let files = Arc::new(Slow(slow.files.clone()));
+        let slow = ExportConfig { files, ..slow };
+        fixture.service.add_export(slow).expect("a new export");
+        let mut holder = Client::with_back_channel(&fixture, "holder").await;
+        let mut other = fixture.client("other").await;
+        other.minor = 2;
+        let (_, of_source) = wished(&mut holder, SLOW, "source").await;
+        let source = [SLOW, &["source"]].concat();
+        let stateid = of_source.expect("a delegation");
+        let returned = holder.at(&source, &[Op::DelegReturn { stateid }]).await;
+        assert_eq!(returned.status, Status::Ok);
+        // COPY copies something.
+        let stable = Op::Write {
+            stateid: Stateid::ANONYMOUS,
+            offset: 0,
+            stable: 2,
+            data: b"source",
+        };
+        assert_eq!(other.at(&source, &[stable]).await.status, Status::Ok);
+        for op in changes() {
+            let (kind, delegation) = wished(&mut holder, SLOW, "f").await;
+            assert_eq!(kind, 1, "nobody changes the file");
+            give_back(&mut holder, SLOW, delegation.expect("one")).await;
+
+            let text = format!("{op:?}");
+            let changing = io::spawn(async move {
+                let status = change(&mut other, SLOW, op).await;
+                (status, other)
+            });
+            io::time::sleep(CHANGE / 2).await;
+            assert_eq!(wished(&mut holder, SLOW, "f").await.0, 0, "{text}");
+            let done;
+            (done, other) = changing.await.expect("not killed");
+            assert_eq!(done, Status::Ok, "{text}");
+        }
+        let (kind, _) = wished(&mut holder, SLOW, "f").await;
+        assert_eq!(kind, 1, "the changes have ended");
+    });
+}
+
+#[test]
+fn changes_of_data_by_special_stateids_recall_delegations() {
+    simulated(|| async {
+        let fixture = Fixture::new().await;
+        let mut first = fixture.client("first").await;
+        wished(&mut first, HOME, "source").await;
+        for (owner, op) in ["a", "b", "c", "d"].into_iter().zip(changes()) {
+            // A file that was recalled is not delegated again at once.
+            io::time::sleep(Duration::from_secs(600)).await;
+            let mut other = fixture.client(&format!("beside {owner}")).await;
+            other.minor = 2;
+            let mut holder = Client::with_back_channel(&fixture, owner).await;
+            let (_, delegation) = wished(&mut holder, HOME, "f").await;
+            let delegation = delegation.expect("a delegation");
+            let refused = change(&mut other, HOME, op.clone()).await;
+            assert_eq!(refused, Status::Delay, "{op:?}");
+            let callback = holder.callback().await;
+            match callback.op() {
+                CallbackOp::Recall { stateid, .. } => assert_eq!(stateid, delegation),
+                unexpected => panic!("CB_RECALL, not {unexpected:?}"),
+            }
+            holder.answer(&callback, Status::Ok, &[]).await;
+            give_back(&mut holder, HOME, delegation).await;
+            assert_eq!(
+                change(&mut other, HOME, op.clone()).await,
+                Status::Ok,
+                "{op:?}"
+            );
+        }
+    });
+}

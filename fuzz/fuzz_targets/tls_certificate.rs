@@ -1,0 +1,15 @@
+#![no_main]
+//! Bytes as a certificate: its name is short and printable, or there is none.
+
+use libfuzzer_sys::fuzz_target;
+use tls::limits::NAME_LEN_MAX;
+
+/// The longest escape of a byte, characters.
+const ESCAPE_LEN_MAX: usize = 10;
+
+fuzz_target!(|certificate: &[u8]| {
+    if let Some(name) = tls::certificate_name(certificate) {
+        assert!(!name.is_empty() && !name.contains(char::is_control));
+        assert!(name.chars().count() <= ESCAPE_LEN_MAX * NAME_LEN_MAX);
+    }
+});
