@@ -80,6 +80,16 @@ impl Medium {
         Ok(Before(before))
     }
 
+    /// The bytes of a range.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn read(&self, offset: u64, len: usize) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; len];
+        self.0.read_exact_at(&mut bytes, offset)?;
+        Ok(bytes)
+    }
+
     /// Undoes a cut.
     ///
     /// # Errors

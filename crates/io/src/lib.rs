@@ -17,6 +17,7 @@ pub mod net;
 pub mod printable;
 pub mod ram;
 mod record;
+pub mod rehearsal;
 pub mod rng;
 pub mod runtime;
 #[cfg(feature = "sim")]

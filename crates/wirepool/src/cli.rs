@@ -25,6 +25,7 @@ Examples:
   wirepool top                                   pools, devices, exports and sessions, live
   wirepool ping nvme-tcp://10.0.0.7:4420/NQN     time of network, server and storage of a remote disk
   wirepool bench run file:/srv/vm1.img           measure a disk
+  wirepool drill cable tank --for 60s            cut the cable of a verifying load, and judge
   wirepool inspect verify a.img b.img            verify a pool offline
 
 Exit codes: 0 success, 1 refused or failed, 2 wrong command line.";
@@ -81,6 +82,7 @@ pub(crate) enum Command {
     Probe(lab::cli::Probe),
     Inspect(crate::inspect::Inspect),
     Doctor(Box<crate::doctor_command::Doctor>),
+    Drill(Box<crate::cli_drill::DrillArgs>),
     /// Describe the control API, for programs.
     #[command(subcommand)]
     Api(ApiCommand),
@@ -109,6 +111,9 @@ pub(crate) struct ServeArgs {
     /// to open.
     #[arg(long)]
     pub(crate) print_ready: bool,
+    /// Take commands of a drill from stdin, and end with it.
+    #[arg(long, hide = true)]
+    pub(crate) rehearsal: bool,
     /// Log level on stderr: error, warn, info, debug or trace, also by module (`nvmf=debug,info`).
     #[arg(long, value_name = "FILTER", env = "RUST_LOG", default_value = "info")]
     pub(crate) log: String,

@@ -9,6 +9,7 @@
 
 mod ask;
 mod cli;
+mod cli_drill;
 mod cli_filesystems;
 mod cli_host;
 mod cli_records;
@@ -18,6 +19,7 @@ mod client;
 mod client_config_command;
 mod commands;
 mod doctor_command;
+mod drills;
 mod filesystems;
 mod inspect;
 mod inspect_text;
@@ -26,6 +28,7 @@ mod pages;
 mod pools;
 mod protocols;
 mod records;
+mod rehearsal;
 mod serve;
 mod sides;
 mod snapshots;
@@ -73,6 +76,10 @@ fn main() -> ExitCode {
             Err(e) => Err(e),
         },
         Command::Doctor(args) => match doctor_command::run(*args, cli.control, cli.json) {
+            Ok(code) => return code,
+            Err(e) => Err(e),
+        },
+        Command::Drill(args) => match drills::run(*args, cli.control, cli.json) {
             Ok(code) => return code,
             Err(e) => Err(e),
         },

@@ -2,7 +2,7 @@
 
 use crate::ask::print;
 use crate::cli::ServeArgs;
-use crate::{client, notify, protocols};
+use crate::{client, notify, protocols, rehearsal};
 use anyhow::{Context, Result, bail};
 use server::End;
 use server::api::Status;
@@ -47,6 +47,9 @@ pub(crate) fn run(args: &ServeArgs, control: Option<PathBuf>) -> Result<()> {
             "{}: configuration is valid\n",
             file.path().display()
         ));
+    }
+    if args.rehearsal {
+        rehearsal::listen()?;
     }
     let show = |status: &Status| {
         let text = match args.print_ready {

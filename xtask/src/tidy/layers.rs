@@ -66,9 +66,12 @@ const LAYERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("crates/cuts", &["backend", "io", "pool"]),
+    ("crates/drill", &["io", "lab", "nvmf-initiator"]),
     (
         "crates/wirepool",
-        &["backend", "doctor", "io", "lab", "nvmf", "pool", "server"],
+        &[
+            "backend", "cuts", "doctor", "drill", "io", "lab", "nvmf", "pool", "server",
+        ],
     ),
     ("xtask", &[]),
 ];

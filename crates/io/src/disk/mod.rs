@@ -13,6 +13,7 @@ pub use info::{DiskInfo, DiskKind, OpenOptions};
 use crate::buf::{IoBuf, SharedBuf};
 use crate::linux;
 use crate::record::{self, Act, Recorded};
+use crate::rehearsal;
 use crate::runtime::{Op, current};
 use crate::sim::SimulatedDisk;
 use crate::stage::{self, Stage};
@@ -96,6 +97,7 @@ impl Disk {
     /// Fills `buf` from `offset` on. Errors: `Truncated` beyond the end, `Media`, `Gone`.
     pub async fn read(&self, buf: IoBuf, offset: u64) -> (Result<()>, IoBuf) {
         let _device = stage::wait(Stage::Device);
+        rehearsal::wait(&self.info.path).await;
         let mut buf = buf;
         let mut done = 0;
         while done < buf.len() {
@@ -138,6 +140,7 @@ impl Disk {
         };
         let recorded = self.record(offset, act);
         let _device = stage::wait(Stage::Device);
+        rehearsal::wait(&self.info.path).await;
         let mut done = 0;
         while done < data.len() {
             let op = Op::Write {
@@ -167,6 +170,7 @@ impl Disk {
     pub async fn flush(&self) -> Result<Flushed> {
         let recorded = self.record(0, Act::Flush);
         let _flush = stage::wait(Stage::Flush);
+        rehearsal::wait(&self.info.path).await;
         let (outcome, op) = current()
             .submit(Op::Flush {
                 disk: self.handle.clone(),

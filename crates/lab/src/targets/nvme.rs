@@ -12,14 +12,26 @@ use io::net::{TcpInfo, TcpOptions};
 use nvmf::wire::command::Nsid;
 use nvmf::wire::nqn::{HostId, Nqn};
 use nvmf::wire::pdu::Digests;
-use nvmf_initiator::{Config, Controller, Namespace, WriteOptions};
+use nvmf_initiator::{Config, Controller, Namespace, Reconnect, State, WriteOptions};
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Default name of this host.
 const HOST_NQN: &str = "nqn.2026-01.io.wirepool:lab";
 /// Most commands in flight on one queue.
 const DEPTH_MAX: u16 = nvmf_initiator::limits::QUEUE_DEPTH_MAX;
+
+/// Time limits of an initiator that differ from its defaults.
+#[derive(Debug, Clone, Copy)]
+pub struct Patience {
+    /// Keep-alive timeout: silence of the server after which a connection is given up.
+    pub keep_alive: Duration,
+    /// Time limit of one attempt to connect.
+    pub connect: Duration,
+    /// How a broken connection is restored.
+    pub reconnect: Reconnect,
+}
 
 /// A namespace of a subsystem.
 #[derive(Clone)]
@@ -28,6 +40,7 @@ pub struct NvmeTarget {
     at: SocketAddr,
     host_id: HostId,
     facts: Facts,
+    patience: Option<Patience>,
 }
 
 impl NvmeTarget {
@@ -42,11 +55,21 @@ impl NvmeTarget {
             at,
             host_id: HostId(id),
             facts,
+            patience: None,
         };
         let probe = target.connect(1).await?;
         target.facts = probe.facts();
         probe.close().await;
         Ok(target)
+    }
+
+    /// The target with other time limits, for sessions that are connected from now on.
+    #[must_use]
+    pub fn with_patience(self, patience: Patience) -> NvmeTarget {
+        NvmeTarget {
+            patience: Some(patience),
+            ..self
+        }
     }
 
     fn config(&self, depth: u32) -> Result<Config> {
@@ -67,6 +90,11 @@ impl NvmeTarget {
             congestion: Some(CONGESTION.into()),
             ..TcpOptions::default()
         };
+        if let Some(patience) = self.patience {
+            c.keep_alive = patience.keep_alive;
+            c.connect_timeout = patience.connect;
+            c.reconnect = patience.reconnect;
+        }
         Ok(c)
     }
 
@@ -148,6 +176,12 @@ pub struct NvmeSession {
 }
 
 impl NvmeSession {
+    /// State of the controller's connections.
+    #[must_use]
+    pub fn state(&self) -> State {
+        self.controller.state()
+    }
+
     fn block(&self, offset: u64) -> u64 {
         offset / u64::from(self.namespace.block_size())
     }

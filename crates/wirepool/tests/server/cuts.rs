@@ -9,15 +9,14 @@
 
 use crate::common::{BASE, NQN, Place, Server, client, connect};
 use ::cuts::known::Known;
-use ::cuts::medium::{Medium, Write};
+use ::cuts::medium::Medium;
+use ::cuts::recording::Recording;
 use ::cuts::stamp;
 use ::cuts::verdict::{self, BLOCK, Expected};
 use io::rng::Prng;
 use nvmf::wire::command::Nsid;
 use nvmf_initiator::{Namespace, WriteOptions};
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -34,126 +33,13 @@ const WRITES: u64 = 400;
 /// A run has as many flushes at least.
 const CUTS_MIN: u64 = 60;
 
-/// An operation that was begun and that no flush covers.
-struct Pending {
-    number: u64,
-    ended: bool,
-    through: bool,
-    write: Write,
-}
-
-/// A disk as it is gone through again.
-struct Image {
-    medium: Medium,
-    pending: Vec<Pending>,
-    /// Flushes under way, and what each covers.
-    flushes: BTreeMap<u64, Vec<u64>>,
-}
-
-impl Image {
-    fn apply(&mut self, covered: &[u64]) {
-        let (done, rest) = std::mem::take(&mut self.pending)
-            .into_iter()
-            .partition(|p| covered.contains(&p.number));
-        self.pending = rest;
-        for pending in done {
-            self.medium.apply(&pending.write).expect("write");
-        }
-    }
-}
-
-fn word(entry: &[u8], at: usize) -> u64 {
-    u64::from_le_bytes(entry[at * 8..][..8].try_into().expect("eight bytes"))
-}
-
-/// The disks on their way through the record.
-struct Replay {
-    images: BTreeMap<u64, Image>,
-    record: Vec<u8>,
-    /// The entry that is next.
-    at: usize,
-    /// The flush that is about to end.
-    ending: Option<u64>,
-}
-
-impl Replay {
-    fn new(place: &Place, record: Vec<u8>) -> Self {
-        let mut images = BTreeMap::new();
-        for (name, cut) in DISKS.iter().zip(CUT) {
-            let mut hasher = DefaultHasher::new();
-            place.path(name).as_path().hash(&mut hasher);
-            let image = Image {
-                medium: Medium::create(&place.path(cut), DISK_SIZE).expect("made"),
-                pending: Vec::new(),
-                flushes: BTreeMap::new(),
-            };
-            images.insert(hasher.finish(), image);
-        }
-        Self {
-            images,
-            record,
-            at: 0,
-            ending: None,
-        }
-    }
-
-    /// Lets a flush end that was about to, and goes on until another is; where in the record that ends, if there is one.
-    fn next_flush(&mut self) -> Option<u64> {
-        let ended = self.ending.take();
-        for image in self.images.values_mut() {
-            ended.into_iter().for_each(|number| image.end(number));
-        }
-        while self.at + 40 <= self.record.len() {
-            let entry = &self.record[self.at..];
-            let [kind, number, offset, len, disk] = [0, 1, 2, 3, 4].map(|at| word(entry, at));
-            let bytes = match kind {
-                1 | 2 => entry[40..40 + len as usize].to_vec(),
-                3 => vec![0; len as usize],
-                _ => Vec::new(),
-            };
-            self.at += 40 + if kind == 3 { 0 } else { bytes.len() };
-            if kind == 5 {
-                let mut images = self.images.values_mut();
-                if images.any(|image| image.flushes.contains_key(&number)) {
-                    self.ending = Some(number);
-                    return Some((self.at - 40) as u64);
-                }
-                self.images.values_mut().for_each(|image| image.end(number));
-                continue;
-            }
-            let image = self.images.get_mut(&disk).expect("a disk of the pool");
-            if kind == 4 {
-                let ended = image.pending.iter().filter(|p| p.ended);
-                let covered = ended.map(|p| p.number).collect();
-                image.flushes.insert(number, covered);
-                continue;
-            }
-            image.pending.push(Pending {
-                number,
-                ended: false,
-                through: kind == 2,
-                write: Write { offset, bytes },
-            });
-        }
-        None
-    }
-}
-
-impl Image {
-    /// An operation ended.
-    fn end(&mut self, number: u64) {
-        if let Some(covered) = self.flushes.remove(&number) {
-            self.apply(&covered);
-        }
-        let mut through = false;
-        for pending in self.pending.iter_mut().filter(|p| p.number == number) {
-            pending.ended = true;
-            through = pending.through;
-        }
-        if through {
-            self.apply(&[number]);
-        }
-    }
+/// The disks at the beginning of the recording.
+fn replay(place: &Place) -> Recording {
+    let disks = DISKS.iter().zip(CUT);
+    Recording::new(disks.map(|(name, cut)| {
+        let medium = Medium::create(&place.path(cut), DISK_SIZE);
+        (place.path(name), medium.expect("made"))
+    }))
 }
 
 /// Writes until there were enough writes.
@@ -238,11 +124,11 @@ fn a_pool_opens_wherever_the_power_goes() {
         let (known, snapshots) = run(&server, record.clone()).await;
         drop(server);
         let bytes = std::fs::read(&record).expect("read");
-        let mut replay = Replay::new(&place, bytes);
+        let mut replay = replay(&place);
         let cut = CUT.map(|name| place.path(name));
         let mut rng = Prng::new(7);
         let mut cuts = 0;
-        while let Some(by) = replay.next_flush() {
+        while let Some(by) = replay.next_flush(&bytes) {
             if by < whole {
                 continue;
             }
@@ -257,15 +143,15 @@ fn a_pool_opens_wherever_the_power_goes() {
             let opened = verdict::opens(&cut, expected).await;
             opened.expect("it opens with what was promised, all else lost");
             let mut before = Vec::new();
-            for image in replay.images.values() {
-                let pending = image.pending.iter().map(|p| &p.write);
-                before.push(image.medium.cut(pending, &mut rng).expect("cut"));
+            for image in replay.images() {
+                let cut = image.medium().cut(image.pending(), &mut rng);
+                before.push(cut.expect("cut"));
             }
             let opened = verdict::opens(&cut, expected).await;
             opened.expect("it opens with what was promised");
             verdict::is_sound(&cut).await.expect("it is sound");
-            for (image, before) in replay.images.values().zip(before) {
-                image.medium.mend(before).expect("mended");
+            for (image, before) in replay.images().zip(before) {
+                image.medium().mend(before).expect("mended");
             }
             cuts += 1;
         }

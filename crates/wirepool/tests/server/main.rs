@@ -8,6 +8,7 @@ mod common;
 mod conformance;
 mod cuts;
 mod doctor;
+mod drills;
 mod filesystems;
 mod inspect;
 mod iscsi;

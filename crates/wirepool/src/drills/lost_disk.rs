@@ -1,0 +1,140 @@
+//! The drill `lost-disk`: members of mirrors go offline and come back, in turn.
+//!
+//! **Called by** drills. **Invariants**: a member goes offline only while the pool is ONLINE; of a pool of the running server only
+//! members that the user named, and only while two other members of their vdev are online, so that the pool keeps its redundancy;
+//! a member that went offline is brought online again, and the drill waits until it is resilvered.
+
+use super::request::request;
+use crate::client::Client;
+use anyhow::{Context, Result, ensure};
+use drill::{Disturbance, Error, Layer, Timeline};
+use server::api::{DiskState, Health, ListPools, OfflineSide, OnlineSide, Pool, Side};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A loss for each stretch of this length, and the part of it for which the member stays away.
+const EVERY: Duration = Duration::from_secs(10);
+const LOSSES: std::ops::RangeInclusive<u32> = 2..=1000;
+/// Members of a vdev that must stay online beside the lost one, in a pool of the running server.
+const OTHERS_MIN: usize = 2;
+/// Longest wait for a resilver.
+const RESILVER_MAX: Duration = Duration::from_secs(3600);
+const RESILVER_POLL: Duration = Duration::from_millis(50);
+
+/// Time of each loss in a drill of this length.
+pub(super) fn default_times(time: Duration) -> Vec<Duration> {
+    let losses = (time.as_millis() / EVERY.as_millis()) as u32;
+    let losses = losses.clamp(*LOSSES.start(), *LOSSES.end());
+    vec![time / (2 * losses); losses as usize]
+}
+
+/// Checks that a pool of the running server may lose these members, one at a time. Returns their names.
+///
+/// # Errors
+/// No member is named, one is unknown, or redundancy would not hold.
+pub(super) fn check(client: &Client, pool: &str, members: &[PathBuf]) -> Result<Vec<String>> {
+    ensure!(
+        !members.is_empty(),
+        "name the members of the pool {pool} that may go offline for the drill: --member DISK"
+    );
+    let pools: Vec<Pool> = client.ask(&ListPools {})?;
+    let found = pools.iter().find(|p| p.name == pool);
+    let found = found.with_context(|| format!("no such pool {pool:?}"))?;
+    ensure!(
+        found.state == DiskState::Online && found.health == Some(Health::Online),
+        "the pool {pool} is not ONLINE: a drill takes no member from a pool that lacks one, see `wirepool pool status {pool}`"
+    );
+    for member in members {
+        let member = std::path::absolute(member)?;
+        let is_it = |side: &Side| side.path.as_ref() == Some(&member);
+        let vdev = found.vdevs.iter().find(|v| v.sides.iter().any(is_it));
+        let vdev =
+            vdev.with_context(|| format!("the pool {pool} has no disk {}", member.display()))?;
+        let others = vdev
+            .sides
+            .iter()
+            .filter(|s| !is_it(s) && s.state == "online");
+        ensure!(
+            others.count() >= OTHERS_MIN,
+            "{} of {pool} would not be redundant without {}: a drill takes a member only if {OTHERS_MIN} others have its data",
+            vdev.name,
+            member.display()
+        );
+    }
+    let absolute = members.iter().map(std::path::absolute);
+    let absolute: std::io::Result<Vec<PathBuf>> = absolute.collect();
+    Ok(absolute?
+        .into_iter()
+        .map(|m| m.display().to_string())
+        .collect())
+}
+
+/// A member that is away for a while.
+pub(super) struct Loss {
+    pub(super) client: Arc<Client>,
+    pub(super) pool: String,
+    pub(super) member: String,
+    pub(super) time: Duration,
+    pub(super) timeline: Arc<Timeline>,
+}
+
+impl Loss {
+    async fn is_whole(&self) -> drill::Result<bool> {
+        let pools: Vec<Pool> = request(&self.client, ListPools {}).await?;
+        let pool = pools.iter().find(|p| p.name == self.pool);
+        Ok(pool.is_some_and(|p| p.health == Some(Health::Online)))
+    }
+}
+
+impl Disturbance for Loss {
+    fn name(&self) -> String {
+        let name = self.member.rsplit('/').next().unwrap_or_default();
+        format!("{name} offline")
+    }
+
+    fn length(&self) -> Duration {
+        self.time
+    }
+
+    async fn begin(&self) -> drill::Result<()> {
+        if !self.is_whole().await? {
+            let text = format!("the pool {} is not ONLINE any more", self.pool);
+            return Err(Error::Disturbance(text));
+        }
+        let call = OfflineSide {
+            pool: self.pool.clone(),
+            disk: self.member.clone(),
+        };
+        request(&self.client, call).await?;
+        self.timeline
+            .note(Layer::Device, format!("{} is offline", self.member));
+        Ok(())
+    }
+
+    async fn end(&self) -> drill::Result<()> {
+        let call = OnlineSide {
+            pool: self.pool.clone(),
+            disk: self.member.clone(),
+            path: None,
+            expand: false,
+        };
+        request(&self.client, call).await?;
+        let from = self.timeline.now();
+        self.timeline
+            .note(Layer::Device, format!("{} is back", self.member));
+        while !self.is_whole().await? {
+            if self.timeline.now() - from > RESILVER_MAX {
+                let text = format!("{} is not resilvered after an hour", self.member);
+                return Err(Error::Disturbance(text));
+            }
+            io::time::sleep(RESILVER_POLL).await;
+        }
+        let took = (self.timeline.now() - from).as_secs_f64();
+        self.timeline.note(
+            Layer::Device,
+            format!("{} is resilvered after {took:.2} s", self.member),
+        );
+        Ok(())
+    }
+}
