@@ -301,7 +301,7 @@ impl Report {
 }
 
 fn row(out: &mut String, rows: &[[String; 6]], cells: &[String; 6]) {
-    out.push_str(" ");
+    out.push(' ');
     for (column, cell) in cells.iter().enumerate() {
         let head = Report::HEADS[column].len();
         let width = rows.iter().map(|r| r[column].chars().count()).max();

@@ -88,7 +88,7 @@ async fn run(file: ConfigFile, ready: impl FnOnce(&Status)) -> Result<End> {
         wear: wear::Monitor::default(),
     };
     let status = control.status().await?;
-    tokio::spawn(wear::observe(control.clone()));
+    tokio::spawn(observe_wear(control.clone()));
     if let Some(l) = metrics_listener {
         tokio::spawn(metrics::serve(l, control.clone()));
     }
@@ -110,6 +110,13 @@ async fn run(file: ConfigFile, ready: impl FnOnce(&Status)) -> Result<End> {
     tokio::select! {
         failures = server.call(|s| async move { s.drain().await }) => Ok(End::Drained(failures?)),
         () = signals.next() => Ok(End::Interrupted),
+    }
+}
+
+/// Reads the disks' own counters from time to time, so that forecasts of wear have an observation. Ends with the server.
+async fn observe_wear(control: Control) {
+    while control.writes(wear::SCRAPE_AGE).await.is_ok() {
+        tokio::time::sleep(wear::READ_EVERY).await;
     }
 }
 

@@ -5,7 +5,7 @@
 
 use crate::ask::{Ask, print_columns};
 use crate::cli_filesystems::{CreateArgs, DiffArgs, FilesystemCommand, OwnersArgs};
-use crate::table::{table, text};
+use crate::columns::{table, text};
 use anyhow::Result;
 use io::printable::printable;
 use server::ByteSize;

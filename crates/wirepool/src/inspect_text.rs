@@ -2,8 +2,8 @@
 //!
 //! **Called by** `inspect`. **Invariants**: both have the same information; damage comes last, a line each.
 
+use crate::columns::{table, text};
 use crate::inspect::Said;
-use crate::table::{table, text};
 use io::printable::printable;
 use pool::format::{
     DatasetClass, DatasetProperty, Freeing, Membership, PoolState, Settings, TextProperty, Value,

@@ -17,6 +17,7 @@ mod cli_sides;
 mod cli_top;
 mod client;
 mod client_config_command;
+mod columns;
 mod commands;
 mod doctor_command;
 mod drills;

@@ -5,8 +5,8 @@
 
 use crate::ask::Ask;
 use crate::cli_records::RecordCommand;
+use crate::columns::{table, text, utc};
 use crate::pools::usage;
-use crate::table::{table, text, utc};
 use crate::table_iostat::Iostat;
 use crate::table_writes::WriteReport;
 use anyhow::{Result, bail};

@@ -4,7 +4,7 @@
 
 use crate::ask::Ask;
 use crate::cli::SnapshotCommand;
-use crate::table::{table, text};
+use crate::columns::{table, text};
 use anyhow::Result;
 use server::ByteSize;
 use server::api::{

@@ -2,67 +2,15 @@
 //!
 //! **Called by** the commands. **Invariants**: an empty table has a line instead; columns are never truncated.
 
+use crate::columns::{duration, micros, table, text};
 use crate::protocols;
 use crate::protocols::protocol::host_name;
-use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use server::ByteSize;
 use server::api::{Disk, DiskState, Latency, Queue, ServerState, Session, SessionSummary, Status};
 use std::fmt::Write;
 
-pub(crate) fn table(header: &[&str], right: &[usize]) -> Table {
-    let mut t = Table::new();
-    t.load_style(presets::NOTHING)
-        .set_content_arrangement(ContentArrangement::Disabled);
-    t.set_header(header.to_vec());
-    for (i, column) in t.column_iter_mut().enumerate() {
-        column.set_padding((0, 2));
-        if right.contains(&i) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    t
-}
-
-pub(crate) fn text(t: &Table) -> String {
-    t.lines().map(|l| l.trim_end().to_owned() + "\n").collect()
-}
-
 fn yes(flag: bool) -> &'static str {
     if flag { "yes" } else { "no" }
-}
-
-/// A time as `2026-11-21 12:00:00 UTC`.
-pub(crate) fn utc(ms: u64) -> String {
-    let (days, second) = (ms / 86_400_000, ms / 1000 % 86_400);
-    // Civil date of a day, by eras of 400 years that begin with March.
-    let z = days + 719_468;
-    let (era, of_era) = (z / 146_097, z % 146_097);
-    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let from_march = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * from_march + 2) / 5 + 1;
-    let month = (from_march + 2) % 12 + 1;
-    let year = year + era * 400 + u64::from(month <= 2);
-    let (h, m, s) = (second / 3600, second / 60 % 60, second % 60);
-    format!("{year:04}-{month:02}-{day:02} {h:02}:{m:02}:{s:02} UTC")
-}
-
-pub(crate) fn duration(ms: u64) -> String {
-    match ms {
-        0..1000 => format!("{ms} ms"),
-        1000..60_000 => format!("{}.{} s", ms / 1000, ms % 1000 / 100),
-        60_000..3_600_000 => format!("{} min", ms / 60_000),
-        3_600_000..86_400_000 => format!("{} h {} min", ms / 3_600_000, ms / 60_000 % 60),
-        _ => format!("{} d {} h", ms / 86_400_000, ms / 3_600_000 % 24),
-    }
-}
-
-pub(crate) fn micros(us: u64) -> String {
-    match us {
-        0..10_000 => format!("{us} µs"),
-        10_000..10_000_000 => format!("{}.{} ms", us / 1000, us % 1000 / 100),
-        _ => format!("{}.{} s", us / 1_000_000, us % 1_000_000 / 100_000),
-    }
 }
 
 /// `wirepool status`.

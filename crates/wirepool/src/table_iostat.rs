@@ -3,7 +3,7 @@
 //! **Owns** the differences between two readings of the counters. **Called by** `pool iostat` and `top`. **Invariants**:
 //! counters that went back, because a pool was opened anew, count from zero.
 
-use crate::table::{table, text};
+use crate::columns::{table, text};
 use serde::Serialize;
 use server::ByteSize;
 use server::api::{Pool, RecordCache, Side};

@@ -3,7 +3,7 @@
 //! **Called by** the commands. **Invariants**: as for all tables; words and columns are those of `zpool` and `zfs`
 //! where they mean the same.
 
-use crate::table::{table, text, utc};
+use crate::columns::{table, text, utc};
 use crate::table_scan;
 use server::ByteSize;
 use server::api::{

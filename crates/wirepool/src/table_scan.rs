@@ -2,7 +2,7 @@
 //!
 //! **Called by** the tables of pools. **Invariants**: as for all tables.
 
-use crate::table::duration;
+use crate::columns::duration;
 use io::printable::printable;
 use server::ByteSize;
 use server::api::{Damage, Pool, Resilver, ScanState, Scrub, Trim};

@@ -4,7 +4,7 @@
 //! was opened anew, count from zero; an unknown value is none, and printed as `unknown` with its reason below the table.
 //! `docs/wear.md`.
 
-use crate::table::{table, text};
+use crate::columns::{table, text};
 use crate::table_iostat::growth;
 use serde::Serialize;
 use server::ByteSize;

@@ -4,7 +4,7 @@
 
 use crate::ask::Ask;
 use crate::client::Client;
-use crate::table::{table, text};
+use crate::columns::{table, text};
 use anyhow::{Result, bail};
 use server::api::{GetStages, GetStatus, ListSessions, SlowRequest, Status};
 use server::why::{Part, Reading, Verdict, Why, judge};

@@ -104,7 +104,7 @@ routes! {
     fn pool_routes, "pools";
 
     Get "/v1/pools" ListPools => Vec<Pool>, VIEW, shard |s, _| Ok(s.pools_now().await);
-    Get "/v1/pools/writes" ListWrites => Writes, VIEW, control |c, _| crate::wear::list(c).await;
+    Get "/v1/pools/writes" ListWrites => Writes, VIEW, control |c, _| c.writes(crate::wear::COMMAND_AGE).await;
     Post "/v1/pools/create" CreatePool => Pool, CHANGE, shard |s, r| s.create_pool(r).await;
     Post "/v1/pools/scan" ScanPools => Vec<FoundPool>, CHANGE, shard |s, r| s.scan_pools(r).await;
     Post "/v1/pools/import" ImportPool => Pool, CHANGE, shard |s, r| s.import_pool(r).await;

@@ -12,7 +12,6 @@ pub use forecast::{Observed, forecast};
 
 use crate::api::{DiskHealth, DiskWrites, Writes};
 use crate::config::WearConfig;
-use crate::control::Control;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,7 +21,7 @@ use std::time::Duration;
 pub(crate) const READ_EVERY: Duration = Duration::from_secs(60);
 /// The age up to which an answer to a request may repeat a reading: a scrape of metrics, and a command.
 pub(crate) const SCRAPE_AGE: Duration = READ_EVERY;
-const COMMAND_AGE: Duration = Duration::ZERO;
+pub(crate) const COMMAND_AGE: Duration = Duration::ZERO;
 /// Time limit for the answers of all disks.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
 /// The shortest observation that forecasts of the server rely on, s.
@@ -164,18 +163,6 @@ impl Monitor {
                 }
             }
         })
-    }
-}
-
-/// The answer to `pool iostat -w`.
-pub(crate) async fn list(control: Control) -> crate::Result<Writes> {
-    control.writes(COMMAND_AGE).await
-}
-
-/// Reads the disks from time to time, so that forecasts have an observation. Ends with the server.
-pub(crate) async fn observe(control: Control) {
-    while control.writes(SCRAPE_AGE).await.is_ok() {
-        tokio::time::sleep(READ_EVERY).await;
     }
 }
 

@@ -5,9 +5,9 @@
 
 use super::reading::Reading;
 use super::table::{All, Column, Kind, Table, Value};
+use crate::columns::duration;
 use crate::protocols;
 use crate::protocols::protocol::host_name;
-use crate::table::duration;
 use crate::table_iostat::{Iostat, Load, PoolLoad, growth, per_second};
 use crate::table_pools;
 use server::api::{DiskState, NamespaceState, Pool, ScanState, ServerState, SessionSummary, Side};

@@ -4,7 +4,7 @@
 //! **Invariants**: a value becomes text only when it is shown; the text is printable, on one line; an unknown value is less than
 //! every known one, and is shown as `-`; JSON has the exact values.
 
-use crate::table;
+use crate::columns;
 use io::printable::printable;
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
@@ -82,8 +82,8 @@ impl Value {
             Kind::Percent => format!("{number}%"),
             Kind::Bytes => ByteSize(number).human(),
             Kind::BytesRate => ByteSize(number).human() + "/s",
-            Kind::Micros => table::micros(number),
-            Kind::Millis => table::duration(number),
+            Kind::Micros => columns::micros(number),
+            Kind::Millis => columns::duration(number),
         }
         .into()
     }
@@ -151,14 +151,14 @@ impl Table {
         let numbers = self.columns.iter().enumerate();
         let numbers = numbers.filter(|(_, c)| c.kind != Kind::Text);
         let right: Vec<usize> = numbers.map(|(i, _)| i).collect();
-        let mut t = table::table(&titles, &right);
+        let mut t = columns::table(&titles, &right);
         // Numbers rise here, too.
         let is_reversed = self.columns[0].kind != Kind::Text;
         for i in self.order("", 0, is_reversed) {
             let cells = self.rows[i].iter().zip(self.columns);
             t.add_row(cells.map(|(v, c)| v.text(c.kind).into_owned()));
         }
-        table::text(&t)
+        columns::text(&t)
     }
 
     fn json(&self) -> Json {

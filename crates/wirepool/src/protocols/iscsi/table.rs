@@ -1,6 +1,6 @@
 //! Text output: the table of iSCSI targets, and values of iSCSI sessions.
 
-use crate::table::{table, text};
+use crate::columns::{table, text};
 use server::ByteSize;
 use server::api::{IscsiFacts, IscsiTarget, NamespaceState};
 use std::fmt::Write;

@@ -1,7 +1,7 @@
 //! Text output: the table of NFS exports, and the values of a client.
 
+use crate::columns::{table, text};
 use crate::protocols::protocol::Fact;
-use crate::table::{table, text};
 use server::api::{NamespaceState, NfsExport, NfsFacts, NfsTls};
 use std::fmt::Write;
 

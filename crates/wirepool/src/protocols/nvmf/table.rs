@@ -1,6 +1,6 @@
 //! Text output: the table of subsystems.
 
-use crate::table::{table, text};
+use crate::columns::{table, text};
 use server::ByteSize;
 use server::api::{Export, NamespaceState};
 use std::fmt::Write;
