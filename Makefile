@@ -66,8 +66,7 @@ bench: ## performance tables: Wirepool compared with qemu-storage-daemon, tgt, n
 deb: ## a Debian package with systemd unit, man pages and completions, in target/debian
 	@xtask/install.sh build deb
 	$(CARGO) build --release --locked -p wirepool
-	$(CARGO) xtask pages $(BIN)
-	$(CARGO) deb --locked --no-build -p wirepool
+	$(CARGO) xtask deb
 
 mutants: ## break promises on purpose; the simulator must notice each within a minute
 	@xtask/install.sh build

@@ -2,13 +2,14 @@
 //!
 //! **Owns** the source rules (`tidy`), the broken promises that the simulator must notice (`mutants`), the tests with a
 //! stock Linux kernel as client (`vm`), foreign suites that judge file systems (`posix`) and the NFS service (`pynfs`), and the
-//! generated files of a package (`pages`).
+//! Debian package (`package`) with its generated files (`pages`).
 //! **Called by** `cargo xtask` and by this crate's tests, so that both run under the workspace's test runner too. **Invariants**: nothing outside `target/` is written; only processes
 //! started here are ended, by their id.
 
 #![forbid(unsafe_code)]
 
 pub mod mutants;
+pub mod package;
 pub mod pages;
 pub mod posix;
 mod program;

@@ -3,8 +3,9 @@
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 use std::time::Duration;
+use xtask::package::Profile;
 use xtask::vm::{Check, Peer};
-use xtask::{mutants, posix, pynfs, tidy, vm};
+use xtask::{mutants, package, posix, pynfs, tidy, vm};
 
 #[derive(Parser)]
 #[command(name = "cargo xtask", about = "The repository's own chores")]
@@ -65,6 +66,18 @@ enum Chore {
         #[arg(default_value = "target/release/wirepool")]
         program: std::path::PathBuf,
     },
+    /// Build the Debian package of a program that is built already.
+    Deb {
+        /// Which build of it.
+        #[arg(long, value_enum, default_value_t = Profile::Release)]
+        profile: Profile,
+        /// The package's version, instead of the workspace's.
+        #[arg(long)]
+        version: Option<String>,
+        /// The file, instead of one in the target directory.
+        #[arg(long)]
+        to: Option<std::path::PathBuf>,
+    },
     /// Boot a stock Linux kernel and let it use a server on this host.
     Vm {
         /// Checks to run; all of them if none is named.
@@ -96,6 +109,21 @@ fn check_rules() -> anyhow::Result<ExitCode> {
         0 => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,
     })
+}
+
+/// Builds a package, and prints its path.
+fn pack(
+    profile: Profile,
+    version: Option<&str>,
+    to: Option<std::path::PathBuf>,
+) -> anyhow::Result<ExitCode> {
+    let to = to.unwrap_or_else(|| package::path(profile));
+    if let Some(dir) = to.parent() {
+        std::fs::create_dir_all(dir)?;
+    }
+    package::build(profile, version, &to)?;
+    println!("{}", to.display());
+    Ok(ExitCode::SUCCESS)
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -152,6 +180,11 @@ fn main() -> anyhow::Result<ExitCode> {
             println!("{}", xtask::pages::write(&program)?.display());
             Ok(ExitCode::SUCCESS)
         }
+        Chore::Deb {
+            profile,
+            version,
+            to,
+        } => pack(profile, version.as_deref(), to),
         Chore::Vm { list: true, .. } => {
             for check in vm::CHECKS {
                 println!("{:14} {}", check.name, check.about);

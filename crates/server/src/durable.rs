@@ -7,10 +7,11 @@
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
 use std::path::{Path, PathBuf};
 
-/// Replaces the contents of `path`. An existing file keeps its permissions; a new one is readable by its owner only.
+/// Replaces the contents of `path`. An existing file keeps its permissions, and its owner where this process may give files away: root
+/// may replace the file of a server that is another user. A new file is readable by its owner only.
 pub(crate) fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
     let dir = match path.parent() {
         Some(p) if !p.as_os_str().is_empty() => p,
@@ -45,6 +46,11 @@ fn write_whole(temporary: &Path, path: &Path, contents: &[u8]) -> io::Result<()>
         .mode(0o600)
         .open(temporary)?;
     if let Ok(old) = fs::metadata(path) {
+        match fchown(&file, Some(old.uid()), Some(old.gid())) {
+            Err(e) if e.kind() != io::ErrorKind::PermissionDenied => return Err(e),
+            _ => {}
+        }
+        // After the owner, since a change of the owner takes bits away.
         file.set_permissions(old.permissions())?;
     }
     file.write_all(contents)?;
@@ -78,6 +84,23 @@ mod tests {
             0o640
         );
         assert_eq!(fs::read_dir(dir.path()).expect("list").count(), 1);
+    }
+
+    #[test]
+    fn a_file_of_another_user_stays_that_users() {
+        if !::io::linux::is_root() {
+            println!("SKIPPED: only root may give files away");
+            return;
+        }
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = dir.path().join("f");
+        replace(&path, b"one").expect("first");
+        std::os::unix::fs::chown(&path, Some(12_345), Some(23_456)).expect("chown");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).expect("chmod");
+        replace(&path, b"two").expect("second");
+        let now = fs::metadata(&path).expect("there");
+        let of = (now.uid(), now.gid(), now.permissions().mode() & 0o777);
+        assert_eq!(of, (12_345, 23_456, 0o640));
     }
 
     #[test]

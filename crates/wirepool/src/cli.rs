@@ -12,6 +12,7 @@ use std::path::PathBuf;
 const EXAMPLES: &str = "\
 Examples:
   wirepool serve --config wirepool.toml          run the server (see wirepool serve --help)
+  wirepool setup                                 disks, pool, network and the first export, by questions
   wirepool status                                state and warnings of the server
   wirepool disk add vm1 --file /srv/vm1.img --size 100G
   wirepool pool create tank mirror /dev/nvme0n1 /dev/nvme1n1
@@ -208,6 +209,7 @@ Examples:
     #[command(subcommand)]
     Host(HostCommand),
     ClientConfig(crate::client_config_command::ClientConfig),
+    Setup(Box<crate::setup::Setup>),
 }
 
 #[derive(Subcommand)]

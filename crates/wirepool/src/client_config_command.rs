@@ -7,6 +7,7 @@ use crate::ask::Ask;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use doctor::client_config::{Address, Export, Os, settings};
+use serde::Deserialize;
 use server::api::{GetStatus, ListenRole, NvmfRole, Status};
 use std::net::SocketAddr;
 
@@ -34,8 +35,9 @@ pub(crate) struct ClientConfig {
 }
 
 /// The system of a client.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum System {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum System {
     /// Debian, Ubuntu.
     Debian,
     /// RHEL, Rocky, Alma, Fedora.
@@ -46,6 +48,19 @@ enum System {
     Esxi,
     /// Windows Server.
     Windows,
+}
+
+impl System {
+    /// The word of the command line.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            System::Debian => "debian",
+            System::Rhel => "rhel",
+            System::Proxmox => "proxmox",
+            System::Esxi => "esxi",
+            System::Windows => "windows",
+        }
+    }
 }
 
 /// Finds the export and prints.

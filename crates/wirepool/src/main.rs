@@ -31,6 +31,7 @@ mod protocols;
 mod records;
 mod rehearsal;
 mod serve;
+mod setup;
 mod sides;
 mod snapshots;
 mod surroundings;
