@@ -5,11 +5,11 @@ mod golden;
 use golden::{POINTER_HEX, hex, pointer};
 use pool::format::{
     BLOCK_PTR_SIZE, Birth, ChecksumKind, DEAD_CHUNK_MAX, Dataset, DatasetClass, DatasetProperty,
-    DatasetRoot, Freeing, Hold, Key, Kind, ListId, ObjectId, Packing, PoolProperty, PrevSnapshot,
-    REGION_BITMAP_SIZE, RegionBits, Setting, Settings, Switches, Sync, TextProperty, TextSetting,
-    TreeId, VdevId, dataset_key, dead_key, dead_keys, decode_dead, decode_on, encode_dead,
-    encode_on, freeing_key, hold_key, list_key, next_dataset_key, property_key, root_key,
-    settings_key, space_key,
+    DatasetRoot, FILE_RECORD_SIZE, Freeing, Hold, Key, Kind, ListId, ObjectId, Packing,
+    PoolProperty, PrevSnapshot, REGION_BITMAP_SIZE, RegionBits, Setting, Settings, Switches, Sync,
+    TextProperty, TextSetting, TreeId, VdevId, dataset_key, dead_key, dead_keys, decode_dead,
+    decode_on, encode_dead, encode_on, freeing_key, hold_key, list_key, next_dataset_key,
+    property_key, root_key, settings_key, space_key,
 };
 
 /// Own values of compression, checksum and sync.
@@ -37,6 +37,7 @@ fn dataset() -> Dataset {
         has_blocks: false,
         block_size: 4096,
         record_size: 0x4000,
+        file_record_size: 128 << 10,
         size: 0x0011_2233_4455_6000,
         created: 0x0102_0304_0506_0708,
         birth: Birth(0x0a0b),
@@ -94,6 +95,59 @@ fn golden_dataset_with_settings() {
     let bytes = inherits.encode();
     assert_eq!((bytes[0], bytes[14]), (2, 0), "all are inherited");
     assert_eq!(Dataset::decode(&bytes), Ok(inherits));
+}
+
+/// The record size of a filesystem is its own value of the property, unless it is the default or a mark says otherwise.
+#[test]
+fn golden_record_sizes() {
+    let property = DatasetProperty::Recordsize;
+    let set = |bytes: Option<u64>, base: u32| {
+        let mut files = dataset();
+        files.class = DatasetClass::Filesystem;
+        (files.size, files.of, files.record_size) = (0, None, base);
+        files.file_record_size = bytes.map_or(FILE_RECORD_SIZE, |bytes| bytes as u32);
+        let value = |value| Setting {
+            value,
+            is_received: false,
+        };
+        files.settings.put(property, bytes.map(value));
+        files
+    };
+    let bytes = |bytes: Option<u64>, base: u32| {
+        let encoded = set(bytes, base).encode();
+        assert_eq!(Dataset::decode(&encoded), Ok(set(bytes, base)));
+        encoded
+    };
+    // version, record size, marks, number of settings
+    let parts = |of: &[u8]| (of[0], hex(&of[8..12]), of[13], of[14]);
+    let (small, default) = (0x4000, FILE_RECORD_SIZE);
+    let implied = bytes(Some(small.into()), small);
+    assert_eq!(parts(&implied), (1, "00400000".into(), 1, 0), "as before");
+    let inherits = bytes(None, small);
+    assert_eq!(parts(&inherits), (2, "00400000".into(), 5, 3));
+    let plain = bytes(None, default);
+    assert_eq!(parts(&plain), (1, "00000200".into(), 1, 0), "as before");
+    let own = bytes(Some(8192), small);
+    assert_eq!(parts(&own), (2, "00400000".into(), 1, 4));
+    assert_eq!(hex(&own[144..160]), "0e01000000000000 0020000000000000");
+    let same = bytes(Some(default.into()), default);
+    assert_eq!(parts(&same), (2, "00000200".into(), 1, 4));
+    // each state has one form
+    let mut marked = own.to_vec();
+    marked[13] |= 4;
+    assert!(Dataset::decode(&marked).is_err(), "inherited, and own");
+    let mut marked = plain.to_vec();
+    (marked[0], marked[13]) = (2, 5);
+    assert!(
+        Dataset::decode(&marked).is_err(),
+        "the default needs no mark"
+    );
+    let mut twice = own.to_vec();
+    twice[152..160].copy_from_slice(&u64::from(small).to_le_bytes());
+    assert!(Dataset::decode(&twice).is_err(), "the record says so");
+    let mut odd = own.to_vec();
+    odd[152] = 1;
+    assert!(Dataset::decode(&odd).is_err(), "no power of two");
 }
 
 /// The text of a setting is behind it, in whole settings.

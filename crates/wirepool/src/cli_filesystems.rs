@@ -146,7 +146,8 @@ pub(crate) struct OwnersArgs {
 pub(crate) struct CreateArgs {
     /// The pool and the name of the filesystem, such as tank/home.
     pub(crate) name: String,
-    /// Maximum record size: a power of two from 4K to 1M (default 128K).
+    /// Maximum record size of files that are created: a power of two from 4K to 1M. Inherited if it is not given, 128K by
+    /// default; `wirepool set recordsize=...` changes it.
     #[arg(long, visible_alias = "recordsize")]
     pub(crate) record_size: Option<ByteSize>,
     /// When writes become durable: standard (when the client asks for it), always (before they are acknowledged), or disabled

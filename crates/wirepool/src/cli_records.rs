@@ -14,6 +14,7 @@ Properties of filesystems, a size or none; names or numbers:
 Properties of filesystems, inherited from the filesystem above or the pool:
   atime         on or off: reading a file updates its access time
   relatime      on or off: only if that time is older than the last change, or a day
+  recordsize    a power of two from 4K to 1M: records of files that are created; others keep theirs
   snapdir       hidden or visible: whether .zfs is listed
   acltype       nfsv4 or off
   xattr         on or off

@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use crate::format::filesystem::{
-    BLOCK_FRAGMENTS_MAX, BLOCK_SIZE, KIND_BLOCK, KIND_BLOCK_FRAGMENT, KIND_DATA,
+    BLOCK_FRAGMENTS_MAX, BLOCK_SIZE, KIND_BLOCK, KIND_BLOCK_FRAGMENT, KIND_DATA, record_size_of,
 };
 use crate::format::{FRAGMENTS_MAX, KIND_FRAGMENT, KIND_RECORD, Key, ObjectId, VOLUME_OBJECT};
 
@@ -33,17 +33,22 @@ pub(crate) fn block_keys(object: ObjectId, blocks: Range<u64>) -> Range<Key> {
     key(blocks.start)..key(blocks.end)
 }
 
-/// The keys of the blocks in a file's records under `keys`, each of `record_size` bytes.
-pub(crate) fn blocks_of(keys: &Range<Key>, record_size: u32) -> Range<Key> {
-    let per_record = u64::from(record_size) / BLOCK_SIZE;
+/// Blocks of a record of a file, in a dataset with records of `base` bytes.
+fn blocks_per_record(object: ObjectId, base: u32) -> u64 {
+    u64::from(record_size_of(object, base)) / BLOCK_SIZE
+}
+
+/// The keys of the blocks in a file's records under `keys`, in a dataset with records of `base` bytes.
+pub(crate) fn blocks_of(keys: &Range<Key>, base: u32) -> Range<Key> {
+    let per_record = blocks_per_record(keys.start.object(), base);
     let block = |key: Key| key.offset().saturating_mul(per_record);
     block_keys(keys.start.object(), block(keys.start)..block(keys.end))
 }
 
-/// The key of the record that has the block under `key`.
-pub(crate) fn record_of_block(key: Key, record_size: u32) -> Key {
-    let per_record = u64::from(record_size) / BLOCK_SIZE;
-    Key::new(key.object(), KIND_DATA, key.offset() / per_record)
+/// The key of the record that has the block under `key`, in a dataset with records of `base` bytes.
+pub(crate) fn record_of_block(key: Key, base: u32) -> Key {
+    let record = key.offset() / blocks_per_record(key.object(), base);
+    Key::new(key.object(), KIND_DATA, record)
 }
 
 /// Fragments at most of a record or block under a key.

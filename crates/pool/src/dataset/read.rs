@@ -129,7 +129,7 @@ impl OpenDataset {
                     continue;
                 }
                 Source::Fragments(fragments) => {
-                    locations.push(self.in_fragments(fragments)?);
+                    locations.push(self.in_fragments(key, fragments)?);
                     continue;
                 }
                 Source::Block(ptr) => (Some(Value::Block(ptr)), None),
@@ -149,7 +149,7 @@ impl OpenDataset {
                     let others = self.scan_tree(root, fragments_of(&(key..key.next())));
                     let others = others.await?;
                     fragments.extend(others.iter().filter_map(|(_, value)| value.block()));
-                    self.in_fragments(fragments)?
+                    self.in_fragments(key, fragments)?
                 }
             });
         }
@@ -179,10 +179,10 @@ impl OpenDataset {
         Ok(found)
     }
 
-    /// The fragments of a record, if their sizes add up to one that a record may have.
-    fn in_fragments(&self, fragments: Vec<BlockPtr>) -> Result<Location> {
+    /// The fragments of the record under `key`, if their sizes add up to one that it may have.
+    fn in_fragments(&self, key: Key, fragments: Vec<BlockPtr>) -> Result<Location> {
         let found: u64 = fragments.iter().map(|p| u64::from(p.logical_size)).sum();
-        let record_size = u64::from(self.settings.record_size);
+        let record_size = u64::from(self.settings.record_size_of(key.object()));
         if found == record_size || (self.settings.has_files() && found < record_size) {
             Ok(Location::Fragments(fragments))
         } else {

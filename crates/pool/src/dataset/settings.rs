@@ -4,9 +4,10 @@
 //! copy is updated under the dataset's lock. **Invariants**: class, block size and record size never change. A request
 //! that depends on the size has its place in the overlap order, behind a change of the size.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 
-use crate::format::{BlockPtr, Dataset, DatasetClass, Packing, Switches, Sync};
+use crate::format::filesystem::record_size_of;
+use crate::format::{BlockPtr, Dataset, DatasetClass, ObjectId, Packing, Switches, Sync};
 
 /// The values of `sync`, by their index in [`Settings`].
 const SYNCS: [Sync; 3] = [Sync::Standard, Sync::Always, Sync::Disabled];
@@ -16,8 +17,10 @@ pub(crate) struct Settings {
     class: DatasetClass,
     /// Bytes of a logical block.
     pub(crate) block_size: u32,
-    /// Bytes of a record.
+    /// Bytes of a record; of a filesystem: of files without a size of their own.
     pub(crate) record_size: u32,
+    /// Bytes of a record of new files.
+    file_record_size: AtomicU32,
     /// Bytes that the client sees.
     size: AtomicU64,
     /// An index of [`SYNCS`].
@@ -38,6 +41,7 @@ impl Settings {
             class: dataset.class,
             block_size: dataset.block_size,
             record_size: dataset.record_size,
+            file_record_size: AtomicU32::new(0),
             size: AtomicU64::new(0),
             sync: AtomicU8::new(0),
             compression: AtomicU8::new(0),
@@ -64,6 +68,8 @@ impl Settings {
             .store(dataset.compression.code(), Ordering::Release);
         self.switches
             .store(dataset.switches.bits(), Ordering::Release);
+        self.file_record_size
+            .store(dataset.file_record_size, Ordering::Release);
         self.size.store(dataset.size, Ordering::Release);
     }
 
@@ -83,6 +89,19 @@ impl Settings {
     /// Bytes that the client sees.
     pub(crate) fn size(&self) -> u64 {
         self.size.load(Ordering::Acquire)
+    }
+
+    /// Bytes of a record of an object.
+    pub(crate) fn record_size_of(&self, object: ObjectId) -> u32 {
+        match self.has_files() {
+            true => record_size_of(object, self.record_size),
+            false => self.record_size,
+        }
+    }
+
+    /// Bytes of a record of new files.
+    pub(crate) fn file_record_size(&self) -> u32 {
+        self.file_record_size.load(Ordering::Acquire)
     }
 
     /// When writes become durable.

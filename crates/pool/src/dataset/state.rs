@@ -252,8 +252,8 @@ impl State {
     /// The contents of a record or block that no layer has. A newer record hides its blocks: they are then known as zero, which
     /// means that there are none.
     fn in_memory(&self, key: Key) -> Option<Known> {
-        let record_size = self.dataset.record_size;
-        let record = (key.kind() == KIND_BLOCK).then(|| record_of_block(key, record_size));
+        let base = self.dataset.record_size;
+        let record = (key.kind() == KIND_BLOCK).then(|| record_of_block(key, base));
         let hides = |found: &dyn Fn(Key) -> Option<Known>| {
             found(key).or_else(|| record.and_then(found).map(|_| Known::Zero))
         };

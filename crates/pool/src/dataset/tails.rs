@@ -14,7 +14,7 @@ use std::ops::Range;
 use super::keys::data_keys;
 use crate::dirty::{Dirty, Group};
 use crate::format::ObjectId;
-use crate::format::filesystem::{Charge, Inode};
+use crate::format::filesystem::{Charge, Inode, record_size_of};
 
 /// The inode of a file with dirty data.
 #[derive(Debug, Clone, Copy)]
@@ -32,11 +32,13 @@ struct Tail {
 #[derive(Debug, Default)]
 pub(crate) struct Tails(BTreeMap<ObjectId, Tail>);
 
-/// The size that the journal may have: up to the first dirty record behind the size that it has.
-fn safe_size(dirty: &Dirty, object: ObjectId, record_size: u64, journaled: u64, size: u64) -> u64 {
+/// The size that the journal may have: up to the first dirty record behind the size that it has. The dataset has records of
+/// `base` bytes.
+fn safe_size(dirty: &Dirty, object: ObjectId, base: u32, journaled: u64, size: u64) -> u64 {
     if size <= journaled {
         return size;
     }
+    let record_size = u64::from(record_size_of(object, base));
     let keys = data_keys(object, journaled / record_size..size.div_ceil(record_size));
     match dirty.first_in(keys) {
         Some(key) => (key.offset() * record_size).clamp(journaled, size),
@@ -92,14 +94,14 @@ impl Tails {
     pub(crate) fn set(
         &mut self,
         dirty: &Dirty,
-        record_size: u64,
+        base: u32,
         object: ObjectId,
         inode: Inode,
     ) -> Inode {
         let tail = self.0.get(&object);
         let journaled = tail.map_or(inode.size, |tail| tail.journaled);
         let journaled = journaled.min(inode.size);
-        let size = safe_size(dirty, object, record_size, journaled, inode.size);
+        let size = safe_size(dirty, object, base, journaled, inode.size);
         let awaited = tail.map_or(0, |tail| tail.awaited.min(inode.size));
         let tail = Tail {
             inode,
@@ -118,7 +120,7 @@ impl Tails {
     pub(crate) fn leaving(
         &self,
         dirty: &Dirty,
-        record_size: u64,
+        base: u32,
         group: &Group,
     ) -> Vec<(ObjectId, Inode)> {
         if self.0.is_empty() {
@@ -133,7 +135,7 @@ impl Tails {
             let Tail {
                 inode, journaled, ..
             } = self.0.get(&object)?;
-            let size = safe_size(dirty, object, record_size, *journaled, inode.size);
+            let size = safe_size(dirty, object, base, *journaled, inode.size);
             Some((object, Inode { size, ..*inode }))
         };
         objects.into_iter().filter_map(inode).collect()

@@ -89,7 +89,7 @@ impl FileStore {
         if end.max(inode.size) <= INLINE_MAX as u64 {
             return self.write_small(object, old, inode, offset, data).await;
         }
-        let size = self.record_size();
+        let size = self.record_size(object);
         if end.div_ceil(size) > RECORDS_END {
             return Err(FileError::TooLarge);
         }
@@ -148,7 +148,7 @@ impl FileStore {
         bytes: Range<u64>,
     ) -> Result<bool> {
         let len = bytes.end - bytes.start;
-        if bytes.end > old.size || len * BLOCKS_PART > self.record_size() {
+        if bytes.end > old.size || len * BLOCKS_PART > self.record_size(object) {
             return Ok(false);
         }
         let _reader = self.0.shared.readers.enter();
@@ -240,7 +240,7 @@ impl FileStore {
     ) -> FileResult<()> {
         self.come().await?;
         let old = self.own_inode(object).await?;
-        let size = self.record_size();
+        let size = self.record_size(object);
         let bytes = bytes.start..bytes.end.min(RECORDS_END.saturating_mul(size));
         let first = bytes.start.div_ceil(size);
         let whole = first..first.max(bytes.end / size);
@@ -293,7 +293,7 @@ impl FileStore {
     /// Bytes of the contents of records of a file.
     async fn stored_bytes(&self, object: ObjectId, records: Range<u64>) -> Result<u64> {
         if records.end - records.start > COUNTED_MAX {
-            return Ok((records.end - records.start).saturating_mul(self.record_size()));
+            return Ok((records.end - records.start).saturating_mul(self.record_size(object)));
         }
         let _reader = self.0.shared.readers.enter();
         let locations = self.locations(object, records, false).await?;
@@ -313,8 +313,8 @@ impl FileStore {
         let mut new = Vec::with_capacity((records.end - records.start) as usize);
         let mut after = 0;
         for record in records {
-            let start = record * self.record_size();
-            let bytes = start..start + self.record_size();
+            let start = record * self.record_size(object);
+            let bytes = start..start + self.record_size(object);
             let new_bytes = self.laid_over(object, bytes, visible, part).await?;
             let contents = trim(new_bytes).map(|bytes| Contents::copied(bytes, self.0.packer()));
             after += contents.as_ref().map_or(0, |c| c.len() as u64);
@@ -356,8 +356,8 @@ impl FileStore {
     fn put(&self, state: &mut State, new: NewRecords, is_urgent: bool) -> usize {
         let mut replaced = 0;
         for NewRecord { key, contents } in new.records {
-            let start = key.offset() * self.record_size();
-            let bytes = start..start + self.record_size();
+            let size = self.record_size(key.object());
+            let bytes = key.offset() * size..(key.offset() + 1) * size;
             let mut is_urgent = is_urgent || state.tails.is_awaited(key.object(), &bytes);
             if self.0.settings.has_blocks() {
                 // they are in the new contents, and must not hide them

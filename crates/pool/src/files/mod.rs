@@ -69,8 +69,9 @@ impl FileStore {
         self.0.id.0
     }
 
-    fn record_size(&self) -> u64 {
-        self.0.settings.record_size.into()
+    /// Bytes of a record of a file.
+    fn record_size(&self, object: ObjectId) -> u64 {
+        self.0.settings.record_size_of(object).into()
     }
 
     /// Errors: `ReadOnly`, and why the pool takes no changes.

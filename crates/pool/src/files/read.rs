@@ -94,8 +94,8 @@ impl FileStore {
         Ok(found)
     }
 
-    fn is_cached(&self, bytes: &Range<u64>) -> bool {
-        let size = self.record_size();
+    fn is_cached(&self, object: ObjectId, bytes: &Range<u64>) -> bool {
+        let size = self.record_size(object);
         let records = bytes.end.div_ceil(size) - bytes.start / size;
         self.0
             .is_cached((bytes.end - bytes.start) as usize, records)
@@ -108,7 +108,7 @@ impl FileStore {
         bytes: Range<u64>,
         is_cached: bool,
     ) -> Result<Vec<Piece>> {
-        let size = self.record_size();
+        let size = self.record_size(object);
         let records = bytes.start / size..bytes.end.div_ceil(size);
         let numbers = match self.0.settings.has_blocks() {
             true => bytes.start / BLOCK_SIZE..bytes.end.div_ceil(BLOCK_SIZE),
@@ -150,7 +150,7 @@ impl FileStore {
             return Ok(Payload::zeroes(0));
         }
         let _reader = self.0.shared.readers.enter();
-        let is_cached = self.is_cached(&bytes);
+        let is_cached = self.is_cached(object, &bytes);
         let pieces = self.pieces(object, bytes, is_cached).await?;
         self.0.read_pieces(&pieces, len, is_cached).await
     }
@@ -162,7 +162,7 @@ impl FileStore {
         }
         let _reader = self.0.shared.readers.enter();
         let bytes = at..at + out.len() as u64;
-        let is_cached = self.is_cached(&bytes);
+        let is_cached = self.is_cached(object, &bytes);
         let pieces = self.pieces(object, bytes, is_cached).await?;
         self.0.fill(&pieces, out, is_cached).await
     }

@@ -24,7 +24,7 @@ impl FileStore {
         bytes: Range<u64>,
         to: Seek,
     ) -> Result<Option<u64>> {
-        let size = self.record_size();
+        let size = self.record_size(object);
         let records = bytes.start / size..bytes.end.div_ceil(size);
         let found = match to {
             Seek::Data => self.next_data(object, records).await?,

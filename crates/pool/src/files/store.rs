@@ -27,7 +27,8 @@ impl Store for FileStore {
         };
         Settings {
             is_read_only: is_fixed || switches.has(DatasetProperty::Readonly),
-            record_size: self.0.settings.record_size,
+            record_size: self.0.settings.file_record_size(),
+            base_record_size: self.0.settings.record_size,
             sync: self.0.settings.sync(),
             access_times: match switches.has(DatasetProperty::Atime) {
                 true => access_times,

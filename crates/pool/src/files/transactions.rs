@@ -15,7 +15,9 @@ use crate::dataset::{
     data_keys, fragments_of,
 };
 use crate::filesystem::{Edit, Purpose, Transaction};
-use crate::format::filesystem::{Charge, ChargeEntry, FileOwner, Inode, decode_charge, inode_key};
+use crate::format::filesystem::{
+    Charge, ChargeEntry, FileOwner, Inode, decode_charge, inode_key, record_size_of,
+};
 use crate::format::{Key, ObjectId, Record, TreeId, Value};
 use crate::mutex::lock;
 
@@ -129,7 +131,7 @@ impl FileStore {
         let mut staging = Staging {
             state,
             tree: self.0.id,
-            record_size: self.record_size(),
+            base: self.0.settings.record_size,
             records: Vec::new(),
             replaced: 0,
             charged: None,
@@ -178,7 +180,8 @@ pub(super) fn check_quotas(state: &State, transaction: &Transaction) -> FileResu
 struct Staging<'a> {
     state: &'a mut State,
     tree: TreeId,
-    record_size: u64,
+    /// Bytes of a record of files without a size of their own.
+    base: u32,
     records: Vec<Record>,
     /// Bytes of dirty records that were removed.
     replaced: usize,
@@ -267,22 +270,23 @@ impl Staging<'_> {
         self.charge(object, before, Charge::of(&inode));
         let dirty = &self.state.dirty;
         let tails = &mut self.state.tails;
-        let journaled = tails.set(dirty, self.record_size, object, inode);
+        let journaled = tails.set(dirty, self.base, object, inode);
         let value = journaled.encode();
         self.put(inode_key(object), value);
     }
 
     /// Whole records in a range of bytes become holes.
     fn discard(&mut self, object: ObjectId, bytes: &Range<u64>) {
+        let size = u64::from(record_size_of(object, self.base));
         let end = match bytes.end {
             u64::MAX => RECORDS_END,
-            end => end / self.record_size,
+            end => end / size,
         };
-        let keys = data_keys(object, bytes.start.div_ceil(self.record_size)..end);
+        let keys = data_keys(object, bytes.start.div_ceil(size)..end);
         if keys.start >= keys.end {
             return;
         }
-        let blocks = blocks_of(&keys, self.record_size as u32);
+        let blocks = blocks_of(&keys, self.base);
         for keys in [blocks, keys] {
             self.replaced += self.state.dirty.forget_range(keys.clone());
             self.delete(fragments_of(&keys));

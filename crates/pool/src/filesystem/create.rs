@@ -18,7 +18,7 @@ use super::object::{Object, now};
 use super::store::{Purpose, Store, Transaction};
 use crate::format::ObjectId;
 use crate::format::filesystem::{
-    Charge, Inode, InodeFlags, KIND_INLINE, Link, ObjectRef, chunk_key, chunks,
+    Charge, Inode, InodeFlags, KIND_INLINE, Link, ObjectRef, chunk_key, chunks, file_number,
 };
 
 /// Most names of a file, and of a directory 2 and its subdirectories.
@@ -120,7 +120,7 @@ impl<S: Store> Inner<S> {
         let before = self.attributes(&directory);
         let mut transaction = Transaction::new();
         let mut object = Object {
-            number: self.numbers.claim(&self.store).await?,
+            number: self.new_number(&new.kind).await?,
             inode: first_inode(&new.kind, &first, place, io::rng::u64(), time),
             acl: None,
         };
@@ -147,6 +147,16 @@ impl<S: Store> Inner<S> {
             object: self.attributes(&object),
             is_new: true,
             directory: self.change(before, &directory),
+        })
+    }
+
+    /// A number for a new object. That of a file says its record size.
+    async fn new_number(&self, kind: &NewKind) -> FileResult<ObjectId> {
+        let claimed = self.numbers.claim(&self.store).await?;
+        let settings = self.store.settings();
+        Ok(match kind {
+            NewKind::File => file_number(claimed, settings.record_size, settings.base_record_size),
+            _ => claimed,
         })
     }
 

@@ -10,7 +10,7 @@ use backend::file::{FileError, FileResult};
 
 use super::store::{Purpose, Store, Transaction};
 use crate::format::ObjectId;
-use crate::format::filesystem::{Header, OBJECT_END, encode_files, files_key, header_key};
+use crate::format::filesystem::{CLAIMED_END, Header, encode_files, files_key, header_key};
 use crate::mutex::lock;
 
 /// Numbers that one transaction claims.
@@ -73,7 +73,7 @@ impl Numbers {
             if state.next < state.header.next.0 {
                 continue;
             }
-            if state.header.next.0 > OBJECT_END - CLAIM {
+            if state.header.next.0 > CLAIMED_END - CLAIM {
                 return Err(FileError::NoSpace);
             }
             let mut header = state.header;

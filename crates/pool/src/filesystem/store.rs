@@ -35,8 +35,10 @@ pub enum AccessTimes {
 pub struct Settings {
     /// Every mutation is refused: a snapshot, or a pool that was opened for reading.
     pub is_read_only: bool,
-    /// Bytes of a record of data.
+    /// Bytes of a record of new files.
     pub record_size: u32,
+    /// Bytes of a record of files without a size of their own. It never changes.
+    pub base_record_size: u32,
     /// When mutations become durable.
     pub sync: Sync,
     /// When access times are updated.

@@ -8,7 +8,7 @@
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::settings::{SETTING_SIZE, checksum_code, checksum_from_code};
+use super::settings::{FILE_RECORD_SIZE, SETTING_SIZE, checksum_code, checksum_from_code};
 use super::{
     BLOCK_PTR_SIZE, Birth, BlockPtr, ChecksumKind, Defect, Key, Kind, NAME_SIZE_MAX, ObjectId,
     Packing, Settings, Switches, TreeId, layout,
@@ -28,8 +28,8 @@ pub const RECORD_SIZE_MIN: u32 = 4096;
 pub const RECORD_SIZE_MAX: u32 = 1 << 20;
 
 const PROPERTIES_SIZE: usize = 96;
-/// Bits of the marks: 0 for records in fragments, 1 for blocks that win over records.
-const MARKS: u8 = 3;
+/// Bits of the marks: 0 for records in fragments, 1 for blocks that win over records, 2 for an inherited record size.
+const MARKS: u8 = 7;
 const ROOT_SIZE: usize = 64;
 /// Length of a root that also has the decompressed bytes.
 const PACKED_ROOT_SIZE: usize = ROOT_SIZE + 8;
@@ -175,8 +175,10 @@ pub struct Dataset {
     pub has_blocks: bool,
     /// Logical block size, bytes: 512 or 4096.
     pub block_size: u32,
-    /// Record size, bytes: a power of two.
+    /// Record size, bytes: a power of two. Of a filesystem: of files without a size of their own.
     pub record_size: u32,
+    /// Bytes of a record of files that are created, in effect. Its record has only a value of its own.
+    pub file_record_size: u32,
     /// Size that clients see, bytes: whole logical blocks. Of a filesystem: 0.
     pub size: u64,
     /// Time of creation, nanoseconds since 1970, for display.
@@ -297,10 +299,9 @@ impl Dataset {
     #[must_use]
     pub fn encode(&self) -> Box<[u8]> {
         assert_eq!(self.check(), Ok(()), "{self:?}");
-        let plain = Settings::default();
         let (version, settings) = match self.needs_feature() {
-            false => (1, &plain),
-            true => (2, &self.settings),
+            false => (1, Settings::default()),
+            true => (2, self.stored_settings()),
         };
         let raw = RawProperties {
             version,
@@ -315,7 +316,9 @@ impl Dataset {
             block_size: U32::new(self.block_size),
             record_size: U32::new(self.record_size),
             checksum: checksum_code(self.checksum),
-            marks: u8::from(self.has_fragments) | u8::from(self.has_blocks) << 1,
+            marks: u8::from(self.has_fragments)
+                | u8::from(self.has_blocks) << 1
+                | u8::from(self.has_record_size_mark()) << 2,
             settings: settings.count(),
             reserved: 0,
             size: U64::new(self.size),
@@ -387,13 +390,14 @@ impl Dataset {
             sync,
             compression,
             checksum,
-            settings: Settings::decode(settings)?,
+            settings: Settings::default(),
             switches: Switches::default(),
             refquota: 0,
             has_fragments: raw.marks & 1 != 0,
             has_blocks: raw.marks & 2 != 0,
             block_size: raw.block_size.get(),
             record_size: raw.record_size.get(),
+            file_record_size: FILE_RECORD_SIZE,
             size: raw.size.get(),
             created: raw.created.get(),
             birth: Birth(raw.birth.get()),
@@ -406,7 +410,10 @@ impl Dataset {
             list: ListId(raw.list.get()),
         };
         let plain = dataset.plain_settings();
+        let has_mark = raw.marks & 4 != 0;
+        dataset.settings = dataset.own_settings(Settings::decode(settings)?, has_mark)?;
         match raw.version {
+            1 if has_mark => return field("dataset's version", 1),
             1 => dataset.settings = plain,
             _ if dataset.settings == plain => return field("dataset's version", 2),
             _ => {}

@@ -203,8 +203,15 @@ pub const FEATURE_FILESYSTEMS: &str = "filesystems";
 pub const FEATURE_SETTINGS: &str = "settings";
 /// The feature of pools with filesystems that have the space of their files by owner.
 pub const FEATURE_OWNER_SPACE: &str = "owner_space";
+/// The feature of pools in which files of one filesystem may have records of different sizes.
+pub const FEATURE_RECORD_SIZES: &str = "record_sizes";
 /// All features that this version knows.
-pub(crate) const FEATURES: [&str; 3] = [FEATURE_FILESYSTEMS, FEATURE_OWNER_SPACE, FEATURE_SETTINGS];
+pub(crate) const FEATURES: [&str; 4] = [
+    FEATURE_FILESYSTEMS,
+    FEATURE_OWNER_SPACE,
+    FEATURE_RECORD_SIZES,
+    FEATURE_SETTINGS,
+];
 
 impl Features {
     /// Adds a feature without which the pool cannot be opened. False if it is there already.

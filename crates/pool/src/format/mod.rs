@@ -10,6 +10,7 @@ mod builder;
 mod checksum;
 mod dataset;
 mod dead;
+mod file_record_size;
 pub mod filesystem;
 mod freeing;
 mod history;
@@ -58,9 +59,9 @@ pub use label::{
 };
 pub(crate) use label_fields::FEATURES;
 pub use label_fields::{
-    FEATURE_FILESYSTEMS, FEATURE_OWNER_SPACE, FEATURE_SETTINGS, FEATURE_SIZE_MAX, FEATURES_MAX,
-    Features, HOST_NAME_SIZE, Host, LabelEpoch, Membership, NAME_SIZE_MAX, PoolState, SideEntry,
-    SideGuid, VdevEntry, VdevGuid, VdevKind, check_name,
+    FEATURE_FILESYSTEMS, FEATURE_OWNER_SPACE, FEATURE_RECORD_SIZES, FEATURE_SETTINGS,
+    FEATURE_SIZE_MAX, FEATURES_MAX, Features, HOST_NAME_SIZE, Host, LabelEpoch, Membership,
+    NAME_SIZE_MAX, PoolState, SideEntry, SideGuid, VdevEntry, VdevGuid, VdevKind, check_name,
 };
 pub use node::{
     BRANCH_ENTRY_SIZE, INLINE_SIZE_MAX, LEAF_ENTRY_OVERHEAD, LEVEL_MAX, NODE_HEADER_SIZE,
@@ -69,8 +70,8 @@ pub use node::{
 pub use packing::{NoPacking, Packing, ZSTD_LEVEL_MAX};
 pub use property::{KIND_PROPERTY, PoolProperty, decode_on, encode_on, property_key};
 pub use settings::{
-    DatasetProperty, KIND_SETTINGS, NoSync, Setting, Settings, Switches, TEXT_SIZE_MAX,
-    TextProperty, TextSetting, settings_key,
+    DatasetProperty, FILE_RECORD_SIZE, KIND_SETTINGS, NoSync, Setting, Settings, Switches,
+    TEXT_SIZE_MAX, TextProperty, TextSetting, settings_key,
 };
 pub use space::{KIND_SPACE, REGION_BITMAP_SIZE, REGION_SECTORS, RegionBits, space_key};
 pub use uberblock::{JournalPosition, JournalStart, UBERBLOCK_SIZE, Uberblock};

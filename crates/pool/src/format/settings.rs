@@ -4,6 +4,7 @@
 //! pool's own tree, and requests that name a property. **Invariants**: a property has one number, one name and one default;
 //! its own value in a record and the value in effect agree. `docs/format.md`, "Settings".
 
+mod record_sizes;
 mod switches;
 mod texts;
 
@@ -18,6 +19,7 @@ use super::{
     ChecksumKind, Dataset, DatasetClass, Defect, Key, Kind, ObjectId, Packing, Sync, layout,
 };
 
+pub use record_sizes::FILE_RECORD_SIZE;
 pub use switches::Switches;
 pub use texts::{TEXT_SIZE_MAX, TextProperty, TextSetting};
 
@@ -66,6 +68,8 @@ pub enum DatasetProperty {
     Devices,
     /// Most bytes of a dataset itself, without its snapshots.
     Refquota,
+    /// Bytes of a record of files that are created.
+    Recordsize,
 }
 
 /// A line of the table of properties.
@@ -101,7 +105,8 @@ const FILES: &[DatasetClass] = &[DatasetClass::Filesystem];
 impl Row {
     /// Whether it is one of [`Switches`].
     fn is_switch(&self) -> bool {
-        !self.is_recorded && self.property != DatasetProperty::Refquota
+        use DatasetProperty::{Recordsize, Refquota};
+        !self.is_recorded && !matches!(self.property, Refquota | Recordsize)
     }
 }
 
@@ -142,7 +147,7 @@ macro_rules! switch {
     };
 }
 
-const TABLE: [Row; 13] = [
+const TABLE: [Row; 14] = [
     Row {
         property: DatasetProperty::Compression,
         number: 1,
@@ -220,6 +225,22 @@ const TABLE: [Row; 13] = [
         },
         read: |dataset| dataset.refquota,
         write: |dataset, value| dataset.refquota = value,
+    },
+    Row {
+        property: DatasetProperty::Recordsize,
+        number: 14,
+        name: "recordsize",
+        values: "a power of two from 4K to 1M",
+        default: FILE_RECORD_SIZE as u64,
+        is_recorded: false,
+        is_inherited: true,
+        classes: FILES,
+        parse: record_sizes::parse,
+        show: record_sizes::show,
+        read: |dataset| dataset.file_record_size.into(),
+        write: |dataset, value| {
+            dataset.file_record_size = u32::try_from(value).expect("a possible value");
+        },
     },
 ];
 
@@ -498,7 +519,7 @@ impl Dataset {
         (property.row().write)(self, value);
     }
 
-    /// The settings of a record of version 1: its values in effect, but for defaults.
+    /// The settings of a record of version 1: its values in effect, but for defaults; and the record size of a filesystem.
     pub(super) fn plain_settings(&self) -> Settings {
         let mut settings = Settings::default();
         for row in TABLE.iter().filter(|row| row.is_recorded) {
@@ -507,6 +528,7 @@ impl Dataset {
                 settings.put_local(row.property, value);
             }
         }
+        self.put_implied(&mut settings);
         settings
     }
 

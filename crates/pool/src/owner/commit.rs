@@ -62,8 +62,8 @@ impl Taken {
     ) -> Self {
         let mut group = state.take(count, lazy);
         let done = group.done.take();
-        let record_size = state.dataset.record_size.into();
-        let inodes = state.tails.leaving(&state.dirty, record_size, &group);
+        let base = state.dataset.record_size;
+        let inodes = state.tails.leaving(&state.dirty, base, &group);
         let charges = state.charge_leaving(tree, &inodes);
         let deletes = Deletes::with(&group, &state.dataset);
         let group = Arc::new(group);

@@ -11,18 +11,16 @@ use crate::filesystem::{Edit, NewFileSystem, first_transaction};
 use crate::format::filesystem::{OBJECT_END, counted_key, encode_counted, inode_key};
 use crate::format::{
     ChecksumKind, DatasetClass, DatasetProperty, FEATURE_FILESYSTEMS, FEATURE_OWNER_SPACE,
-    ObjectId, Packing, RECORD_SIZE_MIN, Sync,
+    FILE_RECORD_SIZE, ObjectId, Packing, RECORD_SIZE_MIN, Sync,
 };
-
-/// Bytes of a record of a filesystem that is created without a record size.
-const RECORD_SIZE: u32 = 128 << 10;
 
 /// The properties of a new filesystem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewFilesystem {
     /// The name within the pool.
     pub name: String,
-    /// Bytes of a record: a power of two from 4 KiB to 1 MiB.
+    /// Bytes of a record of its files: a power of two from 4 KiB to 1 MiB. The default is inherited if it is not an own
+    /// property.
     pub record_size: u32,
     /// When writes become durable.
     pub sync: Sync,
@@ -43,7 +41,7 @@ impl NewFilesystem {
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
-            record_size: RECORD_SIZE,
+            record_size: FILE_RECORD_SIZE,
             sync: Sync::Standard,
             compression: Packing::Lz4,
             checksum: ChecksumKind::Xxh3,
@@ -84,6 +82,9 @@ impl Pool {
     ) -> Result<FileStore> {
         self.vdevs().require(FEATURE_FILESYSTEMS).await?;
         self.vdevs().require(FEATURE_OWNER_SPACE).await?;
+        if new.record_size != FILE_RECORD_SIZE || own.contains(&DatasetProperty::Recordsize) {
+            self.require_record_sizes().await?;
+        }
         let properties = NewDataset {
             name: new.name,
             class: DatasetClass::Filesystem,

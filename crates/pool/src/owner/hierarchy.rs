@@ -10,7 +10,7 @@ use super::inherit::{Heirs, make_durable, parent};
 use super::pool_tree::Changes;
 use super::{Pool, State};
 use crate::dataset::OpenDataset;
-use crate::format::{DatasetClass, NAME_SIZE_MAX, check_name, dataset_key};
+use crate::format::{DatasetClass, FILE_RECORD_SIZE, NAME_SIZE_MAX, check_name, dataset_key};
 use crate::journal::Ticket;
 use crate::{Error, Result};
 
@@ -99,7 +99,14 @@ impl State {
 impl Pool {
     /// Checks that a dataset may get a name, as [`State::check_new_name`]. A dataset below another inherits from it.
     pub(super) async fn prepare_name(&self, name: &str) -> Result<()> {
-        self.owner.state.borrow().check_new_name(name)?;
+        let inherited = {
+            let state = self.owner.state.borrow();
+            state.check_new_name(name)?;
+            state.inherited_record_size(name)
+        };
+        if inherited != u64::from(FILE_RECORD_SIZE) {
+            self.require_record_sizes().await?;
+        }
         match parent(name) {
             Some(_) => self.require_settings().await,
             None => Ok(()),

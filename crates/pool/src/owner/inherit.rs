@@ -10,8 +10,8 @@ use std::sync::Arc;
 use super::{Pool, State};
 use crate::dataset::OpenDataset;
 use crate::format::{
-    Dataset, DatasetClass, DatasetProperty, FEATURE_SETTINGS, Setting, Settings, Sync,
-    TextProperty, TextSetting, dataset_key, settings_key,
+    Dataset, DatasetClass, DatasetProperty, FEATURE_RECORD_SIZES, FEATURE_SETTINGS, Setting,
+    Settings, Sync, TextProperty, TextSetting, dataset_key, settings_key,
 };
 use crate::mutex::lock;
 use crate::{Error, Result};
@@ -96,6 +96,20 @@ impl State {
         own(self.pool_tree.settings()).map(|value| (value, Source::FromPool))
     }
 
+    /// Bytes of a record of new files that a dataset of this name would inherit.
+    pub(super) fn inherited_record_size(&self, name: &str) -> u64 {
+        let (value, _) = self.search(name, &Settings::default(), DatasetProperty::Recordsize);
+        value
+    }
+
+    /// Whether new files of a filesystem have records of another size than files without a size of their own.
+    pub(super) fn has_record_sizes(&self) -> bool {
+        self.datasets.volumes().any(|dataset| {
+            let settings = &dataset.settings;
+            settings.has_files() && settings.file_record_size() != settings.record_size
+        })
+    }
+
     /// Puts the values that a dataset has of its own or inherits into effect.
     pub(super) fn inherit(&self, dataset: &mut Dataset) {
         for property in DatasetProperty::all() {
@@ -138,6 +152,11 @@ impl Pool {
         self.vdevs().require(FEATURE_SETTINGS).await
     }
 
+    /// Records on the labels that files of a filesystem may have records of different sizes, before one has.
+    pub(super) async fn require_record_sizes(&self) -> Result<()> {
+        self.vdevs().require(FEATURE_RECORD_SIZES).await
+    }
+
     /// The value of a property of a dataset, or of the pool if it is `None`, and its source. `None` if there is no such
     /// dataset.
     #[must_use]
@@ -166,7 +185,7 @@ impl Pool {
     /// acknowledged writes are durable too.
     ///
     /// # Errors
-    /// [`Error::NotFound`], [`Error::NoProperty`], [`Error::Device`].
+    /// [`Error::NotFound`], [`Error::NoProperty`], [`Error::Invalid`] for records smaller than a sector, [`Error::Device`].
     ///
     /// # Panics
     /// If the property cannot have the value.
@@ -188,6 +207,13 @@ impl Pool {
         };
         if needs_feature {
             self.require_settings().await?;
+        }
+        if property == DatasetProperty::Recordsize {
+            if let Some(Setting { value, .. }) = setting {
+                let size = u32::try_from(value).expect("a possible value");
+                self.owner.state.borrow().check_record_size(size)?;
+            }
+            self.require_record_sizes().await?;
         }
         let change = |class: Option<DatasetClass>, settings: &mut Settings| {
             if class.is_some_and(|class| !property.is_of(class)) {

@@ -22,8 +22,8 @@ use super::snapshot::{StateChange, after_origin, after_snapshot, snapshot_state}
 use super::{Owner, POOL_TREE, Pool, State};
 use crate::dataset::{self, OpenDataset};
 use crate::format::{
-    Birth, Dataset, Incarnation, KIND_DATASET, Key, PoolProperty, Record, TreeId, Uberblock, Value,
-    dataset_key,
+    Birth, Dataset, FEATURE_RECORD_SIZES, Incarnation, KIND_DATASET, Key, PoolProperty, Record,
+    TreeId, Uberblock, Value, dataset_key,
 };
 use crate::journal::{Replayed, Writer, replay, salvage};
 use crate::options::Options;
@@ -107,6 +107,10 @@ impl Pool {
             state.datasets.insert(volume);
         }
         let _no_client_yet = state.inherit_again(None);
+        if state.has_record_sizes() && !vdevs.is_read_only() {
+            // an earlier release gave filesystems sizes, which others below them inherit now
+            vdevs.require(FEATURE_RECORD_SIZES).await?;
+        }
         state.open_accounts();
         state.supply_budget();
         vdevs.wait_for_space(true);

@@ -10,8 +10,8 @@ use super::usage::Owned;
 use super::{Pool, State};
 use crate::dataset::{self, OpenDataset};
 use crate::format::{
-    ChecksumKind, Dataset, DatasetClass, DatasetProperty, DatasetRoot, Defect, Key, ListId,
-    Packing, Record, Settings, Switches, Sync, Value, dataset_key, root_key,
+    ChecksumKind, Dataset, DatasetClass, DatasetProperty, DatasetRoot, Defect, FILE_RECORD_SIZE,
+    Key, ListId, Packing, Record, Settings, Switches, Sync, Value, dataset_key, root_key,
 };
 use crate::volume::Volume;
 use crate::{Error, Result};
@@ -70,7 +70,7 @@ pub(super) struct NewDataset {
 
 impl State {
     /// Refuses records smaller than a sector: a record takes whole sectors.
-    fn check_record_size(&self, size: u32) -> Result<()> {
+    pub(super) fn check_record_size(&self, size: u32) -> Result<()> {
         if size < self.shared.vdevs.sector() {
             return Err(Error::Invalid(Defect::Field {
                 field: "record size, less than a sector of the pool",
@@ -144,6 +144,10 @@ impl Pool {
                 has_blocks: false,
                 block_size: new.block_size,
                 record_size: new.record_size,
+                file_record_size: match new.class.has_files() {
+                    true => new.record_size,
+                    false => FILE_RECORD_SIZE,
+                },
                 size: new.size,
                 created,
                 birth: state.journal.epoch(),

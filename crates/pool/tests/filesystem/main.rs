@@ -17,6 +17,7 @@ mod lost;
 mod orphans;
 mod pooled;
 mod properties;
+mod record_sizes;
 mod recursive;
 mod snapshots;
 mod suite;

@@ -1,5 +1,6 @@
 //! Filesystems on datasets of a pool, on simulated disks.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,7 +8,9 @@ use io::disk::{Disk, OpenOptions};
 use io::rng::Prng;
 use io::sim::{DiskConfig, Node, Sim, SimConfig, SimDisk};
 use pool::filesystem::{FileSystem, Store};
-use pool::format::filesystem::{FIRST_OBJECT, Header, ROOT_OBJECT, header_key};
+use pool::format::filesystem::{
+    Dirent, FIRST_OBJECT, Header, KIND_DIRENT, KIND_ORPHAN, ROOT_OBJECT, header_key,
+};
 use pool::format::{Host, Key, ObjectId, Packing};
 use pool::vdev::{self, PoolSpec, create};
 use pool::{FileStore, NewFilesystem, Options, Pool};
@@ -47,6 +50,14 @@ pub(crate) async fn create_pool() -> Pool {
     Pool::open(opened, Options::default())
         .await
         .expect("a pool")
+}
+
+/// The features of the closed pool without which it cannot be opened.
+pub(crate) async fn features() -> Vec<String> {
+    io::time::sleep(Duration::from_secs(1)).await;
+    let disk = Disk::open("disk", OpenOptions::default()).await;
+    let scanned = vdev::scan(vec![disk.expect("the disk is there")]).await;
+    scanned.pools[0].features().incompatible.clone()
 }
 
 /// Opens the pool again.
@@ -131,8 +142,18 @@ pub(crate) async fn durables(store: &FileStore) -> Durables {
         all.values.extend(page);
     }
     let header = Header::decode(&all.values[&header_key()]).expect("a header");
-    let numbers = FIRST_OBJECT.0..header.next.0;
-    for object in std::iter::once(ROOT_OBJECT).chain(numbers.map(ObjectId)) {
+    let mut numbers: BTreeSet<ObjectId> = (FIRST_OBJECT.0..header.next.0).map(ObjectId).collect();
+    // files with a record size of their own
+    numbers.extend(
+        all.values
+            .iter()
+            .filter_map(|(key, value)| match key.kind() {
+                KIND_DIRENT => Some(Dirent::decode(value).expect("an entry").target.object),
+                KIND_ORPHAN => Some(ObjectId(key.offset())),
+                _ => None,
+            }),
+    );
+    for object in std::iter::once(ROOT_OBJECT).chain(numbers) {
         if let Some(inode) = store.inode(object).await.expect("looked up") {
             all.inodes.insert(object, inode);
         }
@@ -208,12 +229,6 @@ fn a_closed_pool_has_the_files_when_it_is_opened_again() {
 #[test]
 fn a_pool_with_a_filesystem_says_so_on_its_disks() {
     on_disk(|_| async move {
-        let features = async || {
-            io::time::sleep(Duration::from_secs(1)).await;
-            let disk = Disk::open("disk", OpenOptions::default()).await;
-            let scanned = vdev::scan(vec![disk.expect("the disk is there")]).await;
-            scanned.pools[0].features().incompatible.clone()
-        };
         let pool = create_pool().await;
         pool.close().await.expect("closed");
         assert_eq!(features().await, Vec::<String>::new());

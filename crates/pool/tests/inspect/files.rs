@@ -9,7 +9,7 @@ use backend::file::{
 use pool::filesystem::{FileSystem, Purpose, Store, Transaction};
 use pool::format::filesystem::{
     Dirent, FileOwner, FilePart, Inode, KIND_DIRENT, KIND_INLINE, KIND_XATTR, Orphan, ROOT_OBJECT,
-    encode_charge, encode_files, files_key, kind_keys, object_keys, orphan_key,
+    encode_charge, encode_files, files_key, kind_keys, object_keys, orphan_key, record_size_of,
 };
 use pool::format::{DatasetClass, Key, ObjectId};
 use pool::inspect::{Finding, FindingKind};
@@ -374,6 +374,27 @@ fn orphans_attributes_and_chunks_are_checked() {
         );
     }
     assert_eq!(texts.len(), 4, "{texts:?}");
+}
+
+/// A number says the record size of a file: of no other object, and never the size that the filesystem has anyway.
+#[test]
+fn numbers_with_wrong_record_sizes_are_named() {
+    let found = spoilt(async |store, transaction| {
+        let base = store.settings().base_record_size;
+        let (_, file) = find(store, "k30").await;
+        let (_, fifo) = find(store, "p").await;
+        for (of, class) in [(&file, 15), (&fifo, 9)] {
+            let number = ObjectId(of.target.object.0 | class << 52);
+            assert_ne!(record_size_of(ObjectId(9 << 52), base), base);
+            let own = inode(store, of.target.object).await;
+            transaction.put_inode(number, own);
+        }
+    });
+    let texts: Vec<&str> = found.iter().map(|(_, text)| text.as_str()).collect();
+    for expected in ["no possible record size", "but it is no file"] {
+        let named = texts.iter().filter(|text| text.contains(expected));
+        assert_eq!(named.count(), 1, "{texts:?}");
+    }
 }
 
 #[test]

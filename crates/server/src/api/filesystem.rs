@@ -31,7 +31,7 @@ pub struct Filesystem {
     pub reservation: u64,
     /// The snapshot that it was cloned from.
     pub origin: Option<String>,
-    /// Maximum bytes of a record.
+    /// Maximum bytes of a record of files that are created.
     pub record_size: u32,
     /// When writes become durable.
     pub sync: VolumeSync,

@@ -5,7 +5,7 @@
 //! table ([`DatasetProperty`]).
 
 use super::change::failed;
-use super::convert::{limit, limit_text, size};
+use super::convert::{limit, limit_text, record_size, size};
 use super::entry::full_name;
 use super::filesystems::OwnerProperty;
 use super::lineage::limits_failed;
@@ -30,7 +30,7 @@ use std::rc::Rc;
 const NOT_INHERITED: [&str; 5] = ["volsize", "quota", "reservation", "autotrim", "autoexpand"];
 
 /// Properties of filesystems that only a creation sets.
-const CREATION_ONLY: [&str; 2] = ["recordsize", "casesensitivity"];
+const CREATION_ONLY: [&str; 1] = ["casesensitivity"];
 
 struct Properties<'a> {
     name: &'a str,
@@ -98,7 +98,8 @@ impl Properties<'_> {
             let (source, from) = origin(&pool_name, found);
             let value = property.show(value).unwrap_or_default();
             let warns = property == DatasetProperty::Sync && value == word(VolumeSync::Disabled);
-            let is_size = property == DatasetProperty::Refquota;
+            let is_size =
+                [DatasetProperty::Refquota, DatasetProperty::Recordsize].contains(&property);
             self.add(property.name(), value, is_size, source);
             if let Some(added) = self.all.last_mut() {
                 added.inherited_from = from;
@@ -139,7 +140,11 @@ pub(super) fn bytes_or_value(property: DatasetProperty, text: &str) -> Result<u6
     if property == DatasetProperty::Refquota {
         return limit(text).map(|limit| limit.0);
     }
-    property.parse(text).ok_or_else(|| {
+    let value = match property {
+        DatasetProperty::Recordsize => property.parse(&size(text)?.0.to_string()),
+        _ => property.parse(text),
+    };
+    value.ok_or_else(|| {
         let (name, values) = (property.name(), property.values());
         Error::Invalid(format!("{name} is {values}, not {text:?}"))
     })
@@ -263,7 +268,6 @@ fn of_filesystem(f: &api::Filesystem, pool: Option<&Pool>) -> Vec<Property> {
     out.push("creation", f.created_ms, false);
     out.size("used", f.used);
     out.size("available", f.available);
-    out.size("recordsize", f.record_size.into());
     out.size("referenced", f.referenced);
     out.size("logicalused", f.logical);
     out.push("compressratio", ratio(f.logical, f.referenced), false);
@@ -504,6 +508,11 @@ impl Server {
             let text =
                 format!("{full:?}: {name} cannot be set on a pool: set it on its filesystems");
             return Err(Error::Invalid(text));
+        }
+        if property == DatasetProperty::Recordsize
+            && let Some(setting) = setting
+        {
+            record_size(ByteSize(setting.value), pool.vdevs().sector())?;
         }
         let disabled = self.sync_disabled(full);
         if property == DatasetProperty::Readonly {

@@ -19,6 +19,17 @@ const SIZE_MAX: u64 = 100_000;
 /// Bytes that belong to the beginning of a file: small files have their contents among the values.
 const SMALL: u64 = 900;
 
+/// Errors of the medium, which is sound, are violations. Other refusals are none.
+pub(super) fn refused<T>(done: FileResult<T>) -> Result<Option<T>, Violation> {
+    match done {
+        Ok(done) => Ok(Some(done)),
+        Err(e @ (FileError::Storage(_) | FileError::ReadOnly)) => {
+            Err(Violation(format!("an operation: {e}")))
+        }
+        Err(_) => Ok(None),
+    }
+}
+
 /// Operations of one task.
 pub(super) struct Data {
     pub(super) files: FileSystem<Recorded>,

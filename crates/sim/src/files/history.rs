@@ -11,7 +11,7 @@
 use super::image::Image;
 use pool::filesystem::Edit;
 use pool::format::ObjectId;
-use pool::format::filesystem::{Inode, inode_key};
+use pool::format::filesystem::{Inode, inode_key, record_size_of};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -112,7 +112,8 @@ pub(super) struct File {
 /// See the module header.
 #[derive(Debug, Clone)]
 pub(super) struct History {
-    pub(super) record_size: u64,
+    /// Bytes of a record of files without a size of their own.
+    base_record_size: u32,
     pub(super) base: Arc<Image>,
     pub(super) log: Vec<Vec<Edit>>,
     pub(super) inodes: BTreeMap<ObjectId, Versions<Option<Inode>>>,
@@ -126,12 +127,12 @@ pub(super) struct History {
 
 impl History {
     /// A filesystem after a restart.
-    pub(super) fn new(base: Image, record_size: u64) -> Self {
+    pub(super) fn new(base: Image, record_size: u32) -> Self {
         let inodes = base.state.inodes.iter();
         let inodes = inodes.map(|(object, inode)| (*object, Versions::first(Some(*inode))));
         let inodes = inodes.collect();
         let mut history = Self {
-            record_size,
+            base_record_size: record_size,
             log: Vec::new(),
             inodes,
             files: BTreeMap::new(),
@@ -147,9 +148,10 @@ impl History {
                 first_size: size,
                 ..File::default()
             };
-            for (number, part) in contents.chunks(record_size as usize).enumerate() {
+            let record_size = record_size_of(*object, record_size) as usize;
+            for (number, part) in contents.chunks(record_size).enumerate() {
                 let mut bytes = part.to_vec();
-                bytes.resize(record_size as usize, 0);
+                bytes.resize(record_size, 0);
                 let bytes = bytes.into();
                 let first = Versions::first(RecordState {
                     bytes,
@@ -162,6 +164,11 @@ impl History {
         }
         history.base = Arc::new(base);
         history
+    }
+
+    /// Bytes of a record of a file.
+    pub(super) fn record_size(&self, object: ObjectId) -> u64 {
+        record_size_of(object, self.base_record_size).into()
     }
 
     pub(super) fn mark(&self) -> Mark {
@@ -219,7 +226,7 @@ impl History {
         kind: Kind,
         change: impl Fn(u64, &mut [u8]),
     ) {
-        let size = self.record_size;
+        let size = self.record_size(object);
         let after = self.log.len();
         let file = self.files.entry(object).or_default();
         if bytes.is_empty() {
@@ -262,7 +269,7 @@ impl History {
             contents[kept as usize..].fill(0);
         };
         if new < old {
-            let whole = new.next_multiple_of(self.record_size).min(old);
+            let whole = new.next_multiple_of(self.record_size(object)).min(old);
             self.change_records(object, new..whole, new, Kind::Cut, cut);
             self.change_records(object, whole..old, new, Kind::Discard, cut);
         } else if old < new {
@@ -345,12 +352,13 @@ impl History {
         let Some(file) = self.files.get(&object) else {
             return Vec::new();
         };
+        let size = self.record_size(object);
         let mut contents = vec![0; file.size as usize];
         for (number, versions) in &file.records {
-            let start = number * self.record_size;
+            let start = number * size;
             if start < file.size {
                 let bytes = &versions.newest().bytes;
-                let len = (file.size - start).min(self.record_size) as usize;
+                let len = (file.size - start).min(size) as usize;
                 contents[start as usize..][..len].copy_from_slice(&bytes[..len]);
             }
         }

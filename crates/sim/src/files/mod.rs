@@ -10,6 +10,7 @@ mod history;
 mod image;
 mod owners;
 mod plan;
+mod record_sizes;
 mod recorded;
 mod snapshots;
 mod verdict;
@@ -17,9 +18,9 @@ mod verdict;
 use crate::Report;
 use crate::model::Violation;
 use crate::offline;
-use backend::file::{Caller, FileBackend, FileError, FileResult, Handle, Name};
+use backend::file::{Caller, FileBackend, FileError, Handle, Name};
 use backend::file::{IfExists, NewFile, NewKind, Stability};
-use data::Data;
+use data::{Data, refused};
 use history::History;
 use image::Image;
 use io::rng::Prng;
@@ -31,6 +32,7 @@ use plan::{End, FILESYSTEM, Plan};
 use pool::filesystem::{FileSystem, Store};
 use pool::inspect::Finding;
 use pool::{NewVolume, Placements, Pool};
+use record_sizes::RecordSizes;
 use recorded::{Recorded, Shared};
 use snapshots::Snapshots;
 use std::cell::{Cell, RefCell};
@@ -55,6 +57,7 @@ struct Outside {
     /// The changes of the last incarnation.
     history: Rc<RefCell<Option<Shared>>>,
     snapshots: Snapshots,
+    record_sizes: RecordSizes,
     /// Whether the last incarnation closed the pool.
     is_closed: Rc<Cell<bool>>,
     answered: Rc<Cell<u64>>,
@@ -64,7 +67,9 @@ struct Outside {
 /// Runs one seed inside the present simulation. Fails with the violation.
 pub(crate) async fn run(seed: u64) -> Result<Report, Violation> {
     let mut rng = Prng::new(seed ^ 0xf11e_5000);
-    let plan = Rc::new(Plan::new(&mut rng));
+    let mut plan = Plan::new(&mut rng);
+    plan.record_sizes = Prng::new(seed ^ 0x5120_0000).chance(0.5);
+    let plan = Rc::new(plan);
     let node = Node::new();
     let names = plan.names().into_iter();
     let disks: Vec<SimDisk> = names
@@ -220,7 +225,9 @@ async fn restart(pool: &Pool, outside: &Outside) -> Result<Shared, Violation> {
         }
     }
     outside.is_closed.set(false);
-    let history = History::new(found, store.settings().record_size.into());
+    let settings = store.settings();
+    outside.record_sizes.judge(settings.record_size)?;
+    let history = History::new(found, settings.base_record_size);
     let history = Shared::new(history);
     *outside.history.borrow_mut() = Some(history.clone());
     Ok(history)
@@ -239,7 +246,7 @@ async fn live(plan: Rc<Plan>, outside: Outside, seed: u64, end: End) -> Result<(
         && rng.chance(0.2)
         && let Some(image) = snapshots::roll_back(&outside.snapshots, &pool).await?
     {
-        let record_size = plan.filesystem().record_size.into();
+        let record_size = plan.filesystem().record_size;
         history = Shared::new(History::new((*image).clone(), record_size));
         *outside.history.borrow_mut() = Some(history.clone());
     }
@@ -294,17 +301,19 @@ async fn work(
         let found = files.lookup(&caller, files.root(), &name(at)).await;
         handles.push(found.map_err(|e| failed("a file is gone", &e))?.handle);
     }
+    handles.extend(record_sizes::made(files).await?);
     let directories = directories(files).await?;
     let mut tasks: Vec<JoinHandle<Result<(), Violation>>> = Vec::new();
+    let data = |seed: u64| Data {
+        files: files.clone(),
+        handles: handles.clone(),
+        rng: Prng::new(seed),
+        durable: plan.durable,
+        caller: caller.clone(),
+        has_quota: plan.quotas,
+    };
     for _ in 0..plan.tasks {
-        let data = Data {
-            files: files.clone(),
-            handles: handles.clone(),
-            rng: Prng::new(rng.u64()),
-            durable: plan.durable,
-            caller: caller.clone(),
-            has_quota: plan.quotas,
-        };
+        let data = data(rng.u64());
         let mut names = Random::new(rng.u64(), files.root(), plan.durable);
         names.directories.clone_from(&directories);
         names.files.clone_from(&handles);
@@ -323,6 +332,11 @@ async fn work(
     }
     if plan.quotas {
         tasks.push(spawn(quotas(pool.clone(), rng.u64())));
+    }
+    if plan.record_sizes {
+        let sizes = outside.record_sizes.clone();
+        let churn = sizes.churn(pool.clone(), data(rng.u64()), rng.u64());
+        tasks.push(spawn(churn));
     }
     for task in tasks {
         task.await.transpose()?;
@@ -361,15 +375,6 @@ async fn directories(files: &FileSystem<Recorded>) -> Result<Vec<Handle>, Violat
         }
     }
     Ok(found)
-}
-
-/// Errors of the medium, which is sound, are violations. Other refusals are none.
-fn refused<T>(done: FileResult<T>) -> Result<Option<T>, Violation> {
-    match done {
-        Ok(done) => Ok(Some(done)),
-        Err(e @ (FileError::Storage(_) | FileError::ReadOnly)) => Err(failed("an operation", &e)),
-        Err(_) => Ok(None),
-    }
 }
 
 /// Random operations, one after the other.

@@ -59,6 +59,8 @@ pub(super) struct Plan {
     pub(super) fails: bool,
     /// Whether users and groups have quotas.
     pub(super) owner_quotas: bool,
+    /// Whether the record size of new files changes.
+    pub(super) record_sizes: bool,
 }
 
 fn host() -> Host {
@@ -137,6 +139,8 @@ impl Plan {
             snapshots: rng.chance(0.6),
             fails: disks > 1 && rng.chance(0.4),
             owner_quotas: rng.chance(0.5),
+            // chosen by a generator of its own
+            record_sizes: false,
         }
     }
 

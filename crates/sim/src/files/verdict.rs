@@ -208,7 +208,8 @@ impl History {
     ) -> Result<(), Violation> {
         let floor = self.durable_for(object, between);
         let file = self.files.get(&object);
-        for (number, part) in found.chunks(self.record_size as usize).enumerate() {
+        let size = self.record_size(object);
+        for (number, part) in found.chunks(size as usize).enumerate() {
             let versions = file.and_then(|file| file.records.get(&(number as u64)));
             let Some(versions) = versions else {
                 return Err(Violation(format!("record {number} of {object:?} is new")));
@@ -218,7 +219,7 @@ impl History {
             // a small write is blocks beside the record, which leave by themselves
             for (block, piece) in part.chunks(BLOCK_SIZE as usize).enumerate() {
                 let start = block * BLOCK_SIZE as usize;
-                let end = number as u64 * self.record_size + (start + piece.len()) as u64;
+                let end = number as u64 * size + (start + piece.len()) as u64;
                 let has_piece = |state: &RecordState| state.bytes[start..][..piece.len()] == *piece;
                 // the end of a file cuts what older versions have behind it
                 let mut cut = u64::MAX;

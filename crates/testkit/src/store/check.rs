@@ -9,8 +9,8 @@ use backend::file::FileKind;
 use pool::format::filesystem::{
     Charge, ChargeEntry, Dirent, FIRST_OBJECT, HEADER_OBJECT, Header, Inode, InodeFlags, KIND_ACL,
     KIND_DIRENT, KIND_HEADER, KIND_INLINE, KIND_LINK, KIND_ORPHAN, KIND_XATTR, Link, Orphan, Xattr,
-    XattrValue, charge_keys, counted_key, decode_acl, decode_charge, decode_counted, decode_files,
-    files_key, header_key, kind_keys,
+    XattrValue, charge_keys, claimed_number, counted_key, decode_acl, decode_charge,
+    decode_counted, decode_files, files_key, header_key, kind_keys,
 };
 use pool::format::{Key, Kind, ObjectId};
 
@@ -120,7 +120,8 @@ impl Checker<'_> {
                     .is_some() => {}
                 other => panic!("{other:?} of {object:?}"),
             }
-            assert!(object < self.header.next, "{key:?} was never claimed");
+            let claimed = claimed_number(object);
+            assert!(claimed < self.header.next, "{key:?} was never claimed");
         }
         for key in self.of.values.keys() {
             let object = key.object();
@@ -140,7 +141,10 @@ impl Checker<'_> {
 
     fn check_object(&self, object: ObjectId, inode: &Inode) {
         assert!(object == self.header.root || object >= FIRST_OBJECT);
-        assert!(object < self.header.next, "{object:?} was never claimed");
+        let claimed = claimed_number(object);
+        assert!(claimed < self.header.next, "{object:?} was never claimed");
+        let is_file = inode.kind == FileKind::File;
+        assert!(is_file || claimed == object, "{object:?} has records");
         let acl: Vec<u8> = self
             .values(object, KIND_ACL)
             .flat_map(|(_, value)| value.to_vec())

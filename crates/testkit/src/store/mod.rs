@@ -198,6 +198,7 @@ impl MemoryStore {
             settings: Settings {
                 is_read_only: false,
                 record_size: RECORD as u32,
+                base_record_size: RECORD as u32,
                 sync: Sync::Standard,
                 access_times: AccessTimes::Relative,
                 has_acls: true,

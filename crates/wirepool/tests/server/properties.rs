@@ -149,7 +149,8 @@ fn properties_of_filesystems_are_inherited_and_set_at_creation() {
     expect(&server, "casesensitivity", "tank/home", "sensitive", "none");
     expect(&server, "quota", mail, "33554432", "local");
     expect(&server, "refquota", mail, "16777216", "local");
-    expect(&server, "recordsize", mail, "65536", "none");
+    expect(&server, "recordsize", mail, "65536", "local");
+    expect(&server, "recordsize", "tank/home", "131072", "default");
     expect(&server, "atime", mail, "off", "inherited");
     server.ok(&["set", "atime=on", "tank/home"]);
     server.ok(&["set", "xattr=off", "tank/home/ann"]);
@@ -170,6 +171,13 @@ fn properties_of_filesystems_are_inherited_and_set_at_creation() {
     expect(&server, "xattr", mail, "off", "inherited");
     expect(&server, "snapdir", mail, "visible", "local");
     expect(&server, "refquota", mail, "16777216", "local");
+    expect(&server, "recordsize", mail, "65536", "local");
+    server.ok(&["set", "recordsize=16K", "tank/home"]);
+    expect(&server, "recordsize", "tank/home/ann", "16384", "inherited");
+    server.ok(&["inherit", "recordsize", mail]);
+    expect(&server, "recordsize", mail, "16384", "inherited");
+    server.ok(&["set", "recordsize=8K", mail]);
+    expect(&server, "recordsize", mail, "8192", "local");
     server.ok(&["inherit", "snapdir", mail]);
     expect(&server, "snapdir", mail, "hidden", "default");
     let refused = |args: &[&str], reason: &str| {
@@ -178,7 +186,8 @@ fn properties_of_filesystems_are_inherited_and_set_at_creation() {
     };
     refused(&["set", "snapdir=on", mail], "snapdir is hidden or visible");
     refused(&["set", "casesensitivity=sensitive", mail], "is created");
-    refused(&["set", "recordsize=8K", mail], "is created");
+    refused(&["set", "recordsize=5000", mail], "a power of two from 4K");
+    refused(&["set", "recordsize=2K", "tank"], "a power of two from 4K");
     refused(&["set", "readonly=on", "tank"], "cannot be set on a pool");
     refused(&["set", "refquota=1G", "tank"], "cannot be set on a pool");
     refused(&["inherit", "refquota", mail], "is not inherited");

@@ -16,6 +16,7 @@ fn dataset() -> Dataset {
         has_blocks: true,
         block_size: 512,
         record_size: 16384,
+        file_record_size: 128 << 10,
         size: 1 << 30,
         created: 5,
         birth: Birth(7),

@@ -9,7 +9,7 @@ use unicase::UniCase;
 use zerocopy::little_endian::U64;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::{FIRST_OBJECT, HASH_KEY_SIZE, HEADER_OBJECT, KIND_HEADER, OBJECT_END};
+use super::{CLAIMED_END, FIRST_OBJECT, HASH_KEY_SIZE, HEADER_OBJECT, KIND_HEADER};
 use crate::format::{Defect, Key, ObjectId, layout};
 
 const HEADER_SIZE: usize = 40;
@@ -54,7 +54,7 @@ impl Folding {
 pub struct Header {
     /// How names are compared.
     pub folding: Folding,
-    /// No number from this one on was used.
+    /// No number from this one on was claimed.
     pub next: ObjectId,
     /// The root directory.
     pub root: ObjectId,
@@ -147,7 +147,7 @@ impl Header {
             return field("reserved bytes of a filesystem's header", 1);
         }
         let (next, root) = (raw.next.get(), raw.root.get());
-        if !(FIRST_OBJECT.0..=OBJECT_END).contains(&next) {
+        if !(FIRST_OBJECT.0..=CLAIMED_END).contains(&next) {
             return field("next object of a filesystem", next);
         }
         if root == HEADER_OBJECT.0 || root >= next {

@@ -11,6 +11,7 @@ mod dirent;
 mod header;
 mod inode;
 mod link;
+mod number;
 mod orphan;
 mod part;
 mod xattr;
@@ -32,6 +33,9 @@ pub use dirent::{Dirent, ObjectRef};
 pub use header::{Folding, Header, decode_files, encode_files, files_key, header_key};
 pub use inode::{INODE_SIZE, Inode, InodeFlags, MODE_MAX};
 pub use link::{LINK_SIZE, Link};
+pub use number::{
+    CLAIMED_END, claimed_number, file_number, has_own_record_size, is_file_number, record_size_of,
+};
 pub use orphan::Orphan;
 pub use part::FilePart;
 pub use xattr::{Xattr, XattrValue};

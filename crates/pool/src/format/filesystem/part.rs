@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use super::{KIND_BLOCK, KIND_DATA};
+use super::{KIND_BLOCK, KIND_DATA, record_size_of};
 use crate::format::{FRAGMENTS_MAX, KIND_FRAGMENT, Key, RECORD_SIZE_MIN};
 
 /// Objects of a filesystem, or a range of bytes of one file.
@@ -18,7 +18,8 @@ pub struct FilePart {
 }
 
 impl FilePart {
-    /// The part that these keys hold, in a dataset with this record size in bytes.
+    /// The part that these keys hold, in a dataset with this record size in bytes, which is that of files without a size of their
+    /// own.
     #[must_use]
     pub fn of(keys: &Range<Key>, record_size: u32) -> Self {
         let first = keys.start;
@@ -49,7 +50,8 @@ impl FilePart {
 }
 
 /// The bytes of a file that an entry of its contents holds.
-fn bytes_of(key: Key, record_size: u32) -> Range<u64> {
+fn bytes_of(key: Key, base: u32) -> Range<u64> {
+    let record_size = record_size_of(key.object(), base);
     let (number, size) = match key.kind() {
         KIND_FRAGMENT => (key.offset() / u64::from(FRAGMENTS_MAX), record_size),
         KIND_BLOCK => (key.offset(), RECORD_SIZE_MIN),
@@ -63,7 +65,7 @@ fn bytes_of(key: Key, record_size: u32) -> Range<u64> {
 mod tests {
     use super::*;
     use crate::format::ObjectId;
-    use crate::format::filesystem::{KIND_INODE, inode_key, object_keys};
+    use crate::format::filesystem::{KIND_INODE, file_number, inode_key, object_keys};
 
     fn data(object: u64, record: u64) -> Key {
         Key::new(ObjectId(object), KIND_DATA, record)
@@ -87,5 +89,8 @@ mod tests {
         let several = part(data(17, 3)..Key::new(ObjectId(19), KIND_INODE, 0));
         assert_eq!((several.objects.clone(), several.object()), (17..20, None));
         assert_eq!(part(data(17, 3)..Key::END).objects, 17..u64::MAX);
+        let other = file_number(ObjectId(17), 64 << 10, 8192);
+        let record = part(data(other.0, 3)..data(other.0, 4));
+        assert_eq!(record.bytes, Some(3 * 65536..4 * 65536));
     }
 }

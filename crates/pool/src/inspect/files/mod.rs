@@ -24,7 +24,6 @@ use super::found::{Finding, FindingKind, Findings};
 use super::part::Part;
 use crate::format::filesystem::{FilePart, HEADER_OBJECT};
 use crate::format::{Key, ObjectId};
-use crate::tree::Root;
 
 /// Findings of one filesystem.
 struct Report<'a> {
@@ -54,8 +53,7 @@ impl Report<'_> {
 impl Image {
     /// Checks the contents of a filesystem.
     pub(super) async fn check_files(&self, of: &SeenDataset, findings: &mut Findings) {
-        let root = of.root.root;
-        if root.is_none() {
+        if of.root.root.is_none() {
             // It was created after the checkpoint; the journal has all of it.
             return;
         }
@@ -63,7 +61,7 @@ impl Image {
             name: &of.name,
             findings,
         };
-        let Some(passed) = self.pass(root, TieSums::new()).await else {
+        let Some(passed) = self.pass(of, TieSums::new()).await else {
             report.note("the files were not checked, because a part of the tree cannot be read");
             return;
         };
@@ -92,7 +90,7 @@ impl Image {
             return;
         };
         // The defects of single objects are those of the first pass.
-        let Some(Passed { ties, .. }) = self.pass(root, suspects).await else {
+        let Some(Passed { ties, .. }) = self.pass(of, suspects).await else {
             return;
         };
         for (object, text) in ties.wrong() {
@@ -104,13 +102,19 @@ impl Image {
     }
 
     /// Reads the whole tree. `None` if a part of it cannot be read; the walk that determines owners reports this part.
-    async fn pass<T: Ties>(&self, root: Root, ties: T) -> Option<Passed<T>> {
-        let mut pass = Pass::new(ties);
+    async fn pass<T: Ties>(&self, of: &SeenDataset, ties: T) -> Option<Passed<T>> {
+        let mut pass = Pass::new(ties, of.dataset.record_size);
         let mut unreadable = Findings::default();
-        let scanned = self.scan(root, Key::START, "", &mut unreadable, |key, value| {
-            pass.entry(key, &value);
-            ControlFlow::Continue(())
-        });
+        let scanned = self.scan(
+            of.root.root,
+            Key::START,
+            "",
+            &mut unreadable,
+            |key, value| {
+                pass.entry(key, &value);
+                ControlFlow::Continue(())
+            },
+        );
         let is_whole = scanned.await;
         is_whole.then(|| pass.finish())
     }

@@ -13,8 +13,8 @@ use crate::format::filesystem::{
     ACL_SIZE_MAX, CHUNK_SIZE, Charge, Dirent, FIRST_OBJECT, Folding, HASH_KEY_SIZE, HEADER_OBJECT,
     Header, Inode, InodeFlags, KIND_ACL, KIND_BLOCK, KIND_BLOCK_FRAGMENT, KIND_DATA, KIND_DIRENT,
     KIND_INLINE, KIND_INODE, KIND_LINK, KIND_ORPHAN, KIND_XATTR, Link, NameHash, Orphan, SLOTS,
-    Xattr, XattrValue, counted_key, decode_acl, decode_charge, decode_counted, decode_files,
-    files_key, header_key,
+    Xattr, XattrValue, claimed_number, counted_key, decode_acl, decode_charge, decode_counted,
+    decode_files, files_key, has_own_record_size, header_key, is_file_number, record_size_of,
 };
 use crate::format::{Defect, KIND_FRAGMENT, Key, Kind, ObjectId, Value};
 use crate::inspect::limits::FINDINGS_MAX;
@@ -63,6 +63,8 @@ pub(super) struct Wrong {
 /// One pass over a filesystem's tree.
 pub(super) struct Pass<T> {
     ties: T,
+    /// Bytes of a record of files without a size of their own.
+    base_record_size: u32,
     header: Option<Header>,
     files: Option<u64>,
     /// Objects with an inode.
@@ -89,9 +91,10 @@ pub(super) struct Passed<T> {
 }
 
 impl<T: Ties> Pass<T> {
-    pub(super) fn new(ties: T) -> Self {
+    pub(super) fn new(ties: T, base_record_size: u32) -> Self {
         Self {
             ties,
+            base_record_size,
             header: None,
             files: None,
             inodes: 0,
@@ -123,6 +126,7 @@ impl<T: Ties> Pass<T> {
         let taken = match value {
             _ if is_data => {
                 self.object.has_data = true;
+                self.check_record(key, value);
                 Ok(())
             }
             Value::Block(_) => {
@@ -134,6 +138,21 @@ impl<T: Ties> Pass<T> {
         };
         if let Err(defect) = taken {
             self.wrong(format!("entry {key:?}: {defect}"));
+        }
+    }
+
+    /// Checks the size of a record: the number of its file says how long it may be.
+    fn check_record(&mut self, key: Key, value: &Value) {
+        let most = record_size_of(self.at, self.base_record_size);
+        if key.kind() == KIND_DATA
+            && let Value::Block(ptr) = value
+            && ptr.logical_size > most
+        {
+            self.wrong(format!(
+                "record {} has {} bytes, more than the {most} of the file's records",
+                key.offset(),
+                ptr.logical_size
+            ));
         }
     }
 
@@ -273,10 +292,14 @@ impl<T: Ties> Pass<T> {
             return;
         }
         let is_given = |header: Header| {
-            self.at == header.root || (FIRST_OBJECT..header.next).contains(&self.at)
+            let claimed = claimed_number(self.at);
+            self.at == header.root || (FIRST_OBJECT..header.next).contains(&claimed)
         };
         if !self.header.is_none_or(is_given) {
             self.wrong("its number was never given to an object");
+        }
+        if !is_file_number(self.at, self.base_record_size) {
+            self.wrong("its number has no possible record size");
         }
         match &object.inode {
             Some(inode) => self.end_with_inode(inode, &object),
@@ -302,6 +325,9 @@ impl<T: Ties> Pass<T> {
         self.charges.add(self.at, Charge::of(inode));
         if object.has_data && inode.kind != FileKind::File {
             self.wrong("it has contents, but it is no file");
+        }
+        if has_own_record_size(self.at) && inode.kind != FileKind::File {
+            self.wrong("its number has a record size, but it is no file");
         }
         let has_acl = inode.flags.has(InodeFlags::ACL);
         if has_acl != (object.acl_chunks.next > 0) {

@@ -76,11 +76,12 @@ impl Server {
             self.create_parents(&pool, pool_name, name).await?;
         }
         check_count(&pool, pool_name)?;
-        let own = own_properties(
+        let mut own = own_properties(
             request.sync,
             request.compression.as_ref(),
             request.checksum.as_ref(),
         );
+        own.extend(request.record_size.map(|_| DatasetProperty::Recordsize));
         let made = pool.create_filesystem_with(new, &own).await;
         made.map_err(|e| failed(pool_name, &full, e))?;
         let limit = |size: Option<ByteSize>| size.map_or(0, |size| size.0);

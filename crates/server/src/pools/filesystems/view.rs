@@ -70,7 +70,7 @@ impl State {
             quota: space.quota,
             reservation: space.reservation,
             origin: origin.map(|(of, name)| format!("{}@{name}", full_name(pool_name, &of))),
-            record_size: dataset.record_size,
+            record_size: dataset.file_record_size,
             sync: dataset.sync.into(),
             compression: dataset.compression.to_string(),
             checksum: dataset.checksum.to_string(),
