@@ -208,6 +208,9 @@ Examples:
     #[command(subcommand)]
     Host(HostCommand),
     ClientConfig(crate::client_config_command::ClientConfig),
+    /// Manage the users of the web console.
+    #[command(subcommand)]
+    Console(crate::console_command::ConsoleCommand),
 }
 
 #[derive(Subcommand)]
