@@ -6,12 +6,15 @@
 
 use crate::step::Step;
 use io::printable::printable;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
 /// How bad a finding is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// Better settings exist; nothing is at risk.
@@ -33,7 +36,7 @@ impl fmt::Display for Severity {
 }
 
 /// Something that should be mended.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
     /// The check that found it.
     pub check: String,
@@ -52,7 +55,7 @@ pub struct Finding {
 }
 
 /// A check that could not be made for an object.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct NotChecked {
     /// The check.
     pub check: String,
@@ -63,7 +66,8 @@ pub struct NotChecked {
 }
 
 /// The result of all checks.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "DoctorReport")]
 pub struct Report {
     /// Number of checks that were made, as far as their facts were known.
     pub checks: usize,

@@ -3,10 +3,11 @@
 //! **Owns** the quoting. **Called by** the checks, which make steps, and by [`crate::report`] and [`crate::script`], which print
 //! them. **Invariants**: every word that is not one of ours is quoted.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A step that mends a finding. Nothing here is ever carried out by the doctor.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase", tag = "do")]
 pub enum Step {
     /// A command.

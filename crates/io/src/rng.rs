@@ -1,10 +1,13 @@
 //! Randomness from the driver: the kernel's, or seeded in the simulator.
 
-use crate::runtime::current;
+use crate::runtime::try_current;
 
-/// Fills `out` with random bytes.
+/// Fills `out` with random bytes. Outside of a runtime, with the kernel's.
 pub fn fill(out: &mut [u8]) {
-    current().driver.borrow_mut().random(out);
+    match try_current() {
+        Some(runtime) => runtime.driver.borrow_mut().random(out),
+        None => crate::linux::random(out),
+    }
 }
 
 /// Returns a random number.

@@ -27,10 +27,12 @@ pub fn now() -> Instant {
     try_current().map_or_else(crate::linux::monotonic, |rt| rt.now())
 }
 
-/// Milliseconds since 1970-01-01 UTC.
+/// Milliseconds since 1970-01-01 UTC. Outside of a runtime, on the clock that all Linux runtimes share.
 #[must_use]
 pub fn wall_clock_ms() -> u64 {
-    current().driver.borrow().wall_clock_ms()
+    try_current().map_or_else(crate::linux::wall_clock_ms, |rt| {
+        rt.driver.borrow().wall_clock_ms()
+    })
 }
 
 /// Sleeps for `d`.

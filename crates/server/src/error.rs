@@ -113,6 +113,9 @@ pub enum Error {
     /// There is no such subsystem, target, namespace or logical unit.
     #[error("{0}: see `wirepool export list`")]
     NoExport(String),
+    /// The console has no user of that name.
+    #[error("no such user {0:?}: see `wirepool console user list`")]
+    NoUser(String),
     /// There is no session of that number.
     #[error("no such session {0}: see `wirepool session list`")]
     NoSession(u32),

@@ -7,10 +7,13 @@
 
 #![forbid(unsafe_code)]
 
+mod accounts;
 pub mod api;
 mod change;
 pub mod config;
+mod console;
 mod control;
+mod diagnosis;
 mod disks;
 mod durable;
 mod error;
@@ -20,7 +23,9 @@ mod metrics;
 mod pools;
 mod process;
 mod protocols;
+mod rates;
 mod readiness;
+mod reports;
 mod reservations;
 mod server;
 mod shards;
@@ -32,6 +37,7 @@ pub mod why;
 mod word;
 
 pub use control::openapi;
+pub use diagnosis::doctor_facts;
 pub use error::{Error, Result};
 pub use metrics::{alert_rules, grafana_dashboard, metrics_page};
 pub use pools::filesystems::FilesystemUser;

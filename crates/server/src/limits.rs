@@ -103,3 +103,54 @@ pub const METRIC_SESSIONS_MAX: usize = 1024;
 pub const BUSY_WAIT_MAX: Duration = Duration::from_secs(3);
 /// Interval of these attempts.
 pub const BUSY_POLL: Duration = Duration::from_millis(50);
+
+/// Most users of the console.
+pub const CONSOLE_USERS_MAX: usize = 64;
+/// Longest name of a user of the console, bytes.
+pub const CONSOLE_USER_LEN_MAX: usize = 32;
+/// Connections to the console's port that are open at a time. A new one ends the oldest that no logged-in browser uses.
+pub const CONSOLE_CONNECTIONS_MAX: usize = 128;
+/// Time for a TLS handshake with the console.
+pub const CONSOLE_HANDSHAKE_MAX: Duration = Duration::from_secs(5);
+/// Time for the head of a request to the console to arrive.
+pub const CONSOLE_HEAD_MAX: Duration = Duration::from_secs(10);
+/// Time for the body of a request to the console to arrive.
+pub const CONSOLE_BODY_MAX: Duration = Duration::from_secs(10);
+/// Lifetime of a connection to the console: later, the request in flight is its last.
+pub const CONSOLE_LIFE_MAX: Duration = Duration::from_secs(300);
+/// Time for the last request of such a connection.
+pub const CONSOLE_LAST_MAX: Duration = Duration::from_secs(90);
+/// Bytes that are buffered for each direction of a connection to the console.
+pub const CONSOLE_BUFFER_LEN: usize = 64 << 10;
+/// Most browsers that are logged in.
+pub const BROWSERS_MAX: usize = 256;
+/// Time after which a browser is logged out that nobody uses.
+pub const BROWSER_IDLE_MAX: Duration = Duration::from_secs(30 * 60);
+/// Time after which a browser is logged out.
+pub const BROWSER_LIFE_MAX: Duration = Duration::from_secs(12 * 3600);
+/// Time for which failed logins count.
+pub const LOGIN_WINDOW: Duration = Duration::from_secs(300);
+/// Failed logins of an address within that time.
+pub const LOGINS_OF_ADDRESS_MAX: u32 = 10;
+/// Failed logins of a user within that time, from all addresses.
+pub const LOGINS_OF_USER_MAX: u32 = 50;
+/// Addresses and users with failed logins that are remembered.
+pub const LOGINS_REMEMBERED_MAX: usize = 4096;
+/// Logins that wait for their check.
+pub const LOGINS_WAITING_MAX: usize = 16;
+/// Step of the rates of the last half hour.
+pub const RATE_STEP: Duration = Duration::from_secs(2);
+/// Steps of [`RATE_STEP`] that are kept.
+pub const RATES_MAX: usize = 900;
+/// Of these, the steps that make one step of the last day.
+pub const RATES_OF_MINUTE: usize = 30;
+/// Steps of a minute that are kept.
+pub const MINUTES_MAX: usize = 1440;
+/// Longest time for which a request watches exports, s.
+pub const WHY_SECONDS_MAX: u64 = 30;
+/// Sessions whose connections the doctor looks at, so that a large server is judged within a few seconds.
+pub const DOCTOR_SESSIONS_MAX: usize = 200;
+/// Most reports that are listed.
+pub const REPORTS_MAX: usize = 1000;
+/// Longest report, bytes.
+pub const REPORT_LEN_MAX: u64 = 16 << 20;

@@ -5,21 +5,26 @@
 //! socket or address in use, because a server that was just killed may hold it for a moment. The first SIGTERM,
 //! SIGINT or SIGHUP drains, the second ends at once; SIGKILL at any moment loses no promised data.
 
-use crate::api::Status;
-use crate::config::{Config, ConfigFile};
+use crate::accounts::Accounts;
+use crate::api::{ConsoleStatus, Status};
+use crate::config::{Config, ConfigFile, ConsoleConfig};
+use crate::console::{self, Certificate};
 use crate::control::{self, Control, ControlSocket, Facts};
-use crate::limits::{FDS_RESERVED, OPENED_POLL};
+use crate::limits::{CONSOLE_CONNECTIONS_MAX, FDS_RESERVED, OPENED_POLL};
+use crate::rates::History;
 use crate::server::{Handle, Server};
 use crate::shards::Shards;
 use crate::taken::{until_free, with_holder};
-use crate::{Error, Result, metrics, pools, reservations, wear};
+use crate::{Error, Result, metrics, pools, reports, reservations, wear};
 use io::RuntimeConfig;
 use io::sync::oneshot;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
+use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::Semaphore;
 
 /// How a server ended.
 #[derive(Debug)]
@@ -58,14 +63,26 @@ async fn run(file: ConfigFile, ready: impl FnOnce(&Status)) -> Result<End> {
         Some(address) => Some(until_free(|| metrics::bind(address), pause).await?),
         None => None,
     };
+    let mut console_warning = None;
+    let console = match &config.console {
+        Some(c) => {
+            let listener = until_free(|| console::bind(c.listen), pause).await?;
+            console_of(c, &config.server.state_dir, listener)
+                .map_err(|warning| console_warning = Some(warning))
+                .ok()
+        }
+        None => None,
+    };
 
     let pool_disks: usize = config.pools.iter().map(|p| p.disks.len()).sum();
     let wanted = config.protocols().map(|p| p.connections()).sum();
     let refused = config.protocols().map(|p| p.refused_connections_max());
     // Connections beyond the limit take descriptors too, until they are refused.
-    let others = config.disks.len() + pool_disks + refused.sum::<usize>();
+    let browsers = console.as_ref().map_or(0, |_| CONSOLE_CONNECTIONS_MAX);
+    let others = config.disks.len() + pool_disks + refused.sum::<usize>() + browsers;
     let (fd_limit, connections_max, mut warnings) = descriptors(wanted, others);
     warnings.extend(congestion_refused(config.server.congestion.as_deref()));
+    warnings.extend(console_warning);
     let runtime = RuntimeConfig {
         spin_max: config.server.spin,
         buffer_limit: config.server.buffer_limit,
@@ -73,10 +90,15 @@ async fn run(file: ConfigFile, ready: impl FnOnce(&Status)) -> Result<End> {
     let shards = Shards::start(config.server.shards, runtime)?;
     let server = start(file, shards, connections_max).await?;
 
+    let state_dir = config.server.state_dir;
+    let accounts = Accounts::new(&state_dir);
+    let reports = config.console.and_then(|c| c.reports);
     let facts = Facts {
         config: path,
         control: control_path,
-        state_dir: config.server.state_dir,
+        reports: reports.unwrap_or_else(|| state_dir.join(reports::DIRECTORY)),
+        console: console.as_ref().map(|(_, _, status)| status.clone()),
+        state_dir,
         metrics: metrics_listener.as_ref().and_then(|l| l.local_addr().ok()),
         fd_limit,
         connections_max,
@@ -86,11 +108,18 @@ async fn run(file: ConfigFile, ready: impl FnOnce(&Status)) -> Result<End> {
         server: server.clone(),
         facts: Arc::new(facts),
         wear: wear::Monitor::default(),
+        accounts,
+        rates: History::default(),
+        examining: Arc::new(Semaphore::new(1)),
     };
     let status = control.status().await?;
     tokio::spawn(observe_wear(control.clone()));
     if let Some(l) = metrics_listener {
         tokio::spawn(metrics::serve(l, control.clone()));
+    }
+    if let Some((listener, certificate, _)) = console {
+        tokio::spawn(console::serve(listener, certificate, control.clone()));
+        tokio::spawn(console::observe(control.clone()));
     }
     let status_of = control.clone();
     let api = axum::serve(listener, control::router(control));
@@ -111,6 +140,24 @@ async fn run(file: ConfigFile, ready: impl FnOnce(&Status)) -> Result<End> {
         failures = server.call(|s| async move { s.drain().await }) => Ok(End::Drained(failures?)),
         () = signals.next() => Ok(End::Interrupted),
     }
+}
+
+/// The console's port, certificate and status. Errors: a warning, if the certificate cannot be used: everything else is served.
+fn console_of(
+    config: &ConsoleConfig,
+    state_dir: &Path,
+    listener: TcpListener,
+) -> std::result::Result<(TcpListener, Certificate, ConsoleStatus), String> {
+    let certificate = match &config.identity {
+        Some(files) => Certificate::configured(files),
+        None => Certificate::own(state_dir, config.listen),
+    };
+    let certificate = certificate.map_err(|e| format!("the console is not served: {e}"))?;
+    let status = ConsoleStatus {
+        address: listener.local_addr().unwrap_or(config.listen),
+        fingerprint: certificate.fingerprint().to_owned(),
+    };
+    Ok((listener, certificate, status))
 }
 
 /// Reads the disks' own counters from time to time, so that forecasts of wear have an observation. Ends with the server.

@@ -6,7 +6,8 @@
 
 use crate::api::{ExportStages, Pool, RequestStages, SessionSummary, SlowRequest, Stages, Status};
 use io::histogram::Times;
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Everything that a judgement looks at, at one moment.
@@ -21,7 +22,7 @@ pub struct Reading {
 }
 
 /// One export, over an interval.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Why {
     /// `nvme`, `iscsi` or `nfs`.
     pub protocol: String,
@@ -44,7 +45,8 @@ pub struct Why {
 }
 
 /// Requests of one command.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "WhyCommand")]
 pub struct Command {
     /// `read`, `write`, `flush` or `other`.
     pub command: String,
@@ -57,7 +59,8 @@ pub struct Command {
 }
 
 /// A stage's part of the time of requests.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "WhyPart")]
 pub struct Part {
     /// The stage.
     pub stage: String,
@@ -70,7 +73,8 @@ pub struct Part {
 }
 
 /// What limits an export.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "WhyVerdict")]
 pub struct Verdict {
     /// The limiting resource.
     pub limit: Limit,
@@ -83,7 +87,8 @@ pub struct Verdict {
 }
 
 /// A limiting resource.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "WhyLimit")]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
     /// The client sends too few requests at a time.

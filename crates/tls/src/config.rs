@@ -80,6 +80,14 @@ fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, ConfigError>
     }
 }
 
+/// The first certificate of a file in PEM format, in DER (X.690). Errors: `Certificate`.
+pub fn first_certificate(pem: &[u8]) -> Result<Vec<u8>, ConfigError> {
+    let first = certificates(pem)?.into_iter().next();
+    first
+        .map(|certificate| certificate.to_vec())
+        .ok_or(ConfigError::Certificate)
+}
+
 fn key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, ConfigError> {
     PrivateKeyDer::from_pem_slice(pem).map_err(|_| ConfigError::Key)
 }
@@ -135,6 +143,12 @@ impl Acceptor {
         config.send_tls13_tickets = 0;
         config.max_early_data_size = 0;
         Ok(Self(Arc::new(config)))
+    }
+
+    /// The configuration, for streams of another runtime than that of `io`.
+    #[must_use]
+    pub fn config(&self) -> Arc<ServerConfig> {
+        self.0.clone()
     }
 
     /// The engine of a new connection. Errors: `Mismatch` if the configuration cannot be used after all.

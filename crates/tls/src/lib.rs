@@ -2,7 +2,7 @@
 //!
 //! | module | owns |
 //! |---|---|
-//! | [`Acceptor`], [`Connector`] | certificates and keys of a server, of a client |
+//! | [`Acceptor`], [`Connector`], [`first_certificate`] | certificates and keys of a server, of a client |
 //! | [`Engine`] | one TLS connection without a socket: bytes in, bytes out |
 //! | [`Stream`] | a TCP stream that TLS may be started on |
 //! | [`certificate_name`] | the name in a certificate |
@@ -19,7 +19,7 @@ pub mod limits;
 mod name;
 mod stream;
 
-pub use config::{Acceptor, ConfigError, Connector, Identity};
+pub use config::{Acceptor, ConfigError, Connector, Identity, first_certificate};
 pub use engine::{Engine, Session, TlsError};
 pub use name::certificate_name;
 pub use stream::Stream;

@@ -210,6 +210,9 @@ Examples:
     Host(HostCommand),
     ClientConfig(crate::client_config_command::ClientConfig),
     Setup(Box<crate::setup::Setup>),
+    /// Manage the users of the web console.
+    #[command(subcommand)]
+    Console(crate::console_command::ConsoleCommand),
 }
 
 #[derive(Subcommand)]

@@ -6,8 +6,8 @@ use crate::ask::Ask;
 use crate::cli::{ControlCommand, DiskAdd, DiskCommand, SessionCommand};
 use crate::cli_host::HostCommand;
 use crate::{
-    client_config_command, filesystems, pools, protocols, records, setup, snapshots, table, top,
-    why,
+    client_config_command, console_command, filesystems, pools, protocols, records, setup, snapshots,
+    table, top, why,
 };
 use anyhow::{Result, bail};
 use server::ByteSize;
@@ -40,6 +40,7 @@ pub(crate) fn run(command: ControlCommand, control: Option<PathBuf>, json: bool)
         ControlCommand::Inherit { property, name } => records::inherit(&ask, property, name),
         ControlCommand::Export(command) => protocols::export(&ask, command),
         ControlCommand::Host(command) => host(&ask, command),
+        ControlCommand::Console(command) => console_command::run(&ask, command),
         ControlCommand::ClientConfig(args) => client_config_command::run(&ask, args),
         ControlCommand::Setup(args) => setup::run(&ask, *args),
     }

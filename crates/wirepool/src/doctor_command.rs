@@ -10,16 +10,12 @@ use clap::Args;
 use doctor::capture::{self, probe};
 use doctor::facts::{self, Facts, Known};
 use doctor::source::Host;
-use server::api::{
-    GetStatus, ListSessions, Pool, SessionSummary, ShowSession, Side, SideTimes, Status,
-};
+use server::api::{GetStatus, ListSessions, ShowSession};
+use server::doctor_facts;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
-
-/// Most sessions whose connections are asked for, so that a large server is judged within a few seconds.
-const SESSIONS_MAX: usize = 200;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -134,93 +130,11 @@ fn server(client: &Client) -> Known<facts::Server> {
         Ok(sessions) => sessions,
         Err(e) => return reason(e),
     };
-    let all = sessions.iter().enumerate();
-    let sessions = all.map(|(i, s)| session(client, i, s)).collect();
-    Known::Value(facts::Server {
-        sessions,
-        ..of_status(&status)
-    })
-}
-
-fn of_status(status: &Status) -> facts::Server {
-    let buffers = status.shards.iter().map(|s| s.buffer_limit as u64);
-    facts::Server {
-        pid: status.pid,
-        shards: status.shards.len(),
-        buffer_limit: buffers.sum(),
-        cache_limit: status.pools.iter().map(|p| p.record_cache.limit).sum(),
-        connections_max: status.connections_max as u64,
-        listen: status.listen.iter().map(|l| l.address).collect(),
-        sessions: Vec::new(),
-        members: status.pools.iter().flat_map(members).collect(),
-    }
-}
-
-fn members(pool: &Pool) -> Vec<facts::Member> {
-    let vdevs = pool.vdevs.iter();
-    let sides = vdevs.flat_map(|v| v.sides.iter().map(|s| (v.name.as_str(), s)));
-    sides.map(|(vdev, side)| member(pool, vdev, side)).collect()
-}
-
-fn member(pool: &Pool, vdev: &str, side: &Side) -> facts::Member {
-    let path = side.path.as_ref().or(side.was.as_ref());
-    facts::Member {
-        pool: pool.name.clone(),
-        vdev: vdev.to_owned(),
-        path: path.map_or(String::new(), |p| p.display().to_string()),
-        state: side.state.clone(),
-        disk: Known::default(),
-        read_errors: side.read_errors,
-        write_errors: side.write_errors,
-        checksum_errors: side.checksum_errors,
-        is_autotrim_on: Known::Value(pool.autotrim),
-        reads: times(&side.read_times),
-        writes: times(&side.write_times),
-        flushes: times(&side.flush_times),
-    }
-}
-
-fn times(t: &SideTimes) -> facts::Times {
-    facts::Times {
-        count: t.count,
-        p50_us: t.p50_us,
-        p99_us: t.p99_us,
-    }
-}
-
-fn session(client: &Client, index: usize, s: &SessionSummary) -> facts::Session {
-    let queues = match index < SESSIONS_MAX {
-        true => match client.ask(&ShowSession { id: s.id }) {
-            Ok(session) => Known::Value(session.queues.iter().map(queue).collect()),
-            Err(e) => Known::unknown(format!("the session is not known any more ({e:#})")),
-        },
-        false => Known::unknown(format!("only {SESSIONS_MAX} sessions are asked for")),
-    };
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let now_ms = now.map_or(0, |d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX));
-    facts::Session {
-        id: s.id,
-        protocol: s.protocol.clone(),
-        host: s.host_nqn.clone(),
-        depth: s.depth,
-        keep_alive_ms: s.keep_alive_timeout_ms,
-        reconnects: s.reconnects,
-        age_s: now_ms.saturating_sub(s.connected_at_ms) / 1000,
-        errors: s.errors,
-        commands: s.commands,
-        queues,
-    }
-}
-
-fn queue(q: &server::api::Queue) -> facts::Queue {
-    facts::Queue {
-        qid: q.qid,
-        local: q.local,
-        peer: q.peer,
-        mss: q.mss,
-        rtt_us: q.rtt_us,
-        retransmits: u64::from(q.retransmits),
-        bytes_out: q.bytes_out,
-        congestion: q.congestion.clone(),
-    }
+    let queues = |id| match client.ask(&ShowSession { id }) {
+        Ok(session) => Ok(session.queues),
+        Err(e) => Err(format!("the session is not known any more ({e:#})")),
+    };
+    Known::Value(doctor_facts(&status, &sessions, now_ms, queues))
 }

@@ -19,6 +19,7 @@ mod client;
 mod client_config_command;
 mod columns;
 mod commands;
+mod console_command;
 mod doctor_command;
 mod drills;
 mod filesystems;

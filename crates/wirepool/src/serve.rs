@@ -84,6 +84,9 @@ fn ready_lines(status: &Status) -> String {
     if let Some(address) = status.metrics {
         let _ = writeln!(out, "ready metrics {address}");
     }
+    if let Some(console) = &status.console {
+        let _ = writeln!(out, "ready console {}", console.address);
+    }
     out.push_str("ready\n");
     out
 }
@@ -102,6 +105,14 @@ fn banner(status: &Status) -> String {
     }
     if let Some(address) = status.metrics {
         let _ = writeln!(out, "  metrics    http://{address}/metrics");
+    }
+    if let Some(console) = &status.console {
+        let _ = writeln!(out, "  console    https://{}/", console.address);
+        let _ = writeln!(
+            out,
+            "             certificate SHA-256 {}",
+            console.fingerprint
+        );
     }
     for protocol in protocols::ALL {
         out.push_str(&protocol.banner(status));

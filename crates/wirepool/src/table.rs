@@ -34,6 +34,14 @@ pub(crate) fn status(s: &Status) -> String {
     if let Some(address) = s.metrics {
         let _ = writeln!(out, "metrics        http://{address}/metrics");
     }
+    if let Some(console) = &s.console {
+        let _ = writeln!(out, "console        https://{}/", console.address);
+        let _ = writeln!(
+            out,
+            "               certificate SHA-256 {}",
+            console.fingerprint
+        );
+    }
     let connections: usize = s.shards.iter().map(|s| s.connections).sum();
     let _ = writeln!(
         out,

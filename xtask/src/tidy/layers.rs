@@ -35,7 +35,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     (
         "crates/server",
         &[
-            "backend", "fuse", "io", "iscsi", "nfs", "nvmf", "pool", "scsi", "session", "tls",
+            "backend", "doctor", "fuse", "io", "iscsi", "nfs", "nvmf", "pool", "scsi", "session",
+            "tls",
         ],
     ),
     (

@@ -444,8 +444,7 @@ impl Driver for UringDriver {
     }
 
     fn wall_clock_ms(&self) -> u64 {
-        let t = clock(libc::CLOCK_REALTIME);
-        t.tv_sec.unsigned_abs() * 1000 + t.tv_nsec.unsigned_abs() / 1_000_000
+        wall_clock_ms()
     }
 
     fn random(&mut self, out: &mut [u8]) {
@@ -457,6 +456,17 @@ impl Driver for UringDriver {
 pub(crate) fn monotonic() -> Instant {
     let t = clock(libc::CLOCK_MONOTONIC);
     Instant(t.tv_sec.unsigned_abs() * 1_000_000_000 + t.tv_nsec.unsigned_abs())
+}
+
+/// Milliseconds since 1970-01-01 UTC.
+pub(crate) fn wall_clock_ms() -> u64 {
+    let t = clock(libc::CLOCK_REALTIME);
+    t.tv_sec.unsigned_abs() * 1000 + t.tv_nsec.unsigned_abs() / 1_000_000
+}
+
+/// Fills `out` with random bytes of the kernel, for callers outside of a runtime.
+pub(crate) fn random(out: &mut [u8]) {
+    RandomPool::default().fill(out);
 }
 
 fn clock(id: libc::clockid_t) -> libc::timespec {

@@ -16,7 +16,7 @@ mod timers;
 
 pub use diag::congestion_at;
 pub(crate) use disk::{LinuxDisk, allocated, discard, open_disk, reserve, resize_disk, stat_disk};
-pub(crate) use driver::{UringDriver, monotonic};
+pub(crate) use driver::{UringDriver, monotonic, random, wall_clock_ms};
 pub use health::{HealthDevice, HealthSource, LogPage, NoHealth};
 pub use local::LocalStream;
 pub use mount::{

@@ -5,6 +5,7 @@
 //! bytes, times as their names say. Described in `docs/control-api.md`.
 
 mod call;
+mod console;
 pub(crate) mod export;
 mod failure;
 mod filesystem;
@@ -18,6 +19,7 @@ mod stages;
 mod wear;
 
 pub use call::*;
+pub use console::*;
 pub use export::*;
 pub use failure::*;
 pub use filesystem::*;
@@ -119,6 +121,9 @@ pub struct Status {
     pub listen: Vec<Listen>,
     /// Address of the metrics port.
     pub metrics: Option<SocketAddr>,
+    /// The web console, if it is served.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub console: Option<ConsoleStatus>,
     /// Limit of open descriptors.
     pub fd_limit: u64,
     /// Maximum number of connections.

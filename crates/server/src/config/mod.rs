@@ -8,6 +8,7 @@
 
 pub(crate) mod checker;
 mod congestion;
+mod console;
 mod disks;
 pub(crate) mod edit;
 mod error;
@@ -21,6 +22,7 @@ mod server;
 mod wear;
 
 pub(crate) use checker::{UUID_SPACE, random_uuid};
+pub use console::{ConsoleConfig, ConsoleIdentity};
 pub use disks::{DiskConfig, DiskEdit, Medium};
 pub use edit::Edit;
 pub use error::ConfigError;
@@ -36,6 +38,7 @@ pub use wear::WearConfig;
 
 use crate::protocols::protocols;
 use checker::Checker;
+use console::RawConsole;
 use disks::RawDisk;
 use exports::{Exports, ProtocolConfig};
 use mounts::RawMount;
@@ -67,6 +70,7 @@ macro_rules! config {
             server: RawServer,
             #[serde(default)]
             metrics: RawMetrics,
+            console: Option<RawConsole>,
             #[serde(default)]
             wear: RawWear,
             #[serde(default)]
@@ -90,6 +94,8 @@ macro_rules! config {
             pub server: ServerConfig,
             /// Address of the metrics port, if any.
             pub metrics: Option<SocketAddr>,
+            /// The web console, if there is one.
+            pub console: Option<ConsoleConfig>,
             /// The rated endurance of disks.
             pub wear: WearConfig,
             /// The disks, in the order they are opened.
@@ -119,8 +125,9 @@ macro_rules! config {
                     &c, raw.$protocol, raw.$exports, &mut exports,
                 )?;)*
                 let metrics = raw.metrics.listen.map(|a| c.address(&a)).transpose()?;
+                let console = c.console(raw.console)?;
                 let wear = c.wear(raw.wear)?;
-                Ok(Config { server: c.server(raw.server)?, metrics, wear, disks, pools, mounts, $($protocol,)* })
+                Ok(Config { server: c.server(raw.server)?, metrics, console, wear, disks, pools, mounts, $($protocol,)* })
             }
 
             /// The part of each protocol.

@@ -10,17 +10,25 @@ mod routes;
 mod socket;
 
 pub use routes::openapi;
-pub(crate) use routes::router;
+pub(crate) use routes::{requests, router};
 pub(crate) use socket::ControlSocket;
 
-use crate::api::{Session, SessionSummary, Stages, Status, Writes};
+use crate::accounts::Accounts;
+use crate::api::{
+    AskWhy, ConsoleStatus, Session, SessionSummary, Stages, Status, StoredReport, Writes,
+};
+use crate::diagnosis::doctor_facts;
+use crate::limits::WHY_SECONDS_MAX;
+use crate::rates::{self, History};
 use crate::server::Handle;
 use crate::wear::Monitor;
-use crate::{Error, Result};
+use crate::why::{self, Why};
+use crate::{Error, Result, reports};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::sync::Semaphore;
 
 /// State of the process that the server's shard does not have.
 #[derive(Debug, Clone)]
@@ -29,6 +37,9 @@ pub(crate) struct Facts {
     pub(crate) control: PathBuf,
     pub(crate) state_dir: PathBuf,
     pub(crate) metrics: Option<SocketAddr>,
+    pub(crate) console: Option<ConsoleStatus>,
+    /// Directory of stored reports.
+    pub(crate) reports: PathBuf,
     pub(crate) fd_limit: u64,
     pub(crate) connections_max: usize,
     pub(crate) warnings: Vec<String>,
@@ -40,6 +51,10 @@ pub(crate) struct Control {
     pub(crate) server: Handle,
     pub(crate) facts: Arc<Facts>,
     pub(crate) wear: Monitor,
+    pub(crate) accounts: Accounts,
+    pub(crate) rates: History,
+    /// Permit for one examination by the doctor at a time.
+    pub(crate) examining: Arc<Semaphore>,
 }
 
 impl Control {
@@ -65,6 +80,7 @@ impl Control {
             state_dir: facts.state_dir.clone(),
             listen: view.listen,
             metrics: facts.metrics,
+            console: facts.console.clone(),
             fd_limit: facts.fd_limit,
             connections_max: facts.connections_max,
             sessions: sessions.len(),
@@ -116,6 +132,77 @@ impl Control {
             at_ms: now.as_nanos() / 1_000_000,
             exports: protocols.all().flat_map(|p| p.stages(now)).collect(),
         }
+    }
+
+    /// Watches the exports, and judges where the time of their requests goes. Errors: `Invalid`, `Unavailable`.
+    pub(crate) async fn why(&self, request: AskWhy) -> Result<Vec<Why>> {
+        if !(1..=WHY_SECONDS_MAX).contains(&request.seconds) {
+            let message = format!("seconds are 1 to {WHY_SECONDS_MAX}");
+            return Err(Error::Invalid(message));
+        }
+        let before = self.reading().await?;
+        tokio::time::sleep(Duration::from_secs(request.seconds)).await;
+        let after = self.reading().await?;
+        Ok(why::judge(&before, &after, request.export.as_deref()))
+    }
+
+    async fn reading(&self) -> Result<why::Reading> {
+        Ok(why::Reading {
+            status: self.status().await?,
+            sessions: self.summaries(),
+            stages: self.stages(),
+        })
+    }
+
+    /// Adds the present counters to the history of rates. Errors: `Unavailable`.
+    pub(crate) async fn note_rates(&self) -> Result<()> {
+        let state = self.server.call(|server| async move {
+            let shards = server.shards.status().await;
+            let pools = server.state.borrow().pools();
+            (pools, shards)
+        });
+        let (pools, shards) = state.await?;
+        let protocols = self.server.protocols();
+        let traffic = protocols.all().map(|p| p.traffic());
+        let traffic = traffic.fold((0, 0), |sum, t| (sum.0 + t.0, sum.1 + t.1));
+        let exports = self.stages().exports;
+        let reading = rates::Reading::new(&exports, traffic, &pools, &shards);
+        self.rates.add(reading);
+        Ok(())
+    }
+
+    /// The doctor's report of this machine, as far as the server may see it. Errors: `Unavailable`.
+    pub(crate) async fn doctor(&self) -> Result<doctor::Report> {
+        // The semaphore is never closed.
+        let _permit = self.examining.acquire().await.ok();
+        let status = self.status().await?;
+        let sessions = self.sessions();
+        let examined = tokio::task::spawn_blocking(move || {
+            let all: Vec<_> = sessions.iter().map(|s| s.summary.clone()).collect();
+            let queues = |id| {
+                let session = sessions.iter().find(|s| s.summary.id == id);
+                Ok(session.map_or_else(Vec::new, |s| s.queues.clone()))
+            };
+            let now_ms = io::time::wall_clock_ms();
+            let server = doctor_facts(&status, &all, now_ms, queues);
+            let host = doctor::source::Host::this();
+            let facts = doctor::capture::capture(&host, doctor::Known::Value(server));
+            doctor::checks::judge(&facts, false)
+        });
+        examined.await.map_err(|_| Error::Unavailable("ending"))
+    }
+
+    /// The stored reports. Errors: `File`.
+    pub(crate) async fn reports(&self) -> Result<Vec<StoredReport>> {
+        let dir = self.facts.reports.clone();
+        let listed = tokio::task::spawn_blocking(move || {
+            reports::list(&dir).map_err(|source| Error::File {
+                what: "list the reports in",
+                path: dir,
+                source,
+            })
+        });
+        listed.await.unwrap_or(Err(Error::Unavailable("ending")))
     }
 
     /// Ends one session. Errors: `NoSession`.

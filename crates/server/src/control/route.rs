@@ -220,6 +220,7 @@ fn code(e: &Error) -> FailureCode {
         | Error::NoSnapshot(_)
         | Error::NoSide { .. }
         | Error::NoExport(_)
+        | Error::NoUser(_)
         | Error::NoSession(_) => FailureCode::NotFound,
         Error::Conflict(_) | Error::Edited(_) | Error::Locked(_) | Error::ControlInUse(_) => {
             FailureCode::Conflict

@@ -8,21 +8,23 @@ use super::Control;
 use super::description::describe_all;
 use super::route::{Route, refuse, routes};
 use crate::api::{
-    AddDisk, AddVdevs, AttachSide, CheckpointPool, CloneSnapshot, CreateFilesystem, CreatePool,
-    CreateSnapshot, CreateVolume, Dataset, DestroyFilesystem, DestroyPool, DestroySnapshot,
-    DestroyVolume, DetachSide, DiffFilesystem, Difference, Disk, Done, EndSession, Event,
-    ExportPool, FailureCode, Filesystem, FoundPool, GetOpenApi, GetProperties, GetStages,
-    GetStatus, HistoryEntry, Hold, HoldSnapshot, ImportPool, InheritProperty, ListDisks,
-    ListEvents, ListFilesystems, ListHolds, ListOwnerSpace, ListPools, ListSessions, ListSnapshots,
+    AddConsoleUser, AddDisk, AddVdevs, AskWhy, AttachSide, CheckpointPool, CloneSnapshot,
+    ConsoleUser, CreateFilesystem, CreatePool, CreateSnapshot, CreateVolume, Dataset,
+    DestroyFilesystem, DestroyPool, DestroySnapshot, DestroyVolume, DetachSide, DiffFilesystem,
+    Difference, Disk, Done, EndSession, Event, ExportPool, FailureCode, Filesystem, FoundPool,
+    GetDoctor, GetOpenApi, GetProperties, GetStages, GetStatus, HistoryEntry, Hold, HoldSnapshot,
+    ImportPool, InheritProperty, ListConsoleUsers, ListDisks, ListEvents, ListFilesystems,
+    ListHolds, ListOwnerSpace, ListPools, ListRates, ListReports, ListSessions, ListSnapshots,
     ListVolumes, ListWrites, MountFilesystem, OfflineSide, OnlineSide, OpenApi, OwnerSpace, Pool,
-    PoolHistory, PromoteFilesystem, PromoteVolume, Property, ReleaseSnapshot, RemoveDisk,
-    RenameFilesystem, RenameSnapshot, RenameVolume, ReplaceSide, ResilverPool, ResizeDisk,
-    ResizeVolume, RollbackFilesystem, RollbackVolume, ScanPools, ScrubPool, Session,
-    SessionSummary, SetProperty, ShowSession, Snapshot, Stages, Status, Trial, TrimPool, TryImport,
-    UnmountFilesystem, Volume, Writes,
+    PoolHistory, PromoteFilesystem, PromoteVolume, Property, Rates, ReleaseSnapshot,
+    RemoveConsoleUser, RemoveDisk, RenameFilesystem, RenameSnapshot, RenameVolume, ReplaceSide,
+    ResilverPool, ResizeDisk, ResizeVolume, RollbackFilesystem, RollbackVolume, ScanPools,
+    ScrubPool, Session, SessionSummary, SetConsolePassword, SetProperty, ShowSession, Snapshot,
+    Stages, Status, StoredReport, Trial, TrimPool, TryImport, UnmountFilesystem, Volume, Writes,
 };
 use crate::limits::REQUEST_LEN_MAX;
 use crate::protocols::protocols;
+use crate::why::Why;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::Uri;
@@ -36,8 +38,10 @@ macro_rules! tables {
 
 /// The routes of version 1.
 pub(super) fn all() -> Vec<Route> {
-    let tables: [fn() -> Vec<Route>; 9] = [
+    let tables: [fn() -> Vec<Route>; 11] = [
         server_routes,
+        insight_routes,
+        console_routes,
         session_routes,
         disk_routes,
         pool_routes,
@@ -63,12 +67,14 @@ pub(crate) fn router(control: Control) -> Router {
         let message = format!("no such request {}: see docs/control-api.md", uri.path());
         refuse(FailureCode::NotFound, message)
     };
+    requests().fallback(missing).with_state(control)
+}
+
+/// The requests of version 1, for a router that answers others too.
+pub(crate) fn requests() -> Router<Control> {
     let empty = Router::new();
     let routes = all().into_iter().fold(empty, |router, r| r.add(router));
-    routes
-        .fallback(missing)
-        .layer(DefaultBodyLimit::max(REQUEST_LEN_MAX))
-        .with_state(control)
+    routes.layer(DefaultBodyLimit::max(REQUEST_LEN_MAX))
 }
 
 routes! {
@@ -77,6 +83,26 @@ routes! {
 
     Get "/v1/status" GetStatus => Status, VIEW, control |c, _| c.status().await;
     Get "/v1/openapi.json" GetOpenApi => OpenApi, VIEW, control |_, _| Ok(OpenApi(openapi()));
+}
+
+routes! {
+    /// Judgement of the server and its machine, and the past.
+    fn insight_routes, "insight";
+
+    Post "/v1/why" AskWhy => Vec<Why>, VIEW, control |c, r| c.why(r).await;
+    Post "/v1/rates" ListRates => Vec<Rates>, VIEW, control |c, r| Ok(c.rates.list(&r));
+    Get "/v1/doctor" GetDoctor => doctor::Report, VIEW, control |c, _| c.doctor().await;
+    Get "/v1/reports" ListReports => Vec<StoredReport>, LOOKUP, control |c, _| c.reports().await;
+}
+
+routes! {
+    /// Users of the web console. The console itself does not pass these requests on.
+    fn console_routes, "console";
+
+    Get "/v1/console/users" ListConsoleUsers => Vec<ConsoleUser>, LOOKUP, control |c, _| c.accounts.list().await;
+    Post "/v1/console/users/add" AddConsoleUser => ConsoleUser, CHANGE, control |c, r| c.accounts.add(r.name, r.password.0).await;
+    Post "/v1/console/users/password" SetConsolePassword => ConsoleUser, CHANGE, control |c, r| c.accounts.set_password(r.name, r.password.0).await;
+    Post "/v1/console/users/remove" RemoveConsoleUser => Done, CHANGE, control |c, r| c.accounts.remove(r.name).await.map(|()| Done {});
 }
 
 routes! {

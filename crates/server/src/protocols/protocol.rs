@@ -65,6 +65,9 @@ pub(crate) trait Protocol: Send + Sync {
     /// The time of requests by stage, by export.
     fn stages(&self, now: Instant) -> Vec<ExportStages>;
 
+    /// Bytes from and to clients since the start.
+    fn traffic(&self) -> (u64, u64);
+
     /// Ends the session of this number. False if it is none of this protocol.
     fn end_session(&self, id: u32) -> bool;
 

@@ -108,9 +108,33 @@ fn lists(api: &mut Api) {
         "/v1/exports",
         "/v1/targets",
         "/v1/sessions",
+        "/v1/doctor",
+        "/v1/reports",
+        "/v1/console/users",
     ] {
         api.get(path);
     }
+}
+
+fn insight(api: &mut Api) {
+    api.post("/v1/why", json!({"seconds": 1, "export": NQN}));
+    let refused = api.answer("/v1/why", &json!({"seconds": 31}), 400);
+    assert_eq!(refused["code"], "invalid");
+    let rates = api.post("/v1/rates", json!({"day": true}));
+    assert_eq!(rates, json!([]), "without a console, nothing is kept");
+}
+
+fn console_users(api: &mut Api) {
+    let user = json!({"name": "ann", "password": "long enough"});
+    let added = api.post("/v1/console/users/add", user.clone());
+    assert_eq!(added["sessions"], 0);
+    api.answer("/v1/console/users/add", &user, 409);
+    let short = json!({"name": "bob", "password": "short"});
+    api.answer("/v1/console/users/add", &short, 400);
+    api.post("/v1/console/users/password", user);
+    api.get("/v1/console/users");
+    api.post("/v1/console/users/remove", json!({"name": "ann"}));
+    api.answer("/v1/console/users/remove", &json!({"name": "ann"}), 404);
 }
 
 fn disks(api: &mut Api, place: &Place) {
@@ -339,6 +363,8 @@ fn every_request_is_answered_as_described() {
     api = sessions(api, &server);
     api.post("/v1/targets/remove", json!({"iqn": IQN}));
     pools(&mut api, &place, &server);
+    insight(&mut api);
+    console_users(&mut api);
     lists(&mut api);
     let paths = api.document["paths"].as_object().expect("paths");
     let needs_fuse = |path: &str| path.ends_with("/mount") || path.ends_with("/unmount");

@@ -121,6 +121,7 @@ impl Place {
             iscsi: Vec::new(),
             nfs: Vec::new(),
             metrics: None,
+            console: None,
             dir: self.dir.path().to_path_buf(),
         };
         for line in BufReader::new(stdout).lines() {
@@ -135,6 +136,7 @@ impl Place {
                     server.nfs.push(address.parse().expect("an address"));
                 }
                 ["ready", "metrics", address] => server.metrics = address.parse().ok(),
+                ["ready", "console", address] => server.console = address.parse().ok(),
                 ["ready", "control" | "discovery", _] => {}
                 _ => panic!("what is {line:?}?"),
             }
@@ -168,6 +170,7 @@ pub(crate) struct Server {
     pub(crate) iscsi: Vec<SocketAddr>,
     pub(crate) nfs: Vec<SocketAddr>,
     pub(crate) metrics: Option<SocketAddr>,
+    pub(crate) console: Option<SocketAddr>,
     dir: PathBuf,
 }
 

@@ -6,6 +6,7 @@ mod api;
 mod commands;
 mod common;
 mod conformance;
+mod console;
 mod cuts;
 mod doctor;
 mod drills;

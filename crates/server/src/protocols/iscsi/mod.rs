@@ -257,6 +257,11 @@ impl Protocol for Iscsi {
         all.map(read).collect()
     }
 
+    fn traffic(&self) -> (u64, u64) {
+        let c = self.service.counters();
+        (c.bytes_in, c.bytes_out)
+    }
+
     fn end_session(&self, id: u32) -> bool {
         session::tsih(id).is_some_and(|tsih| self.service.disconnect(tsih).is_ok())
     }

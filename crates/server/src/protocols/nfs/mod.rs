@@ -395,6 +395,11 @@ impl Protocol for Nfs {
         vec![ExportStages::read("nfs", "nfs".into(), &counters, now)]
     }
 
+    fn traffic(&self) -> (u64, u64) {
+        let c = self.0.service.counters().connections;
+        (c.bytes_in, c.bytes_out)
+    }
+
     fn end_session(&self, id: u32) -> bool {
         session::client(&self.0.service, id).is_some_and(|client| self.0.service.end_client(client))
     }

@@ -201,6 +201,11 @@ impl Protocol for Nvmf {
         all.map(read).collect()
     }
 
+    fn traffic(&self) -> (u64, u64) {
+        let c = self.target.counters();
+        (c.bytes_in, c.bytes_out)
+    }
+
     fn end_session(&self, id: u32) -> bool {
         u16::try_from(id).is_ok_and(|cntlid| self.target.disconnect(cntlid).is_ok())
     }

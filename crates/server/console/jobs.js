@@ -1,0 +1,35 @@
+// Background work of all pools: always on the screen while it runs.
+
+import { h } from "/dom.js";
+import { meter } from "/chart.js";
+import { bytes, percent, span } from "/format.js";
+import * as api from "/api.js";
+
+// The jobs of a pool that run or are paused: { pool, kind, words, done, of, job }.
+export function jobsOf(pool) {
+  const all = [["scrub", pool.scrub], ["resilver", pool.resilver], ["trim", pool.trim]];
+  return all.filter(([, job]) => job && (job.state === "running" || job.state === "paused")).map(([kind, job]) => ({ pool: pool.name, kind, job }));
+}
+
+function words({ kind, job }) {
+  const of = job.of || 0;
+  const done = of ? percent(Math.min(100, (job.done / of) * 100)) : "counting";
+  const parts = [`${job.state}, ${done}`];
+  if (kind !== "trim" && of) parts.push(`${bytes(job.done)} of ${bytes(of)}`);
+  if (job.state === "running" && of && job.done > 0 && job.active_ms > 2000) parts.push(`about ${span((job.active_ms / job.done) * Math.max(0, of - job.done))} left`);
+  if (job.repaired) parts.push(`${job.repaired} repaired`);
+  if (job.lost) parts.push(`${job.lost} lost`);
+  if (job.reason) parts.push(job.reason);
+  return parts.join(", ");
+}
+
+export function jobs(status, act) {
+  const all = status.pools.flatMap(jobsOf);
+  return h("section", { class: "jobs", "aria-label": "Running jobs", hidden: !all.length }, all.map((j) => {
+    const start = j.kind === "scrub" ? api.scrubPool : api.trimPool;
+    const does = (action, name) => h("button", { type: "button", onclick: () => act(`${name} ${j.kind} of ${j.pool}`, () => start({ name: j.pool, action })) }, name, h("span", { class: "hidden" }, ` ${j.kind} of ${j.pool}`));
+    return h("div", { class: "job", key: `${j.pool}-${j.kind}` }, h("strong", null, `${j.kind} of ${j.pool}`),
+      meter(j.job.done, j.job.of || 0, words(j)),
+      j.kind !== "resilver" && [j.job.state === "running" ? does("pause", "Pause") : does("start", "Resume"), does("stop", "Stop")]);
+  }));
+}

@@ -1,0 +1,75 @@
+// Sessions, and the truth about their transport.
+
+import { h } from "/dom.js";
+import { table } from "/table.js";
+import { bytes, count, micros, span, when } from "/format.js";
+import { button } from "/pools.js";
+import * as act from "/actions.js";
+import * as api from "/api.js";
+
+const digests = (s) => [s.header_digest && "header", s.data_digest && "data"].filter(Boolean).join("+") || "none";
+
+export const sessions = {
+  title: "Sessions",
+  every: 4000,
+  load: async () => ({ list: await api.listSessions() }),
+  view: ({ data }) => table({
+    id: "sessions", caption: "Sessions", rows: data.list, key: (s) => s.id, empty: "no client is connected",
+    columns: [
+      { name: "Host", text: (s) => s.host_nqn || "–", cell: (s) => h("a", { href: `#/session/${s.id}` }, s.host_nqn || `session ${s.id}`) },
+      { name: "Export", text: (s) => s.nqn || s.kind },
+      { name: "Protocol", text: (s) => `${s.protocol} ${s.transport}` },
+      { name: "From", text: (s) => s.peer || "–" },
+      { name: "State", text: (s) => s.state },
+      { name: "Queues", right: true, sort: (s) => s.io_queues, cell: (s) => (s.depth ? `${s.io_queues} × ${s.depth}` : String(s.io_queues)) },
+      { name: "Digests", text: digests },
+      { name: "RTT", right: true, sort: (s) => s.rtt_us, cell: (s) => micros(s.rtt_us) },
+      { name: "Resent", right: true, sort: (s) => s.retransmits, cell: (s) => h("span", { class: s.retransmits ? "warn" : "" }, count(s.retransmits)) },
+      { name: "In", right: true, sort: (s) => s.bytes_in, cell: (s) => bytes(s.bytes_in) },
+      { name: "Out", right: true, sort: (s) => s.bytes_out, cell: (s) => bytes(s.bytes_out) },
+      { name: "Errors", right: true, sort: (s) => s.errors, cell: (s) => count(s.errors) },
+      { name: "Connected", right: true, sort: (s) => s.connected_at_ms, cell: (s) => span(Date.now() - s.connected_at_ms) },
+    ],
+  }),
+};
+
+// What is in use, and what is not as fast or as safe as it could be.
+function truth(s) {
+  const all = [];
+  const add = (level, text) => all.push({ level, text });
+  const tls = s.nfs?.tls?.length ? s.nfs.tls.map((t) => `TLS ${t.version} ${t.cipher}${t.certificate ? `, certificate ${t.certificate}` : ""}`) : [];
+  add(tls.length ? "good" : "", tls.length ? tls.join("; ") : "not encrypted");
+  add("", `transport ${s.transport}${s.transport.includes("rdma") ? "" : ": TCP, not RDMA"}`);
+  if (s.protocol !== "nfs") add("", `digests: ${digests(s)}`);
+  const mtu = s.queues.map((q) => q.path_mtu).filter(Boolean);
+  const mss = s.queues.map((q) => q.mss).filter(Boolean);
+  if (mtu.length) add(Math.min(...mtu) !== Math.max(...mtu) ? "warn" : "", `path MTU ${[...new Set(mtu)].join(", ")}, largest segment ${[...new Set(mss)].join(", ")} bytes`);
+  add(s.retransmits ? "warn" : "good", s.retransmits ? `${s.retransmits} segments were sent again` : "no segment was sent again");
+  if (s.reconnects) add("warn", `it reconnected ${s.reconnects} times since the server started`);
+  if (s.keep_alive_timeout_ms) add("", `keep alive: heard ${span(s.keep_alive_age_ms)} ago, limit ${span(s.keep_alive_timeout_ms)}`);
+  return all;
+}
+
+export const session = {
+  title: "Session",
+  head: (id) => `Session ${id}`,
+  load: (id) => api.showSession({ id: Number(id) }),
+  view({ data: s }) {
+    return [
+      h("section", { class: "card" },
+        h("h2", null, s.host_nqn || "a host without a name"),
+        h("dl", null, [["Export", s.nqn || "–"], ["Protocol", `${s.protocol}, ${s.kind}, ${s.state}`], ["From", s.peer || "–"], ["Host ID", s.host_id || "–"], ["Since", `${when(s.connected_at_ms)} (${span(Date.now() - s.connected_at_ms)})`], ["Received", bytes(s.bytes_in)], ["Sent", bytes(s.bytes_out)], ["Commands", `${count(s.commands)}, ${count(s.errors)} failed`]].map(([k, v]) => [h("dt", null, k), h("dd", null, v)])),
+        button("End session", "", () => act.endSession(s))),
+      h("section", { class: "card" }, h("h2", null, "The truth about its transport"), h("ul", null, truth(s).map((t) => h("li", { class: t.level }, t.text)))),
+      h("h2", null, "Connections"),
+      table({ id: "queues", caption: "Connections of the session", rows: s.queues, key: (q) => `${q.qid} ${q.peer}`, columns: [
+        { name: "Number", right: true, sort: (q) => q.qid, cell: (q) => String(q.qid) }, { name: "From", text: (q) => q.peer }, { name: "To", text: (q) => q.local }, { name: "Shard", text: (q) => q.shard },
+        { name: "Depth", right: true, sort: (q) => q.depth, cell: (q) => String(q.depth || "–") }, { name: "MSS", right: true, sort: (q) => q.mss, cell: (q) => String(q.mss) }, { name: "MTU", right: true, sort: (q) => q.path_mtu, cell: (q) => String(q.path_mtu) },
+        { name: "RTT", right: true, sort: (q) => q.rtt_us, cell: (q) => `${micros(q.rtt_us)} ± ${micros(q.rtt_var_us)}` }, { name: "Resent", right: true, sort: (q) => q.retransmits, cell: (q) => String(q.retransmits) }, { name: "Congestion control", text: (q) => q.congestion || "–" }] }),
+      h("h2", null, "Latencies"),
+      table({ id: "latencies", caption: "Latencies by command", rows: s.latencies, key: (l) => l.command, empty: "no command has ended yet", columns: [
+        { name: "Command", text: (l) => l.command }, { name: "Count", right: true, sort: (l) => l.count, cell: (l) => count(l.count) },
+        ...[["Mean", "mean_us"], ["p50", "p50_us"], ["p90", "p90_us"], ["p99", "p99_us"], ["p99.9", "p999_us"], ["Most", "max_us"]].map(([name, field]) => ({ name, right: true, sort: (l) => l[field], cell: (l) => micros(l[field]) }))] }),
+    ];
+  },
+};

@@ -1,0 +1,100 @@
+//! The server's state as facts for the doctor.
+//!
+//! **Called by** the control API, and by `wirepool doctor` with the answers of a server. **Invariants**: pure; a session whose
+//! connections were not asked for is a fact that is not known.
+
+use crate::api::{Pool, Queue, SessionSummary, Side, SideTimes, Status};
+use crate::limits::DOCTOR_SESSIONS_MAX;
+use doctor::facts::{self, Known};
+
+/// The facts of a server. `queues` returns the connections of a session, or the reason why they are not known; `now_ms` is the time, ms
+/// since 1970.
+pub fn doctor_facts(
+    status: &Status,
+    sessions: &[SessionSummary],
+    now_ms: u64,
+    mut queues: impl FnMut(u32) -> Result<Vec<Queue>, String>,
+) -> facts::Server {
+    let buffers = status.shards.iter().map(|s| s.buffer_limit as u64);
+    let all = sessions.iter().enumerate();
+    let sessions = all.map(|(index, s)| {
+        let queues = match index < DOCTOR_SESSIONS_MAX {
+            true => match queues(s.id) {
+                Ok(queues) => Known::Value(queues.iter().map(queue).collect()),
+                Err(reason) => Known::unknown(reason),
+            },
+            false => Known::unknown(format!("only {DOCTOR_SESSIONS_MAX} sessions are asked for")),
+        };
+        session(s, now_ms, queues)
+    });
+    facts::Server {
+        pid: status.pid,
+        shards: status.shards.len(),
+        buffer_limit: buffers.sum(),
+        cache_limit: status.pools.iter().map(|p| p.record_cache.limit).sum(),
+        connections_max: status.connections_max as u64,
+        listen: status.listen.iter().map(|l| l.address).collect(),
+        sessions: sessions.collect(),
+        members: status.pools.iter().flat_map(members).collect(),
+    }
+}
+
+fn members(pool: &Pool) -> Vec<facts::Member> {
+    let vdevs = pool.vdevs.iter();
+    let sides = vdevs.flat_map(|v| v.sides.iter().map(|s| (v.name.as_str(), s)));
+    sides.map(|(vdev, side)| member(pool, vdev, side)).collect()
+}
+
+fn member(pool: &Pool, vdev: &str, side: &Side) -> facts::Member {
+    let path = side.path.as_ref().or(side.was.as_ref());
+    facts::Member {
+        pool: pool.name.clone(),
+        vdev: vdev.to_owned(),
+        path: path.map_or(String::new(), |p| p.display().to_string()),
+        state: side.state.clone(),
+        disk: Known::default(),
+        read_errors: side.read_errors,
+        write_errors: side.write_errors,
+        checksum_errors: side.checksum_errors,
+        is_autotrim_on: Known::Value(pool.autotrim),
+        reads: times(&side.read_times),
+        writes: times(&side.write_times),
+        flushes: times(&side.flush_times),
+    }
+}
+
+fn times(t: &SideTimes) -> facts::Times {
+    facts::Times {
+        count: t.count,
+        p50_us: t.p50_us,
+        p99_us: t.p99_us,
+    }
+}
+
+fn session(s: &SessionSummary, now_ms: u64, queues: Known<Vec<facts::Queue>>) -> facts::Session {
+    facts::Session {
+        id: s.id,
+        protocol: s.protocol.clone(),
+        host: s.host_nqn.clone(),
+        depth: s.depth,
+        keep_alive_ms: s.keep_alive_timeout_ms,
+        reconnects: s.reconnects,
+        age_s: now_ms.saturating_sub(s.connected_at_ms) / 1000,
+        errors: s.errors,
+        commands: s.commands,
+        queues,
+    }
+}
+
+fn queue(q: &Queue) -> facts::Queue {
+    facts::Queue {
+        qid: q.qid,
+        local: q.local,
+        peer: q.peer,
+        mss: q.mss,
+        rtt_us: q.rtt_us,
+        retransmits: u64::from(q.retransmits),
+        bytes_out: q.bytes_out,
+        congestion: q.congestion.clone(),
+    }
+}
