@@ -8,11 +8,11 @@
 //! moves is worth [`TURNOVER`] divided by the bytes that it owes: a peer that owes much must move much, and a fragment of
 //! four bytes is worth nothing. Bytes in the hands of the backend do not count.
 
-use crate::ledger::{Book, Class, Host, HostKey, Ledger};
+use crate::ledger::{Book, Class, Holder, Host, HostKey, Ledger, Waiter};
 use crate::limits::{BEHIND_MAX, RATE_MIN, RECLAIM_EVERY, SOCKETS_HOLD, TURNOVER};
 use io::time::Instant;
 use std::cell::{Cell, RefCell};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -21,11 +21,11 @@ pub struct Account {
     inner: Rc<Inner>,
     /// Bytes that the connection may hold.
     limit: usize,
-    waiting: Option<Rc<Waiter>>,
+    waiting: Option<Rc<Request>>,
     waiting_since: Option<Instant>,
 }
 
-pub(crate) struct Inner {
+struct Inner {
     book: Rc<Book>,
     host: RefCell<Rc<Host>>,
     held: Cell<usize>,
@@ -39,7 +39,7 @@ pub(crate) struct Inner {
 }
 
 /// A request that waits in the ledger.
-pub(crate) struct Waiter {
+struct Request {
     of: Rc<Inner>,
     bytes: usize,
     waker: RefCell<Waker>,
@@ -55,37 +55,42 @@ pub struct Hold {
     with_peer: bool,
 }
 
-impl Waiter {
-    /// The host that the request is charged to.
-    pub(crate) fn host(&self) -> Rc<Host> {
+impl Waiter for Request {
+    fn host(&self) -> Rc<Host> {
         self.of.host.borrow().clone()
     }
 
-    pub(crate) fn bytes(&self) -> usize {
+    fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Called when the ledger has granted the request.
-    pub(crate) fn granted(&self, class: Class) {
+    fn granted(&self, class: Class) {
         *self.grant.borrow_mut() = Some(Hold::charged(&self.of, self.bytes, class));
         self.waker.borrow().wake_by_ref();
     }
 }
 
-impl Inner {
-    pub(crate) fn held(&self) -> usize {
+impl Holder for Inner {
+    fn held(&self) -> usize {
         self.held.get()
     }
 
-    pub(crate) fn evict(&self) {
-        (self.evict)();
-    }
-
-    /// Owed bytes × milliseconds behind; `None` if the peer is less than [`BEHIND_MAX`] behind.
-    pub(crate) fn behind(&self, now: Instant) -> Option<u128> {
+    fn behind(&self, now: Instant) -> Option<u128> {
         let late = now.since(self.even_at.get());
         (self.owed.get() > 0 && late >= BEHIND_MAX)
             .then(|| self.owed.get() as u128 * late.as_millis())
+    }
+
+    fn evict(&self) {
+        (self.evict)();
+    }
+}
+
+impl Inner {
+    /// The ledger's reference to the connection.
+    fn holder(self: &Rc<Self>) -> Weak<dyn Holder> {
+        let weak: Weak<Inner> = Rc::downgrade(self);
+        weak
     }
 
     fn owe(&self, bytes: usize, now: Instant) {
@@ -117,7 +122,7 @@ impl Account {
             sockets_hold: Cell::new(SOCKETS_HOLD),
             evict: Box::new(evict),
         });
-        host.add(&inner);
+        host.add(inner.holder());
         Account {
             inner,
             limit,
@@ -129,9 +134,9 @@ impl Account {
     /// Charges the connection's bytes to `host` from here on. Called when the peer has logged in.
     pub fn belongs_to(&self, host: HostKey) {
         let host = self.inner.book.host(host);
-        host.add(&self.inner);
+        host.add(self.inner.holder());
         let before = self.inner.host.replace(host);
-        before.remove(&self.inner);
+        before.remove(&self.inner.holder());
     }
 
     /// Bytes that the connection holds.
@@ -188,7 +193,7 @@ impl Account {
             Ok(class) => return Some(Hold::charged(inner, bytes, class)),
             Err(class) => class,
         };
-        let waiter = Rc::new(Waiter {
+        let waiter = Rc::new(Request {
             of: inner.clone(),
             bytes,
             waker: RefCell::new(waker.clone()),
@@ -209,7 +214,9 @@ impl Account {
         self.waiting_since = None;
         if let Some(w) = self.waiting.take() {
             // The requests behind it in the queue may now fit.
-            w.of.book.withdraw(&w);
+            let book = w.of.book.clone();
+            let waiter: Rc<dyn Waiter> = w;
+            book.withdraw(&waiter);
         }
     }
 
@@ -257,7 +264,7 @@ impl Account {
 impl Drop for Account {
     fn drop(&mut self) {
         self.forget();
-        self.inner.host.borrow().remove(&self.inner);
+        self.inner.host.borrow().remove(&self.inner.holder());
     }
 }
 

@@ -21,7 +21,6 @@
 //! While a request waits, the ledger closes connections that are behind. The host with the largest product of bytes and time
 //! behind comes first; it also loses its earned bytes.
 
-use crate::account::{Inner as AccountInner, Waiter};
 use crate::limits::{EARNED_ALPHA, POOL_KEPT, RECLAIM_EVERY, SMALL_BYTES};
 use io::time::Instant;
 use std::cell::{Cell, RefCell};
@@ -54,6 +53,30 @@ impl HostKey {
             address,
         }
     }
+}
+
+/// What the ledger asks of a connection that holds bytes.
+pub(crate) trait Holder {
+    /// Bytes that the connection holds.
+    fn held(&self) -> usize;
+
+    /// Owed bytes × milliseconds behind; `None` if the peer is less than [`crate::limits::BEHIND_MAX`] behind.
+    fn behind(&self, now: Instant) -> Option<u128>;
+
+    /// Closes the connection.
+    fn evict(&self);
+}
+
+/// A request that waits in the ledger.
+pub(crate) trait Waiter {
+    /// The host that the request is charged to.
+    fn host(&self) -> Rc<Host>;
+
+    /// Bytes of the request.
+    fn bytes(&self) -> usize;
+
+    /// Called once, when the ledger has granted and charged the request.
+    fn granted(&self, class: Class);
 }
 
 /// State of a shard's ledger.
@@ -103,7 +126,7 @@ pub(crate) struct Book {
     unearned: Cell<usize>,
     hosts: RefCell<BTreeMap<HostKey, Weak<Host>>>,
     /// Waiting requests, by their class at arrival.
-    queues: [RefCell<VecDeque<Rc<Waiter>>>; 3],
+    queues: [RefCell<VecDeque<Rc<dyn Waiter>>>; 3],
     waiting: Cell<usize>,
     /// Time before which no connection is closed for its buffers.
     reclaim_at: Cell<Option<Instant>>,
@@ -115,7 +138,7 @@ pub(crate) struct Host {
     held: Cell<usize>,
     /// Bytes that the host has moved, at most the limit. Reset to 0 when the host is found behind.
     earned: Cell<usize>,
-    accounts: RefCell<Vec<Weak<AccountInner>>>,
+    accounts: RefCell<Vec<Weak<dyn Holder>>>,
 }
 
 impl Host {
@@ -123,19 +146,18 @@ impl Host {
         self.earned.set((self.earned.get() + bytes).min(limit));
     }
 
-    pub(crate) fn add(&self, account: &Rc<AccountInner>) {
+    pub(crate) fn add(&self, account: Weak<dyn Holder>) {
         let mut all = self.accounts.borrow_mut();
         all.retain(|a| a.strong_count() > 0);
-        all.push(Rc::downgrade(account));
+        all.push(account);
     }
 
-    pub(crate) fn remove(&self, account: &Rc<AccountInner>) {
-        let gone = Rc::as_ptr(account);
-        self.accounts.borrow_mut().retain(|a| a.as_ptr() != gone);
+    pub(crate) fn remove(&self, account: &Weak<dyn Holder>) {
+        self.accounts.borrow_mut().retain(|a| !a.ptr_eq(account));
     }
 
     /// The host's connections that are behind, and the sum of their bytes × milliseconds behind.
-    fn behind(&self, now: Instant) -> (u128, Vec<Rc<AccountInner>>) {
+    fn behind(&self, now: Instant) -> (u128, Vec<Rc<dyn Holder>>) {
         let all: Vec<_> = self
             .accounts
             .borrow()
@@ -286,7 +308,7 @@ impl Book {
         }
     }
 
-    pub(crate) fn enqueue(&self, waiter: Rc<Waiter>, class: Class) {
+    pub(crate) fn enqueue(&self, waiter: Rc<dyn Waiter>, class: Class) {
         self.waiting.set(self.waiting.get() + 1);
         self.queues[class as usize].borrow_mut().push_back(waiter);
         // The new waiter may be the only one in its queue, refused only because of the order of other queues.
@@ -294,7 +316,7 @@ impl Book {
     }
 
     /// Removes a request from its queue; does nothing if it is in no queue.
-    pub(crate) fn withdraw(&self, waiter: &Rc<Waiter>) {
+    pub(crate) fn withdraw(&self, waiter: &Rc<dyn Waiter>) {
         for queue in &self.queues {
             let before = queue.borrow().len();
             queue.borrow_mut().retain(|w| !Rc::ptr_eq(w, waiter));

@@ -6,8 +6,8 @@ use crate::ask::Ask;
 use crate::cli::{ControlCommand, DiskAdd, DiskCommand, SessionCommand};
 use crate::cli_host::HostCommand;
 use crate::{
-    client_config_command, console_command, filesystems, pools, protocols, records, setup, snapshots,
-    table, top, why,
+    client_config_command, console_command, filesystems, pools, protocols, records, setup,
+    snapshots, table, top, why,
 };
 use anyhow::{Result, bail};
 use server::ByteSize;
