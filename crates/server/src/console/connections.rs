@@ -15,6 +15,8 @@ use tokio::task::AbortHandle;
 #[derive(Default)]
 pub(crate) struct Place {
     known: AtomicBool,
+    /// The connection has ended. Changes under the table's lock.
+    ended: AtomicBool,
 }
 
 impl Place {
@@ -76,25 +78,28 @@ impl Connections {
             table.next
         };
         let work = work(place.clone());
-        let leave = Leave(self.table.clone(), number);
+        let leave = Leave(self.table.clone(), number, place.clone());
         // The lock is free here: a runtime that ends drops the task, and its `Leave`, at once.
         let task = tokio::spawn(async move {
             let _slot = slot;
             let _leave = leave;
             work.await;
         });
-        let handle = task.abort_handle();
-        if !handle.is_finished() {
-            lock(&self.table).all.insert(number, (place, handle));
+        let mut table = lock(&self.table);
+        if !place.ended.load(Ordering::Relaxed) {
+            let handle = task.abort_handle();
+            table.all.insert(number, (place, handle));
         }
     }
 }
 
 /// Removes a connection from the table, also when its task is aborted.
-struct Leave(Arc<Mutex<Table>>, u64);
+struct Leave(Arc<Mutex<Table>>, u64, Arc<Place>);
 
 impl Drop for Leave {
     fn drop(&mut self) {
-        lock(&self.0).all.remove(&self.1);
+        let mut table = lock(&self.0);
+        self.2.ended.store(true, Ordering::Relaxed);
+        table.all.remove(&self.1);
     }
 }
