@@ -17,19 +17,22 @@ libfuzzer="c++:g++"
 initiators="iscsi-test-cu:libiscsi-bin"
 terminal="script:bsdutils stty:coreutils"
 monitoring="promtool:prometheus"
+# The browser that tests use, and its driver and judge from npm, at these versions, in target/browser.
+browser="chromium:chromium node:nodejs npm:npm"
+drivers="playwright-core@1.65.1 axe-core@4.14.1"
 packaging="dpkg-shlibdeps:dpkg-dev"
 guest="qemu-system-x86_64:qemu-system-x86 mmdebstrap:mmdebstrap mke2fs:e2fsprogs cpio:cpio depmod:kmod python3:python3 xz:xz-utils flock:util-linux syslinux:syslinux mcopy:mtools mkfs.fat:dosfstools /usr/lib/syslinux/mbr/mbr.bin:syslinux-common /usr/lib/*/qemu/block-iscsi.so:qemu-block-extra"
 posix="setfattr:attr setfacl:acl nfs4_setfacl:nfs4-acl-tools fio:fio setpriv:util-linux tar:tar"
 posix_sources="git:git make:make autoreconf:autoconf automake:automake libtoolize:libtool openssl:openssl pkg-config:pkg-config /usr/include/uuid/uuid.h:uuid-dev /usr/include/xfs/xfs.h:xfslibs-dev /usr/include/sys/acl.h:libacl1-dev /usr/include/attr/libattr.h:libattr1-dev /usr/include/libaio.h:libaio-dev /usr/include/gdbm.h:libgdbm-dev /usr/include/zlib.h:zlib1g-dev xfs_io:xfsprogs bc:bc gawk:gawk"
 peers="qemu-storage-daemon:qemu-system-common fio:fio tgtd:tgt ganesha.nfsd:nfs-ganesha /usr/lib/*/ganesha/libfsalvfs.so:nfs-ganesha-vfs mkfs.btrfs:btrfs-progs"
 
-commands=$build tools='' lists=''
+commands=$build tools='' lists='' packages=''
 for group in "$@"; do
   case $group in
     check) tools="$tools $deny";;
     fuzz) commands="$commands $libfuzzer";;
     vm) commands="$commands $guest" lists=1;;
-    test) tools="$tools $nextest" commands="$commands $initiators $terminal $monitoring";;
+    test) tools="$tools $nextest" commands="$commands $initiators $terminal $monitoring $browser" packages=$drivers;;
     posix) tools="$tools $suites" commands="$commands $posix";;
     posix-sources) commands="$commands $posix_sources";;
     bench) commands="$commands $peers";;
@@ -68,6 +71,17 @@ if [ -n "$missing$lists" ]; then
     fi
   fi
 fi
+
+modules=${CARGO_TARGET_DIR:-$here/../target}/browser
+for package in $packages; do
+  name=${package%@*} version=${package#*@}
+  if ! grep -qs "\"version\": \"$version\"" "$modules/node_modules/$name/package.json"; then
+    echo "install: $packages (npm, into target/browser)"
+    mkdir -p "$modules"
+    # shellcheck disable=SC2086
+    npm install --silent --no-audit --no-fund --ignore-scripts --prefix "$modules" $packages >/dev/null
+  fi
+done
 
 for tool in $tools; do
   name=${tool%@*} version=${tool#*@}

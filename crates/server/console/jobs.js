@@ -25,7 +25,7 @@ function words({ kind, job }) {
 
 export function jobs(status, act) {
   const all = status.pools.flatMap(jobsOf);
-  return h("section", { class: "jobs", "aria-label": "Running jobs", hidden: !all.length }, all.map((j) => {
+  return all.length > 0 && h("section", { class: "jobs", key: "jobs", "aria-label": "Running jobs" }, all.map((j) => {
     const start = j.kind === "scrub" ? api.scrubPool : api.trimPool;
     const does = (action, name) => h("button", { type: "button", onclick: () => act(`${name} ${j.kind} of ${j.pool}`, () => start({ name: j.pool, action })) }, name, h("span", { class: "hidden" }, ` ${j.kind} of ${j.pool}`));
     return h("div", { class: "job", key: `${j.pool}-${j.kind}` }, h("strong", null, `${j.kind} of ${j.pool}`),

@@ -49,7 +49,7 @@ export function table({ id, caption, columns, rows, key, empty }) {
         h("caption", { class: "hidden" }, caption),
         h("thead", null, h("tr", null, head)),
         h("tbody", null,
-          part.map((row) => h("tr", { key: key(row) }, columns.map((c) => h("td", { class: c.right && "right" }, c.cell ? c.cell(row) : c.text(row))))),
+          part.map((row) => h("tr", { key: key(row) }, columns.map((c) => h("td", { class: c.right && "right", "data-name": c.name || undefined }, c.cell ? c.cell(row) : c.text(row))))),
           !part.length && h("tr", { key: "\u0000none" }, h("td", { colspan: columns.length, class: "quiet" }, words.length ? "no row has these words" : empty || "nothing here yet"))))),
     pages > 1 && h("nav", { class: "pages", "aria-label": `Pages: ${caption}` },
       h("button", { type: "button", disabled: page === 0, onclick: () => change({ page: 0 }) }, "First"),

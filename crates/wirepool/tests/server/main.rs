@@ -3,6 +3,7 @@
 //! **Invariants**: every port is the kernel's choice, every file is in a directory of the test's own.
 
 mod api;
+mod browser;
 mod commands;
 mod common;
 mod conformance;

@@ -1,0 +1,286 @@
+// The web console in Debian's Chromium, against a real server: what a person does, and what strangers try.
+//
+// Called by the test `browser` with WIREPOOL_URL, WIREPOOL_PASSWORD, WIREPOOL_SHOTS (a directory for screenshots) and the directory of the
+// npm packages in NODE_PATH. Every failure throws; no duration is checked.
+
+import { createRequire } from "node:module";
+import { createServer } from "node:http";
+import { readFileSync } from "node:fs";
+import { strict as assert } from "node:assert";
+
+const require = createRequire(`${process.env.NODE_PATH}/`);
+const { chromium } = require("playwright-core");
+const AXE = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
+const URL = process.env.WIREPOOL_URL;
+const PASSWORD = process.env.WIREPOOL_PASSWORD;
+const SHOTS = process.env.WIREPOOL_SHOTS;
+const VIEWS = ["overview", "pools", "datasets", "snapshots", "exports", "sessions", "why", "history", "doctor", "reports"];
+
+const args = process.getuid() === 0 ? ["--no-sandbox"] : [];
+const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args });
+const context = await browser.newContext({ ignoreHTTPSErrors: true, viewport: { width: 1100, height: 800 }, colorScheme: "light", reducedMotion: "reduce" });
+const page = await context.newPage();
+
+const faults = [];
+let expected = () => false;
+const watch = (p) => {
+  p.on("pageerror", (e) => faults.push(`error: ${e.message}`));
+  p.on("dialog", (d) => { faults.push(`a script of a name ran: ${d.message()}`); d.dismiss(); });
+  p.on("console", (m) => { if (m.type() === "error" && !expected(m.text())) faults.push(`console: ${m.text()}`); });
+};
+watch(page);
+
+const quiet = () => assert.deepEqual(faults, []);
+const ready = () => page.waitForFunction(() => document.querySelector("#main") && !document.querySelector("#main[aria-busy]"));
+async function go(view) {
+  await page.evaluate((v) => { location.hash = `#/${v}`; }, view);
+  await page.waitForFunction((v) => document.querySelector(`nav.views a[aria-current]`)?.hash === `#/${v}` || v.includes("/"), view);
+  await ready();
+}
+
+// No violation of WCAG 2.2 AA that axe finds.
+async function accessible(what) {
+  await page.evaluate(AXE);
+  const result = await page.evaluate(() => window.axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"] }));
+  const told = result.violations.map((v) => `${v.id}: ${v.help}: ${v.nodes.slice(0, 3).map((n) => n.html).join(" | ")}`);
+  assert.deepEqual(told, [], what);
+}
+
+async function step(name, work) {
+  try {
+    await work();
+    quiet();
+    console.log(`ok: ${name}`);
+  } catch (e) {
+    if (SHOTS) await page.screenshot({ path: `${SHOTS}/failed.png` }).catch(() => {});
+    console.log(`FAILED: ${name}`);
+    throw e;
+  }
+}
+
+const button = (name) => page.getByRole("button", { name, exact: true });
+const dialog = () => page.getByRole("dialog");
+const shot = (name, options = {}) => page.screenshot({ path: `${SHOTS}/${name}.png`, ...options });
+
+async function logIn() {
+  await page.getByLabel("User", { exact: true }).fill("ann");
+  await page.getByLabel("Password", { exact: true }).fill(PASSWORD);
+  await button("Log in").click();
+  await page.waitForSelector("#health");
+  await ready();
+}
+
+await step("a stranger sees the login", async () => {
+  expected = (text) => text.includes("401");
+  await page.goto(URL);
+  await page.waitForSelector("form");
+  const paint = await page.evaluate(() => performance.getEntriesByName("first-contentful-paint")[0]?.startTime);
+  console.log(`first paint after ${paint?.toFixed(0)} ms`);
+  await accessible("login");
+  await page.getByLabel("User", { exact: true }).fill("ann");
+  await page.getByLabel("Password", { exact: true }).fill("a wrong guess");
+  await page.keyboard.press("Enter");
+  await page.getByText("user or password is wrong").waitFor();
+  await logIn();
+  const cookies = await context.cookies();
+  assert.equal(cookies.length, 1);
+  assert.deepEqual([cookies[0].httpOnly, cookies[0].secure, cookies[0].sameSite], [true, true, "Strict"]);
+  assert.equal(await page.evaluate(() => document.cookie), "");
+  expected = () => false;
+});
+
+await step("health is a sentence, and pools have capacity, wear and jobs", async () => {
+  assert.equal(await page.locator("#health").innerText(), "All is well: 1 pool online, 3 exports, 2 sessions.");
+  const card = page.locator("article.card", { hasText: "tank" });
+  for (const word of ["Wear", "Jobs", "used"]) await card.getByText(word).first().waitFor();
+  await page.waitForFunction(() => document.querySelectorAll("polyline").length > 5);
+});
+
+await step("every view is accessible, light and dark, wide and narrow", async () => {
+  for (const colorScheme of ["light", "dark"]) {
+    await page.emulateMedia({ colorScheme, reducedMotion: "reduce" });
+    for (const view of [...VIEWS, "pool/tank", "dataset/tank%2Fvm1"]) {
+      await go(view);
+      await accessible(`${view}, ${colorScheme}`);
+    }
+  }
+  await page.emulateMedia({ colorScheme: "light", reducedMotion: "reduce" });
+  await page.setViewportSize({ width: 360, height: 740 });
+  for (const view of VIEWS) {
+    await go(view);
+    const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+    assert.equal(wide, 0, `${view} is wider than a phone`);
+  }
+  await accessible("phone");
+  await page.setViewportSize({ width: 1100, height: 800 });
+});
+
+await step("names of hosts and subsystems stay text", async () => {
+  for (const view of ["sessions", "exports", "why"]) {
+    await go(view);
+    await page.getByText("<img/src=x/onerror=alert(1)>").first().waitFor();
+    assert.equal(await page.locator("#app img").count(), 0);
+  }
+  await go("sessions");
+  await page.locator("tbody a", { hasText: "<img" }).click();
+  await page.getByText("The truth about its transport").waitFor();
+  await page.getByText("not encrypted").waitFor();
+  await accessible("session");
+});
+
+await step("ten thousand sessions with hostile names are one page of rows", async () => {
+  const real = await page.evaluate(() => fetch("/v1/sessions").then((r) => r.json()));
+  const many = Array.from({ length: 10000 }, (_, id) => ({ ...real[0], id, host_nqn: `nqn.2026-01.org.example:${id}\u001b[31m\u202e<script>alert(${id})</script>` }));
+  await page.route("**/v1/sessions", (route) => route.fulfill({ json: many }));
+  await go("overview");
+  await go("sessions");
+  await page.getByText("page 1 of 200").waitFor();
+  assert.equal(await page.locator("tbody tr").count(), 50);
+  await page.getByText("9\\u{1b}[31m\\u{202e}<script>alert(9)</script>").first().waitFor();
+  await button("Last").click();
+  await page.getByText("page 200 of 200").waitFor();
+  await page.keyboard.press("/");
+  await page.keyboard.type("example:7777");
+  await page.getByText("1 of 10000").waitFor();
+  assert.equal(await page.locator("tbody tr").count(), 1);
+  await page.getByLabel("Filter: Sessions").fill("");
+  await page.unroute("**/v1/sessions");
+  await go("overview");
+});
+
+await step("a volume is made, exported, and destroyed by keyboard; destruction asks for its name", async () => {
+  // A size that is none is refused by the server.
+  expected = (text) => text.includes("400");
+  await go("datasets");
+  await button("Create a volume").focus();
+  await page.keyboard.press("Enter");
+  await dialog().getByLabel("Name below the pool").fill("made");
+  await dialog().getByLabel("Size for clients").fill("many");
+  await accessible("dialog");
+  await page.keyboard.press("Enter");
+  await dialog().getByRole("alert").filter({ hasText: "size" }).waitFor();
+  await dialog().getByLabel("Size for clients").fill("8M");
+  await page.keyboard.press("Enter");
+  await page.getByText("volume tank/made is there").waitFor();
+  await page.locator("tr", { hasText: "tank/made" }).waitFor();
+  await button("Snapshot of tank/made").click();
+  await dialog().getByLabel("Name of the snapshot").fill("monday");
+  await page.keyboard.press("Enter");
+  await page.getByText("snapshot tank/made@monday is there").waitFor();
+  await button("Destroy tank/made").click();
+  const destroy = dialog().getByRole("button", { name: "Destroy", exact: true });
+  await dialog().getByText("1 snapshot: tank/made@monday").waitFor();
+  assert.equal(await destroy.isDisabled(), true);
+  await accessible("destruction");
+  await dialog().getByLabel("to confirm").fill("tank/mad");
+  assert.equal(await destroy.isDisabled(), true);
+  await page.keyboard.press("Escape");
+  await dialog().waitFor({ state: "detached" });
+  await page.locator("tr", { hasText: "tank/made" }).waitFor();
+  await button("Destroy tank/made").click();
+  await dialog().getByLabel("to confirm").fill("tank/made");
+  await destroy.click();
+  await page.getByText("tank/made is destroyed").waitFor();
+  await page.locator("tr", { hasText: "tank/made" }).waitFor({ state: "detached" });
+  expected = () => false;
+});
+
+await step("a scrub is started, and its job is shown", async () => {
+  await go("pools");
+  await button("Scrub tank").click();
+  await dialog().getByLabel("Most bytes per second").fill("1M");
+  await page.keyboard.press("Enter");
+  await page.getByText("the scrub of tank runs").waitFor();
+  await go("pool/tank");
+  await page.locator("dd", { hasText: /running|finished/ }).first().waitFor();
+});
+
+await step("keys choose views and show themselves", async () => {
+  await go("overview");
+  await page.keyboard.press("6");
+  await page.waitForFunction(() => location.hash === "#/sessions");
+  await page.keyboard.press("?");
+  await dialog().getByText("filter the table").waitFor();
+  await page.keyboard.press("Escape");
+  await dialog().waitFor({ state: "detached" });
+  await page.evaluate(() => document.activeElement.blur());
+  await page.keyboard.press("Tab");
+  assert.equal(await page.evaluate(() => document.activeElement.textContent), "Skip to the content");
+  await page.keyboard.press("Enter");
+  assert.equal(await page.evaluate(() => document.activeElement.id), "main");
+});
+
+await step("a cut connection is said, and mended", async () => {
+  await go("overview");
+  expected = (text) => text.includes("ERR_");
+  await context.setOffline(true);
+  await page.getByText("The server cannot be reached.").waitFor();
+  await context.setOffline(false);
+  await page.getByText("The server cannot be reached.").waitFor({ state: "detached" });
+  await ready();
+  expected = () => false;
+});
+
+await step("a page of another server can neither frame the console nor send as its user", async () => {
+  const form = `<form id=f method=post enctype=text/plain action="${URL}v1/volumes/destroy"><input name='{"name":"tank/vm1","force":true,"x":"' value='"}'></form>`;
+  const evil = createServer((request, response) => {
+    response.setHeader("content-type", "text/html");
+    response.end(`<title>evil</title><iframe name=framed src="${URL}"></iframe>${form}`);
+  });
+  await new Promise((done) => evil.listen(0, "127.0.0.1", done));
+  const other = await context.newPage();
+  await other.goto(`http://127.0.0.1:${evil.address().port}/`);
+  await other.waitForLoadState();
+  const framed = other.frame("framed");
+  assert.equal(await framed.locator("#app").count().catch(() => 0), 0);
+  const read = await other.evaluate((url) => fetch(`${url}v1/status`, { credentials: "include" }).then(() => "read", () => "refused"), URL);
+  assert.equal(read, "refused");
+  const blind = { method: "POST", mode: "no-cors", credentials: "include", body: JSON.stringify({ name: "tank/vm1", force: true }) };
+  await other.evaluate(([url, options]) => fetch(`${url}v1/volumes/destroy`, options).catch(() => {}), [URL, blind]);
+  await other.evaluate(() => document.getElementById("f").submit());
+  await other.waitForURL(/volumes\/destroy/);
+  assert.match(await other.locator("body").innerText(), /another server|origin|script/);
+  await other.close();
+  evil.close();
+  const volumes = await page.evaluate(() => fetch("/v1/volumes").then((r) => r.json()));
+  assert.ok(volumes.some((v) => v.name === "tank/vm1"));
+});
+
+await step("a stored report is shown, and its script does not run", async () => {
+  await go("reports");
+  const [report] = await Promise.all([context.waitForEvent("page"), page.getByRole("link", { name: "Drill: <b>cable</b>" }).click()]);
+  const ran = [];
+  report.on("dialog", (d) => { ran.push(d.message()); d.dismiss(); });
+  await report.waitForLoadState();
+  assert.equal(await report.locator("#verdict").innerText(), "passed");
+  assert.deepEqual(ran, []);
+  await report.close();
+});
+
+await step("screenshots", async () => {
+  if (!SHOTS) return;
+  await page.waitForFunction(() => !document.getElementById("note").textContent);
+  await go("overview");
+  await page.waitForFunction(() => document.querySelectorAll("polyline").length > 5);
+  await shot("overview");
+  await page.emulateMedia({ colorScheme: "dark", reducedMotion: "reduce" });
+  await go("why");
+  await page.locator(".bar").first().waitFor();
+  await shot("why");
+  await page.emulateMedia({ colorScheme: "light", reducedMotion: "reduce" });
+  await page.setViewportSize({ width: 390, height: 780 });
+  await go("datasets");
+  await shot("phone");
+  await page.setViewportSize({ width: 1100, height: 800 });
+});
+
+await step("logged out, the browser is a stranger again", async () => {
+  expected = (text) => text.includes("401");
+  await button("Log out").click();
+  await page.waitForSelector("form");
+  assert.equal((await context.cookies()).length, 0);
+  const status = await page.evaluate(() => fetch("/v1/status").then((r) => r.status));
+  assert.equal(status, 401);
+});
+
+await browser.close();
