@@ -2,7 +2,7 @@
 
 use io::disk::{Disk, OpenOptions};
 use io::net::{TcpListener, TcpOptions, TcpStream};
-use io::sim::{DiskConfig, LinkConfig, Node, PowerCutFate, Sim, SimConfig, network};
+use io::sim::{DiskConfig, Forked, LinkConfig, Node, PowerCutFate, Sim, SimConfig, fork, network};
 use io::time::{now, sleep};
 use io::{Error, Payload, RecvBuf, SendBatch, pool, spawn, timeout};
 use std::collections::BTreeSet;
@@ -344,4 +344,53 @@ fn media_have_the_injected_faults() {
 #[should_panic(expected = "deadlock")]
 fn a_deadlock_panics_with_the_seed() {
     run(1, std::future::pending::<()>());
+}
+
+/// A run that goes on in a copy of the process ends as the run that was not copied, and the original is not changed.
+#[test]
+fn a_copy_of_a_run_has_the_same_future() {
+    async fn begin() -> Disk {
+        Node::current().create_disk("disk", DiskConfig::default());
+        let disk = open().await;
+        write(&disk, 1, 7, false).await.expect("a write");
+        disk
+    }
+    async fn go_on(disk: Disk, byte: u8) -> Vec<u8> {
+        write(&disk, 1, byte, true).await.expect("a write");
+        vec![first_byte(&disk, 1).await.expect("a read"), byte]
+    }
+    let straight = run(3, async { (go_on(begin().await, 9).await, now()) });
+    let copied = run(3, async {
+        let disk = begin().await;
+        for byte in [8, 9] {
+            match fork().expect("a copy") {
+                Forked::Copy(report) => {
+                    let mut bytes = go_on(disk, byte).await;
+                    bytes.extend(format!("{:?}", now()).into_bytes());
+                    report.send(&bytes);
+                }
+                Forked::Original(copy) => {
+                    let report = copy.wait().expect("a pipe").expect("a report");
+                    assert_eq!(report[..2], [byte, byte]);
+                    if byte == 9 {
+                        return report;
+                    }
+                }
+            }
+        }
+        unreachable!("the last copy has byte 9")
+    });
+    let (bytes, at) = straight;
+    assert_eq!(copied, [bytes, format!("{at:?}").into_bytes()].concat());
+}
+
+#[test]
+fn a_copy_that_panics_has_no_report() {
+    let report = run(1, async {
+        match fork().expect("a copy") {
+            Forked::Copy(_report) => panic!("on purpose"),
+            Forked::Original(copy) => copy.wait().expect("a pipe"),
+        }
+    });
+    assert_eq!(report, None);
 }

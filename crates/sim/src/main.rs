@@ -4,12 +4,14 @@
 
 use anyhow::{Context, Result, bail};
 use clap::Parser;
-use sim::members::{STARTS, Searched, search};
+use sim::members::{Plan, STARTS, Searched, prove, search};
 use sim::{Outcome, Scenario, replay, run};
 use std::time::{Duration, Instant, SystemTime};
 
 /// Seeds per line of progress.
 const PROGRESS_EVERY: u64 = 500;
+/// Time between two lines of progress of a search.
+const SAID_EVERY: Duration = Duration::from_secs(15);
 
 /// Whole-system simulation of Wirepool: crash, fault and network runs against a slow model.
 #[derive(Parser)]
@@ -33,6 +35,9 @@ struct Args {
     /// Instead of seeds, run all sequences of up to this many operations on members of mirrors; --minutes limits the time
     #[arg(long, conflicts_with_all = ["seed", "seeds", "scenario"])]
     members: Option<usize>,
+    /// Instead of seeds, check that sequences of up to this many operations behave alike if they end in one state
+    #[arg(long, conflicts_with_all = ["seed", "seeds", "scenario", "members", "minutes", "hours"])]
+    prove_members: Option<usize>,
     /// Print all events
     #[arg(long)]
     trace: bool,
@@ -79,15 +84,36 @@ fn parse_range(text: &str) -> Result<std::ops::Range<u64>> {
 /// Runs all sequences of up to `length` operations, for at most `minutes` if that is not zero.
 fn search_members(length: usize, minutes: f64) -> Result<()> {
     let all = Duration::from_secs_f64(minutes * 60.0);
+    let workers = std::thread::available_parallelism().map_or(1, usize::from);
     let first = Instant::now();
     for (index, start) in STARTS.into_iter().enumerate() {
         let began = Instant::now();
         let left = all.saturating_sub(first.elapsed());
         let share = left / (STARTS.len() - index) as u32;
-        let goes_on = |_: &Searched| all.is_zero() || began.elapsed() < share;
-        let searched = search(start, length, goes_on);
+        let mut said = Instant::now();
+        let goes_on = |searched: &Searched| {
+            if said.elapsed() >= SAID_EVERY {
+                said = Instant::now();
+                eprintln!("{start:?}: {searched:?}, {:.0?}", began.elapsed());
+            }
+            all.is_zero() || began.elapsed() < share
+        };
+        let searched = search(start, Plan { length, workers }, goes_on);
         let searched = searched.map_err(|v| anyhow::anyhow!(v.0))?;
         println!("{start:?}: {searched:?}, {:.0?}", began.elapsed());
+    }
+    Ok(())
+}
+
+/// Checks with all sequences of up to `length` operations that those which end in one state behave alike.
+fn prove_members(length: usize) -> Result<()> {
+    let workers = std::thread::available_parallelism().map_or(1, usize::from);
+    for start in STARTS {
+        let began = Instant::now();
+        let proved = prove(start, Plan { length, workers });
+        let (runs, states) = proved.map_err(|v| anyhow::anyhow!(v.0))?;
+        let took = began.elapsed();
+        println!("{start:?}: {runs} sequences, {states} states that behave alike, {took:.0?}");
     }
     Ok(())
 }
@@ -103,6 +129,9 @@ fn main() -> Result<()> {
     let minutes = args.minutes.unwrap_or(0.0) + 60.0 * args.hours.unwrap_or(0.0);
     if let Some(length) = args.members {
         return search_members(length, minutes);
+    }
+    if let Some(length) = args.prove_members {
+        return prove_members(length);
     }
     let (seeds, until) = match (args.seed, &args.seeds) {
         (Some(s), _) => (s..s.saturating_add(1), None),

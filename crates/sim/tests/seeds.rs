@@ -76,7 +76,7 @@ fn new_seeds_of_pools() {
     check_new(Scenario::Pool);
 }
 
-/// Sequences of six operations; `tests/members.rs` runs all shorter ones.
+/// Sequences of six operations; `tests/members.rs` runs all short ones.
 #[test]
 fn new_seeds_of_members_that_come_and_go() {
     let base = number("WIREPOOL_SIM_BASE", BASE);

@@ -10,6 +10,7 @@ mod core;
 mod disk;
 mod driver;
 mod event;
+mod fork;
 mod handle;
 mod net;
 pub mod network;
@@ -19,6 +20,7 @@ mod world;
 
 pub use control::{Node, Sim, remark};
 pub use disk::{DiskConfig, Latency, PowerCutFate, SimDisk, Snapshot};
+pub use fork::{Forked, ProcessCopy, Report, fork};
 pub(crate) use handle::{SimulatedDisk, SimulatedSocket, is_running};
 pub use net::LinkConfig;
 pub use world::World;

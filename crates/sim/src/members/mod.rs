@@ -1,17 +1,19 @@
 //! Scenario `members`: every sequence of a few operations on a mirror, with restarts and missing members in between.
 //!
-//! **Owns** the search through these sequences and the checks after each. **Called by** scenario `members` and by the tests.
-//! **Invariants**: a sequence is not continued if it ends in a state that a sequence of at most its length has reached,
-//! because both have the same continuations. After each sequence: the pool opens if and only if a complete set of members is
-//! present; every durable write is there; no member that missed a write is trusted; a split brain is refused.
-//! brain is refused.
+//! **Owns** the run of one sequence and of a seed's. **Called by** scenario `members`, the search and the tests.
+//! **Invariants**: after each sequence the pool opens if and only if a complete set of members is present; every durable
+//! write is there; no member that missed a write is trusted; an operation that would remove the last complete member is
+//! refused; a split brain is refused.
 
+mod choices;
 mod ops;
+mod report;
+mod search;
 mod state;
 mod tank;
 mod world;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::BTreeMap;
 
 use crate::Outcome;
 use crate::model::Violation;
@@ -20,46 +22,26 @@ use io::sim::{Sim, SimConfig};
 use pool::Placements;
 
 pub use ops::Op;
+pub use search::{Plan, Searched, prove, search};
 pub use world::Start;
 
+use state::Key;
 use world::World;
 
 /// Length of a sequence that a seed chooses.
 const LENGTH: usize = 6;
 
-/// Counts of a search.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Searched {
-    /// Sequences that were run.
-    pub runs: u64,
-    /// Different states at the end of a sequence.
-    pub states: u64,
-    /// Sequences after which the pool must not open.
-    pub closed: u64,
-    /// Sequences after which a split brain was made, and refused.
-    pub splits: u64,
-    /// Length of the longest sequence.
-    pub length: usize,
-    /// Whether all sequences were covered.
-    pub is_whole: bool,
-}
-
-impl Searched {
-    fn count(&mut self, end: &End) {
-        self.runs += 1;
-        self.closed += u64::from(!end.is_open);
-        self.splits += u64::from(end.was_split);
-    }
-}
-
 /// End of a sequence.
 pub(crate) struct End {
     /// Key of the state: members, labels and disks, without values that only grow.
-    key: String,
+    key: Key,
     /// Operations that are possible next.
     next: Vec<Op>,
     is_open: bool,
+    /// Whether the state was checked, and a split brain was made and refused.
     was_split: bool,
+    /// Operations that the pool had to refuse.
+    refused: u64,
     /// Hash of all events.
     trace: u64,
 }
@@ -74,23 +56,32 @@ pub const STARTS: [Start; 6] = [
     Start::new(3, true),
 ];
 
-/// Runs one sequence. Fails with the violation and the sequence.
-fn run_sequence(start: Start, ops: &[Op], trace: bool) -> Result<End, Violation> {
-    let text = ops.iter().map(ToString::to_string).collect::<Vec<_>>();
-    let text = format!("{start:?}: {}", text.join(", "));
-    let config = SimConfig {
+/// Configuration of the simulation of a sequence.
+fn config(start: Start, ops: &[Op], trace: bool) -> SimConfig {
+    SimConfig {
         trace,
-        replay: Some(text.clone()),
+        replay: Some(name(start, ops)),
         ..SimConfig::default()
-    };
+    }
+}
+
+/// The sequence, for people.
+fn name(start: Start, ops: &[Op]) -> String {
+    let text = ops.iter().map(ToString::to_string).collect::<Vec<_>>();
+    format!("{start:?}: {}", text.join(", "))
+}
+
+/// Runs one sequence, and checks the state at its end. Fails with the violation and the sequence.
+fn run_sequence(start: Start, ops: &[Op], trace: bool) -> Result<End, Violation> {
+    let sim = Sim::new(1, config(start, ops, trace));
+    let text = name(start, ops);
     let ops = ops.to_vec();
-    let sim = Sim::new(1, config);
     let end = sim.block_on(async move {
         let mut world = World::new(start).await?;
         for op in &ops {
             world.apply(op).await?;
         }
-        world.finish().await
+        world.finish(|_| true).await
     });
     match end {
         Ok(end) => Ok(End {
@@ -101,37 +92,8 @@ fn run_sequence(start: Start, ops: &[Op], trace: bool) -> Result<End, Violation>
     }
 }
 
-/// Runs all sequences of up to `length` operations, as long as `goes_on` returns true, which is called before each. Fails
-/// with the violation and the sequence.
-pub fn search(
-    start: Start,
-    length: usize,
-    mut goes_on: impl FnMut(&Searched) -> bool,
-) -> Result<Searched, Violation> {
-    let mut searched = Searched::default();
-    let mut seen = BTreeSet::new();
-    let mut queue = VecDeque::from([Vec::new()]);
-    while let Some(ops) = queue.pop_front() {
-        if !goes_on(&searched) {
-            return Ok(searched);
-        }
-        let end = run_sequence(start, &ops, false)?;
-        searched.count(&end);
-        if !seen.insert(end.key) {
-            continue;
-        }
-        searched.states += 1;
-        searched.length = ops.len();
-        if ops.len() < length {
-            let more = end.next.into_iter();
-            queue.extend(more.map(|op| [&ops[..], &[op]].concat()));
-        }
-    }
-    searched.is_whole = true;
-    Ok(searched)
-}
-
-/// Runs one sequence of `LENGTH` operations that the seed chooses, and each of its prefixes. Fails as [`search`].
+/// Runs one sequence of `LENGTH` operations that the seed chooses, and each of its prefixes. Fails with the violation and the
+/// sequence.
 pub fn run(seed: u64, trace: bool) -> Result<Outcome, Violation> {
     let mut rng = Prng::new(seed ^ 0x3e3b_e500);
     let start = STARTS[rng.below(STARTS.len() as u64) as usize];

@@ -15,7 +15,7 @@ pub enum Op {
     Vanish(usize),
     /// The server restarts, and the disk is present again.
     Return(usize),
-    /// A free disk becomes a stale member of the mirror.
+    /// A free disk, new or a former member, becomes a stale member of the mirror.
     Attach(usize),
     /// A member is detached for good.
     Detach(usize),
@@ -47,6 +47,35 @@ impl Op {
             Op::Write => 9,
             Op::Restart => 10,
         }
+    }
+
+    /// Its kind and the disks that it names; zero for none.
+    pub(super) fn numbers(self) -> (u8, usize, usize) {
+        let (a, b) = match self {
+            Op::Offline(n) | Op::Online(n) | Op::Vanish(n) | Op::Return(n) => (n, 0),
+            Op::Attach(n) | Op::Detach(n) | Op::Add(n) => (n, 0),
+            Op::Replace(old, new) => (old, new),
+            Op::Grow | Op::Write | Op::Restart => (0, 0),
+        };
+        (self.kind(), a, b)
+    }
+
+    /// The operation of [`Op::numbers`].
+    pub(super) fn of_numbers(kind: usize, a: usize, b: usize) -> Option<Op> {
+        Some(match kind {
+            0 => Op::Offline(a),
+            1 => Op::Online(a),
+            2 => Op::Vanish(a),
+            3 => Op::Return(a),
+            4 => Op::Attach(a),
+            5 => Op::Detach(a),
+            6 => Op::Replace(a, b),
+            7 => Op::Add(a),
+            8 => Op::Grow,
+            9 => Op::Write,
+            10 => Op::Restart,
+            _ => return None,
+        })
     }
 }
 

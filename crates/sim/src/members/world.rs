@@ -13,6 +13,7 @@ use pool::Pool;
 use pool::format::{SideGuid, VdevId};
 use pool::vdev::{SetupError, SideState, SideStatus};
 
+use super::state::Key;
 use super::tank::{Memory, check, force, import, make, name, opened, write, wrong};
 use super::{End, Op};
 use crate::model::Violation;
@@ -20,9 +21,9 @@ use crate::sides::gather;
 
 const DISK_SIZE: u64 = 64 << 20;
 const GROWTH: u64 = 16 << 20;
-/// Number of disks besides those of the first mirror.
-const SPARES: usize = 3;
-const MIRROR: VdevId = VdevId(0);
+/// Number of disks besides those of the first mirror: a new one for each operation of the longest sequence.
+const SPARES: usize = 6;
+pub(super) const MIRROR: VdevId = VdevId(0);
 
 /// Initial state of a sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,16 +47,16 @@ impl Start {
 pub(super) struct Member {
     pub(super) vdev: VdevId,
     pub(super) disk: usize,
-    guid: SideGuid,
+    pub(super) guid: SideGuid,
     pub(super) state: SideState,
     pub(super) held: u64,
 }
 
 pub(super) struct World {
     pub(super) node: Node,
-    start: Start,
+    pub(super) start: Start,
     pub(super) memory: Memory,
-    pool: Option<Rc<Pool>>,
+    pub(super) pool: Option<Rc<Pool>>,
     /// For each disk: whether the server can open it.
     pub(super) present: Vec<bool>,
     /// Disks that have every durable write, by vdev.
@@ -64,6 +65,8 @@ pub(super) struct World {
     pub(super) disks: BTreeMap<SideGuid, usize>,
     /// Number of the last write, from 1.
     version: u8,
+    /// For each disk that was in: the last write that it got.
+    holds: BTreeMap<usize, u8>,
     pub(super) has_grown: bool,
     /// Whether no operation was run since the server started.
     is_fresh: bool,
@@ -94,6 +97,7 @@ impl World {
             current: BTreeMap::new(),
             disks: BTreeMap::new(),
             version: 1,
+            holds: BTreeMap::new(),
             has_grown: false,
             is_fresh: false,
         };
@@ -102,7 +106,7 @@ impl World {
     }
 
     /// The members as the pool reports them; empty if it is not open.
-    fn members(&self) -> Vec<Member> {
+    pub(super) fn members(&self) -> Vec<Member> {
         let vdevs = self.pool.as_ref().map(|pool| pool.vdevs().status());
         let of_vdev = |vdev: pool::vdev::VdevStatus| {
             let member = move |s: SideStatus| Member {
@@ -131,7 +135,26 @@ impl World {
         for member in members.iter().filter(|m| m.state == SideState::Online) {
             let of_vdev = self.current.entry(member.vdev).or_default();
             of_vdev.insert(member.disk);
+            self.holds.insert(member.disk, self.version);
         }
+    }
+
+    /// Whether the pool is open.
+    pub(super) fn is_open(&self) -> bool {
+        self.pool.is_some()
+    }
+
+    /// What the model knows of a disk: whether it is present, the vdev of which it has all data, and whether it has the last
+    /// write.
+    pub(super) fn facts(&self, disk: usize) -> String {
+        let mut current = self.current.iter();
+        let vdev = current.find(|(_, disks)| disks.contains(&disk));
+        let has_last = self.holds.get(&disk) == Some(&self.version);
+        format!(
+            "{} {:?} {has_last}",
+            self.present[disk],
+            vdev.map(|(v, _)| v.0)
+        )
     }
 
     /// Whether the present disks make a pool that is known to have everything durable.
@@ -277,7 +300,9 @@ impl World {
                 self.version += 1;
                 let (pool, version) = (self.pool.clone().expect("it is open"), self.version);
                 let written = self.node.spawn(async move { write(&pool, version).await });
-                written.await.expect("it has power")
+                written.await.expect("it has power")?;
+                self.look();
+                Ok(())
             }
             Op::Restart => {
                 let pool = self.pool.take().expect("it is open");
@@ -304,67 +329,34 @@ impl World {
         }
     }
 
-    /// Operations that are possible next.
-    fn next(&self) -> Vec<Op> {
+    /// Ends a sequence, and checks its state if `is_new` says so of its key. Returns the operations that are possible next and
+    /// the state; fails with the violation.
+    pub(super) async fn finish(
+        mut self,
+        is_new: impl FnOnce(Key) -> bool,
+    ) -> Result<End, Violation> {
+        let (next, is_open) = (self.next(), self.is_open());
+        let refused = self.refusals().await?;
         let members = self.members();
-        let mut ops = Vec::new();
-        for disk in self.used() {
-            ops.push(match self.present[disk] {
-                true => Op::Vanish(disk),
-                false => Op::Return(disk),
-            });
-        }
-        if self.pool.is_none() {
-            return ops;
-        }
-        ops.extend([Op::Write, Op::Restart]);
-        let is_free =
-            |disk: &usize| self.present[*disk] && !members.iter().any(|m| m.disk == *disk);
-        let free = (0..self.present.len()).find(is_free);
-        let of_mirror: Vec<_> = members.iter().filter(|m| m.vdev == MIRROR).collect();
-        let all_in = of_mirror.iter().filter(|m| m.state == SideState::Online);
-        let count_in = all_in.count();
-        let is_there = |m: &&Member| matches!(m.state, SideState::Online | SideState::Stale);
-        if !self.has_grown && of_mirror.iter().all(is_there) {
-            ops.push(Op::Grow);
-        }
-        if let Some(free) = free {
-            if of_mirror.len() <= self.start.members {
-                ops.push(Op::Attach(free));
-            }
-            if of_mirror.len() == members.len() {
-                ops.push(Op::Add(free));
-            }
-        }
-        for member in of_mirror {
-            let is_in = member.state == SideState::Online;
-            if !is_in || count_in > 1 {
-                ops.push(Op::Detach(member.disk));
-            }
-            if matches!(member.state, SideState::Online | SideState::Stale)
-                && (!is_in || count_in > 1)
-            {
-                ops.push(Op::Offline(member.disk));
-            }
-            if matches!(member.state, SideState::Offline | SideState::Stale)
-                && self.present[member.disk]
-            {
-                ops.push(Op::Online(member.disk));
-            }
-            if let Some(free) = free {
-                ops.push(Op::Replace(member.disk, free));
-            }
-        }
-        ops
+        self.kill();
+        let key = self.key(&members, is_open).await;
+        self.kill();
+        let was_split = match is_new(key) {
+            true => self.check_state().await?,
+            false => false,
+        };
+        Ok(End {
+            key,
+            next,
+            is_open,
+            was_split,
+            refused,
+            trace: 0,
+        })
     }
 
-    /// Ends a sequence. Returns the operations that are possible next and the state; fails with the violation.
-    pub(super) async fn finish(mut self) -> Result<End, Violation> {
-        let (next, is_open) = (self.next(), self.pool.is_some());
-        let members = self.members();
-        self.kill();
-        let key = self.key(&members).await;
-        self.kill();
+    /// Checks the state at the end of a sequence. Returns whether a split brain was made.
+    async fn check_state(&mut self) -> Result<bool, Violation> {
         let is_whole = !self.present.contains(&false);
         // A server that was just started need not be started again.
         if is_whole || !self.is_fresh {
@@ -386,14 +378,7 @@ impl World {
             return Err(Violation(format!("it was resilvered: {member:?}")));
         }
         self.kill();
-        let was_split = self.split(&members).await?;
-        Ok(End {
-            key,
-            next,
-            is_open,
-            was_split,
-            trace: 0,
-        })
+        self.split(&members).await
     }
 
     /// Opens two members by force, each without the other. Then the pool must be refused when both are present, even by
