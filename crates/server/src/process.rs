@@ -86,6 +86,7 @@ async fn run(file: ConfigFile, ready: impl FnOnce(&Status)) -> Result<End> {
     let runtime = RuntimeConfig {
         spin_max: config.server.spin,
         buffer_limit: config.server.buffer_limit,
+        ..RuntimeConfig::default()
     };
     let shards = Shards::start(config.server.shards, runtime)?;
     let server = start(file, shards, connections_max).await?;

@@ -21,8 +21,7 @@ use std::time::Duration;
 const WAKE: u64 = u64::MAX;
 const CANCEL: u64 = u64::MAX - 1;
 const TIMER: u64 = u64::MAX - 2;
-/// Most transfers, and most bytes of them, that are collected before they are submitted: the disk is idle meanwhile.
-const TRANSFERS_MAX: usize = 8;
+/// Most bytes of the transfers that are collected before they are submitted: the disk is idle meanwhile.
 const TRANSFER_BYTES_MAX: usize = 256 << 10;
 /// IORING_RECVSEND_POLL_FIRST: wait for the socket to become ready before trying.
 const POLL_FIRST: u16 = 1;
@@ -46,6 +45,7 @@ pub(crate) struct UringDriver {
     /// Disk transfers in the submission queue, and their bytes.
     transfers: usize,
     transfer_bytes: usize,
+    transfers_max: usize,
     /// Completions of operations that bypassed the ring.
     carried_out: Vec<Completion>,
     timers: RingTimers,
@@ -73,6 +73,7 @@ impl UringDriver {
             random: RandomPool::default(),
             transfers: 0,
             transfer_bytes: 0,
+            transfers_max: config.transfers_max,
             carried_out: Vec::new(),
             timers: RingTimers::default(),
             calls: KernelCalls::default(),
@@ -105,7 +106,6 @@ impl UringDriver {
 
     fn push_entry(&mut self, entry: &squeue::Entry) {
         // SAFETY: the memory that the entry refers to lives in the slot or the scratch of its operation until completion.
-        // completes.
         while unsafe { self.ring.submission().push(entry) }.is_err() {
             // The queue is full: submit its entries.
             self.enter(0, None);
@@ -152,7 +152,7 @@ impl UringDriver {
     fn count_transfer(&mut self, bytes: usize) {
         self.transfers += 1;
         self.transfer_bytes += bytes;
-        if self.transfers >= TRANSFERS_MAX || self.transfer_bytes >= TRANSFER_BYTES_MAX {
+        if self.transfers >= self.transfers_max || self.transfer_bytes >= TRANSFER_BYTES_MAX {
             self.enter(0, None);
         }
     }

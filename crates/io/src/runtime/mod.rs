@@ -45,6 +45,9 @@ pub struct RuntimeConfig {
     pub spin_max: Duration,
     /// Limit of the buffer pool, bytes.
     pub buffer_limit: usize,
+    /// Most disk transfers that are collected before one system call submits them, at least 1. More save processor time; 1
+    /// starts each transfer at once.
+    pub transfers_max: usize,
 }
 
 impl Default for RuntimeConfig {
@@ -52,6 +55,7 @@ impl Default for RuntimeConfig {
         RuntimeConfig {
             spin_max: Duration::from_micros(50),
             buffer_limit: 32 << 20,
+            transfers_max: 8,
         }
     }
 }

@@ -58,7 +58,7 @@ pub async fn run<T: Target>(target: &T, w: &Workload, setup: &Setup) -> Result<R
         let shard = if setup.inline {
             Shard::here()
         } else {
-            Shard::start(shard_config(w, setup, index))?
+            Shard::start(shard_config(w, setup, &facts, index))?
         };
         members.push(enlist(&shard, target, w, setup, (index, region))?);
         shards.push(shard);
@@ -96,7 +96,7 @@ fn enlist<T: Target>(
     Ok(Member { ready, go, report })
 }
 
-fn shard_config(w: &Workload, setup: &Setup, index: u32) -> ShardConfig {
+fn shard_config(w: &Workload, setup: &Setup, facts: &Facts, index: u32) -> ShardConfig {
     let slot = (w.block_size as usize)
         .next_power_of_two()
         .max(io::limits::BUF_ALIGN);
@@ -105,11 +105,21 @@ fn shard_config(w: &Workload, setup: &Setup, index: u32) -> ShardConfig {
     let runtime = RuntimeConfig {
         spin_max: setup.spin,
         buffer_limit,
+        transfers_max: transfers_max(facts),
     };
     ShardConfig {
         name: format!("job-{index}"),
         cpu,
         runtime,
+    }
+}
+
+/// Most disk transfers of a job that one system call submits. A raw disk gets each at once, as from fio, and does not look slower
+/// than it is; a pool in this process collects them as it does in a server.
+fn transfers_max(facts: &Facts) -> usize {
+    match facts.caches {
+        0 => 1,
+        _ => RuntimeConfig::default().transfers_max,
     }
 }
 

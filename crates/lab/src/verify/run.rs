@@ -157,6 +157,7 @@ fn config(plan: &Plan, setup: &Setup, index: usize) -> ShardConfig {
     let runtime = RuntimeConfig {
         spin_max: setup.spin,
         buffer_limit: 2 * slot * plan.depth as usize + POOL_SLACK,
+        ..RuntimeConfig::default()
     };
     let cpu = (!setup.cpus.is_empty()).then(|| setup.cpus[index % setup.cpus.len()]);
     ShardConfig {
