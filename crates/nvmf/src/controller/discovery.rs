@@ -16,7 +16,8 @@ use std::net::{IpAddr, SocketAddr};
 use zerocopy::FromZeros;
 use zerocopy::little_endian::U16;
 
-/// The page as `host` sees it. A port that listens on every address is shown with `here`, our address on the connection.
+/// The page as `host` sees it. A port that listens on every address is shown with `here`, our
+/// address on the connection; one of the loopback interface only to hosts that came over it.
 pub(super) fn log(target: &Shared, host: &Nqn, here: Option<IpAddr>) -> DiscoveryLog {
     let (generation, mut ports, referrals, subsystems) = target.discovery();
     ports.retain_mut(|p| reached_at(&mut p.addr, here));
@@ -57,14 +58,13 @@ pub(super) fn log(target: &Shared, host: &Nqn, here: Option<IpAddr>) -> Discover
 
 /// Puts `here` in place of the unspecified address. False if a host that came to `here` cannot reach it.
 fn reached_at(addr: &mut SocketAddr, here: Option<IpAddr>) -> bool {
+    let here = here.map(|ip| ip.to_canonical());
     if !addr.ip().is_unspecified() {
-        return true;
+        // A host that came to another address is on another machine, or can come to that one again.
+        return !addr.ip().is_loopback() || here.is_none_or(|ip| ip.is_loopback());
     }
     // A listener on [::] takes IPv4 too, whose addresses it sees mapped; one on 0.0.0.0 takes only IPv4.
-    let Some(here) = here
-        .map(|ip| ip.to_canonical())
-        .filter(|ip| addr.is_ipv6() || ip.is_ipv4())
-    else {
+    let Some(here) = here.filter(|ip| addr.is_ipv6() || ip.is_ipv4()) else {
         return false;
     };
     addr.set_ip(here);
@@ -88,4 +88,32 @@ fn entry(addr: SocketAddr, port: u16, kind: SubsystemType, nqn: &Nqn) -> Discove
     put_padded(&mut e.traddr, &addr.ip().to_string());
     e.subnqn = nqn.into();
     e
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(addr: &str, here: &str) -> Option<String> {
+        let mut addr = addr.parse().expect("an address");
+        let here = (!here.is_empty()).then(|| here.parse().expect("an address"));
+        reached_at(&mut addr, here).then(|| addr.to_string())
+    }
+
+    #[test]
+    fn a_loopback_address_is_shown_on_this_machine_only() {
+        let all = [
+            ("127.0.0.1:4420", "10.0.0.1", None),
+            ("127.0.0.1:4420", "127.0.0.1", Some("127.0.0.1:4420")),
+            ("127.0.0.1:4420", "::1", Some("127.0.0.1:4420")),
+            ("127.0.0.1:4420", "::ffff:127.0.0.1", Some("127.0.0.1:4420")),
+            ("[::1]:4420", "fd00::1", None),
+            ("10.0.0.1:4420", "127.0.0.1", Some("10.0.0.1:4420")),
+            ("127.0.0.1:4420", "", Some("127.0.0.1:4420")),
+            ("0.0.0.0:4420", "10.0.0.1", Some("10.0.0.1:4420")),
+        ];
+        for (addr, here, expected) in all {
+            assert_eq!(shown(addr, here).as_deref(), expected, "{addr} at {here}");
+        }
+    }
 }

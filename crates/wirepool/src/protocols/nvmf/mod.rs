@@ -245,14 +245,14 @@ fn hosts_of(e: &Export) -> String {
     hosts(&[(e.nqn.clone(), e.hosts.clone())])
 }
 
-/// The address that clients connect to.
+/// The address that clients connect to; one of the loopback interface only if there is no other.
 fn client_address(status: &Status) -> Option<SocketAddr> {
-    let mut io = status
+    let io = status
         .listen
         .iter()
         .filter(|l| l.role == ListenRole::Nvmf(Role::Io));
     let advertised = status.exports.nvmf.advertise.first().copied();
-    advertised.or_else(|| io.next().map(|l| l.address))
+    advertised.or_else(|| io.map(|l| l.address).min_by_key(|a| a.ip().is_loopback()))
 }
 
 /// An address in the form of nvme-cli.
