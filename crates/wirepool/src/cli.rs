@@ -368,7 +368,7 @@ Examples:
         /// Create missing files with this size.
         #[arg(long)]
         size: Option<ByteSize>,
-        /// Use disks that belong to another pool. Its data on them is lost.
+        /// Use disks that belong to another pool or have other contents, such as a file system. Everything on them is lost.
         #[arg(short, long)]
         force: bool,
     },

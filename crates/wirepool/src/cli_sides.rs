@@ -23,7 +23,7 @@ A vdev cannot be removed again. Existing data is not moved.")]
         /// Create missing files with this size.
         #[arg(long)]
         size: Option<ByteSize>,
-        /// Use disks that belong to another pool. Its data on them is lost.
+        /// Use disks that belong to another pool or have other contents, such as a file system. Everything on them is lost.
         #[arg(short, long)]
         force: bool,
     },
@@ -39,7 +39,7 @@ A vdev cannot be removed again. Existing data is not moved.")]
         /// Create the file with this size if it is missing.
         #[arg(long)]
         size: Option<ByteSize>,
-        /// Use a disk that belongs to another pool. Its data on it is lost.
+        /// Use a disk that belongs to another pool or has other contents, such as a file system. Everything on it is lost.
         #[arg(short, long)]
         force: bool,
     },
@@ -65,7 +65,7 @@ Examples:
         /// Create the file with this size if it is missing.
         #[arg(long)]
         size: Option<ByteSize>,
-        /// Use a disk that belongs to another pool. Its data on it is lost.
+        /// Use a disk that belongs to another pool or has other contents, such as a file system. Everything on it is lost.
         #[arg(short, long)]
         force: bool,
     },

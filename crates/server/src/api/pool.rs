@@ -266,7 +266,7 @@ pub struct CreatePool {
     /// Create missing files with this size.
     #[serde(default)]
     pub size: Option<ByteSize>,
-    /// Use disks that belong to another pool, whose data on them is lost.
+    /// Use disks that belong to another pool or have other contents, such as a file system: everything on them is lost.
     #[serde(default)]
     pub force: bool,
 }

@@ -16,7 +16,7 @@ pub struct AddVdevs {
     /// Create missing files with this size.
     #[serde(default)]
     pub size: Option<ByteSize>,
-    /// Use disks that belong to another pool, whose data on them is lost.
+    /// Use disks that belong to another pool or have other contents, such as a file system: everything on them is lost.
     #[serde(default)]
     pub force: bool,
 }
@@ -34,7 +34,7 @@ pub struct AttachSide {
     /// Create the file with this size if it is missing.
     #[serde(default)]
     pub size: Option<ByteSize>,
-    /// Use a disk that belongs to another pool, whose data on it is lost.
+    /// Use a disk that belongs to another pool or has other contents, such as a file system: everything on it is lost.
     #[serde(default)]
     pub force: bool,
 }
@@ -63,7 +63,7 @@ pub struct ReplaceSide {
     /// Create the file with this size if it is missing.
     #[serde(default)]
     pub size: Option<ByteSize>,
-    /// Use a disk that belongs to another pool, whose data on it is lost.
+    /// Use a disk that belongs to another pool or has other contents, such as a file system: everything on it is lost.
     #[serde(default)]
     pub force: bool,
 }

@@ -9,11 +9,12 @@ use super::open::{find, open_devices, open_disk};
 use super::view::fault_text;
 use crate::api::{self, CheckpointPool, CreatePool, DestroyPool, ExportPool, ScanPools};
 use crate::config::{PoolConfig, PoolEdit};
-use crate::limits::FLUSH_MAX;
+use crate::limits::{DISK_WAIT_MAX, FLUSH_MAX};
 use crate::server::Server;
 use crate::size::ByteSize;
 use crate::word::word;
 use crate::{Error, Result};
+use io::linux::signatures;
 use pool::Pool;
 use pool::vdev::{self, Fault, PoolSpec, Presence, SetupError, Vdevs};
 use std::path::{Path, PathBuf};
@@ -62,6 +63,24 @@ pub(super) fn check_paths(paths: &[PathBuf]) -> Result<()> {
 /// Deletes files that were created for a refused pool.
 pub(super) async fn remove_files(files: Vec<PathBuf>) {
     let _ = io::blocking(move || files.iter().for_each(|f| drop(std::fs::remove_file(f)))).await;
+}
+
+/// Refuses a disk with contents that other programs know: a file system, a partition table, a member of a RAID. Labels of pools are
+/// checked by the pool itself. Errors: `Conflict` with the kinds of contents, or the reason why they are unknown.
+async fn check_contents(path: &Path) -> Result<()> {
+    let place = path.to_path_buf();
+    let reading = io::blocking(move || signatures(&place));
+    let found = match io::timeout(DISK_WAIT_MAX, reading).await {
+        Ok(Ok(Ok(kinds))) if kinds.is_empty() => return Ok(()),
+        Ok(Ok(Ok(kinds))) => format!("has contents: {}", kinds.join(", ")),
+        Ok(Ok(Err(e))) => format!("may have contents, which cannot be examined: {e}"),
+        Ok(Err(e)) => format!("may have contents, which cannot be examined: {e}"),
+        Err(_) => "does not answer".to_owned(),
+    };
+    Err(Error::Conflict(format!(
+        "{} {found}. Choose another disk, or overwrite it (-f)",
+        path.display()
+    )))
 }
 
 impl Server {
@@ -117,7 +136,10 @@ impl Server {
         for sides in &request.vdevs {
             let mut disks = Vec::new();
             for path in sides {
-                disks.push(self.new_disk(path, request.size, made).await?);
+                disks.push({
+                    let disk = self.new_disk(path, request.size, request.force, made);
+                    disk.await?
+                });
             }
             vdevs.push(disks);
         }
@@ -137,6 +159,7 @@ impl Server {
         &self,
         path: &Path,
         size: Option<ByteSize>,
+        force: bool,
         made: &mut Vec<PathBuf>,
     ) -> Result<io::disk::Disk> {
         let place = path.to_path_buf();
@@ -159,6 +182,8 @@ impl Server {
         }
         if missing {
             made.push(path.to_path_buf());
+        } else if there && !force {
+            check_contents(path).await?;
         }
         open_disk(path, create, false).await.map_err(refuse)
     }

@@ -218,7 +218,9 @@ impl Server {
         let paths = self.with_path(name, new.path);
         let edited = self.edited(&[&PoolEdit::SetDisks(name.to_owned(), paths)])?;
         let mut made = Vec::new();
-        let disk = self.new_disk(new.path, new.size, &mut made).await;
+        let disk = self
+            .new_disk(new.path, new.size, new.force, &mut made)
+            .await;
         let attached = match disk {
             Ok(disk) => match self.store(edited).await {
                 Ok(()) => {

@@ -38,7 +38,10 @@ impl Server {
         for sides in &request.vdevs {
             let mut disks = Vec::new();
             for path in sides {
-                match self.new_disk(path, request.size, &mut made).await {
+                match self
+                    .new_disk(path, request.size, request.force, &mut made)
+                    .await
+                {
                     Ok(disk) => disks.push(disk),
                     Err(e) => {
                         remove_files(made).await;

@@ -1,6 +1,6 @@
 //! The disks of this machine, and what lies on each.
 //!
-//! **Owns** the judgement which disks may be used: pure functions of the texts of `lsblk`, `wipefs` and the server. **Called by**
+//! **Owns** the judgement which disks may be used: pure functions of the texts of `lsblk` and the server. **Called by**
 //! `setup`. **Invariants**: a disk is free only if nothing was found on it and everything could be examined; texts are as the disks
 //! gave them, and pass `io::printable` before they are shown.
 
@@ -84,17 +84,6 @@ struct Node {
     children: Vec<Node>,
 }
 
-#[derive(Deserialize)]
-struct Signatures {
-    signatures: Vec<Signature>,
-}
-
-#[derive(Deserialize)]
-struct Signature {
-    #[serde(rename = "type")]
-    kind: String,
-}
-
 /// Reads the answer of `lsblk --json --bytes`. Errors: it has another form.
 pub(crate) fn parse(lsblk: &str) -> Result<Vec<Disk>> {
     let listing: Listing = serde_json::from_str(lsblk).context("the answer of lsblk")?;
@@ -176,22 +165,6 @@ fn mounts(node: &Node, found: &mut Vec<String>) {
     for child in &node.children {
         mounts(child, found);
     }
-}
-
-/// The kinds of signatures in the answer of `wipefs --json`. Errors: it has another form.
-pub(crate) fn signatures(wipefs: &str) -> Result<Vec<String>> {
-    // Without a signature older versions print nothing.
-    if wipefs.trim().is_empty() {
-        return Ok(Vec::new());
-    }
-    let all: Signatures = serde_json::from_str(wipefs).context("the answer of wipefs")?;
-    let mut out: Vec<String> = Vec::new();
-    for s in all.signatures {
-        if !out.contains(&s.kind) {
-            out.push(s.kind);
-        }
-    }
-    Ok(out)
 }
 
 /// Gives each disk the best name of `/dev/disk`; `links` has those names, each with the device that it leads to.
@@ -342,14 +315,5 @@ mod tests {
         assert!(e.to_string().contains("two paths to one disk"), "{e}");
         let e = check_distinct(&[&a, &a]).expect_err("twice");
         assert!(e.to_string().contains("twice"), "{e}");
-    }
-
-    #[test]
-    fn signatures_are_named_once() {
-        let text = r#"{"signatures":[{"device":"x","offset":"0x200","type":"gpt"},{"device":"x","offset":"0x1fe","type":"gpt"},
-            {"device":"x","offset":"0x1fe","type":"PMBR"}]}"#;
-        assert_eq!(signatures(text).expect("list"), ["gpt", "PMBR"]);
-        assert!(signatures("").expect("none").is_empty());
-        assert!(signatures("wipefs: error").is_err());
     }
 }

@@ -110,11 +110,9 @@ fn examine(ask: &Ask, status: &Status, disk: &mut Disk) {
     if !disk.is_free() {
         return;
     }
-    let path = disk.path.to_string_lossy().into_owned();
-    let signatures = output("wipefs", &["--json", "--no-act", &path]);
-    match signatures.and_then(|text| disks::signatures(&text)) {
+    match io::linux::signatures(&disk.path) {
         Ok(kinds) => disk.found.extend(kinds),
-        Err(e) => disk.found.push(format!("it cannot be examined: {e:#}")),
+        Err(e) => disk.found.push(format!("it cannot be examined: {e}")),
     }
     if !disk.is_free() {
         return;

@@ -124,6 +124,31 @@ fn a_pool_moves_under_another_name() {
 }
 
 #[test]
+fn a_disk_with_other_contents_is_refused_unless_forced() {
+    let place = Place::new(BASE);
+    let luks = place.path("luks.img");
+    let mut bytes = vec![0; 128 << 20];
+    bytes[..8].copy_from_slice(b"LUKS\xba\xbe\0\x01");
+    std::fs::write(&luks, &bytes).expect("an encrypted disk");
+    let server = place.start();
+    server.ok(&["pool", "create", "tank", "a.img", "--size", "128M"]);
+    for command in [
+        &["create", "new", "luks.img"][..],
+        &["add", "tank", "luks.img"],
+        &["attach", "tank", "a.img", "luks.img"],
+        &["replace", "tank", "a.img", "luks.img"],
+    ] {
+        let refused = server.refused(&[&["pool"], command].concat());
+        assert!(refused.contains("has contents: crypto_LUKS"), "{refused}");
+    }
+    assert!(
+        std::fs::read(&luks).expect("the disk") == bytes,
+        "untouched"
+    );
+    server.ok(&["pool", "attach", "tank", "a.img", "luks.img", "-f"]);
+}
+
+#[test]
 fn a_refused_pool_leaves_nothing() {
     let place = Place::new(BASE);
     let server = place.start();
