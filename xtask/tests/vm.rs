@@ -91,6 +91,16 @@ fn iscsi_boot() {
 }
 
 #[test]
+fn package() {
+    passes("package");
+}
+
+#[test]
+fn wear() {
+    passes("wear");
+}
+
+#[test]
 fn every_check_has_a_test() {
     let source = include_str!("vm.rs");
     for check in vm::CHECKS {

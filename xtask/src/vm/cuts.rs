@@ -62,7 +62,7 @@ pub(super) fn run(check: &'static Check, dir: &Path) -> Result<Outcome> {
 
 /// Put a program into the guest's directory, without symbols: its memory is small. The guest has this host's Debian
 /// release and with it the libraries that the program was linked with.
-fn strip(program: &Path, to: &Path) -> Result<()> {
+pub(super) fn strip(program: &Path, to: &Path) -> Result<()> {
     let name = program.file_name().context("a program has a name")?;
     let status = Command::new("strip")
         .arg("-o")

@@ -8,13 +8,18 @@
 //! The scripts are in `xtask/vm`, the test bed in `xtask/vmlab`; `docs/testing.md` explains how to read a failure.
 
 mod boot;
+mod checks;
 mod cuts;
 mod hook;
+mod package;
 mod server;
+mod wear;
 
 use crate::pynfs::Server as MemoryServer;
 use crate::repo;
 use anyhow::{Context, Result, bail};
+use checks::Scene;
+pub use checks::{CHECKS, Check, check_named};
 use hook::Hook;
 use server::Server;
 use std::fmt;
@@ -25,180 +30,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-/// One check script and the machine that it needs.
-#[derive(Debug)]
-pub struct Check {
-    /// `xtask/vm/NAME.sh`.
-    pub name: &'static str,
-    /// Description in one line.
-    pub about: &'static str,
-    /// Virtual processors.
-    cpus: u32,
-    /// Additional words of the guest kernel's command line.
-    append: &'static str,
-    /// Programs that run in addition to the guest.
-    scene: Scene,
-    /// Time-out of the machine. Several times the time on an idle host, because emulation shares its processors.
-    timeout_s: u32,
-}
-
-/// The environment of a check's script.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Scene {
-    /// A guest of ours that talks to a server on this host.
-    Client,
-    /// A guest of ours that talks to the NFS service in memory on this host.
-    Nfs,
-    /// A guest of [`TLS_SUITE`] that talks to the same service with TLS.
-    NfsTls,
-    /// The script is the first process of a machine that boots from a logical unit.
-    Boot,
-    /// A guest in which a server runs too, on disks whose writes the kernel logs; then the log is replayed on this host.
-    Cuts,
-}
-
 /// The Debian release whose kernel and tools have NFS with TLS.
 const TLS_SUITE: &str = "trixie";
-
-/// All checks, in the order they run in.
-pub const CHECKS: &[Check] = &[
-    Check {
-        name: "connect",
-        about: "discovery, nvme-cli's reports, four queues, digests, disconnect, 32 rounds without a leak",
-        cpus: 4,
-        append: "",
-        scene: Scene::Client,
-        timeout_s: 900,
-    },
-    Check {
-        name: "filesystems",
-        about: "ext4 and XFS: verified fio, fsck, fstrim down to the host's disk; write zeroes, discard",
-        cpus: 2,
-        append: "",
-        scene: Scene::Client,
-        timeout_s: 900,
-    },
-    Check {
-        name: "live",
-        about: "a resize, and a namespace added and removed, under a connected host",
-        cpus: 2,
-        append: "",
-        scene: Scene::Client,
-        timeout_s: 600,
-    },
-    Check {
-        name: "recovery",
-        about: "the link cut for 15 s, and the server killed, under a running fio",
-        cpus: 2,
-        append: "",
-        scene: Scene::Client,
-        timeout_s: 900,
-    },
-    Check {
-        name: "pool",
-        about: "a volume of a mirrored pool: ext4, snapshot, clone, trim, and the server killed under fio",
-        cpus: 2,
-        append: "",
-        scene: Scene::Client,
-        timeout_s: 900,
-    },
-    Check {
-        name: "pool_cuts",
-        about: "a server on dm-log-writes: its pool opens wherever the power went; mounted disks, trim",
-        cpus: 2,
-        append: "",
-        scene: Scene::Cuts,
-        timeout_s: 600,
-    },
-    Check {
-        name: "reservations",
-        about: "two hosts: register, acquire, conflict, restart, preempt, release",
-        cpus: 2,
-        append: "nvme_core.multipath=N",
-        scene: Scene::Client,
-        timeout_s: 600,
-    },
-    Check {
-        name: "iscsi",
-        about: "iSCSI: discovery, CHAP both ways, digests, what the kernel finds in the disk, a live resize",
-        cpus: 2,
-        append: "",
-        scene: Scene::Client,
-        timeout_s: 600,
-    },
-    Check {
-        name: "iscsi_filesystems",
-        about: "iSCSI: ext4 and XFS: verified fio, fsck, fstrim down to the host's disk",
-        cpus: 2,
-        append: "",
-        scene: Scene::Client,
-        timeout_s: 900,
-    },
-    Check {
-        name: "iscsi_recovery",
-        about: "iSCSI: the link cut for 15 s, and the server killed, under a running fio",
-        cpus: 2,
-        append: "",
-        scene: Scene::Client,
-        timeout_s: 900,
-    },
-    Check {
-        name: "iscsi_reservations",
-        about: "iSCSI: two initiators: register, reserve, conflict, restart, preempt, release",
-        cpus: 2,
-        append: "",
-        scene: Scene::Client,
-        timeout_s: 600,
-    },
-    Check {
-        name: "nfs",
-        about: "NFS 4.1: files, names, permissions, mappings, locks between two clients, four connections, a cut link",
-        cpus: 2,
-        append: "",
-        scene: Scene::Nfs,
-        timeout_s: 900,
-    },
-    Check {
-        name: "nfs_pool",
-        about: "NFS 4.2, 4.1 and 3 on a pool: files, attributes, lists, holes, copies, snapshots, quotas, delegations",
-        cpus: 2,
-        append: "",
-        scene: Scene::Client,
-        timeout_s: 900,
-    },
-    Check {
-        name: "nfs_recovery",
-        about: "NFS 4.2 and 3 on a pool: the server killed and the link cut under writers, locks and delegations",
-        cpus: 2,
-        append: "",
-        scene: Scene::Client,
-        timeout_s: 900,
-    },
-    Check {
-        name: "nfs_tls",
-        about: "NFS with TLS, of Linux 6.12: xprtsec=tls and mtls, versions 4.2 and 3, exports that demand it, wrong certificates",
-        cpus: 2,
-        append: "",
-        scene: Scene::NfsTls,
-        timeout_s: 900,
-    },
-    Check {
-        name: "iscsi_boot",
-        about: "iSCSI: QEMU boots from a LUN with its own driver, writes, and boots from it again",
-        cpus: 1,
-        append: "",
-        scene: Scene::Boot,
-        timeout_s: 300,
-    },
-];
-
-/// The check called `name`.
-pub fn check_named(name: &str) -> Result<&'static Check> {
-    CHECKS
-        .iter()
-        .find(|c| c.name == name)
-        .with_context(|| format!("no check is called {name}; see `cargo xtask vm --list`"))
-}
 
 /// The server that the guest uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -281,7 +114,9 @@ fn build(suite: Option<&str>) -> Result<()> {
 pub fn run(check: &'static Check, peer: Peer) -> Result<Outcome> {
     match check.scene {
         Scene::NfsTls => build(Some(TLS_SUITE))?,
-        Scene::Client | Scene::Nfs | Scene::Boot | Scene::Cuts => build(None)?,
+        Scene::Client | Scene::Nfs | Scene::Boot | Scene::Cuts | Scene::Package | Scene::Wear => {
+            build(None)?
+        }
     }
     let logs = repo::vm_cache().join("logs");
     fs::create_dir_all(&logs)?;
@@ -295,6 +130,8 @@ pub fn run(check: &'static Check, peer: Peer) -> Result<Outcome> {
     match check.scene {
         Scene::Boot => return boot::run(check, dir.path(), sockets.path()),
         Scene::Cuts => return cuts::run(check, dir.path()),
+        Scene::Package => return package::run(check, dir.path()),
+        Scene::Wear => return wear::run(check, dir.path()),
         Scene::Nfs if peer == Peer::Wirepool => return serve_memory(check, None),
         Scene::NfsTls => return serve_memory(check, Some(dir.path())),
         Scene::Client | Scene::Nfs => {}
