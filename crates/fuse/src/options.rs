@@ -124,6 +124,7 @@ mod tests {
         is_case_insensitive: false,
         is_read_only: false,
         has_acls: false,
+        acl_rules: backend::file::permission::AclRules::STANDARD,
     };
 
     #[test]

@@ -97,6 +97,32 @@ fn golden_dataset_with_settings() {
     assert_eq!(Dataset::decode(&bytes), Ok(inherits));
 }
 
+/// Rules for access control lists.
+#[test]
+fn golden_acl_rules() {
+    let mut files = dataset();
+    files.class = DatasetClass::Filesystem;
+    (files.size, files.of) = (0, None);
+    let values = [
+        (DatasetProperty::Aclmode, 3),
+        (DatasetProperty::Aclinherit, 4),
+    ];
+    files.record_size = FILE_RECORD_SIZE;
+    files.settings = Settings::default();
+    for (property, value) in values {
+        files.settings.put_local(property, value);
+    }
+    let set = files.settings.encode();
+    let want = "0f01000000000000 0300000000000000 1001000000000000 0400000000000000";
+    assert_eq!(hex(&set), want);
+    assert_eq!(Settings::decode(&set), Ok(files.settings));
+    for (at, value) in [(8, 4), (24, 5)] {
+        let mut other = set.clone();
+        other[at] = value;
+        assert!(Settings::decode(&other).is_err(), "{other:?}");
+    }
+}
+
 /// The record size of a filesystem is its own value of the property, unless it is the default or a mark says otherwise.
 #[test]
 fn golden_record_sizes() {

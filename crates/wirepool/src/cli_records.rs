@@ -17,6 +17,8 @@ Properties of filesystems, inherited from the filesystem above or the pool:
   recordsize    a power of two from 4K to 1M: records of files that are created; others keep theirs
   snapdir       hidden or visible: whether .zfs is listed
   acltype       nfsv4 or off
+  aclmode       discard, groupmask, passthrough or restricted: how chmod changes a list
+  aclinherit    discard, noallow, restricted, passthrough or passthrough-x: what new objects inherit
   xattr         on or off
   readonly      on or off (not on a pool)
   sharenfs      off, on, or options: export over NFS, such as rw=@10.0.0.0/24,ro=@lab,no_root_squash

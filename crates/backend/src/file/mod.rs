@@ -60,6 +60,8 @@ pub struct FileLimits {
     pub is_read_only: bool,
     /// Whether files have NFSv4 ACLs.
     pub has_acls: bool,
+    /// How chmod and creation change these lists.
+    pub acl_rules: permission::AclRules,
 }
 
 /// Space of a file system.

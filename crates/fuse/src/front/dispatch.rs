@@ -321,9 +321,11 @@ impl fuser::Filesystem for Front {
         // An fsync follows a cached write to a file with O_SYNC, but not always a direct one.
         let is_sync = flags.0 & (libc::O_SYNC | libc::O_DSYNC) != 0;
         let is_direct = flags.0 & libc::O_DIRECT != 0;
+        let is_cached = write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
         let how = Writing {
             clears_setuid: write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID),
-            is_durable: is_sync && is_direct && !write_flags.contains(WriteFlags::FUSE_WRITE_CACHE),
+            is_durable: is_sync && is_direct && !is_cached,
+            is_written_back: is_cached,
         };
         let data = self.buffer(data);
         self.handle(

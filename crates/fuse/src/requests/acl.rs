@@ -6,6 +6,7 @@ use super::names::NewMode;
 use crate::acl::{self, Part, PosixAcl};
 use crate::mounted::Mounted;
 use crate::status::{Answer, of_file};
+use backend::file::permission::{AclInherit, AclMode};
 use backend::file::{
     Acl, Caller, CheckedBy, FileKind, Handle, NewFile, NewKind, SetAttributes, Stability,
 };
@@ -95,6 +96,11 @@ impl Mounted {
         let acl = acl::with_part(old.as_ref(), part, new.as_ref(), found.mode).map_err(of_file)?;
         let minimal = new.filter(|_| acl.is_none() && part == Part::Access);
         if let Some(minimal) = minimal {
+            if old.is_some() {
+                // chmod may refuse a list (`aclmode=restricted`): the mode's list replaces it at once, and goes below.
+                let list = acl::of_mode(minimal.mode()).map_err(of_file)?;
+                self.replace_acl(caller, of, Some(list)).await?;
+            }
             let set = SetAttributes {
                 mode: Some(found.mode & SPECIAL_BITS | minimal.mode()),
                 ..SetAttributes::default()
@@ -137,6 +143,9 @@ impl Mounted {
         };
         if self.has_acls() && !matches!(new.kind, NewKind::Symlink(_)) {
             new.umask = Some(mode.umask);
+            if self.files.limits().acl_rules.on_create != AclInherit::Restricted {
+                return Ok(new);
+            }
             let parent = self.files.acl(directory).await.map_err(of_file)?;
             new.acl = parent.and_then(|acl| acl::inherited(&acl, is_directory, mode.bits));
         }
@@ -146,6 +155,9 @@ impl Mounted {
     /// The list of an object after chmod(2), if POSIX ACLs say more about it than the file system's rule for NFSv4 lists.
     pub(super) async fn acl_after_chmod(&self, of: Handle, mode: u16) -> Answer<Option<Acl>> {
         if !self.has_acls() {
+            return Ok(None);
+        }
+        if self.files.limits().acl_rules.on_chmod != AclMode::Groupmask {
             return Ok(None);
         }
         let old = self.files.acl(of).await.map_err(of_file)?;

@@ -5,7 +5,9 @@ use crate::mounted::{Mounted, kernel};
 use crate::notices::Notice;
 use crate::status::{Answer, of_file};
 use backend::Durable;
-use backend::file::{Allocate, Caller, FILE_SIZE_MAX, Seek, SetAttributes, Stability, WriteAt};
+use backend::file::{
+    Allocate, Caller, FILE_SIZE_MAX, FileError, Seek, SetAttributes, Stability, WriteAt,
+};
 use fuser::Errno;
 use io::sync::oneshot;
 use io::{IoBuf, Payload};
@@ -23,6 +25,8 @@ pub(crate) struct Writing {
     pub(crate) clears_setuid: bool,
     /// Whether the data must be durable before the reply: an O_SYNC or O_DSYNC write that no fsync follows.
     pub(crate) is_durable: bool,
+    /// Whether the kernel writes back its cache (FUSE_WRITE_CACHE): write(2) has succeeded already.
+    pub(crate) is_written_back: bool,
 }
 
 impl Mounted {
@@ -58,7 +62,11 @@ impl Mounted {
             .files
             .write(&caller, of, WriteAt::Offset(offset), data, stability)
             .await
-            .map_err(of_file)?;
+            .map_err(|e| match e {
+                // For close(2) the kernel keeps ENOSPC of a failed write-back, and makes EIO of every other error.
+                FileError::Quota if how.is_written_back => Errno::ENOSPC,
+                other => of_file(other),
+            })?;
         let changed = &done.value.object;
         if how.clears_setuid && changed.before.mode != changed.after.mode {
             self.mode_changed(number).await?;

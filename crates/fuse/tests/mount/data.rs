@@ -1,7 +1,8 @@
 //! Data through the kernel: reads, writes, holes, durability, extended attributes.
 
 use crate::server::{Served, has, run};
-use fuse::{MountOptions, Operation};
+use backend::file::memory::MemoryOptions;
+use fuse::{Error, MountOptions, Operation, Unmount};
 use rustix::fs::{
     FallocateFlags, SeekFrom, XattrFlags, fallocate, getxattr, listxattr, removexattr, seek,
     setxattr,
@@ -365,4 +366,49 @@ fn more_space_than_there_is_cannot_be_allocated() {
     run("sh", &["-c", script], served.path());
     assert_eq!(fs::metadata(&path).unwrap().len(), 1 << 20);
     served.end();
+}
+
+/// Regression: the kernel keeps the errno of a failed write-back for fsync(2) alone. For close(2) it has a mark for ENOSPC, and
+/// another one, EIO, for everything else.
+#[test]
+fn a_quota_is_reported_and_never_as_a_failed_device() {
+    for (options, of_write) in [
+        (MountOptions::default(), Errno::NOSPC),
+        (shared(), Errno::DQUOT),
+    ] {
+        let of_files = MemoryOptions {
+            space_max: 1 << 20,
+            is_quota: true,
+            ..MemoryOptions::default()
+        };
+        let Some(served) = Served::with_files(&options, of_files) else {
+            return;
+        };
+        let number = |e: std::io::Error| Errno::from_io_error(&e);
+        let mut file = open(&served, "synced");
+        let written = file.write_all(&[1; 4 << 20]).and_then(|()| file.sync_all());
+        assert_eq!(number(written.expect_err("over the quota")), Some(of_write));
+        file.set_len(0).expect("truncating frees space");
+        drop(file);
+        // std drops the error of close(2), which is that of this flush
+        let output = Command::new("dd")
+            .args(["if=/dev/zero", "bs=1M", "count=4", "status=none"])
+            .arg(format!("of={}", served.path().join("by-dd").display()))
+            .env("LC_ALL", "C")
+            .output()
+            .expect("dd");
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{told}");
+        let reason = match of_write {
+            Errno::NOSPC => "No space left on device",
+            _ => "Disk quota exceeded",
+        };
+        assert!(told.contains(reason), "{told}");
+        if of_write == Errno::NOSPC {
+            // the kernel reports the lost data once more, to the next syncfs(2)
+            let told = served.mount.unmount(Unmount::IfIdle);
+            assert!(matches!(told, Err(Error::NotDurable { .. })), "{told:?}");
+        }
+        served.end();
+    }
 }

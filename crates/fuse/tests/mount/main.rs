@@ -3,6 +3,7 @@
 //! Where there is no /dev/fuse, or it may not be used, each test prints a line that begins with `SKIPPED`; with
 //! `WIREPOOL_FUSE=1` in the environment it fails instead.
 
+mod acls;
 mod data;
 mod names;
 mod points;

@@ -44,9 +44,13 @@ pub(crate) fn shards(count: usize) -> Vec<Shard> {
 }
 
 pub(crate) fn memory_files(on: &Shard) -> MemoryFiles {
+    files_with(on, MemoryOptions::default())
+}
+
+fn files_with(on: &Shard, options: MemoryOptions) -> MemoryFiles {
     let (tx, rx) = mpsc::channel();
     on.spawn(move || async move {
-        tx.send(MemoryFiles::new(MemoryOptions::default())).unwrap();
+        tx.send(MemoryFiles::new(options)).unwrap();
     })
     .unwrap();
     rx.recv().unwrap()
@@ -55,9 +59,14 @@ pub(crate) fn memory_files(on: &Shard) -> MemoryFiles {
 impl Served {
     /// A mount with these options. `None` if this machine cannot mount.
     pub(crate) fn with(options: &MountOptions) -> Option<Self> {
+        Self::with_files(options, MemoryOptions::default())
+    }
+
+    /// A mount with these options of a file system with its own. `None` if this machine cannot mount.
+    pub(crate) fn with_files(options: &MountOptions, of_files: MemoryOptions) -> Option<Self> {
         can_mount().then(|| {
             let shards = shards(2);
-            let files = memory_files(&shards[0]);
+            let files = files_with(&shards[0], of_files);
             let dir = tempfile::tempdir().unwrap();
             let mount = Mount::start(Arc::new(files.clone()), dir.path(), options, &shards);
             Self {

@@ -238,6 +238,7 @@ mod tests {
             is_case_insensitive: false,
             is_read_only: false,
             has_acls: true,
+            acl_rules: backend::file::permission::AclRules::STANDARD,
         };
         let without = FileLimits {
             has_acls: false,

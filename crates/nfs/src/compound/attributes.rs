@@ -8,7 +8,7 @@ use crate::attribute::{self, Facts, NewAttributes, Of};
 use crate::identity::Names;
 use crate::wire::{Attrs, Bitmap, Stateid, Status};
 use crate::xdr::Writer;
-use backend::file::permission::{Permissions, check_read_acl};
+use backend::file::permission::{AclRules, Permissions, check_read_acl};
 use backend::file::{
     Acl, Attributes, Caller, FileError, FileKind, FileLimits, SetAttributes, Stability, Who,
 };
@@ -20,6 +20,7 @@ const PSEUDO_LIMITS: FileLimits = FileLimits {
     is_case_insensitive: false,
     is_read_only: true,
     has_acls: false,
+    acl_rules: AclRules::STANDARD,
 };
 
 impl Compound<'_> {

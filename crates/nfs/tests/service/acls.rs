@@ -1,11 +1,14 @@
 //! Access control lists, and modes of new objects under an umask.
 
 use crate::client::{Client, Results};
-use crate::fixture::{Fixture, HOME, NO_ATTRS, all_rights, open, simulated};
-use nfs::export::Rule;
+use crate::fixture::{Fixture, HOME, NO_ATTRS, all_rights, config, export, open, simulated};
+use backend::file::memory::{MemoryFiles, MemoryOptions};
+use backend::file::permission::{AclMode, AclRules};
+use nfs::export::{ExportConfig, Rule};
 use nfs::wire::files::{CreateHow, NewType};
 use nfs::wire::{Attrs, Bitmap, Op, Stateid, Status, operation};
 use nfs::xdr::Writer;
+use std::sync::Arc;
 
 const ACL: u32 = 12;
 const ACLSUPPORT: u32 = 13;
@@ -323,4 +326,58 @@ fn the_umask_counts_for_what_no_inherited_entry_names() {
             client.at(&directory, &[remove]).await.ok(operation::REMOVE);
         }
     });
+}
+
+#[test]
+fn a_mode_changes_a_list_by_the_rule_of_the_file_system() {
+    for rule in [
+        AclMode::Discard,
+        AclMode::Groupmask,
+        AclMode::Passthrough,
+        AclMode::Restricted,
+    ] {
+        simulated(move || async move {
+            let options = MemoryOptions {
+                filesystem: 1,
+                acl_rules: AclRules {
+                    on_chmod: rule,
+                    ..AclRules::STANDARD
+                },
+                ..MemoryOptions::default()
+            };
+            let export = ExportConfig {
+                files: Arc::new(MemoryFiles::new(options)),
+                ..export(1, "/tank/home", all_rights())
+            };
+            let fixture = Fixture::of(export, config()).await;
+            let mut client = client(&fixture).await;
+            let list = [(0, 0, 0x16_019f, "OWNER@"), (0, 0, 0x12_0187, "1234")];
+            let mut done = set(&mut client, FILE, &[ACL], &acl(&list)).await;
+            done.ok(operation::SETATTR);
+            let (_, before) = show(&mut client, FILE).await;
+            assert_eq!(before, 0o600);
+            let set_mode = |mode: u32| mode.to_be_bytes();
+            let mut changed = set(&mut client, FILE, &[MODE], &set_mode(0o640)).await;
+            let (entries, mode) = show(&mut client, FILE).await;
+            let named = entries.iter().find(|entry| entry.3.starts_with("1234"));
+            let rights = named.map(|entry| entry.2 & 3);
+            match rule {
+                AclMode::Restricted => {
+                    changed.has(operation::SETATTR, Status::Perm);
+                    assert_eq!((rights, mode), (Some(3), 0o600));
+                }
+                AclMode::Discard => assert_eq!((rights, mode), (None, 0o640)),
+                AclMode::Groupmask => assert_eq!((rights, mode), (Some(1), 0o640)),
+                AclMode::Passthrough => assert_eq!((rights, mode), (Some(3), 0o640)),
+            }
+            // both in one request: the mode first, then the list (RFC 8881, section 6.4.1.3)
+            let both = [&acl(&list)[..], &set_mode(0o644)].concat();
+            let mut done = set(&mut client, FILE, &[ACL, MODE], &both).await;
+            if rule == AclMode::Restricted {
+                return;
+            }
+            done.ok(operation::SETATTR);
+            assert_eq!(show(&mut client, FILE).await.1, 0o600);
+        });
+    }
 }

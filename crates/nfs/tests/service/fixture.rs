@@ -61,10 +61,14 @@ impl Fixture {
     }
 
     pub(crate) async fn with(config: ServiceConfig) -> Fixture {
+        Fixture::of(export(1, "/tank/home", all_rights()), config).await
+    }
+
+    /// A service with this export.
+    pub(crate) async fn of(home: ExportConfig, config: ServiceConfig) -> Fixture {
         let machine = Node::new();
         let addr = machine.addr(2049);
         let service = Service::new(config);
-        let home = export(1, "/tank/home", all_rights());
         let files = home.files.clone();
         service.add_export(home).expect("a new export");
         let served = service.clone();

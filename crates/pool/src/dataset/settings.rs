@@ -4,7 +4,7 @@
 //! copy is updated under the dataset's lock. **Invariants**: class, block size and record size never change. A request
 //! that depends on the size has its place in the overlap order, behind a change of the size.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use crate::format::filesystem::record_size_of;
 use crate::format::{BlockPtr, Dataset, DatasetClass, ObjectId, Packing, Switches, Sync};
@@ -28,7 +28,7 @@ pub(crate) struct Settings {
     /// The code of the compression on disk.
     compression: AtomicU8,
     /// The bits of its switches.
-    switches: AtomicU16,
+    switches: AtomicU32,
     /// Whether it may have blocks that win over records, dirty ones too.
     has_blocks: AtomicBool,
     /// Whether it is destroyed, or its pool closed.
@@ -45,7 +45,7 @@ impl Settings {
             size: AtomicU64::new(0),
             sync: AtomicU8::new(0),
             compression: AtomicU8::new(0),
-            switches: AtomicU16::new(0),
+            switches: AtomicU32::new(0),
             has_blocks: AtomicBool::new(dataset.has_blocks),
             is_ended: AtomicBool::new(false),
         };
@@ -115,7 +115,7 @@ impl Settings {
         Packing::from_code(code).expect("a code that was stored here")
     }
 
-    /// The properties with two values.
+    /// The properties with a few values.
     pub(crate) fn switches(&self) -> Switches {
         Switches::of_bits(self.switches.load(Ordering::Acquire))
     }

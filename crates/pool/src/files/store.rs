@@ -5,6 +5,7 @@
 use std::ops::Range;
 
 use backend::Durable;
+use backend::file::permission::{AclInherit, AclMode, AclRules};
 use backend::file::{FileResult, Seek};
 use io::{IoBuf, Payload};
 
@@ -12,8 +13,29 @@ use super::FileStore;
 use super::transactions::AdmittedBytes;
 use crate::filesystem::{AccessTimes, Purpose, Settings, Store, StoreSpace, Transaction};
 use crate::format::filesystem::{Charge, Inode, KIND_DATA, KIND_INODE, object_keys};
-use crate::format::{DatasetProperty, Key, ObjectId, Value};
+use crate::format::{DatasetProperty, Key, ObjectId, Switches, Value};
 use crate::mutex::lock;
+
+/// The rules that the values of `aclmode` and `aclinherit` mean.
+fn acl_rules(switches: Switches) -> AclRules {
+    let on_chmod = match switches.value(DatasetProperty::Aclmode) {
+        0 => AclMode::Discard,
+        2 => AclMode::Passthrough,
+        3 => AclMode::Restricted,
+        _ => AclMode::Groupmask,
+    };
+    let on_create = match switches.value(DatasetProperty::Aclinherit) {
+        0 => AclInherit::Discard,
+        1 => AclInherit::Noallow,
+        3 => AclInherit::Passthrough,
+        4 => AclInherit::PassthroughX,
+        _ => AclInherit::Restricted,
+    };
+    AclRules {
+        on_chmod,
+        on_create,
+    }
+}
 
 impl Store for FileStore {
     type Admitted = AdmittedBytes;
@@ -35,6 +57,7 @@ impl Store for FileStore {
                 false => AccessTimes::Off,
             },
             has_acls: switches.has(DatasetProperty::Acltype),
+            acl_rules: acl_rules(switches),
             has_xattrs: switches.has(DatasetProperty::Xattr),
         }
     }

@@ -82,11 +82,13 @@ impl<S: Store> Inner<S> {
         }
         let settled = check_set(caller, &object.permissions(), set)?;
         let mut transaction = Transaction::new();
-        if object.inode.mode & 0o777 != settled.mode & 0o777
-            && let Some(acl) = &object.acl
-        {
-            let fitted = acl.with_mode(settled.mode)?;
-            acl::store(&mut transaction, &mut object, Some(fitted));
+        if let Some(acl) = &object.acl {
+            let rule = self.store.settings().acl_rules.on_chmod;
+            let modes = (object.inode.mode, settled.mode);
+            let fitted = acl.after_set(modes, set.mode.is_some(), rule)?;
+            if fitted.as_ref() != Some(acl) {
+                acl::store(&mut transaction, &mut object, fitted);
+            }
         }
         let charge = Charge::of(&object.inode);
         object.inode.mode = settled.mode;

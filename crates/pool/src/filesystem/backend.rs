@@ -143,6 +143,7 @@ impl<S: Store> FileBackend for FileSystem<S> {
             is_case_insensitive: self.0.names.is_case_insensitive(),
             is_read_only: settings.is_read_only,
             has_acls: settings.has_acls,
+            acl_rules: settings.acl_rules,
         }
     }
 

@@ -103,7 +103,8 @@ impl<S: Store> Inner<S> {
         if is_directory && directory.inode.links >= LINKS_MAX {
             return Err(FileError::Links);
         }
-        let first = initial(caller, &directory.permissions(), &new)?;
+        let rule = self.store.settings().acl_rules.on_create;
+        let first = initial(caller, &directory.permissions(), &new, rule)?;
         if let NewKind::Symlink(target) = &new.kind {
             check_target(target)?;
         }

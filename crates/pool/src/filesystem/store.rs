@@ -7,6 +7,7 @@
 use std::ops::Range;
 
 use backend::Durable;
+use backend::file::permission::AclRules;
 use backend::file::{FileError, FileResult, Seek};
 use io::{IoBuf, Payload};
 
@@ -45,6 +46,8 @@ pub struct Settings {
     pub access_times: AccessTimes,
     /// Whether access control lists can be set (`acltype=nfsv4`).
     pub has_acls: bool,
+    /// Rules for access control lists (`aclmode`, `aclinherit`).
+    pub acl_rules: AclRules,
     /// Whether there are extended attributes (`xattr=on`).
     pub has_xattrs: bool,
 }

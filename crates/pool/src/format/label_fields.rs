@@ -205,8 +205,11 @@ pub const FEATURE_SETTINGS: &str = "settings";
 pub const FEATURE_OWNER_SPACE: &str = "owner_space";
 /// The feature of pools in which files of one filesystem may have records of different sizes.
 pub const FEATURE_RECORD_SIZES: &str = "record_sizes";
+/// The feature of pools whose settings have rules for access control lists.
+pub const FEATURE_ACL_RULES: &str = "acl_rules";
 /// All features that this version knows.
-pub(crate) const FEATURES: [&str; 4] = [
+pub(crate) const FEATURES: [&str; 5] = [
+    FEATURE_ACL_RULES,
     FEATURE_FILESYSTEMS,
     FEATURE_OWNER_SPACE,
     FEATURE_RECORD_SIZES,

@@ -1,26 +1,28 @@
 //! Settings: properties that datasets inherit from the datasets above them, and the values that a dataset has of its own.
 //!
-//! **Owns** the table of these properties, and the encoding of a dataset's own values. **Called by** datasets' records, the
+//! **Owns** the names of these properties, and the encoding of a dataset's own values. **Called by** datasets' records, the
 //! pool's own tree, and requests that name a property. **Invariants**: a property has one number, one name and one default;
 //! its own value in a record and the value in effect agree. `docs/format.md`, "Settings".
 
+mod codes;
 mod record_sizes;
 mod switches;
+mod table;
 mod texts;
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::str::FromStr;
 
 use zerocopy::little_endian::U64;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::{
-    ChecksumKind, Dataset, DatasetClass, Defect, Key, Kind, ObjectId, Packing, Sync, layout,
-};
+use super::{Dataset, DatasetClass, Defect, Key, Kind, ObjectId, layout};
+use table::{Row, TABLE};
 
+pub use codes::NoSync;
+pub(super) use codes::{checksum_code, checksum_from_code};
 pub use record_sizes::FILE_RECORD_SIZE;
 pub use switches::Switches;
+pub use table::DatasetProperty;
 pub use texts::{TEXT_SIZE_MAX, TextProperty, TextSetting};
 
 /// Kind of the key of the pool's settings. Object and offset are 0.
@@ -38,285 +40,6 @@ struct RawSetting {
     value: U64,
 }
 layout!(RawSetting, SETTING_SIZE, number @ 0, source @ 1, reserved @ 2, value @ 8);
-
-/// A property that datasets inherit. The order is that of the numbers on disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum DatasetProperty {
-    /// Compression of new records.
-    Compression,
-    /// Checksum of new records.
-    Checksum,
-    /// When writes become durable.
-    Sync,
-    /// Whether reading a file updates the time of its last access.
-    Atime,
-    /// Whether that time is updated only if it is older than the last change, or than a day.
-    Relatime,
-    /// Whether `.zfs` is listed.
-    Snapdir,
-    /// Whether access control lists can be set.
-    Acltype,
-    /// Whether there are extended attributes.
-    Xattr,
-    /// Whether every change is refused.
-    Readonly,
-    /// Whether programs can be executed from a mount.
-    Exec,
-    /// Whether setuid and setgid bits have an effect in a mount.
-    Setuid,
-    /// Whether device files have an effect in a mount.
-    Devices,
-    /// Most bytes of a dataset itself, without its snapshots.
-    Refquota,
-    /// Bytes of a record of files that are created.
-    Recordsize,
-}
-
-/// A line of the table of properties.
-struct Row {
-    property: DatasetProperty,
-    /// On disk, from 1.
-    number: u8,
-    name: &'static str,
-    /// The possible values, for messages.
-    values: &'static str,
-    default: u64,
-    /// Whether the fixed part of a dataset's record has the value in effect.
-    is_recorded: bool,
-    /// Whether datasets below have it, too.
-    is_inherited: bool,
-    /// Classes of datasets that have it.
-    classes: &'static [DatasetClass],
-    parse: fn(&str) -> Option<u64>,
-    /// The text of a value; `None` if the property cannot have it.
-    show: fn(u64) -> Option<String>,
-    /// The value in effect.
-    read: fn(&Dataset) -> u64,
-    /// Sets the value in effect, which is possible.
-    write: fn(&mut Dataset, u64),
-}
-
-/// Classes of datasets that are written to.
-const ALL: &[DatasetClass] = &[DatasetClass::Volume, DatasetClass::Filesystem];
-
-/// Classes of datasets with files.
-const FILES: &[DatasetClass] = &[DatasetClass::Filesystem];
-
-impl Row {
-    /// Whether it is one of [`Switches`].
-    fn is_switch(&self) -> bool {
-        use DatasetProperty::{Recordsize, Refquota};
-        !self.is_recorded && !matches!(self.property, Refquota | Recordsize)
-    }
-}
-
-/// A property with two values, of which `texts` are the words.
-macro_rules! switch {
-    ($property:ident, $number:literal, $name:literal, $default:literal, $texts:expr, $values:literal) => {
-        Row {
-            property: DatasetProperty::$property,
-            number: $number,
-            name: $name,
-            values: $values,
-            default: $default,
-            is_recorded: false,
-            is_inherited: true,
-            classes: FILES,
-            parse: |text| {
-                let texts: [&str; 2] = $texts;
-                let found = texts.iter().position(|other| *other == text);
-                found.map(|index| index as u64)
-            },
-            show: |value| {
-                let texts: [&str; 2] = $texts;
-                Some((*texts.get(usize::try_from(value).ok()?)?).to_owned())
-            },
-            read: |dataset| dataset.switches.has(DatasetProperty::$property).into(),
-            write: |dataset, value| dataset.switches.put(DatasetProperty::$property, value),
-        }
-    };
-    ($property:ident, $number:literal, $name:literal, $default:literal) => {
-        switch!(
-            $property,
-            $number,
-            $name,
-            $default,
-            ["off", "on"],
-            "on or off"
-        )
-    };
-}
-
-const TABLE: [Row; 14] = [
-    Row {
-        property: DatasetProperty::Compression,
-        number: 1,
-        name: "compression",
-        values: "off, lz4 or zstd-1 to zstd-19",
-        default: 1,
-        is_recorded: true,
-        is_inherited: true,
-        classes: ALL,
-        parse: |text| Some(text.parse::<Packing>().ok()?.code().into()),
-        show: |value| Some(packing(value)?.to_string()),
-        read: |dataset| dataset.compression.code().into(),
-        write: |dataset, value| dataset.compression = packing(value).expect("a possible value"),
-    },
-    Row {
-        property: DatasetProperty::Checksum,
-        number: 2,
-        name: "checksum",
-        values: "xxh3 or blake3",
-        default: 0,
-        is_recorded: true,
-        is_inherited: true,
-        classes: ALL,
-        parse: |text| Some(checksum_code(text.parse().ok()?).into()),
-        show: |value| Some(checksum(value)?.to_string()),
-        read: |dataset| checksum_code(dataset.checksum).into(),
-        write: |dataset, value| dataset.checksum = checksum(value).expect("a possible value"),
-    },
-    Row {
-        property: DatasetProperty::Sync,
-        number: 3,
-        name: "sync",
-        values: "standard, always or disabled",
-        default: 0,
-        is_recorded: true,
-        is_inherited: true,
-        classes: ALL,
-        parse: |text| Some(text.parse::<Sync>().ok()?.code().into()),
-        show: |value| Some(sync(value)?.to_string()),
-        read: |dataset| dataset.sync.code().into(),
-        write: |dataset, value| dataset.sync = sync(value).expect("a possible value"),
-    },
-    switch!(Atime, 4, "atime", 1),
-    switch!(Relatime, 5, "relatime", 1),
-    switch!(
-        Snapdir,
-        6,
-        "snapdir",
-        0,
-        ["hidden", "visible"],
-        "hidden or visible"
-    ),
-    switch!(Acltype, 7, "acltype", 1, ["off", "nfsv4"], "off or nfsv4"),
-    switch!(Xattr, 8, "xattr", 1),
-    switch!(Readonly, 9, "readonly", 0),
-    switch!(Exec, 10, "exec", 1),
-    switch!(Setuid, 11, "setuid", 0),
-    switch!(Devices, 12, "devices", 0),
-    Row {
-        property: DatasetProperty::Refquota,
-        number: 13,
-        name: "refquota",
-        values: "a size or none",
-        default: 0,
-        is_recorded: false,
-        is_inherited: false,
-        classes: ALL,
-        parse: |text| match text {
-            "none" => Some(0),
-            bytes => bytes.parse().ok().filter(|bytes| *bytes != 0),
-        },
-        show: |value| match value {
-            0 => Some("none".to_owned()),
-            bytes => Some(bytes.to_string()),
-        },
-        read: |dataset| dataset.refquota,
-        write: |dataset, value| dataset.refquota = value,
-    },
-    Row {
-        property: DatasetProperty::Recordsize,
-        number: 14,
-        name: "recordsize",
-        values: "a power of two from 4K to 1M",
-        default: FILE_RECORD_SIZE as u64,
-        is_recorded: false,
-        is_inherited: true,
-        classes: FILES,
-        parse: record_sizes::parse,
-        show: record_sizes::show,
-        read: |dataset| dataset.file_record_size.into(),
-        write: |dataset, value| {
-            dataset.file_record_size = u32::try_from(value).expect("a possible value");
-        },
-    },
-];
-
-fn packing(value: u64) -> Option<Packing> {
-    Packing::from_code(u8::try_from(value).ok()?)
-}
-
-fn sync(value: u64) -> Option<Sync> {
-    Sync::from_code(u8::try_from(value).ok()?)
-}
-
-fn checksum(value: u64) -> Option<ChecksumKind> {
-    checksum_from_code(u8::try_from(value).ok()?)
-}
-
-/// The byte of a dataset's checksum.
-pub(super) fn checksum_code(kind: ChecksumKind) -> u8 {
-    match kind {
-        ChecksumKind::Xxh3 => 0,
-        ChecksumKind::Blake3 => 2,
-    }
-}
-
-/// The checksum that a dataset's byte means.
-pub(super) fn checksum_from_code(code: u8) -> Option<ChecksumKind> {
-    match code {
-        0 => Some(ChecksumKind::Xxh3),
-        2 => Some(ChecksumKind::Blake3),
-        _ => None,
-    }
-}
-
-impl Sync {
-    pub(super) fn code(self) -> u8 {
-        match self {
-            Sync::Standard => 0,
-            Sync::Always => 1,
-            Sync::Disabled => 2,
-        }
-    }
-
-    pub(super) fn from_code(code: u8) -> Option<Self> {
-        match code {
-            0 => Some(Sync::Standard),
-            1 => Some(Sync::Always),
-            2 => Some(Sync::Disabled),
-            _ => None,
-        }
-    }
-}
-
-impl fmt::Display for Sync {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Sync::Standard => "standard",
-            Sync::Always => "always",
-            Sync::Disabled => "disabled",
-        })
-    }
-}
-
-/// The text is not a value of `sync`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("sync is standard, always or disabled")]
-pub struct NoSync;
-
-impl FromStr for Sync {
-    type Err = NoSync;
-
-    fn from_str(text: &str) -> Result<Self, NoSync> {
-        let all = [Sync::Standard, Sync::Always, Sync::Disabled];
-        all.into_iter()
-            .find(|sync| sync.to_string() == text)
-            .ok_or(NoSync)
-    }
-}
 
 impl DatasetProperty {
     /// All properties, in the order of their numbers.
@@ -356,6 +79,11 @@ impl DatasetProperty {
     /// Whether the fixed part of a dataset's record has the value in effect. Others need records of version 2.
     pub(crate) fn is_recorded(self) -> bool {
         self.row().is_recorded
+    }
+
+    /// Whether it is one of the rules for access control lists, which need [`super::FEATURE_ACL_RULES`].
+    pub(crate) fn is_acl_rule(self) -> bool {
+        matches!(self, Self::Aclmode | Self::Aclinherit)
     }
 
     /// Whether datasets inherit it from those above them.

@@ -85,6 +85,13 @@ impl Pool {
         if new.record_size != FILE_RECORD_SIZE || own.contains(&DatasetProperty::Recordsize) {
             self.require_record_sizes().await?;
         }
+        if new
+            .values
+            .iter()
+            .any(|(property, _)| property.is_acl_rule())
+        {
+            self.require_acl_rules().await?;
+        }
         let properties = NewDataset {
             name: new.name,
             class: DatasetClass::Filesystem,

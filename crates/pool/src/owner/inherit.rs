@@ -10,8 +10,9 @@ use std::sync::Arc;
 use super::{Pool, State};
 use crate::dataset::OpenDataset;
 use crate::format::{
-    Dataset, DatasetClass, DatasetProperty, FEATURE_RECORD_SIZES, FEATURE_SETTINGS, Setting,
-    Settings, Sync, TextProperty, TextSetting, dataset_key, settings_key,
+    Dataset, DatasetClass, DatasetProperty, FEATURE_ACL_RULES, FEATURE_RECORD_SIZES,
+    FEATURE_SETTINGS, Setting, Settings, Sync, TextProperty, TextSetting, dataset_key,
+    settings_key,
 };
 use crate::mutex::lock;
 use crate::{Error, Result};
@@ -157,6 +158,11 @@ impl Pool {
         self.vdevs().require(FEATURE_RECORD_SIZES).await
     }
 
+    /// Records on the labels that settings may have rules for access control lists, before one has.
+    pub(super) async fn require_acl_rules(&self) -> Result<()> {
+        self.vdevs().require(FEATURE_ACL_RULES).await
+    }
+
     /// The value of a property of a dataset, or of the pool if it is `None`, and its source. `None` if there is no such
     /// dataset.
     #[must_use]
@@ -207,6 +213,9 @@ impl Pool {
         };
         if needs_feature {
             self.require_settings().await?;
+        }
+        if property.is_acl_rule() {
+            self.require_acl_rules().await?;
         }
         if property == DatasetProperty::Recordsize {
             if let Some(Setting { value, .. }) = setting {

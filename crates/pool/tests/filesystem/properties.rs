@@ -1,12 +1,13 @@
 //! Properties of filesystems in pools: they take effect at once, and survive.
 
-use backend::file::{FileError, SetXattr};
+use backend::file::permission::{AclInherit, AclMode, AclRules};
+use backend::file::{Acl, FileError, SetAttributes, SetXattr};
 use pool::filesystem::{AccessTimes, Store};
 use pool::format::{DatasetProperty, Setting};
 use pool::{NewFilesystem, Pool, Source};
 
 use crate::bed::CACHED;
-use crate::pooled::{again, create_pool, new_files, on_disk, open, verified};
+use crate::pooled::{again, create_pool, features, new_files, on_disk, open, verified};
 
 async fn set(pool: &Pool, name: &str, property: DatasetProperty, text: &str) {
     let value = property.parse(text).expect("a value");
@@ -56,6 +57,31 @@ fn properties_take_effect_on_open_filesystems_and_survive() {
             .set_xattr(&bed.caller, file, b"user.a", value, how, CACHED);
         again_set.await.expect("it is still there");
 
+        assert_eq!(bed.store.settings().acl_rules, AclRules::STANDARD);
+        set(&pool, "files", DatasetProperty::Aclinherit, "passthrough-x").await;
+        let modes = [
+            ("discard", AclMode::Discard, None),
+            ("passthrough", AclMode::Passthrough, Some(0o640)),
+        ];
+        for (text, on_chmod, mode) in modes {
+            set(&pool, "files", DatasetProperty::Aclmode, text).await;
+            let rules = AclRules {
+                on_chmod,
+                on_create: AclInherit::PassthroughX,
+            };
+            assert_eq!(bed.files.limits().acl_rules, rules);
+            let list = Acl::new(vec![]).expect("a list");
+            let list_set = bed.files.set_acl(&bed.caller, file, Some(list), CACHED);
+            list_set.await.expect("set");
+            let changed = SetAttributes {
+                mode: Some(0o640),
+                ..SetAttributes::default()
+            };
+            let changed = bed.files.set_attributes(&bed.caller, file, changed, CACHED);
+            assert_eq!(changed.await.expect("set").value.after.mode, 0o640);
+            let list = bed.files.acl(file).await.expect("read");
+            assert_eq!(list.as_ref().map(Acl::mode), mode);
+        }
         set(&pool, "files", DatasetProperty::Acltype, "off").await;
         assert!(!bed.files.limits().has_acls);
 
@@ -69,6 +95,7 @@ fn properties_take_effect_on_open_filesystems_and_survive() {
         let pool = again().await;
         let store = pool.filesystem("files/below").expect("it is there");
         assert!(store.settings().is_read_only);
+        assert_eq!(store.settings().acl_rules.on_chmod, AclMode::Passthrough);
         assert_eq!(store.settings().access_times, AccessTimes::Off);
         let source = |property| pool.property(Some("files/below"), property);
         assert_eq!(
@@ -122,4 +149,49 @@ fn a_refquota_counts_no_snapshots() {
         none.expect("set");
         assert!(bed.store.space().available > 20 * MIB as u64);
     });
+}
+
+/// Whether the labels of the closed pool have the feature of rules for lists.
+async fn has_acl_feature(pool: Pool) -> bool {
+    pool.close().await.expect("closed");
+    features().await.iter().any(|name| name == "acl_rules")
+}
+
+#[test]
+fn a_rule_for_lists_needs_a_feature_however_it_is_set() {
+    for way in 0..4 {
+        on_disk(move |_| async move {
+            let pool = create_pool().await;
+            drop(pool.create_filesystem(new_files()).await.expect("made"));
+            assert!(!has_acl_feature(pool).await, "an earlier release reads it");
+            let pool = again().await;
+            let property = DatasetProperty::Aclmode;
+            let value = property.default();
+            let setting = |is_received| Some(Setting { value, is_received });
+            match way {
+                0 => pool
+                    .set_own(Some("files"), property, setting(false))
+                    .await
+                    .expect("set"),
+                1 => pool
+                    .set_own(Some("files"), property, setting(true))
+                    .await
+                    .expect("set"),
+                2 => pool
+                    .set_own(None, property, setting(false))
+                    .await
+                    .expect("set"),
+                _ => {
+                    let values = vec![(DatasetProperty::Aclinherit, 3)];
+                    let new = NewFilesystem {
+                        values,
+                        ..NewFilesystem::new("files/below")
+                    };
+                    drop(pool.create_filesystem(new).await.expect("made"));
+                }
+            }
+            assert!(has_acl_feature(pool).await, "way {way}");
+            verified(&again().await).await;
+        });
+    }
 }

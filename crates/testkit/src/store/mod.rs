@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard};
 
+use backend::file::permission::AclRules;
 use backend::file::{FileError, FileResult, Seek};
 use backend::{Durable, Waived};
 use io::rng::Prng;
@@ -202,6 +203,7 @@ impl MemoryStore {
                 sync: Sync::Standard,
                 access_times: AccessTimes::Relative,
                 has_acls: true,
+                acl_rules: AclRules::default(),
                 has_xattrs: true,
             },
             space: SPACE,

@@ -184,6 +184,15 @@ fn properties_of_filesystems_are_inherited_and_set_at_creation() {
         let told = server.refused(args);
         assert!(told.contains(reason), "{args:?}: {told}");
     };
+    server.ok(&["set", "aclmode=discard", "tank/home"]);
+    expect(&server, "aclmode", mail, "discard", "inherited");
+    expect(&server, "aclinherit", mail, "restricted", "default");
+    server.ok(&["set", "aclinherit=passthrough-x", mail]);
+    expect(&server, "aclinherit", mail, "passthrough-x", "local");
+    refused(
+        &["set", "aclmode=on", mail],
+        "aclmode is discard, groupmask",
+    );
     refused(&["set", "snapdir=on", mail], "snapdir is hidden or visible");
     refused(&["set", "casesensitivity=sensitive", mail], "is created");
     refused(&["set", "recordsize=5000", mail], "a power of two from 4K");

@@ -42,7 +42,7 @@ impl State {
             return Ok(self.change(before));
         }
         let settled = check_set(caller, &self.get(number).permissions(), set)?;
-        self.fit_acl(number, &before, &settled)?;
+        self.fit_acl(number, &before, set, &settled)?;
         if let Some(size) = set.size {
             self.set_size(number, size);
         }
@@ -76,15 +76,21 @@ impl State {
         Ok(self.change(before))
     }
 
-    /// Fits the list to new permission bits (RFC 8881, section 6.4.1.1). Errors: `TooLarge`, `NoSpace`.
-    fn fit_acl(&mut self, number: u64, before: &Attributes, settled: &Settled) -> FileResult<()> {
-        if before.mode & 0o777 == settled.mode & 0o777 {
-            return Ok(());
-        }
+    /// Changes the list by the rule for new permission bits. Errors: `NotOwner`, `TooLarge`, `NoSpace`.
+    fn fit_acl(
+        &mut self,
+        number: u64,
+        before: &Attributes,
+        set: &SetAttributes,
+        settled: &Settled,
+    ) -> FileResult<()> {
+        let rule = self.options.acl_rules.on_chmod;
         if let Some(acl) = &self.get(number).acl {
-            let (old, new) = (acl_cost(Some(acl)), acl.with_mode(settled.mode)?);
-            self.recharge(old, acl_cost(Some(&new)))?;
-            self.get_mut(number).acl = Some(new);
+            let modes = (before.mode, settled.mode);
+            let new = acl.after_set(modes, set.mode.is_some(), rule)?;
+            let old = acl_cost(Some(acl));
+            self.recharge(old, acl_cost(new.as_ref()))?;
+            self.get_mut(number).acl = new;
         }
         Ok(())
     }

@@ -70,12 +70,15 @@ impl MemoryFiles {
 
 impl FileBackend for MemoryFiles {
     fn limits(&self) -> FileLimits {
+        // One guard: a second one in the same expression would wait for the first for ever.
+        let options = lock(&self.0).options;
         FileLimits {
-            links_max: lock(&self.0).options.links_max,
+            links_max: options.links_max,
             record_size: BLOCK as u32,
             is_case_insensitive: false,
             is_read_only: false,
             has_acls: true,
+            acl_rules: options.acl_rules,
         }
     }
 

@@ -93,7 +93,12 @@ impl State {
         if is_directory && parent.attributes.links >= self.options.links_max {
             return Err(FileError::Links);
         }
-        let first = initial(caller, &parent.permissions(), &new)?;
+        let first = initial(
+            caller,
+            &parent.permissions(),
+            &new,
+            self.options.acl_rules.on_create,
+        )?;
         let target_len = match &new.kind {
             NewKind::Symlink(target) => check_target(target)?,
             _ => 0,

@@ -10,6 +10,7 @@ use io::time::wall_clock_ms;
 
 use super::data::BLOCK;
 use super::object::{Contents, Directory, OBJECT_COST, Object};
+use crate::file::permission::AclRules;
 use crate::file::{
     Attributes, Change, Event, FileError, FileKind, FileResult, FileSpace, Handle, Hub, Name,
     Timestamp,
@@ -27,8 +28,12 @@ pub struct MemoryOptions {
     pub filesystem: u64,
     /// Most bytes of memory that files, names and attributes may count for.
     pub space_max: u64,
+    /// Whether `space_max` is a quota: a change beyond it fails with `Quota` instead of `NoSpace`.
+    pub is_quota: bool,
     /// Most names of a file, and most subdirectories of a directory and 2.
     pub links_max: u32,
+    /// Rules for access control lists.
+    pub acl_rules: AclRules,
 }
 
 impl Default for MemoryOptions {
@@ -37,7 +42,9 @@ impl Default for MemoryOptions {
         Self {
             filesystem: 1,
             space_max: 1 << 30,
+            is_quota: false,
             links_max: 65_000,
+            acl_rules: AclRules::default(),
         }
     }
 }
@@ -178,7 +185,7 @@ impl State {
         Change { before, after }
     }
 
-    /// Takes memory. Errors: `NoSpace`, and nothing is taken.
+    /// Takes memory. Errors: `NoSpace`, or `Quota` where that is the limit, and nothing is taken.
     pub(super) fn charge(&mut self, bytes: u64) -> FileResult<()> {
         let used = self.used.saturating_add(bytes);
         match used <= self.options.space_max {
@@ -186,6 +193,7 @@ impl State {
                 self.used = used;
                 Ok(())
             }
+            false if self.options.is_quota => Err(FileError::Quota),
             false => Err(FileError::NoSpace),
         }
     }

@@ -10,14 +10,14 @@ use crate::file::{Access, Ace, AceFlags, AceKind, AceMask, Acl, FileResult, Who}
 /// Flags that hand an entry on to new objects.
 const INHERIT: u16 = AceFlags::FILE_INHERIT.0 | AceFlags::DIRECTORY_INHERIT.0;
 /// All flags about inheritance.
-const INHERITANCE: u16 = INHERIT | AceFlags::NO_PROPAGATE.0 | AceFlags::INHERIT_ONLY.0;
+pub(super) const INHERITANCE: u16 = INHERIT | AceFlags::NO_PROPAGATE.0 | AceFlags::INHERIT_ONLY.0;
 
 /// The kinds of access that a mode is about.
-fn mode_mask() -> AceMask {
+pub(super) fn mode_mask() -> AceMask {
     mask_of(Access::READ | Access::WRITE | Access::EXECUTE)
 }
 
-fn without(mask: AceMask, other: AceMask) -> AceMask {
+pub(super) fn without(mask: AceMask, other: AceMask) -> AceMask {
     AceMask(mask.0 & !other.0)
 }
 
@@ -103,7 +103,7 @@ impl Acl {
     }
 
     /// The list with the permission bits `mode` for owner, group and others, and at most the bits `named` for other users and groups.
-    fn fitted(&self, mode: u16, named: u16) -> FileResult<Acl> {
+    pub(super) fn fitted(&self, mode: u16, named: u16) -> FileResult<Acl> {
         let [owner, group, other, named] =
             [mode >> 6, mode >> 3, mode, named].map(|bits| mask_of(Access::from_bits(bits)));
         let mut kept = Vec::new();

@@ -5,6 +5,7 @@
 //! `utimensat`, `write`, `open`), and Linux where POSIX leaves it open.
 
 use super::access::{Permissions, check, check_add, granted, is_owner, is_privileged};
+use super::acl_rules::AclInherit;
 use crate::file::{
     Access, AceMask, Acl, Caller, FILE_SIZE_MAX, FileError, FileKind, FileResult, NewFile, NewKind,
     SetAttributes, SetTime,
@@ -188,10 +189,14 @@ pub struct Initial {
 }
 
 /// The first attributes of a new object of a directory. The directory's setgid bit hands on its group, and itself to
-/// directories. A list that is given decides about the mode; one that is inherited is fitted to it (RFC 8881, section 6.4.3), or
-/// narrowed by it if the umask is known (RFC 8275, section 4). Errors: `Invalid` for a mode with other bits; `Unsupported` for the list
-/// of a symbolic link; `TooLarge`.
-pub fn initial(caller: &Caller, directory: &Permissions<'_>, new: &NewFile) -> FileResult<Initial> {
+/// directories. A list that is given decides about the mode; another one is inherited by `rule`. Errors: `Invalid` for a mode with other
+/// bits; `Unsupported` for the list of a symbolic link; `TooLarge`.
+pub fn initial(
+    caller: &Caller,
+    directory: &Permissions<'_>,
+    new: &NewFile,
+    rule: AclInherit,
+) -> FileResult<Initial> {
     let is_directory = new.kind == NewKind::Directory;
     let hands_on = directory.mode & SETGID != 0;
     let gid = if hands_on { directory.gid } else { caller.gid };
@@ -219,19 +224,13 @@ pub fn initial(caller: &Caller, directory: &Permissions<'_>, new: &NewFile) -> F
             Some(acl.clone())
         }
         (None, parent) => {
-            let inherited = parent.and_then(|parent| parent.inherited(is_directory));
-            match (inherited, new.umask) {
-                (Some(acl), Some(umask)) => {
-                    let acl = acl.narrowed(mode, umask)?;
-                    mode = mode & !0o777 | acl.mode();
-                    Some(acl)
-                }
-                (Some(acl), None) => Some(acl.with_mode(mode)?),
-                (None, umask) => {
-                    mode &= !(umask.unwrap_or(0) & 0o777);
-                    None
-                }
-            }
+            let inherited = parent.map(|acl| acl.for_new(is_directory, (mode, new.umask), rule));
+            let inherited = inherited.transpose()?.flatten();
+            mode = match &inherited {
+                Some(acl) => mode & !0o777 | acl.mode(),
+                None => mode & !(new.umask.unwrap_or(0) & 0o777),
+            };
+            inherited
         }
     };
     if is_directory && hands_on {
@@ -249,6 +248,8 @@ pub fn initial(caller: &Caller, directory: &Permissions<'_>, new: &NewFile) -> F
 mod tests {
     use super::*;
     use crate::file::{Ace, AceFlags, AceKind, Timestamp, Who};
+
+    const RULE: AclInherit = AclInherit::Restricted;
 
     fn object(kind: FileKind, mode: u16) -> Permissions<'static> {
         Permissions {
@@ -409,7 +410,7 @@ mod tests {
             umask: None,
             acl: None,
         };
-        let first = |kind, mode| initial(&stranger(), &directory, &new(kind, mode)).unwrap();
+        let first = |kind, mode| initial(&stranger(), &directory, &new(kind, mode), RULE).unwrap();
         let file = first(NewKind::File, 0o2755).settled;
         assert_eq!((file.mode, file.uid, file.gid), (0o755, 9, 50));
         assert_eq!(first(NewKind::Directory, 0o700).settled.mode, 0o2700);
@@ -437,9 +438,9 @@ mod tests {
             umask: None,
             acl,
         };
-        let with = initial(&owner(), &directory, &new(Some(given.clone()))).unwrap();
+        let with = initial(&owner(), &directory, &new(Some(given.clone())), RULE).unwrap();
         assert_eq!((with.settled.mode, with.acl), (0o4777, Some(given)));
-        let without = initial(&owner(), &directory, &new(None)).unwrap();
+        let without = initial(&owner(), &directory, &new(None), RULE).unwrap();
         assert_eq!(without.settled.mode, 0o4640);
         assert_eq!(without.acl.unwrap().mode(), 0o640);
     }
@@ -464,7 +465,7 @@ mod tests {
                 umask,
                 acl: None,
             };
-            let first = initial(&owner(), &directory, &new).unwrap();
+            let first = initial(&owner(), &directory, &new, RULE).unwrap();
             let list_mode = first.acl.as_ref().map(Acl::mode);
             (first.settled.mode, list_mode)
         };

@@ -7,6 +7,7 @@
 
 mod access;
 mod acl_mode;
+mod acl_rules;
 mod attributes;
 mod xattr;
 
@@ -14,5 +15,6 @@ pub use access::{
     Permissions, access, check, check_add, check_move, check_read_acl, check_remove, check_search,
     is_owner,
 };
+pub use acl_rules::{AclInherit, AclMode, AclRules};
 pub use attributes::{Initial, Settled, check_acl, check_create, check_set, initial, written_mode};
 pub use xattr::{check_get_xattr, check_set_xattr, is_xattr_visible};

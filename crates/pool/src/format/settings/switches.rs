@@ -1,36 +1,52 @@
-//! Properties of filesystems with two values, as one word in memory.
+//! Properties of filesystems with a few values, as one word in memory.
 //!
-//! **Owns** [`Switches`]. **Called by** datasets, which publish it to requests. **Invariant**: a property's bit is its place among
-//! all properties; the bits of other properties are 0. They are never on disk.
+//! **Owns** [`Switches`]. **Called by** datasets, which publish it to requests. **Invariant**: the bit of a property with two
+//! values is its place among all properties; others have fields behind those bits. Unused bits are 0. They are never on disk.
 
 use super::{DatasetProperty, TABLE};
 
-/// The properties of a filesystem with two values each.
+/// The properties of a filesystem with a few values each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Switches(u16);
+pub struct Switches(u32);
 
 impl Switches {
     /// The switches with these bits, of [`Switches::bits`].
     #[must_use]
-    pub fn of_bits(bits: u16) -> Self {
+    pub fn of_bits(bits: u32) -> Self {
         Self(bits)
     }
 
     /// The switches as bits, for one word in memory.
     #[must_use]
-    pub fn bits(self) -> u16 {
+    pub fn bits(self) -> u32 {
         self.0
     }
 
-    /// Whether a property has its second value, which is `on` where that is one.
+    /// Whether a property has another value than its first: its second, which is `on` where that is one.
     #[must_use]
     pub fn has(self, property: DatasetProperty) -> bool {
-        self.0 & 1 << property as u16 != 0
+        self.value(property) != 0
+    }
+
+    /// The value of a property.
+    #[must_use]
+    pub fn value(self, property: DatasetProperty) -> u64 {
+        let (shift, mask) = field(property);
+        (self.0 >> shift & mask).into()
     }
 
     pub(super) fn put(&mut self, property: DatasetProperty, value: u64) {
-        let bit = 1 << property as u16;
-        self.0 = self.0 & !bit | if value == 0 { 0 } else { bit };
+        let (shift, mask) = field(property);
+        self.0 = self.0 & !(mask << shift) | (value as u32 & mask) << shift;
+    }
+}
+
+/// The first bit of a property, and the mask of its value.
+fn field(property: DatasetProperty) -> (u32, u32) {
+    match property {
+        DatasetProperty::Aclmode => (24, 0b11),
+        DatasetProperty::Aclinherit => (26, 0b111),
+        other => (other as u32, 1),
     }
 }
 
