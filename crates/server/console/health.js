@@ -11,8 +11,8 @@ export function health(status) {
     if (pool.state === "held") bad.push(`pool ${pool.name} is not open (${pool.reason || "no reason is known"})`);
     else if (pool.state === "opening") warn.push(`pool ${pool.name} is being opened`);
     else if (pool.health === "faulted") bad.push(`pool ${pool.name} has lost a vdev`);
+    else if (pool.health === "suspended") bad.push(`pool ${pool.name} takes no writes (${pool.reason})`);
     else if (pool.health === "degraded") warn.push(degraded(pool));
-    else if (pool.reason) bad.push(`pool ${pool.name} takes no writes (${pool.reason})`);
     if (pool.damage.length) bad.push(`pool ${pool.name} has ${pool.more_damage ? "more than " : ""}${plural(pool.damage.length, "unreadable range")}`);
     if (pool.size && pool.free / pool.size < 0.05) warn.push(`pool ${pool.name} is almost full`);
     if (pool.sync_disabled.length) warn.push(`${pool.sync_disabled.join(", ")} confirm${pool.sync_disabled.length > 1 ? "" : "s"} flushes that are not durable`);

@@ -34,7 +34,7 @@ export function wear(pool) {
 }
 
 export const stateOf = (pool) => (pool.state === "online" ? pool.health || "online" : pool.state);
-export const levelOf = (pool) => (pool.state !== "online" || pool.health === "faulted" ? "bad" : pool.health === "degraded" ? "warn" : "good");
+export const levelOf = (pool) => (pool.state !== "online" || ["faulted", "suspended"].includes(pool.health) ? "bad" : pool.health === "degraded" ? "warn" : "good");
 
 const card = (pool, writes) => h("article", { class: "card", key: pool.name },
   h("h2", null, h("a", { href: `#/pool/${encodeURIComponent(pool.name)}` }, pool.name), h("span", { class: `state ${levelOf(pool)}` }, stateOf(pool))),

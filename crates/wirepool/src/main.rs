@@ -25,6 +25,7 @@ mod drills;
 mod filesystems;
 mod inspect;
 mod inspect_text;
+mod layout;
 mod notify;
 mod pages;
 mod pools;

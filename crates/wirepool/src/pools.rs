@@ -5,7 +5,7 @@
 
 use crate::ask::Ask;
 use crate::cli::{Cli, ImportArgs, PoolCommand, VolumeCommand};
-use crate::{records, sides, snapshots, table_pools};
+use crate::{layout, records, sides, snapshots, table_pools};
 use anyhow::{Result, bail};
 use clap::CommandFactory;
 use clap::error::ErrorKind;
@@ -17,38 +17,11 @@ use server::api::{
 };
 use std::path::PathBuf;
 
-/// The word before the members of a mirror.
-const MIRROR: &str = "mirror";
-
 /// Exits with the code of a wrong command line.
 pub(crate) fn usage(message: &str) -> ! {
     Cli::command()
         .error(ErrorKind::ValueValidation, message)
         .exit()
-}
-
-/// The vdevs of `[mirror] DISK...`.
-pub(crate) fn vdevs(words: Vec<String>) -> Result<Vec<Vec<PathBuf>>> {
-    let mut out: Vec<Vec<PathBuf>> = Vec::new();
-    let mut in_mirror = false;
-    for group in words.split(|word| word == MIRROR).skip(1) {
-        if group.len() < 2 {
-            usage("a mirror needs at least two disks: mirror DISK DISK");
-        }
-    }
-    for word in words {
-        if word == MIRROR {
-            in_mirror = true;
-            out.push(Vec::new());
-            continue;
-        }
-        let path = std::path::absolute(&word)?;
-        match out.last_mut() {
-            Some(sides) if in_mirror => sides.push(path),
-            _ => out.push(vec![path]),
-        }
-    }
-    Ok(out)
 }
 
 fn absolute(paths: Vec<PathBuf>) -> Result<Vec<PathBuf>> {
@@ -65,7 +38,7 @@ pub(crate) fn pool(ask: &Ask, command: PoolCommand) -> Result<String> {
             size,
             force,
         } => {
-            let vdevs = vdevs(words)?;
+            let vdevs = layout::vdevs(&words, Some(&name)).unwrap_or_else(|text| usage(&text));
             ask.show(
                 &CreatePool {
                     name,

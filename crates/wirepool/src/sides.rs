@@ -4,7 +4,7 @@
 
 use crate::ask::Ask;
 use crate::cli_sides::SideCommand;
-use crate::{pools, table_pools};
+use crate::{layout, pools, table_pools};
 use anyhow::Result;
 use server::api::{
     AddVdevs, AttachSide, Call, DetachSide, OfflineSide, OnlineSide, Pool, ReplaceSide,
@@ -52,7 +52,7 @@ pub(crate) fn side(ask: &Ask, command: SideCommand) -> Result<String> {
         } => {
             let call = AddVdevs {
                 pool,
-                vdevs: pools::vdevs(vdevs)?,
+                vdevs: layout::vdevs(&vdevs, None).unwrap_or_else(|text| pools::usage(&text)),
                 size,
                 force,
             };

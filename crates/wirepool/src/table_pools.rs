@@ -17,6 +17,7 @@ fn health(h: Health) -> &'static str {
         Health::Online => "ONLINE",
         Health::Degraded => "DEGRADED",
         Health::Faulted => "FAULTED",
+        Health::Suspended => "SUSPENDED",
     }
 }
 

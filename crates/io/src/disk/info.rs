@@ -43,6 +43,6 @@ pub struct OpenOptions {
     pub create_size: Option<u64>,
     /// Use the page cache.
     pub buffered: bool,
-    /// Do not lock the file: to measure beside another process that has it open.
+    /// Do not lock the file or device: to measure or look beside another process that has it open.
     pub shared: bool,
 }

@@ -19,6 +19,9 @@ const BLKDISCARD: libc::c_ulong = 0x1277;
 /// File systems in memory, as statfs(2) names them. Source: linux/magic.h, TMPFS_MAGIC and RAMFS_MAGIC.
 const IN_MEMORY: [libc::c_long; 2] = [0x0102_1994, 0x8584_58f6];
 
+/// Permissions of files that are created for disks: their owner's alone, because they hold the data of all clients.
+const FILE_MODE: u32 = 0o600;
+
 /// An open file or block device.
 pub(crate) struct LinuxDisk {
     file: File,
@@ -58,7 +61,7 @@ pub(crate) fn open_disk(path: &Path, o: &OpenOptions) -> Result<(LinuxDisk, Disk
         return Err(Error::Unsupported(libc::ENOTTY));
     }
     let mut flags = libc::O_CLOEXEC;
-    if is_block {
+    if is_block && !o.shared {
         flags |= libc::O_EXCL;
     }
     if o.read_only
@@ -73,6 +76,7 @@ pub(crate) fn open_disk(path: &Path, o: &OpenOptions) -> Result<(LinuxDisk, Disk
             .write(!o.read_only)
             .create(!is_block && !o.read_only && o.create_size.is_some())
             .truncate(false)
+            .mode(FILE_MODE)
             .custom_flags(flags | extra)
             .open(path)
     };
@@ -104,6 +108,7 @@ fn create(path: &Path, size: u64) -> Result<()> {
         .write(true)
         .create(true)
         .truncate(false)
+        .mode(FILE_MODE)
         .custom_flags(libc::O_CLOEXEC)
         .open(path)?;
     if file.metadata()?.len() == 0 {

@@ -28,7 +28,7 @@ pub(crate) use net::{bind, local_addr, new_stream, peer_addr, set_options, shutd
 pub use process::{
     command_name, is_root, listener, process_cpu_time, raise_fd_limit, thread_cpu_time,
 };
-pub use signatures::signatures;
+pub use signatures::{Signature, age_of_data, ago, signatures};
 
 /// Pins the calling thread to one processor. Does nothing if the processor does not exist.
 pub fn pin_to(cpu: usize) {

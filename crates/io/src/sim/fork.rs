@@ -2,7 +2,7 @@
 //!
 //! **Owns** `fork` (fork(2)) and the pipe through which a copy reports. **Called by** the search through sequences of
 //! operations. **Invariants**: a copy ends with its report and never returns to its caller's caller; a copy that ends in
-//! another way has no report; a copy dies with the thread that made it.
+//! another way has no report; a copy ends with the thread that made it.
 //!
 //! Nothing below a simulation is shared with the kernel: disks, sockets and clock are memory of the process. So a copy has
 //! the same future as the original, event by event.

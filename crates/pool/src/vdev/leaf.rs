@@ -352,7 +352,8 @@ impl Leaf {
     fn judge<T>(&self, result: &io::Result<T>, errors: &AtomicU64) {
         match result {
             Ok(_) => return self.acquit(),
-            Err(io::Error::Gone(_)) => {
+            // A disk whose FUSE server or network block device ended is gone, too (ENOTCONN, ECONNABORTED).
+            Err(io::Error::Gone(_) | io::Error::Closed) => {
                 self.is_gone.store(true, Ordering::Relaxed);
                 self.accuse(EVIDENCE_MAX);
             }

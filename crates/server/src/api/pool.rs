@@ -6,6 +6,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
+/// Words of the grammar of a pool's layout, of which some are not supported yet. None is the name of a pool, or the path of a disk.
+pub const LAYOUT_WORDS: [&str; 11] = [
+    "mirror", "raidz", "raidz1", "raidz2", "raidz3", "draid", "spare", "log", "cache", "special",
+    "dedup",
+];
+
 /// A pool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Pool {
@@ -92,6 +98,9 @@ pub enum Health {
     Degraded,
     /// A vdev has no member with every block.
     Faulted,
+    /// The pool takes no writes, though all data can be read: a write or flush failed on every member of a vdev, or the file system below
+    /// is full. `reason` says which.
+    Suspended,
 }
 
 /// A top-level vdev.
@@ -266,7 +275,8 @@ pub struct CreatePool {
     /// Create missing files with this size.
     #[serde(default)]
     pub size: Option<ByteSize>,
-    /// Use disks that belong to another pool or have other contents, such as a file system: everything on them is lost.
+    /// Use disks that belong to another pool or have other contents, such as a file system: everything on them is lost. Also accept
+    /// vdevs of which some have fewer members.
     #[serde(default)]
     pub force: bool,
 }

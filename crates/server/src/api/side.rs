@@ -16,7 +16,8 @@ pub struct AddVdevs {
     /// Create missing files with this size.
     #[serde(default)]
     pub size: Option<ByteSize>,
-    /// Use disks that belong to another pool or have other contents, such as a file system: everything on them is lost.
+    /// Use disks that belong to another pool or have other contents, such as a file system: everything on them is lost. Also accept a
+    /// vdev with fewer members than the others.
     #[serde(default)]
     pub force: bool,
 }

@@ -11,6 +11,9 @@ use toml::Spanned;
 const BUFFER_MIB_DEFAULT: u64 = 64;
 /// Default of `server.spin_us`.
 const SPIN_US_DEFAULT: u64 = 50;
+/// Default of `server.disk_directories`: names of disks that stay the same after a restart. Source: udev's 60-persistent-storage.rules.
+const DISK_DIRECTORY: &str = "/dev/disk/by-id";
+
 /// `[server]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerConfig {
@@ -20,6 +23,8 @@ pub struct ServerConfig {
     pub control: PathBuf,
     /// Directory of reservations and other stored state.
     pub state_dir: PathBuf,
+    /// Directories in which disks of pools are looked for that are not at their configured paths.
+    pub disk_directories: Vec<PathBuf>,
     /// Longest adaptive polling of a shard.
     pub spin: Duration,
     /// Limit of the buffer pool of each shard, bytes.
@@ -34,6 +39,7 @@ pub(super) struct RawServer {
     shards: Option<Spanned<u64>>,
     control: Option<Spanned<PathBuf>>,
     state_dir: Option<PathBuf>,
+    disk_directories: Option<Vec<PathBuf>>,
     spin_us: Option<Spanned<u64>>,
     buffer_mib: Option<Spanned<u64>>,
     congestion: Option<Spanned<String>>,
@@ -70,10 +76,15 @@ impl Checker<'_> {
             Some(d) => self.resolve(&d),
             None => self.path.with_extension("state"),
         };
+        let disk_directories = match raw.disk_directories {
+            Some(all) => all.iter().map(|d| self.resolve(d)).collect(),
+            None => vec![PathBuf::from(DISK_DIRECTORY)],
+        };
         Ok(ServerConfig {
             shards: shards as usize,
             control,
             state_dir,
+            disk_directories,
             spin: Duration::from_micros(spin_us),
             buffer_limit: (buffer_mib << 20) as usize,
             congestion: self.congestion(raw.congestion.as_ref())?,

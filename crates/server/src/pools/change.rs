@@ -1,23 +1,23 @@
 //! Live changes of pools: create, scan, export, destroy, checkpoint.
 //!
-//! **Called by** the control API, on the server's shard. **Invariants**: those of [`crate::change`]; if a new pool
-//! cannot be stored in the configuration, its labels are removed from its disks, and files created for it are
-//! deleted.
+//! **Called by** the control API, on the server's shard. **Invariants**: those of [`crate::change`]; the disks of a new pool are written
+//! after the configuration names it, and files created for a refused pool are deleted.
 
+use super::creation::Creation;
 use super::entry::PoolState;
-use super::open::{find, open_devices, open_disk};
+use super::new_disks::NewDisks;
+use super::open::{find, open_devices};
 use super::view::fault_text;
 use crate::api::{self, CheckpointPool, CreatePool, DestroyPool, ExportPool, ScanPools};
-use crate::config::{PoolConfig, PoolEdit};
-use crate::limits::{DISK_WAIT_MAX, FLUSH_MAX};
+use crate::config::{ConfigFile, PoolConfig, PoolEdit};
+use crate::limits::FLUSH_MAX;
 use crate::server::Server;
-use crate::size::ByteSize;
 use crate::word::word;
 use crate::{Error, Result};
-use io::linux::signatures;
+use io::disk::Disk;
 use pool::Pool;
 use pool::vdev::{self, Fault, PoolSpec, Presence, SetupError, Vdevs};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -60,36 +60,24 @@ pub(super) fn check_paths(paths: &[PathBuf]) -> Result<()> {
     }
 }
 
-/// Deletes files that were created for a refused pool.
-pub(super) async fn remove_files(files: Vec<PathBuf>) {
-    let _ = io::blocking(move || files.iter().for_each(|f| drop(std::fs::remove_file(f)))).await;
-}
-
-/// Refuses a disk with contents that other programs know: a file system, a partition table, a member of a RAID. Labels of pools are
-/// checked by the pool itself. Errors: `Conflict` with the kinds of contents, or the reason why they are unknown.
-async fn check_contents(path: &Path) -> Result<()> {
-    let place = path.to_path_buf();
-    let reading = io::blocking(move || signatures(&place));
-    let found = match io::timeout(DISK_WAIT_MAX, reading).await {
-        Ok(Ok(Ok(kinds))) if kinds.is_empty() => return Ok(()),
-        Ok(Ok(Ok(kinds))) => format!("has contents: {}", kinds.join(", ")),
-        Ok(Ok(Err(e))) => format!("may have contents, which cannot be examined: {e}"),
-        Ok(Err(e)) => format!("may have contents, which cannot be examined: {e}"),
-        Err(_) => "does not answer".to_owned(),
-    };
-    Err(Error::Conflict(format!(
-        "{} {found}. Choose another disk, or overwrite it (-f)",
-        path.display()
-    )))
+/// Refuses a new name that is a word of the layout's grammar.
+pub(super) fn check_new_name(name: &str) -> Result<()> {
+    match api::LAYOUT_WORDS.contains(&name) {
+        true => Err(Error::Invalid(format!(
+            "{name:?} is a word of a pool's layout and cannot be its name: give the name first, as in `pool create tank {name} …`"
+        ))),
+        false => Ok(()),
+    }
 }
 
 impl Server {
-    /// See [`CreatePool`]. Errors: `Conflict`, `Invalid`, `Disk`, `Pool`, `File`. Nothing has changed then, except
-    /// that a disk taken by force has lost its data if the creation failed halfway.
+    /// See [`CreatePool`]. Errors: `Conflict`, `Invalid`, `Disk`, `Pool`, `File`. Nothing has changed then, except that a disk has lost
+    /// its data if writing to the disks failed halfway.
     pub async fn create_pool(self: &Rc<Self>, request: CreatePool) -> Result<api::Pool> {
         let _turn = self.turn().await?;
-        let name = request.name.clone();
-        if self.state.borrow().file.config().pool(&name).is_some() {
+        let name = &request.name;
+        check_new_name(name)?;
+        if self.state.borrow().file.config().pool(name).is_some() {
             return Err(Error::Conflict(format!(
                 "there is a pool named {name:?} already"
             )));
@@ -105,87 +93,63 @@ impl Server {
             read_only: false,
         };
         let new = self.edited(&[&PoolEdit::Add(config.clone())])?;
-        let mut made = Vec::new();
-        let pool = self.make_pool(&request, &config, &mut made).await;
-        let pool = match pool {
-            Ok(pool) => pool,
-            Err(e) => {
-                remove_files(made).await;
-                return Err(e);
+        let disks = self.open_new(&request.vdevs, request.size).await?;
+        match self.create_on(&disks, &request, new, &config).await {
+            Ok(pool) => {
+                self.keep_open_pool(name, pool).await;
+                self.pool_view(name)
             }
-        };
-        if let Err(e) = self.store(new).await {
-            let vdevs = pool.vdevs();
-            let _ = pool.close().await;
-            let _ = vdevs.destroy().await;
-            remove_files(made).await;
-            return Err(e);
+            Err(e) => {
+                disks.discard().await;
+                Err(e)
+            }
         }
-        self.keep_open_pool(&name, pool).await;
-        self.pool_view(&name)
+    }
+
+    /// Creates the pool on disks that are open. First comes everything that can refuse, then the configuration, then the labels.
+    async fn create_on(
+        &self,
+        disks: &NewDisks,
+        request: &CreatePool,
+        new: ConfigFile,
+        config: &PoolConfig,
+    ) -> Result<Pool> {
+        let name = &config.name;
+        if !request.force {
+            disks.check(name, &[]).await?;
+        }
+        let creation = Creation::begin(self.state_dir(), name, disks.made()).await?;
+        let old = self.state.borrow().file.clone();
+        let made = match self.store(new).await {
+            Ok(()) => self.make_pool(request, config, disks.vdevs()).await,
+            Err(e) => Err(e),
+        };
+        if made.is_err() && self.state.borrow().file.text() != old.text() {
+            self.store(old).await?;
+        }
+        creation.end().await;
+        made
     }
 
     async fn make_pool(
         &self,
         request: &CreatePool,
         config: &PoolConfig,
-        made: &mut Vec<PathBuf>,
+        disks: &[Vec<Disk>],
     ) -> Result<Pool> {
         let name = &request.name;
-        let mut vdevs = Vec::new();
-        for sides in &request.vdevs {
-            let mut disks = Vec::new();
-            for path in sides {
-                disks.push({
-                    let disk = self.new_disk(path, request.size, request.force, made);
-                    disk.await?
-                });
-            }
-            vdevs.push(disks);
-        }
-        let mut spec = PoolSpec::new(name, vdevs, self.host.clone());
+        let mut spec = PoolSpec::new(name, disks.to_vec(), self.host.clone());
         spec.force = request.force;
         let opened = vdev::create(spec).await.map_err(|e| refused(name, e))?;
         if let Some(witness) = self.witness(opened.vdevs.pool()).await {
-            let set = opened.vdevs.set_witness(witness).await;
-            set.map_err(|e| failed(name, e))?;
+            if let Err(e) = opened.vdevs.set_witness(witness).await {
+                let _ = opened.vdevs.destroy().await;
+                return Err(failed(name, e));
+            }
         }
         open_devices(opened, config)
             .await
             .map_err(|e| failed(name, e))
-    }
-
-    pub(super) async fn new_disk(
-        &self,
-        path: &Path,
-        size: Option<ByteSize>,
-        force: bool,
-        made: &mut Vec<PathBuf>,
-    ) -> Result<io::disk::Disk> {
-        let place = path.to_path_buf();
-        let there = io::blocking(move || place.exists()).await.unwrap_or(true);
-        let missing = !there && self.state.borrow().file.is_stored();
-        let refuse = |reason: String| Error::Disk {
-            name: path.display().to_string(),
-            reason,
-        };
-        if missing && size.is_none() {
-            return Err(refuse(
-                "it does not exist: use --size to create a file".into(),
-            ));
-        }
-        let create = size.filter(|_| missing).map(|s| s.0);
-        if create.is_some_and(|size| size > crate::limits::DISK_SIZE_MAX) {
-            return Err(Error::Invalid(
-                "no file can be that large: use a smaller --size".into(),
-            ));
-        }
-        if missing {
-            made.push(path.to_path_buf());
-        } else if there && !force {
-            check_contents(path).await?;
-        }
-        open_disk(path, create, false).await.map_err(refuse)
     }
 
     /// See [`ScanPools`].

@@ -3,7 +3,7 @@
 //! **Called by** the control API, on the server's shard. **Invariants**: those of [`crate::change`]; a trial writes
 //! nothing, neither to disks nor to the configuration.
 
-use super::change::{check_paths, failed, refused, short_disks};
+use super::change::{check_new_name, check_paths, failed, refused, short_disks};
 use super::entry::{PoolState, filesystems_of, volumes_of};
 use super::open::{choose, find, open_devices};
 use super::recover::{advice, open_or_advise, survey};
@@ -23,6 +23,9 @@ impl Server {
     /// `Pool`, `File`.
     pub async fn import_pool(self: &Rc<Self>, request: ImportPool) -> Result<api::Pool> {
         let _turn = self.turn().await?;
+        if let Some(new) = &request.rename {
+            check_new_name(new)?;
+        }
         let found = find_one(&request, self.tries_pools()).await?;
         let name = request.rename.clone().unwrap_or_else(|| found.name.clone());
         let mut edits = Vec::new();

@@ -6,6 +6,7 @@
 
 mod change;
 mod convert;
+mod creation;
 mod damage;
 pub(crate) mod entry;
 pub(crate) mod events;
@@ -14,6 +15,7 @@ mod history;
 mod import;
 mod lineage;
 mod names;
+mod new_disks;
 mod notes;
 pub(crate) mod open;
 mod properties;
@@ -21,6 +23,7 @@ mod rate;
 mod recover;
 mod resilver;
 mod scrub;
+mod search;
 mod sides;
 mod snapshots;
 mod supervisor;
@@ -82,6 +85,7 @@ impl Server {
             wake: wake.clone(),
             seen: RefCell::default(),
             returns: RefCell::default(),
+            searched: RefCell::default(),
         };
         let running = supervisor.run(opened);
         let entry = PoolEntry {

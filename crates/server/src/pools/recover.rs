@@ -5,12 +5,13 @@
 //! loss.
 
 use super::open::{choose, find, open_devices};
+use super::search::Labelled;
 use super::witness::EpochFile;
 use crate::config::PoolConfig;
-use pool::format::Host;
-use pool::vdev::{self, FoundPool, OpenOptions, Opened, SetupError};
+use crate::server::Server;
+use pool::vdev::{self, FoundPool, FoundSide, OpenOptions, Opened, Presence, SetupError};
 use pool::{Choice, Pool};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Maximum number of checkpoints that are tried.
 pub(super) const CHECKPOINTS_MAX: usize = 32;
@@ -58,13 +59,11 @@ pub(super) fn advice(name: &str, choices: &[Choice]) -> Option<String> {
     ))
 }
 
-/// Opens a pool of the configuration. Errors: the reason, for people.
-pub(super) async fn open_configured(
-    config: &PoolConfig,
-    host: &Host,
-    state_dir: Option<&Path>,
-) -> Result<Pool, String> {
-    let (found, reasons) = find(&config.disks, true).await;
+/// Opens a pool of the configuration, also from disks that are not at their configured paths. Errors: the reason, for people.
+pub(super) async fn open_configured(server: &Server, config: &PoolConfig) -> Result<Pool, String> {
+    let state_dir = server.state_dir();
+    let (host, state_dir) = (&server.host, state_dir.as_deref());
+    let (found, reasons) = find_whole(server, config).await;
     let found = choose(found, &reasons, |p| p.name == config.name)?;
     let with_reasons = |e: String| reasons.iter().fold(e, |text, r| text + "; " + r);
     let mut options = OpenOptions::new(host.clone());
@@ -75,6 +74,54 @@ pub(super) async fn open_configured(
     let opened = vdev::open(found, options.clone()).await;
     let opened = opened.map_err(|e| with_reasons(e.to_string()))?;
     open_or_advise(opened, config, options).await
+}
+
+/// The pools that the labels of a pool's disks name. If the pool is not among them, or lacks members, its disks are looked for elsewhere.
+async fn find_whole(server: &Server, config: &PoolConfig) -> (Vec<FoundPool>, Vec<String>) {
+    let (found, mut reasons) = find(&config.disks, true).await;
+    let own = found.iter().find(|p| p.name == config.name);
+    let present = |p: &FoundPool| {
+        let members = p.vdevs.iter().flat_map(|v| v.sides.clone());
+        let is_there =
+            |s: &FoundSide| !matches!(s.presence, Presence::Missing | Presence::MissingStale);
+        members.filter(is_there).map(|s| s.guid).collect::<Vec<_>>()
+    };
+    let is_whole = |p: &FoundPool| {
+        let mut members = p.vdevs.iter().map(|v| v.sides.len());
+        members.all(|count| count > 0) && present(p).len() == members_of(p)
+    };
+    if own.is_some_and(is_whole) {
+        return (found, reasons);
+    }
+    let (guid, here) = (own.map(|p| p.guid), own.map(present).unwrap_or_default());
+    let elsewhere = server.search(config).await;
+    let is_ours = |l: &&Labelled| {
+        let is_pool = guid.map_or(l.name == config.name, |guid| l.pool == guid);
+        is_pool && !here.contains(&l.member)
+    };
+    let more: Vec<PathBuf> = elsewhere
+        .iter()
+        .filter(is_ours)
+        .map(|l| l.path.clone())
+        .collect();
+    if more.is_empty() {
+        return (found, reasons);
+    }
+    let wrong = found.iter().filter(|p| p.name != config.name);
+    let wrong = wrong.flat_map(|p| p.vdevs.iter().flat_map(|v| &v.sides));
+    let wrong: Vec<PathBuf> = wrong.filter_map(|s| s.path.clone()).collect();
+    let own = config.disks.iter().filter(|p| !wrong.contains(p));
+    let paths: Vec<PathBuf> = own.cloned().chain(more).collect();
+    // Closes the disks, which are opened again with the others.
+    drop(found);
+    let (found, again) = find(&paths, true).await;
+    reasons = again;
+    (found, reasons)
+}
+
+/// Number of members of a pool that was found, present or not.
+fn members_of(pool: &FoundPool) -> usize {
+    pool.vdevs.iter().map(|v| v.sides.len()).sum()
 }
 
 /// Opens a pool whose devices are open. Errors: the reason, and the recovery with the smallest loss, for people.

@@ -4,17 +4,19 @@
 //! configuration before it gets a label, and leaves it after it was detached, so that a restart in between finds
 //! every disk that the pool needs.
 
-use super::change::{check_paths, failed, refused, remove_files};
+use super::change::{check_paths, failed, refused};
+use super::new_disks::NewDisks;
 use super::notes::{Notes, Replacing};
 use super::open::open_disk;
 use crate::api::{self, AttachSide, DetachSide, OfflineSide, OnlineSide, ReplaceSide};
-use crate::config::{PoolConfig, PoolEdit};
+use crate::config::{ConfigFile, PoolConfig, PoolEdit};
 use crate::server::Server;
 use crate::size::ByteSize;
 use crate::{Error, Result};
+use io::disk::Disk;
 use pool::Pool;
 use pool::format::{SideGuid, VdevId};
-use pool::vdev::SideStatus;
+use pool::vdev::{SideState, SideStatus};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -106,23 +108,17 @@ impl Server {
         let named = self.side_named(name, &request.disk)?;
         let vdevs = named.pool.vdevs();
         let side = named.side.guid;
-        let is_open = !named.side.path.as_os_str().is_empty();
-        let at = request.path.or_else(|| named.notes.was_at(side));
-        let disk = match at.filter(|_| !is_open) {
-            Some(path) => {
-                check_paths(std::slice::from_ref(&path))?;
-                let opened = open_disk(&path, None, false).await;
-                let disk = opened.map_err(|reason| Error::Disk {
-                    name: path.display().to_string(),
-                    reason,
-                })?;
-                let paths = self.with_path(name, &path);
-                let new = self.edited(&[&PoolEdit::SetDisks(name.clone(), paths)])?;
-                self.store(new).await?;
-                Some(disk)
-            }
-            None => None,
+        let is_in = matches!(named.side.state, SideState::Online | SideState::Stale);
+        let disk = match request.path {
+            _ if is_in => None,
+            Some(path) => Some(self.reopen(&path).await?),
+            None => self.returned(&named).await?,
         };
+        if let Some(disk) = &disk {
+            let paths = self.with_path(name, &disk.info().path);
+            let new = self.edited(&[&PoolEdit::SetDisks(name.clone(), paths)])?;
+            self.store(new).await?;
+        }
         vdevs
             .online(side, disk)
             .await
@@ -132,6 +128,35 @@ impl Server {
         }
         self.wake_supervisor(name);
         self.pool_view(name)
+    }
+
+    async fn reopen(&self, path: &Path) -> Result<Disk> {
+        check_paths(&[path.to_path_buf()])?;
+        let opened = open_disk(path, None, false).await;
+        opened.map_err(|reason| Error::Disk {
+            name: path.display().to_string(),
+            reason,
+        })
+    }
+
+    /// The disk at a member's last path, opened anew. `None` if the disk that is open still answers, which then stays. Errors: `Disk`.
+    async fn returned(&self, named: &Named) -> Result<Option<Disk>> {
+        let Named { pool, side, .. } = named;
+        let is_open = !side.path.as_os_str().is_empty();
+        let place = match is_open {
+            true => Some(side.path.clone()),
+            false => named.notes.was_at(side.guid),
+        };
+        let Some(path) = place else {
+            return Ok(None);
+        };
+        match self.reopen(&path).await {
+            Ok(disk) => Ok(Some(disk)),
+            // The same disk is open here, which locks it.
+            Err(_) if is_open && side.state == SideState::Offline => Ok(None),
+            Err(_) if is_open && pool.vdevs().answers(side.guid).await => Ok(None),
+            Err(e) => Err(e),
+        }
     }
 
     /// See [`OfflineSide`].
@@ -217,33 +242,40 @@ impl Server {
         let before = self.state.borrow().file.clone();
         let paths = self.with_path(name, new.path);
         let edited = self.edited(&[&PoolEdit::SetDisks(name.to_owned(), paths)])?;
-        let mut made = Vec::new();
-        let disk = self
-            .new_disk(new.path, new.size, new.force, &mut made)
-            .await;
-        let attached = match disk {
-            Ok(disk) => match self.store(edited).await {
-                Ok(()) => {
-                    let vdevs = named.pool.vdevs();
-                    let attached = vdevs.attach(named.vdev, disk, new.force).await;
-                    attached.map_err(|e| refused(name, e))
-                }
-                Err(e) => Err(e),
-            },
-            Err(e) => Err(e),
-        };
+        let disks = self
+            .open_new(&[vec![new.path.to_path_buf()]], new.size)
+            .await?;
+        let attached = self.attach_on(&disks, name, named, new.force, edited).await;
         let side = match attached {
             Ok(side) => side,
             Err(e) => {
                 if self.state.borrow().file.text() != before.text() {
                     self.store(before).await?;
                 }
-                remove_files(made).await;
+                disks.discard().await;
                 return Err(e);
             }
         };
         self.remember_paths(&named.pool, &named.notes).await;
         Ok(side)
+    }
+
+    /// Attaches a disk that is open, after everything that can refuse.
+    async fn attach_on(
+        &self,
+        disks: &NewDisks,
+        name: &str,
+        named: &Named,
+        force: bool,
+        edited: ConfigFile,
+    ) -> Result<SideGuid> {
+        if !force {
+            disks.check(name, &[]).await?;
+        }
+        self.store(edited).await?;
+        let disk = disks.vdevs()[0][0].clone();
+        let attached = named.pool.vdevs().attach(named.vdev, disk, force).await;
+        attached.map_err(|e| refused(name, e))
     }
 
     /// Detaches a disk. The caller holds the permit for changes.

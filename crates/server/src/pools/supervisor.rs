@@ -4,6 +4,7 @@
 
 use super::filesystems::remove_leftovers;
 use super::recover::open_configured;
+use super::search::Changed;
 use crate::limits::{DISK_REFRESH, DISK_RETRY};
 use crate::server::Server;
 use io::sync::Notify;
@@ -30,6 +31,8 @@ pub(super) struct Supervisor {
     pub(super) seen: RefCell<BTreeMap<SideGuid, Seen>>,
     /// Number of times that each member was brought online after a fault.
     pub(super) returns: RefCell<BTreeMap<SideGuid, u32>>,
+    /// State of the search directories when a missing member was last looked for in them.
+    pub(super) searched: RefCell<Option<Changed>>,
 }
 
 impl Supervisor {
@@ -49,8 +52,14 @@ impl Supervisor {
             let Some(config) = server.state.borrow().file.config().pool(name).cloned() else {
                 return;
             };
-            let dir = server.state_dir();
-            let result = match open_configured(&config, &server.host, dir.as_deref()).await {
+            if server.forget_unfinished(&config).await {
+                opened.notify();
+                // The entry owns this task, which another one ends.
+                let (server, name) = (server.clone(), name.clone());
+                drop(io::spawn(async move { drop(server.forget_pool(&name)) }));
+                return;
+            }
+            let result = match open_configured(server, &config).await {
                 Ok(pool) => {
                     let notes = server.load_notes(&pool).await;
                     remove_leftovers(&pool).await;

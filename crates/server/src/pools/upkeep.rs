@@ -5,6 +5,7 @@
 
 use super::notes::Notes;
 use super::open::open_disk;
+use super::search::Labelled;
 use super::supervisor::{Seen, Supervisor};
 use super::view::fault_text;
 use crate::limits::RETURNS_MAX;
@@ -75,13 +76,45 @@ impl Supervisor {
             return;
         }
         let (server, name) = (&self.server, self.name.as_str());
-        take_back(server, name, pool).await;
+        let paths = self.places(pool).await;
+        take_back(name, pool, paths).await;
+        server.update_paths(name, pool).await;
         self.return_faulted(pool).await;
         server.start_resilver(name).await;
         end_replacing(server, name, pool, notes).await;
         expand(server, name, pool).await;
         server.remember_paths(pool, notes).await;
         self.look(pool);
+    }
+
+    /// Paths at which a missing member may be: the configured ones, and, after a change of the search directories, those of disks that
+    /// have its label.
+    async fn places(&self, pool: &Pool) -> Vec<PathBuf> {
+        let all = sides(pool);
+        if !all.iter().any(|s| s.state == SideState::Missing) {
+            return Vec::new();
+        }
+        let config = self
+            .server
+            .state
+            .borrow()
+            .file
+            .config()
+            .pool(&self.name)
+            .cloned();
+        let Some(config) = config else {
+            return Vec::new();
+        };
+        let changed = Some(self.server.directories_changed().await);
+        let mut paths = config.disks.clone();
+        if *self.searched.borrow() != changed {
+            let guid = pool.vdevs().pool();
+            let found = self.server.search(&config).await;
+            let is_ours = |l: &Labelled| l.pool == guid;
+            paths.extend(found.into_iter().filter(is_ours).map(|l| l.path));
+            *self.searched.borrow_mut() = changed;
+        }
+        paths
     }
 
     /// Brings disks online that were gone, hung or too short and work again, a few times each. A disk with too many
@@ -108,17 +141,9 @@ impl Supervisor {
 }
 
 /// Brings missing disks online that are present again.
-async fn take_back(server: &Server, name: &str, pool: &Pool) {
+async fn take_back(name: &str, pool: &Pool, paths: Vec<PathBuf>) {
     let all = sides(pool);
-    if !all.iter().any(|s| s.state == SideState::Missing) {
-        return;
-    }
     let vdevs = pool.vdevs();
-    let paths: Vec<PathBuf> = {
-        let state = server.state.borrow();
-        let config = state.file.config().pool(name);
-        config.map_or(Vec::new(), |p| p.disks.clone())
-    };
     for path in paths {
         if all.iter().any(|s| s.path == path) {
             continue;

@@ -4,7 +4,8 @@
 //! vdev are in the configuration before they have labels, so that a restart in between finds every disk that the pool
 //! needs.
 
-use super::change::{check_paths, refused, remove_files};
+use super::change::{check_paths, refused};
+use super::new_disks::remove_files;
 use crate::api::{self, AddVdevs};
 use crate::config::PoolEdit;
 use crate::server::Server;
@@ -15,6 +16,12 @@ use pool::Pool;
 use pool::format::VdevId;
 use std::path::PathBuf;
 use std::rc::Rc;
+
+/// Numbers of members of the pool's vdevs.
+fn members_of(pool: &Pool) -> Vec<usize> {
+    let vdevs = pool.vdevs().status();
+    vdevs.iter().map(|v| v.sides.len()).collect()
+}
 
 impl Server {
     /// See [`AddVdevs`]. Errors: `NoPool`, `Invalid`, `Conflict`, `Disk`, `Pool`, `File`.
@@ -33,29 +40,20 @@ impl Server {
         }
         let paths = self.with_paths(name, &new);
         let edited = self.edited(&[&PoolEdit::SetDisks(name.clone(), paths)])?;
-        let mut made = Vec::new();
-        let mut vdevs = Vec::new();
-        for sides in &request.vdevs {
-            let mut disks = Vec::new();
-            for path in sides {
-                match self
-                    .new_disk(path, request.size, request.force, &mut made)
-                    .await
-                {
-                    Ok(disk) => disks.push(disk),
-                    Err(e) => {
-                        remove_files(made).await;
-                        return Err(e);
-                    }
-                }
-            }
-            vdevs.push(disks);
-        }
-        if let Err(e) = self.store(edited).await {
-            remove_files(made).await;
+        let disks = self.open_new(&request.vdevs, request.size).await?;
+        let checked = match request.force {
+            true => Ok(()),
+            false => disks.check(name, &members_of(&pool)).await,
+        };
+        let stored = match checked {
+            Ok(()) => self.store(edited).await,
+            Err(e) => Err(e),
+        };
+        if let Err(e) = stored {
+            disks.discard().await;
             return Err(e);
         }
-        let added = self.add_each(&pool, &request, vdevs).await;
+        let added = self.add_each(&pool, &request, disks.vdevs()).await;
         self.remember_paths(&pool, &notes).await;
         if let Err(e) = added {
             // paths of former members are removed
@@ -66,8 +64,8 @@ impl Server {
             paths.retain(|path| !unused(path));
             let edited = self.edited(&[&PoolEdit::SetDisks(name.clone(), paths)])?;
             self.store(edited).await?;
-            made.retain(unused);
-            remove_files(made).await;
+            let made = disks.made().iter().filter(|path| unused(path));
+            remove_files(made.cloned().collect()).await;
             return Err(e);
         }
         self.pool_view(name)
@@ -84,10 +82,10 @@ impl Server {
         Ok(grown)
     }
 
-    async fn add_each(&self, pool: &Pool, request: &AddVdevs, vdevs: Vec<Vec<Disk>>) -> Result<()> {
+    async fn add_each(&self, pool: &Pool, request: &AddVdevs, vdevs: &[Vec<Disk>]) -> Result<()> {
         let name = &request.pool;
-        for (disks, paths) in vdevs.into_iter().zip(&request.vdevs) {
-            let added = pool.add_vdev(disks, request.force).await;
+        for (disks, paths) in vdevs.iter().zip(&request.vdevs) {
+            let added = pool.add_vdev(disks.clone(), request.force).await;
             let vdev = added.map_err(|e| refused(name, e))?;
             let paths: Vec<_> = paths.iter().map(|p| p.display().to_string()).collect();
             let text = format!("vdev {} of {}", vdev.0, paths.join(" "));

@@ -221,6 +221,7 @@ fn volume_view(
 pub(super) fn health(vdevs: &[Vdev]) -> Option<Health> {
     let worst = |a: Health, b: Health| match (a, b) {
         (Health::Faulted, _) | (_, Health::Faulted) => Health::Faulted,
+        (Health::Suspended, _) | (_, Health::Suspended) => Health::Suspended,
         (Health::Online, Health::Online) => Health::Online,
         _ => Health::Degraded,
     };
@@ -234,7 +235,10 @@ fn show_open(view: &mut api::Pool, pool: &Pool) {
     view.reason = pool.trouble().map(|trouble| trouble.to_string());
     view.guid = format!("{:016x}", vdevs.pool().0);
     view.vdevs = vdevs.status().iter().map(vdev).collect();
-    view.health = health(&view.vdevs);
+    view.health = match (health(&view.vdevs), &view.reason) {
+        (Some(Health::Online | Health::Degraded), Some(_)) => Some(Health::Suspended),
+        (found, _) => found,
+    };
     view.size = space.size;
     view.used = space.used;
     view.freeing = space.freeing;

@@ -1,12 +1,14 @@
 //! Absent and returning members of a server's pool.
 
-use crate::fixture::{EMPTY, connect, disk, machine, make, pool, serve_new, start, wait_until};
+use crate::fixture::{
+    EMPTY, connect, disk, machine, make, pool, serve_new, start, wait_until, write,
+};
 use io::sim::{DiskConfig, Sim, SimConfig};
 use io::time::sleep;
 use nvmf_initiator::WriteOptions;
 use pool::vdev::limits::HANG_MAX;
 use server::Server;
-use server::api::{DiskState, Health, OfflineSide, ReplaceSide, ScanPools, Side};
+use server::api::{DiskState, Health, OfflineSide, OnlineSide, ReplaceSide, ScanPools, Side};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -158,4 +160,40 @@ fn a_disk_that_was_taken_out_is_used_again_by_itself() {
             }
         });
     }
+}
+
+/// Regression: a member that failed too often and whose device came back at its path could not be brought online, because the
+/// descriptor of the device that was gone was used again.
+#[test]
+fn a_disk_that_failed_and_came_back_at_its_path_is_opened_again() {
+    Sim::new(24, SimConfig::default()).block_on(async {
+        let (node, disks) = machine(["/a", "/b"], &disk());
+        let server = serve_new(&node, make).await;
+        let (_client, namespace) = connect(&node).await;
+        disks[0].error_rates(1.0, 1.0, 1.0);
+        let is_faulted = || side(&server, "/a").is_some_and(|s| s.state == "faulted");
+        for lba in 0..1000 {
+            if is_faulted() {
+                break;
+            }
+            write(&namespace, lba, 1, 0x11).await;
+            namespace.flush().await.expect("the other member flushed");
+        }
+        assert!(is_faulted(), "{:?}", side(&server, "/a"));
+        disks[0].kill();
+        disks[0].revive();
+        disks[0].heal();
+        let online = OnlineSide {
+            pool: "tank".into(),
+            disk: "/a".into(),
+            path: None,
+            expand: false,
+        };
+        let there = server.clone();
+        let opened = node.spawn(async move { there.online_side(online).await });
+        opened.await.expect("it has power").expect("it is back");
+        let is_whole = || server.pools()[0].health == Some(Health::Online);
+        wait_until(is_whole).await;
+        assert_eq!(side(&server, "/a").expect("a member").state, "online");
+    });
 }

@@ -74,7 +74,7 @@ fn a_full_file_system_below_a_pool_is_named() {
             reason.contains("the file system below /a is full"),
             "{reason}"
         );
-        assert_eq!(pool.health, Some(Health::Online));
+        assert_eq!(pool.health, Some(Health::Suspended));
         let side = &pool.vdevs[0].sides[0];
         assert_eq!(side.fault.as_deref(), Some("the file system below is full"));
         assert!(side.no_space > 0 && side.write_errors == 0, "{side:?}");
@@ -87,6 +87,22 @@ fn a_full_file_system_below_a_pool_is_named() {
         let (pool, classes) = look();
         assert_eq!((pool.reason, pool.health), (None, Some(Health::Online)));
         assert!(classes.contains(&"side.space".into()), "{classes:?}");
+    });
+}
+
+/// Regression: the pool was shown as ONLINE, because no member was faulted, although it took no writes.
+#[test]
+fn a_pool_whose_members_failed_a_flush_is_suspended() {
+    Sim::new(13, SimConfig::default()).block_on(async {
+        let (node, disks) = machine(["/a", "/b"], &disk());
+        let server = serve_new(&node, make).await;
+        let (_client, namespace) = connect(&node).await;
+        disks.iter().for_each(|d| d.error_rates(0.0, 0.0, 1.0));
+        write(&namespace, 0, 1, 0x5a).await;
+        namespace.flush().await.expect_err("no member flushed");
+        let pool = server.pools().remove(0);
+        assert_eq!(pool.health, Some(Health::Suspended), "{pool:?}");
+        assert!(pool.reason.is_some(), "{pool:?}");
     });
 }
 

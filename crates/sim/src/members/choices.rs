@@ -1,4 +1,4 @@
-//! Operations that are possible in a state, and those that the pool must refuse.
+//! Operations that are possible in a state, and operations that the pool must refuse.
 //!
 //! **Owns** that choice. **Called by** the world and the search. **Invariant**: it depends on the state and not on the names of
 //! disks, as `state` demands.

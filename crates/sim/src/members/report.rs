@@ -4,8 +4,8 @@
 //! ends of a pipe. **Invariant**: a report that is not whole decodes to nothing.
 
 use super::End;
+use super::Key;
 use super::ops::Op;
-use super::state::Key;
 
 /// An operation after a sequence, and the state behind it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

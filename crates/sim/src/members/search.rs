@@ -15,9 +15,9 @@ use std::rc::Rc;
 
 use io::sim::{Forked, Sim, fork};
 
+use super::Key;
 use super::ops::Op;
 use super::report::{Step, line, step, steps, text};
-use super::state::Key;
 use super::world::{Start, World};
 use super::{config, name, run_sequence};
 use crate::model::Violation;

@@ -20,11 +20,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use pool::format::{Label, LabelBranch, Membership, SideGuid};
 
+use super::Key;
 use super::tank::label;
 use super::world::{Member, World};
-
-/// The hash of a state's canonical form.
-pub(super) type Key = u128;
 
 /// A disk that is or was a member, or a member that no disk's label names itself as.
 struct Entity {

@@ -13,7 +13,7 @@ use pool::Pool;
 use pool::format::{SideGuid, VdevId};
 use pool::vdev::{SetupError, SideState, SideStatus};
 
-use super::state::Key;
+use super::Key;
 use super::tank::{Memory, check, force, import, make, name, opened, write, wrong};
 use super::{End, Op};
 use crate::model::Violation;
@@ -329,7 +329,7 @@ impl World {
         }
     }
 
-    /// Ends a sequence, and checks its state if `is_new` says so of its key. Returns the operations that are possible next and
+    /// Ends a sequence, and checks its state if `is_new` returns true for its key. Returns the operations that are possible next and
     /// the state; fails with the violation.
     pub(super) async fn finish(
         mut self,

@@ -188,8 +188,8 @@ fn check_pool(pool: &Pool, size: ByteSize) -> Result<()> {
     );
     ensure!(!pool.read_only, "the pool {name} is open for reading only");
     ensure!(
-        pool.health != Some(Health::Faulted),
-        "the pool {name} is FAULTED: mend it first, see `wirepool pool status {name}`"
+        !matches!(pool.health, Some(Health::Faulted | Health::Suspended)),
+        "the pool {name} is faulted or suspended: mend it first, see `wirepool pool status {name}`"
     );
     let available = pool.free.saturating_sub(pool.reserved);
     let needed = size.0 * SPACE;

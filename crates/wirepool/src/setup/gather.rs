@@ -111,7 +111,7 @@ fn examine(ask: &Ask, status: &Status, disk: &mut Disk) {
         return;
     }
     match io::linux::signatures(&disk.path) {
-        Ok(kinds) => disk.found.extend(kinds),
+        Ok(found) => disk.found.extend(found.iter().map(ToString::to_string)),
         Err(e) => disk.found.push(format!("it cannot be examined: {e}")),
     }
     if !disk.is_free() {

@@ -5,6 +5,7 @@ use nvmf::wire::command::Nsid;
 use nvmf_initiator::{Reconnect, WriteOptions};
 use std::cell::Cell;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -148,6 +149,109 @@ fn a_disk_with_other_contents_is_refused_unless_forced() {
     server.ok(&["pool", "attach", "tank", "a.img", "luks.img", "-f"]);
 }
 
+/// Regression: labels were written before the configuration was stored, so that a creation that could not be stored had destroyed the
+/// disks already.
+#[test]
+fn a_pool_that_cannot_be_stored_leaves_its_disks() {
+    let place = Place::new(BASE);
+    let luks = place.path("luks.img");
+    let mut bytes = vec![0; 64 << 20];
+    bytes[..8].copy_from_slice(b"LUKS\xba\xbe\0\x01");
+    fs::write(&luks, &bytes).expect("an encrypted disk");
+    let server = place.start();
+    let before = place.text();
+    // the temporary file of the new configuration cannot be made
+    let config = place.config();
+    let name = config.file_name().expect("a name").to_string_lossy();
+    let in_the_way = config.with_file_name(format!(".{name}.new"));
+    fs::create_dir(&in_the_way).expect("a directory");
+    let create = [
+        "pool", "create", "tank", "luks.img", "b.img", "--size", "64M", "-f",
+    ];
+    server.refused(&create);
+    assert!(fs::read(&luks).expect("the disk") == bytes, "untouched");
+    assert!(!place.path("b.img").exists());
+    assert_eq!(place.text(), before);
+    fs::remove_dir(&in_the_way).expect("empty");
+    server.ok(&create);
+}
+
+/// A power cut between the configuration and the labels of a new pool left a pool that could be neither opened nor created.
+#[test]
+fn an_interrupted_creation_is_forgotten_at_the_next_start() {
+    let place = Place::new(BASE);
+    let server = place.start();
+    server.ok(&["pool", "create", "other", "o.img", "--size", "64M"]);
+    let state = server.ok(&["pool", "create", "tank", "a.img", "--size", "64M"]);
+    assert!(state.contains("tank"), "{state}");
+    let both = place.text();
+    server.ok(&["pool", "destroy", "tank", "-f"]);
+    assert!(server.terminate().success());
+    fs::write(place.config(), both).expect("as it was during the creation");
+    let mark = place.path("w.state/pools/tank.creating");
+    let made = serde_json::to_vec(&[place.path("a.img")]).expect("a list");
+    fs::write(&mark, made).expect("the mark");
+    let server = place.start();
+    server.wait_for(&["pool", "list"], |p| {
+        p.as_array().is_some_and(|all| all.len() == 1) && p[0]["state"] == "online"
+    });
+    assert!(!place.text().contains("tank"), "{}", place.text());
+    assert!(!mark.exists() && !place.path("a.img").exists());
+    let told = server.ok(&["pool", "events"]);
+    assert!(told.contains("its creation was interrupted"), "{told}");
+    server.ok(&["pool", "create", "tank", "a.img", "--size", "64M"]);
+    assert!(server.terminate().success());
+    let server = place.start();
+    server.wait_for(&["pool", "list"], |p| p[1]["state"] == "online");
+}
+
+#[test]
+fn less_redundancy_and_words_of_the_layout_are_refused() {
+    let place = Place::new(BASE);
+    let server = place.start();
+    let before = place.text();
+    for (args, said) in [
+        (
+            &["tank", "raidz", "a.img", "b.img", "c.img"][..],
+            "does not have",
+        ),
+        (
+            &["tank", "miror", "a.img", "b.img"],
+            "did you mean the word \"mirror\"",
+        ),
+        (&["mirror", "x.img"], "the name of the pool is missing"),
+        (
+            &["tank", "x.img", "mirror", "a.img", "b.img"],
+            "lowers the redundancy",
+        ),
+    ] {
+        let output = server.run(&[&["pool", "create"], args, &["--size", "64M"]].concat());
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            !output.status.success() && told.contains(said),
+            "{args:?}: {told}"
+        );
+        assert_eq!(place.text(), before, "{args:?}");
+    }
+    assert!(!place.path("raidz").exists() && !place.path("x.img").exists());
+    let mirror = [
+        "pool", "create", "tank", "mirror", "a.img", "b.img", "--size", "64M",
+    ];
+    server.ok(&mirror);
+    let add = ["pool", "add", "tank", "x.img", "--size", "64M"];
+    let told = server.refused(&add);
+    assert!(
+        told.contains("a single disk beside a mirror of 2 disks"),
+        "{told}"
+    );
+    assert!(!place.path("x.img").exists());
+    server.ok(&[&add[..], &["-f"]].concat());
+    let mode = fs::metadata(place.path("a.img"))
+        .expect("a file")
+        .permissions();
+    assert_eq!(mode.mode() & 0o777, 0o600);
+}
+
 #[test]
 fn a_refused_pool_leaves_nothing() {
     let place = Place::new(BASE);
@@ -175,7 +279,8 @@ fn a_refused_pool_leaves_nothing() {
     assert_eq!(usage.status.code(), Some(2), "{usage:?}");
     assert_eq!(place.text(), before);
     fs::write(place.path("text"), "precious").expect("write");
-    server.refused(&["pool", "create", "tank", "text"]);
+    let told = server.refused(&["pool", "create", "tank", "text"]);
+    assert!(told.contains("a file with unknown contents"), "{told}");
     assert_eq!(fs::read(place.path("text")).expect("read"), b"precious");
 }
 

@@ -458,3 +458,64 @@ fn a_pool_grows_with_its_disks() {
     assert!(size(&server) > before);
     assert!(server.terminate().success());
 }
+
+/// Regression: nodes in /dev that had other names after a restart held their pools back, although every disk was present.
+#[test]
+fn disks_are_found_at_other_paths() {
+    let place = Place::new(&BASE.replace("[server]", "[server]\ndisk_directories = [\"by-id\"]"));
+    let by_id = place.path("by-id");
+    fs::create_dir(&by_id).expect("a directory");
+    let server = place.start();
+    mirror(&server);
+    let other = [
+        "pool", "create", "other", "mirror", "c.img", "d.img", "--size", SIZE,
+    ];
+    server.ok(&other);
+    assert!(server.terminate().success());
+    let rename = |from: &str, to: &str| {
+        fs::rename(place.path(from), place.path(to)).expect("renamed");
+    };
+    rename("a.img", "x");
+    rename("c.img", "a.img");
+    rename("x", "c.img");
+    rename("b.img", "by-id/b");
+    // a file of the same name that belongs to no pool of this server
+    fs::write(by_id.join("stranger"), "no label").expect("written");
+    let is_at = |pool: &Value, path: &str| {
+        let members = pool["vdevs"][0]["sides"].as_array().expect("members");
+        let path = place.path(path);
+        members
+            .iter()
+            .any(|s| s["path"] == path.to_str().expect("UTF-8"))
+    };
+    let both = |p: &Value| {
+        let [tank, other] = [&p[0], &p[1]];
+        tank["health"] == "online"
+            && other["health"] == "online"
+            && is_at(tank, "c.img")
+            && is_at(tank, "by-id/b")
+            && is_at(other, "a.img")
+    };
+    let server = place.start();
+    server.wait_for(&["pool", "status"], both);
+    // the configuration follows
+    server.wait_for(&["pool", "status"], |p| {
+        let lists = |pool: &Value, path: &str| {
+            let disks = pool["disks"].as_array().expect("a list");
+            disks
+                .iter()
+                .any(|d| d == place.path(path).to_str().expect("UTF-8"))
+        };
+        lists(&p[0], "c.img") && lists(&p[0], "by-id/b") && lists(&p[1], "a.img")
+    });
+    assert!(server.terminate().success());
+    // a disk that was away when the pool opened, and comes back under another name
+    rename("by-id/b", "b.img");
+    let server = place.start();
+    server.wait_for(&["pool", "status"], |p| p[0]["health"] == "degraded");
+    rename("b.img", "by-id/new");
+    server.wait_for(&["pool", "status"], |p| {
+        p[0]["health"] == "online" && is_at(&p[0], "by-id/new")
+    });
+    assert!(server.terminate().success());
+}
