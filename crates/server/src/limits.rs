@@ -89,6 +89,12 @@ pub const REQUEST_LEN_MAX: usize = 64 << 10;
 pub const SOCKET_PATH_LEN_MAX: usize = 107;
 /// Longest wait for the state of a shard; a slower one is reported as not answering.
 pub const SHARD_ANSWER_MAX: Duration = Duration::from_secs(2);
+/// Least time without progress after which the watchdog ends the process, s. Zero switches it off.
+pub const WATCHDOG_S_MIN: u64 = 10;
+/// Longest such time, s.
+pub const WATCHDOG_S_MAX: u64 = 86_400;
+/// Interval at which the watchdog looks at the shards.
+pub const WATCHDOG_TICK: Duration = Duration::from_secs(1);
 
 /// Descriptors kept for everything but client connections: rings, listeners, control, logs.
 pub const FDS_RESERVED: u64 = 64;

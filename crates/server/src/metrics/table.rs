@@ -82,6 +82,7 @@ sections! {
         Counter accept_dropped [] "Connections that no shard accepted";
         Gauge shard_up [shard] "1 if the shard answers, 0 if its thread does not";
         Gauge shard_connections [shard] "Connections of the shard";
+        Gauge shard_stalled_seconds [shard] "Time for which the shard has made no progress, by the watchdog";
         Counter shard_cpu_seconds [shard] "Processor time of the shard";
         Counter shard_turns [shard] "Turns of the shard";
         Gauge buffer_pool_limit_bytes [shard] "Limit of the shard's buffer pool";
