@@ -59,14 +59,14 @@ impl Watched {
 }
 
 /// A running watchdog. It stops when this value is dropped.
-pub struct Watchdog {
+pub(crate) struct Watchdog {
     _stop: mpsc::Sender<()>,
 }
 
 impl Watchdog {
     /// Watches these shards. One that makes no progress for `limit` is logged, and then the process aborts. Errors: a thread
     /// cannot be started.
-    pub fn start(shards: &Shards, limit: Duration) -> std::io::Result<Watchdog> {
+    pub(crate) fn start(shards: &Shards, limit: Duration) -> std::io::Result<Watchdog> {
         Watchdog::start_with(shards, limit, WATCHDOG_TICK)
     }
 

@@ -234,6 +234,8 @@ sections! {
         Gauge nfs_slots [] "Slots of all NFS sessions";
         Gauge nfs_states [] "Opens and lock states of NFS clients";
         Gauge nfs_delegations [] "Delegations that clients hold";
+        Gauge nfs_kept_names [] "Names of client rules that have no answer now, whose last addresses are in force";
+        Gauge nfs_unresolved_names [] "Names of client rules that never had an answer: clients wait whose rights depend on them";
         Counter nfs_connections_accepted [] "NFS connections taken";
         Counter nfs_received_bytes [] "Bytes received from NFS clients";
         Counter nfs_sent_bytes [] "Bytes sent to NFS clients";
