@@ -100,5 +100,7 @@ pub const RECALLED_FILES_MAX: usize = 1024;
 pub const LOCK_WAITERS_OF_FILE_MAX: usize = 256;
 /// The same, of all files. Each takes less than 2 KiB.
 pub const LOCK_WAITERS_MAX: usize = 8192;
+/// Most client records of hosts that no export admits, together.
+pub const STRANGERS_MAX: usize = 64;
 /// Hosts of version 3 whose calls are counted.
 pub const HOSTS_MAX: usize = 1024;

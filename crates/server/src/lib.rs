@@ -32,6 +32,7 @@ mod shards;
 mod size;
 mod taken;
 mod view;
+mod watchdog;
 pub mod wear;
 pub mod why;
 mod word;

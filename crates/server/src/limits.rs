@@ -92,6 +92,12 @@ pub const REQUEST_LEN_MAX: usize = 64 << 10;
 pub const SOCKET_PATH_LEN_MAX: usize = 107;
 /// Longest wait for the state of a shard; a slower one is reported as not answering.
 pub const SHARD_ANSWER_MAX: Duration = Duration::from_secs(2);
+/// Least time without progress after which the watchdog ends the process, s. Zero switches it off.
+pub const WATCHDOG_S_MIN: u64 = 10;
+/// Longest such time, s.
+pub const WATCHDOG_S_MAX: u64 = 86_400;
+/// Interval at which the watchdog looks at the shards.
+pub const WATCHDOG_TICK: Duration = Duration::from_secs(1);
 
 /// Descriptors kept for everything but client connections: rings, listeners, control, logs.
 pub const FDS_RESERVED: u64 = 64;
@@ -133,11 +139,13 @@ pub const BROWSER_IDLE_MAX: Duration = Duration::from_secs(30 * 60);
 pub const BROWSER_LIFE_MAX: Duration = Duration::from_secs(12 * 3600);
 /// Time for which failed logins count.
 pub const LOGIN_WINDOW: Duration = Duration::from_secs(300);
-/// Failed logins of an address within that time.
-pub const LOGINS_OF_ADDRESS_MAX: u32 = 10;
-/// Failed logins of a user within that time, from all addresses.
+/// Failed logins of a user from one address within that time.
+pub const LOGINS_OF_PAIR_MAX: u32 = 10;
+/// Failed logins of an address within that time, of users that never logged in from it.
+pub const LOGINS_OF_ADDRESS_MAX: u32 = 50;
+/// Failed logins of a user within that time, from addresses from which the user never logged in.
 pub const LOGINS_OF_USER_MAX: u32 = 50;
-/// Addresses and users with failed logins that are remembered.
+/// Addresses and users with failed logins that are remembered, and addresses from which users logged in.
 pub const LOGINS_REMEMBERED_MAX: usize = 4096;
 /// Logins that wait for their check.
 pub const LOGINS_WAITING_MAX: usize = 16;

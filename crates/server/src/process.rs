@@ -15,6 +15,7 @@ use crate::rates::History;
 use crate::server::{Handle, Server};
 use crate::shards::Shards;
 use crate::taken::{until_free, with_holder};
+use crate::watchdog::Watchdog;
 use crate::{Error, Result, metrics, pools, reports, reservations, wear};
 use io::RuntimeConfig;
 use io::sync::oneshot;
@@ -89,6 +90,12 @@ async fn run(file: ConfigFile, ready: impl FnOnce(&Status)) -> Result<End> {
         ..RuntimeConfig::default()
     };
     let shards = Shards::start(config.server.shards, runtime)?;
+    let watched = config.server.watchdog;
+    let watchdog = watched.map(|limit| Watchdog::start(&shards, limit));
+    let _watchdog = watchdog.transpose().map_err(|e| Error::Start {
+        what: "the watchdog",
+        source: e.into(),
+    })?;
     let server = start(file, shards, connections_max).await?;
 
     let state_dir = config.server.state_dir;

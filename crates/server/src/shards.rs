@@ -12,7 +12,8 @@ use io::net::TcpStream;
 use io::runtime::{RuntimeConfig, Shard, ShardConfig};
 use io::sync::oneshot;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::time::Duration;
 
 /// The shards of a server. Clones are the same shards.
 #[derive(Clone)]
@@ -21,6 +22,8 @@ pub struct Shards(Arc<[Slot]>);
 struct Slot {
     shard: Shard,
     connections: AtomicUsize,
+    /// Time without progress by the watchdog, ms.
+    stalled_ms: AtomicU64,
 }
 
 /// One connection in its shard's count.
@@ -69,6 +72,7 @@ impl Shards {
         let slot = |shard| Slot {
             shard,
             connections: AtomicUsize::new(0),
+            stalled_ms: AtomicU64::new(0),
         };
         Shards(shards.into_iter().map(slot).collect())
     }
@@ -118,14 +122,21 @@ impl Shards {
                 .ok()
                 .flatten()
                 .unwrap_or_default();
-            let connections = self.0[shard].connections.load(Ordering::Relaxed);
+            let slot = &self.0[shard];
             out.push(ShardStatus {
                 shard,
-                connections,
+                connections: slot.connections.load(Ordering::Relaxed),
+                stalled_ms: slot.stalled_ms.load(Ordering::Relaxed),
                 ..answer
             });
         }
         out
+    }
+
+    /// Sets the time for which a shard has made no progress.
+    pub(crate) fn set_stalled(&self, shard: usize, time: Duration) {
+        let ms = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        self.0[shard].stalled_ms.store(ms, Ordering::Relaxed);
     }
 
     fn ask(&self, index: usize) -> oneshot::Receiver<ShardStatus> {

@@ -83,7 +83,8 @@ pub struct Admission {
 }
 
 /// The key under which an address is counted: an IPv6 peer usually owns a /64 network, so all its addresses count as one.
-fn network_of(ip: IpAddr) -> IpAddr {
+#[must_use]
+pub fn network_of(ip: IpAddr) -> IpAddr {
     match ip.to_canonical() {
         IpAddr::V6(v6) => {
             let network = u128::from(v6) & !u128::from(u64::MAX);

@@ -3,7 +3,8 @@
 //!
 //! **Owns** the order of a turn. **Called by** a protocol's `serve`, once per connection ([`run`]). **Invariants**: one task
 //! polls receiver, sender and timer, so that a turn is one wake-up; the connection's state is borrowed only between awaits; the
-//! sender is polled in every turn, so that an empty output needs no waker.
+//! sender is polled in every turn, so that an empty output needs no waker; a deadline that passes within a turn is checked
+//! against the present, not against the turn's start, and once a turn, so that no deadline can hold the shard.
 
 use crate::link::Link;
 use crate::signal::{ABORT, CLOSE, CloseReason, DRAIN, Ended, INFO, OWN};
@@ -67,7 +68,7 @@ pub trait Turns {
     /// When [`Turns::check_deadlines`] is due.
     fn next_deadline(&self) -> Option<Instant>;
 
-    /// Acts on deadlines that have passed.
+    /// Acts on deadlines that have passed by the link's time, which is the present. Another turn follows.
     fn check_deadlines(&mut self);
 }
 
@@ -131,26 +132,39 @@ fn take_turn<C: Turns>(
     }
     let mut core = core.borrow_mut();
     publish(&mut *core, stream);
-    loop {
-        if let Some(why) = core.over() {
-            return Poll::Ready(why);
-        }
-        let next = core.next_deadline();
-        match (&mut *timer, next) {
-            (Some((at, sleep)), Some(next)) if *at <= next => match Pin::new(sleep).poll(cx) {
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(()) => {
-                    *timer = None;
-                    core.check_deadlines();
-                }
-            },
-            (_, Some(next)) => *timer = Some((next, io::time::sleep_until(next))),
-            (_, None) => {
-                *timer = None;
-                return Poll::Pending;
-            }
-        }
+    if core.over().is_none() && is_deadline_due(core.next_deadline(), timer, cx) {
+        // The turn took time: a deadline may lie between its start and now, and must be due for the check.
+        core.link().refresh_now();
+        core.check_deadlines();
+        // What the check made ready leaves in the next turn. A check that leaves its deadline due costs turns then, in
+        // which other connections have theirs.
+        cx.waker().wake_by_ref();
     }
+    match core.over() {
+        Some(why) => Poll::Ready(why),
+        None => Poll::Pending,
+    }
+}
+
+/// Whether the deadline `next` has passed. If not, `timer` wakes the task at `next`, or before.
+fn is_deadline_due(
+    next: Option<Instant>,
+    timer: &mut Option<(Instant, Sleep)>,
+    cx: &mut Context<'_>,
+) -> bool {
+    let Some(next) = next else {
+        *timer = None;
+        return false;
+    };
+    let (_, sleep) = match timer {
+        Some(set) if set.0 <= next => set,
+        _ => timer.insert((next, io::time::sleep_until(next))),
+    };
+    let is_due = Pin::new(sleep).poll(cx).is_ready();
+    if is_due {
+        *timer = None;
+    }
+    is_due
 }
 
 /// Acts on flags that were raised.

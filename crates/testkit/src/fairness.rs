@@ -46,8 +46,14 @@ pub async fn disk(machine: Node) -> RawDisk {
 
 /// Runs a test in a world whose shards have a buffer pool of [`POOL_SIZE`].
 pub fn run(seed: u64, test: impl Future<Output = ()> + 'static) {
+    run_slowly(seed, Duration::ZERO, test);
+}
+
+/// Like [`run`], with turns that take time: `read_cost` for each reading of the clock.
+pub fn run_slowly(seed: u64, read_cost: Duration, test: impl Future<Output = ()> + 'static) {
     let config = SimConfig {
         buffer_limit: POOL_SIZE,
+        read_cost,
         ..SimConfig::default()
     };
     Sim::new(seed, config).block_on(test);

@@ -10,7 +10,7 @@ use clap::Subcommand;
 use console::Term;
 use server::api::{
     AddConsoleUser, ConsoleUser, ListConsoleUsers, RemoveConsoleUser, SecretText,
-    SetConsolePassword,
+    SetConsolePassword, UnlockConsoleUser,
 };
 use std::io::{IsTerminal, Read};
 
@@ -52,6 +52,11 @@ pub(crate) enum UserCommand {
         /// The user.
         name: String,
     },
+    /// Forget a user's failed logins, so that it may log in at once.
+    Unlock {
+        /// The user.
+        name: String,
+    },
 }
 
 /// Runs one command; returns its output.
@@ -67,6 +72,10 @@ pub(crate) fn run(ask: &Ask, command: ConsoleCommand) -> Result<String> {
         UserCommand::Remove { name } => {
             let text = format!("user {name} is removed, and logged out\n");
             ask.show(&RemoveConsoleUser { name }, |_| text)
+        }
+        UserCommand::Unlock { name } => {
+            let text = format!("failed logins of user {name} are forgotten\n");
+            ask.show(&UnlockConsoleUser { name }, |_| text)
         }
         UserCommand::List => ask.show(&ListConsoleUsers {}, |users| list(users)),
         UserCommand::Password { name } => {

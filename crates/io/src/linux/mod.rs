@@ -8,6 +8,7 @@ mod disk;
 mod driver;
 mod health;
 mod local;
+mod lookup;
 mod memory;
 mod mount;
 mod net;
@@ -20,6 +21,7 @@ pub(crate) use disk::{LinuxDisk, allocated, discard, open_disk, reserve, resize_
 pub(crate) use driver::{UringDriver, monotonic, random, wall_clock_ms};
 pub use health::{HealthDevice, HealthSource, LogPage, NoHealth};
 pub use local::LocalStream;
+pub use lookup::{LookupError, addresses_of};
 pub use mount::{
     MountFlags, UnmountMode, mount, receive_descriptor, sync_file_system, unmount, user_and_group,
 };

@@ -8,10 +8,12 @@
 mod blocking;
 mod driver;
 mod op;
+mod progress;
 mod shard;
 mod task;
 
 pub use blocking::blocking;
+pub use progress::Polled;
 pub use shard::{Shard, ShardConfig};
 pub use task::JoinHandle;
 

@@ -4,7 +4,7 @@
 //! **Invariants**: a shard ends when its last [`Shard`] handle is dropped or when it is stopped; work sent after that is
 //! refused with an error.
 
-use super::{Runtime, RuntimeConfig, spawn};
+use super::{Polled, Remote, Runtime, RuntimeConfig, current, spawn};
 use crate::sync::mailbox::{self, Mailbox};
 use crate::{Error, Result};
 use std::future::Future;
@@ -32,6 +32,7 @@ pub struct ShardConfig {
 pub struct Shard {
     work: mailbox::Sender<Work>,
     thread: Arc<Mutex<Option<thread::JoinHandle<()>>>>,
+    remote: Arc<Remote>,
 }
 
 impl Shard {
@@ -47,7 +48,7 @@ impl Shard {
                 }
                 match Runtime::new(config.runtime) {
                     Ok(rt) => {
-                        let _ = ready_tx.send(Ok(()));
+                        let _ = ready_tx.send(Ok(rt.shared.tasks.remote()));
                         rt.block_on(serve(rx));
                     }
                     Err(e) => {
@@ -55,10 +56,11 @@ impl Shard {
                     }
                 }
             })?;
-        ready_rx.recv().map_err(|_| Error::Cancelled)??;
+        let remote = ready_rx.recv().map_err(|_| Error::Cancelled)??;
         Ok(Shard {
             work: tx,
             thread: Arc::new(Mutex::new(Some(thread))),
+            remote,
         })
     }
 
@@ -70,6 +72,7 @@ impl Shard {
         Shard {
             work: tx,
             thread: Arc::default(),
+            remote: current().tasks.remote(),
         }
     }
 
@@ -77,10 +80,11 @@ impl Shard {
     #[cfg(feature = "sim")]
     pub(crate) fn simulated(node: super::NodeId) -> Shard {
         let (tx, rx) = mailbox::channel::<Work>(WORK_MAX);
-        drop(super::current().tasks.spawn_on_new_shard(node, serve(rx)));
+        drop(current().tasks.spawn_on_new_shard(node, serve(rx)));
         Shard {
             work: tx,
             thread: Arc::default(),
+            remote: current().tasks.remote(),
         }
     }
 
@@ -91,6 +95,12 @@ impl Shard {
         make: impl FnOnce() -> F + Send + 'static,
     ) -> Result<()> {
         self.work.send(Box::new(move || drop(spawn(make()))))
+    }
+
+    /// What the shard's runtime had done just now. Called on any thread, also while the shard hangs.
+    #[must_use]
+    pub fn progress(&self) -> Polled {
+        self.remote.progress()
     }
 
     /// Refuses further work, drops the shard's tasks and waits for its thread.

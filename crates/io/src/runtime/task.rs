@@ -5,6 +5,7 @@
 //! ([`Driver::next_shard`]).
 
 use super::driver::{Driver, NodeId, ShardId};
+use super::progress::{Polled, Progress};
 use slab::Slab;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, VecDeque};
@@ -26,6 +27,7 @@ pub(crate) struct Remote {
     pending: AtomicBool,
     sleeping: AtomicBool,
     event: OwnedFd,
+    progress: Progress,
 }
 
 impl Remote {
@@ -39,7 +41,13 @@ impl Remote {
             sleeping: AtomicBool::new(false),
             // SAFETY: the descriptor was just created and has no other owner.
             event: unsafe { OwnedFd::from_raw_fd(fd) },
+            progress: Progress::default(),
         }
+    }
+
+    /// What the runtime had done just now.
+    pub(crate) fn progress(&self) -> Polled {
+        self.progress.read()
     }
 
     fn wake(&self, header: Arc<Header>) {
@@ -110,6 +118,8 @@ impl Wake for Header {
 
 struct Task {
     header: Arc<Header>,
+    /// Type of its future.
+    name: &'static str,
     waker: Waker,
     future: Option<LocalFuture>,
     node: NodeId,
@@ -176,10 +186,10 @@ impl Tasks {
         self.spawn_on(self.node(), future)
     }
 
-    pub(crate) fn spawn_on<T: 'static>(
+    pub(crate) fn spawn_on<T: 'static, F: Future<Output = T> + 'static>(
         &self,
         node: NodeId,
-        future: impl Future<Output = T> + 'static,
+        future: F,
     ) -> JoinHandle<T> {
         let slot = Rc::new(Slot {
             value: RefCell::new(None),
@@ -205,6 +215,7 @@ impl Tasks {
         let waker = Waker::from(header.clone());
         entry.insert(Task {
             header: header.clone(),
+            name: std::any::type_name::<F>(),
             waker,
             future: Some(Box::pin(done)),
             node,
@@ -286,18 +297,21 @@ impl Tasks {
         let taken = {
             let mut table = self.table.borrow_mut();
             match table.get_mut(header.key) {
-                Some(t) if t.header.serial == header.serial => {
-                    t.future.take().map(|f| (f, t.waker.clone(), t.node))
-                }
+                Some(t) if t.header.serial == header.serial => t
+                    .future
+                    .take()
+                    .map(|f| (f, t.waker.clone(), t.node, t.name)),
                 _ => None,
             }
         };
-        let Some((mut future, waker, node)) = taken else {
+        let Some((mut future, waker, node, name)) = taken else {
             return;
         };
         let outer = (self.node.replace(node), self.shard.replace(header.shard));
         self.running.set(Some(header.key));
+        self.remote.progress.begin(name);
         let poll = future.as_mut().poll(&mut Context::from_waker(&waker));
+        self.remote.progress.end();
         self.running.set(None);
         self.node.set(outer.0);
         self.shard.set(outer.1);

@@ -32,7 +32,7 @@ impl Driver for SimDriver {
     fn wait(&mut self, wait: Wait, ops: &mut OpTable, done: &mut Vec<Completion>) -> bool {
         let timeout = match wait {
             Wait::Poll => Some(Duration::ZERO),
-            Wait::Until(at) => Some(at.since(self.now())),
+            Wait::Until(at) => Some(at.since(Instant(self.world.clock()))),
             Wait::Forever => None,
         };
         self.world.advance(timeout, ops, done);
@@ -40,7 +40,7 @@ impl Driver for SimDriver {
     }
 
     fn now(&self) -> Instant {
-        Instant(self.world.clock())
+        Instant(self.world.read_clock())
     }
 
     fn wall_clock_ms(&self) -> u64 {
@@ -57,13 +57,13 @@ impl Driver for SimDriver {
     }
 
     fn next_shard(&mut self, ready: &[ShardId]) -> Option<ShardId> {
-        let now = self.now();
+        let now = Instant(self.world.clock());
         let world = &mut self.world;
         self.turns.next(ready, now, &mut |n| world.choose(n))
     }
 
     fn pause(&self, ready: &[ShardId]) -> Duration {
-        self.turns.pause(ready, self.now())
+        self.turns.pause(ready, Instant(self.world.clock()))
     }
 
     fn crashed(&mut self) -> Vec<NodeId> {

@@ -2,7 +2,8 @@
 //!
 //! **Owns** simulated nodes, their sockets and their disks ([`World`]). **Called by** the executor through its driver, and by
 //! tests through [`Sim`], [`Node`], [`SimDisk`] and [`network`]. **Invariants**: one seed and one program give one history,
-//! bit by bit (see [`Sim::trace_hash`]); the clock advances only when no task can run; media guarantee nothing beyond the
+//! bit by bit (see [`Sim::trace_hash`]); the clock advances when no task can run, and by
+//! [`SimConfig::read_cost`] each time that it is read; media guarantee nothing beyond the
 //! assumptions of `docs/simulation.md`, which lists everything that is modelled.
 
 mod control;
@@ -42,6 +43,9 @@ pub struct SimConfig {
     pub buffer_limit: usize,
     /// Virtual time that one turn of the executor takes, so that time passes for tasks that never sleep.
     pub turn_cost: Duration,
+    /// Virtual time that one reading of the clock takes, so that time passes within a task's poll too. Zero: the clock
+    /// stands still while tasks run.
+    pub read_cost: Duration,
     /// Virtual time after which the run panics as a livelock.
     pub time_max: Duration,
     /// Number of events after which the run panics as a livelock.
@@ -59,6 +63,7 @@ impl Default for SimConfig {
         SimConfig {
             buffer_limit: 1 << 30,
             turn_cost: Duration::from_nanos(200),
+            read_cost: Duration::ZERO,
             time_max: Duration::from_secs(30 * 24 * 3600),
             events_max: 1_000_000_000,
             trace: false,

@@ -9,9 +9,13 @@ use crate::Result;
 use crate::disk::{DiskInfo, OpenOptions};
 use crate::net::{TcpInfo, TcpOptions};
 use crate::runtime::{Completion, NodeId, Op, OpTable};
+use std::cell::Cell;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
+
+/// Readings of the clock within one turn of the executor after which the run panics as a livelock: a task spins.
+const READS_MAX: u64 = 1 << 23;
 
 /// The state of the world that all simulated nodes share.
 pub struct World {
@@ -19,6 +23,8 @@ pub struct World {
     pub(super) net: Net,
     pub(super) disks: Disks,
     crashed: Vec<NodeId>,
+    /// Readings of the clock since the driver was entered last.
+    reads: Cell<u64>,
 }
 
 impl World {
@@ -29,11 +35,23 @@ impl World {
             net: Net::default(),
             disks: Disks::default(),
             crashed: Vec::new(),
+            reads: Cell::new(0),
         }
     }
 
+    /// The present time.
     pub(super) fn clock(&self) -> u64 {
-        self.core.clock
+        self.core.clock + self.reads.get() * nanos(self.core.config.read_cost)
+    }
+
+    /// Reads the clock for a task, which takes the task the time of a reading.
+    pub(super) fn read_clock(&self) -> u64 {
+        self.reads.set(self.reads.get() + 1);
+        assert!(
+            self.reads.get() < READS_MAX,
+            "livelock: a task reads the clock {READS_MAX} times without an await"
+        );
+        self.clock()
     }
 
     pub(super) fn random(&mut self, out: &mut [u8]) {
@@ -96,6 +114,8 @@ impl World {
         done: &mut Vec<Completion>,
     ) {
         let turn = nanos(self.core.config.turn_cost);
+        self.core.clock = self.clock();
+        self.reads.set(0);
         let until = timeout.map(|t| self.core.clock.saturating_add(nanos(t).max(turn)));
         self.core.clock += turn;
         loop {

@@ -2,7 +2,7 @@
 //!
 //! **Invariants**: each use of an object checks again that the host may use its export, and over this connection.
 
-use crate::export::{Export, Security, Tree};
+use crate::export::{Access, Export, Rule, Security, Tree};
 use crate::handle::ObjectId;
 use crate::rpc::Credential;
 use crate::shared::Shared;
@@ -28,6 +28,8 @@ pub(crate) enum NoObject {
     Stale,
     /// The connection is not protected as the export demands.
     Insecure,
+    /// Whether the host may use the export depends on a name that cannot be resolved now. The client asks again.
+    Undecided,
 }
 
 /// The connection of a request.
@@ -101,11 +103,23 @@ impl<'a> View<'a> {
     /// The object of a directory of the pseudo file system: the root of the export that takes its place, if the host may use it.
     pub(crate) fn node(&self, id: u64) -> Result<Object, NoObject> {
         let node = self.tree.node(id, self.peer).ok_or(NoObject::Stale)?;
-        let export = node.export.as_ref().filter(|e| e.rule(self.peer).is_some());
-        Ok(match export {
-            Some(export) => Object::File(export.clone(), export.files().root()),
-            None => Object::Pseudo(id),
-        })
+        let Some(export) = &node.export else {
+            return Ok(Object::Pseudo(id));
+        };
+        match export.access(self.peer) {
+            Access::Granted(_) => Ok(Object::File(export.clone(), export.files().root())),
+            Access::Undecided => Err(NoObject::Undecided),
+            Access::Denied => Ok(Object::Pseudo(id)),
+        }
+    }
+
+    /// The rights of the host at an export. Errors: `Stale`, `Undecided`.
+    fn rule<'e>(&self, export: &'e Export) -> Result<&'e Rule, NoObject> {
+        match export.access(self.peer) {
+            Access::Granted(rule) => Ok(rule),
+            Access::Undecided => Err(NoObject::Undecided),
+            Access::Denied => Err(NoObject::Stale),
+        }
     }
 
     /// The object of a handle.
@@ -117,7 +131,9 @@ impl<'a> View<'a> {
             }
             ObjectId::File(export, handle) => {
                 let export = self.tree.export(export, self.peer);
-                Ok(Object::File(export.ok_or(NoObject::Stale)?.clone(), handle))
+                let export = export.ok_or(NoObject::Stale)?;
+                self.rule(export)?;
+                Ok(Object::File(export.clone(), handle))
             }
         }
     }
@@ -143,10 +159,10 @@ impl<'a> View<'a> {
         }
     }
 
-    /// An object of an export, with the rights of the caller. Errors: `Stale` if the host may not use the export, `Insecure` if it may not
-    /// over this connection.
+    /// An object of an export, with the rights of the caller. Errors: `Stale` if the host may not use the export, `Undecided` if that
+    /// is not known now, `Insecure` if it may not over this connection.
     pub(crate) fn target(&self, export: &Arc<Export>, handle: Handle) -> Result<Target, NoObject> {
-        let rule = export.rule(self.peer).ok_or(NoObject::Stale)?;
+        let rule = self.rule(export)?;
         if rule.security > self.security {
             return Err(NoObject::Insecure);
         }

@@ -7,7 +7,8 @@
 
 use super::back::{BackChannel, CallbackProgram};
 use super::budget::SlotBudget;
-use super::{ClientInfo, Lease, Principal, Session};
+use super::{ClientInfo, Lease, Principal, Session, Visitor};
+use crate::export::Standing;
 use crate::limits::{
     BACK_SLOTS_MAX, CACHED_REPLY_MAX, MESSAGE_MIN, OPERATIONS_MAX, REPLY_MAX, REQUEST_MAX,
     SESSION_SLOTS_MAX,
@@ -16,6 +17,7 @@ use crate::wire::channel::{Channel, CreateSession, ExchangeId, StateProtection};
 use crate::wire::{SessionId, Status, Verifier};
 use io::time::Instant;
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -45,17 +47,23 @@ pub struct Bounds {
 }
 
 #[derive(Debug)]
-struct Record {
+pub(super) struct Record {
     owner: Vec<u8>,
     verifier: Verifier,
     principal: Principal,
-    is_confirmed: bool,
+    /// The address that it was made from.
+    pub(super) address: IpAddr,
+    /// How the exports knew that address.
+    pub(super) standing: Standing,
+    /// Counts the records, so that of two the older one is known.
+    pub(super) number: u64,
+    pub(super) is_confirmed: bool,
     created_at: Instant,
-    lease: Arc<Lease>,
+    pub(super) lease: Arc<Lease>,
     /// Sequence number of the last CREATE_SESSION, and its result.
     sequence: u32,
     created: Option<Created>,
-    sessions: Vec<SessionId>,
+    pub(super) sessions: Vec<SessionId>,
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -97,26 +105,24 @@ pub struct Created {
 /// All clients and sessions.
 #[derive(Debug)]
 pub struct Clients {
-    bounds: Bounds,
-    /// Distinguishes the IDs of this server instance from earlier ones.
-    instance: u32,
-    next: u32,
-    records: HashMap<u64, Record>,
+    pub(super) bounds: Bounds,
+    /// Records made so far.
+    made: u64,
+    pub(super) records: HashMap<u64, Record>,
     owners: HashMap<Vec<u8>, OfOwner>,
     sessions: HashMap<SessionId, Arc<Session>>,
-    budget: Arc<SlotBudget>,
+    pub(super) budget: Arc<SlotBudget>,
     /// Owners of removed clients that had state.
     forgotten: Vec<Vec<u8>>,
 }
 
 impl Clients {
     /// No clients.
-    pub fn new(bounds: Bounds, instance: u32) -> Self {
+    pub fn new(bounds: Bounds) -> Self {
         Self {
             budget: Arc::new(SlotBudget::new(bounds.slots_max)),
             bounds,
-            instance,
-            next: 1,
+            made: 0,
             records: HashMap::new(),
             owners: HashMap::new(),
             sessions: HashMap::new(),
@@ -124,18 +130,18 @@ impl Clients {
         }
     }
 
+    /// A new client ID. The high half is random, so that an ID cannot be guessed (§2.10.8.3); the low half counts.
     fn next_id(&mut self) -> u64 {
-        let id = u64::from(self.instance) << 32 | u64::from(self.next);
-        self.next = self.next.wrapping_add(1);
-        id
+        self.made += 1;
+        io::rng::u64() << 32 | self.made & u64::from(u32::MAX)
     }
 
-    /// EXCHANGE_ID (§18.35). `has_state` tells whether a client has opens. Errors: `Inval`, `EncrAlgUnsupp`, `ClidInuse`,
+    /// EXCHANGE_ID (§18.35) of a host. `has_state` tells whether a client has opens. Errors: `Inval`, `EncrAlgUnsupp`, `ClidInuse`,
     /// `Noent`, `NotSame`, `Perm`, and `Delay` at the limit of clients.
     pub fn exchange_id(
         &mut self,
         args: &ExchangeId<'_>,
-        principal: Principal,
+        (principal, visitor): (Principal, &Visitor),
         now: Instant,
         has_state: impl Fn(u64) -> bool,
     ) -> Result<Exchanged, Status> {
@@ -152,6 +158,9 @@ impl Clients {
         let confirmed = of_owner
             .confirmed
             .and_then(|id| Some((id, self.records.get(&id)?)));
+        if confirmed.is_some_and(|(_, record)| !visitor.may_act_for(record.standing)) {
+            return Err(Status::ClidInuse);
+        }
         let is_update = args.flags & UPDATE != 0;
         let mut removed = Vec::new();
         if let Some((id, record)) = confirmed {
@@ -193,8 +202,8 @@ impl Clients {
         if let Some(id) = of_owner.unconfirmed {
             self.remove(id);
         }
-        removed.extend(self.make_room(now)?);
-        let client = self.insert(args, principal, now);
+        removed.extend(self.make_room(visitor, now, &has_state)?);
+        let client = self.insert(args, (principal, visitor), now);
         Ok(Exchanged {
             client,
             sequence: 1,
@@ -203,7 +212,12 @@ impl Clients {
         })
     }
 
-    fn insert(&mut self, args: &ExchangeId<'_>, principal: Principal, now: Instant) -> u64 {
+    fn insert(
+        &mut self,
+        args: &ExchangeId<'_>,
+        (principal, visitor): (Principal, &Visitor),
+        now: Instant,
+    ) -> u64 {
         let id = self.next_id();
         let owner = args.owner.to_vec();
         self.owners.entry(owner.clone()).or_default().unconfirmed = Some(id);
@@ -211,6 +225,9 @@ impl Clients {
             owner,
             verifier: args.verifier,
             principal,
+            address: visitor.address,
+            standing: visitor.standing,
+            number: self.made,
             is_confirmed: false,
             created_at: now,
             lease: Arc::new(Lease::new(now)),
@@ -222,25 +239,8 @@ impl Clients {
         id
     }
 
-    /// Makes room for one record: the oldest unconfirmed or courtesy client goes. Errors: `Delay` if there is none.
-    fn make_room(&mut self, now: Instant) -> Result<Option<u64>, Status> {
-        if self.records.len() < self.bounds.clients_max {
-            return Ok(None);
-        }
-        let lease = self.bounds.lease;
-        let goes = self
-            .records
-            .iter()
-            .filter(|(_, r)| !r.is_confirmed || r.lease.age(now) > lease)
-            .max_by_key(|(_, r)| r.lease.age(now))
-            .map(|(id, _)| *id);
-        let goes = goes.ok_or(Status::Delay)?;
-        self.remove(goes);
-        Ok(Some(goes))
-    }
-
     /// Removes a client and its sessions. The caller removes its state. Returns whether there was one.
-    fn remove(&mut self, id: u64) -> bool {
+    pub(super) fn remove(&mut self, id: u64) -> bool {
         let Some(record) = self.records.remove(&id) else {
             return false;
         };
@@ -270,17 +270,19 @@ impl Clients {
         }
     }
 
-    /// CREATE_SESSION (§18.36), in a COMPOUND of this minor version. Errors: `StaleClientid`, `SeqMisordered`, `ClidInuse`, `Inval`, `Toosmall`, and `Delay` at a
-    /// limit.
+    /// CREATE_SESSION (§18.36) of a host, in a COMPOUND of this minor version. `has_state` as in EXCHANGE_ID. Errors: `StaleClientid`,
+    /// `SeqMisordered`, `ClidInuse`, `Inval`, `Toosmall`, and `Delay` at a limit.
     pub fn create_session(
         &mut self,
         args: &CreateSession,
-        (principal, minor): (Principal, u32),
+        (principal, minor, visitor): (Principal, u32, &Visitor),
         now: Instant,
+        has_state: impl Fn(u64) -> bool,
     ) -> Result<Created, Status> {
         let record = self
             .records
             .get(&args.client)
+            .filter(|record| visitor.may_act_for(record.standing))
             .ok_or(Status::StaleClientid)?;
         match (args.sequence.wrapping_sub(record.sequence), &record.created) {
             (0, Some(created)) => return Ok(created.clone()),
@@ -296,14 +298,20 @@ impl Clients {
         if record.sessions.len() >= self.bounds.sessions_max {
             return Err(Status::Delay);
         }
+        let is_confirmed = record.is_confirmed;
         check_lengths(&args.back)?;
-        let fore = granted(&args.fore, self.budget.free())?;
+        check_lengths(&args.fore)?;
+        let (free, mut removed) = self.make_slots((args.client, visitor), now, &has_state)?;
+        let most = match visitor.standing {
+            Standing::Stranger => 1,
+            Standing::Admitted | Standing::Listed => SESSION_SLOTS_MAX,
+        };
+        let fore = granted(&args.fore, free, most);
         if !self.budget.take(fore.slots as usize) {
             return Err(Status::Delay);
         }
-        let mut removed = Vec::new();
-        if !record.is_confirmed {
-            removed = self.confirm(args.client);
+        if !is_confirmed {
+            removed.extend(self.confirm(args.client));
         }
         let program = CallbackProgram::of(args.callback_program, &args.security);
         let back = Channel {
@@ -347,10 +355,9 @@ impl Clients {
     }
 
     fn open_session(&mut self, client: u64, fore: Channel, back: BackChannel) -> SessionId {
-        let number = self.next_id();
         let mut id = [0; 16];
         id[..8].copy_from_slice(&client.to_be_bytes());
-        id[8..].copy_from_slice(&number.to_be_bytes());
+        id[8..].copy_from_slice(&io::rng::u64().to_be_bytes());
         if let Some(record) = self.records.get(&client) {
             let (lease, budget) = (record.lease.clone(), self.budget.clone());
             let session = Session::new(id, client, lease, fore, back, budget);
@@ -390,9 +397,16 @@ impl Clients {
         ids.iter().filter_map(|id| self.session(id)).collect()
     }
 
-    /// DESTROY_SESSION (§18.37). Errors: `Badsession`.
-    pub fn destroy_session(&mut self, id: &SessionId) -> Result<(), Status> {
-        let session = self.session(id).ok_or(Status::Badsession)?;
+    /// A session, for an operation that is not part of it. `None` too if this host may not act for its client.
+    pub fn session_for(&self, id: &SessionId, visitor: &Visitor) -> Option<Arc<Session>> {
+        let session = self.session(id)?;
+        let record = self.records.get(&session.client())?;
+        visitor.may_act_for(record.standing).then_some(session)
+    }
+
+    /// DESTROY_SESSION (§18.37) by a host. Errors: `Badsession`.
+    pub fn destroy_session(&mut self, id: &SessionId, visitor: &Visitor) -> Result<(), Status> {
+        let session = self.session_for(id, visitor).ok_or(Status::Badsession)?;
         if let Some(record) = self.records.get_mut(&session.client()) {
             record.sessions.retain(|of_client| of_client != id);
         }
@@ -400,9 +414,16 @@ impl Clients {
         Ok(())
     }
 
-    /// DESTROY_CLIENTID (§18.50). Errors: `StaleClientid`; `ClientidBusy` while it has sessions or state.
-    pub fn destroy_client(&mut self, id: u64, has_state: bool) -> Result<(), Status> {
-        let record = self.records.get(&id).ok_or(Status::StaleClientid)?;
+    /// DESTROY_CLIENTID (§18.50) by a host. Errors: `StaleClientid`; `ClientidBusy` while it has sessions or state.
+    pub fn destroy_client(
+        &mut self,
+        id: u64,
+        visitor: &Visitor,
+        has_state: bool,
+    ) -> Result<(), Status> {
+        let record = self.records.get(&id);
+        let record = record.filter(|record| visitor.may_act_for(record.standing));
+        let record = record.ok_or(Status::StaleClientid)?;
         if has_state || !record.sessions.is_empty() {
             return Err(Status::ClientidBusy);
         }
@@ -505,22 +526,18 @@ impl Clients {
     }
 }
 
-/// The limits of a new session, while `free` slots are left in all. Errors: `Toosmall`, `Delay`.
-fn granted(wanted: &Channel, free: usize) -> Result<Channel, Status> {
-    check_lengths(wanted)?;
-    if free == 0 {
-        return Err(Status::Delay);
-    }
+/// The limits of a new session of at most `most` slots, while `free` slots are left in all, at least one.
+fn granted(wanted: &Channel, free: usize, most: u32) -> Channel {
     // Near the limit, each session gets only a part of the slots that are left.
-    let share = (free / 8).clamp(1, SESSION_SLOTS_MAX as usize) as u32;
-    Ok(Channel {
+    let share = (free / 8).clamp(1, most as usize) as u32;
+    Channel {
         header_padding: 0,
         request_max: wanted.request_max.min(REQUEST_MAX),
         reply_max: wanted.reply_max.min(REPLY_MAX),
         cached_max: wanted.cached_max.min(CACHED_REPLY_MAX),
         operations_max: wanted.operations_max.clamp(1, OPERATIONS_MAX),
         slots: wanted.slots.clamp(1, share),
-    })
+    }
 }
 
 /// Whether requests and replies of a channel have room for their headers. Errors: `Toosmall`.

@@ -8,6 +8,7 @@
 //! | `back` | the back channel of a session: slots, connections, state |
 //! | `budget` | slots of all sessions |
 //! | `path` | one connection as it is used for callbacks |
+//! | `room` | shares of strangers and listed hosts, and the clients to evict at a limit |
 //! | `grace` | the grace period after a restart: which clients may reclaim |
 //!
 //! **Called by** the service of file systems, and tests. **Invariants**: the numbers of clients, sessions and slots are bounded for each client and
@@ -19,6 +20,7 @@ mod clients;
 mod grace;
 mod info;
 mod path;
+mod room;
 mod session;
 #[cfg(test)]
 mod tests;
@@ -29,6 +31,7 @@ pub use clients::{Bounds, Clients, Created, Exchanged};
 pub use grace::Grace;
 pub use info::{ClientInfo, ConnectionInfo};
 pub use path::CallbackPath;
+pub use room::Visitor;
 pub use session::{Begun, Session};
 
 use crate::rpc::Credential;

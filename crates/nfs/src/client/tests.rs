@@ -1,12 +1,14 @@
 //! The rules of RFC 8881 about clients and sessions.
 
-use super::{Begun, Bounds, Clients, Created, Grace, Principal, Session};
+use super::{Begun, Bounds, Clients, Created, Grace, Principal, Session, Visitor};
+use crate::export::Standing;
 use crate::rpc::{AuthSys, Credential};
 use crate::wire::channel::{
     CallbackSecurity, Channel, CreateSession, ExchangeId, Sequence, StateProtection,
 };
 use crate::wire::{SessionId, Status};
 use io::time::Instant;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -21,6 +23,17 @@ const CHANNEL: Channel = Channel {
     operations_max: 8,
     slots: 4,
 };
+
+/// A host that an export names, beside hosts that it does not.
+const HOST: Visitor = visitor(1, Standing::Listed);
+
+const fn visitor(last: u8, standing: Standing) -> Visitor {
+    Visitor {
+        address: IpAddr::V4(Ipv4Addr::new(10, 0, 0, last)),
+        standing,
+        is_reserving: true,
+    }
+}
 
 fn principal(uid: u32) -> Principal {
     Principal::from(&Credential::Sys(AuthSys {
@@ -46,7 +59,7 @@ fn clients_of(clients_max: usize, slots_max: usize) -> Clients {
         sessions_max: 3,
         slots_max,
     };
-    Clients::new(bounds, 7)
+    Clients::new(bounds)
 }
 
 fn clients() -> Clients {
@@ -72,7 +85,7 @@ fn exchange(
 ) -> Result<super::Exchanged, Status> {
     clients.exchange_id(
         &args(b"a", verifier, flags),
-        principal(uid),
+        (principal(uid), &HOST),
         start(),
         |_| true,
     )
@@ -98,7 +111,7 @@ fn create_with(
         callback_program: 1,
         security: vec![CallbackSecurity::None],
     };
-    clients.create_session(&args, (principal(1), 1), now)
+    clients.create_session(&args, (principal(1), 1, &HOST), now, |_| true)
 }
 
 /// A confirmed client of owner "a", verifier 1 and user 1, and its session.
@@ -138,7 +151,7 @@ fn another_principal_may_not_take_an_owner_that_has_state() {
     let (client, session) = confirmed(&mut clients);
     assert_eq!(exchange(&mut clients, 1, 0, 2), Err(Status::ClidInuse));
     let without_state = |clients: &mut Clients| {
-        clients.exchange_id(&args(b"a", 1, 0), principal(2), start(), |_| false)
+        clients.exchange_id(&args(b"a", 1, 0), (principal(2), &HOST), start(), |_| false)
     };
     let taken = without_state(&mut clients).unwrap();
     assert_eq!(taken.removed, [client]);
@@ -180,7 +193,7 @@ fn flags_and_protections_without_support_are_refused() {
     }
     let mut secret = args(b"a", 1, 0);
     secret.protection = StateProtection::Secret;
-    let refused = clients.exchange_id(&secret, principal(1), start(), |_| false);
+    let refused = clients.exchange_id(&secret, (principal(1), &HOST), start(), |_| false);
     assert_eq!(refused, Err(Status::EncrAlgUnsupp));
 }
 
@@ -218,7 +231,7 @@ fn callbacks_need_room_for_their_headers() {
         callback_program: 1,
         security: vec![CallbackSecurity::None],
     };
-    let refused = clients.create_session(&args, (principal(1), 1), start());
+    let refused = clients.create_session(&args, (principal(1), 1, &HOST), start(), |_| true);
     assert_eq!(refused, Err(Status::Toosmall));
     assert_eq!(clients.counts(), (1, 0, 0));
 }
@@ -260,7 +273,7 @@ fn sessions_and_slots_are_bounded() {
     let mut full = clients_of(8, 1);
     let (client, session) = confirmed(&mut full);
     assert_eq!(create(&mut full, client, 2), Err(Status::Delay));
-    full.destroy_session(&session).unwrap();
+    full.destroy_session(&session, &HOST).unwrap();
     assert!(create(&mut full, client, 2).is_ok());
 }
 
@@ -269,7 +282,7 @@ fn client_records_are_bounded_and_the_oldest_idle_one_goes() {
     let mut clients = clients_of(2, 100);
     let (client, _) = confirmed(&mut clients);
     let exchange = |clients: &mut Clients, owner: &[u8], now| {
-        clients.exchange_id(&args(owner, 1, 0), principal(1), now, |_| true)
+        clients.exchange_id(&args(owner, 1, 0), (principal(1), &HOST), now, |_| true)
     };
     let b = exchange(&mut clients, b"b", start()).unwrap().client;
     let c = exchange(&mut clients, b"c", start()).unwrap();
@@ -287,18 +300,21 @@ fn a_client_with_sessions_or_state_is_not_destroyed() {
     let mut clients = clients();
     let (client, session) = confirmed(&mut clients);
     assert_eq!(
-        clients.destroy_client(client, false),
+        clients.destroy_client(client, &HOST, false),
         Err(Status::ClientidBusy)
     );
-    clients.destroy_session(&session).unwrap();
-    assert_eq!(clients.destroy_session(&session), Err(Status::Badsession));
+    clients.destroy_session(&session, &HOST).unwrap();
     assert_eq!(
-        clients.destroy_client(client, true),
+        clients.destroy_session(&session, &HOST),
+        Err(Status::Badsession)
+    );
+    assert_eq!(
+        clients.destroy_client(client, &HOST, true),
         Err(Status::ClientidBusy)
     );
-    assert_eq!(clients.destroy_client(client, false), Ok(()));
+    assert_eq!(clients.destroy_client(client, &HOST, false), Ok(()));
     assert_eq!(
-        clients.destroy_client(client, false),
+        clients.destroy_client(client, &HOST, false),
         Err(Status::StaleClientid)
     );
     assert_eq!(clients.counts(), (0, 0, 0));
@@ -418,4 +434,114 @@ fn slots_that_do_not_exist_are_refused() {
     };
     let refused = session.begin(&args, 5, start());
     assert_eq!(refused, Err(Status::BadHighSlot));
+}
+
+fn exchange_by(
+    clients: &mut Clients,
+    owner: u8,
+    visitor: &Visitor,
+    now: Instant,
+) -> Result<super::Exchanged, Status> {
+    let owner = [owner];
+    let exchange = args(&owner, 1, 0);
+    clients.exchange_id(&exchange, (principal(1), visitor), now, |_| false)
+}
+
+fn create_by(
+    clients: &mut Clients,
+    client: u64,
+    visitor: &Visitor,
+    now: Instant,
+) -> Result<Created, Status> {
+    let args = CreateSession {
+        client,
+        sequence: 1,
+        flags: 0,
+        fore: CHANNEL,
+        back: CHANNEL,
+        callback_program: 1,
+        security: vec![CallbackSecurity::None],
+    };
+    clients.create_session(&args, (principal(1), 1, visitor), now, |_| false)
+}
+
+/// Regression: 4,100 EXCHANGE_IDs evicted a client in courtesy, and its locks, before any unconfirmed record.
+#[test]
+fn unconfirmed_records_go_before_a_client_in_courtesy() {
+    let mut clients = clients_of(4, 100);
+    let (courtesy, _) = confirmed(&mut clients);
+    let late = start() + LEASE + Duration::from_secs(1);
+    let flood = visitor(2, Standing::Admitted);
+    let mut removed = Vec::new();
+    for owner in 0..9 {
+        let exchanged = exchange_by(&mut clients, owner, &flood, late).unwrap();
+        removed.extend(exchanged.removed);
+    }
+    assert_eq!(
+        removed.len(),
+        6,
+        "three of nine have a place beside the client"
+    );
+    assert!(!removed.contains(&courtesy));
+}
+
+/// At a limit, a client without state is evicted: of the address with the most, the oldest.
+#[test]
+fn clients_without_state_make_way_by_address() {
+    let mut clients = clients_of(8, 28);
+    let honest = visitor(2, Standing::Admitted);
+    let flood = visitor(3, Standing::Admitted);
+    let old = exchange_by(&mut clients, 100, &honest, start())
+        .unwrap()
+        .client;
+    create_by(&mut clients, old, &honest, start()).unwrap();
+    let mut removed = Vec::new();
+    for owner in 0..20 {
+        let now = start() + Duration::from_secs(u64::from(owner));
+        let exchanged = exchange_by(&mut clients, owner, &flood, now).unwrap();
+        let created = create_by(&mut clients, exchanged.client, &flood, now).unwrap();
+        removed.extend(exchanged.removed);
+        removed.extend(created.removed);
+    }
+    assert!(!removed.contains(&old), "the flood evicts itself");
+    assert!(clients.sessions_of(old).len() == 1 && clients.counts().2 <= 25);
+    // Listed hosts have the places that are kept for them.
+    let listed = exchange_by(&mut clients, 101, &HOST, start()).unwrap();
+    assert!(listed.removed.is_empty());
+    assert!(
+        create_by(&mut clients, listed.client, &HOST, start())
+            .unwrap()
+            .removed
+            .is_empty()
+    );
+}
+
+/// A client with state and a valid lease is not evicted.
+#[test]
+fn state_with_a_valid_lease_stays() {
+    let mut clients = clients_of(2, 4);
+    let host = visitor(2, Standing::Listed);
+    for owner in 0..2 {
+        let exchanged = exchange_by(&mut clients, owner, &host, start()).unwrap();
+        create_by(&mut clients, exchanged.client, &host, start()).unwrap();
+    }
+    let args = args(b"new", 1, 0);
+    let with_state = |clients: &mut Clients, now| {
+        clients.exchange_id(&args, (principal(1), &host), now, |_| true)
+    };
+    assert_eq!(with_state(&mut clients, start()), Err(Status::Delay));
+    let late = start() + LEASE + Duration::from_secs(1);
+    assert_eq!(with_state(&mut clients, late).unwrap().removed.len(), 1);
+}
+
+/// §2.10.8.3: a number is the right to act for its client.
+#[test]
+fn numbers_of_clients_and_sessions_cannot_be_guessed() {
+    let mut clients = clients();
+    let (client, first) = confirmed(&mut clients);
+    let second = create(&mut clients, client, 2).unwrap().session;
+    let random = |session: &SessionId| u64::from_be_bytes(session[8..].try_into().unwrap());
+    assert!(random(&first).abs_diff(random(&second)) > 1 << 20);
+    let other = exchange_by(&mut clients, 9, &HOST, start()).unwrap().client;
+    assert!((client >> 32).abs_diff(other >> 32) > 1);
 }

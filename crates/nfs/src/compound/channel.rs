@@ -24,11 +24,11 @@ impl Compound<'_> {
     /// EXCHANGE_ID (§18.35).
     pub(super) fn exchange_id(&mut self, args: &ExchangeId<'_>) -> Result<(), Status> {
         let shared = self.context.shared;
-        let principal = self.context.principal();
+        let by = (self.context.principal(), &self.context.visitor());
         let now = io::time::now();
         let exchanged = shared
             .clients()
-            .exchange_id(args, principal, now, |id| shared.states().has_state(id))?;
+            .exchange_id(args, by, now, |id| shared.states().has_state(id))?;
         shared.forget(&exchanged.removed);
         let confirmed = if exchanged.is_confirmed { CONFIRMED } else { 0 };
         self.out.u64(exchanged.client);
@@ -46,10 +46,12 @@ impl Compound<'_> {
     /// CREATE_SESSION (§18.36). The reply cache does not survive a restart, so no session is persistent.
     pub(super) fn create_session(&mut self, args: &CreateSession) -> Result<(), Status> {
         let shared = self.context.shared;
-        let origin = (self.context.principal(), self.minor);
+        let visitor = self.context.visitor();
+        let by = (self.context.principal(), self.minor, &visitor);
+        let now = io::time::now();
         let created = shared
             .clients()
-            .create_session(args, origin, io::time::now())?;
+            .create_session(args, by, now, |id| shared.states().has_state(id))?;
         shared.forget(&created.removed);
         self.context.made_session = true;
         callback::recall_slots(self.context.shared);
@@ -80,14 +82,19 @@ impl Compound<'_> {
 
     /// DESTROY_SESSION (§18.37).
     pub(super) fn destroy_session(&mut self, session: &SessionId) -> Result<(), Status> {
-        self.context.shared.clients().destroy_session(session)
+        let visitor = self.context.visitor();
+        let mut clients = self.context.shared.clients();
+        clients.destroy_session(session, &visitor)
     }
 
     /// DESTROY_CLIENTID (§18.50). The next start waits for no client that has unmounted everything.
     pub(super) async fn destroy_client(&mut self, client: u64) -> Result<(), Status> {
         let shared = self.context.shared;
         let has_state = shared.states().has_state(client);
-        shared.clients().destroy_client(client, has_state)?;
+        let visitor = self.context.visitor();
+        shared
+            .clients()
+            .destroy_client(client, &visitor, has_state)?;
         shared.forget(&[client]);
         // A failure is logged, and tried again before anybody is granted state.
         let _ = shared.settle().await;
@@ -117,7 +124,8 @@ impl Compound<'_> {
     }
 
     fn bound_session(&self, id: &SessionId) -> Result<Arc<Session>, Status> {
-        let session = self.context.shared.clients().session(id);
+        let visitor = self.context.visitor();
+        let session = self.context.shared.clients().session_for(id, &visitor);
         session.ok_or(Status::Badsession)
     }
 

@@ -4,7 +4,7 @@
 
 pub(super) use crate::access::{Object, Target};
 use crate::access::{Origin, View};
-use crate::client::{CallbackPath, Principal, Session};
+use crate::client::{CallbackPath, Principal, Session, Visitor};
 use crate::rpc::Credential;
 use crate::shared::Shared;
 use crate::state::Denied;
@@ -86,6 +86,15 @@ impl<'a> Context<'a> {
 
     pub(super) fn principal(&self) -> Principal {
         Principal::from(self.credential)
+    }
+
+    /// The host, as the exports know it.
+    pub(super) fn visitor(&self) -> Visitor {
+        Visitor {
+            address: self.peer,
+            standing: self.tree.standing(self.peer),
+            is_reserving: self.tree.lists_hosts(),
+        }
     }
 
     /// A hash of the credential, to recognise retries.

@@ -20,7 +20,7 @@ mod upgrade;
 pub(crate) use serve::serve;
 
 use crate::client::CallbackPath;
-use crate::export::Security;
+use crate::export::{Security, Standing};
 use crate::limits::CONNECTION_REQUESTS_MAX;
 use crate::rpc::record::mark;
 use crate::shared::Shared;
@@ -120,7 +120,12 @@ impl Core {
         if self.state == ConnectionState::Established {
             return;
         }
-        let is_listed = self.shared.tree().lists(self.link.peer().ip());
+        let is_listed = match self.shared.tree().standing(self.link.peer().ip()) {
+            // It keeps no place from hosts that an export admits: the connection ends after the time for a session.
+            Standing::Stranger => return,
+            Standing::Admitted => false,
+            Standing::Listed => true,
+        };
         if self.link.place().established(is_listed, true).is_err() {
             return self.link.end(CloseReason::Limit);
         }

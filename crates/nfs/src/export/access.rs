@@ -1,4 +1,7 @@
 //! Rules of hosts: which addresses may use an export, read-only or not, as whom, and over which connections.
+//!
+//! **Owns** [`Rule`] and the choice of the rule for an address ([`Access`]). **Called by** the exports. **Invariants**: a rule whose
+//! addresses are unknown never lets an address fall through to a later rule with more rights (decision 0341).
 
 use crate::rpc::Credential;
 use backend::file::Caller;
@@ -14,6 +17,8 @@ pub enum Hosts {
     Any,
     /// The addresses that have the first bits, this many, in common with this one. All bits: one host.
     Network(IpAddr, u8),
+    /// Addresses that are unknown now: those of a name or netgroup that could not be resolved.
+    Unresolved,
 }
 
 impl Hosts {
@@ -30,13 +35,13 @@ impl Hosts {
                 let differs = u128::from(*network) ^ u128::from(address);
                 differs.leading_zeros() >= u32::from(*bits).min(128)
             }
-            (Hosts::Network(..), _) => false,
+            (Hosts::Network(..) | Hosts::Unresolved, _) => false,
         }
     }
 }
 
-/// Which users become anonymous.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// Which users become anonymous, from the least on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Squash {
     /// None.
     None,
@@ -73,7 +78,41 @@ pub struct Rule {
     pub security: Security,
 }
 
+/// The rights of an address at an export.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access<'a> {
+    /// The rights of this rule.
+    Granted(&'a Rule),
+    /// An unresolved rule may be the address's, and what follows it grants more, or nothing.
+    Undecided,
+    /// None.
+    Denied,
+}
+
+impl Access<'_> {
+    /// The rights of an address by these rules, of which the first one that fits applies.
+    #[must_use]
+    pub fn of(rules: &[Rule], address: IpAddr) -> Access<'_> {
+        let found = rules.iter().position(|rule| rule.hosts.has(address));
+        let before = &rules[..found.unwrap_or(rules.len())];
+        let mut unresolved = before.iter().filter(|r| r.hosts == Hosts::Unresolved);
+        match found.map(|at| &rules[at]) {
+            Some(rule) if unresolved.all(|other| rule.is_within(other)) => Access::Granted(rule),
+            None if unresolved.next().is_none() => Access::Denied,
+            _ => Access::Undecided,
+        }
+    }
+}
+
 impl Rule {
+    /// Whether the rule grants nothing that `other` does not grant.
+    fn is_within(&self, other: &Rule) -> bool {
+        self.is_read_only >= other.is_read_only
+            && self.squash >= other.squash
+            && self.anonymous == other.anonymous
+            && self.security >= other.security
+    }
+
     /// Reading and writing, the superuser squashed.
     #[must_use]
     pub fn read_write(hosts: Hosts) -> Self {
@@ -130,6 +169,39 @@ mod tests {
         ] {
             assert_eq!(hosts.has(address.parse().unwrap()), is_in, "{address}");
         }
+    }
+
+    /// Regression: a name that the resolver lost stood for no address, so that its host, which may only read, became a writer by a
+    /// rule of its network.
+    #[test]
+    fn an_unresolved_rule_hides_later_rules_with_more_rights() {
+        let address = "192.0.2.7".parse().unwrap();
+        let read_only = |hosts| Rule {
+            is_read_only: true,
+            ..Rule::read_write(hosts)
+        };
+        let here = network("192.0.2.0", 24);
+        let unresolved = [read_only(Hosts::Unresolved), Rule::read_write(here)];
+        assert_eq!(Access::of(&unresolved, address), Access::Undecided);
+        // A rule that grants no more is not held up by a name of others.
+        for same in [
+            [Rule::read_write(Hosts::Unresolved), read_only(here)],
+            [read_only(Hosts::Unresolved), read_only(here)],
+        ] {
+            assert_eq!(Access::of(&same, address), Access::Granted(&same[1]));
+        }
+        let squashed = Rule {
+            squash: Squash::None,
+            ..Rule::read_write(here)
+        };
+        let wider = [Rule::read_write(Hosts::Unresolved), squashed];
+        assert_eq!(Access::of(&wider, address), Access::Undecided);
+        // A rule before it decides.
+        let first = [Rule::read_write(here), read_only(Hosts::Unresolved)];
+        assert_eq!(Access::of(&first, address), Access::Granted(&first[0]));
+        let alone = [read_only(Hosts::Unresolved)];
+        assert_eq!(Access::of(&alone, address), Access::Undecided);
+        assert_eq!(Access::of(&[], address), Access::Denied);
     }
 
     fn caller(squash: Squash, uid: u32, gid: u32, groups: &[u32]) -> Caller {

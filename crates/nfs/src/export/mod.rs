@@ -11,7 +11,8 @@
 mod access;
 mod tree;
 
-pub use access::{Hosts, NOBODY, Rule, Security, Squash};
+pub use access::{Access, Hosts, NOBODY, Rule, Security, Squash};
+pub use tree::Standing;
 pub(crate) use tree::Tree;
 
 use backend::file::FileBackend;
@@ -73,10 +74,22 @@ pub(crate) struct Export {
 }
 
 impl Export {
-    /// The rights of a host; `None` if it may not use the export.
+    /// The rights of a host.
+    pub(crate) fn access(&self, peer: IpAddr) -> Access<'_> {
+        Access::of(&self.config.rules, peer.to_canonical())
+    }
+
+    /// The rights of a host; `None` if it may not use the export, or not before a name is resolved.
     pub(crate) fn rule(&self, peer: IpAddr) -> Option<&Rule> {
-        let peer = peer.to_canonical();
-        self.config.rules.iter().find(|rule| rule.hosts.has(peer))
+        match self.access(peer) {
+            Access::Granted(rule) => Some(rule),
+            Access::Undecided | Access::Denied => None,
+        }
+    }
+
+    /// Whether no rule admits a host, and none that is unresolved could.
+    pub(crate) fn denies(&self, peer: IpAddr) -> bool {
+        self.access(peer) == Access::Denied
     }
 
     /// Whether a rule names hosts.

@@ -4,7 +4,7 @@
 //! number follows from its path, so that handles stay valid when exports come and go, and after a restart; a host sees only
 //! directories on the way to an export that it may use.
 
-use super::{Export, ExportConfig, ExportError, Hosts};
+use super::{Access, Export, ExportConfig, ExportError, Hosts};
 use crate::limits::EXPORTS_MAX;
 use backend::file::Name;
 use siphasher::sip::SipHasher24;
@@ -23,6 +23,17 @@ pub(crate) struct Node {
     pub(crate) children: BTreeMap<Vec<u8>, u64>,
     /// The export that takes the directory's place.
     pub(crate) export: Option<Arc<Export>>,
+}
+
+/// How the exports know a host, from the least on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Standing {
+    /// No export admits it.
+    Stranger,
+    /// An export admits every address, or may admit this one once a name is resolved.
+    Admitted,
+    /// A rule of an export names it or its network.
+    Listed,
 }
 
 /// All directories and exports.
@@ -114,17 +125,17 @@ impl Tree {
         self.exports.values()
     }
 
-    /// An export that this host may use.
+    /// An export that this host may use, or may once a name is resolved.
     pub(crate) fn export(&self, id: u32, peer: IpAddr) -> Option<&Arc<Export>> {
-        self.exports.get(&id).filter(|e| e.rule(peer).is_some())
+        self.exports.get(&id).filter(|e| !e.denies(peer))
     }
 
-    /// Of the exports that the host may use, the one with the longest path that this path begins with; and the number of its components.
+    /// Of the exports that the host may use, or may once a name is resolved, the one with the longest path that this path begins with; and the number of its components.
     pub(crate) fn longest(&self, path: &[&[u8]], peer: IpAddr) -> Option<(&Arc<Export>, usize)> {
         let mut node = self.nodes.get(&self.root)?;
         let mut found = None;
         for depth in 0..=path.len() {
-            let export = node.export.as_ref().filter(|e| e.rule(peer).is_some());
+            let export = node.export.as_ref().filter(|e| !e.denies(peer));
             found = export.map(|export| (export, depth)).or(found);
             let child = path.get(depth).and_then(|name| node.children.get(*name));
             match child.and_then(|id| self.nodes.get(id)) {
@@ -135,10 +146,20 @@ impl Tree {
         found
     }
 
-    /// Whether a rule of an export names this host or its network.
-    pub(crate) fn lists(&self, peer: IpAddr) -> bool {
-        let rules = self.exports.values().filter_map(|e| e.rule(peer));
-        rules.into_iter().any(|rule| rule.hosts != Hosts::Any)
+    /// How the exports know this host.
+    pub(crate) fn standing(&self, peer: IpAddr) -> Standing {
+        let of_export = |export: &Arc<Export>| match export.access(peer) {
+            Access::Granted(rule) if rule.hosts != Hosts::Any => Standing::Listed,
+            Access::Granted(_) | Access::Undecided => Standing::Admitted,
+            Access::Denied => Standing::Stranger,
+        };
+        let all = self.exports.values().map(of_export);
+        all.max().unwrap_or(Standing::Stranger)
+    }
+
+    /// Whether a rule of an export names hosts.
+    pub(crate) fn lists_hosts(&self) -> bool {
+        self.exports.values().any(|e| e.lists_hosts())
     }
 
     /// The root.
@@ -146,17 +167,19 @@ impl Tree {
         self.root
     }
 
-    /// A directory that this host may see.
+    /// A directory that this host may see, or may once a name is resolved.
     pub(crate) fn node(&self, id: u64, peer: IpAddr) -> Option<&Node> {
         let node = self.nodes.get(&id)?;
-        (id == self.root || self.is_visible(node, peer)).then_some(node)
+        let is_visible = |export: &Export| !export.denies(peer);
+        (id == self.root || self.leads_to(node, &is_visible)).then_some(node)
     }
 
-    fn is_visible(&self, node: &Node, peer: IpAddr) -> bool {
+    /// Whether an export of this kind is at a directory or below it.
+    fn leads_to(&self, node: &Node, is_wanted: &dyn Fn(&Export) -> bool) -> bool {
         let own = node.export.as_ref();
-        let children = || node.children.values().filter_map(|id| self.nodes.get(id));
-        own.is_some_and(|export| export.rule(peer).is_some())
-            || children().any(|child| self.is_visible(child, peer))
+        let mut children = node.children.values().filter_map(|id| self.nodes.get(id));
+        own.is_some_and(|export| is_wanted(export))
+            || children.any(|child| self.leads_to(child, is_wanted))
     }
 
     /// The directory of this name in another one, if the host may see it.
@@ -165,13 +188,15 @@ impl Tree {
         self.node(*id, peer)
     }
 
-    /// The directories in another one that the host may see, by name.
+    /// The directories in another one that the host may see now, by name.
     pub(crate) fn children(&self, parent: u64, peer: IpAddr) -> Vec<(&[u8], &Node)> {
         let children = self.nodes.get(&parent).map(|node| node.children.iter());
+        let is_visible = |export: &Export| export.rule(peer).is_some();
         children
             .into_iter()
             .flatten()
-            .filter_map(|(name, id)| Some((name.as_slice(), self.node(*id, peer)?)))
+            .filter_map(|(name, id)| Some((name.as_slice(), self.nodes.get(id)?)))
+            .filter(|(_, node)| self.leads_to(node, &is_visible))
             .collect()
     }
 

@@ -11,7 +11,7 @@ pub(crate) mod records;
 
 use crate::callback;
 use crate::client::{ClientInfo, Clients, Grace, Session};
-use crate::export::{ExportConfig, ExportError, Tree};
+use crate::export::{ExportConfig, ExportError, Standing, Tree};
 use crate::handle::HandleKey;
 use crate::identity::Identity;
 use crate::rpcbind::Registry;
@@ -85,7 +85,7 @@ impl Shared {
             stages: Arc::default(),
             started: (io::time::now(), io::time::wall_clock_ms()),
             records: Arc::new(Records::new(config.records.clone())),
-            clients: Mutex::new(Clients::new(config.bounds(), instance)),
+            clients: Mutex::new(Clients::new(config.bounds())),
             grace: Mutex::new(grace),
             locks_freed: states.freed(),
             states: Mutex::new(states),
@@ -156,9 +156,14 @@ impl Shared {
         change(&mut configs)?;
         let now = io::time::wall_clock_ms().saturating_mul(1_000_000);
         let next = Tree::new(configs, now.max(tree.change + 1))?;
-        let has_lists = next.exports().any(|e| e.lists_hosts());
+        let has_lists = next.lists_hosts();
         self.connections.admission.set_reserving(has_lists);
-        *tree = Arc::new(next);
+        let next = Arc::new(next);
+        *tree = next.clone();
+        drop(tree);
+        let is_admitted = |peer| next.standing(peer) > Standing::Stranger;
+        let admitted = self.clients().forget_strangers(&is_admitted);
+        self.forget(&admitted);
         Ok(())
     }
 

@@ -98,6 +98,8 @@ async fn mount(view: &View<'_>, path: &[u8]) -> Result<(u32, Handle), MountStatu
         Err(NoObject::Insecure) if depth == parts.len() => return Ok((id, root)),
         Err(NoObject::Insecure) => return Err(MountStatus::Access),
         Err(NoObject::Forged | NoObject::Stale) => return Err(MountStatus::Noent),
+        // MOUNT has no status for "ask again".
+        Err(NoObject::Undecided) => return Err(MountStatus::Serverfault),
     };
     let mut kind = FileKind::Directory;
     for part in &parts[depth..] {
@@ -126,7 +128,8 @@ fn has_room(out: &Writer, len: usize) -> bool {
 /// DUMP: the mounts of exports that the host may use.
 fn write_mounts(view: &View<'_>, out: &mut Writer) {
     for mount in view.shared.mounts().all() {
-        if view.tree.export(mount.export, view.peer).is_none() {
+        let export = view.tree.export(mount.export, view.peer);
+        if export.is_none_or(|export| export.rule(view.peer).is_none()) {
             continue;
         }
         if !has_room(out, mount.path.len()) {
@@ -151,7 +154,8 @@ fn write_exports(view: &View<'_>, out: &mut Writer) {
         }
         out.bool(true);
         out.opaque(path);
-        for rule in &export.config.rules {
+        let resolved = export.config.rules.iter();
+        for rule in resolved.filter(|rule| rule.hosts != Hosts::Unresolved) {
             if !has_room(out, 0) {
                 break;
             }
@@ -168,5 +172,6 @@ fn name_of(hosts: Hosts) -> String {
     match hosts {
         Hosts::Any => "*".into(),
         Hosts::Network(address, bits) => format!("{address}/{bits}"),
+        Hosts::Unresolved => String::new(),
     }
 }

@@ -53,7 +53,7 @@ pub(crate) struct Results {
 }
 
 impl Results {
-    fn read<T>(&mut self, read: impl FnOnce(&mut Reader<'_>) -> T) -> T {
+    pub(crate) fn read<T>(&mut self, read: impl FnOnce(&mut Reader<'_>) -> T) -> T {
         let mut reader = Reader::new(&self.bytes[self.at..]);
         let value = read(&mut reader);
         self.at = self.bytes.len() - reader.rest().len();

@@ -14,6 +14,7 @@ mod fixture;
 mod minor2;
 mod sessions;
 mod sharing;
+mod strangers;
 mod tls_sessions;
 mod v3;
 mod waiting;

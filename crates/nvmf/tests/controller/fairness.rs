@@ -212,6 +212,31 @@ fn memory_reaches_its_limit_and_stays_there() {
     });
 }
 
+/// Regression: on a busy machine, a turn took so long that a deadline lay between its start and its end, and the shard span
+/// for ever (see `session/tests/turns.rs`). Here each reading of the clock takes 20 µs.
+#[test]
+fn a_good_host_is_served_beside_bad_ones_whose_turns_take_time() {
+    for way in [Way::Reads, Way::Writes] {
+        fairness::run_slowly(33, Duration::from_micros(20), async move {
+            let (_target, addr) = serve(Node::new()).await;
+            let good = Node::new().spawn(async move {
+                let mut admin = Host::initialized(addr, Digests::default()).await;
+                admin.connect_admin(&nqn(), GOOD).await;
+                let mut io = Host::initialized(addr, Digests::default()).await;
+                assert!(io.connect_io(&admin, 1, false).await.status().is_success());
+                let attack = Attack {
+                    way,
+                    from: From::ManyAddresses,
+                    len: 1 << 20,
+                };
+                begin(addr, attack);
+                p99(&mut io, 4096).await;
+            });
+            fairness::finish(good).await;
+        });
+    }
+}
+
 fn all_ways(from: From, good: u32) {
     for way in [Way::Reads, Way::Writes, Way::Drip] {
         for len in [4096, 1 << 20] {

@@ -3,7 +3,7 @@
 //! **Owns** [`Accounts`]. **Called by** the control API, which manages users, and by the console, which logs them in. **Invariants**: a
 //! password is stored as its Argon2id hash only; one hash is computed at a time, on a thread that may block; a session's
 //! token is stored as its SHA-256 only, in memory, so that a restart logs all browsers out; failed logins are counted by address and
-//! by user (decision 0410).
+//! user (decisions 0410 and 0343).
 
 mod attempts;
 mod password;
@@ -87,7 +87,15 @@ impl Accounts {
         let changed = name.clone();
         self.hashed(move |a| a.users.set(&name, &password)).await?;
         lock(&self.0.sessions).end_all(&changed);
+        lock(&self.0.attempts).unlock(&changed);
         self.one(changed).await
+    }
+
+    /// Forgets the failed logins of a user. Errors: `NoUser`, `File`.
+    pub(crate) async fn unlock(&self, name: String) -> Result<()> {
+        let user = self.one(name).await?;
+        lock(&self.0.attempts).unlock(&user.name);
+        Ok(())
     }
 
     /// Removes a user, and ends its sessions. Errors: `NoUser`, `File`.
@@ -124,8 +132,9 @@ impl Accounts {
         let right = self.hashed(move |a| a.users.is_right(&name, &password));
         match right.await {
             Ok(true) => {
-                lock(&self.0.attempts).succeeded(address, &user);
-                Ok(lock(&self.0.sessions).begin(&user, io::time::now()))
+                let now = io::time::now();
+                lock(&self.0.attempts).succeeded(address, &user, now);
+                Ok(lock(&self.0.sessions).begin(&user, now))
             }
             Ok(false) => {
                 tracing::warn!(%address, user, "a login to the console failed");

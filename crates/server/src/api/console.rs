@@ -57,6 +57,14 @@ pub struct RemoveConsoleUser {
     pub name: String,
 }
 
+/// Forgets the failed logins of a user of the web console, so that it may log in at once.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UnlockConsoleUser {
+    /// The user.
+    pub name: String,
+}
+
 /// Rates of the past, oldest first. They are kept while the server has a web console.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -193,6 +193,9 @@ pub struct ShardStatus {
     pub buffer_idle: usize,
     /// Requests that wait for a buffer.
     pub buffer_waiting: usize,
+    /// Time for which the shard has polled nothing and answered nothing, ms; see `watchdog_s` of `[server]`.
+    #[serde(default)]
+    pub stalled_ms: u64,
 }
 
 /// A disk.

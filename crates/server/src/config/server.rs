@@ -1,7 +1,9 @@
 //! The process in the configuration: `[server]`.
 
 use super::checker::{Checker, Result};
-use crate::limits::{BUFFER_MIB, SHARDS_MAX, SOCKET_PATH_LEN_MAX, SPIN_US_MAX};
+use crate::limits::{
+    BUFFER_MIB, SHARDS_MAX, SOCKET_PATH_LEN_MAX, SPIN_US_MAX, WATCHDOG_S_MAX, WATCHDOG_S_MIN,
+};
 use serde::Deserialize;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,9 +13,14 @@ use toml::Spanned;
 const BUFFER_MIB_DEFAULT: u64 = 64;
 /// Default of `server.spin_us`.
 const SPIN_US_DEFAULT: u64 = 50;
+<<<<<<< HEAD
 /// Default of `server.disk_directories`: names of disks that stay the same after a restart. Source: udev's 60-persistent-storage.rules.
 const DISK_DIRECTORY: &str = "/dev/disk/by-id";
 
+=======
+/// Default of `server.watchdog_s`.
+const WATCHDOG_S_DEFAULT: u64 = 60;
+>>>>>>> net
 /// `[server]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerConfig {
@@ -31,6 +38,8 @@ pub struct ServerConfig {
     pub buffer_limit: usize,
     /// Congestion control of all connections; `None` leaves it to the system.
     pub congestion: Option<String>,
+    /// Time without progress of a shard after which the process ends; `None` for no watchdog.
+    pub watchdog: Option<Duration>,
 }
 
 #[derive(Deserialize, Default)]
@@ -43,6 +52,7 @@ pub(super) struct RawServer {
     spin_us: Option<Spanned<u64>>,
     buffer_mib: Option<Spanned<u64>>,
     congestion: Option<Spanned<String>>,
+    watchdog_s: Option<Spanned<u64>>,
 }
 
 /// The default control socket: `/run/wirepool/control.sock` for root, else in `$XDG_RUNTIME_DIR`.
@@ -88,6 +98,15 @@ impl Checker<'_> {
             spin: Duration::from_micros(spin_us),
             buffer_limit: (buffer_mib << 20) as usize,
             congestion: self.congestion(raw.congestion.as_ref())?,
+            watchdog: self.watchdog(raw.watchdog_s.as_ref())?,
         })
+    }
+
+    fn watchdog(&self, raw: Option<&Spanned<u64>>) -> Result<Option<Duration>> {
+        if raw.is_some_and(|s| *s.get_ref() == 0) {
+            return Ok(None);
+        }
+        let seconds = self.number(raw, WATCHDOG_S_DEFAULT, WATCHDOG_S_MIN..=WATCHDOG_S_MAX)?;
+        Ok(Some(Duration::from_secs(seconds)))
     }
 }

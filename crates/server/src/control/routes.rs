@@ -20,7 +20,8 @@ use crate::api::{
     RemoveConsoleUser, RemoveDisk, RenameFilesystem, RenameSnapshot, RenameVolume, ReplaceSide,
     ResilverPool, ResizeDisk, ResizeVolume, RollbackFilesystem, RollbackVolume, ScanPools,
     ScrubPool, Session, SessionSummary, SetConsolePassword, SetProperty, ShowSession, Snapshot,
-    Stages, Status, StoredReport, Trial, TrimPool, TryImport, UnmountFilesystem, Volume, Writes,
+    Stages, Status, StoredReport, Trial, TrimPool, TryImport, UnlockConsoleUser, UnmountFilesystem,
+    Volume, Writes,
 };
 use crate::limits::REQUEST_LEN_MAX;
 use crate::protocols::protocols;
@@ -103,6 +104,7 @@ routes! {
     Post "/v1/console/users/add" AddConsoleUser => ConsoleUser, CHANGE, control |c, r| c.accounts.add(r.name, r.password.0).await;
     Post "/v1/console/users/password" SetConsolePassword => ConsoleUser, CHANGE, control |c, r| c.accounts.set_password(r.name, r.password.0).await;
     Post "/v1/console/users/remove" RemoveConsoleUser => Done, CHANGE, control |c, r| c.accounts.remove(r.name).await.map(|()| Done {});
+    Post "/v1/console/users/unlock" UnlockConsoleUser => Done, LOOKUP, control |c, r| c.accounts.unlock(r.name).await.map(|()| Done {});
 }
 
 routes! {

@@ -97,6 +97,7 @@ impl Snapshot {
         };
         out.gauge("shard_up", all(|s| f64::from(u8::from(s.answers))))?;
         out.gauge("shard_connections", all(|s| s.connections as f64))?;
+        out.gauge("shard_stalled_seconds", all(|s| s.stalled_ms as f64 / 1e3))?;
         out.counter("shard_cpu_seconds", all(|s| s.cpu_ms as f64 / 1e3))?;
         out.counter("shard_turns", all(|s| s.turns as f64))?;
         out.gauge("buffer_pool_limit_bytes", all(|s| s.buffer_limit as f64))?;

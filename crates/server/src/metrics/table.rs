@@ -82,6 +82,7 @@ sections! {
         Counter accept_dropped [] "Connections that no shard accepted";
         Gauge shard_up [shard] "1 if the shard answers, 0 if its thread does not";
         Gauge shard_connections [shard] "Connections of the shard";
+        Gauge shard_stalled_seconds [shard] "Time for which the shard has made no progress, by the watchdog";
         Counter shard_cpu_seconds [shard] "Processor time of the shard";
         Counter shard_turns [shard] "Turns of the shard";
         Gauge buffer_pool_limit_bytes [shard] "Limit of the shard's buffer pool";
@@ -233,6 +234,8 @@ sections! {
         Gauge nfs_slots [] "Slots of all NFS sessions";
         Gauge nfs_states [] "Opens and lock states of NFS clients";
         Gauge nfs_delegations [] "Delegations that clients hold";
+        Gauge nfs_kept_names [] "Names of client rules that have no answer now, whose last addresses are in force";
+        Gauge nfs_unresolved_names [] "Names of client rules that never had an answer: clients wait whose rights depend on them";
         Counter nfs_connections_accepted [] "NFS connections taken";
         Counter nfs_received_bytes [] "Bytes received from NFS clients";
         Counter nfs_sent_bytes [] "Bytes sent to NFS clients";

@@ -132,6 +132,7 @@ fn console_users(api: &mut Api) {
     let short = json!({"name": "bob", "password": "short"});
     api.answer("/v1/console/users/add", &short, 400);
     api.post("/v1/console/users/password", user);
+    api.post("/v1/console/users/unlock", json!({"name": "ann"}));
     api.get("/v1/console/users");
     api.post("/v1/console/users/remove", json!({"name": "ann"}));
     api.answer("/v1/console/users/remove", &json!({"name": "ann"}), 404);

@@ -347,7 +347,7 @@ fn guessing_is_limited() {
     let mut browser = Browser::new(&place, &server);
     let mut other = Browser::new(&place, &server);
     other.log_in("ann", PASSWORD);
-    for n in 0..10 {
+    for n in 0..20 {
         let name = if n % 2 == 0 { "ann" } else { "nobody" };
         let answer = browser.log_in(name, "a wrong guess");
         assert_eq!(
@@ -363,6 +363,9 @@ fn guessing_is_limited() {
         .parse()
         .expect("s");
     assert!((1..=301).contains(&wait));
+    server.refused(&["console", "user", "unlock", "nobody"]);
+    server.ok(&["console", "user", "unlock", "ann"]);
+    assert_eq!(browser.log_in("ann", PASSWORD).status, 200);
     assert_eq!(other.get("/session").status, 200, "a session goes on");
     for bad in ["", "{}", "[]", "{\"user\": 1, \"password\": []}", "\u{0}"] {
         let headers = [

@@ -47,9 +47,6 @@ impl Core {
 
     /// Does the due work: ends the connection, moves it on, or pings the initiator.
     pub(super) fn check_deadlines(&mut self) {
-        self.transport.link_mut().refresh_now();
-        // Output that a deadline made ready is sent in the next turn.
-        self.wake();
         let now = self.transport.now();
         if self.next_deadline().is_none_or(|at| at > now) {
             return;

@@ -16,6 +16,14 @@ pub(super) const NETGROUP_DEPTH_MAX: usize = 16;
 pub(super) const NETGROUP_FILE_LEN_MAX: u64 = 4 << 20;
 /// Longest file with certificates or a key, bytes.
 pub(super) const PEM_LEN_MAX: u64 = 4 << 20;
+/// Longest wait for name services before an export is published, or changed, by the last answers.
+pub(super) const LOOKUP_WAIT_MAX: Duration = Duration::from_secs(3);
+/// Interval at which names without an answer are asked for again.
+pub(super) const NAMES_RETRY: Duration = Duration::from_secs(5);
+/// Time for which a name keeps its addresses after the resolver said that it does not exist.
+pub(super) const NAME_GONE_KEPT: Duration = Duration::from_secs(3600);
+/// Most host names whose addresses are kept.
+pub(super) const NAMES_KEPT: usize = 1 << 16;
 /// Interval at which clients whose courtesy is over are removed, host names and netgroups resolved again, and certificates read again.
 pub(super) const UPKEEP_EVERY: Duration = Duration::from_secs(60);
 /// How long an answer about a user or group is used.

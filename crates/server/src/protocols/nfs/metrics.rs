@@ -39,6 +39,12 @@ pub(super) fn states(service: &Service, out: &mut Families) -> fmt::Result {
     Ok(())
 }
 
+/// Names of client rules without an answer: with an earlier one in force, and without.
+pub(super) fn names((kept, unresolved): (usize, usize), out: &mut Families) -> fmt::Result {
+    out.gauge("nfs_kept_names", [(none(), kept as f64)])?;
+    out.gauge("nfs_unresolved_names", [(none(), unresolved as f64)])
+}
+
 /// Totals of the service.
 pub(super) fn counters(c: &Counters, out: &mut Families) -> fmt::Result {
     let connections = &c.connections;

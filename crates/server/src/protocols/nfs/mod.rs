@@ -9,6 +9,8 @@ pub mod config;
 mod identity;
 mod limits;
 mod metrics;
+mod names;
+mod netgroup;
 mod records;
 mod registration;
 mod resolve;
@@ -21,7 +23,8 @@ mod tls;
 use self::api::{NfsExport, NfsRole as Role};
 use self::config::{ExportConfig, Settings, exported_as};
 use self::identity::{Identity, Numbers};
-use self::limits::{ACCOUNTS_KEPT, UPKEEP_EVERY};
+use self::limits::{ACCOUNTS_KEPT, LOOKUP_WAIT_MAX, NAMES_RETRY, UPKEEP_EVERY};
+use self::names::Names;
 use self::registration::Registration;
 use self::rule::{ClientRule, Clients, security_word};
 use self::share::Shares;
@@ -34,7 +37,7 @@ use crate::config::{Config, ConfigFile};
 use crate::disks::Disks;
 use crate::limits::{DRAIN_MAX, FLUSH_MAX};
 use crate::metrics::families::Families;
-use ::nfs::export::{Rule, Security};
+use ::nfs::export::{Hosts, Rule, Security};
 use ::nfs::identity::{IdentityConfig, SystemAccounts};
 use ::nfs::limits::TRANSFER_MAX;
 use ::nfs::service::{Service, ServiceConfig};
@@ -44,7 +47,6 @@ use io::time::Instant;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 /// NFS.
@@ -62,8 +64,7 @@ struct Inner {
     registration: Registration,
     /// Whether the configuration has a file; a simulated server has none.
     is_stored: bool,
-    /// The file with netgroups.
-    netgroup_file: PathBuf,
+    names: Arc<Names>,
 }
 
 /// An export of the service.
@@ -120,6 +121,8 @@ impl Nfs {
             identity: accounts(&file.config().nfs),
             ..ServiceConfig::default()
         });
+        let stored = identity::path_of(file, "names");
+        let names = Names::load(stored, file.config().nfs.netgroup_file.clone());
         let inner = Arc::new(Inner {
             service,
             numbers: Mutex::new(Numbers::load(file)?),
@@ -129,13 +132,14 @@ impl Nfs {
             certificates: Certificates::new(file.config().nfs.tls.clone()),
             registration: Registration::default(),
             is_stored: file.is_stored(),
-            netgroup_file: file.config().nfs.netgroup_file.clone(),
+            names: Arc::new(names),
         });
         if is_on {
             if let Some(acceptor) = inner.certificates.load() {
                 inner.service.set_tls(Some(acceptor));
             }
             drop(io::spawn(upkeep(inner.clone())));
+            drop(io::spawn(follow_names(inner.clone())));
         }
         Ok(Nfs(inner))
     }
@@ -221,12 +225,29 @@ impl Inner {
 
     /// The rights by address that clients stand for, also by name.
     async fn resolve(&self, clients: Vec<ClientRule>) -> Vec<Rule> {
-        let netgroups = self.netgroup_file.clone();
-        let resolved = io::blocking(move || resolve::resolve(&clients, &netgroups)).await;
-        resolved.unwrap_or_else(|e| {
-            tracing::error!(error = %e, "clients of an NFS export cannot be resolved");
-            Vec::new()
-        })
+        if has_names(&clients) {
+            let (names, clients) = (self.names.clone(), clients.clone());
+            let refreshed = io::blocking(move || names.refresh(&clients));
+            // A slow answer counts later; until then, the last one is in force.
+            let _ = io::timeout(LOOKUP_WAIT_MAX, refreshed).await;
+        }
+        resolve::resolve(&clients, &self.names)
+    }
+
+    /// The served exports whose clients have names.
+    fn named(&self) -> Vec<(String, Vec<ClientRule>)> {
+        let served = lock(&self.served);
+        let named = served.iter().filter(|(_, e)| has_names(&e.clients));
+        let named = named.map(|(name, e)| (name.clone(), e.clients.clone()));
+        named.collect()
+    }
+
+    /// Whether a name has no answer, or an export waits for one.
+    fn lacks_answers(&self) -> bool {
+        let is_unresolved = |rule: &Rule| rule.hosts == Hosts::Unresolved;
+        let served = lock(&self.served);
+        let waits = served.values().any(|e| e.rules.iter().any(is_unresolved));
+        waits || self.names.failures() != (0, 0)
     }
 
     /// Sets the rights of an export, if it is published and they differ.
@@ -269,7 +290,7 @@ impl Inner {
     }
 }
 
-/// Removes clients whose courtesy is over, reads certificates and resolves names again, without end.
+/// Removes clients whose courtesy is over, and reads certificates again, without end.
 async fn upkeep(inner: Arc<Inner>) {
     loop {
         io::time::sleep(UPKEEP_EVERY).await;
@@ -279,15 +300,26 @@ async fn upkeep(inner: Arc<Inner>) {
         if let Ok(Some(acceptor)) = loaded {
             inner.service.set_tls(Some(acceptor));
         }
-        let named: Vec<(String, Vec<ClientRule>)> = {
-            let served = lock(&inner.served);
-            let named = served.iter().filter(|(_, e)| has_names(&e.clients));
-            named
-                .map(|(name, e)| (name.clone(), e.clients.clone()))
-                .collect()
-        };
+    }
+}
+
+/// Resolves names again, without end: soon after a failure, else from time to time.
+async fn follow_names(inner: Arc<Inner>) {
+    loop {
+        let is_urgent = inner.lacks_answers();
+        io::time::sleep(if is_urgent { NAMES_RETRY } else { UPKEEP_EVERY }).await;
+        let named = inner.named();
+        let all: Vec<ClientRule> = named.iter().flat_map(|(_, c)| c.clone()).collect();
+        inner.names.keep_failures_of(&all);
+        if named.is_empty() {
+            continue;
+        }
+        let names = inner.names.clone();
+        if let Err(e) = io::blocking(move || names.refresh(&all)).await {
+            tracing::error!(error = %e, "clients of NFS exports cannot be resolved");
+        }
         for (filesystem, clients) in named {
-            let rules = inner.resolve(clients.clone()).await;
+            let rules = resolve::resolve(&clients, &inner.names);
             let is_same = lock(&inner.served)
                 .get(&filesystem)
                 .is_some_and(|e| e.clients == clients);
@@ -356,6 +388,7 @@ impl Protocol for Nfs {
         if let Some(reason) = certificates.failure() {
             out.push(format!("the certificates of NFS cannot be used: {reason}"));
         }
+        out.extend(self.0.names.warnings());
         for e in &config.nfs.exports {
             let path = &e.path;
             let missing = match strictest(&e.clients) {
@@ -408,6 +441,7 @@ impl Protocol for Nfs {
         metrics::exports(&exports.nfs.nfs_exports, out)?;
         metrics::states(&self.0.service, out)?;
         metrics::hosts(&self.0.service, out)?;
+        metrics::names(self.0.names.failures(), out)?;
         metrics::counters(&self.0.service.counters(), out)
     }
 
