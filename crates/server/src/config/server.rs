@@ -13,14 +13,11 @@ use toml::Spanned;
 const BUFFER_MIB_DEFAULT: u64 = 64;
 /// Default of `server.spin_us`.
 const SPIN_US_DEFAULT: u64 = 50;
-<<<<<<< HEAD
 /// Default of `server.disk_directories`: names of disks that stay the same after a restart. Source: udev's 60-persistent-storage.rules.
 const DISK_DIRECTORY: &str = "/dev/disk/by-id";
 
-=======
 /// Default of `server.watchdog_s`.
 const WATCHDOG_S_DEFAULT: u64 = 60;
->>>>>>> net
 /// `[server]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerConfig {
