@@ -21,8 +21,13 @@ pub enum DeviceError {
     #[error("no room for more {0}")]
     Full(&'static str),
     /// The stored reservations cannot be read.
-    #[error("the stored reservations of LUN {0} are damaged")]
-    DamagedReservations(u16),
+    #[error("the stored reservations of LUN {lun} are damaged, in {place}")]
+    DamagedReservations {
+        /// The number of the logical unit.
+        lun: u16,
+        /// Where they are stored, and the remedy.
+        place: String,
+    },
     /// There is no target port with this relative identifier.
     #[error("there is no target port {0}")]
     NoSuchPort(u16),

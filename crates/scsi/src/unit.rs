@@ -70,7 +70,7 @@ impl Unit {
     /// Loads the stored reservations. Errors: `DamagedReservations`.
     pub(crate) fn new(lun: Lun, config: UnitConfig) -> Result<Unit, DeviceError> {
         let reservations = SavedReservations::<Reservations>::load(config.reservations)
-            .map_err(|Damaged| DeviceError::DamagedReservations(lun.0))?;
+            .map_err(|Damaged(place)| DeviceError::DamagedReservations { lun: lun.0, place })?;
         let held = reservations.current().kind().is_some();
         let unit = Unit {
             lun,

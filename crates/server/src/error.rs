@@ -48,6 +48,14 @@ pub enum Error {
         /// The cause.
         source: io::Error,
     },
+    /// The machine does not have the address: a network without carrier, or an address that moves between machines.
+    #[error("the address {address} of {setting} is not on this machine")]
+    AddressAbsent {
+        /// The address.
+        address: SocketAddr,
+        /// The setting with the address.
+        setting: &'static str,
+    },
     /// Another socket listens on the address: stop its process, or use another address.
     #[error(
         "cannot listen on {address}: the address is in use{holder}; stop that program, or change {setting} in the \

@@ -62,6 +62,9 @@ pub const DISK_SIZE_MIN: u64 = 4096;
 /// Most paths of the search directories that are examined for a missing disk of a pool.
 pub const SEARCH_MAX: usize = 1024;
 
+/// Interval at which a listening address that the machine does not have is tried again.
+pub const LISTEN_RETRY: Duration = Duration::from_secs(2);
+
 /// Interval at which a disk that could not be opened is tried again.
 pub const DISK_RETRY: Duration = Duration::from_secs(3);
 /// Interval at which the size of an open disk is checked.

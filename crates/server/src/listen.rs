@@ -1,13 +1,17 @@
 //! Listening sockets and their accept loops.
 //!
 //! **Owns** the listeners, on the first shard. **Called by** [`crate::server`]. **Invariants**: a lack of descriptors
-//! or memory pauses a listener and is logged once per episode; it never ends the listener.
+//! or memory pauses a listener and is logged once per episode; it never ends the listener. An address that the machine does not have is
+//! tried again until it has it; the other addresses are served meanwhile.
 
-use crate::limits::ACCEPT_BACKOFF;
+use crate::limits::{ACCEPT_BACKOFF, LISTEN_RETRY};
 use crate::protocols::protocol::{Address, Service};
+use crate::server::Server;
 use crate::shards::Shards;
-use crate::{Result, taken};
+use crate::{Error, Result, taken};
 use io::net::{TcpListener, TcpOptions};
+use std::net::SocketAddr;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -20,19 +24,90 @@ pub(crate) struct AcceptCounters {
     pub(crate) dropped: AtomicU64,
 }
 
-/// Listens on every address; waits for addresses that are in use. Returns the listeners, and their addresses with the real
-/// ports. Errors: `Listen` or `AddressTaken` for the first address that fails.
-pub(crate) async fn bind(wanted: Vec<Address>) -> Result<Vec<(TcpListener, Address)>> {
-    let mut listeners = Vec::new();
+/// Listeners with their addresses and real ports.
+pub(crate) type Listeners = Vec<(TcpListener, Address)>;
+
+/// Listens on every address; waits for addresses that are in use. Returns the listeners, and the addresses that the machine does not
+/// have. Errors: `Listen` or `AddressTaken` for the first address that fails.
+pub(crate) async fn bind(wanted: Vec<Address>) -> Result<(Listeners, Vec<Address>)> {
+    let (mut listeners, mut absent) = (Vec::new(), Vec::new());
+    let all: Vec<(SocketAddr, &str)> = wanted
+        .iter()
+        .map(|w| (w.listen.address, w.setting))
+        .collect();
     for mut wanted in wanted {
         let address = wanted.listen.address;
-        let bind =
-            || TcpListener::bind(address).map_err(|e| taken::refused(address, wanted.setting, e));
-        let listener = taken::until_free(bind, async |pause| io::time::sleep(pause).await).await?;
-        wanted.listen.address = listener.local_addr();
-        listeners.push((listener, wanted));
+        if all
+            .iter()
+            .any(|(other, of)| *of == wanted.setting && takes(*other, address))
+        {
+            continue;
+        }
+        let bind = || bind_one(&wanted);
+        match taken::until_free(bind, async |pause| io::time::sleep(pause).await).await {
+            Ok(listener) => {
+                wanted.listen.address = listener.local_addr();
+                listeners.push((listener, wanted));
+            }
+            Err(Error::AddressAbsent { .. }) => absent.push(wanted),
+            Err(e) => return Err(e),
+        }
     }
-    Ok(listeners)
+    Ok((listeners, absent))
+}
+
+/// Whether a listener on `all` takes the connections to `address`: `[::]` takes IPv4 too, so that `0.0.0.0` cannot be bound beside it.
+fn takes(all: SocketAddr, address: SocketAddr) -> bool {
+    let is_any = |a: SocketAddr| a.ip().is_unspecified();
+    all.is_ipv6()
+        && address.is_ipv4()
+        && is_any(all)
+        && is_any(address)
+        && all.port() == address.port()
+        && all.port() != 0
+}
+
+fn bind_one(wanted: &Address) -> Result<TcpListener> {
+    let address = wanted.listen.address;
+    TcpListener::bind(address).map_err(|e| taken::refused(address, wanted.setting, e))
+}
+
+impl Server {
+    /// Waits until the machine has the address, and then serves it.
+    pub(crate) async fn listen_later(self: Rc<Self>, mut wanted: Address) {
+        let address = wanted.listen.address;
+        self.address_absent(address, wanted.setting);
+        let listener = loop {
+            io::time::sleep(LISTEN_RETRY).await;
+            if let Ok(listener) = bind_one(&wanted) {
+                break listener;
+            }
+        };
+        wanted.listen.address = listener.local_addr();
+        self.state.borrow_mut().listen.push(wanted.listen.clone());
+        self.address_present(address);
+        let (config, listening) = (self.config(), self.listening());
+        for protocol in self.protocols.all() {
+            protocol.advertise(&config, &listening);
+        }
+        self.accept(
+            vec![(listener, wanted)],
+            config.server.congestion.as_deref(),
+        );
+    }
+
+    /// Records that an address is not on this machine.
+    pub(crate) fn address_absent(&self, address: SocketAddr, setting: &'static str) {
+        let reason = Error::AddressAbsent { address, setting };
+        tracing::warn!("{reason}: it is served as soon as the machine has it");
+        self.state.borrow_mut().absent.insert(address, setting);
+    }
+
+    /// Records that an address is served.
+    pub(crate) fn address_present(&self, address: SocketAddr) {
+        tracing::info!(%address, "the machine has the address: it is served");
+        self.state.borrow_mut().absent.remove(&address);
+    }
 }
 
 /// Accepts on one listener, without end; connections send with this congestion control.

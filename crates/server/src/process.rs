@@ -10,7 +10,7 @@ use crate::api::{ConsoleStatus, Status};
 use crate::config::{Config, ConfigFile, ConsoleConfig};
 use crate::console::{self, Certificate};
 use crate::control::{self, Control, ControlSocket, Facts};
-use crate::limits::{CONSOLE_CONNECTIONS_MAX, FDS_RESERVED, OPENED_POLL};
+use crate::limits::{CONSOLE_CONNECTIONS_MAX, FDS_RESERVED, LISTEN_RETRY, OPENED_POLL};
 use crate::rates::History;
 use crate::server::{Handle, Server};
 use crate::shards::Shards;
@@ -22,6 +22,7 @@ use io::sync::oneshot;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
+use std::rc::Rc;
 use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -61,13 +62,13 @@ async fn run(file: ConfigFile, ready: impl FnOnce(&Status)) -> Result<End> {
     let mut signals = Signals::new()?;
     let (_socket, listener) = until_free(|| ControlSocket::bind(&control_path), pause).await?;
     let metrics_listener = match config.metrics {
-        Some(address) => Some(until_free(|| metrics::bind(address), pause).await?),
+        Some(address) => present(until_free(|| metrics::bind(address), pause).await)?,
         None => None,
     };
     let mut console_warning = None;
     let console = match &config.console {
         Some(c) => {
-            let listener = until_free(|| console::bind(c.listen), pause).await?;
+            let listener = present(until_free(|| console::bind(c.listen), pause).await)?;
             console_of(c, &config.server.state_dir, listener)
                 .map_err(|warning| console_warning = Some(warning))
                 .ok()
@@ -100,6 +101,7 @@ async fn run(file: ConfigFile, ready: impl FnOnce(&Status)) -> Result<End> {
 
     let state_dir = config.server.state_dir;
     let accounts = Accounts::new(&state_dir);
+    let settings_of_console = config.console.clone();
     let reports = config.console.and_then(|c| c.reports);
     let facts = Facts {
         config: path,
@@ -122,12 +124,22 @@ async fn run(file: ConfigFile, ready: impl FnOnce(&Status)) -> Result<End> {
     };
     let status = control.status().await?;
     tokio::spawn(observe_wear(control.clone()));
-    if let Some(l) = metrics_listener {
-        tokio::spawn(metrics::serve(l, control.clone()));
+    if let Some(address) = config.metrics {
+        let (control, bind) = (control.clone(), move || metrics::bind(address));
+        tokio::spawn(async move {
+            if let Some(l) = listener_of(metrics_listener, &control, bind).await {
+                metrics::serve(l, control).await;
+            }
+        });
     }
-    if let Some((listener, certificate, _)) = console {
-        tokio::spawn(console::serve(listener, certificate, control.clone()));
+    if let (Some((listener, certificate, _)), Some(settings)) = (console, settings_of_console) {
         tokio::spawn(console::observe(control.clone()));
+        let (control, bind) = (control.clone(), move || console::bind(settings.listen));
+        tokio::spawn(async move {
+            if let Some(l) = listener_of(listener, &control, bind).await {
+                console::serve(l, certificate, control).await;
+            }
+        });
     }
     let status_of = control.clone();
     let api = axum::serve(listener, control::router(control));
@@ -150,19 +162,63 @@ async fn run(file: ConfigFile, ready: impl FnOnce(&Status)) -> Result<End> {
     }
 }
 
+/// A listener, or none if the machine does not have its address yet. Errors: every other reason.
+fn present<T>(bound: Result<T>) -> Result<Option<T>> {
+    match bound {
+        Ok(listener) => Ok(Some(listener)),
+        Err(Error::AddressAbsent { .. }) => Ok(None),
+        Err(e) => Err(e),
+    }
+}
+
+/// The listener; if the machine did not have its address at the start, the one that `bind` makes as soon as it has. `None` when the
+/// server ends.
+async fn listener_of(
+    bound: Option<TcpListener>,
+    control: &Control,
+    bind: impl Fn() -> Result<TcpListener>,
+) -> Option<TcpListener> {
+    if bound.is_some() {
+        return bound;
+    }
+    let (address, setting) = match bind() {
+        Err(Error::AddressAbsent { address, setting }) => (address, setting),
+        Ok(listener) => return Some(listener),
+        Err(error) => {
+            tracing::warn!("{error}");
+            return None;
+        }
+    };
+    let server = &control.server;
+    let absent = async move |s: Rc<Server>| s.address_absent(address, setting);
+    server.call(absent).await.ok()?;
+    let listener = loop {
+        tokio::time::sleep(LISTEN_RETRY).await;
+        if let Ok(listener) = bind() {
+            break listener;
+        }
+    };
+    let present = async move |s: Rc<Server>| s.address_present(address);
+    server.call(present).await.ok()?;
+    Some(listener)
+}
+
 /// The console's port, certificate and status. Errors: a warning, if the certificate cannot be used: everything else is served.
 fn console_of(
     config: &ConsoleConfig,
     state_dir: &Path,
-    listener: TcpListener,
-) -> std::result::Result<(TcpListener, Certificate, ConsoleStatus), String> {
+    listener: Option<TcpListener>,
+) -> std::result::Result<(Option<TcpListener>, Certificate, ConsoleStatus), String> {
     let certificate = match &config.identity {
         Some(files) => Certificate::configured(files),
         None => Certificate::own(state_dir, config.listen),
     };
     let certificate = certificate.map_err(|e| format!("the console is not served: {e}"))?;
     let status = ConsoleStatus {
-        address: listener.local_addr().unwrap_or(config.listen),
+        address: listener
+            .as_ref()
+            .and_then(|l| l.local_addr().ok())
+            .unwrap_or(config.listen),
         fingerprint: certificate.fingerprint().to_owned(),
     };
     Ok((listener, certificate, status))
@@ -270,7 +326,7 @@ fn congestion_refused(name: Option<&str>) -> Option<String> {
     ))
 }
 
-/// The signals that end a server.
+/// The signals that end a server, and SIGHUP, which does not.
 struct Signals {
     term: Signal,
     int: Signal,
@@ -292,11 +348,17 @@ impl Signals {
         })
     }
 
+    /// Waits for a signal that ends the server.
     async fn next(&mut self) {
-        tokio::select! {
-            _ = self.term.recv() => {}
-            _ = self.int.recv() => {}
-            _ = self.hup.recv() => {}
+        loop {
+            tokio::select! {
+                _ = self.term.recv() => return,
+                _ = self.int.recv() => return,
+                _ = self.hup.recv() => tracing::info!(
+                    "SIGHUP is ignored: changes are made by commands (`wirepool --help`) and take effect at once; the rest of the \
+                     configuration file is read at the next start"
+                ),
+            }
         }
     }
 }

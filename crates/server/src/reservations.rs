@@ -78,6 +78,10 @@ impl ReservationStore for ReservationFile {
     fn save(&self, bytes: &[u8]) -> io::Result<()> {
         durable::replace(&self.path, bytes)
     }
+
+    fn place(&self) -> String {
+        self.path.display().to_string()
+    }
 }
 
 #[cfg(test)]
@@ -94,6 +98,7 @@ mod tests {
         at(1, 1).save(b"held").expect("save");
         assert_eq!(at(1, 1).load().as_deref(), Some(&b"held"[..]));
         assert_eq!((at(2, 1).load(), at(1, 2).load()), (None, None));
+        assert!(at(1, 1).place().contains("reservations/"));
         at(1, 1).remove().expect("remove");
         at(1, 1).remove().expect("nothing to remove is no error");
         assert_eq!(at(1, 1).load(), None);

@@ -25,6 +25,7 @@ use io::net::TcpListener;
 use io::sync::{Notify, Semaphore, mailbox, oneshot};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
@@ -59,6 +60,8 @@ pub(crate) struct State {
     pub(crate) detached: Vec<Mounted>,
     pub(crate) events: Events,
     pub(crate) listen: Vec<Listen>,
+    /// Listening addresses that the machine does not have, each with its setting.
+    pub(crate) absent: BTreeMap<SocketAddr, &'static str>,
     pub(crate) draining: bool,
     listeners: Vec<JoinHandle<()>>,
 }
@@ -120,7 +123,7 @@ impl Server {
         let config = file.config().clone();
         let protocols = Protocols::new(&file, connections_max)?;
         let addresses = protocols.all().flat_map(|p| p.addresses(&config)).collect();
-        let listeners = listen::bind(addresses).await?;
+        let (listeners, absent) = listen::bind(addresses).await?;
 
         let host = host(file.is_stored()).await;
         let (calls, mailbox) = mailbox::channel(CALLS_MAX);
@@ -142,6 +145,7 @@ impl Server {
                 events: Events::default(),
                 listen: listeners.iter().map(|(_, a)| a.listen.clone()).collect(),
                 draining: false,
+                absent: BTreeMap::new(),
                 listeners: Vec::new(),
             }),
             calls,
@@ -168,6 +172,10 @@ impl Server {
         }
         server.update_holds();
         server.accept(listeners, config.server.congestion.as_deref());
+        for wanted in absent {
+            let later = io::spawn(server.clone().listen_later(wanted));
+            server.state.borrow_mut().listeners.push(later);
+        }
         drop(io::spawn(answer(server.clone(), mailbox)));
         Ok(server)
     }
@@ -194,7 +202,7 @@ impl Server {
         self.state.borrow().file.config().clone()
     }
 
-    fn accept(&self, listeners: Vec<(TcpListener, Address)>, congestion: Option<&str>) {
+    pub(crate) fn accept(&self, listeners: Vec<(TcpListener, Address)>, congestion: Option<&str>) {
         let tasks = listeners.into_iter().map(|(listener, address)| {
             let (shards, accepts) = (self.shards.clone(), self.accepts.clone());
             let congestion = congestion.map(str::to_owned);

@@ -46,6 +46,7 @@ pub(crate) fn refused(address: SocketAddr, setting: &'static str, source: io::Er
             setting,
             holder: String::new(),
         },
+        io::Error::Unreachable(_) => Error::AddressAbsent { address, setting },
         source => Error::Listen { address, source },
     }
 }

@@ -156,6 +156,11 @@ impl Server {
                 _ => {}
             }
         }
+        for (address, setting) in &state.absent {
+            out.push(format!(
+                "the address {address} of {setting} is not on this machine: it is served as soon as the machine has it"
+            ));
+        }
         out.extend(state.pool_warnings());
         out.extend(state.mount_warnings());
         for protocol in self.protocols.all() {

@@ -16,6 +16,11 @@ pub trait ReservationStore: Send + Sync {
 
     /// Makes `bytes` (a few KiB) durable before it returns. Errors: the medium's; the bytes may have been written in part.
     fn save(&self, bytes: &[u8]) -> std::io::Result<()>;
+
+    /// The place of the bytes, for people.
+    fn place(&self) -> String {
+        "memory".to_owned()
+    }
 }
 
 /// A store that keeps nothing: reservations end with the process.
@@ -44,9 +49,9 @@ pub trait Stored: Clone + Default {
     fn parse(bytes: &[u8]) -> Option<Self>;
 }
 
-/// The stored reservations cannot be read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Damaged;
+/// The stored reservations cannot be read, with their place and the remedy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Damaged(pub String);
 
 /// Why a change was not made.
 #[derive(Debug)]
@@ -65,12 +70,19 @@ pub struct SavedReservations<R> {
     changing: Mutex<()>,
 }
 
+fn damaged(store: &dyn ReservationStore) -> Damaged {
+    Damaged(format!(
+        "{}: restore it from a backup, or delete it, which ends all reservations of this export: its hosts must register again",
+        store.place()
+    ))
+}
+
 impl<R: Stored> SavedReservations<R> {
     /// Loads the reservations from `store`. Blocks. Fails if they are damaged.
     pub fn load(store: Arc<dyn ReservationStore>) -> Result<SavedReservations<R>, Damaged> {
         let current = match store.load() {
             None => R::default(),
-            Some(bytes) => R::parse(&bytes).ok_or(Damaged)?,
+            Some(bytes) => R::parse(&bytes).ok_or_else(|| damaged(&*store))?,
         };
         Ok(SavedReservations {
             current: Mutex::new(current),

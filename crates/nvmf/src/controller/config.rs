@@ -217,8 +217,13 @@ pub enum TargetError {
     #[error("namespace ID {0} is not between 1 and {max}", max = limits::NAMESPACES_MAX)]
     InvalidNsid(u32),
     /// The stored reservations of the namespace cannot be read.
-    #[error("the stored reservations of namespace {0} are damaged")]
-    DamagedReservations(u32),
+    #[error("the stored reservations of namespace {nsid} are damaged, in {place}")]
+    DamagedReservations {
+        /// The namespace.
+        nsid: u32,
+        /// Where they are stored, and the remedy.
+        place: String,
+    },
     /// No such controller.
     #[error("there is no controller {0}")]
     NoController(u16),

@@ -29,8 +29,13 @@ impl Namespace {
         if config.nsid == 0 || config.nsid > NAMESPACES_MAX {
             return Err(TargetError::InvalidNsid(config.nsid));
         }
-        let reservations = SavedReservations::load(config.reservations)
-            .map_err(|Damaged| TargetError::DamagedReservations(config.nsid))?;
+        let reservations =
+            SavedReservations::load(config.reservations).map_err(|Damaged(place)| {
+                TargetError::DamagedReservations {
+                    nsid: config.nsid,
+                    place,
+                }
+            })?;
         Ok(Namespace {
             nsid: Nsid(config.nsid),
             uuid: config.uuid,

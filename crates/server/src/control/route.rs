@@ -227,6 +227,7 @@ fn code(e: &Error) -> FailureCode {
         }
         Error::File { .. }
         | Error::Listen { .. }
+        | Error::AddressAbsent { .. }
         | Error::AddressTaken { .. }
         | Error::Disk { .. }
         | Error::Pool { .. }

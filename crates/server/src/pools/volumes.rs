@@ -8,7 +8,7 @@ use super::entry::{full_name, volumes_of};
 use super::lineage::limits_failed;
 use super::names::{misplaced, names};
 use crate::api::{self, CreateVolume, DestroyVolume, ResizeVolume, SYNC_DISABLED, VolumeSync};
-use crate::config::UUID_SPACE;
+use crate::config::{UUID_SPACE, random_uuid};
 use crate::limits::{DISK_SIZE_MAX, VOLUMES_MAX};
 use crate::server::Server;
 use crate::size::ByteSize;
@@ -269,19 +269,30 @@ impl Server {
 
     /// An identity for unique names: computed from the volume's identity, or from the disk's name and this machine.
     pub(crate) fn identity_of(&self, disk: &str) -> Uuid {
-        let found = disk.split_once('/').and_then(|(pool, volume)| {
-            let pool = self.readable_pool(pool).ok()?;
-            let volume = pool.volume(volume)?;
-            Some((pool, volume))
-        });
-        let identity = match found {
-            Some((pool, volume)) => format!(
-                "{:016x}\n{:016x}",
-                pool.vdevs().pool().0,
-                volume.dataset().guid
-            ),
-            None => format!("{:?}\n{disk}", self.host.id),
-        };
+        let of_disk = || format!("{:?}\n{disk}", self.host.id);
+        let identity = self.volume_identity(disk).unwrap_or_else(of_disk);
         Uuid::new_v5(&UUID_SPACE, identity.as_bytes())
+    }
+
+    /// The UUID under which hosts know an exported disk: always the same for a volume, so that hosts find it again after its export was
+    /// removed and added, or its pool moved to another server. A disk of another kind has a new one for each export, because its name
+    /// says nothing about its contents.
+    pub(crate) fn export_uuid(&self, disk: &str) -> Uuid {
+        match self.volume_identity(disk) {
+            Some(identity) => {
+                let identity = format!("export\n{identity}");
+                Uuid::new_v5(&UUID_SPACE, identity.as_bytes())
+            }
+            None => random_uuid(),
+        }
+    }
+
+    /// The identifiers of a volume and its pool; `None` for a disk of another kind.
+    fn volume_identity(&self, disk: &str) -> Option<String> {
+        let (pool, volume) = disk.split_once('/')?;
+        let pool = self.readable_pool(pool).ok()?;
+        let volume = pool.volume(volume)?;
+        let (pool, guid) = (pool.vdevs().pool().0, volume.dataset().guid);
+        Some(format!("{pool:016x}\n{guid:016x}"))
     }
 }

@@ -234,6 +234,14 @@ impl Server {
         self.child.wait().expect("wait")
     }
 
+    /// Runs a program in the network namespace of the server.
+    pub(crate) fn in_its_network(&self, program: &[&str]) {
+        let target = self.child.id().to_string();
+        let enter = ["--net", "--target", &target];
+        let status = Command::new("nsenter").args(enter).args(program).status();
+        assert!(status.is_ok_and(|s| s.success()), "{program:?}");
+    }
+
     pub(crate) fn signal(&self, name: &str) {
         let kill = format!("kill -{name} {}", self.child.id());
         assert!(

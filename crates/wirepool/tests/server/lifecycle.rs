@@ -8,8 +8,10 @@ use nvmf::wire::pdu::Pdu;
 use nvmf::wire::reservation::{AcquireAction, PersistChange, RegisterAction, ReservationType};
 use nvmf_initiator::raw::RawConnection;
 use nvmf_initiator::{Config, Offer, WriteOptions};
+use serde_json::Value;
 use std::cell::Cell;
 use std::fs;
+use std::process::Command;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -69,12 +71,6 @@ fn what_cannot_start_says_why() {
             .serve_fails()
             .contains("w.toml:2:1: server.shard: unknown field `shard`")
     );
-    fs::write(
-        place.config(),
-        format!("{BASE}[metrics]\nlisten = \"192.0.2.1:1\"\n"),
-    )
-    .expect("write");
-    assert!(place.serve_fails().contains("cannot listen on 192.0.2.1:1"));
     fs::remove_file(place.config()).expect("remove");
     assert!(
         place
@@ -399,4 +395,59 @@ fn a_second_signal_ends_a_drain_at_once_and_says_so() {
     let log = fs::read_to_string(place.path("log")).expect("read");
     assert!(log.contains("terminated by a second signal"), "{log}");
     assert!(!log.contains("drained"), "{log}");
+}
+
+/// Regression: one address that the machine did not have (no carrier, an address that moves) ended the whole server. The server has a
+/// network of its own here, which gets the address later.
+#[test]
+fn an_absent_address_is_served_once_the_machine_has_it() {
+    let may = Command::new("unshare").args(["--net", "true"]).status();
+    if !may.is_ok_and(|status| status.success()) {
+        println!("SKIPPED: network namespaces cannot be made here");
+        return;
+    }
+    let config = BASE.replace("127.0.0.1:0", "192.0.2.7:4420");
+    let metrics = "[metrics]\nlisten = \"192.0.2.7:9090\"\n";
+    let place = Place::new(&(config + metrics));
+    let server = place.start_after("exec unshare --net \"$0\" \"$@\"");
+    assert!(server.io.is_empty(), "nothing is served");
+    let absent = |s: &Value| {
+        let warnings = s["warnings"].as_array().expect("a list");
+        let told = |w: &&Value| {
+            w.as_str()
+                .is_some_and(|w| w.contains("is not on this machine"))
+        };
+        warnings.iter().filter(told).count()
+    };
+    server.wait_for(&["status"], |s| absent(s) == 2);
+    server.in_its_network(&["ip", "address", "add", "192.0.2.7/32", "dev", "lo"]);
+    server.wait_for(&["status"], |s| {
+        absent(s) == 0 && s["listen"].as_array().is_some_and(|all| all.len() == 1)
+    });
+    let log = place.wait_for_log("the machine has the address");
+    let told = log.matches("served as soon as the machine has it").count();
+    assert!(told >= 2, "{log}");
+    // A hangup ends a shell's programs, and ended the server.
+    server.signal("HUP");
+    place.wait_for_log("SIGHUP is ignored");
+    assert!(server.terminate().success());
+}
+
+/// Regression: a damaged file of one protocol stopped the whole server, block exports included.
+#[test]
+fn a_damaged_identity_of_nfs_holds_back_nfs_only() {
+    let nfs = "[nfs]\nlisten = [\"127.0.0.1:0\"]\nrpcbind = false\n";
+    let place = Place::new(&(BASE.to_owned() + nfs));
+    let server = place.start();
+    assert_eq!(server.nfs.len(), 1);
+    assert!(server.terminate().success());
+    fs::write(place.path("w.state/nfs/identity"), "damaged").expect("written");
+    let server = place.start();
+    assert_eq!((server.io.len(), server.nfs.len()), (1, 0));
+    let told = server.ok(&["status"]);
+    assert!(
+        told.contains("NFS is held back") && told.contains("w.state/nfs/identity"),
+        "{told}"
+    );
+    assert!(server.terminate().success());
 }

@@ -252,6 +252,30 @@ fn less_redundancy_and_words_of_the_layout_are_refused() {
     assert_eq!(mode.mode() & 0o777, 0o600);
 }
 
+/// Regression: hosts found another disk after the export of a volume was removed and added, because it got a random UUID each time.
+#[test]
+fn a_volume_keeps_its_uuid_when_it_is_exported_again() {
+    let place = Place::new(BASE);
+    let server = place.start();
+    server.ok(&["pool", "create", "tank", "a.img", "--size", "64M"]);
+    let mut found = Vec::new();
+    for volume in ["tank/vm1", "tank/vm1", "tank/vm2"] {
+        if !server.ok(&["volume", "list"]).contains(volume) {
+            server.ok(&["volume", "create", volume, "--size", "1G"]);
+        }
+        server.ok(&["export", "nvme", volume, "--nqn", NQN, "--host", "any"]);
+        let text = place.text();
+        let uuid = text
+            .lines()
+            .find(|line| line.contains("uuid"))
+            .expect("it has one");
+        found.push(uuid.trim().to_owned());
+        server.ok(&["export", "remove", NQN]);
+    }
+    assert_eq!(found[0], found[1]);
+    assert_ne!(found[0], found[2]);
+}
+
 #[test]
 fn a_refused_pool_leaves_nothing() {
     let place = Place::new(BASE);

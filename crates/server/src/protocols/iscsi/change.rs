@@ -9,7 +9,7 @@ use super::limits::LUN_MAX;
 use crate::api::{
     AllowInitiator, DenyInitiator, ExportIscsi, IscsiTarget, MoveTarget, RemoveTarget,
 };
-use crate::config::{ConfigFile, Edit, random_uuid};
+use crate::config::{ConfigFile, Edit};
 use crate::server::Server;
 use crate::{Error, Result};
 use iscsi::portal::{Acl, Redirect};
@@ -65,7 +65,9 @@ impl Server {
             let lun = LunConfig {
                 lun: number as u16,
                 disk: request.disk.clone(),
-                uuid: request.uuid.unwrap_or_else(random_uuid),
+                uuid: request
+                    .uuid
+                    .unwrap_or_else(|| self.export_uuid(&request.disk)),
                 read_only: request.read_only,
                 threshold: request.threshold,
             };

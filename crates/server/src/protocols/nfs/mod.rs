@@ -31,12 +31,12 @@ use self::share::Shares;
 use self::tls::Certificates;
 use super::protocol::{Address, FilesystemExports, Protocol, ShareChange, Shared, Work};
 use super::published::Published;
-use crate::Result;
 use crate::api::{ExportStages, Exports, Listen, ListenRole, NamespaceState, Session};
 use crate::config::{Config, ConfigFile};
 use crate::disks::Disks;
 use crate::limits::{DRAIN_MAX, FLUSH_MAX};
 use crate::metrics::families::Families;
+use crate::{Error, Result};
 use ::nfs::export::{Hosts, Rule, Security};
 use ::nfs::identity::{IdentityConfig, SystemAccounts};
 use ::nfs::limits::TRANSFER_MAX;
@@ -62,6 +62,8 @@ struct Inner {
     shares: Mutex<Shares>,
     certificates: Certificates,
     registration: Registration,
+    /// Why the service is held back: a damaged file of its state.
+    damage: Option<String>,
     /// Whether the configuration has a file; a simulated server has none.
     is_stored: bool,
     names: Arc<Names>,
@@ -99,14 +101,22 @@ fn has_names(clients: &[ClientRule]) -> bool {
 }
 
 impl Nfs {
-    /// The service, without exports. `connections_max` is what descriptors allow. Blocks for files of the state directory. Errors:
-    /// `File`.
+    /// The service, without exports. `connections_max` is what descriptors allow. Blocks for files of the state directory. With a damaged
+    /// one it has no addresses, and a warning.
     pub(crate) fn new(file: &ConfigFile, connections_max: usize) -> Result<Nfs> {
         let is_on = !file.config().nfs.listen.is_empty();
+        let mut damage = None;
+        let mut note = |e: Error| damage = Some(e.to_string());
         let identity = match is_on {
-            true => Identity::load(file)?,
-            false => Identity::random(),
+            true => Identity::load(file).map_err(&mut note).ok(),
+            false => None,
         };
+        let identity = identity.unwrap_or_else(Identity::random);
+        let numbers = Numbers::load(file).map_err(&mut note).unwrap_or_default();
+        if let Some(reason) = &damage {
+            tracing::error!("NFS is held back, and everything else is served: {reason}");
+        }
+        let is_on = is_on && damage.is_none();
         let (records, reclaimers) = records::load(file);
         if is_on && !reclaimers.is_empty() {
             let clients = reclaimers.len();
@@ -125,12 +135,13 @@ impl Nfs {
         let names = Names::load(stored, file.config().nfs.netgroup_file.clone());
         let inner = Arc::new(Inner {
             service,
-            numbers: Mutex::new(Numbers::load(file)?),
+            numbers: Mutex::new(numbers),
             published: Published::default(),
             served: Mutex::default(),
             shares: Mutex::default(),
             certificates: Certificates::new(file.config().nfs.tls.clone()),
             registration: Registration::default(),
+            damage,
             is_stored: file.is_stored(),
             names: Arc::new(names),
         });
@@ -146,6 +157,7 @@ impl Nfs {
 
     fn export(&self, e: &ExportConfig, shares: &Shares, addresses: &[SocketAddr]) -> NfsExport {
         let (state, reason) = match self.0.published.result(&e.filesystem) {
+            _ if self.0.damage.is_some() => (NamespaceState::Held, self.0.damage.clone()),
             Some(Ok(())) => (NamespaceState::Served, None),
             Some(Err(reason)) => (NamespaceState::Held, Some(reason)),
             None => (
@@ -347,7 +359,8 @@ impl Protocol for Nfs {
                 }),
             }
         };
-        config.nfs.listen.iter().map(address).collect()
+        let listen = config.nfs.listen.iter().filter(|_| self.0.damage.is_none());
+        listen.map(address).collect()
     }
 
     /// Clients find the service by rpcbind.
@@ -383,6 +396,11 @@ impl Protocol for Nfs {
         let mut out = Vec::new();
         if config.nfs.listen.is_empty() && !config.nfs.exports.is_empty() {
             out.push("NFS is off: give [nfs] listen an address and restart the server".to_owned());
+        }
+        if let Some(reason) = &self.0.damage {
+            out.push(format!(
+                "NFS is held back: {reason}; then restart the server"
+            ));
         }
         let certificates = &self.0.certificates;
         if let Some(reason) = certificates.failure() {

@@ -6,7 +6,7 @@ use super::WORDS;
 use super::config::{NamespaceConfig, SubsystemEdit};
 use super::limits::NSID_MAX;
 use crate::api::{AddExport, AllowHost, DenyHost, Export, ExportNvme, RemoveExport};
-use crate::config::{Edit, random_uuid};
+use crate::config::Edit;
 use crate::server::Server;
 use crate::{Error, Result};
 use nvmf::controller::HostPolicy;
@@ -82,7 +82,9 @@ impl Server {
             let nsid = WORDS.free_number(name, request.nsid, 1..=NSID_MAX, is_taken)?;
             (nsid, subsystem.is_some())
         };
-        let uuid = request.uuid.unwrap_or_else(random_uuid);
+        let uuid = request
+            .uuid
+            .unwrap_or_else(|| self.export_uuid(&request.disk));
         let namespace = NamespaceConfig {
             nsid,
             disk: request.disk.clone(),
