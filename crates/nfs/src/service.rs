@@ -15,6 +15,7 @@ use crate::guard::GuardedFiles;
 use crate::rpcbind::Registry;
 use crate::shared::Shared;
 use backend::file::FileBackend;
+use session::refused::{Refusals, RefusedHost};
 use session::stages::StageCounters;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -131,6 +132,13 @@ impl Service {
         let is_ended = self.0.end(id);
         self.0.wake_lockers();
         is_ended
+    }
+
+    /// The hosts that rules of exports refused, the newest first, and the number of refusals since the start.
+    #[must_use]
+    pub fn refused(&self) -> (Vec<(RefusedHost, Refusals)>, u64) {
+        let refused = &self.0.connections.refused;
+        (refused.list(), refused.total())
     }
 
     /// Counters of connections and operations.

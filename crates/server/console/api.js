@@ -58,6 +58,7 @@ export const listRates = r("POST", "/v1/rates", [], ["after_ms","day"]);
 export const listReports = r("GET", "/v1/reports");
 export const listSessions = r("GET", "/v1/sessions");
 export const endSession = r("POST", "/v1/sessions/end", ["id"]);
+export const listRefusedHosts = r("GET", "/v1/sessions/refused");
 export const showSession = r("POST", "/v1/sessions/show", ["id"]);
 export const listSnapshots = r("POST", "/v1/snapshots", [], ["volume"]);
 export const cloneSnapshot = r("POST", "/v1/snapshots/clone", ["clone","snapshot"]);

@@ -104,7 +104,7 @@ pub const WATCHDOG_TICK: Duration = Duration::from_secs(1);
 
 /// Descriptors kept for everything but client connections: rings, listeners, control, logs.
 pub const FDS_RESERVED: u64 = 64;
-/// Connections to the metrics port that are served at a time; further ones wait in the kernel's backlog.
+/// Connections to the metrics port that are open at a time. A new one ends the oldest of the address with the most.
 pub const METRICS_CONNECTIONS_MAX: usize = 16;
 /// Maximum lifetime of a connection to the metrics port. A scraper that keeps it for its next scrape reconnects.
 pub const METRICS_LIFETIME_MAX: Duration = Duration::from_secs(10);

@@ -23,9 +23,10 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Connections beyond `connections_max`. Half of them may wait for a place or for their refusal; half may be evicted ones
-/// that have not ended.
+/// Connections beyond `connections_max`. Half of them may wait for a place; half may be evicted ones that have not ended.
 pub const SLACK: usize = 64;
+/// Connections that may wait at a time until evicted ones have ended.
+pub const WAITING_MAX: usize = SLACK / 2;
 
 /// The part of a limit that only listed peers may use while an access list exists.
 #[must_use]
@@ -55,6 +56,15 @@ pub struct AdmissionLimits {
 /// The phase has no place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoPlace;
+
+/// Why a new connection has no place now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoEntry {
+    /// Evicted connections are still ending: there is a place soon.
+    Ending,
+    /// Established connections have all places.
+    Full,
+}
 
 /// The connections of one phase that may be evicted.
 #[derive(Default)]
@@ -170,21 +180,20 @@ impl Admission {
         count < limit - kept
     }
 
-    /// Takes a place for a new connection, which has not logged in. Returns `None` if established connections have all
-    /// places, or if evicted connections are still ending.
-    pub fn enter(self: &Arc<Self>, from: IpAddr, who: Arc<dyn Evict>) -> Option<Place> {
+    /// Takes a place for a new connection, which has not logged in. Errors: see [`NoEntry`].
+    pub fn enter(self: &Arc<Self>, from: IpAddr, who: Arc<dyn Evict>) -> Result<Place, NoEntry> {
         let from = network_of(from);
         let mut evicted = Vec::new();
         let mut state = self.state();
         if state.leaving >= SLACK / 2 {
-            return None;
+            return Err(NoEntry::Ending);
         }
         let most = self.limits.connections_max + SLACK / 2;
         while state.connecting.count >= self.limits.connecting_max.max(1) || state.total() >= most {
             let next = state.evict(&self.limits, false);
             match next.or_else(|| state.evict(&self.limits, true)) {
                 Some(next) => evicted.push(next),
-                None => return None,
+                None => return Err(NoEntry::Full),
             }
         }
         let id = state.next;
@@ -192,7 +201,7 @@ impl Admission {
         state.connecting.insert(from, id, who);
         drop(state);
         evicted.iter().for_each(|e| e.evict());
-        Some(Place {
+        Ok(Place {
             admission: self.clone(),
             from,
             id,
@@ -309,7 +318,7 @@ mod tests {
 
     fn enter(a: &Arc<Admission>, from: IpAddr) -> Peer {
         let told = Arc::new(Told::default());
-        Peer(a.enter(from, told.clone()), told)
+        Peer(a.enter(from, told.clone()).ok(), told)
     }
 
     fn admission(connections_max: usize, connecting_max: usize) -> Arc<Admission> {

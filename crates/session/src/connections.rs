@@ -4,9 +4,12 @@
 //! end of a connection, and by the control plane for a drain. **Invariants**: every accepted connection is counted as open
 //! until [`Connections::closed`]; a connection that registers while the service drains is told to drain.
 
-use crate::admission::{Admission, AdmissionLimits, Place};
+use crate::admission::{Admission, AdmissionLimits, NoEntry, Place};
 use crate::counters::{ConnectionCounters, Enumerated};
+use crate::entry::Entry;
+use crate::limits::{ENTRY_POLL, ENTRY_WAIT_MAX};
 use crate::lock;
+use crate::refused::RefusedHosts;
 use crate::signal::{self, CloseReason, Ended, Signal};
 use io::net::{TcpOptions, TcpStream};
 use slab::Slab;
@@ -22,7 +25,11 @@ pub struct Connections<S, R> {
     pub admission: Arc<Admission>,
     /// Totals since the start.
     pub counters: ConnectionCounters<S, R>,
+    /// The hosts that access lists refused.
+    pub refused: RefusedHosts,
     is_draining: AtomicBool,
+    /// New connections that wait for a place.
+    entry: Entry,
     signals: Mutex<Slab<Arc<Signal<R>>>>,
     /// Wakers of the tasks that wait for the end of all connections.
     waiters: Mutex<Vec<Waker>>,
@@ -47,7 +54,9 @@ impl<S: Enumerated, R: Enumerated + CloseReason> Connections<S, R> {
         Connections {
             admission: Admission::new(limits),
             counters: ConnectionCounters::default(),
+            refused: RefusedHosts::default(),
             is_draining: AtomicBool::new(false),
+            entry: Entry::default(),
             signals: Mutex::default(),
             waiters: Mutex::default(),
         }
@@ -58,17 +67,45 @@ impl<S: Enumerated, R: Enumerated + CloseReason> Connections<S, R> {
         self.is_draining.load(Ordering::SeqCst)
     }
 
+    /// A place for a new connection; `None` if there is none. While evicted connections are ending, a few new ones wait: a
+    /// flood from elsewhere must not reset the connections of other hosts.
+    async fn enter(&self, stream: &TcpStream, signal: &Arc<Signal<R>>) -> Option<Place> {
+        let from = stream.peer_addr().ip();
+        let mut waiting = None;
+        let until = io::time::now() + ENTRY_WAIT_MAX;
+        loop {
+            match self.admission.enter(from, signal.clone()) {
+                Ok(place) => return Some(place),
+                Err(NoEntry::Full) => return None,
+                Err(NoEntry::Ending) if io::time::now() >= until => return None,
+                Err(NoEntry::Ending) => {}
+            }
+            match &waiting {
+                None => waiting = Some(self.entry.wait(from)?),
+                Some(w) if w.is_refused() => return None,
+                Some(_) => {}
+            }
+            io::time::sleep(ENTRY_POLL).await;
+        }
+    }
+
     /// Counts and registers a new connection in state `first`. The kernel will close it when sent bytes are not acknowledged
     /// within `stall`. Returns `None`, and counts the connection as closed, if there is no place or the service drains.
-    pub fn admit(&self, stream: &TcpStream, first: S, stall: Duration) -> Option<Admitted<R>> {
+    pub async fn admit(
+        &self,
+        stream: &TcpStream,
+        first: S,
+        stall: Duration,
+    ) -> Option<Admitted<R>> {
         let counters = &self.counters;
         counters.accepted.fetch_add(1, Ordering::Relaxed);
         counters.open.fetch_add(1, Ordering::SeqCst);
         let signal = Arc::new(Signal::default());
+        let place = match self.is_draining() {
+            true => None,
+            false => self.enter(stream, &signal).await,
+        };
         let draining = self.is_draining();
-        let place = self
-            .admission
-            .enter(stream.peer_addr().ip(), signal.clone());
         let Some(place) = place.filter(|_| !draining) else {
             counters.closed(R::from(match draining {
                 true => Ended::Drained,

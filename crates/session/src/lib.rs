@@ -5,6 +5,7 @@
 //! | [`admission`], [`connections`] | limits of connections by phase, the register of open ones, drain |
 //! | [`signal`] | flags that wake and interrupt a connection |
 //! | [`Ledger`], [`Account`], [`rate`] | buffer budgets by host, deadlines that follow from a size |
+//! | [`refused`] | the hosts that access lists refused |
 //! | [`counters`], [`tally`], [`latency`], [`stages`] | totals of a service, counts of a connection, histograms, time of requests by stage |
 //! | [`deferred`] | commands that wait for buffers |
 //! | [`link`], [`turn`] | the state that every connection has, and the order of its turns |
@@ -25,6 +26,7 @@ pub mod connections;
 pub mod counters;
 pub mod deferred;
 pub mod digest;
+mod entry;
 pub mod latency;
 mod ledger;
 pub mod limits;
@@ -32,6 +34,7 @@ pub mod link;
 mod lock;
 pub mod output;
 pub mod rate;
+pub mod refused;
 pub mod reservation;
 pub mod signal;
 pub mod stages;

@@ -20,5 +20,11 @@ pub const TURNOVER: Duration = Duration::from_secs(4);
 pub const BEHIND_MAX: Duration = Duration::from_secs(2);
 /// Interval at which a waiting request looks for connections that are behind.
 pub const RECLAIM_EVERY: Duration = Duration::from_millis(100);
+/// Longest wait of a new connection for a place while evicted ones end.
+pub const ENTRY_WAIT_MAX: Duration = Duration::from_secs(2);
+/// Interval at which it looks for a place.
+pub const ENTRY_POLL: Duration = Duration::from_millis(1);
+/// Most hosts that a service remembers to have refused.
+pub const REFUSED_HOSTS_MAX: usize = 256;
 /// Log lines per second and service about peers that break the protocol.
 pub const LOG_LINES_PER_SECOND: u64 = 10;

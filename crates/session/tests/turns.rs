@@ -143,7 +143,7 @@ fn serve(ends: bool, other: impl Future<Output = ()> + 'static) -> (Option<Reaso
                 discovery_max: 8,
                 companions: 1,
             });
-            let admitted = all.admit(&stream, Open, Duration::from_secs(1));
+            let admitted = all.admit(&stream, Open, Duration::from_secs(1)).await;
             let (link, key) = admitted.expect("a place").into_link(&stream, 1 << 20);
             let slow = RefCell::new(Slow {
                 link,

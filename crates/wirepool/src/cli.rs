@@ -219,6 +219,8 @@ Examples:
 pub(crate) enum SessionCommand {
     /// List the sessions.
     List,
+    /// List the hosts, initiators and clients that access lists refused, with the commands that allow them.
+    Refused,
     /// Show one session: its queues, their connections, and command latencies.
     Show {
         /// The session's number.

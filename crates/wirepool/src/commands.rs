@@ -12,8 +12,8 @@ use crate::{
 use anyhow::{Result, bail};
 use server::ByteSize;
 use server::api::{
-    AddDisk, EndSession, GetStatus, ListDisks, ListSessions, NewMedium, RemoveDisk, ResizeDisk,
-    ShowSession,
+    AddDisk, EndSession, GetStatus, ListDisks, ListRefusedHosts, ListSessions, NewMedium,
+    RemoveDisk, ResizeDisk, ShowSession,
 };
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -49,6 +49,7 @@ pub(crate) fn run(command: ControlCommand, control: Option<PathBuf>, json: bool)
 fn session(ask: &Ask, command: SessionCommand) -> Result<String> {
     match command {
         SessionCommand::List => ask.show(&ListSessions {}, |s| table::sessions(s)),
+        SessionCommand::Refused => ask.show(&ListRefusedHosts {}, |hosts| table::refused(hosts)),
         SessionCommand::Show { id } => ask.show(&ShowSession { id }, table::session),
         SessionCommand::End { id } => {
             ask.show(&EndSession { id }, |_| format!("session {id} ended\n"))

@@ -6,7 +6,9 @@ use crate::columns::{duration, micros, table, text};
 use crate::protocols;
 use crate::protocols::protocol::host_name;
 use server::ByteSize;
-use server::api::{Disk, DiskState, Latency, Queue, ServerState, Session, SessionSummary, Status};
+use server::api::{
+    Disk, DiskState, Latency, Queue, RefusedHost, ServerState, Session, SessionSummary, Status,
+};
 use std::fmt::Write;
 
 fn yes(flag: bool) -> &'static str {
@@ -183,6 +185,37 @@ fn digests(header: bool, data: bool) -> &'static str {
         (false, true) => "data",
         (false, false) => "none",
     }
+}
+
+/// `wirepool session refused`: refused hosts, each with the command that allows it.
+pub(crate) fn refused(list: &[RefusedHost]) -> String {
+    if list.is_empty() {
+        return "no host was refused\n".into();
+    }
+    let header = [
+        "PROTOCOL",
+        "HOST",
+        "ADDRESS",
+        "ASKED FOR",
+        "TIMES",
+        "TO ALLOW",
+    ];
+    let mut t = table(&header, &[4]);
+    let given = |text: &str| match text {
+        "" => "-".to_owned(),
+        text => text.to_owned(),
+    };
+    for host in list {
+        t.add_row([
+            host.protocol.clone(),
+            given(&host.host),
+            host.address.to_string(),
+            given(&host.export),
+            host.count.to_string(),
+            host.allow.clone(),
+        ]);
+    }
+    text(&t)
 }
 
 /// `wirepool session list`.

@@ -40,6 +40,7 @@ pub use counters::{CloseReason, ConnectionState, Counters};
 pub use session::{ConnectionInfo, SessionInfo};
 
 use crate::wire::IscsiName;
+use ::session::refused::{Refusals, RefusedHost};
 use ::session::stages::StageCounters;
 use entry::Entry;
 use shared::Shared;
@@ -148,6 +149,13 @@ impl Target {
         let session = self.0.session(tsih).ok_or(TargetError::NoSession(tsih))?;
         session.connections.close(CloseReason::Administrator);
         Ok(())
+    }
+
+    /// The hosts that access lists refused, the newest first, and the number of refusals since the start.
+    #[must_use]
+    pub fn refused(&self) -> (Vec<(RefusedHost, Refusals)>, u64) {
+        let refused = &self.0.connections.refused;
+        (refused.list(), refused.total())
     }
 
     /// Totals since the start.

@@ -262,5 +262,13 @@ fn a_forbidden_target_looks_like_none() {
         assert_eq!(c.refused_with(LoginStatus::AUTHORIZATION_FAILURE), 1);
         assert_eq!(c.refused_with(LoginStatus::AUTHENTICATION_FAILURE), 1);
         assert_eq!(c.refused_with(LoginStatus::NOT_FOUND), 1);
+        let (hosts, _) = f.target.refused();
+        let mut asked: Vec<_> = hosts.iter().map(|(h, _)| (&*h.name, &*h.export)).collect();
+        asked.sort_unstable();
+        let of = |target| (INITIATOR, target);
+        assert_eq!(
+            asked,
+            [of("iqn.2026-11.test:closed"), of("iqn.2026-11.test:secret")]
+        );
     });
 }

@@ -3,6 +3,7 @@
 use super::context::Compound;
 use crate::callback;
 use crate::client::{CallbackProgram, Session};
+use crate::export::Standing;
 use crate::wire::channel::{BackchannelCtl, BindConnection, CreateSession, ExchangeId};
 use crate::wire::{SessionId, Status};
 use std::sync::Arc;
@@ -24,7 +25,11 @@ impl Compound<'_> {
     /// EXCHANGE_ID (§18.35).
     pub(super) fn exchange_id(&mut self, args: &ExchangeId<'_>) -> Result<(), Status> {
         let shared = self.context.shared;
-        let by = (self.context.principal(), &self.context.visitor());
+        let visitor = self.context.visitor();
+        if visitor.standing == Standing::Stranger {
+            shared.note_refused(visitor.address, String::new());
+        }
+        let by = (self.context.principal(), &visitor);
         let now = io::time::now();
         let exchanged = shared
             .clients()

@@ -13,8 +13,8 @@ use crate::shared::counters::CloseReason;
 use crate::xdr::{Part, Writer};
 use io::Payload;
 use io::stage::Trail;
-use session::Hold;
 use session::transport::Transport;
+use session::{Hold, HostKey};
 use std::future::Future;
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -74,7 +74,12 @@ impl Core {
         self.running -= 1;
         self.link.command_ended(outcome.kind, trail);
         if let Some((client, minor)) = outcome.client {
-            self.register.used_by(client, minor);
+            if self.register.used_by(client, minor) {
+                // The connections of a client share its part of the buffers.
+                let name = format!("client {client:016x}");
+                let host = HostKey::named(&name, self.link.peer().ip());
+                self.link.account().belongs_to(host);
+            }
         }
         if outcome.is_established {
             self.established(stream);

@@ -12,6 +12,7 @@ use crate::shared::counters::{CloseReason, ConnectionState};
 use crate::shared::peers::Peer;
 use io::net::{TcpInfo, TcpStream};
 use io::time::Instant;
+use session::HostKey;
 use session::link::Link;
 use session::lock;
 use session::signal;
@@ -107,11 +108,15 @@ impl Turns for Core {
 pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream) {
     let all = &shared.connections;
     let stall = shared.config.stall_timeout;
-    let Some(admitted) = all.admit(&stream, ConnectionState::Connecting, stall) else {
+    let Some(admitted) = all.admit(&stream, ConnectionState::Connecting, stall).await else {
         return;
     };
     let (link, key) = admitted.into_link(&stream, shared.config.connection_budget);
     let ends = (link.local(), link.peer());
+    // Hosts of one address share it by connection until a client is known, and version 3 names none.
+    let ip = link.peer().ip();
+    link.account()
+        .belongs_to(HostKey::named(&link.peer().to_string(), ip));
     let register = Arc::new(Peer::new(ends, link.signal().clone()));
     shared.peers.insert(key, register.clone());
     let signal = link.signal().clone();

@@ -26,7 +26,9 @@ use peers::Peers;
 use records::{RecordChange, Records};
 use session::connections::Connections;
 use session::lock;
+use session::refused::RefusedHost;
 use session::stages::StageCounters;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use tls::Acceptor;
@@ -196,6 +198,18 @@ impl Shared {
         if was_waiting && !self.clients().is_recorded(owner) {
             self.records.push(RecordChange::Forget(owner.to_vec()));
         }
+    }
+
+    /// A host that no export admits asked for this path, or for a client ID without one: it is logged and remembered.
+    pub(crate) fn note_refused(&self, address: IpAddr, path: String) {
+        if self.connections.counters.log.may_log(io::time::now()) {
+            tracing::warn!(%address, path, "an NFS client is in no rule of an export");
+        }
+        self.connections.refused.note(RefusedHost {
+            name: String::new(),
+            address,
+            export: path,
+        });
     }
 
     /// Closes everything of clients that were removed.

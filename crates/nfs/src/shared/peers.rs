@@ -45,10 +45,11 @@ impl Peer {
         }
     }
 
-    /// A session of this client was used with this minor version.
-    pub(crate) fn used_by(&self, client: u64, minor: u32) {
-        self.client.store(client, Ordering::Relaxed);
+    /// A session of this client was used with this minor version. Returns whether another client, or none, used the connection
+    /// before.
+    pub(crate) fn used_by(&self, client: u64, minor: u32) -> bool {
         self.minor.store(minor, Ordering::Relaxed);
+        self.client.swap(client, Ordering::Relaxed) != client
     }
 
     /// A TLS handshake succeeded.

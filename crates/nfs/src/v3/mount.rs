@@ -9,7 +9,7 @@ use super::wire::MountStatus;
 use super::wire::mount::{Arguments, PATH_LEN_MAX};
 use crate::access::{NoObject, View};
 use crate::dispatch::{Outcome, Request};
-use crate::export::Hosts;
+use crate::export::{Hosts, Standing};
 use crate::handle::ObjectId;
 use crate::limits::REPLY_MAX;
 use crate::rpc::{AUTH_NONE, AUTH_SYS, Reply};
@@ -47,7 +47,13 @@ pub(crate) async fn execute(request: Request<'_>) -> Result<Outcome, Reply> {
                 out.u32(AUTH_SYS);
                 out.u32(AUTH_NONE);
             }
-            Err(status) => out.u32(status.code()),
+            Err(status) => {
+                if view.tree.standing(host) == Standing::Stranger {
+                    let path = String::from_utf8_lossy(path).into_owned();
+                    shared.note_refused(host, path);
+                }
+                out.u32(status.code());
+            }
         },
         Arguments::Dump => write_mounts(&view, &mut out),
         Arguments::Unmount(path) => shared.mounts().remove(host, path),

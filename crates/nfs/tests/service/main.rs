@@ -9,6 +9,7 @@ mod changes;
 mod client;
 mod delegations;
 mod exports;
+mod fairness;
 mod files;
 mod fixture;
 mod minor2;

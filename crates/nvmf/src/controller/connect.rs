@@ -10,14 +10,16 @@ use super::features::grant_keep_alive;
 use super::limits::ADMIN_DEPTH_MAX;
 use super::phase::Core;
 use super::queue_handle::{QueueHandle, TIMER};
-use super::shared::{Shared, Unavailable};
+use super::shared::Unavailable;
 use super::status::Completion;
 use crate::wire::fabrics::{
     CNTLID_DYNAMIC, Connect, ConnectAccepted, ConnectAttributes, ConnectData, ConnectFault,
 };
+use crate::wire::nqn::Nqn;
 use crate::wire::pdu::Digests;
 use crate::wire::status::Status;
 use session::HostKey;
+use session::refused::RefusedHost;
 use session::signal::INFO;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -80,7 +82,7 @@ impl Core {
         };
         match made {
             Ok(queue) => self.accept(command, &asked, queue),
-            Err(refusal) => self.refuse(command, &refusal),
+            Err(refusal) => self.refuse(command, &refusal, data),
         }
     }
 
@@ -114,11 +116,15 @@ impl Core {
         self.common.link.signal().raise(INFO | TIMER);
     }
 
-    fn refuse(&mut self, command: Command, refusal: &Refusal) {
+    fn refuse(&mut self, command: Command, refusal: &Refusal, data: &[u8]) {
         let counters = &self.common.target().counters;
         counters.refused_connects.fetch_add(1, Ordering::Relaxed);
         if self.common.may_log() {
-            tracing::warn!(peer = %self.common.link.peer(), why = refusal.why, status = %refusal.status, "connect refused");
+            let names = ConnectData::parse(data).ok().and_then(|d| d.names().ok());
+            let name = |nqn: Option<&Nqn>| nqn.map_or("unknown", Nqn::as_str).to_owned();
+            let subsystem = name(names.as_ref().map(|(subsystem, _)| subsystem));
+            let host = name(names.as_ref().map(|(_, host)| host));
+            tracing::warn!(peer = %self.common.link.peer(), host, subsystem, why = refusal.why, status = %refusal.status, "connect refused");
         }
         let done = Completion::failed_with(refusal.status, refusal.result);
         self.complete(command, done);
@@ -155,7 +161,7 @@ impl Core {
             let subsystem = self.common.target().subsystem(&subnqn);
             let subsystem = subsystem.ok_or(Refusal::hidden("no such subsystem"))?;
             if !subsystem.allows(&hostnqn) {
-                return Err(forbidden(self.common.target()));
+                return Err(self.forbidden(&hostnqn, &subnqn));
             }
             // Base 5.27.1.25: a host identifier of zero names no host.
             if data.host_id.is_zero() {
@@ -174,7 +180,7 @@ impl Core {
         ))?;
         let association = Association {
             kind,
-            host_nqn: hostnqn,
+            host_nqn: hostnqn.clone(),
             host_id: data.host_id,
             kato_ms,
             reconnects: 0,
@@ -190,7 +196,7 @@ impl Core {
             )
             .map_err(|why| match why {
                 Unavailable::Full => Refusal::busy("too many controllers or connections"),
-                Unavailable::Forbidden => forbidden(&target),
+                Unavailable::Forbidden => self.forbidden(&hostnqn, &subnqn),
             })?;
         Ok(ControllerQueue::new(controller, handle))
     }
@@ -263,6 +269,19 @@ impl Core {
         Ok(ControllerQueue::new(controller, handle))
     }
 
+    /// The host is not on the subsystem's list: answered as [`Refusal::hidden`], counted as forbidden and remembered.
+    fn forbidden(&self, host: &Nqn, subsystem: &Nqn) -> Refusal {
+        let target = self.common.target();
+        let counters = &target.counters;
+        counters.forbidden_connects.fetch_add(1, Ordering::Relaxed);
+        target.connections.refused.note(RefusedHost {
+            name: host.as_str().to_owned(),
+            address: self.common.link.peer().ip(),
+            export: subsystem.as_str().to_owned(),
+        });
+        Refusal::hidden("host is not on the list")
+    }
+
     /// The queue's handle for the control plane and other queues.
     fn handle(&self, asked: &Connect) -> QueueHandle {
         let size = asked.sqsize.saturating_add(1);
@@ -275,11 +294,4 @@ impl Core {
             link.signal().clone(),
         )
     }
-}
-
-/// The host is not on the subsystem's list: answered as [`Refusal::hidden`], counted as forbidden.
-fn forbidden(target: &Shared) -> Refusal {
-    let counters = &target.counters;
-    counters.forbidden_connects.fetch_add(1, Ordering::Relaxed);
-    Refusal::hidden("host is not on the list")
 }

@@ -142,7 +142,7 @@ impl Turns for Core {
 pub(super) async fn serve(target: Arc<Shared>, stream: TcpStream, role: PortRole) {
     let all = &target.connections;
     let stall = target.config.stall_timeout;
-    let Some(admitted) = all.admit(&stream, ConnectionState::AwaitIcReq, stall) else {
+    let Some(admitted) = all.admit(&stream, ConnectionState::AwaitIcReq, stall).await else {
         return;
     };
     let (link, key) = admitted.into_link(&stream, target.config.connection_budget);

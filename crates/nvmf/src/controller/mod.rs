@@ -76,6 +76,7 @@ pub use session::{QueueInfo, SessionInfo, SessionKind, SessionState};
 pub use subsystem::SubsystemTotals;
 
 use crate::wire::nqn::Nqn;
+use ::session::refused::{Refusals, RefusedHost};
 use ::session::stages::StageCounters;
 use namespace::Namespace;
 use queue_handle::NAMESPACES;
@@ -216,6 +217,13 @@ impl Target {
             .ok_or(TargetError::NoController(cntlid))?;
         controller.close_all(CloseReason::Administrator);
         Ok(())
+    }
+
+    /// The hosts that host lists refused, the newest first, and the number of refusals since the start.
+    #[must_use]
+    pub fn refused(&self) -> (Vec<(RefusedHost, Refusals)>, u64) {
+        let refused = &self.0.connections.refused;
+        (refused.list(), refused.total())
     }
 
     /// Totals since the start.

@@ -233,5 +233,11 @@ fn a_forbidden_subsystem_looks_like_none() {
         // The server knows the difference.
         let c = target.counters();
         assert_eq!((c.refused_connects, c.forbidden_connects), (4, 2));
+        // Regression: it did not tell the operator who asked, so that nobody could allow the host.
+        let (hosts, total) = target.refused();
+        let (host, refusals) = &hosts[0];
+        assert_eq!((hosts.len(), total, refusals.count), (1, 2, 2));
+        assert_eq!(host.name, host_nqn(9).as_str());
+        assert_eq!(host.export, nqn().as_str());
     });
 }

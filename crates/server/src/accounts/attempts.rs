@@ -162,7 +162,7 @@ mod tests {
     fn fail_from_everywhere(attempts: &mut Attempts, user: &str, now: Instant) {
         for n in 0..LOGINS_OF_USER_MAX {
             let from = IpAddr::V6(Ipv6Addr::from(u128::from(n) << 64));
-            attempts.begin(from, user, now).expect("allowed");
+            let _ = attempts.begin(from, user, now);
         }
     }
 

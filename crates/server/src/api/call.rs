@@ -44,6 +44,10 @@ pub struct ListDisks {}
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ListSessions {}
 
+/// The hosts that access lists refused, the newest first.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+pub struct ListRefusedHosts {}
+
 /// One session in full.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -5,11 +5,32 @@ use crate::word::word;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use session::latency::CommandLatency;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// Protocol of sessions of servers that did not report it.
 fn nvme() -> String {
     "nvme".into()
+}
+
+/// A host that an access list refused.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RefusedHost {
+    /// `nvme`, `iscsi` or `nfs`.
+    pub protocol: String,
+    /// The name that it gave: its NQN, or the initiator's; empty over NFS.
+    pub host: String,
+    /// Its address.
+    pub address: IpAddr,
+    /// The subsystem, target or path that it asked for; may be empty over NFS.
+    pub export: String,
+    /// Number of refusals.
+    pub count: u64,
+    /// The first one, ms since 1970.
+    pub first_ms: u64,
+    /// The last one, ms since 1970.
+    pub last_ms: u64,
+    /// The command that allows it.
+    pub allow: String,
 }
 
 /// A session in one line: one controller of one host, or a session of an iSCSI initiator.

@@ -15,7 +15,8 @@ pub(crate) use socket::ControlSocket;
 
 use crate::accounts::Accounts;
 use crate::api::{
-    AskWhy, ConsoleStatus, Session, SessionSummary, Stages, Status, StoredReport, Writes,
+    AskWhy, ConsoleStatus, RefusedHost, Session, SessionSummary, Stages, Status, StoredReport,
+    Writes,
 };
 use crate::diagnosis::doctor_facts;
 use crate::limits::WHY_SECONDS_MAX;
@@ -109,6 +110,11 @@ impl Control {
     /// Every session in full.
     pub(crate) fn sessions(&self) -> Vec<Session> {
         self.server.protocols().sessions()
+    }
+
+    /// The hosts that access lists refused, the newest first.
+    pub(crate) fn refused(&self) -> Vec<RefusedHost> {
+        self.server.protocols().refused()
     }
 
     /// Every session in one line.

@@ -14,14 +14,14 @@ use crate::api::{
     Difference, Disk, Done, EndSession, Event, ExportPool, FailureCode, Filesystem, FoundPool,
     GetDoctor, GetOpenApi, GetProperties, GetStages, GetStatus, HistoryEntry, Hold, HoldSnapshot,
     ImportPool, InheritProperty, ListConsoleUsers, ListDisks, ListEvents, ListFilesystems,
-    ListHolds, ListOwnerSpace, ListPools, ListRates, ListReports, ListSessions, ListSnapshots,
-    ListVolumes, ListWrites, MountFilesystem, OfflineSide, OnlineSide, OpenApi, OwnerSpace, Pool,
-    PoolHistory, PromoteFilesystem, PromoteVolume, Property, Rates, ReleaseSnapshot,
-    RemoveConsoleUser, RemoveDisk, RenameFilesystem, RenameSnapshot, RenameVolume, ReplaceSide,
-    ResilverPool, ResizeDisk, ResizeVolume, RollbackFilesystem, RollbackVolume, ScanPools,
-    ScrubPool, Session, SessionSummary, SetConsolePassword, SetProperty, ShowSession, Snapshot,
-    Stages, Status, StoredReport, Trial, TrimPool, TryImport, UnlockConsoleUser, UnmountFilesystem,
-    Volume, Writes,
+    ListHolds, ListOwnerSpace, ListPools, ListRates, ListRefusedHosts, ListReports, ListSessions,
+    ListSnapshots, ListVolumes, ListWrites, MountFilesystem, OfflineSide, OnlineSide, OpenApi,
+    OwnerSpace, Pool, PoolHistory, PromoteFilesystem, PromoteVolume, Property, Rates, RefusedHost,
+    ReleaseSnapshot, RemoveConsoleUser, RemoveDisk, RenameFilesystem, RenameSnapshot, RenameVolume,
+    ReplaceSide, ResilverPool, ResizeDisk, ResizeVolume, RollbackFilesystem, RollbackVolume,
+    ScanPools, ScrubPool, Session, SessionSummary, SetConsolePassword, SetProperty, ShowSession,
+    Snapshot, Stages, Status, StoredReport, Trial, TrimPool, TryImport, UnlockConsoleUser,
+    UnmountFilesystem, Volume, Writes,
 };
 use crate::limits::REQUEST_LEN_MAX;
 use crate::protocols::protocols;
@@ -112,6 +112,7 @@ routes! {
     fn session_routes, "sessions";
 
     Get "/v1/sessions" ListSessions => Vec<SessionSummary>, VIEW, control |c, _| Ok(c.summaries());
+    Get "/v1/sessions/refused" ListRefusedHosts => Vec<RefusedHost>, VIEW, control |c, _| Ok(c.refused());
     Post "/v1/sessions/show" ShowSession => Session, LOOKUP, control |c, r| c.session(r.id);
     Get "/v1/stages" GetStages => Stages, VIEW, control |c, _| Ok(c.stages());
     Post "/v1/sessions/end" EndSession => Done, LOOKUP, control |c, r| c.end_session(r.id).map(|()| Done {});

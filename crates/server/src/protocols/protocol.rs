@@ -4,7 +4,7 @@
 //! [`DiskExports`] or [`FilesystemExports`]. **Invariants**: an export is published if and only if its disk is online, or its
 //! filesystem open, and the protocol accepted it.
 
-use crate::api::{ExportStages, ExportedAs, Exports, Listen, Session};
+use crate::api::{ExportStages, ExportedAs, Exports, Listen, RefusedHost, Session};
 use crate::config::{Config, ConfigFile};
 use crate::disks::Disks;
 use crate::metrics::families::Families;
@@ -12,6 +12,7 @@ use backend::file::FileBackend;
 use backend::{BlockBackend, Usage};
 use io::net::TcpStream;
 use io::time::Instant;
+use session::refused;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -61,6 +62,9 @@ pub(crate) trait Protocol: Send + Sync {
 
     /// Every session.
     fn sessions(&self) -> Vec<Session>;
+
+    /// The hosts that access lists refused, the newest first.
+    fn refused(&self) -> Vec<RefusedHost>;
 
     /// The time of requests by stage, by export.
     fn stages(&self, now: Instant) -> Vec<ExportStages>;
@@ -161,6 +165,25 @@ pub(crate) trait FilesystemExports {
 
     /// The same files for a user beside the clients of this protocol: its operations wait for what clients hold exclusively.
     fn guarded(&self, files: Arc<dyn FileBackend>) -> Arc<dyn FileBackend>;
+}
+
+/// The hosts that a service refused. `allow` is the command that allows one.
+pub(crate) fn refused_hosts(
+    protocol: &str,
+    hosts: Vec<(refused::RefusedHost, refused::Refusals)>,
+    allow: impl Fn(&refused::RefusedHost) -> String,
+) -> Vec<RefusedHost> {
+    let view = |(host, refusals): (refused::RefusedHost, refused::Refusals)| RefusedHost {
+        protocol: protocol.to_owned(),
+        allow: allow(&host),
+        host: host.name,
+        address: host.address,
+        export: host.export,
+        count: refusals.count,
+        first_ms: refusals.first_ms,
+        last_ms: refusals.last_ms,
+    };
+    hosts.into_iter().map(view).collect()
 }
 
 /// The number of sessions with the export of this name.

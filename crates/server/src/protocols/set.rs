@@ -6,7 +6,7 @@
 use super::protocol::{DiskExports, FilesystemExports, Protocol};
 use super::protocols;
 use crate::Result;
-use crate::api::Session;
+use crate::api::{RefusedHost, Session};
 use crate::config::ConfigFile;
 use std::fmt;
 
@@ -58,6 +58,13 @@ impl Protocols {
     /// The sessions of all protocols.
     pub(crate) fn sessions(&self) -> Vec<Session> {
         self.all().flat_map(|p| p.sessions()).collect()
+    }
+
+    /// The hosts that access lists refused, over all protocols, the newest first.
+    pub(crate) fn refused(&self) -> Vec<RefusedHost> {
+        let mut all: Vec<RefusedHost> = self.all().flat_map(|p| p.refused()).collect();
+        all.sort_by_key(|host| std::cmp::Reverse(host.last_ms));
+        all
     }
 }
 

@@ -137,8 +137,12 @@ fn defaults_are_sound_and_stable() {
 /// Each error, and its message.
 const MISTAKES: &[(&str, &str)] = &[
     (
+        "[server]\nwatchdog_s = 9\n",
+        "wirepool.toml:2:14: server.watchdog_s: expected a number from 10 to 86400, found 9",
+    ),
+    (
         "[server]\nshard = 2\n",
-        "wirepool.toml:2:1: server.shard: unknown field `shard`, expected one of `shards`, `control`, `state_dir`, `spin_us`, `buffer_mib`, `congestion`",
+        "wirepool.toml:2:1: server.shard: unknown field `shard`, expected one of `shards`, `control`, `state_dir`, `spin_us`, `buffer_mib`, `congestion`, `watchdog_s`",
     ),
     (
         "[server]\nshards = \"two\"\n",

@@ -108,6 +108,7 @@ fn lists(api: &mut Api) {
         "/v1/exports",
         "/v1/targets",
         "/v1/sessions",
+        "/v1/sessions/refused",
         "/v1/doctor",
         "/v1/reports",
         "/v1/console/users",

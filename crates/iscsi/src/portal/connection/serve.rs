@@ -150,7 +150,7 @@ impl Core {
 pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream) {
     let all = &shared.connections;
     let stall = shared.config.stall_timeout;
-    let Some(admitted) = all.admit(&stream, ConnectionState::Login, stall) else {
+    let Some(admitted) = all.admit(&stream, ConnectionState::Login, stall).await else {
         return;
     };
     let (link, key) = admitted.into_link(&stream, shared.config.connection_budget);

@@ -19,14 +19,15 @@ use self::api::IscsiRole as Role;
 use self::config::{LunConfig, TargetConfig, exported_as};
 use self::secret::Realm;
 use super::access::Words;
-use super::protocol::{Address, DiskExports, Protocol, Work, sessions_of};
+use super::protocol::{Address, DiskExports, Protocol, Work, refused_hosts, sessions_of};
 use super::published::Published;
-use crate::api::{ExportStages, ExportedAs, Exports, Listen, ListenRole, Session};
+use crate::api::{ExportStages, ExportedAs, Exports, Listen, ListenRole, RefusedHost, Session};
 use crate::config::{Config, ConfigFile};
 use crate::disks::Disks;
 use crate::limits::{DRAIN_MAX, FLUSH_MAX};
 use crate::metrics::families::Families;
 use crate::reservations;
+use ::session::refused;
 use ::session::stages::StageCounters;
 use backend::{BlockBackend, Usage};
 use io::time::Instant;
@@ -243,6 +244,12 @@ impl Protocol for Iscsi {
 
     fn warnings(&self, config: &Config) -> Vec<String> {
         self.target_warnings(&config.iscsi)
+    }
+
+    fn refused(&self) -> Vec<RefusedHost> {
+        let allow =
+            |h: &refused::RefusedHost| format!("wirepool host allow {} {}", h.export, h.name);
+        refused_hosts("iscsi", self.service.refused().0, allow)
     }
 
     fn sessions(&self) -> Vec<Session> {

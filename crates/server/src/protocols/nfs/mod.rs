@@ -29,9 +29,12 @@ use self::registration::Registration;
 use self::rule::{ClientRule, Clients, security_word};
 use self::share::Shares;
 use self::tls::Certificates;
-use super::protocol::{Address, FilesystemExports, Protocol, ShareChange, Shared, Work};
+use super::protocol::{
+    Address, FilesystemExports, Protocol, ShareChange, Shared, Work, refused_hosts,
+};
 use super::published::Published;
-use crate::api::{ExportStages, Exports, Listen, ListenRole, NamespaceState, Session};
+use crate::{Error, Result};
+use crate::api::{ExportStages, Exports, Listen, ListenRole, NamespaceState, RefusedHost, Session};
 use crate::config::{Config, ConfigFile};
 use crate::disks::Disks;
 use crate::limits::{DRAIN_MAX, FLUSH_MAX};
@@ -41,7 +44,7 @@ use ::nfs::export::{Hosts, Rule, Security};
 use ::nfs::identity::{IdentityConfig, SystemAccounts};
 use ::nfs::limits::TRANSFER_MAX;
 use ::nfs::service::{Service, ServiceConfig};
-use ::session::lock;
+use ::session::{lock, refused};
 use backend::file::FileBackend;
 use io::time::Instant;
 use std::collections::BTreeMap;
@@ -435,6 +438,20 @@ impl Protocol for Nfs {
             }
         }
         out
+    }
+
+    fn refused(&self) -> Vec<RefusedHost> {
+        let exports: Vec<String> = {
+            let served = lock(&self.0.served);
+            served.values().map(|e| e.path.clone()).collect()
+        };
+        let allow = |h: &refused::RefusedHost| {
+            let asked = exports.iter().find(|path| **path == h.export);
+            let export = asked.or_else(|| exports.first().filter(|_| exports.len() == 1));
+            let export = export.map_or("EXPORT", String::as_str);
+            format!("wirepool host allow {export} {}:rw", h.address)
+        };
+        refused_hosts("nfs", self.0.service.refused().0, allow)
     }
 
     fn sessions(&self) -> Vec<Session> {

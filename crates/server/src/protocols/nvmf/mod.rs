@@ -14,16 +14,17 @@ mod session;
 use self::api::NvmfRole as Role;
 use self::config::{SubsystemConfig, exported_as};
 use super::access::Words;
-use super::protocol::{Address, DiskExports, Protocol, Work, sessions_of};
+use super::protocol::{Address, DiskExports, Protocol, Work, refused_hosts, sessions_of};
 use super::published::Published;
 use crate::api::{
-    Export, ExportStages, ExportedAs, Exports, Listen, ListenRole, Namespace, Session,
+    Export, ExportStages, ExportedAs, Exports, Listen, ListenRole, Namespace, RefusedHost, Session,
 };
 use crate::config::{Config, ConfigFile};
 use crate::disks::Disks;
 use crate::limits::{DRAIN_MAX, FLUSH_MAX};
 use crate::metrics::families::Families;
 use crate::reservations;
+use ::session::refused;
 use ::session::stages::StageCounters;
 use backend::BlockBackend;
 use io::time::Instant;
@@ -183,6 +184,12 @@ impl Protocol for Nvmf {
             }));
         }
         out
+    }
+
+    fn refused(&self) -> Vec<RefusedHost> {
+        let allow =
+            |h: &refused::RefusedHost| format!("wirepool host allow {} {}", h.export, h.name);
+        refused_hosts("nvme", self.target.refused().0, allow)
     }
 
     fn sessions(&self) -> Vec<Session> {
