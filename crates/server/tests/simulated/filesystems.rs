@@ -326,6 +326,36 @@ fn a_recursive_snapshot_may_name_the_pool() {
     });
 }
 
+/// Compression of a volume with the default record of one sector saved nothing, and nobody was told.
+#[test]
+fn compression_without_effect_is_told_with_a_record_size_that_helps() {
+    Sim::new(23, SimConfig::default()).block_on(async {
+        let (node, _) = machine(["/a", "/b"], &disk());
+        let server = serve_new(&node, make).await;
+        let serving = node.spawn(async move {
+            let short = volume("tank/short", 1 << 20);
+            let mut long = volume("tank/long", 1 << 20);
+            long.record_size = Some(server::ByteSize(16 << 10));
+            let mut off = volume("tank/off", 1 << 20);
+            off.compression = Some("off".into());
+            for (new, warns) in [(short, true), (long, false), (off, false)] {
+                let name = new.name.clone();
+                let made = server.create_volume(new).await.expect("a volume");
+                assert_eq!(made.compression_warning.is_some(), warns, "{made:?}");
+                let asked = GetProperties {
+                    names: vec![name],
+                    properties: vec!["compression".into()],
+                };
+                let found = server.properties(&asked).await.expect("there");
+                let warning = found[0].warning.clone();
+                assert_eq!(warning, made.compression_warning);
+                assert!(warning.is_none_or(|text| text.contains("--record-size 16")));
+            }
+        });
+        serving.await.expect("it has power");
+    });
+}
+
 #[test]
 fn limits_and_properties_are_those_of_the_pool() {
     Sim::new(24, SimConfig::default()).block_on(async {
