@@ -9,7 +9,7 @@ use fuser::{FileAttr, FileType, INodeNo, TimeOrNow};
 use std::time::{Duration, SystemTime};
 
 /// Block size that stat(2) shows, bytes.
-const BLOCK_SIZE: u32 = 4096;
+pub(crate) const BLOCK_SIZE: u32 = 4096;
 
 /// The kernel's attributes of an object with this inode number.
 pub(crate) fn attributes(number: u64, of: &Attributes) -> FileAttr {

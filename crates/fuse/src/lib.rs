@@ -37,6 +37,7 @@ mod operation;
 mod options;
 mod requests;
 mod status;
+mod write_backs;
 
 pub use error::{Error, Result};
 pub use mount::{EndReason, Ended, Mount, MountState, MountTotals, Unmount};

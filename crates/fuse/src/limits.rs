@@ -31,5 +31,12 @@ pub const EXCLUSIVE_VALIDITY: Duration = Duration::from_secs(60);
 pub const SHARED_VALIDITY: Duration = Duration::from_secs(1);
 /// Longest wait for the end of a mount after it was unmounted. It lasts longer only if another mount namespace has it, too.
 pub const UNMOUNT_WAIT: Duration = Duration::from_secs(10);
+/// Most requests to the kernel to write its dirty data back, while programs go on writing data that has no space.
+pub const WRITE_BACKS_MAX: usize = 16;
+/// Shortest time between two commits of data that the kernel wrote back.
+pub const COMMIT_PAUSE: Duration = Duration::from_millis(100);
+/// Free space, bytes, below which files are opened for writing without the kernel's cache, so that write(2) says that there is no
+/// space.
+pub const NEARLY_FULL_BYTES: u64 = 256 << 20;
 /// Most notices to the kernel that wait to be sent.
 pub const NOTICES_MAX: usize = 4096;

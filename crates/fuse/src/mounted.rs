@@ -12,6 +12,7 @@ use crate::opened::Opened;
 use crate::operation::Operations;
 use crate::options::{Caching, MountOptions};
 use crate::status::{Answer, of_file};
+use crate::write_backs::WriteBacks;
 use backend::file::{Attributes, Caller, CheckedBy, FileBackend, FileError, Handle, Name};
 use fuser::{Errno, FileAttr};
 use io::BufPool;
@@ -26,11 +27,14 @@ pub(crate) struct Mounted {
     pub(crate) opened: Opened,
     pub(crate) operations: Operations,
     pub(crate) gate: Gate,
+    pub(crate) write_backs: WriteBacks,
     /// Set when the connection to the kernel is there.
     pub(crate) notices: OnceLock<Notices>,
     /// Buffers of writes in flight.
     pub(crate) buffers: BufPool,
     pub(crate) caching: Caching,
+    /// Whether files that are opened without the kernel's cache can be mapped. Set by the handshake.
+    pub(crate) has_direct_maps: OnceLock<bool>,
     pub(crate) checked_by: CheckedBy,
     shards: Box<[Shard]>,
 }
@@ -55,9 +59,11 @@ impl Mounted {
             opened: Opened::default(),
             operations: Operations::new(shards.len()),
             gate: Gate::new(REQUESTS_MAX),
+            write_backs: WriteBacks::default(),
             notices: OnceLock::new(),
             buffers: BufPool::new(WRITE_BYTES_MAX),
             caching: options.caching(&files.limits()),
+            has_direct_maps: OnceLock::new(),
             checked_by: options.checked_by(),
             shards: shards.into(),
             files,
@@ -91,16 +97,26 @@ impl Mounted {
             return Err(Errno::ENOMEM);
         };
         Ok(Known {
-            attributes: convert::attributes(number, of),
+            attributes: self.shown(number, of),
             generation: of.handle.generation,
         })
+    }
+
+    /// Attributes as the kernel gets them. A file that is open for writing may have data that only the kernel has: it never shows
+    /// no blocks at all, which programs (`tar -S`) take for a file of zeroes.
+    pub(crate) fn shown(&self, number: u64, of: &Attributes) -> FileAttr {
+        let mut shown = convert::attributes(number, of);
+        if shown.blocks == 0 && self.caching.has_write_back && self.opened.has_writer(number) {
+            shown.blocks = u64::from(convert::BLOCK_SIZE) / 512;
+        }
+        shown
     }
 
     /// Attributes of an object that the kernel knows, also if it is gone.
     pub(crate) async fn attributes(&self, number: u64) -> Answer<FileAttr> {
         let of = self.handle(number)?;
         match self.files.attributes(of).await {
-            Ok(found) => Ok(convert::attributes(number, &found)),
+            Ok(found) => Ok(self.shown(number, &found)),
             Err(FileError::Stale) => self
                 .nodes
                 .removed(number)

@@ -4,14 +4,17 @@
 //! **Invariants**: an object has one inode number from its first lookup until the kernel has forgotten it; a number that the
 //! kernel knows names one object; the root is 1 and never forgotten; at most `limit` objects are known.
 //!
-//! Inode numbers, so that they are the same after the next mount:
+//! Inode numbers, so that they are the same after the next mount. An object number has a class in bits 52 to 55 (its record size), and
+//! a number below 2^52 that counts up:
 //!
 //! ```text
-//! bit 63 | bits 62 to 48    | bits 47 to 0
-//! 0      | 0                | object number of the mounted file system (the root: 1)
-//! 0      | 1 to RANGES_MAX  | object number of another file system, in order of the first lookup (snapshots)
-//! 1      | counter                            any object whose number is in use for another generation, or does not fit
+//! bits 63, 62 | 61 to 46         | 45 to 42 | 41 to 0
+//! 0       0   | object number (56 bits) of the mounted file system (the root: 1)
+//! 0       1   | the file system  | class    | counted number of an object of another file system (snapshots)
+//! 1           | counter: any object whose number is in use for another generation, or does not fit
 //! ```
+//!
+//! The 16 bits of another file system are the low ones of its number, if they are free.
 
 use crate::limits::NODES_MAX;
 use backend::file::{Attributes, Handle};
@@ -22,10 +25,18 @@ use std::sync::{Mutex, PoisonError, RwLock};
 
 /// The inode number of the root (FUSE_ROOT_ID).
 pub(crate) const ROOT: u64 = 1;
-/// Bits of the object number in an inode number.
-const OBJECT_BITS: u32 = 48;
+/// Bits of an object number: a class and a counted number.
+const OBJECT_BITS: u32 = 56;
+/// Bits of the counted number in an object number.
+const COUNTED_BITS: u32 = 52;
+/// Bits of the counted number in the inode number of an object of another file system.
+const SHORT_BITS: u32 = 42;
+/// Bits of the class.
+const CLASS_BITS: u32 = OBJECT_BITS - COUNTED_BITS;
 /// Most file systems besides the mounted one that get a range of inode numbers.
-const RANGES_MAX: usize = (1 << 15) - 1;
+const RANGES_MAX: usize = 1 << 16;
+/// Set in numbers of objects of other file systems.
+const OTHER: u64 = 1 << 62;
 /// Set in numbers from the counter.
 const COUNTED: u64 = 1 << 63;
 /// Parts of the table with a lock each.
@@ -57,8 +68,8 @@ pub(crate) struct Nodes {
     limit: usize,
     known: AtomicUsize,
     stripes: Box<[Mutex<HashMap<u64, Node>>]>,
-    /// File systems besides the root's; the range of each is its index + 1.
-    ranges: RwLock<Vec<u64>>,
+    /// File systems besides the root's, by range.
+    ranges: RwLock<HashMap<u64, u64>>,
     counted: Mutex<Counted>,
     /// Number of objects in `counted`, to skip its lock.
     counted_len: AtomicUsize,
@@ -99,16 +110,17 @@ impl Nodes {
             return lock(&self.counted).by_number.get(&number).map(|n| n.0);
         }
         let node = *lock(self.stripe(number)).get(&number)?;
-        let filesystem = match (number >> OBJECT_BITS) as usize {
-            0 => self.root.filesystem,
-            range => {
+        let (filesystem, object) = match number & OTHER {
+            0 => (self.root.filesystem, number),
+            _ => {
+                let range = (number & !OTHER) >> (SHORT_BITS + CLASS_BITS);
                 let ranges = self.ranges.read().unwrap_or_else(PoisonError::into_inner);
-                *ranges.get(range - 1)?
+                (*ranges.get(&range)?, long(number))
             }
         };
         Some(Handle {
             filesystem,
-            object: number & ((1 << OBJECT_BITS) - 1),
+            object,
             generation: node.generation,
         })
     }
@@ -250,33 +262,54 @@ impl Nodes {
         if of.filesystem == self.root.filesystem {
             return (of.object > ROOT).then_some(of.object);
         }
-        let range = self.range(of.filesystem)? as u64;
-        Some(range << OBJECT_BITS | of.object)
+        let object = short(of.object)?;
+        let range = self.range(of.filesystem)?;
+        Some(OTHER | range << (SHORT_BITS + CLASS_BITS) | object)
     }
 
-    /// The range of another file system, a new one at its first lookup; `None` if all are in use.
-    fn range(&self, filesystem: u64) -> Option<usize> {
-        let find = |ranges: &[u64]| ranges.iter().position(|f| *f == filesystem);
+    /// The range of another file system, which is the same at each mount unless another one has it: a new one at its first
+    /// lookup; `None` if all are in use.
+    fn range(&self, filesystem: u64) -> Option<u64> {
+        let first = filesystem % RANGES_MAX as u64;
+        let all = (0..RANGES_MAX as u64).map(|n| (first + n) % RANGES_MAX as u64);
         {
             let ranges = self.ranges.read().unwrap_or_else(PoisonError::into_inner);
-            if let Some(index) = find(&ranges) {
-                return Some(index + 1);
+            let known = all.clone().take_while(|range| ranges.contains_key(range));
+            for range in known {
+                if ranges[&range] == filesystem {
+                    return Some(range);
+                }
             }
         }
         let mut ranges = self.ranges.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(index) = find(&ranges) {
-            return Some(index + 1);
+        for range in all {
+            match ranges.get(&range) {
+                Some(present) if *present == filesystem => return Some(range),
+                Some(_) => {}
+                None => {
+                    ranges.insert(range, filesystem);
+                    return Some(range);
+                }
+            }
         }
-        if ranges.len() >= RANGES_MAX {
-            return None;
-        }
-        ranges.push(filesystem);
-        Some(ranges.len())
+        None
     }
 
     fn stripe(&self, number: u64) -> &Mutex<HashMap<u64, Node>> {
         &self.stripes[number as usize % STRIPES]
     }
+}
+
+/// An object number with fewer bits; `None` if it does not fit.
+fn short(object: u64) -> Option<u64> {
+    let (class, counted) = (object >> COUNTED_BITS, object & ((1 << COUNTED_BITS) - 1));
+    (counted >> SHORT_BITS == 0).then_some(class << SHORT_BITS | counted)
+}
+
+/// The object number that [`short`] made shorter.
+fn long(number: u64) -> u64 {
+    let class = number >> SHORT_BITS & ((1 << CLASS_BITS) - 1);
+    class << COUNTED_BITS | number & ((1 << SHORT_BITS) - 1)
 }
 
 #[cfg(test)]
@@ -354,17 +387,44 @@ mod tests {
             .iter()
             .map(|h| nodes.look_up(*h).unwrap())
             .collect();
-        assert_eq!(numbers, [20, (1 << 48) | 20, (2 << 48) | 20]);
+        let other = |range: u64| OTHER | range << 46 | 20;
+        assert_eq!(numbers, [20, other(8), other(9)]);
         for (number, handle) in numbers.iter().zip([live, first, second]) {
             assert_eq!(nodes.handle(*number), Some(handle));
         }
-        let large = handle(7, 1 << 50, 1);
+        let large = handle(8, 1 << 50, 1);
         let number = nodes.look_up(large).unwrap();
         assert_eq!(
             (number >> 63, nodes.handle(number)),
             (1, Some(large)),
             "an object number that does not fit"
         );
+    }
+
+    /// Objects with a record size of their own got numbers from the counter: `st_ino` changed whenever the kernel forgot them,
+    /// and git saw every file as changed.
+    #[test]
+    fn a_number_with_a_record_size_is_the_same_at_every_lookup() {
+        let class = 6 << 52;
+        for filesystem in [7, 8, 8 + (1 << 16)] {
+            let of = handle(filesystem, class | 20, 1);
+            let first = {
+                let nodes = table();
+                let (shown, number) = (nodes.number(of), nodes.look_up(of).unwrap());
+                assert_eq!(shown, number, "of a listing and of stat");
+                assert_eq!(nodes.handle(number), Some(of));
+                nodes.forget(number, 1);
+                nodes.look_up(handle(filesystem, class | 21, 1)).unwrap();
+                assert_eq!(nodes.look_up(of), Ok(number));
+                number
+            };
+            let nodes = table();
+            nodes.look_up(handle(filesystem, 30, 1)).unwrap();
+            assert_eq!(nodes.look_up(of), Ok(first), "after the next mount");
+        }
+        let nodes = table();
+        let both = [8, 8 + (1 << 16)].map(|f| nodes.look_up(handle(f, 20, 1)).unwrap());
+        assert_ne!(both[0], both[1], "two snapshots with the same low bits");
     }
 
     #[test]

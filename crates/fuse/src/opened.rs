@@ -16,6 +16,8 @@ struct OpenFile {
     hold: Hold,
     /// Inode number, if it was opened for writing.
     writes: Option<u64>,
+    /// Whether the kernel does not cache its data, although the program did not ask for that.
+    is_direct: bool,
 }
 
 #[derive(Default)]
@@ -32,7 +34,12 @@ pub(crate) struct Opened(Mutex<Files>);
 impl Opened {
     /// Adds a file; `writes` is its inode number if it was opened for writing. Returns its number, or the hold if there are
     /// too many.
-    pub(crate) fn add(&self, hold: Hold, writes: Option<u64>) -> Result<u64, Hold> {
+    pub(crate) fn add(
+        &self,
+        hold: Hold,
+        writes: Option<u64>,
+        is_direct: bool,
+    ) -> Result<u64, Hold> {
         let mut files = lock(&self.0);
         if files.open.len() >= OPEN_FILES_MAX {
             return Err(hold);
@@ -40,7 +47,12 @@ impl Opened {
         if let Some(number) = writes {
             *files.writers.entry(number).or_default() += 1;
         }
-        Ok(files.open.insert(OpenFile { hold, writes }) as u64)
+        let file = OpenFile {
+            hold,
+            writes,
+            is_direct,
+        };
+        Ok(files.open.insert(file) as u64)
     }
 
     /// Removes a file. `None` for a number that is not open.
@@ -56,6 +68,13 @@ impl Opened {
             }
         }
         Some(file.hold)
+    }
+
+    /// Whether the kernel does not cache the data of an open file: then it sends no fsync after a write with O_SYNC.
+    pub(crate) fn is_direct(&self, number: u64) -> bool {
+        let files = lock(&self.0);
+        let file = usize::try_from(number).ok().and_then(|n| files.open.get(n));
+        file.is_some_and(|file| file.is_direct)
     }
 
     /// Whether a file is open for writing, by its inode number.
@@ -83,7 +102,7 @@ mod tests {
     #[test]
     fn a_file_has_a_writer_until_the_last_one_is_closed() {
         let opened = Opened::default();
-        let open = |writes| opened.add(Hold::new(|| ()), writes).unwrap();
+        let open = |writes| opened.add(Hold::new(|| ()), writes, false).unwrap();
         let (first, second, reader) = (open(Some(7)), open(Some(7)), open(None));
         assert_eq!(opened.len(), 3);
         drop(opened.remove(first));
@@ -93,5 +112,7 @@ mod tests {
         assert!(!opened.has_writer(7));
         assert!(opened.remove(second).is_none() && opened.remove(u64::MAX).is_none());
         assert_eq!(opened.len(), 0);
+        let direct = opened.add(Hold::new(|| ()), Some(7), true).unwrap();
+        assert!(opened.is_direct(direct) && !opened.is_direct(direct + 1));
     }
 }

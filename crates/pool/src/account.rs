@@ -44,6 +44,10 @@ pub(crate) struct Account {
     pub(crate) is_shared: bool,
     /// Bytes of its tree's nodes, as of the last checkpoint.
     pub(crate) tree: u64,
+    /// Bytes of deleted contents of files, about, which the next checkpoint frees.
+    pub(crate) freed: u64,
+    /// The same, of the checkpoint in progress.
+    pub(crate) freed_merging: u64,
 }
 
 /// Space of a volume as of a checkpoint.
@@ -103,11 +107,13 @@ impl Account {
         self.merging.bytes += bytes;
         self.merging.records += records;
         self.merging.snapshots += snapshots;
+        self.freed_merging += std::mem::take(&mut self.freed);
     }
 
     /// A checkpoint has ended.
     pub(crate) fn end_merge(&mut self, standing: Standing) {
         self.merging = Put::default();
+        self.freed_merging = 0;
         self.stand(standing);
     }
 
@@ -122,6 +128,14 @@ impl Account {
     /// Bytes of unmerged changes and dirty records.
     pub(crate) fn unmerged(&self) -> u64 {
         self.merging.bytes + self.layered.bytes + self.promised
+    }
+
+    /// Bytes, about, that checkpoints free: deleted contents that no snapshot holds.
+    pub(crate) fn pending_frees(&self) -> u64 {
+        match self.is_shared {
+            true => 0,
+            false => (self.freed + self.freed_merging).min(self.taken()),
+        }
     }
 
     pub(crate) fn taken(&self) -> u64 {

@@ -289,6 +289,25 @@ impl Dirty {
         first.into_iter().flatten().min()
     }
 
+    /// The first `max` of these keys that have contents, of urgent ones, of others, and of each large write. In order.
+    pub(crate) fn records_in(&self, keys: Range<Key>, max: usize) -> Vec<Vec<Key>> {
+        let maps = [&self.urgent, &self.lazy];
+        let in_map = |map: &BTreeMap<Key, Contents>| {
+            let found = map.range(keys.clone()).take(max);
+            found.map(|(key, _)| *key).collect()
+        };
+        let in_large = |large: &Large| {
+            let own = large.keys();
+            let (start, end) = (own.start.max(keys.start), own.end.min(keys.end));
+            let count = if start < end { start.up_to(end) } else { 0 };
+            (0..count.min(max as u128))
+                .map(|n| start.after(n))
+                .collect()
+        };
+        let records = maps.into_iter().map(in_map);
+        records.chain(self.large.iter().map(in_large)).collect()
+    }
+
     /// The first of these keys that has changes, except large writes.
     pub(crate) fn first_in(&self, keys: Range<Key>) -> Option<Key> {
         let zeroed = self.first_zeroed(&keys);

@@ -66,6 +66,8 @@ struct Sums {
     /// Bytes kept free for nodes that the next checkpoints write.
     nodes: u64,
     node_size: u64,
+    /// Bytes of deleted contents of files, about, which the next checkpoint frees.
+    freed: u64,
     waiting: VecDeque<oneshot::Sender<()>>,
 }
 
@@ -245,6 +247,7 @@ impl WriteBudget {
             reserved: 0,
             nodes: 0,
             node_size,
+            freed: 0,
             waiting: VecDeque::new(),
         }))
     }
@@ -359,6 +362,7 @@ impl WriteBudget {
             sums.update(*id, Account::begin_merge);
         }
         sums.last.held = std::mem::take(&mut sums.put);
+        sums.freed = 0;
         sums.last.promised = sums.promised;
         let left = sums.left();
         // the nodes that the checkpoint replaces are free only after its end
@@ -486,20 +490,35 @@ impl WriteBudget {
         sums.promised + others + account.unused() <= sums.allocatable
     }
 
-    /// Bytes that a volume and its snapshots take, and bytes kept free for it.
+    /// Contents of files were deleted: the next checkpoint frees about this many bytes, unless a snapshot holds them.
+    pub(crate) fn freed(&self, id: TreeId, bytes: u64) {
+        let mut sums = lock(&self.0);
+        sums.freed += bytes;
+        sums.is_settled = false;
+        sums.update(id, |account| account.freed += bytes);
+    }
+
+    /// Bytes of deleted contents of files, about, which the next checkpoint frees.
+    pub(crate) fn pending_frees(&self) -> u64 {
+        lock(&self.0).freed
+    }
+
+    /// Bytes that a volume and its snapshots take, less pending frees, and bytes kept free for it.
     pub(crate) fn of(&self, id: TreeId) -> (u64, u64) {
         let sums = lock(&self.0);
         let account = sums.accounts.get(&id).copied().unwrap_or_default();
-        (account.taken(), account.unused())
+        (account.taken() - account.pending_frees(), account.unused())
     }
 
-    /// Bytes that a dataset takes, and that it may still take.
+    /// Bytes that a dataset takes, and that it may still take. Bytes that the next checkpoint frees are free here: a write that
+    /// needs them waits for it.
     pub(crate) fn space_of(&self, id: TreeId) -> (u64, u64) {
         let sums = lock(&self.0);
         let account = sums.accounts.get(&id).copied().unwrap_or_default();
-        let taken = account.taken();
+        let freed = account.pending_frees();
         let in_pool = sums.left() + account.unused();
-        (taken, in_pool.min(account.left()))
+        let left = in_pool.min(account.left()).saturating_add(freed);
+        (account.taken() - freed, left)
     }
 
     /// Bytes kept free for volumes.

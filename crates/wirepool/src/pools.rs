@@ -122,6 +122,7 @@ pub(crate) fn volume(ask: &Ask, command: VolumeCommand) -> Result<String> {
             reservation,
         } => {
             let sync = sync.map(Into::into);
+            let asks_for_compression = compression.is_some();
             let call = CreateVolume {
                 name,
                 size,
@@ -142,6 +143,9 @@ pub(crate) fn volume(ask: &Ask, command: VolumeCommand) -> Result<String> {
                 );
                 if v.sync == VolumeSync::Disabled {
                     text += &format!("warning: {}: {SYNC_DISABLED}\n", v.name);
+                }
+                if let (true, Some(warning)) = (asks_for_compression, &v.compression_warning) {
+                    text += &format!("warning: {}: {warning}\n", v.name);
                 }
                 text
             })

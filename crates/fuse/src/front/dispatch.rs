@@ -33,7 +33,9 @@ fn new_mode(mode: u32, umask: u32) -> NewMode {
 
 impl fuser::Filesystem for Front {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
-        init::negotiate(config, &self.mounted.caching, self.mounted.has_acls());
+        let has_acls = self.mounted.has_acls();
+        let has_direct_maps = init::negotiate(config, &self.mounted.caching, has_acls);
+        let _ = self.mounted.has_direct_maps.set(has_direct_maps);
         Ok(())
     }
 
@@ -230,7 +232,7 @@ impl fuser::Filesystem for Front {
             number,
             reply,
             move |m| async move { m.open(caller, number.0, flags.0).await },
-            move |reply, opened| reply.opened(FileHandle(opened), open_flags),
+            move |reply, opened| reply.opened(FileHandle(opened.number), open_flags.of(&opened)),
         );
     }
 
@@ -257,8 +259,8 @@ impl fuser::Filesystem for Front {
                     &validity.shorter(),
                     &known.attributes,
                     Generation(known.generation),
-                    FileHandle(opened),
-                    open_flags,
+                    FileHandle(opened.number),
+                    open_flags.of(&opened),
                 );
             },
         );
@@ -307,7 +309,7 @@ impl fuser::Filesystem for Front {
         &self,
         _: &Request,
         number: INodeNo,
-        _: FileHandle,
+        opened: FileHandle,
         offset: u64,
         data: &[u8],
         write_flags: WriteFlags,
@@ -320,7 +322,7 @@ impl fuser::Filesystem for Front {
         }
         // An fsync follows a cached write to a file with O_SYNC, but not always a direct one.
         let is_sync = flags.0 & (libc::O_SYNC | libc::O_DSYNC) != 0;
-        let is_direct = flags.0 & libc::O_DIRECT != 0;
+        let is_direct = flags.0 & libc::O_DIRECT != 0 || self.mounted.opened.is_direct(opened.0);
         let is_cached = write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
         let how = Writing {
             clears_setuid: write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID),

@@ -35,8 +35,8 @@ const ALWAYS: &[InitFlags] = &[
     InitFlags::FUSE_HANDLE_KILLPRIV_V2,
 ];
 
-/// Chooses abilities and sizes.
-pub(super) fn negotiate(config: &mut KernelConfig, caching: &Caching, has_acls: bool) {
+/// Chooses abilities and sizes. Returns whether files that are opened without the kernel's cache can be mapped.
+pub(super) fn negotiate(config: &mut KernelConfig, caching: &Caching, has_acls: bool) -> bool {
     let has = config.capabilities();
     let mut wanted: Vec<InitFlags> = ALWAYS.to_vec();
     if caching.has_write_back {
@@ -63,4 +63,6 @@ pub(super) fn negotiate(config: &mut KernelConfig, caching: &Caching, has_acls: 
         let _ = config.set_max_readahead(nearest);
     }
     let _ = config.set_max_background(BACKGROUND_MAX);
+    let maps = InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP;
+    has.contains(maps) && config.add_capabilities(maps).is_ok()
 }

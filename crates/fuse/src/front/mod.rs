@@ -12,7 +12,7 @@ mod reply;
 
 use crate::mounted::{Mounted, name};
 use crate::operation::Operation;
-use crate::requests::NewMode;
+use crate::requests::{NewMode, OpenedFile};
 use crate::status::Answer;
 use backend::file::{Caller, NewKind, RemoveKind};
 use fuser::{Errno, FopenFlags, INodeNo, ReplyEmpty, ReplyEntry, Request};
@@ -147,11 +147,25 @@ impl Front {
         );
     }
 
-    fn open_flags(&self) -> FopenFlags {
+    fn open_flags(&self) -> OpenFlagsOf {
         let mut flags = FopenFlags::empty();
         if self.mounted.caching.keeps_data {
             flags |= FopenFlags::FOPEN_KEEP_CACHE;
         }
-        flags
+        OpenFlagsOf(flags)
+    }
+}
+
+/// The flags of the replies to opens.
+#[derive(Clone, Copy)]
+struct OpenFlagsOf(FopenFlags);
+
+impl OpenFlagsOf {
+    /// The flags of one file.
+    fn of(self, opened: &OpenedFile) -> FopenFlags {
+        match opened.is_direct {
+            true => self.0 | FopenFlags::FOPEN_DIRECT_IO,
+            false => self.0,
+        }
     }
 }

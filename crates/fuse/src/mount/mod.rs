@@ -17,7 +17,7 @@ pub use end::{EndReason, Ended};
 
 use crate::error::{Error, Result};
 use crate::front::Front;
-use crate::limits::{READ_AHEAD_BYTES, SESSION_THREADS, UNMOUNT_WAIT};
+use crate::limits::{READ_AHEAD_BYTES, SESSION_THREADS, UNMOUNT_WAIT, WRITE_BACKS_MAX};
 use crate::mounted::Mounted;
 use crate::notices::Notices;
 use crate::operation::OperationTotals;
@@ -214,9 +214,27 @@ impl Mount {
     /// Makes the kernel hand over its dirty data, and every acknowledged change durable. The error is the reason.
     fn write_everything(&self) -> std::result::Result<(), String> {
         let root = File::open(&self.at).map_err(|e| e.to_string())?;
-        io::linux::sync_file_system(&root).map_err(|e| e.to_string())?;
+        self.write_back(&root)?;
         drop(root);
         end::commit_all(&self.mounted)
+    }
+
+    /// Makes the kernel hand over its dirty data. Data that could not be written (a quota, no space) is gone from the kernel's
+    /// cache; the program that wrote it gets the error at fsync(2) or close(2). syncfs(2) reports such an error of any program
+    /// once, also an old one, and does not fail again after it. The error is the reason.
+    fn write_back(&self, root: &File) -> std::result::Result<(), String> {
+        let mut failed = String::new();
+        for _ in 0..WRITE_BACKS_MAX {
+            match io::linux::sync_file_system(root) {
+                Ok(()) => return Ok(()),
+                Err(e) => failed = e.to_string(),
+            }
+            let at = self.at.display();
+            tracing::warn!(%at, "a program's data could not be written back: {failed}");
+            // a connection that has ended fails for ever
+            io::linux::ask_file_system(&self.at).map_err(|e| e.to_string())?;
+        }
+        Err(failed)
     }
 
     /// Whether the kernel lists it at its mount point.

@@ -137,10 +137,10 @@ pub(super) fn check(at: &Path, options: &MountOptions) -> Result<Found> {
     Ok(Found::Directory)
 }
 
-/// Whether the server of a FUSE mount has ended: its root answers ENOTCONN.
+/// Whether the server of a FUSE mount has ended: a request to it answers ENOTCONN. Attributes do not tell: the kernel has them in
+/// its cache for a while.
 fn is_dead(at: &Path) -> bool {
-    let answer = fs::metadata(at);
-    answer.is_err_and(|e| e.raw_os_error() == Some(libc::ENOTCONN))
+    io::linux::ask_file_system(at).is_err_and(|e| e == io::Error::Closed)
 }
 
 /// Whether users other than root may use `allow_other`, by /etc/fuse.conf (mount.fuse3(8)).

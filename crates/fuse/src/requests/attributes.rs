@@ -43,7 +43,7 @@ impl Mounted {
                 self.replace_acl(&caller, of, masked).await?;
                 self.attributes(number).await
             }
-            Ok(done) => Ok(convert::attributes(number, &done.value.after)),
+            Ok(done) => Ok(self.shown(number, &done.value.after)),
             Err(FileError::Stale) => self.set_removed(number, &set),
             Err(e) => Err(of_file(e)),
         }

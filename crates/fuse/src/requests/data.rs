@@ -1,6 +1,6 @@
 //! Data: read, write, durability, allocation, holes, copies.
 
-use crate::limits::{COPY_BYTES_MAX, REQUEST_BYTES_MAX};
+use crate::limits::{COMMIT_PAUSE, COPY_BYTES_MAX, REQUEST_BYTES_MAX};
 use crate::mounted::{Mounted, kernel};
 use crate::notices::Notice;
 use crate::status::{Answer, of_file};
@@ -72,13 +72,49 @@ impl Mounted {
             self.mode_changed(number).await?;
         }
         self.operations.written(len.into());
+        if how.is_written_back {
+            self.commit_soon();
+        }
         Ok(len)
     }
 
-    /// Makes an object durable, with its names.
+    /// Makes an object durable, with its names. A removed directory that is still open has nothing but its removal, which becomes
+    /// durable; nothing of a file system that cannot be changed waits to be durable.
     pub(crate) async fn commit(&self, number: u64) -> Answer<()> {
         let of = self.handle(number)?;
-        self.files.commit(of).await.map(proven).map_err(of_file)
+        match self.files.commit(of).await {
+            Ok(proof) => {
+                proven(proof);
+                Ok(())
+            }
+            Err(FileError::ReadOnly) => Ok(()),
+            Err(FileError::Stale) if self.nodes.removed(number).is_some() => {
+                self.files.commit_all().await.map(proven).map_err(of_file)
+            }
+            Err(e) => Err(of_file(e)),
+        }
+    }
+
+    /// Begins a commit of data that the kernel has just written back, unless one began a moment ago and covers it. sync(2) and
+    /// syncfs(2) send nothing to a FUSE server but this data.
+    fn commit_soon(&self) {
+        if !self.write_backs.is_first() {
+            return;
+        }
+        let (files, write_backs) = (self.files.clone(), self.write_backs.clone());
+        drop(io::spawn(async move {
+            loop {
+                write_backs.begin();
+                // errors come to the program's own fsync(2)
+                if let Err(e) = files.commit_all().await {
+                    tracing::warn!("data that the kernel wrote back is not durable: {e}");
+                }
+                io::time::sleep(COMMIT_PAUSE).await;
+                if !write_backs.is_more() {
+                    return;
+                }
+            }
+        }));
     }
 
     /// Allocates, zeroes or frees a range (fallocate(2)).
@@ -140,7 +176,7 @@ impl Mounted {
     }
 
     /// Makes the kernel forget a file's attributes, since it does not expect that its request changed the mode.
-    async fn mode_changed(&self, number: u64) -> Answer<()> {
+    pub(crate) async fn mode_changed(&self, number: u64) -> Answer<()> {
         self.noticed(|done| Notice::Attributes(number, done)).await
     }
 

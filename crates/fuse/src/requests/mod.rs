@@ -11,5 +11,5 @@ mod names;
 mod xattr;
 
 pub(crate) use data::Writing;
-pub(crate) use names::{NewMode, RenameFlag};
+pub(crate) use names::{NewMode, OpenedFile, RenameFlag};
 pub(crate) use xattr::XattrAnswer;

@@ -1,5 +1,6 @@
 //! Names: lookup, creation, removal, rename, links; opening and closing of files.
 
+use crate::limits::NEARLY_FULL_BYTES;
 use crate::mounted::{Known, Mounted, kernel};
 use crate::status::{Answer, of_file};
 use backend::file::{
@@ -10,6 +11,15 @@ use fuser::Errno;
 
 /// Set in the flags of an open that executes the file (`FMODE_EXEC` of the kernel).
 const FOR_EXECUTION: i32 = 0x20;
+
+/// An open file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct OpenedFile {
+    /// The number of the open handle.
+    pub(crate) number: u64,
+    /// Whether the kernel must send each write at once instead of keeping it, because there is little space.
+    pub(crate) is_direct: bool,
+}
 
 /// How a rename treats an existing name (renameat2(2)).
 pub(crate) type RenameFlag = RenameMode;
@@ -89,7 +99,7 @@ impl Mounted {
         name: Name,
         mode: NewMode,
         flags: i32,
-    ) -> Answer<(Known, u64)> {
+    ) -> Answer<(Known, OpenedFile)> {
         let of = self.handle(directory)?;
         let if_exists = match flags & libc::O_EXCL {
             0 => IfExists::Open,
@@ -110,8 +120,18 @@ impl Mounted {
         let attributes = cut.map_or(created.object, |change| change.after);
         let known = self.look_up(&attributes)?;
         let number = known.attributes.ino.0;
-        match self.add_open(hold, number, flags) {
-            Ok(opened) => Ok((known, opened)),
+        match self.add_open(&opener, hold, number, flags).await {
+            Ok(opened) => {
+                // as a file that is open
+                let attributes = self.shown(number, &attributes);
+                Ok((
+                    Known {
+                        attributes,
+                        ..known
+                    },
+                    opened,
+                ))
+            }
             Err(e) => {
                 self.nodes.forget(number, 1);
                 Err(e)
@@ -119,17 +139,42 @@ impl Mounted {
         }
     }
 
-    /// Opens a file; the kernel cuts it with a request of its own. Returns the number of its open handle.
-    pub(crate) async fn open(&self, caller: Caller, number: u64, flags: i32) -> Answer<u64> {
+    /// Opens a file; the kernel cuts it with a request of its own.
+    pub(crate) async fn open(&self, caller: Caller, number: u64, flags: i32) -> Answer<OpenedFile> {
         let of = self.handle(number)?;
         let (hold, _) = self.open_file(&caller, of, flags, false).await?;
-        self.add_open(hold, number, flags)
+        let opened = self.add_open(&caller, hold, number, flags).await?;
+        if is_for_writing(flags) && self.caching.has_write_back {
+            let now = self.files.attributes(of).await;
+            if now.is_ok_and(|now| now.used == 0) {
+                // the kernel's attributes say that it has no blocks, and go on saying so
+                self.mode_changed(number).await?;
+            }
+        }
+        Ok(opened)
     }
 
-    fn add_open(&self, hold: Hold, number: u64, flags: i32) -> Answer<u64> {
-        let writes = flags & libc::O_ACCMODE != libc::O_RDONLY;
-        let opened = self.opened.add(hold, writes.then_some(number));
-        opened.map_err(|_| Errno::ENFILE)
+    async fn add_open(
+        &self,
+        caller: &Caller,
+        hold: Hold,
+        number: u64,
+        flags: i32,
+    ) -> Answer<OpenedFile> {
+        let writes = is_for_writing(flags);
+        let is_direct = writes && self.is_nearly_full(caller).await;
+        let opened = self.opened.add(hold, writes.then_some(number), is_direct);
+        let number = opened.map_err(|_| Errno::ENFILE)?;
+        Ok(OpenedFile { number, is_direct })
+    }
+
+    /// Whether writes should not stay in the kernel's cache, where they succeed without space.
+    async fn is_nearly_full(&self, caller: &Caller) -> bool {
+        if !self.caching.has_write_back || self.has_direct_maps.get() != Some(&true) {
+            return false;
+        }
+        let space = self.files.space(caller).await;
+        space.is_ok_and(|space| space.available < NEARLY_FULL_BYTES)
     }
 
     async fn open_file(
@@ -139,6 +184,10 @@ impl Mounted {
         flags: i32,
         cuts: bool,
     ) -> Answer<(Hold, Option<Change>)> {
+        if (cuts || is_for_writing(flags)) && self.files.limits().is_read_only {
+            // write(2) would succeed, and lose its data later
+            return Err(Errno::EROFS);
+        }
         let hold = self.files.open(caller, of, access_of(flags)).await;
         let hold = hold.map_err(of_file)?;
         let mut cut = None;
@@ -244,6 +293,11 @@ impl Mounted {
             self.nodes.keep_removed(&last);
         }
     }
+}
+
+/// Whether open flags ask for writing.
+fn is_for_writing(flags: i32) -> bool {
+    flags & libc::O_ACCMODE != libc::O_RDONLY
 }
 
 /// The access that open flags ask for.

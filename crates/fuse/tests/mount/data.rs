@@ -2,7 +2,7 @@
 
 use crate::server::{Served, has, run};
 use backend::file::memory::MemoryOptions;
-use fuse::{Error, MountOptions, Operation, Unmount};
+use fuse::{MountOptions, Operation};
 use rustix::fs::{
     FallocateFlags, SeekFrom, XattrFlags, fallocate, getxattr, listxattr, removexattr, seek,
     setxattr,
@@ -368,12 +368,27 @@ fn more_space_than_there_is_cannot_be_allocated() {
     served.end();
 }
 
+/// Whether files that are opened without the kernel's cache can be mapped, so that they are opened so when space is short
+/// (Linux 6.6).
+fn has_direct_maps() -> bool {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").expect("Linux");
+    let mut numbers = release
+        .split(['.', '-'])
+        .map_while(|n| n.parse::<u32>().ok());
+    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    version >= (6, 6)
+}
+
 /// Regression: the kernel keeps the errno of a failed write-back for fsync(2) alone. For close(2) it has a mark for ENOSPC, and
-/// another one, EIO, for everything else.
+/// another one, EIO, for everything else. With little space there is no write-back, and write(2) says the truth.
 #[test]
 fn a_quota_is_reported_and_never_as_a_failed_device() {
+    let nearly_full = match has_direct_maps() {
+        true => Errno::DQUOT,
+        false => Errno::NOSPC,
+    };
     for (options, of_write) in [
-        (MountOptions::default(), Errno::NOSPC),
+        (MountOptions::default(), nearly_full),
         (shared(), Errno::DQUOT),
     ] {
         let of_files = MemoryOptions {
@@ -404,11 +419,149 @@ fn a_quota_is_reported_and_never_as_a_failed_device() {
             _ => "Disk quota exceeded",
         };
         assert!(told.contains(reason), "{told}");
-        if of_write == Errno::NOSPC {
-            // the kernel reports the lost data once more, to the next syncfs(2)
-            let told = served.mount.unmount(Unmount::IfIdle);
-            assert!(matches!(told, Err(Error::NotDurable { .. })), "{told:?}");
-        }
         served.end();
     }
+}
+
+/// write(2) went on in the kernel's cache on a full file system: 4 GiB were "written" to a pool of 1 GiB, and the error came at
+/// close(2).
+#[test]
+fn write_fails_at_once_where_space_is_short() {
+    if !has_direct_maps() {
+        eprintln!("SKIPPED: Linux 6.6 is needed");
+        return;
+    }
+    let of_files = MemoryOptions {
+        space_max: 4 << 20,
+        ..MemoryOptions::default()
+    };
+    let Some(served) = Served::with_files(&MountOptions::default(), of_files) else {
+        return;
+    };
+    let mut file = open(&served, "file");
+    file.write_all(&[1; 1 << 20]).expect("there is space");
+    let refused = file.write_all(&[1; 8 << 20]);
+    let refused = refused.expect_err("write(2) itself");
+    assert_eq!(Errno::from_io_error(&refused), Some(Errno::NOSPC));
+    let mut start = [0; 8];
+    file.read_exact_at(&mut start, 0).expect("read");
+    assert_eq!(start, [1; 8]);
+    drop(file);
+    served.end();
+}
+
+/// syncfs(2) reports the failed write-back of any program once: every snapshot, unmount and `set readonly=on` failed because of a
+/// user over its quota, which had got its error.
+#[test]
+fn a_programs_failed_write_back_fails_no_sync() {
+    const SPACE: usize = 260 << 20;
+    let of_files = MemoryOptions {
+        space_max: SPACE as u64,
+        ..MemoryOptions::default()
+    };
+    let Some(served) = Served::with_files(&MountOptions::default(), of_files) else {
+        return;
+    };
+    // there is enough space for the kernel's cache
+    let mut file = open(&served, "file");
+    let block = vec![1; 1 << 20];
+    let mut failed = false;
+    for _ in 0..SPACE / block.len() + 8 {
+        failed |= file.write_all(&block).is_err();
+    }
+    failed |= file.sync_all().is_err();
+    assert!(failed, "the program hears of it");
+    // leaves an error behind that no one has asked for
+    file.set_len(0).expect("cut");
+    for _ in 0..SPACE / block.len() + 8 {
+        let _ = file.write_all(&block);
+    }
+    served.mount.sync().expect("what can be written is written");
+    file.set_len(0).expect("cut");
+    drop(file);
+    served.end();
+}
+
+/// sync(2) sends nothing to a FUSE server but data: data that was written, and synced so, was lost when the server was killed.
+#[test]
+fn data_that_the_kernel_writes_back_is_committed() {
+    let Some(served) = Served::start() else {
+        return;
+    };
+    let mut file = open(&served, "file");
+    file.write_all(&[1; 100_000]).expect("written");
+    assert_eq!(served.files.commits(), 0, "the kernel has it");
+    // as sync(2), for one file; closing writes back, and promises nothing else
+    drop(file);
+    while served.files.commits() == 0 {
+        std::thread::yield_now();
+    }
+    served.end();
+}
+
+/// A file of a file system with `readonly=on` could be opened for writing and written; the data was lost at fsync(2).
+#[test]
+fn a_read_only_file_system_opens_nothing_for_writing() {
+    let Some(served) = Served::start() else {
+        return;
+    };
+    drop(open(&served, "file"));
+    served.files.set_read_only(true);
+    let at = served.path().join("file");
+    let refused = OpenOptions::new().write(true).open(&at);
+    let refused = refused.expect_err("read-only");
+    assert_eq!(Errno::from_io_error(&refused), Some(Errno::ROFS));
+    File::open(&at).expect("reading is allowed");
+    served.files.set_read_only(false);
+    drop(
+        OpenOptions::new()
+            .write(true)
+            .open(&at)
+            .expect("writable again"),
+    );
+    served.end();
+}
+
+/// `tar -S` stores a file without blocks as zeroes, without reading it. A file whose data only the kernel had showed none.
+#[test]
+fn a_file_with_data_in_the_kernel_shows_blocks() {
+    let Some(served) = Served::start() else {
+        return;
+    };
+    let mut file = open(&served, "file");
+    file.write_all(&[1; 100_000]).expect("written");
+    let check = |blocks_of: &str| {
+        let shown = fs::metadata(served.path().join("file")).expect("stat");
+        assert_eq!(shown.len(), 100_000);
+        assert!(shown.blocks() > 0, "{blocks_of}");
+    };
+    check("a new file");
+    file.set_len(0).expect("cut");
+    drop(file);
+    let (mut appends, mut cuts) = (OpenOptions::new(), OpenOptions::new());
+    appends.append(true);
+    cuts.write(true).truncate(true);
+    for (how, options) in [("appended", appends), ("cut", cuts)] {
+        let at = served.path().join("file");
+        fs::metadata(&at).expect("the kernel has the attributes");
+        let mut file = options.open(&at).expect("opened");
+        file.write_all(&[1; 100_000]).expect("written");
+        check(how);
+    }
+    served.end();
+}
+
+/// fsync(2) of a directory that was removed while it was open said ESTALE.
+#[test]
+fn a_removed_directory_can_be_synced() {
+    let Some(served) = Served::start() else {
+        return;
+    };
+    let at = served.path().join("directory");
+    fs::create_dir(&at).expect("made");
+    let directory = File::open(&at).expect("opened");
+    fs::remove_dir(&at).expect("removed");
+    directory.sync_all().expect("synced");
+    drop(directory);
+    served.end();
 }

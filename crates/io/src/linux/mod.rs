@@ -23,7 +23,8 @@ pub use health::{HealthDevice, HealthSource, LogPage, NoHealth};
 pub use local::LocalStream;
 pub use lookup::{LookupError, addresses_of};
 pub use mount::{
-    MountFlags, UnmountMode, mount, receive_descriptor, sync_file_system, unmount, user_and_group,
+    MountFlags, UnmountMode, ask_file_system, mount, receive_descriptor, sync_file_system, unmount,
+    user_and_group,
 };
 pub use net::check_congestion;
 pub(crate) use net::{bind, local_addr, new_stream, peer_addr, set_options, shutdown, tcp_info};

@@ -98,6 +98,17 @@ pub fn sync_file_system(file: &File) -> Result<()> {
     check(unsafe { libc::syncfs(file.as_raw_fd()) })
 }
 
+/// Asks the file system at a path for its space (statfs(2)). A FUSE mount whose server has ended answers `ENOTCONN` to this,
+/// while stat(2) may be answered from the kernel's cache.
+pub fn ask_file_system(at: &Path) -> Result<()> {
+    let at = c_string(at.as_os_str())?;
+    // SAFETY: all bytes zero are a valid `statfs`; the path ends with NUL, and both outlive the call, which fills the latter.
+    check(unsafe {
+        let mut found: libc::statfs = std::mem::zeroed();
+        libc::statfs(at.as_ptr(), &raw mut found)
+    })
+}
+
 /// Users and groups of this process as the kernel sees them: (uid, gid).
 #[must_use]
 pub fn user_and_group() -> (u32, u32) {

@@ -17,6 +17,7 @@ mod staged;
 mod state;
 mod sync;
 mod tails;
+mod walk;
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -41,6 +42,7 @@ pub(crate) use read::{Location, Piece};
 pub(crate) use settings::Settings;
 pub(crate) use staged::{STAGED_LAZY_BYTES, StagedTransaction, apply};
 pub(crate) use state::{Demand, Frozen, Promise, State};
+pub(crate) use walk::Walked;
 
 /// Dirty bytes at which the owner is woken for write-back; and the most acknowledged bytes of large writes in flight.
 pub(crate) const LAZY_BYTES: usize = 4 << 20;

@@ -1,8 +1,8 @@
 //! Tails: inodes of files whose data is not all in the journal.
 //!
 //! A file's size must not exceed its data after a crash. So the journal gets an inode whose size ends before the first dirty
-//! record that the journal's size does not have yet; the true inode is here until the last of these records has left.
-//! `docs/decisions/0130`.
+//! record that the journal's size does not have yet; the true inode is here until the last of these records has left. While a
+//! counted file has dirty records, the journal's inode does not say that its space is exact. `docs/decisions/0130`, `0140`.
 //!
 //! **Owns** these inodes, and the charges of the inodes in the journal. **Called by** the store of a filesystem and by the
 //! owner's groups, under the dataset's lock.
@@ -14,7 +14,7 @@ use std::ops::Range;
 use super::keys::data_keys;
 use crate::dirty::{Dirty, Group};
 use crate::format::ObjectId;
-use crate::format::filesystem::{Charge, Inode, record_size_of};
+use crate::format::filesystem::{Charge, Inode, InodeFlags, object_keys, record_size_of};
 
 /// The inode of a file with dirty data.
 #[derive(Debug, Clone, Copy)]
@@ -43,6 +43,19 @@ fn safe_size(dirty: &Dirty, object: ObjectId, base: u32, journaled: u64, size: u
     match dirty.first_in(keys) {
         Some(key) => (key.offset() * record_size).clamp(journaled, size),
         None => size,
+    }
+}
+
+/// The inode that the journal may have of a file with this size there, whose newest inode is `inode`.
+fn journaled(dirty: &Dirty, object: ObjectId, size: u64, inode: Inode) -> Inode {
+    let flags = match dirty.first_in(object_keys(object)) {
+        Some(_) => inode.flags.without(InodeFlags::COUNTED),
+        None => inode.flags,
+    };
+    Inode {
+        size,
+        flags,
+        ..inode
     }
 }
 
@@ -102,6 +115,7 @@ impl Tails {
         let journaled = tail.map_or(inode.size, |tail| tail.journaled);
         let journaled = journaled.min(inode.size);
         let size = safe_size(dirty, object, base, journaled, inode.size);
+        let new = self::journaled(dirty, object, size, inode);
         let awaited = tail.map_or(0, |tail| tail.awaited.min(inode.size));
         let tail = Tail {
             inode,
@@ -109,11 +123,11 @@ impl Tails {
             awaited,
             charged: Charge::of(&inode),
         };
-        match size == inode.size {
+        match new == inode {
             true => drop(self.0.remove(&object)),
             false => drop(self.0.insert(object, tail)),
         }
-        Inode { size, ..inode }
+        new
     }
 
     /// The inodes that the journal gets with a group that was just taken.
@@ -136,7 +150,7 @@ impl Tails {
                 inode, journaled, ..
             } = self.0.get(&object)?;
             let size = safe_size(dirty, object, base, *journaled, inode.size);
-            Some((object, Inode { size, ..*inode }))
+            Some((object, self::journaled(dirty, object, size, *inode)))
         };
         objects.into_iter().filter_map(inode).collect()
     }

@@ -17,7 +17,7 @@ use crate::format::filesystem::{
     Charge, FileOwner, INODE_SIZE, Inode, OBJECT_END, charge_keys, counted_key, decode_charge,
     decode_counted, encode_charge, inode_key,
 };
-use crate::format::{Defect, FEATURE_OWNER_SPACE, Key, Kind, ObjectId, Value};
+use crate::format::{Defect, FEATURE_EXACT_SPACE, FEATURE_OWNER_SPACE, Key, Kind, ObjectId, Value};
 use crate::mutex::lock;
 
 /// Entries of the tree that one step of counting reads.
@@ -54,6 +54,8 @@ impl FileStore {
 
     /// Reads the sums, before the first change.
     pub(super) async fn load_charges(&self) -> FileResult<()> {
+        // before the first inode that says whether its space is exact
+        self.0.shared.vdevs.require(FEATURE_EXACT_SPACE).await?;
         let incarnation = lock(&self.0.state).charges.incarnation();
         let loaded = self.read_charges().await?;
         lock(&self.0.state).charges.load(incarnation, loaded);

@@ -5,9 +5,10 @@
 
 use std::ops::Range;
 
-use backend::file::{FileError, FileResult};
+use backend::file::{FILE_SIZE_MAX, FileError, FileResult};
 
 use super::transactions::{check_quotas, check_usable, cost};
+use super::used::unless_lost;
 use super::{FileStore, INLINE_MAX};
 use crate::Result;
 use crate::dataset::{
@@ -25,9 +26,6 @@ const STORED_UNIT: usize = 4096;
 /// A write of at most this part of a record leaves the record as it is, and becomes blocks.
 const BLOCKS_PART: u64 = 4;
 
-/// Records of which a change of the used space is counted exactly. A larger hole counts as if all its records had been full.
-const COUNTED_MAX: u64 = 4096;
-
 /// New contents of a record; `None` makes it a hole.
 struct NewRecord {
     key: Key,
@@ -43,17 +41,23 @@ struct NewRecords {
     after: u64,
 }
 
-/// The used space of a file after a change of its contents.
+/// The used space of a file after a change of its contents, at most what an inode can have.
 fn used(inode: &Inode, before: u64, after: u64) -> u64 {
-    (inode.used + after).saturating_sub(before)
+    let used = inode.used.saturating_add(after).saturating_sub(before);
+    used.min(FILE_SIZE_MAX)
+}
+
+/// Whether all bytes are zero. Compares them together, without a branch for each.
+fn is_zero(bytes: &[u8]) -> bool {
+    bytes.iter().fold(0, |all, byte| all | byte) == 0
 }
 
 /// The bytes without the zeroes at their end, in whole units.
 fn trim(mut bytes: Vec<u8>) -> Option<Vec<u8>> {
-    let last = bytes.iter().rposition(|byte| *byte != 0)?;
-    let stored = (last + 1).next_multiple_of(STORED_UNIT);
-    bytes.truncate(stored.min(bytes.len()));
-    Some(bytes)
+    let units = bytes.chunks(STORED_UNIT);
+    let stored = units.len() - units.rev().take_while(|unit| is_zero(unit)).count();
+    bytes.truncate(stored * STORED_UNIT);
+    (!bytes.is_empty()).then_some(bytes)
 }
 
 /// The parts of a range of bytes that are not whole records: two at most.
@@ -84,7 +88,8 @@ impl FileStore {
         is_urgent: bool,
     ) -> FileResult<()> {
         self.come().await?;
-        let old = self.own_inode(object).await?;
+        let old = self.counted_inode(object).await?;
+        inode.flags = inode.flags.taking(InodeFlags::COUNTED, old.flags);
         let end = offset + data.len() as u64;
         if end.max(inode.size) <= INLINE_MAX as u64 {
             return self.write_small(object, old, inode, offset, data).await;
@@ -181,11 +186,14 @@ impl FileStore {
                 .await?;
             new.push(Contents::copied(bytes, self.0.packer()));
         }
-        inode.used = old.used;
+        inode.used = old.used + self.added_by_blocks(object, blocks.clone()).await?;
         inode.flags = inode.flags.with(InodeFlags::BLOCKS);
         let (replaced, wake) = {
             let mut state = lock(&self.0.state);
             check_usable(&state)?;
+            if !state.charges.fits(Charge::of(&old), Charge::of(&inode)) {
+                return Err(FileError::Quota);
+            }
             admitted.take();
             let mut replaced = 0;
             for (block, contents) in blocks.zip(new) {
@@ -239,7 +247,7 @@ impl FileStore {
         transaction: Transaction,
     ) -> FileResult<()> {
         self.come().await?;
-        let old = self.own_inode(object).await?;
+        let mut old = self.counted_inode(object).await?;
         let size = self.record_size(object);
         let bytes = bytes.start..bytes.end.min(RECORDS_END.saturating_mul(size));
         let first = bytes.start.div_ceil(size);
@@ -255,14 +263,19 @@ impl FileStore {
             let new = self.make(object, record..record + 1, old.size, part);
             changed.push(new.await?);
         }
-        let freed = self.stored_bytes(object, whole.clone()).await?;
+        let freed = self.count_part(object, &old, whole.clone()).await;
+        let freed = unless_lost(freed)?.unwrap_or_else(|| {
+            old.flags = old.flags.without(InodeFlags::COUNTED);
+            0
+        });
+        let before = changed.iter().map(|new| new.before).sum::<u64>() + freed;
+        let after: u64 = changed.iter().map(|new| new.after).sum();
+        let used = used(&old, before, after);
+        let transaction = transaction.with_used(object, (old.used, used), old.flags);
         let (replaced, wake) = {
             let mut state = lock(&self.0.state);
             check_usable(&state)?;
             check_quotas(&state, &transaction)?;
-            let before = changed.iter().map(|new| new.before).sum::<u64>() + freed;
-            let after = changed.iter().map(|new| new.after).sum();
-            let used = used(&old, before, after);
             let for_transaction = admitted.split(cost);
             let mut replaced = (admitted.take() - after) as usize;
             if !changed.is_empty() || !whole.is_empty() {
@@ -280,8 +293,8 @@ impl FileStore {
                 replaced += state.dirty.zero(keys);
                 self.0.ask(&mut state);
             }
+            self.note_freed(before.saturating_sub(after), replaced);
             if !transaction.edits().is_empty() {
-                let transaction = transaction.with_used(object, used);
                 replaced += self.stage(&mut state, transaction, for_transaction);
             }
             (replaced, state.dirty.bytes() >= LAZY_BYTES)
@@ -290,14 +303,25 @@ impl FileStore {
         Ok(())
     }
 
-    /// Bytes of the contents of records of a file.
-    async fn stored_bytes(&self, object: ObjectId, records: Range<u64>) -> Result<u64> {
-        if records.end - records.start > COUNTED_MAX {
-            return Ok((records.end - records.start).saturating_mul(self.record_size(object)));
-        }
+    /// Bytes of space that new blocks add to a file: those behind the stored ends of their records, where no block is yet.
+    async fn added_by_blocks(&self, object: ObjectId, blocks: Range<u64>) -> Result<u64> {
+        let size = self.record_size(object);
+        let records = blocks.start * BLOCK_SIZE / size..(blocks.end * BLOCK_SIZE).div_ceil(size);
         let _reader = self.0.shared.readers.enter();
-        let locations = self.locations(object, records, false).await?;
-        Ok(locations.iter().map(|location| location.len() as u64).sum())
+        let locations = self.locations(object, records.clone(), false).await?;
+        let lens: Vec<u64> = locations.iter().map(|l| l.len() as u64).collect();
+        let is_behind = |block: &u64| {
+            let (start, record) = (block * BLOCK_SIZE, block * BLOCK_SIZE / size);
+            start - record * size >= lens[(record - records.start) as usize]
+        };
+        if !blocks.clone().any(|block| is_behind(&block)) {
+            return Ok(0);
+        }
+        let present = self.0.locate(block_keys(object, blocks.clone()), false);
+        let present = present.await?;
+        let added = blocks.zip(present);
+        let added = added.filter(|(block, old)| old.is_zero() && is_behind(block));
+        Ok(added.count() as u64 * BLOCK_SIZE)
     }
 
     /// Makes the new contents of records of a file whose size is `visible`, with `part` from its byte on. Bytes behind `visible`
@@ -309,12 +333,15 @@ impl FileStore {
         visible: u64,
         part: (u64, &[u8]),
     ) -> FileResult<NewRecords> {
-        let before = self.stored_bytes(object, records.clone()).await?;
+        let before = self.count_records(object, records.clone(), visible).await?;
         let mut new = Vec::with_capacity((records.end - records.start) as usize);
         let mut after = 0;
         for record in records {
             let start = record * self.record_size(object);
-            let bytes = start..start + self.record_size(object);
+            let data_end = part.0 + part.1.len() as u64;
+            // bytes behind both are zero
+            let end = visible.max(data_end).next_multiple_of(STORED_UNIT as u64);
+            let bytes = start..end.clamp(start, start + self.record_size(object));
             let new_bytes = self.laid_over(object, bytes, visible, part).await?;
             let contents = trim(new_bytes).map(|bytes| Contents::copied(bytes, self.0.packer()));
             after += contents.as_ref().map_or(0, |c| c.len() as u64);

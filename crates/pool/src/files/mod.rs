@@ -16,6 +16,7 @@ mod read;
 mod seek;
 mod store;
 mod transactions;
+mod used;
 mod values;
 
 use std::sync::Arc;

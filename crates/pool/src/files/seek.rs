@@ -10,8 +10,7 @@ use backend::file::Seek;
 use super::FileStore;
 use crate::Result;
 use crate::dataset::{RECORDS_END, data_keys};
-use crate::format::{Key, ObjectId};
-use crate::mutex::lock;
+use crate::format::ObjectId;
 
 /// Records that one step of the search for a hole looks at.
 const RECORDS_AT_ONCE: u64 = 256;
@@ -50,36 +49,14 @@ impl FileStore {
 
     async fn next_data(&self, object: ObjectId, records: Range<u64>) -> Result<Option<u64>> {
         let _reader = self.0.shared.readers.enter();
-        let mut rest = records.start..records.end.min(RECORDS_END);
-        while !rest.is_empty() {
-            let keys = data_keys(object, rest.clone());
-            let dirty = self.first_in_memory(&keys);
-            let stored = self.values(keys, 1, |_, _| true).await?;
-            let stored = stored.first().map(|(key, _)| *key);
-            let Some(next) = dirty.into_iter().chain(stored).min() else {
-                return Ok(None);
-            };
-            let record = next.offset();
-            // newer changes may hide it
-            let location = self.locations(object, record..record + 1, false).await?;
-            if location.iter().any(|l| !l.is_zero()) {
-                return Ok(Some(record));
+        let mut keys = data_keys(object, records.start..records.end.min(RECORDS_END));
+        while keys.start < keys.end {
+            let walked = self.0.walk(keys.clone()).await?;
+            if let Some((key, _)) = walked.found.first() {
+                return Ok(Some(key.offset()));
             }
-            rest.start = record + 1;
+            keys.start = walked.next;
         }
         Ok(None)
-    }
-
-    /// The first of these keys that has a dirty record, or a record in a group in flight.
-    fn first_in_memory(&self, keys: &Range<Key>) -> Option<Key> {
-        let state = lock(&self.0.state);
-        let dirty = state.dirty.first_record_in(keys.clone());
-        let groups = state.writing.iter().filter_map(|w| {
-            let records = &w.group.records;
-            let first = records.partition_point(|(key, _)| *key < keys.start);
-            let found = records.get(first).map(|(key, _)| *key);
-            found.filter(|key| *key < keys.end)
-        });
-        groups.chain(dirty).min()
     }
 }

@@ -11,7 +11,9 @@ use io::{IoBuf, Payload};
 
 use super::FileStore;
 use super::transactions::AdmittedBytes;
-use crate::filesystem::{AccessTimes, Purpose, Settings, Store, StoreSpace, Transaction};
+use crate::filesystem::{
+    AccessTimes, Purpose, ScannedAround, Settings, Store, StoreSpace, Transaction,
+};
 use crate::format::filesystem::{Charge, Inode, KIND_DATA, KIND_INODE, object_keys};
 use crate::format::{DatasetProperty, Key, ObjectId, Switches, Value};
 use crate::mutex::lock;
@@ -90,6 +92,18 @@ impl Store for FileStore {
         Ok(values.collect())
     }
 
+    async fn scan_around(&self, keys: Range<Key>, max: usize) -> FileResult<ScannedAround> {
+        let (found, lost) = self.0.values_around(keys, max).await?;
+        let values = found.into_iter().filter_map(|(key, value)| match value {
+            Value::Inline(bytes) => Some((key, bytes.into())),
+            Value::Block(_) => None,
+        });
+        Ok(ScannedAround {
+            found: values.collect(),
+            is_damaged: !lost.is_empty(),
+        })
+    }
+
     fn is_used_up(&self, owners: Charge) -> bool {
         lock(&self.0.state).charges.is_used_up(owners)
     }
@@ -127,6 +141,14 @@ impl Store for FileStore {
         transaction: Transaction,
     ) -> FileResult<()> {
         self.clear_bytes(object, bytes, transaction).await
+    }
+
+    async fn count(&self, object: ObjectId, size: u64) -> FileResult<(Inode, u64)> {
+        self.count_cut(object, size).await
+    }
+
+    async fn uncounted(&self, from: ObjectId) -> FileResult<(Vec<ObjectId>, Option<ObjectId>)> {
+        self.uncounted_files(from).await
     }
 
     async fn seek(&self, object: ObjectId, bytes: Range<u64>, to: Seek) -> FileResult<Option<u64>> {

@@ -6,7 +6,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use backend::file::{FileError, FileKind, FileResult};
+use backend::file::{FileError, FileResult};
 
 use super::FileStore;
 use crate::Error;
@@ -26,9 +26,6 @@ const SPACE_PER_BYTE: u64 = 3;
 
 /// Staged bytes at which a transaction that needs no space waits until the journal has them.
 const STAGED_MAX: usize = 4 << 20;
-
-/// Unit of the space that a file takes for its size, bytes.
-const USED_UNIT: u64 = 4096;
 
 /// Space and memory that was set aside for a change. Dropping it gives it back.
 pub struct AdmittedBytes {
@@ -121,6 +118,14 @@ impl FileStore {
         }
     }
 
+    /// The space of files became less by `freed` bytes, of which `replaced` were never written.
+    pub(super) fn note_freed(&self, freed: u64, replaced: usize) {
+        let freed = freed.saturating_sub(replaced as u64);
+        if freed > 0 {
+            self.0.shared.budget.freed(self.0.id, freed);
+        }
+    }
+
     /// Stages a transaction. Returns the bytes of dirty records that it removes.
     pub(super) fn stage(
         &self,
@@ -134,14 +139,19 @@ impl FileStore {
             base: self.0.settings.record_size,
             records: Vec::new(),
             replaced: 0,
+            freed: 0,
             charged: None,
         };
         for edit in transaction.into_edits() {
             staging.edit(edit);
         }
         let Staging {
-            records, replaced, ..
+            records,
+            replaced,
+            freed,
+            ..
         } = staging;
+        self.note_freed(freed, replaced);
         let admitted = admitted.take();
         state.staged.push(StagedTransaction { records, admitted });
         self.0.ask(state);
@@ -185,6 +195,8 @@ struct Staging<'a> {
     records: Vec<Record>,
     /// Bytes of dirty records that were removed.
     replaced: usize,
+    /// Bytes by which the space of files became less.
+    freed: u64,
     /// The charge of an object before the transaction.
     charged: Option<(ObjectId, Charge)>,
 }
@@ -248,9 +260,11 @@ impl Staging<'_> {
     /// An object's owners or space change. `before` is its charge before, if it has no tail.
     fn charge(&mut self, object: ObjectId, before: Charge, after: Charge) {
         let State { tails, charges, .. } = &mut *self.state;
+        let seen = tails.get(object).map_or(before, Charge::of);
+        self.freed += seen.used.saturating_sub(after.used);
         charges.see(Move {
             object,
-            before: tails.get(object).map_or(before, Charge::of),
+            before: seen,
             after,
         });
         let change = Move {
@@ -261,12 +275,9 @@ impl Staging<'_> {
         charges.journal(self.tree, change, &mut self.records);
     }
 
-    fn put_inode(&mut self, object: ObjectId, mut inode: Inode) {
+    fn put_inode(&mut self, object: ObjectId, inode: Inode) {
         let known = self.charged.filter(|(of, _)| *of == object);
         let before = known.map_or(Charge::of(&inode), |(_, before)| before);
-        if inode.kind == FileKind::File {
-            inode.used = inode.used.min(inode.size.next_multiple_of(USED_UNIT));
-        }
         self.charge(object, before, Charge::of(&inode));
         let dirty = &self.state.dirty;
         let tails = &mut self.state.tails;

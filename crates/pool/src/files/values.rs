@@ -1,10 +1,9 @@
 //! Values of a filesystem's dataset: lookups and scans.
 //!
-//! **Owns** the search in the staged transactions, the layers and the tree. **Called by** the store. **Invariant**: each step sees
+//! **Owns** the lookup in the staged transactions, the layers and the tree. **Called by** the store. **Invariant**: each step sees
 //! one state of the dataset; a scan of many values may see changes between two steps.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use backend::StorageError;
 use backend::file::{FileError, FileResult};
@@ -14,18 +13,7 @@ use crate::Result;
 use crate::format::filesystem::{Inode, inode_key};
 use crate::format::{Key, ObjectId, Value};
 use crate::mutex::lock;
-use crate::tree::{Direction, Layer, Lookup, LookupStep, Root, Scan, ScanStep};
-
-/// Changes of a layer that one step of a scan copies at most.
-const COPIED_MAX: usize = 256;
-
-/// The layers and the tree of a dataset at one moment, for a range of keys.
-struct View {
-    layers: Vec<Arc<Layer>>,
-    root: Root,
-    /// The first key that the view does not have.
-    end: Key,
-}
+use crate::tree::{Layer, Lookup, LookupStep};
 
 impl FileStore {
     /// The newest inode of an object.
@@ -67,47 +55,13 @@ impl FileStore {
         }
     }
 
-    fn view(&self, keys: &Range<Key>) -> View {
-        let state = lock(&self.0.state);
-        let (staged, staged_end) = state.staged.layer().part(keys, COPIED_MAX);
-        let (top, top_end) = state.top.part(keys, COPIED_MAX);
-        let frozen = state.frozen.iter().map(|f| f.layer.clone());
-        View {
-            layers: [staged.freeze(), top.freeze()]
-                .into_iter()
-                .chain(frozen)
-                .collect(),
-            root: state.root,
-            end: staged_end.min(top_end),
-        }
-    }
-
-    /// The newest values of the first `max` keys in a range that have one which `takes` accepts.
+    /// As [`OpenDataset::values`](crate::dataset::OpenDataset::values).
     pub(super) async fn values(
         &self,
         keys: Range<Key>,
         max: usize,
         takes: impl Fn(Key, &Value) -> bool,
     ) -> Result<Vec<(Key, Value)>> {
-        let _reader = self.0.shared.readers.enter();
-        let mut found = Vec::new();
-        let mut rest = keys;
-        while !rest.is_empty() && found.len() < max {
-            let view = self.view(&rest);
-            let layers: Vec<&Layer> = view.layers.iter().map(AsRef::as_ref).collect();
-            let mut scan = Scan::new(view.root, rest.start..view.end, Direction::Forward);
-            while found.len() < max {
-                match scan.step(&layers) {
-                    ScanStep::Need(need) => {
-                        scan.supply(self.0.shared.node(self.0.id, &need).await?)?;
-                    }
-                    ScanStep::Entry(key, value) if takes(key, &value) => found.push((key, value)),
-                    ScanStep::Entry(..) => {}
-                    ScanStep::Done => break,
-                }
-            }
-            rest.start = view.end;
-        }
-        Ok(found)
+        self.0.values(keys, max, takes).await
     }
 }

@@ -90,7 +90,15 @@ impl<S: Store> Inner<S> {
                 acl::store(&mut transaction, &mut object, fitted);
             }
         }
+        let cut = set.size.filter(|size| *size < object.inode.size);
+        let mut used = None;
+        if let Some(size) = cut {
+            let (counted, kept) = self.store.count(object.number, size).await?;
+            (object.inode.used, object.inode.flags) = (counted.used, counted.flags);
+            used = Some(kept);
+        }
         let charge = Charge::of(&object.inode);
+        object.inode.used = used.unwrap_or(object.inode.used);
         object.inode.mode = settled.mode;
         object.inode.uid = settled.uid;
         object.inode.gid = settled.gid;

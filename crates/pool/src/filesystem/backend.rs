@@ -48,6 +48,15 @@ impl<S: Store> FileSystem<S> {
         self.0.free_orphans().await;
     }
 
+    /// Counts the space of files whose inodes do not say that it is exact: those of earlier releases, and those whose data was lost
+    /// in a crash. Files may be changed meanwhile. Returns the number of files that were counted.
+    ///
+    /// # Errors
+    /// `ReadOnly`, those of the medium. What was counted stays counted.
+    pub async fn count_space(&self) -> FileResult<u64> {
+        self.0.count_space().await
+    }
+
     /// Frees the space of one removed file. Returns whether there was one.
     ///
     /// # Errors

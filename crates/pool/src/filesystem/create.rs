@@ -60,7 +60,10 @@ pub(super) fn first_inode(
     Inode {
         kind,
         mode: first.settled.mode,
-        flags: InodeFlags::NONE,
+        flags: match kind {
+            FileKind::File => InodeFlags::COUNTED,
+            _ => InodeFlags::NONE,
+        },
         uid: first.settled.uid,
         gid: first.settled.gid,
         links: if is_directory { 2 } else { 1 },

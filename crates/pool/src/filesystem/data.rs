@@ -258,6 +258,25 @@ impl<S: Store> Inner<S> {
         Ok(len as u64)
     }
 
+    /// Counts the space of uncounted files.
+    pub(super) async fn count_space(&self) -> FileResult<u64> {
+        let (mut counted, mut from) = (0, Some(ObjectId(0)));
+        while let Some(at) = from {
+            let (found, next) = self.store.uncounted(at).await?;
+            for object in found {
+                let _turn = self.turns.take(object).await;
+                let Some(inode) = self.store.inode(object).await? else {
+                    continue;
+                };
+                self.store.count(object, inode.size).await?;
+                counted += 1;
+            }
+            from = next;
+            io::yield_now().await;
+        }
+        Ok(counted)
+    }
+
     /// Notes that a file was read, if it still exists.
     pub(super) async fn note_read(&self, of: Handle) {
         if let Ok(inode) = self.inode(of).await {

@@ -95,14 +95,44 @@ impl<S: Store> Inner<S> {
         let all = kind_keys(object.number, KIND_DIRENT);
         let keys = Key::new(object.number, KIND_DIRENT, start)..all.end;
         let most = entries_max.clamp(1, LISTING_MAX);
-        let mut found = self.store.scan(keys, most + 1).await?;
+        let scanned = self.store.scan_around(keys, most + 1).await?;
+        let (mut found, is_damaged) = (scanned.found, scanned.is_damaged);
         let is_end = found.len() <= most;
         found.truncate(most);
+        if is_damaged && self.damaged.add(object.number) {
+            let id = self.id;
+            tracing::warn!(
+                filesystem = id,
+                directory = object.number.0,
+                "some names of a directory are lost"
+            );
+        }
+        if is_end && (is_damaged || self.damaged.has(object.number)) {
+            // all other entries come before the error
+            return match found.is_empty() {
+                true => Err(FileError::Storage(StorageError::Corrupt)),
+                false => {
+                    self.listing(&object, found, (false, with_attributes && may_search))
+                        .await
+                }
+            };
+        }
+        self.listing(&object, found, (is_end, with_attributes && may_search))
+            .await
+    }
+
+    /// A part of a directory's listing. Errors: those of damaged entries.
+    async fn listing(
+        &self,
+        directory: &Object,
+        found: Vec<(Key, Vec<u8>)>,
+        (is_end, with_attributes): (bool, bool),
+    ) -> FileResult<Listing> {
         let mut entries = Vec::with_capacity(found.len());
         for (key, bytes) in found {
-            let dirent = Dirent::decode(&bytes).map_err(|d| damaged(object.number, &d))?;
+            let dirent = Dirent::decode(&bytes).map_err(|d| damaged(directory.number, &d))?;
             let handle = self.handle(dirent.target);
-            let attributes = match with_attributes && may_search {
+            let attributes = match with_attributes {
                 true => self.attributes_if_there(handle).await,
                 false => None,
             };
@@ -114,7 +144,7 @@ impl<S: Store> Inner<S> {
                 attributes,
             });
         }
-        self.note_access(&object).await;
+        self.note_access(directory).await;
         Ok(Listing { entries, is_end })
     }
 

@@ -8,6 +8,7 @@ use backend::Turn;
 use backend::file::{Acl, Attributes, Change, Done, FileError, FileResult, Handle, Hub, Stability};
 
 use super::acl;
+use super::damaged::DamagedDirectories;
 use super::holds::Holds;
 use super::name_rules::NameRules;
 use super::numbers::{COUNT_BYTES, Files, Numbers};
@@ -31,6 +32,7 @@ pub(super) struct Inner<S> {
     pub(super) turns: Turns,
     pub(super) holds: Holds,
     pub(super) hub: Hub,
+    pub(super) damaged: DamagedDirectories,
 }
 
 /// The error of entries that contradict each other.

@@ -9,6 +9,7 @@ mod acl;
 mod attributes;
 mod backend;
 mod create;
+mod damaged;
 mod data;
 mod directory;
 mod entries;
@@ -33,4 +34,6 @@ pub use backend::FileSystem;
 pub(crate) use opening::first_transaction;
 pub use opening::{NewFileSystem, create_filesystem};
 pub use snapshots::{SnapshotDirectory, SnapshotEntry, SnapshotVisibility, Snapshots};
-pub use store::{AccessTimes, Edit, Purpose, Settings, Store, StoreSpace, Transaction};
+pub use store::{
+    AccessTimes, Edit, Purpose, ScannedAround, Settings, Store, StoreSpace, Transaction,
+};

@@ -8,6 +8,7 @@ use backend::file::permission::{Initial, Settled};
 use backend::file::{FileKind, FileResult, Hub, NewKind};
 
 use super::create::first_inode;
+use super::damaged::DamagedDirectories;
 use super::holds::Holds;
 use super::inner::{Inner, contradiction};
 use super::name_rules::NameRules;
@@ -113,5 +114,6 @@ pub(super) async fn open<S: Store>(store: S, id: u64) -> FileResult<Inner<S>> {
         turns: Turns::default(),
         holds: Holds::new(),
         hub: Hub::new(),
+        damaged: DamagedDirectories::default(),
     })
 }

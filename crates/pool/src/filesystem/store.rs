@@ -12,7 +12,7 @@ use backend::file::{FileError, FileResult, Seek};
 use io::{IoBuf, Payload};
 
 use crate::Error;
-use crate::format::filesystem::{Charge, INODE_SIZE, Inode, inode_key};
+use crate::format::filesystem::{Charge, INODE_SIZE, Inode, InodeFlags, inode_key};
 use crate::format::{INLINE_SIZE_MAX, Key, ObjectId, Sync};
 
 /// Bytes of the journal for a change, besides its value: header, tree and two keys.
@@ -157,13 +157,21 @@ impl Transaction {
         self
     }
 
-    /// The same changes, with this used space in the inode of an object.
-    pub(crate) fn with_used(mut self, of: ObjectId, used: u64) -> Self {
+    /// The same changes, with this space before and after in what they say about a file. `flags` say whether it is exact.
+    pub(crate) fn with_used(
+        mut self,
+        of: ObjectId,
+        (before, after): (u64, u64),
+        flags: InodeFlags,
+    ) -> Self {
         for edit in &mut self.edits {
-            if let Edit::PutInode(object, inode) = edit
-                && *object == of
-            {
-                inode.used = used;
+            match edit {
+                Edit::Charged(object, charge) if *object == of => charge.used = before,
+                Edit::PutInode(object, inode) if *object == of => {
+                    inode.used = after;
+                    inode.flags = inode.flags.taking(InodeFlags::COUNTED, flags);
+                }
+                _ => {}
             }
         }
         self
@@ -186,6 +194,15 @@ impl Transaction {
     pub fn bytes(&self) -> usize {
         self.bytes
     }
+}
+
+/// Values that a scan found although the medium may have lost some.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScannedAround {
+    /// The values, in the order of their keys.
+    pub found: Vec<(Key, Vec<u8>)>,
+    /// Whether some are lost.
+    pub is_damaged: bool,
 }
 
 /// A dataset as a filesystem sees it: values by key, contents of files by byte, and transactions.
@@ -224,6 +241,20 @@ pub trait Store: Send + std::marker::Sync + 'static {
         keys: Range<Key>,
         max: usize,
     ) -> impl Future<Output = FileResult<Vec<(Key, Vec<u8>)>>>;
+
+    /// As [`Store::scan`], but values that the medium has lost are left out.
+    fn scan_around(
+        &self,
+        keys: Range<Key>,
+        max: usize,
+    ) -> impl Future<Output = FileResult<ScannedAround>> {
+        async move {
+            Ok(ScannedAround {
+                found: self.scan(keys, max).await?,
+                is_damaged: false,
+            })
+        }
+    }
 
     /// Whether the owners of a new object have used their quotas up. Cheap.
     fn is_used_up(&self, owners: Charge) -> bool;
@@ -266,6 +297,17 @@ pub trait Store: Send + std::marker::Sync + 'static {
         bytes: Range<u64>,
         transaction: Transaction,
     ) -> impl Future<Output = FileResult<()>>;
+
+    /// The newest inode of a file, with its exact space, and the bytes of space that it would take with this smaller size.
+    fn count(&self, object: ObjectId, size: u64) -> impl Future<Output = FileResult<(Inode, u64)>>;
+
+    /// Files from this number on whose space may not be exact, and the number to go on from; `None` at the end. Few at a time.
+    fn uncounted(
+        &self,
+        _from: ObjectId,
+    ) -> impl Future<Output = FileResult<(Vec<ObjectId>, Option<ObjectId>)>> {
+        async { Ok((Vec::new(), None)) }
+    }
 
     /// The next byte in the range that may hold data, or that is in a hole. `None` if there is none in the range.
     fn seek(

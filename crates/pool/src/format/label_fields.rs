@@ -207,9 +207,12 @@ pub const FEATURE_OWNER_SPACE: &str = "owner_space";
 pub const FEATURE_RECORD_SIZES: &str = "record_sizes";
 /// The feature of pools whose settings have rules for access control lists.
 pub const FEATURE_ACL_RULES: &str = "acl_rules";
+/// The feature of pools with inodes that say whether their space is exact.
+pub const FEATURE_EXACT_SPACE: &str = "exact_space";
 /// All features that this version knows.
-pub(crate) const FEATURES: [&str; 5] = [
+pub(crate) const FEATURES: [&str; 6] = [
     FEATURE_ACL_RULES,
+    FEATURE_EXACT_SPACE,
     FEATURE_FILESYSTEMS,
     FEATURE_OWNER_SPACE,
     FEATURE_RECORD_SIZES,

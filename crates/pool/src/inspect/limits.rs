@@ -19,5 +19,7 @@ pub const SUSPECTS_MAX: usize = 256;
 pub const TIES_MAX: usize = 1 << 18;
 /// Most users and groups whose space is compared; approximately 64 bytes each.
 pub const OWNERS_MAX: usize = 1 << 18;
+/// Most records of one file, shorter than its record size, whose lengths are kept; 16 bytes each.
+pub const SHORT_RECORDS_MAX: usize = 1 << 20;
 /// Most directories of a filesystem that are searched for circles; 17 bytes each.
 pub const DIRECTORIES_MAX: usize = 1 << 22;

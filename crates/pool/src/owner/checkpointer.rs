@@ -127,9 +127,11 @@ impl Checkpointer {
         }
     }
 
-    /// A second passed; replay would read `used` bytes of the journal, which has `size` bytes.
-    pub(super) fn tick(&mut self, used: u64, size: u64) {
+    /// A second passed; replay would read the first number of bytes of a journal of the second one. A checkpoint would free the
+    /// first number of bytes of `frees` in a pool of the second one.
+    pub(super) fn tick(&mut self, (used, size): (u64, u64), frees: (u64, u64)) {
         self.is_idle_due = self.idleness.tick(used, size);
+        self.is_idle_due |= self.idleness.tick_frees(frees.0, frees.1);
     }
 
     /// Whether one is due because space is short or the pool is idle.

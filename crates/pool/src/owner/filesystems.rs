@@ -10,8 +10,8 @@ use crate::files::FileStore;
 use crate::filesystem::{Edit, NewFileSystem, first_transaction};
 use crate::format::filesystem::{OBJECT_END, counted_key, encode_counted, inode_key};
 use crate::format::{
-    ChecksumKind, DatasetClass, DatasetProperty, FEATURE_FILESYSTEMS, FEATURE_OWNER_SPACE,
-    FILE_RECORD_SIZE, ObjectId, Packing, RECORD_SIZE_MIN, Sync,
+    ChecksumKind, DatasetClass, DatasetProperty, FEATURE_EXACT_SPACE, FEATURE_FILESYSTEMS,
+    FEATURE_OWNER_SPACE, FILE_RECORD_SIZE, ObjectId, Packing, RECORD_SIZE_MIN, Sync,
 };
 
 /// The properties of a new filesystem.
@@ -82,6 +82,7 @@ impl Pool {
     ) -> Result<FileStore> {
         self.vdevs().require(FEATURE_FILESYSTEMS).await?;
         self.vdevs().require(FEATURE_OWNER_SPACE).await?;
+        self.vdevs().require(FEATURE_EXACT_SPACE).await?;
         if new.record_size != FILE_RECORD_SIZE || own.contains(&DatasetProperty::Recordsize) {
             self.require_record_sizes().await?;
         }

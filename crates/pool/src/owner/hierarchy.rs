@@ -57,6 +57,19 @@ impl State {
         Ok(std::iter::once(top).chain(below).cloned().collect())
     }
 
+    /// As [`State::tree`]; with an empty name all datasets of the pool.
+    pub(super) fn tree_or_all(&self, name: &str) -> Result<Vec<Arc<OpenDataset>>> {
+        if !name.is_empty() {
+            return self.tree(name);
+        }
+        let mut all: Vec<_> = self.datasets.volumes().cloned().collect();
+        all.sort_by_cached_key(|dataset| dataset.dataset().name);
+        match all.is_empty() {
+            true => Err(Error::NotFound),
+            false => Ok(all),
+        }
+    }
+
     /// Renames a dataset and all datasets below it.
     fn rename_tree(&mut self, name: &str, new: &str) -> Result<(Heirs, Ticket)> {
         let tree = self.tree(name)?;
@@ -135,7 +148,7 @@ impl Pool {
     /// Names of a dataset and all datasets below it, parents before their children. Empty if there is no such dataset.
     #[must_use]
     pub fn names_below(&self, name: &str) -> Vec<String> {
-        let tree = self.owner.state.borrow().tree(name);
+        let tree = self.owner.state.borrow().tree_or_all(name);
         let tree = tree.unwrap_or_default();
         tree.iter().map(|found| found.dataset().name).collect()
     }

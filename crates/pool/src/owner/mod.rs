@@ -203,8 +203,10 @@ impl Owner {
                 let mut state = self.state.borrow_mut();
                 state.committer.write_all();
                 state.destroyer.tick();
-                let (used, size) = state.journal.to_replay();
-                state.checkpointer.tick(used, size);
+                let journal = state.journal.to_replay();
+                let pool_size = state.allocator.space().size();
+                let frees = (self.shared.budget.pending_frees(), pool_size);
+                state.checkpointer.tick(journal, frees);
             }
             self.trim_freed();
             self.shared.bell.ring();

@@ -167,7 +167,7 @@ impl Pool {
     pub async fn destroy_snapshot_tree(&self, top: &str, name: &str) -> Result<()> {
         let found: Vec<_> = {
             let state = self.owner.state.borrow();
-            let tree = state.tree(top)?;
+            let tree = state.tree_or_all(top)?;
             let found = tree
                 .iter()
                 .filter_map(|d| state.datasets.snapshot(d.id, name));

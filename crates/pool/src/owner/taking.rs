@@ -152,14 +152,15 @@ impl Pool {
         taken.pop().ok_or(Error::NotFound)
     }
 
-    /// Takes snapshots of one name of a dataset and of all datasets below it, in one epoch: all of them, or none. Of writes to
+    /// Takes snapshots of one name of a dataset and of all datasets below it (with an empty name: of all datasets), in one epoch: all of them, or none. Of writes to
     /// several datasets that were acknowledged one after the other, none is there without those before it. Durable when this
     /// returns. The first one is that of the dataset.
     ///
     /// # Errors
     /// As [`Pool::create_snapshot`], for each dataset; [`Error::BatchTooLarge`] for some thousands of datasets.
     pub async fn create_snapshot_tree(&self, top: &str, name: &str) -> Result<Vec<Volume>> {
-        self.create_snapshots(|state| state.tree(top), name).await
+        self.create_snapshots(|state| state.tree_or_all(top), name)
+            .await
     }
 
     async fn create_snapshots(

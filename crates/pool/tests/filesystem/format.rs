@@ -299,7 +299,7 @@ fn other_bytes_are_refused() {
     refused(1, 8, "kind of an inode");
     refused(1, 1, "device of an inode");
     refused(3, 0x10, "mode of an inode");
-    refused(4, 0x20, "flags of an inode");
+    refused(4, 0x40, "flags of an inode");
     refused(4, 0, "verifier of an inode");
     refused(20, 1, "reserved bytes of an inode");
     refused(31, 0x80, "size of an inode");

@@ -1,9 +1,9 @@
 //! Lost blocks of filesystems: the files that the report of damage names, and what still can be read.
 
 use backend::StorageError;
-use backend::file::FileError;
+use backend::file::{Cookie, FileBackend, FileError};
 use io::sim::SimDisk;
-use pool::format::filesystem::KIND_INODE;
+use pool::format::filesystem::{KIND_DIRENT, KIND_INODE, ROOT_OBJECT};
 use pool::format::{Node, Packing};
 use pool::{Damage, DamagedObjects, FileStore, NewFilesystem, Pool};
 
@@ -167,6 +167,62 @@ fn a_lost_node_is_reported_with_the_objects_below_it() {
             (None, None, None)
         );
         bed.file("new").await;
+        drop(bed);
+    });
+}
+
+/// One damaged leaf made a whole directory unlistable: nobody could save, or remove, the thousands of files beside it.
+#[test]
+fn a_directory_with_a_lost_leaf_lists_the_other_names_and_then_the_error() {
+    on_disk(|disk| async move {
+        make(async |_, bed| {
+            for n in 0..2000 {
+                bed.file(&format!("file{n:04}")).await;
+            }
+        })
+        .await;
+        let is_leaf = |s: &[u8]| s[..4] == *b"WPtn" && s[5] == 0 && s[16] > 2;
+        let image = disk.durable();
+        let starts = (0..image.bytes().len()).step_by(SECTOR);
+        let leaves = starts.filter(|at| is_leaf(&image.bytes()[*at..*at + SECTOR]));
+        let node = |at: usize| {
+            let bytes = &image.bytes()[at..];
+            let size = 32 + u32::from_le_bytes(bytes[8..12].try_into().expect("4 bytes"));
+            Node::decode(bytes[..size as usize].to_vec()).expect("a node")
+        };
+        let of_root = leaves.filter(|at| {
+            let ends = [node(*at).first_key(), node(*at).last_key()];
+            ends.iter()
+                .all(|key| (key.object(), key.kind()) == (ROOT_OBJECT, KIND_DIRENT))
+        });
+        let newest = of_root.max_by_key(|at| (node(*at).birth(), node(*at).first_key()));
+        let newest = newest.expect("a leaf of names only");
+        let names = node(newest).count();
+        disk.rot(newest as u64..(newest + SECTOR) as u64);
+
+        let pool = again().await;
+        let bed = open(pool.filesystem("files").expect("it is there")).await;
+        // a name that only memory has is listed, too
+        bed.file("new").await;
+        for _ in 0..2 {
+            let (mut found, mut after) = (0, Cookie::START);
+            let error = loop {
+                let page = bed
+                    .files
+                    .read_directory(&bed.caller, bed.root, after, 100, false);
+                match page.await {
+                    Ok(page) => {
+                        assert!(!page.is_end, "names are missing");
+                        found += page.entries.len();
+                        after = page.entries.last().expect("no empty page").cookie;
+                    }
+                    Err(error) => break error,
+                }
+            };
+            assert_eq!(error, CORRUPT);
+            assert_eq!(found, 2000 + 2 - names, "all but those of the lost leaf");
+        }
+        assert_eq!(damage(&pool).await.len(), 1);
         drop(bed);
     });
 }

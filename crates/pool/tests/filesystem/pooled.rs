@@ -237,7 +237,10 @@ fn a_pool_with_a_filesystem_says_so_on_its_disks() {
             let new = NewFilesystem::new(name);
             drop(pool.create_filesystem(new).await.expect("a filesystem"));
             pool.close().await.expect("closed");
-            assert_eq!(features().await, ["filesystems", "owner_space"]);
+            assert_eq!(
+                features().await,
+                ["exact_space", "filesystems", "owner_space"]
+            );
         }
     });
 }

@@ -1,5 +1,7 @@
 //! Properties of filesystems in pools: they take effect at once, and survive.
 
+use std::time::Duration;
+
 use backend::file::permission::{AclInherit, AclMode, AclRules};
 use backend::file::{Acl, FileError, SetAttributes, SetXattr};
 use pool::filesystem::{AccessTimes, Store};
@@ -194,4 +196,60 @@ fn a_rule_for_lists_needs_a_feature_however_it_is_set() {
             verified(&again().await).await;
         });
     }
+}
+
+/// Space of deleted files stayed counted on an idle server for 15 minutes and more, until something else made a checkpoint:
+/// programs that wait for space in a full filesystem waited for ever.
+#[test]
+fn space_of_deleted_files_is_free_at_once_and_soon_on_disk() {
+    const MIB: u64 = 1 << 20;
+    on_disk(|_| async move {
+        let pool = create_pool().await;
+        let store = pool.create_filesystem(new_files()).await.expect("made");
+        let bed = open(store).await;
+        for n in 0..8 {
+            let file = bed.file(&format!("file{n}")).await;
+            for part in 0..4 {
+                let mut data = vec![0; MIB as usize];
+                io::rng::Prng::new(4 * n + part).fill(&mut data);
+                bed.write(file, part * MIB, &data).await.expect("written");
+            }
+        }
+        pool.checkpoint().await.expect("a checkpoint");
+        let full = bed.store.space();
+        assert!(full.used > 32 * MIB, "{full:?}");
+        for n in 0..8 {
+            bed.remove(bed.root, &format!("file{n}"))
+                .await
+                .expect("removed");
+        }
+        bed.free_orphans().await;
+        let free = bed.store.space();
+        assert!(free.used < 2 * MIB, "{free:?}");
+        assert!(
+            free.available > full.available + 31 * MIB,
+            "{free:?} {full:?}"
+        );
+        assert!(pool.volume_spaces()["files"].used < 2 * MIB);
+        // nothing else happens, and nobody asks for a checkpoint
+        io::time::sleep(Duration::from_secs(30)).await;
+        let space = pool.space();
+        assert!(space.used + space.freeing < 4 * MIB, "{space:?}");
+        let settled = bed.store.space();
+        assert!(settled.used < 2 * MIB, "{settled:?}");
+        assert!(settled.available > full.available + 31 * MIB, "{settled:?}");
+
+        // what a snapshot holds is not free
+        let file = bed.file("kept").await;
+        for part in 0..8 {
+            let data = vec![7; MIB as usize];
+            bed.write(file, part * MIB, &data).await.expect("written");
+        }
+        pool.create_snapshot("files", "then").await.expect("taken");
+        pool.checkpoint().await.expect("a checkpoint");
+        let held = bed.store.space().used;
+        bed.remove(bed.root, "kept").await.expect("removed");
+        bed.free_orphans().await;
+        assert!(bed.store.space().used >= held, "the snapshot has it");
+    });
 }

@@ -1,15 +1,17 @@
 //! Inspection of filesystems.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use backend::file::{
-    Caller, FileBackend, FileKind, Handle, IfExists, Name, NewFile, NewKind, RemoveKind,
+    Allocate, Caller, FileBackend, FileKind, Handle, IfExists, Name, NewFile, NewKind, RemoveKind,
     SetAttributes, SetXattr, Stability, WriteAt,
 };
 use pool::filesystem::{FileSystem, Purpose, Store, Transaction};
 use pool::format::filesystem::{
-    Dirent, FileOwner, FilePart, Inode, KIND_DIRENT, KIND_INLINE, KIND_XATTR, Orphan, ROOT_OBJECT,
-    encode_charge, encode_files, files_key, kind_keys, object_keys, orphan_key, record_size_of,
+    Charge, Dirent, FileOwner, FilePart, Inode, KIND_DIRENT, KIND_INLINE, KIND_XATTR, Orphan,
+    ROOT_OBJECT, encode_charge, encode_files, files_key, kind_keys, object_keys, orphan_key,
+    record_size_of,
 };
 use pool::format::{DatasetClass, Key, ObjectId};
 use pool::inspect::{Finding, FindingKind};
@@ -21,7 +23,7 @@ const CACHED: Stability = Stability::Cached;
 
 /// A filesystem, and short calls as the superuser.
 pub(crate) struct Files {
-    files: FileSystem<FileStore>,
+    pub(crate) files: FileSystem<FileStore>,
     caller: Caller,
 }
 
@@ -56,6 +58,27 @@ impl Files {
         let at = WriteAt::Offset(offset);
         let written = self.files.write(&self.caller, of, at, data, CACHED).await;
         written.expect("written");
+    }
+
+    /// The handle of a name; `None` if there is none.
+    pub(crate) async fn find(&self, at: Handle, text: &str) -> Option<Handle> {
+        let found = self.files.lookup(&self.caller, at, &name(text)).await;
+        found.ok().map(|found| found.handle)
+    }
+
+    pub(crate) async fn set_size(&self, of: Handle, size: u64) {
+        let size = SetAttributes {
+            size: Some(size),
+            ..SetAttributes::default()
+        };
+        let set = self.files.set_attributes(&self.caller, of, size, CACHED);
+        set.await.expect("set");
+    }
+
+    pub(crate) async fn punch(&self, of: Handle, bytes: Range<u64>) {
+        let how = Allocate::Punch;
+        let punched = self.files.allocate(&self.caller, of, bytes, how, false);
+        punched.await.expect("punched");
     }
 
     async fn remove(&self, at: Handle, text: &str) {
@@ -287,6 +310,22 @@ fn wrong_numbers_of_links_entries_and_files_are_named() {
             "{texts:?}"
         );
     }
+}
+
+#[test]
+fn wrong_space_of_a_file_is_named() {
+    let found = spoilt(async |store, transaction| {
+        let (_, entry) = find(store, "k30").await;
+        let file = inode(store, entry.target.object).await;
+        transaction.charged(entry.target.object, Charge::of(&file));
+        let less = Inode {
+            used: file.used - 4096,
+            ..file
+        };
+        transaction.put_inode(entry.target.object, less);
+    });
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].1.contains("its contents take"), "{found:?}");
 }
 
 #[test]

@@ -4,4 +4,5 @@ mod damage;
 mod files;
 mod leaks;
 mod sound;
+mod space;
 mod world;

@@ -71,3 +71,51 @@ fn ranges_that_fill_the_journal_wait_for_a_checkpoint() {
         second.await.expect("the power stays on");
     });
 }
+
+/// GET LBA STATUS of an empty volume of 1 TiB looked at every record: `qemu-img map` took minutes, and slowed all others down.
+#[test]
+fn a_hole_of_any_size_is_one_run() {
+    const TIB: u64 = 1 << 40;
+    Sim::new(9, SimConfig::default()).block_on(async {
+        let node = Node::new();
+        let config = DiskConfig {
+            size: 64 << 20,
+            ..DiskConfig::default()
+        };
+        node.create_disk("disk", config);
+        let done = node.spawn(async {
+            let pool = create_pool(Options::default()).await;
+            let volume = pool.create_volume(NewVolume::new("sparse", TIB)).await;
+            let volume = volume.expect("a volume");
+            let blocks = TIB / BLOCK as u64;
+            let all = Extent {
+                start: Lba(0),
+                blocks,
+            };
+            let runs = async || {
+                let runs = volume.runs(all).await.expect("told");
+                runs.iter()
+                    .map(|run| (run.blocks, run.mapped))
+                    .collect::<Vec<_>>()
+            };
+            assert_eq!(runs().await, [(blocks, false)]);
+            let middle = blocks / 2;
+            let expected = [(middle, false), (1, true), (blocks - middle - 1, false)];
+            let mut data = io::pool().alloc(BLOCK).await;
+            data.fill(7);
+            volume.write(Lba(middle), data).await.expect("written");
+            assert_eq!(runs().await, expected, "a dirty block");
+            let _proof = volume.flush().await.expect("flushed");
+            assert_eq!(runs().await, expected, "in a layer");
+            pool.checkpoint().await.expect("a checkpoint");
+            assert_eq!(runs().await, expected, "in the tree");
+            let one = Extent {
+                start: Lba(middle),
+                blocks: 1,
+            };
+            volume.write_zeroes(one, true).await.expect("zeroed");
+            assert_eq!(runs().await, [(blocks, false)], "hidden");
+        });
+        done.await.expect("it ran");
+    });
+}

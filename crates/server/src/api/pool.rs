@@ -215,6 +215,9 @@ pub struct Volume {
     /// Compression of new records: `off`, `lz4` or `zstd-1` to `zstd-19`.
     #[serde(default)]
     pub compression: String,
+    /// Why compression has no effect; missing if it has one, or is off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compression_warning: Option<String>,
     /// Checksum of new records: `xxh3` or `blake3`.
     #[serde(default)]
     pub checksum: String,

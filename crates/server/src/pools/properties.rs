@@ -10,6 +10,7 @@ use super::entry::full_name;
 use super::filesystems::OwnerProperty;
 use super::lineage::limits_failed;
 use super::names::{is_at, names};
+use super::view::compression_warning;
 use crate::api::{
     self, GetProperties, InheritProperty, Property, PropertySource, ResizeVolume, SYNC_DISABLED,
     SetProperty, VolumeSync,
@@ -98,12 +99,18 @@ impl Properties<'_> {
             let (source, from) = origin(&pool_name, found);
             let value = property.show(value).unwrap_or_default();
             let warns = property == DatasetProperty::Sync && value == word(VolumeSync::Disabled);
+            let has_no_effect = match property {
+                DatasetProperty::Compression => dataset
+                    .and_then(|name| pool.volume(name))
+                    .and_then(|volume| compression_warning(pool, &volume.dataset())),
+                _ => None,
+            };
             let is_size =
                 [DatasetProperty::Refquota, DatasetProperty::Recordsize].contains(&property);
             self.add(property.name(), value, is_size, source);
             if let Some(added) = self.all.last_mut() {
                 added.inherited_from = from;
-                added.warning = warns.then(|| SYNC_DISABLED.to_owned());
+                added.warning = warns.then(|| SYNC_DISABLED.to_owned()).or(has_no_effect);
             }
         }
         for property in TextProperty::all() {

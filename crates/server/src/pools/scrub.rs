@@ -6,6 +6,7 @@
 
 use super::change::failed;
 use super::entry::PoolState;
+use super::names::is_at;
 use super::notes::Notes;
 use super::rate;
 use crate::api::{self, ScanState, Scrub, ScrubAction, ScrubPool};
@@ -109,6 +110,18 @@ impl Server {
     }
 }
 
+/// Counts the space of files where it is not exact: files of earlier releases, and files that lost data in a crash.
+async fn count_files(server: &Rc<Server>, name: &str) {
+    let all = server.filesystems().into_iter().map(|f| f.name);
+    for full in all.filter(|full| is_at(full, name)) {
+        match server.count_space(&full).await {
+            Ok(0) => {}
+            Ok(files) => tracing::info!(filesystem = full, files, "space counted again"),
+            Err(e) => tracing::warn!(filesystem = full, "space cannot be counted: {e}"),
+        }
+    }
+}
+
 /// The task: parts of the scrub, with the rate limit.
 async fn run(server: Rc<Server>, name: String, pool: Rc<Pool>, notes: Rc<Notes>) {
     server.event(&name, "scrub.start", "scrubbing".into());
@@ -124,6 +137,7 @@ async fn run(server: Rc<Server>, name: String, pool: Rc<Pool>, notes: Rc<Notes>)
         };
         settle(&name, notes.change_scrub(pause).await);
     };
+    count_files(&server, &name).await;
     let mut noted = now();
     let mut next = ScrubPosition::decode(&notes.kept().scrub_at);
     if next.is_none() {

@@ -83,8 +83,7 @@ impl Server {
         let _turn = self.turn().await?;
         let (full, name) = split(&request.name)?;
         check_snapshot_name(name)?;
-        let (pool, _) = self.dataset_named(full)?;
-        let (pool_name, volume) = names(full)?;
+        let (pool, pool_name, volume) = self.snapshots_top(full, request.recursive)?;
         let of = match request.recursive {
             true => pool.names_below(volume),
             false => vec![volume.to_owned()],
@@ -104,17 +103,38 @@ impl Server {
         for of in &of {
             self.renew_snapshots(&pool, &full_name(pool_name, of));
         }
-        let snapshot = pool.snapshot(volume, name);
+        // of a whole pool, the first one stands for all
+        let shown = of.first().map_or(volume, String::as_str);
+        let snapshot = pool.snapshot(shown, name);
         let snapshot = snapshot.ok_or_else(|| Error::NoSnapshot(request.name.clone()))?;
-        Ok(view(&pool, volume, &snapshot))
+        Ok(view(&pool, shown, &snapshot))
+    }
+
+    /// The pool and the dataset of a request for snapshots of a name. A recursive one may name the pool: the dataset is empty then, and
+    /// means all. Errors: `NoPool`, `NoVolume`, `Invalid`; `Conflict` for a pool without datasets.
+    fn snapshots_top<'a>(
+        &self,
+        full: &'a str,
+        is_recursive: bool,
+    ) -> Result<(Rc<Pool>, &'a str, &'a str)> {
+        if full.contains('/') || !is_recursive {
+            let (pool, _) = self.dataset_named(full)?;
+            let (pool_name, dataset) = names(full)?;
+            return Ok((pool, pool_name, dataset));
+        }
+        let pool = self.pool_named(full)?;
+        if pool.names_below("").is_empty() {
+            let text = format!("the pool {full:?} has no volumes and filesystems");
+            return Err(Error::Conflict(text));
+        }
+        Ok((pool, full, ""))
     }
 
     /// See [`DestroySnapshot`].
     pub async fn destroy_snapshot(&self, request: DestroySnapshot) -> Result<()> {
         let _turn = self.turn().await?;
         let (full, name) = split(&request.name)?;
-        let (pool, _) = self.dataset_named(full)?;
-        let (pool_name, volume) = names(full)?;
+        let (pool, pool_name, volume) = self.snapshots_top(full, request.recursive)?;
         let of = match request.recursive {
             true => pool.names_below(volume),
             false => vec![volume.to_owned()],

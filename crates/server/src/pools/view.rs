@@ -9,6 +9,7 @@ use crate::api::{self, DiskState, ExportedAs, Health, Side, SideTimes, Vdev};
 use crate::config::PoolConfig;
 use crate::disks::DiskEntry;
 use crate::server::{Server, State};
+use crate::size::ByteSize;
 use crate::word::word;
 use crate::{Error, Result};
 use backend::{BlockBackend, Usage};
@@ -212,9 +213,30 @@ fn volume_view(
         record_size: dataset.record_size,
         sync: dataset.sync.into(),
         compression: dataset.compression.to_string(),
+        compression_warning: compression_warning(pool, &dataset),
         checksum: dataset.checksum.to_string(),
         created_ms: dataset.created / 1_000_000,
     }
+}
+
+/// Why compression of a volume's records has no effect: a record of one sector takes a sector, however short it becomes. `None` if
+/// compression has an effect, or is off.
+pub(super) fn compression_warning(pool: &Pool, volume: &pool::format::Dataset) -> Option<String> {
+    let sector = pool.vdevs().sector();
+    let is_on = volume.compression != pool::format::Packing::Off;
+    let is_volume = volume.class == pool::format::DatasetClass::Volume;
+    (is_on && is_volume && volume.record_size <= sector).then(|| {
+        let [record, sector, least] = [volume.record_size, sector, 4 * sector];
+        let human = |bytes: u32| ByteSize(bytes.into()).human();
+        format!(
+            "compression={} saves nothing: a record of {} takes at least one sector of {}; create the volume with --record-size {} \
+             to save space",
+            volume.compression,
+            human(record),
+            human(sector),
+            ByteSize(least.into())
+        )
+    })
 }
 
 /// Health of an open pool.

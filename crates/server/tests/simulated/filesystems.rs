@@ -14,6 +14,7 @@ use server::api::{
 };
 use server::config::MountFlags;
 use server::{Error, Server};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -283,6 +284,73 @@ fn volumes_and_filesystems_are_not_confused() {
                 recursive: false,
             };
             server.destroy_snapshot(destroy).await.expect("destroyed");
+        });
+        serving.await.expect("it has power");
+    });
+}
+
+/// `snapshot create -r tank@x` was refused, because the pool itself is no dataset.
+#[test]
+fn a_recursive_snapshot_may_name_the_pool() {
+    Sim::new(23, SimConfig::default()).block_on(async {
+        let (node, _) = machine(["/a", "/b"], &disk());
+        let server = serve_new(&node, make).await;
+        let serving = node.spawn(async move {
+            let made = server.create_volume(volume("tank/vm1", 1 << 20)).await;
+            made.expect("a volume");
+            let all = CreateSnapshot {
+                recursive: true,
+                ..take("tank@all")
+            };
+            let taken = server.create_snapshot(all.clone()).await.expect("taken");
+            assert_eq!(taken.name, "tank/home@all");
+            let again = server.create_snapshot(all).await;
+            assert!(matches!(again, Err(Error::Conflict(_))), "{again:?}");
+            let names = async || {
+                let listed = server.list_snapshots(ListSnapshots::default()).await;
+                let names = listed.expect("listed").into_iter().map(|s| s.name);
+                names.collect::<BTreeSet<_>>()
+            };
+            let both = ["tank/home@all".to_owned(), "tank/vm1@all".to_owned()];
+            assert_eq!(names().await, BTreeSet::from(both));
+            let alone = server.create_snapshot(take("tank@one")).await;
+            alone.expect_err("the pool itself has nothing to snapshot");
+            let destroy = DestroySnapshot {
+                name: "tank@all".into(),
+                recursive: true,
+            };
+            server.destroy_snapshot(destroy).await.expect("destroyed");
+            assert_eq!(names().await, BTreeSet::new());
+        });
+        serving.await.expect("it has power");
+    });
+}
+
+/// Compression of a volume with the default record of one sector saved nothing, and nobody was told.
+#[test]
+fn compression_without_effect_is_told_with_a_record_size_that_helps() {
+    Sim::new(23, SimConfig::default()).block_on(async {
+        let (node, _) = machine(["/a", "/b"], &disk());
+        let server = serve_new(&node, make).await;
+        let serving = node.spawn(async move {
+            let short = volume("tank/short", 1 << 20);
+            let mut long = volume("tank/long", 1 << 20);
+            long.record_size = Some(server::ByteSize(16 << 10));
+            let mut off = volume("tank/off", 1 << 20);
+            off.compression = Some("off".into());
+            for (new, warns) in [(short, true), (long, false), (off, false)] {
+                let name = new.name.clone();
+                let made = server.create_volume(new).await.expect("a volume");
+                assert_eq!(made.compression_warning.is_some(), warns, "{made:?}");
+                let asked = GetProperties {
+                    names: vec![name],
+                    properties: vec!["compression".into()],
+                };
+                let found = server.properties(&asked).await.expect("there");
+                let warning = found[0].warning.clone();
+                assert_eq!(warning, made.compression_warning);
+                assert!(warning.is_none_or(|text| text.contains("--record-size 16")));
+            }
         });
         serving.await.expect("it has power");
     });

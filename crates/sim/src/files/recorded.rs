@@ -8,7 +8,7 @@ use backend::Durable;
 use backend::file::{FileResult, Seek};
 use io::{IoBuf, Payload};
 use pool::FileStore;
-use pool::filesystem::{Purpose, Settings, Store, StoreSpace, Transaction};
+use pool::filesystem::{Purpose, ScannedAround, Settings, Store, StoreSpace, Transaction};
 use pool::format::filesystem::{Charge, Inode};
 use pool::format::{Key, ObjectId, Sync};
 use std::ops::Range;
@@ -63,6 +63,10 @@ impl Store for Recorded {
         self.store.scan(keys, max).await
     }
 
+    async fn scan_around(&self, keys: Range<Key>, max: usize) -> FileResult<ScannedAround> {
+        self.store.scan_around(keys, max).await
+    }
+
     fn is_used_up(&self, owners: Charge) -> bool {
         self.store.is_used_up(owners)
     }
@@ -108,6 +112,10 @@ impl Store for Recorded {
         cleared.await?;
         self.history.lock().cleared(object, bytes, edits);
         Ok(())
+    }
+
+    async fn count(&self, object: ObjectId, size: u64) -> FileResult<(Inode, u64)> {
+        self.store.count(object, size).await
     }
 
     async fn seek(&self, object: ObjectId, bytes: Range<u64>, to: Seek) -> FileResult<Option<u64>> {

@@ -88,7 +88,9 @@ fn without_size(inode: &Inode) -> Inode {
     Inode {
         size: 0,
         used: 0,
-        flags: inode.flags.without(InodeFlags::BLOCKS),
+        flags: inode
+            .flags
+            .without(InodeFlags::BLOCKS.with(InodeFlags::COUNTED)),
         ..*inode
     }
 }

@@ -388,6 +388,15 @@ impl Store for MemoryStore {
         Ok(())
     }
 
+    async fn count(&self, object: ObjectId, size: u64) -> FileResult<(Inode, u64)> {
+        self.pause().await;
+        let state = self.lock();
+        let inode = state.inode(object).ok_or(FileError::Stale)?;
+        let kept = state.now.blocks.range(state.now.blocks_of(object));
+        let kept = kept.filter(|((_, block), _)| block * BLOCK < size);
+        Ok((inode, kept.count() as u64 * BLOCK))
+    }
+
     async fn seek(&self, object: ObjectId, bytes: Range<u64>, to: Seek) -> FileResult<Option<u64>> {
         self.pause().await;
         let state = self.lock();

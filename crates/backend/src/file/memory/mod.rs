@@ -52,6 +52,17 @@ impl MemoryFiles {
         Self(Arc::new(Mutex::new(state)))
     }
 
+    /// Whether the file system says that it is read-only from now on. Its operations do not refuse by themselves.
+    pub fn set_read_only(&self, is_read_only: bool) {
+        lock(&self.0).is_read_only = is_read_only;
+    }
+
+    /// Requests that everything becomes durable, so far.
+    #[must_use]
+    pub fn commits(&self) -> u64 {
+        lock(&self.0).commits
+    }
+
     /// The reply of an operation that only reads.
     fn get<T>(&self, operation: impl FnOnce(&mut State) -> FileResult<T>) -> FileReply<T> {
         Reply::now(operation(&mut lock(&self.0)))
@@ -71,12 +82,13 @@ impl MemoryFiles {
 impl FileBackend for MemoryFiles {
     fn limits(&self) -> FileLimits {
         // One guard: a second one in the same expression would wait for the first for ever.
-        let options = lock(&self.0).options;
+        let state = lock(&self.0);
+        let options = state.options;
         FileLimits {
             links_max: options.links_max,
             record_size: BLOCK as u32,
             is_case_insensitive: false,
-            is_read_only: false,
+            is_read_only: state.is_read_only,
             has_acls: true,
             acl_rules: options.acl_rules,
         }
@@ -209,6 +221,7 @@ impl FileBackend for MemoryFiles {
     }
 
     fn commit_all(&self) -> FileReply<Durable> {
+        lock(&self.0).commits += 1;
         Reply::now(Ok(Durable::of_ram()))
     }
 

@@ -52,6 +52,10 @@ impl Default for MemoryOptions {
 pub(super) struct State {
     pub(super) options: MemoryOptions,
     pub(super) hub: Hub,
+    /// Whether the file system says that it is read-only.
+    pub(super) is_read_only: bool,
+    /// Requests that everything becomes durable.
+    pub(super) commits: u64,
     generation: u64,
     objects: BTreeMap<u64, Object>,
     next_object: u64,
@@ -69,6 +73,8 @@ impl State {
         let mut state = Self {
             options,
             hub: Hub::new(),
+            is_read_only: false,
+            commits: 0,
             generation,
             objects: BTreeMap::new(),
             next_object: FIRST_OBJECT,

@@ -61,7 +61,10 @@ impl InodeFlags {
     pub const VERIFIER: Self = Self(8);
     /// The file may have blocks that win over its records.
     pub const BLOCKS: Self = Self(16);
-    const ALL: u32 = 31;
+    /// The file's space is exactly that of its stored contents. Missing in inodes of earlier releases, and while some of the
+    /// file's data has not left.
+    pub const COUNTED: Self = Self(32);
+    const ALL: u32 = 63;
 
     /// Whether it has all flags of `other`.
     #[must_use]
@@ -73,6 +76,12 @@ impl InodeFlags {
     #[must_use]
     pub fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
+    }
+
+    /// These flags, with the flag `of` as it is in `other`.
+    #[must_use]
+    pub fn taking(self, of: Self, other: Self) -> Self {
+        Self(self.0 & !of.0 | other.0 & of.0)
     }
 
     /// These flags without those of `other`.

@@ -11,6 +11,7 @@
 mod charges;
 mod directories;
 mod object;
+mod space;
 mod ties;
 
 use std::ops::ControlFlow;

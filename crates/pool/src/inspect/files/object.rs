@@ -8,6 +8,7 @@ use backend::file::FileKind;
 
 use super::charges::Charges;
 use super::directories::Directories;
+use super::space::{FileSpace, WrongSpace};
 use super::ties::{Tie, Ties};
 use crate::format::filesystem::{
     ACL_SIZE_MAX, CHUNK_SIZE, Charge, Dirent, FIRST_OBJECT, Folding, HASH_KEY_SIZE, HEADER_OBJECT,
@@ -44,6 +45,7 @@ impl Chunks {
 struct Object {
     inode: Option<Inode>,
     has_data: bool,
+    space: FileSpace,
     /// Entries of a directory, and those of them that are directories.
     entries: u64,
     directories: u64,
@@ -127,6 +129,7 @@ impl<T: Ties> Pass<T> {
             _ if is_data => {
                 self.object.has_data = true;
                 self.check_record(key, value);
+                self.object.space.add(key, value, self.base_record_size);
                 Ok(())
             }
             Value::Block(_) => {
@@ -323,6 +326,15 @@ impl<T: Ties> Pass<T> {
     fn end_with_inode(&mut self, inode: &Inode, object: &Object) {
         self.inodes += 1;
         self.charges.add(self.at, Charge::of(inode));
+        let record_size = record_size_of(self.at, self.base_record_size);
+        if inode.kind == FileKind::File
+            && let Some(wrong) = object.space.wrong(inode, record_size.into())
+        {
+            let WrongSpace { found, recorded } = wrong;
+            self.wrong(format!(
+                "its contents take {found} bytes, its inode says {recorded}"
+            ));
+        }
         if object.has_data && inode.kind != FileKind::File {
             self.wrong("it has contents, but it is no file");
         }

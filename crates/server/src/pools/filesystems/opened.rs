@@ -24,6 +24,7 @@ pub(crate) type Files = SnapshotDirectory<FileSystem<FileStore>, PoolSnapshots>;
 /// An open filesystem.
 pub(crate) struct OpenFilesystem {
     files: Files,
+    live: FileSystem<FileStore>,
     snapshots: PoolSnapshots,
     /// Frees the space of removed files; none if the pool is read-only.
     orphans: Option<JoinHandle<()>>,
@@ -165,8 +166,24 @@ impl Server {
     }
 
     async fn begin_use(&self, full: &str, new: User) -> Result<FilesystemUser> {
+        self.opened_filesystem(full).await?.user(full, new)
+    }
+
+    /// Counts the space of a filesystem's files where it is not exact, beside all users. Returns the number of such files. Errors:
+    /// `NoFilesystem`, `Pool`.
+    pub(in crate::pools) async fn count_space(&self, full: &str) -> Result<u64> {
+        let opened = {
+            let _turn = self.turn().await?;
+            self.opened_filesystem(full).await?
+        };
+        let counted = opened.live.count_space().await;
+        counted.map_err(|e| failed(full, e.to_string()))
+    }
+
+    /// The open filesystem, which is opened if nobody uses it.
+    async fn opened_filesystem(&self, full: &str) -> Result<Rc<OpenFilesystem>> {
         if let Some(opened) = self.open_filesystem(full) {
-            return opened.user(full, new);
+            return Ok(opened);
         }
         let (pool_name, name) = names(full)?;
         let pool = self.readable_pool(pool_name)?;
@@ -181,7 +198,8 @@ impl Server {
         };
         snapshots.renew(&pool, name);
         let opened = Rc::new(OpenFilesystem {
-            files: SnapshotDirectory::new(live, snapshots.clone()),
+            files: SnapshotDirectory::new(live.clone(), snapshots.clone()),
+            live,
             snapshots,
             orphans,
             users: RefCell::default(),
@@ -191,7 +209,7 @@ impl Server {
         let filesystems = &mut state.filesystems;
         filesystems.retain(|_, opened| opened.strong_count() > 0);
         filesystems.insert(full.to_owned(), Rc::downgrade(&opened));
-        opened.user(full, new)
+        Ok(opened)
     }
 
     fn open_filesystem(&self, full: &str) -> Option<Rc<OpenFilesystem>> {

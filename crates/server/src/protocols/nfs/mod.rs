@@ -33,7 +33,6 @@ use super::protocol::{
     Address, FilesystemExports, Protocol, ShareChange, Shared, Work, refused_hosts,
 };
 use super::published::Published;
-use crate::{Error, Result};
 use crate::api::{ExportStages, Exports, Listen, ListenRole, NamespaceState, RefusedHost, Session};
 use crate::config::{Config, ConfigFile};
 use crate::disks::Disks;
