@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod absent;
 mod accounts;
 pub mod api;
 mod change;

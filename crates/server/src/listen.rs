@@ -4,14 +4,12 @@
 //! or memory pauses a listener and is logged once per episode; it never ends the listener. An address that the machine does not have is
 //! tried again until it has it; the other addresses are served meanwhile.
 
-use crate::limits::{ACCEPT_BACKOFF, LISTEN_RETRY};
+use crate::limits::ACCEPT_BACKOFF;
 use crate::protocols::protocol::{Address, Service};
-use crate::server::Server;
 use crate::shards::Shards;
 use crate::{Error, Result, taken};
 use io::net::{TcpListener, TcpOptions};
 use std::net::SocketAddr;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -67,47 +65,10 @@ fn takes(all: SocketAddr, address: SocketAddr) -> bool {
         && all.port() != 0
 }
 
-fn bind_one(wanted: &Address) -> Result<TcpListener> {
+/// Listens on one address. Errors: `Listen`, `AddressTaken`, `AddressAbsent`.
+pub(crate) fn bind_one(wanted: &Address) -> Result<TcpListener> {
     let address = wanted.listen.address;
     TcpListener::bind(address).map_err(|e| taken::refused(address, wanted.setting, e))
-}
-
-impl Server {
-    /// Waits until the machine has the address, and then serves it.
-    pub(crate) async fn listen_later(self: Rc<Self>, mut wanted: Address) {
-        let address = wanted.listen.address;
-        self.address_absent(address, wanted.setting);
-        let listener = loop {
-            io::time::sleep(LISTEN_RETRY).await;
-            if let Ok(listener) = bind_one(&wanted) {
-                break listener;
-            }
-        };
-        wanted.listen.address = listener.local_addr();
-        self.state.borrow_mut().listen.push(wanted.listen.clone());
-        self.address_present(address);
-        let (config, listening) = (self.config(), self.listening());
-        for protocol in self.protocols.all() {
-            protocol.advertise(&config, &listening);
-        }
-        self.accept(
-            vec![(listener, wanted)],
-            config.server.congestion.as_deref(),
-        );
-    }
-
-    /// Records that an address is not on this machine.
-    pub(crate) fn address_absent(&self, address: SocketAddr, setting: &'static str) {
-        let reason = Error::AddressAbsent { address, setting };
-        tracing::warn!("{reason}: it is served as soon as the machine has it");
-        self.state.borrow_mut().absent.insert(address, setting);
-    }
-
-    /// Records that an address is served.
-    pub(crate) fn address_present(&self, address: SocketAddr) {
-        tracing::info!(%address, "the machine has the address: it is served");
-        self.state.borrow_mut().absent.remove(&address);
-    }
 }
 
 /// Accepts on one listener, without end; connections send with this congestion control.

@@ -20,6 +20,7 @@ use crate::{Error, Result, metrics, pools, reports, reservations, wear};
 use io::RuntimeConfig;
 use io::sync::oneshot;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::Path;
 use std::rc::Rc;
@@ -52,6 +53,9 @@ pub fn serve(file: ConfigFile, ready: impl FnOnce(&Status)) -> Result<End> {
     runtime.shutdown_background();
     end
 }
+
+/// The console's port, if the machine has its address, its certificate and status.
+type OpenConsole = (Option<TcpListener>, Certificate, ConsoleStatus);
 
 async fn run(file: ConfigFile, ready: impl FnOnce(&Status)) -> Result<End> {
     let config = file.config().clone();
@@ -124,23 +128,12 @@ async fn run(file: ConfigFile, ready: impl FnOnce(&Status)) -> Result<End> {
     };
     let status = control.status().await?;
     tokio::spawn(observe_wear(control.clone()));
-    if let Some(address) = config.metrics {
-        let (control, bind) = (control.clone(), move || metrics::bind(address));
-        tokio::spawn(async move {
-            if let Some(l) = listener_of(metrics_listener, &control, bind).await {
-                metrics::serve(l, control).await;
-            }
-        });
-    }
-    if let (Some((listener, certificate, _)), Some(settings)) = (console, settings_of_console) {
-        tokio::spawn(console::observe(control.clone()));
-        let (control, bind) = (control.clone(), move || console::bind(settings.listen));
-        tokio::spawn(async move {
-            if let Some(l) = listener_of(listener, &control, bind).await {
-                console::serve(l, certificate, control).await;
-            }
-        });
-    }
+    serve_others(
+        &control,
+        config.metrics,
+        metrics_listener,
+        settings_of_console.zip(console),
+    );
     let status_of = control.clone();
     let api = axum::serve(listener, control::router(control));
     tokio::spawn(async move { api.await });
@@ -159,6 +152,32 @@ async fn run(file: ConfigFile, ready: impl FnOnce(&Status)) -> Result<End> {
     tokio::select! {
         failures = server.call(|s| async move { s.drain().await }) => Ok(End::Drained(failures?)),
         () = signals.next() => Ok(End::Interrupted),
+    }
+}
+
+/// Serves metrics and the console, each as soon as the machine has its address.
+fn serve_others(
+    control: &Control,
+    metrics: Option<SocketAddr>,
+    metrics_listener: Option<TcpListener>,
+    console: Option<(ConsoleConfig, OpenConsole)>,
+) {
+    if let Some(address) = metrics {
+        let (control, bind) = (control.clone(), move || metrics::bind(address));
+        tokio::spawn(async move {
+            if let Some(l) = listener_of(metrics_listener, &control, bind).await {
+                metrics::serve(l, control).await;
+            }
+        });
+    }
+    if let Some((settings, (listener, certificate, _))) = console {
+        tokio::spawn(console::observe(control.clone()));
+        let (control, bind) = (control.clone(), move || console::bind(settings.listen));
+        tokio::spawn(async move {
+            if let Some(l) = listener_of(listener, &control, bind).await {
+                console::serve(l, certificate, control).await;
+            }
+        });
     }
 }
 
@@ -208,7 +227,7 @@ fn console_of(
     config: &ConsoleConfig,
     state_dir: &Path,
     listener: Option<TcpListener>,
-) -> std::result::Result<(Option<TcpListener>, Certificate, ConsoleStatus), String> {
+) -> std::result::Result<OpenConsole, String> {
     let certificate = match &config.identity {
         Some(files) => Certificate::configured(files),
         None => Certificate::own(state_dir, config.listen),

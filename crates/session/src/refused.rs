@@ -73,7 +73,7 @@ impl RefusedHosts {
         let hosts = lock(&self.hosts);
         let mut all: Vec<_> = hosts.iter().map(|(h, r)| (h.clone(), *r)).collect();
         drop(hosts);
-        all.sort_by(|(_, a), (_, b)| b.last_ms.cmp(&a.last_ms));
+        all.sort_by_key(|(_, host)| std::cmp::Reverse(host.last_ms));
         all
     }
 

@@ -73,13 +73,13 @@ impl Core {
     ) {
         self.running -= 1;
         self.link.command_ended(outcome.kind, trail);
-        if let Some((client, minor)) = outcome.client {
-            if self.register.used_by(client, minor) {
-                // The connections of a client share its part of the buffers.
-                let name = format!("client {client:016x}");
-                let host = HostKey::named(&name, self.link.peer().ip());
-                self.link.account().belongs_to(host);
-            }
+        if let Some((client, minor)) = outcome.client
+            && self.register.used_by(client, minor)
+        {
+            // The connections of a client share its part of the buffers.
+            let name = format!("client {client:016x}");
+            let host = HostKey::named(&name, self.link.peer().ip());
+            self.link.account().belongs_to(host);
         }
         if outcome.is_established {
             self.established(stream);

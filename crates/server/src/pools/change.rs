@@ -141,11 +141,11 @@ impl Server {
         let mut spec = PoolSpec::new(name, disks.to_vec(), self.host.clone());
         spec.force = request.force;
         let opened = vdev::create(spec).await.map_err(|e| refused(name, e))?;
-        if let Some(witness) = self.witness(opened.vdevs.pool()).await {
-            if let Err(e) = opened.vdevs.set_witness(witness).await {
-                let _ = opened.vdevs.destroy().await;
-                return Err(failed(name, e));
-            }
+        if let Some(witness) = self.witness(opened.vdevs.pool()).await
+            && let Err(e) = opened.vdevs.set_witness(witness).await
+        {
+            let _ = opened.vdevs.destroy().await;
+            return Err(failed(name, e));
         }
         open_devices(opened, config)
             .await
