@@ -11,7 +11,7 @@ pub(crate) enum SideCommand {
     #[command(after_help = "\
 Examples:
   wirepool pool add tank mirror /dev/nvme4n1 /dev/nvme5n1
-  wirepool pool add tank d5.img --size 100G
+  wirepool pool add scratch d5.img --size 100G     a pool without redundancy; beside mirrors it needs -f
 
 A vdev cannot be removed again. Existing data is not moved.")]
     Add {

@@ -96,7 +96,7 @@ sections! {
         Gauge disk_size_bytes [disk kind] "Size of the disk";
         Gauge disk_used_bytes [disk kind] "Allocated space of the disk";
         Gauge pool_online [pool] "1 if the pool is open, 0 if it is held back";
-        Gauge pool_healthy [pool] "1 if every member of the pool has every block";
+        Gauge pool_healthy [pool] "1 if every member of the pool has every block, and the pool takes writes";
         Gauge pool_sync_disabled_volumes [pool] "Volumes and filesystems of the pool with sync=disabled";
         Gauge pool_side_latency_seconds [pool side path kind percentile] "Durations of the disk's operations since the pool was opened, by percentile";
         Gauge pool_damaged_ranges [pool] "Unreadable ranges of volumes and snapshots that reads, scrubs and resilvers found";

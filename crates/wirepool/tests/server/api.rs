@@ -339,7 +339,7 @@ fn pools(api: &mut Api, place: &Place, server: &Server) {
             .contains(path("b").to_str().expect("text"))
     });
     whole(server, 2);
-    let add = json!({"pool": "tank", "vdevs": [[path("e")]], "size": SIZE});
+    let add = json!({"pool": "tank", "vdevs": [[path("e")]], "size": SIZE, "force": true});
     api.post("/v1/pools/add", add);
     lists(api);
     api.post("/v1/pools/export", tank.clone());
