@@ -22,7 +22,7 @@ demo: ## serve a volume of a mirrored pool on loopback, compare it with a local 
 	$(BIN) demo $(if $(filter-out 0,$(KEEP)),--keep)
 
 test: ## all checks and tests, also with a stock Linux kernel as client; ends with the runner's summary
-	@xtask/install.sh build check fuzz vm test posix
+	@xtask/install.sh build check fuzz vm test posix deb
 	@$(MAKE) --no-print-directory check
 	$(call say,fuzz targets: up to $(FUZZ_SECONDS) s each)
 	xtask/fuzz.sh $(FUZZ_SECONDS)
@@ -50,7 +50,7 @@ check: ## formatting, clippy, licences and sources, house rules
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
 vm: ## only the tests with a stock Linux kernel as client (NAMES="connect live" for some of them)
-	@xtask/install.sh build vm
+	@xtask/install.sh build vm deb
 	$(CARGO) xtask vm $(NAMES)
 
 fuzz: ## only the fuzz targets, up to FUZZ_SECONDS each (30)
