@@ -62,6 +62,9 @@ pub const DISK_SIZE_MIN: u64 = 4096;
 /// Most paths of the search directories that are examined for a missing disk of a pool.
 pub const SEARCH_MAX: usize = 1024;
 
+/// Number of disks whose labels are read at the same time in a search.
+pub const LABELS_AT_ONCE: usize = 16;
+
 /// Interval at which a listening address that the machine does not have is tried again.
 pub const LISTEN_RETRY: Duration = Duration::from_secs(2);
 

@@ -392,8 +392,11 @@ Examples:
     /// Import a pool from its disks. Without a name, list the pools on them.
     #[command(after_help = "\
 Examples:
+  wirepool pool import                             list the pools on the disks of this machine
+  wirepool pool import tank                        import one of them
   wirepool pool import -d a.img b.img              list the pools on these disks
   wirepool pool import tank -d a.img b.img         import one of them
+  wirepool pool import tank -d /dev/mapper         look for its disks in this directory
   wirepool pool import tank --as old -d a.img b.img
   wirepool pool import tank -n -d a.img b.img      list checkpoints and the loss of each
   wirepool pool import tank --rewind 12 -n -d a.img b.img")]
@@ -428,8 +431,9 @@ pub(crate) struct ImportArgs {
     /// Rename the pool.
     #[arg(long = "as", value_name = "NEW")]
     pub(crate) rename: Option<String>,
-    /// The pool's disks.
-    #[arg(short, long, required = true, num_args = 1.., value_name = "DISK")]
+    /// Disks of the pool, and directories in which to look for them. Default: the configured `disk_directories`
+    /// (/dev/disk/by-id).
+    #[arg(short, long, num_args = 1.., value_name = "DISK|DIRECTORY")]
     pub(crate) disks: Vec<PathBuf>,
     /// Import the pool although another host has it. That host must not use it any more.
     #[arg(short, long)]

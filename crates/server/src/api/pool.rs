@@ -288,7 +288,8 @@ pub struct CreatePool {
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ScanPools {
-    /// The disks; absolute paths.
+    /// Disks, and directories with disks; absolute paths. Without any: the search directories of the configuration.
+    #[serde(default)]
     pub disks: Vec<PathBuf>,
 }
 
@@ -302,7 +303,8 @@ pub struct ImportPool {
     /// New name; by default its own.
     #[serde(default)]
     pub rename: Option<String>,
-    /// The disks; absolute paths.
+    /// Disks, and directories with disks; absolute paths. Without any: the search directories of the configuration.
+    #[serde(default)]
     pub disks: Vec<PathBuf>,
     /// Import it although another host has it.
     #[serde(default)]

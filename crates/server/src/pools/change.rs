@@ -154,8 +154,8 @@ impl Server {
 
     /// See [`ScanPools`].
     pub async fn scan_pools(&self, request: ScanPools) -> Result<Vec<api::FoundPool>> {
-        check_paths(&request.disks)?;
-        let (found, reasons) = find(&request.disks, self.tries_pools()).await;
+        let places = self.places(&request.disks).await?;
+        let (found, reasons) = find(&places.disks(), self.tries_pools()).await;
         if found.is_empty() && !reasons.is_empty() {
             return Err(Error::Conflict(format!(
                 "no pool was found: {}",

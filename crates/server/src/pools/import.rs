@@ -3,7 +3,7 @@
 //! **Called by** the control API, on the server's shard. **Invariants**: those of [`crate::change`]; a trial writes
 //! nothing, neither to disks nor to the configuration.
 
-use super::change::{check_new_name, check_paths, failed, refused, short_disks};
+use super::change::{check_new_name, failed, refused, short_disks};
 use super::entry::{PoolState, filesystems_of, volumes_of};
 use super::open::{choose, find, open_devices};
 use super::recover::{advice, open_or_advise, survey};
@@ -14,6 +14,7 @@ use crate::server::Server;
 use crate::{Error, Result};
 use pool::Choice;
 use pool::vdev::{self, FoundPool};
+use std::path::PathBuf;
 use std::rc::Rc;
 
 const NS_PER_MS: u64 = 1_000_000;
@@ -26,7 +27,7 @@ impl Server {
         if let Some(new) = &request.rename {
             check_new_name(new)?;
         }
-        let found = find_one(&request, self.tries_pools()).await?;
+        let (found, disks) = self.find_one(&request).await?;
         let name = request.rename.clone().unwrap_or_else(|| found.name.clone());
         let mut edits = Vec::new();
         let held = matches!(
@@ -35,7 +36,7 @@ impl Server {
         );
         let mut config = PoolConfig {
             name: name.clone(),
-            disks: request.disks.clone(),
+            disks,
             cache_mib: None,
             dirty_mib: None,
             record_cache_mib: None,
@@ -81,7 +82,7 @@ impl Server {
     pub async fn try_import(&self, request: TryImport) -> Result<Trial> {
         let _turn = self.turn().await?;
         let request = request.import;
-        let found = find_one(&request, self.tries_pools()).await?;
+        let (found, disks) = self.find_one(&request).await?;
         let options = self.import_options(&request, &found).await;
         let name = request.rename.clone().unwrap_or_else(|| found.name.clone());
         let short = short_disks(&found);
@@ -91,7 +92,7 @@ impl Server {
             .map_err(|e| refused(&name, e))?;
         let config = PoolConfig {
             name: name.clone(),
-            disks: request.disks,
+            disks,
             cache_mib: None,
             dirty_mib: None,
             record_cache_mib: None,
@@ -129,6 +130,20 @@ impl Server {
         pools.any(|pool| !matches!(pool.state, PoolState::Online(_)))
     }
 
+    /// The requested pool, and the paths of its disks for the configuration. If a pool of the configuration is held back, its disks may
+    /// be in use for a moment.
+    async fn find_one(&self, request: &ImportPool) -> Result<(FoundPool, Vec<PathBuf>)> {
+        let places = self.places(&request.disks).await?;
+        let (found, reasons) = find(&places.disks(), self.tries_pools()).await;
+        let wanted = |p: &FoundPool| {
+            let name = request.name.as_ref();
+            name.is_none_or(|w| p.name == *w || format!("{:016x}", p.guid.0) == *w)
+        };
+        let pool = choose(found, &reasons, wanted).map_err(Error::Conflict)?;
+        let disks = places.of(pool.guid);
+        Ok((pool, disks))
+    }
+
     async fn import_options(&self, request: &ImportPool, found: &FoundPool) -> vdev::OpenOptions {
         let mut options = vdev::OpenOptions::new(self.host.clone());
         options.name = request.rename.clone();
@@ -154,16 +169,4 @@ fn checkpoint(choice: &Choice) -> Checkpoint {
         lost_batches: choice.lost_batches,
         lost_checkpoints: choice.lost_checkpoints,
     }
-}
-
-/// The requested pool. If `is_tried`, a pool of the configuration is held back, and its disks may be in use for a
-/// moment.
-async fn find_one(request: &ImportPool, is_tried: bool) -> Result<FoundPool> {
-    check_paths(&request.disks)?;
-    let (found, reasons) = find(&request.disks, is_tried).await;
-    let wanted = |p: &FoundPool| {
-        let name = request.name.as_ref();
-        name.is_none_or(|w| p.name == *w || format!("{:016x}", p.guid.0) == *w)
-    };
-    choose(found, &reasons, wanted).map_err(Error::Conflict)
 }

@@ -18,6 +18,7 @@ mod names;
 mod new_disks;
 mod notes;
 pub(crate) mod open;
+mod places;
 mod properties;
 mod rate;
 mod recover;

@@ -131,12 +131,16 @@ pub(super) async fn open_or_advise(
     options: OpenOptions,
 ) -> Result<Pool, String> {
     let guid = opened.vdevs.pool();
+    let members = opened.vdevs.status().into_iter().flat_map(|v| v.sides);
+    // The places at which its disks were found, which may differ from the configuration's.
+    let paths = members.map(|s| s.path);
+    let paths: Vec<PathBuf> = paths.filter(|p| !p.as_os_str().is_empty()).collect();
     let error = match open_devices(opened, config).await {
         Ok(pool) => return Ok(pool),
         Err(error) => error,
     };
     let is_it = |pool: &FoundPool| pool.guid == guid;
-    match advise(&config.disks, is_it, &config.name, options).await {
+    match advise(&paths, is_it, &config.name, options).await {
         Some(advice) => Err(format!("{error}; {advice}")),
         None => Err(error),
     }

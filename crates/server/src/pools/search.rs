@@ -6,7 +6,7 @@
 
 use super::notes::file;
 use crate::config::{PoolConfig, PoolEdit};
-use crate::limits::{DISK_WAIT_MAX, SEARCH_MAX};
+use crate::limits::{DISK_WAIT_MAX, LABELS_AT_ONCE, SEARCH_MAX};
 use crate::server::Server;
 use io::disk::{Disk, OpenOptions};
 use pool::Pool;
@@ -49,8 +49,21 @@ async fn label_at(path: PathBuf) -> Option<Labelled> {
     })
 }
 
+/// Labels of the disks at these paths, in their order. Disks that do not answer delay it by [`DISK_WAIT_MAX`] for each
+/// [`LABELS_AT_ONCE`] paths.
+pub(super) async fn labels_at(paths: Vec<PathBuf>) -> Vec<Labelled> {
+    let mut labels = Vec::new();
+    for some in paths.chunks(LABELS_AT_ONCE) {
+        let reads = some.iter().map(|path| io::spawn(label_at(path.clone())));
+        for read in reads.collect::<Vec<_>>() {
+            labels.extend(read.await.flatten());
+        }
+    }
+    labels
+}
+
 /// Paths in these directories, one for each device or file, at most [`SEARCH_MAX`]. Blocks.
-fn list(directories: &[PathBuf], known: &[PathBuf]) -> Vec<PathBuf> {
+pub(super) fn list(directories: &[PathBuf], known: &[PathBuf]) -> Vec<PathBuf> {
     let real = |path: &PathBuf| path.canonicalize().ok();
     let mut seen: BTreeSet<PathBuf> = known.iter().filter_map(real).collect();
     let entries = directories.iter().filter_map(|d| std::fs::read_dir(d).ok());
@@ -76,7 +89,7 @@ fn has_notes(state_dir: &Path, pool: PoolGuid) -> bool {
 }
 
 impl Server {
-    fn search_directories(&self) -> Vec<PathBuf> {
+    pub(super) fn search_directories(&self) -> Vec<PathBuf> {
         let state = self.state.borrow();
         state.file.config().server.disk_directories.clone()
     }
@@ -109,11 +122,9 @@ impl Server {
         let listed = io::blocking(move || list(&directories, &known)).await;
         paths.extend(listed.unwrap_or_default());
         let mut found: BTreeMap<(u64, u64), Vec<Labelled>> = BTreeMap::new();
-        for path in paths {
-            if let Some(label) = label_at(path).await {
-                let key = (label.pool.0, label.member.0);
-                found.entry(key).or_default().push(label);
-            }
+        for label in labels_at(paths).await {
+            let key = (label.pool.0, label.member.0);
+            found.entry(key).or_default().push(label);
         }
         found.retain(|_, labels| labels.len() == 1);
         let found: Vec<Labelled> = found.into_values().flatten().collect();

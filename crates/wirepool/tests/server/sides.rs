@@ -460,6 +460,51 @@ fn a_pool_grows_with_its_disks() {
 }
 
 /// Regression: nodes in /dev that had other names after a restart held their pools back, although every disk was present.
+/// An import is told where to look: a directory with disks of several pools, or none at all, which means the configured directories.
+#[test]
+fn an_import_looks_for_disks_in_directories() {
+    let place = Place::new(&BASE.replace("[server]", "[server]\ndisk_directories = [\"by-id\"]"));
+    let by_id = place.path("by-id");
+    fs::create_dir(&by_id).expect("a directory");
+    let server = place.start();
+    mirror(&server);
+    let create = |name: &str, disk: &str| {
+        server.ok(&["pool", "create", name, disk, "--size", SIZE]);
+    };
+    create("other", "by-id/c.img");
+    create("open", "by-id/d.img");
+    fs::write(by_id.join("stranger"), "no label").expect("written");
+    server.ok(&["pool", "export", "tank"]);
+    server.ok(&["pool", "export", "other"]);
+    for name in ["a.img", "b.img"] {
+        fs::rename(place.path(name), by_id.join(name)).expect("moved");
+    }
+    let by_id = by_id.to_str().expect("UTF-8");
+    // without a name: the pools there, but for the one that is open
+    let listed = server.ok(&["pool", "import"]);
+    assert!(
+        listed.contains("tank") && listed.contains("other"),
+        "{listed}"
+    );
+    assert!(!listed.contains("open"), "{listed}");
+    server.ok(&["pool", "import", "tank", "-d", by_id]);
+    let status = server.json(&["pool", "status", "tank"]);
+    let expected: Vec<_> = ["a.img", "b.img"].map(|d| format!("{by_id}/{d}")).into();
+    assert_eq!(
+        status[0]["disks"],
+        serde_json::json!(expected),
+        "only its own disks"
+    );
+    server.ok(&["pool", "import", "other"]);
+    // nothing is left there
+    let refused = server.refused(&["pool", "import", "-d", by_id]);
+    assert!(
+        refused.contains(by_id) && refused.contains("no disk of a pool"),
+        "{refused}"
+    );
+    assert!(server.terminate().success());
+}
+
 #[test]
 fn disks_are_found_at_other_paths() {
     let place = Place::new(&BASE.replace("[server]", "[server]\ndisk_directories = [\"by-id\"]"));

@@ -1,0 +1,89 @@
+//! Places at which an import looks for the disks of a pool.
+//!
+//! **Owns** the list of disks that an import examines. **Called by** import and scan. **Invariants**: a disk from a directory is examined
+//! only if it has a label, and no open pool of this server has it; only disks that the request names, or that belong to the pool, get
+//! into the configuration.
+
+use super::entry::PoolState;
+use super::search::{Labelled, labels_at, list};
+use crate::server::Server;
+use crate::{Error, Result};
+use pool::format::PoolGuid;
+use std::path::PathBuf;
+
+/// The disks at the places of an import.
+pub(super) struct Places {
+    /// Files and disks that the request names.
+    named: Vec<PathBuf>,
+    /// Disks with a label in the directories.
+    listed: Vec<Labelled>,
+}
+
+impl Places {
+    /// All paths.
+    pub(super) fn disks(&self) -> Vec<PathBuf> {
+        let listed = self.listed.iter().map(|l| l.path.clone());
+        self.named.iter().cloned().chain(listed).collect()
+    }
+
+    /// The paths of an imported pool.
+    pub(super) fn of(&self, pool: PoolGuid) -> Vec<PathBuf> {
+        let own = self.listed.iter().filter(|l| l.pool == pool);
+        let own = own.map(|l| l.path.clone());
+        self.named.iter().cloned().chain(own).collect()
+    }
+}
+
+impl Server {
+    /// The disks at these places: files, disks, and directories of such; without any, the configured search directories. A simulated
+    /// server has no directories. Errors: `Invalid` for a path that is not absolute, or a directory that cannot be read; `Conflict` if
+    /// there is no disk.
+    pub(super) async fn places(&self, given: &[PathBuf]) -> Result<Places> {
+        super::change::check_paths(given)?;
+        if self.state_dir().is_none() {
+            let (named, listed) = (given.to_vec(), Vec::new());
+            return Ok(Places { named, listed });
+        }
+        let searched = match given.is_empty() {
+            true => self.search_directories(),
+            false => given.to_vec(),
+        };
+        let reading = searched.clone();
+        let read = io::blocking(move || {
+            let (directories, named): (Vec<_>, Vec<_>) =
+                reading.into_iter().partition(|p| p.is_dir());
+            for directory in &directories {
+                if let Err(e) = std::fs::read_dir(directory) {
+                    return Err(Error::Invalid(format!("{}: {e}", directory.display())));
+                }
+            }
+            let paths = list(&directories, &named);
+            Ok((named, paths))
+        });
+        let (named, paths) = read.await.map_err(|e| Error::Invalid(e.to_string()))??;
+        // A configured directory may be absent; a given one would be examined as a disk, with its own message.
+        let named = match given.is_empty() {
+            true => Vec::new(),
+            false => named,
+        };
+        let mut listed = labels_at(paths).await;
+        listed.retain(|l| !self.has_open(l.pool));
+        if named.is_empty() && listed.is_empty() {
+            let shown: Vec<_> = searched.iter().map(|p| p.display().to_string()).collect();
+            return Err(Error::Conflict(format!(
+                "no disk of a pool that could be imported was found in {}: -d names disks, or directories with disks",
+                shown.join(", ")
+            )));
+        }
+        Ok(Places { named, listed })
+    }
+
+    /// Whether the pool is open in this server.
+    fn has_open(&self, guid: PoolGuid) -> bool {
+        let state = self.state.borrow();
+        state.pools.values().any(|p| match &p.state {
+            PoolState::Online(pool) => pool.vdevs().pool() == guid,
+            PoolState::Opening | PoolState::Held(_) => false,
+        })
+    }
+}
