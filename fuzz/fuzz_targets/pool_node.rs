@@ -6,6 +6,10 @@ use pool::format::{Key, Node, NodeBuilder};
 
 fuzz_target!(|input: &[u8]| {
     let Ok(node) = Node::decode(input.to_vec()) else { return };
+    if let Some(lost) = node.lost() {
+        assert!(lost.start < lost.end && node.count() == 0);
+        return assert_eq!(NodeBuilder::stand_in(lost, node.tree(), node.birth()), input);
+    }
     let mut builder = NodeBuilder::new(node.level());
     for index in 0..node.count() {
         let key = node.key(index);

@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::Error;
-use crate::format::{Address, BLOCK_PTR_SIZE, Birth, BlockPtr, KEY_SIZE, Key, TreeId};
+use crate::format::{Address, BLOCK_PTR_SIZE, Birth, BlockPtr, Defect, KEY_SIZE, Key, TreeId};
 use crate::mutex::lock;
 
 /// Most blocks on the list.
@@ -35,6 +35,8 @@ pub struct LostBlock {
     pub ptr: BlockPtr,
     /// Whether a scrub is in progress that has not visited it.
     is_doubted: bool,
+    /// Whether it is an intact stand-in for lost keys.
+    is_stand_in: bool,
 }
 
 impl LostBlock {
@@ -46,6 +48,7 @@ impl LostBlock {
             end: key.next(),
             ptr,
             is_doubted: false,
+            is_stand_in: false,
         }
     }
 
@@ -57,13 +60,15 @@ impl LostBlock {
             end: keys.end,
             ptr,
             is_doubted: false,
+            is_stand_in: false,
         }
     }
 
     /// Encodes the block, for the server's own file. Not part of the pool's format.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let mut bytes = vec![u8::from(self.is_node), u8::from(self.is_doubted)];
+        let kind = u8::from(self.is_node) | u8::from(self.is_stand_in) << 1;
+        let mut bytes = vec![kind, u8::from(self.is_doubted)];
         bytes.extend(self.tree.0.to_le_bytes());
         bytes.extend(self.first.encode());
         bytes.extend(self.end.encode());
@@ -81,7 +86,8 @@ impl LostBlock {
         let (end, ptr) = rest.split_first_chunk::<KEY_SIZE>()?;
         Some(Self {
             tree: TreeId(u64::from_le_bytes(*tree)),
-            is_node: flags[0] != 0,
+            is_node: flags[0] & 1 != 0,
+            is_stand_in: flags[0] & 2 != 0,
             first: Key::decode(*first),
             end: Key::decode(*end),
             ptr: BlockPtr::decode(ptr.try_into().ok()?).ok()?,
@@ -107,10 +113,17 @@ pub(crate) struct Lost {
 
 impl Lost {
     /// Adds a block, if `error` says that no member has it.
-    pub(crate) fn note(&self, error: &Error, block: LostBlock) {
+    pub(crate) fn note(&self, error: &Error, mut block: LostBlock) {
         if !matches!(error, Error::Corrupt { .. } | Error::Unreadable { .. }) {
             return;
         }
+        block.is_stand_in = matches!(
+            error,
+            Error::Corrupt {
+                defect: Defect::Lost,
+                ..
+            }
+        );
         let mut list = lock(&self.list);
         let at = block.ptr.address();
         if list.blocks.len() >= LOST_MAX && !list.blocks.contains_key(&at) {
@@ -121,9 +134,17 @@ impl Lost {
         self.any.store(true, Ordering::Release);
     }
 
-    /// Removes a block that is intact.
+    /// Removes a block that is intact, unless it is a stand-in, whose keys are lost nevertheless.
     pub(crate) fn is_right(&self, ptr: &BlockPtr) {
-        if self.any.load(Ordering::Acquire) {
+        if !self.any.load(Ordering::Acquire) {
+            return;
+        }
+        let is_stand_in = |b: &LostBlock| b.ptr == *ptr && b.is_stand_in;
+        if !lock(&self.list)
+            .blocks
+            .get(&ptr.address())
+            .is_some_and(is_stand_in)
+        {
             self.forget(ptr);
         }
     }

@@ -13,7 +13,7 @@ use io::BufPool;
 use io::sync::{Bell, oneshot};
 
 use crate::cache::RecordCache;
-use crate::format::{BlockPtr, Node, TreeId};
+use crate::format::{BlockPtr, Defect, Node, TreeId};
 use crate::lost::{Lost, LostBlock};
 use crate::mutex::lock;
 use crate::options::Options;
@@ -137,7 +137,18 @@ impl Shared {
         let loaded = bytes.and_then(|b| tree::load(ptr, b[..ptr.physical_size as usize].to_vec()));
         match &loaded {
             Ok(node) => {
-                self.lost.is_right(ptr);
+                match node.lost() {
+                    None => self.lost.is_right(ptr),
+                    Some(_) if tree == DESTROYED => {}
+                    Some(keys) => {
+                        let error = Error::Corrupt {
+                            at: ptr.address(),
+                            defect: Defect::Lost,
+                        };
+                        let lost = LostBlock::node(tree, keys.clone(), *ptr);
+                        self.lost.note(&error, lost);
+                    }
+                }
                 self.hold(ptr, node.clone());
             }
             Err(e) if tree != DESTROYED => {

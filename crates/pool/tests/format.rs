@@ -250,7 +250,11 @@ fn nodes_that_are_malformed_are_refused() {
     refused(with(leaf(), 6, &[0xff, 0xff]), "leaf entries");
     refused(with(leaf(), 6, &[1]), "entry 0");
     refused(with(leaf(), 8, &[0x5a]), "node body");
-    refused(with(leaf(), 12, &[1]), "reserved");
+    refused(with(leaf(), 12, &[2]), "flags");
+    refused(
+        with(leaf(), 12, &[1]),
+        "a stand-in with more than one entry",
+    );
     refused(with(leaf(), 24, &[0; 8]), "birth");
     refused(with(leaf(), 24, &[1, 0, 0, 0]), "entry 0: born after");
     refused(with(leaf(), 63, &[0x33]), "entry 1: its key");

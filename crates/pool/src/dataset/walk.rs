@@ -126,18 +126,21 @@ impl OpenDataset {
                 let mut scan = Scan::new(root, part, Direction::Forward);
                 while found.len() < max {
                     match scan.step(&layers) {
-                        ScanStep::Need(need) => match self.shared.node(self.id, &need).await {
-                            Ok(node) => scan.supply(node)?,
-                            Err(Error::Corrupt { .. } | Error::Unreadable { .. }) => {
-                                let left = scan.rest();
-                                let end = need.keys().end.min(left.end);
-                                lost.push(left.start..end);
-                                parts.push((view.root, end..left.end));
-                                parts.push((None, left.start..end));
-                                break;
+                        ScanStep::Need(need) => {
+                            let node = self.shared.node(self.id, &need).await;
+                            match node.and_then(|node| scan.supply(node)) {
+                                Ok(()) => {}
+                                Err(Error::Corrupt { .. } | Error::Unreadable { .. }) => {
+                                    let left = scan.rest();
+                                    let end = need.keys().end.min(left.end);
+                                    lost.push(left.start..end);
+                                    parts.push((view.root, end..left.end));
+                                    parts.push((None, left.start..end));
+                                    break;
+                                }
+                                Err(e) => return Err(e),
                             }
-                            Err(e) => return Err(e),
-                        },
+                        }
                         ScanStep::Entry(key, value) => found.push((key, value)),
                         ScanStep::Done => break,
                     }

@@ -121,6 +121,16 @@ impl<S: Store> Inner<S> {
             .await
     }
 
+    /// Whether a directory has names that can be read. One with lost names only can be removed.
+    pub(super) async fn has_names(&self, directory: &Object) -> FileResult<bool> {
+        if directory.inode.size == 0 {
+            return Ok(false);
+        }
+        let keys = kind_keys(directory.number, KIND_DIRENT);
+        let scanned = self.store.scan_around(keys, 1).await?;
+        Ok(!scanned.found.is_empty() || !scanned.is_damaged)
+    }
+
     /// A part of a directory's listing. Errors: those of damaged entries.
     async fn listing(
         &self,

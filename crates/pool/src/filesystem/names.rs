@@ -78,7 +78,7 @@ impl<S: Store> Inner<S> {
         match (object.is_directory(), kind) {
             (true, RemoveKind::File) => return Err(FileError::IsDirectory),
             (false, RemoveKind::Directory) => return Err(FileError::NotDirectory),
-            (true, _) if object.inode.size > 0 => return Err(FileError::NotEmpty),
+            (true, _) if self.has_names(&object).await? => return Err(FileError::NotEmpty),
             _ => {}
         }
 

@@ -100,7 +100,7 @@ impl<S: Store> Inner<S> {
                 false => Ok(self.unchanged(&plan)),
             };
         }
-        self.check_rename(caller, &plan)?;
+        self.check_rename(caller, &plan).await?;
         match mode {
             RenameMode::Exchange => self.exchange(plan).await,
             RenameMode::Replace | RenameMode::NoReplace => self.move_name(plan, &new).await,
@@ -227,7 +227,7 @@ impl<S: Store> Inner<S> {
         turns
     }
 
-    fn check_rename(&self, caller: &Caller, plan: &Plan) -> FileResult<()> {
+    async fn check_rename(&self, caller: &Caller, plan: &Plan) -> FileResult<()> {
         let (object, to) = (&plan.object, plan.to());
         check_remove(caller, &plan.from.permissions(), &object.permissions())?;
         match plan.other() {
@@ -258,7 +258,7 @@ impl<S: Store> Inner<S> {
         match (object.is_directory(), other.is_directory()) {
             (true, false) => Err(FileError::NotDirectory),
             (false, true) => Err(FileError::IsDirectory),
-            (true, true) if other.inode.size > 0 => Err(FileError::NotEmpty),
+            (true, true) if self.has_names(other).await? => Err(FileError::NotEmpty),
             (true, true) | (false, false) => Ok(()),
         }
     }

@@ -8,7 +8,7 @@ use std::ops::Range;
 use zerocopy::IntoBytes;
 use zerocopy::little_endian::{U16, U32, U64};
 
-use super::node::{END_SIZE, MAGIC, RawHeader, TAG_BLOCK, TAG_INLINE, VERSION};
+use super::node::{END_SIZE, FLAG_LOST, MAGIC, RawHeader, TAG_BLOCK, TAG_INLINE, VERSION};
 use super::{
     Birth, BlockPtr, INLINE_SIZE_MAX, KEY_SIZE, Key, LEVEL_MAX, NODE_HEADER_SIZE, NODE_SIZE_MAX,
     Node, TreeId, Value,
@@ -153,6 +153,21 @@ impl NodeBuilder {
         low
     }
 
+    /// Returns the encoded stand-in for lost keys.
+    ///
+    /// # Panics
+    /// If there are no keys.
+    #[must_use]
+    pub fn stand_in(keys: &Range<Key>, tree: TreeId, birth: Birth) -> Vec<u8> {
+        assert!(keys.start < keys.end);
+        let mut builder = Self::new(0);
+        builder.push_value(keys.start, &Value::Inline(keys.end.encode().into()));
+        let mut bytes = builder.take_node(1, tree, birth);
+        let flags = std::mem::offset_of!(RawHeader, flags);
+        bytes[flags..flags + 4].copy_from_slice(&FLAG_LOST.to_le_bytes());
+        bytes
+    }
+
     /// Removes the first `count` entries. Returns them as an encoded node.
     ///
     /// # Panics
@@ -168,7 +183,7 @@ impl NodeBuilder {
             level: self.level,
             count: U16::new(count as u16),
             body_size: U32::new(body_size as u32),
-            reserved: U32::ZERO,
+            flags: U32::ZERO,
             tree: U64::new(tree.0),
             birth: U64::new(birth.0),
         };

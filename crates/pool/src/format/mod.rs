@@ -220,4 +220,7 @@ pub enum Defect {
         /// The property that differs from the parent's entry.
         what: &'static str,
     },
+    /// The keys were lost with a node of which no copy was right when keys beside them changed.
+    #[error("lost with a damaged node before")]
+    Lost,
 }

@@ -35,6 +35,8 @@ const GUESS_BITS: u32 = 48;
 pub(super) const END_SIZE: usize = 2;
 pub(super) const MAGIC: [u8; 4] = *b"WPtn";
 pub(super) const VERSION: u8 = 1;
+/// Flag of a stand-in for lost keys.
+pub(super) const FLAG_LOST: u32 = 1;
 pub(super) const TAG_BLOCK: u8 = 1;
 pub(super) const TAG_INLINE: u8 = 2;
 
@@ -46,11 +48,11 @@ pub(super) struct RawHeader {
     pub(super) level: u8,
     pub(super) count: U16,
     pub(super) body_size: U32,
-    pub(super) reserved: U32,
+    pub(super) flags: U32,
     pub(super) tree: U64,
     pub(super) birth: U64,
 }
-layout!(RawHeader, NODE_HEADER_SIZE, magic @ 0, version @ 4, level @ 5, count @ 6, body_size @ 8, reserved @ 12,
+layout!(RawHeader, NODE_HEADER_SIZE, magic @ 0, version @ 4, level @ 5, count @ 6, body_size @ 8, flags @ 12,
     tree @ 16, birth @ 24);
 
 /// The tree that wrote a node. Clones share nodes, so it may differ from the tree that is read.
@@ -136,6 +138,8 @@ pub struct Node {
     count: usize,
     tree: TreeId,
     birth: Birth,
+    /// The lost keys, in a stand-in for a part of a lost node. Such a node has no entries.
+    lost: Option<Range<Key>>,
     /// Copies of the first and last key. Every visit of a node needs them, and reading them from the node costs a cache miss.
     first_key: Key,
     last_key: Key,
@@ -179,8 +183,9 @@ impl Node {
         if header.level > LEVEL_MAX {
             return field("node's level", header.level.into());
         }
-        if header.reserved != U32::ZERO {
-            return field("node's reserved bytes", header.reserved.get().into());
+        let is_lost = header.flags.get() == FLAG_LOST;
+        if header.flags != U32::ZERO && !is_lost {
+            return field("node's flags", header.flags.get().into());
         }
         if header.birth.get() == 0 {
             return field("node's birth", 0);
@@ -203,6 +208,7 @@ impl Node {
             tree: TreeId(header.tree.get()),
             birth: Birth(header.birth.get()),
             bytes: bytes.into_boxed_slice(),
+            lost: None,
             first_key: Key::START,
             last_key: Key::START,
         };
@@ -213,7 +219,26 @@ impl Node {
         }
         node.first_key = node.key(0);
         node.last_key = node.key(count - 1);
+        if is_lost {
+            node.lost = Some(node.lost_keys()?);
+            node.count = 0;
+        }
         Ok(node)
+    }
+
+    /// The keys of a stand-in: its only entry has the first one, and the end of the keys as its value.
+    fn lost_keys(&self) -> Result<Range<Key>, Defect> {
+        let wrong = |what| Err(Defect::Value { index: 0, what });
+        if !self.is_leaf() || self.count != 1 {
+            return wrong("a stand-in with more than one entry");
+        }
+        let ValueRef::Inline(end) = self.value(0) else {
+            return wrong("a stand-in with a block");
+        };
+        match end.try_into().map(Key::decode) {
+            Ok(end) if end > self.first_key => Ok(self.first_key..end),
+            _ => wrong("no end of the lost keys"),
+        }
     }
 
     fn check_keys(&self) -> Result<(), Defect> {
@@ -307,10 +332,16 @@ impl Node {
         self.level == 0
     }
 
-    /// Number of entries, at least 1.
+    /// Number of entries: at least 1, or 0 in a stand-in for lost keys.
     #[must_use]
     pub fn count(&self) -> usize {
         self.count
+    }
+
+    /// The lost keys for which the node stands. `docs/format.md`, "Lost keys".
+    #[must_use]
+    pub fn lost(&self) -> Option<&Range<Key>> {
+        self.lost.as_ref()
     }
 
     /// The tree that wrote it.
@@ -404,7 +435,7 @@ impl Node {
         let shift = (u128::BITS - of.leading_zeros()).saturating_sub(GUESS_BITS);
         let of = (of >> shift) as u64;
         let far = (first.up_to(key.min(last)) >> shift) as u64;
-        let last = self.count - 1;
+        let last = self.count.saturating_sub(1);
         (far * last as u64)
             .checked_div(of)
             .map_or(0, |at| at as usize)

@@ -165,6 +165,7 @@ impl Image {
                         findings.add(Finding::new(kind, text));
                     }
                 }
+                WalkStep::Visit(Visit::Lost(..)) => whole = false,
                 WalkStep::Visit(Visit::Older(_)) => {}
                 WalkStep::Done => break,
             }

@@ -59,7 +59,7 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
                         self.freeing(number, ptr);
                     }
                 }
-                WalkStep::Visit(Visit::Older(_)) => {}
+                WalkStep::Visit(Visit::Older(_) | Visit::Lost(..)) => {}
                 WalkStep::Done => return,
             }
         }

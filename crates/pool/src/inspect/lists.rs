@@ -104,6 +104,7 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
                         self.add(Finding::new(FindingKind::DeadList, text));
                     }
                 }
+                WalkStep::Visit(Visit::Lost(..)) => found.whole = false,
                 WalkStep::Visit(Visit::Older(_)) => {}
                 WalkStep::Done => break,
             }

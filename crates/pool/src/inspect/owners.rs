@@ -178,7 +178,13 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
                     self.own(&expected.ptr, &who.name, part);
                 }
                 match self.node(&expected, who).await {
-                    Some(frame) => frames.push(frame),
+                    Some(mut frame) => {
+                        if frame.node.lost().is_some() {
+                            self.unread += 1;
+                            frame.below += Sums::unread();
+                        }
+                        frames.push(frame);
+                    }
                     None => {
                         self.unread += 1;
                         let mut below = self.weigh(&expected.ptr, false);

@@ -70,7 +70,14 @@ impl Image {
             findings.add(told(flaw.to_string()).only_on(disk));
         }
         match load(ptr, good[..ptr.physical_size as usize].to_vec()) {
-            Ok(node) => Some(node),
+            Ok(node) => {
+                if let Some(keys) = node.lost() {
+                    let text =
+                        format!("stands for keys {keys:?}, which were lost with a damaged node");
+                    findings.add(told(text));
+                }
+                Some(node)
+            }
             Err(error) => {
                 findings.add(told(error.to_string()));
                 None
@@ -109,7 +116,7 @@ impl Image {
                     }
                     stats.keys = Some((stats.keys.map_or(key, |(first, _)| first), key));
                 }
-                WalkStep::Visit(Visit::Node(_) | Visit::Older(_)) => {}
+                WalkStep::Visit(Visit::Node(_) | Visit::Lost(..) | Visit::Older(_)) => {}
                 WalkStep::Done => return stats,
             }
         }
@@ -162,6 +169,7 @@ impl Image {
                         return is_whole;
                     }
                 }
+                WalkStep::Visit(Visit::Lost(..)) => is_whole = false,
                 WalkStep::Visit(Visit::Node(_) | Visit::Older(_)) => {}
                 WalkStep::Done => return is_whole,
             }

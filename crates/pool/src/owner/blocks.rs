@@ -9,7 +9,7 @@
 use super::deadlists::{DEAD_TREE, list_keys, pointers};
 use super::{Owner, POOL_TREE, State};
 use crate::dataset::OpenDataset;
-use crate::format::{Birth, BlockPtr, Key, ListId, TreeId, Value};
+use crate::format::{Birth, BlockPtr, Defect, Key, ListId, TreeId, Value};
 use crate::lost::LostBlock;
 use crate::mutex::lock;
 use crate::shared::DESTROYED;
@@ -440,6 +440,18 @@ impl Owner {
                         part.bytes += visitor.block(tree, block, Holds::Record).await?;
                     }
                 }
+                WalkStep::Visit(Visit::Lost(ptr, keys)) if keys.start >= start => {
+                    let error = Error::Corrupt {
+                        at: ptr.address(),
+                        defect: Defect::Lost,
+                    };
+                    if tree != DESTROYED {
+                        let lost = LostBlock::node(tree, keys, ptr);
+                        self.shared.lost.note(&error, lost);
+                    }
+                    visitor.damaged(tree, error, false);
+                }
+                WalkStep::Visit(Visit::Lost(..)) => {}
                 WalkStep::Visit(Visit::Older(_)) => {}
                 WalkStep::Done => return Ok(()),
             }

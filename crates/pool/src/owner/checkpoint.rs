@@ -19,7 +19,6 @@ use super::destroyer::DestroyProgress;
 use super::nodes::NodeWriter;
 use super::yielder::Yielder;
 use super::{Owner, POOL_TREE, State};
-use crate::Result;
 use crate::dataset::OpenDataset;
 use crate::format::{
     Birth, DatasetRoot, Freeing, Key, ListId, PrevSnapshot, TreeId, Uberblock, Value, freeing_key,
@@ -29,6 +28,8 @@ use crate::journal::Pressure;
 use crate::mutex::lock;
 use crate::space::{Class, Sealed};
 use crate::tree::{Freed, Layer, Merge, MergeStep, Root, TreeParams};
+use crate::vdev::SideState;
+use crate::{Error, Result};
 
 /// Steps of a merge between two yields to other tasks.
 const STEPS_MAX: u32 = 32;
@@ -203,6 +204,27 @@ impl Owner {
         Ok(uberblock)
     }
 
+    /// Whether a node may be given up that cannot be read although changes touch it. Otherwise one damaged node would end all changes of
+    /// the pool. Errors: `error`, if the node is not damaged but its disks do not answer, if a disk that is away may have a right copy,
+    /// or if the pool itself needs the node.
+    fn may_give_up(&self, tree: TreeId, error: Error) -> Result<()> {
+        if !matches!(error, Error::Corrupt { .. }) || matches!(tree, POOL_TREE | DEAD_TREE) {
+            return Err(error);
+        }
+        let is_away = |s: SideState| !matches!(s, SideState::Online | SideState::Stale);
+        let vdevs = self.shared.vdevs.status();
+        let mut members = vdevs.iter().flat_map(|v| &v.sides);
+        if members.any(|s| is_away(s.state)) {
+            tracing::error!(
+                %error,
+                "a damaged node must change, and a disk that is away may have a right copy of it: connect the disk, or detach it"
+            );
+            return Err(error);
+        }
+        tracing::error!(%error, dataset = tree.0, "a damaged node was given up: its keys that did not change are lost");
+        Ok(())
+    }
+
     /// Merges layers into a tree. Returns its new root, the blocks that it no longer holds, and the bytes of new nodes
     /// in whole sectors.
     pub(super) async fn merge(
@@ -229,7 +251,13 @@ impl Owner {
                 merge.limit(writer.room().await?);
             }
             match merge.step() {
-                MergeStep::Need(need) => merge.supply(self.shared.node(tree, &need).await?)?,
+                MergeStep::Need(need) => {
+                    let node = self.shared.node(tree, &need).await;
+                    if let Err(error) = node.and_then(|node| merge.supply(node)) {
+                        self.may_give_up(tree, error)?;
+                        merge.give_up();
+                    }
+                }
                 MergeStep::Write(node) => {
                     let ptr = writer.write(&node);
                     written += self.allocated(&ptr);

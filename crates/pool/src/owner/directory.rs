@@ -63,6 +63,7 @@ pub(super) async fn read_tree(
                 let read = directory.take(key, &bytes, space);
                 read.map_err(|defect| corrupt(uberblock.root, defect))?;
             }
+            WalkStep::Visit(Visit::Lost(..)) => return Err(corrupt(uberblock.root, Defect::Lost)),
             WalkStep::Visit(Visit::Older(_)) => {}
             WalkStep::Done => break,
         }

@@ -159,7 +159,7 @@ impl Owner {
                     match node.and_then(|node| reap.supply(node)) {
                         Ok(()) => {}
                         Err(error @ (Error::Corrupt { .. } | Error::Unreadable { .. })) => {
-                            tracing::error!(%error, "what hangs below a damaged node stays used");
+                            tracing::error!(%error, "the space below a damaged node stays used");
                             reap.skip();
                         }
                         Err(other) => return Err(other),

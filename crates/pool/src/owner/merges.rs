@@ -14,7 +14,6 @@ use super::checkpoint_snapshot::{ChangedVolume, CheckpointSnapshot};
 use super::deadlists::{DeadlistChanges, Fate};
 use super::yielder::Yielder;
 use super::{Owner, State};
-use crate::Result;
 use crate::format::{
     Birth, BlockPtr, DEAD_CHUNK_MAX, DatasetRoot, Key, NEVER, PrevSnapshot, TreeId, Value,
 };
@@ -22,6 +21,7 @@ use crate::mutex::lock;
 use crate::shared::DESTROYED;
 use crate::space::Class;
 use crate::tree::{Freed, Layer, Visit, Walk, WalkStep};
+use crate::{Error, Result};
 
 /// The layers of a volume between two snapshots, or between the newest snapshot and now.
 struct Segment {
@@ -259,7 +259,19 @@ impl Owner {
         let (mut released, mut yielder) = (Bytes::default(), Yielder::default());
         loop {
             match walk.step() {
-                WalkStep::Need(need) => walk.supply(self.shared.node(DESTROYED, &need).await?)?,
+                WalkStep::Need(need) => {
+                    let node = self.shared.node(DESTROYED, &need).await;
+                    match node.and_then(|node| walk.supply(node)) {
+                        Ok(()) => {}
+                        Err(error @ Error::Corrupt { .. }) => {
+                            tracing::error!(%error, "the space below a damaged node stays used");
+                            released.allocated += self.allocated(&need.ptr);
+                            self.give_up(&need.ptr, prev, listed);
+                            walk.skip();
+                        }
+                        Err(other) => return Err(other),
+                    }
+                }
                 WalkStep::Visit(Visit::Node(ptr)) => {
                     released.allocated += self.allocated(&ptr);
                     self.give_up(&ptr, prev, listed);
@@ -271,7 +283,7 @@ impl Owner {
                         self.give_up(ptr, prev, listed);
                     }
                 }
-                WalkStep::Visit(Visit::Older(_)) => {}
+                WalkStep::Visit(Visit::Lost(..) | Visit::Older(_)) => {}
                 WalkStep::Done => return Ok(released),
             }
             yielder.step().await;

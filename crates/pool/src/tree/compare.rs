@@ -166,17 +166,17 @@ impl Compare {
     /// Supplies the needed node.
     ///
     /// # Errors
-    /// [`crate::Error::Corrupt`] if it is another node.
+    /// [`crate::Error::Corrupt`] if it is another node, or one for lost keys.
     ///
     /// # Panics
     /// If no node is needed.
     pub fn supply(&mut self, node: Arc<Node>) -> Result<()> {
         let (need, is_new) = self.need.expect("a node is needed");
-        need.check(&node)?;
+        let keys = Key::START..Key::END;
+        need.check_for(&node, &keys)?;
         self.need = None;
         let side = if is_new { &mut self.new } else { &mut self.old };
         side.skip();
-        let keys = Key::START..Key::END;
         side.frames.push(Frame::new(node, need.end(), &keys));
         Ok(())
     }

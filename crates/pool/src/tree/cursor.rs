@@ -112,7 +112,7 @@ impl Cursor {
     /// Supplies the needed node.
     pub(super) fn supply(&mut self, node: Arc<Node>) -> Result<()> {
         let need = self.need.expect("a node is needed");
-        need.check(&node)?;
+        need.check_for(&node, &self.keys)?;
         self.need = None;
         self.frames.push(Frame::new(node, need.end(), &self.keys));
         Ok(())

@@ -46,7 +46,7 @@ impl Lookup {
     /// Supplies the needed node.
     ///
     /// # Errors
-    /// [`crate::Error::Corrupt`] if it is another node.
+    /// [`crate::Error::Corrupt`] if it is another node, or the key is lost.
     ///
     /// # Panics
     /// If no node is needed.
@@ -54,7 +54,7 @@ impl Lookup {
         let LookupStep::Need(need) = self.next else {
             panic!("no node is needed");
         };
-        need.check(node)?;
+        need.check_for(node, &(self.key..self.key.next()))?;
         let above = node.upper_bound(self.key);
         self.next = match above.checked_sub(1) {
             Some(index) if !node.is_leaf() => {

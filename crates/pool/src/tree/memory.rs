@@ -33,6 +33,8 @@ pub struct MemoryStore {
     pub written: u64,
     /// Node sizes with which a merge is limited, one after each step in turn; empty for no limit.
     pub limits: Vec<NodeSize>,
+    /// Whether merges give up nodes that cannot be read.
+    pub gives_up: bool,
 }
 
 impl MemoryStore {
@@ -120,7 +122,10 @@ impl MemoryStore {
             merge.freed().for_each(&mut freed);
             match step {
                 MergeStep::Need(need) => {
-                    merge.supply(self.load(&need.ptr)?)?;
+                    match self.load(&need.ptr) {
+                        Err(_) if self.gives_up => merge.give_up(),
+                        loaded => merge.supply(loaded?)?,
+                    }
                     merge.freed().for_each(&mut freed);
                 }
                 MergeStep::Write(node) => {

@@ -60,6 +60,21 @@ impl Need {
         self.end
     }
 
+    /// Its level; unknown for a root.
+    pub(super) fn level(&self) -> Option<u8> {
+        self.level
+    }
+
+    /// Fails if `node` is not the needed one, or stands for lost keys of `wanted`.
+    pub(super) fn check_for(&self, node: &Node, wanted: &Range<Key>) -> Result<()> {
+        self.check(node)?;
+        let is_wanted = |lost: &Range<Key>| lost.start < wanted.end && wanted.start < lost.end;
+        match node.lost().is_some_and(is_wanted) {
+            true => Err(corrupt(&self.ptr, Defect::Lost)),
+            false => Ok(()),
+        }
+    }
+
     /// Fails if `node` is not the needed one.
     pub(super) fn check(&self, node: &Node) -> Result<()> {
         let differs = if node.birth() != self.ptr.birth {
@@ -70,7 +85,7 @@ impl Need {
             "its level"
         } else if self.first.is_some_and(|k| k != node.first_key()) {
             "its first key"
-        } else if node.last_key() >= self.end {
+        } else if node.last_key() >= self.end || node.lost().is_some_and(|l| l.end > self.end) {
             "its last key"
         } else {
             return Ok(());

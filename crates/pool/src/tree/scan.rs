@@ -100,7 +100,7 @@ impl Scan {
     /// Supplies the needed node.
     ///
     /// # Errors
-    /// [`crate::Error::Corrupt`] if it is another node.
+    /// [`crate::Error::Corrupt`] if it is another node, or keys of the scan are lost.
     ///
     /// # Panics
     /// If no node is needed.

@@ -16,6 +16,8 @@ use crate::format::{Birth, BlockPtr, Key, Node, Value};
 pub enum Visit {
     /// A node born since; its contents follow.
     Node(BlockPtr),
+    /// The node, which was visited before, is a stand-in for these lost keys.
+    Lost(BlockPtr, Range<Key>),
     /// An entry of a leaf born since. It may be older itself.
     Entry(Key, Value),
     /// A node not born since; nothing below it is visited.
@@ -40,6 +42,8 @@ pub struct Walk {
     next: Option<Need>,
     /// The node that was supplied and not visited yet.
     supplied: Option<BlockPtr>,
+    /// The lost keys of the node that was visited last, which were not visited yet.
+    lost: Option<(BlockPtr, Range<Key>)>,
     frames: Vec<Frame>,
 }
 
@@ -53,6 +57,7 @@ impl Walk {
             start,
             next: root.map(Need::root),
             supplied: None,
+            lost: None,
             frames: Vec::new(),
         }
     }
@@ -61,6 +66,9 @@ impl Walk {
     pub fn step(&mut self) -> WalkStep {
         if let Some(ptr) = self.supplied.take() {
             return WalkStep::Visit(Visit::Node(ptr));
+        }
+        if let Some((ptr, keys)) = self.lost.take() {
+            return WalkStep::Visit(Visit::Lost(ptr, keys));
         }
         loop {
             match self.next {
@@ -99,6 +107,7 @@ impl Walk {
         need.check(&node)?;
         self.next = None;
         self.supplied = Some(need.ptr);
+        self.lost = node.lost().map(|keys| (need.ptr, keys.clone()));
         let keys = self.start..Key::END;
         self.frames.push(Frame::new(node, need.end(), &keys));
         Ok(())

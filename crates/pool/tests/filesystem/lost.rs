@@ -4,7 +4,7 @@ use backend::StorageError;
 use backend::file::{Cookie, FileBackend, FileError};
 use io::sim::SimDisk;
 use pool::format::filesystem::{KIND_DIRENT, KIND_INODE, ROOT_OBJECT};
-use pool::format::{Node, Packing};
+use pool::format::{Key, Node, Packing};
 use pool::{Damage, DamagedObjects, FileStore, NewFilesystem, Pool};
 
 use crate::bed::Bed;
@@ -46,6 +46,25 @@ fn rot(disk: &SimDisk, is_bad: impl Fn(&[u8]) -> bool) -> usize {
         disk.rot(at..at + SECTOR as u64);
     }
     bad.len()
+}
+
+/// Damages the newest leaf whose first and last key are accepted. Returns them, and the number of its entries.
+fn rot_a_leaf(disk: &SimDisk, is_it: impl Fn([Key; 2]) -> bool) -> ([Key; 2], usize) {
+    let is_leaf = |s: &[u8]| s[..4] == *b"WPtn" && s[5] == 0 && s[16] > 2;
+    let image = disk.durable();
+    let node = |at: usize| {
+        let bytes = &image.bytes()[at..];
+        let size = 32 + u32::from_le_bytes(bytes[8..12].try_into().expect("4 bytes"));
+        Node::decode(bytes[..size as usize].to_vec()).expect("a node")
+    };
+    let starts = (0..image.bytes().len()).step_by(SECTOR);
+    let leaves = starts.filter(|at| is_leaf(&image.bytes()[*at..*at + SECTOR]));
+    let right = leaves.filter(|at| is_it([node(*at).first_key(), node(*at).last_key()]));
+    let newest = right.max_by_key(|at| (node(*at).birth(), node(*at).first_key()));
+    let newest = newest.expect("such a leaf");
+    disk.rot(newest as u64..(newest + SECTOR) as u64);
+    let node = node(newest);
+    ([node.first_key(), node.last_key()], node.count())
 }
 
 async fn damage(pool: &Pool) -> Vec<Damage> {
@@ -128,20 +147,8 @@ fn a_lost_node_is_reported_with_the_objects_below_it() {
         })
         .await;
         // The last leaf of the filesystem has inodes of files without contents.
-        let is_leaf = |s: &[u8]| s[..4] == *b"WPtn" && s[5] == 0 && s[16] > 2;
-        let image = disk.durable();
-        let starts = (0..image.bytes().len()).step_by(SECTOR);
-        let leaves = starts.filter(|at| is_leaf(&image.bytes()[*at..*at + SECTOR]));
-        let node = |at: usize| {
-            let bytes = &image.bytes()[at..];
-            let size = 32 + u32::from_le_bytes(bytes[8..12].try_into().expect("4 bytes"));
-            Node::decode(bytes[..size as usize].to_vec()).expect("a node")
-        };
-        let last = leaves.max_by_key(|at| (node(*at).first_key(), node(*at).birth()));
-        let last = last.expect("leaves");
-        let first = node(last).first_key();
-        assert!(first.kind() == KIND_INODE && first.object().0 > 100);
-        disk.rot(last as u64..(last + SECTOR) as u64);
+        let is_inode = |key: &Key| key.kind() == KIND_INODE && key.object().0 > 100;
+        let ([first, _], _) = rot_a_leaf(&disk, |keys| keys.iter().all(is_inode));
         let pool = again().await;
         let bed = open(pool.filesystem("files").expect("it is there")).await;
         let other = bed.lookup(bed.root, "b").await.expect("found").handle;
@@ -166,7 +173,22 @@ fn a_lost_node_is_reported_with_the_objects_below_it() {
             (one.start, one.end, objects.path.as_ref()),
             (None, None, None)
         );
+        // Changes go on, and the other objects stay lost.
         bed.file("new").await;
+        drop(bed);
+        pool.close().await.expect("all changes are in the trees");
+        let pool = again().await;
+        let bed = open(pool.filesystem("files").expect("it is there")).await;
+        bed.lookup(bed.root, "new").await.expect("it was made");
+        let other = bed.lookup(bed.root, "b").await.expect("found").handle;
+        let mut lost_later = 0;
+        for n in 0..400 {
+            if let Err(error) = bed.lookup(other, &format!("file{n}")).await {
+                assert_eq!(error, CORRUPT);
+                lost_later += 1;
+            }
+        }
+        assert_eq!(lost_later, lost);
         drop(bed);
     });
 }
@@ -181,24 +203,10 @@ fn a_directory_with_a_lost_leaf_lists_the_other_names_and_then_the_error() {
             }
         })
         .await;
-        let is_leaf = |s: &[u8]| s[..4] == *b"WPtn" && s[5] == 0 && s[16] > 2;
-        let image = disk.durable();
-        let starts = (0..image.bytes().len()).step_by(SECTOR);
-        let leaves = starts.filter(|at| is_leaf(&image.bytes()[*at..*at + SECTOR]));
-        let node = |at: usize| {
-            let bytes = &image.bytes()[at..];
-            let size = 32 + u32::from_le_bytes(bytes[8..12].try_into().expect("4 bytes"));
-            Node::decode(bytes[..size as usize].to_vec()).expect("a node")
-        };
-        let of_root = leaves.filter(|at| {
-            let ends = [node(*at).first_key(), node(*at).last_key()];
-            ends.iter()
-                .all(|key| (key.object(), key.kind()) == (ROOT_OBJECT, KIND_DIRENT))
+        let (_, names) = rot_a_leaf(&disk, |keys| {
+            let is_name = |key: &Key| (key.object(), key.kind()) == (ROOT_OBJECT, KIND_DIRENT);
+            keys.iter().all(is_name)
         });
-        let newest = of_root.max_by_key(|at| (node(*at).birth(), node(*at).first_key()));
-        let newest = newest.expect("a leaf of names only");
-        let names = node(newest).count();
-        disk.rot(newest as u64..(newest + SECTOR) as u64);
 
         let pool = again().await;
         let bed = open(pool.filesystem("files").expect("it is there")).await;
@@ -224,5 +232,53 @@ fn a_directory_with_a_lost_leaf_lists_the_other_names_and_then_the_error() {
         }
         assert_eq!(damage(&pool).await.len(), 1);
         drop(bed);
+    });
+}
+
+/// `rm -rf` could not finish: the directory with lost names stayed for ever.
+#[test]
+fn a_directory_of_which_only_lost_names_remain_can_be_removed() {
+    on_disk(|disk| async move {
+        make(async |_, bed| {
+            let big = bed.directory(bed.root, "big").await;
+            for n in 0..2000 {
+                let kind = backend::file::NewKind::File;
+                let made = bed.create(big, &format!("file{n:04}"), kind).await;
+                made.expect("made");
+            }
+        })
+        .await;
+        let pool = again().await;
+        let bed = open(pool.filesystem("files").expect("it is there")).await;
+        let big = bed.lookup(bed.root, "big").await.expect("found").handle;
+        drop(bed);
+        pool.close().await.expect("closed");
+        rot_a_leaf(&disk, |keys| {
+            let is_name = |key: &Key| (key.object().0, key.kind()) == (big.object, KIND_DIRENT);
+            keys.iter().all(is_name)
+        });
+
+        let pool = again().await;
+        let bed = open(pool.filesystem("files").expect("it is there")).await;
+        for n in 0..2000 {
+            match bed.remove(big, &format!("file{n:04}")).await {
+                Ok(_) => {}
+                Err(error) => assert_eq!(error, CORRUPT),
+            }
+        }
+        bed.remove(bed.root, "big").await.expect("removed");
+        bed.free_orphans().await;
+        bed.file("new").await;
+        drop(bed);
+        pool.close().await.expect("all changes are in the trees");
+
+        let pool = again().await;
+        let scrubbed = pool.scrub(|_| ()).await.expect("scrubbed");
+        assert_eq!((scrubbed.lost, scrubbed.damaged), (vec![], vec![]));
+        assert_eq!(damage(&pool).await, []);
+        let bed = open(pool.filesystem("files").expect("it is there")).await;
+        bed.lookup(bed.root, "new").await.expect("it was made");
+        drop(bed);
+        pool.close().await.expect("closed");
     });
 }

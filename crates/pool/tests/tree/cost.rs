@@ -22,7 +22,7 @@ fn nodes(store: &mut MemoryStore, root: Root, since: u64) -> Vec<pool::format::B
     let visits = store.walk(root, Birth(since), Key::START).unwrap();
     let nodes = visits.into_iter().filter_map(|v| match v {
         Visit::Node(ptr) => Some(ptr),
-        Visit::Entry(..) | Visit::Older(_) => None,
+        Visit::Entry(..) | Visit::Lost(..) | Visit::Older(_) => None,
     });
     nodes.collect()
 }

@@ -4,6 +4,7 @@ mod cache;
 mod check;
 mod cost;
 mod lies;
+mod lost;
 mod model;
 
 use pool::format::{Birth, BlockPtr, Key, Kind, NodeSize, ObjectId, TreeId, Value};

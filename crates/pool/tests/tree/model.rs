@@ -132,7 +132,7 @@ impl World {
                         Visit::Node(ptr) => Freed::Node(ptr),
                         Visit::Older(ptr) => Freed::Subtree(ptr),
                         Visit::Entry(_, Value::Block(ptr)) => Freed::Data(ptr),
-                        Visit::Entry(_, Value::Inline(_)) => continue,
+                        Visit::Entry(_, Value::Inline(_)) | Visit::Lost(..) => continue,
                     };
                     self.settle(part, since, keep);
                 }
@@ -230,7 +230,7 @@ impl World {
         let visits = self.store.walk(self.root, since, Key::START).unwrap();
         let written = visits.iter().filter_map(|v| match v {
             Visit::Node(ptr) => Some(ptr.offset.0),
-            Visit::Entry(..) | Visit::Older(_) => None,
+            Visit::Entry(..) | Visit::Lost(..) | Visit::Older(_) => None,
         });
         let before = self.live.len();
         self.live.extend(written);

@@ -5,12 +5,16 @@
 //! to the output with the deltas applied. So each changed node is read once, each new node is written once, and memory is one
 //! path of old nodes and less than two nodes of entries per level.
 //!
+//! If a node is lost that changes touch, the caller may give it up. Changed keys get new entries then, deleted keys are absent, and all
+//! other keys of the node stay lost: stand-ins for them are written. They lie on level 0, also if the lost node did not.
+//!
 //! **Owns** the course of a merge. **Called by** checkpoints. **Invariants**: the old tree does not change; a new node is at
-//! least a third full unless it is the root or the last of its level; each block of the old tree that the new tree lacks is
+//! least a third full unless it is the root or the last of its level, or lies beside lost keys; each block of the old tree that the new tree lacks is
 //! reported as freed exactly once, by itself or within a subtree. `docs/format.md`, "Trees".
 
 mod output;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use self::output::{Finish, Output};
@@ -18,7 +22,9 @@ use super::deltas::{Deltas, Freed};
 use super::layer::{Delta, Layer};
 use super::need::{Need, Root, child_end, corrupt};
 use crate::Result;
-use crate::format::{BlockPtr, Defect, Key, LEVEL_MAX, Node, NodeSize, Value, ValueRef};
+use crate::format::{
+    BlockPtr, Defect, Key, LEVEL_MAX, Node, NodeBuilder, NodeSize, Value, ValueRef,
+};
 
 pub use self::output::{NewNode, TreeParams};
 
@@ -47,6 +53,16 @@ enum Frame {
         next: usize,
         end: Key,
     },
+    /// Of a node that was given up, the keys `lost` remain, and points below `end`. All points below the lost keys are merged.
+    Lost { lost: Range<Key>, end: Key },
+}
+
+/// An element that goes to the output after everything before it is written.
+enum Passing {
+    /// An old subtree with level and first key.
+    Subtree(u8, Key, BlockPtr),
+    /// A stand-in for these keys.
+    Lost(Range<Key>),
 }
 
 /// What the merge needs next.
@@ -67,8 +83,7 @@ pub struct Merge<'a> {
     deltas: Deltas<'a>,
     frames: Vec<Frame>,
     output: Output,
-    /// An old subtree with level and first key. It goes to the output after everything before it is written.
-    passing: Option<(u8, Key, BlockPtr)>,
+    passing: Option<Passing>,
     state: State,
     freed: Vec<Freed>,
     /// Changes merged since the last call of [`Merge::taken`].
@@ -146,16 +161,29 @@ impl<'a> Merge<'a> {
             if let Some(write) = self.output.take_full() {
                 return self.write(write);
             }
-            if let Some((level, key, ptr)) = self.passing {
+            if let Some(passing) = &self.passing {
+                let level = match passing {
+                    Passing::Subtree(level, ..) => *level,
+                    Passing::Lost(_) => 0,
+                };
                 if let Some(write) = self.output.take_before(level) {
                     return self.write(write);
                 }
-                self.output.push_child(level + 1, key, &ptr);
-                self.passing = None;
+            }
+            match self.passing.take() {
+                Some(Passing::Subtree(level, key, ptr)) => {
+                    self.output.push_child(level + 1, key, &ptr);
+                }
+                Some(Passing::Lost(keys)) => {
+                    let bytes = NodeBuilder::stand_in(&keys, self.params.tree, self.params.birth);
+                    return self.write((keys.start, NewNode { level: 0, bytes }));
+                }
+                None => {}
             }
             match self.frames.last() {
                 Some(Frame::Branch { .. }) => self.next_child(),
                 Some(Frame::Entries { .. }) => self.merge_entries(),
+                Some(Frame::Lost { .. }) => self.merge_lost(),
                 None => match self.output.finish() {
                     Finish::Write(key, node) => return self.write((key, node)),
                     Finish::Root(root) => self.state = State::Done(root),
@@ -199,6 +227,10 @@ impl<'a> Merge<'a> {
             let what = "its level leaves none above it";
             return Err(corrupt(&need.ptr, Defect::OtherNode { what }));
         }
+        if let Some(lost) = node.lost() {
+            self.cut(&need, lost.clone());
+            return Ok(());
+        }
         self.freed.push(Freed::Node(need.ptr));
         let (next, end) = (0, need.end());
         self.frames.push(if node.is_leaf() {
@@ -209,6 +241,33 @@ impl<'a> Merge<'a> {
         });
         self.state = State::Running;
         Ok(())
+    }
+
+    /// Gives up the needed node, of which no copy can be read. Its keys that did not change are lost. The blocks below it are not
+    /// reported as freed, because nothing is known of them.
+    ///
+    /// # Panics
+    /// If no node is needed.
+    pub fn give_up(&mut self) {
+        let State::Reading(need) = self.state else {
+            panic!("no node is needed");
+        };
+        self.cut(&need, need.keys());
+    }
+
+    /// Cuts changed keys out of a node with the keys `lost`. Passes it if nothing has changed.
+    fn cut(&mut self, need: &Need, lost: Range<Key>) {
+        self.state = State::Running;
+        let end = need.end();
+        let range = self.deltas.range_above(lost.start);
+        let is_deleted = range.is_some_and(|r| r.start < end);
+        if is_deleted || self.deltas.point_below(end).is_some() {
+            self.freed.push(Freed::Node(need.ptr));
+            self.frames.push(Frame::Lost { lost, end });
+        } else {
+            let level = need.level().unwrap_or(0);
+            self.passing = Some(Passing::Subtree(level, lost.start, need.ptr));
+        }
     }
 
     /// Passes, drops or requests the next child of the lowest branch.
@@ -234,7 +293,7 @@ impl<'a> Merge<'a> {
         if touched || !self.output.may_end_before(level) {
             self.state = State::Reading(Need::child(node, index, *end));
         } else {
-            self.passing = Some((level, key, node.child(index)));
+            self.passing = Some(Passing::Subtree(level, key, node.child(index)));
         }
     }
 
@@ -256,11 +315,7 @@ impl<'a> Merge<'a> {
                     report_replaced(leaf.value(*next), delta, &mut self.freed);
                     *next += 1;
                 }
-                if let Delta::Put(value) = delta {
-                    let birth = value.block().map(|ptr| ptr.birth);
-                    assert!(birth <= Some(self.params.birth), "{key:?} is too young");
-                    self.output.leaves().push_value(key, value);
-                }
+                put(&mut self.output, self.params, key, delta);
                 self.deltas.next_point(&mut self.freed);
                 self.taken += 1;
             } else if let Some(leaf) = entry {
@@ -282,6 +337,34 @@ impl<'a> Merge<'a> {
             }
         }
     }
+
+    /// Moves the next change of a node that was given up to the output, or passes the lost keys before it.
+    fn merge_lost(&mut self) {
+        let Some(Frame::Lost { lost, end }) = self.frames.last_mut() else {
+            unreachable!("asked for lost keys");
+        };
+        let point = self.deltas.point_below(*end);
+        let stop = point.map_or(*end, |(key, _)| key).min(lost.end);
+        if lost.start < stop {
+            let (deleted, stop) = match self.deltas.range_above(lost.start) {
+                Some(range) if range.start <= lost.start => (true, stop.min(range.end)),
+                Some(range) => (false, stop.min(range.start)),
+                None => (false, stop),
+            };
+            let part = lost.start..stop;
+            lost.start = stop;
+            if !deleted {
+                self.passing = Some(Passing::Lost(part));
+            }
+        } else if let Some((key, delta)) = point {
+            lost.start = lost.start.max(key.next());
+            put(&mut self.output, self.params, key, delta);
+            self.deltas.next_point(&mut self.freed);
+            self.taken += 1;
+        } else {
+            self.frames.pop();
+        }
+    }
 }
 
 impl Frame {
@@ -291,6 +374,15 @@ impl Frame {
             next: 0,
             end,
         }
+    }
+}
+
+/// Moves the new value of a key to the output.
+fn put(output: &mut Output, params: TreeParams, key: Key, delta: &Delta) {
+    if let Delta::Put(value) = delta {
+        let birth = value.block().map(|ptr| ptr.birth);
+        assert!(birth <= Some(params.birth), "{key:?} is too young");
+        output.leaves().push_value(key, value);
     }
 }
 
