@@ -12,6 +12,7 @@ mod cuts;
 mod doctor;
 mod drills;
 mod filesystems;
+mod hostile;
 mod inspect;
 mod iscsi;
 mod iscsi_reservations;
