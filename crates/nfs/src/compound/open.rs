@@ -63,6 +63,9 @@ impl Compound<'_> {
             deny: args.deny,
             truncates: found.truncate.is_some(),
         };
+        // An open for reading that truncates does not keep read delegations of others away.
+        let changing = found.truncate.map(|_| self.context.changing(open.file));
+        let changing = changing.transpose()?;
         let (stateid, before) = self.enter(&open, hold)?;
         if let Some(size) = found.truncate {
             match self.truncate(&target, found.of.handle, size).await {
@@ -74,6 +77,7 @@ impl Compound<'_> {
                 }
             }
         }
+        drop(changing);
         self.context.granted().await?;
         let delegated = match args.claim {
             Claim::Previous(kind) => self.reclaim_delegation(&target, &found.of, kind).await?,
@@ -265,7 +269,8 @@ impl Compound<'_> {
         let (mut set, mut truncate) = (Bitmap::default(), None);
         let handle = created.object.handle;
         if created.is_new {
-            let finished = access::finish_creation(target, handle, new.set, FileKind::File);
+            let by = (self.context.shared, Some(self.context.client()?));
+            let finished = access::finish_creation(by, target, handle, new.set, FileKind::File);
             finished.await.map_err(status_of)?;
             set = new.mask;
         } else if let IfExists::SameVerifier(_) = if_exists {

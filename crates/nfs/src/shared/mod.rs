@@ -18,7 +18,7 @@ use crate::rpcbind::Registry;
 use crate::state::{Refused, Table};
 use crate::v3::{Duplicates, Hosts, Mounts};
 use crate::wire::{Stateid, Status};
-use backend::file::Handle;
+use backend::file::{Caller, FileBackend, Handle, Name, RenameMode};
 use config::ServiceConfig;
 use counters::{CloseReason, ConnectionState, CounterSet};
 use io::time::Instant;
@@ -31,9 +31,10 @@ use session::stages::StageCounters;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 use tls::Acceptor;
 
-/// A change of a file that no open excludes from others: no delegation of the file is granted while it lasts.
+/// A change of a file, of any version or by a user that is no client: no delegation of the file is granted while it lasts.
 pub(crate) struct Changing {
     shared: Arc<Shared>,
     file: Handle,
@@ -44,6 +45,30 @@ impl Drop for Changing {
         self.shared.states().changed_file(self.file);
     }
 }
+
+/// The begin of a change of the object of a name.
+pub(crate) enum NameChange {
+    Begun(#[expect(dead_code, reason = "it lasts as long as this value")] Changing),
+    /// The name has no object, or none that the caller can look up: the operation itself finds the error.
+    NoObject,
+    /// Delegations of other clients exclude it and are being recalled, or other operations change the name.
+    Excluded,
+}
+
+impl NameChange {
+    /// How a rename to this name treats an object there: one that was not announced must stay.
+    pub(crate) fn rename_mode(&self) -> RenameMode {
+        match self {
+            NameChange::Begun(_) => RenameMode::Replace,
+            NameChange::NoObject | NameChange::Excluded => RenameMode::NoReplace,
+        }
+    }
+}
+
+/// Time between two looks for the return of a delegation.
+pub(crate) const RECALL_PAUSE: Duration = Duration::from_millis(20);
+/// How often a name is looked up whose object changes meanwhile.
+const NAME_LOOKS_MAX: usize = 4;
 
 /// The state of a service.
 pub(crate) struct Shared {
@@ -281,6 +306,43 @@ impl Shared {
         }
         self.recall(file, client, true);
         None
+    }
+
+    /// As [`Shared::change`], for a part of an operation that began already: waits until the delegations are returned or revoked.
+    pub(crate) async fn change_soon(
+        self: &Arc<Self>,
+        file: Handle,
+        client: Option<u64>,
+    ) -> Changing {
+        loop {
+            if let Some(changing) = self.change(file, client) {
+                return changing;
+            }
+            io::time::sleep(RECALL_PAUSE).await;
+        }
+    }
+
+    /// A change of the object of a name begins. The object still has the name when its change has begun. `NoObject` if there is no
+    /// object of this name, so that the operation must not replace one that appears meanwhile.
+    pub(crate) async fn change_name(
+        self: &Arc<Self>,
+        files: &dyn FileBackend,
+        (caller, directory, name): (&Caller, Handle, &Name),
+        client: Option<u64>,
+    ) -> NameChange {
+        for _ in 0..NAME_LOOKS_MAX {
+            let Ok(found) = files.lookup(caller, directory, name).await else {
+                return NameChange::NoObject;
+            };
+            let Some(changing) = self.change(found.handle, client) else {
+                return NameChange::Excluded;
+            };
+            let again = files.lookup(caller, directory, name).await;
+            if again.is_ok_and(|again| again.handle == found.handle) {
+                return NameChange::Begun(changing);
+            }
+        }
+        NameChange::Excluded
     }
 
     /// Revokes a delegation whose client did not return it in time.

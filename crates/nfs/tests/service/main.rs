@@ -12,6 +12,7 @@ mod exports;
 mod fairness;
 mod files;
 mod fixture;
+mod grace;
 mod minor2;
 mod sessions;
 mod sharing;
