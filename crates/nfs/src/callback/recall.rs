@@ -67,7 +67,9 @@ pub(crate) async fn recall(shared: &Arc<Shared>, recall: Recall) {
         if !shared.states().is_held(recall.id) || shared.expire(recall.client, now) {
             return;
         }
-        if now >= due {
+        // Of a file that is not exported, no client can return anything.
+        let is_withdrawn = shared.states().is_withdrawn(recall.file);
+        if now >= due || is_withdrawn {
             return shared.revoke(recall.id, recall.client);
         }
         if !is_known {

@@ -11,7 +11,7 @@
 
 use super::Clients;
 use super::clients::Record;
-use crate::export::Standing;
+use crate::export::{Security, Standing};
 use crate::limits::STRANGERS_MAX;
 use crate::wire::Status;
 use io::time::Instant;
@@ -29,6 +29,8 @@ pub struct Visitor {
     pub standing: Standing,
     /// Whether rules of exports name hosts.
     pub is_reserving: bool,
+    /// How its connection is protected.
+    pub security: Security,
 }
 
 impl Visitor {
@@ -40,9 +42,10 @@ impl Visitor {
         }
     }
 
-    /// Whether it may act for a client of this standing: a stranger only for strangers.
-    pub(super) fn may_act_for(&self, standing: Standing) -> bool {
-        self.standing > Standing::Stranger || standing == Standing::Stranger
+    /// Whether it may act for a client: a stranger only for strangers, and for clients of its address, whose export may come back.
+    pub(super) fn may_act_for(&self, record: &Record) -> bool {
+        let is_known = self.standing > Standing::Stranger;
+        is_known || record.standing == Standing::Stranger || record.address == self.address
     }
 }
 

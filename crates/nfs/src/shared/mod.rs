@@ -8,6 +8,7 @@ pub(crate) mod config;
 pub(crate) mod counters;
 pub(crate) mod peers;
 pub(crate) mod records;
+mod withdrawal;
 
 use crate::callback;
 use crate::client::{ClientInfo, Clients, Grace, Session};
@@ -101,7 +102,9 @@ impl Shared {
         let instance = io::rng::u64() as u32;
         let grace = Grace::new(config.reclaimers.clone(), io::time::now() + config.grace);
         let tree = Tree::new(Vec::new(), 1).expect("no exports conflict");
-        let mut states = Table::new(instance);
+        let mut key = [0; 16];
+        io::rng::fill(&mut key);
+        let mut states = Table::new(instance, key);
         states.limit_delegations(config.delegations_max);
         Self {
             handles: HandleKey::new(config.handle_key),
@@ -362,8 +365,8 @@ impl Shared {
     /// Makes SEQUENCE show whether a client has revoked stateids.
     pub(crate) fn show_revoked(&self, client: u64) {
         let clients = self.clients();
-        let has_revoked = self.states().has_revoked(client);
-        clients.set_revoked(client, has_revoked);
+        let revoked = self.states().has_revoked(client);
+        clients.set_revoked(client, revoked);
     }
 
     /// State of this client is in the way: removes the client if its lease has expired. Returns whether it was removed.

@@ -5,7 +5,7 @@
 //! conflicts with it and nobody is changing the file; a file whose delegation was recalled gets none for a while.
 
 use super::WRITE;
-use super::entry::{Delegation, Kind, State, Told};
+use super::entry::{Delegation, Kind, Revocation, State, Told};
 use super::table::{Table, next};
 use crate::wire::callback::ReferringCall;
 use crate::wire::{Stateid, Status};
@@ -168,7 +168,8 @@ impl Table {
         if is_used || is_resting || self.register.changing.contains_key(&args.file) {
             return Err(Why::Contention);
         }
-        let has_room = self.register.count < self.register.max;
+        let has_room = self.register.count < self.register.max
+            && !self.withdrawn.is_frozen(args.file.filesystem);
         if !has_room || self.check_room(args.client).is_err() {
             return Err(Why::Resource);
         }
@@ -185,7 +186,7 @@ impl Table {
                 change: args.change,
                 told: None,
                 is_asked: false,
-                hold,
+                hold: Some(hold),
             }),
         });
         Ok(self.stateid(id))
@@ -277,25 +278,15 @@ impl Table {
         let (client, file) = (state.client, state.file);
         let stateid = self.stateid(id);
         let hold = self.remove(id);
-        // The stateid keeps its number.
-        self.put_back(
-            id,
-            State {
-                client,
-                owner: Vec::new(),
-                file,
-                seqid: stateid.seqid,
-                kind: Kind::Revoked,
-            },
-        );
-        *self.register.revoked.entry(client).or_default() += 1;
+        self.put_revoked(id, (client, file, stateid.seqid), Revocation::Recall);
         hold
     }
 
-    /// Whether a client has revoked stateids that it did not free.
+    /// Whether a client has stateids that it did not free and that were revoked after a recall, and by the administrator.
     #[must_use]
-    pub fn has_revoked(&self, client: u64) -> bool {
-        self.register.revoked.contains_key(&client)
+    pub fn has_revoked(&self, client: u64) -> (bool, bool) {
+        let counts = self.register.revoked.get(&client);
+        counts.map_or((false, false), |(recall, admin)| (*recall > 0, *admin > 0))
     }
 
     /// A change of a file begins that no open excludes from others: until [`Table::changed_file`], the file gets no delegation.

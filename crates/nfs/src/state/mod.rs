@@ -9,6 +9,8 @@
 //! | `delegations` | delegations, from grant to return or revocation |
 //! | `ranges` | the locked ranges of one file |
 //! | `waiters` | clients that wait for locks |
+//! | `withdrawn` | states of file systems that are not exported, and revocation by the administrator |
+//! | `names` | the numbers of states in stateids |
 //!
 //! **Called by** the service of file systems. **Invariants**: the state of a client is reached only by this client; a share
 //! reservation or lock conflict is decided and taken in one step; the numbers of states are bounded for each client and in all.
@@ -18,12 +20,14 @@ mod delegation_tests;
 mod delegations;
 mod entry;
 mod locks;
+mod names;
 mod opens;
 mod ranges;
 mod table;
 #[cfg(test)]
 mod tests;
 mod waiters;
+mod withdrawn;
 
 pub use delegations::{Asked, DelegationArgs, Recall, Why};
 pub use entry::Waiter;

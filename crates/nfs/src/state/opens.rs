@@ -163,7 +163,7 @@ impl Table {
             kind: Kind::Open(Open {
                 combinations: combination,
                 lockers: Vec::new(),
-                hold,
+                hold: Some(hold),
             }),
         });
         Ok(self.stateid(id))

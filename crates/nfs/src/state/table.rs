@@ -3,7 +3,8 @@
 //! **Owns** [`Table`]. **Called by** the service, under its lock. **Invariants**: each state is in the lists of its file and of
 //! its client; a file is in the table while it has a state, or a lock owner waits for a lock of it; a lock state belongs to an open of the same file and goes with it.
 
-use super::entry::{File, Freed, Kind, Register, State};
+use super::entry::{File, Freed, Kind, Register, State, Withdrawn};
+use super::names::StateNames;
 use super::ranges::Range;
 use crate::limits::{STATES_MAX, STATES_OF_CLIENT_MAX};
 use crate::wire::{Stateid, Status};
@@ -47,28 +48,32 @@ impl From<Status> for Refused {
 pub struct Table {
     /// Distinguishes stateids of this server instance from earlier ones.
     instance: u32,
+    names: StateNames,
     next: u64,
     pub(super) states: HashMap<u64, State>,
     pub(super) files: HashMap<Handle, File>,
-    clients: HashMap<u64, BTreeSet<u64>>,
+    pub(super) clients: HashMap<u64, BTreeSet<u64>>,
     pub(super) register: Register,
     pub(super) freed: Freed,
+    pub(super) withdrawn: Withdrawn,
 }
 
 pub(super) type Result<T> = std::result::Result<T, Refused>;
 
 impl Table {
-    /// No states.
+    /// No states. `instance` and `key` are random: the key makes stateids that nobody can guess.
     #[must_use]
-    pub fn new(instance: u32) -> Self {
+    pub fn new(instance: u32, key: [u8; 16]) -> Self {
         Self {
             instance,
+            names: StateNames::new(key),
             next: 1,
             states: HashMap::new(),
             files: HashMap::new(),
             clients: HashMap::new(),
             register: Register::default(),
             freed: Freed::default(),
+            withdrawn: Withdrawn::default(),
         }
     }
 
@@ -93,17 +98,17 @@ impl Table {
     pub(super) fn stateid(&self, id: u64) -> Stateid {
         let mut other = [0; 12];
         other[..4].copy_from_slice(&self.instance.to_be_bytes());
-        other[4..].copy_from_slice(&id.to_be_bytes());
+        other[4..].copy_from_slice(&self.names.name(id).to_be_bytes());
         let seqid = self.states.get(&id).map_or(0, |state| state.seqid);
         Stateid { seqid, other }
     }
 
-    /// A state of a client (§8.2.4). Errors: `BadStateid`, `StaleStateid`, `OldStateid`; `DelegRevoked` for a delegation that
+    /// A state of a client (§8.2.4). Errors: `BadStateid`, `StaleStateid`, `OldStateid`; `DelegRevoked`, `AdminRevoked` for one that
     /// was revoked.
     pub(super) fn find(&self, client: u64, stateid: &Stateid) -> std::result::Result<u64, Status> {
         let id = self.find_any(client, stateid)?;
         match self.states.get(&id).map(|state| &state.kind) {
-            Some(Kind::Revoked) => Err(Status::DelegRevoked),
+            Some(Kind::Revoked(why)) => Err(why.status()),
             _ => Ok(id),
         }
     }
@@ -119,7 +124,7 @@ impl Table {
         }
         let id = id
             .try_into()
-            .map(u64::from_be_bytes)
+            .map(|name| self.names.number(u64::from_be_bytes(name)))
             .map_err(|_| Status::BadStateid)?;
         let state = self.states.get(&id).filter(|s| s.client == client);
         let state = state.ok_or(Status::BadStateid)?;
@@ -143,16 +148,10 @@ impl Table {
                 file.delegations.push(id);
                 self.register.count += 1;
             }
-            Kind::Revoked => {}
+            Kind::Revoked(_) => {}
         }
         self.states.insert(id, state);
         id
-    }
-
-    /// Puts a state without a file in the place of one that was removed.
-    pub(super) fn put_back(&mut self, id: u64, state: State) {
-        self.clients.entry(state.client).or_default().insert(id);
-        self.states.insert(id, state);
     }
 
     /// Removes a state, and the lock states of an open. Returns its hold.
@@ -181,14 +180,14 @@ impl Table {
                 for locker in open.lockers {
                     self.remove(locker);
                 }
-                Some(open.hold)
+                open.hold
             }
             Kind::Delegation(delegation) => {
                 self.register.count -= 1;
-                Some(delegation.into_hold())
+                delegation.into_hold()
             }
-            Kind::Revoked => {
-                self.register.freed(state.client);
+            Kind::Revoked(why) => {
+                self.register.freed(state.client, why);
                 None
             }
             Kind::Lock(open) => {
@@ -242,22 +241,10 @@ impl Table {
                 Kind::Open(_) => counts.0 += 1,
                 Kind::Lock(_) => counts.1 += 1,
                 Kind::Delegation(_) => counts.2 += 1,
-                Kind::Revoked => {}
+                Kind::Revoked(_) => {}
             }
         }
         counts
-    }
-
-    /// Removes all states of files of this file system. Returns the holds of the files.
-    pub fn forget_files(&mut self, filesystem: u64) -> Vec<Hold> {
-        let is_there = |(_, state): &(&u64, &State)| state.file.filesystem == filesystem;
-        let ids: Vec<u64> = self
-            .states
-            .iter()
-            .filter(is_there)
-            .map(|(id, _)| *id)
-            .collect();
-        ids.into_iter().filter_map(|id| self.remove(id)).collect()
     }
 
     /// Removes all states of a client. Returns the holds of its files.

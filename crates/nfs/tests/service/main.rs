@@ -20,4 +20,5 @@ mod strangers;
 mod tls_sessions;
 mod v3;
 mod waiting;
+mod withdrawal;
 mod xattrs;
