@@ -127,6 +127,16 @@ impl Clients {
         }
     }
 
+    /// Removes the client whose lease expired first among those for which `may_go` holds: its state is needed by others. Returns it; the
+    /// caller removes its state.
+    pub fn evict_expired(&mut self, now: Instant, may_go: impl Fn(u64) -> bool) -> Option<u64> {
+        let lease = self.bounds.lease;
+        let ages = self.records.iter().map(|(id, r)| (r.lease.age(now), *id));
+        let expired = ages.filter(|(age, id)| *age > lease && may_go(*id));
+        let (_, goes) = expired.max()?;
+        self.remove(goes).then_some(goes)
+    }
+
     fn evict_one(
         &mut self,
         kinds: &[Evicted],

@@ -114,8 +114,9 @@ impl Compound<'_> {
             &args.claim
         {
             let stateid = self.context.stateid(stateid)?;
-            let states = self.context.shared.states();
+            let mut states = self.context.shared.states();
             states.check_delegation(client, &stateid, found.of.handle)?;
+            states.note_progress(found.of.handle, client);
         }
         Ok(found)
     }
@@ -315,8 +316,8 @@ impl Compound<'_> {
     }
 
     /// Enters an open. An expired client whose share reservation is in the way loses its state. Returns the stateid, and the open
-    /// of this owner before, for [`crate::state::Table::undo_open`]. Errors: `ShareDenied`; `Delay` while delegations are recalled, and at
-    /// a limit.
+    /// of this owner before, for [`crate::state::Table::undo_open`]. Errors: `ShareDenied`; `Delay` while delegations are recalled;
+    /// `Serverfault` at a limit.
     fn enter(&self, args: &OpenArgs<'_>, hold: Hold) -> Result<(Stateid, OpenBefore), Status> {
         let shared = self.context.shared;
         let mut hold = Some(hold);
@@ -336,6 +337,8 @@ impl Compound<'_> {
                     shared.recall(args.file, Some(args.client), args.is_change());
                     return Err(Status::Delay);
                 }
+                Refused::Full(file) if shared.make_state_room(file) => {}
+                Refused::Full(_) => return Err(Status::Serverfault),
                 Refused::Status(status) => return Err(status),
             }
         }
@@ -414,5 +417,7 @@ pub(super) fn plain(refused: Refused) -> Status {
         Refused::Share(_) => Status::Locked,
         Refused::Lock(_) => Status::Denied,
         Refused::Delegation => Status::Delay,
+        // No status of this minor version names a limit; `Delay` would have clients ask for ever.
+        Refused::Full(_) => Status::Serverfault,
     }
 }

@@ -106,6 +106,7 @@ impl Shared {
         io::rng::fill(&mut key);
         let mut states = Table::new(instance, key);
         states.limit_delegations(config.delegations_max);
+        states.limit_states(config.states_max);
         Self {
             handles: HandleKey::new(config.handle_key),
             identity: Identity::new(config.identity.clone()),
@@ -377,6 +378,27 @@ impl Shared {
             self.forget(&[client]);
         }
         is_expired
+    }
+
+    /// A limit of states is reached, of the locks of a file or of all: ends the expired client that was silent for longest. Returns
+    /// whether there was one.
+    pub(crate) fn make_state_room(&self, file: Option<Handle>) -> bool {
+        let lockers = file.map(|file| self.states().lockers_of(file));
+        let gone = {
+            let may_go = |id: u64| match &lockers {
+                Some(lockers) => lockers.contains(&id),
+                None => self.states().has_state(id),
+            };
+            self.clients().evict_expired(io::time::now(), may_go)
+        };
+        if let Some(client) = gone {
+            tracing::info!(
+                client,
+                "an NFS client whose lease expired lost its state to others"
+            );
+            self.forget(&[client]);
+        }
+        gone.is_some()
     }
 
     /// Whether data of a file may be read or written with this stateid of a client; clients without state (NFS 3) use

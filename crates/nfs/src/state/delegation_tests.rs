@@ -96,7 +96,7 @@ fn opens_that_conflict_wait_for_the_return() {
     assert!(table.recall(FILE, Some(2), true, now).is_empty(), "once");
     assert!(table.recall(FILE, Some(1), true, now).is_empty(), "its own");
     table.give_back(1, &stateid, FILE).unwrap();
-    assert!(!table.is_held(begun[0].id));
+    assert_eq!(table.progress(begun[0].id), None);
     let again = delegate(&mut table, 1, false, now);
     assert_eq!(again, Err(Why::Contention), "it was recalled just now");
     let later = now + REST + Duration::from_secs(1);

@@ -3,6 +3,7 @@
 //! **Owns** [`State`] and its kinds, [`File`], [`Waiter`], [`Register`] and [`Withdrawn`]. **Called by** the table, and by the operations of each kind. **Invariants**:
 //! each number in a list is the number of a state in the table.
 
+use super::index::OpenIndex;
 use super::ranges::{Range, Ranges};
 use crate::limits::{DELEGATIONS_MAX, RECALLED_FILES_MAX};
 use crate::wire::Status;
@@ -59,8 +60,9 @@ pub(super) struct State {
 
 #[derive(Debug, Default)]
 pub(super) struct File {
-    pub(super) opens: Vec<u64>,
-    pub(super) lockers: Vec<u64>,
+    pub(super) opens: OpenIndex,
+    /// Lock states by client and owner.
+    pub(super) lockers: HashMap<(u64, Vec<u8>), u64>,
     pub(super) ranges: Ranges,
     pub(super) delegations: Vec<u64>,
     /// Lock owners that wait, and when they asked last.
@@ -78,7 +80,7 @@ impl File {
 pub(super) struct Open {
     /// Combinations of access and deny that were opened and not downgraded: bit `(access - 1) * 4 + deny`.
     pub(super) combinations: u16,
-    pub(super) lockers: Vec<u64>,
+    pub(super) lockers: BTreeSet<u64>,
     /// Keeps the file; `None` while it is not exported.
     pub(super) hold: Option<Hold>,
 }
@@ -164,6 +166,8 @@ pub(super) struct Delegation {
     pub(super) export: u32,
     pub(super) origin: ReferringCall,
     pub(super) recalled_at: Option<Instant>,
+    /// Number of uses of the file by the holder since the recall.
+    pub(super) progress: u64,
     /// The `change` attribute when it was granted.
     pub(super) change: u64,
     pub(super) told: Option<Told>,

@@ -5,6 +5,7 @@
 //! | `table` | all states, by stateid, file and client |
 //! | `entry` | one state, by kind |
 //! | `opens` | opens and share reservations |
+//! | `index` | the opens of one file, by owner and by what they exclude |
 //! | `locks` | lock states |
 //! | `delegations` | delegations, from grant to return or revocation |
 //! | `ranges` | the locked ranges of one file |
@@ -19,6 +20,7 @@
 mod delegation_tests;
 mod delegations;
 mod entry;
+mod index;
 mod locks;
 mod names;
 mod opens;

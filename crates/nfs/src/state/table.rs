@@ -6,7 +6,7 @@
 use super::entry::{File, Freed, Kind, Register, State, Withdrawn};
 use super::names::StateNames;
 use super::ranges::Range;
-use crate::limits::{STATES_MAX, STATES_OF_CLIENT_MAX};
+use crate::limits::{STATES_MAX, STATES_OF_CLIENT_MIN};
 use crate::wire::{Stateid, Status};
 use backend::file::{Handle, Hold};
 use std::collections::{BTreeSet, HashMap};
@@ -35,6 +35,8 @@ pub enum Refused {
     Lock(Denied),
     /// Delegations of other clients conflict: they must be recalled.
     Delegation,
+    /// A limit is reached: of locks of this file, or of the states of the client or of all.
+    Full(Option<Handle>),
 }
 
 impl From<Status> for Refused {
@@ -49,6 +51,7 @@ pub struct Table {
     /// Distinguishes stateids of this server instance from earlier ones.
     instance: u32,
     names: StateNames,
+    states_max: usize,
     next: u64,
     pub(super) states: HashMap<u64, State>,
     pub(super) files: HashMap<Handle, File>,
@@ -67,6 +70,7 @@ impl Table {
         Self {
             instance,
             names: StateNames::new(key),
+            states_max: STATES_MAX,
             next: 1,
             states: HashMap::new(),
             files: HashMap::new(),
@@ -142,8 +146,11 @@ impl Table {
         self.clients.entry(state.client).or_default().insert(id);
         let file = self.files.entry(state.file).or_default();
         match state.kind {
-            Kind::Open(_) => file.opens.push(id),
-            Kind::Lock(_) => file.lockers.push(id),
+            Kind::Open(_) => file.opens.enter(id, state.client, &state.owner),
+            Kind::Lock(_) => {
+                let owner = (state.client, state.owner.clone());
+                file.lockers.insert(owner, id);
+            }
             Kind::Delegation(_) => {
                 file.delegations.push(id);
                 self.register.count += 1;
@@ -167,10 +174,15 @@ impl Table {
             self.locks_freed(state.file);
         }
         if let Some(file) = self.files.get_mut(&state.file) {
-            file.opens.retain(|open| *open != id);
-            file.lockers.retain(|locker| *locker != id);
-            file.ranges.release(id);
-            file.delegations.retain(|delegation| *delegation != id);
+            match state.kind {
+                Kind::Open(_) => file.opens.leave(id, state.client, &state.owner),
+                Kind::Lock(_) => {
+                    file.lockers.remove(&(state.client, state.owner.clone()));
+                    file.ranges.release(id);
+                }
+                Kind::Delegation(_) => file.delegations.retain(|delegation| *delegation != id),
+                Kind::Revoked(_) => {}
+            }
             if file.is_unused() {
                 self.files.remove(&state.file);
             }
@@ -192,20 +204,34 @@ impl Table {
             }
             Kind::Lock(open) => {
                 if let Some(Kind::Open(open)) = self.states.get_mut(&open).map(|s| &mut s.kind) {
-                    open.lockers.retain(|locker| *locker != id);
+                    open.lockers.remove(&id);
                 }
                 None
             }
         }
     }
 
-    /// Errors: `Delay` at a limit.
+    /// Limits the number of states.
+    pub fn limit_states(&mut self, max: usize) {
+        self.states_max = max;
+    }
+
+    /// Whether a client may have one more state: as many as are left for all, so that it leaves room for others. Errors: `Full`.
     pub(super) fn check_room(&self, client: u64) -> Result<()> {
         let of_client = self.clients.get(&client).map_or(0, BTreeSet::len);
-        match of_client < STATES_OF_CLIENT_MAX && self.states.len() < STATES_MAX {
+        let left = self.states_max.saturating_sub(self.states.len());
+        match left > 0 && of_client < left.max(STATES_OF_CLIENT_MIN) {
             true => Ok(()),
-            false => Err(Status::Delay.into()),
+            false => Err(Refused::Full(None)),
         }
+    }
+
+    /// Clients with lock states of a file.
+    #[must_use]
+    pub fn lockers_of(&self, file: Handle) -> BTreeSet<u64> {
+        let lockers = self.files.get(&file).map(|file| file.lockers.keys());
+        let clients = lockers.into_iter().flatten().map(|(client, _)| *client);
+        clients.collect()
     }
 
     /// TEST_STATEID (§18.48): the status of one stateid. It renews nothing.

@@ -1,7 +1,7 @@
 //! The rules of RFC 8881 about opens, share reservations, locks and stateids.
 
 use super::{BOTH, Denied, LockFrom, OpenArgs, READ, Range, Refused, Table, WRITE};
-use crate::limits::{FILE_LOCKS_MAX, STATES_OF_CLIENT_MAX};
+use crate::limits::{FILE_LOCKS_MAX, STATES_OF_CLIENT_MIN};
 use crate::wire::{Stateid, Status};
 use backend::file::{Handle, Hold};
 use std::sync::Arc;
@@ -270,27 +270,36 @@ fn states_of_a_client_and_locks_of_a_file_are_bounded() {
         lock(&mut table, 1, opened, b"l", bytes(3 * n, 3 * n + 1), true).unwrap();
     }
     let refused = lock(&mut table, 1, opened, b"l", bytes(1 << 40, 1 << 40), true);
-    assert_eq!(refused, status(Status::Delay));
+    assert_eq!(refused, Err(Refused::Full(Some(FILE))));
+    assert_eq!(table.lockers_of(FILE), [1].into());
     let newest = Stateid { seqid: 0, ..locked };
     assert!(table.unlock(1, &newest, FILE, bytes(3, 3)).is_ok());
-    for object in 2..STATES_OF_CLIENT_MAX as u64 {
-        let file = Handle {
-            object: 1000 + object,
-            ..FILE
-        };
-        let args = OpenArgs {
-            file,
-            ..args(1, b"o", READ, 0)
-        };
-        table.open(&args, &mut Some(hold())).unwrap();
-    }
-    let args = OpenArgs {
-        file: OTHER,
-        ..args(1, b"o", READ, 0)
+    // A client may have as many states as are left, so a second one has room, too.
+    table.limit_states(1000);
+    let mut fill = |client: u64, name: &[u8]| {
+        let mut opened = 0;
+        loop {
+            let file = Handle {
+                object: client * 10_000 + opened,
+                ..FILE
+            };
+            let args = OpenArgs {
+                file,
+                ..args(client, name, READ, 0)
+            };
+            match table.open(&args, &mut Some(hold())) {
+                Ok(_) => opened += 1,
+                refused => {
+                    assert_eq!(refused, Err(Refused::Full(None)));
+                    return opened;
+                }
+            }
+        }
     };
-    assert_eq!(table.open(&args, &mut Some(hold())), status(Status::Delay));
-    assert!(
-        open(&mut table, 2, READ, 0).is_ok(),
-        "other clients have room"
-    );
+    assert_eq!(fill(1, b"o"), 498, "with an open and a lock");
+    assert_eq!(fill(2, b"o"), 250);
+    assert_eq!(fill(3, b"o"), 125);
+    let rest: Vec<u64> = (4..9).map(|client| fill(client, b"o")).collect();
+    let most = STATES_OF_CLIENT_MIN as u64;
+    assert_eq!(rest, [most, 61, 0, 0, 0]);
 }

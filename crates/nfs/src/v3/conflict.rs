@@ -36,7 +36,7 @@ impl Procedure<'_> {
         match shared.check_io(NO_CLIENT, &Stateid::ANONYMOUS, file, is_write) {
             Ok(()) => Ok(()),
             Err(Refused::Share(_)) => Err(Status::Access),
-            Err(Refused::Status(_) | Refused::Lock(_) | Refused::Delegation) => {
+            Err(Refused::Status(_) | Refused::Lock(_) | Refused::Delegation | Refused::Full(_)) => {
                 Err(Status::Jukebox)
             }
         }
