@@ -6,21 +6,17 @@
 //! returned or revoked, so after [`crate::service::ServiceConfig::recall_timeout`] at the latest. A directory's
 //! listing has attributes from the server alone.
 
-use crate::shared::{Changing, Shared};
+use crate::shared::{Changing, NameChange, RECALL_PAUSE, Shared};
 use backend::Durable;
 use backend::file::{
     Access, Acl, Allocate, Attributes, Caller, Change, Cookie, Created, Done, FileBackend,
-    FileLimits, FileReply, FileSpace, Handle, Hold, IfExists, Linked, Listing, Name, NewFile,
-    ReadData, RemoveKind, Removed, RenameMode, Renamed, Seek, SetAttributes, SetXattr, Stability,
-    Watch, WriteAt, Written,
+    FileError, FileLimits, FileReply, FileSpace, Handle, Hold, IfExists, Linked, Listing, Name,
+    NewFile, ReadData, RemoveKind, Removed, RenameMode, Renamed, Seek, SetAttributes, SetXattr,
+    Stability, Watch, WriteAt, Written,
 };
 use io::IoBuf;
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Duration;
-
-/// Time between two looks for the return of a delegation.
-const PAUSE: Duration = Duration::from_millis(20);
 
 /// A file system whose operations wait for delegations.
 pub(crate) struct GuardedFiles {
@@ -33,13 +29,16 @@ pub(crate) struct GuardedFiles {
 struct Guard(Arc<Shared>);
 
 impl Guard {
-    /// A change of a file begins.
+    /// A change of a file begins, after the grace period.
     async fn change(&self, file: Handle) -> Changing {
-        loop {
-            if let Some(changing) = self.0.change(file, None) {
-                return changing;
-            }
-            io::time::sleep(PAUSE).await;
+        self.pass_grace().await;
+        self.0.change_soon(file, None).await
+    }
+
+    /// Waits while clients may reclaim state that would exclude a change.
+    async fn pass_grace(&self) {
+        while self.0.grace().is_active(io::time::now()) {
+            io::time::sleep(RECALL_PAUSE).await;
         }
     }
 
@@ -47,7 +46,7 @@ impl Guard {
     async fn settle(&self, file: Handle) {
         while self.0.states().is_delegated(file, None, false) {
             self.0.recall(file, None, false);
-            io::time::sleep(PAUSE).await;
+            io::time::sleep(RECALL_PAUSE).await;
         }
     }
 
@@ -58,13 +57,15 @@ impl Guard {
         caller: &Caller,
         directory: Handle,
         name: &Name,
-    ) -> Option<Changing> {
-        if self.0.states().delegations() == 0 {
-            return None;
+    ) -> NameChange {
+        self.pass_grace().await;
+        loop {
+            let at = (caller, directory, name);
+            match self.0.change_name(&**files, at, None).await {
+                NameChange::Excluded => io::time::sleep(RECALL_PAUSE).await,
+                change => return change,
+            }
         }
-        // The operation itself finds the error.
-        let found = files.lookup(caller, directory, name).await.ok()?;
-        Some(self.change(found.handle).await)
     }
 }
 
@@ -228,12 +229,20 @@ impl FileBackend for GuardedFiles {
         let (files, guard) = (self.files.clone(), self.guard.clone());
         let (caller, old, new) = (caller.clone(), old.clone(), new.clone());
         FileReply::later(async move {
-            let _changing = (
-                guard.change_name(&files, &caller, from, &old).await,
-                guard.change_name(&files, &caller, to, &new).await,
-            );
-            let renamed = files.rename(&caller, from, &old, to, &new, mode, stability);
-            renamed.await
+            let _changing = guard.change_name(&files, &caller, from, &old).await;
+            loop {
+                let replaced = guard.change_name(&files, &caller, to, &new).await;
+                // An object that comes to the name meanwhile is announced first.
+                let now = match mode {
+                    RenameMode::Replace => replaced.rename_mode(),
+                    other => other,
+                };
+                let renamed = files.rename(&caller, from, &old, to, &new, now, stability);
+                match renamed.await {
+                    Err(FileError::Exists) if now != mode => {}
+                    renamed => return renamed,
+                }
+            }
         })
     }
 

@@ -44,12 +44,14 @@ pub const OPERATIONS_MAX: u32 = 64;
 pub const CACHED_REPLY_MAX: u32 = 4 << 10;
 /// The least length of requests and replies that a session may have, bytes: room for headers and SEQUENCE.
 pub const MESSAGE_MIN: u32 = 256;
-/// Most opens and lock states of one client.
-pub const STATES_OF_CLIENT_MAX: usize = 1 << 14;
-/// Most opens and lock states of all clients.
+/// Most opens, lock states and delegations of all clients. One client may have as many as are left for all.
 pub const STATES_MAX: usize = 1 << 18;
+/// States that each client may have as long as any are left.
+pub const STATES_OF_CLIENT_MIN: usize = 64;
 /// Most locked ranges of one file.
-pub const FILE_LOCKS_MAX: usize = 2048;
+pub const FILE_LOCKS_MAX: usize = 1 << 14;
+/// How long a client may keep a delegation that is recalled, as long as it goes on writing its data back.
+pub const RECALL_MAX: Duration = Duration::from_secs(900);
 /// Most exports.
 pub const EXPORTS_MAX: usize = 4096;
 /// Requests of one connection that are executed at a time. Further ones wait in the socket.

@@ -53,13 +53,27 @@ impl Service {
 
     /// Adds an export. Errors: `PathExists`, `NumberExists`, `InvalidPath`, `TooMany`.
     pub fn add_export(&self, export: ExportConfig) -> Result<(), ExportError> {
+        let files = export.files.clone();
         self.0.change_exports(|all| {
             all.push((export, io::rng::u64().to_be_bytes()));
             Ok(())
-        })
+        })?;
+        self.0.restore_files(&files);
+        Ok(())
     }
 
-    /// Removes an export: its handles become stale, and opens and locks of its files go. Errors: `NoExport`.
+    /// Recalls the delegations of an export, and waits until they are returned or revoked. It gets no others until it is added again:
+    /// call it before [`Service::remove_export`], if the files are about to change.
+    pub async fn recall_export(&self, path: &str) {
+        let tree = self.0.tree();
+        let export = tree.exports().find(|export| export.config.path == path);
+        if let Some(export) = export {
+            self.0.recall_files(export.files().root().filesystem).await;
+        }
+    }
+
+    /// Removes an export: its handles become stale. Opens, locks and delegations of its files go on if the same file system is exported
+    /// again within a lease; else they are revoked by [`Service::sweep`], and their clients are told. Errors: `NoExport`.
     pub fn remove_export(&self, path: &str) -> Result<(), ExportError> {
         let mut gone = None;
         self.0.change_exports(|all| {
@@ -69,13 +83,12 @@ impl Service {
             Ok(())
         })?;
         if let Some(filesystem) = gone {
-            let holds = self.0.states().forget_files(filesystem);
-            drop(holds);
+            self.0.withdraw_files(filesystem);
         }
         Ok(())
     }
 
-    /// Replaces the rules of an export; clients keep their state. Errors: `NoExport`.
+    /// Replaces the rules of an export. Clients keep their state. A client that no rule admits any more loses it. Errors: `NoExport`.
     pub fn set_rules(
         &self,
         path: &str,
@@ -86,7 +99,9 @@ impl Service {
             let (export, _) = export.ok_or_else(|| ExportError::NoExport(path.into()))?;
             export.rules = rules;
             Ok(())
-        })
+        })?;
+        self.0.end_denied(path);
+        Ok(())
     }
 
     /// The time of requests by stage since the start, of all exports together.
@@ -152,6 +167,7 @@ impl Service {
     pub async fn sweep(&self) {
         let removed = self.0.clients().sweep(io::time::now());
         self.0.forget(&removed);
+        self.0.revoke_withdrawn();
         self.0.wake_lockers();
         // A failure is logged, and the next call or the next client tries again.
         let _ = self.0.settle().await;

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::future::poll_fn;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::task::Poll;
 
@@ -13,7 +14,7 @@ use io::BufPool;
 use io::sync::{Bell, oneshot};
 
 use crate::cache::RecordCache;
-use crate::format::{BlockPtr, Defect, Node, TreeId};
+use crate::format::{Birth, BlockPtr, Defect, Node, TreeId};
 use crate::lost::{Lost, LostBlock};
 use crate::mutex::lock;
 use crate::options::Options;
@@ -72,6 +73,10 @@ pub(crate) struct Shared {
     pub(crate) read_buffers: BufPool,
     /// Blocks that no member has.
     pub(crate) lost: Lost,
+    /// The epoch in which the pool was opened.
+    opened_in: OnceLock<Birth>,
+    /// Whether a batch of this epoch or a later one is durable, so that no later opening has the same epoch.
+    is_epoch_durable: AtomicBool,
     /// The reason why no further changes are accepted.
     failure: OnceLock<Error>,
 }
@@ -91,8 +96,34 @@ impl Shared {
             buffers: BufPool::new(options.buffer_bytes),
             read_buffers: BufPool::new(READ_BUFFER_BYTES),
             lost: Lost::default(),
+            opened_in: OnceLock::new(),
+            is_epoch_durable: AtomicBool::new(false),
             failure: OnceLock::new(),
         }
+    }
+
+    /// The epoch in which the pool was opened.
+    ///
+    /// # Panics
+    /// Before [`Shared::set_opened_in`].
+    pub(crate) fn opened_in(&self) -> Birth {
+        let epoch = self.opened_in.get().copied();
+        epoch.expect("datasets are opened after the journal")
+    }
+
+    /// The journal was replayed: the pool is opened in this epoch.
+    pub(crate) fn set_opened_in(&self, epoch: Birth) {
+        self.opened_in.get_or_init(|| epoch);
+    }
+
+    /// Whether the epoch of the opening is on stable storage: no later opening has the same.
+    pub(crate) fn is_epoch_durable(&self) -> bool {
+        self.is_epoch_durable.load(Ordering::Acquire)
+    }
+
+    /// A batch of the epoch of the opening, or of a later one, is durable.
+    pub(crate) fn epoch_is_durable(&self) {
+        self.is_epoch_durable.store(true, Ordering::Release);
     }
 
     /// Whether a write or flush failed on every member of a vdev, so that no further changes are accepted.

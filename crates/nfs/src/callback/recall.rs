@@ -7,6 +7,7 @@ use super::call::{Answer, call};
 use crate::attribute;
 use crate::client::{BackState, Session};
 use crate::handle::{HANDLE_LEN, ObjectId};
+use crate::limits::RECALL_MAX;
 use crate::shared::Shared;
 use crate::state::Recall;
 use crate::wire::callback::{CallbackOp, ReferringCall};
@@ -58,16 +59,28 @@ async fn call_client(shared: &Shared, recall: &Recall, op: &CallbackOp<'_>) -> O
     None
 }
 
-/// Recalls a delegation. Ends when it was returned or revoked.
+/// Recalls a delegation. Ends when it was returned or revoked. A client that does not answer has [`ServiceConfig::recall_timeout`]; one
+/// that answered has a lease at least, and each use of the file gives it as much time again, for at most [`RECALL_MAX`].
+///
+/// [`ServiceConfig::recall_timeout`]: crate::service::ServiceConfig::recall_timeout
 pub(crate) async fn recall(shared: &Arc<Shared>, recall: Recall) {
-    let due = io::time::now() + shared.config.recall_timeout;
-    let mut is_known = false;
+    let begun = io::time::now();
+    let (time, most) = (shared.config.recall_timeout, begun + RECALL_MAX);
+    let mut due = begun + time;
+    let (mut is_known, mut progress) = (false, 0);
     loop {
         let now = io::time::now();
-        if !shared.states().is_held(recall.id) || shared.expire(recall.client, now) {
+        let made = shared.states().progress(recall.id);
+        if made.is_none() || shared.expire(recall.client, now) {
             return;
         }
-        if now >= due {
+        if let Some(made) = made.filter(|made| is_known && *made > progress) {
+            progress = made;
+            due = due.max((now + time).min(most));
+        }
+        // Of a file that is not exported, no client can return anything.
+        let is_withdrawn = shared.states().is_withdrawn(recall.file);
+        if now >= due || is_withdrawn {
             return shared.revoke(recall.id, recall.client);
         }
         if !is_known {
@@ -80,6 +93,9 @@ pub(crate) async fn recall(shared: &Arc<Shared>, recall: Recall) {
             let called = call_client(shared, &recall, &op);
             let answer = io::timeout(due.since(now), called).await.ok().flatten();
             is_known = answer.is_some_and(|answer| answer.status == Status::Ok);
+            if is_known {
+                due = due.max(begun + shared.config.lease);
+            }
         }
         io::time::sleep(PAUSE.min(due.since(io::time::now()))).await;
     }

@@ -8,7 +8,7 @@
 use super::back::{BackChannel, CallbackProgram};
 use super::budget::SlotBudget;
 use super::{ClientInfo, Lease, Principal, Session, Visitor};
-use crate::export::Standing;
+use crate::export::{Security, Standing};
 use crate::limits::{
     BACK_SLOTS_MAX, CACHED_REPLY_MAX, MESSAGE_MIN, OPERATIONS_MAX, REPLY_MAX, REQUEST_MAX,
     SESSION_SLOTS_MAX,
@@ -55,14 +55,16 @@ pub(super) struct Record {
     pub(super) address: IpAddr,
     /// How the exports knew that address.
     pub(super) standing: Standing,
+    /// How the connection was protected.
+    security: Security,
     /// Counts the records, so that of two the older one is known.
     pub(super) number: u64,
     pub(super) is_confirmed: bool,
     created_at: Instant,
     pub(super) lease: Arc<Lease>,
-    /// Sequence number of the last CREATE_SESSION, and its result.
+    /// Sequence number of the last CREATE_SESSION, who sent it, and its result.
     sequence: u32,
-    created: Option<Created>,
+    created: Option<(Principal, Created)>,
     pub(super) sessions: Vec<SessionId>,
 }
 
@@ -158,7 +160,15 @@ impl Clients {
         let confirmed = of_owner
             .confirmed
             .and_then(|id| Some((id, self.records.get(&id)?)));
-        if confirmed.is_some_and(|(_, record)| !visitor.may_act_for(record.standing)) {
+        if confirmed.is_some_and(|(_, record)| !visitor.may_act_for(record)) {
+            return Err(Status::ClidInuse);
+        }
+        // Only an equally protected connection replaces a client that is there: its name and verifier are no secrets elsewhere.
+        let replaces = |record: &Record| {
+            let is_held = record.lease.age(now) <= self.bounds.lease;
+            is_held && visitor.security < record.security && record.verifier != args.verifier
+        };
+        if confirmed.is_some_and(|(_, record)| replaces(record)) {
             return Err(Status::ClidInuse);
         }
         let is_update = args.flags & UPDATE != 0;
@@ -227,6 +237,7 @@ impl Clients {
             principal,
             address: visitor.address,
             standing: visitor.standing,
+            security: visitor.security,
             number: self.made,
             is_confirmed: false,
             created_at: now,
@@ -282,10 +293,12 @@ impl Clients {
         let record = self
             .records
             .get(&args.client)
-            .filter(|record| visitor.may_act_for(record.standing))
+            .filter(|record| visitor.may_act_for(record))
             .ok_or(Status::StaleClientid)?;
         match (args.sequence.wrapping_sub(record.sequence), &record.created) {
-            (0, Some(created)) => return Ok(created.clone()),
+            // The reply is for nobody else.
+            (0, Some((creator, _))) if *creator != principal => return Err(Status::ClidInuse),
+            (0, Some((_, created))) => return Ok(created.clone()),
             (1, _) => {}
             _ => return Err(Status::SeqMisordered),
         }
@@ -323,7 +336,7 @@ impl Clients {
             true => args.flags & BACK_CHANNEL,
             false => 0,
         };
-        let session = self.open_session(args.client, fore, channel);
+        let session = self.open_session(args.client, fore, channel, visitor);
         let created = Created {
             session,
             sequence: args.sequence,
@@ -334,7 +347,7 @@ impl Clients {
         };
         if let Some(record) = self.records.get_mut(&args.client) {
             record.sequence = args.sequence;
-            record.created = Some(created.clone());
+            record.created = Some((principal, created.clone()));
             record.sessions.push(session);
             record.lease.renew(now);
         }
@@ -354,13 +367,19 @@ impl Clients {
         before.into_iter().filter(|id| self.remove(*id)).collect()
     }
 
-    fn open_session(&mut self, client: u64, fore: Channel, back: BackChannel) -> SessionId {
+    fn open_session(
+        &mut self,
+        client: u64,
+        fore: Channel,
+        back: BackChannel,
+        visitor: &Visitor,
+    ) -> SessionId {
         let mut id = [0; 16];
         id[..8].copy_from_slice(&client.to_be_bytes());
         id[8..].copy_from_slice(&io::rng::u64().to_be_bytes());
         if let Some(record) = self.records.get(&client) {
             let (lease, budget) = (record.lease.clone(), self.budget.clone());
-            let session = Session::new(id, client, lease, fore, back, budget);
+            let session = Session::new((id, client), lease, (fore, back), budget, visitor);
             self.sessions.insert(id, Arc::new(session));
         }
         id
@@ -380,16 +399,6 @@ impl Clients {
         (large.take(max).cloned().collect(), share)
     }
 
-    /// Tells whether a client has revoked stateids that it did not free.
-    pub fn set_revoked(&self, id: u64, has_revoked: bool) {
-        if let Some(record) = self.records.get(&id) {
-            record
-                .lease
-                .has_revoked
-                .store(has_revoked, Ordering::Release);
-        }
-    }
-
     /// The sessions of a client.
     pub fn sessions_of(&self, client: u64) -> Vec<Arc<Session>> {
         let record = self.records.get(&client);
@@ -400,8 +409,15 @@ impl Clients {
     /// A session, for an operation that is not part of it. `None` too if this host may not act for its client.
     pub fn session_for(&self, id: &SessionId, visitor: &Visitor) -> Option<Arc<Session>> {
         let session = self.session(id)?;
-        let record = self.records.get(&session.client())?;
-        visitor.may_act_for(record.standing).then_some(session)
+        let Visitor {
+            address,
+            standing,
+            security,
+            ..
+        } = *visitor;
+        session
+            .admits(address, standing, security)
+            .then_some(session)
     }
 
     /// DESTROY_SESSION (§18.37) by a host. Errors: `Badsession`.
@@ -422,7 +438,7 @@ impl Clients {
         has_state: bool,
     ) -> Result<(), Status> {
         let record = self.records.get(&id);
-        let record = record.filter(|record| visitor.may_act_for(record.standing));
+        let record = record.filter(|record| visitor.may_act_for(record));
         let record = record.ok_or(Status::StaleClientid)?;
         if has_state || !record.sessions.is_empty() {
             return Err(Status::ClientidBusy);

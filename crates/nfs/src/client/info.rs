@@ -1,11 +1,18 @@
 //! Clients and their connections as they are now, for the control plane.
 //!
-//! **Owns** [`ClientInfo`]. **Called by** the service. **Invariants**: plain data.
+//! **Owns** [`ClientInfo`], and the flags of SEQUENCE about revoked states. **Called by** the service. **Invariants**: plain data.
 
+use super::Clients;
 use io::net::TcpInfo;
 use session::latency::CommandLatency;
-use std::net::SocketAddr;
+use std::collections::HashSet;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
+
+/// `SEQ4_STATUS_ADMIN_STATE_REVOKED`, `SEQ4_STATUS_RECALLABLE_STATE_REVOKED` (§18.46.1).
+const ADMIN_STATE_REVOKED: u32 = 0x20;
+const RECALLABLE_STATE_REVOKED: u32 = 0x40;
 
 /// One connection of a client.
 #[derive(Debug, Clone, PartialEq)]
@@ -59,4 +66,26 @@ pub struct ClientInfo {
     pub connections: Vec<ConnectionInfo>,
     /// Latencies of its requests on these connections, by kind.
     pub latency: Vec<CommandLatency>,
+}
+
+impl Clients {
+    /// The clients whose record was made from one of these addresses.
+    pub fn clients_at(&self, is_meant: impl Fn(IpAddr) -> bool) -> HashSet<u64> {
+        let all = self.records.iter();
+        let meant = all.filter(|(_, record)| is_meant(record.address));
+        meant.map(|(id, _)| *id).collect()
+    }
+
+    /// Tells whether a client has stateids that it did not free and that were revoked after a recall, and by the administrator.
+    pub fn set_revoked(&self, id: u64, (recall, admin): (bool, bool)) {
+        let flags = [
+            (recall, RECALLABLE_STATE_REVOKED),
+            (admin, ADMIN_STATE_REVOKED),
+        ];
+        let shown = flags.iter().filter(|(is_shown, _)| *is_shown);
+        let flags = shown.fold(0, |flags, (_, flag)| flags | flag);
+        if let Some(record) = self.records.get(&id) {
+            record.lease.revoked.store(flags, Ordering::Release);
+        }
+    }
 }

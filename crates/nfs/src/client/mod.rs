@@ -36,7 +36,7 @@ pub use session::{Begun, Session};
 
 use crate::rpc::Credential;
 use io::time::Instant;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// The identity that created a client record. AUTH_SYS: user and group.
@@ -61,8 +61,8 @@ pub struct Lease {
     has_reclaimed: AtomicBool,
     /// Whether the client had state, so that its record is stored or about to be.
     is_recorded: AtomicBool,
-    /// Whether the client has revoked stateids that it did not free.
-    has_revoked: AtomicBool,
+    /// The flags of SEQUENCE for revoked stateids that the client did not free.
+    revoked: AtomicU32,
 }
 
 impl Lease {
@@ -72,7 +72,7 @@ impl Lease {
             is_removed: AtomicBool::new(false),
             has_reclaimed: AtomicBool::new(false),
             is_recorded: AtomicBool::new(false),
-            has_revoked: AtomicBool::new(false),
+            revoked: AtomicU32::new(0),
         }
     }
 

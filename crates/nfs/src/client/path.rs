@@ -4,12 +4,13 @@
 //! which add calls, and by the connection, which sends them and brings replies. **Invariants**: each call gets its reply or,
 //! when the connection ends, none; at most [`CALLBACKS_MAX`] calls wait; nothing here waits for the client.
 
+use crate::export::Standing;
 use crate::limits::CALLBACKS_MAX;
 use io::sync::oneshot::{self, Receiver, Sender};
 use session::lock;
 use std::collections::HashMap;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 #[derive(Default)]
 struct State {
@@ -28,6 +29,8 @@ pub struct CallbackPath {
     is_answering: AtomicBool,
     /// Whether a reply was missed, and none came since.
     is_silent: AtomicBool,
+    /// The standing of the host at a change of the exports: see [`CallbackPath::standing`].
+    standing: AtomicU64,
     wake: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -44,8 +47,33 @@ impl CallbackPath {
             state: Mutex::default(),
             is_answering: AtomicBool::new(false),
             is_silent: AtomicBool::new(false),
+            standing: AtomicU64::new(0),
             wake: Box::new(wake),
         }
+    }
+
+    /// The standing of the connection's host under the exports as of this change, which `find` finds out once for each change.
+    pub fn standing(&self, change: u64, find: impl FnOnce() -> Standing) -> Standing {
+        const BITS: u32 = 2;
+        let known = self.standing.load(Ordering::Relaxed);
+        // The number of a change is below 2^62 until the year 2116.
+        if known >> BITS == change {
+            match known & 3 {
+                1 => return Standing::Stranger,
+                2 => return Standing::Admitted,
+                3 => return Standing::Listed,
+                _ => {}
+            }
+        }
+        let standing = find();
+        let code = match standing {
+            Standing::Stranger => 1,
+            Standing::Admitted => 2,
+            Standing::Listed => 3,
+        };
+        self.standing
+            .store(change << BITS | code, Ordering::Relaxed);
+        standing
     }
 
     /// Adds a call; `encode` makes its record for a transaction number. Returns the future of the reply behind its RPC

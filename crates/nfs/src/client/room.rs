@@ -11,7 +11,7 @@
 
 use super::Clients;
 use super::clients::Record;
-use crate::export::Standing;
+use crate::export::{Security, Standing};
 use crate::limits::STRANGERS_MAX;
 use crate::wire::Status;
 use io::time::Instant;
@@ -29,6 +29,8 @@ pub struct Visitor {
     pub standing: Standing,
     /// Whether rules of exports name hosts.
     pub is_reserving: bool,
+    /// How its connection is protected.
+    pub security: Security,
 }
 
 impl Visitor {
@@ -40,9 +42,10 @@ impl Visitor {
         }
     }
 
-    /// Whether it may act for a client of this standing: a stranger only for strangers.
-    pub(super) fn may_act_for(&self, standing: Standing) -> bool {
-        self.standing > Standing::Stranger || standing == Standing::Stranger
+    /// Whether it may act for a client: a stranger only for strangers, and for clients of its address, whose export may come back.
+    pub(super) fn may_act_for(&self, record: &Record) -> bool {
+        let is_known = self.standing > Standing::Stranger;
+        is_known || record.standing == Standing::Stranger || record.address == self.address
     }
 }
 
@@ -122,6 +125,16 @@ impl Clients {
             let gone = self.evict_with_sessions(kinds, (keeper, visitor), now, &may_go);
             removed.push(gone.ok_or(Status::Delay)?);
         }
+    }
+
+    /// Removes the client whose lease expired first among those for which `may_go` holds: its state is needed by others. Returns it; the
+    /// caller removes its state.
+    pub fn evict_expired(&mut self, now: Instant, may_go: impl Fn(u64) -> bool) -> Option<u64> {
+        let lease = self.bounds.lease;
+        let ages = self.records.iter().map(|(id, r)| (r.lease.age(now), *id));
+        let expired = ages.filter(|(age, id)| *age > lease && may_go(*id));
+        let (_, goes) = expired.max()?;
+        self.remove(goes).then_some(goes)
     }
 
     fn evict_one(

@@ -4,12 +4,14 @@
 //! slot executes one request at a time; a request with the sequence number of the last one is never executed; the cache holds
 //! at most one reply for each slot, of at most `cached_max` bytes.
 
-use super::Lease;
 use super::back::BackChannel;
 use super::budget::SlotBudget;
+use super::{Lease, Visitor};
+use crate::export::{Security, Standing};
 use crate::wire::channel::{Channel, Sequence};
 use crate::wire::{SessionId, Status};
 use io::time::Instant;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -66,17 +68,18 @@ pub struct Session {
     back: BackChannel,
     slots: Mutex<Vec<Slot>>,
     budget: Arc<SlotBudget>,
+    /// The host that made it.
+    creator: Visitor,
     is_destroyed: AtomicBool,
 }
 
 impl Session {
     pub(super) fn new(
-        id: SessionId,
-        client: u64,
+        (id, client): (SessionId, u64),
         lease: Arc<Lease>,
-        fore: Channel,
-        back: BackChannel,
+        (fore, back): (Channel, BackChannel),
         budget: Arc<SlotBudget>,
+        creator: &Visitor,
     ) -> Self {
         budget.session_made();
         Self {
@@ -87,8 +90,17 @@ impl Session {
             back,
             slots: Mutex::new(vec![Slot::NEW; fore.slots as usize]),
             budget,
+            creator: *creator,
             is_destroyed: AtomicBool::new(false),
         }
+    }
+
+    /// Whether a host may use the session over a connection with this protection: not a stranger at another address, unless a stranger
+    /// made it, and not over a less protected connection than the one that made it (§2.10.8.3).
+    pub fn admits(&self, address: IpAddr, standing: Standing, security: Security) -> bool {
+        let creator = &self.creator;
+        let is_known = standing > Standing::Stranger || creator.standing == Standing::Stranger;
+        (is_known || address == creator.address) && security >= creator.security
     }
 
     /// Its ID.
@@ -121,9 +133,9 @@ impl Session {
         self.lease.is_recorded()
     }
 
-    /// Whether the client has revoked stateids that it did not free.
-    pub fn has_revoked(&self) -> bool {
-        self.lease.has_revoked.load(Ordering::Acquire)
+    /// The flags of SEQUENCE for revoked stateids that the client did not free.
+    pub fn revoked_flags(&self) -> u32 {
+        self.lease.revoked.load(Ordering::Acquire)
     }
 
     /// Whether the last request of a slot has this sequence number: the client may not have seen its reply.
@@ -251,8 +263,14 @@ mod tests {
         };
         let back = BackChannel::new(fore, 1, None);
         let budget = Arc::new(SlotBudget::new(1));
+        let host = Visitor {
+            address: [10, 0, 0, 1].into(),
+            standing: Standing::Listed,
+            is_reserving: true,
+            security: Security::None,
+        };
         let lease = Arc::new(Lease::new(now));
-        let session = Session::new([1; 16], 1, lease, fore, back, budget);
+        let session = Session::new(([1; 16], 1), lease, (fore, back), budget, &host);
         session.slots()[0].sequence = u32::MAX - 1;
         for sequence in [u32::MAX, 0, 1] {
             let args = Sequence {

@@ -1,7 +1,7 @@
 //! The rules of RFC 8881 about clients and sessions.
 
 use super::{Begun, Bounds, Clients, Created, Grace, Principal, Session, Visitor};
-use crate::export::Standing;
+use crate::export::{Security, Standing};
 use crate::rpc::{AuthSys, Credential};
 use crate::wire::channel::{
     CallbackSecurity, Channel, CreateSession, ExchangeId, Sequence, StateProtection,
@@ -32,6 +32,7 @@ const fn visitor(last: u8, standing: Standing) -> Visitor {
         address: IpAddr::V4(Ipv4Addr::new(10, 0, 0, last)),
         standing,
         is_reserving: true,
+        security: Security::None,
     }
 }
 

@@ -1,11 +1,12 @@
 //! Attributes and permissions (§18.1, §18.7, §18.15, §18.30, §18.31).
 
-use super::context::{Compound, Object};
+use super::context::{Compound, Object, Target};
 use super::status::status_of;
 use super::xattr::XATTR_ACCESS;
 use crate::access;
 use crate::attribute::{self, Facts, NewAttributes, Of};
 use crate::identity::Names;
+use crate::shared::Changing;
 use crate::wire::{Attrs, Bitmap, Stateid, Status};
 use crate::xdr::Writer;
 use backend::file::permission::{AclRules, Permissions, check_read_acl};
@@ -190,11 +191,7 @@ impl Compound<'_> {
                 new.mask.remove(attribute::MODE);
             }
         }
-        if new.set.size.is_some() {
-            let stateid = self.context.stateid(stateid)?;
-            self.check_io(&stateid, target.handle, true)?;
-        }
-        let _changing = self.context.changing(target.handle)?;
+        let _changing = self.changing_attributes(&target, stateid, new.set.size.is_some())?;
         if new.acl.is_none() || new.set != SetAttributes::default() {
             let done = target.files().set_attributes(
                 &target.caller,
@@ -221,6 +218,29 @@ impl Compound<'_> {
         }
         new.mask.encode(&mut self.out);
         Ok(())
+    }
+
+    /// A change of attributes begins. In the grace period, only a client with an open for writing or a write delegation, which it
+    /// reclaimed, may change attributes. Errors: `Grace`, `Delay`; of a size, those of a stateid.
+    fn changing_attributes(
+        &self,
+        target: &Target,
+        stateid: &Stateid,
+        is_of_size: bool,
+    ) -> Result<Changing, Status> {
+        let stateid = self.context.stateid(stateid);
+        let checked = stateid.and_then(|stateid| {
+            self.check_io(&stateid, target.handle, true)?;
+            Ok(!stateid.is_special())
+        });
+        let is_held = match is_of_size {
+            true => checked?,
+            false => checked.unwrap_or(false),
+        };
+        match is_held {
+            true => self.context.changing_held(target.handle),
+            false => self.context.changing(target.handle),
+        }
     }
 
     /// Reads new values of attributes.

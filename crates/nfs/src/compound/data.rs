@@ -62,17 +62,20 @@ impl Compound<'_> {
         Ok(())
     }
 
-    /// A change of data begins. An open or a delegation keeps delegations of others away; for a special stateid, the result does,
-    /// while it lasts. Errors: `Delay` while delegations of other clients exclude the change.
+    /// A change of data begins. While the result exists, no client gets a delegation of the file, also if the open of the stateid is
+    /// closed meanwhile. Errors: `Delay` while delegations of other clients exclude the change, `Grace` for a special stateid; those of
+    /// a stateid.
     pub(super) fn changing_data(
         &self,
         target: &Target,
         stateid: &Stateid,
-    ) -> Result<Option<Changing>, Status> {
-        match self.context.stateid(stateid)?.is_special() {
-            true => self.context.changing(target.handle).map(Some),
-            false => Ok(None),
+    ) -> Result<Changing, Status> {
+        let stateid = self.context.stateid(stateid)?;
+        if stateid.is_special() {
+            return self.context.changing(target.handle);
         }
+        self.check_io(&stateid, target.handle, true)?;
+        self.context.changing_held(target.handle)
     }
 
     /// The status for an object that has no data.

@@ -9,7 +9,7 @@ use crate::attribute;
 use crate::callback;
 use crate::client::BackState;
 use crate::service::Delegations;
-use crate::shared::Changing;
+use crate::shared::{Changing, NameChange};
 use crate::state::{Asked, BOTH, DelegationArgs, READ, Why};
 use crate::wire::{Bitmap, Stateid, Status};
 use crate::xdr::Writer;
@@ -84,8 +84,24 @@ impl Granted {
 }
 
 impl Context<'_> {
-    /// A change of a file begins. Errors: `Delay` while delegations of other clients exclude it.
+    /// A change of a file without the state of an open begins. Errors: `Grace` while clients may reclaim opens and delegations that
+    /// would exclude it (§8.4.2.1); `Delay` while delegations of other clients exclude it.
     pub(super) fn changing(&self, file: Handle) -> Result<Changing, Status> {
+        self.check_grace()?;
+        self.changing_held(file)
+    }
+
+    /// Errors: `Grace` while clients may reclaim state.
+    pub(super) fn check_grace(&self) -> Result<(), Status> {
+        match self.is_grace() {
+            true => Err(Status::Grace),
+            false => Ok(()),
+        }
+    }
+
+    /// A change of a file begins that the client's own open or delegation allows, also in the grace period. Errors: `Delay` while
+    /// delegations of other clients exclude it.
+    pub(super) fn changing_held(&self, file: Handle) -> Result<Changing, Status> {
         let client = self.client()?;
         let changing = self.shared.change(file, Some(client));
         changing.ok_or(Status::Delay)
@@ -93,22 +109,22 @@ impl Context<'_> {
 }
 
 impl Compound<'_> {
-    /// The change of the object of a name begins, if there is one. Errors: `Delay` as above.
+    /// The change of the object of a name begins, if there is one. Errors: `Grace`, `Delay` as above.
     pub(super) async fn changing_name(
         &self,
         directory: &Target,
         bytes: &[u8],
-    ) -> Result<Option<Changing>, Status> {
-        if self.context.shared.states().delegations() == 0 {
-            return Ok(None);
-        }
-        let entry = name(bytes)?;
-        let files = directory.files();
-        let found = files.lookup(&directory.caller, directory.handle, &entry);
-        match found.await {
-            Ok(found) => self.context.changing(found.handle).map(Some),
-            // The operation itself finds the error.
-            Err(_) => Ok(None),
+    ) -> Result<NameChange, Status> {
+        self.context.check_grace()?;
+        let (entry, client) = (name(bytes)?, self.context.client()?);
+        let at = (&directory.caller, directory.handle, &entry);
+        let shared = self.context.shared;
+        match shared
+            .change_name(directory.files(), at, Some(client))
+            .await
+        {
+            NameChange::Excluded => Err(Status::Delay),
+            change => Ok(change),
         }
     }
 

@@ -84,6 +84,7 @@ impl Compound<'_> {
                     self.context.denied = Some(denied);
                     return Err(Status::Denied);
                 }
+                Err(Refused::Full(file)) if shared.make_state_room(file) => {}
                 Err(refused) => return Err(plain(refused)),
             }
         }

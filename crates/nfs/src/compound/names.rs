@@ -84,7 +84,9 @@ impl Compound<'_> {
         );
         let created = self.done_in(&target, done.await).await?;
         let handle = created.object.handle;
-        let finished = access::finish_creation(&target, handle, new.set, of);
+        let client = Some(self.context.client()?);
+        let by = (self.context.shared, client);
+        let finished = access::finish_creation(by, &target, handle, new.set, of);
         finished.await.map_err(status_of)?;
         self.context
             .set_current(Object::File(target.export.clone(), handle));
@@ -142,21 +144,22 @@ impl Compound<'_> {
         self.check_mount_point(&from, old)
             .and(self.check_mount_point(&to, new))
             .map_err(|_| Status::Access)?;
-        let _changing = (
-            self.changing_name(&from, old).await?,
-            self.changing_name(&to, new).await?,
-        );
+        let _changing = self.changing_name(&from, old).await?;
+        let replaced = self.changing_name(&to, new).await?;
+        let mode = replaced.rename_mode();
         let done = to.files().rename(
             &to.caller,
             from.handle,
             &names.0,
             to.handle,
             &names.1,
-            RenameMode::Replace,
+            mode,
             Stability::Durable,
         );
         let renamed = match done.await {
             Ok(done) => done.value,
+            // An object came to the name meanwhile.
+            Err(FileError::Exists) if mode == RenameMode::NoReplace => return Err(Status::Delay),
             // The kinds of both names differ, unless one of the two directories is none.
             Err(FileError::IsDirectory) => return Err(Status::Exist),
             Err(FileError::NotDirectory) => {

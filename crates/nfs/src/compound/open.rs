@@ -63,6 +63,9 @@ impl Compound<'_> {
             deny: args.deny,
             truncates: found.truncate.is_some(),
         };
+        // An open for reading that truncates does not keep read delegations of others away.
+        let changing = found.truncate.map(|_| self.context.changing(open.file));
+        let changing = changing.transpose()?;
         let (stateid, before) = self.enter(&open, hold)?;
         if let Some(size) = found.truncate {
             match self.truncate(&target, found.of.handle, size).await {
@@ -74,6 +77,7 @@ impl Compound<'_> {
                 }
             }
         }
+        drop(changing);
         self.context.granted().await?;
         let delegated = match args.claim {
             Claim::Previous(kind) => self.reclaim_delegation(&target, &found.of, kind).await?,
@@ -110,8 +114,9 @@ impl Compound<'_> {
             &args.claim
         {
             let stateid = self.context.stateid(stateid)?;
-            let states = self.context.shared.states();
+            let mut states = self.context.shared.states();
             states.check_delegation(client, &stateid, found.of.handle)?;
+            states.note_progress(found.of.handle, client);
         }
         Ok(found)
     }
@@ -265,7 +270,8 @@ impl Compound<'_> {
         let (mut set, mut truncate) = (Bitmap::default(), None);
         let handle = created.object.handle;
         if created.is_new {
-            let finished = access::finish_creation(target, handle, new.set, FileKind::File);
+            let by = (self.context.shared, Some(self.context.client()?));
+            let finished = access::finish_creation(by, target, handle, new.set, FileKind::File);
             finished.await.map_err(status_of)?;
             set = new.mask;
         } else if let IfExists::SameVerifier(_) = if_exists {
@@ -310,8 +316,8 @@ impl Compound<'_> {
     }
 
     /// Enters an open. An expired client whose share reservation is in the way loses its state. Returns the stateid, and the open
-    /// of this owner before, for [`crate::state::Table::undo_open`]. Errors: `ShareDenied`; `Delay` while delegations are recalled, and at
-    /// a limit.
+    /// of this owner before, for [`crate::state::Table::undo_open`]. Errors: `ShareDenied`; `Delay` while delegations are recalled;
+    /// `Serverfault` at a limit.
     fn enter(&self, args: &OpenArgs<'_>, hold: Hold) -> Result<(Stateid, OpenBefore), Status> {
         let shared = self.context.shared;
         let mut hold = Some(hold);
@@ -331,6 +337,8 @@ impl Compound<'_> {
                     shared.recall(args.file, Some(args.client), args.is_change());
                     return Err(Status::Delay);
                 }
+                Refused::Full(file) if shared.make_state_room(file) => {}
+                Refused::Full(_) => return Err(Status::Serverfault),
                 Refused::Status(status) => return Err(status),
             }
         }
@@ -409,5 +417,7 @@ pub(super) fn plain(refused: Refused) -> Status {
         Refused::Share(_) => Status::Locked,
         Refused::Lock(_) => Status::Denied,
         Refused::Delegation => Status::Delay,
+        // No status of this minor version names a limit; `Delay` would have clients ask for ever.
+        Refused::Full(_) => Status::Serverfault,
     }
 }

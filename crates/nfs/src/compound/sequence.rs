@@ -18,9 +18,8 @@ const FINGERPRINT_LEN: usize = 512;
 /// Most bytes of the result of an operation that changes something.
 const CHANGE_RESULT_MAX: usize = 160;
 
-/// `SEQ4_STATUS_CB_PATH_DOWN`, `…_RECALLABLE_STATE_REVOKED`, `…_CB_PATH_DOWN_SESSION`, `…_BACKCHANNEL_FAULT`.
+/// `SEQ4_STATUS_CB_PATH_DOWN`, `…_CB_PATH_DOWN_SESSION`, `…_BACKCHANNEL_FAULT`.
 const CB_PATH_DOWN: u32 = 1;
-const RECALLABLE_STATE_REVOKED: u32 = 0x40;
 const CB_PATH_DOWN_SESSION: u32 = 0x200;
 const BACKCHANNEL_FAULT: u32 = 0x400;
 
@@ -116,10 +115,7 @@ impl Compound<'_> {
         let Some(session) = &self.context.session else {
             return 0;
         };
-        let revoked = match session.has_revoked() {
-            true => RECALLABLE_STATE_REVOKED,
-            false => 0,
-        };
+        let revoked = session.revoked_flags();
         let back = match session.back().state() {
             BackState::Unwanted | BackState::Untried | BackState::Working => 0,
             BackState::Failed => BACKCHANNEL_FAULT,
@@ -147,6 +143,12 @@ impl Compound<'_> {
         reader: &Reader<'_>,
     ) -> Result<Begun, Status> {
         let session = self.context.shared.clients().session(&args.session);
+        let (tree, peer) = (&self.context.tree, self.context.peer);
+        let standing = self
+            .context
+            .path
+            .standing(tree.change, || tree.standing(peer));
+        let session = session.filter(|s| s.admits(peer, standing, self.context.security));
         let session = session.ok_or(Status::Badsession)?;
         if self.record_len > session.fore().request_max as usize {
             return Err(Status::ReqTooBig);

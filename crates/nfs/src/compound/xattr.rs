@@ -77,7 +77,11 @@ impl Compound<'_> {
     ) -> Result<(), Status> {
         let target = self.context.target(Status::Rofs)?.writable()?;
         let name = full_name(name)?;
-        let _changing = self.context.changing(target.handle)?;
+        let _changing = match self.context.changing(target.handle) {
+            // RFC 8276, section 8.4, does not have NFS4ERR_GRACE.
+            Err(Status::Grace) => return Err(Status::Delay),
+            changing => changing?,
+        };
         let done = target.files().set_xattr(
             &target.caller,
             target.handle,

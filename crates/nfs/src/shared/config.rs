@@ -2,7 +2,7 @@
 
 use crate::client::Bounds;
 use crate::identity::IdentityConfig;
-use crate::limits::{CONNECTION_REQUESTS_MAX, DELEGATIONS_MAX};
+use crate::limits::{CONNECTION_REQUESTS_MAX, DELEGATIONS_MAX, STATES_MAX};
 use crate::shared::records::{ClientStore, NoClientStore};
 use session::admission::AdmissionLimits;
 use std::sync::Arc;
@@ -61,6 +61,8 @@ pub struct ServiceConfig {
     pub delegations: Delegations,
     /// Most delegations. While less than an eighth is left, clients are asked to return some.
     pub delegations_max: usize,
+    /// Most opens, lock states and delegations of all clients.
+    pub states_max: usize,
     /// How long a client may keep a delegation that is recalled, before it is revoked.
     pub recall_timeout: Duration,
     /// How long a client may take to answer a callback.
@@ -91,6 +93,7 @@ impl Default for ServiceConfig {
             data_timeout: Duration::from_secs(30),
             delegations: Delegations::Write,
             delegations_max: DELEGATIONS_MAX,
+            states_max: STATES_MAX,
             recall_timeout: Duration::from_secs(60),
             callback_timeout: Duration::from_secs(10),
             stall_timeout: Duration::from_secs(30),

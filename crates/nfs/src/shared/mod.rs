@@ -8,6 +8,7 @@ pub(crate) mod config;
 pub(crate) mod counters;
 pub(crate) mod peers;
 pub(crate) mod records;
+mod withdrawal;
 
 use crate::callback;
 use crate::client::{ClientInfo, Clients, Grace, Session};
@@ -18,7 +19,7 @@ use crate::rpcbind::Registry;
 use crate::state::{Refused, Table};
 use crate::v3::{Duplicates, Hosts, Mounts};
 use crate::wire::{Stateid, Status};
-use backend::file::Handle;
+use backend::file::{Caller, FileBackend, Handle, Name, RenameMode};
 use config::ServiceConfig;
 use counters::{CloseReason, ConnectionState, CounterSet};
 use io::time::Instant;
@@ -31,9 +32,10 @@ use session::stages::StageCounters;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 use tls::Acceptor;
 
-/// A change of a file that no open excludes from others: no delegation of the file is granted while it lasts.
+/// A change of a file, of any version or by a user that is no client: no delegation of the file is granted while it lasts.
 pub(crate) struct Changing {
     shared: Arc<Shared>,
     file: Handle,
@@ -44,6 +46,30 @@ impl Drop for Changing {
         self.shared.states().changed_file(self.file);
     }
 }
+
+/// The begin of a change of the object of a name.
+pub(crate) enum NameChange {
+    Begun(#[expect(dead_code, reason = "it lasts as long as this value")] Changing),
+    /// The name has no object, or none that the caller can look up: the operation itself finds the error.
+    NoObject,
+    /// Delegations of other clients exclude it and are being recalled, or other operations change the name.
+    Excluded,
+}
+
+impl NameChange {
+    /// How a rename to this name treats an object there: one that was not announced must stay.
+    pub(crate) fn rename_mode(&self) -> RenameMode {
+        match self {
+            NameChange::Begun(_) => RenameMode::Replace,
+            NameChange::NoObject | NameChange::Excluded => RenameMode::NoReplace,
+        }
+    }
+}
+
+/// Time between two looks for the return of a delegation.
+pub(crate) const RECALL_PAUSE: Duration = Duration::from_millis(20);
+/// How often a name is looked up whose object changes meanwhile.
+const NAME_LOOKS_MAX: usize = 4;
 
 /// The state of a service.
 pub(crate) struct Shared {
@@ -76,8 +102,11 @@ impl Shared {
         let instance = io::rng::u64() as u32;
         let grace = Grace::new(config.reclaimers.clone(), io::time::now() + config.grace);
         let tree = Tree::new(Vec::new(), 1).expect("no exports conflict");
-        let mut states = Table::new(instance);
+        let mut key = [0; 16];
+        io::rng::fill(&mut key);
+        let mut states = Table::new(instance, key);
         states.limit_delegations(config.delegations_max);
+        states.limit_states(config.states_max);
         Self {
             handles: HandleKey::new(config.handle_key),
             identity: Identity::new(config.identity.clone()),
@@ -283,6 +312,43 @@ impl Shared {
         None
     }
 
+    /// As [`Shared::change`], for a part of an operation that began already: waits until the delegations are returned or revoked.
+    pub(crate) async fn change_soon(
+        self: &Arc<Self>,
+        file: Handle,
+        client: Option<u64>,
+    ) -> Changing {
+        loop {
+            if let Some(changing) = self.change(file, client) {
+                return changing;
+            }
+            io::time::sleep(RECALL_PAUSE).await;
+        }
+    }
+
+    /// A change of the object of a name begins. The object still has the name when its change has begun. `NoObject` if there is no
+    /// object of this name, so that the operation must not replace one that appears meanwhile.
+    pub(crate) async fn change_name(
+        self: &Arc<Self>,
+        files: &dyn FileBackend,
+        (caller, directory, name): (&Caller, Handle, &Name),
+        client: Option<u64>,
+    ) -> NameChange {
+        for _ in 0..NAME_LOOKS_MAX {
+            let Ok(found) = files.lookup(caller, directory, name).await else {
+                return NameChange::NoObject;
+            };
+            let Some(changing) = self.change(found.handle, client) else {
+                return NameChange::Excluded;
+            };
+            let again = files.lookup(caller, directory, name).await;
+            if again.is_ok_and(|again| again.handle == found.handle) {
+                return NameChange::Begun(changing);
+            }
+        }
+        NameChange::Excluded
+    }
+
     /// Revokes a delegation whose client did not return it in time.
     pub(crate) fn revoke(&self, id: u64, client: u64) {
         let hold = self.states().revoke(id);
@@ -300,8 +366,8 @@ impl Shared {
     /// Makes SEQUENCE show whether a client has revoked stateids.
     pub(crate) fn show_revoked(&self, client: u64) {
         let clients = self.clients();
-        let has_revoked = self.states().has_revoked(client);
-        clients.set_revoked(client, has_revoked);
+        let revoked = self.states().has_revoked(client);
+        clients.set_revoked(client, revoked);
     }
 
     /// State of this client is in the way: removes the client if its lease has expired. Returns whether it was removed.
@@ -312,6 +378,27 @@ impl Shared {
             self.forget(&[client]);
         }
         is_expired
+    }
+
+    /// A limit of states is reached, of the locks of a file or of all: ends the expired client that was silent for longest. Returns
+    /// whether there was one.
+    pub(crate) fn make_state_room(&self, file: Option<Handle>) -> bool {
+        let lockers = file.map(|file| self.states().lockers_of(file));
+        let gone = {
+            let may_go = |id: u64| match &lockers {
+                Some(lockers) => lockers.contains(&id),
+                None => self.states().has_state(id),
+            };
+            self.clients().evict_expired(io::time::now(), may_go)
+        };
+        if let Some(client) = gone {
+            tracing::info!(
+                client,
+                "an NFS client whose lease expired lost its state to others"
+            );
+            self.forget(&[client]);
+        }
+        gone.is_some()
     }
 
     /// Whether data of a file may be read or written with this stateid of a client; clients without state (NFS 3) use

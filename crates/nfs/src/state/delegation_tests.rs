@@ -53,7 +53,7 @@ fn delegate(table: &mut Table, client: u64, is_write: bool, now: Instant) -> Res
 #[test]
 fn delegations_are_granted_beside_opens_that_do_not_conflict() {
     let now = io::time::now();
-    let mut table = Table::new(1);
+    let mut table = Table::new(1, [7; 16]);
     open(&mut table, 1, READ, 0).unwrap();
     open(&mut table, 2, READ, 0).unwrap();
     assert_eq!(delegate(&mut table, 1, true, now), Err(Why::Contention));
@@ -61,7 +61,7 @@ fn delegations_are_granted_beside_opens_that_do_not_conflict() {
     delegate(&mut table, 2, false, now).unwrap();
     assert_eq!(delegate(&mut table, 2, false, now), Err(Why::Upgrade));
     assert_eq!(table.delegations(), 2);
-    let mut table = Table::new(1);
+    let mut table = Table::new(1, [7; 16]);
     let writer = open(&mut table, 1, BOTH, 0).unwrap();
     assert_eq!(delegate(&mut table, 2, false, now), Err(Why::Contention));
     delegate(&mut table, 1, true, now).unwrap();
@@ -75,14 +75,14 @@ fn delegations_are_granted_beside_opens_that_do_not_conflict() {
 #[test]
 fn opens_that_conflict_wait_for_the_return() {
     let now = io::time::now();
-    let mut table = Table::new(1);
+    let mut table = Table::new(1, [7; 16]);
     open(&mut table, 1, READ, 0).unwrap();
     let stateid = delegate(&mut table, 1, false, now).unwrap();
     assert!(
         open(&mut table, 1, WRITE, 0).is_ok(),
         "its own client may write"
     );
-    let mut table_of_reader = Table::new(1);
+    let mut table_of_reader = Table::new(1, [7; 16]);
     delegate(&mut table_of_reader, 1, false, now).unwrap();
     let reader = open(&mut table_of_reader, 2, READ, WRITE).unwrap();
     table_of_reader.close(2, &reader, FILE).unwrap();
@@ -96,7 +96,7 @@ fn opens_that_conflict_wait_for_the_return() {
     assert!(table.recall(FILE, Some(2), true, now).is_empty(), "once");
     assert!(table.recall(FILE, Some(1), true, now).is_empty(), "its own");
     table.give_back(1, &stateid, FILE).unwrap();
-    assert!(!table.is_held(begun[0].id));
+    assert_eq!(table.progress(begun[0].id), None);
     let again = delegate(&mut table, 1, false, now);
     assert_eq!(again, Err(Why::Contention), "it was recalled just now");
     let later = now + REST + Duration::from_secs(1);
@@ -106,7 +106,7 @@ fn opens_that_conflict_wait_for_the_return() {
 #[test]
 fn data_is_used_with_the_stateid_of_a_delegation() {
     let now = io::time::now();
-    let mut table = Table::new(1);
+    let mut table = Table::new(1, [7; 16]);
     let read = delegate(&mut table, 1, false, now).unwrap();
     assert_eq!(table.check_io(1, &read, FILE, false), Ok(()));
     let refused = Err(Refused::Status(Status::Openmode));
@@ -128,12 +128,12 @@ fn data_is_used_with_the_stateid_of_a_delegation() {
 #[test]
 fn a_revoked_delegation_stays_until_it_is_freed() {
     let now = io::time::now();
-    let mut table = Table::new(1);
+    let mut table = Table::new(1, [7; 16]);
     let stateid = delegate(&mut table, 1, true, now).unwrap();
     let recall = table.recall(FILE, None, false, now)[0];
     assert!(table.revoke(recall.id).is_some());
     assert!(table.revoke(recall.id).is_none(), "once");
-    assert!(table.has_revoked(1) && table.delegations() == 0);
+    assert!(table.has_revoked(1).0 && table.delegations() == 0);
     assert!(open(&mut table, 2, BOTH, 0).is_ok());
     assert_eq!(table.test(1, &stateid), Status::DelegRevoked);
     let revoked = Err(Refused::Status(Status::DelegRevoked));
@@ -141,19 +141,19 @@ fn a_revoked_delegation_stays_until_it_is_freed() {
     assert!(table.give_back(1, &stateid, FILE).is_err());
     assert_eq!(table.test(2, &stateid), Status::BadStateid);
     table.free(1, &stateid).unwrap();
-    assert!(!table.has_revoked(1));
+    assert!(!table.has_revoked(1).0);
     assert_eq!(table.test(1, &stateid), Status::BadStateid);
 }
 
 #[test]
 fn nothing_is_left_of_a_client_that_is_forgotten() {
     let now = io::time::now();
-    let mut table = Table::new(1);
+    let mut table = Table::new(1, [7; 16]);
     delegate(&mut table, 1, true, now).unwrap();
     let id = table.recall(FILE, None, true, now)[0].id;
     table.revoke(id);
     assert_eq!(table.forget(1).len(), 0);
-    assert!(table.is_empty() && !table.has_revoked(1));
+    assert!(table.is_empty() && table.has_revoked(1) == (false, false));
     let later = now + REST + Duration::from_secs(1);
     delegate(&mut table, 1, true, later).unwrap();
     assert_eq!(table.forget(1).len(), 1);
@@ -163,7 +163,7 @@ fn nothing_is_left_of_a_client_that_is_forgotten() {
 #[test]
 fn no_delegation_is_granted_while_the_file_is_changed() {
     let now = io::time::now();
-    let mut table = Table::new(1);
+    let mut table = Table::new(1, [7; 16]);
     assert!(table.change_file(FILE, Some(2)) && table.change_file(FILE, Some(3)));
     assert_eq!(delegate(&mut table, 1, false, now), Err(Why::Contention));
     table.changed_file(FILE);
@@ -178,7 +178,7 @@ fn no_delegation_is_granted_while_the_file_is_changed() {
 #[test]
 fn others_see_the_attributes_that_the_holder_tells() {
     let now = io::time::now();
-    let mut table = Table::new(1);
+    let mut table = Table::new(1, [7; 16]);
     delegate(&mut table, 1, true, now).unwrap();
     assert_eq!(table.ask(FILE, 1, now), None, "the holder itself");
     let Some(Asked::Ask(recall)) = table.ask(FILE, 2, now) else {
@@ -213,7 +213,7 @@ fn others_see_the_attributes_that_the_holder_tells() {
 
 #[test]
 fn an_open_is_taken_back_as_it_was() {
-    let mut table = Table::new(1);
+    let mut table = Table::new(1, [7; 16]);
     let of = |access| OpenArgs {
         client: 1,
         owner: b"owner",

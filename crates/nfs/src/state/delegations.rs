@@ -4,8 +4,7 @@
 //! has one write delegation, or read delegations, or none; a delegation is granted only while no other client has an open that
 //! conflicts with it and nobody is changing the file; a file whose delegation was recalled gets none for a while.
 
-use super::WRITE;
-use super::entry::{Delegation, Kind, State, Told};
+use super::entry::{Delegation, Kind, Revocation, State, Told};
 use super::table::{Table, next};
 use crate::wire::callback::ReferringCall;
 use crate::wire::{Stateid, Status};
@@ -168,7 +167,8 @@ impl Table {
         if is_used || is_resting || self.register.changing.contains_key(&args.file) {
             return Err(Why::Contention);
         }
-        let has_room = self.register.count < self.register.max;
+        let has_room = self.register.count < self.register.max
+            && !self.withdrawn.is_frozen(args.file.filesystem);
         if !has_room || self.check_room(args.client).is_err() {
             return Err(Why::Resource);
         }
@@ -182,10 +182,11 @@ impl Table {
                 export: args.export,
                 origin: args.origin,
                 recalled_at: None,
+                progress: 0,
                 change: args.change,
                 told: None,
                 is_asked: false,
-                hold,
+                hold: Some(hold),
             }),
         });
         Ok(self.stateid(id))
@@ -193,14 +194,8 @@ impl Table {
 
     /// Whether another client has an open that excludes the delegation.
     fn is_open_elsewhere(&self, args: &DelegationArgs) -> bool {
-        let opens = self.files.get(&args.file).map(|file| file.opens.iter());
-        let mut opens = opens.into_iter().flatten();
-        opens.any(|id| {
-            self.open_of(*id).is_some_and(|(state, open)| {
-                let excludes = args.is_write || open.share().0 & WRITE != 0;
-                state.client != args.client && excludes
-            })
-        })
+        let file = self.files.get(&args.file);
+        file.is_some_and(|file| file.opens.has_others(args.client, !args.is_write))
     }
 
     /// Whether a client holds this delegation of a file (CLAIM_DELEGATE_CUR). Errors: those of a stateid.
@@ -265,10 +260,27 @@ impl Table {
         })
     }
 
-    /// Whether a delegation was neither returned nor revoked.
+    /// The number of uses of the file by the holder of a delegation since its recall; `None` if it was returned or revoked.
     #[must_use]
-    pub fn is_held(&self, id: u64) -> bool {
-        self.delegation(id).is_some()
+    pub fn progress(&self, id: u64) -> Option<u64> {
+        self.delegation(id)
+            .map(|(_, delegation)| delegation.progress)
+    }
+
+    /// A client writes data of a file back, or takes opens for a delegation that it is about to return.
+    pub fn note_progress(&mut self, file: Handle, client: u64) {
+        if self.register.count == 0 {
+            return;
+        }
+        let of_file = self.files.get(&file).map(|file| file.delegations.clone());
+        for id in of_file.into_iter().flatten() {
+            if self.states.get(&id).is_some_and(|s| s.client == client)
+                && let Some(delegation) = self.delegation_mut(id)
+                && delegation.recalled_at.is_some()
+            {
+                delegation.progress += 1;
+            }
+        }
     }
 
     /// Revokes a delegation (§10.4.5): its stateid stays until the client frees it. Returns the file's hold.
@@ -277,25 +289,15 @@ impl Table {
         let (client, file) = (state.client, state.file);
         let stateid = self.stateid(id);
         let hold = self.remove(id);
-        // The stateid keeps its number.
-        self.put_back(
-            id,
-            State {
-                client,
-                owner: Vec::new(),
-                file,
-                seqid: stateid.seqid,
-                kind: Kind::Revoked,
-            },
-        );
-        *self.register.revoked.entry(client).or_default() += 1;
+        self.put_revoked(id, (client, file, stateid.seqid), Revocation::Recall);
         hold
     }
 
-    /// Whether a client has revoked stateids that it did not free.
+    /// Whether a client has stateids that it did not free and that were revoked after a recall, and by the administrator.
     #[must_use]
-    pub fn has_revoked(&self, client: u64) -> bool {
-        self.register.revoked.contains_key(&client)
+    pub fn has_revoked(&self, client: u64) -> (bool, bool) {
+        let counts = self.register.revoked.get(&client);
+        counts.map_or((false, false), |(recall, admin)| (*recall > 0, *admin > 0))
     }
 
     /// A change of a file begins that no open excludes from others: until [`Table::changed_file`], the file gets no delegation.
@@ -304,6 +306,9 @@ impl Table {
     pub fn change_file(&mut self, file: Handle, client: Option<u64>) -> bool {
         let may = !self.is_delegated(file, client, true);
         if may {
+            if let Some(client) = client {
+                self.note_progress(file, client);
+            }
             *self.register.changing.entry(file).or_default() += 1;
         }
         may

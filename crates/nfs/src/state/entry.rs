@@ -1,14 +1,16 @@
 //! States: an open, a lock state, a delegation, or a delegation that was revoked.
 //!
-//! **Owns** [`State`] and its kinds, [`File`], [`Waiter`], and [`Register`]. **Called by** the table, and by the operations of each kind. **Invariants**:
+//! **Owns** [`State`] and its kinds, [`File`], [`Waiter`], [`Register`] and [`Withdrawn`]. **Called by** the table, and by the operations of each kind. **Invariants**:
 //! each number in a list is the number of a state in the table.
 
+use super::index::OpenIndex;
 use super::ranges::{Range, Ranges};
 use crate::limits::{DELEGATIONS_MAX, RECALLED_FILES_MAX};
+use crate::wire::Status;
 use crate::wire::callback::ReferringCall;
 use backend::file::{Handle, Hold};
 use io::time::Instant;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -24,8 +26,27 @@ pub(super) enum Kind {
     /// Of this open.
     Lock(u64),
     Delegation(Delegation),
-    /// A delegation that was revoked: its client has not freed the stateid.
-    Revoked,
+    /// A state that was revoked: its client has not freed the stateid.
+    Revoked(Revocation),
+}
+
+/// Why a state was revoked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Revocation {
+    /// A delegation was not returned in time.
+    Recall,
+    /// The administrator ended it: the export is gone, or denied to the host.
+    Admin,
+}
+
+impl Revocation {
+    /// The status of operations with the stateid (§8.2.4).
+    pub(super) fn status(self) -> Status {
+        match self {
+            Revocation::Recall => Status::DelegRevoked,
+            Revocation::Admin => Status::AdminRevoked,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -39,8 +60,9 @@ pub(super) struct State {
 
 #[derive(Debug, Default)]
 pub(super) struct File {
-    pub(super) opens: Vec<u64>,
-    pub(super) lockers: Vec<u64>,
+    pub(super) opens: OpenIndex,
+    /// Lock states by client and owner.
+    pub(super) lockers: HashMap<(u64, Vec<u8>), u64>,
     pub(super) ranges: Ranges,
     pub(super) delegations: Vec<u64>,
     /// Lock owners that wait, and when they asked last.
@@ -58,9 +80,9 @@ impl File {
 pub(super) struct Open {
     /// Combinations of access and deny that were opened and not downgraded: bit `(access - 1) * 4 + deny`.
     pub(super) combinations: u16,
-    pub(super) lockers: Vec<u64>,
-    /// Keeps the file.
-    pub(super) hold: Hold,
+    pub(super) lockers: BTreeSet<u64>,
+    /// Keeps the file; `None` while it is not exported.
+    pub(super) hold: Option<Hold>,
 }
 
 impl Open {
@@ -144,12 +166,14 @@ pub(super) struct Delegation {
     pub(super) export: u32,
     pub(super) origin: ReferringCall,
     pub(super) recalled_at: Option<Instant>,
+    /// Number of uses of the file by the holder since the recall.
+    pub(super) progress: u64,
     /// The `change` attribute when it was granted.
     pub(super) change: u64,
     pub(super) told: Option<Told>,
     pub(super) is_asked: bool,
-    /// Keeps the file.
-    pub(super) hold: Hold,
+    /// Keeps the file; `None` while it is not exported.
+    pub(super) hold: Option<Hold>,
 }
 
 impl Delegation {
@@ -157,7 +181,7 @@ impl Delegation {
         self.is_write
     }
 
-    pub(super) fn into_hold(self) -> Hold {
+    pub(super) fn into_hold(self) -> Option<Hold> {
         self.hold
     }
 }
@@ -172,8 +196,8 @@ pub(super) struct Register {
     pub(super) recalled: VecDeque<(Handle, Instant)>,
     /// Numbers of changes under way, by file.
     pub(super) changing: HashMap<Handle, u32>,
-    /// Numbers of revoked stateids that were not freed, by client.
-    pub(super) revoked: HashMap<u64, usize>,
+    /// Numbers of revoked stateids that were not freed, by client: after a recall, and by the administrator.
+    pub(super) revoked: HashMap<u64, (usize, usize)>,
 }
 
 impl Default for Register {
@@ -203,13 +227,41 @@ impl Register {
         all.any(|(other, at)| *other == file && now.since(*at) < REST)
     }
 
+    fn count(counts: &mut (usize, usize), why: Revocation) -> &mut usize {
+        match why {
+            Revocation::Recall => &mut counts.0,
+            Revocation::Admin => &mut counts.1,
+        }
+    }
+
+    /// A stateid is revoked.
+    pub(super) fn revoke(&mut self, client: u64, why: Revocation) {
+        *Self::count(self.revoked.entry(client).or_default(), why) += 1;
+    }
+
     /// A revoked stateid was freed, or its client is gone.
-    pub(super) fn freed(&mut self, client: u64) {
-        if let Some(count) = self.revoked.get_mut(&client) {
-            *count -= 1;
-            if *count == 0 {
+    pub(super) fn freed(&mut self, client: u64, why: Revocation) {
+        if let Some(counts) = self.revoked.get_mut(&client) {
+            *Self::count(counts, why) -= 1;
+            if *counts == (0, 0) {
                 self.revoked.remove(&client);
             }
         }
+    }
+}
+
+/// File systems that are not exported, or are about to be withdrawn.
+#[derive(Debug, Default)]
+pub(super) struct Withdrawn {
+    /// File systems with states that are not exported, and since when.
+    pub(super) since: BTreeMap<u64, Instant>,
+    /// File systems that get no delegations until they are exported again.
+    pub(super) frozen: BTreeSet<u64>,
+}
+
+impl Withdrawn {
+    /// Whether a file system gets no delegations.
+    pub(super) fn is_frozen(&self, filesystem: u64) -> bool {
+        self.frozen.contains(&filesystem) || self.since.contains_key(&filesystem)
     }
 }

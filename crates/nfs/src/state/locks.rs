@@ -31,12 +31,8 @@ impl Table {
     }
 
     fn locker(&self, client: u64, owner: &[u8], file: Handle) -> Option<u64> {
-        let lockers = self.files.get(&file)?.lockers.iter();
-        let is_own = |id: &&u64| {
-            let state = self.states.get(id);
-            state.is_some_and(|s| s.client == client && s.owner == owner)
-        };
-        lockers.copied().find(|id| is_own(&id))
+        let lockers = &self.files.get(&file)?.lockers;
+        lockers.get(&(client, owner.to_vec())).copied()
     }
 
     /// The lock that excludes a lock of this owner (LOCKT, §18.11).
@@ -55,7 +51,7 @@ impl Table {
         self.denied(found.owner, found.range, found.is_exclusive)
     }
 
-    /// LOCK (§18.10). Errors: `Lock`, `Openmode`, those of a stateid; `Delay` at a limit.
+    /// LOCK (§18.10). Errors: `Lock`, `Openmode`, those of a stateid; `Full` at a limit.
     pub fn lock(
         &mut self,
         client: u64,
@@ -92,7 +88,7 @@ impl Table {
         }
         let locks = self.files.get(&file).map_or(0, |file| file.ranges.len());
         if locks >= FILE_LOCKS_MAX {
-            return Err(Status::Delay.into());
+            return Err(Refused::Full(Some(file)));
         }
         let id = match existing {
             Some(id) => id,
@@ -123,7 +119,7 @@ impl Table {
             kind: Kind::Lock(open),
         });
         if let Some(Kind::Open(open)) = self.states.get_mut(&open).map(|s| &mut s.kind) {
-            open.lockers.push(id);
+            open.lockers.insert(id);
         }
         id
     }
@@ -140,7 +136,7 @@ impl Table {
         }
     }
 
-    /// LOCKU (§18.12). Errors: those of a stateid; `Delay` if a lock would be cut in two at the limit of locks.
+    /// LOCKU (§18.12). Errors: those of a stateid; `Full` if a lock would be cut in two at the limit of locks.
     pub fn unlock(
         &mut self,
         client: u64,
@@ -157,7 +153,7 @@ impl Table {
             let mut after = locks.clone();
             after.unlock(id, range);
             if after.len() > FILE_LOCKS_MAX {
-                return Err(Status::Delay.into());
+                return Err(Refused::Full(Some(file)));
             }
             *locks = after;
         } else {

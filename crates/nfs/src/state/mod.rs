@@ -5,10 +5,13 @@
 //! | `table` | all states, by stateid, file and client |
 //! | `entry` | one state, by kind |
 //! | `opens` | opens and share reservations |
+//! | `index` | the opens of one file, by owner and by what they exclude |
 //! | `locks` | lock states |
 //! | `delegations` | delegations, from grant to return or revocation |
 //! | `ranges` | the locked ranges of one file |
 //! | `waiters` | clients that wait for locks |
+//! | `withdrawn` | states of file systems that are not exported, and revocation by the administrator |
+//! | `names` | the numbers of states in stateids |
 //!
 //! **Called by** the service of file systems. **Invariants**: the state of a client is reached only by this client; a share
 //! reservation or lock conflict is decided and taken in one step; the numbers of states are bounded for each client and in all.
@@ -17,13 +20,16 @@
 mod delegation_tests;
 mod delegations;
 mod entry;
+mod index;
 mod locks;
+mod names;
 mod opens;
 mod ranges;
 mod table;
 #[cfg(test)]
 mod tests;
 mod waiters;
+mod withdrawn;
 
 pub use delegations::{Asked, DelegationArgs, Recall, Why};
 pub use entry::Waiter;

@@ -8,6 +8,7 @@ use super::table::{Refused, Result, Table, next};
 use super::{READ, WRITE};
 use crate::wire::{Stateid, Status};
 use backend::file::{Handle, Hold};
+use std::collections::BTreeSet;
 
 /// An open that is asked for.
 #[derive(Debug, Clone, Copy)]
@@ -81,24 +82,25 @@ impl Table {
         access: u32,
         deny: u32,
     ) -> Option<u64> {
-        let opens = self.files.get(&file)?.opens.iter();
-        opens
-            .filter(|id| Some(**id) != except)
-            .filter_map(|id| self.open_of(*id))
-            .find(|(_, open)| {
-                let (has, denies) = open.share();
-                access & denies != 0 || deny & has != 0
-            })
-            .map(|(state, _)| state.client)
+        let opens = &self.files.get(&file)?.opens;
+        let found = opens.conflict(except, (access, deny))?;
+        self.states.get(&found).map(|state| state.client)
     }
 
     fn own_open(&self, args: &OpenArgs<'_>) -> Option<u64> {
-        let is_own = |id: &&u64| {
-            let state = self.states.get(id);
-            state.is_some_and(|s| s.client == args.client && s.owner == args.owner)
+        let opens = &self.files.get(&args.file)?.opens;
+        opens.of_owner(args.client, args.owner)
+    }
+
+    /// The combinations of an open changed.
+    fn shared_anew(&mut self, id: u64) {
+        let Some((state, open)) = self.open_of(id) else {
+            return;
         };
-        let opens = self.files.get(&args.file).map(|file| file.opens.iter());
-        opens.and_then(|mut opens| opens.find(is_own)).copied()
+        let (client, file, share) = (state.client, state.file, open.share());
+        if let Some(file) = self.files.get_mut(&file) {
+            file.opens.set_share(id, client, share);
+        }
     }
 
     /// The open of this owner as it is before [`Table::open`].
@@ -127,13 +129,14 @@ impl Table {
                 if state.seqid == next(before.seqid) {
                     state.seqid = before.seqid;
                 }
+                self.shared_anew(id);
                 None
             }
         }
     }
 
     /// Opens a file, or adds to the open of this owner (§9.7, §18.16.3). `hold` keeps the file, and is taken only if it is needed. Errors: `Share`, `Delegation`;
-    /// `Delay` at a limit.
+    /// `Full` at a limit.
     pub fn open(&mut self, args: &OpenArgs<'_>, hold: &mut Option<Hold>) -> Result<Stateid> {
         let own = self.own_open(args);
         if let Some(client) = self.share_conflict(args.file, own, args.access, args.deny) {
@@ -150,6 +153,7 @@ impl Table {
                 open.combinations |= combination;
             }
             state.seqid = next(state.seqid);
+            self.shared_anew(id);
             return Ok(self.stateid(id));
         }
         self.check_room(args.client)?;
@@ -162,10 +166,11 @@ impl Table {
             seqid: 1,
             kind: Kind::Open(Open {
                 combinations: combination,
-                lockers: Vec::new(),
-                hold,
+                lockers: BTreeSet::new(),
+                hold: Some(hold),
             }),
         });
+        self.shared_anew(id);
         Ok(self.stateid(id))
     }
 
@@ -199,6 +204,7 @@ impl Table {
         }
         open.combinations = kept;
         state.seqid = next(state.seqid);
+        self.shared_anew(id);
         Ok(self.stateid(id))
     }
 

@@ -3,9 +3,10 @@
 //! **Owns** [`Table`]. **Called by** the service, under its lock. **Invariants**: each state is in the lists of its file and of
 //! its client; a file is in the table while it has a state, or a lock owner waits for a lock of it; a lock state belongs to an open of the same file and goes with it.
 
-use super::entry::{File, Freed, Kind, Register, State};
+use super::entry::{File, Freed, Kind, Register, State, Withdrawn};
+use super::names::StateNames;
 use super::ranges::Range;
-use crate::limits::{STATES_MAX, STATES_OF_CLIENT_MAX};
+use crate::limits::{STATES_MAX, STATES_OF_CLIENT_MIN};
 use crate::wire::{Stateid, Status};
 use backend::file::{Handle, Hold};
 use std::collections::{BTreeSet, HashMap};
@@ -34,6 +35,8 @@ pub enum Refused {
     Lock(Denied),
     /// Delegations of other clients conflict: they must be recalled.
     Delegation,
+    /// A limit is reached: of locks of this file, or of the states of the client or of all.
+    Full(Option<Handle>),
 }
 
 impl From<Status> for Refused {
@@ -47,28 +50,34 @@ impl From<Status> for Refused {
 pub struct Table {
     /// Distinguishes stateids of this server instance from earlier ones.
     instance: u32,
+    names: StateNames,
+    states_max: usize,
     next: u64,
     pub(super) states: HashMap<u64, State>,
     pub(super) files: HashMap<Handle, File>,
-    clients: HashMap<u64, BTreeSet<u64>>,
+    pub(super) clients: HashMap<u64, BTreeSet<u64>>,
     pub(super) register: Register,
     pub(super) freed: Freed,
+    pub(super) withdrawn: Withdrawn,
 }
 
 pub(super) type Result<T> = std::result::Result<T, Refused>;
 
 impl Table {
-    /// No states.
+    /// No states. `instance` and `key` are random: the key makes stateids that nobody can guess.
     #[must_use]
-    pub fn new(instance: u32) -> Self {
+    pub fn new(instance: u32, key: [u8; 16]) -> Self {
         Self {
             instance,
+            names: StateNames::new(key),
+            states_max: STATES_MAX,
             next: 1,
             states: HashMap::new(),
             files: HashMap::new(),
             clients: HashMap::new(),
             register: Register::default(),
             freed: Freed::default(),
+            withdrawn: Withdrawn::default(),
         }
     }
 
@@ -93,17 +102,17 @@ impl Table {
     pub(super) fn stateid(&self, id: u64) -> Stateid {
         let mut other = [0; 12];
         other[..4].copy_from_slice(&self.instance.to_be_bytes());
-        other[4..].copy_from_slice(&id.to_be_bytes());
+        other[4..].copy_from_slice(&self.names.name(id).to_be_bytes());
         let seqid = self.states.get(&id).map_or(0, |state| state.seqid);
         Stateid { seqid, other }
     }
 
-    /// A state of a client (§8.2.4). Errors: `BadStateid`, `StaleStateid`, `OldStateid`; `DelegRevoked` for a delegation that
+    /// A state of a client (§8.2.4). Errors: `BadStateid`, `StaleStateid`, `OldStateid`; `DelegRevoked`, `AdminRevoked` for one that
     /// was revoked.
     pub(super) fn find(&self, client: u64, stateid: &Stateid) -> std::result::Result<u64, Status> {
         let id = self.find_any(client, stateid)?;
         match self.states.get(&id).map(|state| &state.kind) {
-            Some(Kind::Revoked) => Err(Status::DelegRevoked),
+            Some(Kind::Revoked(why)) => Err(why.status()),
             _ => Ok(id),
         }
     }
@@ -119,7 +128,7 @@ impl Table {
         }
         let id = id
             .try_into()
-            .map(u64::from_be_bytes)
+            .map(|name| self.names.number(u64::from_be_bytes(name)))
             .map_err(|_| Status::BadStateid)?;
         let state = self.states.get(&id).filter(|s| s.client == client);
         let state = state.ok_or(Status::BadStateid)?;
@@ -137,22 +146,19 @@ impl Table {
         self.clients.entry(state.client).or_default().insert(id);
         let file = self.files.entry(state.file).or_default();
         match state.kind {
-            Kind::Open(_) => file.opens.push(id),
-            Kind::Lock(_) => file.lockers.push(id),
+            Kind::Open(_) => file.opens.enter(id, state.client, &state.owner),
+            Kind::Lock(_) => {
+                let owner = (state.client, state.owner.clone());
+                file.lockers.insert(owner, id);
+            }
             Kind::Delegation(_) => {
                 file.delegations.push(id);
                 self.register.count += 1;
             }
-            Kind::Revoked => {}
+            Kind::Revoked(_) => {}
         }
         self.states.insert(id, state);
         id
-    }
-
-    /// Puts a state without a file in the place of one that was removed.
-    pub(super) fn put_back(&mut self, id: u64, state: State) {
-        self.clients.entry(state.client).or_default().insert(id);
-        self.states.insert(id, state);
     }
 
     /// Removes a state, and the lock states of an open. Returns its hold.
@@ -168,10 +174,15 @@ impl Table {
             self.locks_freed(state.file);
         }
         if let Some(file) = self.files.get_mut(&state.file) {
-            file.opens.retain(|open| *open != id);
-            file.lockers.retain(|locker| *locker != id);
-            file.ranges.release(id);
-            file.delegations.retain(|delegation| *delegation != id);
+            match state.kind {
+                Kind::Open(_) => file.opens.leave(id, state.client, &state.owner),
+                Kind::Lock(_) => {
+                    file.lockers.remove(&(state.client, state.owner.clone()));
+                    file.ranges.release(id);
+                }
+                Kind::Delegation(_) => file.delegations.retain(|delegation| *delegation != id),
+                Kind::Revoked(_) => {}
+            }
             if file.is_unused() {
                 self.files.remove(&state.file);
             }
@@ -181,32 +192,46 @@ impl Table {
                 for locker in open.lockers {
                     self.remove(locker);
                 }
-                Some(open.hold)
+                open.hold
             }
             Kind::Delegation(delegation) => {
                 self.register.count -= 1;
-                Some(delegation.into_hold())
+                delegation.into_hold()
             }
-            Kind::Revoked => {
-                self.register.freed(state.client);
+            Kind::Revoked(why) => {
+                self.register.freed(state.client, why);
                 None
             }
             Kind::Lock(open) => {
                 if let Some(Kind::Open(open)) = self.states.get_mut(&open).map(|s| &mut s.kind) {
-                    open.lockers.retain(|locker| *locker != id);
+                    open.lockers.remove(&id);
                 }
                 None
             }
         }
     }
 
-    /// Errors: `Delay` at a limit.
+    /// Limits the number of states.
+    pub fn limit_states(&mut self, max: usize) {
+        self.states_max = max;
+    }
+
+    /// Whether a client may have one more state: as many as are left for all, so that it leaves room for others. Errors: `Full`.
     pub(super) fn check_room(&self, client: u64) -> Result<()> {
         let of_client = self.clients.get(&client).map_or(0, BTreeSet::len);
-        match of_client < STATES_OF_CLIENT_MAX && self.states.len() < STATES_MAX {
+        let left = self.states_max.saturating_sub(self.states.len());
+        match left > 0 && of_client < left.max(STATES_OF_CLIENT_MIN) {
             true => Ok(()),
-            false => Err(Status::Delay.into()),
+            false => Err(Refused::Full(None)),
         }
+    }
+
+    /// Clients with lock states of a file.
+    #[must_use]
+    pub fn lockers_of(&self, file: Handle) -> BTreeSet<u64> {
+        let lockers = self.files.get(&file).map(|file| file.lockers.keys());
+        let clients = lockers.into_iter().flatten().map(|(client, _)| *client);
+        clients.collect()
     }
 
     /// TEST_STATEID (§18.48): the status of one stateid. It renews nothing.
@@ -242,22 +267,10 @@ impl Table {
                 Kind::Open(_) => counts.0 += 1,
                 Kind::Lock(_) => counts.1 += 1,
                 Kind::Delegation(_) => counts.2 += 1,
-                Kind::Revoked => {}
+                Kind::Revoked(_) => {}
             }
         }
         counts
-    }
-
-    /// Removes all states of files of this file system. Returns the holds of the files.
-    pub fn forget_files(&mut self, filesystem: u64) -> Vec<Hold> {
-        let is_there = |(_, state): &(&u64, &State)| state.file.filesystem == filesystem;
-        let ids: Vec<u64> = self
-            .states
-            .iter()
-            .filter(is_there)
-            .map(|(id, _)| *id)
-            .collect();
-        ids.into_iter().filter_map(|id| self.remove(id)).collect()
     }
 
     /// Removes all states of a client. Returns the holds of its files.

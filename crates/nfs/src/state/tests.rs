@@ -1,7 +1,7 @@
 //! The rules of RFC 8881 about opens, share reservations, locks and stateids.
 
 use super::{BOTH, Denied, LockFrom, OpenArgs, READ, Range, Refused, Table, WRITE};
-use crate::limits::{FILE_LOCKS_MAX, STATES_OF_CLIENT_MAX};
+use crate::limits::{FILE_LOCKS_MAX, STATES_OF_CLIENT_MIN};
 use crate::wire::{Stateid, Status};
 use backend::file::{Handle, Hold};
 use std::sync::Arc;
@@ -61,7 +61,7 @@ fn lock(
 /// §9.7.
 #[test]
 fn share_reservations_exclude_each_other() {
-    let mut table = Table::new(1);
+    let mut table = Table::new(1, [7; 16]);
     open(&mut table, 1, READ, WRITE).unwrap();
     assert_eq!(open(&mut table, 2, WRITE, 0), Err(Refused::Share(1)));
     assert_eq!(open(&mut table, 2, READ, READ), Err(Refused::Share(1)));
@@ -77,7 +77,7 @@ fn share_reservations_exclude_each_other() {
 /// §8.2.2.
 #[test]
 fn a_second_open_of_an_owner_changes_the_first() {
-    let mut table = Table::new(1);
+    let mut table = Table::new(1, [7; 16]);
     let first = open(&mut table, 1, READ, 0).unwrap();
     let second = open(&mut table, 1, WRITE, 0).unwrap();
     assert_eq!(
@@ -94,7 +94,10 @@ fn a_second_open_of_an_owner_changes_the_first() {
         Status::BadStateid,
         "of another client"
     );
-    assert_eq!(Table::new(2).test(1, &second), Status::StaleStateid);
+    assert_eq!(
+        Table::new(2, [7; 16]).test(1, &second),
+        Status::StaleStateid
+    );
     assert_eq!(table.test(1, &Stateid::INVALID), Status::BadStateid);
     assert_eq!(table.check_io(1, &second, FILE, true), Ok(()));
     assert_eq!(
@@ -106,7 +109,7 @@ fn a_second_open_of_an_owner_changes_the_first() {
 /// §18.18.
 #[test]
 fn a_downgrade_is_a_union_of_opens() {
-    let mut table = Table::new(1);
+    let mut table = Table::new(1, [7; 16]);
     let both = open(&mut table, 1, BOTH, 0).unwrap();
     let refused = table.downgrade(1, &both, FILE, (READ, 0));
     assert_eq!(
@@ -129,7 +132,7 @@ fn a_downgrade_is_a_union_of_opens() {
 /// §8.2.3.
 #[test]
 fn special_stateids_obey_share_reservations() {
-    let mut table = Table::new(1);
+    let mut table = Table::new(1, [7; 16]);
     open(&mut table, 1, READ, BOTH).unwrap();
     for (stateid, is_write, is_allowed) in [
         (Stateid::ANONYMOUS, false, false),
@@ -148,7 +151,7 @@ fn special_stateids_obey_share_reservations() {
 /// §18.2.
 #[test]
 fn a_closed_open_takes_its_locks_and_its_hold_with_it() {
-    let mut table = Table::new(1);
+    let mut table = Table::new(1, [7; 16]);
     let released = Arc::new(AtomicUsize::new(0));
     let count = released.clone();
     let hold = Hold::new(move || {
@@ -170,7 +173,7 @@ fn a_closed_open_takes_its_locks_and_its_hold_with_it() {
 /// §18.10.
 #[test]
 fn locks_of_other_owners_conflict() {
-    let mut table = Table::new(1);
+    let mut table = Table::new(1, [7; 16]);
     let (a, b) = (
         open(&mut table, 1, BOTH, 0).unwrap(),
         open(&mut table, 2, BOTH, 0).unwrap(),
@@ -206,7 +209,7 @@ fn locks_of_other_owners_conflict() {
 
 #[test]
 fn a_lock_needs_an_open_of_its_kind() {
-    let mut table = Table::new(1);
+    let mut table = Table::new(1, [7; 16]);
     let reading = open(&mut table, 1, READ, 0).unwrap();
     let refused = lock(&mut table, 1, reading, b"l", bytes(0, 9), true);
     assert_eq!(refused, status(Status::Openmode));
@@ -231,7 +234,7 @@ fn a_lock_needs_an_open_of_its_kind() {
 /// §18.38.
 #[test]
 fn only_a_lock_owner_without_locks_is_freed() {
-    let mut table = Table::new(1);
+    let mut table = Table::new(1, [7; 16]);
     let opened = open(&mut table, 1, READ, 0).unwrap();
     let locked = lock(&mut table, 1, opened, b"l", bytes(0, 9), false).unwrap();
     assert_eq!(table.free(1, &opened), status(Status::LocksHeld));
@@ -245,7 +248,7 @@ fn only_a_lock_owner_without_locks_is_freed() {
 
 #[test]
 fn a_removed_client_leaves_nothing() {
-    let mut table = Table::new(1);
+    let mut table = Table::new(1, [7; 16]);
     for client in [1, 2] {
         let opened = open(&mut table, client, BOTH, 0).unwrap();
         let range = bytes(client * 10, client * 10);
@@ -260,34 +263,43 @@ fn a_removed_client_leaves_nothing() {
 
 #[test]
 fn states_of_a_client_and_locks_of_a_file_are_bounded() {
-    let mut table = Table::new(1);
+    let mut table = Table::new(1, [7; 16]);
     let opened = open(&mut table, 1, BOTH, 0).unwrap();
     let locked = lock(&mut table, 1, opened, b"l", bytes(0, 0), true).unwrap();
     for n in 1..FILE_LOCKS_MAX as u64 {
         lock(&mut table, 1, opened, b"l", bytes(3 * n, 3 * n + 1), true).unwrap();
     }
     let refused = lock(&mut table, 1, opened, b"l", bytes(1 << 40, 1 << 40), true);
-    assert_eq!(refused, status(Status::Delay));
+    assert_eq!(refused, Err(Refused::Full(Some(FILE))));
+    assert_eq!(table.lockers_of(FILE), [1].into());
     let newest = Stateid { seqid: 0, ..locked };
     assert!(table.unlock(1, &newest, FILE, bytes(3, 3)).is_ok());
-    for object in 2..STATES_OF_CLIENT_MAX as u64 {
-        let file = Handle {
-            object: 1000 + object,
-            ..FILE
-        };
-        let args = OpenArgs {
-            file,
-            ..args(1, b"o", READ, 0)
-        };
-        table.open(&args, &mut Some(hold())).unwrap();
-    }
-    let args = OpenArgs {
-        file: OTHER,
-        ..args(1, b"o", READ, 0)
+    // A client may have as many states as are left, so a second one has room, too.
+    table.limit_states(1000);
+    let mut fill = |client: u64, name: &[u8]| {
+        let mut opened = 0;
+        loop {
+            let file = Handle {
+                object: client * 10_000 + opened,
+                ..FILE
+            };
+            let args = OpenArgs {
+                file,
+                ..args(client, name, READ, 0)
+            };
+            match table.open(&args, &mut Some(hold())) {
+                Ok(_) => opened += 1,
+                refused => {
+                    assert_eq!(refused, Err(Refused::Full(None)));
+                    return opened;
+                }
+            }
+        }
     };
-    assert_eq!(table.open(&args, &mut Some(hold())), status(Status::Delay));
-    assert!(
-        open(&mut table, 2, READ, 0).is_ok(),
-        "other clients have room"
-    );
+    assert_eq!(fill(1, b"o"), 498, "with an open and a lock");
+    assert_eq!(fill(2, b"o"), 250);
+    assert_eq!(fill(3, b"o"), 125);
+    let rest: Vec<u64> = (4..9).map(|client| fill(client, b"o")).collect();
+    let most = STATES_OF_CLIENT_MIN as u64;
+    assert_eq!(rest, [most, 61, 0, 0, 0]);
 }

@@ -103,13 +103,9 @@ impl Table {
     }
 
     fn is_free(&self, file: &File, waiter: &Waiter) -> bool {
-        let mut lockers = file.lockers.iter().copied();
-        let own = lockers.find(|id| {
-            let state = self.states.get(id);
-            state.is_some_and(|s| waiter.is_of(s.client, &s.owner))
-        });
+        let own = file.lockers.get(&(waiter.client, waiter.owner.clone()));
         // No state has the number 0.
-        let own = own.unwrap_or(0);
+        let own = own.copied().unwrap_or(0);
         let conflict = file.ranges.conflict(own, waiter.range, waiter.is_exclusive);
         conflict.is_none()
     }

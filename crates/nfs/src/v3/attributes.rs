@@ -1,6 +1,5 @@
 //! GETATTR, SETATTR, ACCESS (§3.3.1, §3.3.2, §3.3.4).
 
-use super::conflict::Use;
 use super::procedure::Procedure;
 use super::wire::Status;
 use crate::access::{self, Target};
@@ -26,10 +25,10 @@ impl Procedure<'_> {
         guard: Option<Timestamp>,
     ) -> Result<(), Status> {
         let target = self.target(object)?.writable()?;
-        if set.size.is_some() {
-            self.announce(target.handle, Use::Write)?;
-        }
-        let _changing = self.changing(target.handle)?;
+        let _changing = match set.size {
+            Some(_) => self.changing_data(target.handle)?,
+            None => self.changing(target.handle)?,
+        };
         let mut set = SetAttributes { guard, ..*set };
         // A symbolic link has no permissions: its mode is ignored, as by other servers, and everything else is set.
         if set.mode.is_some() {

@@ -7,7 +7,7 @@
 use super::procedure::Procedure;
 use super::wire::Status;
 use crate::access::Target;
-use crate::shared::Changing;
+use crate::shared::{Changing, NameChange};
 use crate::state::Refused;
 use crate::wire::Stateid;
 use backend::file::{Handle, Name};
@@ -36,33 +36,47 @@ impl Procedure<'_> {
         match shared.check_io(NO_CLIENT, &Stateid::ANONYMOUS, file, is_write) {
             Ok(()) => Ok(()),
             Err(Refused::Share(_)) => Err(Status::Access),
-            Err(Refused::Status(_) | Refused::Lock(_) | Refused::Delegation) => {
+            Err(Refused::Status(_) | Refused::Lock(_) | Refused::Delegation | Refused::Full(_)) => {
                 Err(Status::Jukebox)
             }
         }
     }
 
-    /// A change of an object's attributes or names begins. Errors: `Jukebox` while a client has a delegation, which is recalled.
+    /// Errors: `Jukebox` while clients of version 4 may reclaim state that would exclude a change.
+    pub(super) fn check_grace(&self) -> Result<(), Status> {
+        match self.view.is_grace() {
+            true => Err(Status::Jukebox),
+            false => Ok(()),
+        }
+    }
+
+    /// A change of an object begins. Errors: `Jukebox` in the grace period, and while a client has a delegation, which is recalled.
     pub(super) fn changing(&self, object: Handle) -> Result<Changing, Status> {
+        self.check_grace()?;
         let changing = self.view.shared.change(object, None);
         changing.ok_or(Status::Jukebox)
     }
 
-    /// The same for the object of a name, if there is one.
+    /// A change of data or of the size begins. Errors: those of [`Procedure::changing`] and [`Procedure::announce`].
+    pub(super) fn changing_data(&self, file: Handle) -> Result<Changing, Status> {
+        // Announced behind the begin of the change: no delegation is granted between the two.
+        let changing = self.changing(file)?;
+        self.announce(file, Use::Write)?;
+        Ok(changing)
+    }
+
+    /// A change of the object of a name begins, if there is one. Errors: `Jukebox`, as above.
     pub(super) async fn changing_name(
         &self,
         directory: &Target,
         entry: &Name,
-    ) -> Result<Option<Changing>, Status> {
-        if self.view.shared.states().delegations() == 0 {
-            return Ok(None);
-        }
-        let files = directory.files();
-        let found = files.lookup(&directory.caller, directory.handle, entry);
-        match found.await {
-            Ok(found) => self.changing(found.handle).map(Some),
-            // The change itself reports what is wrong.
-            Err(_) => Ok(None),
+    ) -> Result<NameChange, Status> {
+        self.check_grace()?;
+        let at = (&directory.caller, directory.handle, entry);
+        let shared = self.view.shared;
+        match shared.change_name(directory.files(), at, None).await {
+            NameChange::Excluded => Err(Status::Jukebox),
+            change => Ok(change),
         }
     }
 }

@@ -1,7 +1,6 @@
 //! CREATE, MKDIR, SYMLINK, MKNOD (§3.3.8 to §3.3.11).
 
 use super::attributes::set_attributes;
-use super::conflict::Use;
 use super::procedure::{Procedure, name};
 use super::wire::{At, CreateHow, NewNode, Status};
 use crate::access::{self, Target};
@@ -41,7 +40,10 @@ impl Procedure<'_> {
         let mut created = done.await?.value;
         if created.is_new {
             let (handle, kind) = (created.object.handle, created.object.kind);
-            if let Some(change) = access::finish_creation(&target, handle, *set, kind).await? {
+            if let Some(change) =
+                access::finish_creation((self.view.shared, None), &target, handle, *set, kind)
+                    .await?
+            {
                 created.object = change.after;
             }
         }
@@ -73,7 +75,7 @@ impl Procedure<'_> {
         if is_truncated && let Some(size) = set.size {
             // Of an existing file only the size is set.
             let file = self.view.target(&target.export, created.object.handle)?;
-            self.announce(file.handle, Use::Write)?;
+            let _changing = self.changing_data(file.handle)?;
             let size = SetAttributes {
                 size: Some(size),
                 ..none

@@ -65,7 +65,7 @@ impl Procedure<'_> {
         data: &[u8],
     ) -> Result<(), Status> {
         let target = self.target(handle)?.writable()?;
-        self.announce(target.handle, Use::Write)?;
+        let _changing = self.changing_data(target.handle)?;
         check(&target, Use::Write).await?;
         let committed = match data.is_empty() {
             true => {

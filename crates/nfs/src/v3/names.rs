@@ -3,7 +3,7 @@
 use super::procedure::{Procedure, name};
 use super::wire::{At, Status};
 use crate::access::Target;
-use backend::file::{RemoveKind, RenameMode, Stability};
+use backend::file::{FileError, RemoveKind, RenameMode, Stability};
 
 impl Procedure<'_> {
     /// LOOKUP. The directory above an export's root is the root itself.
@@ -77,20 +77,23 @@ impl Procedure<'_> {
         let (source, target) = self.pair(from.directory, to.directory)?;
         let old = name(from.name, Status::Inval)?;
         let new = name(to.name, Status::Inval)?;
-        let _changing = (
-            self.changing_name(&source, &old).await?,
-            self.changing_name(&target, &new).await?,
-        );
+        let _changing = self.changing_name(&source, &old).await?;
+        let replaced = self.changing_name(&target, &new).await?;
+        let mode = replaced.rename_mode();
         let done = target.files().rename(
             &target.caller,
             source.handle,
             &old,
             target.handle,
             &new,
-            RenameMode::Replace,
+            mode,
             Stability::Durable,
         );
-        let renamed = done.await?.value;
+        let renamed = match done.await {
+            // An object came to the name meanwhile.
+            Err(FileError::Exists) if mode == RenameMode::NoReplace => return Err(Status::Jukebox),
+            done => done?.value,
+        };
         self.write_change(&source, &renamed.from);
         self.write_change(&target, &renamed.to);
         Ok(())

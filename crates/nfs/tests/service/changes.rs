@@ -1,7 +1,8 @@
-//! Changes of data by special stateids, and delegations: each excludes the other.
+//! Changes of files from all sides, and delegations: each excludes the other.
 
 use crate::client::Client;
 use crate::fixture::{Fixture, HOME, NO_ATTRS, all_rights, export, open_with, simulated};
+use crate::v3::client::{at, mode};
 use backend::Durable;
 use backend::file::{
     Access, Acl, Allocate, Attributes, Caller, Change, Cookie, Created, Done, FileBackend,
@@ -11,10 +12,13 @@ use backend::file::{
 };
 use io::IoBuf;
 use nfs::export::ExportConfig;
+use nfs::service::Service;
+use nfs::v3;
+use nfs::v3::wire::Arguments;
 use nfs::wire::callback::CallbackOp;
 use nfs::wire::files::{Claim, CreateHow};
 use nfs::wire::minor2::{Copy, Minor2, Span};
-use nfs::wire::{Op, Stateid, Status};
+use nfs::wire::{Attrs, Bitmap, Op, Stateid, Status};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,11 +39,17 @@ macro_rules! passed {
     };
 }
 
-fn later<T: Unpin + 'static>(reply: FileReply<T>) -> FileReply<T> {
-    FileReply::later(async move {
-        io::time::sleep(CHANGE).await;
-        reply.await
-    })
+/// Requests that take effect after a while.
+macro_rules! slow {
+    ($($name:ident($($given:ident: $kind:ty),*) -> $done:ty;)*) => {
+        $(fn $name(&self, $($given: $kind),*) -> FileReply<$done> {
+            let reply = self.0.$name($($given),*);
+            FileReply::later(async move {
+                io::time::sleep(CHANGE).await;
+                reply.await
+            })
+        })*
+    };
 }
 
 impl FileBackend for Slow {
@@ -50,16 +60,11 @@ impl FileBackend for Slow {
         lookup(caller: &Caller, directory: Handle, name: &Name) -> FileReply<Attributes>;
         parent(caller: &Caller, directory: Handle) -> FileReply<Attributes>;
         attributes(of: Handle) -> FileReply<Attributes>;
-        set_attributes(caller: &Caller, of: Handle, set: SetAttributes, stability: Stability) -> FileReply<Done<Change>>;
         access(caller: &Caller, of: Handle, wanted: Access) -> FileReply<Access>;
         open(caller: &Caller, of: Handle, access: Access) -> FileReply<Hold>;
         create(caller: &Caller, directory: Handle, name: &Name, new: NewFile, if_exists: IfExists, stability: Stability)
             -> FileReply<Done<Created>>;
         read_link(of: Handle) -> FileReply<Vec<u8>>;
-        link(caller: &Caller, of: Handle, directory: Handle, name: &Name, stability: Stability) -> FileReply<Done<Linked>>;
-        remove(caller: &Caller, directory: Handle, name: &Name, kind: RemoveKind, stability: Stability) -> FileReply<Done<Removed>>;
-        rename(caller: &Caller, from: Handle, old: &Name, to: Handle, new: &Name, mode: RenameMode, stability: Stability)
-            -> FileReply<Done<Renamed>>;
         read_directory(caller: &Caller, directory: Handle, after: Cookie, entries_max: usize, with_attributes: bool)
             -> FileReply<Listing>;
         read(of: Handle, offset: u64, len: usize) -> FileReply<ReadData>;
@@ -69,43 +74,55 @@ impl FileBackend for Slow {
         seek_within(of: Handle, range: Range<u64>, to: Seek) -> FileReply<Option<u64>>;
         xattr(caller: &Caller, of: Handle, name: &[u8]) -> FileReply<Vec<u8>>;
         xattrs(caller: &Caller, of: Handle) -> FileReply<Vec<Vec<u8>>>;
-        set_xattr(caller: &Caller, of: Handle, name: &[u8], value: Option<Vec<u8>>, how: SetXattr, stability: Stability)
-            -> FileReply<Done<Change>>;
         acl(of: Handle) -> FileReply<Option<Acl>>;
-        set_acl(caller: &Caller, of: Handle, acl: Option<Acl>, stability: Stability) -> FileReply<Done<Change>>;
         watch(directory: Handle) -> FileReply<Watch>;
     }
 
-    fn write(
+    slow! {
+        set_attributes(caller: &Caller, of: Handle, set: SetAttributes, stability: Stability) -> Done<Change>;
+        link(caller: &Caller, of: Handle, directory: Handle, name: &Name, stability: Stability) -> Done<Linked>;
+        set_xattr(caller: &Caller, of: Handle, name: &[u8], value: Option<Vec<u8>>, how: SetXattr, stability: Stability)
+            -> Done<Change>;
+        set_acl(caller: &Caller, of: Handle, acl: Option<Acl>, stability: Stability) -> Done<Change>;
+        write(caller: &Caller, of: Handle, at: WriteAt, data: IoBuf, stability: Stability) -> Done<Written>;
+        allocate(caller: &Caller, of: Handle, range: Range<u64>, how: Allocate, grows: bool) -> Change;
+        copy(caller: &Caller, from: (Handle, u64), to: (Handle, u64), len: u64) -> u64;
+    }
+
+    // A name changes at the end: until then, it has its object.
+    fn remove(
         &self,
         caller: &Caller,
-        of: Handle,
-        at: WriteAt,
-        data: IoBuf,
+        directory: Handle,
+        name: &Name,
+        kind: RemoveKind,
         stability: Stability,
-    ) -> FileReply<Done<Written>> {
-        later(self.0.write(caller, of, at, data, stability))
+    ) -> FileReply<Done<Removed>> {
+        let (files, caller, name) = (self.0.clone(), caller.clone(), name.clone());
+        FileReply::later(async move {
+            io::time::sleep(CHANGE).await;
+            let done = files.remove(&caller, directory, &name, kind, stability);
+            done.await
+        })
     }
 
-    fn allocate(
+    fn rename(
         &self,
         caller: &Caller,
-        of: Handle,
-        range: Range<u64>,
-        how: Allocate,
-        grows: bool,
-    ) -> FileReply<Change> {
-        later(self.0.allocate(caller, of, range, how, grows))
-    }
-
-    fn copy(
-        &self,
-        caller: &Caller,
-        from: (Handle, u64),
-        to: (Handle, u64),
-        len: u64,
-    ) -> FileReply<u64> {
-        later(self.0.copy(caller, from, to, len))
+        from: Handle,
+        old: &Name,
+        to: Handle,
+        new: &Name,
+        mode: RenameMode,
+        stability: Stability,
+    ) -> FileReply<Done<Renamed>> {
+        let (files, caller) = (self.0.clone(), caller.clone());
+        let (old, new) = (old.clone(), new.clone());
+        FileReply::later(async move {
+            io::time::sleep(CHANGE).await;
+            let done = files.rename(&caller, from, &old, to, &new, mode, stability);
+            done.await
+        })
     }
 }
 
@@ -214,6 +231,173 @@ fn no_delegation_is_granted_while_data_changes() {
         }
         let (kind, _) = wished(&mut holder, SLOW, "f").await;
         assert_eq!(kind, 1, "the changes have ended");
+    });
+}
+
+/// What changes "f", or its name, from outside of version 4's opens: version 3, a mount, and version 4's names and opens.
+#[derive(Debug, Clone, Copy)]
+enum Changes {
+    V3Write,
+    V3Truncate,
+    V3SetAttr,
+    V3Remove,
+    V3Rename,
+    V3RenameOver,
+    V4OpenTruncate,
+    V4Remove,
+    V4RenameOver,
+    MountWrite,
+    MountRemove,
+}
+
+const ALL_CHANGES: [Changes; 11] = [
+    Changes::V3Write,
+    Changes::V3Truncate,
+    Changes::V3SetAttr,
+    Changes::V3Remove,
+    Changes::V3Rename,
+    Changes::V3RenameOver,
+    Changes::V4OpenTruncate,
+    Changes::V4Remove,
+    Changes::V4RenameOver,
+    Changes::MountWrite,
+    Changes::MountRemove,
+];
+
+/// Carries out a change of `name`, which is there, as is "beside". Returns whether it took effect.
+async fn change_by(
+    how: Changes,
+    service: Service,
+    files: Arc<dyn FileBackend>,
+    client: &mut Client,
+    name: &str,
+) -> bool {
+    let rights = Caller::root();
+    let of = |name: &str| Name::new(name.as_bytes()).expect("a name");
+    let root = files.root();
+    let home = client.mounted("/tank/slow").await.expect("it is exported");
+    let (file, _) = client.lookup_v3(&home, name).await;
+    let arguments = match how {
+        Changes::V3Write => Arguments::Write {
+            file: &file,
+            offset: 0,
+            count: 4,
+            stable: 2,
+            data: b"data",
+        },
+        Changes::V3Truncate => Arguments::Create {
+            at: at(&home, name),
+            how: v3::wire::CreateHow::Unchecked(SetAttributes {
+                size: Some(0),
+                ..SetAttributes::default()
+            }),
+        },
+        Changes::V3SetAttr => Arguments::SetAttr {
+            object: &file,
+            set: mode(0o600),
+            guard: None,
+        },
+        Changes::V3Remove => Arguments::Remove(at(&home, name)),
+        Changes::V3Rename => Arguments::Rename {
+            from: at(&home, name),
+            to: at(&home, "elsewhere"),
+        },
+        Changes::V3RenameOver => Arguments::Rename {
+            from: at(&home, "beside"),
+            to: at(&home, name),
+        },
+        Changes::V4OpenTruncate => {
+            let size = Attrs {
+                mask: Bitmap::of(&[4]),
+                values: &[0; 8],
+            };
+            let create = Some(CreateHow::Unchecked(size));
+            // for reading: no open for writing keeps delegations away
+            let open = open_with(Claim::Name(name.as_bytes()), create, 1 | 0x400, 0);
+            return client.at(SLOW, &[open]).await.status == Status::Ok;
+        }
+        Changes::V4Remove => {
+            let remove = Op::Remove {
+                name: name.as_bytes(),
+            };
+            return client.at(SLOW, &[remove]).await.status == Status::Ok;
+        }
+        Changes::V4RenameOver => {
+            let rename = Op::Rename {
+                old: b"beside",
+                new: name.as_bytes(),
+            };
+            return client.at(SLOW, &[Op::SaveFh, rename]).await.status == Status::Ok;
+        }
+        Changes::MountWrite => {
+            let mut data = io::pool().alloc(4).await;
+            data.copy_from_slice(b"data");
+            let mount = service.guarded(files.clone());
+            let handle = mount
+                .lookup(&rights, root, &of(name))
+                .await
+                .expect("found")
+                .handle;
+            let at = WriteAt::Offset(0);
+            return mount
+                .write(&rights, handle, at, data, Stability::Cached)
+                .await
+                .is_ok();
+        }
+        Changes::MountRemove => {
+            let mount = service.guarded(files.clone());
+            let removed = mount.remove(
+                &rights,
+                root,
+                &of(name),
+                RemoveKind::File,
+                Stability::Cached,
+            );
+            return removed.await.is_ok();
+        }
+    };
+    client.v3(&arguments).await.status == v3::wire::Status::Ok
+}
+
+/// WRITE of version 3, and its CREATE that truncates, looked at the delegations once and changed the file later: a delegation was
+/// granted between, and its holder kept old data. REMOVE, RENAME and an OPEN for reading that truncates did the same while no
+/// client had a delegation yet.
+#[test]
+fn no_change_of_any_kind_races_with_the_grant_of_a_delegation() {
+    simulated(|| async {
+        let fixture = Fixture::new().await;
+        let slow = export(2, "/tank/slow", all_rights());
+        let files: Arc<dyn FileBackend> = Arc::new(Slow(slow.files.clone()));
+        let slow = ExportConfig {
+            files: files.clone(),
+            ..slow
+        };
+        fixture.service.add_export(slow).expect("a new export");
+        let mut holder = Client::with_back_channel(&fixture, "holder").await;
+        let mut other = fixture.client("other").await;
+        for (n, how) in ALL_CHANGES.into_iter().enumerate() {
+            let name = format!("f{n}");
+            for name in [&*name, "beside"] {
+                let create = Some(CreateHow::Unchecked(NO_ATTRS));
+                let open = open_with(Claim::Name(name.as_bytes()), create, 1 | 0x400, 0);
+                let mut results = other.at(SLOW, &[open]).await;
+                let (stateid, _) = results.open_wishing();
+                let path = [SLOW, &[name]].concat();
+                let closed = other.at(&path, &[Op::Close { stateid }]).await;
+                assert_eq!(closed.status, Status::Ok);
+            }
+            let (service, below, of) = (fixture.service.clone(), files.clone(), name.clone());
+            let changing = io::spawn(async move {
+                let is_done = change_by(how, service, below, &mut other, &of).await;
+                (is_done, other)
+            });
+            io::time::sleep(CHANGE / 2).await;
+            let (kind, _) = wished(&mut holder, SLOW, &name).await;
+            assert_eq!(kind, 0, "{how:?}: a delegation amid a change");
+            let is_done;
+            (is_done, other) = changing.await.expect("not killed");
+            assert!(is_done, "{how:?}");
+        }
     });
 }
 

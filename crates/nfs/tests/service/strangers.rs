@@ -132,6 +132,13 @@ fn strangers_have_no_hold_on_clients_of_exports() {
             assert_eq!(destroyed.status, Status::StaleClientid);
             let (status, _) = ask_for_session(&mut client, b"good").await;
             assert_eq!(status, Status::ClidInuse);
+            client.session = session;
+            for sequence in [0, 1] {
+                client.sequence = sequence;
+                let status = status_at(&mut client, &[], &[]).await;
+                assert_eq!(status, Status::Badsession, "SEQUENCE");
+            }
+            assert_eq!(client.bind(3).await, Err(Status::Badsession));
         });
         attacked.await.expect("not killed");
         let works = good.spawn(async move { status_at(&mut client, HOME, &[]).await });

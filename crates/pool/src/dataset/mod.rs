@@ -66,8 +66,8 @@ impl OpenDataset {
     pub(crate) fn new(id: TreeId, shared: Arc<Shared>, state: State) -> Arc<Self> {
         Arc::new(Self {
             id,
+            settings: Settings::new(&state.dataset, shared.opened_in()),
             shared,
-            settings: Settings::new(&state.dataset),
             state: Mutex::new(state),
             turns: RangeLock::default(),
             generation: AtomicU64::new(0),

@@ -7,10 +7,13 @@
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use crate::format::filesystem::record_size_of;
-use crate::format::{BlockPtr, Dataset, DatasetClass, ObjectId, Packing, Switches, Sync};
+use crate::format::{Birth, BlockPtr, Dataset, DatasetClass, ObjectId, Packing, Switches, Sync};
 
 /// The values of `sync`, by their index in [`Settings`].
 const SYNCS: [Sync; 3] = [Sync::Standard, Sync::Always, Sync::Disabled];
+
+/// Bits of `change` that count the changes of one object. The bits above have the epoch in which the pool was opened.
+const CHANGE_BITS: u32 = 32;
 
 /// See the module header.
 pub(crate) struct Settings {
@@ -31,12 +34,14 @@ pub(crate) struct Settings {
     switches: AtomicU32,
     /// Whether it may have blocks that win over records, dirty ones too.
     has_blocks: AtomicBool,
+    /// Least `change` of an object of a filesystem (`docs/decisions/0324`).
+    change_floor: AtomicU64,
     /// Whether it is destroyed, or its pool closed.
     is_ended: AtomicBool,
 }
 
 impl Settings {
-    pub(super) fn new(dataset: &Dataset) -> Self {
+    pub(super) fn new(dataset: &Dataset, opened_in: Birth) -> Self {
         let settings = Self {
             class: dataset.class,
             block_size: dataset.block_size,
@@ -47,8 +52,12 @@ impl Settings {
             compression: AtomicU8::new(0),
             switches: AtomicU32::new(0),
             has_blocks: AtomicBool::new(dataset.has_blocks),
+            change_floor: AtomicU64::new(0),
             is_ended: AtomicBool::new(false),
         };
+        if dataset.class == DatasetClass::Filesystem {
+            settings.raise_changes(opened_in);
+        }
         settings.publish(dataset);
         settings
     }
@@ -128,6 +137,17 @@ impl Settings {
     /// There is a block that wins over a record. The caller holds the dataset's lock.
     pub(crate) fn note_blocks(&self) {
         self.has_blocks.store(true, Ordering::Release);
+    }
+
+    /// Least `change` of an object of a filesystem. A snapshot's objects keep theirs: they never change.
+    pub(crate) fn change_floor(&self) -> u64 {
+        self.change_floor.load(Ordering::Acquire)
+    }
+
+    /// From now on, `change` of every object is at least the first value of this epoch.
+    pub(crate) fn raise_changes(&self, epoch: Birth) {
+        let floor = epoch.0.min(u64::from(u32::MAX)) << CHANGE_BITS;
+        self.change_floor.fetch_max(floor, Ordering::AcqRel);
     }
 
     /// Requests are refused from now on.

@@ -88,6 +88,7 @@ impl FileStore {
         is_urgent: bool,
     ) -> FileResult<()> {
         self.come().await?;
+        self.begin_changes().await?;
         let old = self.counted_inode(object).await?;
         inode.flags = inode.flags.taking(InodeFlags::COUNTED, old.flags);
         let end = offset + data.len() as u64;
@@ -247,6 +248,7 @@ impl FileStore {
         transaction: Transaction,
     ) -> FileResult<()> {
         self.come().await?;
+        self.begin_changes().await?;
         let mut old = self.counted_inode(object).await?;
         let size = self.record_size(object);
         let bytes = bytes.start..bytes.end.min(RECORDS_END.saturating_mul(size));

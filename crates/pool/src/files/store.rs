@@ -61,6 +61,7 @@ impl Store for FileStore {
             has_acls: switches.has(DatasetProperty::Acltype),
             acl_rules: acl_rules(switches),
             has_xattrs: switches.has(DatasetProperty::Xattr),
+            change_floor: self.0.settings.change_floor(),
         }
     }
 
@@ -70,7 +71,11 @@ impl Store for FileStore {
     }
 
     async fn inode(&self, object: ObjectId) -> FileResult<Option<Inode>> {
-        self.newest_inode(object).await
+        let mut inode = self.newest_inode(object).await?;
+        if let Some(inode) = &mut inode {
+            inode.change = inode.change.max(self.0.settings.change_floor());
+        }
+        Ok(inode)
     }
 
     async fn get(&self, key: Key) -> FileResult<Option<Vec<u8>>> {

@@ -16,13 +16,17 @@ use crate::dataset::{
 };
 use crate::filesystem::{Edit, Purpose, Transaction};
 use crate::format::filesystem::{
-    Charge, ChargeEntry, FileOwner, Inode, decode_charge, inode_key, record_size_of,
+    Charge, ChargeEntry, FileOwner, HEADER_OBJECT, Inode, KIND_HEADER, decode_charge, inode_key,
+    record_size_of,
 };
 use crate::format::{Key, ObjectId, Record, TreeId, Value};
 use crate::mutex::lock;
 
 /// Space that a byte of a transaction may take: leaves of which a third is used.
 const SPACE_PER_BYTE: u64 = 3;
+
+/// Offset of a value of the header's object that no filesystem has.
+const NO_VALUE: u64 = Key::OFFSET_END - 1;
 
 /// Staged bytes at which a transaction that needs no space waits until the journal has them.
 const STAGED_MAX: usize = 4 << 20;
@@ -71,6 +75,7 @@ impl FileStore {
         if bytes > self.0.shared.append_max {
             return Err(Error::BatchTooLarge { bytes }.into());
         }
+        self.begin_changes().await?;
         if purpose == Purpose::Release {
             if lock(&self.0.state).staged.bytes() > STAGED_MAX {
                 let _proof = self.0.durable(false).await?;
@@ -78,6 +83,20 @@ impl FileStore {
             return Ok(self.admitted(0));
         }
         self.admit_bytes(cost(bytes)).await
+    }
+
+    /// Before the first change since the pool's opening: makes its epoch durable, since `change` of each changed object is told
+    /// with it (`docs/decisions/0324`). The batch deletes a value that no filesystem has.
+    pub(super) async fn begin_changes(&self) -> FileResult<()> {
+        if self.0.shared.is_epoch_durable() {
+            return Ok(());
+        }
+        let mut nothing = Transaction::new();
+        nothing.delete(Key::new(HEADER_OBJECT, KIND_HEADER, NO_VALUE));
+        self.apply_transaction(nothing, self.admitted(0))?;
+        let _proof = self.0.durable(false).await?;
+        self.0.shared.epoch_is_durable();
+        Ok(())
     }
 
     fn admitted(&self, bytes: u64) -> AdmittedBytes {

@@ -53,6 +53,7 @@ fn set_times(object: &mut Object, set: &SetAttributes, time: Timestamp) {
         None => object.set_changed(time),
     }
     let inode = &mut object.inode;
+    let time = inode.changed;
     inode.accessed = time_of(set.accessed, inode.accessed, time);
     inode.modified = time_of(set.modified, inode.modified, time);
     inode.created = set.created.unwrap_or(inode.created);

@@ -131,6 +131,7 @@ impl<S: Store> Inner<S> {
         if let IfExists::SameVerifier(verifier) = if_exists {
             object.inode.verifier = Some(verifier);
         }
+        object.inode.change = self.store.settings().change_floor.max(1);
         if first.acl.is_some() {
             acl::store(&mut transaction, &mut object, first.acl);
         }

@@ -1,7 +1,7 @@
 //! An object in memory: its inode and access control list, as an operation works on it.
 //!
 //! **Owns** the conversion of inodes into attributes and permissions. **Called by** all operations. **Invariants**: a change
-//! of contents or attributes raises `change` by at least one; an access never does.
+//! of contents or attributes raises `change` by at least one, and the time of the last change; an access never does.
 
 use backend::StorageError;
 use backend::file::permission::Permissions;
@@ -104,15 +104,17 @@ impl Object {
         Ok(())
     }
 
-    /// Notes a change of attributes.
+    /// Notes a change of attributes. Its time grows with each change, also of one millisecond and when the clock was set back:
+    /// clients of NFS 3 and FUSE have nothing else to tell two states apart.
     pub(super) fn set_changed(&mut self, time: Timestamp) {
-        self.inode.changed = time;
+        let next = Timestamp(self.inode.changed.0.saturating_add(1));
+        self.inode.changed = time.max(next);
         self.inode.change += 1;
     }
 
     /// Notes a change of contents.
     pub(super) fn set_modified(&mut self, time: Timestamp) {
-        self.inode.modified = time;
         self.set_changed(time);
+        self.inode.modified = self.inode.changed;
     }
 }

@@ -50,6 +50,8 @@ pub struct Settings {
     pub acl_rules: AclRules,
     /// Whether there are extended attributes (`xattr=on`).
     pub has_xattrs: bool,
+    /// Least `change` of every object: larger than any that was told before the pool's opening, or before a rollback.
+    pub change_floor: u64,
 }
 
 /// Space of a dataset, bytes.
@@ -229,7 +231,7 @@ pub trait Store: Send + std::marker::Sync + 'static {
     /// Space that the dataset uses and has left. Cheap.
     fn space(&self) -> StoreSpace;
 
-    /// The newest visible inode of an object.
+    /// The newest visible inode of an object. Its `change` is at least [`Settings::change_floor`].
     fn inode(&self, object: ObjectId) -> impl Future<Output = FileResult<Option<Inode>>>;
 
     /// The newest visible value of a key; `None` if there is none, or a block.

@@ -17,7 +17,7 @@ use super::destroyer::Destroyer;
 use super::directory::{Open, OpenDatasets, corrupt, open_datasets, read_tree};
 use super::lineage::promoted;
 use super::pending_snapshots::PendingSnapshots;
-use super::rewind::go_back;
+use super::rewind::{EPOCH_GAP, go_back};
 use super::snapshot::{StateChange, after_origin, after_snapshot, snapshot_state};
 use super::{Owner, POOL_TREE, Pool, State};
 use crate::dataset::{self, OpenDataset};
@@ -88,6 +88,7 @@ impl Pool {
             checkpointer: Checkpointer::new(uberblock, newest),
             destroyer: Destroyer::new(left, options.freeing_max),
         };
+        shared.set_opened_in(state.journal.epoch());
         let mut opened = open_datasets(directory, uberblock.root)?;
         for batch in &replayed.batches {
             for record in &batch.records {
@@ -131,7 +132,9 @@ fn writer(vdevs: &Vdevs, uberblock: &Uberblock, replayed: &Replayed, options: &O
     let epochs = replayed.batches.iter().map(|batch| batch.header.epoch);
     let newest = epochs.fold(uberblock.epoch, Birth::max);
     let incarnation = Incarnation(io::rng::u64());
-    let (tail, epoch) = (uberblock.journal, Birth(newest.0 + 1));
+    // batches that were lost may have had later epochs
+    let gap = if replayed.lost > 0 { EPOCH_GAP } else { 0 };
+    let (tail, epoch) = (uberblock.journal, Birth(newest.0 + gap + 1));
     let mut writer = Writer::new(vdevs.ring(), tail, replayed.head, incarnation, epoch);
     writer.limit_unproven(options.unproven_bytes);
     writer.count_seeks(vdevs.has_hard_disks());

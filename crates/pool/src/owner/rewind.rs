@@ -2,16 +2,19 @@
 //!
 //! **Owns** the one uberblock that makes a rewind final. **Called by** the opening of a pool. **Invariants**: before
 //! that uberblock is durable, no block that the newest checkpoint or its journal needs is overwritten, and no block is
-//! repaired; after it, no discarded batch is replayed or taken as proof. `docs/decisions/0119`.
+//! repaired; after it, no discarded batch is replayed or taken as proof, and no epoch of a discarded batch comes again. `docs/decisions/0119`.
 
 use super::choices::Trial;
-use crate::format::{COUNT_END, Checksum, Defect, Sequence, Uberblock};
+use crate::format::{Birth, COUNT_END, Checksum, Defect, Sequence, Uberblock};
 use crate::journal::Start;
 use crate::vdev::Vdevs;
 use crate::{Error, Result};
 
 /// After a rewind, batches are numbered this far behind the last known batch: more than a ring can hold.
 const JOURNAL_GAP: u64 = 1 << 40;
+
+/// After batches were given up, epochs go on this far behind the last known one: more than a journal has.
+pub(super) const EPOCH_GAP: u64 = 1 << 16;
 
 /// Makes an older checkpoint the newest, durably. `newest` is the highest sequence of an uberblock. Returns the uberblock.
 ///
@@ -24,8 +27,11 @@ pub(super) async fn go_back(
     checkpoints: &[Uberblock],
 ) -> Result<Uberblock> {
     Trial::new(vdevs).check(older).await?;
+    let epochs = checkpoints.iter().map(|u| u.epoch.0);
+    let last = epochs.max().unwrap_or(0).max(older.epoch.0);
     let uberblock = Uberblock {
         sequence: newest + 1,
+        epoch: Birth(last + EPOCH_GAP),
         journal: anew(older.journal, checkpoints)?,
         ..*older
     };

@@ -10,8 +10,8 @@ use super::{Pool, State};
 use crate::dataset::{self, OpenDataset};
 use crate::files::{FileChange, FileStore};
 use crate::format::{
-    Birth, Dataset, DatasetProperty, ListId, NAME_SIZE_MAX, PrevSnapshot, Record, TextProperty,
-    TreeId, dataset_key, root_key,
+    Birth, Dataset, DatasetClass, DatasetProperty, ListId, NAME_SIZE_MAX, PrevSnapshot, Record,
+    TextProperty, TreeId, dataset_key, root_key,
 };
 use crate::journal::Ticket;
 use crate::mutex::lock;
@@ -294,6 +294,8 @@ impl State {
         let back = lock(&snapshot.state);
         let mut dataset = inner.dataset.clone();
         dataset.size = back.dataset.size;
+        // The batch is of an epoch of its own, which `change` of all objects begins with from now on.
+        self.journal.end_epoch();
         let change = StateChange::Rollback(found.id, snapshot.id);
         let changes = vec![(dataset_key(found.id), Some(dataset.encode()))];
         let ticket = self.change(vec![Record::State(change.encode())], changes)?;
@@ -306,6 +308,9 @@ impl State {
         budget.resized(found.id, back.dataset.size);
         self.roll_back(&mut inner, &back);
         found.settings.publish(&inner.dataset);
+        if inner.dataset.class == DatasetClass::Filesystem {
+            found.settings.raise_changes(self.journal.epoch());
+        }
         self.checkpointer.add_unsettled(found.id);
         self.datasets.mark_changed(found.id);
         self.datasets.mark_unaccounted(found.id);

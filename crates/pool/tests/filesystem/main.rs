@@ -5,6 +5,7 @@ mod hex;
 
 mod bed;
 mod cases;
+mod changes;
 mod charges;
 mod contents;
 mod crash;

@@ -160,7 +160,11 @@ pub(crate) trait FilesystemExports {
     /// Keeps the reason why the export of a filesystem is not published.
     fn hold_back(&self, config: &Config, filesystem: &str, reason: &str);
 
-    /// Ends the export of a filesystem: its file handles become stale.
+    /// Has clients return what they hold exclusively of a filesystem, and waits for it. They get nothing of that kind until the filesystem
+    /// is published again: [`FilesystemExports::withdraw`] follows.
+    fn recall(&self, filesystem: &str) -> Work<()>;
+
+    /// Ends the export of a filesystem: its file handles become stale. State of its clients goes on if it is published again in time.
     fn withdraw(&self, filesystem: &str);
 
     /// The same files for a user beside the clients of this protocol: its operations wait for what clients hold exclusively.

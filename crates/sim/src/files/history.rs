@@ -201,6 +201,13 @@ impl History {
         own.unwrap_or(0).max(self.floor.version)
     }
 
+    /// The highest `change` that was told.
+    pub(super) fn highest_change(&self) -> u64 {
+        let versions = self.inodes.values().flat_map(|versions| versions.since(0));
+        let changes = versions.filter_map(|version| Some(version.value?.change));
+        changes.max().unwrap_or(0)
+    }
+
     fn add_inode(&mut self, object: ObjectId, inode: Option<Inode>, is_transaction: bool) {
         self.version += 1;
         let version = Version {

@@ -23,6 +23,8 @@ pub(super) struct Image {
     pub(super) state: Durables,
     /// Contents of files, up to their size.
     pub(super) contents: BTreeMap<ObjectId, Vec<u8>>,
+    /// Least `change` of an object; 0 in a snapshot.
+    pub(super) change_floor: u64,
 }
 
 async fn values(store: &FileStore) -> FileResult<BTreeMap<Key, Vec<u8>>> {
@@ -73,10 +75,28 @@ async fn contents(store: &FileStore, object: ObjectId, inode: &Inode) -> FileRes
 }
 
 impl Image {
+    /// Whether both are the same, but for the least `change`, which an opening and a rollback raise.
+    pub(super) fn is_same(&self, other: &Image) -> bool {
+        let floor = self.change_floor.max(other.change_floor);
+        self.raised(floor) == other.raised(floor)
+    }
+
+    fn raised(&self, floor: u64) -> Image {
+        let mut image = self.clone();
+        image.change_floor = floor;
+        for inode in image.state.inodes.values_mut() {
+            inode.change = inode.change.max(floor);
+        }
+        image
+    }
+
     /// Reads all. Fails if something cannot be read.
     pub(super) async fn read(store: &FileStore) -> Result<Image, Violation> {
         let failed = |e| Violation(format!("a filesystem cannot be read: {e}"));
-        let mut image = Image::default();
+        let mut image = Image {
+            change_floor: store.settings().change_floor,
+            ..Image::default()
+        };
         image.state.values = values(store).await.map_err(failed)?;
         for object in objects(&image.state.values)? {
             let Some(inode) = store.inode(object).await.map_err(failed)? else {

@@ -216,11 +216,19 @@ async fn restart(pool: &Pool, outside: &Outside) -> Result<Shared, Violation> {
             end,
             is_exact: outside.is_closed.get(),
         };
+        // Equal: nothing was changed since the opening before, so that the next one may have its epoch.
+        if found.change_floor < history.highest_change() {
+            return Err(Violation(format!(
+                "the filesystem tells change from {:#x} on, but {:#x} was told before the restart",
+                found.change_floor,
+                history.highest_change()
+            )));
+        }
         let judged = history.judge(&found, between);
         let rolled = outside.snapshots.borrow_mut().rolling.take();
         match (judged, rolled) {
             (Ok(has), _) => remark(|| format!("found {has} of {} transactions", end.transactions)),
-            (Err(_), Some(image)) if *image == found => {}
+            (Err(_), Some(image)) if image.is_same(&found) => {}
             (Err(violation), _) => return Err(violation),
         }
     }

@@ -54,7 +54,7 @@ async fn image_of(pool: &Pool, name: &str) -> Result<Option<Image>, Violation> {
 
 /// Compares a state that must be a snapshot's.
 fn same(found: &Image, snapshot: &Image, what: &str) -> Result<(), Violation> {
-    if found == snapshot {
+    if found.is_same(snapshot) {
         return Ok(());
     }
     let keys = found.state.values.iter();

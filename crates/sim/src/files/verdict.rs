@@ -147,7 +147,7 @@ impl History {
         let known = self.inodes.keys().chain(found.state.inodes.keys());
         for object in known.copied().collect::<BTreeSet<_>>() {
             let inode = found.state.inodes.get(&object);
-            self.judge_inode(object, inode, transactions, between)?;
+            self.judge_inode(object, (inode, found.change_floor), transactions, between)?;
         }
         for (object, contents) in &found.contents {
             self.judge_contents(*object, contents, transactions, between)?;
@@ -158,7 +158,7 @@ impl History {
     fn judge_inode(
         &self,
         object: ObjectId,
-        found: Option<&Inode>,
+        (found, change_floor): (Option<&Inode>, u64),
         transactions: usize,
         between: Between,
     ) -> Result<(), Violation> {
@@ -166,14 +166,18 @@ impl History {
             let between = format!("after {transactions} transactions");
             Violation(format!("{object:?} {between}: {why}"))
         };
+        let change_floor = change_floor.max(self.base.change_floor);
         let Some(versions) = self.inodes.get(&object) else {
             return Err(wrong(format!("{found:?} was never there")));
         };
         let floor = self.durable_for(object, between);
         let mut possible = versions.possible(transactions, floor, between.end.version);
-        let is_same = |version: &&Option<Inode>| {
-            version.as_ref().map(without_size) == found.map(without_size)
+        // An opening raises every `change`, and a snapshot has the values of before.
+        let raised = |inode: &Inode| Inode {
+            change: inode.change.max(change_floor),
+            ..without_size(inode)
         };
+        let is_same = |version: &&Option<Inode>| version.as_ref().map(raised) == found.map(raised);
         let Some(version) = possible.find(is_same) else {
             let possible: Vec<_> = versions
                 .possible(transactions, floor, between.end.version)

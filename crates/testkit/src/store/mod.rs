@@ -205,6 +205,7 @@ impl MemoryStore {
                 has_acls: true,
                 acl_rules: AclRules::default(),
                 has_xattrs: true,
+                change_floor: 0,
             },
             space: SPACE,
             is_full: false,

@@ -108,6 +108,7 @@ impl Server {
                 "this loses all changes of {full:?} since {name:?}: use -f to confirm"
             )));
         }
+        self.recall_shares(full).await;
         self.withdraw_shares(|other| other == full);
         let back = pool.roll_back(filesystem, name).await;
         self.shares_changed();

@@ -100,6 +100,15 @@ impl Server {
         (shared, closed)
     }
 
+    /// Has clients return what they hold exclusively of a filesystem that is about to be rolled back, and waits for it.
+    pub(in crate::pools) async fn recall_shares(&self, full: &str) {
+        let exports = self.protocols.filesystem_exports();
+        let recalls: Vec<_> = exports.map(|e| e.recall(full)).collect();
+        for recall in recalls {
+            recall.await;
+        }
+    }
+
     /// Ends the exports by property of filesystems that are about to be destroyed, renamed, rolled back or closed.
     pub(in crate::pools) fn withdraw_shares(&self, is_theirs: impl Fn(&str) -> bool) {
         let all: Vec<String> = {

@@ -565,6 +565,17 @@ impl FilesystemExports for Nfs {
         }
     }
 
+    fn recall(&self, filesystem: &str) -> Work<()> {
+        let served = lock(&self.0.served);
+        let path = served.get(filesystem).map(|export| export.path.clone());
+        let service = self.0.service.clone();
+        Box::pin(async move {
+            if let Some(path) = path {
+                service.recall_export(&path).await;
+            }
+        })
+    }
+
     fn withdraw(&self, filesystem: &str) {
         self.0.published.remove(&filesystem.to_owned());
         let gone = lock(&self.0.served).remove(filesystem);
