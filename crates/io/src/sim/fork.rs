@@ -58,7 +58,7 @@ impl ProcessCopy {
         let mut bytes = Vec::new();
         let read = self.report.read_to_end(&mut bytes);
         let mut status = 0;
-        // SAFETY: fills a local status; the process is our child, which nobody else waits for.
+        // SAFETY: fills a local status; the process is our child, and no other code calls waitpid for it.
         let waited = unsafe { libc::waitpid(self.pid, &raw mut status, 0) };
         read?;
         let is_whole = waited == self.pid && libc::WIFEXITED(status);

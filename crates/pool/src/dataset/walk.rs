@@ -151,7 +151,7 @@ impl OpenDataset {
         Ok((found, lost))
     }
 
-    /// One step of a walk over the existing records, or blocks, of one object: as many as are found by one scan. The caller is a
+    /// One step of a walk over the existing records, or blocks, of one object. One scan limits the step. The caller is a
     /// registered reader.
     pub(crate) async fn walk(&self, keys: Range<Key>) -> Result<Walked> {
         // first memory: records move from there to the tree, and never back

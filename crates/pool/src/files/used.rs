@@ -29,7 +29,7 @@ fn space_end(size: u64) -> u64 {
     size.div_ceil(BLOCK_SIZE).saturating_mul(BLOCK_SIZE)
 }
 
-/// A count; `None` if the medium has lost a part of what is counted.
+/// A count of bytes; `None` if records that must be counted are lost.
 pub(super) fn unless_lost(counted: Result<u64>) -> Result<Option<u64>> {
     match counted {
         Ok(bytes) => Ok(Some(bytes)),
