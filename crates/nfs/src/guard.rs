@@ -2,21 +2,36 @@
 //!
 //! **Owns** [`GuardedFiles`], a file system over another one. **Called by** FUSE mounts and other protocols, in place of the file
 //! system itself. **Invariants**: a change takes effect only while no client has a delegation of the file, and none is granted
-//! meanwhile; data and attributes are read only while no client has a write delegation. A wait ends when the delegation is
+//! meanwhile; opens are in the table of all opens, so that share reservations of clients exclude them, and they exclude those; data and
+//! attributes are read only while no client has a write delegation. A wait ends when the delegation is
 //! returned or revoked, so after [`crate::service::ServiceConfig::recall_timeout`] at the latest. A directory's
 //! listing has attributes from the server alone.
 
 use crate::shared::{Changing, NameChange, RECALL_PAUSE, Shared};
+use crate::state::{NO_CLIENT, OpenArgs, READ, Refused, WRITE};
+use crate::wire::Stateid;
 use backend::Durable;
 use backend::file::{
     Access, Acl, Allocate, Attributes, Caller, Change, Cookie, Created, Done, FileBackend,
-    FileError, FileLimits, FileReply, FileSpace, Handle, Hold, IfExists, Linked, Listing, Name,
-    NewFile, ReadData, RemoveKind, Removed, RenameMode, Renamed, Seek, SetAttributes, SetXattr,
-    Stability, Watch, WriteAt, Written,
+    FileError, FileLimits, FileReply, FileResult, FileSpace, Handle, Hold, IfExists, Linked,
+    Listing, Name, NewFile, ReadData, RemoveKind, Removed, RenameMode, Renamed, Seek,
+    SetAttributes, SetXattr, Stability, Watch, WriteAt, Written,
 };
 use io::IoBuf;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Opens of users on the server so far.
+static OPENS: AtomicU64 = AtomicU64::new(0);
+
+/// The bits of share reservations of an open with this access.
+fn share_of(access: Access) -> u32 {
+    let reads = access.has(Access::READ) || access.has(Access::EXECUTE);
+    let read = if reads { READ } else { 0 };
+    let write = if access.has(Access::WRITE) { WRITE } else { 0 };
+    read | write
+}
 
 /// A file system whose operations wait for delegations.
 pub(crate) struct GuardedFiles {
@@ -33,6 +48,55 @@ impl Guard {
     async fn change(&self, file: Handle) -> Changing {
         self.pass_grace().await;
         self.0.change_soon(file, None).await
+    }
+
+    /// Enters an open of a user on the server, beside those of clients: share reservations hold for both. Errors: `Busy` if the
+    /// reservation of a client excludes it.
+    async fn enter(&self, file: Handle, access: u32, hold: Hold) -> FileResult<Hold> {
+        if access & WRITE != 0 {
+            self.pass_grace().await;
+        }
+        let owner = OPENS.fetch_add(1, Ordering::Relaxed).to_be_bytes();
+        let args = OpenArgs {
+            client: NO_CLIENT,
+            owner: &owner,
+            file,
+            access,
+            deny: 0,
+            truncates: false,
+        };
+        loop {
+            // The file itself is kept by the caller's hold, also while no client may use it.
+            let entered = self.0.states().open(&args, &mut Some(Hold::new(|| {})));
+            match entered {
+                Ok(stateid) => {
+                    let shared = self.0.clone();
+                    return Ok(Hold::new(move || {
+                        let closed = shared.states().close(NO_CLIENT, &stateid, file);
+                        drop((closed, hold));
+                    }));
+                }
+                Err(Refused::Share(client)) if self.0.expire(client, io::time::now()) => {}
+                Err(Refused::Full(of)) if self.0.make_state_room(of) => {}
+                // Clients have used the limits up: the open goes on without an entry.
+                Err(Refused::Full(_)) => return Ok(hold),
+                Err(Refused::Delegation) => {
+                    self.0.recall(file, Some(NO_CLIENT), args.is_change());
+                    io::time::sleep(RECALL_PAUSE).await;
+                }
+                Err(Refused::Share(_) | Refused::Lock(_) | Refused::Status(_)) => {
+                    return Err(FileError::Busy);
+                }
+            }
+        }
+    }
+
+    /// Whether a file may be cut without an open. Errors: `Busy` if the reservation of a client excludes it.
+    fn check_share(&self, file: Handle) -> FileResult<()> {
+        match self.0.check_io(NO_CLIENT, &Stateid::ANONYMOUS, file, true) {
+            Err(Refused::Share(_)) => Err(FileError::Busy),
+            _ => Ok(()),
+        }
     }
 
     /// Waits while clients may reclaim state that would exclude a change.
@@ -152,9 +216,14 @@ impl FileBackend for GuardedFiles {
         set: SetAttributes,
         stability: Stability,
     ) -> FileReply<Done<Change>> {
+        let (files, guard) = (self.files.clone(), self.guard.clone());
         let caller = caller.clone();
-        self.changing(of, move |files| {
-            files.set_attributes(&caller, of, set, stability)
+        FileReply::later(async move {
+            let _changing = guard.change(of).await;
+            if set.size.is_some() {
+                guard.check_share(of)?;
+            }
+            files.set_attributes(&caller, of, set, stability).await
         })
     }
 
@@ -163,7 +232,17 @@ impl FileBackend for GuardedFiles {
     }
 
     fn open(&self, caller: &Caller, of: Handle, access: Access) -> FileReply<Hold> {
-        self.files.open(caller, of, access)
+        let wanted = share_of(access);
+        if wanted == 0 {
+            return self.files.open(caller, of, access);
+        }
+        let (files, guard) = (self.files.clone(), self.guard.clone());
+        let caller = caller.clone();
+        FileReply::later(async move {
+            // Permission first: an open that fails recalls nothing.
+            let hold = files.open(&caller, of, access).await?;
+            guard.enter(of, wanted, hold).await
+        })
     }
 
     fn create(

@@ -38,6 +38,9 @@ pub use opens::{OpenArgs, OpenBefore};
 pub use ranges::{Locked, Range, Ranges};
 pub use table::{Denied, Refused, Table};
 
+/// The number of users that are no clients of version 4: hosts of version 3, and mounts on the server. No client has it.
+pub const NO_CLIENT: u64 = 0;
+
 /// `OPEN4_SHARE_ACCESS_READ`.
 pub const READ: u32 = 1;
 /// `OPEN4_SHARE_ACCESS_WRITE`.
