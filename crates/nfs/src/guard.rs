@@ -8,21 +8,20 @@
 //! listing has attributes from the server alone.
 
 use crate::shared::{Changing, NameChange, RECALL_PAUSE, Shared};
-use crate::state::{NO_CLIENT, OpenArgs, READ, Refused, WRITE};
+use crate::state::{Denied, NO_CLIENT, OpenArgs, READ, Range, Refused, WRITE};
 use crate::wire::Stateid;
-use backend::Durable;
 use backend::file::{
     Access, Acl, Allocate, Attributes, Caller, Change, Cookie, Created, Done, FileBackend,
-    FileError, FileLimits, FileReply, FileResult, FileSpace, Handle, Hold, IfExists, Linked,
-    Listing, Name, NewFile, ReadData, RemoveKind, Removed, RenameMode, Renamed, Seek,
-    SetAttributes, SetXattr, Stability, Watch, WriteAt, Written,
+    FileError, FileLimits, FileLock, FileReply, FileResult, FileSpace, Handle, Hold, IfExists,
+    Linked, Listing, LockKind, Name, NewFile, ReadData, RemoveKind, Removed, RenameMode, Renamed,
+    Seek, SetAttributes, SetXattr, Stability, Watch, WriteAt, Written,
 };
+use backend::{Durable, StorageError};
 use io::IoBuf;
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Opens of users on the server so far.
+/// Numbers of opens of users on the server, and of mounts, so far.
 static OPENS: AtomicU64 = AtomicU64::new(0);
 
 /// The bits of share reservations of an open with this access.
@@ -39,15 +38,19 @@ pub(crate) struct GuardedFiles {
     guard: Guard,
 }
 
-/// The delegations of the service.
+/// What all users of the files share, and the number of the mount.
 #[derive(Clone)]
-struct Guard(Arc<Shared>);
+pub(crate) struct Guard {
+    shared: Arc<Shared>,
+    /// Distinguishes owners of locks of two mounts.
+    mount: u64,
+}
 
 impl Guard {
     /// A change of a file begins, after the grace period.
     async fn change(&self, file: Handle) -> Changing {
         self.pass_grace().await;
-        self.0.change_soon(file, None).await
+        self.shared.change_soon(file, None).await
     }
 
     /// Enters an open of a user on the server, beside those of clients: share reservations hold for both. Errors: `Busy` if the
@@ -67,21 +70,24 @@ impl Guard {
         };
         loop {
             // The file itself is kept by the caller's hold, also while no client may use it.
-            let entered = self.0.states().open(&args, &mut Some(Hold::new(|| {})));
+            let entered = self
+                .shared
+                .states()
+                .open(&args, &mut Some(Hold::new(|| {})));
             match entered {
                 Ok(stateid) => {
-                    let shared = self.0.clone();
+                    let shared = self.shared.clone();
                     return Ok(Hold::new(move || {
                         let closed = shared.states().close(NO_CLIENT, &stateid, file);
                         drop((closed, hold));
                     }));
                 }
-                Err(Refused::Share(client)) if self.0.expire(client, io::time::now()) => {}
-                Err(Refused::Full(of)) if self.0.make_state_room(of) => {}
+                Err(Refused::Share(client)) if self.shared.expire(client, io::time::now()) => {}
+                Err(Refused::Full(of)) if self.shared.make_state_room(of) => {}
                 // Clients have used the limits up: the open goes on without an entry.
                 Err(Refused::Full(_)) => return Ok(hold),
                 Err(Refused::Delegation) => {
-                    self.0.recall(file, Some(NO_CLIENT), args.is_change());
+                    self.shared.recall(file, Some(NO_CLIENT), args.is_change());
                     io::time::sleep(RECALL_PAUSE).await;
                 }
                 Err(Refused::Share(_) | Refused::Lock(_) | Refused::Status(_)) => {
@@ -93,7 +99,10 @@ impl Guard {
 
     /// Whether a file may be cut without an open. Errors: `Busy` if the reservation of a client excludes it.
     fn check_share(&self, file: Handle) -> FileResult<()> {
-        match self.0.check_io(NO_CLIENT, &Stateid::ANONYMOUS, file, true) {
+        match self
+            .shared
+            .check_io(NO_CLIENT, &Stateid::ANONYMOUS, file, true)
+        {
             Err(Refused::Share(_)) => Err(FileError::Busy),
             _ => Ok(()),
         }
@@ -101,15 +110,15 @@ impl Guard {
 
     /// Waits while clients may reclaim state that would exclude a change.
     async fn pass_grace(&self) {
-        while self.0.grace().is_active(io::time::now()) {
+        while self.shared.grace().is_active(io::time::now()) {
             io::time::sleep(RECALL_PAUSE).await;
         }
     }
 
     /// Waits until no client may have data of the file that the server does not have.
     async fn settle(&self, file: Handle) {
-        while self.0.states().is_delegated(file, None, false) {
-            self.0.recall(file, None, false);
+        while self.shared.states().is_delegated(file, None, false) {
+            self.shared.recall(file, None, false);
             io::time::sleep(RECALL_PAUSE).await;
         }
     }
@@ -125,7 +134,7 @@ impl Guard {
         self.pass_grace().await;
         loop {
             let at = (caller, directory, name);
-            match self.0.change_name(&**files, at, None).await {
+            match self.shared.change_name(&**files, at, None).await {
                 NameChange::Excluded => io::time::sleep(RECALL_PAUSE).await,
                 change => return change,
             }
@@ -133,11 +142,87 @@ impl Guard {
     }
 }
 
+impl Guard {
+    fn owner_of(&self, lock: &FileLock) -> [u8; 16] {
+        (u128::from(self.mount) << 64 | u128::from(lock.owner)).to_be_bytes()
+    }
+
+    /// Locks or unlocks bytes, after the grace period: clients reclaim their locks first. Returns the lock that is in the way.
+    async fn lock(&self, file: Handle, lock: FileLock) -> FileResult<Option<FileLock>> {
+        let (owner, range) = (self.owner_of(&lock), range_of(&lock));
+        if lock.kind == LockKind::Unlocked {
+            self.shared.states().unlock_local(&owner, file, range);
+            self.shared.wake_lockers();
+            return Ok(None);
+        }
+        self.pass_grace().await;
+        let is_exclusive = lock.kind == LockKind::Exclusive;
+        loop {
+            let mut states = self.shared.states();
+            let locked = states.lock_local(&owner, file, range, is_exclusive);
+            drop(states);
+            match locked {
+                Ok(()) => {
+                    self.shared.wake_lockers();
+                    return Ok(None);
+                }
+                Err(Refused::Lock(denied)) if self.expires(&denied) => {}
+                Err(Refused::Lock(denied)) => return Ok(Some(denying(&denied))),
+                Err(Refused::Full(of)) if self.shared.make_state_room(of) => {}
+                Err(_) => return Err(FileError::Storage(StorageError::Exhausted)),
+            }
+        }
+    }
+
+    /// The lock that would be in the way.
+    fn test_lock(&self, file: Handle, lock: FileLock) -> Option<FileLock> {
+        let (owner, range) = (self.owner_of(&lock), range_of(&lock));
+        let is_exclusive = lock.kind == LockKind::Exclusive;
+        loop {
+            let states = self.shared.states();
+            let denied = states.test_local(&owner, file, range, is_exclusive);
+            drop(states);
+            match denied {
+                Some(denied) if self.expires(&denied) => {}
+                denied => return denied.map(|denied| denying(&denied)),
+            }
+        }
+    }
+
+    /// Whether the client of a lock has no lease and lost it.
+    fn expires(&self, denied: &Denied) -> bool {
+        self.shared.expire(denied.client, io::time::now())
+    }
+}
+
+fn range_of(lock: &FileLock) -> Range {
+    Range {
+        start: lock.start,
+        end: lock.end,
+    }
+}
+
+/// A lock of another owner.
+fn denying(denied: &Denied) -> FileLock {
+    FileLock {
+        owner: 0,
+        start: denied.range.start,
+        end: denied.range.end,
+        kind: match denied.is_exclusive {
+            true => LockKind::Exclusive,
+            false => LockKind::Shared,
+        },
+    }
+}
+
 impl GuardedFiles {
     pub(crate) fn new(files: Arc<dyn FileBackend>, shared: Arc<Shared>) -> Self {
         Self {
             files,
-            guard: Guard(shared),
+            guard: Guard {
+                shared,
+                mount: OPENS.fetch_add(1, Ordering::Relaxed),
+            },
         }
     }
 
@@ -160,7 +245,7 @@ impl GuardedFiles {
         file: Handle,
         operation: impl FnOnce(&dyn FileBackend) -> FileReply<T> + 'static,
     ) -> FileReply<T> {
-        if !self.guard.0.states().is_delegated(file, None, false) {
+        if !self.guard.shared.states().is_delegated(file, None, false) {
             return operation(&*self.files);
         }
         let (files, guard) = (self.files.clone(), self.guard.clone());
@@ -189,7 +274,7 @@ impl FileBackend for GuardedFiles {
     }
 
     fn lookup(&self, caller: &Caller, directory: Handle, name: &Name) -> FileReply<Attributes> {
-        if self.guard.0.states().delegations() == 0 {
+        if self.guard.shared.states().delegations() == 0 {
             return self.files.lookup(caller, directory, name);
         }
         let (files, guard) = (self.files.clone(), self.guard.clone());
@@ -367,7 +452,7 @@ impl FileBackend for GuardedFiles {
         &self,
         caller: &Caller,
         of: Handle,
-        range: Range<u64>,
+        range: std::ops::Range<u64>,
         how: Allocate,
         grows: bool,
     ) -> FileReply<Change> {
@@ -385,7 +470,12 @@ impl FileBackend for GuardedFiles {
         self.files.numbered(object)
     }
 
-    fn seek_within(&self, of: Handle, range: Range<u64>, to: Seek) -> FileReply<Option<u64>> {
+    fn seek_within(
+        &self,
+        of: Handle,
+        range: std::ops::Range<u64>,
+        to: Seek,
+    ) -> FileReply<Option<u64>> {
         self.settled(of, move |files| files.seek_within(of, range, to))
     }
 
@@ -445,5 +535,18 @@ impl FileBackend for GuardedFiles {
 
     fn watch(&self, directory: Handle) -> FileReply<Watch> {
         self.files.watch(directory)
+    }
+
+    fn keeps_locks(&self) -> bool {
+        true
+    }
+
+    fn lock(&self, of: Handle, lock: FileLock) -> FileReply<Option<FileLock>> {
+        let guard = self.guard.clone();
+        FileReply::later(async move { guard.lock(of, lock).await })
+    }
+
+    fn test_lock(&self, of: Handle, lock: FileLock) -> FileReply<Option<FileLock>> {
+        FileReply::now(Ok(self.guard.test_lock(of, lock)))
     }
 }
