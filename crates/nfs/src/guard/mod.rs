@@ -1,36 +1,25 @@
 //! Files of an export for users that are no clients of the service: their operations wait for delegations.
 //!
-//! **Owns** [`GuardedFiles`], a file system over another one. **Called by** FUSE mounts and other protocols, in place of the file
+//! **Owns** [`GuardedFiles`], a file system over another one; `user` has what one user of the server does in the tables. **Called by** FUSE mounts and other protocols, in place of the file
 //! system itself. **Invariants**: a change takes effect only while no client has a delegation of the file, and none is granted
 //! meanwhile; opens are in the table of all opens, so that share reservations of clients exclude them, and they exclude those; data and
 //! attributes are read only while no client has a write delegation. A wait ends when the delegation is
 //! returned or revoked, so after [`crate::service::ServiceConfig::recall_timeout`] at the latest. A directory's
 //! listing has attributes from the server alone.
 
-use crate::shared::{Changing, NameChange, RECALL_PAUSE, Shared};
-use crate::state::{Denied, NO_CLIENT, OpenArgs, READ, Range, Refused, WRITE};
-use crate::wire::Stateid;
+mod user;
+
+use crate::shared::Shared;
+use backend::Durable;
 use backend::file::{
     Access, Acl, Allocate, Attributes, Caller, Change, Cookie, Created, Done, FileBackend,
-    FileError, FileLimits, FileLock, FileReply, FileResult, FileSpace, Handle, Hold, IfExists,
-    Linked, Listing, LockKind, Name, NewFile, ReadData, RemoveKind, Removed, RenameMode, Renamed,
-    Seek, SetAttributes, SetXattr, Stability, Watch, WriteAt, Written,
+    FileError, FileLimits, FileLock, FileReply, FileSpace, Handle, Hold, IfExists, Linked, Listing,
+    Name, NewFile, ReadData, RemoveKind, Removed, RenameMode, Renamed, Seek, SetAttributes,
+    SetXattr, Stability, Watch, WriteAt, Written,
 };
-use backend::{Durable, StorageError};
 use io::IoBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-
-/// Numbers of opens of users on the server, and of mounts, so far.
-static OPENS: AtomicU64 = AtomicU64::new(0);
-
-/// The bits of share reservations of an open with this access.
-fn share_of(access: Access) -> u32 {
-    let reads = access.has(Access::READ) || access.has(Access::EXECUTE);
-    let read = if reads { READ } else { 0 };
-    let write = if access.has(Access::WRITE) { WRITE } else { 0 };
-    read | write
-}
+use user::{Guard, share_of};
 
 /// A file system whose operations wait for delegations.
 pub(crate) struct GuardedFiles {
@@ -38,191 +27,11 @@ pub(crate) struct GuardedFiles {
     guard: Guard,
 }
 
-/// What all users of the files share, and the number of the mount.
-#[derive(Clone)]
-pub(crate) struct Guard {
-    shared: Arc<Shared>,
-    /// Distinguishes owners of locks of two mounts.
-    mount: u64,
-}
-
-impl Guard {
-    /// A change of a file begins, after the grace period.
-    async fn change(&self, file: Handle) -> Changing {
-        self.pass_grace().await;
-        self.shared.change_soon(file, None).await
-    }
-
-    /// Enters an open of a user on the server, beside those of clients: share reservations hold for both. Errors: `Busy` if the
-    /// reservation of a client excludes it.
-    async fn enter(&self, file: Handle, access: u32, hold: Hold) -> FileResult<Hold> {
-        if access & WRITE != 0 {
-            self.pass_grace().await;
-        }
-        let owner = OPENS.fetch_add(1, Ordering::Relaxed).to_be_bytes();
-        let args = OpenArgs {
-            client: NO_CLIENT,
-            owner: &owner,
-            file,
-            access,
-            deny: 0,
-            truncates: false,
-        };
-        loop {
-            // The file itself is kept by the caller's hold, also while no client may use it.
-            let entered = self
-                .shared
-                .states()
-                .open(&args, &mut Some(Hold::new(|| {})));
-            match entered {
-                Ok(stateid) => {
-                    let shared = self.shared.clone();
-                    return Ok(Hold::new(move || {
-                        let closed = shared.states().close(NO_CLIENT, &stateid, file);
-                        drop((closed, hold));
-                    }));
-                }
-                Err(Refused::Share(client)) if self.shared.expire(client, io::time::now()) => {}
-                Err(Refused::Full(of)) if self.shared.make_state_room(of) => {}
-                // Clients have used the limits up: the open goes on without an entry.
-                Err(Refused::Full(_)) => return Ok(hold),
-                Err(Refused::Delegation) => {
-                    self.shared.recall(file, Some(NO_CLIENT), args.is_change());
-                    io::time::sleep(RECALL_PAUSE).await;
-                }
-                Err(Refused::Share(_) | Refused::Lock(_) | Refused::Status(_)) => {
-                    return Err(FileError::Busy);
-                }
-            }
-        }
-    }
-
-    /// Whether a file may be cut without an open. Errors: `Busy` if the reservation of a client excludes it.
-    fn check_share(&self, file: Handle) -> FileResult<()> {
-        match self
-            .shared
-            .check_io(NO_CLIENT, &Stateid::ANONYMOUS, file, true)
-        {
-            Err(Refused::Share(_)) => Err(FileError::Busy),
-            _ => Ok(()),
-        }
-    }
-
-    /// Waits while clients may reclaim state that would exclude a change.
-    async fn pass_grace(&self) {
-        while self.shared.grace().is_active(io::time::now()) {
-            io::time::sleep(RECALL_PAUSE).await;
-        }
-    }
-
-    /// Waits until no client may have data of the file that the server does not have.
-    async fn settle(&self, file: Handle) {
-        while self.shared.states().is_delegated(file, None, false) {
-            self.shared.recall(file, None, false);
-            io::time::sleep(RECALL_PAUSE).await;
-        }
-    }
-
-    /// A change of the object of a name begins, if there is one.
-    async fn change_name(
-        &self,
-        files: &Arc<dyn FileBackend>,
-        caller: &Caller,
-        directory: Handle,
-        name: &Name,
-    ) -> NameChange {
-        self.pass_grace().await;
-        loop {
-            let at = (caller, directory, name);
-            match self.shared.change_name(&**files, at, None).await {
-                NameChange::Excluded => io::time::sleep(RECALL_PAUSE).await,
-                change => return change,
-            }
-        }
-    }
-}
-
-impl Guard {
-    fn owner_of(&self, lock: &FileLock) -> [u8; 16] {
-        (u128::from(self.mount) << 64 | u128::from(lock.owner)).to_be_bytes()
-    }
-
-    /// Locks or unlocks bytes, after the grace period: clients reclaim their locks first. Returns the lock that is in the way.
-    async fn lock(&self, file: Handle, lock: FileLock) -> FileResult<Option<FileLock>> {
-        let (owner, range) = (self.owner_of(&lock), range_of(&lock));
-        if lock.kind == LockKind::Unlocked {
-            self.shared.states().unlock_local(&owner, file, range);
-            self.shared.wake_lockers();
-            return Ok(None);
-        }
-        self.pass_grace().await;
-        let is_exclusive = lock.kind == LockKind::Exclusive;
-        loop {
-            let mut states = self.shared.states();
-            let locked = states.lock_local(&owner, file, range, is_exclusive);
-            drop(states);
-            match locked {
-                Ok(()) => {
-                    self.shared.wake_lockers();
-                    return Ok(None);
-                }
-                Err(Refused::Lock(denied)) if self.expires(&denied) => {}
-                Err(Refused::Lock(denied)) => return Ok(Some(denying(&denied))),
-                Err(Refused::Full(of)) if self.shared.make_state_room(of) => {}
-                Err(_) => return Err(FileError::Storage(StorageError::Exhausted)),
-            }
-        }
-    }
-
-    /// The lock that would be in the way.
-    fn test_lock(&self, file: Handle, lock: FileLock) -> Option<FileLock> {
-        let (owner, range) = (self.owner_of(&lock), range_of(&lock));
-        let is_exclusive = lock.kind == LockKind::Exclusive;
-        loop {
-            let states = self.shared.states();
-            let denied = states.test_local(&owner, file, range, is_exclusive);
-            drop(states);
-            match denied {
-                Some(denied) if self.expires(&denied) => {}
-                denied => return denied.map(|denied| denying(&denied)),
-            }
-        }
-    }
-
-    /// Whether the client of a lock has no lease and lost it.
-    fn expires(&self, denied: &Denied) -> bool {
-        self.shared.expire(denied.client, io::time::now())
-    }
-}
-
-fn range_of(lock: &FileLock) -> Range {
-    Range {
-        start: lock.start,
-        end: lock.end,
-    }
-}
-
-/// A lock of another owner.
-fn denying(denied: &Denied) -> FileLock {
-    FileLock {
-        owner: 0,
-        start: denied.range.start,
-        end: denied.range.end,
-        kind: match denied.is_exclusive {
-            true => LockKind::Exclusive,
-            false => LockKind::Shared,
-        },
-    }
-}
-
 impl GuardedFiles {
     pub(crate) fn new(files: Arc<dyn FileBackend>, shared: Arc<Shared>) -> Self {
         Self {
             files,
-            guard: Guard {
-                shared,
-                mount: OPENS.fetch_add(1, Ordering::Relaxed),
-            },
+            guard: Guard::new(shared),
         }
     }
 
@@ -245,7 +54,7 @@ impl GuardedFiles {
         file: Handle,
         operation: impl FnOnce(&dyn FileBackend) -> FileReply<T> + 'static,
     ) -> FileReply<T> {
-        if !self.guard.shared.states().is_delegated(file, None, false) {
+        if !self.guard.states().is_delegated(file, None, false) {
             return operation(&*self.files);
         }
         let (files, guard) = (self.files.clone(), self.guard.clone());
@@ -274,7 +83,7 @@ impl FileBackend for GuardedFiles {
     }
 
     fn lookup(&self, caller: &Caller, directory: Handle, name: &Name) -> FileReply<Attributes> {
-        if self.guard.shared.states().delegations() == 0 {
+        if self.guard.states().delegations() == 0 {
             return self.files.lookup(caller, directory, name);
         }
         let (files, guard) = (self.files.clone(), self.guard.clone());
