@@ -4,8 +4,9 @@
 //! **Invariants**: a time before 1970 keeps its nanoseconds. Device numbers are Linux's `dev_t` (makedev(3)); FUSE has 32 bits
 //! of it.
 
-use backend::file::{Attributes, FileKind, NewKind, SetTime, Timestamp};
-use fuser::{FileAttr, FileType, INodeNo, TimeOrNow};
+use crate::status::Answer;
+use backend::file::{Attributes, FileKind, FileLock, LockKind, NewKind, SetTime, Timestamp};
+use fuser::{Errno, FileAttr, FileType, INodeNo, TimeOrNow};
 use std::time::{Duration, SystemTime};
 
 /// Block size that stat(2) shows, bytes.
@@ -110,6 +111,42 @@ pub(crate) fn set_time(of: Option<TimeOrNow>) -> SetTime {
             })
         }
     }
+}
+
+/// Last byte that the kernel knows: it stands for all that follow.
+const OFFSET_MAX: u64 = i64::MAX as u64;
+
+/// A lock of fcntl(2). Errors: EINVAL.
+pub(crate) fn lock(owner: u64, (start, end): (u64, u64), kind: i32) -> Answer<FileLock> {
+    let kind = match kind {
+        libc::F_UNLCK => LockKind::Unlocked,
+        libc::F_RDLCK => LockKind::Shared,
+        libc::F_WRLCK => LockKind::Exclusive,
+        _ => return Err(Errno::EINVAL),
+    };
+    let end = if end >= OFFSET_MAX { u64::MAX } else { end };
+    match start <= end {
+        true => Ok(FileLock {
+            owner,
+            start,
+            end,
+            kind,
+        }),
+        false => Err(Errno::EINVAL),
+    }
+}
+
+/// First byte, last byte and kind of the lock that is in the way, for the kernel.
+pub(crate) fn shown_lock(found: Option<FileLock>) -> (u64, u64, i32) {
+    let Some(found) = found else {
+        return (0, 0, libc::F_UNLCK);
+    };
+    let kind = match found.kind {
+        LockKind::Unlocked => libc::F_UNLCK,
+        LockKind::Shared => libc::F_RDLCK,
+        LockKind::Exclusive => libc::F_WRLCK,
+    };
+    (found.start.min(OFFSET_MAX), found.end.min(OFFSET_MAX), kind)
 }
 
 #[cfg(test)]

@@ -40,3 +40,7 @@ pub const COMMIT_PAUSE: Duration = Duration::from_millis(100);
 pub const NEARLY_FULL_BYTES: u64 = 256 << 20;
 /// Most notices to the kernel that wait to be sent.
 pub const NOTICES_MAX: usize = 4096;
+/// Most processes that wait for locks at a time.
+pub const LOCK_WAITERS_MAX: usize = 4096;
+/// Time between two tries of a process that waits for a lock.
+pub const LOCK_PAUSE: Duration = Duration::from_millis(50);

@@ -17,6 +17,7 @@ use backend::file::{Attributes, Caller, CheckedBy, FileBackend, FileError, Handl
 use fuser::{Errno, FileAttr};
 use io::BufPool;
 use io::runtime::Shard;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -36,6 +37,8 @@ pub(crate) struct Mounted {
     /// Whether files that are opened without the kernel's cache can be mapped. Set by the handshake.
     pub(crate) has_direct_maps: OnceLock<bool>,
     pub(crate) checked_by: CheckedBy,
+    /// Processes that wait for locks.
+    pub(crate) lock_waiters: AtomicUsize,
     shards: Box<[Shard]>,
 }
 
@@ -65,6 +68,7 @@ impl Mounted {
             caching: options.caching(&files.limits()),
             has_direct_maps: OnceLock::new(),
             checked_by: options.checked_by(),
+            lock_waiters: AtomicUsize::new(0),
             shards: shards.into(),
             files,
         }

@@ -74,6 +74,12 @@ pub enum Operation {
     LSeek,
     /// Copy between files.
     CopyFileRange,
+    /// Lock or unlocking of bytes.
+    SetLk,
+    /// Question for a lock.
+    GetLk,
+    /// Closing of a descriptor, which ends its owner's locks.
+    Flush,
 }
 
 impl Enumerated for Operation {
@@ -108,6 +114,9 @@ impl Enumerated for Operation {
         Operation::FAllocate,
         Operation::LSeek,
         Operation::CopyFileRange,
+        Operation::SetLk,
+        Operation::GetLk,
+        Operation::Flush,
     ];
 }
 
@@ -146,6 +155,9 @@ impl Operation {
             Operation::FAllocate => "fallocate",
             Operation::LSeek => "lseek",
             Operation::CopyFileRange => "copy_file_range",
+            Operation::SetLk => "setlk",
+            Operation::GetLk => "getlk",
+            Operation::Flush => "flush",
         }
     }
 }

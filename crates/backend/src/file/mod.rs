@@ -12,6 +12,7 @@ mod changes;
 mod directory;
 mod error;
 mod handle;
+mod lock;
 pub mod memory;
 mod name;
 pub mod permission;
@@ -24,6 +25,7 @@ pub use changes::{Change, Created, Done, Linked, Removed, Renamed, Stability, Wr
 pub use directory::{Cookie, Entry, Listing};
 pub use error::{FileError, FileResult};
 pub use handle::{Handle, Hold};
+pub use lock::{FileLock, LockKind};
 pub use name::{NAME_MAX, Name};
 pub use watch::{Event, Hub, WATCH_EVENTS_MAX, WATCHES_MAX, Watch};
 
@@ -403,4 +405,20 @@ pub trait FileBackend: Send + Sync + 'static {
     /// Watches the entries of a directory from now on. Needs no permission: a protocol asks [`FileBackend::access`]. Errors:
     /// `NotDirectory`; `Exhausted` with [`WATCHES_MAX`] watches.
     fn watch(&self, directory: Handle) -> FileReply<Watch>;
+
+    /// Whether [`FileBackend::lock`] keeps locks. Without it, a mount leaves locks to its kernel.
+    fn keeps_locks(&self) -> bool {
+        false
+    }
+
+    /// Locks or unlocks bytes of a file (`LockKind::Unlocked`); an owner's locks within them are replaced. Returns the lock that is in the
+    /// way, if there is one: nothing was done then. Errors: `Unsupported`; `Exhausted` at a limit.
+    fn lock(&self, _of: Handle, _lock: FileLock) -> FileReply<Option<FileLock>> {
+        FileReply::now(Err(FileError::Unsupported))
+    }
+
+    /// The lock that would be in the way of another one. Errors: `Unsupported`.
+    fn test_lock(&self, _of: Handle, _lock: FileLock) -> FileReply<Option<FileLock>> {
+        FileReply::now(Err(FileError::Unsupported))
+    }
 }

@@ -2,7 +2,7 @@
 //!
 //! **Owns** the list of requests that a mount answers. **Called by** the session threads of `fuser`. **Invariants**: a method
 //! copies what it needs out of the session thread's buffer and starts a task; requests that are not here answer ENOSYS, after
-//! which the kernel does without them (locks, bmap, temporary files, statx).
+//! which the kernel does without them (bmap, temporary files, statx).
 
 use super::Front;
 use super::init;
@@ -16,8 +16,8 @@ use fuser::{
     AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, FopenFlags, Generation,
     INodeNo, IoctlFlags, KernelConfig, LockOwner, OpenFlags, PollEvents, PollFlags, PollNotifier,
     RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty,
-    ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyPoll, ReplyStatfs, ReplyWrite, ReplyXattr,
-    Request, TimeOrNow, WriteFlags,
+    ReplyEntry, ReplyIoctl, ReplyLock, ReplyLseek, ReplyOpen, ReplyPoll, ReplyStatfs, ReplyWrite,
+    ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -34,7 +34,9 @@ fn new_mode(mode: u32, umask: u32) -> NewMode {
 impl fuser::Filesystem for Front {
     fn init(&mut self, _: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
         let has_acls = self.mounted.has_acls();
-        let has_direct_maps = init::negotiate(config, &self.mounted.caching, has_acls);
+        let keeps_locks = self.mounted.files.keeps_locks();
+        let caching = &self.mounted.caching;
+        let has_direct_maps = init::negotiate(config, caching, has_acls, keeps_locks);
         let _ = self.mounted.has_direct_maps.set(has_direct_maps);
         Ok(())
     }
@@ -341,8 +343,80 @@ impl fuser::Filesystem for Front {
 
     /// Called at each close. There is nothing to do: the kernel has written its data back before, and a close makes nothing
     /// durable. ENOSYS saves the request from then on.
-    fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        reply.error(Errno::ENOSYS);
+    /// ENOSYS saves the request from then on. Locks of a process end with the first of its descriptors that is closed.
+    fn flush(
+        &self,
+        _: &Request,
+        number: INodeNo,
+        _: FileHandle,
+        owner: LockOwner,
+        reply: ReplyEmpty,
+    ) {
+        if !self.mounted.files.keeps_locks() {
+            return reply.error(Errno::ENOSYS);
+        }
+        self.handle(
+            Operation::Flush,
+            number,
+            reply,
+            move |m| async move { m.unlock_all(number.0, owner.0).await },
+            |reply, ()| reply.ok(),
+        );
+    }
+
+    fn getlk(
+        &self,
+        _: &Request,
+        number: INodeNo,
+        _: FileHandle,
+        owner: LockOwner,
+        start: u64,
+        end: u64,
+        kind: i32,
+        _: u32,
+        reply: ReplyLock,
+    ) {
+        let lock = convert::lock(owner.0, (start, end), kind);
+        self.handle(
+            Operation::GetLk,
+            number,
+            reply,
+            move |m| async move { m.test_lock(number.0, lock?).await },
+            |reply, found| {
+                let (start, end, kind) = convert::shown_lock(found);
+                // The process that holds it may be on another machine.
+                reply.locked(start, end, kind, 0);
+            },
+        );
+    }
+
+    fn setlk(
+        &self,
+        request: &Request,
+        number: INodeNo,
+        _: FileHandle,
+        owner: LockOwner,
+        start: u64,
+        end: u64,
+        kind: i32,
+        _: u32,
+        waits: bool,
+        reply: ReplyEmpty,
+    ) {
+        let lock = convert::lock(owner.0, (start, end), kind);
+        if !waits {
+            return self.handle(
+                Operation::SetLk,
+                number,
+                reply,
+                move |m| async move { m.lock(number.0, lock?).await },
+                |reply, ()| reply.ok(),
+            );
+        }
+        let process = request.pid();
+        self.wait(number, reply, move |m| async move {
+            m.wait_for_lock(number.0, lock?, process).await
+        });
     }
 
     fn fsync(

@@ -8,7 +8,7 @@ use crate::options::Caching;
 use fuser::{InitFlags, KernelConfig};
 
 /// Abilities of every mount, if the kernel has them. Not used, although the kernel has them:
-/// - `POSIX_LOCKS`, `FLOCK_LOCKS`: the kernel keeps locks itself, faster.
+/// - `POSIX_LOCKS`, but in shared mounts, and `FLOCK_LOCKS`: the kernel keeps locks itself, faster.
 /// - `POSIX_ACL`: the kernel would check permissions by POSIX ACLs, which say less than the file system's lists (decision 0321).
 /// - `NO_OPEN_SUPPORT`: an open file must be held, so that it lives on without names.
 /// - `SPLICE_*`: data is copied once on its way, into a buffer that a disk can write from.
@@ -36,7 +36,13 @@ const ALWAYS: &[InitFlags] = &[
 ];
 
 /// Chooses abilities and sizes. Returns whether files that are opened without the kernel's cache can be mapped.
-pub(super) fn negotiate(config: &mut KernelConfig, caching: &Caching, has_acls: bool) -> bool {
+/// With `keeps_locks`, byte-range locks come here, where those of network clients are.
+pub(super) fn negotiate(
+    config: &mut KernelConfig,
+    caching: &Caching,
+    has_acls: bool,
+    keeps_locks: bool,
+) -> bool {
     let has = config.capabilities();
     let mut wanted: Vec<InitFlags> = ALWAYS.to_vec();
     if caching.has_write_back {
@@ -45,6 +51,9 @@ pub(super) fn negotiate(config: &mut KernelConfig, caching: &Caching, has_acls: 
     if has_acls {
         // the umask does not count in a directory with a default ACL
         wanted.push(InitFlags::FUSE_DONT_MASK);
+    }
+    if keeps_locks {
+        wanted.push(InitFlags::FUSE_POSIX_LOCKS);
     }
     wanted.push(match caching.checks_data {
         true => InitFlags::FUSE_AUTO_INVAL_DATA,

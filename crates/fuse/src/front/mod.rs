@@ -88,6 +88,32 @@ impl Front {
         });
     }
 
+    /// Starts a request that may wait for other processes. It takes no place in the gate, as the request that ends its wait needs one.
+    fn wait<F>(
+        &self,
+        number: INodeNo,
+        reply: ReplyEmpty,
+        work: impl FnOnce(Arc<Mounted>) -> F + Send + 'static,
+    ) where
+        F: Future<Output = Answer<()>> + 'static,
+    {
+        let since = io::time::now();
+        let mounted = self.mounted.clone();
+        let (index, shard) = self.mounted.shard(number.0);
+        let started = shard.spawn(move || async move {
+            let result = work(mounted.clone()).await;
+            let operations = &mounted.operations;
+            operations.ended(index, Operation::SetLk, since, result.is_err());
+            match result {
+                Ok(()) => reply.ok(),
+                Err(e) => reply.refuse(e),
+            }
+        });
+        if let Err(e) = started {
+            tracing::warn!("a request of a mount was refused: its shard: {e}");
+        }
+    }
+
     /// Validity of the names of a directory.
     fn validity(&self, directory: INodeNo) -> reply::Validity {
         let validity = reply::Validity::of(&self.mounted.caching);

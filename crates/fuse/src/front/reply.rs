@@ -9,8 +9,8 @@ use crate::options::Caching;
 use crate::requests::XattrAnswer;
 use backend::file::{FileKind, FileSpace, NAME_MAX};
 use fuser::{
-    Errno, Generation, ReplyAttr, ReplyCreate, ReplyData, ReplyEmpty, ReplyEntry, ReplyLseek,
-    ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr,
+    Errno, Generation, ReplyAttr, ReplyCreate, ReplyData, ReplyEmpty, ReplyEntry, ReplyLock,
+    ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr,
 };
 use io::Payload;
 use std::future::Future;
@@ -44,6 +44,7 @@ refuse!(
     ReplyData,
     ReplyEmpty,
     ReplyEntry,
+    ReplyLock,
     ReplyLseek,
     ReplyOpen,
     ReplyStatfs,

@@ -7,6 +7,7 @@ mod acl;
 mod attributes;
 mod data;
 mod directory;
+mod locks;
 mod names;
 mod xattr;
 

@@ -5,6 +5,7 @@
 
 mod acls;
 mod data;
+mod locks;
 mod names;
 mod points;
 mod server;

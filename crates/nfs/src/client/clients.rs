@@ -295,6 +295,11 @@ impl Clients {
             .get(&args.client)
             .filter(|record| visitor.may_act_for(record))
             .ok_or(Status::StaleClientid)?;
+        // An unconfirmed record does not outlive a lease (§8.3).
+        if !record.is_confirmed && record.lease.age(now) > self.bounds.lease {
+            self.remove(args.client);
+            return Err(Status::StaleClientid);
+        }
         match (args.sequence.wrapping_sub(record.sequence), &record.created) {
             // The reply is for nobody else.
             (0, Some((creator, _))) if *creator != principal => return Err(Status::ClidInuse),

@@ -546,3 +546,73 @@ fn numbers_of_clients_and_sessions_cannot_be_guessed() {
     let other = exchange_by(&mut clients, 9, &HOST, start()).unwrap().client;
     assert!((client >> 32).abs_diff(other >> 32) > 1);
 }
+
+/// Regression: the kept reply of CREATE_SESSION, with the session's ID, went to any user who repeated the request.
+#[test]
+fn a_kept_session_is_for_its_creator() {
+    let mut clients = clients();
+    let client = exchange(&mut clients, 1, 0, 1).unwrap().client;
+    let created = create(&mut clients, client, 1).unwrap();
+    let args = CreateSession {
+        client,
+        sequence: 1,
+        flags: 2,
+        fore: CHANNEL,
+        back: CHANNEL,
+        callback_program: 1,
+        security: vec![CallbackSecurity::None],
+    };
+    let mut repeat = |uid| {
+        let by = (principal(uid), 1, &HOST);
+        clients.create_session(&args, by, start(), |_| true)
+    };
+    assert_eq!(repeat(2), Err(Status::ClidInuse));
+    assert_eq!(repeat(1).map(|again| again.session), Ok(created.session));
+}
+
+/// Regression: a record that was never confirmed was confirmed after its lease (pynfs EID9).
+#[test]
+fn an_unconfirmed_record_ends_with_its_lease() {
+    let mut clients = clients();
+    let client = exchange(&mut clients, 1, 0, 1).unwrap().client;
+    let late = start() + LEASE + Duration::from_secs(1);
+    let refused = create_with(&mut clients, client, 1, CHANNEL, late);
+    assert_eq!(refused, Err(Status::StaleClientid));
+    assert_eq!(clients.counts().0, 0);
+}
+
+/// A client that came over TLS is not replaced, and its session not used, over a connection without.
+#[test]
+fn a_protected_client_is_only_used_over_protected_connections() {
+    let mut clients = clients();
+    let secure = Visitor {
+        security: Security::MutualTls,
+        ..HOST
+    };
+    let by = |visitor, verifier| (args(b"a", verifier, 0), (principal(1), visitor));
+    let (first, at) = by(&secure, 1);
+    let client = clients
+        .exchange_id(&first, at, start(), |_| true)
+        .unwrap()
+        .client;
+    let create = CreateSession {
+        client,
+        sequence: 1,
+        flags: 0,
+        fore: CHANNEL,
+        back: CHANNEL,
+        callback_program: 1,
+        security: Vec::new(),
+    };
+    let created = clients.create_session(&create, (principal(1), 1, &secure), start(), |_| true);
+    let session = created.unwrap().session;
+    let (again, at) = by(&HOST, 2);
+    let replaced = clients.exchange_id(&again, at, start(), |_| false);
+    assert_eq!(replaced, Err(Status::ClidInuse));
+    let refused = clients.destroy_session(&session, &HOST);
+    assert_eq!(refused, Err(Status::Badsession));
+    assert!(clients.session_for(&session, &HOST).is_none());
+    assert_eq!(clients.destroy_session(&session, &secure), Ok(()));
+    let (again, at) = by(&secure, 2);
+    assert!(clients.exchange_id(&again, at, start(), |_| false).is_ok());
+}

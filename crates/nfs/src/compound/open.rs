@@ -49,10 +49,13 @@ impl Compound<'_> {
         }
         self.check_claim(client, &args.claim)?;
         let target = self.context.target(Status::Isdir)?;
-        if target.is_read_only && (access & WRITE != 0 || args.create.is_some()) {
+        if target.is_read_only && access & WRITE != 0 {
             return Err(Status::Rofs);
         }
-        let mut found = self.found(client, &target, args).await?;
+        let mut found = match target.is_read_only && args.create.is_some() {
+            true => self.found_read_only(&target, args).await?,
+            false => self.found(client, &target, args).await?,
+        };
         check_file(found.of.kind)?;
         let hold = self.hold(&target, &found, access).await?;
         let open = OpenArgs {
@@ -119,6 +122,20 @@ impl Compound<'_> {
             states.note_progress(found.of.handle, client);
         }
         Ok(found)
+    }
+
+    /// The file of an OPEN that may create, where nothing can be created: one that exists and stays as it is can be opened for
+    /// reading, as with open(2). Errors: `Rofs`.
+    async fn found_read_only(&self, target: &Target, args: &Open<'_>) -> Result<Found, Status> {
+        let (Claim::Name(bytes), Some(CreateHow::Unchecked(attrs))) = (&args.claim, &args.create)
+        else {
+            return Err(Status::Rofs);
+        };
+        match self.existing(target, bytes).await {
+            Err(Status::Noent) => Err(Status::Rofs),
+            Ok(_) if attrs.mask.has(attribute::SIZE) => Err(Status::Rofs),
+            found => found,
+        }
     }
 
     async fn truncate(
@@ -269,12 +286,12 @@ impl Compound<'_> {
         };
         let (mut set, mut truncate) = (Bitmap::default(), None);
         let handle = created.object.handle;
-        if created.is_new {
+        // A repeated exclusive creation may be one of before a crash, which came before the attributes.
+        let is_repeated = !created.is_new && matches!(if_exists, IfExists::SameVerifier(_));
+        if created.is_new || is_repeated {
             let by = (self.context.shared, Some(self.context.client()?));
             let finished = access::finish_creation(by, target, handle, new.set, FileKind::File);
             finished.await.map_err(status_of)?;
-            set = new.mask;
-        } else if let IfExists::SameVerifier(_) = if_exists {
             set = new.mask;
         } else if let NewAttributes {
             set: SetAttributes { size: Some(0), .. },

@@ -30,7 +30,7 @@ impl Table {
         })
     }
 
-    fn locker(&self, client: u64, owner: &[u8], file: Handle) -> Option<u64> {
+    pub(super) fn locker(&self, client: u64, owner: &[u8], file: Handle) -> Option<u64> {
         let lockers = &self.files.get(&file)?.lockers;
         lockers.get(&(client, owner.to_vec())).copied()
     }

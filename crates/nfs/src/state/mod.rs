@@ -8,6 +8,7 @@
 //! | `index` | the opens of one file, by owner and by what they exclude |
 //! | `locks` | lock states |
 //! | `delegations` | delegations, from grant to return or revocation |
+//! | `local_locks` | locks of programs on the server |
 //! | `ranges` | the locked ranges of one file |
 //! | `waiters` | clients that wait for locks |
 //! | `withdrawn` | states of file systems that are not exported, and revocation by the administrator |
@@ -21,6 +22,7 @@ mod delegation_tests;
 mod delegations;
 mod entry;
 mod index;
+mod local_locks;
 mod locks;
 mod names;
 mod opens;
@@ -37,6 +39,9 @@ pub use locks::LockFrom;
 pub use opens::{OpenArgs, OpenBefore};
 pub use ranges::{Locked, Range, Ranges};
 pub use table::{Denied, Refused, Table};
+
+/// The number of users that are no clients of version 4: hosts of version 3, and mounts on the server. No client has it.
+pub const NO_CLIENT: u64 = 0;
 
 /// `OPEN4_SHARE_ACCESS_READ`.
 pub const READ: u32 = 1;

@@ -4,6 +4,7 @@
 //! of a withdrawn file system keeps excluding others, but not its file; it goes on when the file system is exported again, and is revoked
 //! when that does not happen in time; the stateid of a revoked state stays until its client frees it.
 
+use super::NO_CLIENT;
 use super::entry::{Kind, Revocation, State};
 use super::table::Table;
 use backend::file::{Handle, Hold};
@@ -11,6 +12,11 @@ use io::time::Instant;
 use std::collections::BTreeSet;
 
 impl State {
+    /// Whether it is of a client, not of a mount, which goes on without an export.
+    fn is_of_client_in(&self, filesystem: u64) -> bool {
+        self.client != NO_CLIENT && self.file.filesystem == filesystem
+    }
+
     fn hold_mut(&mut self) -> Option<&mut Option<Hold>> {
         match &mut self.kind {
             Kind::Open(open) => Some(&mut open.hold),
@@ -26,7 +32,7 @@ impl Table {
         let states = self.states.values_mut();
         let mut holds = Vec::new();
         let mut has_states = false;
-        for state in states.filter(|state| state.file.filesystem == filesystem) {
+        for state in states.filter(|state| state.is_of_client_in(filesystem)) {
             has_states = true;
             holds.extend(state.hold_mut().and_then(Option::take));
         }
@@ -42,7 +48,7 @@ impl Table {
         if self.withdrawn.since.remove(&filesystem).is_none() {
             return Vec::new();
         }
-        let of_it = |(_, state): &(&u64, &mut State)| state.file.filesystem == filesystem;
+        let of_it = |(_, state): &(&u64, &mut State)| state.is_of_client_in(filesystem);
         let states = self.states.iter_mut().filter(of_it);
         let lacking = states.filter_map(|(id, state)| {
             let lacks = matches!(state.hold_mut(), Some(None));
@@ -100,7 +106,7 @@ impl Table {
     ) -> (Vec<Hold>, BTreeSet<u64>) {
         let all = self.states.iter();
         let all = all.filter(|(id, state)| {
-            let is_live = !matches!(state.kind, Kind::Revoked(_));
+            let is_live = !matches!(state.kind, Kind::Revoked(_)) && state.client != NO_CLIENT;
             is_live && is_theirs(**id, state.client, state.file)
         });
         let all: Vec<_> = all

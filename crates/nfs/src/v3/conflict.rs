@@ -8,12 +8,9 @@ use super::procedure::Procedure;
 use super::wire::Status;
 use crate::access::Target;
 use crate::shared::{Changing, NameChange};
-use crate::state::Refused;
+use crate::state::{NO_CLIENT, Refused};
 use crate::wire::Stateid;
 use backend::file::{Handle, Name};
-
-/// No client of version 4 has this number.
-const NO_CLIENT: u64 = 0;
 
 /// How a request uses an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

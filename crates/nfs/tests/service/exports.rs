@@ -1,9 +1,9 @@
 //! The pseudo file system, rules of hosts, handles.
 
-use crate::fixture::{Fixture, HOME, NO_ATTRS, all_rights, export, open, simulated};
+use crate::fixture::{Fixture, HOME, NO_ATTRS, all_rights, export, open, open_with, simulated};
 use nfs::export::{Hosts, Rule};
-use nfs::wire::files::{CreateHow, NewType, ReadDir};
-use nfs::wire::{Bitmap, Op, Status, operation};
+use nfs::wire::files::{Claim, CreateHow, NewType, ReadDir};
+use nfs::wire::{Attrs, Bitmap, Op, Status, operation};
 
 const FSID: u32 = 8;
 
@@ -158,5 +158,39 @@ fn the_superuser_is_squashed() {
         let mut client = fixture.client("a").await;
         let create = open("f", Some(CreateHow::Unchecked(NO_ATTRS)));
         assert_eq!(client.at(HOME, &[create]).await.status, Status::Access);
+    });
+}
+
+/// Regression: open(2) with O_CREAT and O_RDONLY of a file that exists failed on a read-only export, although nothing would change.
+#[test]
+fn a_file_of_a_read_only_export_is_opened_for_reading() {
+    simulated(|| async {
+        let fixture = Fixture::new().await;
+        let create = |name, attributes| {
+            let create = Some(CreateHow::Unchecked(attributes));
+            open_with(Claim::Name(name), create, 1 | 0x400, 0)
+        };
+        let mut client = fixture.client("a").await;
+        let made = client.at(HOME, &[create(b"f", NO_ATTRS)]).await;
+        assert_eq!(made.status, Status::Ok);
+        let read_only = Rule {
+            is_read_only: true,
+            ..all_rights()
+        };
+        let set = fixture.service.set_rules("/tank/home", vec![read_only]);
+        set.expect("it is there");
+        let size = Attrs {
+            mask: Bitmap::of(&[4]),
+            values: &[0; 8],
+        };
+        let guarded = Some(CreateHow::Guarded(NO_ATTRS));
+        for (op, status) in [
+            (create(b"f", NO_ATTRS), Status::Ok),
+            (create(b"f", size), Status::Rofs),
+            (create(b"g", NO_ATTRS), Status::Rofs),
+            (open_with(Claim::Name(b"f"), guarded, 1, 0), Status::Rofs),
+        ] {
+            assert_eq!(client.at(HOME, &[op]).await.status, status);
+        }
     });
 }

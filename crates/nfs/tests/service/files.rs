@@ -6,6 +6,7 @@ use nfs::wire::{Attrs, Bitmap, Op, Stateid, Status, operation};
 use std::collections::BTreeSet;
 
 const SIZE: u32 = 4;
+const OWNER_GROUP: u32 = 37;
 const MODE: u32 = 33;
 
 #[test]
@@ -87,6 +88,28 @@ fn an_exclusive_creation_may_be_repeated() {
             results.open();
             results.ok(operation::GETFH);
         }
+        // Regression: a crash between the creation and its attributes left a file without them, and the repeated request, whose
+        // verifier matches, said that they were set.
+        let group = Attrs {
+            mask: Bitmap::of(&[OWNER_GROUP]),
+            values: &[0, 0, 0, 2, b'7', b'7', 0, 0],
+        };
+        let verifier = backend::file::IfExists::SameVerifier(u64::from_be_bytes([3; 8]));
+        let new = backend::file::NewFile {
+            kind: backend::file::NewKind::File,
+            mode: 0o600,
+            umask: None,
+            acl: None,
+        };
+        let at = backend::file::Name::new(b"z").expect("a name");
+        let (caller, files) = (backend::file::Caller::root(), &fixture.files);
+        let cached = backend::file::Stability::Cached;
+        let created = files.create(&caller, files.root(), &at, new, verifier, cached);
+        let created = created.await.expect("a new file").value.object;
+        let repeated = open("z", Some(CreateHow::Exclusive41([3; 8], group)));
+        client.at(HOME, &[repeated]).await.open();
+        let now = files.attributes(created.handle).await.expect("it is there");
+        assert_eq!(now.gid, 77);
         let other = open("x", Some(CreateHow::Exclusive41([2; 8], mode)));
         client
             .at(HOME, &[other])

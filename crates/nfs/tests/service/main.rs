@@ -15,6 +15,7 @@ mod fixture;
 mod grace;
 mod limits;
 mod minor2;
+mod mount_locks;
 mod recalls;
 mod sessions;
 mod sharing;

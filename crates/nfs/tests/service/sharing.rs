@@ -1,7 +1,9 @@
 //! Share reservations and locks of several clients.
 
 use crate::client::Client;
-use crate::fixture::{Fixture, HOME, NO_ATTRS, open, open_with, simulated};
+use crate::fixture::{Fixture, HOME, NO_ATTRS, all_rights, config, open, open_with, simulated};
+use backend::file::{Access, Caller, FileError, Name, SetAttributes, Stability};
+use nfs::export::ExportConfig;
 use nfs::wire::files::{Claim, CreateHow, Lock, Locker};
 use nfs::wire::{Attrs, Bitmap, Op, Owner, Stateid, Status, operation};
 
@@ -187,5 +189,60 @@ fn permissions_are_checked_with_each_read_and_write() {
         assert_eq!(root.at(&path, &[set]).await.status, Status::Ok);
         set_mode(&mut root, 0).await;
         assert_eq!(data(&mut user, opened).await, (Status::Ok, Status::Ok));
+    });
+}
+
+/// Regression: a mount on the server and clients of an export did not see each other's opens: a program wrote to a file that a client
+/// had open with DENY_BOTH, and a client denied writing to a file that a program had open for writing.
+#[test]
+fn share_reservations_hold_against_a_mount() {
+    simulated(|| async {
+        let fixture = Fixture::new().await;
+        let mount = fixture.service.guarded(fixture.files.clone());
+        let root = Caller::root();
+        let mut client = fixture.client("a").await;
+        let opens = |deny| {
+            let create = Some(CreateHow::Unchecked(NO_ATTRS));
+            open_with(Claim::Name(b"f"), create, 1 | 0x400, deny)
+        };
+        let opened = client.at(HOME, &[opens(2)]).await.open_wishing().0;
+        let name = Name::new(b"f").expect("a name");
+        let file = mount.lookup(&root, mount.root(), &name).await;
+        let file = file.expect("found").handle;
+        let size = SetAttributes {
+            size: Some(0),
+            ..SetAttributes::default()
+        };
+        let read = mount.open(&root, file, Access::READ).await;
+        let refused = mount.open(&root, file, Access::WRITE).await;
+        assert_eq!(refused.err(), Some(FileError::Busy));
+        let refused = mount.set_attributes(&root, file, size, Stability::Cached);
+        assert_eq!(refused.await.err(), Some(FileError::Busy));
+        drop(read.expect("reading is not denied"));
+        let close = Op::Close { stateid: opened };
+        let path = [HOME[0], HOME[1], "f"];
+        assert_eq!(client.at(&path, &[close]).await.status, Status::Ok);
+
+        let write = mount.open(&root, file, Access::WRITE).await;
+        let write = write.expect("nobody denies it");
+        let denied = client.at(HOME, &[opens(2)]).await.status;
+        assert_eq!(denied, Status::ShareDenied);
+        // The mount goes on without the export, and nobody's lease ends its opens.
+        let removed = fixture.service.remove_export("/tank/home");
+        removed.expect("it is there");
+        io::time::sleep(config().lease * 3).await;
+        fixture.service.sweep().await;
+        let again = ExportConfig {
+            id: 1,
+            path: "/tank/home".into(),
+            files: fixture.files.clone(),
+            rules: vec![all_rights()],
+        };
+        fixture.service.add_export(again).expect("it is gone");
+        let mut client = fixture.client("b").await;
+        let denied = client.at(HOME, &[opens(2)]).await.status;
+        assert_eq!(denied, Status::ShareDenied);
+        drop(write);
+        assert_eq!(client.at(HOME, &[opens(2)]).await.status, Status::Ok);
     });
 }

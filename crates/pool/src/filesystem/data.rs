@@ -163,7 +163,9 @@ impl<S: Store> Inner<S> {
             false => before.size,
         };
         let is_zeroed = how != Allocate::Reserve;
-        if !is_zeroed && size == before.size {
+        // A reservation that changes nothing else clears setuid, too, as Linux does.
+        let is_cleared = written_mode(caller, &file.permissions()) != file.inode.mode;
+        if !is_zeroed && size == before.size && !is_cleared {
             return Ok(self.change(before, &file));
         }
         self.set_written(caller, &mut file, size);

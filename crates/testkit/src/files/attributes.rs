@@ -340,6 +340,15 @@ pub(super) async fn writing_clears_setuid_and_setgid(bed: Bed) {
             Err(FileError::Unsupported) => {}
             zeroed => assert_eq!(zeroed.unwrap().after.mode, want, "{i}: zero"),
         }
+        bed.set_mode(file, mode).await;
+        // Regression: a reservation of bytes that are there kept setuid.
+        let reserved = bed
+            .files
+            .allocate(caller, file, 0..3, Allocate::Reserve, true);
+        match reserved.await {
+            Err(FileError::Unsupported) => {}
+            reserved => assert_eq!(reserved.unwrap().after.mode, want, "{i}: reserve"),
+        }
         let source = bed.file(&format!("source {i}")).await;
         bed.write(source, 0, b"abc").await;
         bed.set_mode(file, mode).await;

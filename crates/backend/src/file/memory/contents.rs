@@ -178,7 +178,9 @@ impl State {
             let removed = object.change_blocks(|blocks| blocks.zero(range));
             self.release(removed.unwrap_or(0) * BLOCK_COST);
         }
-        if is_zeroed || size > before.size {
+        // A reservation that changes nothing else clears setuid, too, as Linux does.
+        let is_cleared = written_mode(caller, &self.get(number).permissions()) != before.mode;
+        if is_zeroed || size > before.size || is_cleared {
             self.set_written(caller, number, size);
         }
         Ok(self.change(before))

@@ -1,22 +1,25 @@
 //! Files of an export for users that are no clients of the service: their operations wait for delegations.
 //!
-//! **Owns** [`GuardedFiles`], a file system over another one. **Called by** FUSE mounts and other protocols, in place of the file
+//! **Owns** [`GuardedFiles`], a file system over another one; `user` has what one user of the server does in the tables. **Called by** FUSE mounts and other protocols, in place of the file
 //! system itself. **Invariants**: a change takes effect only while no client has a delegation of the file, and none is granted
-//! meanwhile; data and attributes are read only while no client has a write delegation. A wait ends when the delegation is
+//! meanwhile; opens are in the table of all opens, so that share reservations of clients exclude them, and they exclude those; data and
+//! attributes are read only while no client has a write delegation. A wait ends when the delegation is
 //! returned or revoked, so after [`crate::service::ServiceConfig::recall_timeout`] at the latest. A directory's
 //! listing has attributes from the server alone.
 
-use crate::shared::{Changing, NameChange, RECALL_PAUSE, Shared};
+mod user;
+
+use crate::shared::Shared;
 use backend::Durable;
 use backend::file::{
     Access, Acl, Allocate, Attributes, Caller, Change, Cookie, Created, Done, FileBackend,
-    FileError, FileLimits, FileReply, FileSpace, Handle, Hold, IfExists, Linked, Listing, Name,
-    NewFile, ReadData, RemoveKind, Removed, RenameMode, Renamed, Seek, SetAttributes, SetXattr,
-    Stability, Watch, WriteAt, Written,
+    FileError, FileLimits, FileLock, FileReply, FileSpace, Handle, Hold, IfExists, Linked, Listing,
+    Name, NewFile, ReadData, RemoveKind, Removed, RenameMode, Renamed, Seek, SetAttributes,
+    SetXattr, Stability, Watch, WriteAt, Written,
 };
 use io::IoBuf;
-use std::ops::Range;
 use std::sync::Arc;
+use user::{Guard, share_of};
 
 /// A file system whose operations wait for delegations.
 pub(crate) struct GuardedFiles {
@@ -24,56 +27,11 @@ pub(crate) struct GuardedFiles {
     guard: Guard,
 }
 
-/// The delegations of the service.
-#[derive(Clone)]
-struct Guard(Arc<Shared>);
-
-impl Guard {
-    /// A change of a file begins, after the grace period.
-    async fn change(&self, file: Handle) -> Changing {
-        self.pass_grace().await;
-        self.0.change_soon(file, None).await
-    }
-
-    /// Waits while clients may reclaim state that would exclude a change.
-    async fn pass_grace(&self) {
-        while self.0.grace().is_active(io::time::now()) {
-            io::time::sleep(RECALL_PAUSE).await;
-        }
-    }
-
-    /// Waits until no client may have data of the file that the server does not have.
-    async fn settle(&self, file: Handle) {
-        while self.0.states().is_delegated(file, None, false) {
-            self.0.recall(file, None, false);
-            io::time::sleep(RECALL_PAUSE).await;
-        }
-    }
-
-    /// A change of the object of a name begins, if there is one.
-    async fn change_name(
-        &self,
-        files: &Arc<dyn FileBackend>,
-        caller: &Caller,
-        directory: Handle,
-        name: &Name,
-    ) -> NameChange {
-        self.pass_grace().await;
-        loop {
-            let at = (caller, directory, name);
-            match self.0.change_name(&**files, at, None).await {
-                NameChange::Excluded => io::time::sleep(RECALL_PAUSE).await,
-                change => return change,
-            }
-        }
-    }
-}
-
 impl GuardedFiles {
     pub(crate) fn new(files: Arc<dyn FileBackend>, shared: Arc<Shared>) -> Self {
         Self {
             files,
-            guard: Guard(shared),
+            guard: Guard::new(shared),
         }
     }
 
@@ -96,7 +54,7 @@ impl GuardedFiles {
         file: Handle,
         operation: impl FnOnce(&dyn FileBackend) -> FileReply<T> + 'static,
     ) -> FileReply<T> {
-        if !self.guard.0.states().is_delegated(file, None, false) {
+        if !self.guard.states().is_delegated(file, None, false) {
             return operation(&*self.files);
         }
         let (files, guard) = (self.files.clone(), self.guard.clone());
@@ -125,7 +83,7 @@ impl FileBackend for GuardedFiles {
     }
 
     fn lookup(&self, caller: &Caller, directory: Handle, name: &Name) -> FileReply<Attributes> {
-        if self.guard.0.states().delegations() == 0 {
+        if self.guard.states().delegations() == 0 {
             return self.files.lookup(caller, directory, name);
         }
         let (files, guard) = (self.files.clone(), self.guard.clone());
@@ -152,9 +110,14 @@ impl FileBackend for GuardedFiles {
         set: SetAttributes,
         stability: Stability,
     ) -> FileReply<Done<Change>> {
+        let (files, guard) = (self.files.clone(), self.guard.clone());
         let caller = caller.clone();
-        self.changing(of, move |files| {
-            files.set_attributes(&caller, of, set, stability)
+        FileReply::later(async move {
+            let _changing = guard.change(of).await;
+            if set.size.is_some() {
+                guard.check_share(of)?;
+            }
+            files.set_attributes(&caller, of, set, stability).await
         })
     }
 
@@ -163,7 +126,17 @@ impl FileBackend for GuardedFiles {
     }
 
     fn open(&self, caller: &Caller, of: Handle, access: Access) -> FileReply<Hold> {
-        self.files.open(caller, of, access)
+        let wanted = share_of(access);
+        if wanted == 0 {
+            return self.files.open(caller, of, access);
+        }
+        let (files, guard) = (self.files.clone(), self.guard.clone());
+        let caller = caller.clone();
+        FileReply::later(async move {
+            // Permission first: an open that fails recalls nothing.
+            let hold = files.open(&caller, of, access).await?;
+            guard.enter(of, wanted, hold).await
+        })
     }
 
     fn create(
@@ -288,7 +261,7 @@ impl FileBackend for GuardedFiles {
         &self,
         caller: &Caller,
         of: Handle,
-        range: Range<u64>,
+        range: std::ops::Range<u64>,
         how: Allocate,
         grows: bool,
     ) -> FileReply<Change> {
@@ -306,7 +279,12 @@ impl FileBackend for GuardedFiles {
         self.files.numbered(object)
     }
 
-    fn seek_within(&self, of: Handle, range: Range<u64>, to: Seek) -> FileReply<Option<u64>> {
+    fn seek_within(
+        &self,
+        of: Handle,
+        range: std::ops::Range<u64>,
+        to: Seek,
+    ) -> FileReply<Option<u64>> {
         self.settled(of, move |files| files.seek_within(of, range, to))
     }
 
@@ -366,5 +344,18 @@ impl FileBackend for GuardedFiles {
 
     fn watch(&self, directory: Handle) -> FileReply<Watch> {
         self.files.watch(directory)
+    }
+
+    fn keeps_locks(&self) -> bool {
+        true
+    }
+
+    fn lock(&self, of: Handle, lock: FileLock) -> FileReply<Option<FileLock>> {
+        let guard = self.guard.clone();
+        FileReply::later(async move { guard.lock(of, lock).await })
+    }
+
+    fn test_lock(&self, of: Handle, lock: FileLock) -> FileReply<Option<FileLock>> {
+        FileReply::now(Ok(self.guard.test_lock(of, lock)))
     }
 }
