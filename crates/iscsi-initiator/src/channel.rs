@@ -8,6 +8,7 @@ use super::error::{Error, ProtocolError, Result};
 use super::limits::{REDIRECTIONS_MAX, STAGING_WIDE};
 use super::login::{LoggedIn, Login, Next, Purpose};
 use initiator::receive;
+use io::net::address::socket_address;
 use io::net::{TcpOptions, TcpStream};
 use io::{RecvBuf, SendBatch};
 use iscsi::limits::CHAP_CHALLENGE_LEN;
@@ -138,11 +139,14 @@ impl Purpose {
 /// Parses `address[:port][,portal-group-tag]` (§13.8). `None` for host names, which are not resolved.
 pub(super) fn target_address(text: &str) -> Option<SocketAddr> {
     let text = text.split_once(',').map_or(text, |(address, _)| address);
-    if let Ok(addr) = text.parse::<SocketAddr>() {
+    if let Ok(addr) = socket_address(text) {
         return Some(addr);
     }
     let ip = text.trim_start_matches('[').trim_end_matches(']');
-    Some(SocketAddr::new(ip.parse::<IpAddr>().ok()?, DEFAULT_PORT))
+    Some(SocketAddr::new(
+        ip.parse::<IpAddr>().ok()?.to_canonical(),
+        DEFAULT_PORT,
+    ))
 }
 
 /// Appends a PDU with a short data segment to the batch.

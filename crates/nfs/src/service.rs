@@ -15,7 +15,7 @@ use crate::guard::GuardedFiles;
 use crate::rpcbind::Registry;
 use crate::shared::Shared;
 use backend::file::FileBackend;
-use session::refused::{Refusals, RefusedHost};
+use session::refused::{RefusalTotals, Refusals, RefusedHost};
 use session::stages::StageCounters;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -151,9 +151,9 @@ impl Service {
 
     /// The hosts that rules of exports refused, the newest first, and the number of refusals since the start.
     #[must_use]
-    pub fn refused(&self) -> (Vec<(RefusedHost, Refusals)>, u64) {
+    pub fn refused(&self) -> (Vec<(RefusedHost, Refusals)>, RefusalTotals) {
         let refused = &self.0.connections.refused;
-        (refused.list(), refused.total())
+        (refused.list(), refused.totals())
     }
 
     /// Counters of connections and operations.

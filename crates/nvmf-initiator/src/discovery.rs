@@ -8,6 +8,7 @@ use super::config::{Config, Reconnect};
 use super::controller::Controller;
 use super::error::{Error, Result};
 use super::limits::{DISCOVERY_ATTEMPTS_MAX, DISCOVERY_ENTRIES_MAX, REFERRALS_MAX};
+use io::net::address;
 use nvmf::wire::FormatError;
 use nvmf::wire::command::Nsid;
 use nvmf::wire::features::AsyncEvent;
@@ -149,7 +150,7 @@ impl DiscoveredPath {
         let tcp = entry.trtype == TransportType::Tcp as u8;
         tcp.then(|| Self {
             subnqn,
-            addr: SocketAddr::new(ip, port),
+            addr: address::canonical(SocketAddr::new(ip, port)),
             subtype,
             portid: entry.portid.get(),
         })

@@ -23,15 +23,17 @@ impl Attentions {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn count(&self, queues: &Queues) {
-        let pending = queues.values().map(VecDeque::len).sum();
-        self.pending.store(pending, Ordering::Release);
+    /// The number of pending conditions of one unit, or of all, has changed.
+    fn changed(&self, before: usize, after: usize) {
+        self.pending.fetch_add(after, Ordering::AcqRel);
+        self.pending.fetch_sub(before, Ordering::AcqRel);
     }
 
     /// Establishes a condition. A reset or power on clears the earlier ones (SAM-5 5.14.4).
     pub(crate) fn raise(&self, lun: u16, asc: Asc) {
         let mut queues = self.lock();
         let queue = queues.entry(lun).or_default();
+        let before = queue.len();
         if asc.0 >> 8 == Asc::POWER_ON_OR_RESET.0 >> 8 {
             queue.clear();
         }
@@ -41,7 +43,7 @@ impl Attentions {
             }
             queue.push_back(asc);
         }
-        self.count(&queues);
+        self.changed(before, queue.len());
     }
 
     /// Reports and clears the oldest condition of a logical unit.
@@ -50,9 +52,9 @@ impl Attentions {
             return None;
         }
         let mut queues = self.lock();
-        let asc = queues.get_mut(&lun)?.pop_front();
-        self.count(&queues);
-        asc
+        let asc = queues.get_mut(&lun)?.pop_front()?;
+        self.changed(1, 0);
+        Some(asc)
     }
 
     /// Clears a condition on every logical unit, as REPORT LUNS does with REPORTED LUNS DATA HAS CHANGED.
@@ -62,16 +64,17 @@ impl Attentions {
         }
         let mut queues = self.lock();
         for queue in queues.values_mut() {
+            let before = queue.len();
             queue.retain(|a| *a != asc);
+            self.changed(before, queue.len());
         }
-        self.count(&queues);
     }
 
     /// Drops the conditions of a removed logical unit.
     pub(crate) fn forget(&self, lun: u16) {
         let mut queues = self.lock();
-        queues.remove(&lun);
-        self.count(&queues);
+        let gone = queues.remove(&lun);
+        self.changed(gone.map_or(0, |queue| queue.len()), 0);
     }
 }
 
@@ -92,6 +95,9 @@ mod tests {
             (a.take(0), a.take(0), a.take(1)),
             (Some(Asc::CAPACITY_CHANGED), None, None)
         );
+        a.raise(2, Asc::CAPACITY_CHANGED);
+        a.forget(2);
+        assert_eq!(a.pending.load(Ordering::Acquire), 0);
         for n in 0..100 {
             a.raise(0, Asc(0x2a00 + n));
         }

@@ -24,8 +24,8 @@ pub const LBA_STATUS_DESCRIPTORS_MAX: usize = 256;
 pub const LBA_STATUS_LOOKS_MAX: usize = 64;
 /// Bytes that VERIFY and PRE-FETCH read at once.
 pub const READ_STEP_BYTES: u32 = 1 << 20;
-/// Logical units of one device.
-pub const UNITS_MAX: usize = 256;
+/// Logical units of one device. Each nexus may have unit attention conditions of each unit, about 100 bytes together.
+pub const UNITS_MAX: usize = 1024;
 /// Highest LUN: the flat space addressing method has 14 bits.
 pub const LUN_MAX: u16 = 0x3fff;
 /// Target ports of one device.

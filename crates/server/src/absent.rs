@@ -25,14 +25,9 @@ impl Server {
         wanted.listen.address = listener.local_addr();
         self.state.borrow_mut().listen.push(wanted.listen.clone());
         self.address_present(address);
-        let (config, listening) = (self.config(), self.listening());
-        for protocol in self.protocols.all() {
-            protocol.advertise(&config, &listening);
-        }
-        self.accept(
-            vec![(listener, wanted)],
-            config.server.congestion.as_deref(),
-        );
+        self.advertise();
+        let congestion = self.config().server.congestion;
+        self.accept(vec![(listener, wanted)], congestion.as_deref());
     }
 
     /// Records that an address is not on this machine.

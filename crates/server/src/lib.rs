@@ -9,6 +9,7 @@
 
 mod absent;
 mod accounts;
+mod advertise;
 pub mod api;
 mod change;
 pub mod config;
@@ -16,8 +17,10 @@ mod console;
 mod control;
 mod diagnosis;
 mod disks;
+mod dry_start;
 mod durable;
 mod error;
+mod host_names;
 pub mod limits;
 mod listen;
 mod metrics;
@@ -40,6 +43,7 @@ mod word;
 
 pub use control::openapi;
 pub use diagnosis::doctor_facts;
+pub use dry_start::{DryStart, dry_start};
 pub use error::{Error, Result};
 pub use metrics::{alert_rules, grafana_dashboard, metrics_page};
 pub use pools::filesystems::FilesystemUser;

@@ -68,6 +68,13 @@ pub const LABELS_AT_ONCE: usize = 16;
 /// Interval at which a listening address that the machine does not have is tried again.
 pub const LISTEN_RETRY: Duration = Duration::from_secs(2);
 
+/// Interval at which the resolver is asked for the names of advertised hosts again.
+pub const HOST_NAMES_EVERY: Duration = Duration::from_secs(60);
+/// The same while one of them has no answer.
+pub const HOST_NAMES_RETRY: Duration = Duration::from_secs(5);
+
+/// Highest `server.disk_wait_s`, seconds.
+pub const DISK_WAIT_S_MAX: u64 = 3600;
 /// Interval at which a disk that could not be opened is tried again.
 pub const DISK_RETRY: Duration = Duration::from_secs(3);
 /// Interval at which the size of an open disk is checked.

@@ -16,7 +16,7 @@ use crate::server::{Handle, Server};
 use crate::shards::Shards;
 use crate::taken::{until_free, with_holder};
 use crate::watchdog::Watchdog;
-use crate::{Error, Result, metrics, pools, reports, reservations, wear};
+use crate::{Error, Result, metrics, pools, reports, reservations, taken, wear};
 use io::RuntimeConfig;
 use io::sync::oneshot;
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
@@ -66,13 +66,16 @@ async fn run(file: ConfigFile, ready: impl FnOnce(&Status)) -> Result<End> {
     let mut signals = Signals::new()?;
     let (_socket, listener) = until_free(|| ControlSocket::bind(&control_path), pause).await?;
     let metrics_listener = match config.metrics {
-        Some(address) => present(until_free(|| metrics::bind(address), pause).await)?,
+        Some(address) => {
+            present(until_free(|| taken::bind(address, metrics::LISTEN), pause).await)?
+        }
         None => None,
     };
     let mut console_warning = None;
     let console = match &config.console {
         Some(c) => {
-            let listener = present(until_free(|| console::bind(c.listen), pause).await)?;
+            let listener =
+                present(until_free(|| taken::bind(c.listen, console::LISTEN), pause).await)?;
             console_of(c, &config.server.state_dir, listener)
                 .map_err(|warning| console_warning = Some(warning))
                 .ok()
@@ -163,7 +166,9 @@ fn serve_others(
     console: Option<(ConsoleConfig, OpenConsole)>,
 ) {
     if let Some(address) = metrics {
-        let (control, bind) = (control.clone(), move || metrics::bind(address));
+        let (control, bind) = (control.clone(), move || {
+            taken::bind(address, metrics::LISTEN)
+        });
         tokio::spawn(async move {
             if let Some(l) = listener_of(metrics_listener, &control, bind).await {
                 metrics::serve(l, control).await;
@@ -172,7 +177,9 @@ fn serve_others(
     }
     if let Some((settings, (listener, certificate, _))) = console {
         tokio::spawn(console::observe(control.clone()));
-        let (control, bind) = (control.clone(), move || console::bind(settings.listen));
+        let (control, bind) = (control.clone(), move || {
+            taken::bind(settings.listen, console::LISTEN)
+        });
         tokio::spawn(async move {
             if let Some(l) = listener_of(listener, &control, bind).await {
                 console::serve(l, certificate, control).await;

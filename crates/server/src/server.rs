@@ -7,6 +7,7 @@
 use crate::api::Listen;
 use crate::config::{Config, ConfigFile, split_volume};
 use crate::disks::{self, DiskEntry, DiskState, Disks, OnlineDisk};
+use crate::host_names::HostNames;
 use crate::limits::{
     CALL_WAIT_MAX, CALLS_MAX, DISK_REFRESH, DISK_RETRY, DISK_WAIT_MAX, START_WAIT_MAX,
 };
@@ -34,6 +35,8 @@ pub struct Server {
     pub(crate) protocols: Arc<Protocols>,
     pub(crate) shards: Shards,
     accepts: Arc<AcceptCounters>,
+    /// Addresses of the hosts that discovery names.
+    pub(crate) host_names: Arc<HostNames>,
     pub(crate) started: io::time::Instant,
     /// Permit for one change at a time.
     pub(crate) changing: Semaphore,
@@ -126,11 +129,15 @@ impl Server {
         let (listeners, absent) = listen::bind(addresses).await?;
 
         let host = host(file.is_stored()).await;
+        let host_names = file
+            .is_stored()
+            .then(|| config.server.state_dir.join("host-names"));
         let (calls, mailbox) = mailbox::channel(CALLS_MAX);
         let server = Rc::new(Server {
             protocols: Arc::new(protocols),
             shards,
             accepts: Arc::default(),
+            host_names: Arc::new(HostNames::load(host_names)),
             started: io::time::now(),
             changing: Semaphore::new(1),
             shares: Notify::new(),
@@ -151,10 +158,8 @@ impl Server {
             calls,
             host,
         });
-        let listening = server.listening();
-        for protocol in server.protocols.all() {
-            protocol.advertise(&config, &listening);
-        }
+        server.advertise();
+        drop(io::spawn(server.clone().follow_host_names()));
         for exports in server.protocols.disk_exports() {
             exports.add_exports(&server.state.borrow().file);
         }
@@ -171,6 +176,7 @@ impl Server {
             let _ = io::timeout(START_WAIT_MAX, opened.notified()).await;
         }
         server.update_holds();
+        drop(io::spawn(server.clone().end_wait()));
         server.accept(listeners, config.server.congestion.as_deref());
         for wanted in absent {
             let later = io::spawn(server.clone().listen_later(wanted));

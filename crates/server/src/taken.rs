@@ -9,6 +9,7 @@ use crate::{Error, Result};
 use io::linux::{command_name, listener};
 use std::net::SocketAddr;
 use std::time::Duration;
+use tokio::net::TcpListener;
 
 /// Calls `attempt` until its result differs from "in use", or [`BUSY_WAIT_MAX`] has passed; `sleep` is that of the
 /// caller's runtime. Errors: those of the last attempt.
@@ -36,6 +37,15 @@ fn is_taken(e: &Error) -> bool {
         e,
         Error::AddressTaken { .. } | Error::Locked(_) | Error::ControlInUse(_)
     )
+}
+
+/// Listens on `address` of `setting`, inside a tokio runtime. Errors: `Listen`, `AddressTaken`, `AddressAbsent`.
+pub(crate) fn bind(address: SocketAddr, setting: &'static str) -> Result<TcpListener> {
+    let bound = std::net::TcpListener::bind(address).and_then(|listener| {
+        listener.set_nonblocking(true)?;
+        TcpListener::from_std(listener)
+    });
+    bound.map_err(|e| refused(address, setting, e.into()))
 }
 
 /// The error for `address`, of the configuration's `setting`.

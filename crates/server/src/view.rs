@@ -161,6 +161,7 @@ impl Server {
                 "the address {address} of {setting} is not on this machine: it is served as soon as the machine has it"
             ));
         }
+        out.extend(self.host_names.warnings());
         out.extend(state.pool_warnings());
         out.extend(state.mount_warnings());
         for protocol in self.protocols.all() {

@@ -11,6 +11,32 @@ use std::net::IpAddr;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// Why a host was refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RefusalReason {
+    /// No access list or client rule has it.
+    NotListed,
+    /// Its export demands a secret, and none is stored for it.
+    NoSecret,
+}
+
+impl RefusalReason {
+    /// All reasons.
+    pub const ALL: [RefusalReason; 2] = [RefusalReason::NotListed, RefusalReason::NoSecret];
+
+    /// The reason as a word of the metrics.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            RefusalReason::NotListed => "not_listed",
+            RefusalReason::NoSecret => "no_secret",
+        }
+    }
+}
+
+/// Numbers of refusals, by reason.
+pub type RefusalTotals = [(RefusalReason, u64); RefusalReason::ALL.len()];
+
 /// A host that was refused.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RefusedHost {
@@ -37,17 +63,18 @@ pub struct Refusals {
 #[derive(Debug, Default)]
 pub struct RefusedHosts {
     hosts: Mutex<BTreeMap<RefusedHost, Refusals>>,
-    total: AtomicU64,
+    /// In the order of [`RefusalReason::ALL`].
+    totals: [AtomicU64; RefusalReason::ALL.len()],
 }
 
 impl RefusedHosts {
     /// A host was refused now.
-    pub fn note(&self, host: RefusedHost) {
-        self.note_at(host, io::time::wall_clock_ms());
+    pub fn note(&self, host: RefusedHost, reason: RefusalReason) {
+        self.note_at(host, reason, io::time::wall_clock_ms());
     }
 
-    fn note_at(&self, host: RefusedHost, now_ms: u64) {
-        self.total.fetch_add(1, Ordering::Relaxed);
+    fn note_at(&self, host: RefusedHost, reason: RefusalReason, now_ms: u64) {
+        self.totals[reason as usize].fetch_add(1, Ordering::Relaxed);
         let host = RefusedHost {
             address: host.address.to_canonical(),
             ..host
@@ -77,9 +104,10 @@ impl RefusedHosts {
         all
     }
 
-    /// Number of refusals since the start.
-    pub fn total(&self) -> u64 {
-        self.total.load(Ordering::Relaxed)
+    /// Number of refusals since the start, by reason.
+    pub fn totals(&self) -> RefusalTotals {
+        let total = |r: RefusalReason| self.totals[r as usize].load(Ordering::Relaxed);
+        RefusalReason::ALL.map(|reason| (reason, total(reason)))
     }
 }
 
@@ -96,9 +124,9 @@ mod tests {
             export: "disk".into(),
         };
         for n in 0..=REFUSED_HOSTS_MAX {
-            refused.note_at(host(n), n as u64);
+            refused.note_at(host(n), RefusalReason::NotListed, n as u64);
         }
-        refused.note_at(host(5), 9999);
+        refused.note_at(host(5), RefusalReason::NoSecret, 9999);
         let all = refused.list();
         assert_eq!(all.len(), REFUSED_HOSTS_MAX);
         let seen = Refusals {
@@ -108,6 +136,7 @@ mod tests {
         };
         assert_eq!(all[0], (host(5), seen));
         assert!(all.iter().all(|(h, _)| *h != host(0)));
-        assert_eq!(refused.total(), REFUSED_HOSTS_MAX as u64 + 2);
+        let listed = (RefusalReason::NotListed, REFUSED_HOSTS_MAX as u64 + 1);
+        assert_eq!(refused.totals(), [listed, (RefusalReason::NoSecret, 1)]);
     }
 }

@@ -43,10 +43,7 @@ pub(crate) fn run(args: &ServeArgs, control: Option<PathBuf>) -> Result<()> {
         file.set_control(std::path::absolute(path)?);
     }
     if args.check {
-        return print(&format!(
-            "{}: configuration is valid\n",
-            file.path().display()
-        ));
+        return check(&file);
     }
     if args.rehearsal {
         rehearsal::listen()?;
@@ -124,4 +121,22 @@ fn banner(status: &Status) -> String {
         out.push_str(&protocol.client_lines(status));
     }
     out
+}
+
+/// Says what a start would meet. Errors: it would fail.
+fn check(file: &ConfigFile) -> Result<()> {
+    let path = file.path().display();
+    let found = server::dry_start(file);
+    let mut text = String::new();
+    for warning in &found.warnings {
+        text += &format!("{path}: warning: {warning}\n");
+    }
+    if found.errors.is_empty() {
+        text += &format!("{path}: configuration is valid\n");
+    }
+    print(&text)?;
+    match found.errors.is_empty() {
+        true => Ok(()),
+        false => bail!("{path}: {}", found.errors.join(&format!("\n{path}: "))),
+    }
 }

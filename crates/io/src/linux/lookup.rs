@@ -58,6 +58,16 @@ pub fn addresses_of(name: &str) -> Result<Vec<IpAddr>, LookupError> {
     Ok(found)
 }
 
+/// The number of the network interface with this name or number, if this machine has it.
+pub fn interface_index(zone: &str) -> Option<u32> {
+    let name = CString::new(zone).ok()?;
+    // SAFETY: the name ends with a zero byte.
+    match unsafe { libc::if_nametoindex(name.as_ptr()) } {
+        0 => zone.parse().ok().filter(|index| *index != 0),
+        index => Some(index),
+    }
+}
+
 /// # Safety
 /// `entry` must be an entry that getaddrinfo(3) returned.
 unsafe fn address_of(entry: &libc::addrinfo) -> Option<IpAddr> {

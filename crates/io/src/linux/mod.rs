@@ -21,7 +21,7 @@ pub(crate) use disk::{LinuxDisk, allocated, discard, open_disk, reserve, resize_
 pub(crate) use driver::{UringDriver, monotonic, random, wall_clock_ms};
 pub use health::{HealthDevice, HealthSource, LogPage, NoHealth};
 pub use local::LocalStream;
-pub use lookup::{LookupError, addresses_of};
+pub use lookup::{LookupError, addresses_of, interface_index};
 pub use mount::{
     MountFlags, UnmountMode, ask_file_system, mount, receive_descriptor, sync_file_system, unmount,
     user_and_group,

@@ -1,11 +1,13 @@
 //! TCP: listeners and streams, real or simulated.
 //!
 //! **Owns** sockets. **Called by** the server's protocols and by initiators. **Invariants**: one receive and one send may be
-//! in flight on a stream at a time (from different tasks); a stream that is dropped is closed.
+//! in flight on a stream at a time (from different tasks); a stream that is dropped is closed; addresses are canonical ([`address`]).
 
+pub mod address;
 mod handle;
 mod options;
 
+pub use address::Endpoint;
 pub(crate) use handle::SocketHandle;
 pub use options::{TcpInfo, TcpOptions};
 
@@ -29,7 +31,7 @@ impl TcpListener {
         let (socket, local) = SocketHandle::listen(addr)?;
         Ok(TcpListener {
             socket: Rc::new(socket),
-            local,
+            local: address::canonical(local),
         })
     }
 
@@ -109,8 +111,8 @@ impl TcpStream {
         let (local, peer) = handle.addresses()?;
         Ok(TcpStream {
             socket: Rc::new(handle),
-            local,
-            peer,
+            local: address::canonical(local),
+            peer: address::canonical(peer),
             drained: Cell::new(false),
         })
     }

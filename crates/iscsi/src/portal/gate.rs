@@ -8,7 +8,7 @@ use super::shared::Shared;
 use crate::login::{Admission, Applicant, LoggedIn, Realm, Refusal};
 use crate::wire::IscsiName;
 use crate::wire::response::LoginStatus;
-use session::refused::RefusedHost;
+use session::refused::{RefusalReason, RefusedHost};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -56,16 +56,21 @@ impl Gate<'_> {
 
 impl Gate<'_> {
     /// The target's access list refuses an initiator: it is logged and remembered.
-    fn note_refused(&self, initiator: &IscsiName, target: &IscsiName, why: &str) {
+    fn note_refused(&self, initiator: &IscsiName, target: &IscsiName, reason: RefusalReason) {
+        let why = match reason {
+            RefusalReason::NotListed => "the initiator is not on the list",
+            RefusalReason::NoSecret => "the initiator has no secret",
+        };
         let connections = &self.target.connections;
         if connections.counters.log.may_log(io::time::now()) {
             tracing::warn!(peer = %self.peer, %initiator, %target, why, "login refused");
         }
-        connections.refused.note(RefusedHost {
+        let host = RefusedHost {
             name: initiator.as_str().to_owned(),
             address: self.peer.ip(),
             export: target.as_str().to_owned(),
-        });
+        };
+        connections.refused.note(host, reason);
     }
 }
 
@@ -92,11 +97,11 @@ impl Realm for Gate<'_> {
             return refused(LoginStatus::NOT_FOUND);
         }
         if !entry.allows(&who.initiator) {
-            self.note_refused(&who.initiator, name, "the initiator is not on the list");
+            self.note_refused(&who.initiator, name, RefusalReason::NotListed);
             return Err(Refusal::Forbidden(LoginStatus::AUTHORIZATION_FAILURE));
         }
         let Ok(chap) = entry.chap_for(&who.initiator) else {
-            self.note_refused(&who.initiator, name, "the initiator has no secret");
+            self.note_refused(&who.initiator, name, RefusalReason::NoSecret);
             return Err(Refusal::Forbidden(LoginStatus::AUTHENTICATION_FAILURE));
         };
         if let Some(r) = entry.redirect() {

@@ -40,7 +40,7 @@ pub use counters::{CloseReason, ConnectionState, Counters};
 pub use session::{ConnectionInfo, SessionInfo};
 
 use crate::wire::IscsiName;
-use ::session::refused::{Refusals, RefusedHost};
+use ::session::refused::{RefusalTotals, Refusals, RefusedHost};
 use ::session::stages::StageCounters;
 use entry::Entry;
 use shared::Shared;
@@ -153,9 +153,9 @@ impl Target {
 
     /// The hosts that access lists refused, the newest first, and the number of refusals since the start.
     #[must_use]
-    pub fn refused(&self) -> (Vec<(RefusedHost, Refusals)>, u64) {
+    pub fn refused(&self) -> (Vec<(RefusedHost, Refusals)>, RefusalTotals) {
         let refused = &self.0.connections.refused;
-        (refused.list(), refused.total())
+        (refused.list(), refused.totals())
     }
 
     /// Totals since the start.

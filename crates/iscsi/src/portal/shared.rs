@@ -15,6 +15,7 @@ use crate::wire::IscsiName;
 use ::session::connections::Connections;
 use ::session::lock;
 use ::session::stages::StageCounters;
+use io::net::address::{reached_at, told};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -237,14 +238,14 @@ impl Shared {
             &registers.portals
         };
         let of_group = shown.iter().filter(|(_, t)| *t == tag);
-        for addr in of_group.filter_map(|(a, _)| reached_at(*a, local)) {
+        for addr in of_group.filter_map(|(a, _)| reached_at(*a, local.ip())) {
             let shown = format!("{addr},{tag}");
             if !out.contains(&shown) {
                 out.push(shown);
             }
         }
         if out.is_empty() {
-            out.push(format!("{local},{tag}"));
+            out.push(format!("{},{tag}", told(local)));
         }
         out
     }
@@ -253,40 +254,4 @@ impl Shared {
 /// Whether a connection to `local` arrived at `portal`.
 fn is_portal(portal: SocketAddr, local: SocketAddr) -> bool {
     portal.port() == local.port() && (portal.ip().is_unspecified() || portal.ip() == local.ip())
-}
-
-/// An address of this server as an initiator has it that came to `local`: for a portal that listens on every address that one. None if
-/// it cannot reach the address.
-fn reached_at(addr: SocketAddr, local: SocketAddr) -> Option<SocketAddr> {
-    let here = local.ip().to_canonical();
-    match addr.ip() {
-        ip if ip.is_unspecified() => Some(SocketAddr::new(local.ip(), addr.port())),
-        ip => (!ip.is_loopback() || here.is_loopback()).then_some(addr),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_loopback_address_is_shown_on_this_machine_only() {
-        let all = [
-            ("127.0.0.1:3260", "10.0.0.1:3260", None),
-            ("127.0.0.1:3260", "127.0.0.1:3260", Some("127.0.0.1:3260")),
-            (
-                "127.0.0.1:3260",
-                "[::ffff:127.0.0.1]:3260",
-                Some("127.0.0.1:3260"),
-            ),
-            ("[::1]:3260", "[fd00::1]:3260", None),
-            ("10.0.0.1:3260", "127.0.0.1:3260", Some("10.0.0.1:3260")),
-            ("0.0.0.0:3261", "10.0.0.1:3260", Some("10.0.0.1:3261")),
-        ];
-        for (addr, local, expected) in all {
-            let [addr, local] = [addr, local].map(|a| a.parse().expect("an address"));
-            let shown = reached_at(addr, local).map(|a| a.to_string());
-            assert_eq!(shown.as_deref(), expected, "{addr} at {local}");
-        }
-    }
 }

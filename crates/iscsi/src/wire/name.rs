@@ -1,4 +1,4 @@
-//! iSCSI names (§4.2.7): `iqn.`, `eui.` and `naa.`.
+//! iSCSI names (§4.2.7): `iqn.`, `eui.` and `naa.`. An underscore is allowed too: RFC 3722 has none, and hosts in the field use it.
 
 use crate::limits::NAME_LEN_MAX;
 use std::fmt;
@@ -21,7 +21,7 @@ pub enum NameError {
     )]
     Format,
     /// A character that no name has.
-    #[error("an iSCSI name is made of letters, digits, '-', '.' and ':'")]
+    #[error("an iSCSI name is made of letters, digits, '-', '.', ':' and '_'")]
     Character,
 }
 
@@ -31,7 +31,7 @@ impl IscsiName {
         if text.is_empty() || text.len() > NAME_LEN_MAX {
             return Err(NameError::Length);
         }
-        let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b':');
+        let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b':' | b'_');
         if !text.bytes().all(allowed) {
             return Err(NameError::Character);
         }
@@ -95,6 +95,8 @@ mod tests {
         for good in [
             "iqn.2026-11.net.wirepool:disk",
             "iqn.1991-05.com.microsoft:HOST",
+            // Regression: hosts with such names could not log in.
+            "iqn.1991-05.com.microsoft:web_01.example.org",
             "eui.02004567a425678d",
             "naa.52004567BA64678D",
             "naa.62004567ba64678d0123456789abcdef",

@@ -27,7 +27,7 @@ use peers::Peers;
 use records::{RecordChange, Records};
 use session::connections::Connections;
 use session::lock;
-use session::refused::RefusedHost;
+use session::refused::{RefusalReason, RefusedHost};
 use session::stages::StageCounters;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -234,11 +234,13 @@ impl Shared {
         if self.connections.counters.log.may_log(io::time::now()) {
             tracing::warn!(%address, path, "an NFS client is in no rule of an export");
         }
-        self.connections.refused.note(RefusedHost {
+        let host = RefusedHost {
             name: String::new(),
             address,
             export: path,
-        });
+        };
+        let refused = &self.connections.refused;
+        refused.note(host, RefusalReason::NotListed);
     }
 
     /// Closes everything of clients that were removed.

@@ -19,7 +19,7 @@ use crate::wire::nqn::Nqn;
 use crate::wire::pdu::Digests;
 use crate::wire::status::Status;
 use session::HostKey;
-use session::refused::RefusedHost;
+use session::refused::{RefusalReason, RefusedHost};
 use session::signal::INFO;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -274,11 +274,13 @@ impl Core {
         let target = self.common.target();
         let counters = &target.counters;
         counters.forbidden_connects.fetch_add(1, Ordering::Relaxed);
-        target.connections.refused.note(RefusedHost {
+        let host = RefusedHost {
             name: host.as_str().to_owned(),
             address: self.common.link.peer().ip(),
             export: subsystem.as_str().to_owned(),
-        });
+        };
+        let refused = &target.connections.refused;
+        refused.note(host, RefusalReason::NotListed);
         Refusal::hidden("host is not on the list")
     }
 

@@ -12,6 +12,7 @@ use crate::wire::log::{
 };
 use crate::wire::nqn::Nqn;
 use crate::wire::text::put_padded;
+use io::net::address;
 use std::net::{IpAddr, SocketAddr};
 use zerocopy::FromZeros;
 use zerocopy::little_endian::U16;
@@ -20,7 +21,7 @@ use zerocopy::little_endian::U16;
 /// address on the connection; one of the loopback interface only to hosts that came over it.
 pub(super) fn log(target: &Shared, host: &Nqn, here: Option<IpAddr>) -> DiscoveryLog {
     let (generation, mut ports, referrals, subsystems) = target.discovery();
-    ports.retain_mut(|p| reached_at(&mut p.addr, here));
+    ports.retain_mut(|p| told_at(&mut p.addr, here));
     let mut entries = Vec::new();
     for port in &ports {
         // Base 8.5.2: this discovery subsystem itself, so that a host learns that it may stay connected.
@@ -56,22 +57,19 @@ pub(super) fn log(target: &Shared, host: &Nqn, here: Option<IpAddr>) -> Discover
     }
 }
 
-/// Puts `here` in place of the unspecified address. False if a host that came to `here` cannot reach it.
-fn reached_at(addr: &mut SocketAddr, here: Option<IpAddr>) -> bool {
-    let here = here.map(|ip| ip.to_canonical());
-    if !addr.ip().is_unspecified() {
-        // A host that came to another address is on another machine, or can come to that one again.
-        return !addr.ip().is_loopback() || here.is_none_or(|ip| ip.is_loopback());
-    }
-    // A listener on [::] takes IPv4 too, whose addresses it sees mapped; one on 0.0.0.0 takes only IPv4.
-    let Some(here) = here.filter(|ip| addr.is_ipv6() || ip.is_ipv4()) else {
-        return false;
+/// Sets the address to that which a host that came to `here` is told. False if the host cannot reach it.
+fn told_at(addr: &mut SocketAddr, here: Option<IpAddr>) -> bool {
+    let found = match here {
+        Some(here) => address::reached_at(*addr, here),
+        // The connection has no address any more.
+        None => Some(address::told(*addr)).filter(|a| !a.ip().is_unspecified()),
     };
-    addr.set_ip(here);
-    true
+    *addr = found.unwrap_or(*addr);
+    found.is_some()
 }
 
 fn entry(addr: SocketAddr, port: u16, kind: SubsystemType, nqn: &Nqn) -> DiscoveryEntry {
+    let addr = address::told(addr);
     let mut e = DiscoveryEntry::new_zeroed();
     e.trtype = TransportType::Tcp as u8;
     e.adrfam = if addr.is_ipv4() {
@@ -88,32 +86,4 @@ fn entry(addr: SocketAddr, port: u16, kind: SubsystemType, nqn: &Nqn) -> Discove
     put_padded(&mut e.traddr, &addr.ip().to_string());
     e.subnqn = nqn.into();
     e
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn shown(addr: &str, here: &str) -> Option<String> {
-        let mut addr = addr.parse().expect("an address");
-        let here = (!here.is_empty()).then(|| here.parse().expect("an address"));
-        reached_at(&mut addr, here).then(|| addr.to_string())
-    }
-
-    #[test]
-    fn a_loopback_address_is_shown_on_this_machine_only() {
-        let all = [
-            ("127.0.0.1:4420", "10.0.0.1", None),
-            ("127.0.0.1:4420", "127.0.0.1", Some("127.0.0.1:4420")),
-            ("127.0.0.1:4420", "::1", Some("127.0.0.1:4420")),
-            ("127.0.0.1:4420", "::ffff:127.0.0.1", Some("127.0.0.1:4420")),
-            ("[::1]:4420", "fd00::1", None),
-            ("10.0.0.1:4420", "127.0.0.1", Some("10.0.0.1:4420")),
-            ("127.0.0.1:4420", "", Some("127.0.0.1:4420")),
-            ("0.0.0.0:4420", "10.0.0.1", Some("10.0.0.1:4420")),
-        ];
-        for (addr, here, expected) in all {
-            assert_eq!(shown(addr, here).as_deref(), expected, "{addr} at {here}");
-        }
-    }
 }

@@ -76,7 +76,7 @@ pub use session::{QueueInfo, SessionInfo, SessionKind, SessionState};
 pub use subsystem::SubsystemTotals;
 
 use crate::wire::nqn::Nqn;
-use ::session::refused::{Refusals, RefusedHost};
+use ::session::refused::{RefusalTotals, Refusals, RefusedHost};
 use ::session::stages::StageCounters;
 use namespace::Namespace;
 use queue_handle::NAMESPACES;
@@ -221,9 +221,9 @@ impl Target {
 
     /// The hosts that host lists refused, the newest first, and the number of refusals since the start.
     #[must_use]
-    pub fn refused(&self) -> (Vec<(RefusedHost, Refusals)>, u64) {
+    pub fn refused(&self) -> (Vec<(RefusedHost, Refusals)>, RefusalTotals) {
         let refused = &self.0.connections.refused;
-        (refused.list(), refused.total())
+        (refused.list(), refused.totals())
     }
 
     /// Totals since the start.

@@ -128,6 +128,39 @@ fn luns_are_reported() {
     });
 }
 
+/// Regression: a target had at most 256 logical units. LUNs from 256 on have the flat space addressing method (SAM-5 4.7.7.3), and an
+/// allocation length that cuts the list leaves its length whole (SPC-4 4.2.5.6).
+#[test]
+fn a_device_has_more_units_than_the_peripheral_method_has_numbers() {
+    run(async {
+        let d = device();
+        let there = d.luns().len();
+        for n in 2..300 {
+            d.add_unit(lun(n), unit(u128::from(n) + 9)).expect("new");
+        }
+        let mut h = host(&d, 1).await;
+        let count = there + 298;
+        let luns = h
+            .send(&[0xa0, 0, 0, 0, 0, 0, 0, 0, 0x20, 0, 0, 0])
+            .await
+            .good();
+        assert_eq!(luns[..4], (count as u32 * 8).to_be_bytes());
+        assert_eq!(luns.len(), 8 + count * 8);
+        let entries: Vec<&[u8]> = luns[8..].chunks(8).collect();
+        assert!(entries.contains(&&[0, 255, 0, 0, 0, 0, 0, 0][..]));
+        assert!(entries.contains(&&[0x41, 0x2b, 0, 0, 0, 0, 0, 0][..]));
+        let cut = h
+            .send(&[0xa0, 0, 0, 0, 0, 0, 0, 0, 0, 64, 0, 0])
+            .await
+            .good();
+        assert_eq!(cut, luns[..64]);
+        for n in [255, 256, 299] {
+            h.lun = lun(n).to_bytes();
+            h.send(&inquiry(0x83)).await.good();
+        }
+    });
+}
+
 #[test]
 fn operation_codes_are_reported_as_they_are() {
     run(async {

@@ -11,8 +11,9 @@ use crate::limits::{
     LOGINS_REMEMBERED_MAX,
 };
 use io::time::Instant;
+use session::admission::network_of;
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::time::Duration;
 
 /// Failures within a window.
@@ -33,17 +34,6 @@ pub(super) struct Attempts {
 
 /// An address and a user.
 type Pair = (IpAddr, String);
-
-/// The network that an address counts for: a host with IPv6 has 2^64 addresses.
-fn network(address: IpAddr) -> IpAddr {
-    match address {
-        IpAddr::V4(_) => address,
-        IpAddr::V6(v6) => match v6.to_ipv4_mapped() {
-            Some(v4) => IpAddr::V4(v4),
-            None => IpAddr::V6(Ipv6Addr::from(u128::from(v6) & !u128::from(u64::MAX))),
-        },
-    }
-}
 
 fn count<K: Ord + Clone>(
     table: &mut BTreeMap<K, Failures>,
@@ -81,7 +71,7 @@ impl Attempts {
         user: &str,
         now: Instant,
     ) -> Result<(), Duration> {
-        let pair = (network(address), user.to_owned());
+        let pair = (network_of(address), user.to_owned());
         count(&mut self.by_pair, &pair, LOGINS_OF_PAIR_MAX, now)?;
         if self.known.contains_key(&pair) {
             return Ok(());
@@ -92,7 +82,7 @@ impl Attempts {
 
     /// An attempt was right: earlier failures of the user from this address are forgotten, and the address is known.
     pub(super) fn succeeded(&mut self, address: IpAddr, user: &str, now: Instant) {
-        let pair = (network(address), user.to_owned());
+        let pair = (network_of(address), user.to_owned());
         self.by_pair.remove(&pair);
         if self.known.len() >= LOGINS_REMEMBERED_MAX && !self.known.contains_key(&pair) {
             let oldest = self.known.iter().min_by_key(|(_, at)| **at);
@@ -118,6 +108,7 @@ impl Attempts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::Ipv6Addr;
 
     fn address(text: &str) -> IpAddr {
         text.parse().expect("an address")

@@ -4,7 +4,10 @@
 
 use super::error::ConfigError;
 use crate::limits::{CONNECTIONS_MAX, HOSTS_MAX, LISTENERS_MAX};
+use io::net::Endpoint;
+use io::net::address::socket_address;
 use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::net::SocketAddr;
 use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
@@ -72,7 +75,27 @@ impl Checker<'_> {
         Ok(self.number(value, CONNECTIONS_DEFAULT, allowed)? as usize)
     }
 
+    /// Addresses to listen on.
     pub(crate) fn addresses(&self, list: RawAddresses) -> Result<Vec<SocketAddr>> {
+        self.each(list, |text| self.address(text), |a| a.port() != 0)
+    }
+
+    /// Addresses that clients are told; names of hosts are allowed.
+    pub(crate) fn endpoints(&self, list: RawAddresses) -> Result<Vec<Endpoint>> {
+        let parse = |text: &Spanned<String>| {
+            let endpoint = text.get_ref().parse::<Endpoint>();
+            endpoint.or_else(|e| self.fail(text.span(), e.to_string()))
+        };
+        self.each(list, parse, |_| true)
+    }
+
+    /// The values of a list. An error if a value that `is_one` place is there twice.
+    fn each<T: PartialEq + Display>(
+        &self,
+        list: RawAddresses,
+        parse: impl Fn(&Spanned<String>) -> Result<T>,
+        is_one: impl Fn(&T) -> bool,
+    ) -> Result<Vec<T>> {
         let Some(list) = list else {
             return Ok(Vec::new());
         };
@@ -84,8 +107,8 @@ impl Checker<'_> {
         }
         let mut out = Vec::new();
         for a in list.get_ref() {
-            let address = self.address(a)?;
-            if address.port() != 0 && out.contains(&address) {
+            let address = parse(a)?;
+            if is_one(&address) && out.contains(&address) {
                 return self.fail(a.span(), format!("{address} is there twice"));
             }
             out.push(address);
@@ -94,14 +117,7 @@ impl Checker<'_> {
     }
 
     pub(crate) fn address(&self, text: &Spanned<String>) -> Result<SocketAddr> {
-        text.get_ref().parse().or_else(|_| {
-            let message =
-                "expected an address and a port such as \"192.0.2.1:4420\" or \"[::]:4420\"";
-            self.fail(
-                text.span(),
-                format!("{message}, found {:?}", text.get_ref()),
-            )
-        })
+        socket_address(text.get_ref()).or_else(|e| self.fail(text.span(), e.to_string()))
     }
 
     /// The names on an access list; `None` for `any`. `noun` is the word for their owners.

@@ -7,8 +7,10 @@
 use super::checker::{Checker, Result};
 use super::disks::DiskConfig;
 use super::pools::{PoolConfig, split_volume};
+use io::net::Endpoint;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::net::SocketAddr;
 use toml::Spanned;
 
 /// The export of a disk or filesystem.
@@ -39,6 +41,19 @@ pub(crate) trait ProtocolConfig {
     /// Names of the protocol's directories in the state directory.
     fn directories(&self) -> &'static [&'static str] {
         &[]
+    }
+
+    /// The addresses that it listens on, each with its setting.
+    fn listening(&self) -> Vec<(&'static str, SocketAddr)>;
+
+    /// The addresses and names that discovery tells instead of the listening addresses, or beside them.
+    fn told(&self) -> Vec<Endpoint> {
+        Vec::new()
+    }
+
+    /// The reasons why files of the configuration cannot be used. Blocks.
+    fn unusable_files(&self) -> Vec<String> {
+        Vec::new()
     }
 
     /// The disks and volumes that the protocol exports.

@@ -2,7 +2,8 @@
 
 use super::checker::{Checker, Result};
 use crate::limits::{
-    BUFFER_MIB, SHARDS_MAX, SOCKET_PATH_LEN_MAX, SPIN_US_MAX, WATCHDOG_S_MAX, WATCHDOG_S_MIN,
+    BUFFER_MIB, DISK_WAIT_S_MAX, SHARDS_MAX, SOCKET_PATH_LEN_MAX, SPIN_US_MAX, WATCHDOG_S_MAX,
+    WATCHDOG_S_MIN,
 };
 use serde::Deserialize;
 use std::path::PathBuf;
@@ -18,6 +19,9 @@ const DISK_DIRECTORY: &str = "/dev/disk/by-id";
 
 /// Default of `server.watchdog_s`.
 const WATCHDOG_S_DEFAULT: u64 = 60;
+/// Default of `server.disk_wait_s`.
+const DISK_WAIT_S_DEFAULT: u64 = 60;
+
 /// `[server]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerConfig {
@@ -37,6 +41,8 @@ pub struct ServerConfig {
     pub congestion: Option<String>,
     /// Time without progress of a shard after which the process ends; `None` for no watchdog.
     pub watchdog: Option<Duration>,
+    /// Time from the start for which hosts wait for disks that are missing.
+    pub disk_wait: Duration,
 }
 
 #[derive(Deserialize, Default)]
@@ -50,6 +56,7 @@ pub(super) struct RawServer {
     buffer_mib: Option<Spanned<u64>>,
     congestion: Option<Spanned<String>>,
     watchdog_s: Option<Spanned<u64>>,
+    disk_wait_s: Option<Spanned<u64>>,
 }
 
 /// The default control socket: `/run/wirepool/control.sock` for root, else in `$XDG_RUNTIME_DIR`.
@@ -96,7 +103,13 @@ impl Checker<'_> {
             buffer_limit: (buffer_mib << 20) as usize,
             congestion: self.congestion(raw.congestion.as_ref())?,
             watchdog: self.watchdog(raw.watchdog_s.as_ref())?,
+            disk_wait: self.disk_wait(raw.disk_wait_s.as_ref())?,
         })
+    }
+
+    fn disk_wait(&self, raw: Option<&Spanned<u64>>) -> Result<Duration> {
+        let seconds = self.number(raw, DISK_WAIT_S_DEFAULT, 0..=DISK_WAIT_S_MAX)?;
+        Ok(Duration::from_secs(seconds))
     }
 
     fn watchdog(&self, raw: Option<&Spanned<u64>>) -> Result<Option<Duration>> {

@@ -64,7 +64,7 @@ async fn serve_with(
         let (tls, app) = (tls.clone(), app.clone());
         connections.start(slot, |place| async move {
             let peer = Peer {
-                address: peer.ip(),
+                address: peer.ip().to_canonical(),
                 place,
             };
             let app = app.layer(Extension(peer));

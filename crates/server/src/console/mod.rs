@@ -21,21 +21,13 @@ pub(crate) use certificate::Certificate;
 
 use crate::control::{self, Control};
 use crate::limits::RATE_STEP;
-use crate::{Result, taken};
 use axum::Router;
 use axum::middleware::{from_fn, from_fn_with_state};
 use axum::routing::get;
-use std::net::SocketAddr;
 use tokio::net::TcpListener;
 
-/// Listens on `address`, inside a tokio runtime. Errors: `Listen`, `AddressTaken`.
-pub(crate) fn bind(address: SocketAddr) -> Result<TcpListener> {
-    let bound = std::net::TcpListener::bind(address).and_then(|listener| {
-        listener.set_nonblocking(true)?;
-        TcpListener::from_std(listener)
-    });
-    bound.map_err(|e| taken::refused(address, "[console] listen", e.into()))
-}
+/// The setting of the port's address.
+pub(crate) const LISTEN: &str = "[console] listen";
 
 /// Serves the console, without end.
 pub(crate) async fn serve(listener: TcpListener, certificate: Certificate, control: Control) {

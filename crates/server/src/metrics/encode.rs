@@ -50,6 +50,7 @@ impl Collector for Snapshot {
             protocol.metrics(&self.status.exports, &mut out)?;
         }
         self.stages(&mut out)?;
+        self.refusals(&mut out)?;
         self.sessions(&mut out)
     }
 }
@@ -64,6 +65,19 @@ impl Snapshot {
         out.gauge("connections_limit", [(none(), s.connections_max as f64)])?;
         out.counter("accept_exhausted", [(none(), self.accepts_exhausted)])?;
         out.counter("accept_dropped", [(none(), self.accepts_dropped)])
+    }
+
+    fn refusals(&self, out: &mut Families) -> fmt::Result {
+        let all = self.protocols.all().map(|p| p.refusals());
+        let all = all.flat_map(|(protocol, totals)| totals.map(|(why, n)| (protocol, why, n)));
+        let values = all.map(|(protocol, why, n)| {
+            let labels = vec![
+                ("protocol", protocol.to_owned()),
+                ("reason", why.word().to_owned()),
+            ];
+            (labels, n)
+        });
+        out.counter("hosts_refused", values)
     }
 
     fn stages(&self, out: &mut Families) -> fmt::Result {

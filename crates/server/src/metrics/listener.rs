@@ -70,7 +70,10 @@ impl Listener for Limited {
         let (stream, peer) = Listener::accept(&mut self.listener).await;
         let evicted = Arc::new(Evicted::default());
         let place = loop {
-            match self.admission.enter(peer.ip(), evicted.clone()) {
+            match self
+                .admission
+                .enter(peer.ip().to_canonical(), evicted.clone())
+            {
                 Ok(place) => break Some(place),
                 Err(NoEntry::Ending) => tokio::time::sleep(PLACE_POLL).await,
                 // All places are of connecting ones, which can be evicted.

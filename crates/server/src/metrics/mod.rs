@@ -26,15 +26,16 @@ pub use page::metrics_page;
 use crate::control::Control;
 use crate::limits::{METRICS_CONNECTIONS_MAX, METRICS_LIFETIME_MAX};
 use crate::wear::SCRAPE_AGE;
-use crate::{Result, taken};
 use axum::Router;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use tokio::net::TcpListener;
+
+/// The setting of the port's address.
+pub(crate) const LISTEN: &str = "[metrics] listen";
 
 /// The type of the OpenMetrics text format.
 const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -67,15 +68,6 @@ fn classic(text: &str) -> String {
         }
     };
     text.lines().map(line).collect()
-}
-
-/// Listens on `address`, inside a tokio runtime. Errors: `Listen`, `AddressTaken`.
-pub(crate) fn bind(address: SocketAddr) -> Result<TcpListener> {
-    let bound = std::net::TcpListener::bind(address).and_then(|listener| {
-        listener.set_nonblocking(true)?;
-        TcpListener::from_std(listener)
-    });
-    bound.map_err(|e| taken::refused(address, "[metrics] listen", e.into()))
 }
 
 /// Answers `GET /metrics`, without end.

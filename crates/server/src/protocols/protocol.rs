@@ -7,12 +7,13 @@
 use crate::api::{ExportStages, ExportedAs, Exports, Listen, RefusedHost, Session};
 use crate::config::{Config, ConfigFile};
 use crate::disks::Disks;
+use crate::host_names::HostNames;
 use crate::metrics::families::Families;
 use backend::file::FileBackend;
 use backend::{BlockBackend, Usage};
 use io::net::TcpStream;
 use io::time::Instant;
-use session::refused;
+use session::refused::{self, RefusalTotals};
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -38,8 +39,9 @@ pub(crate) trait Protocol: Send + Sync {
     /// The addresses of the configuration.
     fn addresses(&self, config: &Config) -> Vec<Address>;
 
-    /// Says which addresses discovery names. `listening` has the addresses of all protocols, with the real ports.
-    fn advertise(&self, config: &Config, listening: &[Listen]);
+    /// Says which addresses discovery names. `listening` has the addresses of all protocols, with the real ports; `names` the addresses
+    /// of the names in the configuration.
+    fn advertise(&self, config: &Config, listening: &[Listen], names: &HostNames);
 
     /// Exports of disks and volumes, if the protocol has such exports.
     fn disk_exports(&self) -> Option<&dyn DiskExports> {
@@ -65,6 +67,9 @@ pub(crate) trait Protocol: Send + Sync {
 
     /// The hosts that access lists refused, the newest first.
     fn refused(&self) -> Vec<RefusedHost>;
+
+    /// The number of these refusals since the start, by reason, with the word of the protocol.
+    fn refusals(&self) -> (&'static str, RefusalTotals);
 
     /// The time of requests by stage, by export.
     fn stages(&self, now: Instant) -> Vec<ExportStages>;
@@ -104,8 +109,8 @@ pub(crate) trait DiskExports {
         None
     }
 
-    /// Keeps hosts waiting that connect to an export with a disk or volume that `is_opening`, and no other hosts.
-    fn hold(&self, config: &Config, is_opening: &dyn Fn(&str) -> bool);
+    /// Keeps hosts waiting that connect to an export with a disk or volume that `is_awaited`, and no other hosts.
+    fn hold(&self, config: &Config, is_awaited: &dyn Fn(&str) -> bool);
 
     /// Sets the export of a disk, if it has one over this protocol.
     fn exported_as(&self, config: &Config, disk: &str, out: &mut ExportedAs);

@@ -142,7 +142,7 @@ const MISTAKES: &[(&str, &str)] = &[
     ),
     (
         "[server]\nshard = 2\n",
-        "wirepool.toml:2:1: server.shard: unknown field `shard`, expected one of `shards`, `control`, `state_dir`, `disk_directories`, `spin_us`, `buffer_mib`, `congestion`, `watchdog_s`",
+        "wirepool.toml:2:1: server.shard: unknown field `shard`, expected one of `shards`, `control`, `state_dir`, `disk_directories`, `spin_us`, `buffer_mib`, `congestion`, `watchdog_s`, `disk_wait_s`",
     ),
     (
         "[server]\nshards = \"two\"\n",

@@ -69,7 +69,11 @@ fn wrong_targets_are_told() {
     let other = "[[target]]\niqn = \"iqn.2026-01.org.example:a\"\n";
     for (old, new, told) in [
         ("IQN.2026-01", "disk", "expected a name such as"),
-        ("lun = 7", "lun = 256", "expected a number from 0 to 255"),
+        (
+            "lun = 7",
+            "lun = 16384",
+            "expected a number from 0 to 16383",
+        ),
         (
             "disk = \"a\"",
             "disk = \"b\"",

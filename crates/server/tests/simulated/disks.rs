@@ -20,6 +20,8 @@ use std::time::Duration;
 
 const NQN: &str = "nqn.2026-01.org.example:a";
 const CONFIG: &str = r#"
+[server]
+disk_wait_s = 0
 [nvmf]
 listen = ["0.0.0.0:4420"]
 [[disk]]

@@ -7,7 +7,7 @@ use nvmf::wire::command::Nsid;
 use nvmf::wire::status::Status;
 use server::Server;
 use server::api::DiskState;
-use server::limits::START_WAIT_MAX;
+use server::limits::{DISK_RETRY, START_WAIT_MAX};
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -119,6 +119,46 @@ fn hosts_are_told_to_come_again_until_the_pool_is_open() {
     });
 }
 
+/// Regression: a host that connected while a disk appeared late after a restart found its subsystem or target without the volume, which
+/// Linux takes for its end. A host waits for a minute, like one that connects while a pool is opened.
+#[test]
+fn hosts_wait_for_a_pool_whose_disk_appears_late() {
+    Sim::new(33, SimConfig::default()).block_on(async {
+        let (node, disk) = machine().await;
+        disk.kill();
+        node.power_on();
+        let running: Rc<RefCell<Option<Rc<Server>>>> = Rc::default();
+        let server = running.clone();
+        drop(node.spawn(async move {
+            let started = start(CONFIG).await;
+            *server.borrow_mut() = Some(started);
+        }));
+        sleep(Duration::from_secs(20)).await;
+        let server = running.borrow().clone().expect("it accepts");
+        assert_eq!(server.pools()[0].state, DiskState::Held);
+        let refused = try_connect(node.addr(4420), NQN).await.map(drop);
+        let busy = nvmf_initiator::Error::Refused(Status::CONNECT_CONTROLLER_BUSY);
+        assert_eq!(refused, Err(busy));
+        let refused = log_in(node.addr(3260)).await.map(drop);
+        let unavailable = iscsi::wire::response::LoginStatus::SERVICE_UNAVAILABLE;
+        assert_eq!(
+            refused,
+            Err(iscsi_initiator::Error::LoginRefused(unavailable))
+        );
+        try_connect(node.addr(4420), OTHER_NQN)
+            .await
+            .expect("it needs no pool");
+
+        disk.revive();
+        sleep(2 * DISK_RETRY).await;
+        assert_eq!(server.pools()[0].state, DiskState::Online);
+        let host = try_connect(node.addr(4420), NQN).await.expect("taken");
+        host.namespace(Nsid(1)).await.expect("its volume is there");
+        let session = log_in(node.addr(3260)).await.expect("taken");
+        session.unit(0).await.expect("its volume is there");
+    });
+}
+
 /// A pool that cannot be opened does not hold its hosts for ever: other namespaces of theirs may be there.
 #[test]
 fn hosts_are_let_in_when_the_pool_could_not_be_opened() {
@@ -126,6 +166,8 @@ fn hosts_are_let_in_when_the_pool_could_not_be_opened() {
         let node = Node::new();
         let serving = node.spawn(async {
             let server = start(CONFIG).await;
+            assert_eq!(server.pools()[0].state, DiskState::Held);
+            sleep(server.config().server.disk_wait + DISK_RETRY).await;
             assert_eq!(server.pools()[0].state, DiskState::Held);
         });
         serving.await.expect("it has power");

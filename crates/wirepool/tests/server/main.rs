@@ -2,6 +2,7 @@
 //!
 //! **Invariants**: every port is the kernel's choice, every file is in a directory of the test's own.
 
+mod addresses;
 mod api;
 mod browser;
 mod commands;

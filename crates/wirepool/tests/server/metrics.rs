@@ -97,6 +97,11 @@ fn metrics_parse_and_count() {
         1.0
     );
     assert_eq!(before["wirepool_sessions"], 0.0);
+    for protocol in ["nvme", "iscsi", "nfs"] {
+        let refused =
+            format!(r#"wirepool_hosts_refused_total{{protocol="{protocol}",reason="not_listed"}}"#);
+        assert_eq!(before[&refused], 0.0);
+    }
     let config = server.client();
     let during = client(async move {
         let controller = connect(config).await;

@@ -4,20 +4,24 @@
 //! configuration; secrets are not in the file.
 
 use super::limits::{
-    LUN_MAX, PORTAL_GROUPS_MAX, TARGET_TEXT_LEN_MAX, TARGETS_MAX, THRESHOLD_PERCENT,
+    LUN_MAX, LUNS_MAX, PORTAL_GROUPS_MAX, TARGET_TEXT_LEN_MAX, TARGETS_MAX, THRESHOLD_PERCENT,
 };
 use crate::config::checker::{Checker, RawAddresses, Result};
 use crate::config::exports::{ExportedAs, Exports, ProtocolConfig};
 use crate::limits::LISTENERS_MAX;
+use io::net::Endpoint;
+use io::net::address::host_name;
 use iscsi::portal::{Acl, Redirect};
 use iscsi::wire::IscsiName;
 use serde::Deserialize;
-use std::net::{Ipv6Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use toml::Spanned;
 use uuid::Uuid;
 
 pub use super::edit::{DiscoveryEdit, TargetChange, TargetEdit};
 
+/// The setting of listening addresses.
+pub(super) const LISTEN: &str = "[iscsi] listen";
 /// Directory of CHAP secrets in the state directory.
 pub(super) const SECRETS: &str = "chap";
 /// Tag of the portal group that `[iscsi] listen` makes.
@@ -57,7 +61,7 @@ pub struct PortalGroup {
     /// Listening addresses, at least one.
     pub listen: Vec<SocketAddr>,
     /// Addresses that discovery returns instead.
-    pub advertise: Vec<SocketAddr>,
+    pub advertise: Vec<Endpoint>,
 }
 
 /// `[[target]]`.
@@ -175,6 +179,16 @@ impl ProtocolConfig for Settings {
         &[SECRETS]
     }
 
+    fn listening(&self) -> Vec<(&'static str, SocketAddr)> {
+        let all = self.groups.iter().flat_map(|g| &g.listen);
+        all.map(|a| (LISTEN, *a)).collect()
+    }
+
+    fn told(&self) -> Vec<Endpoint> {
+        let all = self.groups.iter().flat_map(|g| &g.advertise);
+        all.cloned().collect()
+    }
+
     fn exported_disks(&self) -> Vec<&str> {
         self.luns().map(|(_, l)| &*l.disk).collect()
     }
@@ -209,7 +223,7 @@ pub(crate) fn check(
     exports: &mut Exports<'_>,
 ) -> Result<Settings> {
     let listen = c.addresses(raw.listen)?;
-    let advertise = c.addresses(raw.advertise)?;
+    let advertise = c.endpoints(raw.advertise)?;
     let mut groups = Vec::new();
     if !listen.is_empty() {
         groups.push(PortalGroup {
@@ -255,6 +269,9 @@ fn check_targets(
         for l in t.lun {
             let l = l.into_inner();
             let lun = check_lun(c, &l, &iqn, exports)?;
+            if luns.len() == LUNS_MAX {
+                return c.fail(l.lun.span(), format!("expected at most {LUNS_MAX} LUNs"));
+            }
             if luns.iter().any(|o| o.lun == lun.lun) {
                 let message = format!("the target has another LUN {}", lun.lun);
                 return c.fail(l.lun.span(), message);
@@ -374,7 +391,7 @@ fn check_group(c: &Checker<'_>, g: RawGroup, others: &[PortalGroup]) -> Result<P
     Ok(PortalGroup {
         tag,
         listen,
-        advertise: c.addresses(g.advertise)?,
+        advertise: c.endpoints(g.advertise)?,
     })
 }
 
@@ -436,6 +453,6 @@ fn is_portal(text: &str) -> bool {
         Some((host, p)) => (host, port(p)),
         None => (text, true),
     };
-    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-');
-    (1..=TARGET_TEXT_LEN_MAX).contains(&host.len()) && host.bytes().all(plain) && port_fits
+    let is_host = host.parse::<Ipv4Addr>().is_ok() || host_name(host).is_ok();
+    is_host && host.len() <= TARGET_TEXT_LEN_MAX && port_fits
 }

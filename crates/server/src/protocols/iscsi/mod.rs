@@ -16,7 +16,7 @@ mod session;
 mod view;
 
 use self::api::IscsiRole as Role;
-use self::config::{LunConfig, TargetConfig, exported_as};
+use self::config::{LunConfig, PortalGroup, TargetConfig, exported_as};
 use self::secret::Realm;
 use super::access::Words;
 use super::protocol::{Address, DiskExports, Protocol, Work, refused_hosts, sessions_of};
@@ -24,10 +24,11 @@ use super::published::Published;
 use crate::api::{ExportStages, ExportedAs, Exports, Listen, ListenRole, RefusedHost, Session};
 use crate::config::{Config, ConfigFile};
 use crate::disks::Disks;
+use crate::host_names::HostNames;
 use crate::limits::{DRAIN_MAX, FLUSH_MAX};
 use crate::metrics::families::Families;
 use crate::reservations;
-use ::session::refused;
+use ::session::refused::{self, RefusalTotals};
 use ::session::stages::StageCounters;
 use backend::{BlockBackend, Usage};
 use io::time::Instant;
@@ -37,6 +38,7 @@ use iscsi::wire::IscsiName;
 use scsi::{Device, DeviceConfig, Lun, TargetPort, UnitConfig};
 use std::collections::BTreeMap;
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Vendor in INQUIRY data.
@@ -67,6 +69,8 @@ struct Targets {
     locked: BTreeMap<IscsiName, String>,
     /// Why discovery refuses every login, if it does.
     discovery_locked: Option<String>,
+    /// The addresses that discovery tells instead of the listening ones, with their portal group.
+    advertised: Vec<(SocketAddr, u16)>,
 }
 
 /// iSCSI.
@@ -207,7 +211,7 @@ impl Protocol for Iscsi {
                     role: ListenRole::Iscsi(Role::Iscsi),
                     portal_group: Some(tag),
                 },
-                setting: "[iscsi] listen",
+                setting: config::LISTEN,
                 service: Arc::new(move |stream| {
                     let service = service.clone();
                     Box::pin(async move { service.serve(stream).await })
@@ -217,13 +221,18 @@ impl Protocol for Iscsi {
         all.map(address).collect()
     }
 
-    fn advertise(&self, config: &Config, listening: &[Listen]) {
+    fn advertise(&self, config: &Config, listening: &[Listen], names: &HostNames) {
         let portals = listening.iter();
         let portals = portals.filter_map(|l| Some((l.address, l.portal_group?)));
         self.service.set_portals(portals.collect());
         let groups = config.iscsi.groups.iter();
-        let advertised = groups.flat_map(|g| g.advertise.iter().map(move |a| (*a, g.tag)));
-        self.service.set_advertised(advertised.collect());
+        let of_group = |g: &PortalGroup| {
+            let addresses = names.addresses(&g.advertise).into_iter();
+            addresses.map(|a| (a, g.tag)).collect::<Vec<_>>()
+        };
+        let advertised: Vec<(SocketAddr, u16)> = groups.flat_map(of_group).collect();
+        self.service.set_advertised(advertised.clone());
+        self.state().advertised = advertised;
     }
 
     fn disk_exports(&self) -> Option<&dyn DiskExports> {
@@ -232,7 +241,7 @@ impl Protocol for Iscsi {
 
     fn describe(&self, config: &Config, disks: &Disks, listening: &[Listen], out: &mut Exports) {
         let all = config.iscsi.targets.iter();
-        let target = |t| self.target(t, &config.iscsi, disks, listening);
+        let target = |t| self.target(t, disks, listening);
         out.iscsi.targets = all.map(target).collect();
     }
 
@@ -250,6 +259,10 @@ impl Protocol for Iscsi {
         let allow =
             |h: &refused::RefusedHost| format!("wirepool host allow {} {}", h.export, h.name);
         refused_hosts("iscsi", self.service.refused().0, allow)
+    }
+
+    fn refusals(&self) -> (&'static str, RefusalTotals) {
+        ("iscsi", self.service.refused().1)
     }
 
     fn sessions(&self) -> Vec<Session> {
@@ -341,9 +354,9 @@ impl DiskExports for Iscsi {
         }))
     }
 
-    fn hold(&self, config: &Config, is_opening: &dyn Fn(&str) -> bool) {
+    fn hold(&self, config: &Config, is_awaited: &dyn Fn(&str) -> bool) {
         for t in &config.iscsi.targets {
-            let hold = t.luns.iter().any(|l| is_opening(&l.disk));
+            let hold = t.luns.iter().any(|l| is_awaited(&l.disk));
             // It may have been removed concurrently.
             let _ = self.service.hold_logins(&t.iqn, hold);
         }

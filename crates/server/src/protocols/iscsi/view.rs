@@ -14,7 +14,6 @@ impl Iscsi {
     pub(super) fn target(
         &self,
         t: &TargetConfig,
-        config: &Settings,
         disks: &Disks,
         listening: &[Listen],
     ) -> IscsiTarget {
@@ -26,7 +25,7 @@ impl Iscsi {
             iqn: t.iqn.to_string(),
             alias: t.alias.clone(),
             portal_group: t.portal_group,
-            portals: portals_of(t.portal_group, config, listening),
+            portals: self.portals_of(t.portal_group, listening),
             initiators,
             chap: t.chap.as_ref().map(|c| c.initiator.clone()),
             chap_mutual: t.chap.as_ref().and_then(|c| c.target.clone()),
@@ -83,16 +82,16 @@ impl Iscsi {
         }
         out
     }
-}
 
-/// The addresses of a portal group that discovery returns.
-fn portals_of(tag: u16, config: &Settings, listening: &[Listen]) -> Vec<SocketAddr> {
-    match config.groups.iter().find(|g| g.tag == tag) {
-        Some(g) if !g.advertise.is_empty() => g.advertise.clone(),
-        _ => listening
-            .iter()
-            .filter(|l| l.portal_group == Some(tag))
-            .map(|l| l.address)
-            .collect(),
+    /// The addresses of a portal group that discovery returns.
+    fn portals_of(&self, tag: u16, listening: &[Listen]) -> Vec<SocketAddr> {
+        let state = self.state();
+        let advertised = state.advertised.iter().filter(|(_, t)| *t == tag);
+        let advertised: Vec<SocketAddr> = advertised.map(|(a, _)| *a).collect();
+        if !advertised.is_empty() {
+            return advertised;
+        }
+        let listened = listening.iter().filter(|l| l.portal_group == Some(tag));
+        listened.map(|l| l.address).collect()
     }
 }

@@ -5,6 +5,8 @@
 use super::limits::{CLIENTS_MAX, EXPORTS_MAX};
 use super::rule::is_name;
 pub use super::rule::{ClientRule, Clients};
+use super::tls::Certificates;
+pub use super::tls::TlsFiles;
 use crate::config::checker::{Checker, RawAddresses, Result};
 use crate::config::edit::{Edit, find, is, remove, set_list, tables};
 use crate::config::exports::{ExportedAs, Exports, ProtocolConfig};
@@ -15,6 +17,8 @@ use std::path::PathBuf;
 use toml::Spanned;
 use toml_edit::{Array, DocumentMut, Table, value};
 
+/// The setting of listening addresses.
+pub(super) const LISTEN: &str = "[nfs] listen";
 /// The directory of the service in the state directory.
 pub(super) const STATE: &str = "nfs";
 /// The directory of client records in the state directory.
@@ -43,17 +47,6 @@ pub struct Settings {
     pub netgroup_file: PathBuf,
     /// The exports.
     pub exports: Vec<ExportConfig>,
-}
-
-/// `[nfs.tls]`: files in PEM format.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TlsFiles {
-    /// The server's certificate, and those of the authorities between it and the one that clients trust.
-    pub certificate: PathBuf,
-    /// Its private key.
-    pub key: PathBuf,
-    /// Authorities whose certificates clients may show.
-    pub client_ca: Option<PathBuf>,
 }
 
 /// `[[export]]`.
@@ -119,6 +112,16 @@ impl ProtocolConfig for Settings {
             true => 0,
             false => self.connections_max,
         }
+    }
+
+    fn listening(&self) -> Vec<(&'static str, SocketAddr)> {
+        self.listen.iter().map(|a| (LISTEN, *a)).collect()
+    }
+
+    fn unusable_files(&self) -> Vec<String> {
+        let certificates = Certificates::new(self.tls.clone());
+        certificates.load();
+        certificates.failure().into_iter().collect()
     }
 
     fn directories(&self) -> &'static [&'static str] {

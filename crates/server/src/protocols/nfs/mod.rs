@@ -36,6 +36,7 @@ use super::published::Published;
 use crate::api::{ExportStages, Exports, Listen, ListenRole, NamespaceState, RefusedHost, Session};
 use crate::config::{Config, ConfigFile};
 use crate::disks::Disks;
+use crate::host_names::HostNames;
 use crate::limits::{DRAIN_MAX, FLUSH_MAX};
 use crate::metrics::families::Families;
 use crate::{Error, Result};
@@ -43,7 +44,8 @@ use ::nfs::export::{Hosts, Rule, Security};
 use ::nfs::identity::{IdentityConfig, SystemAccounts};
 use ::nfs::limits::TRANSFER_MAX;
 use ::nfs::service::{Service, ServiceConfig};
-use ::session::{lock, refused};
+use ::session::lock;
+use ::session::refused::{self, RefusalTotals};
 use backend::file::FileBackend;
 use io::time::Instant;
 use std::collections::BTreeMap;
@@ -354,7 +356,7 @@ impl Protocol for Nfs {
                     role: ListenRole::Nfs(Role::Nfs),
                     portal_group: None,
                 },
-                setting: "[nfs] listen",
+                setting: config::LISTEN,
                 service: Arc::new(move |stream| {
                     let service = service.clone();
                     Box::pin(async move { service.serve(stream).await })
@@ -366,7 +368,7 @@ impl Protocol for Nfs {
     }
 
     /// Clients find the service by rpcbind.
-    fn advertise(&self, config: &Config, listening: &[Listen]) {
+    fn advertise(&self, config: &Config, listening: &[Listen], _names: &HostNames) {
         let ours = listening.iter();
         let ours = ours.filter(|l| l.role == ListenRole::Nfs(Role::Nfs));
         let addresses = ours.map(|l| l.address).collect();
@@ -451,6 +453,10 @@ impl Protocol for Nfs {
             format!("wirepool host allow {export} {}:rw", h.address)
         };
         refused_hosts("nfs", self.0.service.refused().0, allow)
+    }
+
+    fn refusals(&self) -> (&'static str, RefusalTotals) {
+        ("nfs", self.0.service.refused().1)
     }
 
     fn sessions(&self) -> Vec<Session> {

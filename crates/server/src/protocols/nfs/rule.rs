@@ -3,12 +3,10 @@
 //! **Owns** [`ClientRule`] and its text form. **Called by** the configuration and by live changes. **Invariants**: the text of a
 //! rule is canonical, and parses to the same rule.
 
+use io::net::address::{HOST_NAME_LEN_MAX, canonical_network, host_name};
 use nfs::export::{NOBODY, Security, Squash};
 use std::fmt;
 use std::net::IpAddr;
-
-/// Longest name of a host, bytes (RFC 1035, section 2.3.4).
-const HOST_LEN_MAX: usize = 253;
 
 /// The clients of a rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,7 +79,7 @@ fn masked(address: IpAddr, bits: u8) -> IpAddr {
 pub(super) fn is_name(text: &str) -> bool {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let first = text.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
-    first && text.len() <= HOST_LEN_MAX && text.chars().all(plain)
+    first && text.len() <= HOST_NAME_LEN_MAX && text.chars().all(plain)
 }
 
 impl Clients {
@@ -103,9 +101,13 @@ impl Clients {
             None => (text, None),
         };
         match (address.parse::<IpAddr>(), bits) {
-            (Ok(address), None) => Ok(Clients::Network(address, bits_max(address))),
+            (Ok(address), None) => {
+                let address = address.to_canonical();
+                Ok(Clients::Network(address, bits_max(address)))
+            }
             (Ok(address), Some(bits)) => match bits.parse::<u8>() {
                 Ok(bits) if bits <= bits_max(address) => {
+                    let (address, bits) = canonical_network(address, bits);
                     Ok(Clients::Network(masked(address, bits), bits))
                 }
                 _ => Err(format!(
@@ -113,7 +115,12 @@ impl Clients {
                     bits_max(address)
                 )),
             },
-            (Err(_), None) if is_name(text) => Ok(Clients::Host(text.to_ascii_lowercase())),
+            (Err(_), _) if address.contains('%') => Err(format!(
+                "{text:?}: the rule of a client has no zone (the part from % on)"
+            )),
+            (Err(_), None) if is_name(text) => host_name(text)
+                .map(Clients::Host)
+                .map_err(|e| e.to_string()),
             _ => Err(format!(
                 "expected an address, a network such as 10.0.0.0/24, the name of a host, @NETGROUP or *, found {text:?}"
             )),
@@ -224,6 +231,11 @@ mod tests {
             ("*", "*:ro"),
             ("any:rw", "*:rw"),
             ("10.0.0.7/24:rw", "10.0.0.0/24:rw"),
+            // Regression: clients have IPv4 addresses, so that a rule with the mapped network never fit one.
+            ("::ffff:10.1.2.3/104:rw", "10.0.0.0/8:rw"),
+            ("::ffff:0:0/96", "0.0.0.0/0:ro"),
+            ("[::ffff:192.0.2.1]:rw", "192.0.2.1:rw"),
+            ("::/0", "::/0:ro"),
             ("0.0.0.0/0", "0.0.0.0/0:ro"),
             ("192.0.2.1:rw,squash=none", "192.0.2.1:rw,squash=none"),
             ("2001:db8::7/32:rw", "2001:db8::/32:rw"),
@@ -249,6 +261,12 @@ mod tests {
         for (text, reason) in [
             ("", "expected an address"),
             ("10.0.0.0/33", "no number of bits"),
+            // Regression: a mistyped address became the name of a host.
+            ("127.1:rw", "is no address"),
+            ("192.168.1", "is no address"),
+            ("010.0.0.1:ro", "is no address"),
+            ("10.0.0.256:rw", "is no address"),
+            ("fe80::1%eth0:rw", "has no zone"),
             ("10.0.0.0/24:rww", "expected ro, rw"),
             ("*:anonuid=4294967295", "no number of a user"),
             ("@", "names no netgroup"),

@@ -4,15 +4,25 @@
 //! the ones before stay in use, and an export that demands TLS refuses connections while there are none; a key that others can read is not
 //! used; keys appear in no message.
 
-use super::config::TlsFiles;
 use super::limits::PEM_LEN_MAX;
 use ::nfs::rpc::ALPN;
 use ::session::lock;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use tls::{Acceptor, Identity};
+
+/// `[nfs.tls]`: files in PEM format.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TlsFiles {
+    /// The server's certificate, and those of the authorities between it and the one that clients trust.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+    /// Authorities whose certificates clients may show.
+    pub client_ca: Option<PathBuf>,
+}
 
 /// The contents of the files.
 #[derive(PartialEq, Eq)]

@@ -7,6 +7,7 @@ use crate::config::UUID_SPACE;
 use crate::config::checker::{Checker, RawAddresses, Result};
 use crate::config::edit::{Edit, find, is, remove, set_list, tables};
 use crate::config::exports::{ExportedAs, Exports, ProtocolConfig};
+use io::net::Endpoint;
 use nvmf::controller::HostPolicy;
 use nvmf::controller::limits::CONNECTIONS_REFUSED_MAX;
 use nvmf::wire::nqn::Nqn;
@@ -16,6 +17,11 @@ use toml::Spanned;
 use toml_edit::{Array, DocumentMut, Item, Table, value};
 use uuid::Uuid;
 
+/// The setting of addresses for I/O and discovery.
+pub(super) const LISTEN: &str = "[nvmf] listen";
+/// The setting of addresses for discovery.
+pub(super) const DISCOVERY: &str = "[nvmf] discovery";
+
 /// `[nvmf]` and `[[subsystem]]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
@@ -24,9 +30,9 @@ pub struct Settings {
     /// Addresses that serve only discovery.
     pub discovery: Vec<SocketAddr>,
     /// Addresses that discovery returns instead of `listen`.
-    pub advertise: Vec<SocketAddr>,
+    pub advertise: Vec<Endpoint>,
     /// Other discovery services that discovery returns as referrals.
-    pub referrals: Vec<SocketAddr>,
+    pub referrals: Vec<Endpoint>,
     /// Maximum number of connections; each queue is one.
     pub connections_max: usize,
     /// The subsystems, in the order they are exported.
@@ -115,6 +121,16 @@ impl ProtocolConfig for Settings {
         CONNECTIONS_REFUSED_MAX
     }
 
+    fn listening(&self) -> Vec<(&'static str, SocketAddr)> {
+        let listen = self.listen.iter().map(|a| (LISTEN, *a));
+        let discovery = self.discovery.iter().map(|a| (DISCOVERY, *a));
+        listen.chain(discovery).collect()
+    }
+
+    fn told(&self) -> Vec<Endpoint> {
+        [&self.advertise[..], &self.referrals].concat()
+    }
+
     fn exported_disks(&self) -> Vec<&str> {
         self.namespaces().map(|(_, n)| &*n.disk).collect()
     }
@@ -155,8 +171,8 @@ pub(crate) fn check(
     Ok(Settings {
         listen,
         discovery: c.addresses(raw.discovery)?,
-        advertise: c.addresses(raw.advertise)?,
-        referrals: c.addresses(raw.referrals)?,
+        advertise: c.endpoints(raw.advertise)?,
+        referrals: c.endpoints(raw.referrals)?,
         connections_max: c.connections(raw.connections_max.as_ref())?,
         subsystems: check_subsystems(c, subsystems, exports)?,
     })

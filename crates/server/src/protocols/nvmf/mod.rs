@@ -21,10 +21,12 @@ use crate::api::{
 };
 use crate::config::{Config, ConfigFile};
 use crate::disks::Disks;
+use crate::host_names::HostNames;
 use crate::limits::{DRAIN_MAX, FLUSH_MAX};
 use crate::metrics::families::Families;
 use crate::reservations;
-use ::session::refused;
+use ::session::lock;
+use ::session::refused::{self, RefusalTotals};
 use ::session::stages::StageCounters;
 use backend::BlockBackend;
 use io::time::Instant;
@@ -34,7 +36,7 @@ use nvmf::controller::{
 use nvmf::wire::nqn::Nqn;
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 /// Model number shown to hosts.
 const MODEL: &str = "Wirepool";
@@ -53,6 +55,8 @@ pub(crate) struct Nvmf {
     target: Target,
     /// By subsystem and identifier.
     published: Published<(Nqn, u32)>,
+    /// The addresses that discovery tells instead of the listening ones.
+    advertised: Mutex<Vec<SocketAddr>>,
 }
 
 impl Nvmf {
@@ -64,6 +68,7 @@ impl Nvmf {
                 ..TargetConfig::default()
             }),
             published: Published::default(),
+            advertised: Mutex::default(),
         })
     }
 
@@ -123,8 +128,8 @@ impl Nvmf {
     fn address(&self, address: SocketAddr, role: PortRole) -> Address {
         let target = self.target.clone();
         let (listen_role, setting) = match role {
-            PortRole::Io => (Role::Io, "[nvmf] listen"),
-            PortRole::DiscoveryOnly => (Role::Discovery, "[nvmf] discovery"),
+            PortRole::Io => (Role::Io, config::LISTEN),
+            PortRole::DiscoveryOnly => (Role::Discovery, config::DISCOVERY),
         };
         Address {
             listen: Listen {
@@ -150,10 +155,17 @@ impl Protocol for Nvmf {
         io.chain(discovery).collect()
     }
 
-    fn advertise(&self, config: &Config, listening: &[Listen]) {
-        let (ports, referrals) = ports(config, listening);
-        self.target.set_ports(ports);
-        self.target.set_referrals(referrals);
+    fn advertise(&self, config: &Config, listening: &[Listen], names: &HostNames) {
+        let advertised = names.addresses(&config.nvmf.advertise);
+        self.target.set_ports(ports(&advertised, listening));
+        let referrals = names.addresses(&config.nvmf.referrals).into_iter();
+        let nqn = Nqn::discovery();
+        let referral = |addr| Referral {
+            addr,
+            nqn: nqn.clone(),
+        };
+        self.target.set_referrals(referrals.map(referral).collect());
+        *lock(&self.advertised) = advertised;
     }
 
     fn disk_exports(&self) -> Option<&dyn DiskExports> {
@@ -161,7 +173,7 @@ impl Protocol for Nvmf {
     }
 
     fn describe(&self, config: &Config, disks: &Disks, _listening: &[Listen], out: &mut Exports) {
-        out.nvmf.advertise.clone_from(&config.nvmf.advertise);
+        out.nvmf.advertise.clone_from(&lock(&self.advertised));
         let all = config.nvmf.subsystems.iter();
         out.nvmf.exports = all.map(|s| self.export(s, disks)).collect();
     }
@@ -190,6 +202,10 @@ impl Protocol for Nvmf {
         let allow =
             |h: &refused::RefusedHost| format!("wirepool host allow {} {}", h.export, h.name);
         refused_hosts("nvme", self.target.refused().0, allow)
+    }
+
+    fn refusals(&self) -> (&'static str, RefusalTotals) {
+        ("nvme", self.target.refused().1)
     }
 
     fn sessions(&self) -> Vec<Session> {
@@ -268,9 +284,9 @@ impl DiskExports for Nvmf {
         }
     }
 
-    fn hold(&self, config: &Config, is_opening: &dyn Fn(&str) -> bool) {
+    fn hold(&self, config: &Config, is_awaited: &dyn Fn(&str) -> bool) {
         for s in &config.nvmf.subsystems {
-            let hold = s.namespaces.iter().any(|n| is_opening(&n.disk));
+            let hold = s.namespaces.iter().any(|n| is_awaited(&n.disk));
             // It may have been removed concurrently.
             let _ = self.target.hold_connects(&s.nqn, hold);
         }
@@ -293,31 +309,18 @@ fn port_role(role: ListenRole) -> Option<PortRole> {
     }
 }
 
-/// What discovery advertises: the configured addresses, or those listened on.
-fn ports(config: &Config, listening: &[Listen]) -> (Vec<PortInfo>, Vec<Referral>) {
-    let advertised = config
-        .nvmf
-        .advertise
-        .iter()
-        .map(|a| (*a, ListenRole::Nvmf(Role::Io)));
-    let listened = |l: &&Listen| {
-        config.nvmf.advertise.is_empty() || l.role == ListenRole::Nvmf(Role::Discovery)
-    };
+/// The ports that discovery tells: the advertised addresses, or those listened on. Names that never had an answer are no addresses, and
+/// then the latter are better than nothing.
+fn ports(advertised: &[SocketAddr], listening: &[Listen]) -> Vec<PortInfo> {
+    let listened =
+        |l: &&Listen| advertised.is_empty() || l.role == ListenRole::Nvmf(Role::Discovery);
     let listened = listening.iter().filter(listened);
-    let all = advertised.chain(listened.map(|l| (l.address, l.role)));
+    let listened = listened.map(|l| (l.address, l.role));
+    let advertised = advertised.iter();
+    let all = advertised
+        .map(|a| (*a, ListenRole::Nvmf(Role::Io)))
+        .chain(listened);
     let roles = all.filter_map(|(addr, role)| Some((addr, port_role(role)?)));
-    let ports = (1..)
-        .zip(roles)
-        .map(|(id, (addr, role))| PortInfo { id, addr, role })
-        .collect();
-    let referrals = config
-        .nvmf
-        .referrals
-        .iter()
-        .map(|a| Referral {
-            addr: *a,
-            nqn: Nqn::discovery(),
-        })
-        .collect();
-    (ports, referrals)
+    let port = |(id, (addr, role))| PortInfo { id, addr, role };
+    (1..).zip(roles).map(port).collect()
 }
