@@ -6,18 +6,18 @@ use libfuzzer_sys::fuzz_target;
 use pool::format::{
     Address, Birth, Checksum, ChecksumKind, Features, Host, JournalLayout, LABEL_SIZE, Label, LabelBranch, LabelEpoch,
     LabelHistory, Membership,
-    NodeSize, PoolGuid, PoolState, SideEntry, SideGuid, VdevEntry, VdevGuid, VdevId, VdevKind, VdevOffset,
+    NodeSize, PoolGuid, PoolState, MemberEntry, MemberGuid, VdevEntry, VdevGuid, VdevId, VdevKind, VdevOffset,
 };
 
 const AT: VdevOffset = VdevOffset(0);
 
 fn label() -> Label {
-    let side = |guid, membership| SideEntry { guid: SideGuid(guid), membership, held: Birth(0) };
-    let vdev = |guid, kind, sides| VdevEntry {
+    let member = |guid, membership| MemberEntry { guid: MemberGuid(guid), membership, held: Birth(0) };
+    let vdev = |guid, kind, members| VdevEntry {
         guid: VdevGuid(guid),
         kind,
         ashift: 12,
-        sides,
+        members,
         data_size: 62 << 20,
     };
     Label {
@@ -26,9 +26,9 @@ fn label() -> Label {
         state: PoolState::Active,
         host: Host::new([1; 16], "host"),
         epoch: LabelEpoch(1),
-        disk: SideGuid(2),
+        disk: MemberGuid(2),
         vdev: VdevId(0),
-        sides: vec![side(2, Membership::In), side(3, Membership::Stale)],
+        members: vec![member(2, Membership::In), member(3, Membership::Stale)],
         vdevs: vec![vdev(4, VdevKind::Mirror, 2), vdev(5, VdevKind::Disk, 1)],
         features: Features { compatible: vec!["a".to_owned(), "b".to_owned()], ..Features::default() },
         node_size: NodeSize::default(),

@@ -65,7 +65,7 @@ trimmed() { [ "$after" -le $((used - 62914560)) ]; }
 check "the pool has the trimmed space again" trimmed
 check "unmount" umount /mnt/fs
 check "fsck is clean after trim" timeout 120 e2fsck -fn "$dev"
-whole() { cli pool status --json | jq -e '.[0] | .health=="online" and ([.vdevs[].sides[] | .read_errors+.write_errors+.checksum_errors] | add==0)' >/dev/null; }
+whole() { cli pool status --json | jq -e '.[0] | .health=="online" and ([.vdevs[].members[] | .read_errors+.write_errors+.checksum_errors] | add==0)' >/dev/null; }
 check "the pool is online without errors" whole
 check "disconnect" disconnect
 check "nothing left behind" wait_for 30 nothing_left

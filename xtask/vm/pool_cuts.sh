@@ -98,7 +98,7 @@ check "discard again" give_back
 again() { checkpoint && shrank; }
 check "autotrim frees the space" wait_for 60 again
 echo "the host's image: $full KiB, then $(allocated) KiB"
-check "the pool is online without errors" pool_is '.health=="online" and ([.vdevs[].sides[] | .read_errors+.write_errors+.checksum_errors] | add==0)'
+check "the pool is online without errors" pool_is '.health=="online" and ([.vdevs[].members[] | .read_errors+.write_errors+.checksum_errors] | add==0)'
 
 step "the end of the log"
 check "disconnect" disconnect

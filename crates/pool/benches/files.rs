@@ -53,8 +53,8 @@ struct Bench {
 /// Bytes that the devices were given since the pool was opened.
 fn written(pool: &Pool) -> u64 {
     let vdevs = pool.vdevs().status();
-    let sides = vdevs.iter().flat_map(|vdev| &vdev.sides);
-    sides.map(|side| side.counters.written.total()).sum()
+    let members = vdevs.iter().flat_map(|vdev| &vdev.members);
+    members.map(|member| member.counters.written.total()).sum()
 }
 
 async fn bytes(rng: &mut Prng, len: usize) -> io::IoBuf {

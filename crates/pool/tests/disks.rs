@@ -39,9 +39,9 @@ async fn disk(n: usize) -> Disk {
     }
 }
 
-async fn make(sides: &[usize]) -> Pool {
+async fn make(members: &[usize]) -> Pool {
     let mut disks = Vec::new();
-    for n in sides {
+    for n in members {
         disks.push(disk(*n).await);
     }
     let opened = create(PoolSpec::new("tank", vec![disks], host())).await;
@@ -150,10 +150,10 @@ fn a_vdev_grows_only_with_all_its_disks_and_keeps_that() {
         assert_sound(&pool).await;
         let vdevs = pool.vdevs();
         // Its label must not be written where the old one was.
-        let side = vdevs.status()[0].sides[1].guid;
-        vdevs.offline(side).await.expect("out");
+        let member = vdevs.status()[0].members[1].guid;
+        vdevs.offline(member).await.expect("out");
         write(&one, 0..64, 3).await;
-        vdevs.online(side, None).await.expect("back");
+        vdevs.online(member, None).await.expect("back");
         pool.resilver(|_| ()).await.expect("resilvered");
         let scrubbed = pool.scrub(|_| ()).await.expect("scrubbed");
         assert_eq!((scrubbed.repaired, scrubbed.lost.len()), (0, 0));
@@ -204,7 +204,7 @@ fn autotrim_discards_freed_space_two_checkpoints_later() {
         let one = volume(&pool).await;
         write(&one, 0..4000, 1).await;
         pool.checkpoint().await.expect("a checkpoint");
-        let trimmed = || pool.vdevs().status()[0].sides[0].counters.trimmed_bytes;
+        let trimmed = || pool.vdevs().status()[0].members[0].counters.trimmed_bytes;
         drop_all(&one, 4000).await;
         for _ in 0..2 {
             pool.checkpoint().await.expect("a checkpoint");

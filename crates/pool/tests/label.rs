@@ -2,17 +2,17 @@
 
 use pool::format::{
     Birth, Defect, FEATURE_SIZE_MAX, FEATURES_MAX, FORKS_MAX, Features, Fork, HOST_NAME_SIZE, Host,
-    JournalLayout, LABEL_SIZE, Label, LabelBranch, LabelEpoch, LabelHistory, Membership,
-    NODE_SIZE_DEFAULT, NodeSize, PoolGuid, PoolState, SIDES_MAX, SideEntry, SideGuid, VDEVS_MAX,
-    VdevEntry, VdevGuid, VdevId, VdevKind, VdevOffset, check_name,
+    JournalLayout, LABEL_SIZE, Label, LabelBranch, LabelEpoch, LabelHistory, MEMBERS_MAX,
+    MemberEntry, MemberGuid, Membership, NODE_SIZE_DEFAULT, NodeSize, PoolGuid, PoolState,
+    VDEVS_MAX, VdevEntry, VdevGuid, VdevId, VdevKind, VdevOffset, check_name,
 };
 use proptest::prelude::*;
 
 const AT: VdevOffset = VdevOffset(0x4_0000);
 
-fn side(guid: u64, membership: Membership) -> SideEntry {
-    SideEntry {
-        guid: SideGuid(guid),
+fn member(guid: u64, membership: Membership) -> MemberEntry {
+    MemberEntry {
+        guid: MemberGuid(guid),
         membership,
         held: match membership {
             Membership::In => Birth(0),
@@ -21,15 +21,15 @@ fn side(guid: u64, membership: Membership) -> SideEntry {
     }
 }
 
-fn vdev(guid: u64, sides: u16) -> VdevEntry {
+fn vdev(guid: u64, members: u16) -> VdevEntry {
     VdevEntry {
         guid: VdevGuid(guid),
-        kind: match sides {
+        kind: match members {
             1 => VdevKind::Disk,
             _ => VdevKind::Mirror,
         },
         ashift: 12,
-        sides,
+        members,
         data_size: 0x400_0000,
     }
 }
@@ -41,12 +41,12 @@ fn label() -> Label {
         state: PoolState::Exported,
         host: Host::new(*b"0123456789abcdef", "box one"),
         epoch: LabelEpoch(0x0506),
-        disk: SideGuid(0x0708),
+        disk: MemberGuid(0x0708),
         vdev: VdevId(1),
-        sides: vec![
-            side(0x0708, Membership::In),
-            side(0x090a, Membership::Stale),
-            side(0x0b0c, Membership::Offline),
+        members: vec![
+            member(0x0708, Membership::In),
+            member(0x090a, Membership::Stale),
+            member(0x0b0c, Membership::Offline),
         ],
         vdevs: vec![vdev(0x21, 1), vdev(0x22, 3)],
         features: Features {
@@ -85,9 +85,9 @@ fn golden_bytes(version: u8) -> Vec<u8> {
         want.extend(held.to_le_bytes());
     }
     want.resize(776, 0);
-    for (guid, kind, sides) in [(0x21_u64, 1, 1), (0x22, 2, 3)] {
+    for (guid, kind, members) in [(0x21_u64, 1, 1), (0x22, 2, 3)] {
         want.extend(guid.to_le_bytes());
-        want.extend([kind, 12, sides, 0, 0, 0, 0, 0]);
+        want.extend([kind, 12, members, 0, 0, 0, 0, 0]);
         want.extend(0x400_0000_u64.to_le_bytes());
         want.extend([0; 8]);
     }
@@ -246,21 +246,21 @@ fn another_version_is_named() {
 #[test]
 fn inconsistent_fields_are_refused() {
     let changes: [fn(&mut Label); 34] = [
-        |l| l.sides[0].held = Birth(1),
-        |l| l.sides[1].held = Birth(1 << 62),
+        |l| l.members[0].held = Birth(1),
+        |l| l.members[1].held = Birth(1 << 62),
         |l| l.epoch = LabelEpoch(1 << 62),
         |l| l.pool = PoolGuid(0),
         |l| l.epoch = LabelEpoch(0),
         |l| l.name = String::new(),
         |l| l.host.name = "a b".to_owned(),
         |l| l.host.name = "h".repeat(HOST_NAME_SIZE + 1),
-        |l| l.disk = SideGuid(1),
+        |l| l.disk = MemberGuid(1),
         |l| l.vdev = VdevId(2),
         |l| l.vdev = VdevId(0),
-        |l| l.sides.truncate(2),
-        |l| l.sides[1].guid = l.sides[0].guid,
-        |l| l.sides[1].guid = SideGuid(0),
-        |l| l.sides[0].membership = Membership::Stale,
+        |l| l.members.truncate(2),
+        |l| l.members[1].guid = l.members[0].guid,
+        |l| l.members[1].guid = MemberGuid(0),
+        |l| l.members[0].membership = Membership::Stale,
         |l| l.vdevs.clear(),
         |l| l.vdevs[0].guid = l.vdevs[1].guid,
         |l| l.vdevs[0].guid = VdevGuid(0),
@@ -319,12 +319,12 @@ fn the_largest_fits() {
     let mut largest = label();
     largest.name = "n".repeat(255);
     largest.host.name = "h".repeat(HOST_NAME_SIZE);
-    largest.sides = (1..=SIDES_MAX as u64)
-        .map(|n| side(n, Membership::In))
+    largest.members = (1..=MEMBERS_MAX as u64)
+        .map(|n| member(n, Membership::In))
         .collect();
-    largest.disk = SideGuid(SIDES_MAX as u64);
+    largest.disk = MemberGuid(MEMBERS_MAX as u64);
     largest.vdevs = (1..=VDEVS_MAX as u64)
-        .map(|n| vdev(n, SIDES_MAX as u16))
+        .map(|n| vdev(n, MEMBERS_MAX as u16))
         .collect();
     let features: Vec<_> = (0..FEATURES_MAX)
         .map(|n| format!("{n:02}{}", "f".repeat(FEATURE_SIZE_MAX - 2)))
@@ -342,7 +342,7 @@ proptest! {
     #[test]
     fn round_trip(
         name in "[a-zA-Z0-9][a-zA-Z0-9_.:-]{0,254}", host in "[!-~]{0,64}", epoch in 1_u64..1 << 62, pool in 1_u64..,
-        sides in 1_u64..=16, ashift in 9_u8..=16, size in 64_u64..1 << 40, slot in 0_u64..1 << 40,
+        members in 1_u64..=16, ashift in 9_u8..=16, size in 64_u64..1 << 40, slot in 0_u64..1 << 40,
         features in prop::collection::btree_set("[a-z0-9_.:]{1,48}", 0..32),
     ) {
         let mut value = label();
@@ -350,9 +350,9 @@ proptest! {
         value.host.name = host;
         value.epoch = LabelEpoch(epoch);
         value.pool = PoolGuid(pool);
-        value.sides = (1..=sides).map(|n| side(n, Membership::In)).collect();
-        value.disk = SideGuid(sides);
-        value.vdevs[1] = VdevEntry { ashift, data_size: size << 16, ..vdev(7, sides as u16) };
+        value.members = (1..=members).map(|n| member(n, Membership::In)).collect();
+        value.disk = MemberGuid(members);
+        value.vdevs[1] = VdevEntry { ashift, data_size: size << 16, ..vdev(7, members as u16) };
         value.features.incompatible = features.into_iter().collect();
         let at = VdevOffset(slot * 512);
         prop_assert_eq!(Label::decode(&value.encode(at), at), Ok(value));

@@ -49,9 +49,9 @@ fn options() -> Options {
     }
 }
 
-async fn make(sides: usize) -> (Pool, Volume) {
+async fn make(members: usize) -> (Pool, Volume) {
     let mut disks = Vec::new();
-    for n in 0..sides {
+    for n in 0..members {
         disks.push(disk(n).await);
     }
     let opened = create(PoolSpec::new("tank", vec![disks], host())).await;
@@ -70,9 +70,9 @@ async fn make(sides: usize) -> (Pool, Volume) {
     (pool, volume)
 }
 
-async fn import(sides: usize) -> Pool {
+async fn import(members: usize) -> Pool {
     let mut disks = Vec::new();
-    for n in 0..sides {
+    for n in 0..members {
         disks.push(disk(n).await);
     }
     let found = scan(disks).await.pools.pop().expect("a pool");
@@ -245,7 +245,7 @@ fn a_scrub_that_finds_a_block_right_takes_it_from_the_list() {
         assert_eq!(damage(&pool).await, []);
         // One of two copies is not a loss.
         disks[0].rot(places[2]..places[2] + BLOCK);
-        read(&volume, 12, 1).await.expect("from the other side");
+        read(&volume, 12, 1).await.expect("from the other member");
         assert_eq!(damage(&pool).await, []);
     });
 }
@@ -402,7 +402,7 @@ fn a_volume_with_lost_nodes_takes_writes_and_keeps_the_loss_of_other_blocks() {
 fn a_lost_node_is_not_given_up_while_a_disk_is_away() {
     on_disks(async |disks| {
         let (pool, volume) = make(2).await;
-        let members = pool.vdevs().status().remove(0).sides;
+        let members = pool.vdevs().status().remove(0).members;
         pool.vdevs()
             .offline(members[1].guid)
             .await
@@ -551,11 +551,11 @@ fn a_resilver_reports_its_progress_and_keeps_its_pace() {
         assert_eq!(last.done, last.of);
         assert!(last.of >= 12 * BLOCKS * BLOCK, "{last:?}");
         // A resilver that begins again finds the blocks that were copied.
-        let side = last.side;
-        pool.vdevs().offline(side).await.expect("offline");
+        let member = last.member;
+        pool.vdevs().offline(member).await.expect("offline");
         write(&volume, 1, 2).await;
         let _proof = volume.flush().await.expect("flushed");
-        pool.vdevs().online(side, None).await.expect("online");
+        pool.vdevs().online(member, None).await.expect("online");
         let again = pool.resilver(|_| ()).await.expect("resilvered");
         assert!(again < 64, "{again} of what it missed");
     });

@@ -8,7 +8,7 @@ use backend::{BlockBackend, Lba};
 use io::disk::{Disk, OpenOptions};
 use io::rng::Prng;
 use io::sim::{DiskConfig, Node, Sim, SimConfig};
-use pool::format::{Host, SideGuid};
+use pool::format::{Host, MemberGuid};
 use pool::inspect::{FindingKind, Findings, Image};
 use pool::vdev::{DATA_START, PoolSpec, create};
 use pool::{NewVolume, Options, Pool, ScrubPosition, Volume};
@@ -24,12 +24,12 @@ const REST: Duration = Duration::from_millis(100);
 fn on_mirror<F: Future<Output = ()> + 'static>(
     seed: u64,
     size: u64,
-    test: impl FnOnce(Pool, SideGuid) -> F + 'static,
+    test: impl FnOnce(Pool, MemberGuid) -> F + 'static,
 ) {
     Sim::new(seed, SimConfig::default()).block_on(async move {
         let node = Node::new();
         let run = async move {
-            let mut sides = Vec::new();
+            let mut members = Vec::new();
             for name in ["a", "b"] {
                 let config = DiskConfig {
                     size,
@@ -37,14 +37,14 @@ fn on_mirror<F: Future<Output = ()> + 'static>(
                 };
                 node.create_disk(name, config);
                 let opened = Disk::open(name, OpenOptions::default()).await;
-                sides.push(opened.expect("the disk is there"));
+                members.push(opened.expect("the disk is there"));
             }
             let host = Host::new([1; 16], "here");
-            let made = create(PoolSpec::new("tank", vec![sides], host)).await;
+            let made = create(PoolSpec::new("tank", vec![members], host)).await;
             let pool = Pool::open(made.expect("made"), Options::default()).await;
             let pool = pool.expect("a pool");
-            let side = pool.vdevs().status()[0].sides[1].guid;
-            test(pool, side).await;
+            let member = pool.vdevs().status()[0].members[1].guid;
+            test(pool, member).await;
         };
         node.spawn(run).await.expect("the power stays on");
     });
@@ -79,7 +79,7 @@ async fn assert_whole(pool: &Pool) {
 }
 
 /// As `assert_whole`, with the offline reader, which reads both members. The journal is not checked.
-async fn assert_both_sides_whole(pool: Pool) {
+async fn assert_both_members_whole(pool: Pool) {
     pool.close().await.expect("closed");
     let mut disks = Vec::new();
     for name in ["a", "b"] {
@@ -113,12 +113,12 @@ async fn reopen(name: &str) -> Disk {
 /// space waited for it, at any speed.
 #[test]
 fn space_freed_during_a_resilver_is_reused() {
-    on_mirror(1, 64 << 20, |pool, side| async move {
+    on_mirror(1, 64 << 20, |pool, member| async move {
         let vm = volume(&pool).await;
         write_all(&vm, 1).await;
-        pool.vdevs().offline(side).await.expect("out");
+        pool.vdevs().offline(member).await.expect("out");
         write_all(&vm, 2).await;
-        pool.vdevs().online(side, None).await.expect("back");
+        pool.vdevs().online(member, None).await.expect("back");
         let (pool, rest) = (Rc::new(pool), Rc::new(Cell::new(Duration::from_secs(600))));
         let resilver = io::spawn({
             let (pool, rest) = (pool.clone(), rest.clone());
@@ -195,7 +195,7 @@ async fn change(pool: &Pool, rng: &mut Prng, names: &mut Vec<String>, n: u64) {
 #[test]
 fn blocks_that_move_between_trees_during_a_resilver_are_copied() {
     for seed in 0..12 {
-        on_mirror(seed, SIZE, move |pool, side| async move {
+        on_mirror(seed, SIZE, move |pool, member| async move {
             let vm = volume(&pool).await;
             write_all(&vm, 1).await;
             let mut rng = Prng::new(seed);
@@ -203,12 +203,12 @@ fn blocks_that_move_between_trees_during_a_resilver_are_copied() {
             for n in 0..12 {
                 change(&pool, &mut rng, &mut names, n).await;
             }
-            pool.vdevs().offline(side).await.expect("out");
+            pool.vdevs().offline(member).await.expect("out");
             write(&vm, 0, 64, 2).await;
             for n in 12..40 {
                 change(&pool, &mut rng, &mut names, n).await;
             }
-            pool.vdevs().online(side, None).await.expect("back");
+            pool.vdevs().online(member, None).await.expect("back");
             let pool = Rc::new(pool);
             let resilver = io::spawn({
                 let pool = pool.clone();
@@ -263,7 +263,7 @@ fn blocks_that_move_between_trees_during_a_scrub_are_read() {
             assert!(changes > 40, "{changes}");
             assert!(repaired > BLOCKS, "{repaired}");
             drop(vm);
-            assert_both_sides_whole(pool).await;
+            assert_both_members_whole(pool).await;
         });
     }
 }

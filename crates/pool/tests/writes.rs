@@ -4,7 +4,7 @@ use backend::{BlockBackend, Extent, Lba};
 use io::disk::{Disk, OpenOptions as DiskOptions};
 use io::sim::{DiskConfig, Node, Sim, SimConfig, SimDisk};
 use pool::format::Host;
-use pool::vdev::{self, DATA_START, OpenOptions, PoolSpec, SideCounters, create};
+use pool::vdev::{self, DATA_START, MemberCounters, OpenOptions, PoolSpec, create};
 use pool::{NewVolume, Options, Pool, Volume};
 use std::time::Duration;
 
@@ -63,10 +63,10 @@ async fn write(volume: &Volume, block: u64, bytes: usize, is_durable: bool) {
     }
 }
 
-fn counters(pool: &Pool) -> Vec<SideCounters> {
+fn counters(pool: &Pool) -> Vec<MemberCounters> {
     let status = pool.vdevs().status();
-    let sides = status.iter().flat_map(|vdev| &vdev.sides);
-    sides.map(|side| side.counters).collect()
+    let members = status.iter().flat_map(|vdev| &vdev.members);
+    members.map(|member| member.counters).collect()
 }
 
 /// Waits until no write is in flight, and a closed pool has released its disks: a write in parts is counted at its beginning.
@@ -135,11 +135,11 @@ fn the_classes_of_a_disk_add_up_to_the_bytes_that_it_got() {
                 assert!(classes.iter().sum::<u64>() < pools, "{writes:?}");
             }
             // both members got every block and batch once
-            for side in &counters {
-                let (once, side) = (writes.all, side.written);
+            for member in &counters {
+                let (once, member) = (writes.all, member.written);
                 assert_eq!(
                     (once.data, once.journal, once.nodes),
-                    (side.data, side.journal, side.nodes)
+                    (member.data, member.journal, member.nodes)
                 );
             }
             drop((one, two));
@@ -176,10 +176,10 @@ fn repairs_are_a_class_of_their_own() {
         }
         settle().await;
         let mut repaired = 0;
-        for (n, side) in counters(&pool).iter().enumerate() {
-            repaired += side.written.repair;
+        for (n, member) in counters(&pool).iter().enumerate() {
+            repaired += member.written.repair;
             let got = disks[n].written() - before[n];
-            assert_eq!(side.written.total(), got, "{:?}", side.written);
+            assert_eq!(member.written.total(), got, "{:?}", member.written);
         }
         assert!(repaired > 0, "nothing was repaired");
         assert_eq!(

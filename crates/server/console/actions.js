@@ -152,26 +152,26 @@ export const startTrim = (name) => ask({
   action: (fields) => api.trimPool({ name, ...fields }).then(() => `the trim of ${name} runs`),
 });
 
-export const replaceSide = (pool, side) => ask({
-  title: `Replace ${side.path || side.was || side.guid}`, button: "Replace", text: ["The new disk is resilvered, then the old one is detached."],
+export const replaceMember = (pool, member) => ask({
+  title: `Replace ${member.path || member.was || member.guid}`, button: "Replace", text: ["The new disk is resilvered, then the old one is detached."],
   fields: [{ name: "new", label: "Path of the new disk", help: "The old disk's path if empty." }, size("size", "Create the file with this size, if it is missing")],
-  action: (fields) => api.replaceSide({ pool, disk: side.guid, ...fields }),
+  action: (fields) => api.replaceMember({ pool, disk: member.guid, ...fields }),
 });
 
-export const attachSide = (pool, side) => ask({
-  title: `Attach a disk beside ${side.path || side.guid}`, button: "Attach", text: ["It becomes a member of the same mirror, and is resilvered at once."],
+export const attachMember = (pool, member) => ask({
+  title: `Attach a disk beside ${member.path || member.guid}`, button: "Attach", text: ["It becomes a member of the same mirror, and is resilvered at once."],
   fields: [{ name: "new", label: "Path of the new disk", required: true }, size("size", "Create the file with this size, if it is missing")],
-  action: (fields) => api.attachSide({ pool, disk: side.guid, ...fields }),
+  action: (fields) => api.attachMember({ pool, disk: member.guid, ...fields }),
 });
 
-export const detachSide = (pool, side) => ask({
-  title: `Detach ${side.path || side.was || side.guid}`, button: "Detach", confirm: pool, loss: ["one copy of the data: the mirror has a member less"],
-  action: () => api.detachSide({ pool, disk: side.guid }),
+export const detachMember = (pool, member) => ask({
+  title: `Detach ${member.path || member.was || member.guid}`, button: "Detach", confirm: pool, loss: ["one copy of the data: the mirror has a member less"],
+  action: () => api.detachMember({ pool, disk: member.guid }),
 });
 
-export const offlineSide = (pool, side) => ask({
-  title: `Take ${side.path || side.guid} offline`, button: "Take offline", text: ["The mirror works without it until it is online again."],
-  action: () => api.offlineSide({ pool, disk: side.guid }),
+export const offlineMember = (pool, member) => ask({
+  title: `Take ${member.path || member.guid} offline`, button: "Take offline", text: ["The mirror works without it until it is online again."],
+  action: () => api.offlineMember({ pool, disk: member.guid }),
 });
 
 export const addVdev = (pool) => ask({

@@ -33,7 +33,7 @@ export function health(status) {
 const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
 function degraded(pool) {
-  const sides = pool.vdevs.flatMap((v) => v.sides.filter((s) => s.state !== "online").map((s) => `${s.path || s.was || s.guid} is ${s.state}`));
+  const members = pool.vdevs.flatMap((v) => v.members.filter((s) => s.state !== "online").map((s) => `${s.path || s.was || s.guid} is ${s.state}`));
   const running = pool.resilver?.state === "running" ? "; a resilver is running" : "";
-  return `pool ${pool.name} is degraded: ${sides[0] || "a member is missing"}, and the others have all data${running}`;
+  return `pool ${pool.name} is degraded: ${members[0] || "a member is missing"}, and the others have all data${running}`;
 }

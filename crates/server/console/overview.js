@@ -42,7 +42,7 @@ const card = (pool, writes) => h("article", { class: "card", key: pool.name },
   h("dl", null,
     h("dt", null, "Wear"), h("dd", null, wear(writes)),
     h("dt", null, "Jobs"), h("dd", null, jobsOf(pool).map((j) => `${j.kind} ${j.job.state}`).join(", ") || "none running"),
-    h("dt", null, "Devices"), h("dd", null, pool.vdevs.map((v) => `${v.name} (${v.sides.length})`).join(", ") || "–"),
+    h("dt", null, "Devices"), h("dd", null, pool.vdevs.map((v) => `${v.name} (${v.members.length})`).join(", ") || "–"),
     pool.reason && [h("dt", null, "Reason"), h("dd", { class: "bad" }, pool.reason)]));
 
 export default {

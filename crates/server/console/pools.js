@@ -46,7 +46,7 @@ export const pools = {
 // The members of a pool, each with its vdev and its wear.
 function members(pool, writes) {
   const worn = new Map((writes?.disks || []).map((d) => [d.guid, d]));
-  return pool.vdevs.flatMap((v) => v.sides.map((s) => ({ ...s, vdev: v, worn: worn.get(s.guid) })));
+  return pool.vdevs.flatMap((v) => v.members.map((s) => ({ ...s, vdev: v, worn: worn.get(s.guid) })));
 }
 
 function health(m) {
@@ -72,9 +72,9 @@ const membersTable = (pool, writes) => table({
     { name: "", cell: (m) => {
       const name = m.path || m.was || m.guid;
       return [
-        m.state === "offline" || m.state === "faulted" ? button("Online", name, () => act_online(pool.name, m)) : m.vdev.sides.length > 1 && button("Offline", name, () => act.offlineSide(pool.name, m)),
-        button("Replace", name, () => act.replaceSide(pool.name, m)), button("Attach", `beside ${name}`, () => act.attachSide(pool.name, m)),
-        m.vdev.sides.length > 1 && button("Detach", name, () => act.detachSide(pool.name, m)),
+        m.state === "offline" || m.state === "faulted" ? button("Online", name, () => act_online(pool.name, m)) : m.vdev.members.length > 1 && button("Offline", name, () => act.offlineMember(pool.name, m)),
+        button("Replace", name, () => act.replaceMember(pool.name, m)), button("Attach", `beside ${name}`, () => act.attachMember(pool.name, m)),
+        m.vdev.members.length > 1 && button("Detach", name, () => act.detachMember(pool.name, m)),
       ];
     } },
   ],
@@ -113,7 +113,7 @@ export const pool = {
   view({ status, data, arg, act: perform }) {
     const p = status.pools.find((one) => one.name === arg);
     if (!p) return h("p", null, "There is no such pool.");
-    act_online = (name, m) => perform(`online ${m.path || m.guid}`, () => api.onlineSide({ pool: name, disk: m.guid }));
+    act_online = (name, m) => perform(`online ${m.path || m.guid}`, () => api.onlineMember({ pool: name, disk: m.guid }));
     const w = data.writes.pools.find((one) => one.name === arg);
     return [
       h("section", { class: "card" },

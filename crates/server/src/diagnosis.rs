@@ -3,7 +3,7 @@
 //! **Called by** the control API, and by `wirepool doctor` with the answers of a server. **Invariants**: pure; a session whose
 //! connections were not asked for is a fact that is not known.
 
-use crate::api::{Pool, Queue, SessionSummary, Side, SideTimes, Status};
+use crate::api::{Member, MemberTimes, Pool, Queue, SessionSummary, Status};
 use crate::limits::DOCTOR_SESSIONS_MAX;
 use doctor::facts::{self, Known};
 
@@ -41,29 +41,29 @@ pub fn doctor_facts(
 
 fn members(pool: &Pool) -> Vec<facts::Member> {
     let vdevs = pool.vdevs.iter();
-    let sides = vdevs.flat_map(|v| v.sides.iter().map(|s| (v.name.as_str(), s)));
-    sides.map(|(vdev, side)| member(pool, vdev, side)).collect()
+    let members = vdevs.flat_map(|v| v.members.iter().map(|s| (v.name.as_str(), s)));
+    members.map(|(vdev, m)| member(pool, vdev, m)).collect()
 }
 
-fn member(pool: &Pool, vdev: &str, side: &Side) -> facts::Member {
-    let path = side.path.as_ref().or(side.was.as_ref());
+fn member(pool: &Pool, vdev: &str, member: &Member) -> facts::Member {
+    let path = member.path.as_ref().or(member.was.as_ref());
     facts::Member {
         pool: pool.name.clone(),
         vdev: vdev.to_owned(),
         path: path.map_or(String::new(), |p| p.display().to_string()),
-        state: side.state.clone(),
+        state: member.state.clone(),
         disk: Known::default(),
-        read_errors: side.read_errors,
-        write_errors: side.write_errors,
-        checksum_errors: side.checksum_errors,
+        read_errors: member.read_errors,
+        write_errors: member.write_errors,
+        checksum_errors: member.checksum_errors,
         is_autotrim_on: Known::Value(pool.autotrim),
-        reads: times(&side.read_times),
-        writes: times(&side.write_times),
-        flushes: times(&side.flush_times),
+        reads: times(&member.read_times),
+        writes: times(&member.write_times),
+        flushes: times(&member.flush_times),
     }
 }
 
-fn times(t: &SideTimes) -> facts::Times {
+fn times(t: &MemberTimes) -> facts::Times {
     facts::Times {
         count: t.count,
         p50_us: t.p50_us,

@@ -96,7 +96,7 @@ pub enum Error {
     #[error(
         "the pool {pool:?} has no disk {disk}: `wirepool pool status -v {pool}` shows paths and GUIDs"
     )]
-    NoSide {
+    NoMember {
         /// The pool.
         pool: String,
         /// The requested disk.

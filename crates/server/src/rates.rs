@@ -43,7 +43,7 @@ impl Reading {
             }
         }
         let members = pools.iter().flat_map(|p| &p.vdevs);
-        let members = members.flat_map(|v| &v.sides);
+        let members = members.flat_map(|v| &v.members);
         Reading {
             at_ms: io::time::now().as_nanos() / 1_000_000,
             time_ms: io::time::wall_clock_ms(),

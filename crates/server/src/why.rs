@@ -405,8 +405,8 @@ fn memory(share: String, now: &Reading) -> Verdict {
 
 /// The member with the longest mean write or flush, in words.
 fn slowest_member(pools: &[Pool]) -> Option<String> {
-    let members = pools.iter().flat_map(|p| &p.vdevs).flat_map(|v| &v.sides);
-    let mean = |t: &crate::api::SideTimes| t.sum_us.checked_div(t.count).unwrap_or(0);
+    let members = pools.iter().flat_map(|p| &p.vdevs).flat_map(|v| &v.members);
+    let mean = |t: &crate::api::MemberTimes| t.sum_us.checked_div(t.count).unwrap_or(0);
     let slowest = members.max_by_key(|s| mean(&s.write_times).max(mean(&s.flush_times)))?;
     let path = slowest.path.as_ref()?;
     Some(format!(

@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 
 pub mod access;
+mod churn;
 mod crowd;
 mod files;
 pub mod members;
@@ -17,7 +18,6 @@ pub mod remote;
 pub mod remote_unit;
 mod rewind;
 mod settings;
-mod sides;
 mod snapshots;
 pub mod store;
 pub mod system;

@@ -2,8 +2,8 @@
 
 use crate::cli_filesystems::{FilesystemCommand, SyncArg};
 use crate::cli_host::HostCommand;
+use crate::cli_members::MemberCommand;
 use crate::cli_records::{self, RecordCommand};
-use crate::cli_sides::SideCommand;
 use crate::protocols::ExportCommand;
 use clap::{Args, Parser, Subcommand};
 use server::ByteSize;
@@ -415,7 +415,7 @@ Examples:
         name: String,
     },
     #[command(flatten)]
-    Side(SideCommand),
+    Member(MemberCommand),
     #[command(flatten)]
     Record(RecordCommand),
 }

@@ -109,19 +109,20 @@ pub(crate) fn labels(image: &Image, findings: &Findings) -> Said {
             human(vdev.entry.data_size),
             vdev.entry.sector()
         );
-        let mut sides = Vec::new();
-        for side in &vdev.sides {
-            let membership = match side.membership {
+        let mut members = Vec::new();
+        for member in &vdev.members {
+            let membership = match member.membership {
                 Membership::In => "in",
                 Membership::Stale => "stale",
                 Membership::Offline => "offline",
             };
-            let path = side.disk.map(|disk| image.seen[disk].path.clone());
+            let path = member.disk.map(|disk| image.seen[disk].path.clone());
             let shown = path.as_ref().map_or("missing".into(), |p| self::path(p));
-            let _ = writeln!(out, "    {} {membership} {shown}", hex(side.guid.0));
-            sides.push(json!({"guid": hex(side.guid.0), "membership": membership, "path": path}));
+            let _ = writeln!(out, "    {} {membership} {shown}", hex(member.guid.0));
+            members
+                .push(json!({"guid": hex(member.guid.0), "membership": membership, "path": path}));
         }
-        vdevs.push(json!({"kind": kind, "data_size": vdev.entry.data_size, "sides": sides}));
+        vdevs.push(json!({"kind": kind, "data_size": vdev.entry.data_size, "members": members}));
     }
     let mut t = table(&["DISK", "COPY", "OFFSET", "EPOCH", "STATE"], &[1, 2, 3]);
     let mut copies = Vec::new();

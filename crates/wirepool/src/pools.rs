@@ -5,7 +5,7 @@
 
 use crate::ask::Ask;
 use crate::cli::{Cli, ImportArgs, PoolCommand, VolumeCommand};
-use crate::{layout, records, sides, snapshots, table_pools};
+use crate::{layout, members, records, snapshots, table_pools};
 use anyhow::{Result, bail};
 use clap::CommandFactory;
 use clap::error::ErrorKind;
@@ -73,7 +73,7 @@ pub(crate) fn pool(ask: &Ask, command: PoolCommand) -> Result<String> {
             let text = format!("pool {name}: checkpoint written\n");
             ask.show(&CheckpointPool { name }, |_| text)
         }
-        PoolCommand::Side(command) => sides::side(ask, command),
+        PoolCommand::Member(command) => members::member(ask, command),
         PoolCommand::Record(command) => records::record(ask, command),
     }
 }

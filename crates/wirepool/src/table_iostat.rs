@@ -6,7 +6,7 @@
 use crate::columns::{table, text};
 use serde::Serialize;
 use server::ByteSize;
-use server::api::{Pool, RecordCache, Side};
+use server::api::{Member, Pool, RecordCache};
 use std::time::Duration;
 
 /// I/O statistics of an interval.
@@ -65,9 +65,9 @@ pub(crate) fn growth(before: u64, now: u64) -> u64 {
     now.checked_sub(before).unwrap_or(now)
 }
 
-fn load(before: Option<&Side>, now: &Side, time: Option<Duration>) -> Load {
-    let since = |of: fn(&Side) -> u64| growth(before.map_or(0, of), of(now));
-    let mean = |sum: fn(&Side) -> u64, count: fn(&Side) -> u64| {
+fn load(before: Option<&Member>, now: &Member, time: Option<Duration>) -> Load {
+    let since = |of: fn(&Member) -> u64| growth(before.map_or(0, of), of(now));
+    let mean = |sum: fn(&Member) -> u64, count: fn(&Member) -> u64| {
         since(sum).checked_div(since(count)).unwrap_or(0)
     };
     Load {
@@ -81,8 +81,8 @@ fn load(before: Option<&Side>, now: &Side, time: Option<Duration>) -> Load {
     }
 }
 
-fn sides(p: &Pool) -> impl Iterator<Item = &Side> {
-    p.vdevs.iter().flat_map(|v| &v.sides)
+fn members(p: &Pool) -> impl Iterator<Item = &Member> {
+    p.vdevs.iter().flat_map(|v| &v.members)
 }
 
 impl PoolLoad {
@@ -114,15 +114,15 @@ impl Iostat {
     fn of(before: &[Pool], now: &[Pool], time: Option<Duration>) -> Iostat {
         let of_pool = |p: &Pool| {
             let old = before.iter().find(|b| b.guid == p.guid);
-            let of_side = |s: &Side| {
-                let old = old.and_then(|o| sides(o).find(|b| b.guid == s.guid));
+            let of_member = |s: &Member| {
+                let old = old.and_then(|o| members(o).find(|b| b.guid == s.guid));
                 let path = s.path.as_ref().map(|p| p.display().to_string());
                 DiskLoad {
                     disk: path.unwrap_or_else(|| s.guid.clone()),
                     load: load(old, s, time),
                 }
             };
-            let disks: Vec<_> = sides(p).map(of_side).collect();
+            let disks: Vec<_> = members(p).map(of_member).collect();
             let sum = |of: fn(&Load) -> u64| disks.iter().map(|d| of(&d.load)).sum();
             let longest = |of: fn(&Load) -> u64| disks.iter().map(|d| of(&d.load)).max();
             let cached = |of: fn(&RecordCache) -> u64| {

@@ -7,7 +7,7 @@ use crate::columns::{table, text, utc};
 use crate::table_scan;
 use server::ByteSize;
 use server::api::{
-    Checkpoint, DiskState, FoundPool, Health, Pool, SYNC_DISABLED, Side, Trial, Vdev, Volume,
+    Checkpoint, DiskState, FoundPool, Health, Member, Pool, SYNC_DISABLED, Trial, Vdev, Volume,
     VolumeSync,
 };
 use std::fmt::Write;
@@ -124,16 +124,16 @@ fn one(p: &Pool, verbose: bool) -> String {
 
 fn vdev(t: &mut comfy_table::Table, v: &Vdev, verbose: bool) {
     let mut indent = "  ";
-    if v.sides.len() > 1 {
+    if v.members.len() > 1 {
         t.add_row([format!("  {}", v.name), health(v.health).to_owned()]);
         indent = "    ";
     }
-    for s in &v.sides {
-        t.add_row(side(s, indent, verbose));
+    for s in &v.members {
+        t.add_row(member(s, indent, verbose));
     }
 }
 
-fn side(s: &Side, indent: &str, verbose: bool) -> Vec<String> {
+fn member(s: &Member, indent: &str, verbose: bool) -> Vec<String> {
     let name = match &s.path {
         Some(path) => path.display().to_string(),
         None => match &s.was {

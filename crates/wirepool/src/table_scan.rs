@@ -63,7 +63,7 @@ fn resilver(r: &Resilver) -> String {
         let percent = r.done.saturating_mul(100).checked_div(of).unwrap_or(100);
         format!("{} of {} ({}%)", human(r.done), human(of), percent.min(100))
     });
-    let so_far = format!("{}: {place}", r.side);
+    let so_far = format!("{}: {place}", r.member);
     let reason = r
         .reason
         .as_ref()
@@ -86,7 +86,7 @@ fn resilver(r: &Resilver) -> String {
         ScanState::Finished => format!(
             "  scan: resilvered {} of {} in {}: {copied}\n",
             human(r.done),
-            r.side,
+            r.member,
             duration(r.active_ms)
         ),
     }

@@ -40,7 +40,7 @@ pub struct NewPool {
 #[derive(Clone)]
 pub struct VolumeTarget {
     volume: Volume,
-    sides: usize,
+    members: usize,
     _keeper: Arc<Keeper>,
 }
 
@@ -60,7 +60,7 @@ impl Drop for Keeper {
 impl VolumeTarget {
     /// Creates the pool and opens its volume. Errors: `Target`.
     pub async fn make(new: NewPool) -> Result<VolumeTarget> {
-        let (name, sides) = (new.name.clone(), new.disks.len());
+        let (name, members) = (new.name.clone(), new.disks.len());
         let (made, opened) = oneshot::channel();
         let (end, ended) = oneshot::channel::<()>();
         let thread = std::thread::Builder::new().name("pool".into());
@@ -73,7 +73,7 @@ impl VolumeTarget {
         let volume = opened.map_err(|why| Error::target(&name, why))?;
         Ok(VolumeTarget {
             volume,
-            sides,
+            members,
             _keeper: keeper,
         })
     }
@@ -106,18 +106,18 @@ fn keep(
 }
 
 async fn open(new: &NewPool) -> std::result::Result<(Pool, Volume), String> {
-    let mut sides = Vec::new();
+    let mut members = Vec::new();
     for path in &new.disks {
         let options = OpenOptions {
             create_size: Some(new.disk_size),
             ..OpenOptions::default()
         };
         let disk = Disk::open(path, options).await;
-        sides.push(disk.map_err(|e| format!("{}: {e}", path.display()))?);
+        members.push(disk.map_err(|e| format!("{}: {e}", path.display()))?);
     }
     let mut id = [0; 16];
     io::rng::fill(&mut id);
-    let spec = PoolSpec::new(&new.name, vec![sides], Host::new(id, "lab"));
+    let spec = PoolSpec::new(&new.name, vec![members], Host::new(id, "lab"));
     let opened = create(spec).await.map_err(|e| e.to_string())?;
     let pool = Pool::open(opened, Options::default()).await;
     let pool = pool.map_err(|e| e.to_string())?;
@@ -145,7 +145,7 @@ impl Target for VolumeTarget {
             },
             transport: None,
             server_pid: None,
-            description: format!("a volume of a pool here, {} sides", self.sides),
+            description: format!("a volume of a pool here, {} members", self.members),
         }
     }
 

@@ -9,8 +9,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::history::{FORKS_MAX, LabelBranch, LabelHistory, RawFork};
 use super::label_fields::{
-    self as fields, Features, HOST_NAME_SIZE, Host, LabelEpoch, Membership, PoolState, RawFeatures,
-    RawSide, RawVdev, SideEntry, SideGuid, VdevEntry, VdevKind, check_name, field,
+    self as fields, Features, HOST_NAME_SIZE, Host, LabelEpoch, MemberEntry, MemberGuid,
+    Membership, PoolState, RawFeatures, RawMember, RawVdev, VdevEntry, VdevKind, check_name, field,
 };
 use super::uberblock::disk_checksum;
 use super::{COUNT_END, Defect, NodeSize, OFFSET_END, PoolGuid, VdevId, VdevOffset, layout};
@@ -18,7 +18,7 @@ use super::{COUNT_END, Defect, NodeSize, OFFSET_END, PoolGuid, VdevId, VdevOffse
 /// Length of a label on disk, bytes. The last 16 are its checksum.
 pub const LABEL_SIZE: usize = 16 << 10;
 /// Most members of a vdev.
-pub const SIDES_MAX: usize = 16;
+pub const MEMBERS_MAX: usize = 16;
 /// Most top-level vdevs of a pool.
 pub const VDEVS_MAX: usize = 128;
 /// Most segments of a pool's journal.
@@ -49,7 +49,7 @@ struct RawLabel {
     vdev: U16,
     state: u8,
     reserved_a: u8,
-    side_count: U16,
+    member_count: U16,
     vdev_count: U16,
     node_size: U32,
     segment_size: U32,
@@ -59,7 +59,7 @@ struct RawLabel {
     host: [u8; 16],
     host_name: [u8; HOST_NAME_SIZE],
     name: [u8; 256],
-    sides: [RawSide; SIDES_MAX],
+    members: [RawMember; MEMBERS_MAX],
     vdevs: [RawVdev; VDEVS_MAX],
     features: [RawFeatures; 3],
     branch: U64,
@@ -70,8 +70,8 @@ struct RawLabel {
     checksum: [u8; CHECKSUM_SIZE],
 }
 layout!(RawLabel, LABEL_SIZE, magic @ 0, version @ 4, pool @ 8, disk @ 16, epoch @ 24, vdev @ 32, state @ 34,
-    reserved_a @ 35, side_count @ 36, vdev_count @ 38, node_size @ 40, segment_size @ 44, segments @ 48,
-    added @ 52, reserved_b @ 54, host @ 56, host_name @ 72, name @ 136, sides @ 392, vdevs @ 776, features @ 4872,
+    reserved_a @ 35, member_count @ 36, vdev_count @ 38, node_size @ 40, segment_size @ 44, segments @ 48,
+    added @ 52, reserved_b @ 54, host @ 56, host_name @ 72, name @ 136, members @ 392, vdevs @ 776, features @ 4872,
     branch @ 9480, fork_count @ 9488, reserved_c @ 9490, forks @ 9496, tail @ 15640, checksum @ 16368);
 
 /// Layout of the journal, which is at the start of the data of each vdev that the pool was created with.
@@ -105,11 +105,11 @@ pub struct Label {
     /// Epoch of the label.
     pub epoch: LabelEpoch,
     /// The member that this disk is.
-    pub disk: SideGuid,
+    pub disk: MemberGuid,
     /// The vdev that it belongs to.
     pub vdev: VdevId,
     /// All members of that vdev.
-    pub sides: Vec<SideEntry>,
+    pub members: Vec<MemberEntry>,
     /// All vdevs, by index.
     pub vdevs: Vec<VdevEntry>,
     /// Features of the pool.
@@ -141,8 +141,8 @@ impl Label {
     /// The membership of this disk by its own label.
     #[must_use]
     pub fn membership(&self) -> Option<Membership> {
-        let own = self.sides.iter().find(|side| side.guid == self.disk);
-        own.map(|side| side.membership)
+        let own = self.members.iter().find(|member| member.guid == self.disk);
+        own.map(|member| member.membership)
     }
 
     fn version(&self) -> u32 {
@@ -192,7 +192,7 @@ impl Label {
         if !(2..=JOURNAL_SEGMENTS_MAX).contains(&total) {
             return field("label's number of journal segments", total);
         }
-        self.check_sides()
+        self.check_members()
     }
 
     fn check_vdev(&self, vdev: &VdevEntry, journal: u64) -> Result<(), Defect> {
@@ -203,11 +203,11 @@ impl Label {
             return field("vdev's ashift", vdev.ashift.into());
         }
         let fits = match vdev.kind {
-            VdevKind::Disk => vdev.sides == 1,
-            VdevKind::Mirror => (2..=SIDES_MAX).contains(&vdev.sides.into()),
+            VdevKind::Disk => vdev.members == 1,
+            VdevKind::Mirror => (2..=MEMBERS_MAX).contains(&vdev.members.into()),
         };
         if !fits {
-            return field("vdev's number of sides", vdev.sides.into());
+            return field("vdev's number of members", vdev.members.into());
         }
         let (size, sector) = (vdev.data_size, vdev.sector());
         let room = journal.max(1)..OFFSET_END;
@@ -221,30 +221,30 @@ impl Label {
         Ok(())
     }
 
-    fn check_sides(&self) -> Result<(), Defect> {
+    fn check_members(&self) -> Result<(), Defect> {
         let Some(vdev) = self.vdevs.get(usize::from(self.vdev.0)) else {
             return field("label's vdev", self.vdev.0.into());
         };
-        if self.sides.len() != usize::from(vdev.sides) {
-            return field("label's number of sides", self.sides.len() as u64);
+        if self.members.len() != usize::from(vdev.members) {
+            return field("label's number of members", self.members.len() as u64);
         }
-        for (index, side) in self.sides.iter().enumerate() {
-            if side.guid.0 == GUID_NONE {
-                return field("side's GUID", 0);
+        for (index, member) in self.members.iter().enumerate() {
+            if member.guid.0 == GUID_NONE {
+                return field("member's GUID", 0);
             }
-            let known = side.membership != Membership::In && side.held.0 < COUNT_END;
-            if side.held.0 != 0 && !known {
-                return field("epoch of what a side holds", side.held.0);
+            let known = member.membership != Membership::In && member.held.0 < COUNT_END;
+            if member.held.0 != 0 && !known {
+                return field("epoch of what a member holds", member.held.0);
             }
-            if self.sides[..index].iter().any(|s| s.guid == side.guid) {
-                return field("GUID of two sides", side.guid.0);
+            if self.members[..index].iter().any(|s| s.guid == member.guid) {
+                return field("GUID of two members", member.guid.0);
             }
         }
-        if !self.sides.iter().any(|s| s.guid == self.disk) {
-            return field("label's disk, which is no side of its vdev", self.disk.0);
+        if !self.members.iter().any(|s| s.guid == self.disk) {
+            return field("label's disk, which is no member of its vdev", self.disk.0);
         }
-        if !self.sides.iter().any(|s| s.membership == Membership::In) {
-            return field("number of sides that have everything", 0);
+        if !self.members.iter().any(|s| s.membership == Membership::In) {
+            return field("number of members that have everything", 0);
         }
         Ok(())
     }
@@ -265,7 +265,7 @@ impl Label {
             vdev: U16::new(self.vdev.0),
             state: self.state.code(),
             reserved_a: 0,
-            side_count: U16::new(self.sides.len() as u16),
+            member_count: U16::new(self.members.len() as u16),
             vdev_count: U16::new(self.vdevs.len() as u16),
             node_size: U32::new(self.node_size.get()),
             segment_size: U32::new(self.journal.segment_size),
@@ -275,7 +275,7 @@ impl Label {
             host: self.host.id,
             host_name: fields::text(&self.host.name),
             name: fields::text(&self.name),
-            sides: fields::list(&self.sides, RawSide::encode),
+            members: fields::list(&self.members, RawMember::encode),
             vdevs: fields::list(&self.vdevs, RawVdev::encode),
             features: self.features.encode(),
             branch: U64::new(self.history.branch.0),
@@ -325,9 +325,14 @@ impl Label {
                 name: fields::decode_text("label's host", &raw.host_name)?,
             },
             epoch: LabelEpoch(raw.epoch.get()),
-            disk: SideGuid(raw.disk.get()),
+            disk: MemberGuid(raw.disk.get()),
             vdev: VdevId(raw.vdev.get()),
-            sides: fields::decode_list("sides", raw.side_count, &raw.sides, RawSide::decode)?,
+            members: fields::decode_list(
+                "members",
+                raw.member_count,
+                &raw.members,
+                RawMember::decode,
+            )?,
             vdevs: fields::decode_list("vdevs", raw.vdev_count, &raw.vdevs, RawVdev::decode)?,
             features: Features::decode(&raw.features)?,
             node_size,

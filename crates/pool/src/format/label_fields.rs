@@ -19,13 +19,13 @@ pub const FEATURE_SIZE_MAX: usize = 48;
 
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
-pub(super) struct RawSide {
+pub(super) struct RawMember {
     guid: U64,
     membership: u8,
     reserved: [u8; 7],
     held: U64,
 }
-layout!(RawSide, 24, guid @ 0, membership @ 8, reserved @ 9, held @ 16);
+layout!(RawMember, 24, guid @ 0, membership @ 8, reserved @ 9, held @ 16);
 
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
@@ -33,18 +33,18 @@ pub(super) struct RawVdev {
     guid: U64,
     kind: u8,
     ashift: u8,
-    sides: U16,
+    members: U16,
     reserved_a: U32,
     data_size: U64,
     reserved_b: U64,
 }
-layout!(RawVdev, 32, guid @ 0, kind @ 8, ashift @ 9, sides @ 10, reserved_a @ 12, data_size @ 16, reserved_b @ 24);
+layout!(RawVdev, 32, guid @ 0, kind @ 8, ashift @ 9, members @ 10, reserved_a @ 12, data_size @ 16, reserved_b @ 24);
 
 pub(super) type RawFeatures = [[u8; FEATURE_SIZE_MAX]; FEATURES_MAX];
 
 /// Identifier of a member, for as long as it belongs to the pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SideGuid(pub u64);
+pub struct MemberGuid(pub u64);
 
 /// Identifier of a top-level vdev, which never changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -67,9 +67,9 @@ pub enum Membership {
 
 /// A member of a vdev, in a label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SideEntry {
+pub struct MemberEntry {
     /// Its identifier.
-    pub guid: SideGuid,
+    pub guid: MemberGuid,
     /// Its membership.
     pub membership: Membership,
     /// If it is not in: it has every block born up to this epoch. Zero if it is in, or if this is unknown.
@@ -94,8 +94,8 @@ pub struct VdevEntry {
     pub kind: VdevKind,
     /// Binary logarithm of its sector size.
     pub ashift: u8,
-    /// Number of its members, at most [`super::SIDES_MAX`].
-    pub sides: u16,
+    /// Number of its members, at most [`super::MEMBERS_MAX`].
+    pub members: u16,
     /// Bytes of data, from the end of the labels at the front: whole sectors.
     pub data_size: u64,
 }
@@ -322,31 +322,31 @@ pub(super) fn decode_list<T, R: IntoBytes + Immutable, const N: usize>(
     there.iter().map(decode).collect()
 }
 
-impl RawSide {
-    pub(super) fn encode(side: &SideEntry) -> Self {
+impl RawMember {
+    pub(super) fn encode(member: &MemberEntry) -> Self {
         Self {
-            guid: U64::new(side.guid.0),
-            membership: match side.membership {
+            guid: U64::new(member.guid.0),
+            membership: match member.membership {
                 Membership::In => 1,
                 Membership::Stale => 2,
                 Membership::Offline => 3,
             },
             reserved: [0; 7],
-            held: U64::new(side.held.0),
+            held: U64::new(member.held.0),
         }
     }
 
-    pub(super) fn decode(&self) -> Result<SideEntry, Defect> {
+    pub(super) fn decode(&self) -> Result<MemberEntry, Defect> {
         if self.reserved != [0; 7] {
-            return field("side's reserved bytes", self.reserved[0].into());
+            return field("member's reserved bytes", self.reserved[0].into());
         }
-        Ok(SideEntry {
-            guid: SideGuid(self.guid.get()),
+        Ok(MemberEntry {
+            guid: MemberGuid(self.guid.get()),
             membership: match self.membership {
                 1 => Membership::In,
                 2 => Membership::Stale,
                 3 => Membership::Offline,
-                other => return field("side's membership", other.into()),
+                other => return field("member's membership", other.into()),
             },
             held: Birth(self.held.get()),
         })
@@ -362,7 +362,7 @@ impl RawVdev {
                 VdevKind::Mirror => 2,
             },
             ashift: vdev.ashift,
-            sides: U16::new(vdev.sides),
+            members: U16::new(vdev.members),
             reserved_a: U32::ZERO,
             data_size: U64::new(vdev.data_size),
             reserved_b: U64::ZERO,
@@ -381,7 +381,7 @@ impl RawVdev {
                 other => return field("vdev's kind", other.into()),
             },
             ashift: self.ashift,
-            sides: self.sides.get(),
+            members: self.members.get(),
             data_size: self.data_size.get(),
         })
     }

@@ -54,15 +54,15 @@ pub use journal::{
 };
 pub use key::{KEY_SIZE, Key, Kind, ObjectId};
 pub use label::{
-    GUID_NONE, JOURNAL_SEGMENTS_MAX, JournalLayout, LABEL_SIZE, Label, SIDES_MAX, VDEVS_MAX,
+    GUID_NONE, JOURNAL_SEGMENTS_MAX, JournalLayout, LABEL_SIZE, Label, MEMBERS_MAX, VDEVS_MAX,
     is_of_later_version,
 };
 pub(crate) use label_fields::FEATURES;
 pub use label_fields::{
     FEATURE_ACL_RULES, FEATURE_EXACT_SPACE, FEATURE_FILESYSTEMS, FEATURE_OWNER_SPACE,
     FEATURE_RECORD_SIZES, FEATURE_SETTINGS, FEATURE_SIZE_MAX, FEATURES_MAX, Features,
-    HOST_NAME_SIZE, Host, LabelEpoch, Membership, NAME_SIZE_MAX, PoolState, SideEntry, SideGuid,
-    VdevEntry, VdevGuid, VdevKind, check_name,
+    HOST_NAME_SIZE, Host, LabelEpoch, MemberEntry, MemberGuid, Membership, NAME_SIZE_MAX,
+    PoolState, VdevEntry, VdevGuid, VdevKind, check_name,
 };
 pub use node::{
     BRANCH_ENTRY_SIZE, INLINE_SIZE_MAX, LEAF_ENTRY_OVERHEAD, LEVEL_MAX, NODE_HEADER_SIZE,

@@ -13,13 +13,13 @@ impl Image {
     pub fn check_disks(&self, findings: &mut Findings) {
         self.check_forks(findings);
         for (index, vdev) in self.vdevs.iter().enumerate() {
-            if vdev.sides.is_empty() {
+            if vdev.members.is_empty() {
                 let text = format!("vdev {index}: all of its disks are missing");
                 findings.add(Finding::new(FindingKind::Missing, text));
             }
-            for side in &vdev.sides {
-                let text = match (side.membership, side.disk) {
-                    (Membership::In, None) => format!("member {:016x} is missing", side.guid.0),
+            for member in &vdev.members {
+                let text = match (member.membership, member.disk) {
+                    (Membership::In, None) => format!("member {:016x} is missing", member.guid.0),
                     (Membership::In, Some(disk)) if !vdev.fits(&self.seen[disk]) => {
                         let (path, size) = (self.path(disk), self.seen[disk].size);
                         let least = least_size(vdev.entry.data_size);
@@ -35,14 +35,14 @@ impl Image {
                     (Membership::Stale | Membership::Offline, _) => {
                         findings.note(format!(
                             "vdev {index}: member {:016x} missed writes and is not checked",
-                            side.guid.0
+                            member.guid.0
                         ));
                         continue;
                     }
                 };
                 let mut finding =
                     Finding::new(FindingKind::Missing, format!("vdev {index}: {text}"));
-                finding.lost = self.sides_in(VdevId(index as u16)).next().is_none();
+                finding.lost = self.members_in(VdevId(index as u16)).next().is_none();
                 findings.add(finding);
             }
         }

@@ -15,7 +15,7 @@ use thiserror::Error;
 use super::limits::BUFFER_BYTES;
 use crate::compress;
 use crate::format::{
-    Address, BlockPtr, Defect, LABEL_SIZE, Label, Membership, PoolGuid, REGION_SECTORS, SideGuid,
+    Address, BlockPtr, Defect, LABEL_SIZE, Label, MemberGuid, Membership, PoolGuid, REGION_SECTORS,
     UBERBLOCK_SIZE, Uberblock, VdevEntry, VdevId, VdevOffset,
 };
 use crate::journal::Ring;
@@ -112,9 +112,9 @@ impl SeenDisk {
 
 /// A member of a vdev, by the label that counts.
 #[derive(Debug, Clone)]
-pub struct SeenSide {
+pub struct SeenMember {
     /// Its identifier.
-    pub guid: SideGuid,
+    pub guid: MemberGuid,
     /// Its membership.
     pub membership: Membership,
     /// Index of its disk; `None` if it is missing.
@@ -127,7 +127,7 @@ pub struct SeenVdev {
     /// Its entry in labels.
     pub entry: VdevEntry,
     /// Its members; empty if no disk of it is present.
-    pub sides: Vec<SeenSide>,
+    pub members: Vec<SeenMember>,
 }
 
 /// The disks of a pool.
@@ -259,7 +259,7 @@ impl Image {
     }
 
     /// Disks that should have the data of a vdev.
-    pub(super) fn sides_in(&self, vdev: VdevId) -> impl Iterator<Item = usize> + '_ {
+    pub(super) fn members_in(&self, vdev: VdevId) -> impl Iterator<Item = usize> + '_ {
         let vdev = self.vdevs.get(usize::from(vdev.0)).into_iter();
         vdev.flat_map(|v| v.trusted(&self.seen))
     }
@@ -269,7 +269,7 @@ impl Image {
     }
 
     /// Whole sectors of a vdev's data from one disk.
-    pub(super) async fn read_side(
+    pub(super) async fn read_member(
         &self,
         disk: usize,
         offset: VdevOffset,
@@ -295,12 +295,12 @@ impl Image {
             lacking: Vec::new(),
             asked: 0,
         };
-        for disk in self.sides_in(ptr.vdev) {
+        for disk in self.members_in(ptr.vdev) {
             if copied.good.is_some() && !from_all {
                 break;
             }
             copied.asked += 1;
-            let flaw = match self.read_side(disk, ptr.offset, len).await {
+            let flaw = match self.read_member(disk, ptr.offset, len).await {
                 None => Flaw::Unreadable,
                 Some(buf) => match ptr.verify(&buf[..ptr.physical_size as usize]) {
                     Ok(()) => {
@@ -324,9 +324,9 @@ impl Image {
     pub(super) async fn check(&self, ptr: &BlockPtr) -> Result<(bool, Lacking), Defect> {
         let len = self.space_of(ptr)? as usize;
         let (mut has, mut lacking) = (false, Lacking::new());
-        for disk in self.sides_in(ptr.vdev) {
+        for disk in self.members_in(ptr.vdev) {
             // One buffer at a time: many checks share the memory for them.
-            let flaw = match self.read_side(disk, ptr.offset, len).await {
+            let flaw = match self.read_member(disk, ptr.offset, len).await {
                 None => Flaw::Unreadable,
                 Some(buf) => match compress::check(ptr, &buf[..ptr.physical_size as usize]) {
                     Ok(()) => {
@@ -351,19 +351,19 @@ fn vdev(seen: &[SeenDisk], index: u16, entry: &VdevEntry) -> SeenVdev {
     let Some(authority) = of_vdev.max_by_key(|label| label.epoch) else {
         return SeenVdev {
             entry: *entry,
-            sides: Vec::new(),
+            members: Vec::new(),
         };
     };
-    let side = |side: &crate::format::SideEntry| SeenSide {
-        guid: side.guid,
-        membership: side.membership,
+    let member = |member: &crate::format::MemberEntry| SeenMember {
+        guid: member.guid,
+        membership: member.membership,
         disk: seen
             .iter()
-            .position(|d| d.label().is_some_and(|l| l.disk == side.guid)),
+            .position(|d| d.label().is_some_and(|l| l.disk == member.guid)),
     };
     SeenVdev {
         entry: *authority.vdevs.get(usize::from(index)).unwrap_or(entry),
-        sides: authority.sides.iter().map(side).collect(),
+        members: authority.members.iter().map(member).collect(),
     }
 }
 
@@ -431,7 +431,10 @@ async fn look(disk: &Disk, buffers: &BufPool) -> SeenDisk {
 impl SeenVdev {
     /// The disks of its members that are in and have room for its data.
     fn trusted<'a>(&'a self, seen: &'a [SeenDisk]) -> impl Iterator<Item = usize> + 'a {
-        let is_in = self.sides.iter().filter(|s| s.membership == Membership::In);
+        let is_in = self
+            .members
+            .iter()
+            .filter(|s| s.membership == Membership::In);
         let disks = is_in.filter_map(|s| s.disk);
         disks.filter(|disk| self.fits(&seen[*disk]))
     }

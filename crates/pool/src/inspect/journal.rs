@@ -95,7 +95,7 @@ impl Way<'_> {
     async fn copy(&self, disk: usize, at: JournalPosition) -> Result<Batch, Flaw> {
         let address = self.ring.address(at);
         let sector = self.ring.sector as usize;
-        let read = self.image.read_side(disk, address.offset, sector).await;
+        let read = self.image.read_member(disk, address.offset, sector).await;
         let mut buf = read.ok_or(Flaw::Unreadable)?;
         let Some(size) = Batch::size_hint(&buf, sector) else {
             return Err(Flaw::Blank);
@@ -106,7 +106,7 @@ impl Way<'_> {
             return Err(Flaw::Wrong(Defect::Field { field, value }));
         }
         if size > sector {
-            let read = self.image.read_side(disk, address.offset, size).await;
+            let read = self.image.read_member(disk, address.offset, size).await;
             buf = read.ok_or(Flaw::Unreadable)?;
         }
         Batch::decode(&buf, address, self.ring.pool, sector).map_err(Flaw::Wrong)
@@ -117,7 +117,7 @@ impl Way<'_> {
         let address = self.ring.address(at);
         let mut found: Option<Batch> = None;
         let mut lacking = Vec::new();
-        for disk in self.image.sides_in(address.vdev) {
+        for disk in self.image.members_in(address.vdev) {
             let follows = |b: &Batch| {
                 b.header.sequence == head.sequence && b.header.previous == head.previous
             };
@@ -147,7 +147,7 @@ impl Way<'_> {
             while self.ring.room(at) >= self.ring.sector as usize {
                 let len =
                     AHEAD.min(self.ring.room(at)) as u32 / self.ring.sector * self.ring.sector;
-                let disks: Vec<usize> = self.image.sides_in(self.ring.address(at).vdev).collect();
+                let disks: Vec<usize> = self.image.members_in(self.ring.address(at).vdev).collect();
                 for disk in disks {
                     durable = durable.max(self.durable_in(disk, at, len, head.sequence).await);
                 }
@@ -170,7 +170,7 @@ impl Way<'_> {
     ) -> Sequence {
         let offset = self.ring.address(from).offset;
         let sector = self.ring.sector as usize;
-        let stretch = self.image.read_side(disk, offset, len as usize).await;
+        let stretch = self.image.read_member(disk, offset, len as usize).await;
         let mut durable = Sequence(0);
         for index in 0..len / self.ring.sector {
             let start = index as usize * sector;

@@ -28,7 +28,9 @@ mod trees;
 mod verify;
 
 pub use contents::{Contents, SeenDataset};
-pub use disks::{Copied, Flaw, Image, InspectError, LabelCopy, SeenDisk, SeenSide, SeenVdev, Slot};
+pub use disks::{
+    Copied, Flaw, Image, InspectError, LabelCopy, SeenDisk, SeenMember, SeenVdev, Slot,
+};
 pub use found::{Finding, FindingKind, Findings};
 pub use inspected::{DatasetSpace, Inspected, Progress};
 pub use journal::{JournalEnd, SeenBatch, SeenJournal};

@@ -86,9 +86,9 @@ fn is_right(ptr: &BlockPtr, bytes: &[u8]) -> bool {
 }
 
 /// Returns the blocks of a merged read that one member has, by index.
-async fn on_side<S: Store>(store: &S, blocks: &[Block], run: &Run, side: usize) -> Vec<usize> {
+async fn on_member<S: Store>(store: &S, blocks: &[Block], run: &Run, member: usize) -> Vec<usize> {
     let mut bytes = vec![0; run.size as usize];
-    let is_read = store.read(side, run.at, &mut bytes).await.is_ok();
+    let is_read = store.read(member, run.at, &mut bytes).await.is_ok();
     let mut sound = Vec::with_capacity(run.blocks.len());
     for index in run.blocks.clone() {
         let block = &blocks[index];
@@ -99,7 +99,7 @@ async fn on_side<S: Store>(store: &S, blocks: &[Block], run: &Run, side: usize) 
         } else {
             // If the merged read fails, single blocks may be readable.
             let alone = &mut bytes[..size];
-            let read = store.read(side, block.ptr.address(), alone).await;
+            let read = store.read(member, block.ptr.address(), alone).await;
             read.is_ok() && is_right(&block.ptr, alone)
         };
         if is_sound {
@@ -132,19 +132,19 @@ pub(super) async fn check<S: Store>(
         }));
     }
     blocks.sort_unstable_by_key(|b| (b.ptr.vdev, b.ptr.offset));
-    let (runs, sides) = (runs(&blocks, GAP_MAX), store.sides());
+    let (runs, members) = (runs(&blocks, GAP_MAX), store.members());
     let each = runs
         .iter()
-        .flat_map(|run| (0..sides).map(move |side| (run, side)));
-    let reads = each.map(|(run, side)| on_side(store, &blocks, run, side));
-    let depth = DEPTH.saturating_mul(sides).clamp(1, DEPTH_ALL);
+        .flat_map(|run| (0..members).map(move |member| (run, member)));
+    let reads = each.map(|(run, member)| on_member(store, &blocks, run, member));
+    let depth = DEPTH.saturating_mul(members).clamp(1, DEPTH_ALL);
     let found: Vec<Vec<usize>> = stream::iter(reads).buffer_unordered(depth).collect().await;
     for index in found.into_iter().flatten() {
         blocks[index].sound += 1;
     }
     let lost = blocks.iter().filter(|b| b.sound == 0).map(|b| b.batch);
     let sound = lost.min().unwrap_or(batches.len());
-    blocks.retain(|b| b.batch < sound && b.sound < sides);
+    blocks.retain(|b| b.batch < sound && b.sound < members);
     Checked {
         sound,
         lacking: blocks,
@@ -176,15 +176,15 @@ async fn repair_run<S: Store>(store: &S, blocks: &[Block], run: &Run) -> Result<
         let start = (block.start() - run.at.offset.0) as usize;
         start..start + block.size as usize
     };
-    for side in 0..store.sides() {
+    for member in 0..store.members() {
         let mut bytes = vec![0; run.size as usize];
-        let is_read = store.read(side, run.at, &mut bytes).await.is_ok();
+        let is_read = store.read(member, run.at, &mut bytes).await.is_ok();
         let mut left = Vec::new();
         for block in missing {
             let place = place(block);
             if !is_read {
                 let (at, alone) = (block.ptr.address(), &mut bytes[place.clone()]);
-                if store.read(side, at, alone).await.is_err() {
+                if store.read(member, at, alone).await.is_err() {
                     left.push(block);
                     continue;
                 }

@@ -27,12 +27,12 @@ pub use writer::{BatchWrite, Flush, Pressure, Ticket, WRITES_MAX, Writer};
 /// The devices, for replay: every address is on one or more members, whose bytes should be equal.
 pub trait Store {
     /// Number of members.
-    fn sides(&self) -> usize;
+    fn members(&self) -> usize;
     /// Fills `out` from one member. Both are whole sectors.
     ///
     /// # Errors
     /// [`crate::Error::Device`] if that member cannot be read.
-    fn read(&self, side: usize, at: Address, out: &mut [u8]) -> impl Future<Output = Result<()>>;
+    fn read(&self, member: usize, at: Address, out: &mut [u8]) -> impl Future<Output = Result<()>>;
     /// Writes whole sectors to every member.
     ///
     /// # Errors

@@ -46,7 +46,7 @@ impl<'a, S: Store> RingReader<'a, S> {
         vdevs.sort_unstable();
         vdevs.dedup();
         let chunks = self.ring.segment_size.div_ceil(CHUNK) as usize;
-        let most = WINDOW / CHUNK as usize / self.store.sides().max(1);
+        let most = WINDOW / CHUNK as usize / self.store.members().max(1);
         vdevs.len().saturating_mul(chunks).clamp(1, most.max(1))
     }
 
@@ -73,28 +73,29 @@ impl<'a, S: Store> RingReader<'a, S> {
             .take(self.round())
             .filter(|part| !self.parts.contains_key(part))
             .collect();
-        let sides = self.store.sides();
+        let members = self.store.members();
         let reads = wanted
             .iter()
-            .flat_map(|part| (0..sides).map(|side| self.read_part(side, *part)));
+            .flat_map(|part| (0..members).map(|member| self.read_part(member, *part)));
         let mut read = join_all(reads).await.into_iter();
         for part in wanted {
-            self.parts.insert(part, read.by_ref().take(sides).collect());
+            self.parts
+                .insert(part, read.by_ref().take(members).collect());
         }
     }
 
-    async fn read_part(&self, side: usize, (segment, chunk): Part) -> Option<Vec<u8>> {
+    async fn read_part(&self, member: usize, (segment, chunk): Part) -> Option<Vec<u8>> {
         let offset = chunk * CHUNK;
         let at = self.ring.address(Position { segment, offset });
         let mut bytes = vec![0; (self.ring.segment_size - offset).min(CHUNK) as usize];
-        let read = self.store.read(side, at, &mut bytes).await;
+        let read = self.store.read(member, at, &mut bytes).await;
         read.is_ok().then_some(bytes)
     }
 
     /// Whole sectors of a segment from one member; `None` if they cannot be read.
     pub(super) async fn read(
         &mut self,
-        side: usize,
+        member: usize,
         at: Position,
         size: usize,
     ) -> Option<Cow<'_, [u8]>> {
@@ -109,7 +110,9 @@ impl<'a, S: Store> RingReader<'a, S> {
             let part = self.parts.get(&(at.segment, chunk))?;
             let start = at.offset.max(chunk * CHUNK) - chunk * CHUNK;
             let end = (end - chunk * CHUNK).min(CHUNK);
-            part.get(side)?.as_ref()?.get(start as usize..end as usize)
+            part.get(member)?
+                .as_ref()?
+                .get(start as usize..end as usize)
         };
         if chunks.len() == 1
             && let Some(bytes) = part(chunks.start)
@@ -122,21 +125,21 @@ impl<'a, S: Store> RingReader<'a, S> {
         }
         // Smaller reads may succeed.
         let mut bytes = vec![0; size];
-        let read = self.store.read(side, self.ring.address(at), &mut bytes);
+        let read = self.store.read(member, self.ring.address(at), &mut bytes);
         read.await.ok()?;
         Some(Cow::Owned(bytes))
     }
 
     /// The intact batch of this pool at a place on one member; `None` if there is none.
-    pub(super) async fn batch(&mut self, side: usize, at: Position) -> Option<Batch> {
+    pub(super) async fn batch(&mut self, member: usize, at: Position) -> Option<Batch> {
         let (ring, sector) = (self.ring, self.ring.sector as usize);
-        let first = self.read(side, at, sector).await?;
+        let first = self.read(member, at, sector).await?;
         let size = Batch::size_hint(&first, sector)?;
         drop(first);
         if size > ring.room(at) {
             return None;
         }
-        let bytes = self.read(side, at, size).await?;
+        let bytes = self.read(member, at, size).await?;
         Batch::decode(&bytes, ring.address(at), ring.pool, sector).ok()
     }
 }

@@ -117,19 +117,19 @@ impl<S: Store> Replay<'_, S> {
         {
             let mut found: Option<(Batch, usize)> = None;
             let mut lacking = false;
-            for side in 0..self.store.sides() {
-                let read = self.reader.batch(side, at).await;
+            for member in 0..self.store.members() {
+                let read = self.reader.batch(member, at).await;
                 match read.filter(|b| follows(b, head)) {
-                    Some(b) if found.is_none() => found = Some((b, side)),
+                    Some(b) if found.is_none() => found = Some((b, member)),
                     Some(_) => {}
                     None => lacking = true,
                 }
             }
-            if let Some((batch, side)) = found {
+            if let Some((batch, member)) = found {
                 let offset = at.offset + batch.size as u32;
                 if lacking {
                     let address = self.ring.address(at);
-                    let bytes = self.reader.read(side, at, batch.size).await;
+                    let bytes = self.reader.read(member, at, batch.size).await;
                     let bytes = bytes.ok_or(Error::Device)?.into_owned();
                     self.repairs.push((address, bytes));
                 }
@@ -145,8 +145,8 @@ impl<S: Store> Replay<'_, S> {
         let mut at = head.position;
         loop {
             while self.ring.room(at) >= self.sector() {
-                for side in 0..self.store.sides() {
-                    let batch = self.reader.batch(side, at).await.map(|b| b.header);
+                for member in 0..self.store.members() {
+                    let batch = self.reader.batch(member, at).await.map(|b| b.header);
                     if let Some(header) = batch.filter(|h| h.sequence > head.sequence) {
                         durable = durable.max(header.durable_up_to);
                     }

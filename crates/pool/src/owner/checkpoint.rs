@@ -28,7 +28,7 @@ use crate::journal::Pressure;
 use crate::mutex::lock;
 use crate::space::{Class, Sealed};
 use crate::tree::{Freed, Layer, Merge, MergeStep, Root, TreeParams};
-use crate::vdev::SideState;
+use crate::vdev::MemberState;
 use crate::{Error, Result};
 
 /// Steps of a merge between two yields to other tasks.
@@ -211,9 +211,9 @@ impl Owner {
         if !matches!(error, Error::Corrupt { .. }) || matches!(tree, POOL_TREE | DEAD_TREE) {
             return Err(error);
         }
-        let is_away = |s: SideState| !matches!(s, SideState::Online | SideState::Stale);
+        let is_away = |s: MemberState| !matches!(s, MemberState::Online | MemberState::Stale);
         let vdevs = self.shared.vdevs.status();
-        let mut members = vdevs.iter().flat_map(|v| &v.sides);
+        let mut members = vdevs.iter().flat_map(|v| &v.members);
         if members.any(|s| is_away(s.state)) {
             tracing::error!(
                 %error,

@@ -7,7 +7,7 @@
 
 use super::Pool;
 use super::blocks::{Holds, Sweep, VisitedBlock, Visitor};
-use crate::format::{Birth, SideGuid, TreeId, VdevId};
+use crate::format::{Birth, MemberGuid, TreeId, VdevId};
 use crate::lost::LostBlock;
 use crate::shared::DESTROYED;
 use crate::vdev::{SetupError, Vdevs};
@@ -24,7 +24,7 @@ const PART_BYTES: u64 = 4 << 20;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Resilvering {
     /// The member.
-    pub side: SideGuid,
+    pub member: MemberGuid,
     /// The member has every block born up to this epoch; these are not visited.
     pub held: Birth,
     /// Stored bytes of the blocks that were compared.
@@ -82,7 +82,7 @@ impl<F: AsyncFnMut(&Resilvering)> Resilver<'_, F> {
     async fn bring(&mut self) -> Result<()> {
         let batch = std::mem::take(&mut self.batch);
         let ptrs: Vec<_> = batch.iter().map(|block| block.ptr).collect();
-        match self.vdevs.resilver(self.done.side, ptrs).await {
+        match self.vdevs.resilver(self.done.member, ptrs).await {
             Ok(done) => {
                 let list = &self.pool.owner.shared.lost;
                 let is_lost = |block: &&LostBlock| done.lost.contains(&block.ptr);
@@ -153,28 +153,28 @@ impl Pool {
         mut progress: impl AsyncFnMut(&Resilvering),
     ) -> std::result::Result<u64, SetupError> {
         let mut copied = Ok(0);
-        for (vdev, side, held) in self.vdevs().stale_sides() {
+        for (vdev, member, held) in self.vdevs().stale_members() {
             let done = Resilvering {
-                side,
+                member,
                 held,
                 done: 0,
                 of: 0,
                 copied: 0,
             };
-            let one = self.resilver_side(vdev, done, &mut progress).await;
+            let one = self.resilver_member(vdev, done, &mut progress).await;
             copied = copied.and_then(|before| Ok(before + one?));
         }
         copied
     }
 
-    async fn resilver_side(
+    async fn resilver_member(
         &self,
         vdev: VdevId,
         begun: Resilvering,
         progress: &mut impl AsyncFnMut(&Resilvering),
     ) -> std::result::Result<u64, SetupError> {
-        let (vdevs, side) = (self.vdevs(), begun.side);
-        vdevs.begin_resilver(side)?;
+        let (vdevs, member) = (self.vdevs(), begun.member);
+        vdevs.begin_resilver(member)?;
         // later batches go to the member too, so that it has all that replay needs
         let checkpoint = self.checkpoint().await;
         checkpoint.map_err(SetupError::failed)?;
@@ -196,10 +196,10 @@ impl Pool {
         }
         if resilver.lost > 0 {
             let blocks = resilver.lost;
-            return Err(SetupError::Lost { side, blocks });
+            return Err(SetupError::Lost { member, blocks });
         }
         let copied = resilver.done.copied;
-        vdevs.resilvered(side).await?;
+        vdevs.resilvered(member).await?;
         Ok(copied)
     }
 

@@ -26,7 +26,7 @@ pub struct PoolWrites {
 }
 
 impl Pool {
-    /// Bytes written since the pool was opened. Bytes by member are in [`crate::vdev::SideCounters`].
+    /// Bytes written since the pool was opened. Bytes by member are in [`crate::vdev::MemberCounters`].
     #[must_use]
     pub fn writes(&self) -> PoolWrites {
         let state = self.owner.state.borrow();

@@ -9,12 +9,12 @@ use io::disk::Disk;
 use super::create::{check_disks, guid, label_of};
 use super::error::SetupError;
 use super::leaf::Leaf;
-use super::mirror::{Changes, Member, Mirror, SideState};
+use super::mirror::{Changes, Member, MemberState, Mirror};
 use super::space_below::reserve;
 use super::{VdevInfo, Vdevs, area, geometry};
 use crate::format::{
-    Birth, LabelEpoch, SIDES_MAX, SideGuid, UBERBLOCK_SIZE, VDEVS_MAX, VdevEntry, VdevGuid, VdevId,
-    VdevKind,
+    Birth, LabelEpoch, MEMBERS_MAX, MemberGuid, UBERBLOCK_SIZE, VDEVS_MAX, VdevEntry, VdevGuid,
+    VdevId, VdevKind,
 };
 
 /// Epoch of labels that are older than any valid label of the pool.
@@ -60,7 +60,7 @@ impl Vdevs {
     }
 
     async fn check_new(&self, disks: &[Disk], force: bool) -> Result<(), SetupError> {
-        if disks.is_empty() || disks.len() > SIDES_MAX {
+        if disks.is_empty() || disks.len() > MEMBERS_MAX {
             return Err(SetupError::Shape { got: disks.len() });
         }
         check_disks(disks.iter(), self.sector().min(UBERBLOCK_SIZE as u32))?;
@@ -69,8 +69,8 @@ impl Vdevs {
                 continue;
             };
             // An interrupted addition left the disk labelled with this pool, but it is not a member.
-            let is_side = |m: &Mirror| m.members().iter().any(|s| s.leaf.guid() == label.disk);
-            if label.pool != self.pool || self.mirrors.iter().any(is_side) {
+            let is_member = |m: &Mirror| m.members().iter().any(|s| s.leaf.guid() == label.disk);
+            if label.pool != self.pool || self.mirrors.iter().any(is_member) {
                 let path = disk.info().path.clone();
                 let name = label.name;
                 return Err(SetupError::InUse { path, name });
@@ -90,11 +90,11 @@ impl Vdevs {
                 _ => VdevKind::Mirror,
             },
             ashift: self.sector().ilog2() as u8,
-            sides: disks.len() as u16,
+            members: disks.len() as u16,
             data_size: size.min().unwrap_or(0),
         };
-        let leaves = disks.into_iter().map(|d| Leaf::new(SideGuid(guid()), d));
-        let members = leaves.map(|leaf| Member::new(leaf, SideState::Online, Birth(0)));
+        let leaves = disks.into_iter().map(|d| Leaf::new(MemberGuid(guid()), d));
+        let members = leaves.map(|leaf| Member::new(leaf, MemberState::Online, Birth(0)));
         let changes: Changes = self.changes.clone();
         let id = VdevId(self.mirrors.len() as u16);
         Mirror::new(id, entry, members.collect(), changes, self.below.clone())

@@ -11,14 +11,14 @@ use super::error::SetupError;
 use super::geometry;
 use super::leaf::Leaf;
 use super::limits::{DISK_SIZE_MIN, JOURNAL_PART, JOURNAL_SIZE, SCRATCH_BYTES};
-use super::mirror::{Changes, Member, Mirror, SideState};
+use super::mirror::{Changes, Member, MemberState, Mirror};
 use super::scan::newest_label;
 use super::space_below::{SpaceBelow, reserve};
 use super::{Opened, Shared, Vdevs};
 use crate::format::{
-    Birth, Features, Host, JournalLayout, Label, LabelBranch, LabelEpoch, LabelHistory, NodeSize,
-    PoolGuid, PoolState, SIDES_MAX, SideGuid, UBERBLOCK_SIZE, Uberblock, VDEVS_MAX, VdevEntry,
-    VdevGuid, VdevId, VdevKind, check_name, is_of_later_version,
+    Birth, Features, Host, JournalLayout, Label, LabelBranch, LabelEpoch, LabelHistory,
+    MEMBERS_MAX, MemberGuid, NodeSize, PoolGuid, PoolState, UBERBLOCK_SIZE, Uberblock, VDEVS_MAX,
+    VdevEntry, VdevGuid, VdevId, VdevKind, check_name, is_of_later_version,
 };
 
 /// Range of a new vdev's sector size unless one is requested, as a binary logarithm.
@@ -74,7 +74,10 @@ impl PoolSpec {
             let name = self.name.clone();
             return Err(SetupError::Name { name });
         }
-        let lengths = self.vdevs.iter().map(|sides| (sides.len(), SIDES_MAX));
+        let lengths = self
+            .vdevs
+            .iter()
+            .map(|members| (members.len(), MEMBERS_MAX));
         for (got, most) in std::iter::once((self.vdevs.len(), VDEVS_MAX)).chain(lengths) {
             if got == 0 || got > most {
                 return Err(SetupError::Shape { got });
@@ -112,18 +115,18 @@ impl PoolSpec {
 
     fn entries(&self) -> Vec<VdevEntry> {
         let ashift = self.ashift();
-        let entry = |sides: &Vec<Disk>| {
-            let size = sides
+        let entry = |members: &Vec<Disk>| {
+            let size = members
                 .iter()
                 .map(|disk| geometry::data_size(disk.info().size));
             VdevEntry {
                 guid: VdevGuid(guid()),
-                kind: match sides.len() {
+                kind: match members.len() {
                     1 => VdevKind::Disk,
                     _ => VdevKind::Mirror,
                 },
                 ashift,
-                sides: sides.len() as u16,
+                members: members.len() as u16,
                 data_size: size.min().unwrap_or(0),
             }
         };
@@ -233,8 +236,8 @@ pub async fn create(spec: PoolSpec) -> Result<Opened, SetupError> {
     };
     let mut mirrors = Vec::with_capacity(entries.len());
     for (index, (entry, disks)) in entries.into_iter().zip(spec.vdevs).enumerate() {
-        let leaf = |disk| Leaf::new(SideGuid(guid()), disk);
-        let member = |disk| Member::new(leaf(disk), SideState::Online, Birth(0));
+        let leaf = |disk| Leaf::new(MemberGuid(guid()), disk);
+        let member = |disk| Member::new(leaf(disk), MemberState::Online, Birth(0));
         let members = disks.into_iter().map(member).collect();
         let id = VdevId(index as u16);
         mirrors.push(Mirror::new(
@@ -269,10 +272,10 @@ pub async fn create(spec: PoolSpec) -> Result<Opened, SetupError> {
     let write = vdevs.write_uberblock(&uberblock).await;
     write.map_err(SetupError::failed)?;
     let _stable = vdevs.flush().await.map_err(SetupError::failed)?;
-    let sides = vdevs.status().into_iter().flat_map(|vdev| vdev.sides);
-    if sides
-        .map(|side| side.state)
-        .any(|state| state != SideState::Online)
+    let members = vdevs.status().into_iter().flat_map(|vdev| vdev.members);
+    if members
+        .map(|member| member.state)
+        .any(|state| state != MemberState::Online)
     {
         return Err(SetupError::Device);
     }

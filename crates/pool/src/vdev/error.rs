@@ -6,16 +6,16 @@ use thiserror::Error;
 
 use super::limits::DISK_SIZE_MIN;
 use crate::error::{Error, file_system_full};
-use crate::format::{NAME_SIZE_MAX, PoolGuid, SIDES_MAX, SideGuid, VDEVS_MAX, VdevId};
+use crate::format::{MEMBERS_MAX, MemberGuid, NAME_SIZE_MAX, PoolGuid, VDEVS_MAX, VdevId};
 
 /// Why a pool was not created, opened or changed. Nothing was written, unless the variant says otherwise.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SetupError {
     /// No member has these blocks: restore or destroy the volumes that `pool status -v` names, and resilver again.
-    #[error("no member has {blocks} blocks that member {:016x} lacks: it is not resilvered", side.0)]
+    #[error("no member has {blocks} blocks that member {:016x} lacks: it is not resilvered", member.0)]
     Lost {
         /// The member that was to be resilvered.
-        side: SideGuid,
+        member: MemberGuid,
         /// Number of lost blocks.
         blocks: u64,
     },
@@ -29,7 +29,7 @@ pub enum SetupError {
         name: String,
     },
     /// Request another number of vdevs or members.
-    #[error("a pool has 1 to {VDEVS_MAX} vdevs and a mirror 1 to {SIDES_MAX} members, not {got}")]
+    #[error("a pool has 1 to {VDEVS_MAX} vdevs and a mirror 1 to {MEMBERS_MAX} members, not {got}")]
     Shape {
         /// The requested number.
         got: usize,
@@ -111,7 +111,7 @@ pub enum SetupError {
     )]
     Duplicate {
         /// The member that both labels name.
-        guid: SideGuid,
+        guid: MemberGuid,
         /// One of them.
         first: PathBuf,
         /// The other.
@@ -140,34 +140,34 @@ pub enum SetupError {
         readable: bool,
     },
     /// Connect the disks of the vdev.
-    #[error("no member of vdev {} with all of its data is present: connect {}", vdev.0, guids(sides))]
+    #[error("no member of vdev {} with all of its data is present: connect {}", vdev.0, guids(members))]
     VdevMissing {
         /// Its index.
         vdev: VdevId,
         /// Its members that have all data, as far as they are known.
-        sides: Vec<SideGuid>,
+        members: Vec<MemberGuid>,
     },
     /// Connect the disk, or force.
     #[error(
         "vdev {} lacks {}, which may have writes that the present members lack: connect it; if it is lost for good, force \
-         the import of the pool without it", vdev.0, guids(sides)
+         the import of the pool without it", vdev.0, guids(members)
     )]
-    SideMissing {
+    MemberMissing {
         /// Its index.
         vdev: VdevId,
         /// Its missing members.
-        sides: Vec<SideGuid>,
+        members: Vec<MemberGuid>,
     },
     /// Disconnect all but one of these members.
     #[error(
         "members of vdev {} were used apart from each other: each of {} has writes that the others lack; import the pool \
-         with only one of them connected, then attach the others again", vdev.0, guids(sides)
+         with only one of them connected, then attach the others again", vdev.0, guids(members)
     )]
     Apart {
         /// Its index.
         vdev: VdevId,
         /// One member of each part.
-        sides: Vec<SideGuid>,
+        members: Vec<MemberGuid>,
     },
     /// Restore the length of the file.
     #[error("{} is shorter than its label says: it has space for {got} bytes of data instead of {want}", path.display())]
@@ -197,7 +197,7 @@ pub enum SetupError {
         /// Sequence of the newest checkpoint on such a member.
         checkpoint: Option<u64>,
         /// The missing members.
-        missing: Vec<SideGuid>,
+        missing: Vec<MemberGuid>,
     },
     /// Connect all disks, or force.
     #[error(
@@ -221,10 +221,10 @@ pub enum SetupError {
         newest: u64,
     },
     /// Name a member in the required state.
-    #[error("the pool has no member {:016x} in a state that permits this: see its status", side.0)]
-    NoSide {
+    #[error("the pool has no member {:016x} in a state that permits this: see its status", member.0)]
+    NoMember {
         /// The requested member.
-        side: SideGuid,
+        member: MemberGuid,
     },
     /// Name an existing vdev.
     #[error("the pool has no vdev {}: see its status", vdev.0)]
@@ -233,42 +233,42 @@ pub enum SetupError {
         vdev: VdevId,
     },
     /// First attach another disk and let it be resilvered.
-    #[error("member {:016x} is the last of its vdev with all data: first attach another disk and let it be resilvered", side.0)]
-    LastSide {
+    #[error("member {:016x} is the last of its vdev with all data: first attach another disk and let it be resilvered", member.0)]
+    LastMember {
         /// The member.
-        side: SideGuid,
+        member: MemberGuid,
     },
     /// Connect the disk.
-    #[error("the disk of member {:016x} is missing: connect it, or replace it by another one", side.0)]
+    #[error("the disk of member {:016x} is missing: connect it, or replace it by another one", member.0)]
     Absent {
         /// The member.
-        side: SideGuid,
+        member: MemberGuid,
     },
     /// Wait, or disconnect the disk.
-    #[error("member {:016x} has operations outstanding from before it was faulted, which could overwrite newer data: wait, or disconnect its disk", side.0)]
+    #[error("member {:016x} has operations outstanding from before it was faulted, which could overwrite newer data: wait, or disconnect its disk", member.0)]
     Owed {
         /// The member.
-        side: SideGuid,
+        member: MemberGuid,
     },
     /// Use the right disk, or attach this one as a new member.
-    #[error("{} is not member {:016x} of this pool: to use it in that member's place, replace the member by it", path.display(), side.0)]
+    #[error("{} is not member {:016x} of this pool: to use it in that member's place, replace the member by it", path.display(), member.0)]
     OtherDisk {
         /// The disk.
         path: PathBuf,
         /// The expected member.
-        side: SideGuid,
+        member: MemberGuid,
     },
     /// Begin the resilver again.
-    #[error("member {:016x} missed a write while it was resilvered: resilver it again", side.0)]
+    #[error("member {:016x} missed a write while it was resilvered: resilver it again", member.0)]
     Missed {
         /// The member.
-        side: SideGuid,
+        member: MemberGuid,
     },
     /// Make a checkpoint, then end the resilver.
-    #[error("no checkpoint was written since the resilver of member {:016x} began", side.0)]
+    #[error("no checkpoint was written since the resilver of member {:016x} began", member.0)]
     NoCheckpoint {
         /// The member.
-        side: SideGuid,
+        member: MemberGuid,
     },
     /// Open the pool for writing.
     #[error("the pool was opened for reading only: open it for writing")]
@@ -285,7 +285,7 @@ impl SetupError {
     }
 }
 
-fn uberblocks_lost(checkpoint: Option<u64>, missing: &[SideGuid]) -> String {
+fn uberblocks_lost(checkpoint: Option<u64>, missing: &[MemberGuid]) -> String {
     match (checkpoint, missing.is_empty()) {
         (Some(sequence), _) => format!(
             "a member that missed writes has checkpoint {sequence}: import the pool with --rewind {sequence}, which loses \
@@ -296,10 +296,10 @@ fn uberblocks_lost(checkpoint: Option<u64>, missing: &[SideGuid]) -> String {
     }
 }
 
-fn guids(sides: &[SideGuid]) -> String {
-    let each: Vec<_> = sides
+fn guids(members: &[MemberGuid]) -> String {
+    let each: Vec<_> = members
         .iter()
-        .map(|side| format!("{:016x}", side.0))
+        .map(|member| format!("{:016x}", member.0))
         .collect();
     each.join(", ")
 }

@@ -4,7 +4,7 @@
 //! of two labels of a branch, the newer one was written by a host that relied on nothing unknown to the older one.
 //! `docs/decisions/0115`.
 
-use crate::format::{Label, LabelBranch, Membership, SideGuid};
+use crate::format::{Label, LabelBranch, MemberGuid, Membership};
 
 /// Returns the first label of a member that claims to be in although the newest label of the pool, or of its vdev, does not
 /// replace its label.
@@ -35,12 +35,15 @@ fn differs(labels: &[&Label], other: &Label) -> bool {
     let twin = |l: &&&Label| {
         l.vdev == other.vdev && l.epoch == other.epoch && l.history.branch == other.history.branch
     };
-    labels.iter().filter(twin).any(|l| l.sides != other.sides)
+    labels
+        .iter()
+        .filter(twin)
+        .any(|l| l.members != other.members)
 }
 
-fn is_in(label: &Label, guid: SideGuid) -> bool {
-    let mut sides = label.sides.iter();
-    sides.any(|s| s.guid == guid && s.membership == Membership::In)
+fn is_in(label: &Label, guid: MemberGuid) -> bool {
+    let mut members = label.members.iter();
+    members.any(|s| s.guid == guid && s.membership == Membership::In)
 }
 
 /// For labels of version 1, which have no branch: whether `other` may come from another half of a split mirror than the
@@ -49,11 +52,11 @@ fn is_in(label: &Label, guid: SideGuid) -> bool {
 /// half.
 fn is_apart_by_members(labels: &[&Label], newest: &Label, other: &Label) -> bool {
     let mut same = labels.iter().filter(|l| l.vdev == other.vdev);
-    let is_alone = other.sides.len() == 1;
-    let left_out = other.sides.iter().any(|s| s.membership != Membership::In);
-    let belongs = newest.sides.iter().any(|s| s.guid == other.disk);
-    let mut sides = newest.sides.iter();
-    let needs_none = !sides.any(|s| is_in(newest, s.guid) && is_in(other, s.guid));
+    let is_alone = other.members.len() == 1;
+    let left_out = other.members.iter().any(|s| s.membership != Membership::In);
+    let belongs = newest.members.iter().any(|s| s.guid == other.disk);
+    let mut members = newest.members.iter();
+    let needs_none = !members.any(|s| is_in(newest, s.guid) && is_in(other, s.guid));
     let dropped =
         same.any(|l| l.epoch > other.epoch && is_in(other, l.disk) && !is_in(l, other.disk));
     belongs && (left_out || is_alone) && needs_none && !dropped

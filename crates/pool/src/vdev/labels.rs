@@ -12,7 +12,7 @@ use super::mirror::Mirror;
 use super::witness::Witness;
 use super::{Shared, Vdevs, area, on_leaves};
 use crate::error::{Error, Result};
-use crate::format::{Label, LabelEpoch, LabelHistory, PoolState, SideEntry};
+use crate::format::{Label, LabelEpoch, LabelHistory, MemberEntry, PoolState};
 
 impl Vdevs {
     /// Writes labels if they do not record the present membership yet.
@@ -125,21 +125,21 @@ impl Vdevs {
 
     /// Returns a label for each of these vdevs. Its disk is any member.
     pub(super) fn labels(&self, shared: Shared, mirrors: &[&Mirror]) -> Vec<Label> {
-        let sides: Vec<_> = mirrors.iter().map(|m| m.side_entries()).collect();
+        let members: Vec<_> = mirrors.iter().map(|m| m.member_entries()).collect();
         let vdevs: Vec<_> = mirrors.iter().map(|m| m.entry()).collect();
         let history = |mirror: &Mirror| {
             let known = shared.histories.get(usize::from(mirror.id().0));
             known.map_or_else(|| shared.histories[0].on_new_vdev(), LabelHistory::clone)
         };
-        let label = |(mirror, sides): (&&Mirror, Vec<SideEntry>)| Label {
+        let label = |(mirror, members): (&&Mirror, Vec<MemberEntry>)| Label {
             pool: self.pool,
             name: shared.name.clone(),
             state: shared.state,
             host: shared.host.clone(),
             epoch: shared.epoch,
-            disk: sides[0].guid,
+            disk: members[0].guid,
             vdev: mirror.id(),
-            sides,
+            members,
             vdevs: vdevs.clone(),
             features: shared.features.clone(),
             node_size: self.node_size,
@@ -147,7 +147,7 @@ impl Vdevs {
             added: (vdevs.len() - self.journal_vdevs) as u16,
             history: history(mirror),
         };
-        mirrors.iter().zip(sides).map(label).collect()
+        mirrors.iter().zip(members).map(label).collect()
     }
 
     /// Marks the pool as exported. The caller must flush before, and may write nothing after.

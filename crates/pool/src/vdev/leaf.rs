@@ -16,12 +16,12 @@ use super::limits::{EVIDENCE_MAX, EVIDENCE_OF_ERROR, HANG_MAX, WRITE_TRIES};
 use super::pending::PendingOps;
 use super::space_below::Lacking;
 use crate::error::Error;
-use crate::format::SideGuid;
+use crate::format::MemberGuid;
 use crate::written::{ClassCounters, WriteClass, WrittenBytes};
 
 /// Operations of a member since the pool was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct SideCounters {
+pub struct MemberCounters {
     /// Reads requested.
     pub reads: u64,
     /// Writes requested.
@@ -70,7 +70,7 @@ pub(super) struct Half {
 
 /// Latencies of a member, µs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct SideTimes {
+pub struct MemberTimes {
     /// Of reads.
     pub read: histogram::Times,
     /// Of writes.
@@ -115,7 +115,7 @@ fn add(counter: &AtomicU64, more: usize) {
 
 /// A disk of the pool. It may be missing.
 pub(super) struct Leaf {
-    guid: SideGuid,
+    guid: MemberGuid,
     path: PathBuf,
     disk: Option<Disk>,
     size: AtomicU64,
@@ -138,7 +138,7 @@ impl Leaf {
         self.disk.as_ref().is_some_and(|d| d.info().rotational)
     }
 
-    pub(super) fn new(guid: SideGuid, disk: Disk) -> Self {
+    pub(super) fn new(guid: MemberGuid, disk: Disk) -> Self {
         Self {
             guid,
             path: disk.info().path.clone(),
@@ -158,7 +158,7 @@ impl Leaf {
     }
 
     /// A member without a disk.
-    pub(super) fn missing(guid: SideGuid) -> Self {
+    pub(super) fn missing(guid: MemberGuid) -> Self {
         Self {
             guid,
             path: PathBuf::new(),
@@ -177,7 +177,7 @@ impl Leaf {
         }
     }
 
-    pub(super) fn guid(&self) -> SideGuid {
+    pub(super) fn guid(&self) -> MemberGuid {
         self.guid
     }
 
@@ -202,9 +202,9 @@ impl Leaf {
         self.know_halves(None);
     }
 
-    pub(super) fn counters(&self) -> SideCounters {
+    pub(super) fn counters(&self) -> MemberCounters {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        SideCounters {
+        MemberCounters {
             reads: get(&self.counters.reads),
             writes: get(&self.counters.writes),
             read_bytes: get(&self.counters.read_bytes),
@@ -224,8 +224,8 @@ impl Leaf {
     }
 
     /// Its latencies.
-    pub(super) fn times(&self) -> SideTimes {
-        SideTimes {
+    pub(super) fn times(&self) -> MemberTimes {
+        MemberTimes {
             read: self.times.read.read(),
             write: self.times.write.read(),
             flush: self.times.flush.read(),

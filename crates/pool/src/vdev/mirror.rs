@@ -11,18 +11,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use io::{JoinHandle, SharedBuf, spawn};
 
 use super::geometry::DATA_START;
-use super::leaf::{Fault, Leaf, SideCounters, SideTimes};
+use super::leaf::{Fault, Leaf, MemberCounters, MemberTimes};
 use super::limits::SPACE_RETRY;
 use super::space_below::SpaceBelow;
 use crate::error::{Error, Result};
 use crate::format::{
-    Birth, Membership, SideEntry, SideGuid, VdevEntry, VdevId, VdevKind, VdevOffset,
+    Birth, MemberEntry, MemberGuid, Membership, VdevEntry, VdevId, VdevKind, VdevOffset,
 };
 use crate::written::WriteClass;
 
 /// State of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum SideState {
+pub enum MemberState {
     /// In: it has all data.
     Online,
     /// It missed writes. It takes every write but does not count for success, and is read only if no other member has the
@@ -36,29 +36,29 @@ pub enum SideState {
     Missing,
 }
 
-impl SideState {
+impl MemberState {
     fn takes_writes(self) -> bool {
-        matches!(self, SideState::Online | SideState::Stale)
+        matches!(self, MemberState::Online | MemberState::Stale)
     }
 }
 
 /// A member, for operators.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SideStatus {
+pub struct MemberStatus {
     /// Its identifier.
-    pub guid: SideGuid,
+    pub guid: MemberGuid,
     /// Path of its disk; empty if it is missing.
     pub path: std::path::PathBuf,
     /// Its state.
-    pub state: SideState,
+    pub state: MemberState,
     /// Of a member that is not in: it has every block born up to this epoch, from which a resilver begins.
     pub held: Birth,
     /// The reason why it is faulted, or about to be.
     pub fault: Option<Fault>,
     /// Its operations.
-    pub counters: SideCounters,
+    pub counters: MemberCounters,
     /// Its latencies.
-    pub times: SideTimes,
+    pub times: MemberTimes,
 }
 
 /// Number of changes of membership, over all vdevs.
@@ -79,7 +79,7 @@ impl Changes {
 #[derive(Clone)]
 pub(super) struct Member {
     pub(super) leaf: Arc<Leaf>,
-    pub(super) state: SideState,
+    pub(super) state: MemberState,
     /// While it is resilvered and has missed nothing: the number of uberblocks begun before the resilver.
     pub(super) resilvering: Option<u64>,
     /// Whether it has everything, and waits only for labels to record that it is in.
@@ -89,7 +89,7 @@ pub(super) struct Member {
 }
 
 impl Member {
-    pub(super) fn new(leaf: Leaf, state: SideState, held: Birth) -> Self {
+    pub(super) fn new(leaf: Leaf, state: MemberState, held: Birth) -> Self {
         Self {
             leaf: Arc::new(leaf),
             state,
@@ -102,19 +102,19 @@ impl Member {
     /// The membership that labels record.
     fn membership(&self) -> Membership {
         match self.state {
-            SideState::Online => Membership::In,
-            SideState::Stale if self.joining => Membership::In,
-            SideState::Offline => Membership::Offline,
-            SideState::Stale | SideState::Faulted | SideState::Missing => Membership::Stale,
+            MemberState::Online => Membership::In,
+            MemberState::Stale if self.joining => Membership::In,
+            MemberState::Offline => Membership::Offline,
+            MemberState::Stale | MemberState::Faulted | MemberState::Missing => Membership::Stale,
         }
     }
 
     /// Records that it missed a write. Returns whether labels may record otherwise.
     fn miss(&mut self) -> bool {
         self.resilvering = None;
-        let told = std::mem::take(&mut self.joining) || self.state == SideState::Online;
-        if self.state == SideState::Online {
-            self.state = SideState::Stale;
+        let told = std::mem::take(&mut self.joining) || self.state == MemberState::Online;
+        if self.state == MemberState::Online {
+            self.state = MemberState::Stale;
         }
         told
     }
@@ -186,10 +186,10 @@ impl Mirror {
 
     /// Its entry in labels, with its present members.
     pub(super) fn entry(&self) -> VdevEntry {
-        let sides = self.members().len() as u16;
+        let members = self.members().len() as u16;
         VdevEntry {
-            sides,
-            kind: match sides {
+            members,
+            kind: match members {
                 1 => VdevKind::Disk,
                 _ => VdevKind::Mirror,
             },
@@ -220,7 +220,10 @@ impl Mirror {
     /// Records that the members that are in durably have every block born up to this epoch.
     pub(super) fn hold(&self, epoch: Birth) {
         let mut members = self.members();
-        for member in members.iter_mut().filter(|m| m.state == SideState::Online) {
+        for member in members
+            .iter_mut()
+            .filter(|m| m.state == MemberState::Online)
+        {
             member.held = epoch;
         }
     }
@@ -229,8 +232,8 @@ impl Mirror {
         self.members.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn side_entries(&self) -> Vec<SideEntry> {
-        let entry = |member: &Member| SideEntry {
+    pub(super) fn member_entries(&self) -> Vec<MemberEntry> {
+        let entry = |member: &Member| MemberEntry {
             guid: member.leaf.guid(),
             membership: member.membership(),
             held: match member.membership() {
@@ -241,8 +244,8 @@ impl Mirror {
         self.members().iter().map(entry).collect()
     }
 
-    pub(super) fn status(&self) -> Vec<SideStatus> {
-        let status = |member: &Member| SideStatus {
+    pub(super) fn status(&self) -> Vec<MemberStatus> {
+        let status = |member: &Member| MemberStatus {
             guid: member.leaf.guid(),
             path: member.leaf.path().clone(),
             state: member.state,
@@ -268,32 +271,32 @@ impl Mirror {
             let some = members.iter().filter(move |m| m.state == state);
             some.map(|m| m.leaf.clone()).collect()
         };
-        (of_state(SideState::Online), of_state(SideState::Stale))
+        (of_state(MemberState::Online), of_state(MemberState::Stale))
     }
 
     /// Members that are in, in the order of the label.
-    pub(super) fn sides_in(&self) -> Vec<Arc<Leaf>> {
+    pub(super) fn members_in(&self) -> Vec<Arc<Leaf>> {
         let members = self.members();
-        let sides = members.iter().filter(|m| m.state == SideState::Online);
-        sides.map(|m| m.leaf.clone()).collect()
+        let online = members.iter().filter(|m| m.state == MemberState::Online);
+        online.map(|m| m.leaf.clone()).collect()
     }
 
     /// Members in the order in which a read tries them, and whether each is in: the least loaded first, stale ones last.
     pub(super) fn readable(&self, at: VdevOffset) -> Vec<(Arc<Leaf>, bool)> {
         let members = self.members();
-        let mut sides: Vec<_> = members
+        let mut readable: Vec<_> = members
             .iter()
             .filter(|m| m.state.takes_writes())
-            .map(|m| (m.leaf.clone(), m.state == SideState::Online))
+            .map(|m| (m.leaf.clone(), m.state == MemberState::Online))
             .collect();
         drop(members);
-        if sides.len() > 1 {
-            let turn = (at.0 / READ_TURN) as usize % sides.len();
-            sides.rotate_left(turn);
+        if readable.len() > 1 {
+            let turn = (at.0 / READ_TURN) as usize % readable.len();
+            readable.rotate_left(turn);
             // The keys are cached because loads change during the sort.
-            sides.sort_by_cached_key(|(leaf, is_in)| (!is_in, leaf.load()));
+            readable.sort_by_cached_key(|(leaf, is_in)| (!is_in, leaf.load()));
         }
-        sides
+        readable
     }
 
     /// Records that a member did not take a block of its resilver.
@@ -321,13 +324,13 @@ impl Mirror {
             let attempt = attempts.iter().find(|a| Arc::ptr_eq(&a.leaf, &m.leaf));
             attempt.map(|a| a.has_it)
         };
-        let holds = |m: &Member| m.state == SideState::Online && outcome(m) == Some(true);
+        let holds = |m: &Member| m.state == MemberState::Online && outcome(m) == Some(true);
         let held = members.iter().any(holds);
         for member in members.iter_mut() {
             let may_leave = match member.state {
-                SideState::Online => held,
-                SideState::Stale => true,
-                SideState::Offline | SideState::Faulted | SideState::Missing => false,
+                MemberState::Online => held,
+                MemberState::Stale => true,
+                MemberState::Offline | MemberState::Faulted | MemberState::Missing => false,
             };
             if may_leave && outcome(member) == Some(false) && member.miss() {
                 self.changes.count();
@@ -337,7 +340,7 @@ impl Mirror {
         if held {
             return Ok(());
         }
-        let failed = |m: &&Member| m.state == SideState::Online && outcome(m) == Some(false);
+        let failed = |m: &&Member| m.state == MemberState::Online && outcome(m) == Some(false);
         let full = members.iter().filter(failed).find(|m| m.leaf.is_full());
         Err(full.map_or(Error::Device, |member| member.leaf.write_error()))
     }
@@ -351,7 +354,7 @@ impl Mirror {
     /// up.
     pub(super) fn give_up_hung(&self) {
         let mut members = self.members();
-        let is_in = |m: &Member| m.state == SideState::Online;
+        let is_in = |m: &Member| m.state == MemberState::Online;
         let mut rest = members.iter().filter(|m| is_in(m)).count();
         for index in 0..members.len() {
             let member = &members[index];
@@ -370,16 +373,16 @@ impl Mirror {
     }
 
     fn fault_condemned(&self, members: &mut [Member]) {
-        let is_in = |m: &&Member| m.state == SideState::Online;
+        let is_in = |m: &&Member| m.state == MemberState::Online;
         let mut rest = members.iter().filter(is_in).count();
         for member in members.iter_mut().filter(|m| m.leaf.is_condemned()) {
             match member.state {
-                SideState::Online if rest > 1 => rest -= 1,
-                SideState::Stale => {}
+                MemberState::Online if rest > 1 => rest -= 1,
+                MemberState::Stale => {}
                 _ => continue,
             }
             member.miss();
-            member.state = SideState::Faulted;
+            member.state = MemberState::Faulted;
             if member.leaf.is_short() {
                 // Data at its end is lost, of any age.
                 member.held = Birth(0);
@@ -437,8 +440,8 @@ impl Mirror {
             let own = targets.pop().expect("it is not empty");
             let mut running = Vec::with_capacity(targets.len());
             for leaf in targets {
-                let (side, data) = (leaf.clone(), data.clone());
-                let write = async move { side.write(&data, offset, class).await.is_ok() };
+                let (member, data) = (leaf.clone(), data.clone());
+                let write = async move { member.write(&data, offset, class).await.is_ok() };
                 running.push((leaf, spawn(write)));
             }
             let result = own.write(data, offset, class).await;

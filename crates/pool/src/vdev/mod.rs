@@ -17,13 +17,13 @@ mod grow;
 mod labels;
 mod leaf;
 pub mod limits;
+mod members;
 mod mirror;
 mod open;
 mod pending;
 mod read;
 mod rings;
 mod scan;
-mod sides;
 mod space_below;
 mod store;
 mod stripe;
@@ -52,11 +52,11 @@ pub use error::SetupError;
 pub(crate) use fork::first_apart;
 pub use geometry::{AREA_SIZE, AREAS, DATA_START, RING_SLOTS, least_size};
 pub(crate) use geometry::{areas, data_size, has_room, slot_offset};
-pub use leaf::{Fault, SideCounters, SideTimes};
-pub use mirror::{SideState, SideStatus};
+pub use leaf::{Fault, MemberCounters, MemberTimes};
+pub use members::Resilvered;
+pub use mirror::{MemberState, MemberStatus};
 pub use open::{OpenOptions, open};
-pub use scan::{FoundPool, FoundSide, FoundVdev, Presence, Scan, Unread, scan};
-pub use sides::Resilvered;
+pub use scan::{FoundMember, FoundPool, FoundVdev, Presence, Scan, Unread, scan};
 pub use witness::{Witness, Witnessed};
 
 /// Proof that everything written before is on every member that is in, and that no other member will be trusted. Only
@@ -92,7 +92,7 @@ pub struct VdevStatus {
     /// Size of its data, bytes.
     pub size: u64,
     /// Its members.
-    pub sides: Vec<SideStatus>,
+    pub members: Vec<MemberStatus>,
 }
 
 /// Fields that the labels of all members have in common.
@@ -357,7 +357,8 @@ impl Vdevs {
             .filter_map(|m| Some((m, m.unflushed()?)))
             .collect();
         let mirrors = pending.iter().map(|(mirror, _)| *mirror);
-        let results = on_sides(mirrors, |_, leaf| async move { leaf.flush().await.is_ok() }).await;
+        let results =
+            on_members(mirrors, |_, leaf| async move { leaf.flush().await.is_ok() }).await;
         let ended = pending
             .iter()
             .zip(results)
@@ -398,14 +399,14 @@ impl Vdevs {
     #[must_use]
     pub fn status(&self) -> Vec<VdevStatus> {
         let status = |mirror: &Mirror| {
-            let sides = mirror.status();
+            let members = mirror.status();
             let entry = mirror.entry();
             VdevStatus {
                 id: mirror.id(),
                 guid: entry.guid,
                 kind: entry.kind,
                 size: entry.data_size,
-                sides,
+                members,
             }
         };
         self.mirrors.iter().map(status).collect()
@@ -413,7 +414,7 @@ impl Vdevs {
 }
 
 /// Calls `act` for every member of the mirrors that takes writes, concurrently, and settles each mirror by the results.
-async fn on_sides<'a, F: Future<Output = bool> + 'static>(
+async fn on_members<'a, F: Future<Output = bool> + 'static>(
     mirrors: impl IntoIterator<Item = &'a Mirror>,
     act: impl Fn(&Mirror, Arc<Leaf>) -> F,
 ) -> Vec<Result<()>> {
@@ -421,14 +422,14 @@ async fn on_sides<'a, F: Future<Output = bool> + 'static>(
     on_leaves(mirrors.into_iter().map(targets), act).await
 }
 
-/// As [`on_sides`], for the given members.
+/// As [`on_members`], for the given members.
 async fn on_leaves<'a, F: Future<Output = bool> + 'static>(
     leaves: impl IntoIterator<Item = (&'a Mirror, Vec<Arc<Leaf>>)>,
     act: impl Fn(&Mirror, Arc<Leaf>) -> F,
 ) -> Vec<Result<()>> {
     let start = |(mirror, leaves): (&'a Mirror, Vec<Arc<Leaf>>)| {
-        let on_side = |leaf: Arc<Leaf>| (leaf.clone(), spawn(act(mirror, leaf)));
-        let running: Vec<_> = leaves.into_iter().map(on_side).collect();
+        let on_member = |leaf: Arc<Leaf>| (leaf.clone(), spawn(act(mirror, leaf)));
+        let running: Vec<_> = leaves.into_iter().map(on_member).collect();
         (mirror, running)
     };
     let all: Vec<_> = leaves.into_iter().map(start).collect();

@@ -12,15 +12,15 @@ use super::error::SetupError;
 use super::geometry::{self, DATA_UNIT};
 use super::leaf::Leaf;
 use super::limits::UNRELIED_ROUNDS_MAX;
-use super::mirror::{Changes, Member, Mirror, SideState};
-use super::scan::{FoundPool, FoundSide, FoundVdev, Presence};
+use super::mirror::{Changes, Member, MemberState, Mirror};
+use super::scan::{FoundMember, FoundPool, FoundVdev, Presence};
 use super::space_below::SpaceBelow;
 use super::witness::Witness;
 use super::{Opened, Shared, Vdevs};
 
 use crate::format::{
-    Birth, FEATURES, Features, Host, LabelBranch, LabelEpoch, LabelHistory, Membership, OFFSET_END,
-    PoolState, SideGuid, Uberblock, check_name,
+    Birth, FEATURES, Features, Host, LabelBranch, LabelEpoch, LabelHistory, MemberGuid, Membership,
+    OFFSET_END, PoolState, Uberblock, check_name,
 };
 
 /// Options of an import.
@@ -112,31 +112,31 @@ impl FoundPool {
     }
 
     fn check_vdev(&self, vdev: &FoundVdev, options: &OpenOptions) -> Result<(), SetupError> {
-        let sides = |presence: Presence| {
-            let sides = vdev.sides.iter().filter(move |s| s.presence == presence);
-            sides.map(|s| s.guid).collect::<Vec<_>>()
+        let members = |presence: Presence| {
+            let members = vdev.members.iter().filter(move |s| s.presence == presence);
+            members.map(|s| s.guid).collect::<Vec<_>>()
         };
-        let mut missing = sides(Presence::Missing);
+        let mut missing = members(Presence::Missing);
         if self.is_behind(options) {
             // Such a member was recorded as stale by labels that may be older than its own.
-            missing.extend(sides(Presence::MissingStale));
+            missing.extend(members(Presence::MissingStale));
         }
-        if sides(Presence::Present).is_empty() {
-            if let Some(member) = sides(Presence::Truncated).first() {
+        if members(Presence::Present).is_empty() {
+            if let Some(member) = members(Presence::Truncated).first() {
                 return Err(self.truncated(vdev, *member));
             }
-            let (vdev, sides) = (vdev.id, missing);
-            return Err(SetupError::VdevMissing { vdev, sides });
+            let (vdev, members) = (vdev.id, missing);
+            return Err(SetupError::VdevMissing { vdev, members });
         }
         if !missing.is_empty() && !options.force_missing && !self.is_last(vdev, options) {
-            let (vdev, sides) = (vdev.id, missing);
-            return Err(SetupError::SideMissing { vdev, sides });
+            let (vdev, members) = (vdev.id, missing);
+            return Err(SetupError::MemberMissing { vdev, members });
         }
         Ok(())
     }
 
     /// The error for a member that is too short.
-    fn truncated(&self, vdev: &FoundVdev, member: SideGuid) -> SetupError {
+    fn truncated(&self, vdev: &FoundVdev, member: MemberGuid) -> SetupError {
         let found = self.candidates.iter().find(|c| c.label.disk == member);
         let info = found.map(|c| c.disk.info());
         SetupError::Truncated {
@@ -176,12 +176,16 @@ impl FoundPool {
         if !self.candidates.iter().any(|c| c.was_used) {
             return Err(SetupError::Unfinished { pool: self.guid });
         }
-        let sides = self.vdevs.iter().flat_map(|vdev| &vdev.sides);
-        let is_missing =
-            |side: &&FoundSide| matches!(side.presence, Presence::Missing | Presence::MissingStale);
+        let members = self.vdevs.iter().flat_map(|vdev| &vdev.members);
+        let is_missing = |member: &&FoundMember| {
+            matches!(member.presence, Presence::Missing | Presence::MissingStale)
+        };
         Err(SetupError::UberblocksLost {
             checkpoint: self.older.first().map(|u| u.sequence),
-            missing: sides.filter(is_missing).map(|side| side.guid).collect(),
+            missing: members
+                .filter(is_missing)
+                .map(|member| member.guid)
+                .collect(),
         })
     }
 
@@ -210,8 +214,8 @@ impl FoundPool {
     /// Whether a member may have labels that were not read: it is in, and missing or too short.
     fn has_unknown(vdev: &FoundVdev) -> bool {
         let is_unknown =
-            |s: &FoundSide| matches!(s.presence, Presence::Missing | Presence::Truncated);
-        vdev.sides.iter().any(is_unknown)
+            |s: &FoundMember| matches!(s.presence, Presence::Missing | Presence::Truncated);
+        vdev.members.iter().any(is_unknown)
     }
 
     /// Whether this server relied on labels newer than all that were found: a write may depend on them.
@@ -287,34 +291,34 @@ impl FoundPool {
         let mut candidates = self.candidates;
         let mut mirrors = Vec::with_capacity(self.vdevs.len());
         for (vdev, is_last) in self.vdevs.into_iter().zip(last) {
-            let mut members = Vec::with_capacity(vdev.sides.len());
-            for side in vdev.sides {
-                let found = candidates.iter().position(|c| c.label.disk == side.guid);
+            let mut members = Vec::with_capacity(vdev.members.len());
+            for member in vdev.members {
+                let found = candidates.iter().position(|c| c.label.disk == member.guid);
                 let disk = found.map(|index| candidates.swap_remove(index).disk);
-                let state = match side.presence {
-                    Presence::Present => SideState::Online,
-                    Presence::Stale => SideState::Stale,
-                    Presence::Offline => SideState::Offline,
-                    Presence::Truncated if side.membership == Membership::Offline => {
-                        SideState::Offline
+                let state = match member.presence {
+                    Presence::Present => MemberState::Online,
+                    Presence::Stale => MemberState::Stale,
+                    Presence::Offline => MemberState::Offline,
+                    Presence::Truncated if member.membership == Membership::Offline => {
+                        MemberState::Offline
                     }
-                    Presence::Truncated => SideState::Faulted,
-                    Presence::Missing | Presence::MissingStale => SideState::Missing,
+                    Presence::Truncated => MemberState::Faulted,
+                    Presence::Missing | Presence::MissingStale => MemberState::Missing,
                 };
                 let leaf = match disk {
-                    Some(disk) => Leaf::new(side.guid, disk),
-                    None => Leaf::missing(side.guid),
+                    Some(disk) => Leaf::new(member.guid, disk),
+                    None => Leaf::missing(member.guid),
                 };
-                if side.presence == Presence::Truncated {
+                if member.presence == Presence::Truncated {
                     leaf.condemn_short(leaf.size());
                 }
                 // Blocks younger than the uberblock may be of a future that a rewind gave up.
-                let held = match side.presence {
+                let held = match member.presence {
                     Presence::Present => uberblock.epoch,
                     // It was in when the newest uberblock became durable.
                     Presence::Missing if is_last => uberblock.epoch,
                     Presence::Missing | Presence::Truncated => Birth(0),
-                    _ => side.held.min(uberblock.epoch),
+                    _ => member.held.min(uberblock.epoch),
                 };
                 members.push(Member::new(leaf, state, held));
             }

@@ -92,15 +92,15 @@ impl Vdevs {
     ) -> Result<(IoBuf, Vec<Arc<Leaf>>)> {
         let size = self.stored_size(ptr)?;
         let mirror = &self.mirrors[usize::from(ptr.vdev.0)];
-        let mut sides = mirror.readable(ptr.offset);
+        let mut members = mirror.readable(ptr.offset);
         if let Some(first) = first {
-            sides.sort_by_key(|(leaf, _)| !Arc::ptr_eq(leaf, first));
+            members.sort_by_key(|(leaf, _)| !Arc::ptr_eq(leaf, first));
         }
         let offset = DATA_START + ptr.offset.0;
         let mut buf = None;
         let mut error = Error::Unreadable { at: ptr.address() };
         let mut wrong = Vec::new();
-        for (leaf, is_in) in sides {
+        for (leaf, is_in) in members {
             let into = match buf.take() {
                 Some(buf) => buf,
                 None => buffers.alloc(size).await,
@@ -143,7 +143,7 @@ impl Vdevs {
         let mut good = None;
         // The spare buffer comes from the readers' pool, so that no task waits for a scratch buffer while it has one.
         let mut spare = Some(io::pool().alloc(size).await);
-        for leaf in mirror.sides_in() {
+        for leaf in mirror.members_in() {
             let into = match spare.take() {
                 Some(buf) => buf,
                 None => self.scratch.alloc(size).await,
@@ -240,8 +240,8 @@ impl Vdevs {
         assert!(end <= RUN_SIZE_MAX, "{end} bytes in a row");
         let mirror = &self.mirrors[usize::from(start.vdev.0)];
         let mut buf = buffers.alloc(end).await;
-        let sides = mirror.readable(start.offset);
-        let first = sides.first().map(|(leaf, _)| leaf);
+        let members = mirror.readable(start.offset);
+        let first = members.first().map(|(leaf, _)| leaf);
         let mut is_read = false;
         if let Some(leaf) = first {
             let (result, back) = leaf.read(buf, DATA_START + start.offset.0).await;

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::leaf::Leaf;
 use super::limits::UBERBLOCK_COPIES_MIN;
 use super::mirror::Mirror;
-use super::{Stable, Vdevs, area, geometry, on_sides};
+use super::{Stable, Vdevs, area, geometry, on_members};
 use crate::error::{Error, Result};
 use crate::format::Uberblock;
 
@@ -71,11 +71,11 @@ impl Vdevs {
         let epoch = self.shared().durable;
         let mut bad = 0;
         for leaf in self.mirrors.iter().flat_map(Mirror::targets) {
-            let of_side = area::bad_labels(&leaf, epoch, &self.scratch).await;
-            if of_side > 0 {
+            let of_member = area::bad_labels(&leaf, epoch, &self.scratch).await;
+            if of_member > 0 {
                 // The half with the bad copies must be written first.
                 leaf.know_halves(None);
-                bad += of_side;
+                bad += of_member;
             }
         }
         if bad > 0 {
@@ -96,7 +96,7 @@ impl Vdevs {
         let mut turn = self.ring_writes.enter(0..1);
         turn.come().await;
         let mut newest: BTreeMap<u64, Uberblock> = BTreeMap::new();
-        for leaf in self.mirrors.iter().flat_map(Mirror::sides_in) {
+        for leaf in self.mirrors.iter().flat_map(Mirror::members_in) {
             let slots = area::read_slots(&leaf, &self.scratch).await;
             let whole = slots.into_iter().filter_map(|slot| slot.uberblock);
             for uberblock in whole.filter(|u| u.pool == self.pool) {
@@ -119,7 +119,7 @@ impl Vdevs {
                 true
             }
         };
-        let results = on_sides(self.mirrors.iter(), mend).await;
+        let results = on_members(self.mirrors.iter(), mend).await;
         drop(turn);
         results.into_iter().fold(Ok(()), Result::and)?;
         self.mirrors.iter().for_each(Mirror::count_write);
@@ -145,7 +145,7 @@ impl Vdevs {
         turn.come().await;
         let mirrors: Vec<_> = self.mirrors.iter().collect();
         let place = |_: &Mirror, leaf: Arc<Leaf>| place(leaf, self.scratch.clone());
-        let results = on_sides(mirrors.iter().copied(), place).await;
+        let results = on_members(mirrors.iter().copied(), place).await;
         drop(turn);
         mirrors.into_iter().for_each(Mirror::count_write);
         results.into_iter().fold(Ok(()), Result::and)?;

@@ -15,8 +15,8 @@ use super::geometry;
 use super::leaf::{Fault, Leaf};
 use super::limits::SCRATCH_BYTES;
 use crate::format::{
-    Address, Birth, Defect, Host, Label, LabelEpoch, LabelHistory, Membership, PoolGuid, PoolState,
-    SideGuid, Uberblock, VdevEntry, VdevId, VdevOffset, decode_segment,
+    Address, Birth, Defect, Host, Label, LabelEpoch, LabelHistory, MemberGuid, Membership,
+    PoolGuid, PoolState, Uberblock, VdevEntry, VdevId, VdevOffset, decode_segment,
 };
 
 /// A disk with an intact label.
@@ -48,9 +48,9 @@ pub enum Presence {
 
 /// A member of a pool that was found.
 #[derive(Debug, Clone)]
-pub struct FoundSide {
+pub struct FoundMember {
     /// Its identifier.
-    pub guid: SideGuid,
+    pub guid: MemberGuid,
     /// Its path, if it is present.
     pub path: Option<PathBuf>,
     /// Its state.
@@ -69,7 +69,7 @@ pub struct FoundVdev {
     /// Its entry in labels.
     pub entry: VdevEntry,
     /// Its members; empty if none is present.
-    pub sides: Vec<FoundSide>,
+    pub members: Vec<FoundMember>,
     /// Epoch of its newest label; zero if no member is present.
     pub epoch: LabelEpoch,
     /// History of that label.
@@ -106,7 +106,7 @@ impl FoundPool {
     #[must_use]
     pub fn short(&self) -> Vec<(PathBuf, Fault, u64)> {
         let of_vdev = |vdev: &FoundVdev| {
-            let short = vdev.sides.iter();
+            let short = vdev.members.iter();
             let short = short.filter(|s| s.presence == Presence::Truncated);
             let disks =
                 short.filter_map(|s| self.candidates.iter().find(|c| c.label.disk == s.guid));
@@ -227,32 +227,32 @@ fn judge(candidates: Vec<Candidate>) -> FoundPool {
             vdevs.push(FoundVdev {
                 id,
                 entry: *entry,
-                sides: Vec::new(),
+                members: Vec::new(),
                 epoch: LabelEpoch(0),
                 history: LabelHistory::default(),
             });
             continue;
         };
         let entry = authority.vdevs[index];
-        let mut sides = Vec::with_capacity(authority.sides.len());
-        for side in &authority.sides {
-            let candidate = candidates.iter().find(|c| c.label.disk == side.guid);
-            let presence = presence(candidate, side.membership, &entry);
+        let mut members = Vec::with_capacity(authority.members.len());
+        for member in &authority.members {
+            let candidate = candidates.iter().find(|c| c.label.disk == member.guid);
+            let presence = presence(candidate, member.membership, &entry);
             if let Some(candidate) = candidate.filter(|_| presence == Presence::Present) {
                 uberblocks.extend(&candidate.uberblocks);
             }
-            sides.push(FoundSide {
-                guid: side.guid,
+            members.push(FoundMember {
+                guid: member.guid,
                 path: candidate.map(|c| c.disk.info().path.clone()),
                 presence,
-                membership: side.membership,
-                held: side.held,
+                membership: member.membership,
+                held: member.held,
             });
         }
         vdevs.push(FoundVdev {
             id,
             entry,
-            sides,
+            members,
             epoch: authority.epoch,
             history: authority.history.clone(),
         });
@@ -319,6 +319,6 @@ fn apart(candidates: &[Candidate], newest: &Label) -> Option<SetupError> {
     let other = first_apart(&labels.collect::<Vec<_>>(), newest)?;
     Some(SetupError::Apart {
         vdev: other.vdev,
-        sides: vec![newest.disk, other.disk],
+        members: vec![newest.disk, other.disk],
     })
 }

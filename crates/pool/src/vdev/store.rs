@@ -13,22 +13,22 @@ use crate::journal::Store;
 use crate::written::WriteClass;
 
 impl Store for Vdevs {
-    fn sides(&self) -> usize {
-        let sides = self.mirrors.iter().map(|m| m.sides_in().len());
-        sides.max().unwrap_or(0)
+    fn members(&self) -> usize {
+        let members = self.mirrors.iter().map(|m| m.members_in().len());
+        members.max().unwrap_or(0)
     }
 
     /// A vdev with fewer members than the largest shows some of them more than once.
-    async fn read(&self, side: usize, at: Address, out: &mut [u8]) -> Result<()> {
+    async fn read(&self, member: usize, at: Address, out: &mut [u8]) -> Result<()> {
         if out.len() > RUN_SIZE_MAX || !self.holds(at, out.len()) {
             return Err(Error::Device);
         }
         let mirror = self.mirror(at.vdev).ok_or(Error::Device)?;
-        let sides = mirror.sides_in();
-        if sides.is_empty() {
+        let members = mirror.members_in();
+        if members.is_empty() {
             return Err(Error::Device);
         }
-        let leaf = &sides[side % sides.len()];
+        let leaf = &members[member % members.len()];
         let buf = self.scratch.alloc(out.len()).await;
         let (result, buf) = leaf.read(buf, DATA_START + at.offset.0).await;
         result.map_err(|_| Error::Device)?;

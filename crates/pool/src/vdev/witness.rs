@@ -2,7 +2,7 @@
 //!
 //! **Owns** that trait; the server implements it with a file. **Called by** the opening of a pool and by each round of
 //! labels. **Invariant**: nothing relies on labels before the witness recorded their epoch. `docs/decisions/0101`, "A missing
-//! side".
+//! member".
 
 use std::fmt::Debug;
 use std::pin::Pin;

@@ -44,8 +44,8 @@ pub(crate) fn disk_config() -> DiskConfig {
 
 pub(crate) async fn create_pool() -> Pool {
     let disk = Disk::open("disk", OpenOptions::default()).await;
-    let sides = vec![vec![disk.expect("the disk is there")]];
-    let spec = PoolSpec::new("tank", sides, host());
+    let members = vec![vec![disk.expect("the disk is there")]];
+    let spec = PoolSpec::new("tank", members, host());
     let opened = create(spec).await.expect("a pool");
     Pool::open(opened, Options::default())
         .await
@@ -276,7 +276,7 @@ fn a_snapshot_has_all_that_was_acknowledged() {
 /// Bytes that the disk has read so far.
 fn read_bytes(pool: &Pool) -> u64 {
     let vdevs = pool.vdevs().status();
-    let disks = vdevs.iter().flat_map(|vdev| &vdev.sides);
+    let disks = vdevs.iter().flat_map(|vdev| &vdev.members);
     disks.map(|disk| disk.counters.read_bytes).sum()
 }
 

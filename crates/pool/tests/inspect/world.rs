@@ -53,9 +53,9 @@ pub(crate) async fn make() -> Pool {
 }
 
 pub(crate) async fn make_with(options: Options) -> Pool {
-    let mut sides = disks(false).await;
-    let second = sides.split_off(2);
-    let opened = create(PoolSpec::new("tank", vec![sides, second], host())).await;
+    let mut members = disks(false).await;
+    let second = members.split_off(2);
+    let opened = create(PoolSpec::new("tank", vec![members, second], host())).await;
     let pool = Pool::open(opened.expect("made"), options).await;
     pool.expect("open")
 }
@@ -241,10 +241,10 @@ impl View {
 }
 
 /// Flips a bit of each byte of a block on some members of its vdev.
-pub(crate) async fn flip(ptr: &BlockPtr, sides: &[usize]) {
+pub(crate) async fn flip(ptr: &BlockPtr, members: &[usize]) {
     let disks = disks(false).await;
-    for side in sides {
-        let disk = &disks[usize::from(ptr.vdev.0) * 2 + side];
+    for member in members {
+        let disk = &disks[usize::from(ptr.vdev.0) * 2 + member];
         damage(disk, DATA_START + ptr.offset.0).await;
     }
 }

@@ -171,11 +171,11 @@ impl Run {
             (again.head, &again.batches),
             (replayed.head, &replayed.batches)
         );
-        assert_eq!(again.repaired, 0, "every side has what survived");
+        assert_eq!(again.repaired, 0, "every member has what survived");
         let blocks = |a: &Append| a.records.iter().filter(|r| r.fresh().is_some()).count() as u64;
         self.slot -= lost.iter().map(blocks).sum::<u64>();
         self.log.truncate(survivors);
-        let sides = self.disk.sides.borrow();
+        let members = self.disk.members.borrow();
         for ptr in replayed
             .batches
             .iter()
@@ -183,15 +183,15 @@ impl Run {
             .filter_map(Record::fresh)
         {
             let start = ptr.offset.0 as usize;
-            for side in sides.iter() {
+            for member in members.iter() {
                 assert_eq!(
-                    ptr.verify(&side[start..start + SECTOR]),
+                    ptr.verify(&member[start..start + SECTOR]),
                     Ok(()),
                     "data is lost"
                 );
             }
         }
-        drop(sides);
+        drop(members);
         self.log.iter_mut().for_each(|a| a.ticket = None);
         self.lives += 1;
         let life = Incarnation(self.lives);

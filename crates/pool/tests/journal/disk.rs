@@ -31,7 +31,7 @@ impl Random {
 
 /// The members' media, and their unflushed writes.
 pub(crate) struct Mirror {
-    pub(crate) sides: RefCell<Vec<Vec<u8>>>,
+    pub(crate) members: RefCell<Vec<Vec<u8>>>,
     /// Unflushed writes: offset, bytes.
     unflushed: RefCell<Vec<(usize, Vec<u8>)>>,
     /// Number of reads.
@@ -41,9 +41,9 @@ pub(crate) struct Mirror {
 }
 
 impl Mirror {
-    pub(crate) fn new(sides: usize) -> Self {
+    pub(crate) fn new(members: usize) -> Self {
         Self {
-            sides: RefCell::new(vec![vec![0xa5; SIZE]; sides]),
+            members: RefCell::new(vec![vec![0xa5; SIZE]; members]),
             unflushed: RefCell::default(),
             reads: Cell::new(0),
             data_reads: Cell::new(0),
@@ -60,8 +60,8 @@ impl Mirror {
     pub(crate) fn keep(&self, at: Address) {
         let mut unflushed = self.unflushed.borrow_mut();
         for (offset, bytes) in unflushed.extract_if(.., |(o, _)| *o == at.offset.0 as usize) {
-            for side in self.sides.borrow_mut().iter_mut() {
-                side[offset..offset + bytes.len()].copy_from_slice(&bytes);
+            for member in self.members.borrow_mut().iter_mut() {
+                member[offset..offset + bytes.len()].copy_from_slice(&bytes);
             }
         }
     }
@@ -70,11 +70,11 @@ impl Mirror {
     pub(crate) fn power_cut(&self, random: &mut Random) {
         for (offset, bytes) in self.unflushed.borrow_mut().drain(..) {
             let odds = [0, 50, 95, 100][random.below(4) as usize];
-            for side in self.sides.borrow_mut().iter_mut() {
+            for member in self.members.borrow_mut().iter_mut() {
                 for (n, sector) in bytes.chunks(SECTOR).enumerate() {
                     if random.below(100) < odds {
                         let at = offset + n * SECTOR;
-                        side[at..at + SECTOR].copy_from_slice(sector);
+                        member[at..at + SECTOR].copy_from_slice(sector);
                     }
                 }
             }
@@ -83,25 +83,25 @@ impl Mirror {
 }
 
 impl Store for Mirror {
-    fn sides(&self) -> usize {
-        self.sides.borrow().len()
+    fn members(&self) -> usize {
+        self.members.borrow().len()
     }
 
-    async fn read(&self, side: usize, at: Address, out: &mut [u8]) -> Result<()> {
+    async fn read(&self, member: usize, at: Address, out: &mut [u8]) -> Result<()> {
         self.reads.set(self.reads.get() + 1);
         let is_data = u32::from(at.offset.0 >= DATA_START);
         self.data_reads.set(self.data_reads.get() + is_data);
         let start = at.offset.0 as usize;
-        let sides = self.sides.borrow();
-        let bytes = sides[side].get(start..start + out.len());
+        let members = self.members.borrow();
+        let bytes = members[member].get(start..start + out.len());
         out.copy_from_slice(bytes.ok_or(Error::Device)?);
         Ok(())
     }
 
     async fn write(&self, at: Address, bytes: &[u8]) -> Result<()> {
         let start = at.offset.0 as usize;
-        for side in self.sides.borrow_mut().iter_mut() {
-            side[start..start + bytes.len()].copy_from_slice(bytes);
+        for member in self.members.borrow_mut().iter_mut() {
+            member[start..start + bytes.len()].copy_from_slice(bytes);
         }
         Ok(())
     }

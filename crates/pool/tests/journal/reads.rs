@@ -79,23 +79,23 @@ fn replayed(disk: &Mirror) -> Replayed {
     now(replay(disk, &ring, start())).expect("nothing is rotten")
 }
 
-fn spoil(disk: &Mirror, side: usize, ptr: &BlockPtr) {
-    disk.sides.borrow_mut()[side][ptr.offset.0 as usize] ^= 1;
+fn spoil(disk: &Mirror, member: usize, ptr: &BlockPtr) {
+    disk.members.borrow_mut()[member][ptr.offset.0 as usize] ^= 1;
 }
 
 /// Regression: each block was read by itself on each member: 593,000 reads after six seconds of random writes.
 #[test]
 fn blocks_that_no_flush_covers_are_read_together() {
-    for (sides, stride) in [(1, 1), (2, 1), (2, 4)] {
-        let disk = Mirror::new(sides);
+    for (members, stride) in [(1, 1), (2, 1), (2, 4)] {
+        let disk = Mirror::new(members);
         written(&disk, stride, 0);
         assert_eq!(replayed(&disk).batches.len() as u64, BATCHES);
         let bytes = BATCHES * BLOCKS * stride * SECTOR as u64;
-        let most = sides as u64 * (bytes / (256 << 10) + 1);
+        let most = members as u64 * (bytes / (256 << 10) + 1);
         let reads = u64::from(disk.data_reads.get());
         assert!(
             reads <= most,
-            "{reads} reads of {bytes} bytes on {sides} sides"
+            "{reads} reads of {bytes} bytes on {members} members"
         );
     }
 }
@@ -118,15 +118,15 @@ fn one_missing_block_among_others_ends_the_journal() {
         let disk = Mirror::new(2);
         let ptrs = written(&disk, stride, 0);
         let of = |batch: u64, n: u64| &ptrs[(batch * BLOCKS + n) as usize];
-        for side in 0..2 {
-            spoil(&disk, side, of(lost, 3));
+        for member in 0..2 {
+            spoil(&disk, member, of(lost, 3));
         }
         let mut lacking = 0;
         for batch in (0..lost).step_by(3) {
             spoil(&disk, (batch % 2) as usize, of(batch, 5));
             lacking += 1;
         }
-        let before = disk.sides.borrow().clone();
+        let before = disk.members.borrow().clone();
         let found = replayed(&disk);
         assert_eq!(
             (found.batches.len() as u64, found.repaired),
@@ -134,15 +134,15 @@ fn one_missing_block_among_others_ends_the_journal() {
         );
         let again = replayed(&disk);
         assert_eq!((again.batches.len() as u64, again.repaired), (lost, 0));
-        let after = disk.sides.borrow();
-        for (side, (before, after)) in before.iter().zip(after.iter()).enumerate() {
+        let after = disk.members.borrow();
+        for (member, (before, after)) in before.iter().zip(after.iter()).enumerate() {
             let data = DATA_START as usize..before.len();
             let changed = data.filter(|i| before[*i] != after[*i]).count() as u64;
-            let expected = (0..lost).step_by(3).filter(|b| b % 2 == side as u64);
+            let expected = (0..lost).step_by(3).filter(|b| b % 2 == member as u64);
             assert_eq!(
                 changed,
                 expected.count() as u64,
-                "bytes written on side {side}"
+                "bytes written on member {member}"
             );
         }
     }

@@ -7,8 +7,8 @@ use pool::journal::{Store, Writer, replay};
 use crate::disk::{Mirror, SECTOR, commit, now, ring};
 
 /// Writes seven batches of a sector each. Later batches record each of them but the last as durable.
-fn written(sides: usize) -> Mirror {
-    let disk = Mirror::new(sides);
+fn written(members: usize) -> Mirror {
+    let disk = Mirror::new(members);
     let ring = ring(4, 2 << 10);
     let start = ring.start();
     let mut writer = Writer::new(ring, start, start, Incarnation(1), Birth(1));
@@ -30,8 +30,8 @@ fn a_durable_batch_that_is_damaged_on_every_member_is_reported() {
     let ring = ring(4, 2 << 10);
     for batch in 0..7 {
         let disk = written(2);
-        for side in disk.sides.borrow_mut().iter_mut() {
-            side[place(batch) + 100] ^= 1;
+        for member in disk.members.borrow_mut().iter_mut() {
+            member[place(batch) + 100] ^= 1;
         }
         let result = now(replay(&disk, &ring, ring.start()));
         if batch == 6 {
@@ -54,8 +54,8 @@ fn one_member_repairs_the_other() {
     let ring = ring(4, 2 << 10);
     for batch in 0..7 {
         let disk = written(2);
-        disk.sides.borrow_mut()[batch % 2][place(batch) + 100] ^= 1;
-        let replayed = now(replay(&disk, &ring, ring.start())).expect("a side has it");
+        disk.members.borrow_mut()[batch % 2][place(batch) + 100] ^= 1;
+        let replayed = now(replay(&disk, &ring, ring.start())).expect("a member has it");
         assert_eq!((replayed.batches.len(), replayed.repaired), (7, 1));
         let again = now(replay(&disk, &ring, ring.start())).expect("both have it");
         assert_eq!((again.batches.len(), again.repaired), (7, 0));

@@ -2,8 +2,8 @@
 //! pool was used on both sides of a fork.
 
 use io::sim::SimDisk;
-use pool::format::{Birth, BlockPtr, SideGuid, Uberblock, VdevId};
-use pool::vdev::{Opened, SetupError, SideState, Vdevs};
+use pool::format::{Birth, BlockPtr, MemberGuid, Uberblock, VdevId};
+use pool::vdev::{MemberState, Opened, SetupError, Vdevs};
 
 use crate::world::{
     disk, get_all, import, import_forced, machine, make, on, place, pointer, put_all, run,
@@ -21,13 +21,13 @@ impl Tank {
         Self { vdevs, last }
     }
 
-    fn member(&self, index: usize) -> SideGuid {
-        self.vdevs.status()[0].sides[index].guid
+    fn member(&self, index: usize) -> MemberGuid {
+        self.vdevs.status()[0].members[index].guid
     }
 
-    fn states(&self) -> Vec<SideState> {
+    fn states(&self) -> Vec<MemberState> {
         self.vdevs.status()[0]
-            .sides
+            .members
             .iter()
             .map(|s| s.state)
             .collect()
@@ -44,7 +44,7 @@ impl Tank {
 
     /// Copies blocks 0 to 8 of `version` to every stale member.
     async fn resilver(&mut self, version: u8) {
-        for (_, member, _) in self.vdevs.stale_sides() {
+        for (_, member, _) in self.vdevs.stale_members() {
             self.vdevs.begin_resilver(member).expect("it is stale");
             self.checkpoint().await;
             let ptr = |n| BlockPtr {
@@ -109,15 +109,15 @@ fn a_member_that_was_offline_through_a_replacement_comes_back_stale() {
         tank.write(2).await;
         tank.attach(2, 2).await;
         tank.detach(1).await;
-        assert_eq!(tank.states(), [SideState::Offline, SideState::Online]);
+        assert_eq!(tank.states(), [MemberState::Offline, MemberState::Online]);
         drop(tank);
         let mut tank = open(&[0, 1, 2]).await;
-        assert_eq!(tank.states(), [SideState::Offline, SideState::Online]);
+        assert_eq!(tank.states(), [MemberState::Offline, MemberState::Online]);
         get_all(&tank.vdevs, 0..8, 2).await;
         let back = tank.vdevs.online(tank.member(0), None).await;
         back.expect("it is there");
         tank.resilver(2).await;
-        assert_eq!(tank.states(), [SideState::Online, SideState::Online]);
+        assert_eq!(tank.states(), [MemberState::Online, MemberState::Online]);
         tank.offline(1).await;
         get_all(&tank.vdevs, 0..8, 2).await;
     });
@@ -131,7 +131,7 @@ fn a_member_that_was_missing_through_a_replacement_comes_back_stale() {
         tank.write(1).await;
         drop(tank);
         let mut tank = Tank::new(import_forced(&[1]).await.expect("forced"));
-        assert_eq!(tank.states(), [SideState::Missing, SideState::Online]);
+        assert_eq!(tank.states(), [MemberState::Missing, MemberState::Online]);
         tank.write(2).await;
         tank.attach(2, 2).await;
         drop(tank);
@@ -139,7 +139,7 @@ fn a_member_that_was_missing_through_a_replacement_comes_back_stale() {
         tank.detach(1).await;
         drop(tank);
         let tank = open(&[0, 2]).await;
-        assert_eq!(tank.states(), [SideState::Stale, SideState::Online]);
+        assert_eq!(tank.states(), [MemberState::Stale, MemberState::Online]);
         get_all(&tank.vdevs, 0..8, 2).await;
     });
 }
@@ -159,7 +159,7 @@ fn a_member_is_stale_beside_one_that_its_label_calls_stale() {
         tank.detach(1).await;
         drop(tank);
         let tank = open(&[0, 2]).await;
-        assert_eq!(tank.states(), [SideState::Offline, SideState::Online]);
+        assert_eq!(tank.states(), [MemberState::Offline, MemberState::Online]);
         get_all(&tank.vdevs, 0..8, 2).await;
     });
 }
@@ -174,7 +174,7 @@ fn a_member_that_was_detached_while_away_is_ignored() {
         tank.write(1).await;
         drop(tank);
         let tank = open(&[0, 1]).await;
-        assert_eq!(tank.states(), [SideState::Online]);
+        assert_eq!(tank.states(), [MemberState::Online]);
         get_all(&tank.vdevs, 0..8, 1).await;
     });
 }
@@ -196,7 +196,7 @@ fn halves_that_replaced_each_other_are_refused() {
                     }
                     if detach {
                         let states = tank.states();
-                        let gone = states.iter().position(|s| *s == SideState::Missing);
+                        let gone = states.iter().position(|s| *s == MemberState::Missing);
                         tank.detach(gone.expect("the other half is missing")).await;
                     }
                 }

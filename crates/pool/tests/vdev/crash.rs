@@ -47,7 +47,7 @@ fn a_pool_whose_creation_was_interrupted_is_absent_or_complete() {
                         true
                     }
                     Err(SetupError::Unfinished { .. } | SetupError::VdevMissing { .. }) => false,
-                    Err(SetupError::SideMissing { .. }) => false,
+                    Err(SetupError::MemberMissing { .. }) => false,
                     Err(error) => panic!("step {step}: {error}"),
                 }
             });

@@ -3,7 +3,7 @@
 use pool::Error;
 use pool::format::{BlockPtr, VdevId};
 use pool::vdev::limits::HANG_MAX;
-use pool::vdev::{DATA_START, Fault, SetupError, SideState};
+use pool::vdev::{DATA_START, Fault, MemberState, SetupError};
 
 use crate::world::{
     BLOCK, DISK_SIZE, get, get_all, machine, make, on, place, pointer, put_all, run,
@@ -42,12 +42,12 @@ fn rot_on_one_member_is_never_returned_and_is_repaired() {
                 get_all(&vdevs, 0..20, 1).await;
                 for n in 0..20 {
                     let ptr = pointer(place(&vdevs, 0, n), 1);
-                    vdevs.scrub(&ptr).await.expect("a side has it");
+                    vdevs.scrub(&ptr).await.expect("a member has it");
                     assert_eq!(vdevs.scrub(&ptr).await, Ok(0), "it was repaired");
                 }
             }
-            for side in &vdevs.status()[0].sides {
-                let counters = side.counters;
+            for member in &vdevs.status()[0].members {
+                let counters = member.counters;
                 assert_eq!((counters.checksum_errors, counters.repairs), (40, 40));
             }
         })
@@ -70,9 +70,9 @@ fn a_misdirected_write_is_never_returned_and_is_repaired() {
                 get_all(&vdevs, 0..5, 1).await;
                 for n in [2, 4] {
                     let ptr = pointer(place(&vdevs, 0, n), 1);
-                    vdevs.scrub(&ptr).await.expect("a side has it");
+                    vdevs.scrub(&ptr).await.expect("a member has it");
                 }
-                let repairs = vdevs.status()[0].sides[wrong].counters.repairs;
+                let repairs = vdevs.status()[0].members[wrong].counters.repairs;
                 assert_eq!(repairs, 2);
             })
             .await
@@ -97,7 +97,7 @@ fn a_run_with_rot_and_errors_on_both_members_is_read_right() {
             let run = vdevs
                 .read_run(&ptrs, &io::pool())
                 .await
-                .expect("each is on a side");
+                .expect("each is on a member");
             for (n, block) in run.chunks(BLOCK).enumerate() {
                 assert!(ptrs[n].verify(block).is_ok(), "block {n}");
             }
@@ -106,7 +106,7 @@ fn a_run_with_rot_and_errors_on_both_members_is_read_right() {
             let failed = vdevs
                 .read_run(&ptrs, &io::pool())
                 .await
-                .expect_err("no side has them");
+                .expect_err("no member has them");
             let [
                 Error::Corrupt { at: rotten, .. },
                 Error::Unreadable { at: gone },
@@ -160,21 +160,21 @@ fn a_member_is_faulted_by_many_errors_and_never_the_last() {
             let _stable = vdevs.flush().await.expect("flushed");
             disks[0].error_rates(0.2, 0.0, 0.0);
             get_all(&vdevs, 0..20, 1).await;
-            let states = |vdevs: &pool::vdev::Vdevs| -> Vec<SideState> {
-                vdevs.status()[0].sides.iter().map(|s| s.state).collect()
+            let states = |vdevs: &pool::vdev::Vdevs| -> Vec<MemberState> {
+                vdevs.status()[0].members.iter().map(|s| s.state).collect()
             };
-            assert_eq!(states(&vdevs), [SideState::Online, SideState::Online]);
+            assert_eq!(states(&vdevs), [MemberState::Online, MemberState::Online]);
             disks[0].error_rates(1.0, 0.0, 0.0);
             for _ in 0..8 {
                 get_all(&vdevs, 0..64, 1).await;
             }
-            assert_eq!(states(&vdevs), [SideState::Faulted, SideState::Online]);
+            assert_eq!(states(&vdevs), [MemberState::Faulted, MemberState::Online]);
             disks[1].error_rates(0.5, 0.0, 0.0);
             for n in 0..640 {
                 let _either = get(&vdevs, place(&vdevs, 0, n % 64), 1).await;
             }
             disks[1].heal();
-            assert_eq!(states(&vdevs), [SideState::Faulted, SideState::Online]);
+            assert_eq!(states(&vdevs), [MemberState::Faulted, MemberState::Online]);
             get_all(&vdevs, 0..64, 1).await;
         })
         .await
@@ -204,15 +204,15 @@ fn is_owed_when_given_up(seed: u64) -> bool {
             put_all(&vdevs, 1000..1008, 2).await;
             let took = began.elapsed();
             assert!((HANG_MAX..HANG_MAX * 2).contains(&took), "{took:?}");
-            let side = &vdevs.status()[0].sides[1];
+            let member = &vdevs.status()[0].members[1];
             assert_eq!(
-                (side.state, side.fault),
-                (SideState::Faulted, Some(Fault::Hung))
+                (member.state, member.fault),
+                (MemberState::Faulted, Some(Fault::Hung))
             );
-            let _stable = vdevs.flush().await.expect("the other side has it");
-            let guid = side.guid;
+            let _stable = vdevs.flush().await.expect("the other member has it");
+            let guid = member.guid;
             let online = vdevs.online(guid, None).await;
-            let is_owed = online == Err(SetupError::Owed { side: guid });
+            let is_owed = online == Err(SetupError::Owed { member: guid });
             if is_owed {
                 assert!(!vdevs.answers(guid).await);
                 io::time::sleep(HANG_MAX * 10).await;
@@ -222,8 +222,8 @@ fn is_owed_when_given_up(seed: u64) -> bool {
                 online.expect("it owes nothing");
             }
             pool.resilver(|_| ()).await.expect("resilvered");
-            let back = &vdevs.status()[0].sides[1];
-            assert_eq!(back.state, SideState::Online);
+            let back = &vdevs.status()[0].members[1];
+            assert_eq!(back.state, MemberState::Online);
             is_owed
         })
         .await

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use pool::WriteClass;
 use pool::format::{Birth, Incarnation, Record, Sequence};
 use pool::journal::{Start, Writer, replay};
-use pool::vdev::{DATA_START, SideState, Vdevs};
+use pool::vdev::{DATA_START, MemberState, Vdevs};
 
 use crate::world::{buffer, import, machine, make, on, run};
 
@@ -93,14 +93,14 @@ fn acknowledged_batches_are_replayed_after_many_crashes() {
             let degraded = on(node, async {
                 let vdevs = import(&[0, 1, 2]).await.expect("it opens").vdevs;
                 vdevs.status()[0]
-                    .sides
+                    .members
                     .iter()
-                    .any(|s| s.state != SideState::Online)
+                    .any(|s| s.state != MemberState::Online)
             });
             u32::from(degraded.await.expect("it has power"))
         });
     }
-    assert!((10..50).contains(&degraded), "{degraded} lost a side");
+    assert!((10..50).contains(&degraded), "{degraded} lost a member");
 }
 
 /// A member leaves with a batch that the others gave up. When it returns, the batch must not be replayed.
@@ -124,14 +124,14 @@ fn a_batch_that_only_a_stale_member_has_is_not_replayed() {
             vdevs
                 .write(at, buffer(&[0; 4096]).await, WriteClass::Data)
                 .await
-                .expect("side 0 has it");
+                .expect("member 0 has it");
             let _stable = vdevs.flush().await.expect("flushed");
             disks[0].drop_next_write();
             vdevs
                 .write(first.at, buffer(&first.bytes).await, WriteClass::Journal)
                 .await
                 .expect("it says so");
-            assert_eq!(vdevs.status()[0].sides[1].state, SideState::Stale);
+            assert_eq!(vdevs.status()[0].members[1].state, MemberState::Stale);
             drop(vdevs);
             let vdevs = import(&[0, 1]).await.expect("it opens").vdevs;
             let replayed = replay(&vdevs, &vdevs.ring(), start)

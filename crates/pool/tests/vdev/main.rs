@@ -6,11 +6,11 @@ mod crash;
 mod files;
 mod heal;
 mod journal;
+mod members;
 mod open_cuts;
 mod recover;
 mod refuse;
 mod short;
-mod sides;
 mod stale;
 mod world;
 

@@ -6,14 +6,14 @@ use io::sim::Node;
 use pool::format::{JournalPosition, Sequence, UBERBLOCK_SIZE};
 use pool::inspect::{Findings, Image};
 use pool::vdev::{
-    AREA_SIZE, DATA_START, OpenOptions, Opened, RING_SLOTS, SetupError, SideState, open,
+    AREA_SIZE, DATA_START, MemberState, OpenOptions, Opened, RING_SLOTS, SetupError, open,
 };
 use pool::{Choice, Error, Options, Pool};
 
 use crate::open_cuts::{check_all, furnish, import, write_all};
 use crate::world::{DISK_SIZE, buffer, disk, disks, find, host, machine, on, path, run};
 
-const SIDES: [usize; 2] = [0, 1];
+const MEMBERS: [usize; 2] = [0, 1];
 const LABEL: u64 = AREA_SIZE - RING_SLOTS * UBERBLOCK_SIZE as u64;
 const AREAS: [u64; 4] = [
     0,
@@ -29,11 +29,11 @@ fn with_mirror<F: Future<Output = ()> + 'static>(
     act: impl FnOnce(Node, u64) -> F + 'static,
 ) {
     run(1, async move {
-        let (node, _) = machine(SIDES.len());
-        let mut sequence = phase(node, furnish(&SIDES)).await;
+        let (node, _) = machine(MEMBERS.len());
+        let mut sequence = phase(node, furnish(&MEMBERS)).await;
         if !is_dirty {
             sequence = phase(node, async {
-                let pool = import(&SIDES).await;
+                let pool = import(&MEMBERS).await;
                 write_all(&pool, 12).await;
                 pool.checkpoint().await.expect("a checkpoint");
                 pool.sequence()
@@ -101,7 +101,7 @@ async fn findings(which: &'static [usize]) -> Vec<String> {
 
 /// Sequence of a durable batch of the newest checkpoint's journal, and its offset on each member in bytes.
 async fn batch_at(index: usize) -> (Sequence, u64, u64) {
-    let image = Image::open(disks(&SIDES).await).await.expect("a pool");
+    let image = Image::open(disks(&MEMBERS).await).await.expect("a pool");
     let newest = image.uberblock(None).expect("an uberblock");
     let journal = image.journal(&newest).await;
     let batch = &journal.batches[index];
@@ -120,17 +120,20 @@ fn the_message_for_a_pool_without_rings_warns_of_creating_it_again() {
             missing: Vec::new(),
         };
         phase(node, async move {
-            for side in SIDES {
-                wipe_rings(side, 0..4).await;
+            for member in MEMBERS {
+                wipe_rings(member, 0..4).await;
             }
-            let problem = find(&SIDES).await.expect("its labels are whole").problem();
+            let problem = find(&MEMBERS)
+                .await
+                .expect("its labels are whole")
+                .problem();
             assert_eq!(problem, Some(lost.clone()));
             let text = lost.to_string();
             assert!(
                 text.contains("backup") && text.contains("do not create"),
                 "{text}"
             );
-            let refused = open_at(&SIDES, None, false).await.err();
+            let refused = open_at(&MEMBERS, None, false).await.err();
             assert_eq!(refused, Some(lost));
             let alone = find(&[1]).await.expect("its label is whole").problem();
             let text = alone.expect("a reason").to_string();
@@ -145,9 +148,12 @@ fn the_message_for_a_pool_without_rings_warns_of_creating_it_again() {
 fn a_pool_without_rings_opens_at_the_checkpoint_of_a_stale_member() {
     with_mirror(false, |node, sequence| async move {
         phase(node, async {
-            let pool = import(&SIDES).await;
-            let sides = pool.vdevs().status()[0].sides.clone();
-            pool.vdevs().offline(sides[1].guid).await.expect("offline");
+            let pool = import(&MEMBERS).await;
+            let members = pool.vdevs().status()[0].members.clone();
+            pool.vdevs()
+                .offline(members[1].guid)
+                .await
+                .expect("offline");
             pool.checkpoint().await.expect("a checkpoint");
         })
         .await;
@@ -157,15 +163,20 @@ fn a_pool_without_rings_opens_at_the_checkpoint_of_a_stale_member() {
                 checkpoint: Some(sequence),
                 missing: Vec::new(),
             };
-            let problem = find(&SIDES).await.expect("its labels are whole").problem();
+            let problem = find(&MEMBERS)
+                .await
+                .expect("its labels are whole")
+                .problem();
             assert_eq!(problem, Some(lost));
-            let pool = pool_at(&SIDES, Some(sequence)).await.expect("it goes back");
+            let pool = pool_at(&MEMBERS, Some(sequence))
+                .await
+                .expect("it goes back");
             check_all(&pool, 12, "as of the stale member's checkpoint").await;
             assert!(pool.sequence() > sequence + 1);
         })
         .await;
         phase(node, async {
-            check_all(&import(&SIDES).await, 12, "once it went back").await;
+            check_all(&import(&MEMBERS).await, 12, "once it went back").await;
         })
         .await;
     });
@@ -176,13 +187,13 @@ fn a_pool_without_rings_opens_at_the_checkpoint_of_a_stale_member() {
 fn a_scrub_restores_wiped_uberblocks_and_labels() {
     with_mirror(false, |node, sequence| async move {
         phase(node, async {
-            assert_eq!(findings(&SIDES).await, Vec::<String>::new());
+            assert_eq!(findings(&MEMBERS).await, Vec::<String>::new());
             // Member 0 has no uberblock of its own, member 1 lacks half of the copies.
             wipe_rings(0, 0..4).await;
             wipe_rings(1, [0, 2]).await;
-            let pool = import(&SIDES).await;
-            let rot = |side: usize, area: usize| {
-                let disk = Node::current().disk(path(side)).expect("a disk");
+            let pool = import(&MEMBERS).await;
+            let rot = |member: usize, area: usize| {
+                let disk = Node::current().disk(path(member)).expect("a disk");
                 disk.rot(AREAS[area]..AREAS[area] + LABEL);
             };
             (0..4).for_each(|area| rot(0, area));
@@ -196,16 +207,20 @@ fn a_scrub_restores_wiped_uberblocks_and_labels() {
         })
         .await;
         phase(node, async move {
-            assert_eq!(findings(&SIDES).await, Vec::<String>::new());
+            assert_eq!(findings(&MEMBERS).await, Vec::<String>::new());
             wipe_rings(1, 0..4).await;
-            let found = find(&SIDES).await.expect("a pool");
+            let found = find(&MEMBERS).await.expect("a pool");
             assert_eq!(found.problem(), None);
             assert!(found.uberblocks.iter().any(|u| u.sequence == sequence));
             drop(found);
-            let pool = import(&SIDES).await;
+            let pool = import(&MEMBERS).await;
             check_all(&pool, 12, "by the member that was restored").await;
-            let sides = &pool.vdevs().status()[0].sides;
-            assert!(sides.iter().all(|side| side.state == SideState::Online));
+            let members = &pool.vdevs().status()[0].members;
+            assert!(
+                members
+                    .iter()
+                    .all(|member| member.state == MemberState::Online)
+            );
         })
         .await;
     });
@@ -217,22 +232,22 @@ fn a_scrub_restores_wiped_uberblocks_and_labels() {
 fn rings_at_one_end_and_labels_at_the_other_make_a_pool() {
     with_mirror(true, |node, sequence| async move {
         phase(node, async {
-            for side in SIDES {
-                wipe_rings(side, [0, 1]).await;
-                wipe(side, AREAS[2], LABEL).await;
-                wipe(side, AREAS[3], LABEL).await;
+            for member in MEMBERS {
+                wipe_rings(member, [0, 1]).await;
+                wipe(member, AREAS[2], LABEL).await;
+                wipe(member, AREAS[3], LABEL).await;
             }
         })
         .await;
         for _ in 0..2 {
             phase(node, async move {
-                let pool = import(&SIDES).await;
+                let pool = import(&MEMBERS).await;
                 assert_eq!(pool.sequence(), sequence);
                 check_all(&pool, 100, "by the rings at the end").await;
             })
             .await;
         }
-        let found = phase(node, findings(&SIDES)).await;
+        let found = phase(node, findings(&MEMBERS)).await;
         let newest = format!("uberblock {sequence}:");
         assert!(
             !found.iter().any(|line| line.contains(&newest)),
@@ -247,10 +262,10 @@ fn a_journal_that_is_damaged_on_one_member_loses_nothing() {
         phase(node, async move {
             let (_, at, _) = batch_at(2).await;
             wipe(1, at, 4096).await;
-            let choices = choices(&SIDES).await;
+            let choices = choices(&MEMBERS).await;
             assert!(choices[0].loses_nothing() && choices[0].batches > 0);
             assert_eq!(choices[0].uberblock.sequence, sequence);
-            check_all(&import(&SIDES).await, 100, "by the other member").await;
+            check_all(&import(&MEMBERS).await, 100, "by the other member").await;
         })
         .await;
     });
@@ -262,16 +277,16 @@ fn a_journal_that_is_damaged_on_both_members_is_applied_up_to_the_damage() {
     with_mirror(true, |node, sequence| async move {
         phase(node, async {
             let (lost, at, all) = batch_at(3).await;
-            for side in SIDES {
-                wipe(side, at, 4096).await;
+            for member in MEMBERS {
+                wipe(member, at, 4096).await;
             }
-            let found = choices(&SIDES).await;
+            let found = choices(&MEMBERS).await;
             assert_eq!((found[0].batches, found[0].error.clone()), (3, None));
             // The last batch is not known to have been flushed.
             assert!((1..=all - 3).contains(&found[0].lost_batches));
             assert_eq!((found[1].lost_checkpoints, found[1].batches), (1, 0));
             assert!(found[1].lost_batches > found[0].lost_batches);
-            let refused = pool_at(&SIDES, None).await.err();
+            let refused = pool_at(&MEMBERS, None).await.err();
             let Some(Error::JournalCorrupt { sequence, .. }) = refused else {
                 panic!("{refused:?}");
             };
@@ -279,7 +294,7 @@ fn a_journal_that_is_damaged_on_both_members_is_applied_up_to_the_damage() {
         })
         .await;
         phase(node, async move {
-            let pool = pool_at(&SIDES, Some(sequence)).await.expect("it opens");
+            let pool = pool_at(&MEMBERS, Some(sequence)).await.expect("it opens");
             assert_eq!(pool.sequence(), sequence);
             let found = pool.verify().await.expect("verified");
             assert_eq!(found.problems, Vec::<String>::new());
@@ -287,8 +302,8 @@ fn a_journal_that_is_damaged_on_both_members_is_applied_up_to_the_damage() {
         })
         .await;
         phase(node, async {
-            assert!(choices(&SIDES).await[0].loses_nothing());
-            check_all(&import(&SIDES).await, 55, "after what was given up").await;
+            assert!(choices(&MEMBERS).await[0].loses_nothing());
+            check_all(&import(&MEMBERS).await, 55, "after what was given up").await;
         })
         .await;
     });
@@ -298,20 +313,20 @@ fn a_journal_that_is_damaged_on_both_members_is_applied_up_to_the_damage() {
 fn a_damaged_root_of_the_newest_checkpoint_leaves_the_one_before() {
     with_mirror(true, |node, sequence| async move {
         phase(node, async {
-            let image = Image::open(disks(&SIDES).await).await.expect("a pool");
+            let image = Image::open(disks(&MEMBERS).await).await.expect("a pool");
             let root = image.uberblock(None).expect("one").root.expect("a root");
             drop(image);
-            for side in SIDES {
-                wipe(side, DATA_START + root.offset.0, 4096).await;
+            for member in MEMBERS {
+                wipe(member, DATA_START + root.offset.0, 4096).await;
             }
-            let found = choices(&SIDES).await;
+            let found = choices(&MEMBERS).await;
             assert!(matches!(found[0].error, Some(Error::Corrupt { .. })));
             assert!(found[1].error.is_none() && !found[1].loses_nothing());
         })
         .await;
         for choice in [None, Some(sequence)] {
             phase(node, async move {
-                let refused = pool_at(&SIDES, choice).await.err();
+                let refused = pool_at(&MEMBERS, choice).await.err();
                 assert!(
                     matches!(refused, Some(Error::Corrupt { .. })),
                     "{refused:?}"
@@ -321,13 +336,13 @@ fn a_damaged_root_of_the_newest_checkpoint_leaves_the_one_before() {
         }
         phase(node, async move {
             let before = Some(sequence - 1);
-            let pool = pool_at(&SIDES, before).await.expect("it goes back");
+            let pool = pool_at(&MEMBERS, before).await.expect("it goes back");
             check_all(&pool, 10, "as of the checkpoint before").await;
             write_all(&pool, 77).await;
         })
         .await;
         phase(node, async {
-            check_all(&import(&SIDES).await, 77, "after going back").await;
+            check_all(&import(&MEMBERS).await, 77, "after going back").await;
         })
         .await;
     });
@@ -338,14 +353,14 @@ fn a_damaged_root_of_the_newest_checkpoint_leaves_the_one_before() {
 fn a_failed_rewind_to_a_damaged_checkpoint_loses_nothing() {
     with_mirror(true, |node, sequence| async move {
         phase(node, async move {
-            let image = Image::open(disks(&SIDES).await).await.expect("a pool");
+            let image = Image::open(disks(&MEMBERS).await).await.expect("a pool");
             let older = image.uberblock(Some(sequence - 1)).expect("one");
             drop(image);
             let at = DATA_START + older.root.expect("a root").offset.0;
-            for side in SIDES {
-                wipe(side, at, 4096).await;
+            for member in MEMBERS {
+                wipe(member, at, 4096).await;
             }
-            let refused = pool_at(&SIDES, Some(sequence - 1)).await.err();
+            let refused = pool_at(&MEMBERS, Some(sequence - 1)).await.err();
             assert!(
                 matches!(refused, Some(Error::Corrupt { .. })),
                 "{refused:?}"
@@ -353,7 +368,7 @@ fn a_failed_rewind_to_a_damaged_checkpoint_loses_nothing() {
         })
         .await;
         phase(node, async move {
-            let pool = import(&SIDES).await;
+            let pool = import(&MEMBERS).await;
             assert_eq!(pool.sequence(), sequence);
             check_all(&pool, 100, "nothing was given up").await;
         })

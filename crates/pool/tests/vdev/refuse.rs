@@ -7,7 +7,7 @@ use pool::format::{
     Address, Birth, Host, LABEL_SIZE, PoolState, Uberblock, VdevOffset, is_of_later_version,
 };
 use pool::vdev::{
-    AREA_SIZE, OpenOptions, Opened, PoolSpec, Presence, SetupError, SideState, create, open, scan,
+    AREA_SIZE, MemberState, OpenOptions, Opened, PoolSpec, Presence, SetupError, create, open, scan,
 };
 
 use crate::world::{
@@ -92,7 +92,7 @@ fn disks_of_a_pool_are_taken_only_by_force() {
         let pools = scan(disks(&[0, 1, 2]).await).await.pools;
         let names: Vec<_> = pools.iter().map(|p| p.name.as_str()).collect();
         assert_eq!(names, ["bank", "tank"]);
-        assert_eq!(pools[1].vdevs[0].sides[1].presence, Presence::Missing);
+        assert_eq!(pools[1].vdevs[0].members[1].presence, Presence::Missing);
     });
 }
 
@@ -407,9 +407,11 @@ fn a_half_of_an_older_time_does_not_answer() {
             drop(first);
             let opened = import(&[0, 1]).await.expect("one half is whole");
             get_all(&opened.vdevs, 0..8, 2).await;
-            let sides = &opened.vdevs.status()[0].sides;
-            assert!(sides[0].counters.checksum_errors > 0 || sides[0].state != SideState::Online);
-            assert_eq!(sides[1].state, SideState::Online);
+            let members = &opened.vdevs.status()[0].members;
+            assert!(
+                members[0].counters.checksum_errors > 0 || members[0].state != MemberState::Online
+            );
+            assert_eq!(members[1].state, MemberState::Online);
         })
         .await
     });

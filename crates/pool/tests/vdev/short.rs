@@ -1,8 +1,8 @@
 //! Members whose devices are shorter than their labels say: they count as missing, and their mirrors continue.
 
 use io::sim::SimDisk;
-use pool::format::{Birth, SideGuid, Uberblock};
-use pool::vdev::{Fault, SetupError, SideState, Vdevs, least_size};
+use pool::format::{Birth, MemberGuid, Uberblock};
+use pool::vdev::{Fault, MemberState, SetupError, Vdevs, least_size};
 
 use crate::world::{
     DISK_SIZE, get_all, import, import_forced, machine, make, on, place, pointer, put_all, run,
@@ -19,9 +19,9 @@ fn with(disks: usize, act: impl AsyncFnOnce(Vec<SimDisk>) + 'static) {
     });
 }
 
-fn second(vdevs: &Vdevs) -> (SideGuid, SideState, Option<Fault>, Birth) {
-    let side = vdevs.status().remove(0).sides.remove(1);
-    (side.guid, side.state, side.fault, side.held)
+fn second(vdevs: &Vdevs) -> (MemberGuid, MemberState, Option<Fault>, Birth) {
+    let member = vdevs.status().remove(0).members.remove(1);
+    (member.guid, member.state, member.fault, member.held)
 }
 
 /// Regression: the pool was refused, and opened without the disk. Only its length is wrong, so neither force nor a record of
@@ -39,7 +39,7 @@ fn a_mirror_opens_beside_a_member_that_is_too_short() {
             let (_, state, fault, held) = second(&vdevs);
             assert_eq!(
                 (state, fault, held),
-                (SideState::Faulted, Some(Fault::Short(SHORT)), Birth(0))
+                (MemberState::Faulted, Some(Fault::Short(SHORT)), Birth(0))
             );
             get_all(&vdevs, 0..8, 1).await;
             put_all(&vdevs, 0..8, 1).await;
@@ -48,17 +48,17 @@ fn a_mirror_opens_beside_a_member_that_is_too_short() {
         assert_eq!(sims[1].size(), SHORT, "nothing was written to it");
         let opened = import(&[0, 1]).await.expect("one member is whole");
         let vdevs = opened.vdevs;
-        let (side, ..) = second(&vdevs);
-        let error = vdevs.online(side, None).await;
+        let (member, ..) = second(&vdevs);
+        let error = vdevs.online(member, None).await;
         assert!(
             matches!(error, Err(SetupError::Truncated { .. })),
             "{error:?}"
         );
         sims[1].set_size(DISK_SIZE);
-        vdevs.online(side, None).await.expect("it is long again");
+        vdevs.online(member, None).await.expect("it is long again");
         let (_, state, fault, held) = second(&vdevs);
-        assert_eq!((state, fault, held), (SideState::Stale, None, Birth(0)));
-        vdevs.begin_resilver(side).expect("it is stale");
+        assert_eq!((state, fault, held), (MemberState::Stale, None, Birth(0)));
+        vdevs.begin_resilver(member).expect("it is stale");
         let uberblock = Uberblock {
             sequence: 2,
             epoch: Birth(2),
@@ -68,8 +68,8 @@ fn a_mirror_opens_beside_a_member_that_is_too_short() {
         written.expect("written");
         let _stable = vdevs.flush().await.expect("flushed");
         let all: Vec<_> = (0..8).map(|n| pointer(place(&vdevs, 0, n), 1)).collect();
-        vdevs.resilver(side, all).await.expect("copied");
-        vdevs.resilvered(side).await.expect("it is whole");
+        vdevs.resilver(member, all).await.expect("copied");
+        vdevs.resilvered(member).await.expect("it is whole");
         drop(vdevs);
         sims[0].fail_reads(1 << 20..DISK_SIZE - (1 << 20));
         let vdevs = import(&[0, 1]).await.expect("both are there").vdevs;
@@ -86,11 +86,11 @@ fn a_member_that_is_offline_and_too_short_stays_offline() {
         drop(vdevs);
         sims[1].set_size(SHORT);
         let vdevs = import(&[0, 1]).await.expect("one member is whole").vdevs;
-        let (side, state, _, held) = second(&vdevs);
-        assert_eq!((state, held), (SideState::Offline, Birth(0)));
+        let (member, state, _, held) = second(&vdevs);
+        assert_eq!((state, held), (MemberState::Offline, Birth(0)));
         sims[1].set_size(DISK_SIZE);
-        vdevs.online(side, None).await.expect("it is long again");
-        assert_eq!(second(&vdevs).1, SideState::Stale);
+        vdevs.online(member, None).await.expect("it is long again");
+        assert_eq!(second(&vdevs).1, MemberState::Stale);
     });
 }
 
@@ -131,7 +131,7 @@ fn a_member_that_becomes_short_is_faulted_while_the_pool_is_open() {
             let (_, state, fault, held) = second(&vdevs);
             assert_eq!(
                 (state, fault, held),
-                (SideState::Faulted, Some(Fault::Short(SHORT)), Birth(0))
+                (MemberState::Faulted, Some(Fault::Short(SHORT)), Birth(0))
             );
             assert!(least_size(vdevs.table()[0].size) > SHORT);
             get_all(&vdevs, far, 1).await;
@@ -150,9 +150,9 @@ fn the_last_member_that_is_in_stays_though_it_is_short() {
         let _stable = vdevs.flush().await.expect("flushed");
         sims[0].set_size(SHORT);
         vdevs.check_sizes().await;
-        let side = &vdevs.status()[0].sides[0];
-        let found = (side.state, side.fault);
-        assert_eq!(found, (SideState::Online, Some(Fault::Short(SHORT))));
+        let member = &vdevs.status()[0].members[0];
+        let found = (member.state, member.fault);
+        assert_eq!(found, (MemberState::Online, Some(Fault::Short(SHORT))));
         get_all(&vdevs, 0..8, 1).await;
     });
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use io::rng;
 use io::sim::{DiskConfig, Node, PowerCutFate};
 use pool::format::{LabelEpoch, Uberblock, VdevId};
-use pool::vdev::{OpenOptions, Opened, SetupError, SideState, Witness, Witnessed};
+use pool::vdev::{MemberState, OpenOptions, Opened, SetupError, Witness, Witnessed};
 
 use crate::world::{
     DISK_SIZE, config, find, get_all, host, import, import_forced, machine, make, on, path, place,
@@ -16,7 +16,7 @@ use crate::world::{
 };
 
 fn missing(error: &SetupError) -> bool {
-    matches!(error, SetupError::SideMissing { vdev: VdevId(0), sides } if sides.len() == 1)
+    matches!(error, SetupError::MemberMissing { vdev: VdevId(0), members } if members.len() == 1)
 }
 
 /// Member 1 fails writes, so that later acknowledged writes are only on member 0. Then a crash, after which member 1 works.
@@ -32,9 +32,9 @@ fn a_member_that_failed_writes_and_returned_is_not_trusted() {
                 let _stable = vdevs.flush().await.expect("flushed");
                 faulty[1].error_rates(0.0, 1.0, 0.0);
                 put_all(&vdevs, 0..8, 2).await;
-                let states: Vec<_> = vdevs.status()[0].sides.iter().map(|s| s.state).collect();
-                assert_eq!(states, [SideState::Online, SideState::Stale]);
-                let _stable = vdevs.flush().await.expect("a side has it");
+                let states: Vec<_> = vdevs.status()[0].members.iter().map(|s| s.state).collect();
+                assert_eq!(states, [MemberState::Online, MemberState::Stale]);
+                let _stable = vdevs.flush().await.expect("a member has it");
             });
             lost.await.expect("it has power");
             node.power_cut();
@@ -51,11 +51,11 @@ fn a_member_that_failed_writes_and_returned_is_not_trusted() {
                 let opened = import(&[0, 1]).await.expect("both are there");
                 get_all(&opened.vdevs, 0..8, 2).await;
                 let states: Vec<_> = opened.vdevs.status()[0]
-                    .sides
+                    .members
                     .iter()
                     .map(|s| s.state)
                     .collect();
-                assert_eq!(states, [SideState::Online, SideState::Stale]);
+                assert_eq!(states, [MemberState::Online, MemberState::Stale]);
             });
             after.await.expect("it has power");
         });
@@ -114,8 +114,8 @@ fn flushed_writes_are_read_whichever_member_failed() {
             };
             let counts = on(node, async move {
                 let (mut alone, mut refused) = (0, 0);
-                for side in 0..2 {
-                    let found = find(&[side]).await.expect("it has a label");
+                for member in 0..2 {
+                    let found = find(&[member]).await.expect("it has a label");
                     let options = pool::vdev::OpenOptions {
                         read_only: true,
                         ..pool::vdev::OpenOptions::new(crate::world::host())
@@ -129,8 +129,8 @@ fn flushed_writes_are_read_whichever_member_failed() {
                     }
                 }
                 let opened = import(&[0, 1]).await.expect("both are there");
-                let sides = &opened.vdevs.status()[0].sides;
-                let degraded = sides.iter().any(|s| s.state != SideState::Online);
+                let members = &opened.vdevs.status()[0].members;
+                let degraded = members.iter().any(|s| s.state != MemberState::Online);
                 check(opened).await;
                 (u32::from(degraded), alone, refused)
             });
@@ -164,7 +164,10 @@ fn a_missing_member_is_refused_unless_forced_and_is_stale_then() {
                 .expect("its label says that the other is stale");
             drop(opened);
             let opened = import(&[0, 1]).await.expect("both");
-            assert_eq!(opened.vdevs.status()[0].sides[1].state, SideState::Stale);
+            assert_eq!(
+                opened.vdevs.status()[0].members[1].state,
+                MemberState::Stale
+            );
             get_all(&opened.vdevs, 0..8, 2).await;
         })
         .await
@@ -191,7 +194,7 @@ fn an_uberblock_that_only_a_stale_member_has_is_not_used() {
             let opened = make(&[&[0, 1]]).await.expect("made");
             disks[1].error_rates(0.0, 1.0, 0.0);
             put_all(&opened.vdevs, 0..1, 1).await;
-            let _stable = opened.vdevs.flush().await.expect("a side has it");
+            let _stable = opened.vdevs.flush().await.expect("a member has it");
             disks[1].heal();
             let uberblock = Uberblock {
                 sequence: 2,
@@ -339,8 +342,8 @@ fn a_member_alone_opens_only_with_all_data() {
                 let both = import_witnessed(&[0, 1], &memory).await;
                 match both {
                     Ok(both) => {
-                        let other = &both.vdevs.status()[0].sides[1 - alone];
-                        assert_eq!(other.state, SideState::Stale);
+                        let other = &both.vdevs.status()[0].members[1 - alone];
+                        assert_eq!(other.state, MemberState::Stale);
                     }
                     Err(e) => assert!(matches!(e, SetupError::Apart { .. }), "{e}"),
                 }

@@ -67,11 +67,11 @@ pub(crate) async fn disks(which: &[usize]) -> Vec<Disk> {
 
 /// Creates the pool `tank`, of vdevs with these disks.
 pub(crate) async fn make(vdevs: &[&[usize]]) -> Result<Opened, SetupError> {
-    let mut sides = Vec::new();
+    let mut members = Vec::new();
     for vdev in vdevs {
-        sides.push(disks(vdev).await);
+        members.push(disks(vdev).await);
     }
-    create(PoolSpec::new("tank", sides, host())).await
+    create(PoolSpec::new("tank", members, host())).await
 }
 
 /// Finds the only pool on these disks.
@@ -138,7 +138,7 @@ pub(crate) async fn put(vdevs: &Vdevs, at: Address, version: u8) -> pool::Result
 pub(crate) async fn put_all(vdevs: &Vdevs, blocks: std::ops::Range<u64>, version: u8) {
     for n in blocks {
         let at = place(vdevs, (n % vdevs.table().len() as u64) as u16, n);
-        put(vdevs, at, version).await.expect("a side takes it");
+        put(vdevs, at, version).await.expect("a member takes it");
     }
 }
 

@@ -26,7 +26,7 @@ async fn settle(pool: &Pool, volume: &Volume) {
 }
 
 fn reads(pool: &Pool) -> u64 {
-    pool.vdevs().status()[0].sides[0].counters.reads
+    pool.vdevs().status()[0].members[0].counters.reads
 }
 
 #[test]

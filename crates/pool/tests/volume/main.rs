@@ -44,8 +44,8 @@ fn on_disk<F: Future<Output = ()> + 'static>(test: impl FnOnce(SimDisk) -> F + '
 
 async fn create_pool(options: Options) -> Pool {
     let disk = Disk::open("disk", OpenOptions::default()).await;
-    let sides = vec![vec![disk.expect("the disk is there")]];
-    let spec = PoolSpec::new("tank", sides, host());
+    let members = vec![vec![disk.expect("the disk is there")]];
+    let spec = PoolSpec::new("tank", members, host());
     let opened = create(spec).await.expect("a pool");
     let pool = Pool::open(opened, options).await;
     pool.expect("a pool")

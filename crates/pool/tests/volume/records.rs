@@ -177,7 +177,7 @@ fn adjacent_records_are_one_read() {
             pool.checkpoint().await.expect("a checkpoint");
             // The tree's nodes are in memory from here on.
             let _warm = read(&volume, 0, 1).await;
-            let reads = || pool.vdevs().status()[0].sides[0].counters.reads;
+            let reads = || pool.vdevs().status()[0].members[0].counters.reads;
             let before = reads();
             let bytes = read(&volume, 0, 64).await;
             assert!(bytes.chunks(BLOCK).zip(1..).all(|(b, n)| b == [n; BLOCK]));

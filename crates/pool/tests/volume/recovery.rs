@@ -37,7 +37,7 @@ async fn scatter(volume: &Volume, count: u64) {
 /// Bytes and requests read from the disks since the pool was opened.
 fn reads(pool: &Pool) -> (u64, u64) {
     let vdevs = pool.vdevs().status();
-    let counters = vdevs.iter().flat_map(|v| &v.sides).map(|s| &s.counters);
+    let counters = vdevs.iter().flat_map(|v| &v.members).map(|s| &s.counters);
     counters.fold((0, 0), |(bytes, count), c| {
         (bytes + c.read_bytes, count + c.reads)
     })

@@ -7,7 +7,7 @@ use io::disk::{Disk, DiskKind, OpenOptions};
 use io::sim::{DiskConfig, Node, Sim, SimConfig, SimDisk};
 use io::time::sleep;
 use pool::format::VdevId;
-use pool::vdev::{self, PoolSpec, SideState, create};
+use pool::vdev::{self, MemberState, PoolSpec, create};
 use pool::{NewVolume, Options, Pool, Volume};
 
 use crate::{BLOCK, again, disk_config, host, pool_with_volume, read};
@@ -47,11 +47,11 @@ async fn open_disk(name: &str) -> Disk {
 }
 
 async fn make(names: &[&str]) -> (Pool, Volume) {
-    let mut sides = Vec::new();
+    let mut members = Vec::new();
     for name in names {
-        sides.push(open_disk(name).await);
+        members.push(open_disk(name).await);
     }
-    let opened = create(PoolSpec::new("tank", vec![sides], host())).await;
+    let opened = create(PoolSpec::new("tank", vec![members], host())).await;
     let pool = Pool::open(opened.expect("a pool"), Options::default()).await;
     let pool = pool.expect("a pool");
     let volume = pool.create_volume(NewVolume::new("volume", 64 << 20)).await;
@@ -85,10 +85,10 @@ async fn check(volume: &Volume, blocks: u64) {
     }
 }
 
-fn states(pool: &Pool) -> Vec<SideState> {
+fn states(pool: &Pool) -> Vec<MemberState> {
     let vdevs = pool.vdevs().status();
-    let sides = vdevs.iter().flat_map(|v| &v.sides);
-    sides.map(|s| s.state).collect()
+    let members = vdevs.iter().flat_map(|v| &v.members);
+    members.map(|s| s.state).collect()
 }
 
 /// Regression: opening overwrites the next place of the journal, which had no space in the sparse file yet. After a kill the
@@ -138,7 +138,7 @@ fn a_full_file_system_is_named() {
             fill(disk);
             let (written, error) = write_until_full(&volume).await;
             assert_eq!(error, StorageError::NoSpace);
-            assert_eq!(states(&pool), [SideState::Online]);
+            assert_eq!(states(&pool), [MemberState::Online]);
             let refused = pool.create_volume(NewVolume::new("other", 1 << 20)).await;
             let text = refused.map(drop).expect_err("refused").to_string();
             assert!(text.contains(FULL), "{text}");
@@ -190,7 +190,7 @@ fn a_member_on_a_full_file_system_is_not_faulted() {
     on_files(["disk", "twin"], |node, [disk, twin]| async move {
         let work = node.spawn(async move {
             let (pool, volume) = make(&["disk", "twin"]).await;
-            let both = [SideState::Online; 2];
+            let both = [MemberState::Online; 2];
             disk.set_space(Some(disk.used() + (1 << 20)));
             twin.set_space(Some(twin.used() + (1 << 20)));
             let (written, error) = write_until_full(&volume).await;
@@ -198,7 +198,7 @@ fn a_member_on_a_full_file_system_is_not_faulted() {
             sleep(Duration::from_secs(600)).await;
             let online = states(&pool)
                 .iter()
-                .filter(|s| **s == SideState::Online)
+                .filter(|s| **s == MemberState::Online)
                 .count();
             assert!(online > 0, "{:?}", states(&pool));
             disk.set_space(None);
@@ -211,10 +211,10 @@ fn a_member_on_a_full_file_system_is_not_faulted() {
             for block in written..written + 100 {
                 write(&volume, block).await.expect("the twin has space");
             }
-            assert_eq!(states(&pool), [SideState::Stale, SideState::Online]);
+            assert_eq!(states(&pool), [MemberState::Stale, MemberState::Online]);
             let missed = pool.resilver(|_| {}).await.expect_err("it has no space");
             assert!(missed.to_string().contains(FULL), "{missed}");
-            assert_eq!(states(&pool), [SideState::Stale, SideState::Online]);
+            assert_eq!(states(&pool), [MemberState::Stale, MemberState::Online]);
             disk.set_space(None);
             pool.resilver(|_| {}).await.expect("resilvered");
             assert_eq!(states(&pool), both);
@@ -247,7 +247,7 @@ fn a_pool_is_not_created_where_it_could_not_be_opened() {
             twin.set_space(Some(1 << 18));
             let text = added.await.expect_err("refused").to_string();
             assert!(text.contains("below twin is full"), "{text}");
-            assert_eq!(states(&pool), [SideState::Online]);
+            assert_eq!(states(&pool), [MemberState::Online]);
             pool.close().await.expect("closed");
         });
         work.await.expect("it has power");

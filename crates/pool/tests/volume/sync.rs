@@ -53,7 +53,7 @@ where
 }
 
 fn flushes(pool: &Pool) -> u64 {
-    pool.vdevs().status()[0].sides[0].times.flush.count()
+    pool.vdevs().status()[0].members[0].times.flush.count()
 }
 
 #[test]

@@ -113,12 +113,12 @@ pub struct Vdev {
     /// Bytes of its data.
     pub size: u64,
     /// Its members: one, or those of a mirror.
-    pub sides: Vec<Side>,
+    pub members: Vec<Member>,
 }
 
 /// A disk of a vdev.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Side {
+pub struct Member {
     /// Its GUID, 16 hexadecimal digits.
     pub guid: String,
     /// Its path, if it is present.
@@ -160,18 +160,18 @@ pub struct Side {
     pub written_bytes: u64,
     /// Durations of reads.
     #[serde(default)]
-    pub read_times: SideTimes,
+    pub read_times: MemberTimes,
     /// Durations of writes.
     #[serde(default)]
-    pub write_times: SideTimes,
+    pub write_times: MemberTimes,
     /// Durations of flushes.
     #[serde(default)]
-    pub flush_times: SideTimes,
+    pub flush_times: MemberTimes,
 }
 
 /// Durations of a disk's operations since the pool was opened.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct SideTimes {
+pub struct MemberTimes {
     /// Operations.
     pub count: u64,
     /// Sum, µs.

@@ -31,7 +31,7 @@ pub struct Event {
     pub time_ms: u64,
     /// The pool.
     pub pool: String,
-    /// Class, for programs: `pool.open`, `pool.held`, `side.faulted` and so on.
+    /// Class, for programs: `pool.open`, `pool.held`, `member.faulted` and so on.
     pub class: String,
     /// Description, for people.
     pub text: String,

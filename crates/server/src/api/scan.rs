@@ -116,7 +116,7 @@ pub struct Resilver {
     /// Its state. After a restart it begins again, and finds the blocks that it had copied.
     pub state: ScanState,
     /// The disk's GUID.
-    pub side: String,
+    pub member: String,
     /// Time of its first start, ms since 1970, also across restarts.
     pub started_ms: u64,
     /// When it ended, ms since 1970.

@@ -218,7 +218,7 @@ fn code(e: &Error) -> FailureCode {
         | Error::NoFilesystem(_)
         | Error::NoDataset(_)
         | Error::NoSnapshot(_)
-        | Error::NoSide { .. }
+        | Error::NoMember { .. }
         | Error::NoExport(_)
         | Error::NoUser(_)
         | Error::NoSession(_) => FailureCode::NotFound,

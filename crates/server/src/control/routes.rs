@@ -8,17 +8,17 @@ use super::Control;
 use super::description::describe_all;
 use super::route::{Route, refuse, routes};
 use crate::api::{
-    AddConsoleUser, AddDisk, AddVdevs, AskWhy, AttachSide, CheckpointPool, CloneSnapshot,
+    AddConsoleUser, AddDisk, AddVdevs, AskWhy, AttachMember, CheckpointPool, CloneSnapshot,
     ConsoleUser, CreateFilesystem, CreatePool, CreateSnapshot, CreateVolume, Dataset,
-    DestroyFilesystem, DestroyPool, DestroySnapshot, DestroyVolume, DetachSide, DiffFilesystem,
+    DestroyFilesystem, DestroyPool, DestroySnapshot, DestroyVolume, DetachMember, DiffFilesystem,
     Difference, Disk, Done, EndSession, Event, ExportPool, FailureCode, Filesystem, FoundPool,
     GetDoctor, GetOpenApi, GetProperties, GetStages, GetStatus, HistoryEntry, Hold, HoldSnapshot,
     ImportPool, InheritProperty, ListConsoleUsers, ListDisks, ListEvents, ListFilesystems,
     ListHolds, ListOwnerSpace, ListPools, ListRates, ListRefusedHosts, ListReports, ListSessions,
-    ListSnapshots, ListVolumes, ListWrites, MountFilesystem, OfflineSide, OnlineSide, OpenApi,
+    ListSnapshots, ListVolumes, ListWrites, MountFilesystem, OfflineMember, OnlineMember, OpenApi,
     OwnerSpace, Pool, PoolHistory, PromoteFilesystem, PromoteVolume, Property, Rates, RefusedHost,
     ReleaseSnapshot, RemoveConsoleUser, RemoveDisk, RenameFilesystem, RenameSnapshot, RenameVolume,
-    ReplaceSide, ResilverPool, ResizeDisk, ResizeVolume, RollbackFilesystem, RollbackVolume,
+    ReplaceMember, ResilverPool, ResizeDisk, ResizeVolume, RollbackFilesystem, RollbackVolume,
     ScanPools, ScrubPool, Session, SessionSummary, SetConsolePassword, SetProperty, ShowSession,
     Snapshot, Stages, Status, StoredReport, Trial, TrimPool, TryImport, UnlockConsoleUser,
     UnmountFilesystem, Volume, Writes,
@@ -153,11 +153,11 @@ routes! {
     fn member_routes, "pools";
 
     Post "/v1/pools/add" AddVdevs => Pool, CHANGE, shard |s, r| s.add_vdevs(r).await;
-    Post "/v1/pools/attach" AttachSide => Pool, CHANGE, shard |s, r| s.attach_side(r).await;
-    Post "/v1/pools/detach" DetachSide => Pool, CHANGE, shard |s, r| s.detach_side(r).await;
-    Post "/v1/pools/replace" ReplaceSide => Pool, CHANGE, shard |s, r| s.replace_side(r).await;
-    Post "/v1/pools/online" OnlineSide => Pool, CHANGE, shard |s, r| s.online_side(r).await;
-    Post "/v1/pools/offline" OfflineSide => Pool, CHANGE, shard |s, r| s.offline_side(r).await;
+    Post "/v1/pools/attach" AttachMember => Pool, CHANGE, shard |s, r| s.attach_member(r).await;
+    Post "/v1/pools/detach" DetachMember => Pool, CHANGE, shard |s, r| s.detach_member(r).await;
+    Post "/v1/pools/replace" ReplaceMember => Pool, CHANGE, shard |s, r| s.replace_member(r).await;
+    Post "/v1/pools/online" OnlineMember => Pool, CHANGE, shard |s, r| s.online_member(r).await;
+    Post "/v1/pools/offline" OfflineMember => Pool, CHANGE, shard |s, r| s.offline_member(r).await;
 }
 
 routes! {

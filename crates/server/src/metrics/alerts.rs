@@ -49,13 +49,13 @@ alerts! {
     DiskHeldBack critical "5m" "wirepool_disk_online == 0"
         "Disk {{ $labels.disk }} cannot be opened"
         "Its export is held back. `wirepool disk list` has the reason.";
-    DeviceErrors warning "0m" "increase(wirepool_pool_side_read_errors_total[15m]) + increase(wirepool_pool_side_write_errors_total[15m]) > 0"
+    DeviceErrors warning "0m" "increase(wirepool_pool_member_read_errors_total[15m]) + increase(wirepool_pool_member_write_errors_total[15m]) > 0"
         "I/O errors of {{ $labels.path }} in pool {{ $labels.pool }}"
         "Reads, writes or flushes failed in the last 15 minutes. Look at cables and at the disk's SMART report (`wirepool doctor`); replace the disk if the errors go on.";
-    ChecksumErrors warning "0m" "increase(wirepool_pool_side_checksum_errors_total[1h]) > 0"
+    ChecksumErrors warning "0m" "increase(wirepool_pool_member_checksum_errors_total[1h]) > 0"
         "Wrong checksums of {{ $labels.path }} in pool {{ $labels.pool }}"
         "The disk returned wrong data in the last hour; mirrors repair it. Start `wirepool pool scrub {{ $labels.pool }}`, and replace the disk if it happens again.";
-    FileSystemFull critical "0m" "increase(wirepool_pool_side_no_space_total[15m]) > 0"
+    FileSystemFull critical "0m" "increase(wirepool_pool_member_no_space_total[15m]) > 0"
         "The file system below {{ $labels.path }} is full"
         "Writes of pool {{ $labels.pool }} wait or fail. Free space in that file system.";
     DataDamaged critical "0m" "wirepool_pool_damaged_ranges > 0 or wirepool_pool_scrub_lost > 0"
@@ -82,10 +82,10 @@ alerts! {
     CheckpointOld warning "5m" "time() - wirepool_pool_last_checkpoint_timestamp_seconds > 3600 and wirepool_pool_journal_used_bytes / wirepool_pool_journal_size_bytes > 0.75"
         "Pool {{ $labels.pool }} has had no checkpoint for {{ $value | humanizeDuration }}"
         "Its journal is three quarters full. A checkpoint should have come: look at the log, and try `wirepool pool checkpoint {{ $labels.pool }}`.";
-    WearHigh warning "1h" "wirepool_pool_side_endurance_used_ratio >= 0.8"
+    WearHigh warning "1h" "wirepool_pool_member_endurance_used_ratio >= 0.8"
         "{{ $labels.path }} has used {{ $value | humanizePercentage }} of its endurance"
         "Plan its replacement: `wirepool pool replace {{ $labels.pool }}`. Members of a mirror wear equally; replace them one by one.";
-    WearForecast warning "6h" "wirepool_pool_side_endurance_left_seconds < 90 * 86400"
+    WearForecast warning "6h" "wirepool_pool_member_endurance_left_seconds < 90 * 86400"
         "{{ $labels.path }} lasts {{ $value | humanizeDuration }} at the present rate"
         "Less than 90 days. `wirepool pool iostat -w {{ $labels.pool }} 60` shows which dataset writes; plan a replacement.";
     NvmeSessionsLost warning "0m" r#"increase(wirepool_connections_closed_total{reason=~"network|keep_alive|send_stall|data_timeout"}[15m]) > 0"#

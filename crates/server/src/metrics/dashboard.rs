@@ -35,20 +35,20 @@ panels! {
     "Pools: used part" percentunit ["1 - wirepool_pool_free_bytes{$s} / wirepool_pool_size_bytes{$s}" => "{{pool}}"];
     "Pools: healthy" short ["wirepool_pool_healthy{$s}" => "{{pool}}"];
     "Bytes of clients" Bps ["sum by (dataset) (rate(wirepool_dataset_client_written_bytes_total{$s}[5m]))" => "{{dataset}}"];
-    "Write amplification" short ["sum by (instance) (rate(wirepool_pool_side_class_written_bytes_total{$s}[1h])) / sum by (instance) (rate(wirepool_dataset_client_written_bytes_total{$s}[1h]))" => "{{instance}}"];
-    "Bytes to disks by class" Bps ["sum by (class) (rate(wirepool_pool_side_class_written_bytes_total{$s}[5m]))" => "{{class}}"];
+    "Write amplification" short ["sum by (instance) (rate(wirepool_pool_member_class_written_bytes_total{$s}[1h])) / sum by (instance) (rate(wirepool_dataset_client_written_bytes_total{$s}[1h]))" => "{{instance}}"];
+    "Bytes to disks by class" Bps ["sum by (class) (rate(wirepool_pool_member_class_written_bytes_total{$s}[5m]))" => "{{class}}"];
     "Bytes of disks" Bps [
-        "rate(wirepool_pool_side_read_bytes_total{$s}[5m])" => "read {{path}}",
-        "rate(wirepool_pool_side_written_bytes_total{$s}[5m])" => "write {{path}}"
+        "rate(wirepool_pool_member_read_bytes_total{$s}[5m])" => "read {{path}}",
+        "rate(wirepool_pool_member_written_bytes_total{$s}[5m])" => "write {{path}}"
     ];
-    "Latency of disks, 99 %" s [r#"wirepool_pool_side_latency_seconds{$s, percentile="99"}"# => "{{kind}} {{path}}"];
+    "Latency of disks, 99 %" s [r#"wirepool_pool_member_latency_seconds{$s, percentile="99"}"# => "{{kind}} {{path}}"];
     "Errors of disks" short [
-        "increase(wirepool_pool_side_read_errors_total{$s}[1h])" => "read {{path}}",
-        "increase(wirepool_pool_side_write_errors_total{$s}[1h])" => "write {{path}}",
-        "increase(wirepool_pool_side_checksum_errors_total{$s}[1h])" => "checksum {{path}}"
+        "increase(wirepool_pool_member_read_errors_total{$s}[1h])" => "read {{path}}",
+        "increase(wirepool_pool_member_write_errors_total{$s}[1h])" => "write {{path}}",
+        "increase(wirepool_pool_member_checksum_errors_total{$s}[1h])" => "checksum {{path}}"
     ];
-    "Endurance used" percentunit ["wirepool_pool_side_endurance_used_ratio{$s}" => "{{path}}"];
-    "Endurance left" s ["wirepool_pool_side_endurance_left_seconds{$s}" => "{{path}}"];
+    "Endurance used" percentunit ["wirepool_pool_member_endurance_used_ratio{$s}" => "{{path}}"];
+    "Endurance left" s ["wirepool_pool_member_endurance_left_seconds{$s}" => "{{path}}"];
     "Requests" reqps ["sum by (export, command) (rate(wirepool_requests_total{$s}[5m]))" => "{{command}} {{export}}"];
     "Time of a request by stage" s ["sum by (stage) (rate(wirepool_request_stage_seconds_total{$s}[5m])) / ignoring (stage) group_left () sum(rate(wirepool_requests_total{$s}[5m]))" => "{{stage}}"];
     "Latency of NVMe commands, 99 %" s ["histogram_quantile(0.99, sum by (le, command) (rate(wirepool_subsystem_command_seconds_bucket{$s}[5m])))" => "{{command}}"];

@@ -1,7 +1,7 @@
 //! Metrics of pools and volumes.
 
 use super::families::{Families, Labels, one};
-use crate::api::{DiskState, Health, Pool, Resilver, ScanState, Scrub, Side, Status};
+use crate::api::{DiskState, Health, Member, Pool, Resilver, ScanState, Scrub, Status};
 use std::fmt;
 
 /// A metric's name, and its value.
@@ -78,19 +78,19 @@ fn record_caches(pools: &[Pool], out: &mut Families) -> fmt::Result {
 
 /// Operations and errors of disks.
 fn counts(pools: &[Pool], out: &mut Families) -> fmt::Result {
-    let counts: [Figure<Side>; 9] = [
-        ("pool_side_reads", |s| s.reads),
-        ("pool_side_writes", |s| s.writes),
-        ("pool_side_read_bytes", |s| s.read_bytes),
-        ("pool_side_written_bytes", |s| s.written_bytes),
-        ("pool_side_read_errors", |s| s.read_errors),
-        ("pool_side_write_errors", |s| s.write_errors),
-        ("pool_side_no_space", |s| s.no_space),
-        ("pool_side_checksum_errors", |s| s.checksum_errors),
-        ("pool_side_repairs", |s| s.repairs),
+    let counts: [Figure<Member>; 9] = [
+        ("pool_member_reads", |s| s.reads),
+        ("pool_member_writes", |s| s.writes),
+        ("pool_member_read_bytes", |s| s.read_bytes),
+        ("pool_member_written_bytes", |s| s.written_bytes),
+        ("pool_member_read_errors", |s| s.read_errors),
+        ("pool_member_write_errors", |s| s.write_errors),
+        ("pool_member_no_space", |s| s.no_space),
+        ("pool_member_checksum_errors", |s| s.checksum_errors),
+        ("pool_member_repairs", |s| s.repairs),
     ];
     for (name, of) in counts {
-        out.counter(name, sides(pools).map(|(p, s)| (side(p, s), of(s))))?;
+        out.counter(name, members(pools).map(|(p, s)| (member(p, s), of(s))))?;
     }
     Ok(())
 }
@@ -98,7 +98,7 @@ fn counts(pools: &[Pool], out: &mut Families) -> fmt::Result {
 /// Durations of operations of disks.
 fn times(pools: &[Pool], out: &mut Families) -> fmt::Result {
     let mut values = Vec::new();
-    for (p, s) in sides(pools) {
+    for (p, s) in members(pools) {
         let of_kind = [
             ("read", &s.read_times),
             ("write", &s.write_times),
@@ -106,14 +106,14 @@ fn times(pools: &[Pool], out: &mut Families) -> fmt::Result {
         ];
         for (kind, t) in of_kind {
             for (percentile, us) in [("50", t.p50_us), ("99", t.p99_us), ("100", t.max_us)] {
-                let mut labels = side(p, s);
+                let mut labels = member(p, s);
                 labels.push(("kind", kind.to_owned()));
                 labels.push(("percentile", percentile.to_owned()));
                 values.push((labels, us as f64 / 1e6));
             }
         }
     }
-    out.gauge("pool_side_latency_seconds", values)
+    out.gauge("pool_member_latency_seconds", values)
 }
 
 fn scrubs(pools: &[Pool], out: &mut Families) -> fmt::Result {
@@ -142,21 +142,21 @@ fn scrubs(pools: &[Pool], out: &mut Families) -> fmt::Result {
     out.gauge("pool_resilvering", resilvering)
 }
 
-fn sides(pools: &[Pool]) -> impl Iterator<Item = (&Pool, &Side)> {
+fn members(pools: &[Pool]) -> impl Iterator<Item = (&Pool, &Member)> {
     let vdevs = pools
         .iter()
         .flat_map(|p| p.vdevs.iter().map(move |v| (p, v)));
-    vdevs.flat_map(|(p, v)| v.sides.iter().map(move |s| (p, s)))
+    vdevs.flat_map(|(p, v)| v.members.iter().map(move |s| (p, s)))
 }
 
-fn side(pool: &Pool, side: &Side) -> Labels {
-    let path = side
+fn member(pool: &Pool, member: &Member) -> Labels {
+    let path = member
         .path
         .as_ref()
         .map_or(String::new(), |p| p.display().to_string());
     vec![
         ("pool", pool.name.clone()),
-        ("side", side.guid.clone()),
+        ("member", member.guid.clone()),
         ("path", path),
     ]
 }

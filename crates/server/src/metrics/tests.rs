@@ -58,23 +58,29 @@ const CASES: &[(&str, Series, Series)] = &[
     (
         "DeviceErrors",
         &[
-            ("wirepool_pool_side_read_errors_total{path='a'}", ZERO),
-            ("wirepool_pool_side_write_errors_total{path='a'}", GROWS),
+            ("wirepool_pool_member_read_errors_total{path='a'}", ZERO),
+            ("wirepool_pool_member_write_errors_total{path='a'}", GROWS),
         ],
         &[
-            ("wirepool_pool_side_read_errors_total{path='a'}", "7+0x720"),
-            ("wirepool_pool_side_write_errors_total{path='a'}", ZERO),
+            (
+                "wirepool_pool_member_read_errors_total{path='a'}",
+                "7+0x720",
+            ),
+            ("wirepool_pool_member_write_errors_total{path='a'}", ZERO),
         ],
     ),
     (
         "ChecksumErrors",
-        &[("wirepool_pool_side_checksum_errors_total{path='a'}", GROWS)],
-        &[("wirepool_pool_side_checksum_errors_total{path='a'}", ONE)],
+        &[(
+            "wirepool_pool_member_checksum_errors_total{path='a'}",
+            GROWS,
+        )],
+        &[("wirepool_pool_member_checksum_errors_total{path='a'}", ONE)],
     ),
     (
         "FileSystemFull",
-        &[("wirepool_pool_side_no_space_total{path='a'}", GROWS)],
-        &[("wirepool_pool_side_no_space_total{path='a'}", ONE)],
+        &[("wirepool_pool_member_no_space_total{path='a'}", GROWS)],
+        &[("wirepool_pool_member_no_space_total{path='a'}", ONE)],
     ),
     (
         "DataDamaged",
@@ -172,22 +178,22 @@ const CASES: &[(&str, Series, Series)] = &[
     (
         "WearHigh",
         &[(
-            "wirepool_pool_side_endurance_used_ratio{path='a'}",
+            "wirepool_pool_member_endurance_used_ratio{path='a'}",
             "0.8+0x720",
         )],
         &[(
-            "wirepool_pool_side_endurance_used_ratio{path='a'}",
+            "wirepool_pool_member_endurance_used_ratio{path='a'}",
             "0.79+0x720",
         )],
     ),
     (
         "WearForecast",
         &[(
-            "wirepool_pool_side_endurance_left_seconds{path='a'}",
+            "wirepool_pool_member_endurance_left_seconds{path='a'}",
             "1e6+0x720",
         )],
         &[(
-            "wirepool_pool_side_endurance_left_seconds{path='a'}",
+            "wirepool_pool_member_endurance_left_seconds{path='a'}",
             "1e8+0x720",
         )],
     ),

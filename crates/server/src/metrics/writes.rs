@@ -9,7 +9,7 @@ use std::fmt;
 fn disk(pool: &PoolWrites, disk: &DiskWrites) -> Labels {
     vec![
         ("pool", pool.name.clone()),
-        ("side", disk.guid.clone()),
+        ("member", disk.guid.clone()),
         ("path", disk.path.display().to_string()),
     ]
 }
@@ -69,16 +69,16 @@ fn disks(pools: &[PoolWrites], out: &mut Families) -> fmt::Result {
         let classes = d.written.classes();
         classes.map(|(class, bytes)| (with_class(disk(p, d), class), bytes))
     });
-    out.counter("pool_side_class_written_bytes", by_class)?;
+    out.counter("pool_member_class_written_bytes", by_class)?;
     let host = all().filter_map(|(p, d)| Some((disk(p, d), d.health.host_written?)));
-    out.counter("pool_side_disk_written_bytes", host)?;
+    out.counter("pool_member_disk_written_bytes", host)?;
     let media = all().filter_map(|(p, d)| Some((disk(p, d), d.health.media_written?)));
-    out.counter("pool_side_media_written_bytes", media)?;
+    out.counter("pool_member_media_written_bytes", media)?;
     let used = all().filter_map(|(p, d)| {
         let percent = d.health.percentage_used?;
         Some((disk(p, d), percent as f64 / 100.0))
     });
-    out.gauge("pool_side_endurance_used_ratio", used)?;
+    out.gauge("pool_member_endurance_used_ratio", used)?;
     let left = all().filter_map(|(p, d)| Some((disk(p, d), d.forecast.days? * 86_400.0)));
-    out.gauge("pool_side_endurance_left_seconds", left)
+    out.gauge("pool_member_endurance_left_seconds", left)
 }

@@ -32,7 +32,7 @@ pub(super) fn refused(name: &str, e: SetupError) -> Error {
             Error::Conflict(format!("{e} (-f)"))
         }
         SetupError::ForeignHost { .. } => Error::Conflict(format!("{e} (-f)")),
-        SetupError::SideMissing { .. } | SetupError::LabelsLost { .. } => {
+        SetupError::MemberMissing { .. } | SetupError::LabelsLost { .. } => {
             Error::Conflict(format!("{e} (--without-missing)"))
         }
         SetupError::Io { .. } | SetupError::FileSystemFull { .. } | SetupError::Device => {
@@ -294,8 +294,8 @@ pub(super) fn short_disks(found: &vdev::FoundPool) -> Vec<String> {
 }
 
 fn found_view(p: &vdev::FoundPool) -> api::FoundPool {
-    let sides = || p.vdevs.iter().flat_map(|v| &v.sides);
-    let missing = |s: &&vdev::FoundSide| {
+    let members = || p.vdevs.iter().flat_map(|v| &v.members);
+    let missing = |s: &&vdev::FoundMember| {
         use Presence::{Missing, MissingStale, Truncated};
         matches!(s.presence, Missing | MissingStale | Truncated)
     };
@@ -304,9 +304,9 @@ fn found_view(p: &vdev::FoundPool) -> api::FoundPool {
         guid: format!("{:016x}", p.guid.0),
         state: word(p.state),
         host: p.host.name.clone(),
-        disks: sides().filter_map(|s| s.path.clone()).collect(),
-        missing: sides().filter(missing).count()
-            + p.vdevs.iter().filter(|v| v.sides.is_empty()).count(),
+        disks: members().filter_map(|s| s.path.clone()).collect(),
+        missing: members().filter(missing).count()
+            + p.vdevs.iter().filter(|v| v.members.is_empty()).count(),
         short: short_disks(p),
         reason: p.problem().map(|e| e.to_string()),
     }

@@ -7,7 +7,7 @@
 use crate::api::{Resilver, Scrub, Trim};
 use crate::{Error, Result, durable};
 use io::sync::Semaphore;
-use pool::format::{PoolGuid, SideGuid};
+use pool::format::{MemberGuid, PoolGuid};
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -103,8 +103,8 @@ impl Notes {
     }
 
     /// Last known path of a disk.
-    pub(crate) fn was_at(&self, side: SideGuid) -> Option<PathBuf> {
-        self.kept.borrow().paths.get(&side.0).cloned()
+    pub(crate) fn was_at(&self, member: MemberGuid) -> Option<PathBuf> {
+        self.kept.borrow().paths.get(&member.0).cloned()
     }
 
     /// Changes the notes; durable with the next [`Notes::change`].

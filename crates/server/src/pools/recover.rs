@@ -9,7 +9,7 @@ use super::search::Labelled;
 use super::witness::EpochFile;
 use crate::config::PoolConfig;
 use crate::server::Server;
-use pool::vdev::{self, FoundPool, FoundSide, OpenOptions, Opened, Presence, SetupError};
+use pool::vdev::{self, FoundMember, FoundPool, OpenOptions, Opened, Presence, SetupError};
 use pool::{Choice, Pool};
 use std::path::PathBuf;
 
@@ -81,13 +81,13 @@ async fn find_whole(server: &Server, config: &PoolConfig) -> (Vec<FoundPool>, Ve
     let (found, mut reasons) = find(&config.disks, true).await;
     let own = found.iter().find(|p| p.name == config.name);
     let present = |p: &FoundPool| {
-        let members = p.vdevs.iter().flat_map(|v| v.sides.clone());
+        let members = p.vdevs.iter().flat_map(|v| v.members.clone());
         let is_there =
-            |s: &FoundSide| !matches!(s.presence, Presence::Missing | Presence::MissingStale);
+            |s: &FoundMember| !matches!(s.presence, Presence::Missing | Presence::MissingStale);
         members.filter(is_there).map(|s| s.guid).collect::<Vec<_>>()
     };
     let is_whole = |p: &FoundPool| {
-        let mut members = p.vdevs.iter().map(|v| v.sides.len());
+        let mut members = p.vdevs.iter().map(|v| v.members.len());
         members.all(|count| count > 0) && present(p).len() == members_of(p)
     };
     if own.is_some_and(is_whole) {
@@ -108,7 +108,7 @@ async fn find_whole(server: &Server, config: &PoolConfig) -> (Vec<FoundPool>, Ve
         return (found, reasons);
     }
     let wrong = found.iter().filter(|p| p.name != config.name);
-    let wrong = wrong.flat_map(|p| p.vdevs.iter().flat_map(|v| &v.sides));
+    let wrong = wrong.flat_map(|p| p.vdevs.iter().flat_map(|v| &v.members));
     let wrong: Vec<PathBuf> = wrong.filter_map(|s| s.path.clone()).collect();
     let own = config.disks.iter().filter(|p| !wrong.contains(p));
     let paths: Vec<PathBuf> = own.cloned().chain(more).collect();
@@ -121,7 +121,7 @@ async fn find_whole(server: &Server, config: &PoolConfig) -> (Vec<FoundPool>, Ve
 
 /// Number of members of a pool that was found, present or not.
 fn members_of(pool: &FoundPool) -> usize {
-    pool.vdevs.iter().map(|v| v.sides.len()).sum()
+    pool.vdevs.iter().map(|v| v.members.len()).sum()
 }
 
 /// Opens a pool whose devices are open. Errors: the reason, and the recovery with the smallest loss, for people.
@@ -131,7 +131,7 @@ pub(super) async fn open_or_advise(
     options: OpenOptions,
 ) -> Result<Pool, String> {
     let guid = opened.vdevs.pool();
-    let members = opened.vdevs.status().into_iter().flat_map(|v| v.sides);
+    let members = opened.vdevs.status().into_iter().flat_map(|v| v.members);
     // The places at which its disks were found, which may differ from the configuration's.
     let paths = members.map(|s| s.path);
     let paths: Vec<PathBuf> = paths.filter(|p| !p.as_os_str().is_empty()).collect();

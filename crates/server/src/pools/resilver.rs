@@ -12,7 +12,7 @@ use crate::api::{self, ResilverPool, ScanState};
 use crate::server::Server;
 use io::sync::Notify;
 use io::time::{Instant, now, sleep, wall_clock_ms};
-use pool::format::{Birth, SideGuid, VdevId};
+use pool::format::{Birth, MemberGuid, VdevId};
 use pool::vdev::Fault;
 use pool::{Pool, Resilvering};
 use std::rc::Rc;
@@ -51,11 +51,11 @@ impl Server {
                 return;
             }
             let unfinished = notes.kept().resilver.filter(|r| r.ended_ms.is_none());
-            let stale = pool.vdevs().stale_sides();
+            let stale = pool.vdevs().stale_members();
             if !stale.is_empty() && !may_resilver(pool, &stale) {
                 return;
             }
-            if let Some((_, side, _)) = stale.first() {
+            if let Some((_, member, _)) = stale.first() {
                 let run = Run {
                     server: self.clone(),
                     name: name.to_owned(),
@@ -63,7 +63,7 @@ impl Server {
                     shown: entry.resilver.clone(),
                     ended: entry.wake.clone(),
                 };
-                let first = begun(*side, unfinished);
+                let first = begun(*member, unfinished);
                 entry.resilvering = Some(io::spawn(run.run(pool.clone(), first)));
                 return;
             }
@@ -77,11 +77,11 @@ impl Server {
 }
 
 /// Whether one of these stale members has, as far as is known, space for the blocks that it missed.
-fn may_resilver(pool: &Pool, stale: &[(VdevId, SideGuid, Birth)]) -> bool {
+fn may_resilver(pool: &Pool, stale: &[(VdevId, MemberGuid, Birth)]) -> bool {
     let vdevs = pool.vdevs().status();
-    let mut sides = vdevs.iter().flat_map(|v| &v.sides);
-    sides.any(|s| {
-        stale.iter().any(|(_, side, _)| *side == s.guid) && s.fault != Some(Fault::NoSpace)
+    let mut members = vdevs.iter().flat_map(|v| &v.members);
+    members.any(|s| {
+        stale.iter().any(|(_, member, _)| *member == s.guid) && s.fault != Some(Fault::NoSpace)
     })
 }
 
@@ -139,9 +139,9 @@ impl Run {
     /// Shows the progress. Returns whether the next member has begun.
     fn show(&self, r: &Resilvering) -> bool {
         let mut shown = self.shown.borrow_mut();
-        let before = shown.take().filter(|s| s.side == side_name(r.side));
+        let before = shown.take().filter(|s| s.member == member_name(r.member));
         let is_next = before.is_none();
-        let before = before.unwrap_or_else(|| begun(r.side, None));
+        let before = before.unwrap_or_else(|| begun(r.member, None));
         *shown = Some(api::Resilver {
             done: r.done,
             of: Some(r.of),
@@ -160,8 +160,8 @@ async fn note(name: &str, notes: &Notes, resilver: api::Resilver) {
     }
 }
 
-fn side_name(side: SideGuid) -> String {
-    format!("{:016x}", side.0)
+fn member_name(member: MemberGuid) -> String {
+    format!("{:016x}", member.0)
 }
 
 fn ended(last: api::Resilver, state: ScanState) -> api::Resilver {
@@ -173,12 +173,12 @@ fn ended(last: api::Resilver, state: ScanState) -> api::Resilver {
 }
 
 /// A resilver that begins, or begins again.
-fn begun(side: SideGuid, before: Option<api::Resilver>) -> api::Resilver {
-    let side = side_name(side);
-    let same = before.filter(|b| b.side == side);
+fn begun(member: MemberGuid, before: Option<api::Resilver>) -> api::Resilver {
+    let member = member_name(member);
+    let same = before.filter(|b| b.member == member);
     api::Resilver {
         started_ms: same.map_or_else(wall_clock_ms, |b| b.started_ms),
-        side,
+        member,
         ..api::Resilver::default()
     }
 }

@@ -10,7 +10,7 @@ use crate::limits::{DISK_WAIT_MAX, LABELS_AT_ONCE, SEARCH_MAX};
 use crate::server::Server;
 use io::disk::{Disk, OpenOptions};
 use pool::Pool;
-use pool::format::{PoolGuid, SideGuid};
+use pool::format::{MemberGuid, PoolGuid};
 use pool::vdev::{self, Presence};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ pub(super) struct Labelled {
     pub(super) path: PathBuf,
     pub(super) pool: PoolGuid,
     pub(super) name: String,
-    pub(super) member: SideGuid,
+    pub(super) member: MemberGuid,
 }
 
 /// State of the search directories; a change means that a disk came or went.
@@ -39,7 +39,7 @@ async fn label_at(path: PathBuf) -> Option<Labelled> {
     let scan = vdev::scan(vec![disk]).await;
     let found = scan.pools.into_iter().next()?;
     let is_here = |p: &Presence| !matches!(p, Presence::Missing | Presence::MissingStale);
-    let mut members = found.vdevs.iter().flat_map(|v| &v.sides);
+    let mut members = found.vdevs.iter().flat_map(|v| &v.members);
     let member = members.find(|s| is_here(&s.presence))?.guid;
     Some(Labelled {
         path,
@@ -142,7 +142,7 @@ impl Server {
     /// former paths of this pool that hold its labels.
     pub(super) async fn update_paths(&self, name: &str, pool: &Pool) {
         let vdevs = pool.vdevs().status();
-        let members = vdevs.into_iter().flat_map(|v| v.sides).map(|s| s.path);
+        let members = vdevs.into_iter().flat_map(|v| v.members).map(|s| s.path);
         let members: Vec<PathBuf> = members.filter(|p| !p.as_os_str().is_empty()).collect();
         let before = self.with_paths(name, &[]);
         if before.is_empty() || members.iter().all(|p| before.contains(p)) {
@@ -199,9 +199,9 @@ impl Server {
 
     /// Whether a configured path that no present member has may be that of a missing member: it is absent, or its label names one.
     async fn may_be_member(&self, pool: &Pool, path: &Path) -> bool {
-        let missing = |s: &vdev::SideStatus| s.path.as_os_str().is_empty();
+        let missing = |s: &vdev::MemberStatus| s.path.as_os_str().is_empty();
         let vdevs = pool.vdevs();
-        if !vdevs.status().iter().flat_map(|v| &v.sides).any(missing) {
+        if !vdevs.status().iter().flat_map(|v| &v.members).any(missing) {
             return false;
         }
         match label_at(path.to_path_buf()).await {

@@ -8,8 +8,8 @@ use super::search::Changed;
 use crate::limits::{DISK_REFRESH, DISK_RETRY};
 use crate::server::Server;
 use io::sync::Notify;
-use pool::format::SideGuid;
-use pool::vdev::SideState;
+use pool::format::MemberGuid;
+use pool::vdev::MemberState;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -17,7 +17,7 @@ use std::rc::Rc;
 /// State of a member at the last check.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Seen {
-    pub(super) state: SideState,
+    pub(super) state: MemberState,
     pub(super) errors: u64,
     pub(super) has_no_space: bool,
 }
@@ -28,9 +28,9 @@ pub(super) struct Supervisor {
     pub(super) name: String,
     pub(super) wake: Rc<Notify>,
     /// State of each member at the last check.
-    pub(super) seen: RefCell<BTreeMap<SideGuid, Seen>>,
+    pub(super) seen: RefCell<BTreeMap<MemberGuid, Seen>>,
     /// Number of times that each member was brought online after a fault.
-    pub(super) returns: RefCell<BTreeMap<SideGuid, u32>>,
+    pub(super) returns: RefCell<BTreeMap<MemberGuid, u32>>,
     /// State of the search directories when a missing member was last looked for in them.
     pub(super) searched: RefCell<Option<Changed>>,
 }

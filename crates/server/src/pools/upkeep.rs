@@ -12,13 +12,13 @@ use crate::limits::RETURNS_MAX;
 use crate::server::Server;
 use crate::word::word;
 use pool::Pool;
-use pool::format::{PoolProperty, SideGuid};
-use pool::vdev::{Fault, SideState, SideStatus};
+use pool::format::{MemberGuid, PoolProperty};
+use pool::vdev::{Fault, MemberState, MemberStatus};
 use std::path::PathBuf;
 
-fn sides(pool: &Pool) -> Vec<SideStatus> {
+fn members(pool: &Pool) -> Vec<MemberStatus> {
     let vdevs = pool.vdevs().status();
-    vdevs.into_iter().flat_map(|v| v.sides).collect()
+    vdevs.into_iter().flat_map(|v| v.members).collect()
 }
 
 impl Supervisor {
@@ -26,8 +26,8 @@ impl Supervisor {
     fn look(&self, pool: &Pool) {
         let mut seen = self.seen.borrow_mut();
         let vdevs = pool.vdevs().status().into_iter();
-        let sides = vdevs.flat_map(|v| v.sides.into_iter().map(move |s| (s, v.size)));
-        for (s, data_size) in sides {
+        let members = vdevs.flat_map(|v| v.members.into_iter().map(move |s| (s, v.size)));
+        for (s, data_size) in members {
             let c = &s.counters;
             let now = Seen {
                 state: s.state,
@@ -39,21 +39,21 @@ impl Supervisor {
                 false => s.path.display().to_string(),
             };
             let before = seen.insert(s.guid, now);
-            let is_first = before.is_none() && now.state == SideState::Online;
+            let is_first = before.is_none() && now.state == MemberState::Online;
             if !is_first && before.map(|b| b.state) != Some(now.state) {
-                let why = s.fault.filter(|_| s.state == SideState::Faulted);
+                let why = s.fault.filter(|_| s.state == MemberState::Faulted);
                 let why = why.map_or(String::new(), |f| {
                     format!(" ({})", fault_text(f, data_size))
                 });
-                let class = format!("side.{}", word(s.state));
+                let class = format!("member.{}", word(s.state));
                 let text = format!("{named} is {}{why}", word(s.state));
                 self.server.event(&self.name, &class, text);
             }
             let had_none = before.is_some_and(|b| b.has_no_space);
             if now.has_no_space != had_none {
                 let (class, what) = match now.has_no_space {
-                    true => ("side.no_space", "is full: free space there"),
-                    false => ("side.space", "has space again"),
+                    true => ("member.no_space", "is full: free space there"),
+                    false => ("member.space", "has space again"),
                 };
                 let text = format!("the file system below {named} {what}");
                 self.server.event(&self.name, class, text);
@@ -61,7 +61,7 @@ impl Supervisor {
             let more = now.errors.saturating_sub(before.map_or(0, |b| b.errors));
             if more > 0 {
                 let text = format!("{named}: {more} errors");
-                self.server.event(&self.name, "side.errors", text);
+                self.server.event(&self.name, "member.errors", text);
             }
         }
     }
@@ -90,8 +90,8 @@ impl Supervisor {
     /// Paths at which a missing member may be: the configured ones, and, after a change of the search directories, those of disks that
     /// have its label.
     async fn places(&self, pool: &Pool) -> Vec<PathBuf> {
-        let all = sides(pool);
-        if !all.iter().any(|s| s.state == SideState::Missing) {
+        let all = members(pool);
+        if !all.iter().any(|s| s.state == MemberState::Missing) {
             return Vec::new();
         }
         let config = self
@@ -121,12 +121,12 @@ impl Supervisor {
     /// errors waits for the operator.
     async fn return_faulted(&self, pool: &Pool) {
         let vdevs = pool.vdevs();
-        let may_return = |s: &SideStatus| {
+        let may_return = |s: &MemberStatus| {
             let fault = matches!(s.fault, Some(Fault::Gone | Fault::Hung | Fault::Short(_)));
             let returns = self.returns.borrow().get(&s.guid).copied();
-            s.state == SideState::Faulted && fault && returns.unwrap_or(0) < RETURNS_MAX
+            s.state == MemberState::Faulted && fault && returns.unwrap_or(0) < RETURNS_MAX
         };
-        for s in sides(pool).into_iter().filter(may_return) {
+        for s in members(pool).into_iter().filter(may_return) {
             let disk = match open_disk(&s.path, None, false).await {
                 Ok(disk) => Some(disk),
                 Err(_) if vdevs.answers(s.guid).await => None,
@@ -142,7 +142,7 @@ impl Supervisor {
 
 /// Brings missing disks online that are present again.
 async fn take_back(name: &str, pool: &Pool, paths: Vec<PathBuf>) {
-    let all = sides(pool);
+    let all = members(pool);
     let vdevs = pool.vdevs();
     for path in paths {
         if all.iter().any(|s| s.path == path) {
@@ -151,14 +151,14 @@ async fn take_back(name: &str, pool: &Pool, paths: Vec<PathBuf>) {
         let Ok(disk) = open_disk(&path, None, false).await else {
             continue;
         };
-        let Some(side) = vdevs.identify(&disk).await else {
+        let Some(member) = vdevs.identify(&disk).await else {
             continue;
         };
-        let missing = |s: &SideStatus| s.guid == side && s.state == SideState::Missing;
+        let missing = |s: &MemberStatus| s.guid == member && s.state == MemberState::Missing;
         if !all.iter().any(missing) {
             continue;
         }
-        match vdevs.online(side, Some(disk)).await {
+        match vdevs.online(member, Some(disk)).await {
             Ok(()) => tracing::info!(pool = name, disk = %path.display(), "is back"),
             Err(error) => {
                 tracing::warn!(pool = name, disk = %path.display(), %error, "cannot be brought online");
@@ -188,11 +188,11 @@ async fn end_replacing(server: &Server, name: &str, pool: &Pool, notes: &Notes) 
         let Ok(_turn) = server.turn().await else {
             return;
         };
-        let all = sides(pool);
+        let all = members(pool);
         let state = |guid: u64| all.iter().find(|s| s.guid.0 == guid).map(|s| s.state);
         let ended = match (state(r.old), state(r.new)) {
-            (Some(_), Some(SideState::Online)) => {
-                server.detach(name, pool, notes, SideGuid(r.old)).await
+            (Some(_), Some(MemberState::Online)) => {
+                server.detach(name, pool, notes, MemberGuid(r.old)).await
             }
             (Some(_), Some(_)) => continue,
             _ => {
@@ -204,7 +204,7 @@ async fn end_replacing(server: &Server, name: &str, pool: &Pool, notes: &Notes) 
         match ended {
             Ok(()) => {
                 let text = format!("{:016x} is replaced by {:016x}", r.old, r.new);
-                server.event(name, "side.replaced", text);
+                server.event(name, "member.replaced", text);
             }
             Err(error) => tracing::warn!(pool = name, %error, "not detached; will be retried"),
         }

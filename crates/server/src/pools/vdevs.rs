@@ -20,7 +20,7 @@ use std::rc::Rc;
 /// Numbers of members of the pool's vdevs.
 fn members_of(pool: &Pool) -> Vec<usize> {
     let vdevs = pool.vdevs().status();
-    vdevs.iter().map(|v| v.sides.len()).collect()
+    vdevs.iter().map(|v| v.members.len()).collect()
 }
 
 impl Server {
@@ -57,8 +57,8 @@ impl Server {
         self.remember_paths(&pool, &notes).await;
         if let Err(e) = added {
             // paths of former members are removed
-            let sides = pool.vdevs().status().into_iter().flat_map(|v| v.sides);
-            let used: Vec<PathBuf> = sides.map(|s| s.path).collect();
+            let members = pool.vdevs().status().into_iter().flat_map(|v| v.members);
+            let used: Vec<PathBuf> = members.map(|s| s.path).collect();
             let unused = |path: &PathBuf| new.contains(path) && !used.contains(path);
             let mut paths = self.with_paths(name, &[]);
             paths.retain(|path| !unused(path));

@@ -5,7 +5,7 @@
 use super::entry::{PoolState, filesystems_of, full_name, volumes_of};
 use super::names::by_hierarchy;
 use super::notes::Notes;
-use crate::api::{self, DiskState, ExportedAs, Health, Side, SideTimes, Vdev};
+use crate::api::{self, DiskState, ExportedAs, Health, Member, MemberTimes, Vdev};
 use crate::config::PoolConfig;
 use crate::disks::DiskEntry;
 use crate::server::{Server, State};
@@ -15,7 +15,7 @@ use crate::{Error, Result};
 use backend::{BlockBackend, Usage};
 use io::histogram::Times;
 use pool::format::{PoolProperty, Sync, VdevKind};
-use pool::vdev::{Fault, SideState, SideStatus, VdevStatus, least_size};
+use pool::vdev::{Fault, MemberState, MemberStatus, VdevStatus, least_size};
 use pool::{Pool, VolumeSpace};
 
 impl Server {
@@ -289,16 +289,16 @@ fn show_notes(view: &mut api::Pool, notes: &Notes) {
     view.scrub = kept.scrub;
     view.trim = kept.trim;
     view.resilver = kept.resilver;
-    for side in view.vdevs.iter_mut().flat_map(|v| &mut v.sides) {
-        let Ok(guid) = u64::from_str_radix(&side.guid, 16) else {
+    for member in view.vdevs.iter_mut().flat_map(|v| &mut v.members) {
+        let Ok(guid) = u64::from_str_radix(&member.guid, 16) else {
             continue;
         };
-        side.was = kept
+        member.was = kept
             .paths
             .get(&guid)
-            .filter(|_| side.path.is_none())
+            .filter(|_| member.path.is_none())
             .cloned();
-        side.replaced = kept.replacing.iter().any(|r| r.old == guid);
+        member.replaced = kept.replacing.iter().any(|r| r.old == guid);
     }
 }
 
@@ -308,19 +308,23 @@ pub(super) fn vdev(status: &VdevStatus) -> Vdev {
         VdevKind::Mirror => "mirror",
     };
     let online = status
-        .sides
+        .members
         .iter()
-        .filter(|s| s.state == SideState::Online)
+        .filter(|s| s.state == MemberState::Online)
         .count();
     Vdev {
         name: format!("{kind}-{}", status.id.0),
         health: match online {
             0 => Health::Faulted,
-            n if n == status.sides.len() => Health::Online,
+            n if n == status.members.len() => Health::Online,
             _ => Health::Degraded,
         },
         size: status.size,
-        sides: status.sides.iter().map(|s| side(s, status.size)).collect(),
+        members: status
+            .members
+            .iter()
+            .map(|s| member(s, status.size))
+            .collect(),
     }
 }
 
@@ -341,9 +345,9 @@ fn is_shown(fault: Fault) -> bool {
     matches!(fault, Fault::Short(_) | Fault::NoSpace)
 }
 
-fn side(status: &SideStatus, data_size: u64) -> Side {
+fn member(status: &MemberStatus, data_size: u64) -> Member {
     let c = &status.counters;
-    Side {
+    Member {
         guid: format!("{:016x}", status.guid.0),
         path: Some(status.path.clone()).filter(|p| !p.as_os_str().is_empty()),
         was: None,
@@ -351,7 +355,7 @@ fn side(status: &SideStatus, data_size: u64) -> Side {
         state: word(status.state),
         fault: status
             .fault
-            .filter(|f| status.state == SideState::Faulted || is_shown(*f))
+            .filter(|f| status.state == MemberState::Faulted || is_shown(*f))
             .map(|f| fault_text(f, data_size)),
         reads: c.reads,
         writes: c.writes,
@@ -369,8 +373,8 @@ fn side(status: &SideStatus, data_size: u64) -> Side {
     }
 }
 
-fn times(times: &Times) -> SideTimes {
-    SideTimes {
+fn times(times: &Times) -> MemberTimes {
+    MemberTimes {
         count: times.count(),
         sum_us: times.sum,
         p50_us: times.quantile(0.5),

@@ -34,8 +34,8 @@ fn writes_of(name: &str, pool: &Pool) -> PoolWrites {
     let writes = pool.writes();
     let vdevs = pool.vdevs();
     let status = vdevs.status();
-    let sides = status.iter().flat_map(|v| &v.sides);
-    let present = sides.filter(|s| !s.path.as_os_str().is_empty());
+    let members = status.iter().flat_map(|v| &v.members);
+    let present = members.filter(|s| !s.path.as_os_str().is_empty());
     let disks = present.map(|s| DiskWrites {
         guid: format!("{:016x}", s.guid.0),
         path: s.path.clone(),

@@ -8,7 +8,9 @@ use io::time::sleep;
 use nvmf_initiator::WriteOptions;
 use pool::vdev::limits::HANG_MAX;
 use server::Server;
-use server::api::{DiskState, Health, OfflineSide, OnlineSide, ReplaceSide, ScanPools, Side};
+use server::api::{
+    DiskState, Health, Member, OfflineMember, OnlineMember, ReplaceMember, ScanPools,
+};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,10 +32,10 @@ fn small() -> DiskConfig {
     }
 }
 
-fn side(server: &Server, path: &str) -> Option<Side> {
+fn member(server: &Server, path: &str) -> Option<Member> {
     let vdevs = server.pools().remove(0).vdevs;
-    let mut sides = vdevs.into_iter().flat_map(|v| v.sides);
-    sides.find(|s| s.path.as_deref().is_some_and(|p| p == Path::new(path)))
+    let mut members = vdevs.into_iter().flat_map(|v| v.members);
+    members.find(|s| s.path.as_deref().is_some_and(|p| p == Path::new(path)))
 }
 
 /// The label of the disk that was away names members that are gone.
@@ -44,21 +46,21 @@ fn a_disk_that_was_offline_through_a_replacement_does_not_stop_the_pool() {
         let first = node.spawn(async {
             let server = start(EMPTY).await;
             server.create_pool(pool(&["/a", "/b"])).await.expect("pool");
-            let offline = OfflineSide {
+            let offline = OfflineMember {
                 pool: "tank".into(),
                 disk: "/a".into(),
             };
-            server.offline_side(offline).await.expect("offline");
-            let replace = ReplaceSide {
+            server.offline_member(offline).await.expect("offline");
+            let replace = ReplaceMember {
                 pool: "tank".into(),
                 disk: "/b".into(),
                 new: Some("/c".into()),
                 size: None,
                 force: false,
             };
-            server.replace_side(replace).await.expect("replaced");
-            wait_until(|| side(&server, "/b").is_none()).await;
-            assert_eq!(side(&server, "/c").expect("a member").state, "online");
+            server.replace_member(replace).await.expect("replaced");
+            wait_until(|| member(&server, "/b").is_none()).await;
+            assert_eq!(member(&server, "/c").expect("a member").state, "online");
         });
         first.await.expect("it has power");
         node.kill();
@@ -66,7 +68,7 @@ fn a_disk_that_was_offline_through_a_replacement_does_not_stop_the_pool() {
             let server = start(SAVED).await;
             let pool = server.pools().remove(0);
             assert_eq!(pool.state, DiskState::Online, "{:?}", pool.reason);
-            assert_eq!(side(&server, "/a").expect("a member").state, "offline");
+            assert_eq!(member(&server, "/a").expect("a member").state, "offline");
         });
         second.await.expect("it has power");
     });
@@ -77,7 +79,7 @@ fn a_disk_that_was_offline_through_a_replacement_does_not_stop_the_pool() {
 fn a_disk_that_is_too_short_does_not_stop_the_pool_and_is_named() {
     Sim::new(22, SimConfig::default()).block_on(async {
         let (node, disks) = machine(["/a", "/b", "/c"], &small());
-        let short = |s: &Side| {
+        let short = |s: &Member| {
             let why = s.fault.as_deref().unwrap_or_default();
             s.state == "faulted" && why.starts_with(&format!("device is {} bytes", SIZE / 2))
         };
@@ -85,7 +87,7 @@ fn a_disk_that_is_too_short_does_not_stop_the_pool_and_is_named() {
             let server = start(EMPTY).await;
             server.create_pool(pool(&["/a", "/b"])).await.expect("pool");
             disks[1].set_size(SIZE / 2);
-            wait_until(|| side(&server, "/b").is_some_and(|s| short(&s))).await;
+            wait_until(|| member(&server, "/b").is_some_and(|s| short(&s))).await;
             disks[1].set_size(SIZE);
             let whole = || server.pools()[0].health == Some(Health::Online);
             wait_until(whole).await;
@@ -109,7 +111,7 @@ fn a_disk_that_is_too_short_does_not_stop_the_pool_and_is_named() {
             let pool = server.pools().remove(0);
             assert_eq!(pool.state, DiskState::Online, "{:?}", pool.reason);
             assert_eq!(pool.health, Some(Health::Degraded));
-            assert!(short(&side(&server, "/b").expect("a member")));
+            assert!(short(&member(&server, "/b").expect("a member")));
         });
         third.await.expect("it has power");
     });
@@ -136,9 +138,9 @@ fn a_disk_that_was_taken_out_is_used_again_by_itself() {
             namespace.flush().await.expect("the other disk has it");
             let wait_for = async |state: &str| {
                 for _ in 0..600 {
-                    let side = server.pools()[0].vdevs[0].sides[1].clone();
-                    if side.state == state {
-                        return side;
+                    let member = server.pools()[0].vdevs[0].members[1].clone();
+                    if member.state == state {
+                        return member;
                     }
                     sleep(Duration::from_millis(100)).await;
                 }
@@ -171,7 +173,7 @@ fn a_disk_that_failed_and_came_back_at_its_path_is_opened_again() {
         let server = serve_new(&node, make).await;
         let (_client, namespace) = connect(&node).await;
         disks[0].error_rates(1.0, 1.0, 1.0);
-        let is_faulted = || side(&server, "/a").is_some_and(|s| s.state == "faulted");
+        let is_faulted = || member(&server, "/a").is_some_and(|s| s.state == "faulted");
         for lba in 0..1000 {
             if is_faulted() {
                 break;
@@ -179,21 +181,21 @@ fn a_disk_that_failed_and_came_back_at_its_path_is_opened_again() {
             write(&namespace, lba, 1, 0x11).await;
             namespace.flush().await.expect("the other member flushed");
         }
-        assert!(is_faulted(), "{:?}", side(&server, "/a"));
+        assert!(is_faulted(), "{:?}", member(&server, "/a"));
         disks[0].kill();
         disks[0].revive();
         disks[0].heal();
-        let online = OnlineSide {
+        let online = OnlineMember {
             pool: "tank".into(),
             disk: "/a".into(),
             path: None,
             expand: false,
         };
         let there = server.clone();
-        let opened = node.spawn(async move { there.online_side(online).await });
+        let opened = node.spawn(async move { there.online_member(online).await });
         opened.await.expect("it has power").expect("it is back");
         let is_whole = || server.pools()[0].health == Some(Health::Online);
         wait_until(is_whole).await;
-        assert_eq!(side(&server, "/a").expect("a member").state, "online");
+        assert_eq!(member(&server, "/a").expect("a member").state, "online");
     });
 }

@@ -75,18 +75,24 @@ fn a_full_file_system_below_a_pool_is_named() {
             "{reason}"
         );
         assert_eq!(pool.health, Some(Health::Suspended));
-        let side = &pool.vdevs[0].sides[0];
-        assert_eq!(side.fault.as_deref(), Some("the file system below is full"));
-        assert!(side.no_space > 0 && side.write_errors == 0, "{side:?}");
-        assert!(classes.contains(&"side.no_space".into()), "{classes:?}");
-        assert!(!classes.contains(&"side.space".into()), "{classes:?}");
+        let member = &pool.vdevs[0].members[0];
+        assert_eq!(
+            member.fault.as_deref(),
+            Some("the file system below is full")
+        );
+        assert!(
+            member.no_space > 0 && member.write_errors == 0,
+            "{member:?}"
+        );
+        assert!(classes.contains(&"member.no_space".into()), "{classes:?}");
+        assert!(!classes.contains(&"member.space".into()), "{classes:?}");
         disks.iter().for_each(|d| d.set_space(None));
         sleep(Duration::from_secs(10)).await;
         write(&namespace, written, 1, 0x5a).await;
         namespace.flush().await.expect("flushed");
         let (pool, classes) = look();
         assert_eq!((pool.reason, pool.health), (None, Some(Health::Online)));
-        assert!(classes.contains(&"side.space".into()), "{classes:?}");
+        assert!(classes.contains(&"member.space".into()), "{classes:?}");
     });
 }
 
@@ -155,7 +161,7 @@ fn a_pool_whose_disks_are_missing_is_held_back_and_tried_again() {
     });
 }
 
-/// Rot on one side is mended by a scrub; on both sides it is named.
+/// Rot on one member is mended by a scrub; on both members it is named.
 #[test]
 fn a_scrub_mends_what_it_can_and_names_what_is_lost() {
     Sim::new(14, SimConfig::default()).block_on(async {
@@ -170,7 +176,7 @@ fn a_scrub_mends_what_it_can_and_names_what_is_lost() {
             write.await.expect("written");
         }
         namespace.flush().await.expect("flushed");
-        // Where the record of block 77 lies on both sides: the only place with its first bytes.
+        // Where the record of block 77 lies on both members: the only place with its first bytes.
         let wanted = (77u64 | 1 << 63).to_le_bytes();
         let image = disks[0].durable();
         let found = image.bytes().chunks(4096).position(|c| c[..8] == wanted);

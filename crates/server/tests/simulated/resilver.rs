@@ -4,7 +4,7 @@ use crate::fixture::{connect, disk, machine, make, serve_new, write};
 use io::sim::{Sim, SimConfig};
 use io::time::sleep;
 use server::ByteSize;
-use server::api::{AddVdevs, Health, OfflineSide, OnlineSide, ResilverPool, ScanState};
+use server::api::{AddVdevs, Health, OfflineMember, OnlineMember, ResilverPool, ScanState};
 use std::time::Duration;
 
 /// A resilver that has a rate rests after each part; clients wait neither for that nor for checkpoints that come meanwhile.
@@ -18,11 +18,11 @@ fn a_resilver_keeps_to_its_rate_and_holds_no_client_up() {
         let (node, _) = machine(["/a", "/b"], &disk());
         let server = serve_new(&node, async |server| {
             make(server).await;
-            let offline = OfflineSide {
+            let offline = OfflineMember {
                 pool: "tank".into(),
                 disk: "/b".into(),
             };
-            server.offline_side(offline).await.expect("offline");
+            server.offline_member(offline).await.expect("offline");
         })
         .await;
         let (_client, namespace) = connect(&node).await;
@@ -36,13 +36,13 @@ fn a_resilver_keeps_to_its_rate_and_holds_no_client_up() {
                 rate: Some(ByteSize(RATE)),
             };
             server.resilver_pool(pace).await.expect("paced");
-            let online = OnlineSide {
+            let online = OnlineMember {
                 pool: "tank".into(),
                 disk: "/b".into(),
                 path: None,
                 expand: false,
             };
-            server.online_side(online).await.expect("online");
+            server.online_member(online).await.expect("online");
             server
         });
         let server = serving.await.expect("it serves");
@@ -102,7 +102,7 @@ fn a_slow_resilver_keeps_no_other_disk_out() {
         };
         let wait_for = async |vdev: usize, state: &str| {
             for n in 0..600 {
-                if server.pools()[0].vdevs[vdev].sides[1].state == state {
+                if server.pools()[0].vdevs[vdev].members[1].state == state {
                     return;
                 }
                 write(&namespace, n * 16, 16, 1).await;
@@ -120,7 +120,7 @@ fn a_slow_resilver_keeps_no_other_disk_out() {
         wait_for(1, "faulted").await;
         d.revive();
         wait_for(1, "stale").await;
-        assert_eq!(server.pools()[0].vdevs[0].sides[1].state, "stale");
+        assert_eq!(server.pools()[0].vdevs[0].members[1].state, "stale");
         pace(0).await;
         wait_for(0, "online").await;
         wait_for(1, "online").await;

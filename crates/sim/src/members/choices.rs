@@ -3,7 +3,7 @@
 //! **Owns** that choice. **Called by** the world and the search. **Invariant**: it depends on the state and not on the names of
 //! disks, as `state` demands.
 
-use pool::vdev::{SetupError, SideState};
+use pool::vdev::{MemberState, SetupError};
 
 use super::Op;
 use super::world::{MIRROR, Member, World};
@@ -26,9 +26,9 @@ impl World {
         ops.extend([Op::Write, Op::Restart]);
         let free = self.free(&members);
         let of_mirror: Vec<_> = members.iter().filter(|m| m.vdev == MIRROR).collect();
-        let all_in = of_mirror.iter().filter(|m| m.state == SideState::Online);
+        let all_in = of_mirror.iter().filter(|m| m.state == MemberState::Online);
         let count_in = all_in.count();
-        let is_there = |m: &&Member| matches!(m.state, SideState::Online | SideState::Stale);
+        let is_there = |m: &&Member| matches!(m.state, MemberState::Online | MemberState::Stale);
         if !self.has_grown && of_mirror.iter().all(is_there) {
             ops.push(Op::Grow);
         }
@@ -39,16 +39,16 @@ impl World {
             ops.extend(free.iter().map(|disk| Op::Add(*disk)));
         }
         for member in of_mirror {
-            let is_in = member.state == SideState::Online;
+            let is_in = member.state == MemberState::Online;
             if !is_in || count_in > 1 {
                 ops.push(Op::Detach(member.disk));
             }
-            if matches!(member.state, SideState::Online | SideState::Stale)
+            if matches!(member.state, MemberState::Online | MemberState::Stale)
                 && (!is_in || count_in > 1)
             {
                 ops.push(Op::Offline(member.disk));
             }
-            if matches!(member.state, SideState::Offline | SideState::Stale)
+            if matches!(member.state, MemberState::Offline | MemberState::Stale)
                 && self.present[member.disk]
             {
                 ops.push(Op::Online(member.disk));
@@ -78,7 +78,9 @@ impl World {
         };
         let members = self.members();
         let of_mirror = members.iter().filter(|m| m.vdev == MIRROR);
-        let all_in: Vec<_> = of_mirror.filter(|m| m.state == SideState::Online).collect();
+        let all_in: Vec<_> = of_mirror
+            .filter(|m| m.state == MemberState::Online)
+            .collect();
         let mut refused = 0;
         if let [last] = all_in[..] {
             let (pool, guid) = (pool.clone(), last.guid);
@@ -88,14 +90,14 @@ impl World {
             };
             let tried = self.node.spawn(leave);
             for done in tried.await.expect("it has power") {
-                if !matches!(done, Err(SetupError::LastSide { .. })) {
+                if !matches!(done, Err(SetupError::LastMember { .. })) {
                     let text = format!("the last member may leave: {last:?}: {done:?}");
                     return Err(Violation(text));
                 }
                 refused += 1;
             }
         }
-        for member in members.iter().filter(|m| m.state == SideState::Missing) {
+        for member in members.iter().filter(|m| m.state == MemberState::Missing) {
             let (pool, guid) = (pool.clone(), member.guid);
             let online = async move { pool.vdevs().online(guid, None).await };
             let tried = self.node.spawn(online);

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use pool::format::{Label, LabelBranch, Membership, SideGuid};
+use pool::format::{Label, LabelBranch, MemberGuid, Membership};
 
 use super::Key;
 use super::tank::label;
@@ -26,13 +26,13 @@ use super::world::{Member, World};
 
 /// A disk that is or was a member, or a member that no disk's label names itself as.
 struct Entity {
-    guid: Option<SideGuid>,
+    guid: Option<MemberGuid>,
     /// Everything about it that names no other entity and no branch.
     own: String,
     /// Its label's branch, then those of its forks with their epochs.
     branches: Vec<(LabelBranch, usize, usize)>,
     /// The members that its label names.
-    named: Vec<(SideGuid, Membership, usize)>,
+    named: Vec<(MemberGuid, Membership, usize)>,
 }
 
 /// Positions in the order of all epochs, and of all births.
@@ -82,7 +82,7 @@ impl World {
             ranks
                 .epochs
                 .extend(forks.flat_map(|f| [f.last.0, f.vdev_last.0]));
-            ranks.births.extend(label.sides.iter().map(|s| s.held.0));
+            ranks.births.extend(label.members.iter().map(|s| s.held.0));
         }
         let mut entities = Vec::new();
         for (disk, label) in used.iter().zip(&labels) {
@@ -91,8 +91,9 @@ impl World {
             let own = format!("{} {}", self.facts(*disk), member_facts(member, &ranks));
             entities.push(entity(guid, own, label.as_ref(), &ranks, &in_use));
         }
-        let of_labels = known().flat_map(|l| &l.sides).map(|s| s.guid);
-        let others: BTreeSet<SideGuid> = of_labels.chain(members.iter().map(|m| m.guid)).collect();
+        let of_labels = known().flat_map(|l| &l.members).map(|s| s.guid);
+        let others: BTreeSet<MemberGuid> =
+            of_labels.chain(members.iter().map(|m| m.guid)).collect();
         for guid in others {
             if !entities.iter().any(|e| e.guid == Some(guid)) {
                 let member = members.iter().find(|m| m.guid == guid);
@@ -112,7 +113,7 @@ fn member_facts(member: Option<&Member>, ranks: &Ranks) -> String {
 }
 
 fn entity(
-    guid: Option<SideGuid>,
+    guid: Option<MemberGuid>,
     mut own: String,
     label: Option<&Label>,
     ranks: &Ranks,
@@ -128,8 +129,8 @@ fn entity(
         let forks = forks(l, in_use).into_iter();
         let place = |n: u64| 1 + ranks.epoch(n);
         branches.extend(forks.map(|f| (f.branch, place(f.last.0), place(f.vdev_last.0))));
-        let sides = l.sides.iter();
-        named.extend(sides.map(|s| (s.guid, s.membership, ranks.birth(s.held.0))));
+        let members = l.members.iter();
+        named.extend(members.map(|s| (s.guid, s.membership, ranks.birth(s.held.0))));
     }
     Entity {
         guid,
@@ -144,7 +145,7 @@ fn canonical(entities: &[Entity]) -> String {
     let colours = refine(entities);
     let mut order: Vec<usize> = (0..entities.len()).collect();
     order.sort_by_key(|i| colours[*i]);
-    let number: BTreeMap<SideGuid, usize> = order
+    let number: BTreeMap<MemberGuid, usize> = order
         .iter()
         .enumerate()
         .filter_map(|(number, i)| Some((entities[*i].guid?, number)))
@@ -182,11 +183,11 @@ fn code(membership: Membership) -> u8 {
 
 /// The class of each entity: equal for entities that nothing distinguishes.
 fn refine(entities: &[Entity]) -> Vec<usize> {
-    let index = |guid: &SideGuid| entities.iter().position(|e| e.guid == Some(*guid));
+    let index = |guid: &MemberGuid| entities.iter().position(|e| e.guid == Some(*guid));
     let mut colours = rank(entities.iter().map(|e| (e.own.clone(), e.branches.len())));
     for _ in 0..entities.len() {
         let signatures = entities.iter().enumerate().map(|(i, e)| {
-            let of = |(guid, membership, held): &(SideGuid, Membership, usize)| {
+            let of = |(guid, membership, held): &(MemberGuid, Membership, usize)| {
                 let other = index(guid).expect("each named member is an entity");
                 (colours[other], code(*membership), *held, other == i)
             };
@@ -252,11 +253,11 @@ mod tests {
     fn disk(guid: u64, own: &str, branch: u64, named: &[(u64, usize)]) -> Entity {
         let named = named.iter();
         Entity {
-            guid: Some(SideGuid(guid)),
+            guid: Some(MemberGuid(guid)),
             own: own.into(),
             branches: vec![(LabelBranch(branch), 0, 0)],
             named: named
-                .map(|(guid, held)| (SideGuid(*guid), Membership::In, *held))
+                .map(|(guid, held)| (MemberGuid(*guid), Membership::In, *held))
                 .collect(),
         }
     }

@@ -174,9 +174,9 @@ pub(super) async fn check(pool: &Pool, version: u8) -> Result<(), Violation> {
     // A scrub may also repair copies of uberblocks, which a new member lacks.
     let vdevs = pool.vdevs().status();
     let is_wrong =
-        |s: &&pool::vdev::SideStatus| s.counters.checksum_errors + s.counters.read_errors > 0;
-    if let Some(side) = vdevs.iter().flat_map(|v| &v.sides).find(is_wrong) {
-        let text = format!("a member that is in lacks something: {side:?}");
+        |s: &&pool::vdev::MemberStatus| s.counters.checksum_errors + s.counters.read_errors > 0;
+    if let Some(member) = vdevs.iter().flat_map(|v| &v.members).find(is_wrong) {
+        let text = format!("a member that is in lacks something: {member:?}");
         return Err(Violation(text));
     }
     Ok(())

@@ -10,14 +10,14 @@ use std::rc::Rc;
 
 use io::sim::{DiskConfig, Node};
 use pool::Pool;
-use pool::format::{SideGuid, VdevId};
-use pool::vdev::{SetupError, SideState, SideStatus};
+use pool::format::{MemberGuid, VdevId};
+use pool::vdev::{MemberState, MemberStatus, SetupError};
 
 use super::Key;
 use super::tank::{Memory, check, force, import, make, name, opened, write, wrong};
 use super::{End, Op};
+use crate::churn::gather;
 use crate::model::Violation;
-use crate::sides::gather;
 
 const DISK_SIZE: u64 = 64 << 20;
 const GROWTH: u64 = 16 << 20;
@@ -47,8 +47,8 @@ impl Start {
 pub(super) struct Member {
     pub(super) vdev: VdevId,
     pub(super) disk: usize,
-    pub(super) guid: SideGuid,
-    pub(super) state: SideState,
+    pub(super) guid: MemberGuid,
+    pub(super) state: MemberState,
     pub(super) held: u64,
 }
 
@@ -62,7 +62,7 @@ pub(super) struct World {
     /// Disks that have every durable write, by vdev.
     pub(super) current: BTreeMap<VdevId, BTreeSet<usize>>,
     /// Disk of each member, present or not.
-    pub(super) disks: BTreeMap<SideGuid, usize>,
+    pub(super) disks: BTreeMap<MemberGuid, usize>,
     /// Number of the last write, from 1.
     version: u8,
     /// For each disk that was in: the last write that it got.
@@ -109,22 +109,22 @@ impl World {
     pub(super) fn members(&self) -> Vec<Member> {
         let vdevs = self.pool.as_ref().map(|pool| pool.vdevs().status());
         let of_vdev = |vdev: pool::vdev::VdevStatus| {
-            let member = move |s: SideStatus| Member {
+            let member = move |s: MemberStatus| Member {
                 vdev: vdev.id,
                 disk: self.disk_of(&s),
                 guid: s.guid,
                 state: s.state,
                 held: s.held.0,
             };
-            vdev.sides.into_iter().map(member).collect::<Vec<_>>()
+            vdev.members.into_iter().map(member).collect::<Vec<_>>()
         };
         vdevs.into_iter().flatten().flat_map(of_vdev).collect()
     }
 
-    fn disk_of(&self, side: &SideStatus) -> usize {
-        let is_it = |disk: &usize| side.path == Path::new(&name(*disk));
+    fn disk_of(&self, member: &MemberStatus) -> usize {
+        let is_it = |disk: &usize| member.path == Path::new(&name(*disk));
         let there = (0..self.present.len()).find(is_it);
-        there.unwrap_or_else(|| self.disks[&side.guid])
+        there.unwrap_or_else(|| self.disks[&member.guid])
     }
 
     /// Updates the model from the members that the pool reports as in.
@@ -132,7 +132,7 @@ impl World {
         let members = self.members();
         self.disks.extend(members.iter().map(|m| (m.guid, m.disk)));
         self.current.clear();
-        for member in members.iter().filter(|m| m.state == SideState::Online) {
+        for member in members.iter().filter(|m| m.state == MemberState::Online) {
             let of_vdev = self.current.entry(member.vdev).or_default();
             of_vdev.insert(member.disk);
             self.holds.insert(member.disk, self.version);
@@ -199,7 +199,9 @@ impl World {
             (Ok(_), false) => Err(Violation(
                 "it opens without a member that may be newer".into(),
             )),
-            (Err(SetupError::SideMissing { .. } | SetupError::VdevMissing { .. }), false) => Ok(()),
+            (Err(SetupError::MemberMissing { .. } | SetupError::VdevMissing { .. }), false) => {
+                Ok(())
+            }
             // No disk of the pool is present.
             (Err(SetupError::Device), false) => Ok(()),
             (Err(e), false) => Err(wrong("it is refused for another reason", e)),
@@ -207,7 +209,7 @@ impl World {
                 self.pool = Some(pool);
                 let trusted = |m: &Member| {
                     let current = self.current.get(&m.vdev);
-                    m.state != SideState::Online || current.is_some_and(|c| c.contains(&m.disk))
+                    m.state != MemberState::Online || current.is_some_and(|c| c.contains(&m.disk))
                 };
                 let members = self.members();
                 if let Some(member) = members.iter().find(|m| !trusted(m)) {
@@ -233,7 +235,7 @@ impl World {
         done.map_err(|e| wrong(what, e))
     }
 
-    fn guid(&self, disk: usize) -> SideGuid {
+    fn guid(&self, disk: usize) -> MemberGuid {
         let members = self.members();
         let found = members.iter().find(|m| m.disk == disk);
         found.expect("it is a member").guid
@@ -374,7 +376,7 @@ impl World {
         self.kill();
         self.start().await?;
         let members = self.members();
-        if let Some(member) = members.iter().find(|m| m.state != SideState::Online) {
+        if let Some(member) = members.iter().find(|m| m.state != MemberState::Online) {
             return Err(Violation(format!("it was resilvered: {member:?}")));
         }
         self.kill();

@@ -2,7 +2,7 @@
 //!
 //! **Owns** both. **Called by** scenario `pool`. **Invariant**: a pool may refuse to open without a member; if it opens, it
 //! has every promised write. The record survives power cuts, like the server's file (`docs/decisions/0101`, "A missing
-//! side").
+//! member").
 
 use io::disk::Disk;
 use pool::format::LabelEpoch;

@@ -48,7 +48,7 @@ impl Plan {
         self.aim = Some(aim);
         (self.churn, self.resizes, self.snapshots) = (false, false, false);
         (self.fault, self.spares) = (Fault::None, 0);
-        (self.disks, self.sides) = (1, 1);
+        (self.disks, self.members) = (1, 1);
         self.cuts_at_work = true;
         self.ashift = Some(SECTOR.ilog2() as u8);
         self.disk.logical_block = SECTOR;
@@ -119,7 +119,7 @@ impl Plan {
     }
 
     fn aim_at_members(&mut self, rng: &mut Prng) {
-        (self.disks, self.sides) = (2, 2);
+        (self.disks, self.members) = (2, 2);
         self.size_volume(4 + rng.below(40), 1 + rng.below(16));
         if rng.chance(0.5) {
             self.shorten_journal(rng);

@@ -9,7 +9,7 @@ use io::rng::Prng;
 use io::sim::{Node, remark};
 use io::time::sleep;
 use pool::Pool;
-use pool::vdev::{SetupError, SideState, SideStatus};
+use pool::vdev::{MemberState, MemberStatus, SetupError};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -18,9 +18,9 @@ const PAUSE_US: u64 = 3000;
 /// Most failures in one incarnation.
 const LAPSES_MAX: u64 = 3;
 
-fn members(pool: &Pool) -> Vec<SideStatus> {
+fn members(pool: &Pool) -> Vec<MemberStatus> {
     let vdevs = pool.vdevs().status();
-    vdevs.into_iter().flat_map(|vdev| vdev.sides).collect()
+    vdevs.into_iter().flat_map(|vdev| vdev.members).collect()
 }
 
 /// Lets members fail, one at a time, and sometimes resilvers them.
@@ -29,7 +29,7 @@ pub(super) async fn churn(pool: Rc<Pool>, seed: u64) -> Result<(), Violation> {
     for _ in 0..rng.below(LAPSES_MAX + 1) {
         sleep(Duration::from_micros(rng.below(PAUSE_US))).await;
         let now = members(&pool);
-        if now.iter().any(|m| m.state != SideState::Online) {
+        if now.iter().any(|m| m.state != MemberState::Online) {
             return Ok(());
         }
         let member = &now[rng.below(now.len() as u64) as usize];
@@ -51,7 +51,7 @@ pub(super) async fn churn(pool: Rc<Pool>, seed: u64) -> Result<(), Violation> {
 /// Resilvers all members.
 async fn resilver(pool: &Pool) -> Result<(), Violation> {
     let vdevs = pool.vdevs();
-    let faulted = |m: &SideStatus| m.state == SideState::Faulted;
+    let faulted = |m: &MemberStatus| m.state == MemberState::Faulted;
     for member in members(pool).into_iter().filter(faulted) {
         let online = vdevs.online(member.guid, None).await;
         online.map_err(|e| Violation(format!("a member does not come back: {e}")))?;
@@ -62,7 +62,10 @@ async fn resilver(pool: &Pool) -> Result<(), Violation> {
         other => drop(other.map_err(|e| Violation(format!("resilvering: {e}")))?),
     }
     remark(|| format!("resilvered  {:?}", pool.vdevs().status()));
-    match members(pool).iter().find(|m| m.state != SideState::Online) {
+    match members(pool)
+        .iter()
+        .find(|m| m.state != MemberState::Online)
+    {
         Some(member) => Err(Violation(format!(
             "a resilvered member is not in: {member:?}"
         ))),

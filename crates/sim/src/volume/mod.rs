@@ -10,11 +10,11 @@ mod resizes;
 
 use crate::Report;
 use crate::access::Direct;
+use crate::churn::{self, Media};
 use crate::crowd::Tally;
 use crate::model::{Model, Violation};
 use crate::rewind::{self, Past};
 use crate::settings::Settings;
-use crate::sides::{self, Media};
 use crate::snapshots::{self, Snapshots};
 use crate::store::Wrap;
 use crate::workload::{Job, verify_all};
@@ -25,7 +25,7 @@ use io::time::sleep;
 use io::{JoinHandle, spawn, timeout};
 use plan::{End, Fault, Plan};
 use pool::Pool;
-use pool::vdev::SideState;
+use pool::vdev::MemberState;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -223,7 +223,7 @@ async fn check(
         crowd.check(&pool).await?;
     }
     if plan.fault == Fault::Rot {
-        sides::mend_copies(&pool).await?;
+        churn::mend_copies(&pool).await?;
     }
     let past = match pool.volume(VOLUME) {
         // A full pool has no space for a rewind.
@@ -308,10 +308,10 @@ async fn live(
         let settings = Settings::new(&mut Prng::new(seed ^ 0x5e77));
         settings.apply(&pool, VOLUME, &model).await?;
     }
-    if plan.sides > 1 && rng.chance(0.4) && !plan.away.is_one() {
+    if plan.members > 1 && rng.chance(0.4) && !plan.away.is_one() {
         if plan.spares > 0 {
             plan.heal();
-            sides::gather(&pool).await?;
+            churn::gather(&pool).await?;
         }
         mend(&plan, &pool).await?;
     }
@@ -372,7 +372,7 @@ fn begin_churn(
             bad: plan.bad(),
             grows: plan.crowd.is_none(),
         };
-        others.push(spawn(sides::churn(pool.clone(), media, rng.u64())));
+        others.push(spawn(churn::churn(pool.clone(), media, rng.u64())));
     }
     if plan.aim == Some(Aim::Members) && !plan.away.is_one() {
         others.push(spawn(lapses::churn(pool.clone(), seed ^ 0x1a95)));
@@ -404,25 +404,27 @@ fn begin_churn(
 async fn mend(plan: &Plan, pool: &Pool) -> Result<(), Violation> {
     plan.heal();
     let vdevs = pool.vdevs();
-    let sides = || vdevs.status().into_iter().flat_map(|vdev| vdev.sides);
-    for side in sides().filter(|side| side.state == SideState::Faulted) {
-        let online = vdevs.online(side.guid, None).await;
-        online.map_err(|e| Violation(format!("a side does not come back: {e}")))?;
+    let members = || vdevs.status().into_iter().flat_map(|vdev| vdev.members);
+    for member in members().filter(|member| member.state == MemberState::Faulted) {
+        let online = vdevs.online(member.guid, None).await;
+        online.map_err(|e| Violation(format!("a member does not come back: {e}")))?;
     }
     remark(|| format!("resilvers {:?}", vdevs.status()));
     let resilvered = pool.resilver(|_| ()).await;
     resilvered.map_err(|e| Violation(format!("resilvering: {e}")))?;
-    if let Some(side) = sides().find(|side| side.state != SideState::Online) {
-        return Err(Violation(format!("a resilvered side is not in: {side:?}")));
+    if let Some(member) = members().find(|member| member.state != MemberState::Online) {
+        return Err(Violation(format!(
+            "a resilvered member is not in: {member:?}"
+        )));
     }
-    sides::scrub(pool, sides::SCRUB_PART).await?;
+    churn::scrub(pool, churn::SCRUB_PART).await?;
     plan.away.mended();
     // A scrub does not cover labels and journal: rot may affect them on one member only.
     if plan.fault != Fault::Rot {
         plan.faulty.set(1 - plan.faulty.get());
         let bad = plan.bad();
         let sound =
-            |vdev: pool::vdev::VdevStatus| vdev.sides.iter().any(|s| !bad.contains(&s.path));
+            |vdev: pool::vdev::VdevStatus| vdev.members.iter().any(|s| !bad.contains(&s.path));
         // After replacements, the other member may be the last sound one.
         if !vdevs.status().into_iter().all(sound) {
             plan.faulty.set(1 - plan.faulty.get());

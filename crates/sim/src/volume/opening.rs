@@ -139,7 +139,7 @@ impl Plan {
             Some(found) if !matches!(found.problem(), Some(SetupError::Unfinished { .. })) => {
                 match open(found, options.clone()).await {
                     // A member that fails at random did not return any copy of the label.
-                    Err(SetupError::SideMissing { .. }) if self.fault == Fault::Errors => {
+                    Err(SetupError::MemberMissing { .. }) if self.fault == Fault::Errors => {
                         let found = self.heal_and_scan().await;
                         open(found.expect("a pool"), options).await
                     }
@@ -155,7 +155,7 @@ impl Plan {
                 let mut disks = self.disks(false).await;
                 let mut vdevs = Vec::new();
                 while !disks.is_empty() {
-                    vdevs.push(disks.drain(..self.sides.min(disks.len())).collect());
+                    vdevs.push(disks.drain(..self.members.min(disks.len())).collect());
                 }
                 let mut spec = PoolSpec::new("tank", vdevs, options.host);
                 spec.journal = Some(self.journal);

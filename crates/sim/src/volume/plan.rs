@@ -42,7 +42,7 @@ pub(super) struct Plan {
     pub(super) disks: usize,
     pub(super) disk: DiskConfig,
     /// Members of each vdev.
-    pub(super) sides: usize,
+    pub(super) members: usize,
     /// Sector size of all vdevs, as a power of two.
     pub(super) ashift: Option<u8>,
     pub(super) journal: JournalLayout,
@@ -145,11 +145,11 @@ impl Plan {
             ..DiskConfig::default()
         };
         let profile = profile(0..hot.max(1), rng);
-        let sides = 1 + rng.below(2) as usize;
+        let members = 1 + rng.below(2) as usize;
         let mut plan = Plan {
-            disks: sides * (1 + rng.below(2) as usize),
+            disks: members * (1 + rng.below(2) as usize),
             disk,
-            sides,
+            members,
             ashift: None,
             journal: JournalLayout {
                 segment_size: (64 + 64 * rng.below(8) as u32) << 10,
@@ -195,8 +195,8 @@ impl Plan {
             cut_opening: Rc::default(),
             reached: Rc::default(),
             fault: match rng.below(6) {
-                0 if sides > 1 => Fault::Rot,
-                1 if sides > 1 => Fault::Errors,
+                0 if members > 1 => Fault::Rot,
+                1 if members > 1 => Fault::Errors,
                 2 => Fault::Stalls,
                 _ => Fault::None,
             },
@@ -235,7 +235,7 @@ impl Plan {
     /// while the journal wraps: batches that replay refused lie where later batches go. Other pools lose a member for an
     /// incarnation.
     pub(super) fn tighten(&mut self, rng: &mut Prng) {
-        self.may_be_away = self.sides > 1 && self.spares == 0 && self.fault != Fault::Rot;
+        self.may_be_away = self.members > 1 && self.spares == 0 && self.fault != Fault::Rot;
         if !rng.chance(0.3) {
             return;
         }
@@ -264,14 +264,14 @@ impl Plan {
     /// Chooses the member that is away in the next incarnation, if any; mostly one on a sound disk.
     pub(super) fn leave(&self, rng: &mut Prng) {
         let leaves = self.may_be_away && rng.chance(0.5);
-        let vdev = rng.below((self.disks / self.sides) as u64) as usize;
+        let vdev = rng.below((self.disks / self.members) as u64) as usize;
         let is_sound = rng.chance(0.8);
-        let side = match self.aim {
-            Some(_) => rng.below(self.sides as u64) as usize,
-            None => (self.faulty.get() + usize::from(is_sound)) % self.sides,
+        let member = match self.aim {
+            Some(_) => rng.below(self.members as u64) as usize,
+            None => (self.faulty.get() + usize::from(is_sound)) % self.members,
         };
         self.away
-            .set(Some(vdev * self.sides + side).filter(|_| leaves));
+            .set(Some(vdev * self.members + member).filter(|_| leaves));
     }
 
     /// Gives a quarter of the pools the smallest journal, so that an older checkpoint has nothing to replay. Most of these
@@ -285,7 +285,7 @@ impl Plan {
             segments: 4,
         };
         if self.fault == Fault::None && self.spares == 0 {
-            (self.disks, self.sides) = (1, 1);
+            (self.disks, self.members) = (1, 1);
             self.ashift = Some(9);
             self.disk.logical_block = 512;
             self.disk.physical_block = 512;
@@ -302,8 +302,8 @@ impl Plan {
         self.disk.physical_block = 4096;
         self.disk.atomic_unit = 4096;
         self.disk.size = DISK_SIZE_MIN;
-        self.sides = 1 + rng.below(2) as usize;
-        self.disks = self.sides;
+        self.members = 1 + rng.below(2) as usize;
+        self.disks = self.members;
         self.volume.record_size = sector << (1 + rng.below(3));
         self.options.dirty_bytes = 4 << 20;
         self.journal = crowd::JOURNAL;
@@ -312,12 +312,12 @@ impl Plan {
         // Their writes must not be refused.
         self.churn = false;
         self.fault = match rng.below(8) {
-            0 | 1 if self.sides > 1 => Fault::Rot,
-            2 | 3 if self.sides > 1 => Fault::Errors,
+            0 | 1 if self.members > 1 => Fault::Rot,
+            2 | 3 if self.members > 1 => Fault::Errors,
             4 => Fault::Stalls,
             _ => Fault::None,
         };
-        let may_change = self.fault == Fault::None || self.sides > 1;
+        let may_change = self.fault == Fault::None || self.members > 1;
         self.spares = match may_change && rng.chance(0.6) {
             true => 1 + rng.below(2) as usize,
             false => 0,
@@ -335,13 +335,13 @@ impl Plan {
             Fault::None => 0,
             _ => self.disks,
         };
-        let numbers = (0..failing).skip(self.faulty.get()).step_by(self.sides);
+        let numbers = (0..failing).skip(self.faulty.get()).step_by(self.members);
         numbers.map(|n| format!("disk{n}").into()).collect()
     }
 
     pub(super) fn break_disks(&self, disks: &[SimDisk], rng: &mut Prng) {
         let disks = &disks[..self.disks];
-        for disk in disks.iter().skip(self.faulty.get()).step_by(self.sides) {
+        for disk in disks.iter().skip(self.faulty.get()).step_by(self.members) {
             match self.fault {
                 Fault::None => {}
                 Fault::Rot => {

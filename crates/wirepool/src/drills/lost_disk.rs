@@ -8,7 +8,7 @@ use super::request::request;
 use crate::client::Client;
 use anyhow::{Context, Result, ensure};
 use drill::{Disturbance, Error, Layer, Timeline};
-use server::api::{DiskState, Health, ListPools, OfflineSide, OnlineSide, Pool, Side};
+use server::api::{DiskState, Health, ListPools, Member, OfflineMember, OnlineMember, Pool};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,12 +47,12 @@ pub(super) fn check(client: &Client, pool: &str, members: &[PathBuf]) -> Result<
     );
     for member in members {
         let member = std::path::absolute(member)?;
-        let is_it = |side: &Side| side.path.as_ref() == Some(&member);
-        let vdev = found.vdevs.iter().find(|v| v.sides.iter().any(is_it));
+        let is_it = |m: &Member| m.path.as_ref() == Some(&member);
+        let vdev = found.vdevs.iter().find(|v| v.members.iter().any(is_it));
         let vdev =
             vdev.with_context(|| format!("the pool {pool} has no disk {}", member.display()))?;
         let others = vdev
-            .sides
+            .members
             .iter()
             .filter(|s| !is_it(s) && s.state == "online");
         ensure!(
@@ -102,7 +102,7 @@ impl Disturbance for Loss {
             let text = format!("the pool {} is not ONLINE any more", self.pool);
             return Err(Error::Disturbance(text));
         }
-        let call = OfflineSide {
+        let call = OfflineMember {
             pool: self.pool.clone(),
             disk: self.member.clone(),
         };
@@ -113,7 +113,7 @@ impl Disturbance for Loss {
     }
 
     async fn end(&self) -> drill::Result<()> {
-        let call = OnlineSide {
+        let call = OnlineMember {
             pool: self.pool.clone(),
             disk: self.member.clone(),
             path: None,

@@ -7,7 +7,7 @@ use super::mark::Mark;
 use crate::client::Client;
 use anyhow::Result;
 use drill::{Layer, LayerFacts, Timeline};
-use server::api::{ListEvents, ListPools, ListSessions, Pool, SessionSummary, Side};
+use server::api::{ListEvents, ListPools, ListSessions, Member, Pool, SessionSummary};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -180,7 +180,7 @@ impl Watch {
         for event in events {
             self.after = self.after.max(event.sequence);
             self.seen.events += 1;
-            let layer = match event.class.starts_with("side.") {
+            let layer = match event.class.starts_with("member.") {
                 true => Layer::Device,
                 false => Layer::Pool,
             };
@@ -247,27 +247,27 @@ fn pool_facts(before: &Pool, after: &Pool, events: u64) -> Vec<String> {
 }
 
 fn device_facts(before: &Pool, after: &Pool) -> Vec<String> {
-    let sides = |pool: &Pool| -> Vec<Side> {
+    let members = |pool: &Pool| -> Vec<Member> {
         let vdevs = pool.vdevs.iter();
-        vdevs.flat_map(|v| v.sides.clone()).collect()
+        vdevs.flat_map(|v| v.members.clone()).collect()
     };
-    let old = sides(before);
-    let facts = sides(after).into_iter().map(|side| {
+    let old = members(before);
+    let facts = members(after).into_iter().map(|member| {
         // Counts begin again when the pool is opened.
         let was = old
             .iter()
-            .find(|o| o.guid == side.guid && o.writes <= side.writes);
-        let since = |of: fn(&Side) -> u64| of(&side).saturating_sub(was.map_or(0, of));
-        let path = side.path.as_ref().or(side.was.as_ref());
-        let path = path.map_or_else(|| side.guid.clone(), |p| p.display().to_string());
+            .find(|o| o.guid == member.guid && o.writes <= member.writes);
+        let since = |of: fn(&Member) -> u64| of(&member).saturating_sub(was.map_or(0, of));
+        let path = member.path.as_ref().or(member.was.as_ref());
+        let path = path.map_or_else(|| member.guid.clone(), |p| p.display().to_string());
         format!(
             "{path}: {}, {} reads, {} writes, {} errors, {} repairs, longest flush {} µs",
-            side.state,
+            member.state,
             since(|s| s.reads),
             since(|s| s.writes),
             since(|s| s.read_errors + s.write_errors + s.checksum_errors),
             since(|s| s.repairs),
-            side.flush_times.max_us
+            member.flush_times.max_us
         )
     });
     facts.collect()

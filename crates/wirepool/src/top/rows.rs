@@ -10,7 +10,9 @@ use crate::protocols;
 use crate::protocols::protocol::host_name;
 use crate::table_iostat::{Iostat, Load, PoolLoad, growth, per_second};
 use crate::table_pools;
-use server::api::{DiskState, NamespaceState, Pool, ScanState, ServerState, SessionSummary, Side};
+use server::api::{
+    DiskState, Member, NamespaceState, Pool, ScanState, ServerState, SessionSummary,
+};
 use server::why::{Why, judge};
 use std::collections::HashMap;
 use std::time::Duration;
@@ -213,12 +215,12 @@ impl Rates {
     }
 }
 
-fn sides(p: &Pool) -> impl Iterator<Item = (&str, &Side)> {
+fn members(p: &Pool) -> impl Iterator<Item = (&str, &Member)> {
     let vdevs = p.vdevs.iter();
-    vdevs.flat_map(|v| v.sides.iter().map(|s| (v.name.as_str(), s)))
+    vdevs.flat_map(|v| v.members.iter().map(|s| (v.name.as_str(), s)))
 }
 
-fn errors(s: &Side) -> u64 {
+fn errors(s: &Member) -> u64 {
     s.read_errors + s.write_errors + s.checksum_errors
 }
 
@@ -269,7 +271,7 @@ fn pools(rates: &Rates, now: &Reading) -> Vec<Vec<Value>> {
             rate(|l| l.written_bytes),
             cached.into(),
             known(p.dirty).into(),
-            known(sides(p).map(|(_, s)| errors(s)).sum()).into(),
+            known(members(p).map(|(_, s)| errors(s)).sum()).into(),
             job(p),
         ]
     };
@@ -286,7 +288,7 @@ fn pools(rates: &Rates, now: &Reading) -> Vec<Vec<Value>> {
 fn devices(rates: &Rates, now: &Reading) -> Vec<Vec<Value>> {
     let mut rows = Vec::new();
     for (p, load) in now.facts.status.pools.iter().zip(&rates.pools) {
-        for (i, (vdev, s)) in sides(p).enumerate() {
+        for (i, (vdev, s)) in members(p).enumerate() {
             let load = load.as_ref().and_then(|l| l.disks.get(i));
             let rate = |of: fn(&Load) -> u64| Value::from(load.map(|d| of(&d.load)));
             let path = s.path.as_ref().or(s.was.as_ref());

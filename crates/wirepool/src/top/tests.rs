@@ -31,7 +31,7 @@ fn session(id: u32, host: &str, age: u64) -> SessionSummary {
 }
 
 fn status(age: u64) -> Status {
-    let side = |guid: &str, path: &str| {
+    let member = |guid: &str, path: &str| {
         json!({
             "guid": guid, "path": path, "state": "online", "reads": age * 200, "writes": 0, "read_errors": 0,
             "write_errors": 1, "checksum_errors": 2, "repairs": 0, "read_bytes": age << 23, "written_bytes": 0,
@@ -39,7 +39,7 @@ fn status(age: u64) -> Status {
         })
     };
     let vdev = json!({
-        "name": "mirror-0", "health": "online", "size": 1_u64 << 40, "sides": [side("a1", "/dev/a"), side("b2", "/dev/b")],
+        "name": "mirror-0", "health": "online", "size": 1_u64 << 40, "members": [member("a1", "/dev/a"), member("b2", "/dev/b")],
     });
     let text = json!({
         "version": "0.1.0", "state": "serving", "pid": 7, "uptime_s": 60, "config": "/c", "control": "/s", "state_dir": "/d",

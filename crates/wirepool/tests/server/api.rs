@@ -297,10 +297,10 @@ fn filesystems(api: &mut Api, place: &Place) {
 }
 
 /// Waits until a vdev of the pool has this many members, all online.
-fn whole(server: &Server, members: usize) {
+fn whole(server: &Server, count: usize) {
     server.wait_for(&["pool", "status"], |pools| {
-        let sides = pools[0]["vdevs"][0]["sides"].as_array();
-        pools[0]["health"] == "online" && sides.is_some_and(|s| s.len() == members)
+        let members = pools[0]["vdevs"][0]["members"].as_array();
+        pools[0]["health"] == "online" && members.is_some_and(|s| s.len() == count)
     });
 }
 

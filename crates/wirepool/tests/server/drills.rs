@@ -298,8 +298,8 @@ fn a_member_of_a_real_pool_is_taken_only_if_two_others_are_online() {
     );
     server.ok(&["pool", "attach", "tank", "a.img", "c.img", "--size", "128M"]);
     let is_whole = |p: &Value| {
-        let sides = p[0]["vdevs"][0]["sides"].as_array().map(Vec::len);
-        p[0]["health"] == "online" && sides == Some(3)
+        let members = p[0]["vdevs"][0]["members"].as_array().map(Vec::len);
+        p[0]["health"] == "online" && members == Some(3)
     };
     server.wait_for(&["pool", "status"], is_whole);
     let output = server.run(&named);

@@ -176,13 +176,13 @@ fn prometheus_finds_nothing_wrong() {
     let (head, text) = answer.split_once("\r\n\r\n").expect("a body");
     assert!(head.contains("text/plain; version=0.0.4"), "{head}");
     for series in [
-        "wirepool_pool_side_class_written_bytes_total{pool=\"tank\"",
+        "wirepool_pool_member_class_written_bytes_total{pool=\"tank\"",
         "wirepool_dataset_client_written_bytes_total{dataset=\"tank/vm1\"} 0",
         "wirepool_pool_journal_size_bytes{pool=\"tank\"}",
     ] {
         assert!(text.contains(series), "{series} is missing");
     }
-    let unknown = "wirepool_pool_side_endurance_left_seconds{";
+    let unknown = "wirepool_pool_member_endurance_left_seconds{";
     assert!(!text.contains(unknown), "a file has no wear");
     let mut promtool = Command::new("promtool")
         .args(["check", "metrics"])

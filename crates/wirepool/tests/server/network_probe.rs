@@ -98,7 +98,7 @@ fn both_directions_are_measured_with_one_and_several_streams() {
 }
 
 #[test]
-fn the_serving_side_bounds_connections_and_time() {
+fn the_serving_member_bounds_connections_and_time() {
     let serving = serve(&["--connections", "1"]);
     let out = probe(&serving.at, &["-n", "2"]);
     assert_eq!(out.status.code(), Some(1), "{}", text(&out));

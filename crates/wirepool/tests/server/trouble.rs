@@ -100,7 +100,7 @@ fn what_a_client_could_not_read_is_named_also_after_a_restart() {
 }
 
 #[test]
-fn a_file_cut_short_under_a_mirror_costs_that_side_alone() {
+fn a_file_cut_short_under_a_mirror_costs_that_member_alone() {
     let place = Place::new(BASE);
     let server = place.start();
     export(&server, &["mirror", "a.img", "b.img"]);
@@ -111,7 +111,7 @@ fn a_file_cut_short_under_a_mirror_costs_that_side_alone() {
     for lba in 0..64 {
         assert!(
             ask(&server, lba, true),
-            "block {lba}: the other side takes it"
+            "block {lba}: the other member takes it"
         );
     }
     assert!(ask(&server, 1, false));

@@ -25,7 +25,7 @@ pub struct AddVdevs {
 /// Attaches a disk to the vdev of another one, and resilvers it at once.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct AttachSide {
+pub struct AttachMember {
     /// The pool.
     pub pool: String,
     /// A disk of the vdev.
@@ -43,7 +43,7 @@ pub struct AttachSide {
 /// Detaches a disk from its mirror permanently.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct DetachSide {
+pub struct DetachMember {
     /// The pool.
     pub pool: String,
     /// The disk.
@@ -53,7 +53,7 @@ pub struct DetachSide {
 /// Replaces a disk: the new one is resilvered, then the old one is detached, also after a restart.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct ReplaceSide {
+pub struct ReplaceMember {
     /// The pool.
     pub pool: String,
     /// The disk to replace.
@@ -72,7 +72,7 @@ pub struct ReplaceSide {
 /// Brings a disk online, and resilvers it at once.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct OnlineSide {
+pub struct OnlineMember {
     /// The pool.
     pub pool: String,
     /// The disk.
@@ -88,7 +88,7 @@ pub struct OnlineSide {
 /// Takes a disk of a mirror offline.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct OfflineSide {
+pub struct OfflineMember {
     /// The pool.
     pub pool: String,
     /// The disk.

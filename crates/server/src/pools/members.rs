@@ -8,15 +8,15 @@ use super::change::{check_paths, failed, refused};
 use super::new_disks::NewDisks;
 use super::notes::{Notes, Replacing};
 use super::open::open_disk;
-use crate::api::{self, AttachSide, DetachSide, OfflineSide, OnlineSide, ReplaceSide};
+use crate::api::{self, AttachMember, DetachMember, OfflineMember, OnlineMember, ReplaceMember};
 use crate::config::{ConfigFile, PoolConfig, PoolEdit};
 use crate::server::Server;
 use crate::size::ByteSize;
 use crate::{Error, Result};
 use io::disk::Disk;
 use pool::Pool;
-use pool::format::{SideGuid, VdevId};
-use pool::vdev::{SideState, SideStatus};
+use pool::format::{MemberGuid, VdevId};
+use pool::vdev::{MemberState, MemberStatus};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -25,23 +25,23 @@ struct Named {
     pool: Rc<Pool>,
     notes: Rc<Notes>,
     vdev: VdevId,
-    side: SideStatus,
+    member: MemberStatus,
 }
 
 /// A disk to attach.
-struct NewSide<'a> {
+struct NewMember<'a> {
     path: &'a Path,
     size: Option<ByteSize>,
     force: bool,
 }
 
 impl Server {
-    /// See [`AttachSide`]. Errors: `NoPool`, `NoSide`, `Invalid`, `Conflict`, `Disk`, `Pool`, `File`. The same holds
+    /// See [`AttachMember`]. Errors: `NoPool`, `NoMember`, `Invalid`, `Conflict`, `Disk`, `Pool`, `File`. The same holds
     /// for the others.
-    pub async fn attach_side(self: &Rc<Self>, request: AttachSide) -> Result<api::Pool> {
+    pub async fn attach_member(self: &Rc<Self>, request: AttachMember) -> Result<api::Pool> {
         let _turn = self.turn().await?;
-        let named = self.side_named(&request.pool, &request.disk)?;
-        let new = NewSide {
+        let named = self.member_named(&request.pool, &request.disk)?;
+        let new = NewMember {
             path: &request.new,
             size: request.size,
             force: request.force,
@@ -51,26 +51,26 @@ impl Server {
         self.pool_view(&request.pool)
     }
 
-    /// See [`DetachSide`].
-    pub async fn detach_side(&self, request: DetachSide) -> Result<api::Pool> {
+    /// See [`DetachMember`].
+    pub async fn detach_member(&self, request: DetachMember) -> Result<api::Pool> {
         let _turn = self.turn().await?;
-        let named = self.side_named(&request.pool, &request.disk)?;
-        self.detach(&request.pool, &named.pool, &named.notes, named.side.guid)
+        let named = self.member_named(&request.pool, &request.disk)?;
+        self.detach(&request.pool, &named.pool, &named.notes, named.member.guid)
             .await?;
         self.pool_view(&request.pool)
     }
 
-    /// See [`ReplaceSide`].
-    pub async fn replace_side(self: &Rc<Self>, request: ReplaceSide) -> Result<api::Pool> {
+    /// See [`ReplaceMember`].
+    pub async fn replace_member(self: &Rc<Self>, request: ReplaceMember) -> Result<api::Pool> {
         let _turn = self.turn().await?;
-        let named = self.side_named(&request.pool, &request.disk)?;
-        let old = named.side.guid;
+        let named = self.member_named(&request.pool, &request.disk)?;
+        let old = named.member.guid;
         let being = |r: &Replacing| r.old == old.0 || r.new == old.0;
         if named.notes.kept().replacing.iter().any(being) {
             let text = "that disk is being replaced already: see `wirepool pool status`";
             return Err(Error::Conflict(text.into()));
         }
-        let here = named.side.path.clone();
+        let here = named.member.path.clone();
         let was = Some(here)
             .filter(|p| !p.as_os_str().is_empty())
             .or_else(|| named.notes.was_at(old));
@@ -78,7 +78,7 @@ impl Server {
             let text = "the path of that disk is unknown: give the new disk as well";
             return Err(Error::Invalid(text.into()));
         };
-        let new = NewSide {
+        let new = NewMember {
             path: &path,
             size: request.size,
             force: request.force,
@@ -101,14 +101,14 @@ impl Server {
         self.pool_view(&request.pool)
     }
 
-    /// See [`OnlineSide`].
-    pub async fn online_side(self: &Rc<Self>, request: OnlineSide) -> Result<api::Pool> {
+    /// See [`OnlineMember`].
+    pub async fn online_member(self: &Rc<Self>, request: OnlineMember) -> Result<api::Pool> {
         let _turn = self.turn().await?;
         let name = &request.pool;
-        let named = self.side_named(name, &request.disk)?;
+        let named = self.member_named(name, &request.disk)?;
         let vdevs = named.pool.vdevs();
-        let side = named.side.guid;
-        let is_in = matches!(named.side.state, SideState::Online | SideState::Stale);
+        let member = named.member.guid;
+        let is_in = matches!(named.member.state, MemberState::Online | MemberState::Stale);
         let disk = match request.path {
             _ if is_in => None,
             Some(path) => Some(self.reopen(&path).await?),
@@ -120,7 +120,7 @@ impl Server {
             self.store(new).await?;
         }
         vdevs
-            .online(side, disk)
+            .online(member, disk)
             .await
             .map_err(|e| refused(name, e))?;
         if request.expand {
@@ -141,11 +141,11 @@ impl Server {
 
     /// The disk at a member's last path, opened anew. `None` if the disk that is open still answers, which then stays. Errors: `Disk`.
     async fn returned(&self, named: &Named) -> Result<Option<Disk>> {
-        let Named { pool, side, .. } = named;
-        let is_open = !side.path.as_os_str().is_empty();
+        let Named { pool, member, .. } = named;
+        let is_open = !member.path.as_os_str().is_empty();
         let place = match is_open {
-            true => Some(side.path.clone()),
-            false => named.notes.was_at(side.guid),
+            true => Some(member.path.clone()),
+            false => named.notes.was_at(member.guid),
         };
         let Some(path) = place else {
             return Ok(None);
@@ -153,50 +153,50 @@ impl Server {
         match self.reopen(&path).await {
             Ok(disk) => Ok(Some(disk)),
             // The same disk is open here, which locks it.
-            Err(_) if is_open && side.state == SideState::Offline => Ok(None),
-            Err(_) if is_open && pool.vdevs().answers(side.guid).await => Ok(None),
+            Err(_) if is_open && member.state == MemberState::Offline => Ok(None),
+            Err(_) if is_open && pool.vdevs().answers(member.guid).await => Ok(None),
             Err(e) => Err(e),
         }
     }
 
-    /// See [`OfflineSide`].
-    pub async fn offline_side(&self, request: OfflineSide) -> Result<api::Pool> {
+    /// See [`OfflineMember`].
+    pub async fn offline_member(&self, request: OfflineMember) -> Result<api::Pool> {
         let _turn = self.turn().await?;
-        let named = self.side_named(&request.pool, &request.disk)?;
+        let named = self.member_named(&request.pool, &request.disk)?;
         let vdevs = named.pool.vdevs();
         vdevs
-            .offline(named.side.guid)
+            .offline(named.member.guid)
             .await
             .map_err(|e| refused(&request.pool, e))?;
         self.pool_view(&request.pool)
     }
 
     /// The disk of an open pool with this path or GUID.
-    fn side_named(&self, name: &str, disk: &str) -> Result<Named> {
+    fn member_named(&self, name: &str, disk: &str) -> Result<Named> {
         let pool = self.pool_named(name)?;
         let notes = self.notes_of(name)?;
         let vdevs = pool.vdevs().status();
-        let sides = || {
+        let members = || {
             vdevs
                 .iter()
-                .flat_map(|v| v.sides.iter().map(move |s| (v.id, s)))
+                .flat_map(|v| v.members.iter().map(move |s| (v.id, s)))
         };
-        let by_guid = sides().find(|(_, s)| format!("{:016x}", s.guid.0) == disk);
-        let by_path = || sides().find(|(_, s)| s.path == Path::new(disk));
+        let by_guid = members().find(|(_, s)| format!("{:016x}", s.guid.0) == disk);
+        let by_path = || members().find(|(_, s)| s.path == Path::new(disk));
         let by_memory = || {
-            sides().find(|(_, s)| {
+            members().find(|(_, s)| {
                 let was = notes.was_at(s.guid);
                 s.path.as_os_str().is_empty() && was.is_some_and(|p| p == Path::new(disk))
             })
         };
         let found = by_guid.or_else(by_path).or_else(by_memory);
-        let (vdev, side) = found.ok_or_else(|| Error::NoSide {
+        let (vdev, member) = found.ok_or_else(|| Error::NoMember {
             pool: name.to_owned(),
             disk: disk.to_owned(),
         })?;
         Ok(Named {
             vdev,
-            side: side.clone(),
+            member: member.clone(),
             pool: pool.clone(),
             notes,
         })
@@ -236,7 +236,7 @@ impl Server {
     }
 
     /// Attaches a disk. The caller holds the permit for changes.
-    async fn attach(&self, name: &str, named: &Named, new: NewSide<'_>) -> Result<SideGuid> {
+    async fn attach(&self, name: &str, named: &Named, new: NewMember<'_>) -> Result<MemberGuid> {
         check_paths(&[new.path.to_path_buf()])?;
         self.check_free(name, new.path)?;
         let before = self.state.borrow().file.clone();
@@ -246,8 +246,8 @@ impl Server {
             .open_new(&[vec![new.path.to_path_buf()]], new.size)
             .await?;
         let attached = self.attach_on(&disks, name, named, new.force, edited).await;
-        let side = match attached {
-            Ok(side) => side,
+        let member = match attached {
+            Ok(member) => member,
             Err(e) => {
                 if self.state.borrow().file.text() != before.text() {
                     self.store(before).await?;
@@ -257,7 +257,7 @@ impl Server {
             }
         };
         self.remember_paths(&named.pool, &named.notes).await;
-        Ok(side)
+        Ok(member)
     }
 
     /// Attaches a disk that is open, after everything that can refuse.
@@ -268,7 +268,7 @@ impl Server {
         named: &Named,
         force: bool,
         edited: ConfigFile,
-    ) -> Result<SideGuid> {
+    ) -> Result<MemberGuid> {
         if !force {
             disks.check(name, &[]).await?;
         }
@@ -284,19 +284,20 @@ impl Server {
         name: &str,
         pool: &Pool,
         notes: &Notes,
-        side: SideGuid,
+        member: MemberGuid,
     ) -> Result<()> {
         let vdevs = pool.vdevs();
         let all = vdevs.status();
-        let mut sides = all.iter().flat_map(|v| &v.sides);
-        let found = sides.find(|s| s.guid == side).map(|s| s.path.clone());
+        let mut members = all.iter().flat_map(|v| &v.members);
+        let found = members.find(|s| s.guid == member).map(|s| s.path.clone());
         let path = found
             .filter(|p| !p.as_os_str().is_empty())
-            .or_else(|| notes.was_at(side));
-        vdevs.detach(side).await.map_err(|e| refused(name, e))?;
+            .or_else(|| notes.was_at(member));
+        vdevs.detach(member).await.map_err(|e| refused(name, e))?;
         let noted = notes.change(|k| {
-            k.paths.remove(&side.0);
-            k.replacing.retain(|r| r.old != side.0 && r.new != side.0);
+            k.paths.remove(&member.0);
+            k.replacing
+                .retain(|r| r.old != member.0 && r.new != member.0);
         });
         noted.await?;
         let others: Vec<_> = notes.kept().paths.into_values().collect();
@@ -316,10 +317,10 @@ impl Server {
     /// Stores the paths of the present disks.
     pub(super) async fn remember_paths(&self, pool: &Pool, notes: &Notes) {
         let vdevs = pool.vdevs().status();
-        let there = |s: &&SideStatus| !s.path.as_os_str().is_empty();
+        let there = |s: &&MemberStatus| !s.path.as_os_str().is_empty();
         let paths: Vec<_> = vdevs
             .iter()
-            .flat_map(|v| &v.sides)
+            .flat_map(|v| &v.members)
             .filter(there)
             .filter(|s| notes.was_at(s.guid).as_ref() != Some(&s.path))
             .map(|s| (s.guid.0, s.path.clone()))

@@ -5,20 +5,20 @@ use std::rc::Rc;
 
 use io::rng;
 use io::sim::{DiskConfig, Node, PowerCutFate, SimDisk};
-use pool::format::{Birth, BlockPtr, SideGuid, Uberblock, VdevId, VdevKind};
-use pool::vdev::{OpenOptions, Resilvered, SetupError, SideState, Vdevs, open};
+use pool::format::{Birth, BlockPtr, MemberGuid, Uberblock, VdevId, VdevKind};
+use pool::vdev::{MemberState, OpenOptions, Resilvered, SetupError, Vdevs, open};
 
 use crate::world::{
     DISK_SIZE, config, disk, disks, find, get_all, host, import, machine, make, on, path, place,
     pointer, put, put_all, run,
 };
 
-fn side(vdevs: &Vdevs, index: usize) -> SideGuid {
-    vdevs.status()[0].sides[index].guid
+fn member(vdevs: &Vdevs, index: usize) -> MemberGuid {
+    vdevs.status()[0].members[index].guid
 }
 
-fn states(vdevs: &Vdevs) -> Vec<SideState> {
-    vdevs.status()[0].sides.iter().map(|s| s.state).collect()
+fn states(vdevs: &Vdevs) -> Vec<MemberState> {
+    vdevs.status()[0].members.iter().map(|s| s.state).collect()
 }
 
 /// Writes an uberblock that ends `epoch`, durably.
@@ -50,7 +50,7 @@ async fn half_missed(disks: &[SimDisk]) -> (Vdevs, Uberblock) {
     checkpoint(&vdevs, &uberblock, 2).await.expect("durable");
     disks[1].error_rates(0.0, 1.0, 0.0);
     put_all(&vdevs, 8..16, 1).await;
-    let _stable = vdevs.flush().await.expect("a side has it");
+    let _stable = vdevs.flush().await.expect("a member has it");
     disks[1].heal();
     checkpoint(&vdevs, &uberblock, 3).await.expect("durable");
     (vdevs, uberblock)
@@ -67,11 +67,11 @@ fn a_stale_member_gets_its_missed_blocks_and_is_in_again() {
                     drop(vdevs);
                     vdevs = import(&[0, 1]).await.expect("both are there").vdevs;
                 }
-                let stale = side(&vdevs, 1);
-                assert_eq!(vdevs.stale_sides(), [(VdevId(0), stale, Birth(2))]);
+                let stale = member(&vdevs, 1);
+                assert_eq!(vdevs.stale_members(), [(VdevId(0), stale, Birth(2))]);
                 vdevs.begin_resilver(stale).expect("it is stale");
                 let early = vdevs.resilvered(stale).await;
-                assert_eq!(early, Err(SetupError::NoCheckpoint { side: stale }));
+                assert_eq!(early, Err(SetupError::NoCheckpoint { member: stale }));
                 checkpoint(&vdevs, &uberblock, 4).await.expect("durable");
                 let mut all = pointers(&vdevs, 0..8, 1, 2);
                 all.extend(pointers(&vdevs, 8..16, 1, 3));
@@ -88,10 +88,10 @@ fn a_stale_member_gets_its_missed_blocks_and_is_in_again() {
                 };
                 assert_eq!(vdevs.resilver(stale, all).await, Ok(had));
                 vdevs.resilvered(stale).await.expect("it has everything");
-                assert_eq!(states(&vdevs), [SideState::Online, SideState::Online]);
+                assert_eq!(states(&vdevs), [MemberState::Online, MemberState::Online]);
                 drop(vdevs);
                 let vdevs = import(&[0, 1]).await.expect("both are there").vdevs;
-                assert_eq!(states(&vdevs), [SideState::Online, SideState::Online]);
+                assert_eq!(states(&vdevs), [MemberState::Online, MemberState::Online]);
                 disks[0].fail_reads(0..DISK_SIZE);
                 get_all(&vdevs, 0..16, 1).await;
             })
@@ -106,8 +106,8 @@ fn a_member_that_misses_a_write_during_its_resilver_begins_again() {
         let (node, disks) = machine(2);
         on(node, async move {
             let (vdevs, uberblock) = half_missed(&disks).await;
-            let stale = side(&vdevs, 1);
-            let missed = Err(SetupError::Missed { side: stale });
+            let stale = member(&vdevs, 1);
+            let missed = Err(SetupError::Missed { member: stale });
             assert_eq!(vdevs.resilvered(stale).await, missed, "it never began");
             vdevs.begin_resilver(stale).expect("it is stale");
             checkpoint(&vdevs, &uberblock, 4).await.expect("durable");
@@ -120,17 +120,17 @@ fn a_member_that_misses_a_write_during_its_resilver_begins_again() {
             disks[1].error_rates(0.0, 1.0, 0.0);
             let all = pointers(&vdevs, 8..12, 1, 3);
             let error = vdevs.resilver(stale, all).await.expect_err("it takes none");
-            assert_eq!(error, SetupError::Missed { side: stale });
-            assert_eq!(states(&vdevs), [SideState::Online, SideState::Stale]);
+            assert_eq!(error, SetupError::Missed { member: stale });
+            assert_eq!(states(&vdevs), [MemberState::Online, MemberState::Stale]);
         })
         .await
     });
 }
 
 /// Resilvers a member up to the last step, which the caller makes fail.
-async fn all_but_in(disks: &[SimDisk]) -> (Vdevs, SideGuid) {
+async fn all_but_in(disks: &[SimDisk]) -> (Vdevs, MemberGuid) {
     let (vdevs, uberblock) = half_missed(disks).await;
-    let stale = side(&vdevs, 1);
+    let stale = member(&vdevs, 1);
     vdevs.begin_resilver(stale).expect("it is stale");
     checkpoint(&vdevs, &uberblock, 4).await.expect("durable");
     let all = pointers(&vdevs, 8..16, 1, 3);
@@ -163,9 +163,9 @@ fn a_member_is_in_only_after_its_blocks_are_durable() {
             node.power_on();
             let is_in = on(node, async {
                 let vdevs = import(&[0, 1]).await.expect("both are there").vdevs;
-                let is_in = states(&vdevs)[1] == SideState::Online;
+                let is_in = states(&vdevs)[1] == MemberState::Online;
                 for ptr in pointers(&vdevs, 0..16, 1, 1) {
-                    let wrong = vdevs.scrub(&ptr).await.expect("a side has it");
+                    let wrong = vdevs.scrub(&ptr).await.expect("a member has it");
                     assert!(!is_in || wrong == 0, "it lacks {ptr:?}");
                 }
                 is_in
@@ -187,13 +187,13 @@ fn a_member_that_fails_while_joining_is_stale_in_every_label() {
             let (vdevs, stale) = all_but_in(&disks).await;
             disks[1].fail_writes(0..512 << 10);
             disks[1].fail_writes(DISK_SIZE - (512 << 10)..DISK_SIZE);
-            let missed = Err(SetupError::Missed { side: stale });
+            let missed = Err(SetupError::Missed { member: stale });
             assert_eq!(vdevs.resilvered(stale).await, missed);
             let _stable = vdevs.flush().await.expect("the other is in");
             disks[1].heal();
             drop(vdevs);
             let vdevs = import(&[0, 1]).await.expect("both are there").vdevs;
-            assert_eq!(states(&vdevs), [SideState::Online, SideState::Stale]);
+            assert_eq!(states(&vdevs), [MemberState::Online, MemberState::Stale]);
         })
         .await
     });
@@ -206,19 +206,19 @@ fn a_member_is_taken_offline_and_returns_stale_but_never_the_last() {
         on(node, async {
             let opened = make(&[&[0, 1]]).await.expect("made");
             let (vdevs, uberblock) = (opened.vdevs, opened.uberblock);
-            let (first, second) = (side(&vdevs, 0), side(&vdevs, 1));
+            let (first, second) = (member(&vdevs, 0), member(&vdevs, 1));
             vdevs.offline(second).await.expect("the other is in");
             for error in [vdevs.offline(first).await, vdevs.detach(first).await] {
-                assert_eq!(error, Err(SetupError::LastSide { side: first }));
+                assert_eq!(error, Err(SetupError::LastMember { member: first }));
             }
             put_all(&vdevs, 0..8, 1).await;
             let _stable = vdevs.flush().await.expect("flushed");
             drop(vdevs);
             // The label of the member that is in says that the other one is not needed.
             let vdevs = import(&[0]).await.expect("it opens").vdevs;
-            assert_eq!(states(&vdevs), [SideState::Online, SideState::Missing]);
+            assert_eq!(states(&vdevs), [MemberState::Online, MemberState::Missing]);
             let absent = vdevs.online(second, None).await;
-            assert_eq!(absent, Err(SetupError::Absent { side: second }));
+            assert_eq!(absent, Err(SetupError::Absent { member: second }));
             let other = vdevs.online(second, Some(disk(2).await)).await;
             assert!(
                 matches!(other, Err(SetupError::OtherDisk { .. })),
@@ -228,7 +228,7 @@ fn a_member_is_taken_offline_and_returns_stale_but_never_the_last() {
                 .online(second, Some(disk(1).await))
                 .await
                 .expect("it is that one");
-            assert_eq!(states(&vdevs), [SideState::Online, SideState::Stale]);
+            assert_eq!(states(&vdevs), [MemberState::Online, MemberState::Stale]);
             vdevs.begin_resilver(second).expect("it is stale");
             checkpoint(&vdevs, &uberblock, 2).await.expect("durable");
             let all = pointers(&vdevs, 0..8, 1, 2);
@@ -278,14 +278,14 @@ fn a_disk_is_replaced_by_attaching_another_and_detaching_it() {
                 .await
                 .expect("attached");
             assert_eq!(vdevs.status()[0].kind, VdevKind::Mirror);
-            assert_eq!(states(&vdevs), [SideState::Online, SideState::Stale]);
+            assert_eq!(states(&vdevs), [MemberState::Online, MemberState::Stale]);
             vdevs.begin_resilver(new).expect("it is stale");
             checkpoint(&vdevs, &uberblock, 2).await.expect("durable");
             let all = pointers(&vdevs, 0..8, 1, 2);
             vdevs.resilver(new, all).await.expect("copied");
             vdevs.resilvered(new).await.expect("it has everything");
             vdevs
-                .detach(side(&vdevs, 0))
+                .detach(member(&vdevs, 0))
                 .await
                 .expect("the other is in");
             assert_eq!(vdevs.status()[0].kind, VdevKind::Disk);
@@ -321,7 +321,7 @@ fn an_interrupted_replacement_loses_nothing() {
                 vdevs.resilver(new, all).await.expect("copied");
                 vdevs.resilvered(new).await.expect("it has everything");
                 vdevs
-                    .detach(side(&vdevs, 0))
+                    .detach(member(&vdevs, 0))
                     .await
                     .expect("the other is in");
             });
@@ -368,8 +368,8 @@ fn members_that_fail_and_are_resilvered_repeatedly_lose_nothing() {
                     };
                     // The write runs concurrently with the resilver of earlier blocks.
                     let write = io::spawn(write);
-                    for (_, side, _) in vdevs.stale_sides() {
-                        let begun = vdevs.begin_resilver(side).is_ok();
+                    for (_, member, _) in vdevs.stale_members() {
+                        let begun = vdevs.begin_resilver(member).is_ok();
                         if !begun || checkpoint(&vdevs, &opened.uberblock, epoch).await.is_err() {
                             break;
                         }
@@ -377,9 +377,9 @@ fn members_that_fail_and_are_resilvered_repeatedly_lose_nothing() {
                             let from = u64::from(v) * 4;
                             pointers(&vdevs, from..from + 4, v, u64::from(v) + 1)
                         });
-                        let copied = vdevs.resilver(side, blocks).await;
+                        let copied = vdevs.resilver(member, blocks).await;
                         if copied.is_ok_and(|c| c.lost.is_empty())
-                            && vdevs.resilvered(side).await.is_ok()
+                            && vdevs.resilvered(member).await.is_ok()
                         {
                             tally.set(tally.get() + 1);
                         }

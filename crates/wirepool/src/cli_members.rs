@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 /// A disk of a pool is named by its path, or by its GUID as `pool status -v` shows it.
 #[derive(Subcommand)]
-pub(crate) enum SideCommand {
+pub(crate) enum MemberCommand {
     /// Add disks or mirrors to a pool, as new vdevs. New writes use them at once.
     #[command(after_help = "\
 Examples:

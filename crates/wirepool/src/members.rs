@@ -3,11 +3,11 @@
 //! **Called by** the commands. **Invariants**: as for all of them.
 
 use crate::ask::Ask;
-use crate::cli_sides::SideCommand;
+use crate::cli_members::MemberCommand;
 use crate::{layout, pools, table_pools};
 use anyhow::Result;
 use server::api::{
-    AddVdevs, AttachSide, Call, DetachSide, OfflineSide, OnlineSide, Pool, ReplaceSide,
+    AddVdevs, AttachMember, Call, DetachMember, OfflineMember, OnlineMember, Pool, ReplaceMember,
     ResilverPool, ScrubAction, ScrubPool, TrimPool,
 };
 use std::path::PathBuf;
@@ -42,9 +42,9 @@ fn action(pause: bool, stop: bool) -> ScrubAction {
 }
 
 /// Runs one of these commands.
-pub(crate) fn side(ask: &Ask, command: SideCommand) -> Result<String> {
+pub(crate) fn member(ask: &Ask, command: MemberCommand) -> Result<String> {
     match command {
-        SideCommand::Add {
+        MemberCommand::Add {
             pool,
             vdevs,
             size,
@@ -58,14 +58,14 @@ pub(crate) fn side(ask: &Ask, command: SideCommand) -> Result<String> {
             };
             show(ask, &call)
         }
-        SideCommand::Attach {
+        MemberCommand::Attach {
             pool,
             disk,
             new,
             size,
             force,
         } => {
-            let call = AttachSide {
+            let call = AttachMember {
                 pool,
                 disk: named(&disk)?,
                 new: std::path::absolute(new)?,
@@ -74,18 +74,18 @@ pub(crate) fn side(ask: &Ask, command: SideCommand) -> Result<String> {
             };
             show(ask, &call)
         }
-        SideCommand::Detach { pool, disk } => {
+        MemberCommand::Detach { pool, disk } => {
             let disk = named(&disk)?;
-            show(ask, &DetachSide { pool, disk })
+            show(ask, &DetachMember { pool, disk })
         }
-        SideCommand::Replace {
+        MemberCommand::Replace {
             pool,
             disk,
             new,
             size,
             force,
         } => {
-            let call = ReplaceSide {
+            let call = ReplaceMember {
                 pool,
                 disk: named(&disk)?,
                 new: absolute(new)?,
@@ -94,13 +94,13 @@ pub(crate) fn side(ask: &Ask, command: SideCommand) -> Result<String> {
             };
             show(ask, &call)
         }
-        SideCommand::Online {
+        MemberCommand::Online {
             pool,
             disk,
             path,
             expand,
         } => {
-            let call = OnlineSide {
+            let call = OnlineMember {
                 pool,
                 disk: named(&disk)?,
                 path: absolute(path)?,
@@ -108,7 +108,7 @@ pub(crate) fn side(ask: &Ask, command: SideCommand) -> Result<String> {
             };
             show(ask, &call)
         }
-        SideCommand::Trim {
+        MemberCommand::Trim {
             pool: name,
             pause,
             stop,
@@ -117,8 +117,8 @@ pub(crate) fn side(ask: &Ask, command: SideCommand) -> Result<String> {
             let action = action(pause, stop);
             show(ask, &TrimPool { name, action, rate })
         }
-        SideCommand::Resilver { pool, rate } => show(ask, &ResilverPool { name: pool, rate }),
-        SideCommand::Scrub {
+        MemberCommand::Resilver { pool, rate } => show(ask, &ResilverPool { name: pool, rate }),
+        MemberCommand::Scrub {
             pool: name,
             pause,
             stop,
@@ -127,9 +127,9 @@ pub(crate) fn side(ask: &Ask, command: SideCommand) -> Result<String> {
             let action = action(pause, stop);
             show(ask, &ScrubPool { name, action, rate })
         }
-        SideCommand::Offline { pool, disk } => {
+        MemberCommand::Offline { pool, disk } => {
             let disk = named(&disk)?;
-            show(ask, &OfflineSide { pool, disk })
+            show(ask, &OfflineMember { pool, disk })
         }
     }
 }

@@ -13,12 +13,12 @@ fn mirror(server: &Server) {
     server.ok(&["volume", "create", "tank/vm1", "--size", "1G"]);
 }
 
-fn sides(pools: &Value) -> &Vec<Value> {
-    pools[0]["vdevs"][0]["sides"].as_array().expect("sides")
+fn members(pools: &Value) -> &Vec<Value> {
+    pools[0]["vdevs"][0]["members"].as_array().expect("members")
 }
 
 fn is_whole(pools: &Value, count: usize) -> bool {
-    pools[0]["health"] == "online" && sides(pools).len() == count
+    pools[0]["health"] == "online" && members(pools).len() == count
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn a_disk_is_replaced() {
     let pools = server.wait_for(&["pool", "status"], |p| {
         is_whole(p, 2) && !place.text().contains("a.img")
     });
-    let paths: Vec<_> = sides(&pools)
+    let paths: Vec<_> = members(&pools)
         .iter()
         .map(|s| s["path"].to_string())
         .collect();
@@ -67,7 +67,7 @@ fn a_replacement_is_finished_after_a_restart() {
     server.ok(&["pool", "attach", "tank", "a.img", "c.img", "--size", SIZE]);
     let pools = server.wait_for(&["pool", "status"], |p| is_whole(p, 3));
     let guid = |n: usize| {
-        let text = sides(&pools)[n]["guid"].as_str().expect("a GUID");
+        let text = members(&pools)[n]["guid"].as_str().expect("a GUID");
         u64::from_str_radix(text, 16).expect("hexadecimal")
     };
     assert!(server.terminate().success());
@@ -82,9 +82,9 @@ fn a_replacement_is_finished_after_a_restart() {
     fs::write(&notes, kept.to_string()).expect("write");
     let server = place.start();
     let pools = server.wait_for(&["pool", "status"], |p| {
-        p[0]["health"] == "online" && sides(p).len() == 2
+        p[0]["health"] == "online" && members(p).len() == 2
     });
-    let left: Vec<_> = sides(&pools)
+    let left: Vec<_> = members(&pools)
         .iter()
         .map(|s| s["path"].to_string())
         .collect();
@@ -100,7 +100,7 @@ fn a_disk_goes_offline_and_comes_back() {
     server.ok(&["pool", "offline", "tank", "b.img"]);
     let pools = server.json(&["pool", "status"]);
     assert_eq!(pools[0]["health"], "degraded");
-    assert_eq!(sides(&pools)[1]["state"], "offline");
+    assert_eq!(members(&pools)[1]["state"], "offline");
     let last = server.refused(&["pool", "offline", "tank", "a.img"]);
     assert!(last.contains("last"), "{last}");
     server.refused(&["pool", "detach", "tank", "a.img"]);
@@ -147,7 +147,7 @@ fn a_refused_change_of_disks_changes_nothing() {
         assert_eq!(place.text(), text, "{args:?}");
     }
     let after = server.json(&["pool", "status"]);
-    assert_eq!(sides(&after).len(), sides(&before).len());
+    assert_eq!(members(&after).len(), members(&before).len());
     assert_eq!(after[0]["health"], "online");
     assert!(server.terminate().success());
 }
@@ -217,9 +217,9 @@ fn a_scrub_whose_place_is_not_understood_begins_again() {
     assert!(server.terminate().success());
 }
 
-/// The server is killed, and one side of the mirror is gone when it starts again; later it is back.
+/// The server is killed, and one member of the mirror is gone when it starts again; later it is back.
 #[test]
-fn a_mirror_without_a_side_opens_by_itself_and_takes_it_back() {
+fn a_mirror_without_a_member_opens_by_itself_and_takes_it_back() {
     let place = Place::new(BASE);
     let server = place.start();
     mirror(&server);
@@ -229,17 +229,17 @@ fn a_mirror_without_a_side_opens_by_itself_and_takes_it_back() {
     let server = place.start();
     let pools = server.wait_for(&["pool", "status"], |p| p[0]["state"] == "online");
     assert_eq!(pools[0]["health"], "degraded");
-    assert_eq!(sides(&pools)[1]["state"], "missing");
-    assert!(sides(&pools)[1]["was"].to_string().contains("b.img"));
+    assert_eq!(members(&pools)[1]["state"], "missing");
+    assert!(members(&pools)[1]["was"].to_string().contains("b.img"));
     server.ok(&["volume", "create", "tank/vm2", "--size", "1G"]);
     fs::rename(place.path("away"), place.path("b.img")).expect("put back");
     server.wait_for(&["pool", "status"], |p| is_whole(p, 2));
     assert!(server.terminate().success());
 }
 
-/// What this server knows is older than the labels: the missing side may have what the other lacks.
+/// What this server knows is older than the labels: the missing member may have what the other lacks.
 #[test]
-fn without_evidence_a_mirror_waits_for_its_side() {
+fn without_evidence_a_mirror_waits_for_its_member() {
     let place = Place::new(BASE);
     let server = place.start();
     mirror(&server);
@@ -527,7 +527,7 @@ fn disks_are_found_at_other_paths() {
     // a file of the same name that belongs to no pool of this server
     fs::write(by_id.join("stranger"), "no label").expect("written");
     let is_at = |pool: &Value, path: &str| {
-        let members = pool["vdevs"][0]["sides"].as_array().expect("members");
+        let members = pool["vdevs"][0]["members"].as_array().expect("members");
         let path = place.path(path);
         members
             .iter()

@@ -12,12 +12,12 @@ use super::create::{check_unused, guid};
 use super::error::SetupError;
 use super::leaf::{Fault, Leaf};
 use super::limits::{COPIES_MAX, HANG_MAX};
-use super::mirror::{Member, Mirror, SideState};
+use super::mirror::{Member, MemberState, Mirror};
 use super::scan::newest_label;
 use super::space_below::reserve;
 use super::{Vdevs, area, geometry};
 use crate::error::Error;
-use crate::format::{Birth, BlockPtr, SIDES_MAX, SideGuid, VdevId};
+use crate::format::{Birth, BlockPtr, MEMBERS_MAX, MemberGuid, VdevId};
 use crate::shared::all;
 
 /// Counts of a resilver.
@@ -32,30 +32,30 @@ pub struct Resilvered {
 }
 
 impl Vdevs {
-    fn mirror_of(&self, side: SideGuid) -> Result<&Mirror, SetupError> {
-        let has = |mirror: &&Mirror| mirror.members().iter().any(|m| m.leaf.guid() == side);
+    fn mirror_of(&self, member: MemberGuid) -> Result<&Mirror, SetupError> {
+        let has = |mirror: &&Mirror| mirror.members().iter().any(|m| m.leaf.guid() == member);
         let found = self.mirrors.iter().find(has);
-        found.ok_or(SetupError::NoSide { side })
+        found.ok_or(SetupError::NoMember { member })
     }
 
     /// Changes a member's entry under the lock of its vdev, and counts a change of membership.
     fn change<T>(
         &self,
-        side: SideGuid,
+        member: MemberGuid,
         change: impl FnOnce(&mut Vec<Member>, usize) -> Result<T, SetupError>,
     ) -> Result<T, SetupError> {
         if self.read_only {
             return Err(SetupError::ReadOnly);
         }
-        let mirror = self.mirror_of(side)?;
+        let mirror = self.mirror_of(member)?;
         let mut members = mirror.members();
-        let found = members.iter().position(|m| m.leaf.guid() == side);
-        let index = found.ok_or(SetupError::NoSide { side })?;
-        let is_in = members[index].state == SideState::Online;
+        let found = members.iter().position(|m| m.leaf.guid() == member);
+        let index = found.ok_or(SetupError::NoMember { member })?;
+        let is_in = members[index].state == MemberState::Online;
         let result = change(&mut members, index)?;
         if is_in {
-            let kept = members.iter().any(|m| m.state == SideState::Online);
-            assert!(kept, "vdev {} has no side that is in", mirror.id().0);
+            let kept = members.iter().any(|m| m.state == MemberState::Online);
+            assert!(kept, "vdev {} has no member that is in", mirror.id().0);
         }
         self.changes.count();
         Ok(result)
@@ -67,46 +67,46 @@ impl Vdevs {
 
     /// The stale members, each with the epoch up to which it has every block.
     #[must_use]
-    pub fn stale_sides(&self) -> Vec<(VdevId, SideGuid, Birth)> {
+    pub fn stale_members(&self) -> Vec<(VdevId, MemberGuid, Birth)> {
         let of_mirror = |mirror: &Mirror| {
             let members = mirror.members();
-            let stale = members.iter().filter(|m| m.state == SideState::Stale);
-            let sides = stale.map(|m| (mirror.id(), m.leaf.guid(), m.held));
-            sides.collect::<Vec<_>>()
+            let stale = members.iter().filter(|m| m.state == MemberState::Stale);
+            let found = stale.map(|m| (mirror.id(), m.leaf.guid(), m.held));
+            found.collect::<Vec<_>>()
         };
         self.mirrors.iter().flat_map(of_mirror).collect()
     }
 
     /// The member of this pool that a disk's label names; `None` if it names none.
-    pub async fn identify(&self, disk: &Disk) -> Option<SideGuid> {
+    pub async fn identify(&self, disk: &Disk) -> Option<MemberGuid> {
         let label = newest_label(disk, &self.scratch).await.ok()?;
         (label.pool == self.pool).then_some(label.disk)
     }
 
     /// Whether a member whose disk hung or disappeared answers again, and has no operation outstanding.
-    pub async fn answers(&self, side: SideGuid) -> bool {
-        let Ok(mirror) = self.mirror_of(side) else {
+    pub async fn answers(&self, member: MemberGuid) -> bool {
+        let Ok(mirror) = self.mirror_of(member) else {
             return false;
         };
         let disk = {
             let members = mirror.members();
-            let member = members.iter().find(|m| m.leaf.guid() == side);
+            let member = members.iter().find(|m| m.leaf.guid() == member);
             let disk = member.and_then(|m| m.leaf.disk());
             disk.filter(|d| d.is_idle()).cloned()
         };
         let Some(disk) = disk else { return false };
         let told = io::timeout(HANG_MAX, self.identify(&disk)).await;
-        matches!(told, Ok(found) if found == Some(side))
+        matches!(told, Ok(found) if found == Some(member))
     }
 
     /// Takes a member offline until [`Vdevs::online`]: nothing is sent to it. Labels record this when the call returns.
     ///
     /// # Errors
-    /// [`SetupError::NoSide`]; [`SetupError::LastSide`]; [`SetupError::Device`] if labels could not be written.
-    pub async fn offline(&self, side: SideGuid) -> Result<(), SetupError> {
-        self.change(side, |members, index| {
+    /// [`SetupError::NoMember`]; [`SetupError::LastMember`]; [`SetupError::Device`] if labels could not be written.
+    pub async fn offline(&self, member: MemberGuid) -> Result<(), SetupError> {
+        self.change(member, |members, index| {
             check_others(members, index)?;
-            members[index].state = SideState::Offline;
+            members[index].state = MemberState::Offline;
             members[index].joining = false;
             Ok(())
         })?;
@@ -117,17 +117,17 @@ impl Vdevs {
     /// not open or must be opened again. Does nothing to a member in another state.
     ///
     /// # Errors
-    /// [`SetupError::NoSide`]; [`SetupError::OtherDisk`] if the disk's label names another member; [`SetupError::Absent`] if
+    /// [`SetupError::NoMember`]; [`SetupError::OtherDisk`] if the disk's label names another member; [`SetupError::Absent`] if
     /// there is no disk; [`SetupError::Owed`]; [`SetupError::Truncated`]; [`SetupError::Device`].
-    pub async fn online(&self, side: SideGuid, disk: Option<Disk>) -> Result<(), SetupError> {
-        let mirror = self.mirror_of(side)?;
+    pub async fn online(&self, member: MemberGuid, disk: Option<Disk>) -> Result<(), SetupError> {
+        let mirror = self.mirror_of(member)?;
         let size = mirror.entry().data_size;
         let mut now = None;
         if disk.is_none() {
             let open = mirror
                 .members()
                 .iter()
-                .find(|m| m.leaf.guid() == side)
+                .find(|m| m.leaf.guid() == member)
                 .cloned();
             if let Some(kept) = open.as_ref().and_then(|m| m.leaf.disk()) {
                 now = io::timeout(HANG_MAX, kept.size())
@@ -138,42 +138,42 @@ impl Vdevs {
             }
         }
         if let Some(disk) = &disk {
-            if self.identify(disk).await != Some(side) {
+            if self.identify(disk).await != Some(member) {
                 let path = disk.info().path.clone();
-                return Err(SetupError::OtherDisk { path, side });
+                return Err(SetupError::OtherDisk { path, member });
             }
             check_room(disk, size)?;
         }
-        self.change(side, |members, index| {
-            let member = &members[index];
-            if matches!(member.state, SideState::Online | SideState::Stale) {
+        self.change(member, |members, index| {
+            let old = &members[index];
+            if matches!(old.state, MemberState::Online | MemberState::Stale) {
                 return Ok(());
             }
-            let is_owed = disk.is_none() && member.leaf.fault() == Some(Fault::Hung);
-            if is_owed && !member.leaf.disk().is_some_and(Disk::is_idle) {
-                return Err(SetupError::Owed { side });
+            let is_owed = disk.is_none() && old.leaf.fault() == Some(Fault::Hung);
+            if is_owed && !old.leaf.disk().is_some_and(Disk::is_idle) {
+                return Err(SetupError::Owed { member });
             }
-            let kept = member.leaf.disk().filter(|_| disk.is_none()).cloned();
+            let kept = old.leaf.disk().filter(|_| disk.is_none()).cloned();
             // Keep the size in use, unless the disk was too short then.
-            let used = kept.as_ref().map(|_| member.leaf.size());
+            let used = kept.as_ref().map(|_| old.leaf.size());
             let used = used.map(|used| match geometry::data_size(used) < size {
                 true => now.unwrap_or(used),
                 false => used,
             });
-            let disk = disk.or(kept).ok_or(SetupError::Absent { side })?;
-            let held = member.held;
+            let disk = disk.or(kept).ok_or(SetupError::Absent { member })?;
+            let held = old.held;
             // A new leaf, so that writes in flight reach it as well.
-            let leaf = Leaf::new(side, disk);
+            let leaf = Leaf::new(member, disk);
             if let Some(used) = used {
                 leaf.set_size(used);
             }
-            members[index] = Member::new(leaf, SideState::Stale, held);
+            members[index] = Member::new(leaf, MemberState::Stale, held);
             Ok(())
         })?;
         let member = mirror
             .members()
             .iter()
-            .find(|m| m.leaf.guid() == side)
+            .find(|m| m.leaf.guid() == member)
             .cloned();
         if let Some(member) = member {
             self.reserve_member(mirror, &member.leaf).await;
@@ -192,7 +192,7 @@ impl Vdevs {
         vdev: VdevId,
         disk: Disk,
         force: bool,
-    ) -> Result<SideGuid, SetupError> {
+    ) -> Result<MemberGuid, SetupError> {
         if self.read_only {
             return Err(SetupError::ReadOnly);
         }
@@ -218,30 +218,32 @@ impl Vdevs {
             path: path(),
             error,
         })?;
-        let side = SideGuid(guid());
+        let member = MemberGuid(guid());
         {
             let mut members = mirror.members();
-            if members.len() == SIDES_MAX {
-                return Err(SetupError::Shape { got: SIDES_MAX + 1 });
+            if members.len() == MEMBERS_MAX {
+                return Err(SetupError::Shape {
+                    got: MEMBERS_MAX + 1,
+                });
             }
             members.push(Member::new(
-                Leaf::new(side, disk),
-                SideState::Stale,
+                Leaf::new(member, disk),
+                MemberState::Stale,
                 Birth(0),
             ));
         }
         self.changes.count();
         self.tell().await?;
-        Ok(side)
+        Ok(member)
     }
 
     /// Detaches a member for good and wipes its labels. With one member left, the vdev is a disk.
     ///
     /// # Errors
-    /// [`SetupError::NoSide`]; [`SetupError::LastSide`]; [`SetupError::Device`] if the labels of the other members could not
+    /// [`SetupError::NoMember`]; [`SetupError::LastMember`]; [`SetupError::Device`] if the labels of the other members could not
     /// be written.
-    pub async fn detach(&self, side: SideGuid) -> Result<(), SetupError> {
-        let member = self.change(side, |members, index| {
+    pub async fn detach(&self, member: MemberGuid) -> Result<(), SetupError> {
+        let member = self.change(member, |members, index| {
             check_others(members, index)?;
             Ok(members.remove(index))
         })?;
@@ -258,25 +260,25 @@ impl Vdevs {
     /// snapshots to [`Vdevs::resilver`], none of which may be freed meanwhile, and ends with [`Vdevs::resilvered`].
     ///
     /// # Errors
-    /// [`SetupError::NoSide`] if there is no such stale member.
-    pub fn begin_resilver(&self, side: SideGuid) -> Result<(), SetupError> {
-        let mirror = self.mirror_of(side)?;
+    /// [`SetupError::NoMember`] if there is no such stale member.
+    pub fn begin_resilver(&self, member: MemberGuid) -> Result<(), SetupError> {
+        let mirror = self.mirror_of(member)?;
         let begun = self.uberblocks().begun;
         let mut members = mirror.members();
-        let stale = |m: &&mut Member| m.leaf.guid() == side && m.state == SideState::Stale;
-        let member = members.iter_mut().find(stale);
-        member.ok_or(SetupError::NoSide { side })?.resilvering = Some(begun);
+        let stale = |m: &&mut Member| m.leaf.guid() == member && m.state == MemberState::Stale;
+        let found = members.iter_mut().find(stale);
+        found.ok_or(SetupError::NoMember { member })?.resilvering = Some(begun);
         Ok(())
     }
 
-    fn stale_side(&self, side: SideGuid) -> Result<(&Mirror, Arc<Leaf>, Birth), SetupError> {
-        let mirror = self.mirror_of(side)?;
+    fn stale_member(&self, member: MemberGuid) -> Result<(&Mirror, Arc<Leaf>, Birth), SetupError> {
+        let mirror = self.mirror_of(member)?;
         let members = mirror.members();
-        let found = members.iter().find(|m| m.leaf.guid() == side);
-        let whole = found.filter(|m| m.state == SideState::Stale && m.resilvering.is_some());
+        let found = members.iter().find(|m| m.leaf.guid() == member);
+        let whole = found.filter(|m| m.state == MemberState::Stale && m.resilvering.is_some());
         let member = whole.ok_or_else(|| match found.filter(|m| m.leaf.is_full()) {
             Some(full) => SetupError::failed(full.leaf.write_error()),
-            None => SetupError::Missed { side },
+            None => SetupError::Missed { member },
         })?;
         Ok((mirror, member.leaf.clone(), member.held))
     }
@@ -285,14 +287,14 @@ impl Vdevs {
     /// are skipped without a read.
     ///
     /// # Errors
-    /// [`SetupError::NoSide`]; [`SetupError::FileSystemFull`] or [`SetupError::Missed`] if the member missed a write: begin
+    /// [`SetupError::NoMember`]; [`SetupError::FileSystemFull`] or [`SetupError::Missed`] if the member missed a write: begin
     /// again.
     pub async fn resilver(
         &self,
-        side: SideGuid,
+        member: MemberGuid,
         blocks: impl IntoIterator<Item = BlockPtr>,
     ) -> Result<Resilvered, SetupError> {
-        let (mirror, leaf, held) = self.stale_side(side)?;
+        let (mirror, leaf, held) = self.stale_member(member)?;
         let mut outcome = Resilvered::default();
         let is_due = |ptr: &BlockPtr| ptr.vdev == mirror.id() && ptr.birth > held;
         let due: Vec<_> = blocks.into_iter().filter(is_due).collect();
@@ -306,7 +308,7 @@ impl Vdevs {
                         outcome.lost.push(*ptr)
                     }
                     Err(e @ Error::FileSystemFull { .. }) => return Err(SetupError::failed(e)),
-                    Err(_) => return Err(SetupError::Missed { side }),
+                    Err(_) => return Err(SetupError::Missed { member }),
                 }
             }
         }
@@ -316,28 +318,28 @@ impl Vdevs {
     /// Ends a resilver: the member is in, and labels record it when this returns.
     ///
     /// # Errors
-    /// [`SetupError::NoSide`]; [`SetupError::Missed`] if it missed a write since the beginning: begin again;
+    /// [`SetupError::NoMember`]; [`SetupError::Missed`] if it missed a write since the beginning: begin again;
     /// [`SetupError::NoCheckpoint`] if no checkpoint was made since; [`SetupError::Device`] if labels could not be written.
-    pub async fn resilvered(&self, side: SideGuid) -> Result<(), SetupError> {
-        let (mirror, leaf, _) = self.stale_side(side)?;
+    pub async fn resilvered(&self, member: MemberGuid) -> Result<(), SetupError> {
+        let (mirror, leaf, _) = self.stale_member(member)?;
         // A rewind may choose an older checkpoint, so the member gets the uberblocks that it missed.
         let rings = self.scrub_rings().await;
         rings.map_err(SetupError::failed)?;
         if leaf.flush().await.is_err() {
             mirror.miss(&leaf);
-            return Err(SetupError::Missed { side });
+            return Err(SetupError::Missed { member });
         }
         let durable = self.uberblocks().durable;
-        self.change(side, |members, index| {
-            let member = &mut members[index];
-            let same = Arc::ptr_eq(&member.leaf, &leaf) && member.state == SideState::Stale;
-            let Some(begun) = member.resilvering.filter(|_| same) else {
-                return Err(SetupError::Missed { side });
+        self.change(member, |members, index| {
+            let joining = &mut members[index];
+            let same = Arc::ptr_eq(&joining.leaf, &leaf) && joining.state == MemberState::Stale;
+            let Some(begun) = joining.resilvering.filter(|_| same) else {
+                return Err(SetupError::Missed { member });
             };
             if durable <= begun {
-                return Err(SetupError::NoCheckpoint { side });
+                return Err(SetupError::NoCheckpoint { member });
             }
-            member.joining = true;
+            joining.joining = true;
             Ok(())
         })?;
         // The member counts as in only after the labels of all other members that are in record it. Otherwise a member that
@@ -345,11 +347,11 @@ impl Vdevs {
         self.tell().await?;
         let mut members = mirror.members();
         let joining = |m: &&mut Member| Arc::ptr_eq(&m.leaf, &leaf) && m.joining;
-        let member = members.iter_mut().find(joining);
-        let member = member.ok_or(SetupError::Missed { side })?;
-        member.state = SideState::Online;
-        member.joining = false;
-        member.resilvering = None;
+        let found = members.iter_mut().find(joining);
+        let joined = found.ok_or(SetupError::Missed { member })?;
+        joined.state = MemberState::Online;
+        joined.joining = false;
+        joined.resilvering = None;
         Ok(())
     }
 }
@@ -360,10 +362,10 @@ fn check_others(members: &[Member], index: usize) -> Result<(), SetupError> {
         .iter()
         .enumerate()
         .filter(|(other, _)| *other != index);
-    let mut others_in = others.filter(|(_, m)| m.state == SideState::Online);
+    let mut others_in = others.filter(|(_, m)| m.state == MemberState::Online);
     if others_in.next().is_none() {
-        let side = members[index].leaf.guid();
-        return Err(SetupError::LastSide { side });
+        let member = members[index].leaf.guid();
+        return Err(SetupError::LastMember { member });
     }
     Ok(())
 }

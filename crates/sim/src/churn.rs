@@ -11,8 +11,8 @@ use io::rng::Prng;
 use io::sim::Node;
 use io::time::sleep;
 use pool::Pool;
-use pool::format::{PoolProperty, SideGuid, VdevId};
-use pool::vdev::{SetupError, SideState};
+use pool::format::{MemberGuid, PoolProperty, VdevId};
+use pool::vdev::{MemberState, SetupError};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -21,14 +21,14 @@ use std::time::Duration;
 /// Bytes of each part of a scrub that must repair everything.
 pub(crate) const SCRUB_PART: u64 = 256 << 10;
 /// Most members of a vdev.
-const SIDES_MAX: usize = 3;
+const MEMBERS_MAX: usize = 3;
 
 /// A member and its present state.
-struct Side {
+struct Member {
     vdev: VdevId,
-    guid: SideGuid,
+    guid: MemberGuid,
     path: PathBuf,
-    state: SideState,
+    state: MemberState,
 }
 
 /// The disks of the machine.
@@ -42,40 +42,40 @@ pub(crate) struct Media {
 
 impl Media {
     /// Ignores the refusal of an operation on a failing disk.
-    fn unless_bad(&self, side: &Side, done: Result<(), Violation>) -> Result<(), Violation> {
-        match self.bad.contains(&side.path) {
+    fn unless_bad(&self, member: &Member, done: Result<(), Violation>) -> Result<(), Violation> {
+        match self.bad.contains(&member.path) {
             true => Ok(()),
             false => done,
         }
     }
 
     /// Whether all promised data is on other members.
-    fn may_leave(&self, pool: &Pool, side: &Side) -> bool {
-        let is_sound = |s: &Side| s.state == SideState::Online && !self.bad.contains(&s.path);
-        let others = |s: &Side| s.vdev == side.vdev && s.guid != side.guid;
-        let is_needed = !self.bad.is_empty() && !self.bad.contains(&side.path);
-        !is_needed || sides(pool).iter().any(|s| others(s) && is_sound(s))
+    fn may_leave(&self, pool: &Pool, member: &Member) -> bool {
+        let is_sound = |s: &Member| s.state == MemberState::Online && !self.bad.contains(&s.path);
+        let others = |s: &Member| s.vdev == member.vdev && s.guid != member.guid;
+        let is_needed = !self.bad.is_empty() && !self.bad.contains(&member.path);
+        !is_needed || members(pool).iter().any(|s| others(s) && is_sound(s))
     }
 
     /// Disks that are not members.
-    fn free(&self, now: &[Side]) -> Vec<&String> {
+    fn free(&self, now: &[Member]) -> Vec<&String> {
         let is_free = |name: &&String| !now.iter().any(|s| s.path.as_os_str() == name.as_str());
         self.names.iter().filter(is_free).collect()
     }
 }
 
-fn sides(pool: &Pool) -> Vec<Side> {
+fn members(pool: &Pool) -> Vec<Member> {
     let vdevs = pool.vdevs().status();
-    let sides = vdevs.into_iter().flat_map(|vdev| {
-        let side = move |side: pool::vdev::SideStatus| Side {
+    let members = vdevs.into_iter().flat_map(|vdev| {
+        let member = move |member: pool::vdev::MemberStatus| Member {
             vdev: vdev.id,
-            guid: side.guid,
-            path: side.path,
-            state: side.state,
+            guid: member.guid,
+            path: member.path,
+            state: member.state,
         };
-        vdev.sides.into_iter().map(side)
+        vdev.members.into_iter().map(member)
     });
-    sides.collect()
+    members.collect()
 }
 
 fn wrong(what: &str, e: SetupError) -> Violation {
@@ -84,7 +84,7 @@ fn wrong(what: &str, e: SetupError) -> Violation {
 
 fn unless_last(what: &str, done: Result<(), SetupError>) -> Result<(), Violation> {
     match done {
-        Err(SetupError::LastSide { .. }) => Ok(()),
+        Err(SetupError::LastMember { .. }) => Ok(()),
         other => other.map_err(|e| wrong(what, e)),
     }
 }
@@ -93,26 +93,29 @@ fn unless_last(what: &str, done: Result<(), SetupError>) -> Result<(), Violation
 /// but its disk is not a member.
 pub(crate) async fn gather(pool: &Pool) -> Result<(), Violation> {
     let vdevs = pool.vdevs();
-    for side in sides(pool) {
-        let mut lacks_disk = side.state == SideState::Missing;
-        if matches!(side.state, SideState::Offline | SideState::Faulted) {
-            match vdevs.online(side.guid, None).await {
+    for member in members(pool) {
+        let mut lacks_disk = member.state == MemberState::Missing;
+        if matches!(member.state, MemberState::Offline | MemberState::Faulted) {
+            match vdevs.online(member.guid, None).await {
                 Err(SetupError::Absent { .. }) => lacks_disk = true,
-                other => other.map_err(|e| wrong("a side does not come back", e))?,
+                other => other.map_err(|e| wrong("a member does not come back", e))?,
             }
         }
         if lacks_disk {
-            let gone = vdevs.detach(side.guid).await;
+            let gone = vdevs.detach(member.guid).await;
             gone.map_err(|e| wrong("detaching what is not there", e))?;
         }
     }
     let resilvered = pool.resilver(|_| ()).await;
     resilvered.map_err(|e| wrong("resilvering", e))?;
-    match sides(pool).iter().find(|s| s.state != SideState::Online) {
-        Some(side) => Err(Violation(format!(
+    match members(pool)
+        .iter()
+        .find(|s| s.state != MemberState::Online)
+    {
+        Some(member) => Err(Violation(format!(
             "{} is {:?} after all were resilvered",
-            side.path.display(),
-            side.state
+            member.path.display(),
+            member.state
         ))),
         None => Ok(()),
     }
@@ -120,11 +123,11 @@ pub(crate) async fn gather(pool: &Pool) -> Result<(), Violation> {
 
 /// Attaches a free disk to a vdev with fewer than the most members.
 async fn attach(pool: &Pool, media: &Media, rng: &mut Prng) -> Result<Option<VdevId>, Violation> {
-    let now = sides(pool);
+    let now = members(pool);
     let vdev = now[rng.below(now.len() as u64) as usize].vdev;
     let (Some(name), true) = (
         media.free(&now).first().copied(),
-        now.iter().filter(|s| s.vdev == vdev).count() < SIDES_MAX,
+        now.iter().filter(|s| s.vdev == vdev).count() < MEMBERS_MAX,
     ) else {
         return Ok(None);
     };
@@ -143,7 +146,7 @@ async fn attach(pool: &Pool, media: &Media, rng: &mut Prng) -> Result<Option<Vde
 
 /// Adds a vdev of one or two free disks.
 async fn add(pool: &Pool, media: &Media, rng: &mut Prng) -> Result<(), Violation> {
-    let now = sides(pool);
+    let now = members(pool);
     let mut disks = Vec::new();
     for name in media.free(&now).into_iter().take(1 + rng.below(2) as usize) {
         if let Ok(disk) = Disk::open(name, OpenOptions::default()).await {
@@ -165,8 +168,8 @@ async fn add(pool: &Pool, media: &Media, rng: &mut Prng) -> Result<(), Violation
 /// Enlarges all disks of a vdev, and lets the vdev use the new space.
 async fn grow(pool: &Pool, vdev: VdevId, rng: &mut Prng) -> Result<(), Violation> {
     let more = (1 + rng.below(16)) << 20;
-    for side in sides(pool).into_iter().filter(|s| s.vdev == vdev) {
-        if let Some(disk) = Node::current().disk(&side.path) {
+    for member in members(pool).into_iter().filter(|s| s.vdev == vdev) {
+        if let Some(disk) = Node::current().disk(&member.path) {
             disk.set_size(disk.size() + more);
         }
     }
@@ -229,7 +232,7 @@ pub(crate) async fn churn(pool: Rc<Pool>, media: Media, seed: u64) -> Result<(),
     let mut rng = Prng::new(seed);
     for _ in 0..rng.below(6) {
         sleep(Duration::from_micros(rng.below(5000))).await;
-        let now = sides(&pool);
+        let now = members(&pool);
         let any = &now[rng.below(now.len() as u64) as usize];
         match rng.below(10) {
             0 if media.may_leave(&pool, any) => {
@@ -245,7 +248,7 @@ pub(crate) async fn churn(pool: Rc<Pool>, media: Media, seed: u64) -> Result<(),
                 if let Some(vdev) = attach(&pool, &media, &mut rng).await? {
                     gather_some(&pool, &media).await?;
                     let old = now.iter().find(|s| s.vdev == vdev);
-                    let old = old.expect("it has a side");
+                    let old = old.expect("it has a member");
                     if media.may_leave(&pool, old) {
                         let done = unless_last("replacing", pool.vdevs().detach(old.guid).await);
                         media.unless_bad(old, done)?;
