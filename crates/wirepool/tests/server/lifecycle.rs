@@ -1,13 +1,14 @@
 //! Start and end of the server, and its state afterwards.
 
-use crate::common::{BASE, Place, RAM, client, connect};
+use crate::common::{BASE, NQN, Place, RAM, client, connect};
 use nvmf::wire::command::{Nsid, Sgl, SglDescriptor, Sqe};
 use nvmf::wire::fabrics::{Connect, ConnectAttributes, ConnectData};
 use nvmf::wire::opcode::io as opcode;
 use nvmf::wire::pdu::Pdu;
 use nvmf::wire::reservation::{AcquireAction, PersistChange, RegisterAction, ReservationType};
+use nvmf::wire::status::Status;
 use nvmf_initiator::raw::RawConnection;
-use nvmf_initiator::{Config, Offer, WriteOptions};
+use nvmf_initiator::{Config, Controller, Error, Offer, WriteOptions};
 use serde_json::Value;
 use std::cell::Cell;
 use std::fs;
@@ -61,6 +62,43 @@ fn a_missing_disk_is_served_once_it_appears() {
     });
     assert_eq!(served["disks"][0]["size"], 1 << 20);
     assert_eq!(served["warnings"].as_array().map(Vec::len), Some(0));
+}
+
+/// Regression: a host that connected while the only disk of a pool was missing after a restart found a subsystem without its namespace,
+/// which Linux takes for the end of the disk.
+#[test]
+fn a_host_waits_for_a_pool_whose_disk_comes_late() {
+    let place = Place::new(&BASE.replace("shards = 2", "shards = 2\ndisk_wait_s = 3600"));
+    let server = place.start();
+    server.ok(&["pool", "create", "tank", "p.img", "--size", "256M"]);
+    server.ok(&["volume", "create", "tank/vm1", "--size", "16M"]);
+    server.ok(&["export", "nvme", "tank/vm1", "--nqn", NQN, "--host", "any"]);
+    assert!(server.terminate().success());
+    fs::rename(place.path("p.img"), place.path("away")).expect("the disk goes");
+
+    let server = place.start();
+    server.wait_for(&["pool", "status"], |pools| pools[0]["state"] == "held");
+    let config = server.client();
+    let (away, back) = (place.path("away"), place.path("p.img"));
+    client(async move {
+        let busy = Err(Error::Refused(Status::CONNECT_CONTROLLER_BUSY));
+        let refused = Controller::connect(config.clone()).await.map(drop);
+        assert_eq!(refused, busy);
+        fs::rename(away, back).expect("the disk is back");
+        let controller = loop {
+            match Controller::connect(config.clone()).await {
+                Ok(controller) => break controller,
+                Err(e) => assert_eq!(Err(e), busy),
+            }
+            io::time::sleep(Duration::from_millis(100)).await;
+        };
+        let namespace = controller.namespace(Nsid(1)).await.expect("served");
+        let data = Arc::new(io::pool().alloc(4096).await);
+        let written = namespace.write(0, data, WriteOptions::default()).await;
+        written.expect("written");
+        controller.shutdown().await;
+    });
+    assert!(server.terminate().success());
 }
 
 #[test]
