@@ -44,9 +44,10 @@ pub const OPERATIONS_MAX: u32 = 64;
 pub const CACHED_REPLY_MAX: u32 = 4 << 10;
 /// The least length of requests and replies that a session may have, bytes: room for headers and SEQUENCE.
 pub const MESSAGE_MIN: u32 = 256;
-/// Most opens, lock states and delegations of all clients. One client may have as many as are left for all.
+/// Most opens, lock states and delegations of all clients together. A client gets another one while it has fewer than are free, or fewer
+/// than [`STATES_OF_CLIENT_MIN`].
 pub const STATES_MAX: usize = 1 << 18;
-/// States that each client may have as long as any are left.
+/// States that each client may have while any are free.
 pub const STATES_OF_CLIENT_MIN: usize = 64;
 /// Most locked ranges of one file.
 pub const FILE_LOCKS_MAX: usize = 1 << 14;

@@ -15,6 +15,7 @@ mod handle;
 mod lock;
 pub mod memory;
 mod name;
+mod pass_on;
 pub mod permission;
 mod watch;
 

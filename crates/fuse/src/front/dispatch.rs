@@ -341,9 +341,8 @@ impl fuser::Filesystem for Front {
         );
     }
 
-    /// Called at each close. There is nothing to do: the kernel has written its data back before, and a close makes nothing
-    /// durable. ENOSYS saves the request from then on.
-    /// ENOSYS saves the request from then on. Locks of a process end with the first of its descriptors that is closed.
+    /// Called at each close. The kernel has written its data back before, and a close makes nothing durable; but the locks of a process
+    /// on a file end with the first of its descriptors that is closed. Where no locks are kept, ENOSYS saves the request from then on.
     fn flush(
         &self,
         _: &Request,

@@ -35,17 +35,8 @@ struct Locking {
     locks: Arc<Mutex<Locks>>,
 }
 
-/// Requests that are passed on.
-macro_rules! passed {
-    ($($name:ident($($given:ident: $kind:ty),*) -> $reply:ty;)*) => {
-        $(fn $name(&self, $($given: $kind),*) -> $reply {
-            self.files.$name($($given),*)
-        })*
-    };
-}
-
 impl FileBackend for Locking {
-    passed! {
+    backend::pass_on! { files:
         limits() -> FileLimits;
         root() -> Handle;
         space(caller: &Caller) -> FileReply<FileSpace>;

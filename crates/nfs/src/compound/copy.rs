@@ -23,7 +23,7 @@ impl Compound<'_> {
         let from = self.context.saved_stateid_of(&args.source)?;
         let _changing = self.changing_data(&target, &args.target)?;
         self.check_data(&source, &from, false).await?;
-        self.check_data(&target, &args.target, true).await?;
+        self.check_change(&target, &args.target).await?;
         let of = self.file_attributes(&source).await?;
         self.file_attributes(&target).await?;
         if !source.is_beside(&target) {

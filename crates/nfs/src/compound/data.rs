@@ -38,6 +38,29 @@ impl Compound<'_> {
     ) -> Result<(), Status> {
         let stateid = self.context.stateid(stateid)?;
         self.check_io(&stateid, target.handle, is_write)?;
+        self.check_permission(target, &stateid, is_write).await
+    }
+
+    /// The checks of [`Compound::check_data`] for a change that [`Compound::changing_data`] has begun, which checked the stateid of an
+    /// open or lock already.
+    pub(super) async fn check_change(
+        &self,
+        target: &Target,
+        stateid: &Stateid,
+    ) -> Result<(), Status> {
+        let stateid = self.context.stateid(stateid)?;
+        if stateid.is_special() {
+            self.check_io(&stateid, target.handle, true)?;
+        }
+        self.check_permission(target, &stateid, true).await
+    }
+
+    async fn check_permission(
+        &self,
+        target: &Target,
+        stateid: &Stateid,
+        is_write: bool,
+    ) -> Result<(), Status> {
         if !stateid.is_special() {
             let may = access::may_use(target, is_write).await;
             if !may.map_err(status_of)? {
@@ -118,7 +141,7 @@ impl Compound<'_> {
     ) -> Result<(), Status> {
         let target = self.context.target(Status::Isdir)?.writable()?;
         let _changing = self.changing_data(&target, stateid)?;
-        self.check_data(&target, stateid, true).await?;
+        self.check_change(&target, stateid).await?;
         let committed = match data.is_empty() {
             true => {
                 let of = target.files().attributes(target.handle).await;

@@ -40,7 +40,7 @@ impl Compound<'_> {
     pub(super) async fn allocate(&mut self, span: &Span) -> Result<(), Status> {
         let target = self.context.target(Status::Isdir)?.writable()?;
         let _changing = self.changing_data(&target, &span.stateid)?;
-        self.check_data(&target, &span.stateid, true).await?;
+        self.check_change(&target, &span.stateid).await?;
         let of = self.file_attributes(&target).await?;
         let range = range_of(span)?;
         let space = target.files().space(&target.caller).await;
@@ -55,7 +55,7 @@ impl Compound<'_> {
     pub(super) async fn deallocate(&mut self, span: &Span) -> Result<(), Status> {
         let target = self.context.target(Status::Isdir)?.writable()?;
         let _changing = self.changing_data(&target, &span.stateid)?;
-        self.check_data(&target, &span.stateid, true).await?;
+        self.check_change(&target, &span.stateid).await?;
         self.file_attributes(&target).await?;
         let range = range_of(span)?;
         let range = range.start..range.end.min(FILE_SIZE_MAX);

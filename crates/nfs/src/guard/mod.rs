@@ -66,20 +66,25 @@ impl GuardedFiles {
 }
 
 impl FileBackend for GuardedFiles {
-    fn limits(&self) -> FileLimits {
-        self.files.limits()
-    }
-
-    fn root(&self) -> Handle {
-        self.files.root()
-    }
-
-    fn is_volatile(&self, directory: Handle) -> bool {
-        self.files.is_volatile(directory)
-    }
-
-    fn space(&self, caller: &Caller) -> FileReply<FileSpace> {
-        self.files.space(caller)
+    backend::pass_on! { files:
+        limits() -> FileLimits;
+        root() -> Handle;
+        is_volatile(directory: Handle) -> bool;
+        space(caller: &Caller) -> FileReply<FileSpace>;
+        parent(caller: &Caller, directory: Handle) -> FileReply<Attributes>;
+        access(caller: &Caller, of: Handle, wanted: Access) -> FileReply<Access>;
+        create(caller: &Caller, directory: Handle, name: &Name, new: NewFile, if_exists: IfExists, stability: Stability)
+            -> FileReply<Done<Created>>;
+        read_link(of: Handle) -> FileReply<Vec<u8>>;
+        read_directory(caller: &Caller, directory: Handle, after: Cookie, entries_max: usize, with_attributes: bool)
+            -> FileReply<Listing>;
+        commit(of: Handle) -> FileReply<Durable>;
+        commit_all() -> FileReply<Durable>;
+        numbered(object: u64) -> FileReply<Attributes>;
+        xattr(caller: &Caller, of: Handle, name: &[u8]) -> FileReply<Vec<u8>>;
+        xattrs(caller: &Caller, of: Handle) -> FileReply<Vec<Vec<u8>>>;
+        acl(of: Handle) -> FileReply<Option<Acl>>;
+        watch(directory: Handle) -> FileReply<Watch>;
     }
 
     fn lookup(&self, caller: &Caller, directory: Handle, name: &Name) -> FileReply<Attributes> {
@@ -93,10 +98,6 @@ impl FileBackend for GuardedFiles {
             guard.settle(found.handle).await;
             files.attributes(found.handle).await
         })
-    }
-
-    fn parent(&self, caller: &Caller, directory: Handle) -> FileReply<Attributes> {
-        self.files.parent(caller, directory)
     }
 
     fn attributes(&self, of: Handle) -> FileReply<Attributes> {
@@ -121,10 +122,6 @@ impl FileBackend for GuardedFiles {
         })
     }
 
-    fn access(&self, caller: &Caller, of: Handle, wanted: Access) -> FileReply<Access> {
-        self.files.access(caller, of, wanted)
-    }
-
     fn open(&self, caller: &Caller, of: Handle, access: Access) -> FileReply<Hold> {
         let wanted = share_of(access);
         if wanted == 0 {
@@ -137,23 +134,6 @@ impl FileBackend for GuardedFiles {
             let hold = files.open(&caller, of, access).await?;
             guard.enter(of, wanted, hold).await
         })
-    }
-
-    fn create(
-        &self,
-        caller: &Caller,
-        directory: Handle,
-        name: &Name,
-        new: NewFile,
-        if_exists: IfExists,
-        stability: Stability,
-    ) -> FileReply<Done<Created>> {
-        self.files
-            .create(caller, directory, name, new, if_exists, stability)
-    }
-
-    fn read_link(&self, of: Handle) -> FileReply<Vec<u8>> {
-        self.files.read_link(of)
     }
 
     fn link(
@@ -219,18 +199,6 @@ impl FileBackend for GuardedFiles {
         })
     }
 
-    fn read_directory(
-        &self,
-        caller: &Caller,
-        directory: Handle,
-        after: Cookie,
-        entries_max: usize,
-        with_attributes: bool,
-    ) -> FileReply<Listing> {
-        self.files
-            .read_directory(caller, directory, after, entries_max, with_attributes)
-    }
-
     fn read(&self, of: Handle, offset: u64, len: usize) -> FileReply<ReadData> {
         self.settled(of, move |files| files.read(of, offset, len))
     }
@@ -249,14 +217,6 @@ impl FileBackend for GuardedFiles {
         })
     }
 
-    fn commit(&self, of: Handle) -> FileReply<Durable> {
-        self.files.commit(of)
-    }
-
-    fn commit_all(&self) -> FileReply<Durable> {
-        self.files.commit_all()
-    }
-
     fn allocate(
         &self,
         caller: &Caller,
@@ -273,10 +233,6 @@ impl FileBackend for GuardedFiles {
 
     fn seek(&self, of: Handle, offset: u64, to: Seek) -> FileReply<u64> {
         self.settled(of, move |files| files.seek(of, offset, to))
-    }
-
-    fn numbered(&self, object: u64) -> FileReply<Attributes> {
-        self.files.numbered(object)
     }
 
     fn seek_within(
@@ -304,14 +260,6 @@ impl FileBackend for GuardedFiles {
         })
     }
 
-    fn xattr(&self, caller: &Caller, of: Handle, name: &[u8]) -> FileReply<Vec<u8>> {
-        self.files.xattr(caller, of, name)
-    }
-
-    fn xattrs(&self, caller: &Caller, of: Handle) -> FileReply<Vec<Vec<u8>>> {
-        self.files.xattrs(caller, of)
-    }
-
     fn set_xattr(
         &self,
         caller: &Caller,
@@ -327,10 +275,6 @@ impl FileBackend for GuardedFiles {
         })
     }
 
-    fn acl(&self, of: Handle) -> FileReply<Option<Acl>> {
-        self.files.acl(of)
-    }
-
     fn set_acl(
         &self,
         caller: &Caller,
@@ -340,10 +284,6 @@ impl FileBackend for GuardedFiles {
     ) -> FileReply<Done<Change>> {
         let caller = caller.clone();
         self.changing(of, move |files| files.set_acl(&caller, of, acl, stability))
-    }
-
-    fn watch(&self, directory: Handle) -> FileReply<Watch> {
-        self.files.watch(directory)
     }
 
     fn keeps_locks(&self) -> bool {

@@ -14,7 +14,7 @@ impl Shared {
         drop(holds);
     }
 
-    /// A file system is exported: states of before go on, if their files are there.
+    /// A file system is exported again: the states that clients had there go on, if their files exist.
     pub(crate) fn restore_files(self: &Arc<Self>, files: &Arc<dyn FileBackend>) {
         let lacking = self.states().restore(files.root().filesystem);
         if lacking.is_empty() {

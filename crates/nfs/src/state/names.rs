@@ -1,4 +1,4 @@
-//! Numbers of states in stateids: nobody who has not seen a stateid can name it.
+//! Numbers of states in stateids, encrypted: a host cannot guess the stateid of another one.
 //!
 //! **Owns** [`StateNames`], a permutation of 64-bit numbers under a random key: four rounds of a Feistel network with SipHash-2-4. **Called by**
 //! the table. **Invariants**: two numbers never have the same name; a name that was not given out has a number that no state has, with a

@@ -216,7 +216,7 @@ impl Table {
         self.states_max = max;
     }
 
-    /// Whether a client may have one more state: as many as are left for all, so that it leaves room for others. Errors: `Full`.
+    /// Whether a client may have one more state: it has fewer than are free, which leaves room for other clients. Errors: `Full`.
     pub(super) fn check_room(&self, client: u64) -> Result<()> {
         let of_client = self.clients.get(&client).map_or(0, BTreeSet::len);
         let left = self.states_max.saturating_sub(self.states.len());

@@ -30,15 +30,6 @@ const CHANGE: Duration = Duration::from_secs(2);
 /// Files whose data changes slowly.
 struct Slow(Arc<dyn FileBackend>);
 
-/// Requests that are passed on.
-macro_rules! passed {
-    ($($name:ident($($given:ident: $kind:ty),*) -> $reply:ty;)*) => {
-        $(fn $name(&self, $($given: $kind),*) -> $reply {
-            self.0.$name($($given),*)
-        })*
-    };
-}
-
 /// Requests that take effect after a while.
 macro_rules! slow {
     ($($name:ident($($given:ident: $kind:ty),*) -> $done:ty;)*) => {
@@ -53,7 +44,7 @@ macro_rules! slow {
 }
 
 impl FileBackend for Slow {
-    passed! {
+    backend::pass_on! { 0:
         limits() -> FileLimits;
         root() -> Handle;
         space(caller: &Caller) -> FileReply<FileSpace>;

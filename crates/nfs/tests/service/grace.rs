@@ -75,7 +75,7 @@ async fn reclaimed(fixture: &Fixture) {
     }
 }
 
-/// After SIGKILL, another client truncated, removed and renamed what a client had open with a share reservation or under a
+/// After SIGKILL, another client truncated, removed and renamed files that a client had open with a share reservation or under a
 /// delegation; the client then reclaimed it over changed data. Only OPEN, LOCK and data waited for the end of the grace period.
 #[test]
 fn changes_wait_for_the_end_of_the_grace_period() {

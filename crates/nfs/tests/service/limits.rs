@@ -7,7 +7,7 @@ use nfs::wire::files::{Claim, CreateHow};
 use nfs::wire::{Op, Stateid, Status};
 
 const STATES: usize = 200;
-/// As many as one client may have.
+/// Most states of a client that is alone: it has fewer than are free.
 const SHARE: usize = STATES / 2;
 
 /// Opens files until it is refused, or has `most`. Returns the stateids and the status.
