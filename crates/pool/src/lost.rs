@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::Error;
-use crate::format::{Address, BLOCK_PTR_SIZE, Birth, BlockPtr, Defect, KEY_SIZE, Key, TreeId};
+use crate::format::{Address, BLOCK_PTR_SIZE, Birth, BlockPtr, KEY_SIZE, Key, TreeId};
 use crate::mutex::lock;
 
 /// Most blocks on the list.
@@ -49,6 +49,14 @@ impl LostBlock {
             ptr,
             is_doubted: false,
             is_stand_in: false,
+        }
+    }
+
+    /// Keys for which a node stands in.
+    pub(crate) fn stand_in(tree: TreeId, keys: Range<Key>, ptr: BlockPtr) -> Self {
+        Self {
+            is_stand_in: true,
+            ..Self::node(tree, keys, ptr)
         }
     }
 
@@ -113,17 +121,10 @@ pub(crate) struct Lost {
 
 impl Lost {
     /// Adds a block, if `error` says that no member has it.
-    pub(crate) fn note(&self, error: &Error, mut block: LostBlock) {
+    pub(crate) fn note(&self, error: &Error, block: LostBlock) {
         if !matches!(error, Error::Corrupt { .. } | Error::Unreadable { .. }) {
             return;
         }
-        block.is_stand_in = matches!(
-            error,
-            Error::Corrupt {
-                defect: Defect::Lost,
-                ..
-            }
-        );
         let mut list = lock(&self.list);
         let at = block.ptr.address();
         if list.blocks.len() >= LOST_MAX && !list.blocks.contains_key(&at) {

@@ -14,7 +14,7 @@ use io::BufPool;
 use io::sync::{Bell, oneshot};
 
 use crate::cache::RecordCache;
-use crate::format::{Birth, BlockPtr, Defect, Node, TreeId};
+use crate::format::{Birth, BlockPtr, Node, TreeId};
 use crate::lost::{Lost, LostBlock};
 use crate::mutex::lock;
 use crate::options::Options;
@@ -167,21 +167,18 @@ impl Shared {
         let bytes = self.vdevs.read_to(ptr, &self.read_buffers).await;
         let loaded = bytes.and_then(|b| tree::load(ptr, b[..ptr.physical_size as usize].to_vec()));
         match &loaded {
-            Ok(node) => {
-                match node.lost() {
-                    None => self.lost.is_right(ptr),
-                    Some(_) if tree == DESTROYED => {}
-                    Some(keys) => {
-                        let error = Error::Corrupt {
-                            at: ptr.address(),
-                            defect: Defect::Lost,
-                        };
-                        let lost = LostBlock::node(tree, keys.clone(), *ptr);
-                        self.lost.note(&error, lost);
-                    }
+            Ok(node) => match node.lost() {
+                None => {
+                    self.lost.is_right(ptr);
+                    self.hold(ptr, node.clone());
                 }
-                self.hold(ptr, node.clone());
-            }
+                // Each read of a stand-in notes the loss, so it is not kept.
+                Some(keys) if tree != DESTROYED => {
+                    let lost = LostBlock::stand_in(tree, keys.clone(), *ptr);
+                    self.lost.note(&tree::lost(ptr), lost);
+                }
+                Some(_) => {}
+            },
             Err(e) if tree != DESTROYED => {
                 self.lost.note(e, LostBlock::node(tree, need.keys(), *ptr))
             }

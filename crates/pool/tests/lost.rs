@@ -113,6 +113,21 @@ fn rot(disks: &[SimDisk], at: u64, age: u64) {
     disks.iter().for_each(|d| d.rot(place..place + BLOCK));
 }
 
+/// Damages all leaves of volumes, which the disks have at the same places. Returns their number.
+fn rot_leaves(disks: &[SimDisk]) -> usize {
+    let image = disks[0].durable();
+    let sectors = image.bytes().chunks(SECTOR as usize).enumerate();
+    let is_leaf = |c: &[u8]| c[..4] == *b"WPtn" && c[5] == 0 && c[TREE_AT] > 2;
+    let places: Vec<u64> = sectors
+        .filter(|(_, sector)| is_leaf(sector))
+        .map(|(n, _)| n as u64 * SECTOR)
+        .collect();
+    for at in &places {
+        disks.iter().for_each(|d| d.rot(*at..at + SECTOR));
+    }
+    places.len()
+}
+
 fn of(dataset: &str, blocks: std::ops::Range<u64>) -> Damage {
     Damage {
         dataset: Some(dataset.into()),
@@ -294,16 +309,7 @@ fn a_lost_node_is_reported_with_the_range_below_it() {
         }
         let _proof = volume.flush().await.expect("flushed");
         pool.checkpoint().await.expect("checkpoint");
-        let image = disks[0].durable();
-        let leaf_of_volume = |c: &[u8]| c[..4] == *b"WPtn" && c[5] == 0 && c[TREE_AT] > 2;
-        let mut leaves = 0;
-        for (n, sector) in image.bytes().chunks(BLOCK as usize).enumerate() {
-            if leaf_of_volume(sector) {
-                let at = n as u64 * BLOCK;
-                disks[0].rot(at..at + BLOCK);
-                leaves += 1;
-            }
-        }
+        let leaves = rot_leaves(&disks[..1]);
         assert!(leaves > 3, "{leaves}");
         assert!(read(&volume, 0, 1).await.is_err());
         let found = damage(&pool).await;
@@ -336,14 +342,7 @@ fn a_volume_with_lost_nodes_takes_writes_and_keeps_the_loss_of_other_blocks() {
         let (pool, volume) = make(2).await;
         drop(volume);
         pool.close().await.expect("closed");
-        let image = disks[0].durable();
-        let leaf_of_volume = |c: &[u8]| c[..4] == *b"WPtn" && c[5] == 0 && c[TREE_AT] > 2;
-        for (n, sector) in image.bytes().chunks(SECTOR as usize).enumerate() {
-            if leaf_of_volume(sector) {
-                let at = n as u64 * SECTOR;
-                disks[..2].iter().for_each(|d| d.rot(at..at + SECTOR));
-            }
-        }
+        rot_leaves(&disks[..2]);
         let mut lost = Vec::new();
         let pool = import(2).await;
         let volume = pool.volume("one").expect("a volume");
@@ -407,14 +406,7 @@ fn a_lost_node_is_not_given_up_while_a_disk_is_away() {
             .offline(members[1].guid)
             .await
             .expect("offline");
-        let image = disks[0].durable();
-        let leaf_of_volume = |c: &[u8]| c[..4] == *b"WPtn" && c[5] == 0 && c[TREE_AT] > 2;
-        for (n, sector) in image.bytes().chunks(SECTOR as usize).enumerate() {
-            if leaf_of_volume(sector) {
-                let at = n as u64 * SECTOR;
-                disks[0].rot(at..at + SECTOR);
-            }
-        }
+        rot_leaves(&disks[..1]);
         write(&volume, 3, 2).await;
         let _proof = volume.flush().await.expect("flushed");
         let failed = pool.checkpoint().await;

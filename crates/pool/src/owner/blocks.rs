@@ -9,11 +9,11 @@
 use super::deadlists::{DEAD_TREE, list_keys, pointers};
 use super::{Owner, POOL_TREE, State};
 use crate::dataset::OpenDataset;
-use crate::format::{Birth, BlockPtr, Defect, Key, ListId, TreeId, Value};
+use crate::format::{Birth, BlockPtr, Key, ListId, TreeId, Value};
 use crate::lost::LostBlock;
 use crate::mutex::lock;
 use crate::shared::DESTROYED;
-use crate::tree::{Delta, Direction, Layer, Root, Scan, ScanStep, Visit, Walk, WalkStep};
+use crate::tree::{Delta, Direction, Layer, Root, Scan, ScanStep, Visit, Walk, WalkStep, lost};
 use crate::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -441,15 +441,7 @@ impl Owner {
                     }
                 }
                 WalkStep::Visit(Visit::Lost(ptr, keys)) if keys.start >= start => {
-                    let error = Error::Corrupt {
-                        at: ptr.address(),
-                        defect: Defect::Lost,
-                    };
-                    if tree != DESTROYED {
-                        let lost = LostBlock::node(tree, keys, ptr);
-                        self.shared.lost.note(&error, lost);
-                    }
-                    visitor.damaged(tree, error, false);
+                    visitor.damaged(tree, lost(&ptr), false);
                 }
                 WalkStep::Visit(Visit::Lost(..)) => {}
                 WalkStep::Visit(Visit::Older(_)) => {}

@@ -78,6 +78,16 @@ impl<'a> Deltas<'a> {
         self.range.as_ref()
     }
 
+    /// The longest run of keys from `key` on, up to `until`, that are all deleted or all not: whether they are, and the end of the run. The
+    /// key must not decrease from call to call.
+    pub(super) fn run(&mut self, key: Key, until: Key) -> (bool, Key) {
+        match self.range_above(key) {
+            Some(range) if range.start <= key => (true, until.min(range.end)),
+            Some(range) => (false, until.min(range.start)),
+            None => (false, until),
+        }
+    }
+
     /// Whether no points and ranges remain.
     pub(super) fn is_empty(&self) -> bool {
         self.point.is_none() && self.range.is_none()

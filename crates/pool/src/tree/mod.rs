@@ -30,6 +30,7 @@ pub use deltas::Freed;
 pub use layer::{Delta, Layer};
 pub use lookup::{Lookup, LookupStep};
 pub use merge::{Merge, MergeStep, NewNode, TreeParams};
+pub(crate) use need::lost;
 pub use need::{Need, Root, load};
 pub use reap::{Reap, ReapStep};
 pub use scan::{Scan, ScanStep};

@@ -70,7 +70,7 @@ impl Need {
         self.check(node)?;
         let is_wanted = |lost: &Range<Key>| lost.start < wanted.end && wanted.start < lost.end;
         match node.lost().is_some_and(is_wanted) {
-            true => Err(corrupt(&self.ptr, Defect::Lost)),
+            true => Err(lost(&self.ptr)),
             false => Ok(()),
         }
     }
@@ -110,6 +110,11 @@ pub(super) fn child_end(parent: &Node, index: usize, end: Key) -> Key {
 pub fn load(ptr: &BlockPtr, bytes: Vec<u8>) -> Result<Arc<Node>> {
     let node = Node::load(ptr, bytes).map_err(|defect| corrupt(ptr, defect))?;
     Ok(Arc::new(node))
+}
+
+/// The error of keys for which a node stands in.
+pub(crate) fn lost(ptr: &BlockPtr) -> Error {
+    corrupt(ptr, Defect::Lost)
 }
 
 pub(super) fn corrupt(ptr: &BlockPtr, defect: Defect) -> Error {

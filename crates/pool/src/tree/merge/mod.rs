@@ -321,11 +321,7 @@ impl<'a> Merge<'a> {
             } else if let Some(leaf) = entry {
                 // A run of entries that are all kept or all deleted.
                 let until = point.map_or(*end, |(point_key, _)| point_key);
-                let (deleted, until) = match self.deltas.range_above(key) {
-                    Some(range) if range.start <= key => (true, until.min(range.end)),
-                    Some(range) => (false, until.min(range.start)),
-                    None => (false, until),
-                };
+                let (deleted, until) = self.deltas.run(key, until);
                 let run = *next..leaf.lower_bound(until);
                 *next = run.end;
                 if deleted {
@@ -346,11 +342,7 @@ impl<'a> Merge<'a> {
         let point = self.deltas.point_below(*end);
         let stop = point.map_or(*end, |(key, _)| key).min(lost.end);
         if lost.start < stop {
-            let (deleted, stop) = match self.deltas.range_above(lost.start) {
-                Some(range) if range.start <= lost.start => (true, stop.min(range.end)),
-                Some(range) => (false, stop.min(range.start)),
-                None => (false, stop),
-            };
+            let (deleted, stop) = self.deltas.run(lost.start, stop);
             let part = lost.start..stop;
             lost.start = stop;
             if !deleted {
