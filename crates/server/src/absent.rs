@@ -32,8 +32,7 @@ impl Server {
 
     /// Records that an address is not on this machine.
     pub(crate) fn address_absent(&self, address: SocketAddr, setting: &'static str) {
-        let reason = Error::AddressAbsent { address, setting };
-        tracing::warn!("{reason}: it is served as soon as the machine has it");
+        tracing::warn!("{}", warning_of(address, setting));
         self.state.borrow_mut().absent.insert(address, setting);
     }
 
@@ -42,4 +41,10 @@ impl Server {
         tracing::info!(%address, "the machine has the address: it is served");
         self.state.borrow_mut().absent.remove(&address);
     }
+}
+
+/// The warning about an address that the machine does not have.
+pub(crate) fn warning_of(address: SocketAddr, setting: &'static str) -> String {
+    let reason = Error::AddressAbsent { address, setting };
+    format!("{reason}: it is served as soon as the machine has it")
 }

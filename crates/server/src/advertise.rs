@@ -5,7 +5,6 @@
 
 use crate::limits::{HOST_NAMES_EVERY, HOST_NAMES_RETRY};
 use crate::server::Server;
-use io::net::Endpoint;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
@@ -14,11 +13,8 @@ impl Server {
     fn host_names(&self) -> BTreeSet<String> {
         let config = self.config();
         let told = config.protocols().flat_map(|p| p.told());
-        let name = |endpoint| match endpoint {
-            Endpoint::Name(name, _) => Some(name),
-            Endpoint::Address(_) => None,
-        };
-        told.filter_map(name).collect()
+        told.filter_map(|e| e.host_name().map(str::to_owned))
+            .collect()
     }
 
     /// Tells every protocol which addresses its discovery names.

@@ -1,11 +1,12 @@
-//! What a start with a configuration would refuse, without a start.
+//! The check of a configuration for reasons why a start with it would fail, without a start.
 //!
 //! **Called by** `wirepool serve --check`. **Invariants**: nothing is changed, no port is taken, and a running server with the same
 //! configuration does not matter.
 
+use crate::absent::warning_of;
 use crate::config::ConfigFile;
 use crate::console::{self, Certificate};
-use crate::metrics;
+use crate::{listen, metrics};
 use io::linux::addresses_of;
 use io::net::Endpoint;
 use std::io::ErrorKind;
@@ -17,14 +18,14 @@ use std::path::Path;
 pub struct DryStart {
     /// Reasons why a start would fail, or a part would not be served.
     pub errors: Vec<String>,
-    /// What a start would wait for, or do without.
+    /// Conditions that a start would wait for, and names without an address.
     pub warnings: Vec<String>,
 }
 
 /// A listening address, and the setting that has it.
 type Listening = (&'static str, SocketAddr);
 
-/// Checks what a start with this configuration would meet. Blocks for files and the resolver.
+/// Checks files, addresses and names of a configuration as a start would find them. Blocks for files and the resolver.
 #[must_use]
 pub fn dry_start(file: &ConfigFile) -> DryStart {
     let config = file.config();
@@ -46,19 +47,14 @@ pub fn dry_start(file: &ConfigFile) -> DryStart {
     }
     for protocol in config.protocols() {
         found.errors.extend(protocol.unusable_files());
-        let names = protocol.told().into_iter().filter_map(|e| match e {
-            Endpoint::Name(name, _) => Some(name),
-            Endpoint::Address(_) => None,
-        });
-        let unknown = |name: String| {
-            let reason = match addresses_of(&name).err()? {
-                io::linux::LookupError::NoSuchName => "no host has this name".to_owned(),
-                io::linux::LookupError::NoAnswer(reason) => reason,
-            };
+        let told = protocol.told();
+        let unknown = |name: &str| {
+            let reason = addresses_of(name).err()?;
             Some(format!(
                 "the advertised host {name} has no address ({reason})"
             ))
         };
+        let names = told.iter().filter_map(Endpoint::host_name);
         found.warnings.extend(names.filter_map(unknown));
     }
     found
@@ -82,9 +78,10 @@ fn taken_twice(all: &[Listening]) -> Vec<String> {
 
 /// Whether two listeners would take the same connections. In one setting, `0.0.0.0` is one with `[::]`.
 fn overlap(a: SocketAddr, b: SocketAddr, is_one_setting: bool) -> bool {
-    let is_any = |a: SocketAddr| a.ip().is_unspecified();
-    let takes = |all: SocketAddr, one: SocketAddr| is_any(all) && (all.is_ipv6() || one.is_ipv4());
-    let is_merged = is_one_setting && is_any(a) && is_any(b) && a.is_ipv4() != b.is_ipv4();
+    let takes = |all: SocketAddr, one: SocketAddr| {
+        all.ip().is_unspecified() && (all.is_ipv6() || one.is_ipv4())
+    };
+    let is_merged = is_one_setting && (listen::merges(a, b) || listen::merges(b, a));
     a.port() == b.port() && a.port() != 0 && !is_merged && (a == b || takes(a, b) || takes(b, a))
 }
 
@@ -94,9 +91,7 @@ fn absent((setting, address): &Listening) -> Option<String> {
     any_port.set_port(0);
     // A datagram socket takes no port of a listener.
     let error = UdpSocket::bind(any_port).err()?;
-    (error.kind() == ErrorKind::AddrNotAvailable).then(|| {
-        format!("the address {address} of {setting} is not on this machine: it is served as soon as the machine has it")
-    })
+    (error.kind() == ErrorKind::AddrNotAvailable).then(|| warning_of(*address, setting))
 }
 
 /// An error, if a directory or a file with its directories cannot be made.

@@ -4,7 +4,7 @@
 //! the protocols when they advertise. **Invariants** (as decision 0341 has it for
 //! client rules): an answer stays in force until the next one, also over restarts; a resolver that fails changes nothing.
 
-use crate::durable;
+use crate::last_answers::{self, Failure, Failures};
 use io::linux::{LookupError, addresses_of};
 use io::net::Endpoint;
 use session::lock;
@@ -12,6 +12,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Mutex;
+
+/// The hosts in messages about their stored addresses.
+const HOSTS: &str = "advertised hosts";
 
 /// Asks the resolver for the addresses of a host.
 type Lookup<'a> = &'a dyn Fn(&str) -> Result<Vec<IpAddr>, LookupError>;
@@ -21,29 +24,13 @@ type Lookup<'a> = &'a dyn Fn(&str) -> Result<Vec<IpAddr>, LookupError>;
 pub(crate) struct HostNames {
     path: Option<PathBuf>,
     answers: Mutex<BTreeMap<String, Vec<IpAddr>>>,
-    /// The names without an answer now, with the reason.
-    failures: Mutex<BTreeMap<String, String>>,
+    failures: Mutex<Failures>,
 }
 
 impl HostNames {
     /// The stored answers; a file that cannot be read is logged, and its names are asked for. Blocks.
     pub(crate) fn load(path: Option<PathBuf>) -> HostNames {
-        let stored = path.as_deref().and_then(|path| {
-            let file = path.display();
-            let bytes = match std::fs::read(path) {
-                Ok(bytes) => bytes,
-                Err(e) if e.kind() == std::io::ErrorKind::NotFound => return None,
-                Err(e) => {
-                    tracing::warn!(%file, error = %e, "the stored addresses of advertised hosts cannot be read");
-                    return None;
-                }
-            };
-            let read = serde_json::from_slice(&bytes);
-            if let Err(e) = &read {
-                tracing::warn!(%file, error = %e, "the stored addresses of advertised hosts are damaged: they are asked for again");
-            }
-            read.ok()
-        });
+        let stored = path.as_deref().map(|path| last_answers::load(path, HOSTS));
         HostNames {
             path,
             answers: Mutex::new(stored.unwrap_or_default()),
@@ -73,48 +60,43 @@ impl HostNames {
     }
 
     fn learn(&self, names: &BTreeSet<String>, lookup: Lookup<'_>) -> bool {
-        lock(&self.failures).retain(|name, _| names.contains(name));
+        lock(&self.failures).keep(|name| names.contains(name));
         let mut has_changed = false;
         for name in names {
             // Without a lock: it blocks.
-            let reason = match lookup(name) {
+            let error = match lookup(name) {
                 Ok(mut found) => {
                     found.retain(|ip| !matches!(ip, IpAddr::V6(v6) if v6.is_unicast_link_local()));
-                    lock(&self.failures).remove(name);
+                    lock(&self.failures).end(name);
                     let old = lock(&self.answers).insert(name.clone(), found.clone());
                     has_changed |= old.as_ref() != Some(&found);
                     continue;
                 }
-                Err(LookupError::NoSuchName) => "no host has this name".to_owned(),
-                Err(LookupError::NoAnswer(reason)) => reason,
+                Err(error) => error,
             };
-            let old = lock(&self.failures).insert(name.clone(), reason.clone());
-            if old.as_ref() != Some(&reason) {
+            let (reason, now) = (error.to_string(), io::time::wall_clock_ms());
+            if lock(&self.failures).note(name.clone(), &reason, now) {
                 tracing::warn!(name, reason, "an advertised host has no address now");
             }
         }
         let mut answers = lock(&self.answers);
         answers.retain(|name, _| names.contains(name));
-        let (true, Some(path)) = (has_changed, &self.path) else {
-            return has_changed;
-        };
-        let text = serde_json::to_vec(&*answers).unwrap_or_default();
-        if let Err(e) = durable::replace(path, &text) {
-            let file = path.display();
-            tracing::warn!(%file, error = %e, "addresses of advertised hosts are not stored for the next start");
+        if let (true, Some(path)) = (has_changed, &self.path) {
+            last_answers::store(path, &*answers, HOSTS);
         }
         has_changed
     }
 
     /// Whether every name has an answer.
     pub(crate) fn is_whole(&self) -> bool {
-        lock(&self.failures).is_empty()
+        lock(&self.failures).len() == 0
     }
 
     /// A warning for each name without an answer.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let answers = lock(&self.answers);
-        let warning = |(name, reason): (&String, &String)| {
+        let warning = |(name, failure): (&String, &Failure)| {
+            let reason = &failure.reason;
             let effect = match answers.contains_key(name) {
                 true => "discovery tells its last addresses",
                 false => "discovery does not tell it",

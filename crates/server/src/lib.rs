@@ -21,6 +21,7 @@ mod dry_start;
 mod durable;
 mod error;
 mod host_names;
+mod last_answers;
 pub mod limits;
 mod listen;
 mod metrics;

@@ -37,7 +37,7 @@ pub(crate) async fn bind(wanted: Vec<Address>) -> Result<(Listeners, Vec<Address
         let address = wanted.listen.address;
         if all
             .iter()
-            .any(|(other, of)| *of == wanted.setting && takes(*other, address))
+            .any(|(other, of)| *of == wanted.setting && merges(*other, address))
         {
             continue;
         }
@@ -54,8 +54,9 @@ pub(crate) async fn bind(wanted: Vec<Address>) -> Result<(Listeners, Vec<Address
     Ok((listeners, absent))
 }
 
-/// Whether a listener on `all` takes the connections to `address`: `[::]` takes IPv4 too, so that `0.0.0.0` cannot be bound beside it.
-fn takes(all: SocketAddr, address: SocketAddr) -> bool {
+/// Whether a listener on `all` stands for one of the same setting on `address`: `[::]` takes IPv4 too, so that `0.0.0.0` cannot be bound
+/// beside it.
+pub(crate) fn merges(all: SocketAddr, address: SocketAddr) -> bool {
     let is_any = |a: SocketAddr| a.ip().is_unspecified();
     all.is_ipv6()
         && address.is_ipv4()

@@ -2,6 +2,7 @@
 //!
 //! **Called by** the control API and the metrics, on the server's shard. **Invariants**: read-only.
 
+use crate::absent::warning_of;
 use crate::api::{self, Disk, ExportedAs, Exports, ServerState};
 use crate::config::{Config, DiskConfig, Medium};
 use crate::disks::{DiskEntry, DiskState};
@@ -157,9 +158,7 @@ impl Server {
             }
         }
         for (address, setting) in &state.absent {
-            out.push(format!(
-                "the address {address} of {setting} is not on this machine: it is served as soon as the machine has it"
-            ));
+            out.push(warning_of(*address, setting));
         }
         out.extend(self.host_names.warnings());
         out.extend(state.pool_warnings());

@@ -123,7 +123,7 @@ fn banner(status: &Status) -> String {
     out
 }
 
-/// Says what a start would meet. Errors: it would fail.
+/// Prints the warnings about a start with this configuration. Errors: the start would fail.
 fn check(file: &ConfigFile) -> Result<()> {
     let path = file.path().display();
     let found = server::dry_start(file);

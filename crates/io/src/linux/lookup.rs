@@ -4,6 +4,7 @@
 //! the resolver's code. getaddrinfo(3).
 
 use std::ffi::{CStr, CString};
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ptr;
 
@@ -17,6 +18,15 @@ pub enum LookupError {
     NoSuchName,
     /// The resolver has no answer now, for this reason.
     NoAnswer(String),
+}
+
+impl fmt::Display for LookupError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            LookupError::NoSuchName => "no host has this name",
+            LookupError::NoAnswer(reason) => reason,
+        })
+    }
 }
 
 /// The addresses of the host with this name. Blocks. Errors: see [`LookupError`].

@@ -171,6 +171,17 @@ pub enum Endpoint {
     Name(String, u16),
 }
 
+impl Endpoint {
+    /// The name of the host; `None` for an address.
+    #[must_use]
+    pub fn host_name(&self) -> Option<&str> {
+        match self {
+            Endpoint::Name(name, _) => Some(name),
+            Endpoint::Address(_) => None,
+        }
+    }
+}
+
 impl FromStr for Endpoint {
     type Err = AddressError;
 

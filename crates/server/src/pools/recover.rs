@@ -5,7 +5,7 @@
 //! loss.
 
 use super::open::{choose, find, open_devices};
-use super::search::Labelled;
+use super::search::{Labelled, paths_of};
 use super::witness::EpochFile;
 use crate::config::PoolConfig;
 use crate::server::Server;
@@ -131,10 +131,8 @@ pub(super) async fn open_or_advise(
     options: OpenOptions,
 ) -> Result<Pool, String> {
     let guid = opened.vdevs.pool();
-    let members = opened.vdevs.status().into_iter().flat_map(|v| v.members);
     // The places at which its disks were found, which may differ from the configuration's.
-    let paths = members.map(|s| s.path);
-    let paths: Vec<PathBuf> = paths.filter(|p| !p.as_os_str().is_empty()).collect();
+    let paths = paths_of(&opened.vdevs.status());
     let error = match open_devices(opened, config).await {
         Ok(pool) => return Ok(pool),
         Err(error) => error,

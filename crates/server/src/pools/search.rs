@@ -81,6 +81,13 @@ pub(super) fn list(directories: &[PathBuf], known: &[PathBuf]) -> Vec<PathBuf> {
     paths
 }
 
+/// The paths of the members that are present.
+pub(super) fn paths_of(vdevs: &[vdev::VdevStatus]) -> Vec<PathBuf> {
+    let members = vdevs.iter().flat_map(|v| &v.members);
+    let present = members.filter(|m| !m.path.as_os_str().is_empty());
+    present.map(|m| m.path.clone()).collect()
+}
+
 /// Whether this server has had the pool open. Blocks.
 fn has_notes(state_dir: &Path, pool: PoolGuid) -> bool {
     ["json", "epoch"]
@@ -141,9 +148,7 @@ impl Server {
     /// Gives the configuration the paths at which the members of an open pool were found. Another pool that had such a path gets the
     /// former paths of this pool that hold its labels.
     pub(super) async fn update_paths(&self, name: &str, pool: &Pool) {
-        let vdevs = pool.vdevs().status();
-        let members = vdevs.into_iter().flat_map(|v| v.members).map(|s| s.path);
-        let members: Vec<PathBuf> = members.filter(|p| !p.as_os_str().is_empty()).collect();
+        let members = paths_of(&pool.vdevs().status());
         let before = self.with_paths(name, &[]);
         if before.is_empty() || members.iter().all(|p| before.contains(p)) {
             return;

@@ -7,7 +7,7 @@
 use super::limits::{ADDRESSES_MAX, NAME_GONE_KEPT, NAMES_KEPT, NETGROUP_FILE_LEN_MAX};
 use super::netgroup::Netgroups;
 use super::rule::{ClientRule, Clients};
-use crate::durable;
+use crate::last_answers::{self, Failure, Failures};
 use io::linux::{LookupError, addresses_of};
 use serde::{Deserialize, Serialize};
 use session::lock;
@@ -16,6 +16,9 @@ use std::io::Read;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+
+/// The hosts in messages about their stored addresses.
+const CLIENTS: &str = "NFS clients";
 
 /// Asks the resolver for the addresses of a host.
 type Lookup<'a> = &'a dyn Fn(&str) -> Result<Vec<IpAddr>, LookupError>;
@@ -29,19 +32,11 @@ struct Answers {
     groups: BTreeMap<String, BTreeSet<String>>,
 }
 
-/// A name without an answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Failure {
-    reason: String,
-    /// Milliseconds since 1970.
-    since_ms: u64,
-}
-
 #[derive(Debug, Default)]
 struct State {
     answers: Answers,
     /// By name; netgroups with `@`.
-    failures: BTreeMap<String, Failure>,
+    failures: Failures,
 }
 
 /// The answers about names, and the names without one.
@@ -60,13 +55,15 @@ pub(super) struct Unknown;
 impl Names {
     /// The stored answers. A damaged file is logged and replaced by the next answers. Blocks.
     pub(super) fn load(path: Option<PathBuf>, netgroups: PathBuf) -> Names {
-        let answers = path.as_deref().map(read).unwrap_or_default();
+        let stored = path
+            .as_deref()
+            .map(|path| last_answers::load(path, CLIENTS));
         Names {
             path,
             netgroups,
             state: Mutex::new(State {
-                answers,
-                failures: BTreeMap::new(),
+                answers: stored.unwrap_or_default(),
+                failures: Failures::default(),
             }),
             refreshing: Mutex::default(),
         }
@@ -97,7 +94,7 @@ impl Names {
                     Ok(groups) => {
                         let hosts = groups.hosts(name).into_iter().map(str::to_owned);
                         state.answers.groups.insert(name.clone(), hosts.collect());
-                        state.failures.remove(&format!("@{name}"));
+                        state.failures.end(&format!("@{name}"));
                     }
                     Err(reason) => state.fail(format!("@{name}"), reason, now_ms),
                 }
@@ -109,8 +106,8 @@ impl Names {
             lock(&self.state).answered(name, answer, now_ms);
         }
         let answers = lock(&self.state).answers.clone();
-        if answers != before {
-            self.store(&answers);
+        if let (true, Some(path)) = (answers != before, &self.path) {
+            last_answers::store(path, &answers, CLIENTS);
         }
     }
 
@@ -124,7 +121,7 @@ impl Names {
         let groups: BTreeSet<String> = groups.collect();
         let mut state = lock(&self.state);
         let is_used = |name: &String| used.contains(name) || groups.contains(name);
-        state.failures.retain(|name, _| is_used(name));
+        state.failures.keep(is_used);
     }
 
     /// The host names of rules, and of the netgroups in them.
@@ -144,15 +141,6 @@ impl Names {
         names.into_iter().take(ADDRESSES_MAX).collect()
     }
 
-    fn store(&self, answers: &Answers) {
-        let Some(path) = &self.path else { return };
-        let text = serde_json::to_vec(answers).unwrap_or_default();
-        if let Err(e) = durable::replace(path, &text) {
-            let file = path.display();
-            tracing::warn!(%file, error = %e, "addresses of NFS clients are not stored for the next start");
-        }
-    }
-
     /// The addresses of a host. Errors: there never was an answer.
     pub(super) fn addresses(&self, name: &str) -> Result<Vec<IpAddr>, Unknown> {
         let state = lock(&self.state);
@@ -168,7 +156,7 @@ impl Names {
     /// The number of names without an answer now whose last answer is in force, and of names that never had one.
     pub(super) fn failures(&self) -> (usize, usize) {
         let state = lock(&self.state);
-        let names = state.failures.keys();
+        let names = state.failures.iter().map(|(name, _)| name);
         let kept = names.filter(|name| state.is_known(name)).count();
         (kept, state.failures.len() - kept)
     }
@@ -202,12 +190,12 @@ impl State {
     fn answered(&mut self, name: String, answer: Result<Vec<IpAddr>, LookupError>, now_ms: u64) {
         match answer {
             Ok(addresses) => {
-                self.failures.remove(&name);
+                self.failures.end(&name);
                 self.answers.hosts.insert(name, addresses);
             }
-            Err(LookupError::NoAnswer(reason)) => self.fail(name, &reason, now_ms),
-            Err(LookupError::NoSuchName) => {
-                self.fail(name.clone(), "no host has this name", now_ms);
+            Err(error @ LookupError::NoAnswer(_)) => self.fail(name, &error.to_string(), now_ms),
+            Err(error @ LookupError::NoSuchName) => {
+                self.fail(name.clone(), &error.to_string(), now_ms);
                 let since = self.failures.get(&name).map_or(now_ms, |f| f.since_ms);
                 let is_over = now_ms.saturating_sub(since) >= NAME_GONE_KEPT.as_millis() as u64;
                 let addresses = self.answers.hosts.get(&name);
@@ -223,38 +211,19 @@ impl State {
     }
 
     fn fail(&mut self, name: String, reason: &str, now_ms: u64) {
-        let known = self.failures.get(&name);
-        if known.is_none_or(|f| f.reason != reason) {
+        if self.failures.note(name.clone(), reason, now_ms) {
             tracing::warn!(
                 name,
                 reason,
                 "a client of an NFS export has no answer of the name service"
             );
         }
-        let since_ms = known.map_or(now_ms, |f| f.since_ms);
-        let reason = reason.to_owned();
-        self.failures.insert(name, Failure { reason, since_ms });
     }
 }
 
 fn uses_groups(rules: &[ClientRule]) -> bool {
     let is_group = |rule: &ClientRule| matches!(rule.clients, Clients::Netgroup(_));
     rules.iter().any(is_group)
-}
-
-fn read(path: &Path) -> Answers {
-    let file = path.display();
-    match std::fs::read(path) {
-        Ok(bytes) => serde_json::from_slice(&bytes).unwrap_or_else(|e| {
-            tracing::warn!(%file, error = %e, "the stored addresses of NFS clients are damaged: they are asked for again");
-            Answers::default()
-        }),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Answers::default(),
-        Err(e) => {
-            tracing::warn!(%file, error = %e, "the stored addresses of NFS clients cannot be read");
-            Answers::default()
-        }
-    }
 }
 
 /// The netgroups of a file. Errors: the reason why it cannot be read as a whole.
