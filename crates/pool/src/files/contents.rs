@@ -1,4 +1,4 @@
-//! Writing the contents of files, and clearing parts of them.
+//! Writing the contents of files.
 //!
 //! **Owns** the new contents of records. **Called by** the store, in the turn of the file. **Invariants**: bytes behind a file's
 //! size are zero in all records that a write makes; a write and its inode become visible under one lock.
@@ -7,8 +7,7 @@ use std::ops::Range;
 
 use backend::file::{FILE_SIZE_MAX, FileError, FileResult};
 
-use super::transactions::{check_quotas, check_usable, cost};
-use super::used::unless_lost;
+use super::transactions::check_usable;
 use super::{FileStore, INLINE_MAX};
 use crate::Result;
 use crate::dataset::{
@@ -33,16 +32,16 @@ struct NewRecord {
 }
 
 /// New contents of several records of one file.
-struct NewRecords {
+pub(super) struct NewRecords {
     records: Vec<NewRecord>,
     /// Bytes of the contents before.
-    before: u64,
+    pub(super) before: u64,
     /// Bytes of the new contents.
-    after: u64,
+    pub(super) after: u64,
 }
 
 /// The used space of a file after a change of its contents, at most what an inode can have.
-fn used(inode: &Inode, before: u64, after: u64) -> u64 {
+pub(super) fn used(inode: &Inode, before: u64, after: u64) -> u64 {
     let used = inode.used.saturating_add(after).saturating_sub(before);
     used.min(FILE_SIZE_MAX)
 }
@@ -58,23 +57,6 @@ fn trim(mut bytes: Vec<u8>) -> Option<Vec<u8>> {
     let stored = units.len() - units.rev().take_while(|unit| is_zero(unit)).count();
     bytes.truncate(stored * STORED_UNIT);
     (!bytes.is_empty()).then_some(bytes)
-}
-
-/// The parts of a range of bytes that are not whole records: two at most.
-fn edges(bytes: &Range<u64>, size: u64) -> Vec<Range<u64>> {
-    let first = bytes.start / size;
-    let ends = [first, bytes.end / size];
-    let records = if ends[0] == ends[1] {
-        &ends[..1]
-    } else {
-        &ends[..]
-    };
-    let part = |record: &u64| {
-        let start = record * size;
-        bytes.start.max(start)..bytes.end.min(start + size)
-    };
-    let is_edge = |part: &Range<u64>| !part.is_empty() && part.end - part.start < size;
-    records.iter().map(part).filter(is_edge).collect()
 }
 
 impl FileStore {
@@ -240,71 +222,6 @@ impl FileStore {
         self.apply_transaction(transaction, admitted)
     }
 
-    /// Makes bytes zero and applies a transaction.
-    pub(super) async fn clear_bytes(
-        &self,
-        object: ObjectId,
-        bytes: Range<u64>,
-        transaction: Transaction,
-    ) -> FileResult<()> {
-        self.come().await?;
-        self.begin_changes().await?;
-        let mut old = self.counted_inode(object).await?;
-        let size = self.record_size(object);
-        let bytes = bytes.start..bytes.end.min(RECORDS_END.saturating_mul(size));
-        let first = bytes.start.div_ceil(size);
-        let whole = first..first.max(bytes.end / size);
-        let edges = edges(&bytes, size);
-        let cost = cost(transaction.bytes());
-        let mut admitted = self.admit_bytes(edges.len() as u64 * size + cost).await?;
-        let zeroes = vec![0; size as usize];
-        let mut changed = Vec::with_capacity(edges.len());
-        for edge in edges {
-            let record = edge.start / size;
-            let part = (edge.start, &zeroes[..(edge.end - edge.start) as usize]);
-            let new = self.make(object, record..record + 1, old.size, part);
-            changed.push(new.await?);
-        }
-        let freed = self.count_part(object, &old, whole.clone()).await;
-        let freed = unless_lost(freed)?.unwrap_or_else(|| {
-            old.flags = old.flags.without(InodeFlags::COUNTED);
-            0
-        });
-        let before = changed.iter().map(|new| new.before).sum::<u64>() + freed;
-        let after: u64 = changed.iter().map(|new| new.after).sum();
-        let used = used(&old, before, after);
-        let transaction = transaction.with_used(object, (old.used, used), old.flags);
-        let (replaced, wake) = {
-            let mut state = lock(&self.0.state);
-            check_usable(&state)?;
-            check_quotas(&state, &transaction)?;
-            let for_transaction = admitted.split(cost);
-            let mut replaced = (admitted.take() - after) as usize;
-            if !changed.is_empty() || !whole.is_empty() {
-                state.written(object, Inode { used, ..old }, &old);
-            }
-            for new in changed {
-                replaced += self.put(&mut state, new, false);
-            }
-            if !whole.is_empty() {
-                let keys = data_keys(object, whole);
-                if self.0.settings.has_blocks() {
-                    let blocks = blocks_of(&keys, self.0.settings.record_size);
-                    replaced += state.dirty.zero(blocks);
-                }
-                replaced += state.dirty.zero(keys);
-                self.0.ask(&mut state);
-            }
-            self.note_freed(before.saturating_sub(after), replaced);
-            if !transaction.edits().is_empty() {
-                replaced += self.stage(&mut state, transaction, for_transaction);
-            }
-            (replaced, state.dirty.bytes() >= LAZY_BYTES)
-        };
-        self.told(replaced, wake);
-        Ok(())
-    }
-
     /// Bytes of space that new blocks add to a file: those behind the stored ends of their records, where no block is yet.
     async fn added_by_blocks(&self, object: ObjectId, blocks: Range<u64>) -> Result<u64> {
         let size = self.record_size(object);
@@ -328,7 +245,7 @@ impl FileStore {
 
     /// Makes the new contents of records of a file whose size is `visible`, with `part` from its byte on. Bytes behind `visible`
     /// are zero.
-    async fn make(
+    pub(super) async fn make(
         &self,
         object: ObjectId,
         records: Range<u64>,
@@ -358,7 +275,7 @@ impl FileStore {
     }
 
     /// Bytes of a file whose size is `visible`, with `data` from its byte `from` on. Bytes behind `visible` are zero.
-    async fn laid_over(
+    pub(super) async fn laid_over(
         &self,
         object: ObjectId,
         bytes: Range<u64>,
@@ -382,7 +299,7 @@ impl FileStore {
     }
 
     /// Puts new contents. Returns the bytes of the write budget of older dirty contents.
-    fn put(&self, state: &mut State, new: NewRecords, is_urgent: bool) -> usize {
+    pub(super) fn put(&self, state: &mut State, new: NewRecords, is_urgent: bool) -> usize {
         let mut replaced = 0;
         for NewRecord { key, contents } in new.records {
             let size = self.record_size(key.object());

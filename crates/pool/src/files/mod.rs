@@ -9,6 +9,7 @@
 //! lock is released; a reader is registered from before it looks an address up until it has the block.
 
 mod charges;
+mod clearing;
 mod contents;
 mod diff;
 mod path;

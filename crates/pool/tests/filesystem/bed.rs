@@ -1,10 +1,11 @@
 //! What the tests work with: runs, filesystems on a store in memory, and short calls.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use backend::file::{
-    Attributes, Caller, FileBackend, FileResult, Handle, IfExists, Name, NewFile, NewKind,
-    RemoveKind, Removed, RenameMode, Renamed, SetAttributes, Stability, WriteAt,
+    Allocate, Attributes, Caller, FileBackend, FileResult, Handle, IfExists, Name, NewFile,
+    NewKind, RemoveKind, Removed, RenameMode, Renamed, SetAttributes, Stability, WriteAt,
 };
 use pool::filesystem::{FileSystem, NewFileSystem, Store, create_filesystem};
 use testkit::Runs;
@@ -155,6 +156,12 @@ impl<S: Store> Bed<S> {
         };
         let set = self.files.set_attributes(&self.caller, of, set, CACHED);
         set.await.map(|_| ())
+    }
+
+    pub(crate) async fn punch(&self, of: Handle, range: Range<u64>) -> FileResult<()> {
+        let how = Allocate::Punch;
+        let punched = self.files.allocate(&self.caller, of, range, how, false);
+        punched.await.map(|_| ())
     }
 
     pub(crate) async fn set_xattr(&self, of: Handle, name: &str, len: usize) -> FileResult<()> {

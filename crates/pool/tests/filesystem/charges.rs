@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use backend::file::{FileBackend, FileError, FileResult, Handle, SetAttributes};
 use io::rng::Prng;
-use pool::FileStore;
 use pool::filesystem::{Purpose, Store, Transaction};
 use pool::format::filesystem::{FileOwner, charge_keys, counted_key};
+use pool::{FileStore, NewFilesystem};
 use testkit::files::random::Random;
 use testkit::store::{check, check_charges};
 
@@ -190,6 +190,56 @@ fn a_quota_stops_its_owner_alone() {
         store.set_owner_quota(ann, 0).await.expect("no quota");
         bed.write(file, 0, &[1; 16 * KIB]).await.expect("written");
         check(&durables(&store).await);
+        verified(&pool).await;
+    });
+}
+
+/// Seed `files 15974961981650`: a punched hole, or a cut, made a record whole that had single blocks, so that a file grew beyond its
+/// owner's quota (by up to 32 times).
+#[test]
+fn clearing_takes_no_space() {
+    on_disk(|_| async move {
+        let (ann, kib) = (FileOwner::User(ANN), |n: usize| (n * KIB) as u64);
+        let pool = create_pool().await;
+        let new = NewFilesystem {
+            record_size: 128 << 10,
+            ..new_files()
+        };
+        let store = pool.create_filesystem(new).await.expect("made");
+        let bed = open(store.clone()).await;
+        let file = file_of(&bed, "ann", ANN).await;
+        bed.write(file, 0, &[6; 4 * KIB]).await.expect("written");
+        bed.set_size(file, kib(128)).await.expect("grown");
+        let _proof = store.durable(None).await.expect("a stored record");
+        for block in [9, 20, 31] {
+            let written = bed.write(file, kib(4 * block), &[7; 4 * KIB]).await;
+            written.expect("written");
+        }
+        let quota = store.set_owner_quota(ann, kib(16)).await;
+        quota.expect("all is used up");
+        assert_eq!(used(&store, ann).await, kib(16));
+        bed.punch(file, kib(2)..kib(20)).await.expect("punched");
+        assert_eq!(used(&store, ann).await, kib(16), "no whole block is in it");
+        bed.punch(file, kib(21)..kib(42)).await.expect("punched");
+        assert_eq!(used(&store, ann).await, kib(12), "the second block is");
+        bed.set_size(file, kib(82)).await.expect("cut");
+        assert_eq!(used(&store, ann).await, kib(8), "the last block is gone");
+        bed.set_size(file, kib(128)).await.expect("grown");
+
+        let mut wanted = vec![0; 128 * KIB];
+        wanted[..2 * KIB].fill(6);
+        wanted[80 * KIB..82 * KIB].fill(7);
+        assert_eq!(bed.read(file, 0, 128 * KIB).await, Ok(wanted.clone()));
+        check(&durables(&store).await);
+        drop((bed, store));
+        pool.close().await.expect("closed");
+
+        let pool = again().await;
+        let store = pool.filesystem("files").expect("it is there");
+        let bed = open(store.clone()).await;
+        let file = bed.lookup(bed.root, "ann").await.expect("found").handle;
+        assert_eq!(bed.read(file, 0, 128 * KIB).await, Ok(wanted));
+        assert_eq!(used(&store, ann).await, kib(8));
         verified(&pool).await;
     });
 }
