@@ -199,14 +199,15 @@ async fn sound(pool: &Pool) -> Result<(), Violation> {
     }
 }
 
-/// Judges the filesystem after a start. Returns its new, empty history.
+/// Judges the filesystem after a start. Returns its new, empty history. An end amid it changes nothing that is known: the next start
+/// is judged by the same history.
 async fn restart(pool: &Pool, outside: &Outside) -> Result<Shared, Violation> {
     let store = pool.filesystem(FILESYSTEM);
     let store = store.ok_or_else(|| Violation("the filesystem is gone".into()))?;
     let found = Image::read(&store).await?;
     check(&found.state);
     check_charges(&found.state);
-    let before = outside.history.borrow_mut().take();
+    let before = outside.history.borrow().clone();
     if let Some(history) = before {
         snapshots::check_all(&outside.snapshots, pool, &history).await?;
         let history = history.lock();
@@ -225,16 +226,17 @@ async fn restart(pool: &Pool, outside: &Outside) -> Result<Shared, Violation> {
             )));
         }
         let judged = history.judge(&found, between);
-        let rolled = outside.snapshots.borrow_mut().rolling.take();
+        let rolled = outside.snapshots.borrow().rolling.clone();
         match (judged, rolled) {
             (Ok(has), _) => remark(|| format!("found {has} of {} transactions", end.transactions)),
             (Err(_), Some(image)) if image.is_same(&found) => {}
             (Err(violation), _) => return Err(violation),
         }
     }
-    outside.is_closed.set(false);
     let settings = store.settings();
     outside.record_sizes.judge(settings.record_size)?;
+    outside.is_closed.set(false);
+    outside.snapshots.borrow_mut().rolling = None;
     let history = History::new(found, settings.base_record_size);
     let history = Shared::new(history);
     *outside.history.borrow_mut() = Some(history.clone());

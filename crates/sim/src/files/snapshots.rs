@@ -81,7 +81,7 @@ pub(super) async fn check_all(
         let destroyed = pool.destroy_volume(CLONE).await;
         destroyed.map_err(|e| failed("destroying a clone", &e))?;
     }
-    let destroying = known.borrow_mut().destroying.take();
+    let destroying = known.borrow().destroying.clone();
     let made = known.borrow().made.clone();
     for (name, image) in made {
         match image_of(pool, &name).await? {
@@ -92,7 +92,7 @@ pub(super) async fn check_all(
             None => return Err(Violation(format!("snapshot {name} is gone"))),
         }
     }
-    let making = known.borrow_mut().making.take();
+    let making = known.borrow().making.clone();
     if let Some((name, floor)) = making
         && let Some(found) = image_of(pool, &name).await?
     {
@@ -100,6 +100,10 @@ pub(super) async fn check_all(
         judge(history, &found, floor, end)?;
         known.borrow_mut().made.push((name, Rc::new(found)));
     }
+    // only now: an end amid the checks must not lose what was requested
+    let mut known = known.borrow_mut();
+    known.making = None;
+    known.destroying = None;
     Ok(())
 }
 
