@@ -339,8 +339,9 @@ impl OpenDataset {
 
     /// Bytes that a block takes, in whole sectors. None if its vdev does not exist.
     fn space(&self, ptr: &BlockPtr) -> Option<usize> {
-        let sector = self.shared.vdevs.sector_of(ptr.vdev)?;
-        Some(ptr.physical_size.next_multiple_of(sector) as usize)
+        let vdevs = &self.shared.vdevs;
+        let _it_exists = vdevs.sector_of(ptr.vdev)?;
+        Some(vdevs.allocated(ptr) as usize)
     }
 }
 

@@ -6,6 +6,7 @@
 //! and encoding again gives the same bytes. Layouts: `docs/format.md`.
 
 mod block_ptr;
+mod block_space;
 mod builder;
 mod checksum;
 mod dataset;
@@ -33,6 +34,7 @@ use thiserror::Error;
 pub use block_ptr::{
     BLOCK_PTR_SIZE, BlockPtr, Compression, LOGICAL_SIZE_MAX, OFFSET_END, SECTOR_SIZE_MIN,
 };
+pub use block_space::BlockSpace;
 pub use builder::NodeBuilder;
 pub use checksum::{Checksum, ChecksumKind, NoChecksum};
 pub use dataset::{

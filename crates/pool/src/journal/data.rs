@@ -1,7 +1,7 @@
 //! Data check of replay: verifies the blocks of batches that no flush is known to cover.
 //!
-//! **Owns** the reads of such blocks: sorted by address, merged, many at once on every member. **Called by** replay.
-//! **Invariants**: a block is intact if its bytes verify on some member; memory does not depend on the number of bytes
+//! **Owns** the reads of such blocks: sorted by address, merged, many at once on every candidate. **Called by** replay.
+//! **Invariants**: a block is intact if its bytes verify on some candidate; memory does not depend on the number of bytes
 //! checked; a repair writes only blocks, never bytes between them. `docs/decisions/0121`.
 
 use futures_util::StreamExt;
@@ -9,15 +9,15 @@ use futures_util::stream;
 
 use super::Store;
 use crate::error::{Error, Result};
-use crate::format::{Address, Batch, BlockPtr, Record, Sequence};
+use crate::format::{Address, Batch, BlockPtr, BlockSpace, Record, Sequence};
 
 /// Most bytes of one merged read.
 const RUN_MAX: u64 = 512 << 10;
 /// Most bytes between two blocks of one merged read: a hard disk reads them in less time than it seeks.
 const GAP_MAX: u64 = 64 << 10;
-/// Reads in flight on one member.
+/// Reads in flight on one candidate.
 const DEPTH: usize = 16;
-/// Reads in flight on all members. Times [`RUN_MAX`], it bounds the memory.
+/// Reads in flight on all candidates. Times [`RUN_MAX`], it bounds the memory.
 const DEPTH_ALL: usize = 64;
 
 /// A block of a batch.
@@ -27,7 +27,7 @@ struct Block {
     size: u64,
     /// Index of its batch.
     batch: usize,
-    /// Number of members that have it.
+    /// Number of candidates that have it.
     sound: usize,
 }
 
@@ -75,9 +75,9 @@ fn runs(blocks: &[Block], gap: u64) -> Vec<Run> {
 
 /// Result of the data check.
 pub(super) struct Checked {
-    /// Number of batches before the first one with a block that no member has.
+    /// Number of batches before the first one with a block that no candidate has.
     pub(super) sound: usize,
-    /// Blocks of those batches that some member lacks, by address.
+    /// Blocks of those batches that some candidate lacks, by address.
     lacking: Vec<Block>,
 }
 
@@ -85,10 +85,15 @@ fn is_right(ptr: &BlockPtr, bytes: &[u8]) -> bool {
     ptr.verify(&bytes[..ptr.physical_size as usize]).is_ok()
 }
 
-/// Returns the blocks of a merged read that one member has, by index.
-async fn on_member<S: Store>(store: &S, blocks: &[Block], run: &Run, member: usize) -> Vec<usize> {
+/// Returns the blocks of a merged read that one candidate has, by index.
+async fn on_candidate<S: Store>(
+    store: &S,
+    blocks: &[Block],
+    run: &Run,
+    candidate: usize,
+) -> Vec<usize> {
     let mut bytes = vec![0; run.size as usize];
-    let is_read = store.read(member, run.at, &mut bytes).await.is_ok();
+    let is_read = store.read(candidate, run.at, &mut bytes).await.is_ok();
     let mut sound = Vec::with_capacity(run.blocks.len());
     for index in run.blocks.clone() {
         let block = &blocks[index];
@@ -99,7 +104,7 @@ async fn on_member<S: Store>(store: &S, blocks: &[Block], run: &Run, member: usi
         } else {
             // If the merged read fails, single blocks may be readable.
             let alone = &mut bytes[..size];
-            let read = store.read(member, block.ptr.address(), alone).await;
+            let read = store.read(candidate, block.ptr.address(), alone).await;
             read.is_ok() && is_right(&block.ptr, alone)
         };
         if is_sound {
@@ -112,7 +117,7 @@ async fn on_member<S: Store>(store: &S, blocks: &[Block], run: &Run, member: usi
 /// Checks the data of all batches after `durable`.
 pub(super) async fn check<S: Store>(
     store: &S,
-    sector: u32,
+    space: BlockSpace,
     batches: &[Batch],
     durable: Sequence,
 ) -> Checked {
@@ -121,37 +126,40 @@ pub(super) async fn check<S: Store>(
         if found.header.sequence <= durable {
             continue;
         }
-        blocks.extend(found.records.iter().filter_map(Record::fresh).map(|ptr| {
-            let size = u64::from(ptr.physical_size).next_multiple_of(u64::from(sector));
-            Block {
-                ptr: *ptr,
-                size,
-                batch,
-                sound: 0,
-            }
-        }));
+        blocks.extend(
+            found
+                .records
+                .iter()
+                .filter_map(Record::fresh)
+                .map(|ptr| Block {
+                    ptr: *ptr,
+                    size: space.of_block(ptr),
+                    batch,
+                    sound: 0,
+                }),
+        );
     }
     blocks.sort_unstable_by_key(|b| (b.ptr.vdev, b.ptr.offset));
-    let (runs, members) = (runs(&blocks, GAP_MAX), store.members());
+    let (runs, candidates) = (runs(&blocks, GAP_MAX), store.candidates());
     let each = runs
         .iter()
-        .flat_map(|run| (0..members).map(move |member| (run, member)));
-    let reads = each.map(|(run, member)| on_member(store, &blocks, run, member));
-    let depth = DEPTH.saturating_mul(members).clamp(1, DEPTH_ALL);
+        .flat_map(|run| (0..candidates).map(move |candidate| (run, candidate)));
+    let reads = each.map(|(run, candidate)| on_candidate(store, &blocks, run, candidate));
+    let depth = DEPTH.saturating_mul(candidates).clamp(1, DEPTH_ALL);
     let found: Vec<Vec<usize>> = stream::iter(reads).buffer_unordered(depth).collect().await;
     for index in found.into_iter().flatten() {
         blocks[index].sound += 1;
     }
     let lost = blocks.iter().filter(|b| b.sound == 0).map(|b| b.batch);
     let sound = lost.min().unwrap_or(batches.len());
-    blocks.retain(|b| b.batch < sound && b.sound < members);
+    blocks.retain(|b| b.batch < sound && b.sound < candidates);
     Checked {
         sound,
         lacking: blocks,
     }
 }
 
-/// Rewrites blocks that some member lacks from a member that has them. Returns their number.
+/// Rewrites blocks that some candidate lacks from a candidate that has them. Returns their number.
 ///
 /// # Errors
 /// [`Error::Device`] if a block can no longer be read, or cannot be written.
@@ -176,15 +184,15 @@ async fn repair_run<S: Store>(store: &S, blocks: &[Block], run: &Run) -> Result<
         let start = (block.start() - run.at.offset.0) as usize;
         start..start + block.size as usize
     };
-    for member in 0..store.members() {
+    for candidate in 0..store.candidates() {
         let mut bytes = vec![0; run.size as usize];
-        let is_read = store.read(member, run.at, &mut bytes).await.is_ok();
+        let is_read = store.read(candidate, run.at, &mut bytes).await.is_ok();
         let mut left = Vec::new();
         for block in missing {
             let place = place(block);
             if !is_read {
                 let (at, alone) = (block.ptr.address(), &mut bytes[place.clone()]);
-                if store.read(member, at, alone).await.is_err() {
+                if store.read(candidate, at, alone).await.is_err() {
                     left.push(block);
                     continue;
                 }

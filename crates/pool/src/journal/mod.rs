@@ -16,7 +16,8 @@ use std::future::Future;
 
 use crate::error::Result;
 use crate::format::{
-    Address, BATCH_HEADER_SIZE, BATCH_SIZE_MAX, Checksum, PoolGuid, Sequence, VdevOffset,
+    Address, BATCH_HEADER_SIZE, BATCH_SIZE_MAX, BlockSpace, Checksum, PoolGuid, Sequence,
+    VdevOffset,
 };
 
 pub use crate::format::{JournalPosition as Position, JournalStart as Start};
@@ -24,21 +25,27 @@ pub use replay::{Replayed, replay, salvage};
 pub use unproven::UNPROVEN_MAX;
 pub use writer::{BatchWrite, Flush, Pressure, Ticket, WRITES_MAX, Writer};
 
-/// The devices, for replay: every address is on one or more members, whose bytes should be equal.
+/// The devices, for replay. Every range has one or more candidates, whose bytes should be equal: in a mirror the copies of
+/// its members.
 pub trait Store {
-    /// Number of members.
-    fn members(&self) -> usize;
-    /// Fills `out` from one member. Both are whole sectors.
+    /// Number of candidates of every range.
+    fn candidates(&self) -> usize;
+    /// Fills `out`, which is whole sectors, with one candidate of a range.
     ///
     /// # Errors
-    /// [`crate::Error::Device`] if that member cannot be read.
-    fn read(&self, member: usize, at: Address, out: &mut [u8]) -> impl Future<Output = Result<()>>;
-    /// Writes whole sectors to every member.
+    /// [`crate::Error::Device`] if that candidate cannot be read.
+    fn read(
+        &self,
+        candidate: usize,
+        at: Address,
+        out: &mut [u8],
+    ) -> impl Future<Output = Result<()>>;
+    /// Writes whole sectors, so that all candidates are equal.
     ///
     /// # Errors
     /// [`crate::Error::Device`].
     fn write(&self, at: Address, bytes: &[u8]) -> impl Future<Output = Result<()>>;
-    /// Makes every completed write durable on every member.
+    /// Makes every completed write durable on every member that is in.
     ///
     /// # Errors
     /// [`crate::Error::Device`].
@@ -76,6 +83,11 @@ impl Ring {
     #[must_use]
     pub fn size(&self) -> u64 {
         self.segments.len() as u64 * u64::from(self.segment_size)
+    }
+
+    /// The space that blocks take on the vdevs.
+    pub(crate) fn block_space(&self) -> BlockSpace {
+        BlockSpace::new(self.sector)
     }
 
     /// Most bytes of a batch.

@@ -1,4 +1,4 @@
-//! Read-ahead of the journal's ring: large reads of all members and vdevs at once.
+//! Read-ahead of the journal's ring: large reads of all candidates and vdevs at once.
 //!
 //! **Owns** the parts of the ring in memory. **Called by** replay, which goes through the ring once, from its start to its
 //! end. **Invariants**: memory is at most [`WINDOW`] and one more round of reads, for any segment size; a part that cannot be
@@ -14,19 +14,19 @@ use crate::format::Batch;
 
 /// Length of one read, bytes.
 const CHUNK: u32 = 1 << 20;
-/// Most bytes that are read at once, on all members together.
+/// Most bytes that are read at once, on all candidates together.
 const WINDOW: usize = 32 << 20;
 
 /// A part of a segment: number of the segment, and number of the chunk in it.
 type Part = (u64, u32);
 
-/// The ring as the members have it.
+/// The ring as the candidates have it.
 pub(super) struct RingReader<'a, S> {
     store: &'a S,
     ring: &'a Ring,
     /// The segment where replay starts: the ring ends before it.
     tail: u64,
-    /// Each member's bytes of a part; `None` where they could not be read.
+    /// Each candidate's bytes of a part; `None` where they could not be read.
     parts: BTreeMap<Part, Vec<Option<Vec<u8>>>>,
 }
 
@@ -46,7 +46,7 @@ impl<'a, S: Store> RingReader<'a, S> {
         vdevs.sort_unstable();
         vdevs.dedup();
         let chunks = self.ring.segment_size.div_ceil(CHUNK) as usize;
-        let most = WINDOW / CHUNK as usize / self.store.members().max(1);
+        let most = WINDOW / CHUNK as usize / self.store.candidates().max(1);
         vdevs.len().saturating_mul(chunks).clamp(1, most.max(1))
     }
 
@@ -65,7 +65,7 @@ impl<'a, S: Store> RingReader<'a, S> {
             .then_some((next.segment, 0))
     }
 
-    /// Reads a part and the following ones from all members, and drops the parts before it.
+    /// Reads a part and the following ones from all candidates, and drops the parts before it.
     async fn load(&mut self, first: Part) {
         self.parts = self.parts.split_off(&first);
         let behind = std::iter::successors(Some(first), |part| self.after(*part));
@@ -73,29 +73,29 @@ impl<'a, S: Store> RingReader<'a, S> {
             .take(self.round())
             .filter(|part| !self.parts.contains_key(part))
             .collect();
-        let members = self.store.members();
+        let candidates = self.store.candidates();
         let reads = wanted
             .iter()
-            .flat_map(|part| (0..members).map(|member| self.read_part(member, *part)));
+            .flat_map(|part| (0..candidates).map(|candidate| self.read_part(candidate, *part)));
         let mut read = join_all(reads).await.into_iter();
         for part in wanted {
             self.parts
-                .insert(part, read.by_ref().take(members).collect());
+                .insert(part, read.by_ref().take(candidates).collect());
         }
     }
 
-    async fn read_part(&self, member: usize, (segment, chunk): Part) -> Option<Vec<u8>> {
+    async fn read_part(&self, candidate: usize, (segment, chunk): Part) -> Option<Vec<u8>> {
         let offset = chunk * CHUNK;
         let at = self.ring.address(Position { segment, offset });
         let mut bytes = vec![0; (self.ring.segment_size - offset).min(CHUNK) as usize];
-        let read = self.store.read(member, at, &mut bytes).await;
+        let read = self.store.read(candidate, at, &mut bytes).await;
         read.is_ok().then_some(bytes)
     }
 
-    /// Whole sectors of a segment from one member; `None` if they cannot be read.
+    /// Whole sectors of a segment from one candidate; `None` if they cannot be read.
     pub(super) async fn read(
         &mut self,
-        member: usize,
+        candidate: usize,
         at: Position,
         size: usize,
     ) -> Option<Cow<'_, [u8]>> {
@@ -110,7 +110,7 @@ impl<'a, S: Store> RingReader<'a, S> {
             let part = self.parts.get(&(at.segment, chunk))?;
             let start = at.offset.max(chunk * CHUNK) - chunk * CHUNK;
             let end = (end - chunk * CHUNK).min(CHUNK);
-            part.get(member)?
+            part.get(candidate)?
                 .as_ref()?
                 .get(start as usize..end as usize)
         };
@@ -125,21 +125,23 @@ impl<'a, S: Store> RingReader<'a, S> {
         }
         // Smaller reads may succeed.
         let mut bytes = vec![0; size];
-        let read = self.store.read(member, self.ring.address(at), &mut bytes);
+        let read = self
+            .store
+            .read(candidate, self.ring.address(at), &mut bytes);
         read.await.ok()?;
         Some(Cow::Owned(bytes))
     }
 
-    /// The intact batch of this pool at a place on one member; `None` if there is none.
-    pub(super) async fn batch(&mut self, member: usize, at: Position) -> Option<Batch> {
+    /// The intact batch of this pool at a place on one candidate; `None` if there is none.
+    pub(super) async fn batch(&mut self, candidate: usize, at: Position) -> Option<Batch> {
         let (ring, sector) = (self.ring, self.ring.sector as usize);
-        let first = self.read(member, at, sector).await?;
+        let first = self.read(candidate, at, sector).await?;
         let size = Batch::size_hint(&first, sector)?;
         drop(first);
         if size > ring.room(at) {
             return None;
         }
-        let bytes = self.read(member, at, size).await?;
+        let bytes = self.read(candidate, at, size).await?;
         Batch::decode(&bytes, ring.address(at), ring.pool, sector).ok()
     }
 }

@@ -1,7 +1,7 @@
 //! Replay: finds the batches that survived a crash.
 //!
 //! **Owns** the decision which batch is the last. **Called by** import, once. **Invariants**: the returned batches include
-//! every acknowledged one, and are durable on every member before replay returns; a batch that is left out can never return.
+//! every acknowledged one, and are durable on every member that is in before replay returns; a batch that is left out can never return.
 //! `docs/decisions/0102`.
 
 use super::data::{self, Checked};
@@ -19,7 +19,7 @@ pub struct Replayed {
     pub head: Start,
     /// Blocks and batches that a member lacked and that were rewritten.
     pub repaired: u64,
-    /// Durable batches that are given up: no member has the first of them.
+    /// Durable batches that are given up: no candidate has the first of them.
     pub lost: u64,
 }
 
@@ -87,7 +87,7 @@ async fn replay_with<S: Store>(
     }
     let known = batches.iter().map(|b| b.header.durable_up_to).max();
     let durable = known.unwrap_or(Sequence(0)).max(beyond);
-    let checked = data::check(store, ring.sector, &batches, durable).await;
+    let checked = data::check(store, ring.block_space(), &batches, durable).await;
     batches.truncate(checked.sound);
     let head = starts[checked.sound];
     if lost > 0 {
@@ -117,19 +117,19 @@ impl<S: Store> Replay<'_, S> {
         {
             let mut found: Option<(Batch, usize)> = None;
             let mut lacking = false;
-            for member in 0..self.store.members() {
-                let read = self.reader.batch(member, at).await;
+            for candidate in 0..self.store.candidates() {
+                let read = self.reader.batch(candidate, at).await;
                 match read.filter(|b| follows(b, head)) {
-                    Some(b) if found.is_none() => found = Some((b, member)),
+                    Some(b) if found.is_none() => found = Some((b, candidate)),
                     Some(_) => {}
                     None => lacking = true,
                 }
             }
-            if let Some((batch, member)) = found {
+            if let Some((batch, candidate)) = found {
                 let offset = at.offset + batch.size as u32;
                 if lacking {
                     let address = self.ring.address(at);
-                    let bytes = self.reader.read(member, at, batch.size).await;
+                    let bytes = self.reader.read(candidate, at, batch.size).await;
                     let bytes = bytes.ok_or(Error::Device)?.into_owned();
                     self.repairs.push((address, bytes));
                 }
@@ -145,8 +145,8 @@ impl<S: Store> Replay<'_, S> {
         let mut at = head.position;
         loop {
             while self.ring.room(at) >= self.sector() {
-                for member in 0..self.store.members() {
-                    let batch = self.reader.batch(member, at).await.map(|b| b.header);
+                for candidate in 0..self.store.candidates() {
+                    let batch = self.reader.batch(candidate, at).await.map(|b| b.header);
                     if let Some(header) = batch.filter(|h| h.sequence > head.sequence) {
                         durable = durable.max(header.durable_up_to);
                     }

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use crate::format::{Address, Record, Sequence, VdevOffset};
+use crate::format::{Address, BlockSpace, Record, Sequence, VdevOffset};
 
 /// Most unproven data that replay may have to read, as bytes that a disk reads sequentially in the same time.
 pub const UNPROVEN_MAX: u64 = 128 << 20;
@@ -35,14 +35,14 @@ impl Unproven {
     }
 
     /// Adds the data of these records to a batch.
-    pub(super) fn add(&mut self, batch: Sequence, records: &[Record], sector: u32) {
+    pub(super) fn add(&mut self, batch: Sequence, records: &[Record], space: BlockSpace) {
         let apart = match self.seeks {
             true => SEEK_BYTES,
             false => FLASH_READ_BYTES,
         };
         let mut cost = 0;
         for ptr in records.iter().filter_map(Record::fresh) {
-            let size = u64::from(ptr.physical_size.next_multiple_of(sector));
+            let size = space.of_block(ptr);
             let seek = match self.end == Some(ptr.address()) {
                 true => 0,
                 false => apart,

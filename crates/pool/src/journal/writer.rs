@@ -208,7 +208,8 @@ impl Writer {
         }
         self.open.count += records.len() as u32;
         let sequence = self.head.sequence;
-        self.unproven.add(sequence, records, self.ring.sector);
+        self.unproven
+            .add(sequence, records, self.ring.block_space());
         if data_writes > 0 {
             match self.data.back_mut() {
                 Some((last, count)) if *last == sequence => *count += data_writes,

@@ -5,7 +5,7 @@
 //! leaked, since it may have another owner; a group's records get their extents in order; a record that fits nowhere as a
 //! whole is placed in fragments, so that free space is usable however small its runs are.
 
-use crate::format::{Address, BlockPtr, Defect, FRAGMENTS_MAX, VdevId, VdevOffset};
+use crate::format::{Address, BlockPtr, BlockSpace, Defect, FRAGMENTS_MAX, VdevId, VdevOffset};
 use crate::space::{Class, Sealed, Space, Trimming, VdevSpace, Which};
 
 /// The most extents of one group.
@@ -204,9 +204,14 @@ impl Allocator {
 
     /// A place for the first of the records of `sizes` bytes, which are whole sectors and lie one behind the other; or
     /// fragments of the first record, which has `len` bytes uncompressed. None if there is no free space for it.
-    pub(super) fn place(&mut self, sizes: &[u32], len: u32, sector: u32) -> Option<Placement> {
-        let usual = self.place_from(Source::Allocatable, sizes, len, sector);
-        usual.or_else(|| self.place_from(Source::Reserve, sizes.get(..1)?, len, sector))
+    pub(super) fn place(
+        &mut self,
+        sizes: &[u32],
+        len: u32,
+        space: BlockSpace,
+    ) -> Option<Placement> {
+        let usual = self.place_from(Source::Allocatable, sizes, len, space);
+        usual.or_else(|| self.place_from(Source::Reserve, sizes.get(..1)?, len, space))
     }
 
     fn place_from(
@@ -214,14 +219,14 @@ impl Allocator {
         source: Source,
         sizes: &[u32],
         len: u32,
-        sector: u32,
+        space: BlockSpace,
     ) -> Option<Placement> {
         let whole = self.place_whole(source, sizes);
         if !whole.is_empty() {
             self.placements.split += u64::from(whole.len() > 1);
             return Some(Placement::Whole(whole));
         }
-        let fragments = self.place_fragments(source, len, sector)?;
+        let fragments = self.place_fragments(source, len, space)?;
         self.placements.in_fragments += 1;
         Some(Placement::Fragments(fragments))
     }
@@ -267,10 +272,10 @@ impl Allocator {
         &mut self,
         source: Source,
         len: u32,
-        sector: u32,
+        space: BlockSpace,
     ) -> Option<Vec<(Address, u32)>> {
-        let least = (len / FRAGMENTS_MAX).next_multiple_of(sector).max(sector);
-        let mut left = len.next_multiple_of(sector);
+        let least = space.of((len / FRAGMENTS_MAX).max(1));
+        let mut left = space.of(len);
         let mut fragments = Vec::new();
         while left > 0 {
             let found = self.allocate(source, left, least.min(left));

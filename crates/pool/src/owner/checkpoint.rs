@@ -119,7 +119,7 @@ impl Owner {
 
     async fn checkpoint(self: Rc<Self>) -> Result<()> {
         let checkpoint = self.state.borrow_mut().freeze();
-        let mut deadlists = DeadlistChanges::new(checkpoint.birth, self.shared.vdevs.sector());
+        let mut deadlists = DeadlistChanges::new(checkpoint.birth, self.shared.vdevs.block_space());
         for id in &checkpoint.forgotten {
             deadlists.clear(*id);
         }

@@ -256,9 +256,9 @@ impl Owner {
         next: &[Contents],
         in_place: bool,
     ) -> Result<(usize, Destination), NotTaken> {
-        let sector = self.shared.vdevs.sector();
+        let space = self.shared.vdevs.block_space();
         let stored = |contents: &Contents| contents.stored().1.len() as u32;
-        let sizes = next.iter().map(|c| stored(c).next_multiple_of(sector));
+        let sizes = next.iter().map(|c| space.of(stored(c)));
         let mut sizes: Vec<u32> = sizes.collect();
         let mut both = next.iter().zip(&sizes);
         let lie_together =
@@ -272,7 +272,7 @@ impl Owner {
             }
         };
         let first_len = next.first().map_or(0, |first| first.len()) as u32;
-        match owner.allocator.place(&sizes, first_len, sector) {
+        match owner.allocator.place(&sizes, first_len, space) {
             Some(Placement::Whole(extents)) => {
                 let count = extents.iter().map(|(_, count)| count).sum();
                 sizes.truncate(count);

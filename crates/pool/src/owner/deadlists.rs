@@ -14,8 +14,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::format::{
-    Birth, BlockPtr, DEAD_CHUNK_MAX, Defect, Key, ListId, PrevSnapshot, Value, dead_key, dead_keys,
-    decode_dead, encode_dead,
+    Birth, BlockPtr, BlockSpace, DEAD_CHUNK_MAX, Defect, Key, ListId, PrevSnapshot, Value,
+    dead_key, dead_keys, decode_dead, encode_dead,
 };
 use crate::tree::{Layer, Root};
 
@@ -102,7 +102,7 @@ pub(super) struct DeadlistChanges {
     birth: Birth,
     /// Chunks written of each list.
     written: BTreeMap<ListId, u64>,
-    sector: u32,
+    space: BlockSpace,
     /// Bytes that each list gained or lost.
     changed: BTreeMap<ListId, i64>,
     cleared: BTreeSet<ListId>,
@@ -129,11 +129,11 @@ impl Fate {
 }
 
 impl DeadlistChanges {
-    pub(super) fn new(birth: Birth, sector: u32) -> Self {
+    pub(super) fn new(birth: Birth, space: BlockSpace) -> Self {
         Self {
             birth,
             written: BTreeMap::new(),
-            sector,
+            space,
             changed: BTreeMap::new(),
             cleared: BTreeSet::new(),
             layer: Layer::new(),
@@ -159,10 +159,8 @@ impl DeadlistChanges {
     }
 
     fn bytes(&self, ptrs: &[BlockPtr]) -> i64 {
-        let sizes = ptrs.iter().map(|ptr| ptr.physical_size);
-        sizes
-            .map(|size| i64::from(size.next_multiple_of(self.sector)))
-            .sum()
+        let bytes = |ptr| self.space.of_block(ptr) as i64;
+        ptrs.iter().map(bytes).sum()
     }
 
     /// Bytes on each changed list. `before` has their sizes before this checkpoint.

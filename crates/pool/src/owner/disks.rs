@@ -3,12 +3,10 @@
 //! **Owns** the hand-over of new space to the allocator. **Called by** [`Pool`]'s users. **Invariant**: space is
 //! allocated only after the labels say that it is the pool's.
 
-use io::disk::Disk;
-
 use super::{Pool, State};
 use crate::format::{VdevId, VdevOffset};
 use crate::space::VdevSpace;
-use crate::vdev::SetupError;
+use crate::vdev::{SetupError, VdevSpec};
 
 impl State {
     /// Passes the free space to the write budget, after it grew.
@@ -20,12 +18,16 @@ impl State {
 }
 
 impl Pool {
-    /// Adds a top-level vdev: a disk, or the members of a mirror. Later writes are spread onto it.
+    /// Adds a top-level vdev; a list of disks is a mirror. Later writes are spread onto it.
     ///
     /// # Errors
     /// As [`crate::vdev::Vdevs::add`].
-    pub async fn add_vdev(&self, disks: Vec<Disk>, force: bool) -> Result<VdevId, SetupError> {
-        let info = self.vdevs().add(disks, force).await?;
+    pub async fn add_vdev(
+        &self,
+        spec: impl Into<VdevSpec>,
+        force: bool,
+    ) -> Result<VdevId, SetupError> {
+        let info = self.vdevs().add(spec, force).await?;
         let mut state = self.owner.state.borrow_mut();
         state.allocator.add_vdev(&VdevSpace::from(&info));
         state.supply_budget();

@@ -244,8 +244,7 @@ impl Owner {
 
     /// Bytes that a block takes, in whole sectors.
     pub(super) fn allocated(&self, ptr: &BlockPtr) -> u64 {
-        let sector = self.shared.vdevs.sector();
-        u64::from(ptr.physical_size.next_multiple_of(sector))
+        self.shared.vdevs.allocated(ptr)
     }
 
     /// A dataset no longer holds the blocks of a subtree: as [`Owner::give_up`] for each. Returns their bytes.

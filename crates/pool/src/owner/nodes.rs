@@ -47,12 +47,12 @@ pub(super) struct NodeWriter {
 
 impl NodeWriter {
     pub(super) fn new(owner: Rc<Owner>, class: Class, params: TreeParams) -> Self {
-        let sector = owner.shared.vdevs.sector();
+        let least = owner.shared.vdevs.block_space().of(NODE_SIZE_MIN);
         Self {
             owner,
             class,
             params,
-            least: NODE_SIZE_MIN.next_multiple_of(sector),
+            least,
             small: false,
             chunk: None,
             writes: Vec::new(),
@@ -91,7 +91,8 @@ impl NodeWriter {
     /// If it is larger than [`NodeWriter::room`] said.
     pub(super) fn write(&mut self, node: &NewNode) -> BlockPtr {
         let size = node.bytes.len();
-        let padded = size.next_multiple_of(self.owner.shared.vdevs.sector() as usize);
+        let space = self.owner.shared.vdevs.block_space();
+        let padded = space.of(size as u32) as usize;
         let chunk = self.chunk.as_mut().expect("room was made");
         let at = Address {
             offset: VdevOffset(chunk.at.offset.0 + chunk.used as u64),

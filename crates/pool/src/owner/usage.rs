@@ -136,11 +136,10 @@ impl State {
     pub(super) fn open_account(&self, volume: &OpenDataset, owned: Owned) {
         let standing = owned.standing(volume);
         let state = lock(&volume.state);
-        let sector = self.shared.vdevs.sector();
         let mut layered = Put::default();
         let mut count = |ptr: &BlockPtr| {
             layered.records += 1;
-            layered.bytes += u64::from(ptr.physical_size.next_multiple_of(sector));
+            layered.bytes += self.shared.vdevs.allocated(ptr);
         };
         let values = state.top.points().filter_map(|(_, d)| d.value());
         values.filter_map(Value::block).for_each(&mut count);

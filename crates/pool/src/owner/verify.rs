@@ -43,8 +43,7 @@ struct Verifier<'a> {
 impl Visitor for Verifier<'_> {
     async fn block(&mut self, tree: TreeId, block: VisitedBlock<'_>, holds: Holds) -> Result<u64> {
         let ptr = block.ptr;
-        let sector = self.owner.shared.vdevs.sector();
-        let bytes = ptr.physical_size.next_multiple_of(sector);
+        let bytes = self.owner.shared.vdevs.block_space().of(ptr.physical_size);
         if holds != Holds::Layered {
             *self.trees.entry(tree).or_default() += u64::from(bytes);
         }

@@ -13,7 +13,7 @@ mod vdev;
 use crate::format::{Address, Defect, Key, REGION_BITMAP_SIZE, RegionBits, VdevId, VdevOffset};
 
 use trims::{Frees, Trims};
-use vdev::Vdev;
+use vdev::VdevRegions;
 
 pub use trim::{Trimming, Which};
 pub use trims::KEPT;
@@ -30,7 +30,7 @@ const RESERVE_MIN: u64 = 8 << 20;
 
 /// The allocator's whole state.
 pub struct Space {
-    vdevs: Vec<Vdev>,
+    vdevs: Vec<VdevRegions>,
     /// By class: the vdev that has its turn, and the bytes left in the turn.
     turns: [(usize, u64); 3],
     /// Sectors freed since the last seal.
@@ -70,8 +70,8 @@ impl Space {
     /// An allocator with all sectors free. The vdevs are in the order of their numbers, from 0.
     #[must_use]
     pub fn new(vdevs: &[VdevSpace]) -> Self {
-        let vdevs: Vec<Vdev> = vdevs.iter().map(Vdev::new).collect();
-        let size = vdevs.iter().map(Vdev::size).sum();
+        let vdevs: Vec<VdevRegions> = vdevs.iter().map(VdevRegions::new).collect();
+        let size = vdevs.iter().map(VdevRegions::size).sum();
         Self {
             vdevs,
             turns: [(0, TURN_BYTES); 3],
@@ -88,7 +88,7 @@ impl Space {
 
     /// Adds a vdev, all free. Its number is the number of vdevs before.
     pub fn add(&mut self, space: &VdevSpace) {
-        self.vdevs.push(Vdev::new(space));
+        self.vdevs.push(VdevRegions::new(space));
         self.measure();
     }
 
@@ -101,18 +101,23 @@ impl Space {
     }
 
     fn measure(&mut self) {
-        self.size = self.vdevs.iter().map(Vdev::size).sum();
+        self.size = self.vdevs.iter().map(VdevRegions::size).sum();
         self.reserve = reserve(self.size);
     }
 
     /// Bytes that a vdev gives out in its turn. Fuller vdevs give less, so that all become full together.
     fn turn(&self, index: usize) -> u64 {
-        let most = self.vdevs.iter().map(Vdev::free_bytes).max().unwrap_or(0);
+        let most = self
+            .vdevs
+            .iter()
+            .map(VdevRegions::free_bytes)
+            .max()
+            .unwrap_or(0);
         let share = u128::from(TURN_BYTES) * u128::from(self.vdevs[index].free_bytes());
         ((share / u128::from(most.max(1))) as u64).max(TURN_BYTES_MIN)
     }
 
-    fn vdev(&mut self, at: Address, bytes: u32) -> Result<(&mut Vdev, usize), Defect> {
+    fn vdev(&mut self, at: Address, bytes: u32) -> Result<(&mut VdevRegions, usize), Defect> {
         let index = usize::from(at.vdev.0);
         let vdev = self.vdevs.get_mut(index).filter(|v| v.holds(at, bytes));
         let outside = Defect::Field {

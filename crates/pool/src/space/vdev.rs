@@ -68,7 +68,7 @@ struct Cursor {
     sector: u32,
 }
 
-pub(super) struct Vdev {
+pub(super) struct VdevRegions {
     id: VdevId,
     sector: u64,
     /// The sectors of the vdev's space.
@@ -90,7 +90,7 @@ fn region_of(sector: u64) -> u32 {
     (sector / u64::from(REGION_SECTORS)) as u32
 }
 
-impl Vdev {
+impl VdevRegions {
     pub(super) fn new(space: &VdevSpace) -> Self {
         let sector = u64::from(space.sector);
         let sectors = space.start.0.div_ceil(sector)..space.end.0 / sector;

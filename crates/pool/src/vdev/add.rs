@@ -8,34 +8,39 @@ use io::disk::Disk;
 
 use super::create::{check_disks, guid, label_of};
 use super::error::SetupError;
+use super::layout::VdevSpec;
 use super::leaf::Leaf;
-use super::mirror::{Changes, Member, MemberState, Mirror};
 use super::space_below::reserve;
-use super::{VdevInfo, Vdevs, area, geometry};
+use super::top::{Changes, Member, MemberState, TopVdev};
+use super::{VdevInfo, Vdevs, area};
 use crate::format::{
-    Birth, LabelEpoch, MEMBERS_MAX, MemberGuid, UBERBLOCK_SIZE, VDEVS_MAX, VdevEntry, VdevGuid,
-    VdevId, VdevKind,
+    Birth, LabelEpoch, MEMBERS_MAX, MemberGuid, UBERBLOCK_SIZE, VDEVS_MAX, VdevId,
 };
 
 /// Epoch of labels that are older than any valid label of the pool.
 const FIRST: LabelEpoch = LabelEpoch(1);
 
 impl Vdevs {
-    /// Adds a top-level vdev: a disk, or the members of a mirror. The labels name it when this returns.
+    /// Adds a top-level vdev. The labels name it when this returns.
     ///
     /// # Errors
     /// As for creating a pool, with nothing written. [`SetupError::Io`] and [`SetupError::Device`] if writing failed; after
     /// the second the vdev may belong to the pool.
-    pub async fn add(&self, disks: Vec<Disk>, force: bool) -> Result<VdevInfo, SetupError> {
+    pub async fn add(
+        &self,
+        spec: impl Into<VdevSpec>,
+        force: bool,
+    ) -> Result<VdevInfo, SetupError> {
+        let spec = spec.into();
         if self.read_only {
             return Err(SetupError::ReadOnly);
         }
-        self.check_new(&disks, force).await?;
-        for disk in &disks {
+        self.check_new(&spec.members, force).await?;
+        for disk in &spec.members {
             // The vdev gets no part of the journal.
             reserve(disk, disk.info().size, 0).await?;
         }
-        for disk in &disks {
+        for disk in &spec.members {
             let wiped = area::wipe_labels(disk, disk.info().size, &self.scratch).await;
             wiped.map_err(|error| SetupError::Io {
                 path: disk.info().path.clone(),
@@ -44,17 +49,17 @@ impl Vdevs {
         }
         let mut turn = self.labelling.enter(0..1);
         turn.come().await;
-        if self.mirrors.len() == VDEVS_MAX {
+        if self.stripe.len() == VDEVS_MAX {
             return Err(SetupError::Shape { got: VDEVS_MAX + 1 });
         }
         let failed = SetupError::failed;
         if self.shared().durable <= FIRST {
             self.write_labels().await.map_err(failed)?;
         }
-        let mirror = self.new_mirror(disks);
-        self.announce(&mirror).await?;
-        let info = self.info(&mirror);
-        self.mirrors.push(mirror);
+        let top = self.new_vdev(spec);
+        self.announce(&top).await?;
+        let info = self.info(&top);
+        self.stripe.push(top);
         self.write_labels().await.map_err(failed)?;
         Ok(info)
     }
@@ -69,8 +74,8 @@ impl Vdevs {
                 continue;
             };
             // An interrupted addition left the disk labelled with this pool, but it is not a member.
-            let is_member = |m: &Mirror| m.members().iter().any(|s| s.leaf.guid() == label.disk);
-            if label.pool != self.pool || self.mirrors.iter().any(is_member) {
+            let is_member = |m: &TopVdev| m.members().iter().any(|s| s.leaf.guid() == label.disk);
+            if label.pool != self.pool || self.stripe.iter().any(is_member) {
                 let path = disk.info().path.clone();
                 let name = label.name;
                 return Err(SetupError::InUse { path, name });
@@ -79,35 +84,26 @@ impl Vdevs {
         Ok(())
     }
 
-    fn new_mirror(&self, disks: Vec<Disk>) -> Mirror {
-        let size = disks
-            .iter()
-            .map(|disk| geometry::data_size(disk.info().size));
-        let entry = VdevEntry {
-            guid: VdevGuid(guid()),
-            kind: match disks.len() {
-                1 => VdevKind::Disk,
-                _ => VdevKind::Mirror,
-            },
-            ashift: self.sector().ilog2() as u8,
-            members: disks.len() as u16,
-            data_size: size.min().unwrap_or(0),
-        };
-        let leaves = disks.into_iter().map(|d| Leaf::new(MemberGuid(guid()), d));
+    fn new_vdev(&self, spec: VdevSpec) -> TopVdev {
+        let entry = spec.entry(self.sector().ilog2() as u8);
+        let leaves = spec
+            .members
+            .into_iter()
+            .map(|d| Leaf::new(MemberGuid(guid()), d));
         let members = leaves.map(|leaf| Member::new(leaf, MemberState::Online, Birth(0)));
         let changes: Changes = self.changes.clone();
-        let id = VdevId(self.mirrors.len() as u16);
-        Mirror::new(id, entry, members.collect(), changes, self.below.clone())
+        let id = VdevId(self.stripe.len() as u16);
+        TopVdev::new(id, entry, members.collect(), changes, self.below.clone())
     }
 
     /// Writes a label to each member of a new vdev, older than any valid label. The caller has the turn to write labels.
-    async fn announce(&self, mirror: &Mirror) -> Result<(), SetupError> {
+    async fn announce(&self, top: &TopVdev) -> Result<(), SetupError> {
         let mut shared = self.shared().clone();
         shared.epoch = FIRST;
-        let mirrors: Vec<_> = self.mirrors.iter().chain([mirror]).collect();
-        let label = self.labels(shared, &mirrors).pop();
+        let tops: Vec<_> = self.stripe.iter().chain([top]).collect();
+        let label = self.labels(shared, &tops).pop();
         let mut label = label.expect("there is one for each vdev");
-        for leaf in mirror.targets() {
+        for leaf in top.targets() {
             label.disk = leaf.guid();
             if !area::write_label(&leaf, &label, &self.scratch).await {
                 return Err(SetupError::Device);

@@ -9,16 +9,17 @@ use io::disk::{Disk, DiskInfo, DiskKind};
 use super::area;
 use super::error::SetupError;
 use super::geometry;
+use super::layout::VdevSpec;
 use super::leaf::Leaf;
 use super::limits::{DISK_SIZE_MIN, JOURNAL_PART, JOURNAL_SIZE, SCRATCH_BYTES};
-use super::mirror::{Changes, Member, MemberState, Mirror};
 use super::scan::newest_label;
 use super::space_below::{SpaceBelow, reserve};
+use super::top::{Changes, Member, MemberState, TopVdev};
 use super::{Opened, Shared, Vdevs};
 use crate::format::{
     Birth, Features, Host, JournalLayout, Label, LabelBranch, LabelEpoch, LabelHistory,
     MEMBERS_MAX, MemberGuid, NodeSize, PoolGuid, PoolState, UBERBLOCK_SIZE, Uberblock, VDEVS_MAX,
-    VdevEntry, VdevGuid, VdevId, VdevKind, check_name, is_of_later_version,
+    VdevEntry, VdevGuid, VdevId, check_name, is_of_later_version,
 };
 
 /// Range of a new vdev's sector size unless one is requested, as a binary logarithm.
@@ -36,8 +37,8 @@ const LARGE_JOURNAL: u64 = 64 << 20;
 pub struct PoolSpec {
     /// Its name: see [`check_name`].
     pub name: String,
-    /// Its vdevs: for each, one disk or the members of a mirror.
-    pub vdevs: Vec<Vec<Disk>>,
+    /// Its vdevs.
+    pub vdevs: Vec<VdevSpec>,
     /// The host that creates it.
     pub host: Host,
     /// Sector size of all vdevs, as a binary logarithm; `None` for that of the disks, at least 4 KiB.
@@ -51,12 +52,12 @@ pub struct PoolSpec {
 }
 
 impl PoolSpec {
-    /// Parameters with default values.
+    /// Parameters with default values. A list of disks is a mirror.
     #[must_use]
-    pub fn new(name: &str, vdevs: Vec<Vec<Disk>>, host: Host) -> Self {
+    pub fn new(name: &str, vdevs: Vec<impl Into<VdevSpec>>, host: Host) -> Self {
         Self {
             name: name.to_owned(),
-            vdevs,
+            vdevs: vdevs.into_iter().map(Into::into).collect(),
             host,
             ashift: None,
             node_size: NodeSize::default(),
@@ -66,7 +67,7 @@ impl PoolSpec {
     }
 
     fn disks(&self) -> impl Iterator<Item = &Disk> {
-        self.vdevs.iter().flatten()
+        self.vdevs.iter().flat_map(|vdev| &vdev.members)
     }
 
     async fn check(&self, scratch: &BufPool) -> Result<(), SetupError> {
@@ -77,7 +78,7 @@ impl PoolSpec {
         let lengths = self
             .vdevs
             .iter()
-            .map(|members| (members.len(), MEMBERS_MAX));
+            .map(|vdev| (vdev.members.len(), MEMBERS_MAX));
         for (got, most) in std::iter::once((self.vdevs.len(), VDEVS_MAX)).chain(lengths) {
             if got == 0 || got > most {
                 return Err(SetupError::Shape { got });
@@ -115,22 +116,22 @@ impl PoolSpec {
 
     fn entries(&self) -> Vec<VdevEntry> {
         let ashift = self.ashift();
-        let entry = |members: &Vec<Disk>| {
-            let size = members
-                .iter()
-                .map(|disk| geometry::data_size(disk.info().size));
-            VdevEntry {
-                guid: VdevGuid(guid()),
-                kind: match members.len() {
-                    1 => VdevKind::Disk,
-                    _ => VdevKind::Mirror,
-                },
-                ashift,
-                members: members.len() as u16,
-                data_size: size.min().unwrap_or(0),
-            }
-        };
+        let entry = |vdev: &VdevSpec| vdev.entry(ashift);
         self.vdevs.iter().map(entry).collect()
+    }
+}
+
+impl VdevSpec {
+    /// The entry of the new vdev in labels.
+    pub(super) fn entry(&self, ashift: u8) -> VdevEntry {
+        let sizes = self.members.iter().map(|disk| disk.info().size);
+        VdevEntry {
+            guid: VdevGuid(guid()),
+            kind: self.layout.kind(self.members.len()),
+            ashift,
+            members: self.members.len() as u16,
+            data_size: sizes.map(geometry::data_size).min().unwrap_or(0),
+        }
     }
 }
 
@@ -234,13 +235,13 @@ pub async fn create(spec: PoolSpec) -> Result<Opened, SetupError> {
         features: Features::default(),
         histories: vec![LabelHistory::new(LabelBranch(guid()))],
     };
-    let mut mirrors = Vec::with_capacity(entries.len());
-    for (index, (entry, disks)) in entries.into_iter().zip(spec.vdevs).enumerate() {
+    let mut tops = Vec::with_capacity(entries.len());
+    for (index, (entry, vdev)) in entries.into_iter().zip(spec.vdevs).enumerate() {
         let leaf = |disk| Leaf::new(MemberGuid(guid()), disk);
         let member = |disk| Member::new(leaf(disk), MemberState::Online, Birth(0));
-        let members = disks.into_iter().map(member).collect();
+        let members = vdev.members.into_iter().map(member).collect();
         let id = VdevId(index as u16);
-        mirrors.push(Mirror::new(
+        tops.push(TopVdev::new(
             id,
             entry,
             members,
@@ -253,8 +254,8 @@ pub async fn create(spec: PoolSpec) -> Result<Opened, SetupError> {
         pool,
         shared,
         spec.node_size,
-        (journal, mirrors.len()),
-        mirrors,
+        (journal, tops.len()),
+        tops,
         changes,
         false,
     );

@@ -29,7 +29,7 @@ pub enum SetupError {
         name: String,
     },
     /// Request another number of vdevs or members.
-    #[error("a pool has 1 to {VDEVS_MAX} vdevs and a mirror 1 to {MEMBERS_MAX} members, not {got}")]
+    #[error("a pool has 1 to {VDEVS_MAX} vdevs and a top 1 to {MEMBERS_MAX} members, not {got}")]
     Shape {
         /// The requested number.
         got: usize,

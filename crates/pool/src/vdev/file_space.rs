@@ -5,30 +5,30 @@
 
 use super::Vdevs;
 use super::leaf::Leaf;
-use super::mirror::Mirror;
 use super::space_below::reserve;
+use super::top::TopVdev;
 use crate::error::Error;
 
 impl Vdevs {
     /// Bytes of journal on each disk of a vdev.
-    pub(super) fn journal_of(&self, mirror: &Mirror) -> u64 {
-        self.info(mirror).first_free.0
+    pub(super) fn journal_of(&self, top: &TopVdev) -> u64 {
+        self.info(top).first_free.0
     }
 
     /// Reserves the space that an opening needs on the present members, whose files may be sparse. Failures are ignored: the
     /// space may be there already.
     pub(super) async fn reserve_members(&self) {
-        for mirror in self.mirrors.iter() {
-            for leaf in mirror.targets() {
-                self.reserve_member(mirror, &leaf).await;
+        for top in self.stripe.iter() {
+            for leaf in top.targets() {
+                self.reserve_member(top, &leaf).await;
             }
         }
     }
 
     /// As [`Vdevs::reserve_members`], for one member.
-    pub(super) async fn reserve_member(&self, mirror: &Mirror, leaf: &Leaf) {
+    pub(super) async fn reserve_member(&self, top: &TopVdev, leaf: &Leaf) {
         let Some(disk) = leaf.disk() else { return };
-        let reserved = reserve(disk, leaf.size(), self.journal_of(mirror)).await;
+        let reserved = reserve(disk, leaf.size(), self.journal_of(top)).await;
         if let Err(error) = reserved {
             tracing::warn!(%error, "space that the next opening needs is not reserved");
         }
@@ -44,7 +44,7 @@ impl Vdevs {
         if !self.below.is_waited_for() {
             return None;
         }
-        let leaves = self.mirrors.iter().flat_map(Mirror::targets);
+        let leaves = self.stripe.iter().flat_map(TopVdev::targets);
         let path = leaves
             .filter(|leaf| leaf.is_full())
             .map(|l| l.path().clone())
@@ -59,7 +59,7 @@ impl Vdevs {
         if self.below.is_waited_for() {
             return;
         }
-        for leaf in self.mirrors.iter().flat_map(Mirror::targets) {
+        for leaf in self.stripe.iter().flat_map(TopVdev::targets) {
             leaf.look_for_space().await;
         }
     }

@@ -22,11 +22,11 @@ impl Vdevs {
         if self.read_only {
             return Err(SetupError::ReadOnly);
         }
-        let mirror = self.mirror(vdev).ok_or(SetupError::NoVdev { vdev })?;
+        let top = self.top(vdev).ok_or(SetupError::NoVdev { vdev })?;
         let mut turn = self.labelling.enter(0..1);
         turn.come().await;
-        let leaves = mirror.targets();
-        if leaves.len() != mirror.members().len() {
+        let leaves = top.targets();
+        if leaves.len() != top.members().len() {
             return Ok(None);
         }
         let mut sizes = Vec::with_capacity(leaves.len());
@@ -40,20 +40,20 @@ impl Vdevs {
         }
         let room = sizes.iter().map(|size| geometry::data_size(*size)).min();
         let room = room.unwrap_or(0).min(OFFSET_END - DATA_UNIT);
-        if room <= mirror.data_size() {
+        if room <= top.data_size() {
             return Ok(None);
         }
         for (leaf, size) in leaves.iter().zip(&sizes) {
             if let Some(disk) = leaf.disk() {
-                reserve(disk, *size, self.journal_of(mirror)).await?;
+                reserve(disk, *size, self.journal_of(top)).await?;
             }
         }
         for (leaf, size) in leaves.iter().zip(sizes) {
             leaf.set_size(size);
         }
-        mirror.set_data_size(room);
+        top.set_data_size(room);
         let told = self.write_labels().await;
         told.map_err(SetupError::failed)?;
-        Ok(Some(self.info(mirror)))
+        Ok(Some(self.info(top)))
     }
 }

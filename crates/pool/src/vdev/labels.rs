@@ -8,7 +8,7 @@ use std::sync::{Arc, PoisonError};
 
 use super::leaf::Leaf;
 use super::limits::LABEL_ROUNDS_MAX;
-use super::mirror::Mirror;
+use super::top::TopVdev;
 use super::witness::Witness;
 use super::{Shared, Vdevs, area, on_leaves};
 use crate::error::{Error, Result};
@@ -74,8 +74,8 @@ impl Vdevs {
             let changes = self.changes.so_far();
             let labels = self.next_labels();
             let epoch = labels[0].epoch;
-            let split = |mirror| Mirror::targets_split(mirror);
-            let (counting, stale): (Vec<_>, Vec<_>) = self.mirrors.iter().map(split).unzip();
+            let split = |top| TopVdev::targets_split(top);
+            let (counting, stale): (Vec<_>, Vec<_>) = self.stripe.iter().map(split).unzip();
             let results = self.write_round(&labels, counting).await;
             results.into_iter().fold(Ok(()), Result::and)?;
             if changes != self.changes.so_far() {
@@ -100,8 +100,8 @@ impl Vdevs {
     /// Writes labels to some members of each vdev. Members that are in come first: otherwise a label that only a stale member
     /// has could be newer than all valid ones, and record the stale member as in.
     async fn write_round(&self, labels: &[Label], members: Vec<Vec<Arc<Leaf>>>) -> Vec<Result<()>> {
-        let write = |mirror: &Mirror, leaf: Arc<Leaf>| {
-            let mut label = labels[usize::from(mirror.id().0)].clone();
+        let write = |top: &TopVdev, leaf: Arc<Leaf>| {
+            let mut label = labels[usize::from(top.id().0)].clone();
             label.disk = leaf.guid();
             let scratch = self.scratch.clone();
             async move { area::write_label(&leaf, &label, &scratch).await }
@@ -109,7 +109,7 @@ impl Vdevs {
         // The rings of a disk that grew are copied to its end together with its label.
         let mut turn = self.ring_writes.enter(0..1);
         turn.come().await;
-        on_leaves(self.mirrors.iter().zip(members), write).await
+        on_leaves(self.stripe.iter().zip(members), write).await
     }
 
     /// Returns a label for each vdev, with a new epoch. Its disk is any member.
@@ -119,35 +119,35 @@ impl Vdevs {
             shared.epoch = LabelEpoch(shared.epoch.0 + 1);
             shared.clone()
         };
-        let mirrors: Vec<_> = self.mirrors.iter().collect();
-        self.labels(shared, &mirrors)
+        let tops: Vec<_> = self.stripe.iter().collect();
+        self.labels(shared, &tops)
     }
 
     /// Returns a label for each of these vdevs. Its disk is any member.
-    pub(super) fn labels(&self, shared: Shared, mirrors: &[&Mirror]) -> Vec<Label> {
-        let members: Vec<_> = mirrors.iter().map(|m| m.member_entries()).collect();
-        let vdevs: Vec<_> = mirrors.iter().map(|m| m.entry()).collect();
-        let history = |mirror: &Mirror| {
-            let known = shared.histories.get(usize::from(mirror.id().0));
+    pub(super) fn labels(&self, shared: Shared, tops: &[&TopVdev]) -> Vec<Label> {
+        let members: Vec<_> = tops.iter().map(|m| m.member_entries()).collect();
+        let vdevs: Vec<_> = tops.iter().map(|m| m.entry()).collect();
+        let history = |top: &TopVdev| {
+            let known = shared.histories.get(usize::from(top.id().0));
             known.map_or_else(|| shared.histories[0].on_new_vdev(), LabelHistory::clone)
         };
-        let label = |(mirror, members): (&&Mirror, Vec<MemberEntry>)| Label {
+        let label = |(top, members): (&&TopVdev, Vec<MemberEntry>)| Label {
             pool: self.pool,
             name: shared.name.clone(),
             state: shared.state,
             host: shared.host.clone(),
             epoch: shared.epoch,
             disk: members[0].guid,
-            vdev: mirror.id(),
+            vdev: top.id(),
             members,
             vdevs: vdevs.clone(),
             features: shared.features.clone(),
             node_size: self.node_size,
             journal: self.journal,
             added: (vdevs.len() - self.journal_vdevs) as u16,
-            history: history(mirror),
+            history: history(top),
         };
-        mirrors.iter().zip(members).map(label).collect()
+        tops.iter().zip(members).map(label).collect()
     }
 
     /// Marks the pool as exported. The caller must flush before, and may write nothing after.
@@ -171,7 +171,7 @@ impl Vdevs {
             return Err(Error::ReadOnly);
         }
         let mut result = Ok(());
-        for leaf in self.mirrors.iter().flat_map(Mirror::targets) {
+        for leaf in self.stripe.iter().flat_map(TopVdev::targets) {
             if let Some(disk) = leaf.disk()
                 && area::wipe_labels(disk, leaf.size(), &self.scratch)
                     .await

@@ -2,7 +2,7 @@
 //!
 //! **Owns** the operator's changes to a vdev's members. **Called by** the pool's owner, one at a time. **Invariants**: a
 //! member becomes in only after every block that it lacked was written to it and it missed no write meanwhile; labels record
-//! a change before anything relies on it; a vdev keeps at least one member that is in. `docs/decisions/0101`, "Resilvering".
+//! a change before anything relies on it; a vdev keeps as many members that are in as its layout needs. `docs/decisions/0101`, "Resilvering".
 
 use std::sync::Arc;
 
@@ -10,11 +10,12 @@ use io::disk::Disk;
 
 use super::create::{check_unused, guid};
 use super::error::SetupError;
+use super::layout::Layout;
 use super::leaf::{Fault, Leaf};
 use super::limits::{COPIES_MAX, HANG_MAX};
-use super::mirror::{Member, MemberState, Mirror};
 use super::scan::newest_label;
 use super::space_below::reserve;
+use super::top::{Member, MemberState, TopVdev};
 use super::{Vdevs, area, geometry};
 use crate::error::Error;
 use crate::format::{Birth, BlockPtr, MEMBERS_MAX, MemberGuid, VdevId};
@@ -32,9 +33,9 @@ pub struct Resilvered {
 }
 
 impl Vdevs {
-    fn mirror_of(&self, member: MemberGuid) -> Result<&Mirror, SetupError> {
-        let has = |mirror: &&Mirror| mirror.members().iter().any(|m| m.leaf.guid() == member);
-        let found = self.mirrors.iter().find(has);
+    fn vdev_of(&self, member: MemberGuid) -> Result<&TopVdev, SetupError> {
+        let has = |top: &&TopVdev| top.members().iter().any(|m| m.leaf.guid() == member);
+        let found = self.stripe.iter().find(has);
         found.ok_or(SetupError::NoMember { member })
     }
 
@@ -42,20 +43,21 @@ impl Vdevs {
     fn change<T>(
         &self,
         member: MemberGuid,
-        change: impl FnOnce(&mut Vec<Member>, usize) -> Result<T, SetupError>,
+        change: impl FnOnce(Layout, &mut Vec<Member>, usize) -> Result<T, SetupError>,
     ) -> Result<T, SetupError> {
         if self.read_only {
             return Err(SetupError::ReadOnly);
         }
-        let mirror = self.mirror_of(member)?;
-        let mut members = mirror.members();
+        let top = self.vdev_of(member)?;
+        let mut members = top.members();
         let found = members.iter().position(|m| m.leaf.guid() == member);
         let index = found.ok_or(SetupError::NoMember { member })?;
         let is_in = members[index].state == MemberState::Online;
-        let result = change(&mut members, index)?;
+        let result = change(top.layout(), &mut members, index)?;
         if is_in {
-            let kept = members.iter().any(|m| m.state == MemberState::Online);
-            assert!(kept, "vdev {} has no member that is in", mirror.id().0);
+            let kept = members.iter().filter(|m| m.state == MemberState::Online);
+            let has_enough = kept.count() >= top.layout().needed();
+            assert!(has_enough, "vdev {} has too few members in", top.id().0);
         }
         self.changes.count();
         Ok(result)
@@ -68,13 +70,13 @@ impl Vdevs {
     /// The stale members, each with the epoch up to which it has every block.
     #[must_use]
     pub fn stale_members(&self) -> Vec<(VdevId, MemberGuid, Birth)> {
-        let of_mirror = |mirror: &Mirror| {
-            let members = mirror.members();
+        let of_vdev = |top: &TopVdev| {
+            let members = top.members();
             let stale = members.iter().filter(|m| m.state == MemberState::Stale);
-            let found = stale.map(|m| (mirror.id(), m.leaf.guid(), m.held));
+            let found = stale.map(|m| (top.id(), m.leaf.guid(), m.held));
             found.collect::<Vec<_>>()
         };
-        self.mirrors.iter().flat_map(of_mirror).collect()
+        self.stripe.iter().flat_map(of_vdev).collect()
     }
 
     /// The member of this pool that a disk's label names; `None` if it names none.
@@ -85,11 +87,11 @@ impl Vdevs {
 
     /// Whether a member whose disk hung or disappeared answers again, and has no operation outstanding.
     pub async fn answers(&self, member: MemberGuid) -> bool {
-        let Ok(mirror) = self.mirror_of(member) else {
+        let Ok(top) = self.vdev_of(member) else {
             return false;
         };
         let disk = {
-            let members = mirror.members();
+            let members = top.members();
             let member = members.iter().find(|m| m.leaf.guid() == member);
             let disk = member.and_then(|m| m.leaf.disk());
             disk.filter(|d| d.is_idle()).cloned()
@@ -104,8 +106,8 @@ impl Vdevs {
     /// # Errors
     /// [`SetupError::NoMember`]; [`SetupError::LastMember`]; [`SetupError::Device`] if labels could not be written.
     pub async fn offline(&self, member: MemberGuid) -> Result<(), SetupError> {
-        self.change(member, |members, index| {
-            check_others(members, index)?;
+        self.change(member, |layout, members, index| {
+            check_others(layout, members, index)?;
             members[index].state = MemberState::Offline;
             members[index].joining = false;
             Ok(())
@@ -120,11 +122,11 @@ impl Vdevs {
     /// [`SetupError::NoMember`]; [`SetupError::OtherDisk`] if the disk's label names another member; [`SetupError::Absent`] if
     /// there is no disk; [`SetupError::Owed`]; [`SetupError::Truncated`]; [`SetupError::Device`].
     pub async fn online(&self, member: MemberGuid, disk: Option<Disk>) -> Result<(), SetupError> {
-        let mirror = self.mirror_of(member)?;
-        let size = mirror.entry().data_size;
+        let top = self.vdev_of(member)?;
+        let size = top.entry().data_size;
         let mut now = None;
         if disk.is_none() {
-            let open = mirror
+            let open = top
                 .members()
                 .iter()
                 .find(|m| m.leaf.guid() == member)
@@ -144,7 +146,7 @@ impl Vdevs {
             }
             check_room(disk, size)?;
         }
-        self.change(member, |members, index| {
+        self.change(member, |_, members, index| {
             let old = &members[index];
             if matches!(old.state, MemberState::Online | MemberState::Stale) {
                 return Ok(());
@@ -170,13 +172,13 @@ impl Vdevs {
             members[index] = Member::new(leaf, MemberState::Stale, held);
             Ok(())
         })?;
-        let member = mirror
+        let member = top
             .members()
             .iter()
             .find(|m| m.leaf.guid() == member)
             .cloned();
         if let Some(member) = member {
-            self.reserve_member(mirror, &member.leaf).await;
+            self.reserve_member(top, &member.leaf).await;
         }
         self.tell().await
     }
@@ -196,8 +198,8 @@ impl Vdevs {
         if self.read_only {
             return Err(SetupError::ReadOnly);
         }
-        let mirror = self.mirror(vdev).ok_or(SetupError::NoVdev { vdev })?;
-        let entry = mirror.entry();
+        let top = self.top(vdev).ok_or(SetupError::NoVdev { vdev })?;
+        let entry = top.entry();
         let path = || disk.info().path.clone();
         if disk.info().read_only {
             return Err(SetupError::ReadOnlyDisk { path: path() });
@@ -211,7 +213,7 @@ impl Vdevs {
         if !force {
             check_unused(&disk, &self.scratch).await?;
         }
-        let journal = self.journal_of(mirror);
+        let journal = self.journal_of(top);
         reserve(&disk, disk.info().size, journal).await?;
         let wiped = area::wipe_labels(&disk, disk.info().size, &self.scratch).await;
         wiped.map_err(|error| SetupError::Io {
@@ -220,7 +222,7 @@ impl Vdevs {
         })?;
         let member = MemberGuid(guid());
         {
-            let mut members = mirror.members();
+            let mut members = top.members();
             if members.len() == MEMBERS_MAX {
                 return Err(SetupError::Shape {
                     got: MEMBERS_MAX + 1,
@@ -243,8 +245,8 @@ impl Vdevs {
     /// [`SetupError::NoMember`]; [`SetupError::LastMember`]; [`SetupError::Device`] if the labels of the other members could not
     /// be written.
     pub async fn detach(&self, member: MemberGuid) -> Result<(), SetupError> {
-        let member = self.change(member, |members, index| {
-            check_others(members, index)?;
+        let member = self.change(member, |layout, members, index| {
+            check_others(layout, members, index)?;
             Ok(members.remove(index))
         })?;
         self.tell().await?;
@@ -262,25 +264,25 @@ impl Vdevs {
     /// # Errors
     /// [`SetupError::NoMember`] if there is no such stale member.
     pub fn begin_resilver(&self, member: MemberGuid) -> Result<(), SetupError> {
-        let mirror = self.mirror_of(member)?;
+        let top = self.vdev_of(member)?;
         let begun = self.uberblocks().begun;
-        let mut members = mirror.members();
+        let mut members = top.members();
         let stale = |m: &&mut Member| m.leaf.guid() == member && m.state == MemberState::Stale;
         let found = members.iter_mut().find(stale);
         found.ok_or(SetupError::NoMember { member })?.resilvering = Some(begun);
         Ok(())
     }
 
-    fn stale_member(&self, member: MemberGuid) -> Result<(&Mirror, Arc<Leaf>, Birth), SetupError> {
-        let mirror = self.mirror_of(member)?;
-        let members = mirror.members();
+    fn stale_member(&self, member: MemberGuid) -> Result<(&TopVdev, Arc<Leaf>, Birth), SetupError> {
+        let top = self.vdev_of(member)?;
+        let members = top.members();
         let found = members.iter().find(|m| m.leaf.guid() == member);
         let whole = found.filter(|m| m.state == MemberState::Stale && m.resilvering.is_some());
         let member = whole.ok_or_else(|| match found.filter(|m| m.leaf.is_full()) {
             Some(full) => SetupError::failed(full.leaf.write_error()),
             None => SetupError::Missed { member },
         })?;
-        Ok((mirror, member.leaf.clone(), member.held))
+        Ok((top, member.leaf.clone(), member.held))
     }
 
     /// Writes the given blocks to a stale member if it lacks them. Blocks of other vdevs, and blocks old enough to be on it,
@@ -294,12 +296,12 @@ impl Vdevs {
         member: MemberGuid,
         blocks: impl IntoIterator<Item = BlockPtr>,
     ) -> Result<Resilvered, SetupError> {
-        let (mirror, leaf, held) = self.stale_member(member)?;
+        let (top, leaf, held) = self.stale_member(member)?;
         let mut outcome = Resilvered::default();
-        let is_due = |ptr: &BlockPtr| ptr.vdev == mirror.id() && ptr.birth > held;
+        let is_due = |ptr: &BlockPtr| ptr.vdev == top.id() && ptr.birth > held;
         let due: Vec<_> = blocks.into_iter().filter(is_due).collect();
         for some in due.chunks(COPIES_MAX) {
-            let copies = some.iter().map(|ptr| self.bring(mirror, &leaf, ptr));
+            let copies = some.iter().map(|ptr| self.bring(top, &leaf, ptr));
             for (ptr, copied) in some.iter().zip(all(copies).await) {
                 match copied {
                     Ok(true) => outcome.copied += 1,
@@ -321,16 +323,16 @@ impl Vdevs {
     /// [`SetupError::NoMember`]; [`SetupError::Missed`] if it missed a write since the beginning: begin again;
     /// [`SetupError::NoCheckpoint`] if no checkpoint was made since; [`SetupError::Device`] if labels could not be written.
     pub async fn resilvered(&self, member: MemberGuid) -> Result<(), SetupError> {
-        let (mirror, leaf, _) = self.stale_member(member)?;
+        let (top, leaf, _) = self.stale_member(member)?;
         // A rewind may choose an older checkpoint, so the member gets the uberblocks that it missed.
         let rings = self.scrub_rings().await;
         rings.map_err(SetupError::failed)?;
         if leaf.flush().await.is_err() {
-            mirror.miss(&leaf);
+            top.miss(&leaf);
             return Err(SetupError::Missed { member });
         }
         let durable = self.uberblocks().durable;
-        self.change(member, |members, index| {
+        self.change(member, |_, members, index| {
             let joining = &mut members[index];
             let same = Arc::ptr_eq(&joining.leaf, &leaf) && joining.state == MemberState::Stale;
             let Some(begun) = joining.resilvering.filter(|_| same) else {
@@ -345,7 +347,7 @@ impl Vdevs {
         // The member counts as in only after the labels of all other members that are in record it. Otherwise a member that
         // left now would keep a label by which it needs no other member.
         self.tell().await?;
-        let mut members = mirror.members();
+        let mut members = top.members();
         let joining = |m: &&mut Member| Arc::ptr_eq(&m.leaf, &leaf) && m.joining;
         let found = members.iter_mut().find(joining);
         let joined = found.ok_or(SetupError::Missed { member })?;
@@ -356,14 +358,14 @@ impl Vdevs {
     }
 }
 
-/// Fails if no other member is in and this one is.
-fn check_others(members: &[Member], index: usize) -> Result<(), SetupError> {
+/// Fails if fewer other members are in than the layout needs.
+fn check_others(layout: Layout, members: &[Member], index: usize) -> Result<(), SetupError> {
     let others = members
         .iter()
         .enumerate()
         .filter(|(other, _)| *other != index);
-    let mut others_in = others.filter(|(_, m)| m.state == MemberState::Online);
-    if others_in.next().is_none() {
+    let others_in = others.filter(|(_, m)| m.state == MemberState::Online);
+    if others_in.count() < layout.needed() {
         let member = members[index].leaf.guid();
         return Err(SetupError::LastMember { member });
     }

@@ -1,6 +1,6 @@
-//! The devices of a pool: a stripe of mirrors, found and trusted by their labels.
+//! The devices of a pool: a stripe of vdevs, found and trusted by their labels.
 //!
-//! **Owns** the pool's disks, the membership of each mirror, labels, and the ring of uberblocks. **Called by** the pool for
+//! **Owns** the pool's disks, the membership of each vdev, labels, and the ring of uberblocks. **Called by** the pool for
 //! every read and write. **Invariants**: data that [`Vdevs::read`] returns has its pointer's checksum; [`Stable`] exists only
 //! after every member that is in confirmed a flush, and after their labels exclude the other members; blocks are written only
 //! to places to which no pointer in use points. Layout: `docs/format.md`, "Labels" to "Vdevs". Rule of trust:
@@ -15,10 +15,10 @@ mod fork;
 mod geometry;
 mod grow;
 mod labels;
+mod layout;
 mod leaf;
 pub mod limits;
 mod members;
-mod mirror;
 mod open;
 mod pending;
 mod read;
@@ -27,6 +27,7 @@ mod scan;
 mod space_below;
 mod store;
 mod stripe;
+mod top;
 mod witness;
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -36,27 +37,28 @@ use io::{BufPool, SharedBuf, spawn};
 
 use crate::error::{Error, Result};
 use crate::format::{
-    Address, Birth, Features, Host, JournalLayout, LabelEpoch, LabelHistory, NodeSize, PoolGuid,
-    PoolState, Uberblock, VdevGuid, VdevId, VdevKind, VdevOffset,
+    Address, Birth, BlockPtr, BlockSpace, Features, Host, JournalLayout, LabelEpoch, LabelHistory,
+    NodeSize, PoolGuid, PoolState, Uberblock, VdevGuid, VdevId, VdevKind, VdevOffset,
 };
 use crate::journal;
 use crate::written::{ClassCounters, WriteClass, WrittenBytes};
 
 use leaf::Leaf;
-use mirror::{Attempt, Changes, Mirror};
 use space_below::SpaceBelow;
 use stripe::Stripe;
+use top::{Attempt, Changes, TopVdev};
 
 pub use create::{PoolSpec, create};
 pub use error::SetupError;
 pub(crate) use fork::first_apart;
 pub use geometry::{AREA_SIZE, AREAS, DATA_START, RING_SLOTS, least_size};
 pub(crate) use geometry::{areas, data_size, has_room, slot_offset};
+pub use layout::{Layout, VdevSpec};
 pub use leaf::{Fault, MemberCounters, MemberTimes};
 pub use members::Resilvered;
-pub use mirror::{MemberState, MemberStatus};
 pub use open::{OpenOptions, open};
 pub use scan::{FoundMember, FoundPool, FoundVdev, Presence, Scan, Unread, scan};
+pub use top::{MemberState, MemberStatus};
 pub use witness::{Witness, Witnessed};
 
 /// Proof that everything written before is on every member that is in, and that no other member will be trusted. Only
@@ -87,7 +89,7 @@ pub struct VdevStatus {
     pub id: VdevId,
     /// Its identifier.
     pub guid: VdevGuid,
-    /// Disk or mirror.
+    /// Its kind, as labels record it.
     pub kind: VdevKind,
     /// Size of its data, bytes.
     pub size: u64,
@@ -126,7 +128,8 @@ pub struct Vdevs {
     journal: JournalLayout,
     /// Number of vdevs with a part of the journal: the first ones.
     journal_vdevs: usize,
-    mirrors: Stripe,
+    stripe: Stripe,
+    block_space: BlockSpace,
     read_only: bool,
     witness: OnceLock<Arc<dyn Witness>>,
     shared: Mutex<Shared>,
@@ -164,7 +167,7 @@ impl Vdevs {
         shared: Shared,
         node_size: NodeSize,
         (journal, journal_vdevs): (JournalLayout, usize),
-        mirrors: Vec<Mirror>,
+        tops: Vec<TopVdev>,
         changes: Changes,
         read_only: bool,
     ) -> Self {
@@ -173,8 +176,9 @@ impl Vdevs {
             node_size,
             journal,
             journal_vdevs,
-            below: mirrors.first().map(Mirror::below).unwrap_or_default(),
-            mirrors: Stripe::new(mirrors),
+            below: tops.first().map(TopVdev::below).unwrap_or_default(),
+            block_space: BlockSpace::new(tops.iter().map(TopVdev::sector).max().unwrap_or(1)),
+            stripe: Stripe::new(tops),
             read_only,
             witness: OnceLock::new(),
             shared: Mutex::new(shared),
@@ -225,37 +229,49 @@ impl Vdevs {
     /// Largest sector size of all vdevs, bytes.
     #[must_use]
     pub fn sector(&self) -> u32 {
-        self.mirrors.iter().map(Mirror::sector).max().unwrap_or(0)
+        self.stripe.iter().map(TopVdev::sector).max().unwrap_or(0)
     }
 
     /// Whether a present member is a hard disk.
     #[must_use]
     pub fn has_hard_disks(&self) -> bool {
-        self.mirrors.iter().any(Mirror::has_hard_disks)
+        self.stripe.iter().any(TopVdev::has_hard_disks)
+    }
+
+    /// The space that blocks take. All vdevs of a pool have sectors of one size.
+    #[must_use]
+    pub fn block_space(&self) -> BlockSpace {
+        self.block_space
+    }
+
+    /// Bytes that a block takes.
+    #[must_use]
+    pub fn allocated(&self, ptr: &BlockPtr) -> u64 {
+        self.block_space.of_block(ptr)
     }
 
     /// Sector size of a vdev, bytes; `None` if there is no such vdev.
     #[must_use]
     pub fn sector_of(&self, vdev: VdevId) -> Option<u32> {
-        self.mirror(vdev).map(Mirror::sector)
+        self.top(vdev).map(TopVdev::sector)
     }
 
     /// The top-level vdevs, by index.
     #[must_use]
     pub fn table(&self) -> Vec<VdevInfo> {
-        self.mirrors.iter().map(|m| self.info(m)).collect()
+        self.stripe.iter().map(|m| self.info(m)).collect()
     }
 
-    fn info(&self, mirror: &Mirror) -> VdevInfo {
-        let journal = match usize::from(mirror.id().0) < self.journal_vdevs {
+    fn info(&self, top: &TopVdev) -> VdevInfo {
+        let journal = match usize::from(top.id().0) < self.journal_vdevs {
             true => self.journal.size(),
             false => 0,
         };
         VdevInfo {
-            id: mirror.id(),
-            size: mirror.data_size(),
+            id: top.id(),
+            size: top.data_size(),
             first_free: VdevOffset(journal),
-            sector: mirror.sector(),
+            sector: top.sector(),
         }
     }
 
@@ -281,18 +297,18 @@ impl Vdevs {
         }
     }
 
-    fn mirror(&self, vdev: VdevId) -> Option<&Mirror> {
-        self.mirrors.get(usize::from(vdev.0))
+    fn top(&self, vdev: VdevId) -> Option<&TopVdev> {
+        self.stripe.get(usize::from(vdev.0))
     }
 
     /// Whether the range is whole sectors of a vdev's data.
     fn holds(&self, at: Address, len: usize) -> bool {
-        self.mirror(at.vdev).is_some_and(|mirror| {
-            let sector = u64::from(mirror.sector());
+        self.top(at.vdev).is_some_and(|top| {
+            let sector = u64::from(top.sector());
             let end = at.offset.0.checked_add(len as u64);
             at.offset.0.is_multiple_of(sector)
                 && (len as u64).is_multiple_of(sector)
-                && end.is_some_and(|end| end <= mirror.data_size())
+                && end.is_some_and(|end| end <= top.data_size())
         })
     }
 
@@ -315,7 +331,7 @@ impl Vdevs {
         let data = data.into();
         assert!(self.holds(at, data.len()), "{} bytes at {at}", data.len());
         self.written.add(class, data.len());
-        self.mirrors[usize::from(at.vdev.0)]
+        self.stripe[usize::from(at.vdev.0)]
             .write(at.offset, &data, class)
             .await
     }
@@ -337,7 +353,7 @@ impl Vdevs {
         if self.read_only {
             return;
         }
-        for leaf in self.mirrors[usize::from(at.vdev.0)].targets() {
+        for leaf in self.stripe[usize::from(at.vdev.0)].targets() {
             leaf.trim(DATA_START + at.offset.0, len).await;
         }
     }
@@ -352,37 +368,37 @@ impl Vdevs {
         }
         let ending = self.uberblocks().written.take();
         let pending: Vec<_> = self
-            .mirrors
+            .stripe
             .iter()
             .filter_map(|m| Some((m, m.unflushed()?)))
             .collect();
-        let mirrors = pending.iter().map(|(mirror, _)| *mirror);
-        let results =
-            on_members(mirrors, |_, leaf| async move { leaf.flush().await.is_ok() }).await;
+        let tops = pending.iter().map(|(top, _)| *top);
+        let results = on_members(tops, |_, leaf| async move { leaf.flush().await.is_ok() }).await;
         let ended = pending
             .iter()
             .zip(results)
-            .map(|((mirror, up_to), result)| mirror.end_flush(*up_to, result));
+            .map(|((top, up_to), result)| top.end_flush(*up_to, result));
         ended.fold(Ok(()), Result::and)?;
         self.tell_labels().await?;
         if let Some((number, epoch)) = ending {
             self.uberblocks().durable = number;
-            self.mirrors.iter().for_each(|mirror| mirror.hold(epoch));
+            self.stripe.iter().for_each(|top| top.hold(epoch));
         }
         Ok(Stable(()))
     }
 
-    /// Faults members of mirrors that hang, so that waiting operations go on with the other members. Must be called
+    /// Faults members of vdevs that hang, so that waiting operations go on with the other members. Must be called
     /// approximately every second.
     pub(crate) fn give_up_hung(&self) {
-        self.mirrors.iter().for_each(Mirror::give_up_hung);
+        self.stripe.iter().for_each(TopVdev::give_up_hung);
     }
 
-    /// Faults members of mirrors whose devices became too short for their data, but never the last member that is in.
+    /// Faults members of vdevs whose devices became too short for their data, but none without which fewer are in than the
+    /// layout needs.
     pub async fn check_sizes(&self) {
-        for mirror in self.mirrors.iter() {
-            let needed = geometry::least_size(mirror.data_size());
-            for leaf in mirror.targets() {
+        for top in self.stripe.iter() {
+            let needed = geometry::least_size(top.data_size());
+            for leaf in top.targets() {
                 let Some(disk) = leaf.disk() else { continue };
                 let size = io::timeout(limits::HANG_MAX, disk.size()).await;
                 if let Ok(Ok(size)) = size
@@ -391,51 +407,51 @@ impl Vdevs {
                     leaf.condemn_short(size);
                 }
             }
-            mirror.fault();
+            top.fault();
         }
     }
 
     /// The state of all vdevs and members.
     #[must_use]
     pub fn status(&self) -> Vec<VdevStatus> {
-        let status = |mirror: &Mirror| {
-            let members = mirror.status();
-            let entry = mirror.entry();
+        let status = |top: &TopVdev| {
+            let members = top.status();
+            let entry = top.entry();
             VdevStatus {
-                id: mirror.id(),
+                id: top.id(),
                 guid: entry.guid,
                 kind: entry.kind,
                 size: entry.data_size,
                 members,
             }
         };
-        self.mirrors.iter().map(status).collect()
+        self.stripe.iter().map(status).collect()
     }
 }
 
-/// Calls `act` for every member of the mirrors that takes writes, concurrently, and settles each mirror by the results.
+/// Calls `act` for every member of the vdevs that takes writes, concurrently, and settles each vdev by the results.
 async fn on_members<'a, F: Future<Output = bool> + 'static>(
-    mirrors: impl IntoIterator<Item = &'a Mirror>,
-    act: impl Fn(&Mirror, Arc<Leaf>) -> F,
+    tops: impl IntoIterator<Item = &'a TopVdev>,
+    act: impl Fn(&TopVdev, Arc<Leaf>) -> F,
 ) -> Vec<Result<()>> {
-    let targets = |mirror: &'a Mirror| (mirror, mirror.targets());
-    on_leaves(mirrors.into_iter().map(targets), act).await
+    let targets = |top: &'a TopVdev| (top, top.targets());
+    on_leaves(tops.into_iter().map(targets), act).await
 }
 
 /// As [`on_members`], for the given members.
 async fn on_leaves<'a, F: Future<Output = bool> + 'static>(
-    leaves: impl IntoIterator<Item = (&'a Mirror, Vec<Arc<Leaf>>)>,
-    act: impl Fn(&Mirror, Arc<Leaf>) -> F,
+    leaves: impl IntoIterator<Item = (&'a TopVdev, Vec<Arc<Leaf>>)>,
+    act: impl Fn(&TopVdev, Arc<Leaf>) -> F,
 ) -> Vec<Result<()>> {
-    let start = |(mirror, leaves): (&'a Mirror, Vec<Arc<Leaf>>)| {
-        let on_member = |leaf: Arc<Leaf>| (leaf.clone(), spawn(act(mirror, leaf)));
+    let start = |(top, leaves): (&'a TopVdev, Vec<Arc<Leaf>>)| {
+        let on_member = |leaf: Arc<Leaf>| (leaf.clone(), spawn(act(top, leaf)));
         let running: Vec<_> = leaves.into_iter().map(on_member).collect();
-        (mirror, running)
+        (top, running)
     };
     let all: Vec<_> = leaves.into_iter().map(start).collect();
     let mut results = Vec::with_capacity(all.len());
-    for (mirror, running) in all {
-        results.push(mirror.settle(&Attempt::all(running).await));
+    for (top, running) in all {
+        results.push(top.settle(&Attempt::all(running).await));
     }
     results
 }

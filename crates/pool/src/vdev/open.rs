@@ -10,11 +10,12 @@ use std::sync::Arc;
 use super::create::guid;
 use super::error::SetupError;
 use super::geometry::{self, DATA_UNIT};
+use super::layout::Layout;
 use super::leaf::Leaf;
 use super::limits::UNRELIED_ROUNDS_MAX;
-use super::mirror::{Changes, Member, MemberState, Mirror};
 use super::scan::{FoundMember, FoundPool, FoundVdev, Presence};
 use super::space_below::SpaceBelow;
+use super::top::{Changes, Member, MemberState, TopVdev};
 use super::witness::Witness;
 use super::{Opened, Shared, Vdevs};
 
@@ -121,7 +122,8 @@ impl FoundPool {
             // Such a member was recorded as stale by labels that may be older than its own.
             missing.extend(members(Presence::MissingStale));
         }
-        if members(Presence::Present).is_empty() {
+        let needed = Layout::from(vdev.entry.kind).needed();
+        if members(Presence::Present).len() < needed {
             if let Some(member) = members(Presence::Truncated).first() {
                 return Err(self.truncated(vdev, *member));
             }
@@ -289,7 +291,7 @@ impl FoundPool {
             histories,
         };
         let mut candidates = self.candidates;
-        let mut mirrors = Vec::with_capacity(self.vdevs.len());
+        let mut tops = Vec::with_capacity(self.vdevs.len());
         for (vdev, is_last) in self.vdevs.into_iter().zip(last) {
             let mut members = Vec::with_capacity(vdev.members.len());
             for member in vdev.members {
@@ -330,7 +332,7 @@ impl FoundPool {
             if let Some(room) = room.min().filter(|_| options.grow && !options.read_only) {
                 entry.data_size = entry.data_size.max(room.min(OFFSET_END - DATA_UNIT));
             }
-            mirrors.push(Mirror::new(
+            tops.push(TopVdev::new(
                 vdev.id,
                 entry,
                 members,
@@ -343,7 +345,7 @@ impl FoundPool {
             shared,
             node_size,
             journal,
-            mirrors,
+            tops,
             changes,
             options.read_only,
         );

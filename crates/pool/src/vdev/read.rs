@@ -13,7 +13,7 @@ use super::area::filled;
 use super::geometry::DATA_START;
 use super::leaf::Leaf;
 use super::limits::RUN_SIZE_MAX;
-use super::mirror::Mirror;
+use super::top::TopVdev;
 use crate::error::{Error, Result};
 use crate::format::{BlockPtr, Defect};
 use crate::written::WriteClass;
@@ -28,10 +28,10 @@ impl Vdevs {
             at: ptr.address(),
             defect: Defect::Field { field, value },
         };
-        let Some(mirror) = self.mirror(ptr.vdev) else {
+        if self.top(ptr.vdev).is_none() {
             return Err(corrupt("block pointer's vdev", ptr.vdev.0.into()));
-        };
-        let size = (ptr.physical_size as usize).next_multiple_of(mirror.sector() as usize);
+        }
+        let size = self.allocated(ptr) as usize;
         if size > RUN_SIZE_MAX {
             return Err(corrupt(
                 "block pointer's physical size",
@@ -77,9 +77,9 @@ impl Vdevs {
         buffers: &BufPool,
     ) -> Result<IoBuf> {
         let (bytes, wrong) = self.find_block(ptr, first, buffers).await?;
-        let mirror = &self.mirrors[usize::from(ptr.vdev.0)];
+        let top = &self.stripe[usize::from(ptr.vdev.0)];
         let offset = DATA_START + ptr.offset.0;
-        self.heal(mirror, wrong, offset, &bytes).await;
+        self.heal(top, wrong, offset, &bytes).await;
         Ok(bytes)
     }
 
@@ -91,8 +91,8 @@ impl Vdevs {
         buffers: &BufPool,
     ) -> Result<(IoBuf, Vec<Arc<Leaf>>)> {
         let size = self.stored_size(ptr)?;
-        let mirror = &self.mirrors[usize::from(ptr.vdev.0)];
-        let mut members = mirror.readable(ptr.offset);
+        let top = &self.stripe[usize::from(ptr.vdev.0)];
+        let mut members = top.readable(ptr.offset);
         if let Some(first) = first {
             members.sort_by_key(|(leaf, _)| !Arc::ptr_eq(leaf, first));
         }
@@ -125,7 +125,7 @@ impl Vdevs {
                 wrong.push(leaf);
             }
         }
-        mirror.fault();
+        top.fault();
         Err(error)
     }
 
@@ -136,14 +136,14 @@ impl Vdevs {
     /// As [`Vdevs::read`].
     pub async fn scrub(&self, ptr: &BlockPtr) -> Result<usize> {
         let size = self.stored_size(ptr)?;
-        let mirror = &self.mirrors[usize::from(ptr.vdev.0)];
+        let top = &self.stripe[usize::from(ptr.vdev.0)];
         let offset = DATA_START + ptr.offset.0;
         let is_right = |buf: &IoBuf| ptr.verify(&buf[..ptr.physical_size as usize]).is_ok();
         let mut wrong = Vec::new();
         let mut good = None;
         // The spare buffer comes from the readers' pool, so that no task waits for a scratch buffer while it has one.
         let mut spare = Some(io::pool().alloc(size).await);
-        for leaf in mirror.members_in() {
+        for leaf in top.members_in() {
             let into = match spare.take() {
                 Some(buf) => buf,
                 None => self.scratch.alloc(size).await,
@@ -166,7 +166,7 @@ impl Vdevs {
         }
         let count = wrong.len();
         match good {
-            Some(good) => self.heal(mirror, wrong, offset, &good).await,
+            Some(good) => self.heal(top, wrong, offset, &good).await,
             // Only a stale member may have a right copy. This repairs the others from it.
             None => drop(self.read_block(ptr, None, &io::pool()).await?),
         }
@@ -174,7 +174,7 @@ impl Vdevs {
     }
 
     /// Rewrites the block on the members whose copy is wrong.
-    async fn heal(&self, mirror: &Mirror, wrong: Vec<Arc<Leaf>>, offset: u64, good: &[u8]) {
+    async fn heal(&self, top: &TopVdev, wrong: Vec<Arc<Leaf>>, offset: u64, good: &[u8]) {
         if wrong.is_empty() {
             return;
         }
@@ -185,13 +185,13 @@ impl Vdevs {
                 leaf.repair(&good, offset).await;
             }
         }
-        mirror.fault();
+        top.fault();
     }
 
     /// Writes a block to a stale member unless it has the block. Returns whether it lacked the block.
     pub(super) async fn bring(
         &self,
-        mirror: &Mirror,
+        top: &TopVdev,
         leaf: &Arc<Leaf>,
         ptr: &BlockPtr,
     ) -> Result<bool> {
@@ -208,10 +208,10 @@ impl Vdevs {
         let good = good.into();
         let written = leaf.write(&good, offset, WriteClass::Repair).await;
         if written.is_err() {
-            mirror.miss(leaf);
+            top.miss(leaf);
             return Err(leaf.write_error());
         }
-        mirror.count_write();
+        top.count_write();
         Ok(true)
     }
 
@@ -238,9 +238,9 @@ impl Vdevs {
             ends.push(end);
         }
         assert!(end <= RUN_SIZE_MAX, "{end} bytes in a row");
-        let mirror = &self.mirrors[usize::from(start.vdev.0)];
+        let top = &self.stripe[usize::from(start.vdev.0)];
         let mut buf = buffers.alloc(end).await;
-        let members = mirror.readable(start.offset);
+        let members = top.readable(start.offset);
         let first = members.first().map(|(leaf, _)| leaf);
         let mut is_read = false;
         if let Some(leaf) = first {

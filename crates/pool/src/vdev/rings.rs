@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::leaf::Leaf;
 use super::limits::UBERBLOCK_COPIES_MIN;
-use super::mirror::Mirror;
+use super::top::TopVdev;
 use super::{Stable, Vdevs, area, geometry, on_members};
 use crate::error::{Error, Result};
 use crate::format::Uberblock;
@@ -41,7 +41,7 @@ impl Vdevs {
     /// As [`Vdevs::write_uberblock`] and [`Vdevs::flush`].
     pub(super) async fn settle_uberblock(&self, uberblock: &Uberblock) -> Result<Stable> {
         // An intact copy may be in a disk's cache only: flush in any case.
-        self.mirrors.iter().for_each(Mirror::count_write);
+        self.stripe.iter().for_each(TopVdev::count_write);
         let _stable = self.flush().await?;
         let uberblock = *uberblock;
         let mend = |leaf: Arc<Leaf>, scratch| async move {
@@ -70,7 +70,7 @@ impl Vdevs {
         turn.come().await;
         let epoch = self.shared().durable;
         let mut bad = 0;
-        for leaf in self.mirrors.iter().flat_map(Mirror::targets) {
+        for leaf in self.stripe.iter().flat_map(TopVdev::targets) {
             let of_member = area::bad_labels(&leaf, epoch, &self.scratch).await;
             if of_member > 0 {
                 // The half with the bad copies must be written first.
@@ -91,12 +91,12 @@ impl Vdevs {
     /// As [`Vdevs::scrub_areas`].
     pub(super) async fn scrub_rings(&self) -> Result<u64> {
         // An intact copy may be in a disk's cache only: flush in any case.
-        self.mirrors.iter().for_each(Mirror::count_write);
+        self.stripe.iter().for_each(TopVdev::count_write);
         let _stable = self.flush().await?;
         let mut turn = self.ring_writes.enter(0..1);
         turn.come().await;
         let mut newest: BTreeMap<u64, Uberblock> = BTreeMap::new();
-        for leaf in self.mirrors.iter().flat_map(Mirror::members_in) {
+        for leaf in self.stripe.iter().flat_map(TopVdev::members_in) {
             let slots = area::read_slots(&leaf, &self.scratch).await;
             let whole = slots.into_iter().filter_map(|slot| slot.uberblock);
             for uberblock in whole.filter(|u| u.pool == self.pool) {
@@ -109,7 +109,7 @@ impl Vdevs {
         }
         let wanted: Arc<[Uberblock]> = newest.into_values().collect();
         let written = Arc::new(AtomicU64::new(0));
-        let mend = |_: &Mirror, leaf: Arc<Leaf>| {
+        let mend = |_: &TopVdev, leaf: Arc<Leaf>| {
             let (wanted, written) = (wanted.clone(), written.clone());
             let scratch = self.scratch.clone();
             async move {
@@ -119,10 +119,10 @@ impl Vdevs {
                 true
             }
         };
-        let results = on_members(self.mirrors.iter(), mend).await;
+        let results = on_members(self.stripe.iter(), mend).await;
         drop(turn);
         results.into_iter().fold(Ok(()), Result::and)?;
-        self.mirrors.iter().for_each(Mirror::count_write);
+        self.stripe.iter().for_each(TopVdev::count_write);
         let _stable = self.flush().await?;
         Ok(written.load(Ordering::Relaxed))
     }
@@ -143,11 +143,11 @@ impl Vdevs {
         };
         let mut turn = self.ring_writes.enter(0..1);
         turn.come().await;
-        let mirrors: Vec<_> = self.mirrors.iter().collect();
-        let place = |_: &Mirror, leaf: Arc<Leaf>| place(leaf, self.scratch.clone());
-        let results = on_members(mirrors.iter().copied(), place).await;
+        let tops: Vec<_> = self.stripe.iter().collect();
+        let place = |_: &TopVdev, leaf: Arc<Leaf>| place(leaf, self.scratch.clone());
+        let results = on_members(tops.iter().copied(), place).await;
         drop(turn);
-        mirrors.into_iter().for_each(Mirror::count_write);
+        tops.into_iter().for_each(TopVdev::count_write);
         results.into_iter().fold(Ok(()), Result::and)?;
         self.uberblocks().written = Some((number, uberblock.epoch));
         Ok(())

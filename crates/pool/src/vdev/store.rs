@@ -1,6 +1,6 @@
-//! The devices as the journal's replay reads them: copies by member number.
+//! The devices as the journal's replay reads them: candidates of ranges by number.
 //!
-//! **Owns** the mapping of one number of members to vdevs that may have different numbers. **Called by** replay.
+//! **Owns** the mapping of one number of candidates to vdevs that may have different numbers. **Called by** replay.
 //! **Invariants**: only members that are in are read: a batch that only a stale member has may have been given up. If the
 //! pool is opened for reading only, nothing is written and the result of replay is not made final.
 
@@ -13,22 +13,22 @@ use crate::journal::Store;
 use crate::written::WriteClass;
 
 impl Store for Vdevs {
-    fn members(&self) -> usize {
-        let members = self.mirrors.iter().map(|m| m.members_in().len());
+    fn candidates(&self) -> usize {
+        let members = self.stripe.iter().map(|m| m.members_in().len());
         members.max().unwrap_or(0)
     }
 
     /// A vdev with fewer members than the largest shows some of them more than once.
-    async fn read(&self, member: usize, at: Address, out: &mut [u8]) -> Result<()> {
+    async fn read(&self, candidate: usize, at: Address, out: &mut [u8]) -> Result<()> {
         if out.len() > RUN_SIZE_MAX || !self.holds(at, out.len()) {
             return Err(Error::Device);
         }
-        let mirror = self.mirror(at.vdev).ok_or(Error::Device)?;
-        let members = mirror.members_in();
+        let top = self.top(at.vdev).ok_or(Error::Device)?;
+        let members = top.members_in();
         if members.is_empty() {
             return Err(Error::Device);
         }
-        let leaf = &members[member % members.len()];
+        let leaf = &members[candidate % members.len()];
         let buf = self.scratch.alloc(out.len()).await;
         let (result, buf) = leaf.read(buf, DATA_START + at.offset.0).await;
         result.map_err(|_| Error::Device)?;

@@ -6,25 +6,25 @@
 use std::ops::Index;
 use std::sync::OnceLock;
 
-use super::mirror::Mirror;
+use super::top::TopVdev;
 use crate::format::VDEVS_MAX;
 
 /// See the module header.
-pub(super) struct Stripe(Box<[OnceLock<Mirror>]>);
+pub(super) struct Stripe(Box<[OnceLock<TopVdev>]>);
 
 impl Stripe {
     /// # Panics
     /// If there are more than [`VDEVS_MAX`].
-    pub(super) fn new(mirrors: Vec<Mirror>) -> Self {
-        assert!(mirrors.len() <= VDEVS_MAX, "{} vdevs", mirrors.len());
+    pub(super) fn new(tops: Vec<TopVdev>) -> Self {
+        assert!(tops.len() <= VDEVS_MAX, "{} vdevs", tops.len());
         let slots: Box<[_]> = (0..VDEVS_MAX).map(|_| OnceLock::new()).collect();
-        for (slot, mirror) in slots.iter().zip(mirrors) {
-            let _it_is_empty = slot.set(mirror);
+        for (slot, top) in slots.iter().zip(tops) {
+            let _it_is_empty = slot.set(top);
         }
         Self(slots)
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Mirror> {
+    pub(super) fn iter(&self) -> impl Iterator<Item = &TopVdev> {
         self.0.iter().map_while(OnceLock::get)
     }
 
@@ -32,7 +32,7 @@ impl Stripe {
         self.iter().count()
     }
 
-    pub(super) fn get(&self, index: usize) -> Option<&Mirror> {
+    pub(super) fn get(&self, index: usize) -> Option<&TopVdev> {
         self.0.get(index)?.get()
     }
 
@@ -40,21 +40,17 @@ impl Stripe {
     ///
     /// # Panics
     /// If there are [`VDEVS_MAX`] vdevs already, or the vdev's index is not the next one.
-    pub(super) fn push(&self, mirror: Mirror) {
-        assert_eq!(
-            usize::from(mirror.id().0),
-            self.len(),
-            "index of a new vdev"
-        );
-        let taken = self.0[self.len()].set(mirror).is_err();
+    pub(super) fn push(&self, top: TopVdev) {
+        assert_eq!(usize::from(top.id().0), self.len(), "index of a new vdev");
+        let taken = self.0[self.len()].set(top).is_err();
         assert!(!taken, "only one adds vdevs");
     }
 }
 
 impl Index<usize> for Stripe {
-    type Output = Mirror;
+    type Output = TopVdev;
 
-    fn index(&self, index: usize) -> &Mirror {
+    fn index(&self, index: usize) -> &TopVdev {
         self.get(index).expect("there is such a vdev")
     }
 }

@@ -83,7 +83,7 @@ impl Mirror {
 }
 
 impl Store for Mirror {
-    fn members(&self) -> usize {
+    fn candidates(&self) -> usize {
         self.members.borrow().len()
     }
 

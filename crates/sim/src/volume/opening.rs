@@ -153,7 +153,7 @@ impl Plan {
                 self.heal();
                 self.last_labels.clear();
                 let mut disks = self.disks(false).await;
-                let mut vdevs = Vec::new();
+                let mut vdevs: Vec<Vec<_>> = Vec::new();
                 while !disks.is_empty() {
                     vdevs.push(disks.drain(..self.members.min(disks.len())).collect());
                 }

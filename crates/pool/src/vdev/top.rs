@@ -1,9 +1,10 @@
-//! A top-level vdev: one or more members with the same data. A plain disk is a mirror of one member.
+//! A top-level vdev: its members and their membership.
 //!
 //! **Owns** the membership, and with it the success of a write, flush or read. **Called by** `Vdevs`.
-//! **Invariants**: a write succeeds if a member has it that is still in when all members have answered; a member that missed
-//! it is out before the write returns; the last member that is in never leaves; every change of membership is counted in
-//! [`Changes`], and no write is reported durable before labels record the change. `docs/decisions/0101`.
+//! **Invariants**: a write succeeds if as many members have it as the layout needs, which are still in when all members have
+//! answered; a member that missed it is out before the write returns; no member leaves without which fewer are in than the
+//! layout needs; every change of membership is counted in [`Changes`], and no write is reported durable before labels
+//! record the change. `docs/decisions/0101`.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,13 +12,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use io::{JoinHandle, SharedBuf, spawn};
 
 use super::geometry::DATA_START;
+use super::layout::Layout;
 use super::leaf::{Fault, Leaf, MemberCounters, MemberTimes};
 use super::limits::SPACE_RETRY;
 use super::space_below::SpaceBelow;
 use crate::error::{Error, Result};
-use crate::format::{
-    Birth, MemberEntry, MemberGuid, Membership, VdevEntry, VdevId, VdevKind, VdevOffset,
-};
+use crate::format::{Birth, MemberEntry, MemberGuid, Membership, VdevEntry, VdevId, VdevOffset};
 use crate::written::WriteClass;
 
 /// State of a member.
@@ -139,9 +139,10 @@ impl Attempt {
 }
 
 /// A top-level vdev.
-pub(super) struct Mirror {
+pub(super) struct TopVdev {
     id: VdevId,
     entry: VdevEntry,
+    layout: Layout,
     /// Size of its data, bytes. It may grow.
     data_size: AtomicU64,
     members: Mutex<Vec<Member>>,
@@ -154,7 +155,7 @@ pub(super) struct Mirror {
     lost: AtomicBool,
 }
 
-impl Mirror {
+impl TopVdev {
     pub(super) fn new(
         id: VdevId,
         entry: VdevEntry,
@@ -164,6 +165,7 @@ impl Mirror {
     ) -> Self {
         Self {
             id,
+            layout: Layout::from(entry.kind),
             entry,
             data_size: AtomicU64::new(entry.data_size),
             members: Mutex::new(members),
@@ -186,16 +188,17 @@ impl Mirror {
 
     /// Its entry in labels, with its present members.
     pub(super) fn entry(&self) -> VdevEntry {
-        let members = self.members().len() as u16;
+        let members = self.members().len();
         VdevEntry {
-            members,
-            kind: match members {
-                1 => VdevKind::Disk,
-                _ => VdevKind::Mirror,
-            },
+            members: members as u16,
+            kind: self.layout.kind(members),
             data_size: self.data_size(),
             ..self.entry
         }
+    }
+
+    pub(super) fn layout(&self) -> Layout {
+        self.layout
     }
 
     pub(super) fn sector(&self) -> u32 {
@@ -310,11 +313,11 @@ impl Mirror {
         self.fault_condemned(&mut members);
     }
 
-    /// Settles the results of a write or flush on several members: members that are in and failed are out, if another member
-    /// that is in succeeded.
+    /// Settles the results of a write or flush on several members: members that are in and failed are out, if as many members
+    /// that are in succeeded as the layout needs.
     ///
     /// # Errors
-    /// If no member that is in succeeded: [`Error::FileSystemFull`] if one of them found no space, else [`Error::Device`].
+    /// If fewer succeeded: [`Error::FileSystemFull`] if one of them found no space, else [`Error::Device`].
     pub(super) fn settle(&self, attempts: &[Attempt]) -> Result<()> {
         self.settle_locked(&mut self.members(), attempts)
     }
@@ -325,7 +328,7 @@ impl Mirror {
             attempt.map(|a| a.has_it)
         };
         let holds = |m: &Member| m.state == MemberState::Online && outcome(m) == Some(true);
-        let held = members.iter().any(holds);
+        let held = members.iter().filter(|m| holds(m)).count() >= self.layout.needed();
         for member in members.iter_mut() {
             let may_leave = match member.state {
                 MemberState::Online => held,
@@ -345,13 +348,13 @@ impl Mirror {
         Err(full.map_or(Error::Device, |member| member.leaf.write_error()))
     }
 
-    /// Faults members with too many errors, but never the last one that is in.
+    /// Faults members with too many errors, but none without which fewer are in than the layout needs.
     pub(super) fn fault(&self) {
         self.fault_condemned(&mut self.members());
     }
 
-    /// Faults members that hang, and releases the operations that wait for them. The last member that is in is never given
-    /// up.
+    /// Faults members that hang, and releases the operations that wait for them. No member is given up without which fewer
+    /// are in than the layout needs.
     pub(super) fn give_up_hung(&self) {
         let mut members = self.members();
         let is_in = |m: &Member| m.state == MemberState::Online;
@@ -362,7 +365,7 @@ impl Mirror {
                 continue;
             }
             if is_in(member) {
-                if rest == 1 {
+                if rest <= self.layout.needed() {
                     continue;
                 }
                 rest -= 1;
@@ -377,7 +380,7 @@ impl Mirror {
         let mut rest = members.iter().filter(is_in).count();
         for member in members.iter_mut().filter(|m| m.leaf.is_condemned()) {
             match member.state {
-                MemberState::Online if rest > 1 => rest -= 1,
+                MemberState::Online if rest > self.layout.needed() => rest -= 1,
                 MemberState::Stale => {}
                 _ => continue,
             }
@@ -415,7 +418,7 @@ impl Mirror {
         }
     }
 
-    /// One attempt of [`Mirror::write`].
+    /// One attempt of [`TopVdev::write`].
     async fn write_once(&self, at: VdevOffset, data: &SharedBuf, class: WriteClass) -> Result<()> {
         let offset = DATA_START + at.0;
         let mut attempts: Vec<Attempt> = Vec::new();
@@ -453,7 +456,7 @@ impl Mirror {
         }
     }
 
-    /// Counts a write that bypassed [`Mirror::write`].
+    /// Counts a write that bypassed [`TopVdev::write`].
     pub(super) fn count_write(&self) {
         self.written.fetch_add(1, Ordering::SeqCst);
     }

@@ -1,0 +1,61 @@
+//! Layouts of vdevs: how blocks lie on members, and how many members a vdev needs.
+//!
+//! **Owns** the rules that differ between a mirror and a raidz. **Called by** everything that asks how many members must have
+//! a write. **Invariant**: the layout comes from the label of the vdev; it is not guessed from the number of members. `docs/format.md`, "Vdevs"; `docs/decisions/0150`.
+
+use io::disk::Disk;
+
+use crate::format::VdevKind;
+
+/// How the blocks of a vdev lie on its members.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Layout {
+    /// Every member has every block. A plain disk is a mirror of one member.
+    Mirror,
+}
+
+impl Layout {
+    /// Number of members that must have a write for the vdev to have it. As many are in at any time, so that the vdev has
+    /// all of its blocks.
+    #[must_use]
+    pub fn needed(self) -> usize {
+        match self {
+            Self::Mirror => 1,
+        }
+    }
+
+    /// The kind that labels record for a vdev of `members` members.
+    #[must_use]
+    pub fn kind(self, members: usize) -> VdevKind {
+        match (self, members) {
+            (Self::Mirror, 1) => VdevKind::Disk,
+            (Self::Mirror, _) => VdevKind::Mirror,
+        }
+    }
+}
+
+impl From<VdevKind> for Layout {
+    fn from(kind: VdevKind) -> Self {
+        match kind {
+            VdevKind::Disk | VdevKind::Mirror => Self::Mirror,
+        }
+    }
+}
+
+/// A vdev to be created.
+pub struct VdevSpec {
+    /// How blocks lie on its members.
+    pub layout: Layout,
+    /// The disks of its members.
+    pub members: Vec<Disk>,
+}
+
+impl From<Vec<Disk>> for VdevSpec {
+    /// A mirror; with one disk, a plain disk.
+    fn from(members: Vec<Disk>) -> Self {
+        Self {
+            layout: Layout::Mirror,
+            members,
+        }
+    }
+}
