@@ -28,6 +28,14 @@ pub enum DeviceError {
         /// Where they are stored, and the remedy.
         place: String,
     },
+    /// A change of the reservations cannot be saved; nothing has changed.
+    #[error("the reservations of LUN {lun} cannot be saved: {reason}")]
+    UnsavedReservations {
+        /// The number of the logical unit.
+        lun: u16,
+        /// The error of the medium.
+        reason: String,
+    },
     /// There is no target port with this relative identifier.
     #[error("there is no target port {0}")]
     NoSuchPort(u16),

@@ -9,10 +9,13 @@ use crate::config::{DeviceConfig, DeviceError, TargetPort, UnitConfig};
 use crate::limits::{NEXUSES_MAX, TARGET_PORTS_MAX, UNITS_MAX};
 use crate::lun::Lun;
 use crate::nexus::{InitiatorPort, Nexus, NexusId, TaskAborter};
+use crate::reservation::{Registrant, Reservations};
 use crate::sense::Asc;
 use crate::unit::Unit;
 use backend::Usage;
+use session::reservation::{NotChanged, RegisteredClient, Reserved};
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 
@@ -189,6 +192,44 @@ impl Device {
             self.raise_on_unit(lun, Asc::THIN_PROVISIONING_THRESHOLD_REACHED, None);
         }
         unit.threshold_reached.store(reached, Ordering::Release);
+        Ok(())
+    }
+
+    /// The reservations of a unit: persistent ones, and that by RESERVE (SPC-2), whose holder has no key. Errors: `NoSuchLun`.
+    pub fn reservations(&self, lun: Lun) -> Result<Reserved, DeviceError> {
+        let unit = self.unit(lun).ok_or(DeviceError::NoSuchLun(lun.0))?;
+        let mut view = unit.reservations().view();
+        if let Some(id) = unit.reserved_by() {
+            let holder = self.nexuses().into_iter().find(|nexus| nexus.id == id);
+            view.kind = Some("RESERVE of SPC-2");
+            view.registrants
+                .extend(holder.map(|nexus| RegisteredClient {
+                    client: nexus.initiator.to_string(),
+                    key: 0,
+                    is_holder: true,
+                }));
+        }
+        Ok(view)
+    }
+
+    /// Ends all registrations of a unit and its reservation, without a key; the initiators that lose them are told as by CLEAR (SPC-4
+    /// 5.13.11.6). Blocks. Errors: `NoSuchLun`, `UnsavedReservations`.
+    pub fn clear_reservations(&self, lun: Lun) -> Result<(), DeviceError> {
+        let unit = self.unit(lun).ok_or(DeviceError::NoSuchLun(lun.0))?;
+        let clear = |r: &mut Reservations| Ok::<_, Infallible>(r.clear_all());
+        let notices = unit.change(&clear).map_err(|e| match e {
+            NotChanged::Unsaved(e) => DeviceError::UnsavedReservations {
+                lun: lun.0,
+                reason: e.to_string(),
+            },
+        })?;
+        unit.end_reserve();
+        for nexus in self.nexuses() {
+            let registrant = Registrant::of(&nexus);
+            for (_, asc) in notices.iter().filter(|(told, _)| *told == registrant) {
+                nexus.attentions.raise(lun.0, *asc);
+            }
+        }
         Ok(())
     }
 

@@ -34,7 +34,7 @@ pub use device::{Device, TaskManagement};
 pub use lun::Lun;
 pub use nexus::{InitiatorPort, Nexus, NexusId, TaskAborter};
 pub use sense::{Asc, FieldPointer, Sense, SenseKey};
-pub use session::reservation::{NoReservationStore, ReservationStore};
+pub use session::reservation::{NoReservationStore, RegisteredClient, ReservationStore, Reserved};
 pub use status::{Residual, Status};
 pub use step::Step;
 pub use task::{Cancel, ExpectedLength, Outcome, Task, Transfer};

@@ -6,6 +6,7 @@
 use crate::attention::Attentions;
 use crate::limits::INITIATOR_NAME_MAX;
 use crate::lun::Lun;
+use std::fmt;
 use std::sync::Arc;
 
 /// PROTOCOL IDENTIFIER of iSCSI (SPC-4 7.6.1).
@@ -20,6 +21,16 @@ const ISID_SEPARATOR: &str = ",i,0x";
 pub struct InitiatorPort {
     name: String,
     isid: [u8; 6],
+}
+
+impl fmt::Display for InitiatorPort {
+    /// The name and the session identifier (RFC 7143 4.2.7).
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{ISID_SEPARATOR}", self.name)?;
+        self.isid
+            .iter()
+            .try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
 }
 
 impl InitiatorPort {
@@ -49,10 +60,7 @@ impl InitiatorPort {
 
     /// The TransportID (SPC-4 7.6.4.6): padded with at least one null to a multiple of four bytes.
     pub(crate) fn transport_id(&self) -> Vec<u8> {
-        let mut text = format!("{}{ISID_SEPARATOR}", self.name).into_bytes();
-        for byte in self.isid {
-            text.extend(format!("{byte:02x}").into_bytes());
-        }
+        let mut text = self.to_string().into_bytes();
         text.resize((text.len() + 4) / 4 * 4, 0);
         text.resize(text.len().max(20), 0);
         let mut out = vec![FORMAT_PORT | PROTOCOL_ISCSI, 0];

@@ -142,10 +142,10 @@ impl Unit {
 
     /// Applies a change of the persistent reservations, saved first if it is kept. Blocks. Errors: the reservations refuse
     /// it, or it cannot be saved.
-    pub(crate) fn change<T>(
+    pub(crate) fn change<T, E>(
         &self,
-        change: &impl Fn(&mut Reservations) -> Result<T, ReserveError>,
-    ) -> Result<T, NotChanged<ReserveError>> {
+        change: &impl Fn(&mut Reservations) -> Result<T, E>,
+    ) -> Result<T, NotChanged<E>> {
         self.reservations.change(change, |r| self.note_holder(r))
     }
 
@@ -176,6 +176,16 @@ impl Unit {
         }
     }
 
+    /// The nexus that holds the unit by RESERVE.
+    pub(crate) fn reserved_by(&self) -> Option<NexusId> {
+        *lock(&self.reserved_by)
+    }
+
+    /// Ends the reservation by RESERVE, whoever has it.
+    pub(crate) fn end_reserve(&self) {
+        self.change_reserved(|holder| *holder = None);
+    }
+
     /// RESERVE (SPC-2 7.21). False if another nexus has it.
     pub(crate) fn reserve(&self, nexus: NexusId) -> bool {
         self.change_reserved(|holder| {
@@ -204,7 +214,7 @@ impl Unit {
 
     /// A logical unit reset (SAM-5 6.3.3): the state after power on, except for persistent reservations.
     pub(crate) fn reset(&self) {
-        self.change_reserved(|holder| *holder = None);
+        self.end_reserve();
         lock(&self.preventing).clear();
         self.modes.reset(self.geometry().volatile_cache);
     }

@@ -31,6 +31,7 @@ mod protocols;
 mod rates;
 mod readiness;
 mod reports;
+mod reservation_requests;
 mod reservations;
 mod server;
 mod shards;

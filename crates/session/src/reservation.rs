@@ -49,6 +49,28 @@ pub trait Stored: Clone + Default {
     fn parse(bytes: &[u8]) -> Option<Self>;
 }
 
+/// The reservations of one namespace or logical unit, for people.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Reserved {
+    /// The type of the reservation that is held, in the words of the specification; `None` if none is.
+    pub kind: Option<&'static str>,
+    /// Whether the reservations outlive a restart.
+    pub persists: bool,
+    /// The registered clients, and the one that holds a reservation without registration (SPC-2 RESERVE).
+    pub registrants: Vec<RegisteredClient>,
+}
+
+/// A client with a registration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RegisteredClient {
+    /// Its identifier: of an NVMe host, or name and ISID of an iSCSI initiator.
+    pub client: String,
+    /// Its key; 0 if it is not registered.
+    pub key: u64,
+    /// Whether it holds the reservation.
+    pub is_holder: bool,
+}
+
 /// The stored reservations cannot be read, with their place and the remedy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damaged(pub String);

@@ -33,6 +33,7 @@ mod pools;
 mod protocols;
 mod records;
 mod rehearsal;
+mod reservation_command;
 mod serve;
 mod setup;
 mod snapshots;

@@ -224,6 +224,14 @@ pub enum TargetError {
         /// Where they are stored, and the remedy.
         place: String,
     },
+    /// A change of the reservations of the namespace cannot be saved; nothing has changed.
+    #[error("the reservations of namespace {nsid} cannot be saved: {reason}")]
+    UnsavedReservations {
+        /// The namespace.
+        nsid: u32,
+        /// The error of the medium.
+        reason: String,
+    },
     /// No such controller.
     #[error("there is no controller {0}")]
     NoController(u16),

@@ -65,7 +65,9 @@ mod tally;
 mod transmit;
 
 pub use ::session::latency::{CommandKind, CommandLatency};
-pub use ::session::reservation::{NoReservationStore, ReservationStore};
+pub use ::session::reservation::{
+    NoReservationStore, RegisteredClient, ReservationStore, Reserved,
+};
 pub use config::{
     HostPolicy, NamespaceConfig, PortInfo, PortRole, Referral, SubsystemConfig, TargetConfig,
     TargetError,
@@ -77,10 +79,14 @@ pub use subsystem::SubsystemTotals;
 
 use crate::wire::nqn::Nqn;
 use ::session::refused::{RefusalTotals, Refusals, RefusedHost};
+use ::session::reservation::NotChanged;
 use ::session::stages::StageCounters;
 use namespace::Namespace;
 use queue_handle::NAMESPACES;
+use reservation::Reservations;
+use reservation_commands::Audience;
 use shared::Shared;
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 use subsystem::Subsystem;
@@ -176,11 +182,36 @@ impl Target {
 
     /// A namespace's size changed: connected hosts are told. Errors: `NoSubsystem`, `NoNamespace`.
     pub fn namespace_changed(&self, nqn: &Nqn, nsid: u32) -> Result<()> {
-        let subsystem = self.find(nqn)?;
-        if !subsystem.namespaces().contains_key(&nsid) {
-            return Err(TargetError::NoNamespace(nsid));
-        }
+        let (subsystem, _) = self.namespace(nqn, nsid)?;
         self.tell(&subsystem, nsid);
+        Ok(())
+    }
+
+    fn namespace(&self, nqn: &Nqn, nsid: u32) -> Result<(Arc<Subsystem>, Arc<Namespace>)> {
+        let subsystem = self.find(nqn)?;
+        let namespace = subsystem.namespaces().get(&nsid).cloned();
+        let namespace = namespace.ok_or(TargetError::NoNamespace(nsid))?;
+        Ok((subsystem, namespace))
+    }
+
+    /// The reservations of a namespace. Errors: `NoSubsystem`, `NoNamespace`.
+    pub fn reservations(&self, nqn: &Nqn, nsid: u32) -> Result<Reserved> {
+        let (_, namespace) = self.namespace(nqn, nsid)?;
+        Ok(namespace.reservations().view())
+    }
+
+    /// Ends all registrations of a namespace and its reservation, without a key; the hosts that lose them are told as by Reservation
+    /// Release with the action Clear (Base 7.4). Blocks. Errors: `NoSubsystem`, `NoNamespace`, `UnsavedReservations`.
+    pub fn clear_reservations(&self, nqn: &Nqn, nsid: u32) -> Result<()> {
+        let (subsystem, namespace) = self.namespace(nqn, nsid)?;
+        let clear = |r: &mut Reservations| Ok::<_, Infallible>(r.clear_all());
+        let notices = namespace.change(&clear).map_err(|e| match e {
+            NotChanged::Unsaved(e) => TargetError::UnsavedReservations {
+                nsid,
+                reason: e.to_string(),
+            },
+        })?;
+        Audience::new(self.0.clone(), Some(subsystem), namespace.nsid).tell(&notices);
         Ok(())
     }
 

@@ -61,10 +61,10 @@ impl Namespace {
     }
 
     /// Applies a change, saved first if it persists. Blocks. Errors: the reservations refuse it, or it cannot be saved.
-    pub(crate) fn change<T>(
+    pub(crate) fn change<T, E>(
         &self,
-        change: &impl Fn(&mut Reservations) -> Result<T, Refusal>,
-    ) -> Result<T, NotChanged<Refusal>> {
+        change: &impl Fn(&mut Reservations) -> Result<T, E>,
+    ) -> Result<T, NotChanged<E>> {
         self.reservations.change(change, |_| self.next_epoch())
     }
 

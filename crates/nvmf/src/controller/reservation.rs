@@ -8,7 +8,7 @@
 use super::limits::REGISTRANTS_MAX;
 use crate::wire::nqn::HostId;
 use crate::wire::reservation::{PersistChange, ReservationType};
-use session::reservation::Stored;
+use session::reservation::{RegisteredClient, Reserved, Stored};
 use std::collections::BTreeMap;
 
 /// Why a reservation command fails.
@@ -344,12 +344,34 @@ impl Reservations {
     /// Clear (RRELA 1): removes all registrants and the reservation.
     pub(crate) fn clear(&mut self, host: HostId, key: u64) -> Result<Notices, Refusal> {
         self.check_key(host, key)?;
-        let notices = self.tell_all_but(host, Notice::ReservationPreempted);
+        let mut notices = self.clear_all();
+        notices.retain(|(told, _)| *told != host);
+        Ok(notices)
+    }
+
+    /// Removes all registrants and the reservation, for the server's operator. All of them are told.
+    pub(crate) fn clear_all(&mut self) -> Notices {
+        let notice = |host: &HostId| (*host, Notice::ReservationPreempted);
+        let notices = self.registrants.keys().map(notice).collect();
         self.registrants.clear();
         self.kind = None;
         self.holder = None;
         self.generation = self.generation.wrapping_add(1);
-        Ok(notices)
+        notices
+    }
+
+    /// The reservations for people.
+    pub(crate) fn view(&self) -> Reserved {
+        let client = |(host, key, is_holder): (HostId, u64, bool)| RegisteredClient {
+            client: host.to_string(),
+            key,
+            is_holder,
+        };
+        Reserved {
+            kind: self.kind.map(ReservationType::words),
+            persists: self.persist,
+            registrants: self.registrants().map(client).collect(),
+        }
     }
 }
 

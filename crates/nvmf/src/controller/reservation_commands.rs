@@ -163,11 +163,8 @@ impl Ready<'_> {
         let controller = self.queue.controller();
         let host = controller.host_id;
         let change = move |r: &mut Reservations| change(r, host);
-        let audience = Audience {
-            target: self.target().clone(),
-            subsystem: controller.subsystem().cloned(),
-            nsid: view.ns.nsid,
-        };
+        let subsystem = controller.subsystem().cloned();
+        let audience = Audience::new(self.target().clone(), subsystem, view.ns.nsid);
         if let Some(changed) = view.ns.change_unsaved(&change) {
             return match changed {
                 Ok(notices) => {
@@ -194,14 +191,22 @@ impl Ready<'_> {
 }
 
 /// The hosts that learn of a change.
-struct Audience {
+pub(super) struct Audience {
     target: Arc<Shared>,
     subsystem: Option<Arc<Subsystem>>,
     nsid: Nsid,
 }
 
 impl Audience {
-    fn tell(&self, notices: &Notices) {
+    pub(super) fn new(target: Arc<Shared>, subsystem: Option<Arc<Subsystem>>, nsid: Nsid) -> Self {
+        Self {
+            target,
+            subsystem,
+            nsid,
+        }
+    }
+
+    pub(super) fn tell(&self, notices: &Notices) {
         if notices.is_empty() {
             return;
         }

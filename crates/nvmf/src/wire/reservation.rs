@@ -42,6 +42,19 @@ impl ReservationType {
             _ => return None,
         })
     }
+
+    /// The type, for people.
+    #[must_use]
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::WriteExclusive => "write exclusive",
+            Self::ExclusiveAccess => "exclusive access",
+            Self::WriteExclusiveRegistrants => "write exclusive, registrants only",
+            Self::ExclusiveAccessRegistrants => "exclusive access, registrants only",
+            Self::WriteExclusiveAllRegistrants => "write exclusive, all registrants",
+            Self::ExclusiveAccessAllRegistrants => "exclusive access, all registrants",
+        }
+    }
 }
 
 macro_rules! action {

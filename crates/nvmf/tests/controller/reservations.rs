@@ -370,3 +370,45 @@ fn damaged_stored_reservations_hold_the_namespace_back() {
         );
     });
 }
+
+/// A host that died held the namespace: the operator ends its reservation without the key.
+#[test]
+fn the_operator_clears_reservations_of_others() {
+    run(async {
+        let fx = Fixture::new();
+        let (mut admin, mut holder) = fx.io(1).await;
+        let (_b, mut other) = fx.io(2).await;
+        let kind = ReservationType::ExclusiveAccess;
+        register(&mut holder, 0xabc, PersistChange::Keep).await;
+        acquire(&mut holder, AcquireAction::Acquire, 0xabc, 0, kind).await;
+        let refused = other.command(write(0, 1), &blocks(1, 7)).await;
+        assert_eq!(refused.status, Status::RESERVATION_CONFLICT.dnr());
+        let reserved = fx.target.reservations(&nqn(), 1).expect("served");
+        assert_eq!(reserved.kind, Some("exclusive access"));
+        let of = &reserved.registrants[..];
+        assert!(
+            matches!(of, [one] if one.key == 0xabc && one.is_holder),
+            "{of:?}"
+        );
+
+        assert!(
+            fx.target.clear_reservations(&nqn(), 2).is_err(),
+            "no such one"
+        );
+        fx.target.clear_reservations(&nqn(), 1).expect("cleared");
+        let reserved = fx.target.reservations(&nqn(), 1).expect("served");
+        assert_eq!((reserved.kind, reserved.registrants.len()), (None, 0));
+        let written = other.command(write(0, 1), &blocks(1, 7)).await;
+        assert!(written.status.is_success(), "{}", written.status);
+        let notice = admin
+            .fetch(
+                GetLogPage::new(lid::RESERVATION_NOTIFICATION, 64).to_sqe(Nsid::ALL),
+                64,
+            )
+            .await;
+        assert_eq!(
+            notice.data[8], 3,
+            "the holder is told: reservation preempted"
+        );
+    });
+}

@@ -10,6 +10,7 @@ mod stored;
 use crate::limits::REGISTRANTS_MAX;
 use crate::nexus::{InitiatorPort, Nexus};
 use crate::sense::Asc;
+use session::reservation::{RegisteredClient, Reserved};
 use std::collections::BTreeMap;
 
 /// Reservation types (SPC-4 6.15.3.4).
@@ -44,6 +45,18 @@ impl ReservationType {
             self,
             Type::WriteExclusiveAllRegistrants | Type::ExclusiveAccessAllRegistrants
         )
+    }
+
+    /// The type, for people.
+    fn words(self) -> &'static str {
+        match self {
+            Type::WriteExclusive => "write exclusive",
+            Type::ExclusiveAccess => "exclusive access",
+            Type::WriteExclusiveRegistrantsOnly => "write exclusive, registrants only",
+            Type::ExclusiveAccessRegistrantsOnly => "exclusive access, registrants only",
+            Type::WriteExclusiveAllRegistrants => "write exclusive, all registrants",
+            Type::ExclusiveAccessAllRegistrants => "exclusive access, all registrants",
+        }
     }
 
     /// Whether registrants other than the holder have access, and so are notified when it ends.
@@ -309,11 +322,33 @@ impl Reservations {
     /// CLEAR (SPC-4 5.13.11.6).
     pub(crate) fn clear(&mut self, r: &Registrant, key: u64) -> Result<Notices> {
         self.check_key(r, key)?;
-        let notices = self.others(r, Asc::RESERVATIONS_PREEMPTED);
+        let mut notices = self.clear_all();
+        notices.retain(|(told, _)| told != r);
+        Ok(notices)
+    }
+
+    /// Removes all registrants and the reservation, for the server's operator. All of them are told.
+    pub(crate) fn clear_all(&mut self) -> Notices {
+        let notice = |r: &Registrant| (r.clone(), Asc::RESERVATIONS_PREEMPTED);
+        let notices = self.registrants.keys().map(notice).collect();
         self.registrants.clear();
         (self.kind, self.holder) = (None, None);
         self.changed();
-        Ok(notices)
+        notices
+    }
+
+    /// The reservations for people.
+    pub(crate) fn view(&self) -> Reserved {
+        let client = |(r, key, is_holder): (&Registrant, u64, bool)| RegisteredClient {
+            client: r.initiator.to_string(),
+            key,
+            is_holder,
+        };
+        Reserved {
+            kind: self.kind.map(Type::words),
+            persists: self.persist,
+            registrants: self.registrants().map(client).collect(),
+        }
     }
 
     /// PREEMPT and PREEMPT AND ABORT (SPC-4 5.13.11.4). Also returns the removed registrants.

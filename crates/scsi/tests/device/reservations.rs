@@ -1,7 +1,7 @@
 //! PERSISTENT RESERVE IN and OUT over the wire format.
 
 use crate::fixture::*;
-use scsi::{Device, Status, UnitConfig};
+use scsi::{Device, Lun, Reserved, Status, UnitConfig};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -321,6 +321,43 @@ fn a_change_that_cannot_be_saved_has_not_happened() {
             ((true, true), (true, false))
         );
         reserve_out(&b, 4, 1, &list(2, 1, 0)).await.good();
+        assert_eq!(can(&b).await, (true, true));
+    });
+}
+
+fn lun(number: u16) -> Lun {
+    Lun::new(number).expect("a LUN")
+}
+
+/// An initiator that died held the unit: the operator ends its reservation without the key, also one by RESERVE.
+#[test]
+fn the_operator_clears_reservations_of_others() {
+    run(async {
+        let d = device();
+        let (a, b) = (host(&d, 1).await, host(&d, 2).await);
+        reserve_out(&a, 0, 0, &list(0, 0xabc, 0)).await.good();
+        reserve_out(&a, 1, 3, &list(0xabc, 0, 0)).await.good();
+        assert_eq!(can(&b).await, (false, false));
+        let reserved = d.reservations(lun(0)).expect("served");
+        assert_eq!(reserved.kind, Some("exclusive access"));
+        let of = &reserved.registrants[..];
+        assert!(
+            matches!(of, [one] if one.key == 0xabc && one.is_holder),
+            "{of:?}"
+        );
+
+        d.clear_reservations(lun(9)).expect_err("no such unit");
+        d.clear_reservations(lun(0)).expect("cleared");
+        assert_eq!(d.reservations(lun(0)).expect("served"), Reserved::default());
+        assert_eq!(can(&b).await, (true, true));
+        assert_eq!(a.send(&TUR).await.asc(), 0x2a03, "it is told");
+
+        a.send(&[0x16, 0, 0, 0, 0, 0]).await.good();
+        assert_eq!(can(&b).await, (false, false));
+        let reserved = d.reservations(lun(0)).expect("served");
+        assert_eq!(reserved.kind, Some("RESERVE of SPC-2"));
+        assert!(reserved.registrants[0].is_holder);
+        d.clear_reservations(lun(0)).expect("cleared");
         assert_eq!(can(&b).await, (true, true));
     });
 }

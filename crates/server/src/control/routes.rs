@@ -8,20 +8,21 @@ use super::Control;
 use super::description::describe_all;
 use super::route::{Route, refuse, routes};
 use crate::api::{
-    AddConsoleUser, AddDisk, AddVdevs, AskWhy, AttachMember, CheckpointPool, CloneSnapshot,
-    ConsoleUser, CreateFilesystem, CreatePool, CreateSnapshot, CreateVolume, Dataset,
-    DestroyFilesystem, DestroyPool, DestroySnapshot, DestroyVolume, DetachMember, DiffFilesystem,
-    Difference, Disk, Done, EndSession, Event, ExportPool, FailureCode, Filesystem, FoundPool,
-    GetDoctor, GetOpenApi, GetProperties, GetStages, GetStatus, HistoryEntry, Hold, HoldSnapshot,
-    ImportPool, InheritProperty, ListConsoleUsers, ListDisks, ListEvents, ListFilesystems,
-    ListHolds, ListOwnerSpace, ListPools, ListRates, ListRefusedHosts, ListReports, ListSessions,
-    ListSnapshots, ListVolumes, ListWrites, MountFilesystem, OfflineMember, OnlineMember, OpenApi,
-    OwnerSpace, Pool, PoolHistory, PromoteFilesystem, PromoteVolume, Property, Rates, RefusedHost,
-    ReleaseSnapshot, RemoveConsoleUser, RemoveDisk, RenameFilesystem, RenameSnapshot, RenameVolume,
-    ReplaceMember, ResilverPool, ResizeDisk, ResizeVolume, RollbackFilesystem, RollbackVolume,
-    ScanPools, ScrubPool, Session, SessionSummary, SetConsolePassword, SetProperty, ShowSession,
-    Snapshot, Stages, Status, StoredReport, Trial, TrimPool, TryImport, UnlockConsoleUser,
-    UnmountFilesystem, Volume, Writes,
+    AddConsoleUser, AddDisk, AddVdevs, AskWhy, AttachMember, CheckpointPool, ClearReservations,
+    CloneSnapshot, ConsoleUser, CreateFilesystem, CreatePool, CreateSnapshot, CreateVolume,
+    Dataset, DestroyFilesystem, DestroyPool, DestroySnapshot, DestroyVolume, DetachMember,
+    DiffFilesystem, Difference, Disk, Done, EndSession, Event, ExportPool, ExportReservations,
+    FailureCode, Filesystem, FoundPool, GetDoctor, GetOpenApi, GetProperties, GetStages, GetStatus,
+    HistoryEntry, Hold, HoldSnapshot, ImportPool, InheritProperty, ListConsoleUsers, ListDisks,
+    ListEvents, ListFilesystems, ListHolds, ListOwnerSpace, ListPools, ListRates, ListRefusedHosts,
+    ListReports, ListReservations, ListSessions, ListSnapshots, ListVolumes, ListWrites,
+    MountFilesystem, OfflineMember, OnlineMember, OpenApi, OwnerSpace, Pool, PoolHistory,
+    PromoteFilesystem, PromoteVolume, Property, Rates, RefusedHost, ReleaseSnapshot,
+    RemoveConsoleUser, RemoveDisk, RenameFilesystem, RenameSnapshot, RenameVolume, ReplaceMember,
+    ResilverPool, ResizeDisk, ResizeVolume, RollbackFilesystem, RollbackVolume, ScanPools,
+    ScrubPool, Session, SessionSummary, SetConsolePassword, SetProperty, ShowSession, Snapshot,
+    Stages, Status, StoredReport, Trial, TrimPool, TryImport, UnlockConsoleUser, UnmountFilesystem,
+    Volume, Writes,
 };
 use crate::limits::REQUEST_LEN_MAX;
 use crate::protocols::protocols;
@@ -39,11 +40,12 @@ macro_rules! tables {
 
 /// The routes of version 1.
 pub(super) fn all() -> Vec<Route> {
-    let tables: [fn() -> Vec<Route>; 11] = [
+    let tables: [fn() -> Vec<Route>; 12] = [
         server_routes,
         insight_routes,
         console_routes,
         session_routes,
+        reservation_routes,
         disk_routes,
         pool_routes,
         member_routes,
@@ -116,6 +118,14 @@ routes! {
     Post "/v1/sessions/show" ShowSession => Session, LOOKUP, control |c, r| c.session(r.id);
     Get "/v1/stages" GetStages => Stages, VIEW, control |c, _| Ok(c.stages());
     Post "/v1/sessions/end" EndSession => Done, LOOKUP, control |c, r| c.end_session(r.id).map(|()| Done {});
+}
+
+routes! {
+    /// Reservations of exports of every protocol.
+    fn reservation_routes, "reservations";
+
+    Post "/v1/reservations" ListReservations => Vec<ExportReservations>, LOOKUP, shard |s, r| s.list_reservations(r);
+    Post "/v1/reservations/clear" ClearReservations => Done, CHANGE, shard |s, r| s.clear_reservations(r).await.map(|()| Done {});
 }
 
 routes! {

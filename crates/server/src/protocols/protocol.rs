@@ -4,7 +4,9 @@
 //! [`DiskExports`] or [`FilesystemExports`]. **Invariants**: an export is published if and only if its disk is online, or its
 //! filesystem open, and the protocol accepted it.
 
-use crate::api::{ExportStages, ExportedAs, Exports, Listen, RefusedHost, Session};
+use crate::api::{
+    ExportReservations, ExportStages, ExportedAs, Exports, Listen, RefusedHost, Session,
+};
 use crate::config::{Config, ConfigFile};
 use crate::disks::Disks;
 use crate::host_names::HostNames;
@@ -112,6 +114,13 @@ pub(crate) trait DiskExports {
     /// Keeps hosts waiting that connect to an export with a disk or volume that `is_awaited`, and no other hosts.
     fn hold(&self, config: &Config, is_awaited: &dyn Fn(&str) -> bool);
 
+    /// The reservations of all exports that are served.
+    fn reservations(&self, config: &Config) -> Vec<ExportReservations>;
+
+    /// Ends the reservations of an export that [`DiskExports::reservations`] returned; `None` if another protocol did. Errors: the
+    /// reason, for people.
+    fn clear_reservations(&self, of: &ExportReservations) -> Option<Work<Result<(), String>>>;
+
     /// Sets the export of a disk, if it has one over this protocol.
     fn exported_as(&self, config: &Config, disk: &str, out: &mut ExportedAs);
 }
@@ -198,6 +207,18 @@ pub(crate) fn refused_hosts(
 /// The number of sessions with the export of this name.
 pub(crate) fn sessions_of(sessions: &[Session], export: &str) -> usize {
     sessions.iter().filter(|s| s.summary.nqn == export).count()
+}
+
+/// The work of clearing reservations, which may wait for a disk.
+pub(crate) fn off_the_shard<E: fmt::Display + Send + 'static>(
+    clear: impl FnOnce() -> Result<(), E> + Send + 'static,
+) -> Work<Result<(), String>> {
+    Box::pin(async move {
+        match io::blocking(clear).await {
+            Ok(cleared) => cleared.map_err(|e| e.to_string()),
+            Err(e) => Err(e.to_string()),
+        }
+    })
 }
 
 /// A duration in milliseconds.

@@ -10,6 +10,7 @@ mod nvmf;
 pub(crate) mod protocol;
 
 use crate::ask::Ask;
+use crate::reservation_command::{self, ReservationArgs};
 use crate::{pools, table};
 use anyhow::Result;
 use clap::{Args, Subcommand};
@@ -35,6 +36,8 @@ macro_rules! registry {
                 #[command(flatten)]
                 numbers: RemoveArgs,
             },
+            /// Show who is registered for namespaces and LUNs and who holds a reservation, or end it all for one of them.
+            Reservations(ReservationArgs),
             /// List the namespaces of all subsystems, the logical units of all targets, and all NFS exports.
             List,
         }
@@ -66,6 +69,7 @@ macro_rules! registry {
             match command {
                 $(ExportCommand::$type(command) => $protocol::run(ask, command),)*
                 ExportCommand::Remove { name, numbers } => remove(ask, name, numbers),
+                ExportCommand::Reservations(args) => reservation_command::run(ask, args),
                 ExportCommand::List => list(ask),
             }
         }

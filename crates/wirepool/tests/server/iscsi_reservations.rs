@@ -155,3 +155,45 @@ fn without_aptpl_a_reservation_ends_with_the_server() {
     assert!(server.terminate().success());
     is_free(&place.start());
 }
+
+/// A host that died held the reservation, and nobody else had its key: only the removal of the export ended it.
+#[test]
+fn an_operator_sees_and_clears_reservations() {
+    let place = Place::new(&format!("{BASE}{DISK}"));
+    let server = exported(&place);
+    let list = ["export", "reservations"];
+    let clear = ["export", "reservations", IQN, "--clear"];
+    assert_eq!(server.ok(&list), "no host is registered\n");
+    take(&server, true);
+    let told = server.ok(&list);
+    let key = u64::from_be_bytes(KEY);
+    for part in [
+        IQN,
+        "write exclusive",
+        "yes",
+        "iqn.2026-01.org.example:host,i,0x800000000001 (holder)",
+        &format!("{key:#x}"),
+    ] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    let unconfirmed = server.run(&clear);
+    assert_eq!(unconfirmed.status.code(), Some(2));
+    let told = String::from_utf8_lossy(&unconfirmed.stderr);
+    assert!(told.contains("add -f"), "{told}");
+    let nobody = ["export", "reservations", "iqn.2026-01.org.example:none"];
+    let told = server.refused(&nobody);
+    assert!(told.contains("wirepool export list"), "{told}");
+    is_held(&server);
+
+    server.ok(&[&clear[..], &["-f"]].concat());
+    assert_eq!(server.ok(&list), "no host is registered\n");
+    let of_export = server.json(&["export", "reservations", IQN]);
+    assert_eq!(
+        of_export[0]["kind"],
+        serde_json::Value::Null,
+        "{of_export:#}"
+    );
+    is_free(&server);
+    let server = killed(&place, server);
+    is_free(&server);
+}

@@ -19,9 +19,13 @@ use self::api::IscsiRole as Role;
 use self::config::{LunConfig, PortalGroup, TargetConfig, exported_as};
 use self::secret::Realm;
 use super::access::Words;
-use super::protocol::{Address, DiskExports, Protocol, Work, refused_hosts, sessions_of};
+use super::protocol::{
+    Address, DiskExports, Protocol, Work, off_the_shard, refused_hosts, sessions_of,
+};
 use super::published::Published;
-use crate::api::{ExportStages, ExportedAs, Exports, Listen, ListenRole, RefusedHost, Session};
+use crate::api::{
+    ExportReservations, ExportStages, ExportedAs, Exports, Listen, ListenRole, RefusedHost, Session,
+};
 use crate::config::{Config, ConfigFile};
 use crate::disks::Disks;
 use crate::host_names::HostNames;
@@ -51,6 +55,9 @@ const REVISION: &str = concat!(
 );
 /// A target is served by one portal group, which is its only port.
 const ONLY_PORT: u16 = 1;
+
+/// The protocol in the API.
+const WORD: &str = "iscsi";
 
 const WORDS: Words = Words {
     export: "target",
@@ -258,11 +265,11 @@ impl Protocol for Iscsi {
     fn refused(&self) -> Vec<RefusedHost> {
         let allow =
             |h: &refused::RefusedHost| format!("wirepool host allow {} {}", h.export, h.name);
-        refused_hosts("iscsi", self.service.refused().0, allow)
+        refused_hosts(WORD, self.service.refused().0, allow)
     }
 
     fn refusals(&self) -> (&'static str, RefusalTotals) {
-        ("iscsi", self.service.refused().1)
+        (WORD, self.service.refused().1)
     }
 
     fn sessions(&self) -> Vec<Session> {
@@ -272,7 +279,7 @@ impl Protocol for Iscsi {
     fn stages(&self, now: Instant) -> Vec<ExportStages> {
         let all = self.service.stages().into_iter();
         let read = |(name, counters): (IscsiName, Arc<StageCounters>)| {
-            ExportStages::read("iscsi", name.to_string(), &counters, now)
+            ExportStages::read(WORD, name.to_string(), &counters, now)
         };
         all.map(read).collect()
     }
@@ -360,6 +367,32 @@ impl DiskExports for Iscsi {
             // It may have been removed concurrently.
             let _ = self.service.hold_logins(&t.iqn, hold);
         }
+    }
+
+    fn reservations(&self, config: &Config) -> Vec<ExportReservations> {
+        let all = config.iscsi.targets.iter();
+        let all = all.flat_map(|t| t.luns.iter().map(move |l| (t, l)));
+        let found = all.filter_map(|(t, l)| {
+            let (device, lun) = self.unit(t, l)?;
+            let reserved = device.reservations(lun).ok()?;
+            let export = (t.iqn.to_string(), u32::from(l.lun), l.disk.as_str());
+            Some(ExportReservations::of(WORD, export, reserved))
+        });
+        found.collect()
+    }
+
+    fn clear_reservations(&self, of: &ExportReservations) -> Option<Work<Result<(), String>>> {
+        if of.protocol != WORD {
+            return None;
+        }
+        let name = IscsiName::new(&of.export).ok();
+        let device = name.and_then(|iqn| self.state().devices.get(&iqn).cloned());
+        let lun = u16::try_from(of.number).ok().and_then(Lun::new);
+        let unit = device.zip(lun);
+        Some(off_the_shard(move || match unit {
+            Some((device, lun)) => device.clear_reservations(lun).map_err(|e| e.to_string()),
+            None => Err("it was removed".to_owned()),
+        }))
     }
 
     fn exported_as(&self, config: &Config, disk: &str, out: &mut ExportedAs) {

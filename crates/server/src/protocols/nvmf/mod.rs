@@ -14,10 +14,13 @@ mod session;
 use self::api::NvmfRole as Role;
 use self::config::{SubsystemConfig, exported_as};
 use super::access::Words;
-use super::protocol::{Address, DiskExports, Protocol, Work, refused_hosts, sessions_of};
+use super::protocol::{
+    Address, DiskExports, Protocol, Work, off_the_shard, refused_hosts, sessions_of,
+};
 use super::published::Published;
 use crate::api::{
-    Export, ExportStages, ExportedAs, Exports, Listen, ListenRole, Namespace, RefusedHost, Session,
+    Export, ExportReservations, ExportStages, ExportedAs, Exports, Listen, ListenRole, Namespace,
+    RefusedHost, Session,
 };
 use crate::config::{Config, ConfigFile};
 use crate::disks::Disks;
@@ -40,6 +43,9 @@ use std::sync::{Arc, Mutex};
 
 /// Model number shown to hosts.
 const MODEL: &str = "Wirepool";
+
+/// The protocol in the API.
+const WORD: &str = "nvme";
 
 const WORDS: Words = Words {
     export: "subsystem",
@@ -201,11 +207,11 @@ impl Protocol for Nvmf {
     fn refused(&self) -> Vec<RefusedHost> {
         let allow =
             |h: &refused::RefusedHost| format!("wirepool host allow {} {}", h.export, h.name);
-        refused_hosts("nvme", self.target.refused().0, allow)
+        refused_hosts(WORD, self.target.refused().0, allow)
     }
 
     fn refusals(&self) -> (&'static str, RefusalTotals) {
-        ("nvme", self.target.refused().1)
+        (WORD, self.target.refused().1)
     }
 
     fn sessions(&self) -> Vec<Session> {
@@ -219,7 +225,7 @@ impl Protocol for Nvmf {
     fn stages(&self, now: Instant) -> Vec<ExportStages> {
         let all = self.target.stages().into_iter();
         let read = |(nqn, counters): (Nqn, Arc<StageCounters>)| {
-            ExportStages::read("nvme", nqn.to_string(), &counters, now)
+            ExportStages::read(WORD, nqn.to_string(), &counters, now)
         };
         all.map(read).collect()
     }
@@ -290,6 +296,31 @@ impl DiskExports for Nvmf {
             // It may have been removed concurrently.
             let _ = self.target.hold_connects(&s.nqn, hold);
         }
+    }
+
+    fn reservations(&self, config: &Config) -> Vec<ExportReservations> {
+        let all = config.nvmf.subsystems.iter();
+        let all = all.flat_map(|s| s.namespaces.iter().map(move |n| (s, n)));
+        let found = all.filter_map(|(s, n)| {
+            let reserved = self.target.reservations(&s.nqn, n.nsid).ok()?;
+            let export = (s.nqn.to_string(), n.nsid, n.disk.as_str());
+            Some(ExportReservations::of(WORD, export, reserved))
+        });
+        found.collect()
+    }
+
+    fn clear_reservations(&self, of: &ExportReservations) -> Option<Work<Result<(), String>>> {
+        if of.protocol != WORD {
+            return None;
+        }
+        let (target, number) = (self.target.clone(), of.number);
+        let name = Nqn::new(&of.export);
+        Some(off_the_shard(move || match name {
+            Ok(nqn) => target
+                .clear_reservations(&nqn, number)
+                .map_err(|e| e.to_string()),
+            Err(e) => Err(e.to_string()),
+        }))
     }
 
     fn exported_as(&self, config: &Config, disk: &str, out: &mut ExportedAs) {
