@@ -257,7 +257,7 @@ impl Protocol for Iscsi {
 
     fn refused(&self) -> Vec<RefusedHost> {
         let allow =
-            |h: &refused::RefusedHost| format!("wirepool host allow {} {}", h.export, h.name);
+            |h: &refused::RefusedHost, _| format!("wirepool host allow {} {}", h.export, h.name);
         refused_hosts("iscsi", self.service.refused().0, allow)
     }
 
