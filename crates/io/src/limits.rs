@@ -10,6 +10,10 @@ pub const RING_ENTRIES: u32 = 1024;
 pub const READY_ROUNDS_MAX: usize = 4;
 /// Most segments of one `sendmsg` (UIO_MAXIOV).
 pub const SEND_SEGMENTS_MAX: usize = 1024;
+/// The ports that only privileged processes may use are below this one; the one of exports(5).
+pub const PRIVILEGED_PORTS: u16 = 1024;
+/// The first of the privileged ports that a client takes for itself, as Linux does (`sunrpc.min_resvport`): services have those below.
+pub const PRIVILEGED_CLIENT_PORT_FIRST: u16 = 665;
 /// Pending connections of a listener.
 pub const LISTEN_BACKLOG: i32 = 1024;
 /// Helper threads of a process for calls that block (open, ioctl).

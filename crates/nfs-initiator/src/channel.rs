@@ -33,7 +33,7 @@ impl Channel {
         credential: Credential,
         tcp: &TcpOptions,
     ) -> Result<Channel> {
-        let stream = TcpStream::connect(addr).await;
+        let stream = TcpStream::connect_privileged(addr).await;
         let stream = stream.map_err(Error::Unreachable)?;
         stream.set_options(tcp).map_err(Error::Unreachable)?;
         Ok(Channel {

@@ -18,11 +18,17 @@ pub enum RefusalReason {
     NotListed,
     /// Its export demands a secret, and none is stored for it.
     NoSecret,
+    /// Its rule demands a privileged port.
+    UnprivilegedPort,
 }
 
 impl RefusalReason {
     /// All reasons.
-    pub const ALL: [RefusalReason; 2] = [RefusalReason::NotListed, RefusalReason::NoSecret];
+    pub const ALL: [RefusalReason; 3] = [
+        RefusalReason::NotListed,
+        RefusalReason::NoSecret,
+        RefusalReason::UnprivilegedPort,
+    ];
 
     /// The reason as a word of the metrics.
     #[must_use]
@@ -30,6 +36,7 @@ impl RefusalReason {
         match self {
             RefusalReason::NotListed => "not_listed",
             RefusalReason::NoSecret => "no_secret",
+            RefusalReason::UnprivilegedPort => "unprivileged_port",
         }
     }
 }
@@ -57,6 +64,8 @@ pub struct Refusals {
     pub first_ms: u64,
     /// The last one, ms since 1970.
     pub last_ms: u64,
+    /// The reason of the last one.
+    pub reason: RefusalReason,
 }
 
 /// The hosts that were refused, newest entries only.
@@ -90,8 +99,10 @@ impl RefusedHosts {
             count: 0,
             first_ms: now_ms,
             last_ms: now_ms,
+            reason,
         });
         refusals.count += 1;
+        refusals.reason = reason;
         refusals.last_ms = now_ms;
     }
 
@@ -133,10 +144,15 @@ mod tests {
             count: 2,
             first_ms: 5,
             last_ms: 9999,
+            reason: RefusalReason::NoSecret,
         };
         assert_eq!(all[0], (host(5), seen));
         assert!(all.iter().all(|(h, _)| *h != host(0)));
         let listed = (RefusalReason::NotListed, REFUSED_HOSTS_MAX as u64 + 1);
-        assert_eq!(refused.totals(), [listed, (RefusalReason::NoSecret, 1)]);
+        let others = [
+            (RefusalReason::NoSecret, 1),
+            (RefusalReason::UnprivilegedPort, 0),
+        ];
+        assert_eq!(refused.totals(), [listed, others[0], others[1]]);
     }
 }

@@ -69,6 +69,6 @@ pub(super) fn linux(export: &Export, s: &mut Settings) {
         s.note("the first of the server's addresses is used; clients may use different ones to spread the load");
     }
     s.note(format!(
-        "on the server: wirepool host allow {path} CLIENT:rw"
+        "on the server: wirepool host allow {path} CLIENT:rw (CLIENT:rw,insecure behind NAT that changes ports, or with noresvport)"
     ));
 }

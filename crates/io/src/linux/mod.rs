@@ -27,7 +27,9 @@ pub use mount::{
     user_and_group,
 };
 pub use net::check_congestion;
-pub(crate) use net::{bind, local_addr, new_stream, peer_addr, set_options, shutdown, tcp_info};
+pub(crate) use net::{
+    bind, bind_privileged, local_addr, new_stream, peer_addr, set_options, shutdown, tcp_info,
+};
 pub use process::{
     command_name, is_root, listener, process_cpu_time, raise_fd_limit, thread_cpu_time,
 };

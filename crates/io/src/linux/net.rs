@@ -1,10 +1,10 @@
 //! Set-up calls of sockets; the data path goes through the ring.
 
-use crate::limits::LISTEN_BACKLOG;
+use crate::limits::{LISTEN_BACKLOG, PRIVILEGED_CLIENT_PORT_FIRST, PRIVILEGED_PORTS};
 use crate::net::{TcpInfo, TcpOptions};
 use crate::{Error, Result};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
-use std::net::{Shutdown, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd};
 
 fn socket(addr: SocketAddr) -> Result<Socket> {
@@ -34,6 +34,24 @@ pub(crate) fn bind(addr: SocketAddr) -> Result<(OwnedFd, SocketAddr)> {
 /// Creates a socket that can be connected to `addr`.
 pub(crate) fn new_stream(addr: SocketAddr) -> Result<OwnedFd> {
     Ok(socket(addr)?.into())
+}
+
+/// Binds a socket to a free privileged port, for a connection to `addr`. Errors: `Denied`, `Busy` if none is free.
+pub(crate) fn bind_privileged(fd: &OwnedFd, addr: SocketAddr) -> Result<()> {
+    let ip: IpAddr = match addr {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
+    let count = PRIVILEGED_PORTS - PRIVILEGED_CLIENT_PORT_FIRST;
+    let first = (crate::rng::u64() % u64::from(count)) as u16;
+    for step in 0..count {
+        let port = PRIVILEGED_CLIENT_PORT_FIRST + (first + step) % count;
+        match SockRef::from(fd).bind(&SocketAddr::new(ip, port).into()) {
+            Err(e) if e.raw_os_error() == Some(libc::EADDRINUSE) => {}
+            other => return Ok(other?),
+        }
+    }
+    Err(Error::Busy(libc::EADDRINUSE))
 }
 
 pub(crate) fn peer_addr(fd: &OwnedFd) -> Result<SocketAddr> {

@@ -33,6 +33,14 @@ impl SocketHandle {
         }
     }
 
+    /// Gives a new socket a free privileged port for a connection to `addr`. Errors: `Denied`, `Busy` if none is free.
+    pub(super) fn bind_privileged(&self, addr: SocketAddr) -> Result<()> {
+        match self {
+            SocketHandle::Linux(fd) => linux::bind_privileged(fd, addr),
+            SocketHandle::Sim(s) => s.bind_privileged(),
+        }
+    }
+
     /// The new socket in the result of an accept.
     pub(crate) fn of_result(result: usize) -> SocketHandle {
         if let Some(socket) = SimulatedSocket::of_result(result) {

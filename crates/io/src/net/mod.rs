@@ -93,8 +93,21 @@ impl DetachedStream {
 impl TcpStream {
     /// Connects to `addr`. Errors: `Unreachable`, `TimedOut`.
     pub async fn connect(addr: SocketAddr) -> Result<TcpStream> {
+        TcpStream::connect_with(SocketHandle::stream(addr)?, addr).await
+    }
+
+    /// Connects to `addr` from a port below [`PRIVILEGED_PORTS`](crate::limits::PRIVILEGED_PORTS) if this process may use one and one
+    /// is free, else from another port. Errors: as [`TcpStream::connect`].
+    pub async fn connect_privileged(addr: SocketAddr) -> Result<TcpStream> {
+        let socket = SocketHandle::stream(addr)?;
+        // Without the port, the peer decides.
+        let _ = socket.bind_privileged(addr);
+        TcpStream::connect_with(socket, addr).await
+    }
+
+    async fn connect_with(socket: SocketHandle, addr: SocketAddr) -> Result<TcpStream> {
         let rt = current();
-        let socket = Rc::new(SocketHandle::stream(addr)?);
+        let socket = Rc::new(socket);
         let (outcome, op) = rt
             .submit(Op::Connect {
                 socket: socket.clone(),

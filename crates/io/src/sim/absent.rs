@@ -36,6 +36,10 @@ impl SimulatedSocket {
         match *self {}
     }
 
+    pub(crate) fn bind_privileged(&self) -> Result<()> {
+        match *self {}
+    }
+
     pub(crate) fn set_options(&self, _: &TcpOptions) -> Result<()> {
         match *self {}
     }

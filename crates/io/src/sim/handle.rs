@@ -68,6 +68,10 @@ impl SimulatedSocket {
         on_world(|w| w.addresses(self.0))
     }
 
+    pub(crate) fn bind_privileged(&self) -> Result<()> {
+        on_world(|w| w.bind_privileged(self.0))
+    }
+
     pub(crate) fn set_options(&self, options: &TcpOptions) -> Result<()> {
         on_world(|w| {
             w.set_options(self.0, options);

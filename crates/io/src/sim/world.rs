@@ -212,6 +212,10 @@ impl World {
         self.net.addresses(id)
     }
 
+    pub(super) fn bind_privileged(&mut self, id: SocketId) -> Result<()> {
+        self.net.bind_privileged(id)
+    }
+
     pub(super) fn set_options(&mut self, id: SocketId, options: &TcpOptions) {
         self.net.set_options(&mut self.core, id, options);
     }

@@ -60,6 +60,7 @@ impl Gate<'_> {
         let why = match reason {
             RefusalReason::NotListed => "the initiator is not on the list",
             RefusalReason::NoSecret => "the initiator has no secret",
+            RefusalReason::UnprivilegedPort => "the initiator's port is not privileged",
         };
         let connections = &self.target.connections;
         if connections.counters.log.may_log(io::time::now()) {

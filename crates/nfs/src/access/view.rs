@@ -28,6 +28,8 @@ pub(crate) enum NoObject {
     Stale,
     /// The connection is not protected as the export demands.
     Insecure,
+    /// The connection does not come from a privileged port, as the export demands.
+    Unprivileged,
     /// Whether the host may use the export depends on a name that cannot be resolved now. The client asks again.
     Undecided,
 }
@@ -38,6 +40,9 @@ pub(crate) struct Origin {
     /// The address of the client.
     pub(crate) peer: IpAddr,
     pub(crate) security: Security,
+    /// Whether only the administrator of the client's machine can have made the connection: it comes from a privileged port, or has
+    /// shown the machine's certificate.
+    pub(crate) is_privileged: bool,
 }
 
 /// The host may not change anything in an export.
@@ -79,6 +84,8 @@ pub(crate) struct View<'a> {
     pub(crate) peer: IpAddr,
     /// How the connection is protected.
     pub(crate) security: Security,
+    /// See [`Origin::is_privileged`].
+    pub(crate) is_privileged: bool,
     pub(crate) credential: &'a Credential,
     /// The credential that decides about rights.
     pub(crate) rights: &'a Credential,
@@ -95,6 +102,7 @@ impl<'a> View<'a> {
             tree: shared.tree(),
             peer: origin.peer,
             security: origin.security,
+            is_privileged: origin.is_privileged,
             credential,
             rights,
         }
@@ -147,25 +155,36 @@ impl<'a> View<'a> {
         self.shared.handles.seal(id).to_vec()
     }
 
-    /// Whether an object may be used over the connection. Errors: `Insecure`.
+    /// Whether the rights of a rule may be used over the connection. Errors: `Insecure`, `Unprivileged`.
+    fn check_connection(&self, export: &Export, rule: &Rule) -> Result<(), NoObject> {
+        if rule.security > self.security {
+            return Err(NoObject::Insecure);
+        }
+        if rule.needs_privileged_port && !self.is_privileged {
+            let path = export.config.path.clone();
+            self.shared
+                .note_unprivileged(self.peer, path, rule.is_read_only);
+            return Err(NoObject::Unprivileged);
+        }
+        Ok(())
+    }
+
+    /// Whether an object may be used over the connection. Errors: `Insecure`, `Unprivileged`.
     pub(crate) fn check_security(&self, object: &Object) -> Result<(), NoObject> {
-        let rule = match object {
-            Object::Pseudo(_) => None,
-            Object::File(export, _) => export.rule(self.peer),
+        let Object::File(export, _) = object else {
+            return Ok(());
         };
-        match rule.is_some_and(|rule| rule.security > self.security) {
-            true => Err(NoObject::Insecure),
-            false => Ok(()),
+        match export.rule(self.peer) {
+            Some(rule) => self.check_connection(export, rule),
+            None => Ok(()),
         }
     }
 
     /// An object of an export, with the rights of the caller. Errors: `Stale` if the host may not use the export, `Undecided` if that
-    /// is not known now, `Insecure` if it may not over this connection.
+    /// is not known now, `Insecure` or `Unprivileged` if it may not over this connection.
     pub(crate) fn target(&self, export: &Arc<Export>, handle: Handle) -> Result<Target, NoObject> {
         let rule = self.rule(export)?;
-        if rule.security > self.security {
-            return Err(NoObject::Insecure);
-        }
+        self.check_connection(export, rule)?;
         Ok(Target {
             caller: rule.caller(self.rights),
             is_read_only: rule.is_read_only,

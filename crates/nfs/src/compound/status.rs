@@ -11,6 +11,7 @@ impl From<NoObject> for Status {
             NoObject::Forged => Status::Badhandle,
             NoObject::Stale => Status::Stale,
             NoObject::Insecure => Status::Wrongsec,
+            NoObject::Unprivileged => Status::Perm,
             NoObject::Undecided => Status::Delay,
         }
     }

@@ -7,11 +7,13 @@ use super::receive::Record;
 use super::{Connection, Core};
 use crate::access::Origin;
 use crate::dispatch::{self, Outcome};
+use crate::export::Security;
 use crate::limits::{SMALL_REQUEST_MAX, TRANSFER_MAX};
 use crate::rpc::record::mark;
 use crate::shared::counters::CloseReason;
 use crate::xdr::{Part, Writer};
 use io::Payload;
+use io::limits::PRIVILEGED_PORTS;
 use io::stage::Trail;
 use session::transport::Transport;
 use session::{Hold, HostKey};
@@ -32,6 +34,8 @@ impl Core {
             let origin = Origin {
                 peer: core.link.peer().ip(),
                 security: core.security,
+                is_privileged: core.security == Security::MutualTls
+                    || core.link.peer().port() < PRIVILEGED_PORTS,
             };
             let waker = core.link.waker().clone();
             let (path, trail) = (core.path.clone(), Trail::begin(core.link.now()));

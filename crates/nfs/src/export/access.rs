@@ -76,6 +76,9 @@ pub struct Rule {
     pub anonymous: (u32, u32),
     /// The least protection that their connections must have.
     pub security: Security,
+    /// Whether their connections must come from a port below [`io::limits::PRIVILEGED_PORTS`], or show a certificate: `secure` of
+    /// exports(5).
+    pub needs_privileged_port: bool,
 }
 
 /// The rights of an address at an export.
@@ -111,9 +114,10 @@ impl Rule {
             && self.squash >= other.squash
             && self.anonymous == other.anonymous
             && self.security >= other.security
+            && self.needs_privileged_port >= other.needs_privileged_port
     }
 
-    /// Reading and writing, the superuser squashed.
+    /// Reading and writing, from any port, the superuser squashed.
     #[must_use]
     pub fn read_write(hosts: Hosts) -> Self {
         Self {
@@ -122,6 +126,7 @@ impl Rule {
             squash: Squash::Root,
             anonymous: (NOBODY, NOBODY),
             security: Security::None,
+            needs_privileged_port: false,
         }
     }
 

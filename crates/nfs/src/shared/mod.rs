@@ -243,6 +243,26 @@ impl Shared {
         refused.note(host, RefusalReason::NotListed);
     }
 
+    /// A host asked for this export from a port that is not privileged, against its rule: it is logged and remembered.
+    pub(crate) fn note_unprivileged(&self, address: IpAddr, path: String, is_read_only: bool) {
+        if self.connections.counters.log.may_log(io::time::now()) {
+            let rights = if is_read_only { "ro" } else { "rw" };
+            tracing::warn!(
+                %address,
+                path,
+                "an NFS client uses a port above 1023, which every user of its machine may do; mount without noresvport, or let it in: \
+                 `wirepool host allow {path} {address}:{rights},insecure`"
+            );
+        }
+        let host = RefusedHost {
+            name: String::new(),
+            address,
+            export: path,
+        };
+        let refused = &self.connections.refused;
+        refused.note(host, RefusalReason::UnprivilegedPort);
+    }
+
     /// Closes everything of clients that were removed.
     pub(crate) fn forget(&self, clients: &[u64]) {
         {

@@ -102,7 +102,7 @@ async fn mount(view: &View<'_>, path: &[u8]) -> Result<(u32, Handle), MountStatu
         Ok(target) => target,
         // Linux asks without TLS even if it mounts with TLS. NFS refuses the handle on a connection without TLS.
         Err(NoObject::Insecure) if depth == parts.len() => return Ok((id, root)),
-        Err(NoObject::Insecure) => return Err(MountStatus::Access),
+        Err(NoObject::Insecure | NoObject::Unprivileged) => return Err(MountStatus::Access),
         Err(NoObject::Forged | NoObject::Stale) => return Err(MountStatus::Noent),
         // MOUNT has no status for "ask again".
         Err(NoObject::Undecided) => return Err(MountStatus::Serverfault),

@@ -31,6 +31,7 @@ impl From<NoObject> for Status {
             NoObject::Forged => Status::Badhandle,
             NoObject::Stale => Status::Stale,
             NoObject::Insecure => Status::Access,
+            NoObject::Unprivileged => Status::Perm,
             NoObject::Undecided => Status::Jukebox,
         }
     }

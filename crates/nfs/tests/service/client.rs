@@ -120,9 +120,20 @@ impl Results {
 
 impl Client {
     pub(crate) async fn connect(addr: SocketAddr) -> Client {
-        let stream = TcpStream::connect(addr).await;
+        Client::over(TcpStream::connect(addr).await.expect("the server listens"))
+    }
+
+    /// From a privileged port.
+    pub(crate) async fn connect_privileged(addr: SocketAddr) -> Client {
+        let stream = TcpStream::connect_privileged(addr).await;
+        let stream = stream.expect("the server listens");
+        assert!(stream.local_addr().port() < 1024);
+        Client::over(stream)
+    }
+
+    fn over(stream: TcpStream) -> Client {
         Client {
-            stream: Stream::new(stream.expect("the server listens")),
+            stream: Stream::new(stream),
             staging: Some(RecvBuf::new(2 << 20)),
             xid: 1,
             uid: 0,

@@ -16,6 +16,7 @@ mod grace;
 mod limits;
 mod minor2;
 mod mount_locks;
+mod ports;
 mod recalls;
 mod sessions;
 mod sharing;

@@ -144,6 +144,29 @@ fn connections_without_tls_go_on() {
 }
 
 #[test]
+fn a_certificate_stands_for_a_privileged_port() {
+    simulated(|| async {
+        let fixture = fixture().await;
+        let rule = Rule {
+            needs_privileged_port: true,
+            ..all_rights()
+        };
+        let set = fixture.service.set_rules("/tank/home", vec![rule]);
+        set.expect("it is there");
+        let certified = connector(&parties().ours, Some(&parties().client));
+        let mut mutual = secured(&fixture, &certified, "mutual").await;
+        assert_eq!(mutual.at(HOME, &[]).await.status, Status::Ok);
+        let mut tls = secured(&fixture, &anonymous(), "tls").await;
+        let look = [
+            Op::PutRootFh,
+            Op::Lookup { name: b"tank" },
+            Op::Lookup { name: b"home" },
+        ];
+        assert_eq!(tls.run(&look).await.status, Status::Perm);
+    });
+}
+
+#[test]
 fn exports_refuse_connections_that_are_not_protected_as_they_demand() {
     simulated(|| async {
         let fixture = fixture().await;

@@ -159,7 +159,7 @@ sections! {
     section "Requests and sessions of every protocol" {
         Counter requests [protocol export command] "Requests that ended, since the export was published; export is the subsystem or target, and nfs for all exports over NFS";
         Counter request_stage_seconds [protocol export command stage] "Time of these requests in each stage; divided by the requests, the parts of the mean latency";
-        Counter hosts_refused [protocol reason] "Connections, logins and mounts of hosts that were refused, by reason: not_listed (no access list or client rule has the host) or no_secret; `wirepool session refused` names the hosts";
+        Counter hosts_refused [protocol reason] "Connections, logins and mounts of hosts that were refused, by reason: not_listed (no access list or client rule has the host), no_secret or unprivileged_port; `wirepool session refused` names the hosts";
         Gauge sessions [] "Sessions now";
         Counter session_received_bytes [session host subsystem] "Bytes received from the host";
         Counter session_sent_bytes [session host subsystem] "Bytes sent to the host";

@@ -189,11 +189,11 @@ pub(crate) trait FilesystemExports {
 pub(crate) fn refused_hosts(
     protocol: &str,
     hosts: Vec<(refused::RefusedHost, refused::Refusals)>,
-    allow: impl Fn(&refused::RefusedHost) -> String,
+    allow: impl Fn(&refused::RefusedHost, refused::RefusalReason) -> String,
 ) -> Vec<RefusedHost> {
     let view = |(host, refusals): (refused::RefusedHost, refused::Refusals)| RefusedHost {
         protocol: protocol.to_owned(),
-        allow: allow(&host),
+        allow: allow(&host, refusals.reason),
         host: host.name,
         address: host.address,
         export: host.export,

@@ -107,10 +107,10 @@ fn exports_survive_restarts_and_handles_those_of_their_filesystem() {
         "nfs",
         "tank/home",
         "--client",
-        "127.0.0.0/8:rw,squash=none",
+        "127.0.0.0/8:rw,squash=none,insecure",
     ]);
     assert!(
-        told.starts_with("/tank/home: filesystem tank/home, 127.0.0.0/8:rw,squash=none\n"),
+        told.starts_with("/tank/home: filesystem tank/home, 127.0.0.0/8:rw,squash=none,insecure\n"),
         "{told}"
     );
     let line = format!(
@@ -157,14 +157,14 @@ fn exports_survive_restarts_and_handles_those_of_their_filesystem() {
     assert_eq!(told, "/tank/home is no longer exported\n");
     assert!(!place.text().contains("[[export]]"));
     assert_eq!(status_of(server.nfs[0], &handle), Status::Stale);
-    server.ok(&["export", "nfs", "tank/home", "--client", "*:rw"]);
+    server.ok(&["export", "nfs", "tank/home", "--client", "*:rw,insecure"]);
     assert_eq!(status_of(server.nfs[0], &handle), Status::Ok);
 
     // another filesystem of the same name is another export
     server.ok(&["export", "remove", "tank/home"]);
     server.ok(&["fs", "destroy", "-f", "tank/home"]);
     server.ok(&["fs", "create", "tank/home"]);
-    server.ok(&["export", "nfs", "tank/home", "--client", "*:rw"]);
+    server.ok(&["export", "nfs", "tank/home", "--client", "*:rw,insecure"]);
     assert_eq!(status_of(server.nfs[0], &handle), Status::Stale);
     assert!(server.terminate().success());
 }
@@ -176,16 +176,26 @@ fn rights_change_under_connected_clients() {
     assert!(told.contains("no client may mount it yet"), "{told}");
     let status = server.ok(&["status"]);
     assert!(status.contains("/tank/home lets no client in"), "{status}");
-    server.ok(&["host", "allow", "/tank/home", "127.0.0.1:rw,squash=none"]);
+    server.ok(&[
+        "host",
+        "allow",
+        "/tank/home",
+        "127.0.0.1:rw,squash=none,insecure",
+    ]);
     let address = server.nfs[0];
     let (server, place) = client(async move {
         let mut client = Client::with_session(address, b"stays").await;
         let handle = write(&mut client, "file", b"one").await;
-        server.ok(&["host", "allow", "/tank/home", "127.0.0.1:ro,squash=none"]);
+        server.ok(&[
+            "host",
+            "allow",
+            "/tank/home",
+            "127.0.0.1:ro,squash=none,insecure",
+        ]);
         assert!(
             place
                 .text()
-                .contains("clients = [\"127.0.0.1:ro,squash=none\"]"),
+                .contains("clients = [\"127.0.0.1:ro,squash=none,insecure\"]"),
             "{}",
             place.text()
         );
@@ -199,12 +209,21 @@ fn rights_change_under_connected_clients() {
             told.contains("is not on the client list of /tank/home"),
             "{told}"
         );
-        server.ok(&["export", "nfs", "tank/home", "--client", "*:rw,squash=none"]);
+        server.ok(&[
+            "export",
+            "nfs",
+            "tank/home",
+            "--client",
+            "*:rw,squash=none,insecure",
+        ]);
         assert_eq!(read(&mut client, &handle).await.status, Status::Ok);
         (server, place)
     });
     let hosts = server.ok(&["host", "list"]);
-    assert!(hosts.contains("/tank/home  *:rw,squash=none"), "{hosts}");
+    assert!(
+        hosts.contains("/tank/home  *:rw,squash=none,insecure"),
+        "{hosts}"
+    );
     for (words, reason) in [
         (&["--client", "10.0.0.0/99"][..], "no number of bits"),
         (&["--client", "*:wr"], "expected ro, rw"),
@@ -222,7 +241,13 @@ fn rights_change_under_connected_clients() {
 #[test]
 fn clients_are_sessions_that_can_be_ended() {
     let (_place, server) = start();
-    server.ok(&["export", "nfs", "tank/home", "--client", "*:rw,squash=none"]);
+    server.ok(&[
+        "export",
+        "nfs",
+        "tank/home",
+        "--client",
+        "*:rw,squash=none,insecure",
+    ]);
     let address = server.nfs[0];
     let server = client(async move {
         let mut client = Client::with_session(address, b"the client").await;
@@ -279,7 +304,13 @@ fn lock<'a>(open: Stateid, is_reclaim: bool) -> Op<'a> {
 #[test]
 fn opens_and_locks_are_reclaimed_after_a_kill() {
     let (place, server) = start();
-    server.ok(&["export", "nfs", "tank/home", "--client", "*:rw,squash=none"]);
+    server.ok(&[
+        "export",
+        "nfs",
+        "tank/home",
+        "--client",
+        "*:rw,squash=none,insecure",
+    ]);
     let address = server.nfs[0];
     let handle = client(async move {
         let mut idle = Client::with_session(address, b"idle").await;

@@ -132,7 +132,7 @@ fn users_and_groups_are_looked_up_at_the_server() {
     const USER: u32 = 4_000_000_001;
     let lines = "listen = [\"127.0.0.1:0\"]\ndomain = \"example.org\"\nmanage_groups = true";
     let (place, server) = start(lines);
-    server.ok(&["export", "nfs", "tank/home", "--client", "*:rw,squash=none"]);
+    export_home(&server);
     let address = server.nfs[0];
     let handle = client(async move {
         let mut client = Client::with_session(address, b"asks").await;
@@ -193,13 +193,23 @@ fn a_rule_names_a_netgroup() {
     let server = place.start();
     server.ok(&["pool", "create", "tank", "a.img", "--size", "256M"]);
     server.ok(&["fs", "create", "tank/home"]);
-    let rules = ["--client", "@lab:rw,squash=none", "--client", "@other:ro"];
+    let rules = [
+        "--client",
+        "@lab:rw,squash=none,insecure",
+        "--client",
+        "@other:ro,insecure",
+    ];
     server.ok(&[&["export", "nfs", "tank/home"], &rules[..]].concat());
     let address = server.nfs[0];
     let server = client(async move {
         let mut client = Client::with_session(address, b"in the lab").await;
         let handle = write(&mut client, "file", b"one").await;
-        server.ok(&["host", "allow", "/tank/home", "@lab:ro,squash=none"]);
+        server.ok(&[
+            "host",
+            "allow",
+            "/tank/home",
+            "@lab:ro,squash=none,insecure",
+        ]);
         let refused = open(Claim::Name(b"other"), Some(CreateHow::Unchecked(NO_ATTRS)));
         assert_eq!(client.at(HOME, &[refused]).await.status, Status::Rofs);
         server.ok(&["host", "deny", "/tank/home", "@lab"]);
@@ -226,10 +236,16 @@ fn wait_for(server: &Server, wanted: &[(String, String, String)]) {
     server.wait_for(&["export", "list"], |exports| listed(exports) == wanted);
 }
 
+/// Exports `tank/home` to all hosts, with all rights.
+fn export_home(server: &Server) {
+    let to_all = "*:rw,squash=none,insecure";
+    server.ok(&["export", "nfs", "tank/home", "--client", to_all]);
+}
+
 #[test]
 fn filesystems_are_exported_by_their_property() {
     let (place, server) = start("listen = [\"127.0.0.1:0\"]");
-    server.ok(&["set", "sharenfs=no_root_squash", "tank"]);
+    server.ok(&["set", "sharenfs=no_root_squash,insecure", "tank"]);
     let exports = server.json(&["export", "list"]);
     assert_eq!(listed(&exports), [export("/tank/home", "tank")]);
     let shown = server.ok(&["export", "list"]);
@@ -249,25 +265,32 @@ fn filesystems_are_exported_by_their_property() {
         assert_eq!(listed(&server.json(&["export", "list"])).len(), 2);
         server.ok(&["fs", "destroy", "-f", "tank/home/eve"]);
         wait_for(&server, &[home]);
-        let own = "sharenfs=ro=@127.0.0.0/8,no_root_squash";
+        let own = "sharenfs=ro=@127.0.0.0/8,no_root_squash,insecure";
         server.ok(&["set", own, "tank/home"]);
         let exports = server.json(&["export", "list"]);
         assert_eq!(listed(&exports), [export("/tank/home", "tank/home")]);
-        assert_eq!(exports[0]["clients"][0], "127.0.0.0/8:ro,squash=none");
+        assert_eq!(
+            exports[0]["clients"][0],
+            "127.0.0.0/8:ro,squash=none,insecure"
+        );
         let refused = open(Claim::Name(b"other"), Some(CreateHow::Unchecked(NO_ATTRS)));
         assert_eq!(client.at(HOME, &[refused]).await.status, Status::Rofs);
         // an export of the configuration counts
-        server.ok(&["export", "nfs", "tank/home", "--client", "*:rw,squash=none"]);
+        export_home(&server);
         let exports = server.json(&["export", "list"]);
         assert_eq!(exports[0]["unused_property"], "tank/home");
-        assert_eq!(exports[0]["clients"][0], "*:rw,squash=none");
-        let told = server.ok(&["set", "sharenfs=rw=127.0.0.1,no_root_squash", "tank/home"]);
+        assert_eq!(exports[0]["clients"][0], "*:rw,squash=none,insecure");
+        let own = "sharenfs=rw=127.0.0.1,no_root_squash,insecure";
+        let told = server.ok(&["set", own, "tank/home"]);
         let warning = "it is exported as NFS export /tank/home, which counts, not this property";
         assert!(told.contains(warning), "{told}");
         server.ok(&["export", "remove", "/tank/home"]);
         let exports = server.json(&["export", "list"]);
         assert_eq!(listed(&exports), [export("/tank/home", "tank/home")]);
-        assert_eq!(exports[0]["clients"][0], "127.0.0.1:rw,squash=none");
+        assert_eq!(
+            exports[0]["clients"][0],
+            "127.0.0.1:rw,squash=none,insecure"
+        );
         let told = server.refused(&["host", "allow", "/tank/home", "10.0.0.1:rw"]);
         assert!(
             told.contains("exported by the property sharenfs of tank/home"),
@@ -310,7 +333,7 @@ fn filesystems_are_exported_by_their_property() {
     assert_eq!(status, Status::Ok, "handles stay");
     server.ok(&["inherit", "sharenfs", "tank"]);
     assert_eq!(server.json(&["export", "list"]), serde_json::json!([]));
-    server.ok(&["set", "sharenfs=on", "tank"]);
+    server.ok(&["set", "sharenfs=insecure", "tank"]);
     server.ok(&["pool", "export", "tank"]);
     assert_eq!(server.json(&["export", "list"]), serde_json::json!([]));
     assert!(server.terminate().success());

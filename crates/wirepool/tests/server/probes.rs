@@ -57,7 +57,13 @@ fn each_protocol_is_measured_rung_by_rung() {
     let dir = place.path("");
     server.ok(&["pool", "create", "tank", "a.img", "--size", "256M"]);
     server.ok(&["fs", "create", "tank/home"]);
-    server.ok(&["export", "nfs", "tank/home", "--client", "*:rw,squash=none"]);
+    server.ok(&[
+        "export",
+        "nfs",
+        "tank/home",
+        "--client",
+        "*:rw,squash=none,insecure",
+    ]);
     let file = format!("nfs://{}/tank/home/d.img", server.nfs[0]);
     server.ok(&[
         "bench",

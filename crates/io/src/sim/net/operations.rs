@@ -54,18 +54,18 @@ impl Net {
     }
 
     fn connect(&mut self, core: &mut Core, key: usize, id: SocketId, addr: SocketAddr) {
-        let Some(Socket::Fresh(node)) = self.sockets.get(&id) else {
+        let Some(Socket::Fresh(node, bound)) = self.sockets.get(&id) else {
             core.complete(key, -libc::ENOTCONN);
             return;
         };
-        let node = *node;
+        let (node, bound) = (*node, *bound);
         let known = node_of(node, addr.ip()).filter(|n| (*n as usize) < core.nodes.len());
         let ip = if addr.ip().is_loopback() {
             addr.ip()
         } else {
             ip_of(node)
         };
-        let local = SocketAddr::new(ip, self.free_port(node));
+        let local = SocketAddr::new(ip, bound.unwrap_or_else(|| self.free_port(node)));
         let mut stream = Stream::new(core, node, local, known.unwrap_or(node), addr);
         stream.connecting = Some(key);
         let epoch = stream.epoch;
@@ -92,7 +92,7 @@ impl Net {
         match self.sockets.get_mut(&id) {
             Some(Socket::Listener(l)) => l.waiting.retain(|k| *k != key),
             Some(Socket::Stream(s)) => s.forget(key),
-            Some(Socket::Fresh(_)) | None => {}
+            Some(Socket::Fresh(..)) | None => {}
         }
     }
 
@@ -108,7 +108,7 @@ impl Net {
                     l.arrived.into_iter().for_each(|s| self.abort(core, s));
                 }
             }
-            Some(Socket::Fresh(_)) => drop(self.sockets.remove(&id)),
+            Some(Socket::Fresh(..)) => drop(self.sockets.remove(&id)),
             None => {}
         }
     }
@@ -170,7 +170,7 @@ impl Net {
                     .waiting
                     .into_iter()
                     .for_each(|k| core.complete(k, -libc::EINVAL)),
-                Some(Socket::Fresh(_)) | None => {}
+                Some(Socket::Fresh(..)) | None => {}
             }
         }
     }

@@ -4,13 +4,14 @@
 
 use super::link::Links;
 use super::stream::Stream;
+use crate::limits::{PRIVILEGED_CLIENT_PORT_FIRST, PRIVILEGED_PORTS};
 use crate::net::{TcpInfo, TcpOptions};
 use crate::runtime::NodeId;
 use crate::sim::SocketId;
 use crate::sim::core::Core;
 use crate::sim::event::{Event, NetEvent, nanos};
 use crate::{Error, Result};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// First port assigned for port 0.
@@ -26,7 +27,8 @@ pub(super) struct Listener {
 
 /// A socket of any state.
 pub(super) enum Socket {
-    Fresh(NodeId),
+    /// A new one, with the port that it is bound to.
+    Fresh(NodeId, Option<u16>),
     Listener(Listener),
     Stream(Box<Stream>),
 }
@@ -35,7 +37,7 @@ impl Socket {
     /// The node that it belongs to.
     pub(super) fn node(&self) -> NodeId {
         match self {
-            Socket::Fresh(n) => *n,
+            Socket::Fresh(n, _) => *n,
             Socket::Listener(l) => l.node,
             Socket::Stream(s) => s.node,
         }
@@ -129,7 +131,26 @@ impl Net {
     }
 
     pub(in crate::sim) fn new_socket(&mut self, node: NodeId) -> SocketId {
-        self.add(Socket::Fresh(node))
+        self.add(Socket::Fresh(node, None))
+    }
+
+    /// Gives a new socket a privileged port that no connection of its node has. Errors: `Busy` if there is none, `Closed`.
+    pub(in crate::sim) fn bind_privileged(&mut self, id: SocketId) -> Result<()> {
+        let Some(Socket::Fresh(node, None)) = self.sockets.get(&id) else {
+            return Err(Error::Closed);
+        };
+        let node = *node;
+        let used = |s: &Socket| match s {
+            Socket::Fresh(at, port) if *at == node => *port,
+            Socket::Stream(s) if s.node == node => Some(s.local.port()),
+            _ => None,
+        };
+        let used: BTreeSet<u16> = self.sockets.values().filter_map(used).collect();
+        let mut ports = (PRIVILEGED_CLIENT_PORT_FIRST..PRIVILEGED_PORTS).rev();
+        let free = ports.find(|port| !used.contains(port));
+        let port = free.ok_or(Error::Busy(libc::EADDRINUSE))?;
+        self.sockets.insert(id, Socket::Fresh(node, Some(port)));
+        Ok(())
     }
 
     pub(in crate::sim) fn addresses(&self, id: SocketId) -> Result<(SocketAddr, SocketAddr)> {

@@ -143,7 +143,13 @@ impl Server {
         ask(&["fs", "create", "tank/home"])?;
         ask(&["fs", "create", "tank/small", "--record-size", "4K"])?;
         for name in ["tank/home", "tank/small"] {
-            ask(&["export", "nfs", name, "--client", "*:rw,squash=none"])?;
+            ask(&[
+                "export",
+                "nfs",
+                name,
+                "--client",
+                "*:rw,squash=none,insecure",
+            ])?;
         }
         Ok(server)
     }

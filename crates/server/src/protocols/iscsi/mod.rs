@@ -264,7 +264,7 @@ impl Protocol for Iscsi {
 
     fn refused(&self) -> Vec<RefusedHost> {
         let allow =
-            |h: &refused::RefusedHost| format!("wirepool host allow {} {}", h.export, h.name);
+            |h: &refused::RefusedHost, _| format!("wirepool host allow {} {}", h.export, h.name);
         refused_hosts(WORD, self.service.refused().0, allow)
     }
 

@@ -45,7 +45,7 @@ use ::nfs::identity::{IdentityConfig, SystemAccounts};
 use ::nfs::limits::TRANSFER_MAX;
 use ::nfs::service::{Service, ServiceConfig};
 use ::session::lock;
-use ::session::refused::{self, RefusalTotals};
+use ::session::refused::{self, RefusalReason, RefusalTotals};
 use backend::file::FileBackend;
 use io::time::Instant;
 use std::collections::BTreeMap;
@@ -446,11 +446,15 @@ impl Protocol for Nfs {
             let served = lock(&self.0.served);
             served.values().map(|e| e.path.clone()).collect()
         };
-        let allow = |h: &refused::RefusedHost| {
+        let allow = |h: &refused::RefusedHost, reason| {
             let asked = exports.iter().find(|path| **path == h.export);
             let export = asked.or_else(|| exports.first().filter(|_| exports.len() == 1));
             let export = export.map_or("EXPORT", String::as_str);
-            format!("wirepool host allow {export} {}:rw", h.address)
+            let port = match reason {
+                RefusalReason::UnprivilegedPort => ",insecure",
+                RefusalReason::NotListed | RefusalReason::NoSecret => "",
+            };
+            format!("wirepool host allow {export} {}:rw{port}", h.address)
         };
         refused_hosts("nfs", self.0.service.refused().0, allow)
     }

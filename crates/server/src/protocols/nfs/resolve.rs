@@ -44,6 +44,7 @@ fn resolve_with(rules: &[ClientRule], addresses: Addresses<'_>, members: Members
             squash: rule.squash,
             anonymous: (rule.anonuid, rule.anongid),
             security: rule.security,
+            needs_privileged_port: rule.needs_privileged_port,
         };
         let hosts: Vec<Hosts> = match &rule.clients {
             Clients::Any => vec![Hosts::Any],

@@ -36,6 +36,8 @@ pub struct ClientRule {
     pub anongid: u32,
     /// The least protection that their connections must have.
     pub security: Security,
+    /// Whether their connections must come from a privileged port, or show a certificate.
+    pub needs_privileged_port: bool,
 }
 
 /// A word of `xprtsec`, as exports(5) has them. `None` for another one.
@@ -144,7 +146,8 @@ impl fmt::Display for Clients {
 
 impl ClientRule {
     /// Parses `CLIENTS[:OPTIONS]`: options `ro` (the default), `rw`, `squash=none`, `squash=root` (the default), `squash=all`,
-    /// `anonuid=N`, `anongid=N`, `xprtsec=none` (the default), `xprtsec=tls` and `xprtsec=mtls`, separated by commas. Errors: the reason.
+    /// `anonuid=N`, `anongid=N`, `xprtsec=none` (the default), `xprtsec=tls`, `xprtsec=mtls`, `secure` (the default, decision 0327) and
+    /// `insecure`, separated by commas. Errors: the reason.
     pub(super) fn parse(text: &str) -> Result<ClientRule, String> {
         // IPv6 addresses have colons.
         if let Ok(clients) = Clients::parse(text) {
@@ -169,6 +172,7 @@ impl ClientRule {
             anonuid: NOBODY,
             anongid: NOBODY,
             security: Security::None,
+            needs_privileged_port: true,
         }
     }
 
@@ -181,6 +185,8 @@ impl ClientRule {
         match option.split_once('=') {
             None if option == "ro" => self.read_only = true,
             None if option == "rw" => self.read_only = false,
+            None if option == "secure" => self.needs_privileged_port = true,
+            None if option == "insecure" => self.needs_privileged_port = false,
             Some(("squash", "none")) => self.squash = Squash::None,
             Some(("squash", "root")) => self.squash = Squash::Root,
             Some(("squash", "all")) => self.squash = Squash::All,
@@ -192,7 +198,7 @@ impl ClientRule {
             }
             _ => {
                 return Err(format!(
-                    "expected ro, rw, squash=none, squash=root, squash=all, anonuid=N, anongid=N, xprtsec=tls or xprtsec=mtls, found {option:?}"
+                    "expected ro, rw, squash=none, squash=root, squash=all, anonuid=N, anongid=N, xprtsec=tls, xprtsec=mtls, secure or insecure, found {option:?}"
                 ));
             }
         }
@@ -214,9 +220,12 @@ impl fmt::Display for ClientRule {
                 write!(f, ",{key}={number}")?;
             }
         }
-        match self.security {
-            Security::None => Ok(()),
-            security => write!(f, ",xprtsec={}", security_word(security)),
+        if self.security != Security::None {
+            write!(f, ",xprtsec={}", security_word(self.security))?;
+        }
+        match self.needs_privileged_port {
+            true => Ok(()),
+            false => f.write_str(",insecure"),
         }
     }
 }
@@ -245,6 +254,9 @@ mod tests {
             ("*:xprtsec=tls", "*:ro,xprtsec=tls"),
             ("@lab:rw,xprtsec=mtls", "@lab:rw,xprtsec=mtls"),
             ("@lab:rw,xprtsec=none", "@lab:rw"),
+            ("*:insecure", "*:ro,insecure"),
+            ("*:rw,insecure,secure", "*:rw"),
+            ("*:rw,insecure,xprtsec=tls", "*:rw,xprtsec=tls,insecure"),
             (
                 "Client.example.org:rw,squash=all,anonuid=5,anongid=0",
                 "client.example.org:rw,squash=all,anonuid=5,anongid=0",

@@ -10,13 +10,12 @@ use crate::protocols::protocol::{ShareChange, Shared};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Options that change nothing here: the behaviour that they ask for is the only one.
-const WITHOUT_EFFECT: [&str; 9] = [
+const WITHOUT_EFFECT: [&str; 8] = [
     "sec=sys",
     "sync",
     "no_subtree_check",
     "crossmnt",
     "nohide",
-    "insecure",
     "wdelay",
     "no_wdelay",
     "no_all_squash",
@@ -81,7 +80,7 @@ fn set(rule: &mut ClientRule, option: &str) -> Result<(), String> {
     rule.set(option).map_err(|_| {
         format!(
             "expected on, off, or options such as rw=@10.0.0.0/24:client.example.org, ro=@lab, root_squash, no_root_squash, \
-             all_squash, anonuid=N and anongid=N, found {option:?}"
+             all_squash, insecure, anonuid=N and anongid=N, found {option:?}"
         )
     })
 }
@@ -247,6 +246,8 @@ mod tests {
                 ],
             ),
             ("ro,rw=a", &["*:ro", "a:rw"]),
+            ("secure", &["*:rw"]),
+            ("rw=a,insecure", &["a:rw,insecure"]),
         ] {
             assert_eq!(rules(text), shown, "{text}");
         }

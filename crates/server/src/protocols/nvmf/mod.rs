@@ -206,7 +206,7 @@ impl Protocol for Nvmf {
 
     fn refused(&self) -> Vec<RefusedHost> {
         let allow =
-            |h: &refused::RefusedHost| format!("wirepool host allow {} {}", h.export, h.name);
+            |h: &refused::RefusedHost, _| format!("wirepool host allow {} {}", h.export, h.name);
         refused_hosts(WORD, self.target.refused().0, allow)
     }
 

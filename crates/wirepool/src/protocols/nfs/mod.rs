@@ -33,7 +33,7 @@ pub(crate) enum Command {
     #[command(after_help = "\
 A client is an address, a network such as 10.0.0.0/24, the name of a host, @NETGROUP (of /etc/netgroup), or `*`, with options
 behind a colon: ro (default), rw, squash=none|root|all (default: root), anonuid=N, anongid=N, xprtsec=none|tls|mtls (default: none,
-which allows connections with and without TLS). The most specific one applies.
+which allows connections with and without TLS), secure (default: ports below 1024 only) or insecure. The most specific one applies.
 
 Examples:
   wirepool export nfs tank/home --client 10.0.0.0/24:rw --client @lab:ro,squash=all
