@@ -6,6 +6,8 @@ mod compression;
 mod files;
 #[path = "../benches/many_datasets.rs"]
 mod many_datasets;
+#[path = "../benches/parity.rs"]
+mod parity;
 #[path = "../benches/tree.rs"]
 mod tree;
 
@@ -46,6 +48,11 @@ fn the_bench_of_many_datasets_runs() {
         writes: 10,
     };
     many_datasets::run(&[scale]);
+}
+
+#[test]
+fn the_bench_of_parity_runs() {
+    parity::run(100, 2);
 }
 
 #[test]

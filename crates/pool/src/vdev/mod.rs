@@ -20,6 +20,7 @@ mod leaf;
 pub mod limits;
 mod members;
 mod open;
+pub mod parity;
 mod pending;
 mod read;
 mod rings;
