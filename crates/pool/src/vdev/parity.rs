@@ -1,9 +1,10 @@
 //! Parity of a raidz: one to three parity columns over data columns, in GF(2^8).
 //!
 //! **Owns** the arithmetic: computation of parity, reconstruction of missing columns, and the search for columns that lie.
-//! **Called by** raidz vdevs. **Invariants**: any columns up to the number of parity columns can be reconstructed from the
-//! others; nothing waits or allocates by contents. Parity `k` of data columns `d0, d1, …` is the sum of `2^(k·i) · d(i)`
-//! with the polynomial `x^8 + x^4 + x^3 + x^2 + 1`. `docs/decisions/0151`.
+//! **Called by** its tests and its bench; by raidz vdevs as soon as these exist (decision 0152). **Invariants**: any columns
+//! up to the number of parity columns can be reconstructed from the others; nothing waits or allocates by contents. Parity `k`
+//! of data columns `d0, d1, …` is the sum of `2^(k·i) · d(i)` with the polynomial `x^8 + x^4 + x^3 + x^2 + 1`.
+//! `docs/decisions/0151`.
 
 /// Most parity columns.
 pub const PARITY_MAX: usize = 3;
