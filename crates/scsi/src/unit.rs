@@ -181,7 +181,7 @@ impl Unit {
         *lock(&self.reserved_by)
     }
 
-    /// Ends the reservation by RESERVE, whoever has it.
+    /// Ends the reservation by RESERVE of any nexus.
     pub(crate) fn end_reserve(&self) {
         self.change_reserved(|holder| *holder = None);
     }

@@ -5,8 +5,7 @@
 
 use crate::ask::Ask;
 use crate::columns::{table, text};
-use crate::pools;
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::Args;
 use server::api::{ClearReservations, ExportReservations, ListReservations};
 
@@ -18,7 +17,7 @@ pub(crate) struct ReservationArgs {
     /// The namespace or LUN to clear, if the export has several.
     #[arg(long, requires = "clear")]
     number: Option<u32>,
-    /// End all registrations and the reservation, whatever their keys. The hosts that lose them are told.
+    /// End all registrations and the reservation, without their keys. The hosts that lose them are told.
     #[arg(long, requires = "export")]
     clear: bool,
     /// Confirm --clear: a cluster that relies on the reservation may write from two hosts at once.
@@ -37,8 +36,8 @@ pub(crate) fn run(ask: &Ask, args: ReservationArgs) -> Result<String> {
     match export {
         Some(export) if clear => {
             if !force {
-                pools::usage(
-                    "--clear ends the reservations of a cluster: make sure that their hosts are gone, and add -f",
+                bail!(
+                    "--clear ends the reservations of a cluster: make sure that its hosts are gone, and add -f"
                 );
             }
             let done = format!("reservations of {export} cleared\n");

@@ -14,7 +14,7 @@ pub enum NamespaceState {
     Held,
 }
 
-/// The reservations of exports of disks and volumes: of those that have any, or of all of one export.
+/// The reservations of namespaces and LUNs: all that have any, or all of one export.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ListReservations {
