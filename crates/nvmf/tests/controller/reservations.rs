@@ -381,7 +381,7 @@ fn the_operator_clears_reservations_of_others() {
         let kind = ReservationType::ExclusiveAccess;
         register(&mut holder, 0xabc, PersistChange::Keep).await;
         acquire(&mut holder, AcquireAction::Acquire, 0xabc, 0, kind).await;
-        let refused = other.command(write(0, 1), &blocks(1, 7)).await;
+        let refused = other.command(write(0, 1), &[7; BLOCK]).await;
         assert_eq!(refused.status, Status::RESERVATION_CONFLICT.dnr());
         let reserved = fx.target.reservations(&nqn(), 1).expect("served");
         assert_eq!(reserved.kind, Some("exclusive access"));
@@ -398,7 +398,7 @@ fn the_operator_clears_reservations_of_others() {
         fx.target.clear_reservations(&nqn(), 1).expect("cleared");
         let reserved = fx.target.reservations(&nqn(), 1).expect("served");
         assert_eq!((reserved.kind, reserved.registrants.len()), (None, 0));
-        let written = other.command(write(0, 1), &blocks(1, 7)).await;
+        let written = other.command(write(0, 1), &[7; BLOCK]).await;
         assert!(written.status.is_success(), "{}", written.status);
         let notice = admin
             .fetch(
