@@ -19,7 +19,7 @@ elif [ "$PEER" = wirepool ]; then
   EXPORT=/tank/home
   served_up() {
     cli pool create tank mirror @DIR/a.img @DIR/b.img --size 1G && cli fs create tank/home &&
-      cli export nfs tank/home --client '*:rw,squash=none'
+      cli export nfs tank/home --client '*:rw,squash=none,insecure'
   }
 else
   EXPORT=/export
