@@ -174,6 +174,13 @@ fn exports(api: &mut Api) {
     lists(api);
     api.post("/v1/targets/move", json!({"iqn": IQN}));
     api.post("/v1/targets/discovery-chap", json!({}));
+    api.post("/v1/reservations", json!({"export": IQN}));
+    api.post("/v1/reservations/clear", json!({"export": IQN}));
+    api.answer(
+        "/v1/reservations/clear",
+        &json!({"export": IQN, "number": 9}),
+        404,
+    );
     api.post("/v1/targets/chap", json!({"iqn": IQN}));
 }
 
