@@ -1,8 +1,8 @@
 //! Clearing parts of files: punched holes, cut ends, and bytes behind an old size.
 //!
-//! **Owns** what a record becomes of which a part is cleared. **Called by** the store, in the turn of the file. **Invariants**: clearing
-//! takes no space that the file did not have, but the rest of a unit of a small file, so that no quota need refuse it; cleared bytes and the inode become visible under one
-//! lock.
+//! **Owns** the new contents of records of which a part is cleared. **Called by** the store, in the turn of the file.
+//! **Invariants**: a file has no more space after it was cleared than before, except that a small file grows to a whole unit; so
+//! no quota refuses it. Cleared bytes and the inode become visible under one lock.
 
 use std::ops::Range;
 

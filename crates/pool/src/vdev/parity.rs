@@ -10,7 +10,7 @@
 pub const PARITY_MAX: usize = 3;
 /// Low bits of the field's polynomial.
 const POLYNOMIAL: u8 = 0x1d;
-/// Bytes that are computed at once: as many as fit into vector registers.
+/// Bytes of each column in one step. The sums of three parity columns stay in vector registers.
 const CHUNK: usize = 64;
 
 type Chunk = [u8; CHUNK];
