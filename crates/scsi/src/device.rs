@@ -9,7 +9,7 @@ use crate::config::{DeviceConfig, DeviceError, TargetPort, UnitConfig};
 use crate::limits::{NEXUSES_MAX, TARGET_PORTS_MAX, UNITS_MAX};
 use crate::lun::Lun;
 use crate::nexus::{InitiatorPort, Nexus, NexusId, TaskAborter};
-use crate::reservation::{Registrant, Reservations};
+use crate::reservation::{Notices, Registrant, Reservations};
 use crate::sense::Asc;
 use crate::unit::Unit;
 use backend::Usage;
@@ -224,13 +224,18 @@ impl Device {
             },
         })?;
         unit.end_reserve();
-        for nexus in self.nexuses() {
-            let registrant = Registrant::of(&nexus);
+        self.notify(lun, &notices, None);
+        Ok(())
+    }
+
+    /// Raises the conditions of a change of reservations for the registrants in `notices`, but not for the nexus `but`.
+    pub(crate) fn notify(&self, lun: Lun, notices: &Notices, but: Option<NexusId>) {
+        for nexus in self.nexuses().iter().filter(|n| Some(n.id) != but) {
+            let registrant = Registrant::of(nexus);
             for (_, asc) in notices.iter().filter(|(told, _)| *told == registrant) {
                 nexus.attentions.raise(lun.0, *asc);
             }
         }
-        Ok(())
     }
 
     /// The LUNs, in order.

@@ -316,24 +316,18 @@ async fn apply<T: Send + 'static>(
 }
 
 fn tell(task: &Task, unit: &Unit, effects: &Effects) {
-    if effects.notices.is_empty() && effects.abort.is_empty() {
-        return;
-    }
-    for nexus in task
-        .device
-        .nexuses()
-        .iter()
-        .filter(|n| n.id != task.nexus.id)
-    {
-        let who = Registrant::of(nexus);
-        if effects.abort.contains(&who) {
+    if !effects.abort.is_empty() {
+        let nexuses = task.device.nexuses();
+        let others = nexuses.iter().filter(|n| n.id != task.nexus.id);
+        for nexus in others.filter(|n| effects.abort.contains(&Registrant::of(n))) {
             nexus
                 .aborter
                 .abort_tasks(Some(unit.lun), unit.task_aborted_status());
         }
-        for (_, asc) in effects.notices.iter().filter(|(r, _)| *r == who) {
-            nexus.attentions.raise(unit.lun.number(), *asc);
-        }
+    }
+    if !effects.notices.is_empty() {
+        let requester = Some(task.nexus.id);
+        task.device.notify(unit.lun, &effects.notices, requester);
     }
 }
 
