@@ -11,6 +11,7 @@
 pub mod mutants;
 pub mod package;
 pub mod pages;
+mod pool_server;
 pub mod posix;
 mod program;
 pub mod pynfs;

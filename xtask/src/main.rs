@@ -50,6 +50,9 @@ enum Chore {
     Pynfs {
         /// Runs; all of them if none is named.
         names: Vec<String>,
+        /// Only this server: memory or pool.
+        #[arg(long)]
+        server: Option<String>,
         /// Only list them.
         #[arg(long)]
         list: bool,
@@ -174,7 +177,7 @@ fn main() -> anyhow::Result<ExitCode> {
             }
             Ok(ExitCode::SUCCESS)
         }
-        Chore::Pynfs { names, .. } => judge_nfs(&names),
+        Chore::Pynfs { names, server, .. } => judge_nfs(&names, server.as_deref()),
         Chore::Files { within } => posix::files_table(&within).map(|()| ExitCode::SUCCESS),
         Chore::Pages { program } => {
             println!("{}", xtask::pages::write(&program)?.display());
@@ -256,8 +259,12 @@ fn judge(names: &[String], mount: Option<&str>) -> anyhow::Result<ExitCode> {
 }
 
 /// Runs pynfs; a run that is not possible fails like one with other verdicts than the listed ones.
-fn judge_nfs(names: &[String]) -> anyhow::Result<ExitCode> {
+fn judge_nfs(names: &[String], server: Option<&str>) -> anyhow::Result<ExitCode> {
     pynfs::build()?;
+    let kinds: Vec<_> = match server {
+        None => pynfs::KINDS.iter().collect(),
+        Some(name) => vec![pynfs::kind_named(name)?],
+    };
     let suites: Vec<_> = match names {
         [] => pynfs::SUITES.iter().collect(),
         names => names
@@ -267,9 +274,11 @@ fn judge_nfs(names: &[String]) -> anyhow::Result<ExitCode> {
     };
     let mut is_good = true;
     for suite in suites {
-        let outcome = pynfs::run(suite)?;
-        is_good &= outcome.passed();
-        println!("{outcome}");
+        for kind in &kinds {
+            let outcome = pynfs::run(suite, kind)?;
+            is_good &= outcome.passed();
+            println!("{outcome}");
+        }
     }
     Ok(match is_good {
         true => ExitCode::SUCCESS,

@@ -135,6 +135,12 @@ impl Service {
         self.0.states().delegations()
     }
 
+    /// Time for which a client keeps its state without a renewal.
+    #[must_use]
+    pub fn lease(&self) -> Duration {
+        self.0.config.lease
+    }
+
     /// The clients with a confirmed record, by ID.
     #[must_use]
     pub fn clients(&self) -> Vec<ClientInfo> {

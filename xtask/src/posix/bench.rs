@@ -4,8 +4,7 @@
 //! are measured in turn, and a figure is the median of the rounds; data is incompressible; a side that this machine does not
 //! have is named, with the reason.
 
-use super::mount::binary;
-use super::server::Server;
+use crate::pool_server::PoolServer;
 use anyhow::{Context, Result, ensure};
 use std::fs::{self, File};
 use std::io::Read;
@@ -199,7 +198,7 @@ impl Drop for Local {
 }
 
 enum Side {
-    Wirepool(Server),
+    Wirepool(PoolServer),
     // held until its end
     Local(#[allow(dead_code)] Local),
 }
@@ -221,7 +220,10 @@ pub fn files_table(within: &Path) -> Result<()> {
         fs::create_dir(&own)?;
         fs::create_dir(&at)?;
         let started = match name {
-            "wirepool" => Server::start(&binary(), &own, &at, "").map(Side::Wirepool),
+            "wirepool" => PoolServer::start(&own, "").and_then(|mut server| {
+                server.mount(&at, "")?;
+                Ok(Side::Wirepool(server))
+            }),
             kind => Local::start(kind, &own, &at).map(Side::Local),
         };
         match started {

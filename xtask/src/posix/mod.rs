@@ -8,7 +8,6 @@
 mod bench;
 mod mount;
 mod pjdfstest;
-mod server;
 mod sources;
 mod stress;
 mod work;

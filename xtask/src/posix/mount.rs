@@ -3,8 +3,8 @@
 //! **Owns** the process of a mount, from its start to its end. **Called by** a run. **Invariants**: suites know only the
 //! directory; the process is ended here, by its id, and the mount with it, also when a suite fails.
 
-use super::server::Server;
 use super::{By, Kind};
+use crate::pool_server::{PoolServer, binary};
 use crate::repo;
 use anyhow::{Context, Result, bail, ensure};
 use std::fs::OpenOptions;
@@ -20,7 +20,7 @@ enum Process {
         child: Child,
         says: BufReader<ChildStdout>,
     },
-    Server(Server),
+    Server(PoolServer),
 }
 
 /// A file system that is mounted until this is dropped.
@@ -43,14 +43,6 @@ pub fn obstacle() -> Option<String> {
 
 /// Space of the file system of the example, MiB.
 const SPACE: &str = "mib=4096";
-
-/// The server to judge: `WIREPOOL_BIN`, or the workspace's debug build.
-pub(super) fn binary() -> PathBuf {
-    match std::env::var_os("WIREPOOL_BIN").filter(|p| !p.is_empty()) {
-        Some(path) => repo::root().join(path),
-        None => repo::target().join("debug/wirepool"),
-    }
-}
 
 /// Builds the programs that mount: with the whole workspace, as tests are, or all would be built once more with other features
 /// of the crates below.
@@ -92,10 +84,9 @@ impl Process {
     }
 
     fn server(dir: &Path, at: &Path, options: &str) -> Result<Self> {
-        let binary = binary();
-        let make = "build it with: cargo build --workspace --bins";
-        ensure!(binary.exists(), "{}: {make}", binary.display());
-        Ok(Process::Server(Server::start(&binary, dir, at, options)?))
+        let mut server = PoolServer::start(dir, "")?;
+        server.mount(at, options)?;
+        Ok(Process::Server(server))
     }
 
     /// Unmounts, and waits for the end of the process.

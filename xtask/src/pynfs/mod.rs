@@ -1,4 +1,4 @@
-//! pynfs, which judges the NFS service on loopback.
+//! pynfs, which judges the NFS service in memory, and a server with a pool, on loopback.
 //!
 //! **Owns** the list of runs, and the reading of verdicts. **Called by** `cargo xtask pynfs` and `tests/pynfs.rs`.
 //! **Invariants**: passed, failed and skipped tests are exactly the ones in `conformance/nfs.md`; a test has passed only if
@@ -7,12 +7,13 @@
 
 mod server;
 
+use crate::pool_server::PoolServer;
 use crate::program::{must, run as run_program};
 use crate::repo;
 use crate::verdicts::{Findings, Outcome, expected};
 use anyhow::{Context, Result, bail, ensure};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 pub(crate) use server::Server;
@@ -27,6 +28,8 @@ const COMMIT: &str = "3c14d9e3ad12272ab2f6092c85bb28ab03951484";
 const LIMIT: u32 = 900;
 /// Lease of the served clients, seconds. Tests wait for its end; pynfs works with no shorter one.
 const LEASE: &str = "10";
+/// Path of the export that is judged.
+const EXPORT: &str = "/export";
 
 /// One run.
 pub struct Suite {
@@ -55,8 +58,60 @@ pub const SUITES: &[Suite] = &[
     },
 ];
 
-/// The service in memory: example `memory_serve`.
-const KIND: &str = "memory";
+/// A kind of server.
+pub struct Kind {
+    /// Its name in `conformance/nfs.md`.
+    pub name: &'static str,
+    start: fn(&Path) -> Result<Judged>,
+}
+
+/// Everything that pynfs judges.
+pub const KINDS: &[Kind] = &[
+    Kind {
+        name: "memory",
+        start: |_| Ok(Judged::Memory(Server::start(LEASE, None)?)),
+    },
+    Kind {
+        name: "pool",
+        start: Judged::pool,
+    },
+];
+
+/// A running server.
+enum Judged {
+    /// The service in memory: example `memory_serve`.
+    Memory(Server),
+    /// `wirepool serve` with a pool, and its address.
+    Pool(PoolServer, String),
+}
+
+impl Judged {
+    fn pool(dir: &Path) -> Result<Self> {
+        let nfs =
+            format!("[nfs]\nlisten = [\"127.0.0.1:0\"]\nrpcbind = false\nlease_s = {LEASE}\n");
+        let server = PoolServer::start(dir, &nfs)?;
+        let addr = server.export(EXPORT)?.to_owned();
+        Ok(Judged::Pool(server, addr))
+    }
+
+    fn addr(&self) -> &str {
+        match self {
+            Judged::Memory(server) => server.addr(),
+            Judged::Pool(_, addr) => addr,
+        }
+    }
+
+    /// Fails if it has ended by itself; ends it, and reads a pool offline.
+    fn end(self) -> Result<()> {
+        match self {
+            Judged::Memory(mut server) => server.must_run(),
+            Judged::Pool(mut server, _) => {
+                server.must_run()?;
+                server.end()
+            }
+        }
+    }
+}
 
 /// Whether this machine has pynfs: whether `WIREPOOL_PYNFS` names a directory.
 pub fn is_available() -> bool {
@@ -138,7 +193,7 @@ fn words_of(suite: &Suite, addr: &str) -> Vec<String> {
     ]
     .map(str::to_owned)
     .into();
-    words.push(format!("{addr}/export"));
+    words.push(format!("{addr}{EXPORT}"));
     let options = ["--maketree", "--rundeps", "--showomit", "--minorversion"];
     words.extend(options.map(str::to_owned));
     words.push(suite.minor_version.to_owned());
@@ -155,18 +210,28 @@ pub fn suite_named(name: &str) -> Result<&'static Suite> {
     found.with_context(|| format!("no run {name}; cargo xtask pynfs --list names them"))
 }
 
-/// Starts a server, and lets pynfs judge it.
+/// The kind of server of this name.
 ///
 /// # Errors
-/// pynfs is missing, or it did not come to its end, or the server ended.
-pub fn run(suite: &Suite) -> Result<Outcome> {
-    let expected = expected(LIST, suite.name, KIND)?;
+/// There is nothing.
+pub fn kind_named(name: &str) -> Result<&'static Kind> {
+    let found = KINDS.iter().find(|k| k.name == name);
+    found.with_context(|| format!("no server {name}: it is memory or pool"))
+}
+
+/// Starts a server of a kind, and lets pynfs judge it.
+///
+/// # Errors
+/// pynfs is missing, or it did not come to its end, or the server ended, or its pool is damaged.
+pub fn run(suite: &Suite, kind: &Kind) -> Result<Outcome> {
+    let expected = expected(LIST, suite.name, kind.name)?;
     let place = place()?;
     let started = Instant::now();
-    let mut server = Server::start(LEASE, None)?;
+    let dir = tempfile::Builder::new().prefix("pynfs-").tempdir()?;
+    let server = (kind.start)(dir.path())?;
     let words = words_of(suite, server.addr());
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let log = format!("pynfs-{}", suite.name);
+    let log = format!("pynfs-{}-{}", suite.name, kind.name);
     let said = run_program(&log, LIMIT, &place.join("nfs4.1"), &words)?;
     // The reasons of failures are in it.
     fs::write(
@@ -185,10 +250,10 @@ pub fn run(suite: &Suite) -> Result<Outcome> {
         "pynfs could not remove its files: {}",
         said.text
     );
-    server.must_run()?;
+    server.end()?;
     Ok(Outcome {
         suite: suite.name,
-        kind: KIND,
+        kind: kind.name,
         seconds: started.elapsed().as_secs(),
         found,
         expected,
@@ -203,7 +268,9 @@ mod tests {
     #[test]
     fn every_run_is_listed() {
         for suite in SUITES {
-            expected(LIST, suite.name, KIND).unwrap();
+            for kind in KINDS {
+                expected(LIST, suite.name, kind.name).unwrap();
+            }
         }
     }
 

@@ -15,7 +15,7 @@ pub(crate) struct Server {
     addr: String,
 }
 
-/// Builds the program that serves, with the whole workspace's features, as its tests are.
+/// Builds the programs that serve, with the whole workspace's features, as its tests are.
 ///
 /// # Errors
 /// The build failed.
@@ -23,7 +23,7 @@ pub fn build() -> Result<()> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
         .args(["build", "--quiet", "--locked"])
-        .args(["--workspace", "--example", "memory_serve"])
+        .args(["--workspace", "--bins", "--example", "memory_serve"])
         .current_dir(repo::root())
         .status()?;
     ensure!(status.success(), "cargo build: {status}");

@@ -141,6 +141,10 @@ const MISTAKES: &[(&str, &str)] = &[
         "wirepool.toml:2:14: server.watchdog_s: expected a number from 10 to 86400, found 9",
     ),
     (
+        "[nfs]\nlease_s = 5\n",
+        "wirepool.toml:2:11: nfs.lease_s: expected a number from 10 to 3600, found 5",
+    ),
+    (
         "[server]\nshard = 2\n",
         "wirepool.toml:2:1: server.shard: unknown field `shard`, expected one of `shards`, `control`, `state_dir`, `disk_directories`, `spin_us`, `buffer_mib`, `congestion`, `watchdog_s`, `disk_wait_s`",
     ),

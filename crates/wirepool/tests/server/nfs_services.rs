@@ -183,6 +183,39 @@ fn users_and_groups_are_looked_up_at_the_server() {
     assert!(server.terminate().success());
 }
 
+/// Rules know addresses of IPv6, and a client of IPv4 at a socket of IPv6 by its own address.
+#[test]
+fn rules_name_addresses_of_ipv6() {
+    let listen = r#"listen = ["[::1]:0", "[::ffff:127.0.0.1]:0"]"#;
+    let (_place, server) = start(&format!("{listen}\nlease_s = 20"));
+    let (six, mapped) = (server.nfs[0], server.nfs[1]);
+    let write_at = |address, owner: &'static [u8]| {
+        client(async move {
+            let mut client = Client::with_session(address, owner).await;
+            let open = open(Claim::Name(owner), Some(CreateHow::Unchecked(NO_ATTRS)));
+            client.at(HOME, &[open]).await.status
+        })
+    };
+    let rules = |rule| server.ok(&["export", "nfs", "tank/home", "--client", rule]);
+    rules("::1:rw,squash=none,insecure");
+    assert_eq!(write_at(six, b"six"), Status::Ok);
+    assert_eq!(
+        write_at(mapped, b"four"),
+        Status::Noent,
+        "no rule admits it"
+    );
+    let refused = server.json(&["session", "refused"]);
+    assert_eq!(refused[0]["host"], "127.0.0.1", "{refused}");
+    rules("127.0.0.1:rw,squash=none,insecure");
+    assert_eq!(write_at(mapped, b"four"), Status::Ok);
+    assert_eq!(write_at(six, b"six"), Status::Noent, "no rule admits it");
+    rules("::/64:rw,squash=none,insecure");
+    assert_eq!(write_at(six, b"six"), Status::Ok);
+    let sessions = server.json(&["session", "list"]);
+    assert_eq!(sessions[0]["keep_alive_timeout_ms"], 20_000, "{sessions}");
+    assert!(server.terminate().success());
+}
+
 #[test]
 fn a_rule_names_a_netgroup() {
     let lines = "listen = [\"127.0.0.1:0\"]\nnetgroup_file = \"netgroup\"";

@@ -2,7 +2,7 @@
 //!
 //! **Called by** the check of the configuration, and by live changes. **Invariants**: those of the configuration.
 
-use super::limits::{CLIENTS_MAX, EXPORTS_MAX};
+use super::limits::{CLIENTS_MAX, EXPORTS_MAX, LEASE_S_RANGE};
 use super::rule::is_name;
 pub use super::rule::{ClientRule, Clients};
 use super::tls::Certificates;
@@ -14,6 +14,7 @@ use ::nfs::rpcbind;
 use serde::Deserialize;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 use toml::Spanned;
 use toml_edit::{Array, DocumentMut, Table, value};
 
@@ -25,6 +26,8 @@ pub(super) const STATE: &str = "nfs";
 pub(super) const RECORDS: &str = "nfs/clients";
 /// The file with netgroups, by default.
 const NETGROUPS: &str = "/etc/netgroup";
+/// Default of `nfs.lease_s`.
+const LEASE_S_DEFAULT: u64 = 90;
 /// Longest path of an export, bytes.
 const PATH_LEN_MAX: usize = 1024;
 
@@ -35,6 +38,8 @@ pub struct Settings {
     pub listen: Vec<SocketAddr>,
     /// Maximum number of connections.
     pub connections_max: usize,
+    /// The lease of clients, which is the grace period after a start, too.
+    pub lease: Duration,
     /// The files of TLS, if there is TLS.
     pub tls: Option<TlsFiles>,
     /// The socket of the rpcbind with which the service is registered; none if it is not to be.
@@ -65,6 +70,7 @@ pub struct ExportConfig {
 pub(crate) struct RawSection {
     listen: RawAddresses,
     connections_max: Option<Spanned<u64>>,
+    lease_s: Option<Spanned<u64>>,
     tls: Option<RawTls>,
     rpcbind: Option<bool>,
     rpcbind_socket: Option<PathBuf>,
@@ -200,9 +206,11 @@ pub(crate) fn check(
         path.map_or(PathBuf::from(default), |path| c.resolve(&path))
     };
     let socket = path(raw.rpcbind_socket, rpcbind::SOCKET);
+    let lease_s = c.number(raw.lease_s.as_ref(), LEASE_S_DEFAULT, LEASE_S_RANGE)?;
     Ok(Settings {
         listen: c.addresses(raw.listen)?,
         connections_max: c.connections(raw.connections_max.as_ref())?,
+        lease: Duration::from_secs(lease_s),
         tls: raw.tls.map(|tls| TlsFiles {
             certificate: c.resolve(&tls.certificate),
             key: c.resolve(&tls.key),

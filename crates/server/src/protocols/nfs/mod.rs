@@ -23,7 +23,7 @@ mod tls;
 use self::api::{NfsExport, NfsRole as Role};
 use self::config::{ExportConfig, Settings, exported_as};
 use self::identity::{Identity, Numbers};
-use self::limits::{ACCOUNTS_KEPT, LOOKUP_WAIT_MAX, NAMES_RETRY, UPKEEP_EVERY};
+use self::limits::{ACCOUNTS_KEPT, LOOKUP_WAIT_MAX, NAMES_RETRY, RECALL_MAX, UPKEEP_EVERY};
 use self::names::Names;
 use self::registration::Registration;
 use self::rule::{ClientRule, Clients, security_word};
@@ -126,7 +126,11 @@ impl Nfs {
             let clients = reclaimers.len();
             tracing::info!(clients, "NFS clients may reclaim their opens and locks");
         }
+        let lease = file.config().nfs.lease;
         let service = Service::new(ServiceConfig {
+            lease,
+            grace: lease,
+            recall_timeout: lease.min(RECALL_MAX),
             handle_key: identity.handle_key,
             server: identity.server.to_string(),
             connections_max,
@@ -309,7 +313,7 @@ impl Inner {
 /// Removes clients whose courtesy is over, and reads certificates again, without end.
 async fn upkeep(inner: Arc<Inner>) {
     loop {
-        io::time::sleep(UPKEEP_EVERY).await;
+        io::time::sleep(UPKEEP_EVERY.min(inner.service.lease())).await;
         inner.service.sweep().await;
         let reader = inner.clone();
         let loaded = io::blocking(move || reader.certificates.load()).await;

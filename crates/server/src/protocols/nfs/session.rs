@@ -6,7 +6,7 @@
 use super::api::{self, NfsTls};
 use crate::api::{Latency, NfsFacts, Queue, Session, SessionFacts, SessionSummary};
 use crate::protocols::protocol::millis;
-use nfs::service::{ClientInfo, ConnectionInfo, HostInfo, Service, ServiceConfig};
+use nfs::service::{ClientInfo, ConnectionInfo, HostInfo, Service};
 
 /// Numbers of NFS clients begin above those of iSCSI sessions.
 const FIRST_ID: u32 = 2 << 16;
@@ -24,7 +24,7 @@ pub(super) fn client(service: &Service, id: u32) -> Option<u64> {
 
 /// Every client.
 pub(super) fn sessions(service: &Service) -> Vec<Session> {
-    let lease = millis(ServiceConfig::default().lease);
+    let lease = millis(service.lease());
     let all = service.clients().into_iter();
     let clients = all.map(|c| session(c, lease));
     let hosts = service.hosts();
