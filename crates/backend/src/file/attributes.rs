@@ -84,6 +84,9 @@ pub enum SetTime {
     Now,
     /// This time. Only for the owner.
     To(Timestamp),
+    /// This time, which a client kept while it held the file's times alone (RFC 9754, section 5). Only for the owner. If nothing
+    /// else is set, the last change is not the present, but as late as this modification; an access changes nothing else.
+    Held(Timestamp),
 }
 
 /// Attributes to be set in one step.
@@ -105,6 +108,25 @@ pub struct SetAttributes {
     pub created: Option<Timestamp>,
     /// Nothing is set unless the object's last change is this one (NFSv3's guard).
     pub guard: Option<Timestamp>,
+}
+
+impl SetAttributes {
+    /// Whether nothing but times that a client held is set.
+    #[must_use]
+    pub fn is_only_held(&self) -> bool {
+        let is_held = |time| matches!(time, SetTime::Held(_));
+        let rest = Self {
+            accessed: SetTime::Keep,
+            modified: SetTime::Keep,
+            guard: None,
+            ..*self
+        };
+        let times = [self.accessed, self.modified];
+        let is_other = |time: SetTime| time != SetTime::Keep && !is_held(time);
+        rest == Self::default()
+            && times.into_iter().any(is_held)
+            && !times.into_iter().any(is_other)
+    }
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use super::*;
 use crate::identity::Identity;
 use crate::limits::PRINCIPAL_LEN_MAX;
+use crate::state::ReportedTimes;
 use crate::wire::{Attrs, Status};
 use crate::xdr::{Reader, XdrError};
 use backend::file::{Acl, SetAttributes, SetTime, Timestamp};
@@ -18,6 +19,8 @@ pub(crate) struct NewAttributes {
     pub(crate) acl: Option<Acl>,
     /// Mode of a new object, and the umask of its creator (RFC 8275).
     pub(crate) mode_umask: Option<(u16, u16)>,
+    /// Times that the holder of a delegation kept (RFC 9754, section 5).
+    pub(crate) held: ReportedTimes,
 }
 
 impl NewAttributes {
@@ -55,7 +58,9 @@ pub(crate) async fn decode(
         return Err(Status::Inval);
     }
     let has = |attribute| attrs.mask.has(attribute);
-    if has(ACL) && has(DACL) || has(MODE) && has(MODE_UMASK) {
+    let is_time_twice = has(TIME_DELEG_ACCESS) && has(TIME_ACCESS_SET)
+        || has(TIME_DELEG_MODIFY) && has(TIME_MODIFY_SET);
+    if has(ACL) && has(DACL) || has(MODE) && has(MODE_UMASK) || is_time_twice {
         return Err(Status::Inval);
     }
     let mut reader = Reader::new(attrs.values);
@@ -85,6 +90,8 @@ pub(crate) async fn decode(
             TIME_ACCESS_SET => set.accessed = set_time(&mut reader)?,
             TIME_CREATE => set.created = Some(time(&mut reader)?),
             TIME_MODIFY_SET => set.modified = set_time(&mut reader)?,
+            TIME_DELEG_ACCESS => new.held.accessed = Some(time(&mut reader)?),
+            TIME_DELEG_MODIFY => new.held.modified = Some(time(&mut reader)?),
             other => unreachable!("attribute {other} can be set"),
         }
     }
@@ -98,7 +105,8 @@ fn principal<'a>(reader: &mut Reader<'a>) -> Result<&'a [u8], Status> {
     reader.opaque(PRINCIPAL_LEN_MAX).map_err(bad_xdr)
 }
 
-fn time(reader: &mut Reader<'_>) -> Result<Timestamp, Status> {
+/// Reads `nfstime4`. Errors: `Inval` for more nanoseconds than a second has.
+pub(crate) fn time(reader: &mut Reader<'_>) -> Result<Timestamp, Status> {
     let seconds = reader.i64().map_err(bad_xdr)?;
     match reader.u32().map_err(bad_xdr)? {
         nanoseconds @ 0..1_000_000_000 => Ok(Timestamp::from_parts(seconds, nanoseconds)),

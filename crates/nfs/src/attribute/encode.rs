@@ -52,6 +52,19 @@ const CHANGE_TYPE_UNDEFINED: u32 = 4;
 const SUPPORT_ALLOW: u32 = 1;
 const SUPPORT_DENY: u32 = 2;
 
+/// The bits of `open_arguments4` (RFC 9754, section 3): share access, share deny, wishes about delegations, claims, ways to create. A bit's
+/// number is the value that OPEN has; wishes are counted from `OPEN4_SHARE_ACCESS_WANT_READ_DELEG` in steps of 0x100 up to 5, and
+/// by the bit of the word from there on.
+const OPEN_ARGUMENT_BITS: [u32; 5] = [
+    0b1110,
+    0b1111,
+    // Any delegation, none, cancel; times (20), either an open or a delegation (21).
+    0b11_1000 | 1 << 20 | 1 << 21,
+    // CLAIM_NULL, PREVIOUS, DELEGATE_CUR, FH, DELEG_CUR_FH.
+    0b11_0111,
+    0b1111,
+];
+
 /// The number of a kind (`nfs_ftype4`, and `ftype3` of version 3).
 pub(crate) fn kind_number(kind: FileKind) -> u32 {
     match kind {
@@ -198,6 +211,12 @@ fn value(attribute: u32, facts: &Facts<'_>, writer: &mut Writer) {
             writer.u32(1);
         }
         MOUNTED_ON_FILEID => writer.u64(facts.mounted_on),
+        OPEN_ARGUMENTS => {
+            for bits in OPEN_ARGUMENT_BITS {
+                writer.count(1);
+                writer.u32(bits);
+            }
+        }
         XATTR_SUPPORT => writer.bool(matches!(facts.of, Of::File(_))),
         CHANGE_ATTR_TYPE => writer.u32(CHANGE_TYPE_UNDEFINED),
         other => unreachable!("attribute {other} is supported and has a value"),

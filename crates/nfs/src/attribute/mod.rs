@@ -14,15 +14,22 @@ mod decode;
 mod encode;
 
 pub(crate) use acl::principals;
-pub(crate) use decode::{NewAttributes, decode};
+pub(crate) use decode::{NewAttributes, decode, time};
 pub(crate) use encode::{Facts, Of, encode, kind_number};
 
 use crate::wire::Bitmap;
 pub(crate) use crate::wire::attribute::*;
 use backend::file::FileLimits;
 
-/// The attributes of minor version 2 that exist here (RFC 7862, section 12; RFC 8275, section 4; RFC 8276, section 8.2).
-const OF_MINOR_2: Bitmap = Bitmap::of(&[CHANGE_ATTR_TYPE, MODE_UMASK, XATTR_SUPPORT]);
+/// The attributes of minor version 2 that exist here (RFC 7862, section 12; RFC 8275, section 4; RFC 8276, section 8.2; RFC 9754).
+const OF_MINOR_2: Bitmap = Bitmap::of(&[
+    CHANGE_ATTR_TYPE,
+    MODE_UMASK,
+    XATTR_SUPPORT,
+    TIME_DELEG_ACCESS,
+    TIME_DELEG_MODIFY,
+    OPEN_ARGUMENTS,
+]);
 
 /// The attributes that exist in a minor version.
 pub(crate) fn supported(minor: u32) -> Bitmap {
@@ -99,7 +106,10 @@ pub(crate) const OF_ACL: Bitmap = Bitmap::of(&[ACL, DACL]);
 /// The attributes that name users and groups.
 pub(crate) const OF_PRINCIPALS: Bitmap = Bitmap::of(&[ACL, DACL, OWNER, OWNER_GROUP]);
 
-/// The attributes that can be set; `mode_umask` only by a creation.
+/// The times that only the holder of a delegation can set (RFC 9754, section 5).
+pub(crate) const HELD_TIMES: Bitmap = Bitmap::of(&[TIME_DELEG_ACCESS, TIME_DELEG_MODIFY]);
+
+/// The attributes that can be set; `mode_umask` only by a creation, [`HELD_TIMES`] only under a delegation.
 pub(crate) const SETTABLE: Bitmap = Bitmap::of(&[
     SIZE,
     ACL,
@@ -111,10 +121,18 @@ pub(crate) const SETTABLE: Bitmap = Bitmap::of(&[
     TIME_ACCESS_SET,
     TIME_CREATE,
     TIME_MODIFY_SET,
+    TIME_DELEG_ACCESS,
+    TIME_DELEG_MODIFY,
 ]);
 
 /// The attributes that can only be set.
-pub(crate) const WRITE_ONLY: Bitmap = Bitmap::of(&[TIME_ACCESS_SET, TIME_MODIFY_SET, MODE_UMASK]);
+pub(crate) const WRITE_ONLY: Bitmap = Bitmap::of(&[
+    TIME_ACCESS_SET,
+    TIME_MODIFY_SET,
+    MODE_UMASK,
+    TIME_DELEG_ACCESS,
+    TIME_DELEG_MODIFY,
+]);
 
 /// The attributes that can be set with an exclusive creation (§5.8.1.14). Setting a time ends the memory of the verifier.
 pub(crate) const EXCLUSIVE: Bitmap = Bitmap::of(&[MODE, OWNER, OWNER_GROUP, ACL, DACL, MODE_UMASK]);

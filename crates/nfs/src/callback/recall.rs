@@ -8,14 +8,16 @@ use crate::attribute;
 use crate::client::{BackState, Session};
 use crate::handle::{HANDLE_LEN, ObjectId};
 use crate::limits::RECALL_MAX;
-use crate::shared::Shared;
-use crate::state::Recall;
+use crate::shared::{Shared, wall_clock};
+use crate::state::{Recall, ReportedTimes};
 use crate::wire::callback::{CallbackOp, ReferringCall};
 use crate::wire::{Attrs, Bitmap, Status};
 use crate::xdr::Reader;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// The attributes that the holder of a write delegation is asked for, besides times that it holds.
+const TOLD: Bitmap = Bitmap::of(&[attribute::CHANGE, attribute::SIZE]);
 /// Time between two looks for the return of a delegation, and between two calls.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -106,25 +108,39 @@ pub(crate) async fn ask(shared: &Arc<Shared>, recall: Recall, server: u64) {
     let handle = handle_of(shared, &recall);
     let op = CallbackOp::GetAttr {
         handle: &handle,
-        wanted: Bitmap::of(&[attribute::CHANGE, attribute::SIZE]),
+        wanted: match recall.has_times {
+            true => TOLD.or(&attribute::HELD_TIMES),
+            false => TOLD,
+        },
     };
     let answer = call_client(shared, &recall, &op).await;
     let answer = answer.filter(|answer| answer.status == Status::Ok);
     let told = answer.and_then(|answer| attributes_in(&answer.body));
     let now = io::time::now();
-    shared.states().told(recall.id, told, server, now);
+    let times = (now, wall_clock());
+    shared.states().told(recall.id, told, server, times);
     if told.is_none() {
         // §10.4.3: a holder that does not answer loses the delegation.
         shared.recall(recall.file, None, false);
     }
 }
 
-/// `change` and `size` in the result of CB_GETATTR.
-fn attributes_in(body: &[u8]) -> Option<(u64, u64)> {
+/// `change` and `size` in the result of CB_GETATTR, and times if there are any.
+fn attributes_in(body: &[u8]) -> Option<((u64, u64), ReportedTimes)> {
     let attrs = Attrs::decode(&mut Reader::new(body)).ok()?;
-    if attrs.mask != Bitmap::of(&[attribute::CHANGE, attribute::SIZE]) {
+    if !TOLD.is_within(&attrs.mask) || !attrs.mask.is_within(&TOLD.or(&attribute::HELD_TIMES)) {
         return None;
     }
     let mut values = Reader::new(attrs.values);
-    Some((values.u64().ok()?, values.u64().ok()?))
+    let own = (values.u64().ok()?, values.u64().ok()?);
+    let mut times = ReportedTimes::default();
+    for (number, time) in [
+        (attribute::TIME_DELEG_ACCESS, &mut times.accessed),
+        (attribute::TIME_DELEG_MODIFY, &mut times.modified),
+    ] {
+        if attrs.mask.has(number) {
+            *time = Some(attribute::time(&mut values).ok()?);
+        }
+    }
+    Some((own, times))
 }

@@ -6,12 +6,14 @@ use super::xattr::XATTR_ACCESS;
 use crate::access;
 use crate::attribute::{self, Facts, NewAttributes, Of};
 use crate::identity::Names;
-use crate::shared::Changing;
+use crate::shared::{Changing, wall_clock};
+use crate::state::ReportedTimes;
 use crate::wire::{Attrs, Bitmap, Stateid, Status};
 use crate::xdr::Writer;
 use backend::file::permission::{AclRules, Permissions, check_read_acl};
 use backend::file::{
-    Acl, Attributes, Caller, FileError, FileKind, FileLimits, SetAttributes, Stability, Who,
+    Acl, Attributes, Caller, FileError, FileKind, FileLimits, SetAttributes, SetTime, Stability,
+    Who,
 };
 
 /// Limits that the attributes of the pseudo file system show.
@@ -182,7 +184,15 @@ impl Compound<'_> {
             // RFC 8275, section 4.1: only a creation has an umask.
             return Err(Status::Inval);
         }
-        let mut new = self.new_attributes(attrs).await?;
+        let mut new = self.decoded(attrs).await?;
+        if new.held != ReportedTimes::default() {
+            self.set_held_times(&target, stateid, new.held).await?;
+            if new.mask.is_within(&attribute::HELD_TIMES) {
+                new.mask.encode(&mut self.out);
+                return Ok(());
+            }
+            self.context.partly_set = new.mask.and(&attribute::HELD_TIMES);
+        }
         // A symbolic link has no permissions: its mode is ignored, as by other servers, and everything else is set.
         if new.set.mode.is_some() {
             let of = target.files().attributes(target.handle).await;
@@ -214,8 +224,8 @@ impl Compound<'_> {
                 FileError::Unsupported => Status::Attrnotsupp,
                 other => status_of(other),
             })?;
-            self.context.partly_set = Bitmap::default();
         }
+        self.context.partly_set = Bitmap::default();
         new.mask.encode(&mut self.out);
         Ok(())
     }
@@ -243,9 +253,44 @@ impl Compound<'_> {
         }
     }
 
-    /// Reads new values of attributes.
-    pub(super) async fn new_attributes(&self, attrs: &Attrs<'_>) -> Result<NewAttributes, Status> {
+    /// Sets times that the client kept under a delegation (RFC 9754, section 5). Nobody else's delegation is recalled: a write delegation
+    /// is the only one, and an access changes nothing that is delegated for reading. Errors: those of the stateid, which must be
+    /// of such a delegation.
+    async fn set_held_times(
+        &self,
+        target: &Target,
+        stateid: &Stateid,
+        reported: ReportedTimes,
+    ) -> Result<(), Status> {
+        let (client, shared) = (self.context.client()?, self.context.shared);
+        let stateid = self.context.stateid(stateid)?;
+        let by = (client, &stateid, target.handle);
+        let accepted = shared.states().check_held(by, reported, wall_clock())?;
+        let held = |time: Option<_>| time.map_or(SetTime::Keep, SetTime::Held);
+        let set = SetAttributes {
+            accessed: held(accepted.accessed),
+            modified: held(accepted.modified),
+            ..SetAttributes::default()
+        };
+        // The delegation is the permission: a user that may only read moves the access time, too.
+        let files = target.files();
+        let done = files.set_attributes(&Caller::root(), target.handle, set, Stability::Durable);
+        done.await.map_err(status_of)?;
+        shared.states().set_held(client, &stateid, accepted);
+        Ok(())
+    }
+
+    async fn decoded(&self, attrs: &Attrs<'_>) -> Result<NewAttributes, Status> {
         attribute::decode(attrs, self.minor, &self.context.shared.identity).await
+    }
+
+    /// Reads the attributes of a new object. Errors: `Inval` for times that only the holder of a delegation has.
+    pub(super) async fn new_attributes(&self, attrs: &Attrs<'_>) -> Result<NewAttributes, Status> {
+        let new = self.decoded(attrs).await?;
+        match new.held == ReportedTimes::default() {
+            true => Ok(new),
+            false => Err(Status::Inval),
+        }
     }
 
     /// ACCESS (§18.1).

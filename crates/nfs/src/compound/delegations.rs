@@ -10,7 +10,7 @@ use crate::callback;
 use crate::client::BackState;
 use crate::service::Delegations;
 use crate::shared::{Changing, NameChange};
-use crate::state::{Asked, BOTH, DelegationArgs, READ, Why};
+use crate::state::{Asked, BOTH, DelegationArgs, HeldTimes, READ, Seen, Why};
 use crate::wire::{Bitmap, Stateid, Status};
 use crate::xdr::Writer;
 use backend::file::{Access, Attributes, Handle};
@@ -25,18 +25,26 @@ const WISH_MASK: u32 = 0xff00;
 const WANT_READ: u32 = 0x100;
 const WANT_NONE: u32 = 0x400;
 const WANT_CANCEL: u32 = 0x500;
+/// `OPEN4_SHARE_ACCESS_WANT_DELEG_TIMESTAMPS` (RFC 9754, section 5).
+pub(super) const WANT_TIMES: u32 = 0x10_0000;
+/// `OPEN4_SHARE_ACCESS_WANT_OPEN_XOR_DELEGATION` (RFC 9754, section 4).
+pub(super) const WANT_ONE: u32 = 0x20_0000;
 /// `open_delegation_type4`.
 const DELEGATE_NONE: u32 = 0;
 const DELEGATE_READ: u32 = 1;
 const DELEGATE_WRITE: u32 = 2;
 const DELEGATE_NONE_EXT: u32 = 3;
+/// The kinds with times, of the kinds without them (RFC 9754, section 5).
+const WITH_TIMES: u32 = 3;
 /// `NFS_LIMIT_SIZE`.
 const LIMIT_SIZE: u32 = 1;
 
 /// A delegation that OPEN returns.
 pub(super) struct Granted {
-    stateid: Stateid,
+    pub(super) stateid: Stateid,
     is_write: bool,
+    /// Whether the file's times are delegated, too.
+    has_times: bool,
     /// Whether the client must return it at once.
     is_recalled: bool,
 }
@@ -68,9 +76,14 @@ impl Delegated {
 
 impl Granted {
     fn encode(&self, out: &mut Writer) {
-        out.u32(match self.is_write {
+        let kind = match self.is_write {
             true => DELEGATE_WRITE,
             false => DELEGATE_READ,
+        };
+        out.u32(if self.has_times {
+            kind + WITH_TIMES
+        } else {
+            kind
         });
         self.stateid.encode(out);
         out.bool(self.is_recalled);
@@ -154,28 +167,30 @@ impl Compound<'_> {
         if !self.can_call(client) {
             return Ok(Delegated::None(Why::Resource));
         }
-        let args =
-            self.delegation_args(client, (target.export.config.id, file), is_write, false)?;
+        let times = access & WANT_TIMES != 0;
+        let args = self.delegation_args(client, (target, file), (is_write, times), false)?;
         self.grant(target, &args, false).await
     }
 
-    /// The delegation that a client reclaims with CLAIM_PREVIOUS.
+    /// The delegation that a client reclaims with CLAIM_PREVIOUS, for these access and wish bits.
     pub(super) async fn reclaim_delegation(
         &self,
         target: &Target,
         file: &Attributes,
-        kind: u32,
+        (kind, access): (u32, u32),
     ) -> Result<Delegated, Status> {
+        const READ_TIMES: u32 = DELEGATE_READ + WITH_TIMES;
+        const WRITE_TIMES: u32 = DELEGATE_WRITE + WITH_TIMES;
         let client = self.context.client()?;
-        if !(DELEGATE_READ..=DELEGATE_WRITE).contains(&kind) {
-            return Ok(Delegated::None(Why::NotWanted));
-        }
-        let args = self.delegation_args(
-            client,
-            (target.export.config.id, file),
-            kind == DELEGATE_WRITE,
-            true,
-        )?;
+        let wants_times = access & WANT_TIMES != 0;
+        let kind = match kind {
+            DELEGATE_READ => (false, wants_times),
+            DELEGATE_WRITE => (true, wants_times),
+            READ_TIMES if self.minor >= 2 => (false, true),
+            WRITE_TIMES if self.minor >= 2 => (true, true),
+            _ => return Ok(Delegated::None(Why::NotWanted)),
+        };
+        let args = self.delegation_args(client, (target, file), kind, true)?;
         let is_recalled = !self.can_call(client);
         self.grant(target, &args, is_recalled).await
     }
@@ -183,18 +198,23 @@ impl Compound<'_> {
     fn delegation_args(
         &self,
         client: u64,
-        (export, file): (u32, &Attributes),
-        is_write: bool,
+        (target, file): (&Target, &Attributes),
+        (is_write, has_times): (bool, bool),
         is_reclaim: bool,
     ) -> Result<DelegationArgs, Status> {
         Ok(DelegationArgs {
             client,
             file: file.handle,
-            export,
+            export: target.export.config.id,
             is_write,
             origin: self.context.request.ok_or(Status::OpNotInSession)?,
             change: file.change,
             is_reclaim,
+            // Where nothing can be set, nobody holds times.
+            held: (has_times && !target.is_read_only).then_some(HeldTimes {
+                accessed: file.accessed,
+                modified: file.modified,
+            }),
         })
     }
 
@@ -215,6 +235,7 @@ impl Compound<'_> {
                 Delegated::Granted(Granted {
                     stateid,
                     is_write: args.is_write,
+                    has_times: args.held.is_some(),
                     is_recalled,
                 })
             }
@@ -240,16 +261,23 @@ impl Compound<'_> {
         object: &Object,
         wanted: &Bitmap,
     ) -> Result<Option<Attributes>, Status> {
-        let of_size = Bitmap::of(&[attribute::CHANGE, attribute::SIZE]);
+        let of_data = Bitmap::of(&[attribute::CHANGE, attribute::SIZE]);
+        let of_times = Bitmap::of(&[
+            attribute::TIME_ACCESS,
+            attribute::TIME_METADATA,
+            attribute::TIME_MODIFY,
+        ]);
+        let is_only_times = wanted.and(&of_data).is_empty();
         let Object::File(export, handle) = object else {
             return Ok(None);
         };
         let shared = self.context.shared;
-        if shared.states().delegations() == 0 || wanted.and(&of_size).is_empty() {
+        if shared.states().delegations() == 0 || wanted.and(&of_data.or(&of_times)).is_empty() {
             return Ok(None);
         }
         let client = self.context.client()?;
-        let asked = shared.states().ask(*handle, client, io::time::now());
+        let now = io::time::now();
+        let asked = shared.states().ask(*handle, client, is_only_times, now);
         let Some(asked) = asked else { return Ok(None) };
         let of = export
             .files()
@@ -262,10 +290,23 @@ impl Compound<'_> {
             let _ = io::timeout(ATTRIBUTES_WAIT, asking).await;
         }
         match shared.states().told_to(*handle, client, io::time::now()) {
-            Some(Some((change, size))) => Ok(Some(Attributes { change, size, ..of })),
+            Some(Some(seen)) => Ok(Some(shown(&of, &seen))),
             Some(None) => Err(Status::Delay),
             // It was returned meanwhile.
             None => Ok(None),
         }
+    }
+}
+
+/// Attributes of a file, replaced by the ones that the holder of a write delegation told. The last change follows the modification.
+fn shown(of: &Attributes, seen: &Seen) -> Attributes {
+    let modified = seen.times.modified;
+    Attributes {
+        change: seen.change,
+        size: seen.size,
+        accessed: seen.times.accessed.unwrap_or(of.accessed),
+        modified: modified.unwrap_or(of.modified),
+        changed: modified.map_or(of.changed, |time| time.max(of.changed)),
+        ..*of
     }
 }

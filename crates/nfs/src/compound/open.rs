@@ -4,7 +4,7 @@
 //! lease has expired refuses nobody.
 
 use super::context::{Compound, Object, Target};
-use super::delegations::Delegated;
+use super::delegations::{Delegated, WANT_ONE, WANT_TIMES};
 use super::status::{check_file, name, status_of};
 use crate::access;
 use crate::attribute::{self, NewAttributes};
@@ -20,10 +20,14 @@ use backend::file::{
 const ACCESS_BITS: u32 = 0xff;
 /// The wishes that exist (§18.16.3).
 const WISHES: u32 = 0x0003_ff00;
+/// The wishes of RFC 9754, in minor version 2.
+const LATER_WISHES: u32 = WANT_TIMES | WANT_ONE;
 /// `OPEN4_RESULT_LOCKTYPE_POSIX`.
 const LOCKTYPE_POSIX: u32 = 4;
 /// `OPEN4_RESULT_MAY_NOTIFY_LOCK`.
 const MAY_NOTIFY_LOCK: u32 = 32;
+/// `OPEN4_RESULT_NO_OPEN_STATEID` (RFC 9754, section 4).
+const NO_OPEN_STATEID: u32 = 16;
 /// Mode of a new file whose creation names none.
 const FILE_MODE: u16 = 0o600;
 
@@ -43,7 +47,11 @@ impl Compound<'_> {
     pub(super) async fn open(&mut self, args: &Open<'_>) -> Result<(), Status> {
         let client = self.context.client()?;
         let access = args.access & ACCESS_BITS;
-        let is_unknown = args.access & !(ACCESS_BITS | WISHES) != 0;
+        let wishes = match self.minor {
+            0 | 1 => WISHES,
+            _ => WISHES | LATER_WISHES,
+        };
+        let is_unknown = args.access & !(ACCESS_BITS | wishes) != 0;
         if is_unknown || !(READ..=BOTH).contains(&access) || args.deny > BOTH {
             return Err(Status::Inval);
         }
@@ -69,6 +77,7 @@ impl Compound<'_> {
         // An open for reading that truncates does not keep read delegations of others away.
         let changing = found.truncate.map(|_| self.context.changing(open.file));
         let changing = changing.transpose()?;
+        let wants_one = args.access & WANT_ONE != 0;
         let (stateid, before) = self.enter(&open, hold)?;
         if let Some(size) = found.truncate {
             match self.truncate(&target, found.of.handle, size).await {
@@ -83,7 +92,14 @@ impl Compound<'_> {
         drop(changing);
         self.context.granted().await?;
         let delegated = match args.claim {
-            Claim::Previous(kind) => self.reclaim_delegation(&target, &found.of, kind).await?,
+            Claim::Previous(kind) => {
+                let kind = (kind, args.access);
+                self.reclaim_delegation(&target, &found.of, kind).await?
+            }
+            // A delegation does not keep what the reservation keeps.
+            Claim::Name(_) | Claim::Handle if wants_one && args.deny != 0 => {
+                Delegated::None(Why::Resource)
+            }
             Claim::Name(_) | Claim::Handle => {
                 self.delegate(&target, &found.of, args.access).await?
             }
@@ -91,8 +107,16 @@ impl Compound<'_> {
         };
         self.context
             .set_current(Object::File(target.export.clone(), found.of.handle));
-        self.context.current_stateid = Some(stateid);
-        self.write_open(&stateid, &found);
+        let only = match &delegated {
+            Delegated::Granted(granted) if wants_one => Some(granted.stateid),
+            Delegated::Granted(_) | Delegated::None(_) => None,
+        };
+        if only.is_some() {
+            let undone = self.context.shared.states().undo_open(&open, before);
+            drop(undone);
+        }
+        self.context.current_stateid = only.or(Some(stateid));
+        self.write_open((only.is_none()).then_some(&stateid), &found);
         delegated.encode(args.access, &mut self.out);
         Ok(())
     }
@@ -153,8 +177,9 @@ impl Compound<'_> {
         done.await.map(|done| done.value.after).map_err(status_of)
     }
 
-    fn write_open(&mut self, stateid: &Stateid, found: &Found) {
-        stateid.encode(&mut self.out);
+    /// Writes the result of OPEN up to the delegation. Without a stateid, there is only a delegation.
+    fn write_open(&mut self, stateid: Option<&Stateid>, found: &Found) {
+        stateid.unwrap_or(&Stateid::ANONYMOUS).encode(&mut self.out);
         match &found.directory {
             Some(change) => self.write_change(change),
             None => {
@@ -165,7 +190,12 @@ impl Compound<'_> {
         }
         let is_told = self.context.client().is_ok_and(|c| self.can_call(c));
         let may_notify = if is_told { MAY_NOTIFY_LOCK } else { 0 };
-        self.out.u32(LOCKTYPE_POSIX | may_notify);
+        let no_stateid = if stateid.is_none() {
+            NO_OPEN_STATEID
+        } else {
+            0
+        };
+        self.out.u32(LOCKTYPE_POSIX | may_notify | no_stateid);
         found.set.encode(&mut self.out);
     }
 

@@ -19,7 +19,7 @@ use crate::rpcbind::Registry;
 use crate::state::{Refused, Table};
 use crate::v3::{Duplicates, Hosts, Mounts};
 use crate::wire::{Stateid, Status};
-use backend::file::{Caller, FileBackend, Handle, Name, RenameMode};
+use backend::file::{Caller, FileBackend, Handle, Name, RenameMode, Timestamp};
 use config::ServiceConfig;
 use counters::{CloseReason, ConnectionState, CounterSet};
 use io::time::Instant;
@@ -68,6 +68,12 @@ impl NameChange {
 
 /// Time between two looks for the return of a delegation.
 pub(crate) const RECALL_PAUSE: Duration = Duration::from_millis(20);
+/// The present, as the times of files count it.
+pub(crate) fn wall_clock() -> Timestamp {
+    let nanoseconds = io::time::wall_clock_ms().saturating_mul(1_000_000);
+    Timestamp(i64::try_from(nanoseconds).unwrap_or(i64::MAX))
+}
+
 /// How often a name is looked up whose object changes meanwhile.
 const NAME_LOOKS_MAX: usize = 4;
 

@@ -1,10 +1,12 @@
 //! The rules of RFC 8881 about delegations.
 
 use super::entry::REST;
-use super::{Asked, BOTH, DelegationArgs, OpenArgs, READ, Refused, Table, WRITE, Why};
+use super::{
+    Asked, BOTH, DelegationArgs, OpenArgs, READ, Refused, ReportedTimes, Seen, Table, WRITE, Why,
+};
 use crate::wire::callback::ReferringCall;
 use crate::wire::{Stateid, Status};
-use backend::file::{Handle, Hold};
+use backend::file::{Handle, Hold, Timestamp};
 use io::time::Instant;
 use std::time::Duration;
 
@@ -43,6 +45,7 @@ fn args(client: u64, is_write: bool) -> DelegationArgs {
         },
         change: 5,
         is_reclaim: false,
+        held: None,
     }
 }
 
@@ -180,30 +183,33 @@ fn others_see_the_attributes_that_the_holder_tells() {
     let now = io::time::now();
     let mut table = Table::new(1, [7; 16]);
     delegate(&mut table, 1, true, now).unwrap();
-    assert_eq!(table.ask(FILE, 1, now), None, "the holder itself");
-    let Some(Asked::Ask(recall)) = table.ask(FILE, 2, now) else {
+    assert_eq!(table.ask(FILE, 1, false, now), None, "the holder itself");
+    let Some(Asked::Ask(recall)) = table.ask(FILE, 2, false, now) else {
         panic!("it must be asked");
     };
     assert_eq!(
-        table.ask(FILE, 3, now),
+        table.ask(FILE, 3, false, now),
         Some(Asked::Known),
         "it is asked once"
     );
     assert_eq!(table.told_to(FILE, 2, now), Some(None));
-    table.told(recall.id, Some((5, 100)), 5, now);
+    let answer = |own| Some((own, ReportedTimes::default()));
+    table.told(recall.id, answer((5, 100)), 5, (now, Timestamp(0)));
+    let seen = |seen: Option<Seen>| seen.map(|seen| (seen.change, seen.size));
+    let told = table.told_to(FILE, 2, now).map(seen);
+    assert_eq!(told, Some(Some((5, 100))), "unchanged");
     assert_eq!(
-        table.told_to(FILE, 2, now),
-        Some(Some((5, 100))),
-        "unchanged"
+        table.ask(FILE, 2, false, now),
+        Some(Asked::Known),
+        "a moment ago"
     );
-    assert_eq!(table.ask(FILE, 2, now), Some(Asked::Known), "a moment ago");
     let mut at = now;
-    let mut tell = |own| {
+    let mut tell = |own: Option<(u64, u64)>| {
         at = at + Duration::from_secs(2);
         assert_eq!(table.told_to(FILE, 2, at), Some(None), "too old");
-        assert_eq!(table.ask(FILE, 2, at), Some(Asked::Ask(recall)));
-        table.told(recall.id, own, 5, at);
-        table.told_to(FILE, 2, at).unwrap()
+        assert_eq!(table.ask(FILE, 2, false, at), Some(Asked::Ask(recall)));
+        table.told(recall.id, own.and_then(answer), 5, (at, Timestamp(0)));
+        seen(table.told_to(FILE, 2, at).unwrap())
     };
     assert_eq!(tell(Some((6, 200))), Some((6, 200)));
     assert_eq!(tell(Some((6, 200))), Some((6, 200)), "no further change");
@@ -233,4 +239,23 @@ fn an_open_is_taken_back_as_it_was() {
     assert_eq!(table.test(1, &first), Status::Ok);
     let refused = Err(Refused::Status(Status::Openmode));
     assert_eq!(table.check_io(1, &first, FILE, true), refused);
+}
+
+/// Two opens of one owner ran side by side; the first one was taken back, and with it the open whose stateid the second one had.
+#[test]
+fn an_open_that_another_request_knows_is_not_taken_back() {
+    let mut table = Table::new(1, [7; 16]);
+    let of = OpenArgs {
+        client: 1,
+        owner: b"owner",
+        file: FILE,
+        access: READ,
+        deny: 0,
+        truncates: false,
+    };
+    let before = table.open_before(&of);
+    table.open(&of, &mut Some(hold())).unwrap();
+    let second = table.open(&of, &mut Some(hold())).unwrap();
+    assert!(table.undo_open(&of, before).is_none());
+    assert_eq!(table.test(1, &second), Status::Ok);
 }

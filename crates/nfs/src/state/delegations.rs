@@ -5,10 +5,11 @@
 //! conflicts with it and nobody is changing the file; a file whose delegation was recalled gets none for a while.
 
 use super::entry::{Delegation, Kind, Revocation, State, Told};
+use super::held::{HeldTimes, ReportedTimes};
 use super::table::{Table, next};
 use crate::wire::callback::ReferringCall;
 use crate::wire::{Stateid, Status};
-use backend::file::{Handle, Hold};
+use backend::file::{Handle, Hold, Timestamp};
 use io::time::Instant;
 use std::collections::HashMap;
 
@@ -46,6 +47,8 @@ pub struct DelegationArgs {
     pub change: u64,
     /// Whether it is one of before the server's restart.
     pub is_reclaim: bool,
+    /// The file's times, if they are delegated, too.
+    pub held: Option<HeldTimes>,
 }
 
 /// A delegation that must be recalled.
@@ -63,6 +66,19 @@ pub struct Recall {
     pub export: u32,
     /// The request that was answered with it.
     pub origin: ReferringCall,
+    /// Whether the file's times are delegated, too.
+    pub has_times: bool,
+}
+
+/// Attributes of a file as the holder of a write delegation told them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Seen {
+    /// `change`.
+    pub change: u64,
+    /// The size, bytes.
+    pub size: u64,
+    /// The times, as far as the holder changed them.
+    pub times: ReportedTimes,
 }
 
 /// Whether the holder of a write delegation must be asked for attributes (§10.4.3).
@@ -186,6 +202,7 @@ impl Table {
                 change: args.change,
                 told: None,
                 is_asked: false,
+                held: args.held,
                 hold: Some(hold),
             }),
         });
@@ -209,6 +226,35 @@ impl Table {
         match self.delegation(id) {
             Some((state, _)) if state.file == file => Ok(()),
             _ => Err(Status::BadStateid),
+        }
+    }
+
+    /// Whether a client may set the times that it reports, under this delegation of a file (RFC 9754, section 5): the times that count at
+    /// this time. Errors: `BadStateid` if times are not delegated with it, `Openmode` for the modification under a read delegation;
+    /// those of a stateid.
+    pub fn check_held(
+        &self,
+        (client, stateid, file): (u64, &Stateid, Handle),
+        reported: ReportedTimes,
+        now: Timestamp,
+    ) -> Result<ReportedTimes, Status> {
+        self.check_delegation(client, stateid, file)?;
+        let id = self.find(client, stateid)?;
+        let (_, delegation) = self.delegation(id).ok_or(Status::BadStateid)?;
+        let held = delegation.held.ok_or(Status::BadStateid)?;
+        match reported.modified.is_none() || delegation.is_write {
+            true => Ok(held.accepted(reported, now)),
+            false => Err(Status::Openmode),
+        }
+    }
+
+    /// The holder of a delegation set these times.
+    pub fn set_held(&mut self, client: u64, stateid: &Stateid, accepted: ReportedTimes) {
+        if let Ok(id) = self.find(client, stateid)
+            && let Some(delegation) = self.delegation_mut(id)
+        {
+            delegation.held.iter_mut().for_each(|h| h.set(accepted));
+            delegation.told = None;
         }
     }
 
@@ -257,6 +303,7 @@ impl Table {
             file: state.file,
             export: delegation.export,
             origin: delegation.origin,
+            has_times: delegation.held.is_some(),
         })
     }
 
@@ -324,11 +371,20 @@ impl Table {
         }
     }
 
-    /// Whether the holder of a write delegation must be asked for the attributes that `client` must see. `None` if there is no
-    /// such delegation.
-    pub fn ask(&mut self, file: Handle, client: u64, now: Instant) -> Option<Asked> {
+    /// Whether the holder of a write delegation must be asked for the attributes that `client` must see, only times or others, too. `None`
+    /// if there is no such delegation.
+    pub fn ask(
+        &mut self,
+        file: Handle,
+        client: u64,
+        is_only_times: bool,
+        now: Instant,
+    ) -> Option<Asked> {
         let id = self.write_delegation(file, client)?;
         let recall = self.recall_of(id)?;
+        if is_only_times && !recall.has_times {
+            return None;
+        }
         let delegation = self.delegation_mut(id)?;
         let is_fresh = delegation.told.is_some_and(|told| told.is_fresh(now));
         if is_fresh || delegation.is_asked {
@@ -338,36 +394,48 @@ impl Table {
         Some(Asked::Ask(recall))
     }
 
-    /// `change` and `size` as `client` must see them, as far as the holder of a write delegation told. `None` if there is no such
-    /// delegation.
+    /// The attributes that `client` must see, as far as the holder of a write delegation told. `None` if there is no such delegation.
     #[must_use]
-    pub fn told_to(&self, file: Handle, client: u64, now: Instant) -> Option<Option<(u64, u64)>> {
+    pub fn told_to(&self, file: Handle, client: u64, now: Instant) -> Option<Option<Seen>> {
         let id = self.write_delegation(file, client)?;
         let (_, delegation) = self.delegation(id)?;
         let told = delegation.told.filter(|told| told.is_fresh(now));
-        Some(told.map(|told| (told.shown, told.own.1)))
+        Some(told.map(|told| Seen {
+            change: told.shown,
+            size: told.own.1,
+            times: told.times,
+        }))
     }
 
     fn write_delegation(&self, file: Handle, client: u64) -> Option<u64> {
         self.conflicting(file, Some(client), false).next()
     }
 
-    /// The holder answered CB_GETATTR with its `change` and the size; or not. `server` is the file's `change` here.
-    pub fn told(&mut self, id: u64, own: Option<(u64, u64)>, server: u64, now: Instant) {
+    /// The holder answered CB_GETATTR with its `change` and the size, and the times; or not. `server` is the file's `change` here, `wall` the
+    /// present for times.
+    pub fn told(
+        &mut self,
+        id: u64,
+        answer: Option<((u64, u64), ReportedTimes)>,
+        server: u64,
+        (now, wall): (Instant, Timestamp),
+    ) {
         let Some(delegation) = self.delegation_mut(id) else {
             return;
         };
         delegation.is_asked = false;
-        if let Some(own) = own {
+        if let Some((own, reported)) = answer {
             let before = delegation.told;
             let shown = match before {
                 Some(told) if told.own == own => told.shown,
                 _ if own.0 == delegation.change => server,
                 _ => before.map_or(server, |told| told.shown.max(server)) + 1,
             };
+            let times = delegation.held.map(|held| held.accepted(reported, wall));
             delegation.told = Some(Told {
                 own,
                 shown,
+                times: times.unwrap_or_default(),
                 at: now,
             });
         }

@@ -3,6 +3,7 @@
 //! **Owns** [`State`] and its kinds, [`File`], [`Waiter`], [`Register`] and [`Withdrawn`]. **Called by** the table, and by the operations of each kind. **Invariants**:
 //! each number in a list is the number of a state in the table.
 
+use super::held::{HeldTimes, ReportedTimes};
 use super::index::OpenIndex;
 use super::ranges::{Range, Ranges};
 use crate::limits::{DELEGATIONS_MAX, RECALLED_FILES_MAX};
@@ -109,6 +110,8 @@ pub(super) struct Told {
     pub(super) own: (u64, u64),
     /// The `change` that is shown.
     pub(super) shown: u64,
+    /// The times, as far as they count.
+    pub(super) times: ReportedTimes,
     pub(super) at: Instant,
 }
 
@@ -172,6 +175,8 @@ pub(super) struct Delegation {
     pub(super) change: u64,
     pub(super) told: Option<Told>,
     pub(super) is_asked: bool,
+    /// The file's times, if they are delegated, too.
+    pub(super) held: Option<HeldTimes>,
     /// Keeps the file; `None` while it is not exported.
     pub(super) hold: Option<Hold>,
 }

@@ -8,6 +8,7 @@
 //! | `index` | the opens of one file, by owner and by what they exclude |
 //! | `locks` | lock states |
 //! | `delegations` | delegations, from grant to return or revocation |
+//! | `held` | times of a file that the holder of a delegation keeps |
 //! | `local_locks` | locks of programs on the server |
 //! | `ranges` | the locked ranges of one file |
 //! | `waiters` | clients that wait for locks |
@@ -21,6 +22,7 @@
 mod delegation_tests;
 mod delegations;
 mod entry;
+mod held;
 mod index;
 mod local_locks;
 mod locks;
@@ -33,8 +35,9 @@ mod tests;
 mod waiters;
 mod withdrawn;
 
-pub use delegations::{Asked, DelegationArgs, Recall, Why};
+pub use delegations::{Asked, DelegationArgs, Recall, Seen, Why};
 pub use entry::Waiter;
+pub use held::{HeldTimes, ReportedTimes};
 pub use locks::LockFrom;
 pub use opens::{OpenArgs, OpenBefore};
 pub use ranges::{Locked, Range, Ranges};

@@ -113,11 +113,15 @@ impl Table {
         }
     }
 
-    /// Takes back an open whose operation failed afterwards. Returns the file's hold if nothing is left of it.
+    /// Takes back an open whose operation failed afterwards, or that a delegation replaces; not if the owner opened the file again
+    /// meanwhile, since that request has a stateid of this open. Returns the file's hold if nothing is left of it.
     pub fn undo_open(&mut self, args: &OpenArgs<'_>, before: OpenBefore) -> Option<Hold> {
         let id = self.own_open(args)?;
         let added = bit_of(args.access, args.deny) & !before.combinations;
         let state = self.states.get_mut(&id)?;
+        if state.seqid != next(before.seqid) {
+            return None;
+        }
         let Kind::Open(open) = &mut state.kind else {
             return None;
         };
@@ -126,9 +130,7 @@ impl Table {
             0 => self.remove(id),
             _ => {
                 // The client never saw the stateid of the open that is taken back.
-                if state.seqid == next(before.seqid) {
-                    state.seqid = before.seqid;
-                }
+                state.seqid = before.seqid;
                 self.shared_anew(id);
                 None
             }

@@ -1,4 +1,4 @@
-//! Numbers of attributes (§5.8; RFC 7862, section 12.2; RFC 8275, section 4; RFC 8276, section 8.2).
+//! Numbers of attributes (§5.8; RFC 7862, section 12.2; RFC 8275, section 4; RFC 8276, section 8.2; RFC 9754).
 //!
 //! **Called by** the attributes of the server, and by clients.
 
@@ -106,3 +106,9 @@ pub const CHANGE_ATTR_TYPE: u32 = 79;
 pub const MODE_UMASK: u32 = 81;
 /// `xattr_support`.
 pub const XATTR_SUPPORT: u32 = 82;
+/// `time_deleg_access`.
+pub const TIME_DELEG_ACCESS: u32 = 84;
+/// `time_deleg_modify`.
+pub const TIME_DELEG_MODIFY: u32 = 85;
+/// `open_arguments`.
+pub const OPEN_ARGUMENTS: u32 = 86;

@@ -1,4 +1,4 @@
-//! 64 bad clients beside a good one: the good one's latency stays as it is, with all buffers that the others hold.
+//! 200 bad clients beside a good one: the good one's latency stays as it is, with all buffers that the others hold.
 
 use crate::client::{Client, FORE};
 use crate::fixture::{Fixture, HOME, NO_ATTRS, open};
@@ -9,10 +9,12 @@ use nfs::wire::files::CreateHow;
 use nfs::wire::{Op, Stateid, Status, operation};
 use std::net::SocketAddr;
 use std::time::Duration;
-use testkit::fairness::{self, BAD_HOSTS, HELD};
+use testkit::fairness::{self, HELD};
 
 const MIB: u32 = 1 << 20;
 const FILE: &str = "large";
+/// Clients that take no reply. 200 of them held up a good one for 1 to 12 s before output was bounded by connection and address.
+const BAD_CLIENTS: u8 = 200;
 
 /// How bad clients are told apart.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -105,7 +107,7 @@ fn good_client_is_as_fast_as_alone(from: From) {
             let close = Op::Close { stateid };
             client.at(&[HOME[0], HOME[1], FILE], &[close]).await;
             let alone = p99(&mut client).await;
-            for name in 1..=BAD_HOSTS {
+            for name in 1..=BAD_CLIENTS {
                 let machine = match from {
                     From::ManyAddresses => Node::new(),
                     From::OneAddress => here,
@@ -125,7 +127,7 @@ fn a_good_client_beside_bad_ones_at_other_addresses() {
     good_client_is_as_fast_as_alone(From::ManyAddresses);
 }
 
-/// Regression: all connections of an address had one share of the buffers, so that 64 clients that took no replies held up
+/// Regression: all connections of an address had one share of the buffers, so that clients that took no replies held up
 /// a good one beside them (behind address translation, or on the same machine) for as long as they liked.
 #[test]
 fn a_good_client_beside_bad_ones_at_its_address() {

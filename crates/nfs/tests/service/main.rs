@@ -13,6 +13,7 @@ mod fairness;
 mod files;
 mod fixture;
 mod grace;
+mod held_times;
 mod limits;
 mod minor2;
 mod mount_locks;

@@ -23,7 +23,7 @@ fn time_of(set: SetTime, before: Timestamp, now: Timestamp) -> Timestamp {
     match set {
         SetTime::Keep => before,
         SetTime::Now => now,
-        SetTime::To(time) => time,
+        SetTime::To(time) | SetTime::Held(time) => time,
     }
 }
 
@@ -48,9 +48,11 @@ pub(super) fn check_file(kind: FileKind) -> FileResult<()> {
 
 /// Sets the attributes that were asked for, except for mode and size.
 fn set_times(object: &mut Object, set: &SetAttributes, time: Timestamp) {
-    match set.size {
-        Some(_) => object.set_modified(time),
-        None => object.set_changed(time),
+    match (set.size, set.modified) {
+        (Some(_), _) => object.set_modified(time),
+        (None, SetTime::Held(at)) if set.is_only_held() => object.set_changed_at(at),
+        (None, _) if set.is_only_held() => {}
+        (None, _) => object.set_changed(time),
     }
     let inode = &mut object.inode;
     let time = inode.changed;

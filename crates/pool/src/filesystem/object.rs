@@ -112,6 +112,12 @@ impl Object {
         self.inode.change += 1;
     }
 
+    /// Notes a change that was made at this time.
+    pub(super) fn set_changed_at(&mut self, time: Timestamp) {
+        self.inode.changed = self.inode.changed.max(time);
+        self.inode.change += 1;
+    }
+
     /// Notes a change of contents.
     pub(super) fn set_modified(&mut self, time: Timestamp) {
         self.set_changed(time);

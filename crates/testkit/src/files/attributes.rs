@@ -232,6 +232,44 @@ pub(super) async fn times_are_set(bed: Bed) {
     assert_eq!(bed.set(file, with_size).await.modified, OLD);
 }
 
+/// A client that held a file's times set an access time, and every other client lost its cache of the file, since its last change moved.
+pub(super) async fn held_times_change_nothing_else(bed: Bed) {
+    let file = bed.file("file").await;
+    let before = bed.attributes(file).await;
+    let accessed = Timestamp(before.changed.0 + 1_000);
+    let access = SetAttributes {
+        accessed: SetTime::Held(accessed),
+        ..set()
+    };
+    let after = bed.set(file, access).await;
+    assert_eq!(after, Attributes { accessed, ..before });
+    for (modified, changed) in [
+        (OLD, before.changed),
+        (
+            Timestamp(before.changed.0 + 5),
+            Timestamp(before.changed.0 + 5),
+        ),
+    ] {
+        let modification = SetAttributes {
+            modified: SetTime::Held(modified),
+            ..set()
+        };
+        let last = bed.attributes(file).await;
+        let after = bed.set(file, modification).await;
+        assert_eq!((after.modified, after.changed), (modified, changed));
+        assert!(after.change > last.change);
+    }
+    bed.set_owner(file, 1000, 100).await;
+    let refused = bed.try_set(bob(), file, access).await;
+    assert_eq!(refused, Err(FileError::NotOwner));
+    let last = bed.attributes(file).await;
+    let with_mode = SetAttributes {
+        mode: Some(0o600),
+        ..access
+    };
+    assert!(bed.set(file, with_mode).await.changed >= last.changed);
+}
+
 pub(super) async fn a_guard_that_does_not_match_sets_nothing(bed: Bed) {
     let file = bed.file("file").await;
     let before = bed.attributes(file).await;

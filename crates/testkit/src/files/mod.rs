@@ -87,6 +87,7 @@ pub const ALL: &[Behaviour] = behaviour::behaviours![
     attributes::operations_on_names_note_times_of_directories,
     attributes::accesses_are_noted_as_relatime_does,
     attributes::times_are_set,
+    attributes::held_times_change_nothing_else,
     attributes::a_guard_that_does_not_match_sets_nothing,
     attributes::a_refused_change_sets_nothing,
     attributes::the_mode_of_a_symbolic_link_stays,

@@ -18,7 +18,7 @@ fn time_of(set: SetTime, before: Timestamp, now: Timestamp) -> Timestamp {
     match set {
         SetTime::Keep => before,
         SetTime::Now => now,
-        SetTime::To(time) => time,
+        SetTime::To(time) | SetTime::Held(time) => time,
     }
 }
 
@@ -52,9 +52,13 @@ impl State {
         object.attributes.mode = settled.mode;
         object.attributes.uid = settled.uid;
         object.attributes.gid = settled.gid;
-        match set.size {
-            Some(_) => object.set_modified(time),
-            None => object.set_changed(time),
+        match (set.size, set.modified) {
+            (Some(_), _) => object.set_modified(time),
+            (None, SetTime::Held(at)) if set.is_only_held() => {
+                object.set_changed(at.max(before.changed));
+            }
+            (None, _) if set.is_only_held() => {}
+            (None, _) => object.set_changed(time),
         }
         let of = &mut object.attributes;
         of.accessed = time_of(set.accessed, of.accessed, time);

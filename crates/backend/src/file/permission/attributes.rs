@@ -129,7 +129,7 @@ fn check_owner(caller: &Caller, of: &Permissions<'_>, set: &SetAttributes) -> Fi
 /// The owner sets times; who may write sets them to the present.
 fn check_times(caller: &Caller, of: &Permissions<'_>, set: &SetAttributes) -> FileResult<()> {
     let times = [set.accessed, set.modified];
-    let is_set = |time: &SetTime| matches!(time, SetTime::To(_));
+    let is_set = |time: &SetTime| matches!(time, SetTime::To(_) | SetTime::Held(_));
     if is_owner(caller, of) || granted(caller, of).has(AceMask::WRITE_ATTRIBUTES) {
         return Ok(());
     }

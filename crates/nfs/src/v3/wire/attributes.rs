@@ -99,7 +99,7 @@ fn encode_set_time(time: SetTime, writer: &mut Writer) {
     match time {
         SetTime::Keep => writer.u32(0),
         SetTime::Now => writer.u32(1),
-        SetTime::To(time) => {
+        SetTime::To(time) | SetTime::Held(time) => {
             writer.u32(2);
             encode_time(time, writer);
         }
