@@ -28,6 +28,7 @@ mod error;
 mod front;
 mod gate;
 pub mod limits;
+mod lock_waits;
 mod mount;
 mod mounted;
 mod nodes;

@@ -6,6 +6,7 @@
 use crate::convert;
 use crate::gate::Gate;
 use crate::limits::{REQUESTS_MAX, WRITE_BYTES_MAX};
+use crate::lock_waits::LockWaits;
 use crate::nodes::Nodes;
 use crate::notices::Notices;
 use crate::opened::Opened;
@@ -17,7 +18,6 @@ use backend::file::{Attributes, Caller, CheckedBy, FileBackend, FileError, Handl
 use fuser::{Errno, FileAttr};
 use io::BufPool;
 use io::runtime::Shard;
-use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -37,8 +37,7 @@ pub(crate) struct Mounted {
     /// Whether files that are opened without the kernel's cache can be mapped. Set by the handshake.
     pub(crate) has_direct_maps: OnceLock<bool>,
     pub(crate) checked_by: CheckedBy,
-    /// Processes that wait for locks.
-    pub(crate) lock_waiters: AtomicUsize,
+    pub(crate) lock_waits: LockWaits,
     shards: Box<[Shard]>,
 }
 
@@ -68,7 +67,7 @@ impl Mounted {
             caching: options.caching(&files.limits()),
             has_direct_maps: OnceLock::new(),
             checked_by: options.checked_by(),
-            lock_waiters: AtomicUsize::new(0),
+            lock_waits: LockWaits::default(),
             shards: shards.into(),
             files,
         }

@@ -17,7 +17,7 @@ pub enum LockKind {
 /// A lock of bytes of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileLock {
-    /// The owner, by a number that the mount gives it.
+    /// The owner, by a number that the mount gives it. In an answer, 0 stands for every owner outside of the mount that asked.
     pub owner: u64,
     /// First byte.
     pub start: u64,

@@ -274,7 +274,7 @@ impl fuser::Filesystem for Front {
         number: INodeNo,
         opened: FileHandle,
         _: OpenFlags,
-        _: Option<LockOwner>,
+        flock: Option<LockOwner>,
         _flush: bool,
         reply: ReplyEmpty,
     ) {
@@ -282,7 +282,13 @@ impl fuser::Filesystem for Front {
             Operation::Release,
             number,
             reply,
-            move |m| async move { m.release(opened.0).await },
+            move |m| async move {
+                let unlocked = match flock {
+                    Some(owner) => m.unlock_all(number.0, owner.0).await,
+                    None => Ok(()),
+                };
+                m.release(opened.0).await.and(unlocked)
+            },
             |reply, ()| reply.ok(),
         );
     }

@@ -8,7 +8,7 @@ use crate::options::Caching;
 use fuser::{InitFlags, KernelConfig};
 
 /// Abilities of every mount, if the kernel has them. Not used, although the kernel has them:
-/// - `POSIX_LOCKS`, but in shared mounts, and `FLOCK_LOCKS`: the kernel keeps locks itself, faster.
+/// - `POSIX_LOCKS` and `FLOCK_LOCKS`, but in shared mounts: the kernel keeps locks itself, faster.
 /// - `POSIX_ACL`: the kernel would check permissions by POSIX ACLs, which say less than the file system's lists (decision 0321).
 /// - `NO_OPEN_SUPPORT`: an open file must be held, so that it lives on without names.
 /// - `SPLICE_*`: data is copied once on its way, into a buffer that a disk can write from.
@@ -36,7 +36,7 @@ const ALWAYS: &[InitFlags] = &[
 ];
 
 /// Chooses abilities and sizes. Returns whether files that are opened without the kernel's cache can be mapped.
-/// With `keeps_locks`, byte-range locks come here, where those of network clients are.
+/// With `keeps_locks`, locks come here, where those of network clients are.
 pub(super) fn negotiate(
     config: &mut KernelConfig,
     caching: &Caching,
@@ -54,6 +54,8 @@ pub(super) fn negotiate(
     }
     if keeps_locks {
         wanted.push(InitFlags::FUSE_POSIX_LOCKS);
+        // flock(2) is a lock of the whole file, as it is for clients of NFS
+        wanted.push(InitFlags::FUSE_FLOCK_LOCKS);
     }
     wanted.push(match caching.checks_data {
         true => InitFlags::FUSE_AUTO_INVAL_DATA,

@@ -1,50 +1,50 @@
-//! Byte-range locks (fcntl(2)) of mounts whose file system keeps them, together with those of network clients.
+//! Locks (fcntl(2), and flock(2) as locks of the whole file) of mounts whose file system keeps them, together with those of network clients.
 //!
 //! **Owns** the wait for a lock. **Called by** the front. **Invariants**: a wait ends when the process gets a signal, since `fuser` does not pass
 //! FUSE_INTERRUPT on; locks of one process do not wait for places that other requests need.
 
-use crate::limits::{LOCK_PAUSE, LOCK_WAITERS_MAX};
+use crate::limits::LOCK_PAUSE;
 use crate::mounted::Mounted;
 use crate::status::{Answer, of_file};
 use backend::file::{FileLock, LockKind};
 use fuser::Errno;
 use std::fs;
-use std::sync::atomic::Ordering;
 
 impl Mounted {
     /// Locks or unlocks bytes. Errors: EAGAIN if a lock is in the way.
     pub(crate) async fn lock(&self, number: u64, lock: FileLock) -> Answer<()> {
-        let of = self.handle(number)?;
-        match self.files.lock(of, lock).await.map_err(of_file)? {
+        match self.try_lock(number, lock).await? {
             None => Ok(()),
             Some(_) => Err(Errno::EAGAIN),
         }
     }
 
-    /// Locks bytes, and waits while a lock is in the way. Errors: EINTR once the process has a signal, ENOLCK if too many wait.
+    /// Locks or unlocks bytes. Returns the lock that is in the way.
+    async fn try_lock(&self, number: u64, lock: FileLock) -> Answer<Option<FileLock>> {
+        let of = self.handle(number)?;
+        self.files.lock(of, lock).await.map_err(of_file)
+    }
+
+    /// Locks bytes, and waits while a lock is in the way. Errors: EINTR once the process has a signal, EDEADLK if the owner of that lock waits
+    /// for this one, ENOLCK if too many wait.
     pub(crate) async fn wait_for_lock(
         &self,
         number: u64,
         lock: FileLock,
         process: u32,
     ) -> Answer<()> {
-        if self.lock_waiters.fetch_add(1, Ordering::Relaxed) >= LOCK_WAITERS_MAX {
-            self.lock_waiters.fetch_sub(1, Ordering::Relaxed);
-            return Err(Errno::ENOLCK);
-        }
-        let locked = loop {
-            match self.lock(number, lock).await {
-                Err(e) if e.code() == libc::EAGAIN => {}
-                locked => break locked,
+        let waiting = self.lock_waits.enter(lock.owner).ok_or(Errno::ENOLCK)?;
+        while let Some(denying) = self.try_lock(number, lock).await? {
+            if waiting.is_deadlock(denying.owner) {
+                return Err(Errno::EDEADLK);
             }
             let status = io::blocking(move || fs::read_to_string(status_path(process))).await;
             if status.is_ok_and(|status| status.is_ok_and(|text| has_signal(&text))) {
-                break Err(Errno::EINTR);
+                return Err(Errno::EINTR);
             }
             io::time::sleep(LOCK_PAUSE).await;
-        };
-        self.lock_waiters.fetch_sub(1, Ordering::Relaxed);
-        locked
+        }
+        Ok(())
     }
 
     /// The lock that would be in the way.
@@ -53,7 +53,7 @@ impl Mounted {
         self.files.test_lock(of, lock).await.map_err(of_file)
     }
 
-    /// A process closed a descriptor of a file: its locks end.
+    /// A process closed a descriptor of a file, or an open file ended: the locks of this owner end.
     pub(crate) async fn unlock_all(&self, number: u64, owner: u64) -> Answer<()> {
         let all = FileLock {
             owner,

@@ -1,4 +1,4 @@
-//! Byte-range locks that the file system keeps: fcntl(2) of programs, and locks of others.
+//! Locks that the file system keeps: fcntl(2) and flock(2) of programs, and locks of others.
 
 use crate::server::{can_mount, has, memory_files, shards};
 use backend::Durable;
@@ -12,19 +12,21 @@ use backend::file::{
 use fuse::{Mount, MountOptions, Unmount};
 use io::IoBuf;
 use io::runtime::Shard;
-use rustix::fs::{FlockOperation, fcntl_lock};
+use rustix::fs::{FlockOperation, fcntl_lock, flock};
 use rustix::io::Errno;
 use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
 use std::ops::Range;
 use std::os::unix::process::ExitStatusExt;
-use std::process::Command;
-use std::sync::{Arc, Mutex};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::Duration;
+use tempfile::TempDir;
 
 #[derive(Default)]
 struct Locks {
-    held: Vec<FileLock>,
+    held: Vec<(Handle, FileLock)>,
     /// Requests for a lock.
     asked: usize,
 }
@@ -77,34 +79,36 @@ impl FileBackend for Locking {
     }
 
     fn lock(&self, of: Handle, lock: FileLock) -> FileReply<Option<FileLock>> {
-        let found = self.conflict(&lock);
+        let found = self.conflict(of, &lock);
         let mut locks = self.locks.lock().unwrap();
         locks.asked += 1;
         if found.is_none() {
             // Whole files are enough here.
-            locks.held.retain(|held| held.owner != lock.owner);
+            let is_replaced =
+                |held: &(Handle, FileLock)| held.0 == of && held.1.owner == lock.owner;
+            locks.held.retain(|held| !is_replaced(held));
             if lock.kind != LockKind::Unlocked {
-                locks.held.push(lock);
+                locks.held.push((of, lock));
             }
         }
-        let _ = of;
         FileReply::now(Ok(found))
     }
 
-    fn test_lock(&self, _: Handle, lock: FileLock) -> FileReply<Option<FileLock>> {
-        FileReply::now(Ok(self.conflict(&lock)))
+    fn test_lock(&self, of: Handle, lock: FileLock) -> FileReply<Option<FileLock>> {
+        FileReply::now(Ok(self.conflict(of, &lock)))
     }
 }
 
 impl Locking {
-    fn conflict(&self, lock: &FileLock) -> Option<FileLock> {
+    fn conflict(&self, of: Handle, lock: &FileLock) -> Option<FileLock> {
         let locks = self.locks.lock().unwrap();
-        let excludes = |held: &&FileLock| {
+        let excludes = |held: &FileLock| {
             held.owner != lock.owner
                 && lock.kind != LockKind::Unlocked
                 && (held.kind == LockKind::Exclusive || lock.kind == LockKind::Exclusive)
         };
-        locks.held.iter().find(excludes).copied()
+        let of_file = locks.held.iter().filter(|held| held.0 == of);
+        of_file.map(|held| held.1).find(excludes)
     }
 }
 
@@ -122,6 +126,51 @@ fn until(is_true: impl Fn() -> bool) {
     }
 }
 
+/// A shared mount, with its locks.
+struct Mounted {
+    shards: Vec<Shard>,
+    locks: Arc<Mutex<Locks>>,
+    dir: TempDir,
+    mount: Mount,
+}
+
+impl Mounted {
+    fn start() -> Self {
+        let shards = shards(2);
+        let locks = Arc::new(Mutex::new(Locks::default()));
+        let files = Locking {
+            files: memory_files(&shards[0]),
+            locks: locks.clone(),
+        };
+        let dir = tempfile::tempdir().unwrap();
+        let options = MountOptions {
+            is_shared: true,
+            ..MountOptions::default()
+        };
+        let mount = Mount::start(Arc::new(files), dir.path(), &options, &shards).unwrap();
+        Self {
+            shards,
+            locks,
+            dir,
+            mount,
+        }
+    }
+
+    fn locks(&self) -> MutexGuard<'_, Locks> {
+        self.locks.lock().unwrap()
+    }
+
+    /// Number of requests for a lock so far.
+    fn asked(&self) -> usize {
+        self.locks().asked
+    }
+
+    fn end(self) {
+        self.mount.unmount(Unmount::IfIdle).unwrap();
+        self.shards.iter().for_each(Shard::stop);
+    }
+}
+
 /// Regression: programs in a shared mount and clients of an export both got an exclusive lock of the same bytes, as the kernel kept the
 /// mount's locks to itself.
 #[test]
@@ -129,59 +178,115 @@ fn locks_of_programs_are_those_of_the_file_system() {
     if !can_mount() {
         return;
     }
-    let shards = shards(2);
-    let locks = Arc::new(Mutex::new(Locks::default()));
-    let files = Locking {
-        files: memory_files(&shards[0]),
-        locks: locks.clone(),
-    };
-    let dir = tempfile::tempdir().unwrap();
-    let options = MountOptions {
-        is_shared: true,
-        ..MountOptions::default()
-    };
-    let mount = Mount::start(Arc::new(files), dir.path(), &options, &shards).unwrap();
-    let path = dir.path().join("f");
+    let mounted = Mounted::start();
+    let path = mounted.dir.path().join("f");
     let file = File::create(&path).unwrap();
 
     let try_exclusive = || fcntl_lock(&file, FlockOperation::NonBlockingLockExclusive);
     try_exclusive().unwrap();
-    let held = locks.lock().unwrap().held.clone();
-    let all = (held[0].start, held[0].end, held[0].kind);
+    let held = mounted.locks().held.clone();
+    let (of, lock) = held[0];
+    let all = (lock.start, lock.end, lock.kind);
     assert_eq!((held.len(), all), (1, (0, u64::MAX, LockKind::Exclusive)));
     // The process's locks end with any of its descriptors.
     drop(File::open(&path).unwrap());
-    assert!(locks.lock().unwrap().held.is_empty());
+    assert!(mounted.locks().held.is_empty());
 
-    locks.lock().unwrap().held.push(FOREIGN);
+    mounted.locks().held.push((of, FOREIGN));
     assert_eq!(try_exclusive(), Err(Errno::AGAIN));
     let shared = file.try_clone().unwrap();
-    let asked = || locks.lock().unwrap().asked;
-    let before = asked();
+    let before = mounted.asked();
     let waiting = thread::spawn(move || fcntl_lock(&shared, FlockOperation::LockExclusive));
-    until(|| asked() > before + 2);
+    until(|| mounted.asked() > before + 2);
     assert!(!waiting.is_finished());
-    locks.lock().unwrap().held.clear();
+    mounted.locks().held.clear();
     waiting.join().unwrap().unwrap();
     fcntl_lock(&file, FlockOperation::Unlock).unwrap();
-    assert!(locks.lock().unwrap().held.is_empty());
+    assert!(mounted.locks().held.is_empty());
 
     if has("python3") {
         // A process that waits can be killed.
-        locks.lock().unwrap().held.push(FOREIGN);
-        let before = asked();
+        mounted.locks().held.push((of, FOREIGN));
+        let before = mounted.asked();
         let program = "import fcntl,sys; fcntl.lockf(open(sys.argv[1],'r+'),fcntl.LOCK_EX)";
         let mut child = Command::new("python3")
             .args(["-c", program])
             .arg(&path)
             .spawn()
             .unwrap();
-        until(|| asked() > before + 2);
+        until(|| mounted.asked() > before + 2);
         child.kill().unwrap();
         assert_eq!(child.wait().unwrap().signal(), Some(9));
-        locks.lock().unwrap().held.clear();
+        mounted.locks().held.clear();
     }
     drop(file);
-    mount.unmount(Unmount::IfIdle).unwrap();
-    shards.iter().for_each(Shard::stop);
+    mounted.end();
+}
+
+/// flock(2) in a shared mount is a lock of the whole file in the file system's table, and ends with the open file. Regression: the kernel
+/// kept it to itself, so that a program here and a client of NFS both had it.
+#[test]
+fn flock_locks_the_whole_file() {
+    if !can_mount() {
+        return;
+    }
+    let mounted = Mounted::start();
+    let path = mounted.dir.path().join("f");
+    let [first, second] = [(); 2].map(|()| File::create(&path).unwrap());
+    flock(&first, FlockOperation::NonBlockingLockExclusive).unwrap();
+    let (_, held) = mounted.locks().held[0];
+    assert_eq!((held.start, held.end), (0, u64::MAX));
+    let refused = flock(&second, FlockOperation::NonBlockingLockShared);
+    assert_eq!(refused, Err(Errno::WOULDBLOCK));
+    // Another descriptor of the file does not end it, unlike a lock of fcntl(2).
+    drop(File::open(&path).unwrap());
+    assert_eq!(mounted.locks().held.len(), 1);
+    drop(first);
+    flock(&second, FlockOperation::LockShared).unwrap();
+    drop(second);
+    until(|| mounted.locks().held.is_empty());
+    mounted.end();
+}
+
+/// A program that would wait for one that waits for it is told so. Regression: both waited without end.
+#[test]
+fn a_deadlock_is_refused() {
+    if !can_mount() || !has("python3") {
+        return;
+    }
+    let mounted = Mounted::start();
+    for name in ["f", "g"] {
+        drop(File::create(mounted.dir.path().join(name)).unwrap());
+    }
+    // Locks its first file, says so, and locks the second one when it is told to.
+    let program = "import fcntl,sys
+a,b=[open(name,'r+') for name in sys.argv[1:]]
+fcntl.lockf(a,fcntl.LOCK_EX)
+print('locked',flush=True)
+sys.stdin.readline()
+try: fcntl.lockf(b,fcntl.LOCK_EX)
+except OSError as e: sys.exit(e.errno)";
+    let start = |names: [&str; 2]| {
+        let mut child = Command::new("python3")
+            .args(["-c", program])
+            .args(names.map(|name| mounted.dir.path().join(name)))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        let says = child.stdout.take().unwrap();
+        BufReader::new(says).read_line(&mut line).unwrap();
+        assert_eq!(line, "locked\n");
+        child
+    };
+    let (mut first, mut second) = (start(["f", "g"]), start(["g", "f"]));
+    let before = mounted.asked();
+    first.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+    until(|| mounted.asked() > before + 1);
+    second.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+    assert_eq!(second.wait().unwrap().code(), Some(libc::EDEADLK));
+    // Its locks end with it, and the other one gets its own.
+    assert_eq!(first.wait().unwrap().code(), Some(0));
+    mounted.end();
 }

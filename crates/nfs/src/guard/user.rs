@@ -166,7 +166,7 @@ impl Guard {
                     return Ok(None);
                 }
                 Err(Refused::Lock(denied)) if self.expires(&denied) => {}
-                Err(Refused::Lock(denied)) => return Ok(Some(denying(&denied))),
+                Err(Refused::Lock(denied)) => return Ok(Some(self.denying(&denied))),
                 Err(Refused::Full(of)) if self.shared.make_state_room(of) => {}
                 Err(_) => return Err(FileError::Storage(StorageError::Exhausted)),
             }
@@ -183,8 +183,24 @@ impl Guard {
             drop(states);
             match denied {
                 Some(denied) if self.expires(&denied) => {}
-                denied => return denied.map(|denied| denying(&denied)),
+                denied => return denied.map(|denied| self.denying(&denied)),
             }
+        }
+    }
+
+    /// A lock of another owner, who has a number if it is one of this mount.
+    fn denying(&self, denied: &Denied) -> FileLock {
+        let owner = <[u8; 16]>::try_from(&*denied.owner).map(u128::from_be_bytes);
+        let owner = owner.ok().filter(|_| denied.client == NO_CLIENT);
+        let of_mount = owner.filter(|owner| (owner >> 64) as u64 == self.mount);
+        FileLock {
+            owner: of_mount.map_or(0, |owner| owner as u64),
+            start: denied.range.start,
+            end: denied.range.end,
+            kind: match denied.is_exclusive {
+                true => LockKind::Exclusive,
+                false => LockKind::Shared,
+            },
         }
     }
 
@@ -198,18 +214,5 @@ fn range_of(lock: &FileLock) -> Range {
     Range {
         start: lock.start,
         end: lock.end,
-    }
-}
-
-/// A lock of another owner.
-fn denying(denied: &Denied) -> FileLock {
-    FileLock {
-        owner: 0,
-        start: denied.range.start,
-        end: denied.range.end,
-        kind: match denied.is_exclusive {
-            true => LockKind::Exclusive,
-            false => LockKind::Shared,
-        },
     }
 }

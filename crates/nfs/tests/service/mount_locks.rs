@@ -65,8 +65,9 @@ fn locks_of_clients_and_mounts_exclude_each_other() {
         assert_eq!((results.u64(), results.u64()), (0, 10));
         // Another owner of this mount, and the same number in another mount.
         let other = fixture.service.guarded(fixture.files.clone());
-        let denying = lock(0, 0, 9, LockKind::Exclusive);
-        for (mount, owner) in [(&mount, 2), (&other, 1)] {
+        // An owner of the mount that asks is named.
+        for (mount, owner, holder) in [(&mount, 2, 1), (&other, 1, 0)] {
+            let denying = lock(holder, 0, 9, LockKind::Exclusive);
             let shared = lock(owner, 9, u64::MAX, LockKind::Shared);
             assert_eq!(mount.lock(file, shared).await, Ok(Some(denying)));
             assert_eq!(mount.test_lock(file, shared).await, Ok(Some(denying)));
