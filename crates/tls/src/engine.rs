@@ -3,10 +3,11 @@
 //! **Owns** [`Engine`]. **Called by** [`crate::Stream`], tests and properties. **Invariants**: plain bytes are taken before more encrypted
 //! bytes are decrypted, so at most two records lie decrypted; after a failure nothing is decrypted any more.
 
-use crate::name::certificate_name;
+use crate::name::{certificate_identity, certificate_name};
 use rustls::{Connection, ProtocolVersion};
 use std::fmt;
 use std::io::{Read, Write};
+use std::sync::Arc;
 use thiserror::Error;
 
 /// Why a TLS connection cannot begin, or cannot go on.
@@ -35,6 +36,8 @@ pub struct Session {
     pub cipher: String,
     /// The name in the peer's certificate, if it has shown one: printable, and empty if the certificate has no name.
     pub peer: Option<String>,
+    /// The identity in the peer's certificate ([`certificate_identity`]).
+    pub identity: Option<Arc<[u8]>>,
 }
 
 /// A TLS connection without a socket.
@@ -132,6 +135,7 @@ impl Engine {
                 .unwrap_or("unknown")
                 .replacen("TLS13_", "TLS_", 1),
             peer: own.map(|certificate| certificate_name(certificate).unwrap_or_default()),
+            identity: own.map(|certificate| certificate_identity(certificate).into()),
         })
     }
 }

@@ -1,7 +1,7 @@
-//! The name in a certificate (RFC 5280), for people: the common name of its subject, else its first DNS name.
+//! The name in a certificate (RFC 5280), for people: the common name of its subject, else its first DNS name; and its identity, for comparisons.
 //!
-//! **Owns** [`certificate_name`]. **Called by** [`crate::Engine`], for a certificate that the handshake has verified. **Invariants**: nothing depends on the name but what
-//! is shown; it is short and printable; malformed bytes have no name.
+//! **Owns** [`certificate_name`] and [`certificate_identity`]. **Called by** [`crate::Engine`], for a certificate that the handshake has verified. **Invariants**: nothing depends on the name but what
+//! is shown; it is short and printable; a certificate that replaces an expired one has the same identity; malformed bytes have no name.
 
 use crate::limits::NAME_LEN_MAX;
 use io::printable::printable;
@@ -65,6 +65,37 @@ impl<'a> Values<'a> {
 /// The name in a certificate, in DER: printable, of at most [`NAME_LEN_MAX`] bytes before escapes. `None` if it has no name, or is malformed.
 #[must_use]
 pub fn certificate_name(certificate: &[u8]) -> Option<String> {
+    let mut signed = behind_validity(certificate)?;
+    let subject = signed.take(SEQUENCE)?;
+    let bytes = common_name(subject).or_else(|| dns_name(signed))?;
+    let text = std::str::from_utf8(bytes.get(..NAME_LEN_MAX).unwrap_or(bytes)).ok()?;
+    (!text.is_empty()).then(|| printable(text).into_owned())
+}
+
+/// The bytes that certificates of one owner have in common, and of other owners have not, as far as their authorities tell owners apart:
+/// subject and alternative names; of a certificate without both, the whole certificate.
+#[must_use]
+pub fn certificate_identity(certificate: &[u8]) -> Vec<u8> {
+    let names = names_of(certificate).filter(|names| !names.is_empty());
+    names.unwrap_or_else(|| certificate.to_vec())
+}
+
+fn names_of(certificate: &[u8]) -> Option<Vec<u8>> {
+    let mut signed = behind_validity(certificate)?;
+    let subject = signed.take(SEQUENCE)?;
+    let alternatives = alternative_names(signed).unwrap_or(Values(&[]));
+    let both = [subject.0, alternatives.0];
+    if both.iter().all(|part| part.is_empty()) {
+        return Some(Vec::new());
+    }
+    // The length keeps the parts apart.
+    let mut names = (subject.0.len() as u64).to_be_bytes().to_vec();
+    both.iter().for_each(|part| names.extend_from_slice(part));
+    Some(names)
+}
+
+/// A certificate from its subject on.
+fn behind_validity(certificate: &[u8]) -> Option<Values<'_>> {
     let mut signed = Values(certificate).take(SEQUENCE)?.take(SEQUENCE)?;
     signed.take(VERSION);
     signed.take(INTEGER)?;
@@ -72,10 +103,7 @@ pub fn certificate_name(certificate: &[u8]) -> Option<String> {
     for _ in 0..3 {
         signed.take(SEQUENCE)?;
     }
-    let subject = signed.take(SEQUENCE)?;
-    let bytes = common_name(subject).or_else(|| dns_name(signed))?;
-    let text = std::str::from_utf8(bytes.get(..NAME_LEN_MAX).unwrap_or(bytes)).ok()?;
-    (!text.is_empty()).then(|| printable(text).into_owned())
+    Some(signed)
 }
 
 fn common_name(mut subject: Values<'_>) -> Option<&[u8]> {
@@ -92,7 +120,18 @@ fn common_name(mut subject: Values<'_>) -> Option<&[u8]> {
 }
 
 /// `rest` begins behind the subject.
-fn dns_name(mut rest: Values<'_>) -> Option<&[u8]> {
+fn dns_name(rest: Values<'_>) -> Option<&[u8]> {
+    let mut names = alternative_names(rest)?;
+    while let Some((tag, text)) = names.next() {
+        if tag == DNS_NAME {
+            return Some(text);
+        }
+    }
+    None
+}
+
+/// `rest` begins behind the subject.
+fn alternative_names(mut rest: Values<'_>) -> Option<Values<'_>> {
     // The public key, and identifiers that nobody uses.
     let mut extensions = loop {
         match rest.take(EXTENSIONS) {
@@ -112,12 +151,7 @@ fn dns_name(mut rest: Values<'_>) -> Option<&[u8]> {
                 None => drop(extension.next()?),
             }
         };
-        let mut names = value.take(SEQUENCE)?;
-        while let Some((tag, text)) = names.next() {
-            if tag == DNS_NAME {
-                return Some(text);
-            }
-        }
+        return value.take(SEQUENCE);
     }
     None
 }
@@ -155,6 +189,31 @@ mod tests {
                 shown
             );
         }
+    }
+
+    /// A session of one client was used by another one whose certificate was of the same authority.
+    #[test]
+    fn certificates_of_one_owner_have_one_identity() {
+        let identity = |common, names| certificate_identity(&certificate(common, names));
+        // Other keys, other serial numbers, the same owner.
+        assert_eq!(
+            identity(Some("a"), &["a.test"]),
+            identity(Some("a"), &["a.test"])
+        );
+        let others = [
+            (Some("a"), &["a.test"][..]),
+            (Some("b"), &["a.test"]),
+            (Some("a"), &["b.test"]),
+            (Some("a"), &["a.test", "b.test"]),
+            (Some("a"), &[]),
+            (None, &["a.test"]),
+        ];
+        for (n, (common, names)) in others.iter().enumerate() {
+            for (other, names_of_other) in &others[..n] {
+                assert_ne!(identity(*common, names), identity(*other, names_of_other));
+            }
+        }
+        assert_eq!(certificate_identity(b"garbage"), b"garbage");
     }
 
     proptest! {

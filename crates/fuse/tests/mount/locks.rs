@@ -258,7 +258,7 @@ fn a_deadlock_is_refused() {
     for name in ["f", "g"] {
         drop(File::create(mounted.dir.path().join(name)).unwrap());
     }
-    // Locks its first file, says so, and locks the second one when it is told to.
+    // Locks its first file, prints a line, and locks the second one after a line of its input.
     let program = "import fcntl,sys
 a,b=[open(name,'r+') for name in sys.argv[1:]]
 fcntl.lockf(a,fcntl.LOCK_EX)

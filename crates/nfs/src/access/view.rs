@@ -35,11 +35,13 @@ pub(crate) enum NoObject {
 }
 
 /// The connection of a request.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) struct Origin {
     /// The address of the client.
     pub(crate) peer: IpAddr,
     pub(crate) security: Security,
+    /// The identity in the certificate that the client has shown.
+    pub(crate) identity: Option<Arc<[u8]>>,
     /// Whether only the administrator of the client's machine can have made the connection: it comes from a privileged port, or has
     /// shown the machine's certificate.
     pub(crate) is_privileged: bool,
@@ -84,6 +86,8 @@ pub(crate) struct View<'a> {
     pub(crate) peer: IpAddr,
     /// How the connection is protected.
     pub(crate) security: Security,
+    /// The identity in the certificate that the client has shown.
+    pub(crate) identity: Option<Arc<[u8]>>,
     /// See [`Origin::is_privileged`].
     pub(crate) is_privileged: bool,
     pub(crate) credential: &'a Credential,
@@ -102,6 +106,7 @@ impl<'a> View<'a> {
             tree: shared.tree(),
             peer: origin.peer,
             security: origin.security,
+            identity: origin.identity,
             is_privileged: origin.is_privileged,
             credential,
             rights,

@@ -13,6 +13,7 @@ use crate::limits::{
     BACK_SLOTS_MAX, CACHED_REPLY_MAX, MESSAGE_MIN, OPERATIONS_MAX, REPLY_MAX, REQUEST_MAX,
     SESSION_SLOTS_MAX,
 };
+use crate::state::NO_CLIENT;
 use crate::wire::channel::{Channel, CreateSession, ExchangeId, StateProtection};
 use crate::wire::{SessionId, Status, Verifier};
 use io::time::Instant;
@@ -49,23 +50,31 @@ pub struct Bounds {
 #[derive(Debug)]
 pub(super) struct Record {
     owner: Vec<u8>,
-    verifier: Verifier,
-    principal: Principal,
+    pub(super) verifier: Verifier,
+    pub(super) principal: Principal,
     /// The address that it was made from.
     pub(super) address: IpAddr,
     /// How the exports knew that address.
     pub(super) standing: Standing,
-    /// How the connection was protected.
+    /// How the connection was protected, and the identity in the client's certificate.
     security: Security,
+    identity: Option<Arc<[u8]>>,
     /// Counts the records, so that of two the older one is known.
     pub(super) number: u64,
     pub(super) is_confirmed: bool,
     created_at: Instant,
     pub(super) lease: Arc<Lease>,
-    /// Sequence number of the last CREATE_SESSION, who sent it, and its result.
+    /// Sequence number of the last CREATE_SESSION, and its result.
     sequence: u32,
-    created: Option<(Principal, Created)>,
+    created: Option<Created>,
     pub(super) sessions: Vec<SessionId>,
+}
+
+impl Record {
+    /// How the connection that made it was protected, and the identity in the client's certificate.
+    pub(super) fn protection(&self) -> (Security, Option<&[u8]>) {
+        (self.security, self.identity.as_deref())
+    }
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -132,10 +141,15 @@ impl Clients {
         }
     }
 
-    /// A new client ID. The high half is random, so that an ID cannot be guessed (§2.10.8.3); the low half counts.
+    /// A new client ID: random, so that it cannot be guessed (§2.10.8.3), and not the number of users that are no clients.
     fn next_id(&mut self) -> u64 {
         self.made += 1;
-        io::rng::u64() << 32 | self.made & u64::from(u32::MAX)
+        loop {
+            let id = io::rng::u64();
+            if id != NO_CLIENT && !self.records.contains_key(&id) {
+                return id;
+            }
+        }
     }
 
     /// EXCHANGE_ID (§18.35) of a host. `has_state` tells whether a client has opens. Errors: `Inval`, `EncrAlgUnsupp`, `ClidInuse`,
@@ -163,25 +177,26 @@ impl Clients {
         if confirmed.is_some_and(|(_, record)| !visitor.may_act_for(record)) {
             return Err(Status::ClidInuse);
         }
-        // Only an equally protected connection replaces a client that is there: its name and verifier are no secrets elsewhere.
-        let replaces = |record: &Record| {
-            let is_held = record.lease.age(now) <= self.bounds.lease;
-            is_held && visitor.security < record.security && record.verifier != args.verifier
-        };
-        if confirmed.is_some_and(|(_, record)| replaces(record)) {
-            return Err(Status::ClidInuse);
-        }
         let is_update = args.flags & UPDATE != 0;
         let mut removed = Vec::new();
         if let Some((id, record)) = confirmed {
+            let is_held = record.lease.age(now) <= self.bounds.lease;
+            if is_held {
+                let incarnation = (principal, args.verifier);
+                visitor.check_takeover(record, incarnation, || has_state(id))?;
+            }
+            let is_protected = visitor.is_as_protected(record);
             let is_same = (
                 record.principal == principal,
-                record.verifier == args.verifier,
+                record.verifier == args.verifier && (is_held || is_protected),
             );
             match (is_update, is_same) {
                 // Cases 2 and 6: the record stays.
                 (_, (true, true)) => {
-                    record.lease.renew(now);
+                    // It learns the client ID, as a host that looks for trunks does, but cannot use it, or keep the lease.
+                    if is_protected {
+                        record.lease.renew(now);
+                    }
                     return Ok(Exchanged {
                         client: id,
                         sequence: record.sequence.wrapping_add(1),
@@ -238,6 +253,7 @@ impl Clients {
             address: visitor.address,
             standing: visitor.standing,
             security: visitor.security,
+            identity: visitor.identity.clone(),
             number: self.made,
             is_confirmed: false,
             created_at: now,
@@ -293,7 +309,7 @@ impl Clients {
         let record = self
             .records
             .get(&args.client)
-            .filter(|record| visitor.may_act_for(record))
+            .filter(|record| visitor.may_act_for(record) && visitor.is_as_protected(record))
             .ok_or(Status::StaleClientid)?;
         // An unconfirmed record does not outlive a lease (§8.3).
         if !record.is_confirmed && record.lease.age(now) > self.bounds.lease {
@@ -301,9 +317,8 @@ impl Clients {
             return Err(Status::StaleClientid);
         }
         match (args.sequence.wrapping_sub(record.sequence), &record.created) {
-            // The reply is for nobody else.
-            (0, Some((creator, _))) if *creator != principal => return Err(Status::ClidInuse),
-            (0, Some((_, created))) => return Ok(created.clone()),
+            // Any user of the client's host may repeat it, as any of them may ask for another session (§18.36.4).
+            (0, Some(created)) => return Ok(created.clone()),
             (1, _) => {}
             _ => return Err(Status::SeqMisordered),
         }
@@ -352,7 +367,7 @@ impl Clients {
         };
         if let Some(record) = self.records.get_mut(&args.client) {
             record.sequence = args.sequence;
-            record.created = Some((principal, created.clone()));
+            record.created = Some(created.clone());
             record.sessions.push(session);
             record.lease.renew(now);
         }
@@ -414,14 +429,9 @@ impl Clients {
     /// A session, for an operation that is not part of it. `None` too if this host may not act for its client.
     pub fn session_for(&self, id: &SessionId, visitor: &Visitor) -> Option<Arc<Session>> {
         let session = self.session(id)?;
-        let Visitor {
-            address,
-            standing,
-            security,
-            ..
-        } = *visitor;
+        let protection = (visitor.security, visitor.identity.as_deref());
         session
-            .admits(address, standing, security)
+            .admits(visitor.address, visitor.standing, protection)
             .then_some(session)
     }
 
@@ -443,7 +453,8 @@ impl Clients {
         has_state: bool,
     ) -> Result<(), Status> {
         let record = self.records.get(&id);
-        let record = record.filter(|record| visitor.may_act_for(record));
+        let may = |r: &&Record| visitor.may_act_for(r) && visitor.is_as_protected(r);
+        let record = record.filter(may);
         let record = record.ok_or(Status::StaleClientid)?;
         if has_state || !record.sessions.is_empty() {
             return Err(Status::ClientidBusy);

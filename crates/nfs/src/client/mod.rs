@@ -19,6 +19,8 @@ mod budget;
 mod clients;
 mod grace;
 mod info;
+#[cfg(test)]
+mod owner_tests;
 mod path;
 mod room;
 mod session;

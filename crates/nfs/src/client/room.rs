@@ -9,19 +9,20 @@
 //!   with the most clients loses the client that was silent for longest.
 //! - A client with state and a valid lease is never evicted (§8.3).
 
-use super::Clients;
 use super::clients::Record;
+use super::{Clients, Principal};
 use crate::export::{Security, Standing};
 use crate::limits::STRANGERS_MAX;
-use crate::wire::Status;
+use crate::wire::{Status, Verifier};
 use io::time::Instant;
 use session::admission::{network_of, reserve_of};
 use std::collections::HashMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The host of a request, as the exports know it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Visitor {
     /// Its address.
     pub address: IpAddr,
@@ -31,6 +32,8 @@ pub struct Visitor {
     pub is_reserving: bool,
     /// How its connection is protected.
     pub security: Security,
+    /// The identity in the certificate that it has shown.
+    pub identity: Option<Arc<[u8]>>,
 }
 
 impl Visitor {
@@ -46,6 +49,40 @@ impl Visitor {
     pub(super) fn may_act_for(&self, record: &Record) -> bool {
         let is_known = self.standing > Standing::Stranger;
         is_known || record.standing == Standing::Stranger || record.address == self.address
+    }
+
+    /// Whether its connection is as protected as the one that made a client.
+    pub(super) fn is_as_protected(&self, record: &Record) -> bool {
+        let own = (self.security, self.identity.as_deref());
+        let (security, identity) = record.protection();
+        security.is_met_by(identity, own)
+    }
+
+    /// Whether it has proven to be the host that made a client, which may have another address now.
+    pub(super) fn is_proven(&self, record: &Record) -> bool {
+        record.protection().0 == Security::MutualTls && self.is_as_protected(record)
+    }
+
+    /// Whether a host may send the EXCHANGE_ID of this principal and verifier for a client with a valid lease (decision 0329). Errors: `ClidInuse`
+    /// if the client is protected by a certificate of another owner, or its verifier is another one and the connection is less protected; `Delay`
+    /// if the client has state, the verifier is another one, and the host has another address: it may be another host with the same name.
+    pub(super) fn check_takeover(
+        &self,
+        record: &Record,
+        (principal, verifier): (Principal, Verifier),
+        has_state: impl FnOnce() -> bool,
+    ) -> Result<(), Status> {
+        let is_same = record.verifier == verifier;
+        let has_other_owner =
+            self.security == record.protection().0 && !self.is_as_protected(record);
+        if has_other_owner || !is_same && !self.is_as_protected(record) {
+            return Err(Status::ClidInuse);
+        }
+        let is_elsewhere = self.address != record.address && !self.is_proven(record);
+        match !is_same && record.principal == principal && is_elsewhere && has_state() {
+            true => Err(Status::Delay),
+            false => Ok(()),
+        }
     }
 }
 

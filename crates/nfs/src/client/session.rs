@@ -90,17 +90,25 @@ impl Session {
             back,
             slots: Mutex::new(vec![Slot::NEW; fore.slots as usize]),
             budget,
-            creator: *creator,
+            creator: creator.clone(),
             is_destroyed: AtomicBool::new(false),
         }
     }
 
-    /// Whether a host may use the session over a connection with this protection: not a stranger at another address, unless a stranger
-    /// made it, and not over a less protected connection than the one that made it (§2.10.8.3).
-    pub fn admits(&self, address: IpAddr, standing: Standing, security: Security) -> bool {
+    /// Whether a host may use the session over a connection with this protection and identity: not a stranger at another address, unless a
+    /// stranger made it, and only over a connection that is as protected as the one that made it (§2.10.8.3, decision 0329).
+    pub fn admits(
+        &self,
+        address: IpAddr,
+        standing: Standing,
+        (security, identity): (Security, Option<&[u8]>),
+    ) -> bool {
         let creator = &self.creator;
         let is_known = standing > Standing::Stranger || creator.standing == Standing::Stranger;
-        (is_known || address == creator.address) && security >= creator.security
+        let is_protected = creator
+            .security
+            .is_met_by(creator.identity.as_deref(), (security, identity));
+        (is_known || address == creator.address) && is_protected
     }
 
     /// Its ID.
@@ -268,6 +276,7 @@ mod tests {
             standing: Standing::Listed,
             is_reserving: true,
             security: Security::None,
+            identity: None,
         };
         let lease = Arc::new(Lease::new(now));
         let session = Session::new(([1; 16], 1), lease, (fore, back), budget, &host);

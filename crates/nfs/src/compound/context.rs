@@ -95,6 +95,7 @@ impl<'a> Context<'a> {
             standing: self.tree.standing(self.peer),
             is_reserving: self.tree.lists_hosts(),
             security: self.security,
+            identity: self.identity.clone(),
         }
     }
 

@@ -148,7 +148,8 @@ impl Compound<'_> {
             .context
             .path
             .standing(tree.change, || tree.standing(peer));
-        let session = session.filter(|s| s.admits(peer, standing, self.context.security));
+        let protection = (self.context.security, self.context.identity.as_deref());
+        let session = session.filter(|s| s.admits(peer, standing, protection));
         let session = session.ok_or(Status::Badsession)?;
         if self.record_len > session.fore().request_max as usize {
             return Err(Status::ReqTooBig);

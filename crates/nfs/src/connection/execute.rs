@@ -34,6 +34,7 @@ impl Core {
             let origin = Origin {
                 peer: core.link.peer().ip(),
                 security: core.security,
+                identity: core.identity.clone(),
                 is_privileged: core.security == Security::MutualTls
                     || core.link.peer().port() < PRIVILEGED_PORTS,
             };

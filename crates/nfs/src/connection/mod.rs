@@ -59,6 +59,8 @@ struct Core {
     state_since: Instant,
     /// How the connection is protected.
     security: Security,
+    /// The identity in the certificate that the client has shown.
+    identity: Option<Arc<[u8]>>,
     /// Requests that are being executed.
     running: usize,
     is_draining: bool,

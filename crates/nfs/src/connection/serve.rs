@@ -133,6 +133,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream) {
             state: ConnectionState::Connecting,
             state_since,
             security: Security::None,
+            identity: None,
             running: 0,
             is_draining: false,
             complaint: None,

@@ -104,6 +104,7 @@ impl Core {
             Some(_) => Security::MutualTls,
             None => Security::Tls,
         };
+        self.identity = session.identity.clone();
         let peer = self.link.peer();
         let client = session.peer.as_deref().unwrap_or("none");
         tracing::debug!(%peer, cipher = session.cipher, certificate = client, "NFS with TLS");

@@ -63,6 +63,18 @@ pub enum Security {
     MutualTls,
 }
 
+impl Security {
+    /// Whether another connection is as protected as one with this protection and identity: with mutual TLS, the same owner's certificate.
+    #[must_use]
+    pub fn is_met_by(
+        self,
+        identity: Option<&[u8]>,
+        (other, of_other): (Self, Option<&[u8]>),
+    ) -> bool {
+        other >= self && (self < Security::MutualTls || identity == of_other)
+    }
+}
+
 /// Rights of hosts at an export.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rule {

@@ -29,7 +29,11 @@ pub(crate) async fn execute(request: Request<'_>) -> Result<Outcome, Reply> {
         Err(_) => return Err(Reply::GarbageArguments),
     };
     let shared = request.shared;
-    let view = View::new(shared, request.origin, (request.credential, request.rights));
+    let view = View::new(
+        shared,
+        request.origin.clone(),
+        (request.credential, request.rights),
+    );
     let host = request.origin.peer.to_canonical();
     match arguments {
         Arguments::Null => {}

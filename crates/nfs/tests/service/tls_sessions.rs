@@ -9,6 +9,7 @@ use nfs::export::{Rule, Security};
 use nfs::rpc::{ALPN, AUTH_TLS, AuthStat, Probe, Reply};
 use nfs::service::{CloseReason, ServiceConfig};
 use nfs::v3::wire::{Arguments, Status as Status3};
+use nfs::wire::channel::BindConnection;
 use nfs::wire::files::{CreateHow, ReadDir};
 use nfs::wire::{Attrs, Bitmap, Op, PROGRAM, Stateid, Status, VERSION, operation};
 use nfs::xdr::{Reader, Writer};
@@ -462,5 +463,38 @@ fn forged_records_end_a_connection() {
         let counters = fixture.service.counters();
         assert_eq!(counters.connections.closed_for(CloseReason::Tls), 1);
         assert_eq!(counters.handshake_failures, 0);
+    });
+}
+
+/// A session that a client with a certificate had made was used, bound and destroyed by another client with a certificate, over its own
+/// connection.
+#[test]
+fn a_session_is_of_the_owner_of_the_certificate() {
+    simulated(|| async {
+        let fixture = fixture().await;
+        let ca = &parties().ours;
+        let own = connector(ca, Some(&parties().client));
+        let mut client = secured(&fixture, &own, "one").await;
+        let renewed = connector(ca, Some(&ca.sign(&["client.test"])));
+        let other = connector(ca, Some(&ca.sign(&["other.test"])));
+        for (connector, wanted) in [(&other, Status::Badsession), (&renewed, Status::Ok)] {
+            let mut taker = Client::connect(fixture.addr).await;
+            taker.secure(connector).await.expect("a handshake");
+            (taker.id, taker.session, taker.sequence) =
+                (client.id, client.session, client.sequence);
+            let sequence = taker.next_sequence(false);
+            assert_eq!(taker.compound(&[sequence]).await.status, wanted);
+            let bind = Op::BindConnection(BindConnection {
+                session: client.session,
+                direction: 1,
+                use_rdma: false,
+            });
+            assert_eq!(taker.compound(&[bind]).await.status, wanted);
+            if wanted != Status::Ok {
+                let destroy = Op::DestroySession(client.session);
+                assert_eq!(taker.compound(&[destroy]).await.status, wanted);
+                assert_eq!(client.run(&[]).await.status, Status::Ok);
+            }
+        }
     });
 }
