@@ -12,6 +12,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read, Write};
+use std::iter;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::{Arc, Mutex};
 
@@ -192,8 +193,15 @@ fn rules_name_addresses_of_ipv6() {
     let write_at = |address, owner: &'static [u8]| {
         client(async move {
             let mut client = Client::with_session(address, owner).await;
+            let lookups = HOME.iter().map(|name| Op::Lookup {
+                name: name.as_bytes(),
+            });
             let open = open(Claim::Name(owner), Some(CreateHow::Unchecked(NO_ATTRS)));
-            client.at(HOME, &[open]).await.status
+            let all: Vec<Op<'_>> = iter::once(Op::PutRootFh)
+                .chain(lookups)
+                .chain([open])
+                .collect();
+            client.run(&all).await.status
         })
     };
     let rules = |rule| server.ok(&["export", "nfs", "tank/home", "--client", rule]);
