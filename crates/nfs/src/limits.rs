@@ -97,8 +97,10 @@ pub const CALLBACKS_MAX: usize = 256;
 pub const REFERRING_CALLS_MAX: usize = 64;
 /// Most delegations of all clients.
 pub const DELEGATIONS_MAX: usize = 1 << 16;
-/// Most files of which it is remembered that a delegation was recalled.
-pub const RECALLED_FILES_MAX: usize = 1024;
+/// Shards of the table of states, by file; a power of two, which the numbers of states have as a part.
+pub const STATE_SHARDS: u64 = 64;
+/// Most files of one shard of which it is remembered that a delegation was recalled.
+pub const RECALLED_FILES_MAX: usize = 64;
 /// Most lock owners that wait for locks of one file and are told when these are free. Others ask again.
 pub const LOCK_WAITERS_OF_FILE_MAX: usize = 256;
 /// The same, of all files. Each takes less than 2 KiB.

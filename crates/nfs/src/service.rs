@@ -114,7 +114,7 @@ impl Service {
     #[must_use]
     pub fn state_counts(&self) -> (usize, usize, usize, usize) {
         let (clients, sessions, slots) = self.0.clients().counts();
-        (clients, sessions, slots, self.0.states().len())
+        (clients, sessions, slots, self.0.states.len())
     }
 
     /// Mounts of version 3, as hosts asked for them and did not end them, oldest first.
@@ -132,7 +132,7 @@ impl Service {
     /// Number of delegations that clients hold.
     #[must_use]
     pub fn delegations(&self) -> usize {
-        self.0.states().delegations()
+        self.0.states.delegations()
     }
 
     /// Time for which a client keeps its state without a renewal.

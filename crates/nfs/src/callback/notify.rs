@@ -39,6 +39,6 @@ pub(crate) async fn notify_lock(shared: &Arc<Shared>, waiter: Waiter) {
         }
     }
     io::time::sleep(TURN).await;
-    shared.states().look_again(waiter.file);
+    shared.states.of_file(waiter.file).look_again(waiter.file);
     shared.wake_lockers();
 }

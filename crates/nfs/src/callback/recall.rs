@@ -36,7 +36,7 @@ pub(super) fn sessions(shared: &Shared, client: u64) -> Vec<Arc<Session>> {
 
 /// The request that was answered with the delegation, if the client may not have seen the reply (§2.10.6.3).
 fn referring(shared: &Shared, origin: &ReferringCall) -> Vec<ReferringCall> {
-    let session = shared.clients().session(&origin.session);
+    let session = shared.sessions.get(&origin.session);
     let is_last = session.is_some_and(|s| s.is_last(origin.slot, origin.sequence));
     is_last.then_some(*origin).into_iter().collect()
 }
@@ -72,7 +72,7 @@ pub(crate) async fn recall(shared: &Arc<Shared>, recall: Recall) {
     let (mut is_known, mut progress) = (false, 0);
     loop {
         let now = io::time::now();
-        let made = shared.states().progress(recall.id);
+        let made = shared.states.of_state(recall.id).progress(recall.id);
         if made.is_none() || shared.expire(recall.client, now) {
             return;
         }
@@ -81,7 +81,7 @@ pub(crate) async fn recall(shared: &Arc<Shared>, recall: Recall) {
             due = due.max((now + time).min(most));
         }
         // Of a file that is not exported, no client can return anything.
-        let is_withdrawn = shared.states().is_withdrawn(recall.file);
+        let is_withdrawn = shared.states.of_file(recall.file).is_withdrawn(recall.file);
         if now >= due || is_withdrawn {
             return shared.revoke(recall.id, recall.client);
         }
@@ -118,7 +118,10 @@ pub(crate) async fn ask(shared: &Arc<Shared>, recall: Recall, server: u64) {
     let told = answer.and_then(|answer| attributes_in(&answer.body));
     let now = io::time::now();
     let times = (now, wall_clock());
-    shared.states().told(recall.id, told, server, times);
+    shared
+        .states
+        .of_state(recall.id)
+        .told(recall.id, told, server, times);
     if told.is_none() {
         // §10.4.3: a holder that does not answer loses the delegation.
         shared.recall(recall.file, None, false);

@@ -22,12 +22,12 @@ const TYPES: Bitmap = Bitmap::of(&[0, 1]);
 /// Asks the clients with the most delegations to keep half of them, if there is little room left and nobody asks already.
 pub(crate) fn recall_any(shared: &Arc<Shared>) {
     let counters = shared.counters.callbacks.clone();
-    if !shared.states().is_crowded() || counters.recalls_any.swap(true, Ordering::AcqRel) {
+    if !shared.states.is_crowded() || counters.recalls_any.swap(true, Ordering::AcqRel) {
         return;
     }
     let shared = shared.clone();
     drop(io::spawn(async move {
-        let clients = shared.states().holders(CLIENTS);
+        let clients = shared.states.holders(CLIENTS);
         for (client, count) in clients {
             let op = CallbackOp::RecallAny {
                 objects_to_keep: count as u32 / 2,

@@ -7,7 +7,7 @@
 
 use super::back::{BackChannel, CallbackProgram};
 use super::budget::SlotBudget;
-use super::{ClientInfo, Lease, Principal, Session, Visitor};
+use super::{ClientInfo, Lease, Principal, Session, Sessions, Visitor};
 use crate::export::{Security, Standing};
 use crate::limits::{
     BACK_SLOTS_MAX, CACHED_REPLY_MAX, MESSAGE_MIN, OPERATIONS_MAX, REPLY_MAX, REQUEST_MAX,
@@ -121,7 +121,7 @@ pub struct Clients {
     made: u64,
     pub(super) records: HashMap<u64, Record>,
     owners: HashMap<Vec<u8>, OfOwner>,
-    sessions: HashMap<SessionId, Arc<Session>>,
+    sessions: Arc<Sessions>,
     pub(super) budget: Arc<SlotBudget>,
     /// Owners of removed clients that had state.
     forgotten: Vec<Vec<u8>>,
@@ -136,7 +136,7 @@ impl Clients {
             made: 0,
             records: HashMap::new(),
             owners: HashMap::new(),
-            sessions: HashMap::new(),
+            sessions: Arc::default(),
             forgotten: Vec::new(),
         }
     }
@@ -400,14 +400,19 @@ impl Clients {
         if let Some(record) = self.records.get(&client) {
             let (lease, budget) = (record.lease.clone(), self.budget.clone());
             let session = Session::new((id, client), lease, (fore, back), budget, visitor);
-            self.sessions.insert(id, Arc::new(session));
+            self.sessions.insert(session);
         }
         id
     }
 
+    /// All sessions, for lookups without the lock of the clients.
+    pub fn sessions(&self) -> Arc<Sessions> {
+        self.sessions.clone()
+    }
+
     /// A session.
     pub fn session(&self, id: &SessionId) -> Option<Arc<Session>> {
-        self.sessions.get(id).cloned()
+        self.sessions.get(id)
     }
 
     /// Sessions that should shrink, at most `max`, and the size to which they should.
@@ -415,8 +420,7 @@ impl Clients {
         let Some(share) = self.budget.shrink_to() else {
             return (Vec::new(), 0);
         };
-        let large = self.sessions.values().filter(|s| s.size() > share);
-        (large.take(max).cloned().collect(), share)
+        (self.sessions.larger(share, max), share)
     }
 
     /// The sessions of a client.

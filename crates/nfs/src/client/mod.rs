@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `clients` | client records by ID and owner: EXCHANGE_ID, CREATE_SESSION, DESTROY_CLIENTID, leases with courtesy |
 //! | `session` | one session: slots and the reply cache |
+//! | `sessions` | all sessions by ID |
 //! | `info` | clients and their connections, for the control plane |
 //! | `back` | the back channel of a session: slots, connections, state |
 //! | `budget` | slots of all sessions |
@@ -24,6 +25,7 @@ mod owner_tests;
 mod path;
 mod room;
 mod session;
+mod sessions;
 #[cfg(test)]
 mod tests;
 
@@ -35,6 +37,7 @@ pub use info::{ClientInfo, ConnectionInfo};
 pub use path::CallbackPath;
 pub use room::Visitor;
 pub use session::{Begun, Session};
+pub use sessions::Sessions;
 
 use crate::rpc::Credential;
 use io::time::Instant;

@@ -265,7 +265,11 @@ impl Compound<'_> {
         let (client, shared) = (self.context.client()?, self.context.shared);
         let stateid = self.context.stateid(stateid)?;
         let by = (client, &stateid, target.handle);
-        let accepted = shared.states().check_held(by, reported, wall_clock())?;
+        let accepted =
+            shared
+                .states
+                .of_file(target.handle)
+                .check_held(by, reported, wall_clock())?;
         let held = |time: Option<_>| time.map_or(SetTime::Keep, SetTime::Held);
         let set = SetAttributes {
             accessed: held(accepted.accessed),
@@ -276,7 +280,10 @@ impl Compound<'_> {
         let files = target.files();
         let done = files.set_attributes(&Caller::root(), target.handle, set, Stability::Durable);
         done.await.map_err(status_of)?;
-        shared.states().set_held(client, &stateid, accepted);
+        shared
+            .states
+            .of_file(target.handle)
+            .set_held(client, &stateid, accepted);
         Ok(())
     }
 

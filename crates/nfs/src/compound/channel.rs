@@ -33,7 +33,7 @@ impl Compound<'_> {
         let now = io::time::now();
         let exchanged = shared
             .clients()
-            .exchange_id(args, by, now, |id| shared.states().has_state(id))?;
+            .exchange_id(args, by, now, |id| shared.states.has_state(id))?;
         shared.forget(&exchanged.removed);
         let confirmed = if exchanged.is_confirmed { CONFIRMED } else { 0 };
         self.out.u64(exchanged.client);
@@ -56,7 +56,7 @@ impl Compound<'_> {
         let now = io::time::now();
         let created = shared
             .clients()
-            .create_session(args, by, now, |id| shared.states().has_state(id))?;
+            .create_session(args, by, now, |id| shared.states.has_state(id))?;
         shared.forget(&created.removed);
         self.context.made_session = true;
         callback::recall_slots(self.context.shared);
@@ -95,7 +95,7 @@ impl Compound<'_> {
     /// DESTROY_CLIENTID (§18.50). The next start waits for no client that has unmounted everything.
     pub(super) async fn destroy_client(&mut self, client: u64) -> Result<(), Status> {
         let shared = self.context.shared;
-        let has_state = shared.states().has_state(client);
+        let has_state = shared.states.has_state(client);
         let visitor = self.context.visitor();
         shared
             .clients()

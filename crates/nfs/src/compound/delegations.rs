@@ -227,7 +227,10 @@ impl Compound<'_> {
         let shared = self.context.shared;
         let held = target.files().open(&target.caller, args.file, Access::NONE);
         let hold = held.await.map_err(status_of)?;
-        let granted = shared.states().delegate(args, hold, io::time::now());
+        let granted = shared
+            .states
+            .of_file(args.file)
+            .delegate(args, hold, io::time::now());
         callback::recall_any(shared);
         Ok(match granted {
             Ok(stateid) => {
@@ -248,7 +251,7 @@ impl Compound<'_> {
         let target = self.context.target(Status::BadStateid)?;
         let stateid = self.context.stateid(stateid)?;
         let client = self.context.client()?;
-        let mut states = self.context.shared.states();
+        let mut states = self.context.shared.states.of_file(target.handle);
         let returned = states.give_back(client, &stateid, target.handle);
         drop(states);
         returned.map(drop)
@@ -272,12 +275,15 @@ impl Compound<'_> {
             return Ok(None);
         };
         let shared = self.context.shared;
-        if shared.states().delegations() == 0 || wanted.and(&of_data.or(&of_times)).is_empty() {
+        if shared.states.delegations() == 0 || wanted.and(&of_data.or(&of_times)).is_empty() {
             return Ok(None);
         }
         let client = self.context.client()?;
         let now = io::time::now();
-        let asked = shared.states().ask(*handle, client, is_only_times, now);
+        let asked = shared
+            .states
+            .of_file(*handle)
+            .ask(*handle, client, is_only_times, now);
         let Some(asked) = asked else { return Ok(None) };
         let of = export
             .files()
@@ -289,7 +295,11 @@ impl Compound<'_> {
             let asking = io::spawn(async move { callback::ask(&owner, recall, change).await });
             let _ = io::timeout(ATTRIBUTES_WAIT, asking).await;
         }
-        match shared.states().told_to(*handle, client, io::time::now()) {
+        match shared
+            .states
+            .of_file(*handle)
+            .told_to(*handle, client, io::time::now())
+        {
             Some(Some(seen)) => Ok(Some(shown(&of, &seen))),
             Some(None) => Err(Status::Delay),
             // It was returned meanwhile.

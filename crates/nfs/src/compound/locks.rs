@@ -52,7 +52,7 @@ impl Compound<'_> {
         let is_told = waits(args.kind) && self.can_call(client);
         let shared = self.context.shared;
         let lock_or_wait = || {
-            let mut states = shared.states();
+            let mut states = shared.states.of_file(target.handle);
             let locked = states.lock(client, from, target.handle, range, exclusive);
             // In one step with the refusal: a lock that is freed afterwards finds the waiter.
             if is_told
@@ -106,9 +106,12 @@ impl Compound<'_> {
         loop {
             let shared = self.context.shared;
             let owner = (client, owner.name);
-            let found = shared
-                .states()
-                .test_lock(owner, target.handle, range, is_exclusive(kind));
+            let found = shared.states.of_file(target.handle).test_lock(
+                owner,
+                target.handle,
+                range,
+                is_exclusive(kind),
+            );
             match found {
                 None => return Ok(()),
                 Some(denied) if shared.expire(denied.client, io::time::now()) => {}
@@ -130,7 +133,7 @@ impl Compound<'_> {
         let target = self.locked_file().await?;
         let range = range_of(bytes)?;
         let stateid = self.context.stateid(stateid)?;
-        let mut states = self.context.shared.states();
+        let mut states = self.context.shared.states.of_file(target.handle);
         let unlocked = states.unlock(client, &stateid, target.handle, range);
         drop(states);
         let stateid = unlocked.map_err(plain)?;

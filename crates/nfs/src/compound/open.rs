@@ -83,7 +83,12 @@ impl Compound<'_> {
             match self.truncate(&target, found.of.handle, size).await {
                 Ok(of) => found.of = of,
                 Err(status) => {
-                    let undone = self.context.shared.states().undo_open(&open, before);
+                    let undone = self
+                        .context
+                        .shared
+                        .states
+                        .of_file(open.file)
+                        .undo_open(&open, before);
                     drop(undone);
                     return Err(status);
                 }
@@ -112,7 +117,12 @@ impl Compound<'_> {
             Delegated::Granted(_) | Delegated::None(_) => None,
         };
         if only.is_some() {
-            let undone = self.context.shared.states().undo_open(&open, before);
+            let undone = self
+                .context
+                .shared
+                .states
+                .of_file(open.file)
+                .undo_open(&open, before);
             drop(undone);
         }
         self.context.current_stateid = only.or(Some(stateid));
@@ -141,7 +151,7 @@ impl Compound<'_> {
             &args.claim
         {
             let stateid = self.context.stateid(stateid)?;
-            let mut states = self.context.shared.states();
+            let mut states = self.context.shared.states.of_file(found.of.handle);
             states.check_delegation(client, &stateid, found.of.handle)?;
             states.note_progress(found.of.handle, client);
         }
@@ -370,7 +380,7 @@ impl Compound<'_> {
         let mut hold = Some(hold);
         loop {
             let refused = {
-                let mut states = shared.states();
+                let mut states = shared.states.of_file(args.file);
                 let before = states.open_before(args);
                 match states.open(args, &mut hold) {
                     Ok(stateid) => return Ok((stateid, before)),
@@ -396,11 +406,11 @@ impl Compound<'_> {
         let target = self.context.target(Status::BadStateid)?;
         let stateid = self.context.stateid(stateid)?;
         let client = self.context.client()?;
-        let closed = self
-            .context
-            .shared
-            .states()
-            .close(client, &stateid, target.handle);
+        let closed = self.context.shared.states.of_file(target.handle).close(
+            client,
+            &stateid,
+            target.handle,
+        );
         drop(closed.map_err(plain)?);
         self.context.current_stateid = Some(Stateid::INVALID);
         Stateid::INVALID.encode(&mut self.out);
@@ -421,7 +431,7 @@ impl Compound<'_> {
         if !(READ..=BOTH).contains(&share.0) || deny > BOTH {
             return Err(Status::Inval);
         }
-        let mut states = self.context.shared.states();
+        let mut states = self.context.shared.states.of_file(target.handle);
         let changed = states.downgrade(client, &stateid, target.handle, share);
         drop(states);
         let changed = changed.map_err(plain)?;
@@ -433,7 +443,7 @@ impl Compound<'_> {
     /// TEST_STATEID (§18.48).
     pub(super) fn test_stateid(&mut self, all: &[Stateid]) -> Result<(), Status> {
         let client = self.context.client()?;
-        let states = self.context.shared.states();
+        let states = &self.context.shared.states;
         self.out.count(all.len());
         for stateid in all {
             self.out.u32(states.test(client, stateid).code());
@@ -446,7 +456,7 @@ impl Compound<'_> {
         let client = self.context.client()?;
         let stateid = self.context.stateid(stateid)?;
         let shared = self.context.shared;
-        let freed = shared.states().free(client, &stateid);
+        let freed = shared.states.of_stateid(&stateid).free(client, &stateid);
         freed.map_err(plain)?;
         shared.show_revoked(client);
         Ok(())

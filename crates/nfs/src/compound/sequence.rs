@@ -142,7 +142,7 @@ impl Compound<'_> {
         header: &Header<'_>,
         reader: &Reader<'_>,
     ) -> Result<Begun, Status> {
-        let session = self.context.shared.clients().session(&args.session);
+        let session = self.context.shared.sessions.get(&args.session);
         let (tree, peer) = (&self.context.tree, self.context.peer);
         let standing = self
             .context

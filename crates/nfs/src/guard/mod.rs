@@ -54,7 +54,12 @@ impl GuardedFiles {
         file: Handle,
         operation: impl FnOnce(&dyn FileBackend) -> FileReply<T> + 'static,
     ) -> FileReply<T> {
-        if !self.guard.states().is_delegated(file, None, false) {
+        if !self
+            .guard
+            .states()
+            .of_file(file)
+            .is_delegated(file, None, false)
+        {
             return operation(&*self.files);
         }
         let (files, guard) = (self.files.clone(), self.guard.clone());

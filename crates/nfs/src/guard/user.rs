@@ -4,14 +4,14 @@
 //! grace period has ended; no table is locked across a wait.
 
 use crate::shared::{Changing, NameChange, RECALL_PAUSE, Shared};
-use crate::state::{Denied, NO_CLIENT, OpenArgs, READ, Range, Refused, Table, WRITE};
+use crate::state::{Denied, NO_CLIENT, OpenArgs, READ, Range, Refused, States, WRITE};
 use crate::wire::Stateid;
 use backend::StorageError;
 use backend::file::{
     Access, Caller, FileBackend, FileError, FileLock, FileResult, Handle, Hold, LockKind, Name,
 };
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, MutexGuard};
 
 /// Numbers of opens of users on the server, and of mounts, so far.
 static OPENS: AtomicU64 = AtomicU64::new(0);
@@ -42,8 +42,8 @@ impl Guard {
     }
 
     /// The table of opens, locks and delegations.
-    pub(super) fn states(&self) -> MutexGuard<'_, Table> {
-        self.shared.states()
+    pub(super) fn states(&self) -> &States {
+        &self.shared.states
     }
 
     /// A change of a file begins, after the grace period.
@@ -71,13 +71,14 @@ impl Guard {
             // The file itself is kept by the caller's hold, also while no client may use it.
             let entered = self
                 .shared
-                .states()
+                .states
+                .of_file(file)
                 .open(&args, &mut Some(Hold::new(|| {})));
             match entered {
                 Ok(stateid) => {
                     let shared = self.shared.clone();
                     return Ok(Hold::new(move || {
-                        let closed = shared.states().close(NO_CLIENT, &stateid, file);
+                        let closed = shared.states.of_file(file).close(NO_CLIENT, &stateid, file);
                         drop((closed, hold));
                     }));
                 }
@@ -116,7 +117,12 @@ impl Guard {
 
     /// Waits until no client may have data of the file that the server does not have.
     pub(super) async fn settle(&self, file: Handle) {
-        while self.shared.states().is_delegated(file, None, false) {
+        while self
+            .shared
+            .states
+            .of_file(file)
+            .is_delegated(file, None, false)
+        {
             self.shared.recall(file, None, false);
             io::time::sleep(RECALL_PAUSE).await;
         }
@@ -150,14 +156,17 @@ impl Guard {
     pub(super) async fn lock(&self, file: Handle, lock: FileLock) -> FileResult<Option<FileLock>> {
         let (owner, range) = (self.owner_of(&lock), range_of(&lock));
         if lock.kind == LockKind::Unlocked {
-            self.shared.states().unlock_local(&owner, file, range);
+            self.shared
+                .states
+                .of_file(file)
+                .unlock_local(&owner, file, range);
             self.shared.wake_lockers();
             return Ok(None);
         }
         self.pass_grace().await;
         let is_exclusive = lock.kind == LockKind::Exclusive;
         loop {
-            let mut states = self.shared.states();
+            let mut states = self.shared.states.of_file(file);
             let locked = states.lock_local(&owner, file, range, is_exclusive);
             drop(states);
             match locked {
@@ -178,7 +187,7 @@ impl Guard {
         let (owner, range) = (self.owner_of(&lock), range_of(&lock));
         let is_exclusive = lock.kind == LockKind::Exclusive;
         loop {
-            let states = self.shared.states();
+            let states = self.shared.states.of_file(file);
             let denied = states.test_local(&owner, file, range, is_exclusive);
             drop(states);
             match denied {

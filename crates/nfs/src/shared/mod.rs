@@ -1,7 +1,8 @@
 //! State that all connections share: exports, clients, opens and locks.
 //!
 //! **Owns** [`Shared`]. **Called by** operations on any shard, and by the control calls of [`crate::service::Service`]. **Invariants**:
-//! states may be locked while clients are, never the other way round; locks are held for moments only, never across an await; files of removed
+//! states may be locked while clients are, never the other way round; the data path (SEQUENCE, READ, WRITE and others with a stateid) locks a
+//! part of the sessions and the shard of its file, and nothing that all clients share, but for reading the exports; locks are held for moments only, never across an await; files of removed
 //! states are closed after the lock was released.
 
 pub(crate) mod config;
@@ -11,12 +12,12 @@ pub(crate) mod records;
 mod withdrawal;
 
 use crate::callback;
-use crate::client::{ClientInfo, Clients, Grace, Session};
+use crate::client::{ClientInfo, Clients, Grace, Session, Sessions};
 use crate::export::{ExportConfig, ExportError, Standing, Tree};
 use crate::handle::HandleKey;
 use crate::identity::Identity;
 use crate::rpcbind::Registry;
-use crate::state::{Refused, Table};
+use crate::state::{Refused, States};
 use crate::v3::{Duplicates, Hosts, Mounts};
 use crate::wire::{Stateid, Status};
 use backend::file::{Caller, FileBackend, Handle, Name, RenameMode, Timestamp};
@@ -31,7 +32,7 @@ use session::refused::{RefusalReason, RefusedHost};
 use session::stages::StageCounters;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 use tls::Acceptor;
 
@@ -43,7 +44,10 @@ pub(crate) struct Changing {
 
 impl Drop for Changing {
     fn drop(&mut self) {
-        self.shared.states().changed_file(self.file);
+        self.shared
+            .states
+            .of_file(self.file)
+            .changed_file(self.file);
     }
 }
 
@@ -92,14 +96,16 @@ pub(crate) struct Shared {
     started: (Instant, u64),
     clients: Mutex<Clients>,
     grace: Mutex<Grace>,
-    states: Mutex<Table>,
+    /// All sessions, which [`Clients`] adds and removes.
+    pub(crate) sessions: Arc<Sessions>,
+    pub(crate) states: States,
     /// Whether locks were freed that clients wait for.
     locks_freed: Arc<AtomicBool>,
     duplicates: Mutex<Duplicates>,
     mounts: Mutex<Mounts>,
     hosts: Mutex<Hosts>,
     registry: Mutex<Registry>,
-    tree: Mutex<Arc<Tree>>,
+    tree: RwLock<Arc<Tree>>,
     tls: Mutex<Option<Acceptor>>,
 }
 
@@ -110,7 +116,8 @@ impl Shared {
         let tree = Tree::new(Vec::new(), 1).expect("no exports conflict");
         let mut key = [0; 16];
         io::rng::fill(&mut key);
-        let mut states = Table::new(instance, key);
+        let states = States::new(instance, key);
+        let clients = Clients::new(config.bounds());
         states.limit_delegations(config.delegations_max);
         states.limit_states(config.states_max);
         Self {
@@ -122,15 +129,16 @@ impl Shared {
             stages: Arc::default(),
             started: (io::time::now(), io::time::wall_clock_ms()),
             records: Arc::new(Records::new(config.records.clone())),
-            clients: Mutex::new(Clients::new(config.bounds())),
+            sessions: clients.sessions(),
+            clients: Mutex::new(clients),
             grace: Mutex::new(grace),
             locks_freed: states.freed(),
-            states: Mutex::new(states),
+            states,
             duplicates: Mutex::default(),
             mounts: Mutex::default(),
             hosts: Mutex::default(),
             registry: Mutex::default(),
-            tree: Mutex::new(Arc::new(tree)),
+            tree: RwLock::new(Arc::new(tree)),
             tls: Mutex::default(),
             config,
         }
@@ -142,10 +150,6 @@ impl Shared {
 
     pub(crate) fn grace(&self) -> MutexGuard<'_, Grace> {
         lock(&self.grace)
-    }
-
-    pub(crate) fn states(&self) -> MutexGuard<'_, Table> {
-        lock(&self.states)
     }
 
     /// Requests of version 3 that may be repeated.
@@ -180,7 +184,8 @@ impl Shared {
 
     /// The exports now.
     pub(crate) fn tree(&self) -> Arc<Tree> {
-        lock(&self.tree).clone()
+        let tree = self.tree.read().unwrap_or_else(PoisonError::into_inner);
+        tree.clone()
     }
 
     /// Replaces the exports.
@@ -188,7 +193,7 @@ impl Shared {
         &self,
         change: impl FnOnce(&mut Vec<(ExportConfig, [u8; 8])>) -> Result<(), ExportError>,
     ) -> Result<(), ExportError> {
-        let mut tree = lock(&self.tree);
+        let mut tree = self.tree.write().unwrap_or_else(PoisonError::into_inner);
         let mut configs = tree.configs();
         change(&mut configs)?;
         let now = io::time::wall_clock_ms().saturating_mul(1_000_000);
@@ -278,7 +283,7 @@ impl Shared {
             }
         }
         for client in clients {
-            let holds = self.states().forget(*client);
+            let holds = self.states.forget(*client);
             drop(holds);
         }
     }
@@ -297,7 +302,7 @@ impl Shared {
     pub(crate) fn client_infos(&self) -> Vec<ClientInfo> {
         let mut infos = self.clients().infos(io::time::now(), self.started);
         for info in &mut infos {
-            (info.opens, info.locks, info.delegations) = self.states().count_of(info.id);
+            (info.opens, info.locks, info.delegations) = self.states.count_of(info.id);
             (info.connections, info.latency, info.minor) = self.peers.infos(info.id);
         }
         infos
@@ -306,7 +311,10 @@ impl Shared {
     /// Delegations exclude a use of a file: recalls them. `client` uses it, or a user that is no client.
     pub(crate) fn recall(self: &Arc<Self>, file: Handle, client: Option<u64>, is_change: bool) {
         let now = io::time::now();
-        let begun = self.states().recall(file, client, is_change, now);
+        let begun = self
+            .states
+            .of_file(file)
+            .recall(file, client, is_change, now);
         for recall in begun {
             self.counters.recalls.fetch_add(1, Ordering::Relaxed);
             let shared = self.clone();
@@ -321,7 +329,7 @@ impl Shared {
         if !self.locks_freed.load(Ordering::Acquire) {
             return;
         }
-        let due = self.states().due_waiters(io::time::now());
+        let due = self.states.due_waiters(io::time::now());
         for waiter in due {
             let shared = self.clone();
             drop(io::spawn(async move {
@@ -332,7 +340,7 @@ impl Shared {
 
     /// A change of a file begins, by a client or by a user that is none. `None` while delegations exclude it: they are recalled.
     pub(crate) fn change(self: &Arc<Self>, file: Handle, client: Option<u64>) -> Option<Changing> {
-        if self.states().change_file(file, client) {
+        if self.states.of_file(file).change_file(file, client) {
             let shared = self.clone();
             return Some(Changing { shared, file });
         }
@@ -379,7 +387,7 @@ impl Shared {
 
     /// Revokes a delegation whose client did not return it in time.
     pub(crate) fn revoke(&self, id: u64, client: u64) {
-        let hold = self.states().revoke(id);
+        let hold = self.states.of_state(id).revoke(id);
         if hold.is_some() {
             tracing::warn!(
                 client,
@@ -394,7 +402,7 @@ impl Shared {
     /// Makes SEQUENCE show whether a client has revoked stateids.
     pub(crate) fn show_revoked(&self, client: u64) {
         let clients = self.clients();
-        let revoked = self.states().has_revoked(client);
+        let revoked = self.states.has_revoked(client);
         clients.set_revoked(client, revoked);
     }
 
@@ -411,11 +419,11 @@ impl Shared {
     /// A limit of states is reached, of the locks of a file or of all: ends the expired client that was silent for longest. Returns
     /// whether there was one.
     pub(crate) fn make_state_room(&self, file: Option<Handle>) -> bool {
-        let lockers = file.map(|file| self.states().lockers_of(file));
+        let lockers = file.map(|file| self.states.of_file(file).lockers_of(file));
         let gone = {
             let may_go = |id: u64| match &lockers {
                 Some(lockers) => lockers.contains(&id),
-                None => self.states().has_state(id),
+                None => self.states.has_state(id),
             };
             self.clients().evict_expired(io::time::now(), may_go)
         };
@@ -431,7 +439,7 @@ impl Shared {
 
     /// Whether data of a file may be read or written with this stateid of a client; clients without state (NFS 3) use
     /// [`Stateid::ANONYMOUS`] of no client. An expired client whose share reservation is in the way loses its state. Errors:
-    /// [`Table::check_io`].
+    /// [`crate::state::Table::check_io`].
     pub(crate) fn check_io(
         self: &Arc<Self>,
         client: u64,
@@ -440,7 +448,10 @@ impl Shared {
         is_write: bool,
     ) -> Result<(), Refused> {
         loop {
-            let checked = self.states().check_io(client, stateid, file, is_write);
+            let checked = self
+                .states
+                .of_file(file)
+                .check_io(client, stateid, file, is_write);
             match checked {
                 Err(Refused::Share(other)) if self.expire(other, io::time::now()) => {}
                 Err(Refused::Delegation) => {

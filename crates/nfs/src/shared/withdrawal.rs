@@ -10,13 +10,13 @@ use std::sync::Arc;
 impl Shared {
     /// A file system is not exported any more. Its states wait for a lease to be exported again.
     pub(crate) fn withdraw_files(&self, filesystem: u64) {
-        let holds = self.states().withdraw(filesystem, io::time::now());
+        let holds = self.states.withdraw(filesystem, io::time::now());
         drop(holds);
     }
 
     /// A file system is exported again: the states that clients had there go on, if their files exist.
     pub(crate) fn restore_files(self: &Arc<Self>, files: &Arc<dyn FileBackend>) {
-        let lacking = self.states().restore(files.root().filesystem);
+        let lacking = self.states.restore(files.root().filesystem);
         if lacking.is_empty() {
             return;
         }
@@ -24,7 +24,7 @@ impl Shared {
         drop(io::spawn(async move {
             for (id, file) in lacking {
                 match files.open(&Caller::root(), file, Access::NONE).await {
-                    Ok(hold) => drop(shared.states().give_hold(id, hold)),
+                    Ok(hold) => drop(shared.states.of_state(id).give_hold(id, hold)),
                     Err(_) => shared.revoke_states(|state, _, _| state == id),
                 }
             }
@@ -39,7 +39,7 @@ impl Shared {
             return;
         }
         let at = self.started.0 + (since_start - self.config.lease);
-        let overdue = self.states().take_overdue(at);
+        let overdue = self.states.take_overdue(at);
         if !overdue.is_empty() {
             self.revoke_states(|_, _, file| overdue.contains(&file.filesystem));
         }
@@ -47,7 +47,7 @@ impl Shared {
 
     /// Revokes states, given their number, client and file.
     pub(crate) fn revoke_states(self: &Arc<Self>, is_theirs: impl Fn(u64, u64, Handle) -> bool) {
-        let (holds, clients) = self.states().revoke_all(is_theirs);
+        let (holds, clients) = self.states.revoke_all(is_theirs);
         drop(holds);
         for client in clients {
             tracing::warn!(
@@ -62,12 +62,12 @@ impl Shared {
     /// Recalls all delegations of a file system and waits until they are returned or revoked. None is granted until the file system
     /// is exported again.
     pub(crate) async fn recall_files(self: &Arc<Self>, filesystem: u64) {
-        let files = self.states().freeze(filesystem);
+        let files = self.states.freeze(filesystem);
         for file in &files {
             self.recall(*file, None, true);
         }
         for file in files {
-            while self.states().is_delegated(file, None, true) {
+            while self.states.of_file(file).is_delegated(file, None, true) {
                 io::time::sleep(RECALL_PAUSE).await;
             }
         }

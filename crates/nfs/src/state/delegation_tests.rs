@@ -63,7 +63,7 @@ fn delegations_are_granted_beside_opens_that_do_not_conflict() {
     delegate(&mut table, 1, false, now).unwrap();
     delegate(&mut table, 2, false, now).unwrap();
     assert_eq!(delegate(&mut table, 2, false, now), Err(Why::Upgrade));
-    assert_eq!(table.delegations(), 2);
+    assert_eq!(table.delegation_clients().count(), 2);
     let mut table = Table::new(1, [7; 16]);
     let writer = open(&mut table, 1, BOTH, 0).unwrap();
     assert_eq!(delegate(&mut table, 2, false, now), Err(Why::Contention));
@@ -136,7 +136,7 @@ fn a_revoked_delegation_stays_until_it_is_freed() {
     let recall = table.recall(FILE, None, false, now)[0];
     assert!(table.revoke(recall.id).is_some());
     assert!(table.revoke(recall.id).is_none(), "once");
-    assert!(table.has_revoked(1).0 && table.delegations() == 0);
+    assert!(table.has_revoked(1).0 && table.delegation_clients().count() == 0);
     assert!(open(&mut table, 2, BOTH, 0).is_ok());
     assert_eq!(table.test(1, &stateid), Status::DelegRevoked);
     let revoked = Err(Refused::Status(Status::DelegRevoked));
@@ -160,7 +160,7 @@ fn nothing_is_left_of_a_client_that_is_forgotten() {
     let later = now + REST + Duration::from_secs(1);
     delegate(&mut table, 1, true, later).unwrap();
     assert_eq!(table.forget(1).len(), 1);
-    assert!(table.is_empty() && table.delegations() == 0);
+    assert!(table.is_empty() && table.delegation_clients().count() == 0);
 }
 
 #[test]

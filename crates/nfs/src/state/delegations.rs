@@ -11,7 +11,6 @@ use crate::wire::callback::ReferringCall;
 use crate::wire::{Stateid, Status};
 use backend::file::{Handle, Hold, Timestamp};
 use io::time::Instant;
-use std::collections::HashMap;
 
 /// Why there is no delegation (`why_no_delegation4`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,35 +90,11 @@ pub enum Asked {
 }
 
 impl Table {
-    /// Number of delegations.
-    #[must_use]
-    pub fn delegations(&self) -> usize {
-        self.register.count
-    }
-
-    /// Limits the number of delegations.
-    pub fn limit_delegations(&mut self, max: usize) {
-        self.register.max = max;
-    }
-
-    /// Whether less than an eighth of the possible delegations is left.
-    #[must_use]
-    pub fn is_crowded(&self) -> bool {
-        self.register.count > self.register.max - self.register.max.div_ceil(8)
-    }
-
-    /// The clients with the most delegations, and their numbers.
-    #[must_use]
-    pub fn holders(&self, most: usize) -> Vec<(u64, usize)> {
-        let mut counts: HashMap<u64, usize> = HashMap::new();
+    /// The client of each delegation.
+    pub(super) fn delegation_clients(&self) -> impl Iterator<Item = u64> + '_ {
         let all = self.states.values();
-        for state in all.filter(|state| matches!(state.kind, Kind::Delegation(_))) {
-            *counts.entry(state.client).or_default() += 1;
-        }
-        let mut counts: Vec<(u64, usize)> = counts.into_iter().collect();
-        counts.sort_by_key(|(client, count)| (std::cmp::Reverse(*count), *client));
-        counts.truncate(most);
-        counts
+        let delegations = all.filter(|state| matches!(state.kind, Kind::Delegation(_)));
+        delegations.map(|state| state.client)
     }
 
     fn delegation(&self, id: u64) -> Option<(&State, &Delegation)> {
@@ -183,8 +158,8 @@ impl Table {
         if is_used || is_resting || self.register.changing.contains_key(&args.file) {
             return Err(Why::Contention);
         }
-        let has_room = self.register.count < self.register.max
-            && !self.withdrawn.is_frozen(args.file.filesystem);
+        let has_room =
+            self.totals.delegations_left() > 0 && !self.withdrawn.is_frozen(args.file.filesystem);
         if !has_room || self.check_room(args.client).is_err() {
             return Err(Why::Resource);
         }

@@ -6,14 +6,12 @@
 use super::held::{HeldTimes, ReportedTimes};
 use super::index::OpenIndex;
 use super::ranges::{Range, Ranges};
-use crate::limits::{DELEGATIONS_MAX, RECALLED_FILES_MAX};
+use crate::limits::RECALLED_FILES_MAX;
 use crate::wire::Status;
 use crate::wire::callback::ReferringCall;
 use backend::file::{Handle, Hold};
 use io::time::Instant;
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 /// Time after a recall in which a file gets no delegation.
@@ -156,10 +154,6 @@ impl Waiter {
 #[derive(Debug, Default)]
 pub(super) struct Freed {
     pub(super) files: Vec<Handle>,
-    /// Whether there are any.
-    pub(super) flag: Arc<AtomicBool>,
-    /// Waiters of all files.
-    pub(super) waiting: usize,
 }
 
 /// A delegation.
@@ -192,29 +186,16 @@ impl Delegation {
 }
 
 /// Facts about all delegations.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Register {
+    /// Delegations of the shard.
     pub(super) count: usize,
-    /// Most delegations.
-    pub(super) max: usize,
     /// Files whose delegations were recalled, the oldest first.
     pub(super) recalled: VecDeque<(Handle, Instant)>,
     /// Numbers of changes under way, by file.
     pub(super) changing: HashMap<Handle, u32>,
     /// Numbers of revoked stateids that were not freed, by client: after a recall, and by the administrator.
     pub(super) revoked: HashMap<u64, (usize, usize)>,
-}
-
-impl Default for Register {
-    fn default() -> Self {
-        Self {
-            count: 0,
-            max: DELEGATIONS_MAX,
-            recalled: VecDeque::new(),
-            changing: HashMap::new(),
-            revoked: HashMap::new(),
-        }
-    }
 }
 
 impl Register {

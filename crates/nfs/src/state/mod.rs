@@ -2,7 +2,9 @@
 //!
 //! | module | owns |
 //! |---|---|
-//! | `table` | all states, by stateid, file and client |
+//! | `shards` | the shards of all states |
+//! | `table` | the states of one shard, by stateid, file and client |
+//! | `totals` | numbers and limits of all shards together |
 //! | `entry` | one state, by kind |
 //! | `opens` | opens and share reservations |
 //! | `index` | the opens of one file, by owner and by what they exclude |
@@ -29,9 +31,13 @@ mod locks;
 mod names;
 mod opens;
 mod ranges;
+#[cfg(test)]
+mod shard_tests;
+mod shards;
 mod table;
 #[cfg(test)]
 mod tests;
+mod totals;
 mod waiters;
 mod withdrawn;
 
@@ -41,6 +47,7 @@ pub use held::{HeldTimes, ReportedTimes};
 pub use locks::LockFrom;
 pub use opens::{OpenArgs, OpenBefore};
 pub use ranges::{Locked, Range, Ranges};
+pub use shards::States;
 pub use table::{Denied, Refused, Table};
 
 /// The number of users that are no clients of version 4: hosts of version 3, and mounts on the server. No client has it.

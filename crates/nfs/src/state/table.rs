@@ -1,15 +1,17 @@
-//! All opens, lock states and delegations.
+//! The opens, lock states and delegations of the files of one shard.
 //!
-//! **Owns** [`Table`]. **Called by** the service, under its lock. **Invariants**: each state is in the lists of its file and of
+//! **Owns** [`Table`]. **Called by** the service, under the lock of the shard. **Invariants**: each state is in the lists of its file and of
 //! its client; a file is in the table while it has a state, or a lock owner waits for a lock of it; a lock state belongs to an open of the same file and goes with it.
 
 use super::entry::{File, Freed, Kind, Register, State, Withdrawn};
 use super::names::StateNames;
 use super::ranges::Range;
-use crate::limits::{STATES_MAX, STATES_OF_CLIENT_MIN};
+use super::totals::Totals;
+use crate::limits::STATE_SHARDS;
 use crate::wire::{Stateid, Status};
 use backend::file::{Handle, Hold};
 use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 /// A lock that excludes another one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,14 +47,16 @@ impl From<Status> for Refused {
     }
 }
 
-/// All states.
+/// The states of the files of one shard.
 #[derive(Debug)]
 pub struct Table {
     /// Distinguishes stateids of this server instance from earlier ones.
     instance: u32,
     names: StateNames,
-    states_max: usize,
+    /// The number of this shard.
+    shard: u64,
     next: u64,
+    pub(super) totals: Arc<Totals>,
     pub(super) states: HashMap<u64, State>,
     pub(super) files: HashMap<Handle, File>,
     pub(super) clients: HashMap<u64, BTreeSet<u64>>,
@@ -64,14 +68,20 @@ pub struct Table {
 pub(super) type Result<T> = std::result::Result<T, Refused>;
 
 impl Table {
-    /// No states. `instance` and `key` are random: the key makes stateids that nobody can guess.
+    /// No states, in one shard. `instance` and `key` are random: the key makes stateids that nobody can guess.
     #[must_use]
     pub fn new(instance: u32, key: [u8; 16]) -> Self {
+        Self::shard(0, instance, key, Arc::default())
+    }
+
+    /// The shard with this number, below [`STATE_SHARDS`].
+    pub(super) fn shard(shard: u64, instance: u32, key: [u8; 16], totals: Arc<Totals>) -> Self {
         Self {
             instance,
             names: StateNames::new(key),
-            states_max: STATES_MAX,
+            shard,
             next: 1,
+            totals,
             states: HashMap::new(),
             files: HashMap::new(),
             clients: HashMap::new(),
@@ -141,9 +151,9 @@ impl Table {
     }
 
     pub(super) fn insert(&mut self, state: State) -> u64 {
-        let id = self.next;
+        let id = self.next * STATE_SHARDS + self.shard;
         self.next += 1;
-        self.clients.entry(state.client).or_default().insert(id);
+        self.came(state.client, id);
         let file = self.files.entry(state.file).or_default();
         match state.kind {
             Kind::Open(_) => file.opens.enter(id, state.client, &state.owner),
@@ -154,6 +164,7 @@ impl Table {
             Kind::Delegation(_) => {
                 file.delegations.push(id);
                 self.register.count += 1;
+                self.totals.granted();
             }
             Kind::Revoked(_) => {}
         }
@@ -161,11 +172,20 @@ impl Table {
         id
     }
 
+    /// A client has this state.
+    pub(super) fn came(&mut self, client: u64, id: u64) {
+        if self.clients.entry(client).or_default().insert(id) {
+            self.totals.came(client);
+        }
+    }
+
     /// Removes a state, and the lock states of an open. Returns its hold.
     pub(super) fn remove(&mut self, id: u64) -> Option<Hold> {
         let state = self.states.remove(&id)?;
         if let Some(of_client) = self.clients.get_mut(&state.client) {
-            of_client.remove(&id);
+            if of_client.remove(&id) {
+                self.totals.went(state.client);
+            }
             if of_client.is_empty() {
                 self.clients.remove(&state.client);
             }
@@ -196,6 +216,7 @@ impl Table {
             }
             Kind::Delegation(delegation) => {
                 self.register.count -= 1;
+                self.totals.ended();
                 delegation.into_hold()
             }
             Kind::Revoked(why) => {
@@ -211,16 +232,14 @@ impl Table {
         }
     }
 
-    /// Limits the number of states.
-    pub fn limit_states(&mut self, max: usize) {
-        self.states_max = max;
+    /// Limits the number of states of all shards.
+    pub fn limit_states(&self, max: usize) {
+        self.totals.limit_states(max);
     }
 
-    /// Whether a client may have one more state: it has fewer than are free, which leaves room for other clients. Errors: `Full`.
+    /// Whether a client may have one more state. Errors: `Full`.
     pub(super) fn check_room(&self, client: u64) -> Result<()> {
-        let of_client = self.clients.get(&client).map_or(0, BTreeSet::len);
-        let left = self.states_max.saturating_sub(self.states.len());
-        match left > 0 && of_client < left.max(STATES_OF_CLIENT_MIN) {
+        match self.totals.has_room(client) {
             true => Ok(()),
             false => Err(Refused::Full(None)),
         }

@@ -10,20 +10,13 @@ use super::table::Table;
 use crate::limits::{LOCK_WAITERS_MAX, LOCK_WAITERS_OF_FILE_MAX};
 use backend::file::Handle;
 use io::time::Instant;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// Time for which a client waits without asking again. Clients of Linux ask every 30 s.
 const WAIT_AGE: Duration = Duration::from_secs(90);
 
 impl Table {
-    /// A flag that is set while [`Table::due_waiters`] may have something.
-    #[must_use]
-    pub fn freed(&self) -> Arc<AtomicBool> {
-        self.freed.flag.clone()
-    }
-
     /// Locks of a file were freed.
     pub(super) fn locks_freed(&mut self, file: Handle) {
         let waits = self
@@ -34,13 +27,13 @@ impl Table {
             if !self.freed.files.contains(&file) {
                 self.freed.files.push(file);
             }
-            self.freed.flag.store(true, Ordering::Release);
+            self.totals.freed.store(true, Ordering::Release);
         }
     }
 
     /// A client waits for a lock that was refused. Returns whether there was room for it.
     pub fn wait_for_lock(&mut self, waiter: Waiter, now: Instant) -> bool {
-        let all = self.freed.waiting;
+        let all = self.totals.waiting.load(Ordering::Relaxed);
         let Some(file) = self.files.get_mut(&waiter.file) else {
             return false;
         };
@@ -53,7 +46,7 @@ impl Table {
             return false;
         }
         file.waiters.push_back((waiter, now));
-        self.freed.waiting += 1;
+        self.totals.waiting.fetch_add(1, Ordering::Relaxed);
         true
     }
 
@@ -62,7 +55,8 @@ impl Table {
         if let Some(file) = self.files.get_mut(&file) {
             let before = file.waiters.len();
             file.waiters.retain(|(w, _)| !w.is_of(client, owner));
-            self.freed.waiting -= before - file.waiters.len();
+            let gone = before - file.waiters.len();
+            self.totals.waiting.fetch_sub(gone, Ordering::Relaxed);
         }
     }
 
@@ -74,7 +68,6 @@ impl Table {
     /// The waiters whose locks are free now, of all files where locks were freed. In a queue, a waiter comes after the ones before it
     /// that it conflicts with. Returned waiters are not in their queues any more.
     pub fn due_waiters(&mut self, now: Instant) -> Vec<Waiter> {
-        self.freed.flag.store(false, Ordering::Release);
         let mut due = Vec::new();
         for handle in std::mem::take(&mut self.freed.files) {
             let Some(mut file) = self.files.remove(&handle) else {
@@ -94,7 +87,8 @@ impl Table {
                     false => file.waiters.push_back((waiter, at)),
                 }
             }
-            self.freed.waiting -= before - file.waiters.len();
+            let gone = before - file.waiters.len();
+            self.totals.waiting.fetch_sub(gone, Ordering::Relaxed);
             if !file.is_unused() {
                 self.files.insert(handle, file);
             }

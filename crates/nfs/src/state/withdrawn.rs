@@ -27,8 +27,8 @@ impl State {
 }
 
 impl Table {
-    /// A file system is not exported from now on. Returns the holds of its files.
-    pub fn withdraw(&mut self, filesystem: u64, now: Instant) -> Vec<Hold> {
+    /// A file system is not exported from now on. Returns whether it has states, and the holds of its files.
+    pub(super) fn withdraw(&mut self, filesystem: u64) -> (bool, Vec<Hold>) {
         let states = self.states.values_mut();
         let mut holds = Vec::new();
         let mut has_states = false;
@@ -36,10 +36,12 @@ impl Table {
             has_states = true;
             holds.extend(state.hold_mut().and_then(Option::take));
         }
-        if has_states {
-            self.withdrawn.since.entry(filesystem).or_insert(now);
-        }
-        holds
+        (has_states, holds)
+    }
+
+    /// A file system with states, of this or another shard, is not exported since this time.
+    pub(super) fn note_withdrawn(&mut self, filesystem: u64, now: Instant) {
+        self.withdrawn.since.entry(filesystem).or_insert(now);
     }
 
     /// A file system is exported again. Returns the states that need a hold of their file, with these.
@@ -130,7 +132,7 @@ impl Table {
         (client, file, seqid): (u64, Handle, u32),
         why: Revocation,
     ) {
-        self.clients.entry(client).or_default().insert(id);
+        self.came(client, id);
         self.register.revoke(client, why);
         let owner = Vec::new();
         self.states.insert(
