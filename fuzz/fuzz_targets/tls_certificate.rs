@@ -1,5 +1,5 @@
 #![no_main]
-//! Bytes as a certificate: its name is short and printable, or there is none.
+//! Bytes as a certificate: its name is short and printable, or there is none; its identity is no longer than the bytes and a length.
 
 use libfuzzer_sys::fuzz_target;
 use tls::limits::NAME_LEN_MAX;
@@ -12,4 +12,5 @@ fuzz_target!(|certificate: &[u8]| {
         assert!(!name.is_empty() && !name.contains(char::is_control));
         assert!(name.chars().count() <= ESCAPE_LEN_MAX * NAME_LEN_MAX);
     }
+    assert!(tls::certificate_identity(certificate).len() <= certificate.len() + 8);
 });

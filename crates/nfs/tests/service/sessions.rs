@@ -5,7 +5,7 @@ use crate::fixture::{Fixture, HOME, NO_ATTRS, config, open, open_with, simulated
 use nfs::rpc::Reply;
 use nfs::service::ServiceConfig;
 use nfs::wire::channel::Channel;
-use nfs::wire::files::{Claim, NewType};
+use nfs::wire::files::{Claim, CreateHow, NewType};
 use nfs::wire::{Bitmap, Op, PROC_NULL, PROGRAM, Status, VERSION, operation};
 use std::time::Duration;
 
@@ -155,6 +155,55 @@ fn replies_that_do_not_fit_are_refused_before_anything_changes() {
         let mut many = vec![client.next_sequence(false)];
         many.extend(vec![Op::PutRootFh; 6]);
         assert_eq!(client.compound(&many).await.status, Status::TooManyOps);
+    });
+}
+
+/// A read that fits into `ca_maxresponsesize` was once answered with NFS4ERR_REP_TOO_BIG_TO_CACHE: that is for requests whose reply must be kept
+/// (§2.10.6.4), and for no others.
+#[test]
+fn only_kept_replies_are_short() {
+    simulated(|| async {
+        let fixture = Fixture::new().await;
+        let mut client = Client::connect(fixture.addr).await;
+        let small = Channel {
+            cached_max: 200,
+            ..FORE
+        };
+        client.establish(b"a", small).await;
+        let mut results = client.run(&[Op::ReclaimComplete { one_fs: false }]).await;
+        results.ok(operation::RECLAIM_COMPLETE);
+        let create = Some(CreateHow::Unchecked(NO_ATTRS));
+        let mut results = client.at(HOME, &[open("f", create)]).await;
+        let stateid = results.open();
+        let write = Op::Write {
+            stateid,
+            offset: 0,
+            stable: 2,
+            data: &[7; 64 << 10],
+        };
+        let file = ["tank", "home", "f"];
+        assert_eq!(client.at(&file, &[write]).await.status, Status::Ok);
+        let read = || Op::Read {
+            stateid,
+            offset: 0,
+            count: 64 << 10,
+        };
+        let mut results = client.at(&file, &[read()]).await;
+        results.ok(operation::READ);
+        assert_eq!(results.u32(), 1, "it is the end");
+        assert_eq!(results.opaque().len(), 64 << 10);
+        // The same read with a reply that must be kept.
+        let lookup = |name| Op::Lookup { name };
+        let kept = [
+            client.next_sequence(true),
+            Op::PutRootFh,
+            lookup(b"tank"),
+            lookup(b"home"),
+            lookup(b"f"),
+            read(),
+        ];
+        let refused = client.compound(&kept).await.status;
+        assert_eq!(refused, Status::RepTooBigToCache);
     });
 }
 
