@@ -16,7 +16,8 @@ const FILESYSTEM: &str = "tank/judged";
 /// Bytes of the pool's image, which is sparse.
 const SIZE: &str = "16G";
 const IMAGE: &str = "pool.img";
-const CONFIG: &str = "[server]\ncontrol = \"c.sock\"\nshards = 2\n[nvmf]\nlisten = [\"127.0.0.1:0\"]\n";
+const CONFIG: &str =
+    "[server]\ncontrol = \"c.sock\"\nshards = 2\n[nvmf]\nlisten = [\"127.0.0.1:0\"]\n";
 
 /// The server to judge: `WIREPOOL_BIN`, or the workspace's debug build.
 pub(crate) fn binary() -> PathBuf {
