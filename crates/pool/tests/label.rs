@@ -30,6 +30,7 @@ fn vdev(guid: u64, members: u16) -> VdevEntry {
         },
         ashift: 12,
         members,
+        has_journal: guid == 0x21,
         data_size: 0x400_0000,
     }
 }
@@ -59,7 +60,6 @@ fn label() -> Label {
             segment_size: 0x10_0000,
             segments: 4,
         },
-        added: 1,
         history: LabelHistory::default(),
     }
 }
@@ -133,6 +133,78 @@ fn golden() {
     let want = with_checksum(want);
     assert!(label_with_forks().encode(AT) == want, "other bytes");
     assert_eq!(Label::decode(&want, AT), Ok(label_with_forks()));
+}
+
+/// The second vdev is a raidz, and has the journal.
+fn label_with_places() -> Label {
+    let mut label = label_with_forks();
+    label.vdevs[0].has_journal = false;
+    label.vdevs[1].kind = VdevKind::Raidz { parity: 2 };
+    label.vdevs[1].has_journal = true;
+    label
+}
+
+/// Labels of version 3 say of each vdev whether it has segments of the journal, and have no number of added vdevs.
+#[test]
+fn golden_with_places_of_the_journal() {
+    let mut want = label_with_forks().encode(AT)[..LABEL_SIZE - 16].to_vec();
+    want[4] = 3;
+    want[52] = 0;
+    want[808 + 8] = 4;
+    want[808 + 12] = 1;
+    let want = with_checksum(want);
+    let label = label_with_places();
+    assert!(label.encode(AT) == want, "other bytes");
+    assert_eq!(Label::decode(&want, AT), Ok(label));
+}
+
+/// Each vdev alone needs version 3: a mirror with the journal behind one without, and a raidz.
+#[test]
+fn only_labels_that_need_places_have_them() {
+    let mut raidz = label_with_places();
+    (raidz.vdevs[0].has_journal, raidz.vdevs[1].has_journal) = (true, false);
+    let mut later = label_with_places();
+    later.vdevs[1].kind = VdevKind::Mirror;
+    for label in [raidz, later] {
+        let bytes = label.encode(AT);
+        assert_eq!(bytes[4], 3);
+        assert_eq!(Label::decode(&bytes, AT), Ok(label));
+    }
+    let mut bytes = label_with_forks().encode(AT)[..LABEL_SIZE - 16].to_vec();
+    (bytes[4], bytes[52], bytes[776 + 12]) = (3, 0, 1);
+    let unneeded = with_checksum(bytes);
+    assert!(
+        Label::decode(&unneeded, AT).is_err(),
+        "one value has one encoding"
+    );
+}
+
+/// Fields that only labels of version 3 have are reserved in earlier ones, and the number of added vdevs in version 3.
+#[test]
+fn fields_of_another_version_are_refused() {
+    for (label, at) in [
+        (label(), 788),
+        (label_with_forks(), 820),
+        (label_with_places(), 52),
+    ] {
+        let mut bytes = label.encode(AT)[..LABEL_SIZE - 16].to_vec();
+        bytes[at] = 1;
+        assert!(
+            Label::decode(&with_checksum(bytes), AT).is_err(),
+            "byte {at}"
+        );
+    }
+}
+
+/// A raidz has more members than parity, and enough of them in.
+#[test]
+fn a_raidz_with_too_few_members_is_refused() {
+    let mut label = label_with_places();
+    assert_eq!(label.check(), Ok(()), "one of three is enough for parity 2");
+    for parity in [0, 1, 3, 4] {
+        label.vdevs[1].kind = VdevKind::Raidz { parity };
+        assert!(label.check().is_err(), "parity {parity}");
+    }
 }
 
 /// Version 2 has a branch, version 1 has none; reserved bytes are zero in both.
@@ -233,13 +305,13 @@ fn torn_between_two_is_refused_at_every_sector() {
 #[test]
 fn another_version_is_named() {
     let mut bytes = label().encode(AT);
-    bytes[4] = 3;
+    bytes[4] = 4;
     let checked = LABEL_SIZE - 16;
     let seed = (0xffff << 48) | (AT.0 / 512);
     let checksum = xxhash_rust::xxh3::xxh3_128_with_seed(&bytes[..checked], seed);
     bytes[checked..].copy_from_slice(&checksum.to_le_bytes());
     let field = "label's version";
-    let wanted = Defect::Field { field, value: 3 };
+    let wanted = Defect::Field { field, value: 4 };
     assert_eq!(Label::decode(&bytes, AT), Err(wanted));
 }
 
@@ -273,7 +345,7 @@ fn inconsistent_fields_are_refused() {
         |l| l.journal.segment_size = 0x1000,
         |l| l.journal.segment_size = 0x10_0200,
         |l| l.journal.segments = 0,
-        |l| l.added = 2,
+        |l| l.vdevs[0].has_journal = false,
         |l| l.history.branch = LabelBranch(0),
         |l| l.history.forks[0].branch = l.history.branch,
         |l| l.history.forks[0].branch = l.history.forks[1].branch,
@@ -329,6 +401,8 @@ fn the_largest_fits() {
     let features: Vec<_> = (0..FEATURES_MAX)
         .map(|n| format!("{n:02}{}", "f".repeat(FEATURE_SIZE_MAX - 2)))
         .collect();
+    largest.vdevs[0].has_journal = true;
+    largest.vdevs[32].has_journal = false;
     largest.features = Features {
         compatible: features.clone(),
         read_compatible: features.clone(),

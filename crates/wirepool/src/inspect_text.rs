@@ -102,6 +102,9 @@ pub(crate) fn labels(image: &Image, findings: &Findings) -> Said {
         let kind = match vdev.entry.kind {
             VdevKind::Disk => "disk",
             VdevKind::Mirror => "mirror",
+            VdevKind::Raidz { parity: 1 } => "raidz1",
+            VdevKind::Raidz { parity: 2 } => "raidz2",
+            VdevKind::Raidz { .. } => "raidz3",
         };
         let _ = writeln!(
             out,

@@ -345,6 +345,7 @@ impl From<Error> for FileError {
             | Error::NotAParent
             | Error::BelowItself
             | Error::NoProperty(_)
+            | Error::RaidzUnready
             | Error::Busy
             | Error::Held { .. }
             | Error::NoHold

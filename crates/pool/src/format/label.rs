@@ -10,7 +10,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use super::history::{FORKS_MAX, LabelBranch, LabelHistory, RawFork};
 use super::label_fields::{
     self as fields, Features, HOST_NAME_SIZE, Host, LabelEpoch, MemberEntry, MemberGuid,
-    Membership, PoolState, RawFeatures, RawMember, RawVdev, VdevEntry, VdevKind, check_name, field,
+    Membership, PoolState, RAIDZ_PARITY_MAX, RawFeatures, RawMember, RawVdev, VdevEntry, VdevKind,
+    check_name, field,
 };
 use super::uberblock::disk_checksum;
 use super::{COUNT_END, Defect, NodeSize, OFFSET_END, PoolGuid, VdevId, VdevOffset, layout};
@@ -33,7 +34,9 @@ const MAGIC: [u8; 4] = *b"WPlb";
 /// Version of labels without a branch, as earlier releases wrote them.
 const VERSION_PLAIN: u32 = 1;
 /// Version of labels with a branch and forks.
-const VERSION: u32 = 2;
+const VERSION_BRANCH: u32 = 2;
+/// Version of labels whose vdevs say which of them have segments of the journal. Only pools that need it have such labels.
+const VERSION: u32 = 3;
 const CHECKSUM_SIZE: usize = 16;
 const CHECKED_SIZE: usize = LABEL_SIZE - CHECKSUM_SIZE;
 const TAIL_SIZE: usize = CHECKED_SIZE - 15640;
@@ -74,7 +77,7 @@ layout!(RawLabel, LABEL_SIZE, magic @ 0, version @ 4, pool @ 8, disk @ 16, epoch
     added @ 52, reserved_b @ 54, host @ 56, host_name @ 72, name @ 136, members @ 392, vdevs @ 776, features @ 4872,
     branch @ 9480, fork_count @ 9488, reserved_c @ 9490, forks @ 9496, tail @ 15640, checksum @ 16368);
 
-/// Layout of the journal, which is at the start of the data of each vdev that the pool was created with.
+/// Layout of the journal, which is at the start of the data of each vdev that has a part of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JournalLayout {
     /// Length of a segment, bytes: whole sectors of every vdev.
@@ -88,6 +91,20 @@ impl JournalLayout {
     #[must_use]
     pub fn size(&self) -> u64 {
         u64::from(self.segment_size) * u64::from(self.segments)
+    }
+
+    /// Bytes of each member's data that the journal takes on a vdev.
+    #[must_use]
+    pub fn size_on_member(&self, vdev: &VdevEntry) -> u64 {
+        match vdev.kind {
+            _ if !vdev.has_journal => 0,
+            VdevKind::Disk | VdevKind::Mirror => self.size(),
+            VdevKind::Raidz { parity } => {
+                let copies = u64::from(self.segments) * (u64::from(parity) + 1);
+                let slots = copies.div_ceil(u64::from(vdev.members).max(1));
+                slots * u64::from(self.segment_size)
+            }
+        }
     }
 }
 
@@ -118,8 +135,6 @@ pub struct Label {
     pub node_size: NodeSize,
     /// Layout of the journal.
     pub journal: JournalLayout,
-    /// Number of vdevs, the last ones, that were added later and have no part of the journal.
-    pub added: u16,
     /// The older labels that it replaces.
     pub history: LabelHistory,
 }
@@ -132,10 +147,26 @@ pub fn is_of_later_version(defect: &Defect) -> bool {
 }
 
 impl Label {
-    /// Number of vdevs, the first ones, with a part of the journal.
+    /// The vdevs with a part of the journal.
     #[must_use]
-    pub fn journal_vdevs(&self) -> usize {
-        self.vdevs.len().saturating_sub(self.added.into())
+    pub fn journal_vdevs(&self) -> Vec<VdevId> {
+        let vdevs = (0..).zip(&self.vdevs);
+        let with = vdevs.filter(|(_, vdev)| vdev.has_journal);
+        with.map(|(index, _)| VdevId(index)).collect()
+    }
+
+    /// If the vdevs with a part of the journal are the first ones: number of the others. Labels before version 3 record this.
+    fn added(&self) -> Option<u16> {
+        let added = self.vdevs.iter().rev().take_while(|v| !v.has_journal);
+        let added = added.count();
+        let first = &self.vdevs[..self.vdevs.len() - added];
+        first.iter().all(|v| v.has_journal).then_some(added as u16)
+    }
+
+    /// Whether only labels of version 3 can record its vdevs.
+    fn needs_places(&self) -> bool {
+        let is_raidz = |v: &VdevEntry| matches!(v.kind, VdevKind::Raidz { .. });
+        self.added().is_none() || self.vdevs.iter().any(is_raidz)
     }
 
     /// The membership of this disk by its own label.
@@ -147,15 +178,16 @@ impl Label {
 
     fn version(&self) -> u32 {
         match self.history.branch {
+            _ if self.needs_places() => VERSION,
             LabelBranch(0) => VERSION_PLAIN,
-            _ => VERSION,
+            _ => VERSION_BRANCH,
         }
     }
 
-    /// Bytes of a vdev's data that the journal takes, by the vdev's index.
+    /// Addresses of a vdev that the journal takes, bytes, by the vdev's index.
     #[must_use]
     pub fn journal_size(&self, vdev: usize) -> u64 {
-        match vdev < self.journal_vdevs() {
+        match self.vdevs.get(vdev).is_some_and(|v| v.has_journal) {
             true => self.journal.size(),
             false => 0,
         }
@@ -179,38 +211,48 @@ impl Label {
         if self.vdevs.is_empty() || self.vdevs.len() > VDEVS_MAX {
             return field("label's number of vdevs", self.vdevs.len() as u64);
         }
-        if usize::from(self.added) >= self.vdevs.len() {
-            return field("label's number of added vdevs", self.added.into());
+        if self.needs_places() && self.history.branch == LabelBranch(0) {
+            return field("branch of a label with places of the journal", 0);
         }
         for (index, vdev) in self.vdevs.iter().enumerate() {
-            self.check_vdev(vdev, self.journal_size(index))?;
+            self.check_vdev(vdev)?;
             if self.vdevs[..index].iter().any(|v| v.guid == vdev.guid) {
                 return field("GUID of two vdevs", vdev.guid.0);
             }
         }
-        let total = u64::from(self.journal.segments) * self.journal_vdevs() as u64;
+        let total = u64::from(self.journal.segments) * self.journal_vdevs().len() as u64;
         if !(2..=JOURNAL_SEGMENTS_MAX).contains(&total) {
             return field("label's number of journal segments", total);
         }
         self.check_members()
     }
 
-    fn check_vdev(&self, vdev: &VdevEntry, journal: u64) -> Result<(), Defect> {
+    fn check_vdev(&self, vdev: &VdevEntry) -> Result<(), Defect> {
         if vdev.guid.0 == GUID_NONE {
             return field("vdev's GUID", 0);
         }
         if !ASHIFTS.contains(&vdev.ashift) {
             return field("vdev's ashift", vdev.ashift.into());
         }
-        let fits = match vdev.kind {
-            VdevKind::Disk => vdev.members == 1,
-            VdevKind::Mirror => (2..=MEMBERS_MAX).contains(&vdev.members.into()),
+        if let VdevKind::Raidz { parity } = vdev.kind
+            && !(1..=RAIDZ_PARITY_MAX).contains(&parity)
+        {
+            return field("vdev's parity", parity.into());
+        }
+        let least = match vdev.kind {
+            VdevKind::Disk => 1,
+            VdevKind::Mirror => 2,
+            VdevKind::Raidz { parity } => usize::from(parity) + 1,
         };
-        if !fits {
+        let most = match vdev.kind {
+            VdevKind::Disk => 1,
+            VdevKind::Mirror | VdevKind::Raidz { .. } => MEMBERS_MAX,
+        };
+        if !(least..=most).contains(&vdev.members.into()) {
             return field("vdev's number of members", vdev.members.into());
         }
         let (size, sector) = (vdev.data_size, vdev.sector());
-        let room = journal.max(1)..OFFSET_END;
+        let room = self.journal.size_on_member(vdev).max(1)..OFFSET_END / vdev.needed() as u64;
         if !room.contains(&size) || !size.is_multiple_of(sector.into()) {
             return field("vdev's size", size);
         }
@@ -243,8 +285,12 @@ impl Label {
         if !self.members.iter().any(|s| s.guid == self.disk) {
             return field("label's disk, which is no member of its vdev", self.disk.0);
         }
-        if !self.members.iter().any(|s| s.membership == Membership::In) {
-            return field("number of members that have everything", 0);
+        let members_in = self.members.iter();
+        let members_in = members_in
+            .filter(|s| s.membership == Membership::In)
+            .count();
+        if members_in < vdev.needed() {
+            return field("number of members that have everything", members_in as u64);
         }
         Ok(())
     }
@@ -256,9 +302,14 @@ impl Label {
     #[must_use]
     pub fn encode(&self, at: VdevOffset) -> Vec<u8> {
         assert_eq!(self.check(), Ok(()), "{self:?}");
+        let (version, mut vdevs, mut added) = (self.version(), self.vdevs.clone(), 0);
+        if version < VERSION {
+            vdevs.iter_mut().for_each(|vdev| vdev.has_journal = false);
+            added = self.added().expect("other places need the next version");
+        }
         let mut raw = RawLabel {
             magic: MAGIC,
-            version: U32::new(self.version()),
+            version: U32::new(version),
             pool: U64::new(self.pool.0),
             disk: U64::new(self.disk.0),
             epoch: U64::new(self.epoch.0),
@@ -270,13 +321,13 @@ impl Label {
             node_size: U32::new(self.node_size.get()),
             segment_size: U32::new(self.journal.segment_size),
             segments: U32::new(self.journal.segments),
-            added: U16::new(self.added),
+            added: U16::new(added),
             reserved_b: U16::ZERO,
             host: self.host.id,
             host_name: fields::text(&self.host.name),
             name: fields::text(&self.name),
             members: fields::list(&self.members, RawMember::encode),
-            vdevs: fields::list(&self.vdevs, RawVdev::encode),
+            vdevs: fields::list(&vdevs, RawVdev::encode),
             features: self.features.encode(),
             branch: U64::new(self.history.branch.0),
             fork_count: U16::new(self.history.forks.len() as u16),
@@ -316,6 +367,7 @@ impl Label {
         let Some(node_size) = NodeSize::new(raw.node_size.get()) else {
             return field("label's node size", raw.node_size.get().into());
         };
+        let vdevs = fields::decode_list("vdevs", raw.vdev_count, &raw.vdevs, RawVdev::decode)?;
         let label = Self {
             pool: PoolGuid(raw.pool.get()),
             name: fields::decode_text("label's name", &raw.name)?,
@@ -333,14 +385,13 @@ impl Label {
                 &raw.members,
                 RawMember::decode,
             )?,
-            vdevs: fields::decode_list("vdevs", raw.vdev_count, &raw.vdevs, RawVdev::decode)?,
+            vdevs: with_places(version, vdevs, raw.added.get().into())?,
             features: Features::decode(&raw.features)?,
             node_size,
             journal: JournalLayout {
                 segment_size: raw.segment_size.get(),
                 segments: raw.segments.get(),
             },
-            added: raw.added.get(),
             history: LabelHistory {
                 branch: LabelBranch(raw.branch.get()),
                 forks: fields::decode_list("forks", raw.fork_count, &raw.forks, RawFork::decode)?,
@@ -352,4 +403,27 @@ impl Label {
         }
         Ok(label)
     }
+}
+
+/// Vdevs as a label of some version has them, with the places of the journal. Before version 3 a label has the number of the
+/// last vdevs without a part of the journal.
+fn with_places(
+    version: u32,
+    mut vdevs: Vec<VdevEntry>,
+    added: usize,
+) -> Result<Vec<VdevEntry>, Defect> {
+    let most = if version < VERSION { vdevs.len() } else { 0 };
+    if added > most {
+        return field("label's number of added vdevs", added as u64);
+    }
+    if version < VERSION {
+        if vdevs.iter().any(|vdev| vdev.has_journal) {
+            return field("vdev's reserved bytes", 1);
+        }
+        let first = vdevs.len() - added;
+        vdevs[..first]
+            .iter_mut()
+            .for_each(|vdev| vdev.has_journal = true);
+    }
+    Ok(vdevs)
 }

@@ -3,7 +3,7 @@
 //! **Owns** their encoding. **Called by** `label` and `history`. **Invariants**: text and lists are padded with zeroes to their fixed
 //! length, so that each value has one encoding.
 
-use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::little_endian::{U16, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::{Birth, Defect, layout};
@@ -34,11 +34,13 @@ pub(super) struct RawVdev {
     kind: u8,
     ashift: u8,
     members: U16,
-    reserved_a: U32,
+    has_journal: u8,
+    reserved_a: [u8; 3],
     data_size: U64,
     reserved_b: U64,
 }
-layout!(RawVdev, 32, guid @ 0, kind @ 8, ashift @ 9, members @ 10, reserved_a @ 12, data_size @ 16, reserved_b @ 24);
+layout!(RawVdev, 32, guid @ 0, kind @ 8, ashift @ 9, members @ 10, has_journal @ 12, reserved_a @ 13, data_size @ 16,
+    reserved_b @ 24);
 
 pub(super) type RawFeatures = [[u8; FEATURE_SIZE_MAX]; FEATURES_MAX];
 
@@ -83,7 +85,15 @@ pub enum VdevKind {
     Disk,
     /// Two or more disks with the same data.
     Mirror,
+    /// Disks with rows of data and parity.
+    Raidz {
+        /// Parity units of each row, 1 to [`RAIDZ_PARITY_MAX`].
+        parity: u8,
+    },
 }
+
+/// Most parity units of a row.
+pub const RAIDZ_PARITY_MAX: u8 = 3;
 
 /// A top-level vdev, in a label.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,7 +106,9 @@ pub struct VdevEntry {
     pub ashift: u8,
     /// Number of its members, at most [`super::MEMBERS_MAX`].
     pub members: u16,
-    /// Bytes of data, from the end of the labels at the front: whole sectors.
+    /// Whether it has segments of the journal.
+    pub has_journal: bool,
+    /// Bytes of data of each member, from the end of the labels at the front: whole sectors.
     pub data_size: u64,
 }
 
@@ -105,6 +117,15 @@ impl VdevEntry {
     #[must_use]
     pub fn sector(&self) -> u32 {
         1 << self.ashift
+    }
+
+    /// Number of members whose data suffices to read everything.
+    #[must_use]
+    pub fn needed(&self) -> usize {
+        match self.kind {
+            VdevKind::Disk | VdevKind::Mirror => 1,
+            VdevKind::Raidz { parity } => usize::from(self.members.saturating_sub(parity.into())),
+        }
     }
 }
 
@@ -360,28 +381,35 @@ impl RawVdev {
             kind: match vdev.kind {
                 VdevKind::Disk => 1,
                 VdevKind::Mirror => 2,
+                VdevKind::Raidz { parity } => 2 + parity,
             },
             ashift: vdev.ashift,
             members: U16::new(vdev.members),
-            reserved_a: U32::ZERO,
+            has_journal: vdev.has_journal.into(),
+            reserved_a: [0; 3],
             data_size: U64::new(vdev.data_size),
             reserved_b: U64::ZERO,
         }
     }
 
     pub(super) fn decode(&self) -> Result<VdevEntry, Defect> {
-        if self.reserved_a != U32::ZERO || self.reserved_b != U64::ZERO {
+        if self.reserved_a != [0; 3] || self.reserved_b != U64::ZERO {
             return field("vdev's reserved bytes", self.reserved_b.get());
+        }
+        if self.has_journal > 1 {
+            return field("vdev's part of the journal", self.has_journal.into());
         }
         Ok(VdevEntry {
             guid: VdevGuid(self.guid.get()),
             kind: match self.kind {
                 1 => VdevKind::Disk,
                 2 => VdevKind::Mirror,
+                kind @ 3..=5 => VdevKind::Raidz { parity: kind - 2 },
                 other => return field("vdev's kind", other.into()),
             },
             ashift: self.ashift,
             members: self.members.get(),
+            has_journal: self.has_journal == 1,
             data_size: self.data_size.get(),
         })
     }

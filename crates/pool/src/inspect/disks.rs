@@ -218,11 +218,12 @@ impl Image {
     /// Geometry of the journal.
     pub(super) fn ring(&self) -> Ring {
         let layout = self.label.journal;
-        let vdevs = self.label.journal_vdevs() as u64;
-        let segments = 0..u64::from(layout.segments) * vdevs;
+        let vdevs = self.label.journal_vdevs();
+        let count = vdevs.len() as u64;
+        let segments = 0..u64::from(layout.segments) * count;
         let at = |n: u64| Address {
-            vdev: VdevId((n % vdevs) as u16),
-            offset: VdevOffset(n / vdevs * u64::from(layout.segment_size)),
+            vdev: vdevs[(n % count) as usize],
+            offset: VdevOffset(n / count * u64::from(layout.segment_size)),
         };
         let sectors = self.vdevs.iter().map(|v| v.entry.sector());
         Ring {

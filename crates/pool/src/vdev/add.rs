@@ -10,12 +10,11 @@ use super::create::{check_disks, guid, label_of};
 use super::error::SetupError;
 use super::layout::VdevSpec;
 use super::leaf::Leaf;
+use super::member::{Changes, Member, MemberState};
 use super::space_below::reserve;
-use super::top::{Changes, Member, MemberState, TopVdev};
+use super::top::TopVdev;
 use super::{VdevInfo, Vdevs, area};
-use crate::format::{
-    Birth, LabelEpoch, MEMBERS_MAX, MemberGuid, UBERBLOCK_SIZE, VDEVS_MAX, VdevId,
-};
+use crate::format::{Birth, LabelEpoch, MemberGuid, UBERBLOCK_SIZE, VDEVS_MAX, VdevId};
 
 /// Epoch of labels that are older than any valid label of the pool.
 const FIRST: LabelEpoch = LabelEpoch(1);
@@ -35,6 +34,7 @@ impl Vdevs {
         if self.read_only {
             return Err(SetupError::ReadOnly);
         }
+        spec.check()?;
         self.check_new(&spec.members, force).await?;
         for disk in &spec.members {
             // The vdev gets no part of the journal.
@@ -65,9 +65,6 @@ impl Vdevs {
     }
 
     async fn check_new(&self, disks: &[Disk], force: bool) -> Result<(), SetupError> {
-        if disks.is_empty() || disks.len() > MEMBERS_MAX {
-            return Err(SetupError::Shape { got: disks.len() });
-        }
         check_disks(disks.iter(), self.sector().min(UBERBLOCK_SIZE as u32))?;
         for disk in disks.iter().filter(|_| !force) {
             let Some(label) = label_of(disk, &self.scratch).await? else {
@@ -85,7 +82,7 @@ impl Vdevs {
     }
 
     fn new_vdev(&self, spec: VdevSpec) -> TopVdev {
-        let entry = spec.entry(self.sector().ilog2() as u8);
+        let entry = spec.entry(self.sector().ilog2() as u8, false);
         let leaves = spec
             .members
             .into_iter()
@@ -93,7 +90,15 @@ impl Vdevs {
         let members = leaves.map(|leaf| Member::new(leaf, MemberState::Online, Birth(0)));
         let changes: Changes = self.changes.clone();
         let id = VdevId(self.stripe.len() as u16);
-        TopVdev::new(id, entry, members.collect(), changes, self.below.clone())
+        let members = members.collect();
+        TopVdev::new(
+            id,
+            entry,
+            self.journal,
+            members,
+            changes,
+            self.below.clone(),
+        )
     }
 
     /// Writes a label to each member of a new vdev, older than any valid label. The caller has the turn to write labels.

@@ -9,12 +9,13 @@ use io::disk::{Disk, DiskInfo, DiskKind};
 use super::area;
 use super::error::SetupError;
 use super::geometry;
-use super::layout::VdevSpec;
+use super::layout::{Layout, VdevSpec};
 use super::leaf::Leaf;
 use super::limits::{DISK_SIZE_MIN, JOURNAL_PART, JOURNAL_SIZE, SCRATCH_BYTES};
+use super::member::{Changes, Member, MemberState};
 use super::scan::newest_label;
 use super::space_below::{SpaceBelow, reserve};
-use super::top::{Changes, Member, MemberState, TopVdev};
+use super::top::TopVdev;
 use super::{Opened, Shared, Vdevs};
 use crate::format::{
     Birth, Features, Host, JournalLayout, Label, LabelBranch, LabelEpoch, LabelHistory,
@@ -75,15 +76,11 @@ impl PoolSpec {
             let name = self.name.clone();
             return Err(SetupError::Name { name });
         }
-        let lengths = self
-            .vdevs
-            .iter()
-            .map(|vdev| (vdev.members.len(), MEMBERS_MAX));
-        for (got, most) in std::iter::once((self.vdevs.len(), VDEVS_MAX)).chain(lengths) {
-            if got == 0 || got > most {
-                return Err(SetupError::Shape { got });
-            }
+        let got = self.vdevs.len();
+        if got == 0 || got > VDEVS_MAX {
+            return Err(SetupError::Shape { got });
         }
+        self.vdevs.iter().try_for_each(VdevSpec::check)?;
         let most = self
             .ashift
             .map_or(UBERBLOCK_SIZE as u32, |a| 1 << a.clamp(ASHIFT_MIN, 12));
@@ -116,20 +113,34 @@ impl PoolSpec {
 
     fn entries(&self) -> Vec<VdevEntry> {
         let ashift = self.ashift();
-        let entry = |vdev: &VdevSpec| vdev.entry(ashift);
+        let entry = |vdev: &VdevSpec| vdev.entry(ashift, true);
         self.vdevs.iter().map(entry).collect()
     }
 }
 
 impl VdevSpec {
+    /// Refuses a number of members that the layout cannot have.
+    pub(super) fn check(&self) -> Result<(), SetupError> {
+        let least = match self.layout {
+            Layout::Mirror => 1,
+            Layout::Raidz { parity } => usize::from(parity) + 1,
+        };
+        let got = self.members.len();
+        match (least..=MEMBERS_MAX).contains(&got) {
+            true => Ok(()),
+            false => Err(SetupError::Shape { got }),
+        }
+    }
+
     /// The entry of the new vdev in labels.
-    pub(super) fn entry(&self, ashift: u8) -> VdevEntry {
+    pub(super) fn entry(&self, ashift: u8, has_journal: bool) -> VdevEntry {
         let sizes = self.members.iter().map(|disk| disk.info().size);
         VdevEntry {
             guid: VdevGuid(guid()),
             kind: self.layout.kind(self.members.len()),
             ashift,
             members: self.members.len() as u16,
+            has_journal,
             data_size: sizes.map(geometry::data_size).min().unwrap_or(0),
         }
     }
@@ -244,21 +255,14 @@ pub async fn create(spec: PoolSpec) -> Result<Opened, SetupError> {
         tops.push(TopVdev::new(
             id,
             entry,
+            journal,
             members,
             changes.clone(),
             below.clone(),
         ));
     }
     let pool = PoolGuid(guid());
-    let vdevs = Vdevs::new(
-        pool,
-        shared,
-        spec.node_size,
-        (journal, tops.len()),
-        tops,
-        changes,
-        false,
-    );
+    let vdevs = Vdevs::new(pool, shared, spec.node_size, journal, tops, changes, false);
     vdevs.relabel().await.map_err(SetupError::failed)?;
     let uberblock = Uberblock {
         pool,

@@ -238,6 +238,12 @@ pub enum SetupError {
         /// The member.
         member: MemberGuid,
     },
+    /// A raidz keeps the members that it was created with.
+    #[error("vdev {} is a raidz: its number of members cannot change", vdev.0)]
+    FixedMembers {
+        /// The vdev.
+        vdev: VdevId,
+    },
     /// Connect the disk.
     #[error("the disk of member {:016x} is missing: connect it, or replace it by another one", member.0)]
     Absent {

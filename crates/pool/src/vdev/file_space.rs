@@ -12,7 +12,7 @@ use crate::error::Error;
 impl Vdevs {
     /// Bytes of journal on each disk of a vdev.
     pub(super) fn journal_of(&self, top: &TopVdev) -> u64 {
-        self.info(top).first_free.0
+        top.journal_on_member()
     }
 
     /// Reserves the space that an opening needs on the present members, whose files may be sparse. Failures are ignored: the

@@ -3,7 +3,7 @@
 //! **Owns** these places. **Called by** everything that reads or writes a disk, also the offline reader. **Invariant**: areas, data
 //! and slots do not overlap on a disk that [has room](has_room). `docs/format.md`, "Labels" and "Uberblocks".
 
-use crate::format::{LABEL_SIZE, UBERBLOCK_SIZE};
+use crate::format::{LABEL_SIZE, OFFSET_END, UBERBLOCK_SIZE};
 
 /// Size of a label area, bytes.
 pub const AREA_SIZE: u64 = 256 << 10;
@@ -14,7 +14,7 @@ pub const RING_SLOTS: u64 = (AREA_SIZE - LABEL_SIZE as u64) / UBERBLOCK_SIZE as 
 /// Offset of a disk's data, bytes.
 pub const DATA_START: u64 = 1 << 20;
 /// The end of the data is a multiple of this, bytes.
-pub(super) const DATA_UNIT: u64 = 1 << 20;
+const DATA_UNIT: u64 = 1 << 20;
 
 /// Offsets of the areas of a disk of `size` bytes, which must have room for them.
 pub(crate) fn areas(size: u64) -> [u64; AREAS] {
@@ -31,6 +31,11 @@ pub(crate) fn has_room(size: u64) -> bool {
 pub(crate) fn data_size(size: u64) -> u64 {
     let end = size / AREA_SIZE * AREA_SIZE;
     end.saturating_sub(DATA_START + 2 * AREA_SIZE) / DATA_UNIT * DATA_UNIT
+}
+
+/// Most bytes of data of a member, if the addresses of its vdev are those of `members` members.
+pub(super) fn data_size_max(members: usize) -> u64 {
+    (OFFSET_END / members.max(1) as u64 - 1) / DATA_UNIT * DATA_UNIT
 }
 
 /// Size that a disk must have for `data_size` bytes of data and the label areas, bytes.

@@ -7,9 +7,9 @@
 use super::error::SetupError;
 use super::space_below::reserve;
 use super::{VdevInfo, Vdevs};
-use crate::format::{OFFSET_END, VdevId};
+use crate::format::VdevId;
 
-use super::geometry::{self, DATA_UNIT};
+use super::geometry::{self, data_size_max};
 
 impl Vdevs {
     /// Reads the sizes of a vdev's disks, and uses the space that all of them gained. Returns `None` if there is none, or if
@@ -39,7 +39,7 @@ impl Vdevs {
             sizes.push(size);
         }
         let room = sizes.iter().map(|size| geometry::data_size(*size)).min();
-        let room = room.unwrap_or(0).min(OFFSET_END - DATA_UNIT);
+        let room = room.unwrap_or(0).min(data_size_max(top.entry().needed()));
         if room <= top.data_size() {
             return Ok(None);
         }

@@ -144,7 +144,6 @@ impl Vdevs {
             features: shared.features.clone(),
             node_size: self.node_size,
             journal: self.journal,
-            added: (vdevs.len() - self.journal_vdevs) as u16,
             history: history(top),
         };
         tops.iter().zip(members).map(label).collect()

@@ -12,15 +12,21 @@ use crate::format::VdevKind;
 pub enum Layout {
     /// Every member has every block. A plain disk is a mirror of one member.
     Mirror,
+    /// Rows of units, one on each member, of which `parity` are parity. `docs/decisions/0152`.
+    Raidz {
+        /// Parity units of each row, 1 to 3.
+        parity: u8,
+    },
 }
 
 impl Layout {
-    /// Number of members that must have a write for the vdev to have it. As many are in at any time, so that the vdev has
-    /// all of its blocks.
+    /// Number of the `members` members that must have a write for the vdev to have it. As many are in at any time, so that
+    /// the vdev has all of its blocks.
     #[must_use]
-    pub fn needed(self) -> usize {
+    pub fn needed(self, members: usize) -> usize {
         match self {
             Self::Mirror => 1,
+            Self::Raidz { parity } => members.saturating_sub(parity.into()).max(1),
         }
     }
 
@@ -30,6 +36,7 @@ impl Layout {
         match (self, members) {
             (Self::Mirror, 1) => VdevKind::Disk,
             (Self::Mirror, _) => VdevKind::Mirror,
+            (Self::Raidz { parity }, _) => VdevKind::Raidz { parity },
         }
     }
 }
@@ -38,6 +45,7 @@ impl From<VdevKind> for Layout {
     fn from(kind: VdevKind) -> Self {
         match kind {
             VdevKind::Disk | VdevKind::Mirror => Self::Mirror,
+            VdevKind::Raidz { parity } => Self::Raidz { parity },
         }
     }
 }

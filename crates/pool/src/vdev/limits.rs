@@ -23,6 +23,8 @@ pub const LABEL_ROUNDS_MAX: usize = 32;
 pub const UNRELIED_ROUNDS_MAX: u64 = 1 << 16;
 /// Memory for copies of writes to several members, and for reads within reads, bytes.
 pub const SCRATCH_BYTES: usize = 32 << 20;
+/// Memory for rows that a raidz writes, and for the columns that it reads, bytes for each vdev.
+pub const ROW_BYTES: usize = 32 << 20;
 /// Most bytes of one read of several blocks, and of a stored block.
 pub const RUN_SIZE_MAX: usize = io::limits::BUF_LEN_MAX;
 /// Blocks that are copied concurrently to a resilvered member.

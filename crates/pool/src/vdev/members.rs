@@ -13,9 +13,10 @@ use super::error::SetupError;
 use super::layout::Layout;
 use super::leaf::{Fault, Leaf};
 use super::limits::{COPIES_MAX, HANG_MAX};
+use super::member::{Member, MemberState};
 use super::scan::newest_label;
 use super::space_below::reserve;
-use super::top::{Member, MemberState, TopVdev};
+use super::top::TopVdev;
 use super::{Vdevs, area, geometry};
 use crate::error::Error;
 use crate::format::{Birth, BlockPtr, MEMBERS_MAX, MemberGuid, VdevId};
@@ -56,7 +57,7 @@ impl Vdevs {
         let result = change(top.layout(), &mut members, index)?;
         if is_in {
             let kept = members.iter().filter(|m| m.state == MemberState::Online);
-            let has_enough = kept.count() >= top.layout().needed();
+            let has_enough = kept.count() >= top.layout().needed(members.len());
             assert!(has_enough, "vdev {} has too few members in", top.id().0);
         }
         self.changes.count();
@@ -187,7 +188,7 @@ impl Vdevs {
     ///
     /// # Errors
     /// [`SetupError::InUse`] unless forced; [`SetupError::Shape`]; [`SetupError::Truncated`] if it is smaller than the vdev;
-    /// [`SetupError::BlockSize`]; [`SetupError::NoVdev`]; [`SetupError::FileSystemFull`] with nothing written;
+    /// [`SetupError::BlockSize`]; [`SetupError::NoVdev`]; [`SetupError::FixedMembers`]; [`SetupError::FileSystemFull`] with nothing written;
     /// [`SetupError::Device`].
     pub async fn attach(
         &self,
@@ -199,6 +200,9 @@ impl Vdevs {
             return Err(SetupError::ReadOnly);
         }
         let top = self.top(vdev).ok_or(SetupError::NoVdev { vdev })?;
+        if top.rows().is_some() {
+            return Err(SetupError::FixedMembers { vdev });
+        }
         let entry = top.entry();
         let path = || disk.info().path.clone();
         if disk.info().read_only {
@@ -242,9 +246,13 @@ impl Vdevs {
     /// Detaches a member for good and wipes its labels. With one member left, the vdev is a disk.
     ///
     /// # Errors
-    /// [`SetupError::NoMember`]; [`SetupError::LastMember`]; [`SetupError::Device`] if the labels of the other members could not
-    /// be written.
+    /// [`SetupError::NoMember`]; [`SetupError::LastMember`]; [`SetupError::FixedMembers`]; [`SetupError::Device`] if the labels
+    /// of the other members could not be written.
     pub async fn detach(&self, member: MemberGuid) -> Result<(), SetupError> {
+        let top = self.vdev_of(member)?;
+        if top.rows().is_some() {
+            return Err(SetupError::FixedMembers { vdev: top.id() });
+        }
         let member = self.change(member, |layout, members, index| {
             check_others(layout, members, index)?;
             Ok(members.remove(index))
@@ -365,7 +373,7 @@ fn check_others(layout: Layout, members: &[Member], index: usize) -> Result<(), 
         .enumerate()
         .filter(|(other, _)| *other != index);
     let others_in = others.filter(|(_, m)| m.state == MemberState::Online);
-    if others_in.count() < layout.needed() {
+    if others_in.count() < layout.needed(members.len()) {
         let member = members[index].leaf.guid();
         return Err(SetupError::LastMember { member });
     }

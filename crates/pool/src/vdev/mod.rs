@@ -18,12 +18,16 @@ mod labels;
 mod layout;
 mod leaf;
 pub mod limits;
+mod member;
 mod members;
 mod open;
 pub mod parity;
 mod pending;
+mod raidz_read;
+mod raidz_write;
 mod read;
 mod rings;
+mod rows;
 mod scan;
 mod space_below;
 mod store;
@@ -45,9 +49,10 @@ use crate::journal;
 use crate::written::{ClassCounters, WriteClass, WrittenBytes};
 
 use leaf::Leaf;
+use member::{Attempt, Changes};
 use space_below::SpaceBelow;
 use stripe::Stripe;
-use top::{Attempt, Changes, TopVdev};
+use top::TopVdev;
 
 pub use create::{PoolSpec, create};
 pub use error::SetupError;
@@ -56,10 +61,10 @@ pub use geometry::{AREA_SIZE, AREAS, DATA_START, RING_SLOTS, least_size};
 pub(crate) use geometry::{areas, data_size, has_room, slot_offset};
 pub use layout::{Layout, VdevSpec};
 pub use leaf::{Fault, MemberCounters, MemberTimes};
+pub use member::{MemberState, MemberStatus};
 pub use members::Resilvered;
 pub use open::{OpenOptions, open};
 pub use scan::{FoundMember, FoundPool, FoundVdev, Presence, Scan, Unread, scan};
-pub use top::{MemberState, MemberStatus};
 pub use witness::{Witness, Witnessed};
 
 /// Proof that everything written before is on every member that is in, and that no other member will be trusted. Only
@@ -127,8 +132,6 @@ pub struct Vdevs {
     pool: PoolGuid,
     node_size: NodeSize,
     journal: JournalLayout,
-    /// Number of vdevs with a part of the journal: the first ones.
-    journal_vdevs: usize,
     stripe: Stripe,
     block_space: BlockSpace,
     read_only: bool,
@@ -167,7 +170,7 @@ impl Vdevs {
         pool: PoolGuid,
         shared: Shared,
         node_size: NodeSize,
-        (journal, journal_vdevs): (JournalLayout, usize),
+        journal: JournalLayout,
         tops: Vec<TopVdev>,
         changes: Changes,
         read_only: bool,
@@ -176,7 +179,6 @@ impl Vdevs {
             pool,
             node_size,
             journal,
-            journal_vdevs,
             below: tops.first().map(TopVdev::below).unwrap_or_default(),
             block_space: BlockSpace::new(tops.iter().map(TopVdev::sector).max().unwrap_or(1)),
             stripe: Stripe::new(tops),
@@ -233,6 +235,12 @@ impl Vdevs {
         self.stripe.iter().map(TopVdev::sector).max().unwrap_or(0)
     }
 
+    /// Whether a vdev is a raidz.
+    #[must_use]
+    pub(crate) fn has_raidz(&self) -> bool {
+        self.stripe.iter().any(|top| top.rows().is_some())
+    }
+
     /// Whether a present member is a hard disk.
     #[must_use]
     pub fn has_hard_disks(&self) -> bool {
@@ -264,13 +272,13 @@ impl Vdevs {
     }
 
     fn info(&self, top: &TopVdev) -> VdevInfo {
-        let journal = match usize::from(top.id().0) < self.journal_vdevs {
+        let journal = match top.entry().has_journal {
             true => self.journal.size(),
             false => 0,
         };
         VdevInfo {
             id: top.id(),
-            size: top.data_size(),
+            size: top.end(),
             first_free: VdevOffset(journal),
             sector: top.sector(),
         }
@@ -280,15 +288,15 @@ impl Vdevs {
     #[must_use]
     pub fn ring(&self) -> journal::Ring {
         let slots = 0..u64::from(self.journal.segments);
-        let mut table = self.table();
-        table.truncate(self.journal_vdevs);
+        let with = self.stripe.iter().filter(|top| top.entry().has_journal);
+        let with: Vec<VdevId> = with.map(TopVdev::id).collect();
         let size = u64::from(self.journal.segment_size);
         let segments = slots.flat_map(|slot| {
-            let at = move |info: &VdevInfo| Address {
-                vdev: info.id,
+            let at = move |vdev: &VdevId| Address {
+                vdev: *vdev,
                 offset: VdevOffset(slot * size),
             };
-            table.iter().map(at).collect::<Vec<_>>()
+            with.iter().map(at).collect::<Vec<_>>()
         });
         journal::Ring {
             pool: self.pool,
@@ -309,17 +317,18 @@ impl Vdevs {
             let end = at.offset.0.checked_add(len as u64);
             at.offset.0.is_multiple_of(sector)
                 && (len as u64).is_multiple_of(sector)
-                && end.is_some_and(|end| end <= top.data_size())
+                && end.is_some_and(|end| end <= top.end())
         })
     }
 
-    /// Writes whole sectors to every member that takes writes. They are durable after [`Vdevs::flush`].
+    /// Writes whole sectors to every member that takes writes. They are durable after [`Vdevs::flush`]. On a raidz, a range
+    /// behind the journal begins with a row, and the rest of its last row is filled with zeroes.
     ///
     /// # Errors
-    /// [`Error::Device`] if no member has them: their contents are undefined. [`Error::ReadOnly`].
+    /// [`Error::Device`] if fewer members have them than the layout needs: their contents are undefined. [`Error::ReadOnly`].
     ///
     /// # Panics
-    /// If the range is not whole sectors of a vdev's data.
+    /// If the range is not whole sectors of a vdev's data, or does not begin with a row of a raidz.
     pub async fn write(
         &self,
         at: Address,
@@ -344,7 +353,7 @@ impl Vdevs {
         self.written.read()
     }
 
-    /// Discards a range on the disks. No pointer that any uberblock still reaches may point to it, and nothing may be written
+    /// Discards a range on the disks; on a raidz, the whole rows in it. No pointer that any uberblock still reaches may point to it, and nothing may be written
     /// there until this returns. Disks without support are skipped.
     ///
     /// # Panics
@@ -354,9 +363,8 @@ impl Vdevs {
         if self.read_only {
             return;
         }
-        for leaf in self.stripe[usize::from(at.vdev.0)].targets() {
-            leaf.trim(DATA_START + at.offset.0, len).await;
-        }
+        let top = &self.stripe[usize::from(at.vdev.0)];
+        top.discard(at.offset, len).await;
     }
 
     /// Makes every write that completed before durable, on every member that is in.
@@ -422,7 +430,7 @@ impl Vdevs {
                 id: top.id(),
                 guid: entry.guid,
                 kind: entry.kind,
-                size: entry.data_size,
+                size: top.end(),
                 members,
             }
         };

@@ -9,19 +9,19 @@ use std::sync::Arc;
 
 use super::create::guid;
 use super::error::SetupError;
-use super::geometry::{self, DATA_UNIT};
-use super::layout::Layout;
+use super::geometry::{self, data_size_max};
 use super::leaf::Leaf;
 use super::limits::UNRELIED_ROUNDS_MAX;
+use super::member::{Changes, Member, MemberState};
 use super::scan::{FoundMember, FoundPool, FoundVdev, Presence};
 use super::space_below::SpaceBelow;
-use super::top::{Changes, Member, MemberState, TopVdev};
+use super::top::TopVdev;
 use super::witness::Witness;
 use super::{Opened, Shared, Vdevs};
 
 use crate::format::{
     Birth, FEATURES, Features, Host, LabelBranch, LabelEpoch, LabelHistory, MemberGuid, Membership,
-    OFFSET_END, PoolState, Uberblock, check_name,
+    PoolState, Uberblock, check_name,
 };
 
 /// Options of an import.
@@ -122,7 +122,7 @@ impl FoundPool {
             // Such a member was recorded as stale by labels that may be older than its own.
             missing.extend(members(Presence::MissingStale));
         }
-        let needed = Layout::from(vdev.entry.kind).needed();
+        let needed = vdev.entry.needed();
         if members(Presence::Present).len() < needed {
             if let Some(member) = members(Presence::Truncated).first() {
                 return Err(self.truncated(vdev, *member));
@@ -130,7 +130,7 @@ impl FoundPool {
             let (vdev, members) = (vdev.id, missing);
             return Err(SetupError::VdevMissing { vdev, members });
         }
-        if !missing.is_empty() && !options.force_missing && !self.is_last(vdev, options) {
+        if !missing.is_empty() && !options.force_missing && !self.is_whole(vdev, options) {
             let (vdev, members) = (vdev.id, missing);
             return Err(SetupError::MemberMissing { vdev, members });
         }
@@ -153,6 +153,17 @@ impl FoundPool {
     fn is_last(&self, vdev: &FoundVdev, options: &OpenOptions) -> bool {
         let last = options.witness.as_ref().and_then(|w| w.last());
         last == Some(vdev.epoch) && vdev.epoch == self.epoch && self.host.id == options.host.id
+    }
+
+    /// Whether the present members of a vdev that are in have everything that was acknowledged: by the record of the last
+    /// labels, or because a label of each later round would be on one of the members that are present. At most as many
+    /// members as the layout can spare lack the labels of a round that a write relied on. `docs/decisions/0153`.
+    fn is_whole(&self, vdev: &FoundVdev, options: &OpenOptions) -> bool {
+        let is_absent =
+            |m: &&FoundMember| matches!(m.presence, Presence::Missing | Presence::MissingStale);
+        let absent = vdev.members.iter().filter(is_absent).count();
+        let has_label_of_each_round = absent < vdev.entry.needed();
+        self.is_last(vdev, options) || (has_label_of_each_round && !self.is_behind(options))
     }
 
     /// The checkpoints at which the pool may be opened, newest first. If the members that are in have none, those of members
@@ -231,7 +242,7 @@ impl FoundPool {
     /// write relied on them.
     fn unrelied(&self, options: &OpenOptions) -> u64 {
         let mut lacking = self.vdevs.iter().filter(|vdev| Self::has_unknown(vdev));
-        match lacking.all(|vdev| self.is_last(vdev, options)) {
+        match lacking.all(|vdev| self.is_whole(vdev, options)) {
             true => UNRELIED_ROUNDS_MAX,
             false => 0,
         }
@@ -278,7 +289,7 @@ impl FoundPool {
             .collect();
         let (histories, epoch) = self.histories(options);
         let node_size = self.label.node_size;
-        let journal = (self.label.journal, self.label.journal_vdevs());
+        let journal = self.label.journal;
         let (changes, below) = (Changes::default(), SpaceBelow::default());
         let written = self.uberblocks.first().map(|u| u.label_epoch);
         let shared = Shared {
@@ -330,11 +341,12 @@ impl FoundPool {
                 .map(|m: &Member| geometry::data_size(m.leaf.size()));
             // A missing member has no size.
             if let Some(room) = room.min().filter(|_| options.grow && !options.read_only) {
-                entry.data_size = entry.data_size.max(room.min(OFFSET_END - DATA_UNIT));
+                entry.data_size = entry.data_size.max(room.min(data_size_max(entry.needed())));
             }
             tops.push(TopVdev::new(
                 vdev.id,
                 entry,
+                journal,
                 members,
                 changes.clone(),
                 below.clone(),

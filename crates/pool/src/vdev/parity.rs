@@ -1,7 +1,7 @@
 //! Parity of a raidz: one to three parity columns over data columns, in GF(2^8).
 //!
 //! **Owns** the arithmetic: computation of parity, reconstruction of missing columns, and the search for columns that lie.
-//! **Called by** its tests and its bench; by raidz vdevs as soon as these exist (decision 0152). **Invariants**: any columns
+//! **Called by** raidz vdevs (decision 0152), its tests and its bench. **Invariants**: any columns
 //! up to the number of parity columns can be reconstructed from the others; nothing waits or allocates by contents. Parity `k`
 //! of data columns `d0, d1, …` is the sum of `2^(k·i) · d(i)` with the polynomial `x^8 + x^4 + x^3 + x^2 + 1`.
 //! `docs/decisions/0151`.
@@ -273,7 +273,7 @@ impl Columns {
 }
 
 /// All choices of `count` of these indices.
-fn choices(of: &[usize], count: usize) -> Vec<Vec<usize>> {
+pub(super) fn choices(of: &[usize], count: usize) -> Vec<Vec<usize>> {
     if count == 0 {
         return vec![Vec::new()];
     }

@@ -13,6 +13,7 @@ use super::area::filled;
 use super::geometry::DATA_START;
 use super::leaf::Leaf;
 use super::limits::RUN_SIZE_MAX;
+use super::rows::Rows;
 use super::top::TopVdev;
 use crate::error::{Error, Result};
 use crate::format::{BlockPtr, Defect};
@@ -28,9 +29,9 @@ impl Vdevs {
             at: ptr.address(),
             defect: Defect::Field { field, value },
         };
-        if self.top(ptr.vdev).is_none() {
+        let Some(top) = self.top(ptr.vdev) else {
             return Err(corrupt("block pointer's vdev", ptr.vdev.0.into()));
-        }
+        };
         let size = self.allocated(ptr) as usize;
         if size > RUN_SIZE_MAX {
             return Err(corrupt(
@@ -38,7 +39,8 @@ impl Vdevs {
                 ptr.physical_size.into(),
             ));
         }
-        if !self.holds(ptr.address(), size) {
+        let is_journal = top.rows().is_some_and(|rows| rows.is_journal(ptr.offset.0));
+        if !self.holds(ptr.address(), size) || is_journal {
             return Err(corrupt("block pointer's offset", ptr.offset.0));
         }
         Ok(size)
@@ -58,7 +60,13 @@ impl Vdevs {
     /// # Errors
     /// As [`Vdevs::read`].
     pub(crate) async fn peek(&self, ptr: &BlockPtr) -> Result<IoBuf> {
-        let (read, _lacking) = self.find_block(ptr, None, &io::pool()).await?;
+        let size = self.stored_size(ptr)?;
+        let top = &self.stripe[usize::from(ptr.vdev.0)];
+        if let Some(rows) = top.rows() {
+            let found = Box::pin(top.read_in_rows(rows, ptr, size, &io::pool())).await;
+            return found.map(|(read, _wrong)| read);
+        }
+        let (read, _lacking) = self.find_block(ptr, size, None, &io::pool()).await?;
         Ok(read)
     }
 
@@ -76,21 +84,41 @@ impl Vdevs {
         first: Option<&Arc<Leaf>>,
         buffers: &BufPool,
     ) -> Result<IoBuf> {
-        let (bytes, wrong) = self.find_block(ptr, first, buffers).await?;
+        let size = self.stored_size(ptr)?;
         let top = &self.stripe[usize::from(ptr.vdev.0)];
+        if let Some(rows) = top.rows() {
+            return Box::pin(self.read_block_in_rows(top, rows, ptr, size, buffers)).await;
+        }
+        let (bytes, wrong) = self.find_block(ptr, size, first, buffers).await?;
         let offset = DATA_START + ptr.offset.0;
         self.heal(top, wrong, offset, &bytes).await;
         Ok(bytes)
     }
 
-    /// Reads a block, from `first` if given. Returns it, and the members that are in and had no right copy.
+    /// Reads a block of a raidz, and rewrites its wrong units.
+    async fn read_block_in_rows(
+        &self,
+        top: &TopVdev,
+        rows: &Rows,
+        ptr: &BlockPtr,
+        size: usize,
+        buffers: &BufPool,
+    ) -> Result<IoBuf> {
+        let (bytes, wrong) = top.read_in_rows(rows, ptr, size, buffers).await?;
+        if !self.read_only {
+            top.mend_units(wrong).await;
+        }
+        Ok(bytes)
+    }
+
+    /// Reads a block of a mirror, from `first` if given. Returns it, and the members that are in and had no right copy.
     async fn find_block(
         &self,
         ptr: &BlockPtr,
+        size: usize,
         first: Option<&Arc<Leaf>>,
         buffers: &BufPool,
     ) -> Result<(IoBuf, Vec<Arc<Leaf>>)> {
-        let size = self.stored_size(ptr)?;
         let top = &self.stripe[usize::from(ptr.vdev.0)];
         let mut members = top.readable(ptr.offset);
         if let Some(first) = first {
@@ -130,13 +158,22 @@ impl Vdevs {
     }
 
     /// Reads a block from every member that is in, and rewrites wrong or unreadable copies. Returns the number of such
-    /// copies.
+    /// copies; of a raidz, of such units. Parity is verified in rows that have no other block.
     ///
     /// # Errors
     /// As [`Vdevs::read`].
     pub async fn scrub(&self, ptr: &BlockPtr) -> Result<usize> {
         let size = self.stored_size(ptr)?;
         let top = &self.stripe[usize::from(ptr.vdev.0)];
+        if let Some(rows) = top.rows() {
+            let found = Box::pin(top.find_rows(rows, ptr, size)).await?;
+            let wrong = found.wrong_units(rows, true);
+            let count = wrong.len();
+            if !self.read_only {
+                Box::pin(top.mend_units(wrong)).await;
+            }
+            return Ok(count);
+        }
         let offset = DATA_START + ptr.offset.0;
         let is_right = |buf: &IoBuf| ptr.verify(&buf[..ptr.physical_size as usize]).is_ok();
         let mut wrong = Vec::new();
@@ -196,6 +233,9 @@ impl Vdevs {
         ptr: &BlockPtr,
     ) -> Result<bool> {
         let size = self.stored_size(ptr)?;
+        if let Some(rows) = top.rows() {
+            return Box::pin(self.bring_units(top, rows, leaf, ptr, size)).await;
+        }
         let offset = DATA_START + ptr.offset.0;
         let buf = self.scratch.alloc(size).await;
         let (result, buf) = leaf.read(buf, offset).await;
@@ -213,6 +253,31 @@ impl Vdevs {
         }
         top.count_write();
         Ok(true)
+    }
+
+    /// Writes to a stale member what it lacks of a block's rows. Returns whether it lacked anything.
+    async fn bring_units(
+        &self,
+        top: &TopVdev,
+        rows: &Rows,
+        leaf: &Arc<Leaf>,
+        ptr: &BlockPtr,
+        size: usize,
+    ) -> Result<bool> {
+        let found = top.find_rows(rows, ptr, size).await?;
+        let lacking = top.lacking_units(rows, leaf, &found).await;
+        for (offset, bytes) in &lacking {
+            let bytes = filled(&self.scratch, bytes).await.into();
+            let written = leaf
+                .write(&bytes, DATA_START + offset, WriteClass::Repair)
+                .await;
+            if written.is_err() {
+                top.miss(leaf);
+                return Err(leaf.write_error());
+            }
+            top.count_write();
+        }
+        Ok(!lacking.is_empty())
     }
 
     /// Reads adjacent blocks with one operation into a buffer of `buffers`. Each block begins at a sector, right behind the
@@ -240,10 +305,20 @@ impl Vdevs {
         assert!(end <= RUN_SIZE_MAX, "{end} bytes in a row");
         let top = &self.stripe[usize::from(start.vdev.0)];
         let mut buf = buffers.alloc(end).await;
-        let members = top.readable(start.offset);
+        let members = match top.rows() {
+            Some(_) => Vec::new(),
+            None => top.readable(start.offset),
+        };
         let first = members.first().map(|(leaf, _)| leaf);
         let mut is_read = false;
-        if let Some(leaf) = first {
+        if let Some(rows) = top.rows() {
+            let read = Box::pin(top.read_units(rows, start.offset.0, buf)).await;
+            is_read = read.is_some();
+            buf = match read {
+                Some(buf) => buf,
+                None => io::pool().alloc(end).await,
+            };
+        } else if let Some(leaf) = first {
             let (result, back) = leaf.read(buf, DATA_START + start.offset.0).await;
             is_read = result.is_ok();
             buf = match back {

@@ -16,7 +16,7 @@ use super::leaf::{Fault, Leaf};
 use super::limits::SCRATCH_BYTES;
 use crate::format::{
     Address, Birth, Defect, Host, Label, LabelEpoch, LabelHistory, MemberGuid, Membership,
-    PoolGuid, PoolState, Uberblock, VdevEntry, VdevId, VdevOffset, decode_segment,
+    PoolGuid, PoolState, Uberblock, VdevEntry, VdevId, VdevKind, VdevOffset, decode_segment,
 };
 
 /// A disk with an intact label.
@@ -201,9 +201,15 @@ async fn has_journal(disk: &Disk, label: &Label, scratch: &BufPool) -> bool {
     let sector = label.vdevs.iter().map(VdevEntry::sector).max();
     let buf = scratch.alloc(sector.unwrap_or(0) as usize).await;
     let (read, buf) = disk.read(buf, geometry::DATA_START).await;
+    let place = label.members.iter().position(|m| m.guid == label.disk);
+    let segment = match label.vdevs.get(usize::from(label.vdev.0)).map(|v| v.kind) {
+        // The copies of a segment are on as many members as there are parity units, and one more.
+        Some(VdevKind::Raidz { parity }) => place.unwrap_or(0) / (usize::from(parity) + 1),
+        _ => 0,
+    };
     let at = Address {
         vdev: label.vdev,
-        offset: VdevOffset(0),
+        offset: VdevOffset(segment as u64 * u64::from(label.journal.segment_size)),
     };
     read.is_ok() && decode_segment(&buf, at, label.pool).is_ok()
 }

@@ -6,6 +6,7 @@
 
 use super::geometry::DATA_START;
 use super::limits::RUN_SIZE_MAX;
+use super::top::TopVdev;
 use super::{Stable, Vdevs};
 use crate::error::{Error, Result};
 use crate::format::Address;
@@ -14,8 +15,11 @@ use crate::written::WriteClass;
 
 impl Store for Vdevs {
     fn candidates(&self) -> usize {
-        let members = self.stripe.iter().map(|m| m.members_in().len());
-        members.max().unwrap_or(0)
+        let of_vdev = |top: &TopVdev| match top.rows() {
+            Some(rows) => rows.parity() + 1,
+            None => top.members_in().len(),
+        };
+        self.stripe.iter().map(of_vdev).max().unwrap_or(0)
     }
 
     /// A vdev with fewer members than the largest shows some of them more than once.
@@ -24,13 +28,24 @@ impl Store for Vdevs {
             return Err(Error::Device);
         }
         let top = self.top(at.vdev).ok_or(Error::Device)?;
-        let members = top.members_in();
-        if members.is_empty() {
+        let copies = match top.rows() {
+            Some(rows) if rows.is_journal(at.offset.0) => top.copies_in(rows, at.offset.0),
+            Some(rows) => {
+                let read = top.read_any(rows, at.offset.0, out.len()).await;
+                out.copy_from_slice(&read.ok_or(Error::Device)?);
+                return Ok(());
+            }
+            None => {
+                let members = top.members_in().into_iter();
+                members.map(|leaf| (leaf, at.offset.0)).collect()
+            }
+        };
+        if copies.is_empty() {
             return Err(Error::Device);
         }
-        let leaf = &members[candidate % members.len()];
+        let (leaf, offset) = &copies[candidate % copies.len()];
         let buf = self.scratch.alloc(out.len()).await;
-        let (result, buf) = leaf.read(buf, DATA_START + at.offset.0).await;
+        let (result, buf) = leaf.read(buf, DATA_START + offset).await;
         result.map_err(|_| Error::Device)?;
         out.copy_from_slice(&buf.ok_or(Error::Device)?);
         Ok(())

@@ -9,141 +9,30 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use io::{JoinHandle, SharedBuf, spawn};
+use io::{BufPool, SharedBuf, spawn};
 
 use super::geometry::DATA_START;
 use super::layout::Layout;
-use super::leaf::{Fault, Leaf, MemberCounters, MemberTimes};
-use super::limits::SPACE_RETRY;
+use super::leaf::Leaf;
+use super::limits::{ROW_BYTES, SPACE_RETRY};
+use super::member::{Attempt, Changes, Member, MemberState, MemberStatus, Reach};
+use super::rows::Rows;
 use super::space_below::SpaceBelow;
 use crate::error::{Error, Result};
-use crate::format::{Birth, MemberEntry, MemberGuid, Membership, VdevEntry, VdevId, VdevOffset};
+use crate::format::{Birth, JournalLayout, MemberEntry, Membership, VdevEntry, VdevId, VdevOffset};
 use crate::written::WriteClass;
-
-/// State of a member.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum MemberState {
-    /// In: it has all data.
-    Online,
-    /// It missed writes. It takes every write but does not count for success, and is read only if no other member has the
-    /// block.
-    Stale,
-    /// The operator took it offline. Nothing is sent to it.
-    Offline,
-    /// It had too many errors. Nothing is sent to it.
-    Faulted,
-    /// Its disk is missing.
-    Missing,
-}
-
-impl MemberState {
-    fn takes_writes(self) -> bool {
-        matches!(self, MemberState::Online | MemberState::Stale)
-    }
-}
-
-/// A member, for operators.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MemberStatus {
-    /// Its identifier.
-    pub guid: MemberGuid,
-    /// Path of its disk; empty if it is missing.
-    pub path: std::path::PathBuf,
-    /// Its state.
-    pub state: MemberState,
-    /// Of a member that is not in: it has every block born up to this epoch, from which a resilver begins.
-    pub held: Birth,
-    /// The reason why it is faulted, or about to be.
-    pub fault: Option<Fault>,
-    /// Its operations.
-    pub counters: MemberCounters,
-    /// Its latencies.
-    pub times: MemberTimes,
-}
-
-/// Number of changes of membership, over all vdevs.
-#[derive(Clone, Default)]
-pub(super) struct Changes(Arc<AtomicU64>);
-
-impl Changes {
-    pub(super) fn count(&self) {
-        self.0.fetch_add(1, Ordering::SeqCst);
-    }
-
-    pub(super) fn so_far(&self) -> u64 {
-        self.0.load(Ordering::SeqCst)
-    }
-}
-
-/// A member and its state.
-#[derive(Clone)]
-pub(super) struct Member {
-    pub(super) leaf: Arc<Leaf>,
-    pub(super) state: MemberState,
-    /// While it is resilvered and has missed nothing: the number of uberblocks begun before the resilver.
-    pub(super) resilvering: Option<u64>,
-    /// Whether it has everything, and waits only for labels to record that it is in.
-    pub(super) joining: bool,
-    /// It has every block born up to this epoch.
-    pub(super) held: Birth,
-}
-
-impl Member {
-    pub(super) fn new(leaf: Leaf, state: MemberState, held: Birth) -> Self {
-        Self {
-            leaf: Arc::new(leaf),
-            state,
-            resilvering: None,
-            joining: false,
-            held,
-        }
-    }
-
-    /// The membership that labels record.
-    fn membership(&self) -> Membership {
-        match self.state {
-            MemberState::Online => Membership::In,
-            MemberState::Stale if self.joining => Membership::In,
-            MemberState::Offline => Membership::Offline,
-            MemberState::Stale | MemberState::Faulted | MemberState::Missing => Membership::Stale,
-        }
-    }
-
-    /// Records that it missed a write. Returns whether labels may record otherwise.
-    fn miss(&mut self) -> bool {
-        self.resilvering = None;
-        let told = std::mem::take(&mut self.joining) || self.state == MemberState::Online;
-        if self.state == MemberState::Online {
-            self.state = MemberState::Stale;
-        }
-        told
-    }
-}
-
-/// A member and the result of an operation on it.
-pub(super) struct Attempt {
-    leaf: Arc<Leaf>,
-    has_it: bool,
-}
-
-impl Attempt {
-    /// Waits for an operation on several members, which runs concurrently. Returns the results.
-    pub(super) async fn all(running: Vec<(Arc<Leaf>, JoinHandle<bool>)>) -> Vec<Attempt> {
-        let mut attempts = Vec::with_capacity(running.len());
-        for (leaf, handle) in running {
-            let has_it = handle.await.unwrap_or(false);
-            attempts.push(Attempt { leaf, has_it });
-        }
-        attempts
-    }
-}
 
 /// A top-level vdev.
 pub(super) struct TopVdev {
     id: VdevId,
     entry: VdevEntry,
     layout: Layout,
-    /// Size of its data, bytes. It may grow.
+    /// The places of a raidz; `None` for a mirror.
+    rows: Option<Rows>,
+    /// Buffers for rows.
+    row_buffers: BufPool,
+    journal: JournalLayout,
+    /// Size of the data of each member, bytes. It may grow.
     data_size: AtomicU64,
     members: Mutex<Vec<Member>>,
     changes: Changes,
@@ -159,6 +48,7 @@ impl TopVdev {
     pub(super) fn new(
         id: VdevId,
         entry: VdevEntry,
+        journal: JournalLayout,
         members: Vec<Member>,
         changes: Changes,
         below: SpaceBelow,
@@ -166,6 +56,9 @@ impl TopVdev {
         Self {
             id,
             layout: Layout::from(entry.kind),
+            rows: Rows::of(&entry, journal),
+            row_buffers: BufPool::new(ROW_BYTES),
+            journal,
             entry,
             data_size: AtomicU64::new(entry.data_size),
             members: Mutex::new(members),
@@ -201,6 +94,27 @@ impl TopVdev {
         self.layout
     }
 
+    /// The places of a raidz; `None` for a mirror.
+    pub(super) fn rows(&self) -> Option<&Rows> {
+        self.rows.as_ref()
+    }
+
+    /// Buffers for rows. No task waits for one while it holds another.
+    pub(super) fn row_buffers(&self) -> &BufPool {
+        &self.row_buffers
+    }
+
+    /// Bytes of each member's data that the journal takes.
+    pub(super) fn journal_on_member(&self) -> u64 {
+        self.journal.size_on_member(&self.entry)
+    }
+
+    /// End of its addresses.
+    pub(super) fn end(&self) -> u64 {
+        let size = self.data_size();
+        self.rows.as_ref().map_or(size, |rows| rows.end(size))
+    }
+
     pub(super) fn sector(&self) -> u32 {
         self.entry.sector()
     }
@@ -210,7 +124,7 @@ impl TopVdev {
         self.members().iter().any(|m| m.leaf.is_hard_disk())
     }
 
-    /// Size of its data, bytes.
+    /// Size of the data of each member, bytes.
     pub(super) fn data_size(&self) -> u64 {
         self.data_size.load(Ordering::Acquire)
     }
@@ -319,16 +233,27 @@ impl TopVdev {
     /// # Errors
     /// If fewer succeeded: [`Error::FileSystemFull`] if one of them found no space, else [`Error::Device`].
     pub(super) fn settle(&self, attempts: &[Attempt]) -> Result<()> {
-        self.settle_locked(&mut self.members(), attempts)
+        self.settle_locked(&mut self.members(), attempts, Reach::All)
     }
 
-    fn settle_locked(&self, members: &mut [Member], attempts: &[Attempt]) -> Result<()> {
+    /// As [`TopVdev::settle`], with the lock of the members.
+    pub(super) fn settle_locked(
+        &self,
+        members: &mut [Member],
+        attempts: &[Attempt],
+        reach: Reach,
+    ) -> Result<()> {
         let outcome = |m: &Member| {
-            let attempt = attempts.iter().find(|a| Arc::ptr_eq(&a.leaf, &m.leaf));
+            let attempt = attempts.iter().find(|a| a.is_of(&m.leaf));
             attempt.map(|a| a.has_it)
         };
-        let holds = |m: &Member| m.state == MemberState::Online && outcome(m) == Some(true);
-        let held = members.iter().filter(|m| holds(m)).count() >= self.layout.needed();
+        let holds = |m: &&Member| m.state == MemberState::Online && outcome(m) == Some(true);
+        let mut stay = members.iter().filter(holds).count();
+        if reach == Reach::Some && stay > 0 {
+            let has_no_part = |m: &&Member| m.state == MemberState::Online && outcome(m).is_none();
+            stay += members.iter().filter(has_no_part).count();
+        }
+        let held = stay >= self.layout.needed(members.len());
         for member in members.iter_mut() {
             let may_leave = match member.state {
                 MemberState::Online => held,
@@ -357,6 +282,7 @@ impl TopVdev {
     /// are in than the layout needs.
     pub(super) fn give_up_hung(&self) {
         let mut members = self.members();
+        let needed = self.layout.needed(members.len());
         let is_in = |m: &Member| m.state == MemberState::Online;
         let mut rest = members.iter().filter(|m| is_in(m)).count();
         for index in 0..members.len() {
@@ -365,7 +291,7 @@ impl TopVdev {
                 continue;
             }
             if is_in(member) {
-                if rest <= self.layout.needed() {
+                if rest <= needed {
                     continue;
                 }
                 rest -= 1;
@@ -376,11 +302,12 @@ impl TopVdev {
     }
 
     fn fault_condemned(&self, members: &mut [Member]) {
+        let needed = self.layout.needed(members.len());
         let is_in = |m: &&Member| m.state == MemberState::Online;
         let mut rest = members.iter().filter(is_in).count();
         for member in members.iter_mut().filter(|m| m.leaf.is_condemned()) {
             match member.state {
-                MemberState::Online if rest > self.layout.needed() => rest -= 1,
+                MemberState::Online if rest > needed => rest -= 1,
                 MemberState::Stale => {}
                 _ => continue,
             }
@@ -420,6 +347,9 @@ impl TopVdev {
 
     /// One attempt of [`TopVdev::write`].
     async fn write_once(&self, at: VdevOffset, data: &SharedBuf, class: WriteClass) -> Result<()> {
+        if let Some(rows) = &self.rows {
+            return Box::pin(self.write_parts(rows, at, data, class)).await;
+        }
         let offset = DATA_START + at.0;
         let mut attempts: Vec<Attempt> = Vec::new();
         loop {
@@ -436,7 +366,7 @@ impl TopVdev {
                     .collect();
                 if targets.is_empty() {
                     self.written.fetch_add(1, Ordering::SeqCst);
-                    return self.settle_locked(&mut members, &attempts);
+                    return self.settle_locked(&mut members, &attempts, Reach::All);
                 }
                 targets
             };
@@ -449,10 +379,7 @@ impl TopVdev {
             }
             let result = own.write(data, offset, class).await;
             attempts.extend(Attempt::all(running).await);
-            attempts.push(Attempt {
-                leaf: own,
-                has_it: result.is_ok(),
-            });
+            attempts.push(Attempt::new(own, result.is_ok()));
         }
     }
 

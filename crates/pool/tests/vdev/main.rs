@@ -8,6 +8,7 @@ mod heal;
 mod journal;
 mod members;
 mod open_cuts;
+mod raidz;
 mod recover;
 mod refuse;
 mod short;

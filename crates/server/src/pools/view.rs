@@ -306,6 +306,9 @@ pub(super) fn vdev(status: &VdevStatus) -> Vdev {
     let kind = match status.kind {
         VdevKind::Disk => "disk",
         VdevKind::Mirror => "mirror",
+        VdevKind::Raidz { parity: 1 } => "raidz1",
+        VdevKind::Raidz { parity: 2 } => "raidz2",
+        VdevKind::Raidz { .. } => "raidz3",
     };
     let online = status
         .members

@@ -122,8 +122,12 @@ fn entity(
     let mut branches = Vec::new();
     let mut named = Vec::new();
     if let Some(l) = label {
-        let vdevs: Vec<_> = l.vdevs.iter().map(|v| (v.kind, v.data_size)).collect();
-        let at = (l.vdev, l.state, ranks.epoch(l.epoch.0), l.added);
+        let vdevs: Vec<_> = l
+            .vdevs
+            .iter()
+            .map(|v| (v.kind, v.data_size, v.has_journal))
+            .collect();
+        let at = (l.vdev, l.state, ranks.epoch(l.epoch.0));
         let _ = write!(own, " {at:?} {vdevs:?}");
         branches.push((l.history.branch, 0, 0));
         let forks = forks(l, in_use).into_iter();

@@ -1,0 +1,152 @@
+//! Writes to a raidz: whole rows with their parity, and copies of the journal.
+//!
+//! **Owns** what each member gets of a write. **Called by** [`TopVdev`]. **Invariants**: a write to rows begins with a row and
+//! fills its last row with zeroes, so that data and parity of a row are always written together; it counts when as many
+//! members that are in have it as the layout needs. `docs/decisions/0152`.
+
+use std::sync::Arc;
+
+use io::{SharedBuf, spawn};
+
+use super::geometry::DATA_START;
+use super::leaf::Leaf;
+use super::member::{Attempt, Reach};
+use super::parity;
+use super::rows::{Band, Rows};
+use super::top::TopVdev;
+use crate::error::Result;
+use crate::format::VdevOffset;
+use crate::written::WriteClass;
+
+/// A part of a write: for each member that has a part of it, the offset in its data and the bytes.
+type Part = Vec<(usize, u64, SharedBuf)>;
+
+/// One piece of a write.
+enum Piece {
+    Copies,
+    Rows(Band),
+}
+
+impl TopVdev {
+    /// One attempt to write to rows or to the journal.
+    pub(super) async fn write_parts(
+        &self,
+        rows: &Rows,
+        at: VdevOffset,
+        data: &SharedBuf,
+        class: WriteClass,
+    ) -> Result<()> {
+        let len = data.len() as u64;
+        assert!(rows.is_writable(at.0, len), "{len} bytes at {at:?}");
+        let is_journal = rows.is_journal(at.0);
+        let with_copy: Vec<usize> = rows.copies(at.0).map(|(member, _)| member).collect();
+        let (pieces, reach) = match is_journal {
+            true => (vec![Piece::Copies], Reach::Some),
+            false => {
+                let most = io::limits::BUF_LEN_MAX / (rows.members() * rows.unit());
+                let bands = rows.bands(at.0, len, most as u64);
+                (bands.into_iter().map(Piece::Rows).collect(), Reach::All)
+            }
+        };
+        let mut attempts: Vec<Attempt> = Vec::new();
+        loop {
+            let targets: Vec<(usize, Arc<Leaf>)> = {
+                let mut members = self.members();
+                let has_part = |index: &usize| !is_journal || with_copy.contains(index);
+                let all = members.iter().enumerate();
+                let targets: Vec<_> = all
+                    .filter(|(index, _)| has_part(index))
+                    .filter(|(_, m)| {
+                        m.state.takes_writes() && !attempts.iter().any(|a| a.is_of(&m.leaf))
+                    })
+                    .map(|(index, m)| (index, m.leaf.clone()))
+                    .collect();
+                if targets.is_empty() {
+                    self.count_write();
+                    return self.settle_locked(&mut members, &attempts, reach);
+                }
+                targets
+            };
+            let mut has_it = vec![true; targets.len()];
+            for piece in &pieces {
+                let part = match piece {
+                    Piece::Copies => {
+                        let copies = rows.copies(at.0);
+                        let copy = |(member, offset)| (member, offset, data.clone());
+                        copies.map(copy).collect()
+                    }
+                    Piece::Rows(band) => self.encode(rows, band, at.0, data).await,
+                };
+                write_part(&targets, part, class, &mut has_it).await;
+            }
+            let done = targets.into_iter().zip(has_it);
+            attempts.extend(done.map(|((_, leaf), has_it)| Attempt::new(leaf, has_it)));
+        }
+    }
+
+    /// The columns of rows of a write that begins at `start`.
+    async fn encode(&self, rows: &Rows, band: &Band, start: u64, data: &[u8]) -> Part {
+        let (unit, count) = (rows.unit(), rows.data());
+        let size = band.rows * unit;
+        let mut buf = self.row_buffers().alloc(size * rows.members()).await;
+        let (columns, parity) = buf.split_at_mut(size * count);
+        let mut units = data[(band.at - start) as usize..].chunks(unit);
+        for row in 0..band.rows {
+            for column in columns.chunks_mut(size) {
+                let place = &mut column[row * unit..(row + 1) * unit];
+                match units.next() {
+                    Some(bytes) => place.copy_from_slice(bytes),
+                    None => place.fill(0),
+                }
+            }
+        }
+        let columns: Vec<&[u8]> = columns.chunks(size).collect();
+        let mut parity: Vec<&mut [u8]> = parity.chunks_mut(size).collect();
+        parity::compute(&columns, &mut parity);
+        let buf = SharedBuf::from(buf);
+        let part = |column| {
+            let bytes = buf.part(column * size, size);
+            (band.member(column), band.offset, bytes)
+        };
+        (0..rows.members()).map(part).collect()
+    }
+
+    /// Discards the whole rows of a range.
+    pub(super) async fn discard(&self, at: VdevOffset, len: u64) {
+        let Some(rows) = self.rows() else {
+            for leaf in self.targets() {
+                leaf.trim(DATA_START + at.0, len).await;
+            }
+            return;
+        };
+        let (start, size) = rows.whole_rows(at.0, len);
+        let on_each = size / rows.data() as u64;
+        if let Some(band) = rows.bands(start, size, 1).first() {
+            for leaf in self.targets() {
+                leaf.trim(DATA_START + band.offset, on_each).await;
+            }
+        }
+    }
+}
+
+/// Writes a part to these members, by index, and notes which of them do not have it.
+async fn write_part(
+    targets: &[(usize, Arc<Leaf>)],
+    part: Part,
+    class: WriteClass,
+    has_it: &mut [bool],
+) {
+    let mut running = Vec::with_capacity(targets.len());
+    for (index, leaf) in targets {
+        let own = part.iter().find(|(member, ..)| member == index);
+        let (_, offset, bytes) = own.expect("each target has a part").clone();
+        let leaf = leaf.clone();
+        running.push(spawn(async move {
+            let written = leaf.write(&bytes, DATA_START + offset, class).await;
+            written.is_ok()
+        }));
+    }
+    for (handle, has_it) in running.into_iter().zip(has_it) {
+        *has_it &= handle.await.unwrap_or(false);
+    }
+}
