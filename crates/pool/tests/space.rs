@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pool::format::{Address, REGION_BITMAP_SIZE, VdevId, VdevOffset, space_key};
-use pool::space::{Class, Sealed, Space, VdevSpace};
+use pool::space::{Class, Sealed, Space, VdevSpace, Which};
 use proptest::prelude::*;
 
 const SECTOR: u64 = 4096;
@@ -43,6 +43,7 @@ struct Model {
     space: Space,
     start: u64,
     ends: [u64; 2],
+    row: u64,
     /// Allocated extents: first sector, number of sectors, and whether the pool's own tree owns it.
     extents: Vec<(Sector, u64, bool)>,
     live: BTreeMap<Sector, bool>,
@@ -64,21 +65,27 @@ fn address((vdev, sector): Sector) -> Address {
 }
 
 fn space(start: u64, ends: [u64; 2]) -> Space {
+    space_of_rows(start, ends, 1)
+}
+
+fn space_of_rows(start: u64, ends: [u64; 2], row: u64) -> Space {
     let vdevs = [0, 1].map(|vdev| VdevSpace {
         vdev: VdevId(vdev),
         start: VdevOffset(start * SECTOR),
         end: VdevOffset(ends[usize::from(vdev)] * SECTOR),
         sector: SECTOR as u32,
+        row: row as u32,
     });
     Space::new(&vdevs)
 }
 
 impl Model {
-    fn new(start: u64, ends: [u64; 2]) -> Self {
+    fn new(start: u64, ends: [u64; 2], row: u64) -> Self {
         Self {
-            space: space(start, ends),
+            space: space_of_rows(start, ends, row),
             start,
             ends,
+            row,
             extents: Vec::new(),
             live: BTreeMap::new(),
             freed: BTreeSet::new(),
@@ -95,6 +102,25 @@ impl Model {
         !(self.live.contains_key(&sector) || self.freed.contains(&sector) || waits)
     }
 
+    /// The free bytes of rows that are free as a whole, and do not cross a region's end.
+    fn free_in_rows(&self) -> u64 {
+        let mut taken: BTreeSet<(u16, u64)> = BTreeSet::new();
+        let waiting = self.waiting.iter().flat_map(|(_, freed)| freed);
+        for (vdev, sector) in self.live.keys().chain(&self.freed).chain(waiting) {
+            taken.insert((*vdev, (sector - self.start) / self.row));
+        }
+        let is_whole = |number: &u64| {
+            let first = self.start + number * self.row;
+            first / REGION == (first + self.row - 1) / REGION
+        };
+        let mut free = 0;
+        for (vdev, end) in (0..).zip(self.ends) {
+            let rows = (0..(end - self.start) / self.row).filter(is_whole);
+            free += rows.filter(|row| !taken.contains(&(vdev, *row))).count() as u64;
+        }
+        free * self.row * SECTOR
+    }
+
     fn allocate(&mut self, want: u32, least: u32, class: usize, back: u64) {
         let (free, allocatable) = (self.space.free_bytes(), self.space.allocatable());
         let class = CLASSES[class];
@@ -106,13 +132,22 @@ impl Model {
                 free
             };
             // A free sector is always found.
-            assert!(least > 1 || room < SECTOR, "{room} bytes free, none found");
+            let row = self.row * SECTOR;
+            assert!(least > 1 || room < row, "{room} bytes free, none found");
             return;
         };
         let count = u64::from(bytes) / SECTOR;
         assert!(bytes.is_multiple_of(least * sector) && bytes <= (want.max(least)) * sector);
         assert!(class != Class::Data || allocatable >= u64::from(least * sector));
         let first = (at.vdev.0, at.offset.0 / SECTOR);
+        assert_eq!((first.1 - self.start) % self.row, 0, "a row begins there");
+        let whole = count.next_multiple_of(self.row);
+        for sector in sectors(first, whole) {
+            assert!(
+                self.is_free(sector),
+                "{sector:?} is in a row with used sectors"
+            );
+        }
         let back = back.min(count - 1);
         let count = count - back;
         let end = address((first.0, first.1 + count));
@@ -191,7 +226,7 @@ impl Model {
         self.seal();
         self.release();
         // Batches of the journal may point to space that the saved bitmaps include, and to space that they do not.
-        self.space = space(self.start, self.ends);
+        self.space = space_of_rows(self.start, self.ends, self.row);
         for ((vdev, region), bits) in &self.stored {
             let key = space_key(VdevId(*vdev), *region);
             assert_eq!(self.space.load(key, bits), Ok(()));
@@ -217,7 +252,11 @@ impl Model {
         let size = (self.ends[0] + self.ends[1] - 2 * self.start) * SECTOR;
         assert_eq!(self.space.size(), size);
         let taken = self.space.used() + self.space.pending();
-        assert_eq!(self.space.free_bytes(), size - taken);
+        let free = match self.row {
+            1 => size - taken,
+            _ => self.free_in_rows(),
+        };
+        assert_eq!(self.space.free_bytes(), free);
     }
 }
 
@@ -229,8 +268,9 @@ proptest! {
         start in 0..9000u64,
         sizes in [1..20_000u64, 1..9000u64],
         steps in prop::collection::vec(step(), 1..150),
+        row in prop_oneof![Just(1u64), 2..14u64],
     ) {
-        let mut model = Model::new(start, sizes.map(|size| start + size));
+        let mut model = Model::new(start, sizes.map(|size| start + size), row);
         for step in steps {
             match step {
                 Step::Allocate(want, least, class) => model.allocate(want, least, class, 0),
@@ -242,6 +282,46 @@ proptest! {
             }
             model.check();
         }
+    }
+}
+
+/// The free end of a row is not given out while a block is in it, and is not trimmed.
+#[test]
+fn the_rest_of_a_row_is_free_only_with_the_row() {
+    let sector = SECTOR as u32;
+    let mut space = space_of_rows(3, [8192, 4], 8);
+    let all = space.free_bytes();
+    assert_eq!(all, 1023 * 8 * SECTOR, "the last row is not whole");
+    let (at, got) = space
+        .allocate(12 * sector, sector, Class::Tree)
+        .expect("room");
+    assert_eq!((at, got), (address((0, 3)), 12 * sector));
+    space.give_back(address((0, 3 + 9)), 3 * sector);
+    assert_eq!(
+        all - space.free_bytes(),
+        16 * SECTOR,
+        "two rows for nine sectors"
+    );
+    assert_eq!(space.used(), 9 * SECTOR);
+    let (next, _) = space.allocate(sector, sector, Class::Tree).expect("room");
+    assert_eq!(next, address((0, 3 + 16)));
+    let trimming = space
+        .begin_trim(VdevId(0), 0, Which::All)
+        .expect("free rows");
+    assert_eq!(trimming.runs, [(address((0, 3 + 24)), 1020 * 8 * SECTOR)]);
+    space.trimmed(trimming);
+    for block in 0..9 {
+        assert_eq!(space.free(address((0, 3 + block)), sector), Ok(()));
+        let sealed = space.seal();
+        space.release(sealed);
+        let lost = if block < 7 {
+            3
+        } else if block < 8 {
+            2
+        } else {
+            1
+        };
+        assert_eq!(all - space.free_bytes(), lost * 8 * SECTOR, "block {block}");
     }
 }
 

@@ -79,6 +79,8 @@ pub(super) struct Checked {
     pub(super) sound: usize,
     /// Blocks of those batches that some candidate lacks, by address.
     lacking: Vec<Block>,
+    /// Blocks of those batches in rows, by address.
+    in_rows: Vec<BlockPtr>,
 }
 
 fn is_right(ptr: &BlockPtr, bytes: &[u8]) -> bool {
@@ -140,6 +142,13 @@ pub(super) async fn check<S: Store>(
         );
     }
     blocks.sort_unstable_by_key(|b| (b.ptr.vdev, b.ptr.offset));
+    let (mut in_rows, mut blocks): (Vec<Block>, Vec<Block>) =
+        blocks.into_iter().partition(|b| store.has_rows(b.ptr.vdev));
+    let checks = in_rows.iter().map(|block| store.is_sound(&block.ptr));
+    let sound: Vec<bool> = stream::iter(checks).buffered(DEPTH).collect().await;
+    for (block, sound) in in_rows.iter_mut().zip(sound) {
+        block.sound = sound.into();
+    }
     let (runs, candidates) = (runs(&blocks, GAP_MAX), store.candidates());
     let each = runs
         .iter()
@@ -150,16 +159,19 @@ pub(super) async fn check<S: Store>(
     for index in found.into_iter().flatten() {
         blocks[index].sound += 1;
     }
-    let lost = blocks.iter().filter(|b| b.sound == 0).map(|b| b.batch);
+    let all = blocks.iter().chain(&in_rows);
+    let lost = all.filter(|b| b.sound == 0).map(|b| b.batch);
     let sound = lost.min().unwrap_or(batches.len());
     blocks.retain(|b| b.batch < sound && b.sound < candidates);
+    let of_sound = in_rows.iter().filter(|b| b.batch < sound);
     Checked {
         sound,
+        in_rows: of_sound.map(|b| b.ptr).collect(),
         lacking: blocks,
     }
 }
 
-/// Rewrites blocks that some candidate lacks from a candidate that has them. Returns their number.
+/// Rewrites blocks that some candidate lacks from a candidate that has them, and torn rows. Returns their number.
 ///
 /// # Errors
 /// [`Error::Device`] if a block can no longer be read, or cannot be written.
@@ -173,7 +185,7 @@ pub(super) async fn repair<S: Store>(store: &S, checked: &Checked) -> Result<u64
     while let Some(written) = writes.next().await {
         written?;
     }
-    Ok(blocks.len() as u64)
+    Ok(blocks.len() as u64 + store.mend_rows(&checked.in_rows).await?)
 }
 
 /// Rewrites adjacent blocks of one merged read.

@@ -16,8 +16,8 @@ use std::future::Future;
 
 use crate::error::Result;
 use crate::format::{
-    Address, BATCH_HEADER_SIZE, BATCH_SIZE_MAX, BlockSpace, Checksum, PoolGuid, Sequence,
-    VdevOffset,
+    Address, BATCH_HEADER_SIZE, BATCH_SIZE_MAX, BlockPtr, BlockSpace, Checksum, PoolGuid, Sequence,
+    VdevId, VdevOffset,
 };
 
 pub use crate::format::{JournalPosition as Position, JournalStart as Start};
@@ -45,6 +45,17 @@ pub trait Store {
     /// # Errors
     /// [`crate::Error::Device`].
     fn write(&self, at: Address, bytes: &[u8]) -> impl Future<Output = Result<()>>;
+    /// Whether blocks of a vdev are parts of rows with parity. Such blocks have no candidates: [`Store::is_sound`] and
+    /// [`Store::mend_rows`] find them by their checksums.
+    fn has_rows(&self, vdev: VdevId) -> bool;
+    /// Whether a block in rows can be read or reconstructed.
+    fn is_sound(&self, ptr: &BlockPtr) -> impl Future<Output = bool>;
+    /// Rewrites rows of these blocks that a member that is in lacks, or whose parity does not match. Returns their number. The
+    /// blocks are sorted by address, sound, and all blocks of their rows.
+    ///
+    /// # Errors
+    /// [`crate::Error::Device`].
+    fn mend_rows(&self, blocks: &[BlockPtr]) -> impl Future<Output = Result<u64>>;
     /// Makes every completed write durable on every member that is in.
     ///
     /// # Errors

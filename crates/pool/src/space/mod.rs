@@ -6,6 +6,7 @@
 //! pool, without nodes of the pool's own tree, which the opening visits and marks, and without younger records, which
 //! the journal has. Pure: no function waits. `docs/format.md`, "Space"; `docs/decisions/0103`.
 
+mod rows;
 mod trim;
 mod trims;
 mod vdev;
@@ -324,10 +325,10 @@ impl Space {
         self.pending
     }
 
-    /// Bytes of free sectors.
+    /// Bytes that can be given out: free sectors; on a raidz, those of free rows.
     #[must_use]
     pub fn free_bytes(&self) -> u64 {
-        self.size - self.used - self.pending
+        self.vdevs.iter().map(VdevRegions::free_bytes).sum()
     }
 
     /// Free bytes that records may take.

@@ -64,10 +64,10 @@ impl Space {
         let vdev = self.vdevs.get_mut(index)?;
         let mut bits = vdev.free_bits(region);
         if which == Which::Freed {
-            bits.keep(&due?);
+            bits.keep(&vdev.whole_rows(region, &due?));
         }
         for recent in self.trims.recent(place) {
-            bits.remove(recent);
+            bits.remove(&vdev.whole_rows(region, recent));
         }
         let sector = vdev.sector();
         let mut runs = Vec::new();

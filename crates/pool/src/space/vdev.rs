@@ -2,7 +2,8 @@
 //!
 //! **Owns** the bitmaps of the regions, and the region that each class writes in. **Called by** [`super::Space`].
 //! **Invariants**: a region that a class writes in is in no queue; every other region is in exactly one; regions from
-//! `fresh` on are all free.
+//! `fresh` on are all free; an extent begins with a row, and all rows that it reaches into were free as a whole, so that no
+//! row with a live block is written. `docs/decisions/0152`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -24,6 +25,8 @@ pub struct VdevSpace {
     pub end: VdevOffset,
     /// Bytes of a sector.
     pub sector: u32,
+    /// Sectors of a row: space is given out in whole rows. 1 on a mirror.
+    pub row: u32,
 }
 
 impl From<&VdevInfo> for VdevSpace {
@@ -33,6 +36,7 @@ impl From<&VdevInfo> for VdevSpace {
             start: info.first_free,
             end: VdevOffset(info.size),
             sector: info.sector,
+            row: info.row,
         }
     }
 }
@@ -49,11 +53,11 @@ pub enum Class {
 }
 
 #[derive(Default)]
-struct Region {
+pub(super) struct Region {
     /// Sectors that are used, or freed and not released.
-    used: RegionBits,
+    pub(super) used: RegionBits,
     /// The number of sectors in `used`.
-    count: u32,
+    pub(super) count: u32,
     /// Sectors of `used` that are freed.
     freeing: RegionBits,
     /// Sectors of `used` with nodes of the pool's own tree.
@@ -71,11 +75,13 @@ struct Cursor {
 pub(super) struct VdevRegions {
     id: VdevId,
     sector: u64,
+    /// Sectors of a row.
+    pub(super) row: u32,
     /// The sectors of the vdev's space.
-    space: Range<u64>,
-    /// The number of sectors that are used, or freed and not released.
-    used: u64,
-    regions: BTreeMap<u32, Region>,
+    pub(super) space: Range<u64>,
+    /// The number of sectors that can be given out: those of free rows.
+    free: u64,
+    pub(super) regions: BTreeMap<u32, Region>,
     /// Regions to write in next: number of free sectors, and number of the region.
     queue: BTreeSet<(u32, u32)>,
     /// Regions that had no run of the wanted length.
@@ -94,18 +100,24 @@ impl VdevRegions {
     pub(super) fn new(space: &VdevSpace) -> Self {
         let sector = u64::from(space.sector);
         let sectors = space.start.0.div_ceil(sector)..space.end.0 / sector;
-        Self {
+        let mut vdev = Self {
             id: space.vdev,
             sector,
+            row: space.row.max(1),
+            free: 0,
             fresh: region_of(sectors.start),
             space: sectors,
-            used: 0,
             regions: BTreeMap::new(),
             queue: BTreeSet::new(),
             tired: BTreeSet::new(),
             cursors: [None; 3],
             changed: Vec::new(),
-        }
+        };
+        vdev.free = match vdev.row {
+            1 => vdev.space.end.saturating_sub(vdev.space.start),
+            _ => vdev.free_from(vdev.fresh),
+        };
+        vdev
     }
 
     pub(super) fn size(&self) -> u64 {
@@ -113,7 +125,7 @@ impl VdevRegions {
     }
 
     pub(super) fn free_bytes(&self) -> u64 {
-        self.size() - self.used * self.sector
+        self.free * self.sector
     }
 
     /// Moves the end of the space.
@@ -122,6 +134,7 @@ impl VdevRegions {
         let before = self.free_of(last);
         self.space.end = self.space.end.max(end.0 / self.sector);
         let after = self.free_of(last);
+        self.free += u64::from(after - before) + self.free_from(last + 1);
         if self.queue.remove(&(before, last)) || self.tired.remove(&last) {
             self.queue.insert((after, last));
         }
@@ -131,26 +144,12 @@ impl VdevRegions {
         region_of(self.space.end.saturating_sub(1)) + 1
     }
 
-    /// The free sectors of a region.
-    pub(super) fn free_bits(&self, region: u32) -> RegionBits {
-        let inside = self.inside(region);
-        let mut bits = RegionBits::default();
-        if !inside.is_empty() {
-            bits.set(inside.start, inside.len() as u32);
-        }
-        if let Some(region) = self.regions.get(&region) {
-            bits.remove(&region.used);
-        }
-        bits
-    }
-
     /// Takes free sectors out of use until they are released. Bitmaps that are saved meanwhile have them as free.
     pub(super) fn hold(&mut self, number: u32, bits: &RegionBits) {
         self.change(number, |region| {
             region.used.add(bits);
             region.freeing.add(bits);
         });
-        self.used += u64::from(bits.count());
     }
 
     pub(super) fn sector(&self) -> u64 {
@@ -158,15 +157,10 @@ impl VdevRegions {
     }
 
     /// The sectors of a region that are in the vdev's space.
-    fn inside(&self, region: u32) -> Range<u32> {
+    pub(super) fn inside(&self, region: u32) -> Range<u32> {
         let first = u64::from(region) * u64::from(REGION_SECTORS);
         let clamp = |sector: u64| (sector.max(first) - first).min(REGION_SECTORS.into()) as u32;
         clamp(self.space.start)..clamp(self.space.end)
-    }
-
-    fn free_of(&self, region: u32) -> u32 {
-        let used = self.regions.get(&region).map_or(0, |r| r.count);
-        self.inside(region).len() as u32 - used
     }
 
     /// The address of a sector of a region.
@@ -223,6 +217,7 @@ impl VdevRegions {
             self.changed.push(number);
         }
         let after = self.free_of(number);
+        self.free = self.free + u64::from(after) - u64::from(before);
         if self.queue.remove(&(before, number)) || (after > before && self.tired.remove(&number)) {
             self.queue.insert((after, number));
         }
@@ -241,7 +236,6 @@ impl VdevRegions {
         }
         let count = bits.count();
         self.change(number, |region| region.used = bits);
-        self.used += u64::from(count);
         Ok(u64::from(count) * self.sector)
     }
 
@@ -252,8 +246,8 @@ impl VdevRegions {
             field: "offset of a block that overlaps another",
             value: at.offset.0,
         });
-        let before = self.free_of(number);
-        self.change(number, |region| {
+        let marked = self.change(number, |region| {
+            let before = region.count;
             if class == Class::PoolTree {
                 if region.used.any(start, count) {
                     return overlap;
@@ -266,11 +260,9 @@ impl VdevRegions {
                 region.changed = true;
             }
             region.used.set(start, count);
-            Ok(())
+            Ok(region.used.count() - before)
         })?;
-        let marked = u64::from(before - self.free_of(number));
-        self.used += marked;
-        Ok(marked * self.sector)
+        Ok(u64::from(marked) * self.sector)
     }
 
     pub(super) fn allocate(
@@ -318,7 +310,9 @@ impl VdevRegions {
     /// Takes the emptiest region out of the queue; tired regions come last.
     fn next_region(&mut self) -> Option<u32> {
         let end = region_of(self.space.end.saturating_sub(1)) + 1;
-        let full = |(free, _): &(u32, u32)| *free == REGION_SECTORS;
+        // a row that reaches into another region is not given out
+        let most = REGION_SECTORS - 2 * (self.row - 1);
+        let full = |(free, _): &(u32, u32)| *free >= most;
         if !self.queue.last().is_some_and(full) && self.fresh < end {
             self.reach(self.fresh);
         }
@@ -338,7 +332,8 @@ impl VdevRegions {
         self.queue.insert((self.free_of(region), region));
     }
 
-    /// Takes the first run of at least `unit` sectors from the cursor on.
+    /// Takes the first run of free rows with at least `unit` sectors from the cursor on. The end of the last row stays free,
+    /// and is not given out before the row is free as a whole.
     fn allocate_at(
         &mut self,
         cursor: Cursor,
@@ -347,18 +342,26 @@ impl VdevRegions {
         class: Class,
     ) -> Option<(Address, u32)> {
         let end = self.inside(cursor.region).end;
+        let grid = self.grid(cursor.region);
+        let before = if self.row > 1 {
+            self.free_of(cursor.region)
+        } else {
+            0
+        };
         let region = self.regions.entry(cursor.region).or_default();
         let mut start = cursor.sector;
         let (start, count) = loop {
-            start = region.used.next(start, end, false);
-            if start == end {
+            start = grid.from(region.used.next(start, end, false));
+            if start >= end {
                 return None;
             }
-            let run = region.used.next(start, end.min(start + want), true) - start;
-            if run >= unit {
-                break (start, run / unit * unit);
+            let most = end.min(start + want.next_multiple_of(grid.row));
+            let run = region.used.next(start, most, true) - start;
+            let count = (run / grid.row * grid.row).min(want) / unit * unit;
+            if count > 0 {
+                break (start, count);
             }
-            start += run;
+            start += run.max(1);
         };
         region.used.set(start, count);
         region.count += count;
@@ -368,7 +371,10 @@ impl VdevRegions {
             region.changed = true;
             self.changed.push(cursor.region);
         }
-        self.used += u64::from(count);
+        self.free -= match self.row {
+            1 => u64::from(count),
+            _ => u64::from(before - self.free_of(cursor.region)),
+        };
         self.cursors[class as usize] = Some(Cursor {
             region: cursor.region,
             sector: start + count,
@@ -383,12 +389,13 @@ impl VdevRegions {
     /// its number of sectors.
     pub(super) fn give_back(&mut self, at: Address, bytes: u32) -> (u32, u32, u32) {
         let (number, start, count) = self.place(at, bytes);
+        let before = self.free_of(number);
         let region = self.regions.get_mut(&number);
         let region = region.filter(|r| r.used.all(start, count));
         let region = region.expect("it was just given out");
         region.used.clear(start, count);
         region.count -= count;
-        self.used -= u64::from(count);
+        self.free += u64::from(self.free_of(number) - before);
         for cursor in self.cursors.iter_mut().flatten() {
             if (cursor.region, cursor.sector) == (number, start + count) {
                 cursor.sector = start;
@@ -417,7 +424,6 @@ impl VdevRegions {
     }
 
     pub(super) fn release(&mut self, number: u32, bits: &RegionBits) {
-        self.used -= u64::from(bits.count());
         self.change(number, |region| {
             let all = region.used.0.iter_mut().zip(&mut region.freeing.0);
             for (((used, freeing), pool), freed) in all.zip(&mut region.pool.0).zip(bits.0) {

@@ -23,6 +23,7 @@ mod members;
 mod open;
 pub mod parity;
 mod pending;
+mod raidz_mend;
 mod raidz_read;
 mod raidz_write;
 mod read;
@@ -86,6 +87,8 @@ pub struct VdevInfo {
     pub first_free: VdevOffset,
     /// Sector size, bytes: addresses and lengths are whole sectors.
     pub sector: u32,
+    /// Sectors that are written as a whole: the data of a row of a raidz, 1 on a mirror.
+    pub row: u32,
 }
 
 /// A top-level vdev, for operators.
@@ -281,6 +284,7 @@ impl Vdevs {
             size: top.end(),
             first_free: VdevOffset(journal),
             sector: top.sector(),
+            row: top.rows().map_or(1, |rows| rows.data() as u32),
         }
     }
 

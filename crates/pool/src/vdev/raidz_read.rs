@@ -42,12 +42,12 @@ pub(super) struct WrongUnit {
 }
 
 /// A row as read.
-struct Row {
-    band: Band,
-    number: usize,
-    columns: Columns,
+pub(super) struct Row {
+    pub(super) band: Band,
+    pub(super) number: usize,
+    pub(super) columns: Columns,
     /// Columns that could not be read.
-    missing: Vec<usize>,
+    pub(super) missing: Vec<usize>,
 }
 
 impl Row {
@@ -80,8 +80,8 @@ impl Row {
 
 /// The rows of a block: as read, and as they are right.
 pub(super) struct FoundRows {
-    read: Vec<Row>,
-    right: Vec<Columns>,
+    pub(super) read: Vec<Row>,
+    pub(super) right: Vec<Columns>,
     sources: Vec<Source>,
     /// The block's bytes: whole sectors.
     pub(super) block: Vec<u8>,
@@ -412,6 +412,11 @@ impl TopVdev {
 }
 
 impl FoundRows {
+    /// Whether a member was not to be read, by index.
+    pub(super) fn is_absent(&self, member: usize) -> bool {
+        self.sources[member].is_none()
+    }
+
     /// Units that are wrong on members that are in: those of the block itself, and parity of rows that have nothing else. What
     /// other blocks have in these rows was not verified. Counts errors of checksums.
     pub(super) fn wrong_units(&self, rows: &Rows, with_parity: bool) -> Vec<WrongUnit> {

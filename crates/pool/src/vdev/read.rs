@@ -24,7 +24,7 @@ impl Vdevs {
     ///
     /// # Errors
     /// [`Error::Corrupt`] if the pointer is to no place on this pool's vdevs.
-    fn stored_size(&self, ptr: &BlockPtr) -> Result<usize> {
+    pub(super) fn stored_size(&self, ptr: &BlockPtr) -> Result<usize> {
         let corrupt = |field, value| Error::Corrupt {
             at: ptr.address(),
             defect: Defect::Field { field, value },

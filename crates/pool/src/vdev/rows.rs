@@ -143,6 +143,11 @@ impl Rows {
         (at - self.journal.size()).is_multiple_of(self.row_size())
     }
 
+    /// The number of the row that has an address behind the journal.
+    pub(super) fn row_of(&self, at: u64) -> u64 {
+        (at - self.journal.size()) / self.row_size()
+    }
+
     /// The whole rows in a range behind the journal: address and bytes.
     pub(super) fn whole_rows(&self, at: u64, len: u64) -> (u64, u64) {
         let (start, size) = (self.journal.size(), self.row_size());

@@ -6,10 +6,11 @@
 
 use super::geometry::DATA_START;
 use super::limits::RUN_SIZE_MAX;
+use super::rows::Rows;
 use super::top::TopVdev;
 use super::{Stable, Vdevs};
 use crate::error::{Error, Result};
-use crate::format::Address;
+use crate::format::{Address, BlockPtr, VdevId, VdevOffset};
 use crate::journal::Store;
 use crate::written::WriteClass;
 
@@ -61,6 +62,45 @@ impl Store for Vdevs {
         let mut buf = io::pool().alloc(bytes.len()).await;
         buf.copy_from_slice(bytes);
         Vdevs::write(self, at, buf, WriteClass::Repair).await
+    }
+
+    fn has_rows(&self, vdev: VdevId) -> bool {
+        self.top(vdev).is_some_and(|top| top.rows().is_some())
+    }
+
+    async fn is_sound(&self, ptr: &BlockPtr) -> bool {
+        let Ok(size) = self.stored_size(ptr) else {
+            return false;
+        };
+        let Some((top, rows)) = self.top(ptr.vdev).and_then(|top| Some((top, top.rows()?))) else {
+            return false;
+        };
+        top.find_rows(rows, ptr, size).await.is_ok()
+    }
+
+    async fn mend_rows(&self, blocks: &[BlockPtr]) -> Result<u64> {
+        if self.read_only {
+            return Ok(0);
+        }
+        let mut mended = 0;
+        let share_a_row = |a: &BlockPtr, b: &BlockPtr| {
+            let rows = self.top(a.vdev).and_then(TopVdev::rows);
+            let last = a.offset.0 + self.allocated(a) - 1;
+            let is_one = |rows: &Rows| rows.row_of(last) == rows.row_of(b.offset.0);
+            a.vdev == b.vdev && rows.is_some_and(is_one)
+        };
+        for sharing in blocks.chunk_by(share_a_row) {
+            let vdev = sharing[0].vdev;
+            let top = self.top(vdev).ok_or(Error::Device)?;
+            let rows = top.rows().ok_or(Error::Device)?;
+            let torn = top.torn_rows(rows, sharing, self.block_space()).await;
+            for (at, bytes) in torn.map_err(|_| Error::Device)? {
+                let offset = VdevOffset(at);
+                Store::write(self, Address { vdev, offset }, &bytes).await?;
+                mended += 1;
+            }
+        }
+        Ok(mended)
     }
 
     async fn flush(&self) -> Result<()> {

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-use pool::format::{Address, PoolGuid, Record, Sequence, VdevId, VdevOffset};
+use pool::format::{Address, BlockPtr, PoolGuid, Record, Sequence, VdevId, VdevOffset};
 use pool::journal::{BatchWrite, Ring, Store, Writer};
 use pool::{Error, Result};
 
@@ -83,6 +83,19 @@ impl Mirror {
 }
 
 impl Store for Mirror {
+    fn has_rows(&self, _: VdevId) -> bool {
+        false
+    }
+
+    async fn is_sound(&self, ptr: &BlockPtr) -> bool {
+        panic!("{ptr:?} is in no row")
+    }
+
+    async fn mend_rows(&self, blocks: &[BlockPtr]) -> Result<u64> {
+        assert!(blocks.is_empty(), "no block is in a row");
+        Ok(0)
+    }
+
     fn candidates(&self) -> usize {
         self.members.borrow().len()
     }
