@@ -11,7 +11,8 @@ use pool::format::{
 
 const AT: VdevOffset = VdevOffset(0);
 
-fn label() -> Label {
+/// A label of a mirror and a disk, or of a raidz, which has a later version.
+fn label(second: VdevKind) -> Label {
     let member = |guid, membership| MemberEntry { guid: MemberGuid(guid), membership, held: Birth(0) };
     let vdev = |guid, kind, members| VdevEntry {
         guid: VdevGuid(guid),
@@ -19,7 +20,11 @@ fn label() -> Label {
         ashift: 12,
         members,
         data_size: 62 << 20,
+        has_journal: true,
     };
+    let count = if second == VdevKind::Disk { 1 } else { 3 };
+    let first = [member(2, Membership::In), member(3, Membership::Stale)];
+    let others = (0..count).map(|n| member(10 + n, Membership::In));
     Label {
         pool: PoolGuid(1),
         name: "tank".to_owned(),
@@ -28,18 +33,22 @@ fn label() -> Label {
         epoch: LabelEpoch(1),
         disk: MemberGuid(2),
         vdev: VdevId(0),
-        members: vec![member(2, Membership::In), member(3, Membership::Stale)],
-        vdevs: vec![vdev(4, VdevKind::Mirror, 2), vdev(5, VdevKind::Disk, 1)],
+        members: first.into_iter().chain(others).collect(),
+        vdevs: vec![vdev(4, VdevKind::Mirror, 2), vdev(5, second, count as u16)],
         features: Features { compatible: vec!["a".to_owned(), "b".to_owned()], ..Features::default() },
         node_size: NodeSize::default(),
         journal: JournalLayout { segment_size: 1 << 20, segments: 4 },
-        added: 0,
         history: LabelHistory::new(LabelBranch(6)).fork(LabelBranch(7), LabelEpoch(1), LabelEpoch(1)),
     }
 }
 
 fuzz_target!(|input: &[u8]| {
-    let mut bytes = label().encode(AT);
+    check(label(VdevKind::Disk), input);
+    check(label(VdevKind::Raidz { parity: 1 }), input);
+});
+
+fn check(label: Label, input: &[u8]) {
+    let mut bytes = label.encode(AT);
     let (checked, checksum) = bytes.split_at_mut(LABEL_SIZE - 16);
     checked.iter_mut().zip(input).for_each(|(byte, change)| *byte ^= change);
     let at = Address { vdev: VdevId(u16::MAX), offset: AT };
@@ -48,4 +57,4 @@ fuzz_target!(|input: &[u8]| {
         Ok(label) => assert!(label.encode(AT) == bytes),
         Err(_) => assert!(input.iter().any(|&change| change != 0)),
     }
-});
+}
