@@ -9,6 +9,7 @@ mod journal;
 mod members;
 mod open_cuts;
 mod raidz;
+mod raidz_crash;
 mod raidz_recover;
 mod recover;
 mod refuse;

@@ -33,7 +33,7 @@ pub(crate) struct Group {
     pub(crate) version: u8,
 }
 
-fn bytes_of(at: u64, sectors: u64, version: u8) -> Vec<u8> {
+pub(crate) fn bytes_of(at: u64, sectors: u64, version: u8) -> Vec<u8> {
     let words = (0..sectors * BLOCK as u64 / 8).map(|n| (at + n * 8) << 8 | u64::from(version));
     words.flat_map(u64::to_le_bytes).collect()
 }
