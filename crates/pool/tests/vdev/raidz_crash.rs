@@ -167,8 +167,5 @@ fn nothing_acknowledged_is_lost_in_power_cuts_with_lost_members() {
         torn += gave_up;
     }
     assert!(checked > 5, "{checked} seeds had enough members");
-    assert!(
-        torn > 2,
-        "{torn} lives replayed more than was acknowledged"
-    );
+    assert!(torn > 2, "{torn} lives replayed more than was acknowledged");
 }
