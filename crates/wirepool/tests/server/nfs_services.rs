@@ -213,7 +213,7 @@ fn rules_name_addresses_of_ipv6() {
         "no rule admits it"
     );
     let refused = server.json(&["session", "refused"]);
-    assert_eq!(refused[0]["host"], "127.0.0.1", "{refused}");
+    assert_eq!(refused[0]["address"], "127.0.0.1", "{refused}");
     rules("127.0.0.1:rw,squash=none,insecure");
     assert_eq!(write_at(mapped, b"four"), Status::Ok);
     assert_eq!(write_at(six, b"six"), Status::Noent, "no rule admits it");
