@@ -190,7 +190,8 @@ fn rules_name_addresses_of_ipv6() {
     let listen = r#"listen = ["[::1]:0", "[::ffff:127.0.0.1]:0"]"#;
     let (_place, server) = start(&format!("{listen}\nlease_s = 20"));
     let (six, mapped) = (server.nfs[0], server.nfs[1]);
-    let write_at = |address, owner: &'static [u8]| {
+    // Each with another owner: a client ends its grace period once.
+    let create_at = |address, owner: &'static [u8]| {
         client(async move {
             let mut client = Client::with_session(address, owner).await;
             let lookups = HOME.iter().map(|name| Op::Lookup {
@@ -206,19 +207,24 @@ fn rules_name_addresses_of_ipv6() {
     };
     let rules = |rule| server.ok(&["export", "nfs", "tank/home", "--client", rule]);
     rules("::1:rw,squash=none,insecure");
-    assert_eq!(write_at(six, b"six"), Status::Ok);
+    assert_eq!(create_at(six, b"six"), Status::Ok);
     assert_eq!(
-        write_at(mapped, b"four"),
+        create_at(mapped, b"refused four"),
         Status::Noent,
         "no rule admits it"
     );
     let refused = server.json(&["session", "refused"]);
     assert_eq!(refused[0]["address"], "127.0.0.1", "{refused}");
     rules("127.0.0.1:rw,squash=none,insecure");
-    assert_eq!(write_at(mapped, b"four"), Status::Ok);
-    assert_eq!(write_at(six, b"six"), Status::Noent, "no rule admits it");
+    server.ok(&["host", "deny", "/tank/home", "::1"]);
+    assert_eq!(create_at(mapped, b"four"), Status::Ok);
+    assert_eq!(
+        create_at(six, b"refused six"),
+        Status::Noent,
+        "no rule admits it"
+    );
     rules("::/64:rw,squash=none,insecure");
-    assert_eq!(write_at(six, b"six"), Status::Ok);
+    assert_eq!(create_at(six, b"six again"), Status::Ok);
     let sessions = server.json(&["session", "list"]);
     assert_eq!(sessions[0]["keep_alive_timeout_ms"], 20_000, "{sessions}");
     assert!(server.terminate().success());
