@@ -89,6 +89,18 @@ pub enum SetTime {
     Held(Timestamp),
 }
 
+impl SetTime {
+    /// The time afterwards, of one that was `before`, at `now`.
+    #[must_use]
+    pub fn after(self, before: Timestamp, now: Timestamp) -> Timestamp {
+        match self {
+            Self::Keep => before,
+            Self::Now => now,
+            Self::To(time) | Self::Held(time) => time,
+        }
+    }
+}
+
 /// Attributes to be set in one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SetAttributes {
@@ -114,18 +126,15 @@ impl SetAttributes {
     /// Whether nothing but times that a client held is set.
     #[must_use]
     pub fn is_only_held(&self) -> bool {
-        let is_held = |time| matches!(time, SetTime::Held(_));
+        use SetTime::{Held, Keep};
+        let times = (self.accessed, self.modified);
         let rest = Self {
-            accessed: SetTime::Keep,
-            modified: SetTime::Keep,
+            accessed: Keep,
+            modified: Keep,
             guard: None,
             ..*self
         };
-        let times = [self.accessed, self.modified];
-        let is_other = |time: SetTime| time != SetTime::Keep && !is_held(time);
-        rest == Self::default()
-            && times.into_iter().any(is_held)
-            && !times.into_iter().any(is_other)
+        matches!(times, (Held(_), Held(_) | Keep) | (Keep, Held(_))) && rest == Self::default()
     }
 }
 

@@ -18,15 +18,6 @@ use super::store::{Purpose, Store, Transaction};
 use crate::format::filesystem::Charge;
 use crate::format::{ObjectId, RECORD_SIZE_MAX};
 
-/// A time after it was set.
-fn time_of(set: SetTime, before: Timestamp, now: Timestamp) -> Timestamp {
-    match set {
-        SetTime::Keep => before,
-        SetTime::Now => now,
-        SetTime::To(time) | SetTime::Held(time) => time,
-    }
-}
-
 /// The range of a file that must be cleared when it grows: its last record may have anything behind its end.
 pub(super) fn stale_bytes(before: u64, after: u64) -> std::ops::Range<u64> {
     let end = before.next_multiple_of(RECORD_SIZE_MAX.into());
@@ -56,8 +47,8 @@ fn set_times(object: &mut Object, set: &SetAttributes, time: Timestamp) {
     }
     let inode = &mut object.inode;
     let time = inode.changed;
-    inode.accessed = time_of(set.accessed, inode.accessed, time);
-    inode.modified = time_of(set.modified, inode.modified, time);
+    inode.accessed = set.accessed.after(inode.accessed, time);
+    inode.modified = set.modified.after(inode.modified, time);
     inode.created = set.created.unwrap_or(inode.created);
     if set.accessed != SetTime::Keep || set.modified != SetTime::Keep {
         inode.verifier = None;

@@ -10,17 +10,8 @@ use crate::file::permission::{
 };
 use crate::file::{
     Acl, Attributes, Caller, Change, Event, FileError, FileResult, Handle, SetAttributes, SetTime,
-    SetXattr, Timestamp, XATTR_NAMES_MAX,
+    SetXattr, XATTR_NAMES_MAX,
 };
-
-/// A time after it was set.
-fn time_of(set: SetTime, before: Timestamp, now: Timestamp) -> Timestamp {
-    match set {
-        SetTime::Keep => before,
-        SetTime::Now => now,
-        SetTime::To(time) | SetTime::Held(time) => time,
-    }
-}
 
 impl State {
     pub(super) fn set_attributes(
@@ -61,8 +52,8 @@ impl State {
             (None, _) => object.set_changed(time),
         }
         let of = &mut object.attributes;
-        of.accessed = time_of(set.accessed, of.accessed, time);
-        of.modified = time_of(set.modified, of.modified, time);
+        of.accessed = set.accessed.after(of.accessed, time);
+        of.modified = set.modified.after(of.modified, time);
         of.created = set.created.unwrap_or(of.created);
         if set.accessed != SetTime::Keep || set.modified != SetTime::Keep {
             object.verifier = None;
