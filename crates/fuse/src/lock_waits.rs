@@ -4,8 +4,9 @@
 //! at most [`LOCK_WAITERS_MAX`].
 
 use crate::limits::LOCK_WAITERS_MAX;
+use session::lock;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 /// Number of an owner that is not in this mount.
 const FOREIGN: u64 = 0;
@@ -29,13 +30,9 @@ pub(crate) struct Waiting<'a> {
 }
 
 impl LockWaits {
-    fn waits(&self) -> MutexGuard<'_, Waits> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// An owner begins to wait. None at the limit.
     pub(crate) fn enter(&self, owner: u64) -> Option<Waiting<'_>> {
-        let mut waits = self.waits();
+        let mut waits = lock(&self.0);
         if waits.held_by.len() >= LOCK_WAITERS_MAX {
             return None;
         }
@@ -51,7 +48,7 @@ impl Waiting<'_> {
     /// this one, directly or through others: then neither would ever get its lock. As on Linux, an owner of several threads counts as
     /// waiting if one of them waits.
     pub(crate) fn is_deadlock(&self, holder: u64) -> bool {
-        let mut waits = self.waits.waits();
+        let mut waits = lock(&self.waits.0);
         waits.held_by.insert(self.id, holder);
         let mut seen = BTreeSet::from([FOREIGN]);
         let mut next = vec![holder];
@@ -70,7 +67,7 @@ impl Waiting<'_> {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.waits.waits().held_by.remove(&self.id);
+        lock(&self.waits.0).held_by.remove(&self.id);
     }
 }
 

@@ -45,4 +45,4 @@ pub mod turn;
 
 pub use account::{Account, Hold};
 pub use ledger::{HostKey, Ledger, LedgerStats};
-pub use lock::lock;
+pub use lock::{lock, read, write};

@@ -5,8 +5,9 @@
 
 use super::Session;
 use crate::wire::SessionId;
+use session::{read, write};
 use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, RwLock};
 
 /// Parts, by the last byte of the ID, which is random.
 const PARTS: usize = 64;
@@ -28,38 +29,30 @@ impl Sessions {
         &self.0[usize::from(id[id.len() - 1]) % PARTS]
     }
 
-    fn read(part: &RwLock<Part>) -> RwLockReadGuard<'_, Part> {
-        part.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn write(part: &RwLock<Part>) -> RwLockWriteGuard<'_, Part> {
-        part.write().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// A session.
     #[must_use]
     pub fn get(&self, id: &SessionId) -> Option<Arc<Session>> {
-        Self::read(self.part(id)).get(id).cloned()
+        read(self.part(id)).get(id).cloned()
     }
 
     pub(super) fn insert(&self, session: Session) {
         let id = session.id();
-        Self::write(self.part(&id)).insert(id, Arc::new(session));
+        write(self.part(&id)).insert(id, Arc::new(session));
     }
 
     pub(super) fn remove(&self, id: &SessionId) -> Option<Arc<Session>> {
-        Self::write(self.part(id)).remove(id)
+        write(self.part(id)).remove(id)
     }
 
     pub(super) fn len(&self) -> usize {
-        self.0.iter().map(|part| Self::read(part).len()).sum()
+        self.0.iter().map(|part| read(part).len()).sum()
     }
 
     /// Sessions with more slots than these, at most `max`.
     pub(super) fn larger(&self, slots: u32, max: usize) -> Vec<Arc<Session>> {
         let mut found = Vec::new();
         for part in &self.0 {
-            let part = Self::read(part);
+            let part = read(part);
             let large = part.values().filter(|session| session.size() > slots);
             found.extend(large.take(max - found.len()).cloned());
         }

@@ -32,7 +32,7 @@ use session::refused::{RefusalReason, RefusedHost};
 use session::stages::StageCounters;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::time::Duration;
 use tls::Acceptor;
 
@@ -184,8 +184,7 @@ impl Shared {
 
     /// The exports now.
     pub(crate) fn tree(&self) -> Arc<Tree> {
-        let tree = self.tree.read().unwrap_or_else(PoisonError::into_inner);
-        tree.clone()
+        session::read(&self.tree).clone()
     }
 
     /// Replaces the exports.
@@ -193,7 +192,7 @@ impl Shared {
         &self,
         change: impl FnOnce(&mut Vec<(ExportConfig, [u8; 8])>) -> Result<(), ExportError>,
     ) -> Result<(), ExportError> {
-        let mut tree = self.tree.write().unwrap_or_else(PoisonError::into_inner);
+        let mut tree = session::write(&self.tree);
         let mut configs = tree.configs();
         change(&mut configs)?;
         let now = io::time::wall_clock_ms().saturating_mul(1_000_000);
