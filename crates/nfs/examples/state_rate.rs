@@ -5,7 +5,7 @@
 
 use backend::file::{Handle, Hold};
 use nfs::client::{Bounds, Clients, Principal, Visitor};
-use nfs::export::{Security, Standing};
+use nfs::export::{Protection, Standing};
 use nfs::rpc::Credential;
 use nfs::state::{OpenArgs, States};
 use nfs::wire::channel::{Channel, CreateSession, ExchangeId, StateProtection};
@@ -121,8 +121,7 @@ fn session_rate(is_shared: bool, threads: u64) -> Rate {
         address: IpAddr::V4(Ipv4Addr::LOCALHOST),
         standing: Standing::Listed,
         is_reserving: false,
-        security: Security::None,
-        identity: None,
+        protection: Protection::default(),
     };
     let channel = Channel {
         header_padding: 0,

@@ -2,7 +2,7 @@
 //!
 //! **Invariants**: each use of an object checks again that the host may use its export, and over this connection.
 
-use crate::export::{Access, Export, Rule, Security, Tree};
+use crate::export::{Access, Export, Protection, Rule, Tree};
 use crate::handle::ObjectId;
 use crate::rpc::Credential;
 use crate::shared::Shared;
@@ -39,9 +39,7 @@ pub(crate) enum NoObject {
 pub(crate) struct Origin {
     /// The address of the client.
     pub(crate) peer: IpAddr,
-    pub(crate) security: Security,
-    /// The identity in the certificate that the client has shown.
-    pub(crate) identity: Option<Arc<[u8]>>,
+    pub(crate) protection: Protection,
     /// Whether only the administrator of the client's machine can have made the connection: it comes from a privileged port, or has
     /// shown the machine's certificate.
     pub(crate) is_privileged: bool,
@@ -85,9 +83,7 @@ pub(crate) struct View<'a> {
     pub(crate) tree: Arc<Tree>,
     pub(crate) peer: IpAddr,
     /// How the connection is protected.
-    pub(crate) security: Security,
-    /// The identity in the certificate that the client has shown.
-    pub(crate) identity: Option<Arc<[u8]>>,
+    pub(crate) protection: Protection,
     /// See [`Origin::is_privileged`].
     pub(crate) is_privileged: bool,
     pub(crate) credential: &'a Credential,
@@ -105,8 +101,7 @@ impl<'a> View<'a> {
             shared,
             tree: shared.tree(),
             peer: origin.peer,
-            security: origin.security,
-            identity: origin.identity,
+            protection: origin.protection,
             is_privileged: origin.is_privileged,
             credential,
             rights,
@@ -162,7 +157,7 @@ impl<'a> View<'a> {
 
     /// Whether the rights of a rule may be used over the connection. Errors: `Insecure`, `Unprivileged`.
     fn check_connection(&self, export: &Export, rule: &Rule) -> Result<(), NoObject> {
-        if rule.security > self.security {
+        if rule.security > self.protection.security {
             return Err(NoObject::Insecure);
         }
         if rule.needs_privileged_port && !self.is_privileged {

@@ -8,7 +8,7 @@
 use super::back::{BackChannel, CallbackProgram};
 use super::budget::SlotBudget;
 use super::{ClientInfo, Lease, Principal, Session, Sessions, Visitor};
-use crate::export::{Security, Standing};
+use crate::export::{Protection, Standing};
 use crate::limits::{
     BACK_SLOTS_MAX, CACHED_REPLY_MAX, MESSAGE_MIN, OPERATIONS_MAX, REPLY_MAX, REQUEST_MAX,
     SESSION_SLOTS_MAX,
@@ -56,9 +56,8 @@ pub(super) struct Record {
     pub(super) address: IpAddr,
     /// How the exports knew that address.
     pub(super) standing: Standing,
-    /// How the connection was protected, and the identity in the client's certificate.
-    security: Security,
-    identity: Option<Arc<[u8]>>,
+    /// How the connection was protected.
+    pub(super) protection: Protection,
     /// Counts the records, so that of two the older one is known.
     pub(super) number: u64,
     pub(super) is_confirmed: bool,
@@ -68,13 +67,6 @@ pub(super) struct Record {
     sequence: u32,
     created: Option<Created>,
     pub(super) sessions: Vec<SessionId>,
-}
-
-impl Record {
-    /// How the connection that made it was protected, and the identity in the client's certificate.
-    pub(super) fn protection(&self) -> (Security, Option<&[u8]>) {
-        (self.security, self.identity.as_deref())
-    }
 }
 
 #[derive(Debug, Default, Clone, Copy)]
@@ -193,7 +185,8 @@ impl Clients {
             match (is_update, is_same) {
                 // Cases 2 and 6: the record stays.
                 (_, (true, true)) => {
-                    // It learns the client ID, as a host that looks for trunks does, but cannot use it, or keep the lease.
+                    // A host that tests for trunking learns the client ID over a less protected connection; it cannot use it, or
+                    // keep the lease.
                     if is_protected {
                         record.lease.renew(now);
                     }
@@ -252,8 +245,7 @@ impl Clients {
             principal,
             address: visitor.address,
             standing: visitor.standing,
-            security: visitor.security,
-            identity: visitor.identity.clone(),
+            protection: visitor.protection.clone(),
             number: self.made,
             is_confirmed: false,
             created_at: now,
@@ -433,9 +425,8 @@ impl Clients {
     /// A session, for an operation that is not part of it. `None` too if this host may not act for its client.
     pub fn session_for(&self, id: &SessionId, visitor: &Visitor) -> Option<Arc<Session>> {
         let session = self.session(id)?;
-        let protection = (visitor.security, visitor.identity.as_deref());
         session
-            .admits(visitor.address, visitor.standing, protection)
+            .admits(visitor.address, visitor.standing, &visitor.protection)
             .then_some(session)
     }
 

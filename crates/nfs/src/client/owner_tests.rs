@@ -1,10 +1,11 @@
 //! The rules about hosts that act for a client: numbers, protection, addresses (decision 0329).
 
 use super::tests::{
-    CHANNEL, HOST, LEASE, args, clients, confirmed, create, exchange_by, principal, start, visitor,
+    CHANNEL, HOST, LEASE, args, clients, confirmed, create, exchange_by, principal, protected,
+    start, visitor,
 };
 use super::{Clients, Visitor};
-use crate::export::{Security, Standing};
+use crate::export::{Protection, Security, Standing};
 use crate::wire::channel::{CallbackSecurity, CreateSession};
 use crate::wire::{SessionId, Status};
 use std::time::Duration;
@@ -28,7 +29,7 @@ fn numbers_of_clients_and_sessions_cannot_be_guessed() {
 fn a_kept_session_is_for_the_host_of_its_client() {
     let mut clients = clients();
     let tls = Visitor {
-        security: Security::Tls,
+        protection: protected(Security::Tls),
         ..HOST
     };
     let by = (principal(1), &tls);
@@ -64,7 +65,7 @@ fn a_kept_session_is_for_the_host_of_its_client() {
 fn a_protected_client_is_only_used_over_protected_connections() {
     let mut clients = clients();
     let secure = Visitor {
-        security: Security::MutualTls,
+        protection: protected(Security::MutualTls),
         ..HOST
     };
     let plain = HOST;
@@ -101,8 +102,10 @@ fn a_protected_client_is_only_used_over_protected_connections() {
 fn a_client_belongs_to_the_owner_of_its_certificate() {
     let mut clients = clients();
     let of = |name: &[u8], last| Visitor {
-        security: Security::MutualTls,
-        identity: Some(name.into()),
+        protection: Protection {
+            security: Security::MutualTls,
+            identity: Some(name.into()),
+        },
         ..visitor(last, Standing::Listed)
     };
     let ask = |clients: &mut Clients, visitor: &Visitor, verifier, now| {

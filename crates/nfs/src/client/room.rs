@@ -11,14 +11,13 @@
 
 use super::clients::Record;
 use super::{Clients, Principal};
-use crate::export::{Security, Standing};
+use crate::export::{Protection, Security, Standing};
 use crate::limits::STRANGERS_MAX;
 use crate::wire::{Status, Verifier};
 use io::time::Instant;
 use session::admission::{network_of, reserve_of};
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// The host of a request, as the exports know it.
@@ -31,9 +30,7 @@ pub struct Visitor {
     /// Whether rules of exports name hosts.
     pub is_reserving: bool,
     /// How its connection is protected.
-    pub security: Security,
-    /// The identity in the certificate that it has shown.
-    pub identity: Option<Arc<[u8]>>,
+    pub protection: Protection,
 }
 
 impl Visitor {
@@ -53,14 +50,12 @@ impl Visitor {
 
     /// Whether its connection is as protected as the one that made a client.
     pub(super) fn is_as_protected(&self, record: &Record) -> bool {
-        let own = (self.security, self.identity.as_deref());
-        let (security, identity) = record.protection();
-        security.is_met_by(identity, own)
+        record.protection.is_met_by(&self.protection)
     }
 
     /// Whether it has proven to be the host that made a client, which may have another address now.
     pub(super) fn is_proven(&self, record: &Record) -> bool {
-        record.protection().0 == Security::MutualTls && self.is_as_protected(record)
+        record.protection.security == Security::MutualTls && self.is_as_protected(record)
     }
 
     /// Whether a host may send the EXCHANGE_ID of this principal and verifier for a client with a valid lease (decision 0329). Errors: `ClidInuse`
@@ -74,7 +69,7 @@ impl Visitor {
     ) -> Result<(), Status> {
         let is_same = record.verifier == verifier;
         let has_other_owner =
-            self.security == record.protection().0 && !self.is_as_protected(record);
+            self.protection.security == record.protection.security && !self.is_as_protected(record);
         if has_other_owner || !is_same && !self.is_as_protected(record) {
             return Err(Status::ClidInuse);
         }

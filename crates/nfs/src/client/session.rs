@@ -7,7 +7,7 @@
 use super::back::BackChannel;
 use super::budget::SlotBudget;
 use super::{Lease, Visitor};
-use crate::export::{Security, Standing};
+use crate::export::{Protection, Standing};
 use crate::wire::channel::{Channel, Sequence};
 use crate::wire::{SessionId, Status};
 use io::time::Instant;
@@ -95,19 +95,12 @@ impl Session {
         }
     }
 
-    /// Whether a host may use the session over a connection with this protection and identity: not a stranger at another address, unless a
+    /// Whether a host may use the session over a connection with this protection: not a stranger at another address, unless a
     /// stranger made it, and only over a connection that is as protected as the one that made it (§2.10.8.3, decision 0329).
-    pub fn admits(
-        &self,
-        address: IpAddr,
-        standing: Standing,
-        (security, identity): (Security, Option<&[u8]>),
-    ) -> bool {
+    pub fn admits(&self, address: IpAddr, standing: Standing, protection: &Protection) -> bool {
         let creator = &self.creator;
         let is_known = standing > Standing::Stranger || creator.standing == Standing::Stranger;
-        let is_protected = creator
-            .security
-            .is_met_by(creator.identity.as_deref(), (security, identity));
+        let is_protected = creator.protection.is_met_by(protection);
         (is_known || address == creator.address) && is_protected
     }
 
@@ -275,8 +268,7 @@ mod tests {
             address: [10, 0, 0, 1].into(),
             standing: Standing::Listed,
             is_reserving: true,
-            security: Security::None,
-            identity: None,
+            protection: Protection::default(),
         };
         let lease = Arc::new(Lease::new(now));
         let session = Session::new(([1; 16], 1), lease, (fore, back), budget, &host);

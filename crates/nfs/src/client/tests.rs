@@ -1,7 +1,7 @@
 //! The rules of RFC 8881 about clients and sessions.
 
 use super::{Begun, Bounds, Clients, Created, Grace, Principal, Session, Visitor};
-use crate::export::{Security, Standing};
+use crate::export::{Protection, Security, Standing};
 use crate::rpc::{AuthSys, Credential};
 use crate::wire::channel::{
     CallbackSecurity, Channel, CreateSession, ExchangeId, Sequence, StateProtection,
@@ -32,7 +32,14 @@ pub(super) const fn visitor(last: u8, standing: Standing) -> Visitor {
         address: IpAddr::V4(Ipv4Addr::new(10, 0, 0, last)),
         standing,
         is_reserving: true,
-        security: Security::None,
+        protection: protected(Security::None),
+    }
+}
+
+/// A connection of a client without a certificate.
+pub(super) const fn protected(security: Security) -> Protection {
+    Protection {
+        security,
         identity: None,
     }
 }

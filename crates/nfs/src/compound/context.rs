@@ -94,8 +94,7 @@ impl<'a> Context<'a> {
             address: self.peer,
             standing: self.tree.standing(self.peer),
             is_reserving: self.tree.lists_hosts(),
-            security: self.security,
-            identity: self.identity.clone(),
+            protection: self.protection.clone(),
         }
     }
 

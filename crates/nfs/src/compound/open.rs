@@ -83,13 +83,7 @@ impl Compound<'_> {
             match self.truncate(&target, found.of.handle, size).await {
                 Ok(of) => found.of = of,
                 Err(status) => {
-                    let undone = self
-                        .context
-                        .shared
-                        .states
-                        .of_file(open.file)
-                        .undo_open(&open, before);
-                    drop(undone);
+                    self.take_back(&open, before);
                     return Err(status);
                 }
             }
@@ -117,13 +111,7 @@ impl Compound<'_> {
             Delegated::Granted(_) | Delegated::None(_) => None,
         };
         if only.is_some() {
-            let undone = self
-                .context
-                .shared
-                .states
-                .of_file(open.file)
-                .undo_open(&open, before);
-            drop(undone);
+            self.take_back(&open, before);
         }
         self.context.current_stateid = only.or(Some(stateid));
         self.write_open((only.is_none()).then_some(&stateid), &found);
@@ -370,6 +358,14 @@ impl Compound<'_> {
             }
             held => held.map_err(status_of),
         }
+    }
+
+    /// Takes back an open whose stateid the client does not get.
+    fn take_back(&self, open: &OpenArgs<'_>, before: OpenBefore) {
+        let states = &self.context.shared.states;
+        let hold = states.of_file(open.file).undo_open(open, before);
+        // without the lock of the states
+        drop(hold);
     }
 
     /// Enters an open. An expired client whose share reservation is in the way loses its state. Returns the stateid, and the open

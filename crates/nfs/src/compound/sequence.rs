@@ -148,7 +148,7 @@ impl Compound<'_> {
             .context
             .path
             .standing(tree.change, || tree.standing(peer));
-        let protection = (self.context.security, self.context.identity.as_deref());
+        let protection = &self.context.protection;
         let session = session.filter(|s| s.admits(peer, standing, protection));
         let session = session.ok_or(Status::Badsession)?;
         if self.record_len > session.fore().request_max as usize {

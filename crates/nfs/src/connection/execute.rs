@@ -33,9 +33,8 @@ impl Core {
             core.link.tally().command();
             let origin = Origin {
                 peer: core.link.peer().ip(),
-                security: core.security,
-                identity: core.identity.clone(),
-                is_privileged: core.security == Security::MutualTls
+                protection: core.protection.clone(),
+                is_privileged: core.protection.security == Security::MutualTls
                     || core.link.peer().port() < PRIVILEGED_PORTS,
             };
             let waker = core.link.waker().clone();

@@ -20,7 +20,7 @@ mod upgrade;
 pub(crate) use serve::serve;
 
 use crate::client::CallbackPath;
-use crate::export::{Security, Standing};
+use crate::export::{Protection, Standing};
 use crate::limits::CONNECTION_REQUESTS_MAX;
 use crate::rpc::record::mark;
 use crate::shared::Shared;
@@ -58,9 +58,7 @@ struct Core {
     /// When the state began.
     state_since: Instant,
     /// How the connection is protected.
-    security: Security,
-    /// The identity in the certificate that the client has shown.
-    identity: Option<Arc<[u8]>>,
+    protection: Protection,
     /// Requests that are being executed.
     running: usize,
     is_draining: bool,

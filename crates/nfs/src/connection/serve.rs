@@ -5,7 +5,7 @@
 use super::receive::receive;
 use super::{Connection, Core};
 use crate::client::CallbackPath;
-use crate::export::Security;
+use crate::export::Protection;
 use crate::limits::UNSENT_REPLIES_MAX;
 use crate::shared::Shared;
 use crate::shared::counters::{CloseReason, ConnectionState};
@@ -132,8 +132,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream) {
             path: path.clone(),
             state: ConnectionState::Connecting,
             state_since,
-            security: Security::None,
-            identity: None,
+            protection: Protection::default(),
             running: 0,
             is_draining: false,
             complaint: None,

@@ -5,7 +5,7 @@
 //! or a session was sent without protection.
 
 use super::{Connection, Core};
-use crate::export::Security;
+use crate::export::{Protection, Security};
 use crate::rpc::{AuthStat, Probe, Reply};
 use crate::shared::counters::{CloseReason, ConnectionState, Refusal};
 use crate::xdr::Writer;
@@ -100,11 +100,13 @@ impl Core {
 
     /// The handshake succeeded.
     fn secured(&mut self, session: Session) {
-        self.security = match session.peer {
-            Some(_) => Security::MutualTls,
-            None => Security::Tls,
+        self.protection = Protection {
+            security: match session.peer {
+                Some(_) => Security::MutualTls,
+                None => Security::Tls,
+            },
+            identity: session.identity.clone(),
         };
-        self.identity = session.identity.clone();
         let peer = self.link.peer();
         let client = session.peer.as_deref().unwrap_or("none");
         tracing::debug!(%peer, cipher = session.cipher, certificate = client, "NFS with TLS");

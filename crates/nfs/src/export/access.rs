@@ -6,6 +6,7 @@
 use crate::rpc::Credential;
 use backend::file::Caller;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 /// The user and group of callers without rights of their own, if nothing else is configured.
 pub const NOBODY: u32 = 65_534;
@@ -63,15 +64,21 @@ pub enum Security {
     MutualTls,
 }
 
-impl Security {
-    /// Whether another connection is as protected as one with this protection and identity: with mutual TLS, the same owner's certificate.
+/// How a connection is protected, and who is at its other end.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Protection {
+    /// How it is protected.
+    pub security: Security,
+    /// The identity in the certificate that the client has shown.
+    pub identity: Option<Arc<[u8]>>,
+}
+
+impl Protection {
+    /// Whether another connection is as protected as this one: with mutual TLS, by the same owner's certificate.
     #[must_use]
-    pub fn is_met_by(
-        self,
-        identity: Option<&[u8]>,
-        (other, of_other): (Self, Option<&[u8]>),
-    ) -> bool {
-        other >= self && (self < Security::MutualTls || identity == of_other)
+    pub fn is_met_by(&self, other: &Self) -> bool {
+        other.security >= self.security
+            && (self.security < Security::MutualTls || self.identity == other.identity)
     }
 }
 

@@ -11,7 +11,7 @@
 mod access;
 mod tree;
 
-pub use access::{Access, Hosts, NOBODY, Rule, Security, Squash};
+pub use access::{Access, Hosts, NOBODY, Protection, Rule, Security, Squash};
 pub use tree::Standing;
 pub(crate) use tree::Tree;
 

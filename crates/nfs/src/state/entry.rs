@@ -150,12 +150,6 @@ impl Waiter {
     }
 }
 
-/// Files whose locks were freed while lock owners wait.
-#[derive(Debug, Default)]
-pub(super) struct Freed {
-    pub(super) files: Vec<Handle>,
-}
-
 /// A delegation.
 #[derive(Debug)]
 pub(super) struct Delegation {

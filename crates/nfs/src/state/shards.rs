@@ -4,6 +4,7 @@
 //! file, so that a conflict is decided and taken in one step under one lock, and the number of a state names its shard; at most one shard is locked at a
 //! time, so that shards have no order. A file system is withdrawn in all shards or in none.
 
+use super::Waiter;
 use super::names::StateNames;
 use super::table::Table;
 use super::totals::Totals;
@@ -17,8 +18,6 @@ use std::collections::{BTreeSet, HashMap};
 use std::hash::Hasher;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-
-use super::Waiter;
 
 /// All opens, lock states and delegations.
 #[derive(Debug)]
@@ -140,8 +139,9 @@ impl States {
 
     /// Removes all states of a client. Returns the holds of its files.
     pub fn forget(&self, client: u64) -> Vec<Hold> {
-        let holds = self.all().map(|mut table| table.forget(client));
-        holds.collect::<Vec<_>>().into_iter().flatten().collect()
+        self.all()
+            .flat_map(|mut table| table.forget(client))
+            .collect()
     }
 
     /// Whether a client has stateids that it did not free and that were revoked after a recall, and by the administrator.
@@ -167,8 +167,9 @@ impl States {
     pub fn due_waiters(&self, now: Instant) -> Vec<Waiter> {
         // A lock that is freed from here on sets the flag again.
         self.totals.freed.store(false, Ordering::Release);
-        let due = self.all().map(|mut table| table.due_waiters(now));
-        due.collect::<Vec<_>>().into_iter().flatten().collect()
+        self.all()
+            .flat_map(|mut table| table.due_waiters(now))
+            .collect()
     }
 
     /// A file system is not exported from now on. Returns the holds of its files.
@@ -189,20 +190,23 @@ impl States {
 
     /// A file system is exported again. Returns the states that need a hold of their file, with these.
     pub fn restore(&self, filesystem: u64) -> Vec<(u64, Handle)> {
-        let lacking = self.all().map(|mut table| table.restore(filesystem));
-        lacking.collect::<Vec<_>>().into_iter().flatten().collect()
+        self.all()
+            .flat_map(|mut table| table.restore(filesystem))
+            .collect()
     }
 
     /// Takes the file systems that were withdrawn at `at` or earlier.
     pub fn take_overdue(&self, at: Instant) -> BTreeSet<u64> {
-        let overdue = self.all().map(|mut table| table.take_overdue(at));
-        overdue.collect::<Vec<_>>().into_iter().flatten().collect()
+        self.all()
+            .flat_map(|mut table| table.take_overdue(at))
+            .collect()
     }
 
     /// No delegation of a file of this file system is granted until [`States::restore`]. Returns the files with delegations.
     pub fn freeze(&self, filesystem: u64) -> Vec<Handle> {
-        let files = self.all().map(|mut table| table.freeze(filesystem));
-        files.collect::<Vec<_>>().into_iter().flatten().collect()
+        self.all()
+            .flat_map(|mut table| table.freeze(filesystem))
+            .collect()
     }
 
     /// Revokes the states for which `is_theirs` holds, given number, client and file. Returns the holds of their files, and their

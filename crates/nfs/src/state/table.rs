@@ -3,7 +3,7 @@
 //! **Owns** [`Table`]. **Called by** the service, under the lock of the shard. **Invariants**: each state is in the lists of its file and of
 //! its client; a file is in the table while it has a state, or a lock owner waits for a lock of it; a lock state belongs to an open of the same file and goes with it.
 
-use super::entry::{File, Freed, Kind, Register, State, Withdrawn};
+use super::entry::{File, Kind, Register, State, Withdrawn};
 use super::names::StateNames;
 use super::ranges::Range;
 use super::totals::Totals;
@@ -61,7 +61,8 @@ pub struct Table {
     pub(super) files: HashMap<Handle, File>,
     pub(super) clients: HashMap<u64, BTreeSet<u64>>,
     pub(super) register: Register,
-    pub(super) freed: Freed,
+    /// Files whose locks were freed while lock owners wait.
+    pub(super) freed: Vec<Handle>,
     pub(super) withdrawn: Withdrawn,
 }
 
@@ -86,7 +87,7 @@ impl Table {
             files: HashMap::new(),
             clients: HashMap::new(),
             register: Register::default(),
-            freed: Freed::default(),
+            freed: Vec::new(),
             withdrawn: Withdrawn::default(),
         }
     }

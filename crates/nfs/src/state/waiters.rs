@@ -24,8 +24,8 @@ impl Table {
             .get(&file)
             .is_some_and(|file| !file.waiters.is_empty());
         if waits {
-            if !self.freed.files.contains(&file) {
-                self.freed.files.push(file);
+            if !self.freed.contains(&file) {
+                self.freed.push(file);
             }
             self.totals.freed.store(true, Ordering::Release);
         }
@@ -69,7 +69,7 @@ impl Table {
     /// that it conflicts with. Returned waiters are not in their queues any more.
     pub fn due_waiters(&mut self, now: Instant) -> Vec<Waiter> {
         let mut due = Vec::new();
-        for handle in std::mem::take(&mut self.freed.files) {
+        for handle in std::mem::take(&mut self.freed) {
             let Some(mut file) = self.files.remove(&handle) else {
                 continue;
             };

@@ -70,7 +70,7 @@ fn key_of(request: &Request<'_>, arguments: &Arguments<'_>) -> Key {
     };
     let mut hasher = SipHasher13::new();
     request.credential.hash(&mut hasher);
-    request.origin.security.hash(&mut hasher);
+    request.origin.protection.security.hash(&mut hasher);
     request.origin.is_privileged.hash(&mut hasher);
     hasher.write_usize(bytes.len());
     hasher.write(&bytes[..covered]);
