@@ -93,6 +93,12 @@ impl JournalLayout {
         u64::from(self.segment_size) * u64::from(self.segments)
     }
 
+    /// Addresses of a vdev that the journal takes, bytes.
+    #[must_use]
+    pub fn size_on(&self, vdev: &VdevEntry) -> u64 {
+        if vdev.has_journal { self.size() } else { 0 }
+    }
+
     /// Bytes of each member's data that the journal takes on a vdev.
     #[must_use]
     pub fn size_on_member(&self, vdev: &VdevEntry) -> u64 {
@@ -187,10 +193,8 @@ impl Label {
     /// Addresses of a vdev that the journal takes, bytes, by the vdev's index.
     #[must_use]
     pub fn journal_size(&self, vdev: usize) -> u64 {
-        match self.vdevs.get(vdev).is_some_and(|v| v.has_journal) {
-            true => self.journal.size(),
-            false => 0,
-        }
+        let vdev = self.vdevs.get(vdev);
+        vdev.map_or(0, |vdev| self.journal.size_on(vdev))
     }
 
     /// Checks that the fields are consistent.
@@ -239,16 +243,7 @@ impl Label {
         {
             return field("vdev's parity", parity.into());
         }
-        let least = match vdev.kind {
-            VdevKind::Disk => 1,
-            VdevKind::Mirror => 2,
-            VdevKind::Raidz { parity } => usize::from(parity) + 1,
-        };
-        let most = match vdev.kind {
-            VdevKind::Disk => 1,
-            VdevKind::Mirror | VdevKind::Raidz { .. } => MEMBERS_MAX,
-        };
-        if !(least..=most).contains(&vdev.members.into()) {
+        if !vdev.kind.sizes().contains(&vdev.members.into()) {
             return field("vdev's number of members", vdev.members.into());
         }
         let (size, sector) = (vdev.data_size, vdev.sector());

@@ -3,10 +3,12 @@
 //! **Owns** their encoding. **Called by** `label` and `history`. **Invariants**: text and lists are padded with zeroes to their fixed
 //! length, so that each value has one encoding.
 
+use std::ops::RangeInclusive;
+
 use zerocopy::little_endian::{U16, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::{Birth, Defect, layout};
+use super::{Birth, Defect, MEMBERS_MAX, layout};
 
 /// Most bytes of a pool's name.
 pub const NAME_SIZE_MAX: usize = 255;
@@ -92,6 +94,27 @@ pub enum VdevKind {
     },
 }
 
+impl VdevKind {
+    /// Numbers of members that a vdev of this kind may have.
+    #[must_use]
+    pub fn sizes(self) -> RangeInclusive<usize> {
+        match self {
+            VdevKind::Disk => 1..=1,
+            VdevKind::Mirror => 2..=MEMBERS_MAX,
+            VdevKind::Raidz { parity } => usize::from(parity) + 1..=MEMBERS_MAX,
+        }
+    }
+
+    /// Number of the `members` members whose data suffices to read everything.
+    #[must_use]
+    pub fn needed(self, members: usize) -> usize {
+        match self {
+            VdevKind::Disk | VdevKind::Mirror => 1,
+            VdevKind::Raidz { parity } => members.saturating_sub(parity.into()).max(1),
+        }
+    }
+}
+
 /// Most parity units of a row.
 pub const RAIDZ_PARITY_MAX: u8 = 3;
 
@@ -122,10 +145,7 @@ impl VdevEntry {
     /// Number of members whose data suffices to read everything.
     #[must_use]
     pub fn needed(&self) -> usize {
-        match self.kind {
-            VdevKind::Disk | VdevKind::Mirror => 1,
-            VdevKind::Raidz { parity } => usize::from(self.members.saturating_sub(parity.into())),
-        }
+        self.kind.needed(self.members.into())
     }
 }
 

@@ -3,6 +3,8 @@
 //! **Owns** where rows begin, and which of them are free. **Called by** the regions of a vdev. **Invariant**: a row that reaches
 //! into another region is in none. A mirror has rows of one sector. `docs/decisions/0156`.
 
+use std::borrow::Cow;
+
 use super::vdev::VdevRegions;
 use crate::format::{REGION_SECTORS, RegionBits};
 
@@ -45,13 +47,14 @@ impl VdevRegions {
     }
 
     /// These sectors, and all others of their rows.
-    pub(super) fn whole_rows(&self, region: u32, bits: &RegionBits) -> RegionBits {
-        let mut whole = bits.clone();
-        if self.row > 1 {
-            let touched = self.rows(region).filter(|row| bits.any(*row, self.row));
-            touched.for_each(|row| whole.set(row, self.row));
+    pub(super) fn whole_rows<'a>(&self, region: u32, bits: &'a RegionBits) -> Cow<'a, RegionBits> {
+        if self.row == 1 {
+            return Cow::Borrowed(bits);
         }
-        whole
+        let mut whole = bits.clone();
+        let touched = self.rows(region).filter(|row| bits.any(*row, self.row));
+        touched.for_each(|row| whole.set(row, self.row));
+        Cow::Owned(whole)
     }
 
     /// The sectors that can be given out in the regions from `region` on, none of which has a used sector.

@@ -246,8 +246,9 @@ impl VdevRegions {
             field: "offset of a block that overlaps another",
             value: at.offset.0,
         });
-        let marked = self.change(number, |region| {
-            let before = region.count;
+        let used = |vdev: &Self| vdev.regions.get(&number).map_or(0, |region| region.count);
+        let before = used(self);
+        self.change(number, |region| {
             if class == Class::PoolTree {
                 if region.used.any(start, count) {
                     return overlap;
@@ -260,9 +261,9 @@ impl VdevRegions {
                 region.changed = true;
             }
             region.used.set(start, count);
-            Ok(region.used.count() - before)
+            Ok(())
         })?;
-        Ok(u64::from(marked) * self.sector)
+        Ok(u64::from(used(self) - before) * self.sector)
     }
 
     pub(super) fn allocate(

@@ -9,7 +9,7 @@ use io::disk::{Disk, DiskInfo, DiskKind};
 use super::area;
 use super::error::SetupError;
 use super::geometry;
-use super::layout::{Layout, VdevSpec};
+use super::layout::VdevSpec;
 use super::leaf::Leaf;
 use super::limits::{DISK_SIZE_MIN, JOURNAL_PART, JOURNAL_SIZE, SCRATCH_BYTES};
 use super::member::{Changes, Member, MemberState};
@@ -18,9 +18,9 @@ use super::space_below::{SpaceBelow, reserve};
 use super::top::TopVdev;
 use super::{Opened, Shared, Vdevs};
 use crate::format::{
-    Birth, Features, Host, JournalLayout, Label, LabelBranch, LabelEpoch, LabelHistory,
-    MEMBERS_MAX, MemberGuid, NodeSize, PoolGuid, PoolState, UBERBLOCK_SIZE, Uberblock, VDEVS_MAX,
-    VdevEntry, VdevGuid, VdevId, check_name, is_of_later_version,
+    Birth, Features, Host, JournalLayout, Label, LabelBranch, LabelEpoch, LabelHistory, MemberGuid,
+    NodeSize, PoolGuid, PoolState, UBERBLOCK_SIZE, Uberblock, VDEVS_MAX, VdevEntry, VdevGuid,
+    VdevId, check_name, is_of_later_version,
 };
 
 /// Range of a new vdev's sector size unless one is requested, as a binary logarithm.
@@ -121,12 +121,8 @@ impl PoolSpec {
 impl VdevSpec {
     /// Refuses a number of members that the layout cannot have.
     pub(super) fn check(&self) -> Result<(), SetupError> {
-        let least = match self.layout {
-            Layout::Mirror => 1,
-            Layout::Raidz { parity } => usize::from(parity) + 1,
-        };
         let got = self.members.len();
-        match (least..=MEMBERS_MAX).contains(&got) {
+        match self.layout.kind(got).sizes().contains(&got) {
             true => Ok(()),
             false => Err(SetupError::Shape { got }),
         }

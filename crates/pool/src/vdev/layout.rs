@@ -24,10 +24,7 @@ impl Layout {
     /// the vdev has all of its blocks.
     #[must_use]
     pub fn needed(self, members: usize) -> usize {
-        match self {
-            Self::Mirror => 1,
-            Self::Raidz { parity } => members.saturating_sub(parity.into()).max(1),
-        }
+        self.kind(members).needed(members)
     }
 
     /// The kind that labels record for a vdev of `members` members.

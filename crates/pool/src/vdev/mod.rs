@@ -275,14 +275,10 @@ impl Vdevs {
     }
 
     fn info(&self, top: &TopVdev) -> VdevInfo {
-        let journal = match top.entry().has_journal {
-            true => self.journal.size(),
-            false => 0,
-        };
         VdevInfo {
             id: top.id(),
             size: top.end(),
-            first_free: VdevOffset(journal),
+            first_free: VdevOffset(self.journal.size_on(&top.entry())),
             sector: top.sector(),
             row: top.rows().map_or(1, |rows| rows.data() as u32),
         }

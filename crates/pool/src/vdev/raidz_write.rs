@@ -23,7 +23,9 @@ type Part = Vec<(usize, u64, SharedBuf)>;
 
 /// One piece of a write.
 enum Piece {
-    Copies,
+    /// The copies of a range of the journal.
+    Copies(Part),
+    /// Rows, whose columns are computed when they are written.
     Rows(Band),
 }
 
@@ -38,10 +40,12 @@ impl TopVdev {
     ) -> Result<()> {
         let len = data.len() as u64;
         assert!(rows.is_writable(at.0, len), "{len} bytes at {at:?}");
-        let is_journal = rows.is_journal(at.0);
-        let with_copy: Vec<usize> = rows.copies(at.0).map(|(member, _)| member).collect();
-        let (pieces, reach) = match is_journal {
-            true => (vec![Piece::Copies], Reach::Some),
+        let (pieces, reach) = match rows.is_journal(at.0) {
+            true => {
+                let copies = rows.copies(at.0);
+                let copy = |(member, offset)| (member, offset, data.clone());
+                (vec![Piece::Copies(copies.map(copy).collect())], Reach::Some)
+            }
             false => {
                 let most = io::limits::BUF_LEN_MAX / (rows.members() * rows.unit());
                 let bands = rows.bands(at.0, len, most as u64);
@@ -52,7 +56,10 @@ impl TopVdev {
         loop {
             let targets: Vec<(usize, Arc<Leaf>)> = {
                 let mut members = self.members();
-                let has_part = |index: &usize| !is_journal || with_copy.contains(index);
+                let has_part = |index: &usize| match &pieces[..] {
+                    [Piece::Copies(copies)] => copies.iter().any(|(member, ..)| member == index),
+                    _ => true,
+                };
                 let all = members.iter().enumerate();
                 let targets: Vec<_> = all
                     .filter(|(index, _)| has_part(index))
@@ -70,11 +77,7 @@ impl TopVdev {
             let mut has_it = vec![true; targets.len()];
             for piece in &pieces {
                 let part = match piece {
-                    Piece::Copies => {
-                        let copies = rows.copies(at.0);
-                        let copy = |(member, offset)| (member, offset, data.clone());
-                        copies.map(copy).collect()
-                    }
+                    Piece::Copies(copies) => copies.clone(),
                     Piece::Rows(band) => self.encode(rows, band, at.0, data).await,
                 };
                 write_part(&targets, part, class, &mut has_it).await;
