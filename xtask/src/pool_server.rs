@@ -3,7 +3,7 @@
 //! **Owns** the process and its command line. **Called by** the mounts of POSIX suites, and by pynfs. **Invariants**: the process is ended
 //! with this value, by its id; everything is in the run's directory, on loopback, on ports of the kernel's choice.
 
-use crate::repo;
+use crate::{program, repo};
 use anyhow::{Context, Result, bail, ensure};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -101,13 +101,7 @@ impl PoolServer {
 
     /// Fails if it has ended by itself.
     pub(crate) fn must_run(&mut self) -> Result<()> {
-        let ended = self.child.try_wait()?;
-        ensure!(
-            ended.is_none(),
-            "the server ended: {ended:?}: {}",
-            self.log()
-        );
-        Ok(())
+        program::must_run(&mut self.child).with_context(|| self.log())
     }
 
     /// Unmounts, which fails if a change cannot be made durable, ends the server, and reads the pool offline.

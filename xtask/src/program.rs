@@ -1,16 +1,41 @@
-//! Programs of suites: runs with a time limit, and their output.
+//! Programs of suites: their build, runs with a time limit, and their output.
 //!
-//! **Owns** running one program. **Called by** the suites. **Invariants**: no program runs longer than its limit; output
+//! **Owns** building and running a program. **Called by** the suites and the guests. **Invariants**: no program of a suite runs longer than its limit; output
 //! goes to a file under `target/suites/logs`, and its end is part of the error.
 
 use crate::repo;
 use anyhow::{Context, Result, bail};
 use std::fs::{self, File};
 use std::path::Path;
-use std::process::{Command, ExitStatus};
+use std::process::{Child, Command, ExitStatus};
 
 /// Lines of output that an error repeats.
 const LINES_SHOWN: usize = 30;
+
+/// Builds programs of the workspace, named by cargo's words such as `--bins`: with the whole workspace, as tests are, or all would be built
+/// once more with other features of the crates below.
+pub(crate) fn build(programs: &[&str]) -> Result<()> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let status = Command::new(cargo)
+        .args(["build", "--quiet", "--locked", "--workspace"])
+        .args(programs)
+        .current_dir(repo::root())
+        .stdin(std::process::Stdio::null())
+        .status()
+        .context("cargo build")?;
+    match status.success() {
+        true => Ok(()),
+        false => bail!("cargo build {}: {status}", programs.join(" ")),
+    }
+}
+
+/// Fails if a server has ended by itself.
+pub(crate) fn must_run(server: &mut Child) -> Result<()> {
+    match server.try_wait()? {
+        None => Ok(()),
+        Some(status) => bail!("the server ended: {status}"),
+    }
+}
 
 /// A program's end.
 pub(crate) struct Said {

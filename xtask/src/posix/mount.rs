@@ -5,7 +5,7 @@
 
 use super::{By, Kind};
 use crate::pool_server::{PoolServer, binary};
-use crate::repo;
+use crate::{program, repo};
 use anyhow::{Context, Result, bail, ensure};
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, Read};
@@ -44,20 +44,12 @@ pub fn obstacle() -> Option<String> {
 /// Space of the file system of the example, MiB.
 const SPACE: &str = "mib=4096";
 
-/// Builds the programs that mount: with the whole workspace, as tests are, or all would be built once more with other features
-/// of the crates below.
+/// Builds the programs that mount.
 ///
 /// # Errors
 /// The build failed.
 pub fn build() -> Result<()> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let words = "build --quiet --locked --workspace --bins --examples";
-    let status = Command::new(cargo)
-        .args(words.split(' '))
-        .current_dir(repo::root())
-        .status()?;
-    ensure!(status.success(), "cargo {words}: {status}");
-    Ok(())
+    program::build(&["--bins", "--examples"])
 }
 
 impl Process {

@@ -3,7 +3,7 @@
 //! **Owns** the process. **Called by** a run, and the checks with a stock Linux kernel. **Invariants**: it listens on loopback, on a port that the system gave; it is
 //! ended here, by its id, also when a run fails.
 
-use crate::repo;
+use crate::{program, repo};
 use anyhow::{Context, Result, ensure};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -15,19 +15,12 @@ pub(crate) struct Server {
     addr: String,
 }
 
-/// Builds the programs that serve, with the whole workspace's features, as its tests are.
+/// Builds the programs that serve.
 ///
 /// # Errors
 /// The build failed.
 pub fn build() -> Result<()> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo)
-        .args(["build", "--quiet", "--locked"])
-        .args(["--workspace", "--bins", "--example", "memory_serve"])
-        .current_dir(repo::root())
-        .status()?;
-    ensure!(status.success(), "cargo build: {status}");
-    Ok(())
+    program::build(&["--bins", "--example", "memory_serve"])
 }
 
 impl Server {
@@ -64,9 +57,7 @@ impl Server {
 
     /// Fails if it has ended by itself.
     pub(crate) fn must_run(&mut self) -> Result<()> {
-        let ended = self.child.try_wait()?;
-        ensure!(ended.is_none(), "the server ended: {ended:?}");
-        Ok(())
+        program::must_run(&mut self.child)
     }
 }
 

@@ -4,6 +4,7 @@
 //! one process lives at a time; it is ended with this value; it listens on loopback only, and on the same port after
 //! each start, so that a client can reconnect.
 
+use crate::program;
 use anyhow::{Context, Result, bail};
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -51,20 +52,10 @@ pub(super) fn binary() -> Result<PathBuf> {
     built("wirepool")
 }
 
-/// The debug build of one of the two programs that checks run, built now: with the whole workspace, as its tests are, or all
-/// would be built once more with other features of the crates below.
-pub(super) fn built(program: &str) -> Result<PathBuf> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo)
-        .args(["build", "--quiet", "--locked", "--workspace", "--bins"])
-        .current_dir(crate::repo::root())
-        .stdin(Stdio::null())
-        .status()
-        .context("cargo build")?;
-    if !status.success() {
-        bail!("cargo build failed ({status})");
-    }
-    Ok(crate::repo::target().join("debug").join(program))
+/// The debug build of one of the two programs that checks run, built now.
+pub(super) fn built(name: &str) -> Result<PathBuf> {
+    program::build(&["--bins"])?;
+    Ok(crate::repo::target().join("debug").join(name))
 }
 
 /// Ask a process to end (SIGTERM). Not an error if it has ended already.
