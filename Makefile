@@ -9,7 +9,8 @@ SOAK_SECONDS ?= 600
 CARGO ?= cargo
 BIN = $(or $(CARGO_TARGET_DIR),target)/release/wirepool
 SIM = $(BIN)-sim
-say = @echo "== $(1)"
+# Each stage prints its time of day, so that the log shows where the time went.
+say = @echo "== $(1) ($$(date +%H:%M:%S))"
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,7 +39,7 @@ quick: ## the checks and the quick half of the tests: no guests, no fuzz targets
 	$(CARGO) build --workspace --bins --locked
 	$(CARGO) nextest run --workspace --locked --profile quick
 
-check: ## formatting, clippy, licences and sources, house rules
+check: ## formatting, clippy, links in comments, licences and sources, house rules
 	@xtask/install.sh build check
 	$(call say,formatting)
 	$(CARGO) fmt --all --check
@@ -48,6 +49,8 @@ check: ## formatting, clippy, licences and sources, house rules
 	$(CARGO) deny --locked --log-level error check licenses bans sources
 	$(call say,clippy)
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(call say,links in comments)
+	RUSTDOCFLAGS="-D rustdoc::broken_intra_doc_links -A rustdoc::private_intra_doc_links" $(CARGO) doc --workspace --no-deps --document-private-items --locked --quiet
 
 vm: ## only the tests with a stock Linux kernel as client (NAMES="connect live" for some of them)
 	@xtask/install.sh build vm deb

@@ -93,7 +93,7 @@ for tool in $tools; do
   [ "$name" != cargo-nextest ] || features="--no-default-features --features default-no-update"
   # Optimized for compile time: none of these tools takes a significant part of the run time.
   # shellcheck disable=SC2086
-  env -u CARGO_TARGET_DIR -u RUSTFLAGS CARGO_PROFILE_RELEASE_OPT_LEVEL=1 CARGO_PROFILE_RELEASE_LTO=off \
+  env -u CARGO_TARGET_DIR -u RUSTFLAGS CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_LTO=off \
     CARGO_PROFILE_RELEASE_CODEGEN_UNITS=16 CARGO_PROFILE_RELEASE_DEBUG=0 \
     cargo install --quiet --locked --force "$name@$version" $features
 done

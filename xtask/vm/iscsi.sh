@@ -14,7 +14,7 @@ if [ "$PEER" = wirepool ]; then
   check "vendor and product" equal inquiry "$(sg_inq "$dev" | grep -E 'Vendor|Product id' | sed 's/.*: *//; s/ *$//' | paste -sd ' ')" "WIREPOOL Virtual disk"
   check "provisioning mode" grep -qx unmap /sys/class/scsi_disk/*/provisioning_mode
   check "cache" grep -qx "write back" /sys/class/scsi_disk/*/cache_type
-  check "the server lists the session" session_is '.protocol=="iscsi" and .nqn=="'$IQN'" and .host_nqn=="iqn.2020-01.test:vm1" and (.header_digest or .data_digest | not)'
+  check "the server lists the session" session_is '.protocol=="iscsi" and .export=="'$IQN'" and .client=="iqn.2020-01.test:vm1" and (.header_digest or .data_digest | not)'
 fi
 pages() { local p; for p in sv di bl lbpv bdc; do sg_vpd -p $p "$dev" >/tmp/vpd 2>&1 || { echo "page $p"; cat /tmp/vpd; return 1; }; done; }
 check "vital product data" pages

@@ -43,7 +43,7 @@ pub enum Kind {
 
 /// An entry of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct LogEntry {
     /// The kind.
     pub kind: Kind,
     /// Offset on the device, bytes.
@@ -99,7 +99,7 @@ impl Log {
     ///
     /// # Errors
     /// An entry cannot be read or is malformed.
-    pub fn entries(&self) -> Result<Vec<Entry>> {
+    pub fn entries(&self) -> Result<Vec<LogEntry>> {
         let mut entries = Vec::new();
         let mut at = self.sector;
         for number in 0..self.entries {
@@ -113,7 +113,7 @@ impl Log {
     }
 
     /// The entry at an offset of the log, and the offset of the next one.
-    fn entry(&self, at: u64) -> Result<(Entry, u64)> {
+    fn entry(&self, at: u64) -> Result<(LogEntry, u64)> {
         let mut sector = vec![0; self.sector as usize];
         self.file.read_exact_at(&mut sector, at)?;
         let [first, sectors, flags, inline] = words(&sector);
@@ -145,7 +145,7 @@ impl Log {
         } else {
             (Kind::Write(data), data + len)
         };
-        let entry = Entry {
+        let entry = LogEntry {
             kind,
             offset,
             len,
@@ -159,7 +159,7 @@ impl Log {
     ///
     /// # Errors
     /// They cannot be read.
-    pub fn bytes(&self, entry: &Entry, anything: u8) -> Result<Option<Vec<u8>>> {
+    pub fn bytes(&self, entry: &LogEntry, anything: u8) -> Result<Option<Vec<u8>>> {
         let mut bytes = vec![anything; entry.len as usize];
         match entry.kind {
             Kind::Write(at) => self.file.read_exact_at(&mut bytes, at)?,
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
 
     /// A log with these entries: head words and the bytes behind the head.
-    fn log(super_block: [u64; 4], entries: &[([u64; 4], &[u8])]) -> Result<(Log, Vec<Entry>)> {
+    fn log(super_block: [u64; 4], entries: &[([u64; 4], &[u8])]) -> Result<(Log, Vec<LogEntry>)> {
         let file = tempfile::NamedTempFile::new()?;
         let mut image = Vec::new();
         let mut put = |head: [u64; 4], inline: &[u8], data: &[u8]| {

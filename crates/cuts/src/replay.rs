@@ -7,7 +7,7 @@
 
 use anyhow::{Context, Result, bail, ensure};
 use cuts::known::Known;
-use cuts::log::{Entry, Kind, Log};
+use cuts::log::{Kind, Log, LogEntry};
 use cuts::medium::{Medium, Write};
 use cuts::verdict::{self, Expected};
 use io::rng::Prng;
@@ -74,7 +74,7 @@ struct Course {
 }
 
 /// Finds the cuts. An entry confirms if it flushes the entries before it, or went through to the medium itself.
-fn course(entries: &[Entry]) -> Result<Course> {
+fn course(entries: &[LogEntry]) -> Result<Course> {
     let mut course = Course {
         cuts: Vec::new(),
         snapshots: Vec::new(),
@@ -125,14 +125,14 @@ fn course(entries: &[Entry]) -> Result<Course> {
 /// The disks during the replay.
 struct Media {
     log: Log,
-    entries: Vec<Entry>,
+    entries: Vec<LogEntry>,
     media: Vec<Medium>,
     size: u64,
 }
 
 impl Media {
     /// Blank disks of `size` bytes, one in each file.
-    fn new(log: Log, entries: Vec<Entry>, paths: &[PathBuf], size: u64) -> Result<Self> {
+    fn new(log: Log, entries: Vec<LogEntry>, paths: &[PathBuf], size: u64) -> Result<Self> {
         let media = paths.iter().map(|path| Medium::create(path, size));
         let media = media.collect::<std::io::Result<_>>()?;
         Ok(Self {
@@ -144,7 +144,7 @@ impl Media {
     }
 
     /// The write of an entry, and the number of its disk.
-    fn write(&self, entry: &Entry) -> Result<Option<(usize, Write)>> {
+    fn write(&self, entry: &LogEntry) -> Result<Option<(usize, Write)>> {
         let Some(bytes) = self.log.bytes(entry, ANYTHING)? else {
             return Ok(None);
         };

@@ -8,7 +8,7 @@ use crate::timeline::{Layer, Timeline};
 use lab::targets::address::NvmeTcp;
 use lab::targets::nvme::{NvmeSession, NvmeTarget, Patience};
 use lab::targets::{Session, Target};
-use nvmf_initiator::{Reconnect, State};
+use nvmf_initiator::{LinkState, Reconnect};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -76,31 +76,31 @@ pub async fn connect(client: &Client, depth: u32) -> Result<NvmeSession> {
 
 /// Notes each change of the connections' state in the timeline.
 pub(crate) struct Watcher {
-    last: State,
+    last: LinkState,
     epoch: u64,
 }
 
 impl Watcher {
     pub(crate) fn new() -> Watcher {
         Watcher {
-            last: State::Live,
+            last: LinkState::Live,
             epoch: 0,
         }
     }
 
-    pub(crate) fn look(&mut self, state: State, epoch: u64, timeline: &Timeline) {
+    pub(crate) fn look(&mut self, state: LinkState, epoch: u64, timeline: &Timeline) {
         if state == self.last && epoch == self.epoch {
             return;
         }
         (self.last, self.epoch) = (state, epoch);
         let text = match state {
-            State::Connecting => "connecting".to_owned(),
-            State::Live => {
+            LinkState::Connecting => "connecting".to_owned(),
+            LinkState::Live => {
                 format!("connected again ({epoch} reconnections), unanswered commands repeated")
             }
-            State::Reconnecting => "the connection broke, reconnecting".to_owned(),
-            State::Lost => "gave up reconnecting".to_owned(),
-            State::Closed => "closed".to_owned(),
+            LinkState::Reconnecting => "the connection broke, reconnecting".to_owned(),
+            LinkState::Lost => "gave up reconnecting".to_owned(),
+            LinkState::Closed => "closed".to_owned(),
         };
         timeline.note(Layer::Initiator, text);
     }
@@ -109,11 +109,11 @@ impl Watcher {
 /// A session whose connections' state can be watched.
 pub trait Watched: Session {
     /// State of its connections.
-    fn state(&self) -> State;
+    fn state(&self) -> LinkState;
 }
 
 impl Watched for NvmeSession {
-    fn state(&self) -> State {
+    fn state(&self) -> LinkState {
         NvmeSession::state(self)
     }
 }

@@ -1,7 +1,7 @@
 //! Drills: a verifying load under disturbances, and a verdict.
 //!
 //! **Owns** the load ([`Load`]), the expected contents of its blocks, the cable that a drill cuts ([`Relay`]), the course of a
-//! drill ([`run`]), its timeline and its report. **Called by** `wirepool drill`, which owns the volume, the server and the
+//! drill ([`run()`]), its timeline and its report. **Called by** `wirepool drill`, which owns the volume, the server and the
 //! disturbances. **Invariants**: nothing outside of the session's target is written; a block that differs from every allowed
 //! content fails the drill; the server's word alone is never taken for durable data.
 

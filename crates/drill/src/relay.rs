@@ -33,7 +33,7 @@ pub enum Cut {
 
 /// State of the cable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum Cable {
     /// Bytes pass.
     Whole,
     /// Bytes are held.
@@ -57,9 +57,9 @@ pub struct Traffic {
     pub bytes_from_server: u64,
 }
 
-struct Shared {
+struct RelayLink {
     upstream: Cell<SocketAddr>,
-    state: Cell<State>,
+    state: Cell<Cable>,
     traffic: Cell<Traffic>,
     connections: RefCell<Vec<Connection>>,
     timeline: Arc<Timeline>,
@@ -72,7 +72,7 @@ struct Connection {
 
 /// The relay. Dropping it ends its connections.
 pub struct Relay {
-    shared: Rc<Shared>,
+    shared: Rc<RelayLink>,
     address: SocketAddr,
     accepting: JoinHandle<()>,
 }
@@ -86,9 +86,9 @@ impl Relay {
         let any = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let listener = TcpListener::bind(any).map_err(Error::Relay)?;
         let address = listener.local_addr();
-        let shared = Rc::new(Shared {
+        let shared = Rc::new(RelayLink {
             upstream: Cell::new(upstream),
-            state: Cell::new(State::Whole),
+            state: Cell::new(Cable::Whole),
             traffic: Cell::default(),
             connections: RefCell::default(),
             timeline,
@@ -128,8 +128,8 @@ impl Relay {
             .filter(|c| c.is_live())
             .count();
         shared.state.set(match cut {
-            Cut::Silent => State::Silent,
-            Cut::Reset => State::Refusing,
+            Cut::Silent => Cable::Silent,
+            Cut::Reset => Cable::Refusing,
         });
         let how = match cut {
             Cut::Silent => "silent: all bytes are held",
@@ -149,7 +149,7 @@ impl Relay {
 
     /// Joins the cable again.
     pub fn join(&self) {
-        self.shared.state.set(State::Whole);
+        self.shared.state.set(Cable::Whole);
         self.shared.timeline.note(Layer::Cable, "joined");
     }
 }
@@ -186,7 +186,7 @@ fn abort_on_close(stream: &TcpStream) {
     let _ = stream.set_options(&options);
 }
 
-impl Shared {
+impl RelayLink {
     fn count(&self, change: impl FnOnce(&mut Traffic)) {
         let mut traffic = self.traffic.get();
         change(&mut traffic);
@@ -195,7 +195,7 @@ impl Shared {
 
     /// Waits while bytes are held.
     async fn passes(&self) {
-        while self.state.get() == State::Silent {
+        while self.state.get() == Cable::Silent {
             io::time::sleep(POLL).await;
         }
     }
@@ -206,7 +206,7 @@ impl Shared {
     }
 }
 
-async fn accept(shared: Rc<Shared>, listener: TcpListener) {
+async fn accept(shared: Rc<RelayLink>, listener: TcpListener) {
     loop {
         // A cable that is cut silently answers no connection: the kernel's backlog holds it until then.
         shared.passes().await;
@@ -215,7 +215,7 @@ async fn accept(shared: Rc<Shared>, listener: TcpListener) {
             continue;
         };
         shared.passes().await;
-        if shared.state.get() == State::Refusing {
+        if shared.state.get() == Cable::Refusing {
             shared.refuse(&client);
             continue;
         }
@@ -223,7 +223,7 @@ async fn accept(shared: Rc<Shared>, listener: TcpListener) {
             shared.refuse(&client);
             continue;
         };
-        if shared.state.get() == State::Refusing {
+        if shared.state.get() == Cable::Refusing {
             shared.refuse(&client);
             continue;
         }
@@ -238,7 +238,7 @@ async fn accept(shared: Rc<Shared>, listener: TcpListener) {
 }
 
 /// Passes bytes in both directions until either end closes.
-async fn pass(shared: Rc<Shared>, client: Rc<TcpStream>, server: Rc<TcpStream>) {
+async fn pass(shared: Rc<RelayLink>, client: Rc<TcpStream>, server: Rc<TcpStream>) {
     let mut up = pin!(pump(&shared, &client, &server, |t, n| t.bytes_to_server += n));
     let mut down = pin!(pump(&shared, &server, &client, |t, n| t
         .bytes_from_server +=
@@ -251,7 +251,7 @@ async fn pass(shared: Rc<Shared>, client: Rc<TcpStream>, server: Rc<TcpStream>) 
 }
 
 async fn pump(
-    shared: &Shared,
+    shared: &RelayLink,
     from: &TcpStream,
     to: &TcpStream,
     count: impl Fn(&mut Traffic, u64),

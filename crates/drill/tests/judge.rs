@@ -6,7 +6,7 @@ use drill::{
 };
 use io::IoBuf;
 use lab::targets::{Engine, Facts, Medium, Session};
-use nvmf_initiator::State;
+use nvmf_initiator::LinkState;
 use serde_json::Value;
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -145,8 +145,8 @@ impl Session for Double {
 }
 
 impl Watched for Double {
-    fn state(&self) -> State {
-        State::Live
+    fn state(&self) -> LinkState {
+        LinkState::Live
     }
 }
 

@@ -7,13 +7,13 @@
 use session::lock;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-struct State {
+struct Load {
     in_flight: usize,
     limit: usize,
 }
 
 struct Inner {
-    state: Mutex<State>,
+    state: Mutex<Load>,
     changed: Condvar,
 }
 
@@ -28,7 +28,7 @@ impl Gate {
     /// A gate for `limit` requests.
     pub(crate) fn new(limit: usize) -> Self {
         Self(Arc::new(Inner {
-            state: Mutex::new(State {
+            state: Mutex::new(Load {
                 in_flight: 0,
                 limit,
             }),

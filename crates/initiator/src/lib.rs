@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// State of an NVMe controller or an iSCSI session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
+pub enum LinkState {
     /// The first connect or login is in progress.
     Connecting,
     /// All queues are connected, or the session is logged in.

@@ -97,7 +97,7 @@ pub struct Finished<R> {
 
 /// State of a slot.
 #[derive(Debug)]
-enum State<R> {
+enum SlotState<R> {
     /// No command.
     Free,
     /// Waiting for a connection, or for room in the target's window.
@@ -123,7 +123,7 @@ pub struct Slot<C, R> {
     /// The batch with the data of the last R2T, and the number of R2Ts that this batch answers.
     pub r2t_batch: (u64, u64),
     generation: u32,
-    state: State<R>,
+    state: SlotState<R>,
     whole: bool,
     replay: Replay,
     orphan: bool,
@@ -142,7 +142,7 @@ impl<C, R> Slot<C, R> {
             moved: 0,
             r2t_batch: (u64::MAX, 0),
             generation,
-            state: State::Free,
+            state: SlotState::Free,
             whole: request.whole,
             replay: request.replay,
             orphan: false,
@@ -169,7 +169,7 @@ impl<C, R> Slot<C, R> {
     }
 
     fn is_out(&self) -> bool {
-        matches!(self.state, State::Sent | State::Aborting)
+        matches!(self.state, SlotState::Sent | SlotState::Aborting)
     }
 
     fn is_late(&self, now: u32, ticks: u32) -> bool {
@@ -213,7 +213,7 @@ impl<C, R> Slots<C, R> {
         self.next_order += 1;
         let slot = &mut self.slots[usize::from(index)];
         *slot = Slot {
-            state: State::Parked,
+            state: SlotState::Parked,
             order,
             permit: Some(permit),
             ..Slot::new(slot.generation, request)
@@ -225,11 +225,11 @@ impl<C, R> Slots<C, R> {
     pub fn send(&mut self, index: u16, tick: u32) -> Option<u32> {
         let generations = self.generations;
         let slot = self.get_mut(index);
-        if !matches!(slot.state, State::Parked) {
+        if !matches!(slot.state, SlotState::Parked) {
             return None;
         }
         slot.generation = (slot.generation + 1) % generations;
-        slot.state = State::Sent;
+        slot.state = SlotState::Sent;
         slot.tick = tick;
         slot.moved = 0;
         slot.r2t_batch = (u64::MAX, 0);
@@ -266,7 +266,7 @@ impl<C, R> Slots<C, R> {
     pub fn finish(&mut self, index: u16, result: R) -> Option<Waker> {
         let slot = self.get_mut(index);
         let waker = slot.waker.take();
-        slot.state = State::Done(result);
+        slot.state = SlotState::Done(result);
         if slot.orphan {
             self.release(index);
         }
@@ -276,8 +276,8 @@ impl<C, R> Slots<C, R> {
     /// Returns the result and frees the slot. If the command has not ended, keeps the waker and returns `None`.
     pub fn take(&mut self, index: u16, waker: &Waker) -> Option<Finished<R>> {
         let slot = self.get_mut(index);
-        match std::mem::replace(&mut slot.state, State::Free) {
-            State::Done(result) => {
+        match std::mem::replace(&mut slot.state, SlotState::Free) {
+            SlotState::Done(result) => {
                 let data = std::mem::replace(&mut slot.data, Data::None);
                 let received = slot.moved;
                 self.release(index);
@@ -302,18 +302,18 @@ impl<C, R> Slots<C, R> {
     pub fn abandon(&mut self, index: u16) {
         let slot = self.get_mut(index);
         match slot.state {
-            State::Sent | State::Aborting => {
+            SlotState::Sent | SlotState::Aborting => {
                 slot.orphan = true;
                 slot.waker = None;
             }
-            State::Parked | State::Done(_) => self.release(index),
-            State::Free => {}
+            SlotState::Parked | SlotState::Done(_) => self.release(index),
+            SlotState::Free => {}
         }
     }
 
     fn release(&mut self, index: u16) {
         let slot = self.get_mut(index);
-        slot.state = State::Free;
+        slot.state = SlotState::Free;
         slot.data = Data::None;
         slot.waker = None;
         slot.orphan = false;
@@ -323,16 +323,16 @@ impl<C, R> Slots<C, R> {
 
     /// Whether a command for which `counts` is true was sent at least `ticks` ago and has no answer.
     pub fn has_expired(&self, now: u32, ticks: u32, counts: impl Fn(&C) -> bool) -> bool {
-        let late = |s: &Slot<C, R>| matches!(s.state, State::Sent) && s.is_late(now, ticks);
+        let late = |s: &Slot<C, R>| matches!(s.state, SlotState::Sent) && s.is_late(now, ticks);
         self.slots.iter().any(|s| late(s) && counts(&s.command))
     }
 
     /// Finds an unanswered command that was sent at least `ticks` ago. Marks it as being aborted, and restarts its time.
     pub fn expire(&mut self, now: u32, ticks: u32) -> Option<u16> {
-        let late = |s: &Slot<C, R>| matches!(s.state, State::Sent) && s.is_late(now, ticks);
+        let late = |s: &Slot<C, R>| matches!(s.state, SlotState::Sent) && s.is_late(now, ticks);
         let index = self.slots.iter().position(late)?;
         let slot = &mut self.slots[index];
-        slot.state = State::Aborting;
+        slot.state = SlotState::Aborting;
         slot.tick = now;
         Some(index as u16)
     }
@@ -340,7 +340,7 @@ impl<C, R> Slots<C, R> {
     /// Whether the abort of a command began at least `ticks` ago and the target has not confirmed it.
     #[must_use]
     pub fn has_abort_expired(&self, now: u32, ticks: u32) -> bool {
-        let late = |s: &Slot<C, R>| matches!(s.state, State::Aborting) && s.is_late(now, ticks);
+        let late = |s: &Slot<C, R>| matches!(s.state, SlotState::Aborting) && s.is_late(now, ticks);
         self.slots.iter().any(late)
     }
 
@@ -352,15 +352,15 @@ impl<C, R> Slots<C, R> {
         let mut wake = Vec::new();
         for index in 0..self.slots.len() as u16 {
             let slot = self.get_mut(index);
-            let late = matches!(slot.state, State::Aborting);
+            let late = matches!(slot.state, SlotState::Aborting);
             let park = match slot.state {
-                State::Free | State::Done(_) => continue,
-                State::Sent => slot.replay == Replay::Yes && !slot.orphan,
-                State::Aborting => false,
-                State::Parked => slot.replay != Replay::Never,
+                SlotState::Free | SlotState::Done(_) => continue,
+                SlotState::Sent => slot.replay == Replay::Yes && !slot.orphan,
+                SlotState::Aborting => false,
+                SlotState::Parked => slot.replay != Replay::Never,
             };
             if park && keep {
-                slot.state = State::Parked;
+                slot.state = SlotState::Parked;
             } else {
                 wake.extend(self.finish(index, failed(late)));
             }
@@ -372,7 +372,7 @@ impl<C, R> Slots<C, R> {
     #[must_use]
     pub fn parked(&self) -> Vec<u16> {
         let mut parked: Vec<u16> = (0..self.slots.len() as u16)
-            .filter(|i| matches!(self.get(*i).state, State::Parked))
+            .filter(|i| matches!(self.get(*i).state, SlotState::Parked))
             .collect();
         parked.sort_by_key(|i| self.get(*i).order);
         parked

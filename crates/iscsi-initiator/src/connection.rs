@@ -6,7 +6,7 @@
 use super::engine::Engine;
 use super::error::{Error, Result};
 use super::login::LoggedIn;
-use super::tasks::{Ended, Entry, Tasks};
+use super::tasks::{Ended, ScsiTask, Tasks};
 use initiator::slots::HasSlots;
 use io::JoinHandle;
 use io::net::TcpStream;
@@ -43,7 +43,7 @@ pub(super) struct Attached {
 }
 
 /// State that the queue shares with the connection's tasks.
-pub(super) struct Shared {
+pub(super) struct ConnectionShared {
     pub(super) engine: RefCell<Engine>,
     pub(super) permits: Semaphore,
     pub(super) depth: u16,
@@ -58,7 +58,7 @@ pub(super) struct Shared {
     pub(super) broken: Rc<Notify>,
 }
 
-impl Shared {
+impl ConnectionShared {
     /// Whether the end of the connection was decided.
     pub(super) fn is_ending(&self) -> bool {
         self.mode.get() != Mode::Live
@@ -85,8 +85,8 @@ impl Shared {
     }
 }
 
-impl HasSlots for Shared {
-    type Command = Entry;
+impl HasSlots for ConnectionShared {
+    type Command = ScsiTask;
     type Result = Result<Ended>;
 
     fn with_slots<T>(&self, f: impl FnOnce(&mut Tasks) -> T) -> T {

@@ -48,7 +48,7 @@ mod verdict;
 pub use config::{Chap, Config, Proposal, Reconnect};
 pub use discovery::{DiscoveredTarget, discover};
 pub use error::{Error, ProtocolError, Result};
-pub use initiator::State;
+pub use initiator::LinkState;
 pub use sense::Sense;
 pub use session::Session;
 pub use state::{Event, LinkInfo, Stats};

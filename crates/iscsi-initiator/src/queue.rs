@@ -6,7 +6,7 @@
 //! an `await`; nothing is sent on a connection after its end was decided.
 
 use super::channel::Channel;
-use super::connection::{Attached, Link, Mode, Shared};
+use super::connection::{Attached, ConnectionShared, Link, Mode};
 use super::engine::Engine;
 use super::error::Error;
 use super::limits::LOGOUT_TIMEOUT;
@@ -22,12 +22,12 @@ use std::rc::Rc;
 
 /// See the module header. Clones share its state.
 #[derive(Clone)]
-pub(super) struct Queue(Rc<Shared>);
+pub(super) struct Queue(Rc<ConnectionShared>);
 
 impl Queue {
     /// Creates a queue without a connection, for at most `depth` outstanding tasks.
     pub(super) fn new(depth: u16, broken: Rc<Notify>) -> Self {
-        Self(Rc::new(Shared {
+        Self(Rc::new(ConnectionShared {
             engine: RefCell::new(Engine::new(depth)),
             permits: Semaphore::new(usize::from(depth)),
             depth,

@@ -6,7 +6,7 @@
 //! **Called by** the queue. **Invariants**: a payload counts as received only after its digest was checked.
 
 use super::channel::digest_matches;
-use super::connection::{Link, Shared};
+use super::connection::{ConnectionShared, Link};
 use super::engine::{Arrival, DataIn};
 use super::error::{Error, ProtocolError, Result};
 use super::limits::{LARGE_PAYLOAD, STAGING_NARROW, STAGING_WIDE};
@@ -17,7 +17,7 @@ use iscsi::wire::decode::{Decoded, Header, decode};
 use std::rc::Rc;
 
 struct Receiver {
-    queue: Rc<Shared>,
+    queue: Rc<ConnectionShared>,
     link: Rc<Link>,
     staging: RecvBuf,
     /// Empty staging area of the other size.
@@ -36,7 +36,7 @@ struct Rest {
 }
 
 /// Receives until the connection ends, and records the reason.
-pub(super) async fn run(queue: Rc<Shared>, link: Rc<Link>, staging: RecvBuf) {
+pub(super) async fn run(queue: Rc<ConnectionShared>, link: Rc<Link>, staging: RecvBuf) {
     let mut receiver = Receiver {
         queue: queue.clone(),
         link,

@@ -10,7 +10,7 @@ use super::error::{Error, Result};
 use super::limits::TIMEOUT_TICKS;
 use super::login::Purpose;
 use super::shared::Inner;
-use initiator::{Backoff, LiveTasks, State, retry, within};
+use initiator::{Backoff, LinkState, LiveTasks, retry, within};
 use io::spawn;
 use std::rc::Rc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ pub(super) async fn connect(inner: &Rc<Inner>) -> Result<LiveTasks> {
     let login = Channel::log_in(config.addr, &purpose, &config.tcp);
     let (channel, session) = within(config.connect_timeout, Error::Timeout, login).await?;
     inner.queue.attach(channel, session);
-    inner.enter(State::Live);
+    inner.enter(LinkState::Live);
     let mut tasks = vec![spawn(watch_timeouts(inner.clone()))];
     if !config.keep_alive.is_zero() {
         tasks.push(spawn(keep_alive(inner.clone())));
@@ -38,7 +38,7 @@ pub(super) async fn supervise(inner: Rc<Inner>, tasks: LiveTasks) {
         if inner.closing.get() {
             drop(tasks.take());
             inner.queue.log_out().await;
-            return end(&inner, State::Closed, Error::Closed).await;
+            return end(&inner, LinkState::Closed, Error::Closed).await;
         }
         if let Some(within) = inner.queue.with_engine(|e| e.leave_within.take()) {
             leave(&inner, within).await;
@@ -51,13 +51,15 @@ pub(super) async fn supervise(inner: Rc<Inner>, tasks: LiveTasks) {
             .queue
             .link_info()
             .map_or(0, |l| l.parameters.time2wait_s);
-        inner.enter(State::Reconnecting);
+        inner.enter(LinkState::Reconnecting);
         let keep = !inner.config.reconnect.loss_timeout.is_zero();
         inner.queue.down(keep).await;
         match reconnect(&inner, Duration::from_secs(wait.into())).await {
             Some(restored) => tasks = Some(restored),
-            None if inner.closing.get() => return end(&inner, State::Closed, Error::Closed).await,
-            None => return end(&inner, State::Lost, Error::Disconnected).await,
+            None if inner.closing.get() => {
+                return end(&inner, LinkState::Closed, Error::Closed).await;
+            }
+            None => return end(&inner, LinkState::Lost, Error::Disconnected).await,
         }
     }
 }
@@ -104,7 +106,7 @@ async fn reconnect(inner: &Rc<Inner>, time2wait: Duration) -> Option<LiveTasks> 
     .await
 }
 
-async fn end(inner: &Inner, state: State, error: Error) {
+async fn end(inner: &Inner, state: LinkState, error: Error) {
     inner.queue.kill(error).await;
     inner.enter(state);
 }

@@ -1,12 +1,12 @@
 //! Sending task of a connection. One send is in flight at a time; the next batch collects meanwhile.
 
-use super::connection::{Link, Shared};
+use super::connection::{ConnectionShared, Link};
 use super::error::Error;
 use io::SendBatch;
 use std::rc::Rc;
 
 /// Sends batches until the connection ends.
-pub(super) async fn run(queue: Rc<Shared>, link: Rc<Link>) {
+pub(super) async fn run(queue: Rc<ConnectionShared>, link: Rc<Link>) {
     let mut spare = SendBatch::new();
     loop {
         queue.send_wanted.notified().await;

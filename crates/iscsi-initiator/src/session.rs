@@ -11,7 +11,7 @@ use super::queue::Queue;
 use super::recovery;
 use super::shared::Inner;
 use super::state::{Event, LinkInfo, Stats};
-use initiator::State;
+use initiator::LinkState;
 use io::JoinHandle;
 use io::sync::Notify;
 use std::cell::Cell;
@@ -33,7 +33,7 @@ impl Session {
         let config = config.clamped();
         let wake = Rc::new(Notify::new());
         let inner = Rc::new(Inner {
-            state: Cell::new(State::Connecting),
+            state: Cell::new(LinkState::Connecting),
             queue: Queue::new(config.queue_depth, wake.clone()),
             config,
             stats: Cell::default(),
@@ -50,7 +50,7 @@ impl Session {
 
     /// The session's state.
     #[must_use]
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> LinkState {
         self.inner.state.get()
     }
 
@@ -101,9 +101,9 @@ impl Session {
                 return Ok(event);
             }
             match self.state() {
-                State::Lost => return Err(Error::Disconnected),
-                State::Closed => return Err(Error::Closed),
-                State::Connecting | State::Live | State::Reconnecting => {}
+                LinkState::Lost => return Err(Error::Disconnected),
+                LinkState::Closed => return Err(Error::Closed),
+                LinkState::Connecting | LinkState::Live | LinkState::Reconnecting => {}
             }
             self.inner.queue.events().notified().await;
         }

@@ -6,7 +6,7 @@ use super::config::Config;
 use super::queue::Queue;
 use super::sense::Sense;
 use super::state::{Event, Stats};
-use initiator::State;
+use initiator::LinkState;
 use io::sync::Notify;
 use iscsi::wire::Lun;
 use std::cell::Cell;
@@ -15,7 +15,7 @@ use std::rc::Rc;
 /// See the module header.
 pub(super) struct Inner {
     pub(super) config: Config,
-    pub(super) state: Cell<State>,
+    pub(super) state: Cell<LinkState>,
     pub(super) queue: Queue,
     pub(super) stats: Cell<Stats>,
     /// Notified when the connection breaks, and when this side closes.
@@ -25,7 +25,7 @@ pub(super) struct Inner {
 
 impl Inner {
     /// Changes the state, and wakes tasks that wait for events.
-    pub(super) fn enter(&self, state: State) {
+    pub(super) fn enter(&self, state: LinkState) {
         self.state.set(state);
         self.queue.events().notify();
     }

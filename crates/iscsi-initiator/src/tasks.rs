@@ -30,7 +30,7 @@ pub(super) struct Task {
 
 /// The iSCSI part of a slot.
 #[derive(Default)]
-pub(super) struct Entry {
+pub(super) struct ScsiTask {
     pub(super) lun: Lun,
     pub(super) cdb: [u8; 16],
     pub(super) cmd_sn: Sn,
@@ -38,13 +38,13 @@ pub(super) struct Entry {
     pub(super) next_sn: u32,
 }
 
-impl From<Task> for Request<Entry> {
-    fn from(t: Task) -> Request<Entry> {
+impl From<Task> for Request<ScsiTask> {
+    fn from(t: Task) -> Request<ScsiTask> {
         Request {
-            command: Entry {
+            command: ScsiTask {
                 lun: t.lun,
                 cdb: t.cdb,
-                ..Entry::default()
+                ..ScsiTask::default()
             },
             data: t.data,
             replay: t.replay,
@@ -65,10 +65,10 @@ pub(super) struct Ended {
 pub(super) type Finished = slots::Finished<Result<Ended>>;
 
 /// One task.
-pub(super) type Slot = slots::Slot<Entry, Result<Ended>>;
+pub(super) type Slot = slots::Slot<ScsiTask, Result<Ended>>;
 
 /// All tasks of a session.
-pub(super) type Tasks = slots::Slots<Entry, Result<Ended>>;
+pub(super) type Tasks = slots::Slots<ScsiTask, Result<Ended>>;
 
 /// Creates `depth` free slots.
 pub(super) fn new_tasks(depth: u16) -> Tasks {

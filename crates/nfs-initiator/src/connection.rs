@@ -3,9 +3,9 @@
 //! **Owns** the decision that a session ends. **Called by** the session, its receivers and senders. **Invariants**: the first
 //! cause of an end counts; nothing is sent after the end was decided.
 
-use super::engine::{Answer, Calls, Engine, Entry, Finished};
+use super::engine::{Answer, Calls, Engine, CallParts, Finished};
 use super::error::{Error, Result};
-use initiator::State;
+use initiator::LinkState;
 use initiator::slots::{Data, HasSlots, Waiting};
 use io::net::TcpStream;
 use io::sync::{Notify, Semaphore};
@@ -13,10 +13,10 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 /// See the module header.
-pub(super) struct Shared {
+pub(super) struct ConnectionShared {
     pub(super) engine: RefCell<Engine>,
     pub(super) permits: Semaphore,
-    pub(super) state: Cell<State>,
+    pub(super) state: Cell<LinkState>,
     /// Why the session ended.
     pub(super) cause: RefCell<Option<Error>>,
     pub(super) streams: Vec<Rc<TcpStream>>,
@@ -24,10 +24,10 @@ pub(super) struct Shared {
     pub(super) send_wanted: Vec<Notify>,
 }
 
-impl Shared {
+impl ConnectionShared {
     /// Whether the end of the session was decided.
     pub(super) fn is_ending(&self) -> bool {
-        self.state.get() != State::Live
+        self.state.get() != LinkState::Live
     }
 
     /// Ends the session because of `cause`. The first cause counts.
@@ -40,9 +40,9 @@ impl Shared {
             tracing::info!(%cause, "NFS session ends");
         }
         self.state.set(if is_closed {
-            State::Closed
+            LinkState::Closed
         } else {
-            State::Lost
+            LinkState::Lost
         });
         self.cause.replace(Some(cause.clone()));
         self.engine.borrow_mut().end(&cause);
@@ -51,7 +51,7 @@ impl Shared {
     }
 
     /// Executes a call, and waits for its end. Waits for a free slot first.
-    pub(super) async fn execute(&self, entry: Entry, data: Data) -> Finished {
+    pub(super) async fn execute(&self, entry: CallParts, data: Data) -> Finished {
         let permit = self.permits.acquire(1).await;
         if self.is_ending() {
             let cause = self.cause.borrow().clone();
@@ -67,8 +67,8 @@ impl Shared {
     }
 }
 
-impl HasSlots for Shared {
-    type Command = Entry;
+impl HasSlots for ConnectionShared {
+    type Command = CallParts;
     type Result = Result<Answer>;
 
     fn with_slots<T>(&self, f: impl FnOnce(&mut Calls) -> T) -> T {

@@ -23,7 +23,7 @@ const GENERATION_BITS: u32 = 22;
 
 /// The NFS part of an outstanding call.
 #[derive(Debug, Default)]
-pub(super) struct Entry {
+pub(super) struct CallParts {
     /// The operations behind SEQUENCE, encoded. The data of a WRITE comes behind them.
     pub(super) operations: Vec<u8>,
     /// Their number.
@@ -42,7 +42,7 @@ pub(super) enum Answer {
 /// A call that has ended.
 pub(super) type Finished = slots::Finished<Result<Answer>>;
 /// All calls of a session.
-pub(super) type Calls = slots::Slots<Entry, Result<Answer>>;
+pub(super) type Calls = slots::Slots<CallParts, Result<Answer>>;
 
 /// What the beginning of a record is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -105,7 +105,7 @@ impl Engine {
     }
 
     /// Puts a call into a free slot and into the batch of a connection. Returns slot and connection.
-    pub(super) fn submit(&mut self, entry: Entry, data: Data, permit: Permit) -> (u16, usize) {
+    pub(super) fn submit(&mut self, entry: CallParts, data: Data, permit: Permit) -> (u16, usize) {
         let request = Request {
             command: entry,
             data,

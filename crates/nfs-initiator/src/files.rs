@@ -97,7 +97,7 @@ impl Session {
     /// Opens the file `name` in a directory.
     ///
     /// # Errors
-    /// [`Error::Status`] with the operation that failed, and errors of the connection.
+    /// [`crate::Error::Status`] with the operation that failed, and errors of the connection.
     pub async fn open(&self, dir: &FileHandle, name: &str, how: OpenOptions) -> Result<File> {
         let mut values = Writer::new();
         values.u32(0o600);
@@ -152,7 +152,7 @@ impl Session {
     /// The attributes of an object, as `stat` needs them.
     ///
     /// # Errors
-    /// [`Error::Status`], and errors of the connection.
+    /// [`crate::Error::Status`], and errors of the connection.
     pub async fn attributes(&self, handle: &FileHandle) -> Result<Attributes> {
         let operations = [Op::PutFh(&handle.0), Op::GetAttr(STAT)];
         let mut results = self.call(&operations).await?;
@@ -189,7 +189,7 @@ impl File {
     /// Fills `buf` from `offset` on. Returns the bytes that were read, fewer at the end of the file.
     ///
     /// # Errors
-    /// [`Error::Status`], and errors of the connection.
+    /// [`crate::Error::Status`], and errors of the connection.
     pub async fn read(&self, offset: u64, buf: IoBuf) -> (Result<usize>, IoBuf) {
         let len = buf.len();
         let mut held = Some(buf);
@@ -232,7 +232,7 @@ impl File {
     /// Writes `data` at `offset`. Returns the bytes that were written.
     ///
     /// # Errors
-    /// [`Error::Status`], and errors of the connection; [`Error::Protocol`] if the server promises less than `stable`.
+    /// [`crate::Error::Status`], and errors of the connection; [`crate::Error::Protocol`] if the server promises less than `stable`.
     pub async fn write(&self, offset: u64, data: Arc<IoBuf>, stable: Stable) -> Result<usize> {
         let mut written = 0;
         patient(async || {
@@ -267,7 +267,7 @@ impl File {
     /// Makes every write durable that was answered before.
     ///
     /// # Errors
-    /// [`Error::Status`], and errors of the connection.
+    /// [`crate::Error::Status`], and errors of the connection.
     pub async fn commit(&self) -> Result<()> {
         let operations = [
             Op::PutFh(&self.handle.0),
@@ -286,7 +286,7 @@ impl File {
     /// Sets the size, bytes.
     ///
     /// # Errors
-    /// [`Error::Status`], and errors of the connection.
+    /// [`crate::Error::Status`], and errors of the connection.
     pub async fn set_size(&mut self, size: u64) -> Result<()> {
         let mut values = Writer::new();
         values.u64(size);
@@ -312,7 +312,7 @@ impl File {
     /// Closes it.
     ///
     /// # Errors
-    /// [`Error::Status`], and errors of the connection.
+    /// [`crate::Error::Status`], and errors of the connection.
     pub async fn close(self) -> Result<()> {
         let operations = [
             Op::PutFh(&self.handle.0),

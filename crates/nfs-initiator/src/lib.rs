@@ -44,6 +44,6 @@ pub use config::Config;
 pub use directories::Entry;
 pub use error::{Error, ProtocolError, Result};
 pub use files::{File, FileHandle, OpenOptions, Stable};
-pub use initiator::State;
+pub use initiator::LinkState;
 pub use results::Results;
 pub use session::Session;

@@ -6,7 +6,7 @@
 //! **Called by** the session. **Invariants**: a record is at most [`REPLY_MAX`] bytes long; only records that are longer than
 //! the staging area, or have several fragments, are collected elsewhere.
 
-use super::connection::Shared;
+use super::connection::ConnectionShared;
 use super::engine::Arrival;
 use super::error::{Error, ProtocolError, Result};
 use super::limits::{LARGE_PAYLOAD, REPLY_MAX, STAGING_NARROW, STAGING_WIDE};
@@ -20,7 +20,7 @@ use nfs::xdr::padding;
 use std::rc::Rc;
 
 struct Receiver {
-    shared: Rc<Shared>,
+    shared: Rc<ConnectionShared>,
     stream: Rc<TcpStream>,
     staging: RecvBuf,
     /// Empty staging area of the other size.
@@ -43,7 +43,7 @@ struct Rest {
 }
 
 /// Receives until the session ends, and records the reason.
-pub(super) async fn run(shared: Rc<Shared>, connection: usize, staging: RecvBuf) {
+pub(super) async fn run(shared: Rc<ConnectionShared>, connection: usize, staging: RecvBuf) {
     let mut receiver = Receiver {
         stream: shared.streams[connection].clone(),
         shared: shared.clone(),

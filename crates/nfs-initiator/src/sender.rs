@@ -1,12 +1,12 @@
 //! Sending task of a connection. One send is in flight at a time; the next batch collects meanwhile.
 
-use super::connection::Shared;
+use super::connection::ConnectionShared;
 use super::error::Error;
 use io::SendBatch;
 use std::rc::Rc;
 
 /// Sends the batches of a connection until the session ends.
-pub(super) async fn run(shared: Rc<Shared>, connection: usize) {
+pub(super) async fn run(shared: Rc<ConnectionShared>, connection: usize) {
     let mut spare = SendBatch::new();
     loop {
         shared.send_wanted[connection].notified().await;

@@ -5,8 +5,8 @@
 
 use super::channel::Channel;
 use super::config::Config;
-use super::connection::Shared;
-use super::engine::{Answer, Engine, Entry, Finished};
+use super::connection::ConnectionShared;
+use super::engine::{Answer, Engine, CallParts, Finished};
 use super::error::{Error, Result};
 use super::establish::{Established, establish, forget};
 use super::limits::{
@@ -15,7 +15,7 @@ use super::limits::{
 use super::results::Results;
 use super::{receiver, sender};
 use initiator::slots::Data;
-use initiator::{LiveTasks, State, within};
+use initiator::{LinkState, LiveTasks, within};
 use io::net::TcpInfo;
 use io::spawn;
 use io::sync::{Notify, Semaphore};
@@ -33,7 +33,7 @@ const OVERHEAD: u32 = 1024;
 pub struct Session(Rc<Inner>);
 
 struct Inner {
-    shared: Rc<Shared>,
+    shared: Rc<ConnectionShared>,
     config: Config,
     client: u64,
     session: SessionId,
@@ -77,10 +77,10 @@ impl Session {
             streams.push(Rc::new(stream));
             stagings.push(staging);
         }
-        let shared = Rc::new(Shared {
+        let shared = Rc::new(ConnectionShared {
             engine: RefCell::new(Engine::new(&config, session, slots, sequence)),
             permits: Semaphore::new(slots.into()),
-            state: Cell::new(State::Live),
+            state: Cell::new(LinkState::Live),
             cause: RefCell::default(),
             send_wanted: streams.iter().map(|_| Notify::new()).collect(),
             streams,
@@ -105,7 +105,7 @@ impl Session {
 
     /// The session's state.
     #[must_use]
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> LinkState {
         self.0.shared.state.get()
     }
 
@@ -187,7 +187,7 @@ impl Session {
 
     /// The same with encoded operations.
     pub(super) async fn execute(&self, operations: Writer, count: usize, data: Data) -> Finished {
-        let entry = Entry {
+        let entry = CallParts {
             operations: operations.to_vec(),
             count: u32::try_from(count).expect("a COMPOUND is short"),
         };
@@ -207,7 +207,7 @@ impl Session {
 }
 
 /// Ends the session if a call has no answer in time.
-async fn watch_timeouts(shared: Rc<Shared>, config: Config) {
+async fn watch_timeouts(shared: Rc<ConnectionShared>, config: Config) {
     let period = config.command_timeout / TIMEOUT_TICKS;
     while !shared.is_ending() {
         io::time::sleep(period).await;
@@ -219,14 +219,14 @@ async fn watch_timeouts(shared: Rc<Shared>, config: Config) {
 }
 
 /// Renews the lease of a silent client.
-async fn keep_alive(shared: Rc<Shared>, config: Config) {
+async fn keep_alive(shared: Rc<ConnectionShared>, config: Config) {
     let mut seen = 0;
     while !shared.is_ending() {
         io::time::sleep(config.keep_alive).await;
         let now = shared.engine.borrow().submitted;
         if std::mem::replace(&mut seen, now) == now {
             // A failure ends the session, or is found by the next call.
-            let _ = shared.execute(Entry::default(), Data::None).await;
+            let _ = shared.execute(CallParts::default(), Data::None).await;
             seen = shared.engine.borrow().submitted;
         }
     }

@@ -16,7 +16,7 @@ use super::link::LinkInfo;
 use super::queue::Queue;
 use super::recovery;
 use super::state::{ControllerInfo, Inner, Stats};
-use initiator::State;
+use initiator::LinkState;
 use nvmf::wire::features::AsyncEvent;
 
 /// A connected controller. Dropping it closes its connections.
@@ -35,7 +35,7 @@ impl Controller {
         let wake = Rc::new(Notify::new());
         let inner = Rc::new(Inner {
             config,
-            state: Cell::new(State::Connecting),
+            state: Cell::new(LinkState::Connecting),
             admin: Queue::new(0, ADMIN_DEPTH, ADMIN_RESERVED, wake.clone()),
             io: RefCell::new(Vec::new()),
             info: RefCell::new(None),
@@ -58,7 +58,7 @@ impl Controller {
 
     /// The controller's state.
     #[must_use]
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> LinkState {
         self.inner.state.get()
     }
 
@@ -111,9 +111,9 @@ impl Controller {
                 return Ok(event);
             }
             match self.state() {
-                State::Lost => return Err(Error::Disconnected),
-                State::Closed => return Err(Error::Closed),
-                State::Connecting | State::Live | State::Reconnecting => {}
+                LinkState::Lost => return Err(Error::Disconnected),
+                LinkState::Closed => return Err(Error::Closed),
+                LinkState::Connecting | LinkState::Live | LinkState::Reconnecting => {}
             }
             self.inner.event_ready.notified().await;
         }
@@ -121,7 +121,7 @@ impl Controller {
 
     /// Shuts the controller down (CC.SHN) and closes its connections. Outstanding commands fail with [`Error::Closed`].
     pub async fn shutdown(mut self) {
-        if self.state() == State::Live {
+        if self.state() == LinkState::Live {
             // A controller that does not answer is disconnected anyway.
             let _ = recovery::notify_shutdown(&self.inner).await;
         }

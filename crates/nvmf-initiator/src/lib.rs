@@ -29,7 +29,7 @@ pub use config::{Config, Reconnect};
 pub use controller::Controller;
 pub use discovery::{DiscoveredPath, Discovery, discover};
 pub use error::{Error, Result};
-pub use initiator::State;
+pub use initiator::LinkState;
 pub use io_commands::{Namespace, WriteOptions};
 pub use link::{LinkInfo, Offer};
 pub use state::{ControllerInfo, Stats};

@@ -18,7 +18,7 @@ use super::limits::{ADMIN_RESERVED, EVENT_REQUESTS_MAX, IO_RESERVED, READY_POLL,
 use super::link::Link;
 use super::queue::{Command, Data, Queue, Replay, checked};
 use super::state::{ControllerInfo, Inner};
-use initiator::{Backoff, LiveTasks, State, retry, within};
+use initiator::{Backoff, LinkState, LiveTasks, retry, within};
 use nvmf::wire::command::{Nsid, Sqe};
 use nvmf::wire::completion::Cqe;
 use nvmf::wire::fabrics::{
@@ -47,7 +47,7 @@ pub(crate) async fn connect(inner: &Rc<Inner>) -> Result<LiveTasks> {
         }
         return Err(error);
     }
-    inner.enter(State::Live);
+    inner.enter(LinkState::Live);
     for queue in inner.queues() {
         queue.go_live();
     }
@@ -82,21 +82,23 @@ pub(crate) async fn supervise(inner: Rc<Inner>, tasks: LiveTasks) {
         inner.wake.notified().await;
         if inner.closing.get() {
             drop(tasks.take());
-            return end(&inner, State::Closed, Error::Closed).await;
+            return end(&inner, LinkState::Closed, Error::Closed).await;
         }
         if !inner.queues().iter().any(Queue::is_breaking) {
             continue;
         }
         drop(tasks.take());
-        inner.enter(State::Reconnecting);
+        inner.enter(LinkState::Reconnecting);
         let keep = !inner.config.reconnect.ctrl_loss_timeout.is_zero();
         for queue in inner.queues() {
             queue.down(keep).await;
         }
         match reconnect(&inner).await {
             Some(restored) => tasks = Some(restored),
-            None if inner.closing.get() => return end(&inner, State::Closed, Error::Closed).await,
-            None => return end(&inner, State::Lost, Error::Disconnected).await,
+            None if inner.closing.get() => {
+                return end(&inner, LinkState::Closed, Error::Closed).await;
+            }
+            None => return end(&inner, LinkState::Lost, Error::Disconnected).await,
         }
     }
 }
@@ -128,7 +130,7 @@ async fn reconnect(inner: &Rc<Inner>) -> Option<LiveTasks> {
     .await
 }
 
-async fn end(inner: &Inner, state: State, error: Error) {
+async fn end(inner: &Inner, state: LinkState, error: Error) {
     for queue in inner.queues() {
         queue.kill(error.clone()).await;
     }

@@ -7,7 +7,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use initiator::State;
+use initiator::LinkState;
 use io::sync::Notify;
 
 use super::config::Config;
@@ -55,7 +55,7 @@ pub struct Stats {
 /// State that the handles of a controller share with its supervising task.
 pub(crate) struct Inner {
     pub(crate) config: Config,
-    pub(crate) state: Cell<State>,
+    pub(crate) state: Cell<LinkState>,
     pub(crate) admin: Queue,
     pub(crate) io: RefCell<Vec<Queue>>,
     pub(crate) info: RefCell<Option<Rc<ControllerInfo>>>,
@@ -107,7 +107,7 @@ impl Inner {
     }
 
     /// Changes the state, and wakes tasks that wait for events.
-    pub(crate) fn enter(&self, state: State) {
+    pub(crate) fn enter(&self, state: LinkState) {
         self.state.set(state);
         self.event_ready.notify();
     }

@@ -1,6 +1,6 @@
 //! Per-volume space accounting.
 //!
-//! **Owns** the sums of one volume. **Called by** [`crate::room`], which compares them with the pool's space. **Invariant**:
+//! **Owns** the sums of one volume. **Called by** [`crate::write_budget`], which compares them with the pool's space. **Invariant**:
 //! the sums are never less than the space of the volume, its snapshots and the nodes that must still be written.
 
 /// Most bytes that a record's entry adds to a tree: 64 bytes, in nodes of which a third is used.

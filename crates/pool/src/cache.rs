@@ -9,7 +9,6 @@
 //! names take at most the limit, and so do their buffers together with evicted ones that are still being sent; a record is
 //! found only by address and birth. A later block at a reused address has a later birth, so no cached record is ever wrong,
 //! and freed blocks need not be removed.
-//! that is held is ever wrong, and nothing needs to be taken out.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasherDefault;

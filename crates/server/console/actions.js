@@ -188,4 +188,4 @@ export const addDisk = () => ask({
 
 export const removeDisk = (disk) => ask({ title: `Remove disk ${disk.name}`, button: "Remove", confirm: disk.name, text: [disk.kind === "mem" ? "" : "Its data stays."], loss: disk.kind === "mem" ? [`all ${bytes(disk.size)} of the RAM disk`] : [], action: () => api.removeDisk({ name: disk.name }) });
 
-export const endSession = (s) => ask({ title: `End session ${s.id}`, button: "End", text: [`${s.host_nqn || s.peer} may connect again.`], action: () => api.endSession({ id: s.id }) });
+export const endSession = (s) => ask({ title: `End session ${s.id}`, button: "End", text: [`${s.client || s.peer} may connect again.`], action: () => api.endSession({ id: s.id }) });

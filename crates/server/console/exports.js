@@ -9,7 +9,7 @@ import * as api from "/api.js";
 
 // One row for each subsystem, target and exported filesystem.
 export function rows(status, sessions) {
-  const count = (name) => sessions.filter((s) => s.nqn === name).length;
+  const count = (name) => sessions.filter((s) => s.export === name).length;
   const part = (n, what) => `${what} ${n.disk}, ${n.state}${n.reason ? `: ${n.reason}` : `, ${bytes(n.size)}`}`;
   return [
     ...(status.exports || []).map((e) => ({ protocol: "nvme", name: e.nqn, clients: e.hosts, sessions: e.sessions, parts: e.namespaces.map((n) => part(n, `namespace ${n.nsid}:`)), held: e.namespaces.some((n) => n.state === "held") })),

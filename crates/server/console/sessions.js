@@ -16,8 +16,8 @@ export const sessions = {
   view: ({ data }) => table({
     id: "sessions", caption: "Sessions", rows: data.list, key: (s) => s.id, empty: "no client is connected",
     columns: [
-      { name: "Host", text: (s) => s.host_nqn || "–", cell: (s) => h("a", { href: `#/session/${s.id}` }, s.host_nqn || `session ${s.id}`) },
-      { name: "Export", text: (s) => s.nqn || s.kind },
+      { name: "Host", text: (s) => s.client || "–", cell: (s) => h("a", { href: `#/session/${s.id}` }, s.client || `session ${s.id}`) },
+      { name: "Export", text: (s) => s.export || s.kind },
       { name: "Protocol", text: (s) => `${s.protocol} ${s.transport}` },
       { name: "From", text: (s) => s.peer || "–" },
       { name: "State", text: (s) => s.state },
@@ -57,8 +57,8 @@ export const session = {
   view({ data: s }) {
     return [
       h("section", { class: "card" },
-        h("h2", null, s.host_nqn || "a host without a name"),
-        h("dl", null, [["Export", s.nqn || "–"], ["Protocol", `${s.protocol}, ${s.kind}, ${s.state}`], ["From", s.peer || "–"], ["Host ID", s.host_id || "–"], ["Since", `${when(s.connected_at_ms)} (${span(Date.now() - s.connected_at_ms)})`], ["Received", bytes(s.bytes_in)], ["Sent", bytes(s.bytes_out)], ["Commands", `${count(s.commands)}, ${count(s.errors)} failed`]].map(([k, v]) => [h("dt", null, k), h("dd", null, v)])),
+        h("h2", null, s.client || "a host without a name"),
+        h("dl", null, [["Export", s.export || "–"], ["Protocol", `${s.protocol}, ${s.kind}, ${s.state}`], ["From", s.peer || "–"], ["Host ID", s.host_id || "–"], ["Since", `${when(s.connected_at_ms)} (${span(Date.now() - s.connected_at_ms)})`], ["Received", bytes(s.bytes_in)], ["Sent", bytes(s.bytes_out)], ["Commands", `${count(s.commands)}, ${count(s.errors)} failed`]].map(([k, v]) => [h("dt", null, k), h("dd", null, v)])),
         button("End session", "", () => act.endSession(s))),
       h("section", { class: "card" }, h("h2", null, "The truth about its transport"), h("ul", null, truth(s).map((t) => h("li", { class: t.level }, t.text)))),
       h("h2", null, "Connections"),

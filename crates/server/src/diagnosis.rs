@@ -75,7 +75,7 @@ fn session(s: &SessionSummary, now_ms: u64, queues: Known<Vec<facts::Queue>>) ->
     facts::Session {
         id: s.id,
         protocol: s.protocol.clone(),
-        host: s.host_nqn.clone(),
+        host: s.client.clone(),
         depth: s.depth,
         keep_alive_ms: s.keep_alive_timeout_ms,
         reconnects: s.reconnects,

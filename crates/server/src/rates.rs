@@ -1,7 +1,7 @@
 //! Rates of the last half hour and of the last day.
 //!
 //! **Owns** [`History`], and the difference of two readings. **Called by** the console, which takes a reading every
-//! [`RATE_STEP`], and by the control API. **Invariants**: the memory is bounded; a counter that went back, because an export or a pool
+//! [`crate::limits::RATE_STEP`], and by the control API. **Invariants**: the memory is bounded; a counter that went back, because an export or a pool
 //! was opened anew, counts as no change.
 
 use crate::api::{ExportStages, ListRates, Pool, Rates, ShardStatus};

@@ -12,10 +12,10 @@ use crate::config::split_volume;
 use crate::disks::{DiskEntry, DiskState};
 use crate::pools::entry::{PoolEntry, PoolState};
 use crate::pools::filesystems::{FilesystemExport, MountEntry, MountState};
-use crate::server::{Server, State};
+use crate::server::{Server, Holdings};
 use std::rc::Rc;
 
-impl State {
+impl Holdings {
     /// Whether hosts wait for a disk, or for a volume's pool: it is being opened for the first time, or it `may_appear` and is held back.
     fn is_awaited(&self, disk: &str, may_appear: bool) -> bool {
         match split_volume(disk) {

@@ -42,14 +42,14 @@ pub struct Server {
     pub(crate) changing: Semaphore,
     /// Wakes the task that makes exports follow the properties of filesystems.
     pub(crate) shares: Notify,
-    pub(crate) state: RefCell<State>,
+    pub(crate) state: RefCell<Holdings>,
     calls: mailbox::Sender<Call>,
     /// Identity of this host in labels.
     pub(crate) host: pool::format::Host,
 }
 
 /// State that changes while the server runs.
-pub(crate) struct State {
+pub(crate) struct Holdings {
     pub(crate) file: ConfigFile,
     pub(crate) disks: Disks,
     pub(crate) pools: BTreeMap<String, PoolEntry>,
@@ -141,7 +141,7 @@ impl Server {
             started: io::time::now(),
             changing: Semaphore::new(1),
             shares: Notify::new(),
-            state: RefCell::new(State {
+            state: RefCell::new(Holdings {
                 file,
                 disks: BTreeMap::new(),
                 pools: BTreeMap::new(),

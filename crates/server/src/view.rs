@@ -6,7 +6,7 @@ use crate::absent::warning_of;
 use crate::api::{self, Disk, ExportedAs, Exports, ServerState};
 use crate::config::{Config, DiskConfig, Medium};
 use crate::disks::{DiskEntry, DiskState};
-use crate::server::{Server, State};
+use crate::server::{Server, Holdings};
 use crate::size::ByteSize;
 use crate::{Error, Result};
 
@@ -88,7 +88,7 @@ impl Server {
             .ok_or_else(|| Error::NoDisk(name.to_owned()))
     }
 
-    fn disk(&self, state: &State, d: &DiskConfig) -> Disk {
+    fn disk(&self, state: &Holdings, d: &DiskConfig) -> Disk {
         let mut disk = Disk {
             name: d.name.clone(),
             kind: d.medium.kind().to_owned(),
@@ -120,7 +120,7 @@ impl Server {
     }
 
     /// Warnings for the operator.
-    fn warnings(&self, state: &State) -> Vec<String> {
+    fn warnings(&self, state: &Holdings) -> Vec<String> {
         let mut out = Vec::new();
         let config = state.file.config();
         for d in &config.disks {

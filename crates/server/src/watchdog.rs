@@ -1,7 +1,7 @@
 //! Watchdog: ends the process when a shard makes no progress, so that the service manager starts it again.
 //!
 //! **Owns** a thread, and for each shard the time without progress. **Called by** [`crate::process`]; the metrics read
-//! [`Shards::stalled`]. **Invariants**: a shard makes progress if it polls tasks, or answers a question within a tick; an idle
+//! it in [`Shards::status`]. **Invariants**: a shard makes progress if it polls tasks, or answers a question within a tick; an idle
 //! shard answers, a busy one polls. Only the watchdog's own ticks count, so that a suspended process or machine loses no
 //! time. A shard that was told to end is not watched.
 

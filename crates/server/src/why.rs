@@ -349,8 +349,9 @@ fn core(why: &Why, now: &Reading) -> Verdict {
 }
 
 fn client(why: &Why, now: &Reading) -> Verdict {
-    let of_export =
-        |s: &&SessionSummary| s.nqn == why.export || why.protocol == "nfs" && s.protocol == "nfs";
+    let of_export = |s: &&SessionSummary| {
+        s.export == why.export || why.protocol == "nfs" && s.protocol == "nfs"
+    };
     let of_export = now.sessions.iter().filter(of_export);
     let rtt = of_export.map(|s| s.rtt_us).max();
     let mut evidence = vec![format!(

@@ -74,7 +74,7 @@ struct Phase {
 }
 
 #[derive(Default)]
-struct State {
+struct Admitted {
     connecting: Phase,
     discovery: Phase,
     established: usize,
@@ -88,7 +88,7 @@ struct State {
 /// Admission control of one service.
 pub struct Admission {
     limits: AdmissionLimits,
-    state: Mutex<State>,
+    state: Mutex<Admitted>,
     reserving: AtomicBool,
 }
 
@@ -132,7 +132,7 @@ impl Phase {
     }
 }
 
-impl State {
+impl Admitted {
     fn total(&self) -> usize {
         self.connecting.count + self.discovery.count + self.established
     }
@@ -161,7 +161,7 @@ impl Admission {
         })
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, Admitted> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -6,7 +6,7 @@
 
 use crate::admission::{Admission, AdmissionLimits, NoEntry, Place};
 use crate::counters::{ConnectionCounters, Enumerated};
-use crate::entry::Entry;
+use crate::entry::WaitingRoom;
 use crate::limits::{ENTRY_POLL, ENTRY_WAIT_MAX};
 use crate::lock;
 use crate::refused::RefusedHosts;
@@ -29,7 +29,7 @@ pub struct Connections<S, R> {
     pub refused: RefusedHosts,
     is_draining: AtomicBool,
     /// New connections that wait for a place.
-    entry: Entry,
+    entry: WaitingRoom,
     signals: Mutex<Slab<Arc<Signal<R>>>>,
     /// Wakers of the tasks that wait for the end of all connections.
     waiters: Mutex<Vec<Waker>>,
@@ -56,7 +56,7 @@ impl<S: Enumerated, R: Enumerated + CloseReason> Connections<S, R> {
             counters: ConnectionCounters::default(),
             refused: RefusedHosts::default(),
             is_draining: AtomicBool::new(false),
-            entry: Entry::default(),
+            entry: WaitingRoom::default(),
             signals: Mutex::default(),
             waiters: Mutex::default(),
         }

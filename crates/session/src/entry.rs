@@ -12,19 +12,19 @@ use std::sync::{Arc, Mutex};
 
 /// The waiting connections of one service.
 #[derive(Default)]
-pub(crate) struct Entry {
+pub(crate) struct WaitingRoom {
     /// By address: whether the connection was refused meanwhile.
     waiting: Mutex<BTreeMap<IpAddr, VecDeque<Arc<AtomicBool>>>>,
 }
 
 /// One connection that waits. Dropping it ends the wait.
 pub(crate) struct Waiting<'a> {
-    entry: &'a Entry,
+    entry: &'a WaitingRoom,
     from: IpAddr,
     refused: Arc<AtomicBool>,
 }
 
-impl Entry {
+impl WaitingRoom {
     /// A connection from this address waits. `None` if it is refused, because its address has the most waiting ones.
     pub(crate) fn wait(&self, from: IpAddr) -> Option<Waiting<'_>> {
         let from = network_of(from);
@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn the_address_with_the_most_waiting_connections_is_refused() {
         let at = |n: u8| IpAddr::from([10, 0, 0, n]);
-        let entry = Entry::default();
+        let entry = WaitingRoom::default();
         let flood: Vec<_> = (0..WAITING_MAX).filter_map(|_| entry.wait(at(1))).collect();
         assert_eq!(flood.len(), WAITING_MAX);
         assert!(entry.wait(at(1)).is_none());

@@ -12,7 +12,7 @@
 //! | [`transport`] | the byte stream below a connection: TCP, or a layer above it |
 //! | [`output`], [`staging`] | output batches, and staging areas for received bytes |
 //! | [`digest`] | CRC32C |
-//! | [`lock`] | locking a mutex |
+//! | [`mod@lock`] | locking a mutex |
 //! | [`reservation`] | saved reservations of a namespace or logical unit |
 //!
 //! **Called by** `nvmf` and `iscsi`, by their initiators (digests, deadlines), and by `scsi` (reservations). **Invariants**:

@@ -21,7 +21,7 @@ type Step = u64;
 const HISTORY_SHOWN: usize = 12;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+enum Fate {
     /// Not answered. It may still be carried out, even twice.
     Pending,
     /// It happened.
@@ -31,12 +31,12 @@ enum State {
 }
 
 #[derive(Debug, Clone)]
-struct Entry {
+struct Attempt {
     op: u64,
     stamp: Stamp,
     start: Step,
     end: Option<Step>,
-    state: State,
+    state: Fate,
     durable: bool,
     /// Step at which the first read that returned it ended.
     seen: Option<Step>,
@@ -49,15 +49,15 @@ struct Entry {
     survivor: bool,
 }
 
-impl Entry {
+impl Attempt {
     /// The step by which it definitely had happened; `None` if it may not have happened.
     fn certain_by(&self) -> Option<Step> {
-        let by_answer = self.end.filter(|_| self.state == State::Certain);
+        let by_answer = self.end.filter(|_| self.state == Fate::Certain);
         by_answer.into_iter().chain(self.seen).min()
     }
 
     /// Whether it happened before `later`: it ended before `later` began, or it directly replaced a write that did.
-    fn precedes(&self, later: &Entry) -> bool {
+    fn precedes(&self, later: &Attempt) -> bool {
         let after = |step: Option<Step>| step.is_some_and(|s| s < later.start);
         self.op != later.op && (after(self.end) || after(self.replaced))
     }
@@ -116,7 +116,7 @@ pub struct Violation(pub String);
 /// See the module header.
 pub struct Model {
     block_size: usize,
-    blocks: Vec<Vec<Entry>>,
+    blocks: Vec<Vec<Attempt>>,
     step: Step,
     epoch: u32,
     next_op: u64,
@@ -151,12 +151,12 @@ impl Model {
 
     /// Grows the disk to `blocks` blocks; the new ones are zeroes.
     pub fn grow(&mut self, blocks: u64) {
-        let zero = Entry {
+        let zero = Attempt {
             op: 0,
             stamp: Stamp::ZERO,
             start: 0,
             end: Some(0),
-            state: State::Certain,
+            state: Fate::Certain,
             durable: true,
             seen: None,
             epoch: 0,
@@ -200,12 +200,12 @@ impl Model {
         self.next_op += 1;
         let op = self.next_op;
         let stamp = if zeroes { Stamp::ZERO } else { Stamp(op) };
-        let entry = Entry {
+        let entry = Attempt {
             op,
             stamp,
             start: self.tick(),
             end: None,
-            state: State::Pending,
+            state: Fate::Pending,
             durable: false,
             seen: None,
             epoch: self.epoch,
@@ -254,10 +254,10 @@ impl Model {
         // An answer of an earlier incarnation may belong to a write that the crash undid.
         let same_life = t.epoch == self.epoch;
         let (state, durable) = match how {
-            WriteEnd::Durable => (State::Certain, true),
-            WriteEnd::Done if same_life => (State::Certain, false),
-            WriteEnd::Done | WriteEnd::Hint | WriteEnd::Failed => (State::Possible, false),
-            WriteEnd::Refused | WriteEnd::Unknown => (State::Pending, false),
+            WriteEnd::Durable => (Fate::Certain, true),
+            WriteEnd::Done if same_life => (Fate::Certain, false),
+            WriteEnd::Done | WriteEnd::Hint | WriteEnd::Failed => (Fate::Possible, false),
+            WriteEnd::Refused | WriteEnd::Unknown => (Fate::Pending, false),
         };
         let oldest = self.oldest_reading();
         for b in t.blocks.clone() {
@@ -333,7 +333,7 @@ impl Model {
         let e = &mut entries[one];
         e.seen = Some(e.seen.map_or(now, |s| s.min(now)));
         if e.survivor {
-            (e.state, e.durable) = (State::Certain, true);
+            (e.state, e.durable) = (Fate::Certain, true);
             let op = e.op;
             entries.retain(|e| e.op == op || !e.survivor);
         }
@@ -358,7 +358,7 @@ impl Model {
                 let mut found = (0..entries.len())
                     .filter(|i| entries[*i].stamp == stamp && !overwritten(entries, *i, t.start));
                 if let (Some(i), None) = (found.next(), found.next())
-                    && entries[i].state == State::Certain
+                    && entries[i].state == Fate::Certain
                 {
                     let ended = entries[i].end;
                     entries
@@ -402,7 +402,7 @@ impl Model {
                 let entries = &mut self.blocks[b as usize];
                 if let Some(e) = entries
                     .iter_mut()
-                    .find(|e| e.op == op && e.state == State::Certain)
+                    .find(|e| e.op == op && e.state == Fate::Certain)
                 {
                     e.durable = true;
                 }
@@ -420,11 +420,11 @@ impl Model {
         let oldest = self.oldest_reading();
         for entries in &mut self.blocks {
             for e in entries.iter_mut() {
-                e.survivor = e.state != State::Pending || e.abandoned;
+                e.survivor = e.state != Fate::Pending || e.abandoned;
                 if !e.survivor {
                     e.seen = None;
-                } else if e.state != State::Certain || !e.durable {
-                    e.state = State::Possible;
+                } else if e.state != Fate::Certain || !e.durable {
+                    e.state = Fate::Possible;
                     e.end = Some(e.end.unwrap_or(now));
                     e.seen = None;
                 }
@@ -468,17 +468,17 @@ impl Model {
 }
 
 /// Whether another write had definitely replaced entry `i` before step `at`.
-fn overwritten(entries: &[Entry], i: usize, at: Step) -> bool {
+fn overwritten(entries: &[Attempt], i: usize, at: Step) -> bool {
     entries
         .iter()
         .any(|later| entries[i].precedes(later) && later.certain_by().is_some_and(|by| by < at))
 }
 
 /// Removes entries that a durable write replaced before every read in progress began.
-fn prune(entries: &mut Vec<Entry>, oldest_reading: Step) {
+fn prune(entries: &mut Vec<Attempt>, oldest_reading: Step) {
     let durable: Vec<(Step, Step)> = entries
         .iter()
-        .filter(|e| e.durable && e.state == State::Certain)
+        .filter(|e| e.durable && e.state == Fate::Certain)
         .filter_map(|e| Some((e.start, e.end?)))
         .collect();
     entries.retain(|e| {

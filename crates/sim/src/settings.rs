@@ -9,13 +9,13 @@ use std::rc::Rc;
 
 /// The properties that a volume has in turn.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Settings {
+pub(crate) struct SimSettings {
     sync: Sync,
     pub(crate) compression: Packing,
     pub(crate) checksum: ChecksumKind,
 }
 
-impl Settings {
+impl SimSettings {
     pub(crate) fn new(rng: &mut Prng) -> Self {
         Self {
             sync: match rng.below(5) {

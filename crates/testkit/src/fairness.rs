@@ -1,6 +1,6 @@
 //! Fairness of a server: 64 bad hosts must not raise the latency of a good one.
 //!
-//! **Called by** the fairness tests of both protocols. They run in simulated time, on a disk whose reads need buffers of the
+//! **Called by** the fairness tests of the protocols. They run in simulated time, on a disk whose reads need buffers of the
 //! pool.
 
 use backend::raw::{RawDisk, RawOptions};

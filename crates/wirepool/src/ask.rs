@@ -71,7 +71,7 @@ pub(crate) fn print(text: &str) -> Result<()> {
     write(&io::printable::printable_lines(text))
 }
 
-/// As [`print`], for rows of columns that tabs separate. A tab inside a column was escaped when the row was composed.
+/// As [`print()`], for rows of columns that tabs separate. A tab inside a column was escaped when the row was composed.
 pub(crate) fn print_columns(text: &str) -> Result<()> {
     write(&io::printable::printable_columns(text))
 }

@@ -56,7 +56,7 @@ A configuration to start with:
 docs/config.md describes every key. `wirepool disk|export|host` change the file while the server runs. SIGTERM and
 Ctrl-C drain: commands in flight are finished and the disks are flushed. A second signal ends the server at once.";
 
-/// Network storage server: disks over NVMe/TCP and iSCSI.
+/// Network storage server: pools and disks over NVMe/TCP, iSCSI, NFS and local mounts.
 #[derive(Parser)]
 #[command(name = "wirepool", version, after_help = EXAMPLES)]
 pub(crate) struct Cli {

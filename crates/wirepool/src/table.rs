@@ -253,7 +253,7 @@ pub(crate) fn sessions(list: &[SessionSummary]) -> String {
             s.state.clone(),
             host_name(s).to_owned(),
             s.peer.map_or("-".into(), |p| p.to_string()),
-            s.nqn.clone(),
+            s.export.clone(),
             s.transport.clone(),
             digests(s.header_digest, s.data_digest).to_owned(),
             s.io_queues.to_string(),

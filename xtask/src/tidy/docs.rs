@@ -1,6 +1,6 @@
-//! Links in Markdown lead somewhere.
+//! Links in Markdown lead somewhere, and the paths of this tree that pages name exist.
 //!
-//! **Owns** the reading of links and headings. **Called by** `tidy`. **Invariants**: links with a scheme are not
+//! **Owns** the reading of links, headings and named paths. **Called by** `tidy`. **Invariants**: links with a scheme are not
 //! followed; fenced code is not read.
 
 use super::{Finding, Text};
@@ -12,6 +12,10 @@ pub(super) fn check(files: &[Text], exists: &dyn Fn(&str) -> bool) -> Vec<Findin
             if let Some(message) = broken(file, &link, files, exists) {
                 findings.push(Finding::failure(&file.path, line, "link", message));
             }
+        }
+        for (line, path) in named_paths(&file.text).filter(|(_, path)| !exists(path)) {
+            let message = format!("`{path}` does not exist");
+            findings.push(Finding::failure(&file.path, line, "path", message));
         }
     }
     findings
@@ -86,6 +90,19 @@ fn links(text: &str) -> Vec<(usize, String)> {
     links
 }
 
+/// Code spans that are paths of this tree, without patterns.
+fn named_paths(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    const FOLDERS: [&str; 5] = ["crates/", "docs/", "fuzz/", "conformance/", "xtask/"];
+    let is_path = |span: &&str| {
+        let plain = |c: char| c.is_ascii_alphanumeric() || "/._-".contains(c);
+        FOLDERS.iter().any(|f| span.starts_with(f)) && span.chars().all(plain)
+    };
+    prose(text).flat_map(move |(number, line)| {
+        let spans = line.split('`').skip(1).step_by(2);
+        spans.filter(is_path).map(move |path| (number, path))
+    })
+}
+
 /// Headings as the anchors that are made of them.
 fn headings(text: &str) -> impl Iterator<Item = String> {
     prose(text)
@@ -129,6 +146,12 @@ mod tests {
     fn a_missing_heading_fails() {
         assert_eq!(found("[b](b.md#other)\n").len(), 1);
         assert_eq!(found("[b](#other)\n").len(), 1);
+    }
+
+    #[test]
+    fn a_named_path_exists() {
+        assert!(found("`docs/b.md`, `docs/*.md`, `docs/x y`, `other/c.md`\n").is_empty());
+        assert_eq!(found("x\nthe file `docs/c.md`\n")[0].line, 2);
     }
 
     #[test]

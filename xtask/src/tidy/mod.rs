@@ -8,6 +8,7 @@ mod circles;
 mod code;
 mod docs;
 mod layers;
+mod names;
 mod phrases;
 mod source;
 
@@ -83,6 +84,7 @@ pub fn run(root: &Path) -> Result<Vec<Finding>> {
     findings.extend(layers::check(&files)?);
     findings.extend(phrases::check(&files));
     findings.extend(circles::check(&files));
+    findings.extend(names::check(&files));
     findings.extend(docs::check(&files, &|path| root.join(path).exists()));
     findings.sort_by(|a, b| (a.failure, &a.file, a.line).cmp(&(b.failure, &b.file, b.line)));
     Ok(findings)

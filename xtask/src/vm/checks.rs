@@ -28,7 +28,7 @@ pub(super) enum Scene {
     Client,
     /// A guest of ours that talks to the NFS service in memory on this host.
     Nfs,
-    /// A guest of [`TLS_SUITE`] that talks to the same service with TLS.
+    /// A guest of [`super::TLS_SUITE`] that talks to the same service with TLS.
     NfsTls,
     /// The script is the first process of a machine that boots from a logical unit.
     Boot,

@@ -64,19 +64,19 @@ pub enum Event {
 }
 
 #[derive(Default)]
-struct State {
+struct Noticed {
     events: VecDeque<Event>,
     has_ended: bool,
 }
 
 #[derive(Default)]
 struct Queue {
-    state: Mutex<State>,
+    state: Mutex<Noticed>,
     bell: Bell,
 }
 
 impl Queue {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, Noticed> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -2,14 +2,14 @@
 //!
 //! **Called by** [`super`].
 
-use super::settings::{Address, Export, Os, Settings};
+use super::settings::{Address, Export, Os, ClientSettings};
 use super::timeouts::{
     ISCSI_NOOP_S, ISCSI_QUEUE_DEPTH, ISCSI_REPLACEMENT_MULTIPATH_S, ISCSI_REPLACEMENT_S,
     ISCSI_SESSION_COMMANDS, SCSI_COMMAND_S,
 };
 use std::fmt::Write;
 
-pub(super) fn linux(export: &Export, s: &mut Settings) {
+pub(super) fn linux(export: &Export, s: &mut ClientSettings) {
     let Export::Iscsi {
         iqn,
         portals,
@@ -122,7 +122,7 @@ fn multipath() -> String {
     .to_owned()
 }
 
-fn fstab(export: &Export, iqn: &str, portals: &[Address], luns: &[u16], s: &mut Settings) {
+fn fstab(export: &Export, iqn: &str, portals: &[Address], luns: &[u16], s: &mut ClientSettings) {
     let mut text = String::from(
         "# _netdev: mounted after the network and iscsid. nofail: a server that is away does not stop the boot.\n\
          # Give directory and kind of file system.\n",
@@ -141,7 +141,7 @@ fn fstab(export: &Export, iqn: &str, portals: &[Address], luns: &[u16], s: &mut 
     s.lines("/etc/fstab", text);
 }
 
-fn storage(iqn: &str, portal: &Address, s: &mut Settings) {
+fn storage(iqn: &str, portal: &Address, s: &mut ClientSettings) {
     let name = iqn.rsplit(':').next().unwrap_or(iqn);
     s.lines(
         "/etc/pve/storage.cfg",

@@ -11,7 +11,7 @@ mod other;
 mod settings;
 pub mod timeouts;
 
-pub use settings::{Address, ConfigFile, Export, Os, Settings, Unsupported};
+pub use settings::{Address, ConfigFile, Export, Os, ClientSettings, Unsupported};
 
 /// Whether a name is one plain word in every file and command below.
 fn is_plain(name: &str) -> bool {
@@ -20,7 +20,7 @@ fn is_plain(name: &str) -> bool {
 }
 
 /// Makes the settings of a client. Errors: [`Unsupported`].
-pub fn settings(export: &Export, os: Os) -> Result<Settings, Unsupported> {
+pub fn settings(export: &Export, os: Os) -> Result<ClientSettings, Unsupported> {
     if export.addresses().is_empty() {
         return Err(Unsupported::NoAddress);
     }
@@ -34,7 +34,7 @@ pub fn settings(export: &Export, os: Os) -> Result<Settings, Unsupported> {
     if let Some(bad) = names.find(|n| !is_plain(n)) {
         return Err(Unsupported::Name(bad.to_owned()));
     }
-    let mut settings = Settings {
+    let mut settings = ClientSettings {
         export: export.name().to_owned(),
         os,
         packages: Vec::new(),

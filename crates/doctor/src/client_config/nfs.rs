@@ -2,7 +2,7 @@
 //!
 //! **Called by** [`super`].
 
-use super::settings::{Export, Os, Settings};
+use super::settings::{Export, Os, ClientSettings};
 use super::timeouts::{NFS_CONNECTIONS, NFS_TIMEO};
 
 /// The port of NFS, which needs no option.
@@ -15,7 +15,7 @@ SUBSYSTEM==\"bdi\", ACTION==\"add\", PROGRAM=\"/usr/bin/awk -v bdi=$kernel 'BEGI
 /proc/fs/nfsfs/volumes\", ATTR{read_ahead_kb}=\"4096\"
 ";
 
-pub(super) fn linux(export: &Export, s: &mut Settings) {
+pub(super) fn linux(export: &Export, s: &mut ClientSettings) {
     let Export::Nfs {
         path,
         addresses,

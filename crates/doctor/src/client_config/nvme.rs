@@ -2,11 +2,11 @@
 //!
 //! **Called by** [`super`].
 
-use super::settings::{Export, Os, Settings};
+use super::settings::{Export, Os, ClientSettings};
 use super::timeouts::{NVME_KEEP_ALIVE_S, NVME_LOSS_S, NVME_QUEUE_ENTRIES, NVME_RECONNECT_S};
 use std::fmt::Write;
 
-pub(super) fn linux(export: &Export, s: &mut Settings) {
+pub(super) fn linux(export: &Export, s: &mut ClientSettings) {
     let Export::Nvme {
         nqn,
         discovery,
@@ -66,7 +66,7 @@ pub(super) fn linux(export: &Export, s: &mut Settings) {
     s.note("multipath is the kernel's own (nvme_core.multipath=Y); multipath-tools must leave NVMe disks alone");
 }
 
-fn fstab(namespaces: &[String], s: &mut Settings) {
+fn fstab(namespaces: &[String], s: &mut ClientSettings) {
     let mut text = String::from(
         "# _netdev: mounted after the network. nofail: a server that is away does not stop the boot. The unit connects first.\n\
          # Give directory and kind of file system.\n",

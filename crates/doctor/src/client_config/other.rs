@@ -2,10 +2,10 @@
 //!
 //! **Called by** [`super`]. Their settings are commands.
 
-use super::settings::{Address, Export, Settings, Unsupported};
+use super::settings::{Address, Export, ClientSettings, Unsupported};
 use super::timeouts::{ISCSI_REPLACEMENT_MULTIPATH_S, ISCSI_REPLACEMENT_S, SCSI_COMMAND_S};
 
-pub(super) fn esxi(export: &Export, s: &mut Settings) {
+pub(super) fn esxi(export: &Export, s: &mut ClientSettings) {
     match export {
         Export::Nvme { discovery, .. } => {
             s.note("vmnicN is the uplink, vmkN the VMkernel port and vmhbaN the NVMe/TCP adapter: `esxcli nvme adapter list`");
@@ -66,7 +66,7 @@ pub(super) fn esxi(export: &Export, s: &mut Settings) {
     ));
 }
 
-pub(super) fn windows(export: &Export, s: &mut Settings) -> Result<(), Unsupported> {
+pub(super) fn windows(export: &Export, s: &mut ClientSettings) -> Result<(), Unsupported> {
     match export {
         Export::Nvme { .. } => Err(Unsupported::NoClient(
             "Windows has no NVMe/TCP initiator that is ready for production: export the volume over iSCSI",

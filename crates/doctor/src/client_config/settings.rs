@@ -106,7 +106,7 @@ impl Export {
 
 /// Settings of a client for one export.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Settings {
+pub struct ClientSettings {
     /// The export.
     pub export: String,
     /// The system.
@@ -160,7 +160,7 @@ impl fmt::Display for Unsupported {
 
 impl std::error::Error for Unsupported {}
 
-impl Settings {
+impl ClientSettings {
     pub(super) fn file(&mut self, path: &str, text: String) {
         self.files.push(ConfigFile {
             path: path.to_owned(),

@@ -31,14 +31,14 @@ pub struct Ended {
 }
 
 #[derive(Default)]
-struct State {
+struct Ending {
     is_requested: bool,
     ended: Option<Ended>,
 }
 
 /// Whether a mount has ended, and why. Clones share it.
 #[derive(Clone, Default)]
-pub(super) struct End(Arc<(Mutex<State>, Condvar)>);
+pub(super) struct End(Arc<(Mutex<Ending>, Condvar)>);
 
 impl End {
     /// The next end is requested, and not by others.

@@ -21,9 +21,9 @@ const CLASSES: usize = (BUF_LEN_MAX / BUF_ALIGN).trailing_zeros() as usize + 1;
 
 /// A bounded pool of aligned buffers. Cheap to clone; clones share the limit.
 #[derive(Clone)]
-pub struct BufPool(Arc<Mutex<State>>);
+pub struct BufPool(Arc<Mutex<Accounts>>);
 
-struct State {
+struct Accounts {
     limit: usize,
     used: usize,
     idle: usize,
@@ -76,7 +76,7 @@ impl BufPool {
     /// Creates a pool of at most `limit` bytes; at least the size of the largest buffer.
     #[must_use]
     pub fn new(limit: usize) -> BufPool {
-        BufPool(Arc::new(Mutex::new(State {
+        BufPool(Arc::new(Mutex::new(Accounts {
             limit: limit.max(BUF_LEN_MAX),
             used: 0,
             idle: 0,
@@ -87,7 +87,7 @@ impl BufPool {
         })))
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, Accounts> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -150,7 +150,7 @@ impl BufPool {
     }
 }
 
-impl State {
+impl Accounts {
     fn take(&mut self, class: usize) -> Option<Block> {
         let len = class_len(class);
         if let Some(b) = self.free[class].pop() {

@@ -10,12 +10,12 @@ type Job = Box<dyn FnOnce() + Send>;
 
 #[derive(Default)]
 struct Helpers {
-    state: Mutex<State>,
+    state: Mutex<Workers>,
     work: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct Workers {
     jobs: VecDeque<Job>,
     threads: usize,
     idle: usize,

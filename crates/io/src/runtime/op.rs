@@ -76,10 +76,10 @@ pub(crate) struct Outcome {
 
 pub(crate) struct Slot {
     pub(crate) op: Option<Op>,
-    state: State,
+    state: OpState,
 }
 
-enum State {
+enum OpState {
     /// Submitted; has the waker of the waiting task.
     Pending(Option<Waker>),
     /// Submitted; its future was dropped.
@@ -97,7 +97,7 @@ impl OpTable {
     pub(crate) fn insert(&mut self, op: Op) -> usize {
         self.slots.insert(Slot {
             op: Some(op),
-            state: State::Pending(None),
+            state: OpState::Pending(None),
         })
     }
 
@@ -122,10 +122,10 @@ impl OpTable {
         {
             *accepted = Some(SocketHandle::of_result(handle));
         }
-        match std::mem::replace(&mut slot.state, State::Done(outcome)) {
-            State::Pending(waker) => (waker, None),
-            State::Orphan => (None, self.slots.remove(key).op),
-            State::Done(_) => unreachable!("an operation completes once"),
+        match std::mem::replace(&mut slot.state, OpState::Done(outcome)) {
+            OpState::Pending(waker) => (waker, None),
+            OpState::Orphan => (None, self.slots.remove(key).op),
+            OpState::Done(_) => unreachable!("an operation completes once"),
         }
     }
 }
@@ -144,7 +144,7 @@ impl Future for OpFuture {
         let key = self.key;
         let mut ops = self.rt.ops.borrow_mut();
         match &mut ops.slots[key].state {
-            State::Done(outcome) => {
+            OpState::Done(outcome) => {
                 let outcome = *outcome;
                 let op = ops
                     .slots
@@ -155,14 +155,14 @@ impl Future for OpFuture {
                 self.done = true;
                 Poll::Ready((outcome, op))
             }
-            State::Pending(waker) => {
+            OpState::Pending(waker) => {
                 match waker {
                     Some(w) if w.will_wake(cx.waker()) => {}
                     _ => *waker = Some(cx.waker().clone()),
                 }
                 Poll::Pending
             }
-            State::Orphan => unreachable!("a waiting future is no orphan"),
+            OpState::Orphan => unreachable!("a waiting future is no orphan"),
         }
     }
 }
@@ -176,9 +176,9 @@ impl Drop for OpFuture {
         let data = {
             let mut ops = self.rt.ops.borrow_mut();
             match ops.slots[key].state {
-                State::Done(_) => Some(ops.slots.remove(key)),
+                OpState::Done(_) => Some(ops.slots.remove(key)),
                 _ => {
-                    ops.slots[key].state = State::Orphan;
+                    ops.slots[key].state = OpState::Orphan;
                     None
                 }
             }

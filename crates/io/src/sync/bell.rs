@@ -5,14 +5,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
 #[derive(Default)]
-struct State {
+struct Rung {
     rung: bool,
     listener: Option<Waker>,
 }
 
 /// Like [`super::Notify`], but `ring` may be called on another shard.
 #[derive(Default)]
-pub struct Bell(Mutex<State>);
+pub struct Bell(Mutex<Rung>);
 
 impl Bell {
     /// Creates a bell that was not rung.
@@ -21,7 +21,7 @@ impl Bell {
         Bell::default()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, Rung> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

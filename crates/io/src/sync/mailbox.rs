@@ -6,7 +6,7 @@ use std::future::poll_fn;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
-struct State<T> {
+struct Letters<T> {
     queue: VecDeque<T>,
     capacity: usize,
     waker: Option<Waker>,
@@ -14,16 +14,16 @@ struct State<T> {
     closed: bool,
 }
 
-type Shared<T> = Arc<Mutex<State<T>>>;
+type SharedLetters<T> = Arc<Mutex<Letters<T>>>;
 
-fn lock<T>(m: &Mutex<State<T>>) -> MutexGuard<'_, State<T>> {
+fn lock<T>(m: &Mutex<Letters<T>>) -> MutexGuard<'_, Letters<T>> {
     m.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Creates a queue of at most `capacity` values.
 #[must_use]
 pub fn channel<T>(capacity: usize) -> (Sender<T>, Mailbox<T>) {
-    let state = State {
+    let state = Letters {
         queue: VecDeque::new(),
         capacity,
         waker: None,
@@ -35,7 +35,7 @@ pub fn channel<T>(capacity: usize) -> (Sender<T>, Mailbox<T>) {
 }
 
 /// The sending end. Clones share the queue.
-pub struct Sender<T>(Shared<T>);
+pub struct Sender<T>(SharedLetters<T>);
 
 impl<T> Sender<T> {
     /// Appends a value. Errors: `Cancelled` if the mailbox was dropped, `Exhausted` if the queue is full.
@@ -91,7 +91,7 @@ impl<T> Drop for Sender<T> {
 }
 
 /// The receiving end.
-pub struct Mailbox<T>(Shared<T>);
+pub struct Mailbox<T>(SharedLetters<T>);
 
 impl<T> Mailbox<T> {
     /// Waits for the next value; `None` once the queue is closed and empty.

@@ -6,20 +6,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 #[derive(Debug)]
-struct State<T> {
+struct Promise<T> {
     value: Option<T>,
     waker: Option<Waker>,
     closed: bool,
 }
 
-fn lock<T>(m: &Mutex<State<T>>) -> MutexGuard<'_, State<T>> {
+fn lock<T>(m: &Mutex<Promise<T>>) -> MutexGuard<'_, Promise<T>> {
     m.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Creates the sender and the receiver of one value.
 #[must_use]
 pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
-    let state = Arc::new(Mutex::new(State {
+    let state = Arc::new(Mutex::new(Promise {
         value: None,
         waker: None,
         closed: false,
@@ -29,7 +29,7 @@ pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
 
 /// Sends the value. If it is dropped without a value, the receiver gets `None`.
 #[derive(Debug)]
-pub struct Sender<T>(Arc<Mutex<State<T>>>);
+pub struct Sender<T>(Arc<Mutex<Promise<T>>>);
 
 impl<T> Sender<T> {
     /// Sends the value.
@@ -52,7 +52,7 @@ impl<T> Drop for Sender<T> {
 }
 
 /// Future of the value; `None` if the sender was dropped without one.
-pub struct Receiver<T>(Arc<Mutex<State<T>>>);
+pub struct Receiver<T>(Arc<Mutex<Promise<T>>>);
 
 impl<T> Future for Receiver<T> {
     type Output = Option<T>;

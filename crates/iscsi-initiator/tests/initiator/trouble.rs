@@ -3,7 +3,7 @@
 use crate::fake::{Fake, Peer};
 use crate::{BLOCK, config, connect, run, run_real};
 use iscsi::wire::response::{AsyncEvent, TaskResult, async_message, task_response};
-use iscsi_initiator::{Config, Error, Event, Reconnect, State, WriteOptions};
+use iscsi_initiator::{Config, Error, Event, LinkState, Reconnect, WriteOptions};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -68,7 +68,10 @@ fn a_command_without_an_answer_is_aborted_and_the_session_goes_on() {
                 "not before its time"
             );
             unit.read(0, buf).await.0.expect("the session goes on");
-            assert_eq!((session.state(), session.outstanding()), (State::Live, 0));
+            assert_eq!(
+                (session.state(), session.outstanding()),
+                (LinkState::Live, 0)
+            );
         });
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use io::sim::{Node, network};
 use iscsi::portal::Config as Settings;
-use iscsi_initiator::{Config, Error, Event, Proposal, Reconnect, State, Unit, WriteOptions};
+use iscsi_initiator::{Config, Error, Event, LinkState, Proposal, Reconnect, Unit, WriteOptions};
 use testkit::breaks;
 
 use crate::{BLOCK, config, connect, listen, pattern, read, run, run_simulated, serve, target};
@@ -81,7 +81,7 @@ fn a_session_that_the_target_ends_comes_back() {
         let tsih = session.link().expect("connected").tsih;
         target.disconnect(tsih).expect("it is connected");
         // Nothing may be sent meanwhile: it could meet a closed socket, and the reset could discard the message.
-        while session.stats().reconnects < 1 || session.state() != State::Live {
+        while session.stats().reconnects < 1 || session.state() != LinkState::Live {
             io::time::sleep(Duration::from_millis(1)).await;
         }
         let options = WriteOptions::default();
@@ -133,7 +133,7 @@ fn without_reconnection_commands_fail_with_their_connection() {
         let (session, unit) = connect(config(serve(&target))).await;
         let tsih = session.link().expect("connected").tsih;
         target.disconnect(tsih).expect("it is connected");
-        while session.state() != State::Lost {
+        while session.state() != LinkState::Lost {
             io::time::sleep(Duration::from_millis(1)).await;
         }
         let data = pattern(BLOCK, 1).await;
@@ -160,12 +160,12 @@ fn pings_keep_an_idle_session_and_find_a_dead_one() {
         io::time::sleep(Duration::from_secs(60)).await;
         assert_eq!(
             (session.state(), session.stats().reconnects),
-            (State::Live, 0)
+            (LinkState::Live, 0)
         );
         assert!(session.stats().pings > 10);
         network::partition(here, server);
         io::time::sleep(Duration::from_secs(6)).await;
-        assert_eq!(session.state(), State::Reconnecting);
+        assert_eq!(session.state(), LinkState::Reconnecting);
         network::heal(here, server);
         unit.flush().await.expect("flush");
         assert_eq!(session.stats().reconnects, 1);

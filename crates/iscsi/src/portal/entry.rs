@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// One target.
-pub(crate) struct Entry {
+pub(crate) struct TargetEntry {
     pub(crate) name: IscsiName,
     pub(crate) alias: Option<String>,
     pub(crate) portal_group: u16,
@@ -30,9 +30,9 @@ struct Access {
     redirect: Option<Redirect>,
 }
 
-impl Entry {
-    pub(crate) fn new(c: TargetConfig) -> Entry {
-        Entry {
+impl TargetEntry {
+    pub(crate) fn new(c: TargetConfig) -> TargetEntry {
+        TargetEntry {
             name: c.name,
             alias: c.alias,
             portal_group: c.portal_group,

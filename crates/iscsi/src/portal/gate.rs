@@ -4,7 +4,7 @@
 //! rules that hold at its end (§6.3.2), not by the rules at its first request.
 
 use super::session::SessionKind;
-use super::shared::Shared;
+use super::shared::PortalShared;
 use crate::login::{Admission, Applicant, LoggedIn, Realm, Refusal};
 use crate::wire::IscsiName;
 use crate::wire::response::LoginStatus;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// The service as the login machine of one connection sees it.
 pub(crate) struct Gate<'a> {
-    pub(crate) target: &'a Shared,
+    pub(crate) target: &'a PortalShared,
     pub(crate) local: SocketAddr,
     pub(crate) peer: SocketAddr,
     pub(crate) now_ns: u64,

@@ -42,8 +42,8 @@ pub use session::{ConnectionInfo, SessionInfo};
 use crate::wire::IscsiName;
 use ::session::refused::{RefusalTotals, Refusals, RefusedHost};
 use ::session::stages::StageCounters;
-use entry::Entry;
-use shared::Shared;
+use entry::TargetEntry;
+use shared::PortalShared;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,13 +53,13 @@ pub type Result<T> = std::result::Result<T, TargetError>;
 
 /// The iSCSI service of a process. Clones share it; control calls may be made on any thread.
 #[derive(Clone)]
-pub struct Target(Arc<Shared>);
+pub struct Target(Arc<PortalShared>);
 
 impl Target {
     /// A service without targets.
     #[must_use]
     pub fn new(config: Config) -> Target {
-        Target(Arc::new(Shared::new(config)))
+        Target(Arc::new(PortalShared::new(config)))
     }
 
     /// Serves one connection until it ends. Call it on the shard that owns the connection.
@@ -120,7 +120,7 @@ impl Target {
         self.0.stages()
     }
 
-    fn find(&self, name: &IscsiName) -> Result<Arc<Entry>> {
+    fn find(&self, name: &IscsiName) -> Result<Arc<TargetEntry>> {
         self.0
             .entry(name)
             .ok_or_else(|| TargetError::NoTarget(name.clone()))

@@ -7,7 +7,7 @@
 
 use super::config::SessionParameters;
 use super::counters::CloseReason;
-use super::entry::Entry;
+use super::entry::TargetEntry;
 use super::window::{Verdict, Window};
 use crate::wire::{IscsiName, Isid, Itt, Lun, Sn};
 use io::net::TcpInfo;
@@ -157,7 +157,7 @@ impl scsi::TaskAborter for Connections {
 pub(crate) enum SessionKind {
     /// A target's logical units.
     Normal {
-        entry: Arc<Entry>,
+        entry: Arc<TargetEntry>,
         nexus: Arc<scsi::Nexus>,
     },
     /// Discovery.
@@ -225,7 +225,7 @@ impl Session {
     }
 
     /// The target of the session; none for discovery.
-    pub(crate) fn entry(&self) -> Option<&Arc<Entry>> {
+    pub(crate) fn entry(&self) -> Option<&Arc<TargetEntry>> {
         match &self.kind {
             SessionKind::Normal { entry, .. } => Some(entry),
             SessionKind::Discovery => None,

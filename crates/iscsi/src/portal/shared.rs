@@ -6,7 +6,7 @@
 
 use super::config::{Authentication, Config, TargetConfig, TargetError, Unnamed};
 use super::counters::{CloseReason, ConnectionState, CounterSet};
-use super::entry::Entry;
+use super::entry::TargetEntry;
 use super::session::{ConnectionHandle, NewSession, Session, SessionKind};
 use super::throttle::Throttle;
 use crate::limits;
@@ -21,7 +21,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// State that all connections share.
-pub(crate) struct Shared {
+pub(crate) struct PortalShared {
     pub(crate) config: Config,
     pub(crate) counters: CounterSet,
     pub(crate) connections: Connections<ConnectionState, CloseReason>,
@@ -31,7 +31,7 @@ pub(crate) struct Shared {
 
 #[derive(Default)]
 struct Registers {
-    targets: BTreeMap<IscsiName, Arc<Entry>>,
+    targets: BTreeMap<IscsiName, Arc<TargetEntry>>,
     sessions: BTreeMap<u16, Arc<Session>>,
     last_tsih: u16,
     portals: Vec<(SocketAddr, u16)>,
@@ -39,11 +39,11 @@ struct Registers {
     discovery: Authentication,
 }
 
-impl Shared {
+impl PortalShared {
     /// State of a service without targets. `config` is lowered to the named limits.
-    pub(crate) fn new(config: Config) -> Shared {
+    pub(crate) fn new(config: Config) -> PortalShared {
         let config = config.bounded();
-        Shared {
+        PortalShared {
             connections: Connections::new(config.admission()),
             config,
             counters: CounterSet::default(),
@@ -68,14 +68,14 @@ impl Shared {
             return Err(TargetError::TargetExists(config.name));
         }
         let name = config.name.clone();
-        registers.targets.insert(name, Arc::new(Entry::new(config)));
+        registers.targets.insert(name, Arc::new(TargetEntry::new(config)));
         drop(registers);
         self.lists_changed();
         Ok(())
     }
 
     /// Removes a target from the register and returns it. Its sessions stay. Errors: `NoTarget`.
-    pub(crate) fn remove_target(&self, name: &IscsiName) -> Result<Arc<Entry>, TargetError> {
+    pub(crate) fn remove_target(&self, name: &IscsiName) -> Result<Arc<TargetEntry>, TargetError> {
         let removed = self.registers().targets.remove(name);
         let entry = removed.ok_or_else(|| TargetError::NoTarget(name.clone()))?;
         self.lists_changed();
@@ -83,14 +83,14 @@ impl Shared {
     }
 
     /// The target of this name.
-    pub(crate) fn entry(&self, name: &IscsiName) -> Option<Arc<Entry>> {
+    pub(crate) fn entry(&self, name: &IscsiName) -> Option<Arc<TargetEntry>> {
         self.registers().targets.get(name).cloned()
     }
 
     /// The names of all targets, and the time of their commands by stage.
     pub(crate) fn stages(&self) -> Vec<(IscsiName, Arc<StageCounters>)> {
         let registers = self.registers();
-        let of = |entry: &Arc<Entry>| (entry.name.clone(), entry.stages.clone());
+        let of = |entry: &Arc<TargetEntry>| (entry.name.clone(), entry.stages.clone());
         registers.targets.values().map(of).collect()
     }
 
@@ -112,7 +112,7 @@ impl Shared {
     }
 
     /// The sessions with a target.
-    pub(crate) fn sessions_of(&self, entry: &Arc<Entry>) -> Vec<Arc<Session>> {
+    pub(crate) fn sessions_of(&self, entry: &Arc<TargetEntry>) -> Vec<Arc<Session>> {
         let mut all = self.sessions();
         all.retain(
             |s| matches!(&s.kind, SessionKind::Normal { entry: e, .. } if Arc::ptr_eq(e, entry)),
@@ -181,7 +181,7 @@ impl Shared {
     }
 
     /// Whether a portal group that `local` belongs to serves a target. Without portals everything is served everywhere.
-    pub(crate) fn serves(&self, entry: &Entry, local: SocketAddr) -> bool {
+    pub(crate) fn serves(&self, entry: &TargetEntry, local: SocketAddr) -> bool {
         let registers = self.registers();
         let mut matching = registers
             .portals
@@ -220,14 +220,14 @@ impl Shared {
     }
 
     /// The targets that discovery names to an initiator.
-    pub(crate) fn targets_for(&self, initiator: &IscsiName) -> Vec<Arc<Entry>> {
-        let mut all: Vec<Arc<Entry>> = self.registers().targets.values().cloned().collect();
+    pub(crate) fn targets_for(&self, initiator: &IscsiName) -> Vec<Arc<TargetEntry>> {
+        let mut all: Vec<Arc<TargetEntry>> = self.registers().targets.values().cloned().collect();
         all.retain(|e| e.allows(initiator));
         all
     }
 
     /// TargetAddress of a target (§13.8), as seen from a connection to `local`.
-    pub(crate) fn addresses_of(&self, entry: &Entry, local: SocketAddr) -> Vec<String> {
+    pub(crate) fn addresses_of(&self, entry: &TargetEntry, local: SocketAddr) -> Vec<String> {
         let tag = entry.portal_group;
         let mut out: Vec<String> = Vec::new();
         let registers = self.registers();

@@ -8,7 +8,7 @@
 use super::counters::{CloseReason, ConnectionState};
 use super::incoming::Position;
 use super::session::Session;
-use super::shared::Shared;
+use super::shared::PortalShared;
 use crate::limits::{STAGING_MAX, UNSENT_REPLIES_MAX};
 use crate::wire::bhs::padding;
 use crate::wire::decode::Rules;
@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 /// The byte stream of a connection.
 pub(crate) struct Transport {
-    shared: Arc<Shared>,
+    shared: Arc<PortalShared>,
     link: Link<CloseReason>,
     course: Course,
     /// The state that the service's counters count this connection in.
@@ -60,7 +60,7 @@ enum CommandWindow {
 
 impl Transport {
     /// The byte stream of a connection that was accepted just now.
-    pub(crate) fn new(shared: Arc<Shared>, link: Link<CloseReason>) -> Transport {
+    pub(crate) fn new(shared: Arc<PortalShared>, link: Link<CloseReason>) -> Transport {
         Transport {
             shared,
             link,
@@ -78,7 +78,7 @@ impl Transport {
 
     /// State that all connections share.
     #[inline]
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
+    pub(crate) fn shared(&self) -> &Arc<PortalShared> {
         &self.shared
     }
 

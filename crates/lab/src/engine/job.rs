@@ -1,6 +1,6 @@
 //! A job: one session, its queue slots, and their measurements.
 //!
-//! **Called by** [`super::run`] on the job's own shard. **Invariants**: at most `depth` I/Os are in flight, one per
+//! **Called by** [`super::run()`] on the job's own shard. **Invariants**: at most `depth` I/Os are in flight, one per
 //! slot; each slot has its own buffers, so the data path allocates nothing.
 
 use super::observe::Observed;
@@ -27,10 +27,10 @@ pub(super) struct Job<S> {
     w: Workload,
     window: Window,
     meter: Option<Arc<AtomicU64>>,
-    state: RefCell<State>,
+    state: RefCell<Progress>,
 }
 
-struct State {
+struct Progress {
     pattern: Pattern,
     pace: Option<Pace>,
     rng: Prng,
@@ -68,7 +68,7 @@ impl<S: Session> Job<S> {
             total * u64::from(index + 1) / u64::from(w.jobs)
                 - total * u64::from(index) / u64::from(w.jobs)
         };
-        let state = State {
+        let state = Progress {
             pattern: Pattern::new(w, index, region),
             pace: w.rate.map(|r| Pace::new(window.begin, r, index, w.jobs)),
             rng: Prng::new(w.seed ^ 0x5eed_0f11 ^ (u64::from(index) << 32)),
@@ -108,7 +108,7 @@ impl<S: Session> Job<S> {
             return Err(e);
         }
         let missed = charge_missed(&mut s, &job.w, window);
-        let State {
+        let Progress {
             read,
             write,
             flush,
@@ -238,7 +238,7 @@ impl<S: Session> Job<S> {
         Ok(self.flush_in_turn().await?.unwrap_or(end))
     }
 
-    fn completed(&self, s: &mut State, end: Instant, bytes: u64) {
+    fn completed(&self, s: &mut Progress, end: Instant, bytes: u64) {
         if end >= self.window.from {
             s.series.record(end.since(self.window.from), bytes);
         }
@@ -274,7 +274,7 @@ impl<S: Session> Job<S> {
 }
 
 /// Counts the I/Os that were due in the window and never started: their latency is at least the time to the end.
-fn charge_missed(s: &mut State, w: &Workload, window: Window) -> u64 {
+fn charge_missed(s: &mut Progress, w: &Workload, window: Window) -> u64 {
     let Some(pace) = &mut s.pace else { return 0 };
     if s.budget.is_some() {
         return 0;

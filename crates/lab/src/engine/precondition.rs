@@ -11,7 +11,7 @@ use std::time::Duration;
 const DEPTH: u32 = 8;
 
 /// Writes the first `region` bytes of `target` (all of it if `None`) once, with incompressible bytes, and flushes.
-/// Errors: those of [`run`].
+/// Errors: those of [`run()`].
 pub async fn fill<T: Target>(
     target: &T,
     region: Option<u64>,

@@ -11,7 +11,7 @@ const RESULTS: &str = include_str!("../../data/field-results.toml");
 const WORDS: [&str; 5] = ["id", "setup", "workload", "flaw", "note"];
 
 /// A published result, in words.
-pub(super) struct Entry {
+pub(super) struct Published {
     /// Its name.
     pub(super) id: String,
     /// The hardware and the software.
@@ -25,11 +25,11 @@ pub(super) struct Entry {
 }
 
 /// All published results: others measured them, on their hardware.
-pub(super) fn entries() -> Vec<Entry> {
+pub(super) fn entries() -> Vec<Published> {
     results().iter().map(entry).collect()
 }
 
-fn entry(r: &Table) -> Entry {
+fn entry(r: &Table) -> Published {
     let text = |key: &str| {
         r.get(key)
             .and_then(Value::as_str)
@@ -46,7 +46,7 @@ fn entry(r: &Table) -> Entry {
         .filter(|s| !s.is_empty())
         .collect::<Vec<_>>()
         .join("; ");
-    Entry {
+    Published {
         id: text("id"),
         setup: text("setup"),
         workload: r

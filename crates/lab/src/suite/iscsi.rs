@@ -1,6 +1,6 @@
 //! The iSCSI table: our target and Debian's `tgt` on the same files, and iSCSI compared with NVMe/TCP on memory.
 //!
-//! **Owns** both servers and the order of the rounds. **Called by** [`super::measure`]. **Invariants**: our initiator
+//! **Owns** both servers and the order of the rounds. **Called by** [`super::tables`]. **Invariants**: our initiator
 //! drives all of them; rounds alternate; servers share one processor and the client has the other, as in the first
 //! table.
 

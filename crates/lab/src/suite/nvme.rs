@@ -1,7 +1,7 @@
 //! The NVMe/TCP table: our server compared with qemu-storage-daemon, on memory and on a disk; and the resources of an
 //! idle and of a loaded server.
 //!
-//! **Owns** both servers and the order of the rounds. **Called by** [`super::measure`]. **Invariants**: rounds
+//! **Owns** both servers and the order of the rounds. **Called by** [`super::tables`]. **Invariants**: rounds
 //! alternate; servers share one processor and clients have the other.
 
 use super::lab::{Lab, workload};

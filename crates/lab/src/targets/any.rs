@@ -6,7 +6,7 @@ use super::memory::{MemorySession, MemoryTarget};
 use super::nfs::{NfsSession, NfsTarget};
 use super::nvme::{NvmeSession, NvmeTarget};
 use super::volume::{VolumeSession, VolumeTarget};
-use super::{Address, Facts, Session, Target};
+use super::{Address, Facts, OpenAs, Session, Target};
 use crate::Result;
 use io::IoBuf;
 use io::net::TcpInfo;
@@ -26,15 +26,6 @@ pub enum AnyTarget {
     Nfs(NfsTarget),
     /// A volume of a local pool.
     Volume(VolumeTarget),
-}
-
-/// Options for opening a target.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct OpenAs {
-    /// Whether it will be written.
-    pub writable: bool,
-    /// Size with which a missing or empty file is created, bytes.
-    pub create: Option<u64>,
 }
 
 impl AnyTarget {

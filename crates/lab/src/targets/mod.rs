@@ -18,7 +18,7 @@ pub mod nvme;
 pub mod volume;
 
 pub use address::Address;
-pub use any::{AnySession, AnyTarget, OpenAs};
+pub use any::{AnySession, AnyTarget};
 
 use crate::Result;
 use io::IoBuf;
@@ -30,6 +30,15 @@ use std::sync::Arc;
 /// The congestion control of measured connections: the kernel's default may pace, and its effect would be measured as
 /// a property of the target.
 const CONGESTION: &str = "cubic";
+
+/// Options for opening a target.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct OpenAs {
+    /// Whether it will be written.
+    pub writable: bool,
+    /// Size with which a missing or empty file is created, bytes.
+    pub create: Option<u64>,
+}
 
 /// A target. Shared by all jobs.
 pub trait Target: Clone + Send + Sync + 'static {

@@ -12,7 +12,7 @@ use io::net::{TcpInfo, TcpOptions};
 use nvmf::wire::command::Nsid;
 use nvmf::wire::nqn::{HostId, Nqn};
 use nvmf::wire::pdu::Digests;
-use nvmf_initiator::{Config, Controller, Namespace, Reconnect, State, WriteOptions};
+use nvmf_initiator::{Config, Controller, LinkState, Namespace, Reconnect, WriteOptions};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -178,7 +178,7 @@ pub struct NvmeSession {
 impl NvmeSession {
     /// State of the controller's connections.
     #[must_use]
-    pub fn state(&self) -> State {
+    pub fn state(&self) -> LinkState {
         self.controller.state()
     }
 

@@ -54,10 +54,10 @@ struct Job<S> {
     plan: Plan,
     index: u32,
     journal: Arc<Journal>,
-    state: RefCell<State>,
+    state: RefCell<Bookkeeping>,
 }
 
-struct State {
+struct Bookkeeping {
     ledger: Ledger,
     busy: HashSet<u64>,
     rng: Prng,
@@ -176,7 +176,7 @@ async fn job<T: Target>(
     phase: Phase,
 ) -> Result<Outcome> {
     let session = target.connect(plan.depth).await?;
-    let state = State {
+    let state = Bookkeeping {
         ledger,
         busy: HashSet::new(),
         rng: Prng::new(plan.shape.seed ^ (u64::from(index) << 48) ^ 0x7e51),

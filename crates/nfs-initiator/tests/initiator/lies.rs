@@ -2,7 +2,7 @@
 
 use super::RUNS;
 use super::fake::{Called, Peer, SESSION, reply, sequenced, start};
-use initiator::State;
+use initiator::LinkState;
 use nfs::wire::operation;
 use nfs::xdr::Writer;
 use nfs_initiator::{Config, Error, OpenOptions, ProtocolError, Result, Session};
@@ -31,7 +31,7 @@ async fn answered<F: Future<Output = ()> + 'static>(
     });
     let session = connect(addr).await.expect("a session");
     let error = session.walk("/").await.expect_err("a lie");
-    assert_eq!(session.state(), State::Lost, "{error}");
+    assert_eq!(session.state(), LinkState::Lost, "{error}");
     error
 }
 
@@ -91,7 +91,7 @@ fn a_refusal_of_the_whole_call_names_its_reason() {
         let session = connect(addr).await.expect("a session");
         let refused = session.walk("/").await.expect_err("refused");
         assert!(refused.to_string().contains("restarted"), "{refused}");
-        assert_eq!(session.state(), State::Live, "other calls go on");
+        assert_eq!(session.state(), LinkState::Live, "other calls go on");
     });
 }
 

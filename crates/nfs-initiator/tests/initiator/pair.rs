@@ -5,7 +5,7 @@ use backend::file::memory::{MemoryFiles, MemoryOptions};
 use nfs::export::{ExportConfig, Hosts, Rule, Squash};
 use nfs::service::{Service, ServiceConfig};
 use nfs::wire::Status;
-use nfs_initiator::{Config, Error, Kind, OpenOptions, Session, Stable, State};
+use nfs_initiator::{Config, Error, Kind, LinkState, OpenOptions, Session, Stable};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use testkit::{empty, listen, pattern};
@@ -153,7 +153,7 @@ fn calls_of_a_closed_session_fail() {
     RUNS.simulated(async || {
         let session = connect(serve()).await;
         session.clone().close().await;
-        assert_eq!(session.state(), State::Closed);
+        assert_eq!(session.state(), LinkState::Closed);
         assert_eq!(session.walk("/").await, Err(Error::Closed));
     });
 }

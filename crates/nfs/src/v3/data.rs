@@ -20,7 +20,7 @@ async fn file(target: &Target) -> Result<Attributes, Status> {
     }
 }
 
-/// Whether the caller may read or write data. Errors: `Access`, and those of [`file`].
+/// Whether the caller may read or write data. Errors: `Access`, and those of [`file()`].
 async fn check(target: &Target, how: Use) -> Result<(), Status> {
     if access::may_use(target, how == Use::Write).await? {
         return Ok(());

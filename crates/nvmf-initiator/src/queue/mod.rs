@@ -29,18 +29,18 @@ use initiator::slots::Waiting;
 use nvmf::wire::command::Fuse;
 use nvmf::wire::completion::Cqe;
 use nvmf::wire::features::AsyncEvent;
-use shared::{Attached, Mode, Shared};
+use shared::{Attached, Mode, QueueShared};
 use slots::new_slots;
 
 /// A queue. Clones share its state.
 #[derive(Clone)]
-pub(crate) struct Queue(Rc<Shared>);
+pub(crate) struct Queue(Rc<QueueShared>);
 
 impl Queue {
     /// Creates a queue without a connection. It has places for `depth` outstanding commands, and `reserved` more for set-up
     /// commands.
     pub(crate) fn new(qid: u16, depth: u16, reserved: u16, broken: Rc<Notify>) -> Self {
-        Self(Rc::new(Shared {
+        Self(Rc::new(QueueShared {
             qid,
             slots: RefCell::new(new_slots(depth + reserved)),
             permits: Semaphore::new(usize::from(depth)),

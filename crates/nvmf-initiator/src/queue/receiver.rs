@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use io::{IoBuf, RecvBuf};
 
-use super::shared::{End, Shared};
+use super::shared::{End, QueueShared};
 use super::slots::{Data, find, put_data};
 use crate::error::Error;
 use crate::limits::{LARGE_PAYLOAD, STAGING_NARROW, STAGING_WIDE};
@@ -22,7 +22,7 @@ use nvmf::wire::status::Status;
 use session::digest::{DIGEST_LEN, crc32c};
 
 struct Receiver {
-    queue: Rc<Shared>,
+    queue: Rc<QueueShared>,
     link: Rc<Link>,
     staging: RecvBuf,
     /// Empty staging area of the other size.
@@ -42,7 +42,7 @@ struct Rest {
 }
 
 /// Receives until the connection ends, and records the reason.
-pub(super) async fn run(queue: Rc<Shared>, link: Rc<Link>, staging: RecvBuf) {
+pub(super) async fn run(queue: Rc<QueueShared>, link: Rc<Link>, staging: RecvBuf) {
     let other = RecvBuf::new(STAGING_NARROW);
     let mut receiver = Receiver {
         queue: queue.clone(),

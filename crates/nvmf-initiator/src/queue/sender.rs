@@ -4,12 +4,12 @@ use std::rc::Rc;
 
 use io::SendBatch;
 
-use super::shared::Shared;
+use super::shared::QueueShared;
 use crate::error::Error;
 use crate::link::Link;
 
 /// Sends batches until the connection ends.
-pub(super) async fn run(queue: Rc<Shared>, link: Rc<Link>) {
+pub(super) async fn run(queue: Rc<QueueShared>, link: Rc<Link>) {
     let mut spare = SendBatch::new();
     loop {
         queue.send_wanted.notified().await;

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use io::sync::{Notify, Semaphore};
 use io::{JoinHandle, SendBatch};
 
-use super::slots::{Command, Entry, Replay, Slots, put_data};
+use super::slots::{Command, NvmeCommand, Replay, Slots, put_data};
 use crate::error::{Error, Result};
 use crate::limits::ADMIN_CAPSULE_DATA;
 use crate::link::Link;
@@ -46,7 +46,7 @@ pub(super) struct Attached {
 }
 
 /// The state of one queue.
-pub(super) struct Shared {
+pub(super) struct QueueShared {
     pub(super) qid: u16,
     pub(super) slots: RefCell<Slots>,
     pub(super) permits: Semaphore,
@@ -75,7 +75,7 @@ pub(super) struct Shared {
     pub(super) broken: Rc<Notify>,
 }
 
-impl Shared {
+impl QueueShared {
     /// Gives a command a slot, and sends it if the queue is in a state for it. Returns the slot.
     pub(super) fn submit(&self, command: Command, permit: io::sync::Permit) -> u16 {
         let setup = command.replay == Replay::Never;
@@ -212,8 +212,8 @@ impl Shared {
     }
 }
 
-impl HasSlots for Shared {
-    type Command = Entry;
+impl HasSlots for QueueShared {
+    type Command = NvmeCommand;
     type Result = Result<Cqe>;
 
     fn with_slots<T>(&self, f: impl FnOnce(&mut Slots) -> T) -> T {

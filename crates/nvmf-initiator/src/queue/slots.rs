@@ -36,25 +36,25 @@ pub(crate) struct Command {
 }
 
 /// The NVMe part of a slot.
-pub(crate) struct Entry {
+pub(crate) struct NvmeCommand {
     /// The submission queue entry.
     pub(crate) sqe: Sqe,
     pub(crate) untimed: bool,
 }
 
-impl Default for Entry {
-    fn default() -> Entry {
-        Entry {
+impl Default for NvmeCommand {
+    fn default() -> NvmeCommand {
+        NvmeCommand {
             sqe: Sqe::new(0, Nsid::NONE),
             untimed: false,
         }
     }
 }
 
-impl From<Command> for Request<Entry> {
-    fn from(c: Command) -> Request<Entry> {
+impl From<Command> for Request<NvmeCommand> {
+    fn from(c: Command) -> Request<NvmeCommand> {
         Request {
-            command: Entry {
+            command: NvmeCommand {
                 sqe: c.sqe,
                 untimed: c.untimed,
             },
@@ -69,7 +69,7 @@ impl From<Command> for Request<Entry> {
 pub(crate) type Finished = slots::Finished<Result<Cqe>>;
 
 /// All slots of a queue.
-pub(crate) type Slots = slots::Slots<Entry, Result<Cqe>>;
+pub(crate) type Slots = slots::Slots<NvmeCommand, Result<Cqe>>;
 
 /// Creates `depth` free slots.
 pub(crate) fn new_slots(depth: u16) -> Slots {

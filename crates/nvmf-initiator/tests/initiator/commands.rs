@@ -12,7 +12,7 @@ use nvmf::wire::opcode::io as op;
 use nvmf::wire::pdu::{Digests, Pda};
 use nvmf::wire::status::Status;
 use nvmf::wire::text;
-use nvmf_initiator::{Config, Discovery, Error, Offer, State, WriteOptions, discover};
+use nvmf_initiator::{Config, Discovery, Error, LinkState, Offer, WriteOptions, discover};
 use zerocopy::FromZeros;
 
 use crate::fake::{BLOCK, BLOCKS, Behavior, Fake};
@@ -250,7 +250,7 @@ fn queues_are_as_many_and_as_deep_as_granted() {
         for task in tasks {
             assert_eq!(task.await, Some(Ok(())));
         }
-        assert_eq!(controller.state(), State::Live);
+        assert_eq!(controller.state(), LinkState::Live);
     });
 }
 

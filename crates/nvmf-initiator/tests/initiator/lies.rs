@@ -8,7 +8,7 @@ use nvmf::wire::pdu::{
     DataPdu, Digests, FatalErrorStatus, HEADER_LEN_MAX, PduType, R2t, TermReq, encode,
 };
 use nvmf::wire::status::Status;
-use nvmf_initiator::{Config, Error, Offer, State, WriteOptions};
+use nvmf_initiator::{Config, Error, LinkState, Offer, WriteOptions};
 
 use crate::fake::{Behavior, Fake};
 use crate::peer::Peer;
@@ -72,7 +72,7 @@ fn read_lie(digests: Digests, fes: FatalErrorStatus, lie: Lie) {
             "{result:?}"
         );
         assert_eq!(buf.len(), 4096, "the buffer comes back");
-        while controller.state() != State::Lost {
+        while controller.state() != LinkState::Lost {
             io::time::sleep(Duration::from_millis(1)).await;
         }
         assert_eq!(ns.flush().await, Err(Error::Disconnected));
@@ -158,7 +158,7 @@ fn a_command_completed_twice() {
             Ok(()),
             "the first answer counts"
         );
-        while controller.state() != State::Lost {
+        while controller.state() != LinkState::Lost {
             io::time::sleep(Duration::from_millis(1)).await;
         }
     });
@@ -364,7 +364,7 @@ fn a_write_may_fail_before_its_r2t() {
             .write(0, pattern(4096, 1).await, WriteOptions::default())
             .await;
         assert_eq!(result, Err(Error::Refused(Status::WRITE_PROTECTED.dnr())));
-        assert_eq!(controller.state(), State::Live);
+        assert_eq!(controller.state(), LinkState::Live);
     });
 }
 

@@ -9,7 +9,9 @@ use io::sim::{Node, network};
 use nvmf::wire::nqn::{HostId, Nqn};
 use nvmf::wire::opcode::io as op;
 use nvmf::wire::pdu::Digests;
-use nvmf_initiator::{Config, Controller, Error, Namespace, Offer, Reconnect, State, WriteOptions};
+use nvmf_initiator::{
+    Config, Controller, Error, LinkState, Namespace, Offer, Reconnect, WriteOptions,
+};
 
 use crate::fake::{BLOCK, Behavior, Fake};
 use crate::{config, connect, empty, pattern, run, run_simulated};
@@ -20,7 +22,7 @@ const QUICKLY: Reconnect = Reconnect {
     ctrl_loss_timeout: Duration::from_secs(30),
 };
 
-async fn until(controller: &Controller, state: State) {
+async fn until(controller: &Controller, state: LinkState) {
     while controller.state() != state {
         io::time::sleep(Duration::from_millis(1)).await;
     }
@@ -80,7 +82,7 @@ fn unanswered_reads_and_writes_are_sent_again_and_the_others_fail() {
             (controller.stats().reconnects, fake.admin_connections.get()),
             (1, 2)
         );
-        assert_eq!(controller.state(), State::Live);
+        assert_eq!(controller.state(), LinkState::Live);
     });
 }
 
@@ -100,7 +102,7 @@ fn commands_wait_while_the_controller_is_away() {
         .await;
         fake.refusing.set(true);
         assert_eq!(ns.verify(0, 1).await, Err(Error::Disconnected));
-        until(&controller, State::Reconnecting).await;
+        until(&controller, LinkState::Reconnecting).await;
         let ns = Rc::new(ns);
         let n = ns.clone();
         let compare = io::spawn(async move { n.compare(0, pattern(512, 1).await).await });
@@ -109,7 +111,7 @@ fn commands_wait_while_the_controller_is_away() {
         fake.refusing.set(false);
         // Never sent before, so it may be sent now.
         assert!(matches!(compare.await, Some(Err(Error::Refused(_)))));
-        assert_eq!(controller.state(), State::Live);
+        assert_eq!(controller.state(), LinkState::Live);
     });
 }
 
@@ -135,7 +137,7 @@ fn a_controller_that_stays_away_is_given_up() {
         assert_eq!(ns.verify(0, 1).await, Err(Error::Disconnected));
         let (result, _) = ns.read(0, empty(512).await).await;
         assert_eq!(result, Err(Error::Disconnected));
-        until(&controller, State::Lost).await;
+        until(&controller, LinkState::Lost).await;
         assert_eq!(controller.next_event().await, Err(Error::Disconnected));
         assert_eq!(ns.flush().await, Err(Error::Disconnected));
     });
@@ -155,7 +157,7 @@ fn keep_alives_are_sent_and_their_absence_is_noticed() {
             io::time::sleep(Duration::from_millis(5)).await;
         }
         assert!(controller.stats().keep_alives >= 3);
-        assert_eq!(controller.state(), State::Live);
+        assert_eq!(controller.state(), LinkState::Live);
         drop(controller);
 
         let fake = Fake::start(Behavior {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use io::sim::Node;
 use nvmf::controller::TargetConfig;
 use nvmf::wire::pdu::Digests;
-use nvmf_initiator::{Config, Namespace, Offer, Reconnect, State, WriteOptions};
+use nvmf_initiator::{Config, LinkState, Namespace, Offer, Reconnect, WriteOptions};
 use testkit::breaks;
 
 use crate::{BLOCK, config, connect, listen, pattern, read, run, run_simulated, serve, target};
@@ -87,7 +87,7 @@ fn a_controller_that_the_target_ends_comes_back() {
             ns.write(0, data.clone(), WriteOptions::default())
                 .await
                 .expect("write");
-            while controller.stats().reconnects < round || controller.state() != State::Live {
+            while controller.stats().reconnects < round || controller.state() != LinkState::Live {
                 io::time::sleep(Duration::from_millis(1)).await;
             }
         }
@@ -108,7 +108,7 @@ fn keep_alives_keep_an_idle_controller() {
         io::time::sleep(Duration::from_secs(60)).await;
         assert_eq!(
             (controller.state(), controller.stats().reconnects),
-            (State::Live, 0)
+            (LinkState::Live, 0)
         );
         ns.flush().await.expect("flush");
     });

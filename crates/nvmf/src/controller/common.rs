@@ -5,7 +5,7 @@
 
 use super::config::PortRole;
 use super::counters::{CloseReason, OPCODES};
-use super::shared::Shared;
+use super::shared::TargetShared;
 use crate::wire::pdu::PduError;
 use io::time::Instant;
 use session::link::Link;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 /// The parts of a connection that every phase has.
 pub(super) struct Common {
-    target: Arc<Shared>,
+    target: Arc<TargetShared>,
     role: PortRole,
     pub(super) link: Link<CloseReason>,
     pub(super) tally: NvmeTally,
@@ -40,7 +40,7 @@ impl NvmeTally {
 
 impl Common {
     /// The parts of a connection that was accepted at a port with this role.
-    pub(super) fn new(target: Arc<Shared>, role: PortRole, link: Link<CloseReason>) -> Common {
+    pub(super) fn new(target: Arc<TargetShared>, role: PortRole, link: Link<CloseReason>) -> Common {
         Common {
             target,
             role,
@@ -52,7 +52,7 @@ impl Common {
 
     /// The target that the connection belongs to.
     #[inline]
-    pub(super) fn target(&self) -> &Arc<Shared> {
+    pub(super) fn target(&self) -> &Arc<TargetShared> {
         &self.target
     }
 

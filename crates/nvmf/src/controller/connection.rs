@@ -16,7 +16,7 @@ use super::limits::PEER_PROBE_AFTER;
 use super::phase::{Connection, Core};
 use super::queue_handle::{EVENTS, NAMESPACES, TIMER};
 use super::receive::receive;
-use super::shared::Shared;
+use super::shared::TargetShared;
 use io::net::{TcpInfo, TcpStream};
 use io::time::Instant;
 use session::link::Link;
@@ -139,7 +139,7 @@ impl Turns for Core {
 }
 
 /// Serves one connection until it ends.
-pub(super) async fn serve(target: Arc<Shared>, stream: TcpStream, role: PortRole) {
+pub(super) async fn serve(target: Arc<TargetShared>, stream: TcpStream, role: PortRole) {
     let all = &target.connections;
     let stall = target.config.stall_timeout;
     let Some(admitted) = all.admit(&stream, ConnectionState::AwaitIcReq, stall).await else {

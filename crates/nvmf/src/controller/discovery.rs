@@ -5,7 +5,7 @@
 
 use super::config::{PortInfo, PortRole};
 use super::limits::ADMIN_DEPTH_MAX;
-use super::shared::Shared;
+use super::shared::TargetShared;
 use crate::wire::log::discovery::{CNTLID_DYNAMIC, TREQ_NO_SQ_FLOW_CONTROL};
 use crate::wire::log::{
     AddressFamily, DiscoveryEntry, DiscoveryFlags, DiscoveryLog, SubsystemType, TransportType,
@@ -19,7 +19,7 @@ use zerocopy::little_endian::U16;
 
 /// The page as `host` sees it. A port that listens on every address is shown with `here`, our
 /// address on the connection; one of the loopback interface only to hosts that came over it.
-pub(super) fn log(target: &Shared, host: &Nqn, here: Option<IpAddr>) -> DiscoveryLog {
+pub(super) fn log(target: &TargetShared, host: &Nqn, here: Option<IpAddr>) -> DiscoveryLog {
     let (generation, mut ports, referrals, subsystems) = target.discovery();
     ports.retain_mut(|p| told_at(&mut p.addr, here));
     let mut entries = Vec::new();

@@ -85,7 +85,7 @@ use namespace::Namespace;
 use queue_handle::NAMESPACES;
 use reservation::Reservations;
 use reservation_commands::Audience;
-use shared::Shared;
+use shared::TargetShared;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -96,13 +96,13 @@ pub type Result<T> = std::result::Result<T, TargetError>;
 
 /// An NVMe/TCP target. Clones share it; control calls may come from any thread.
 #[derive(Clone)]
-pub struct Target(Arc<Shared>);
+pub struct Target(Arc<TargetShared>);
 
 impl Target {
     /// A target without subsystems.
     #[must_use]
     pub fn new(config: TargetConfig) -> Target {
-        Target(Arc::new(Shared::new(config)))
+        Target(Arc::new(TargetShared::new(config)))
     }
 
     /// Serves one connection until it ends. Call it on the shard that owns the connection.

@@ -6,7 +6,7 @@
 use super::command::Command;
 use super::namespace_view::NamespaceView;
 use super::phase::{Connection, Lifeline, Ready};
-use super::shared::Shared;
+use super::shared::TargetShared;
 use super::status::Completion;
 use super::table::Awaiting;
 use crate::wire::command::{Nsid, Sgl};
@@ -22,7 +22,7 @@ use std::sync::atomic::Ordering;
 impl Ready<'_> {
     /// The target that the connection belongs to.
     #[inline]
-    pub(super) fn target(&self) -> &Arc<Shared> {
+    pub(super) fn target(&self) -> &Arc<TargetShared> {
         self.common.target()
     }
 

@@ -9,7 +9,7 @@ use super::namespace::Namespace;
 use super::phase::Ready;
 use super::request::{Acquire, Register, Release};
 use super::reservation::{Notices, Refusal, Reservations};
-use super::shared::Shared;
+use super::shared::TargetShared;
 use super::status::Completion;
 use super::subsystem::Subsystem;
 use crate::wire::command::Nsid;
@@ -192,13 +192,13 @@ impl Ready<'_> {
 
 /// The hosts that learn of a change.
 pub(super) struct Audience {
-    target: Arc<Shared>,
+    target: Arc<TargetShared>,
     subsystem: Option<Arc<Subsystem>>,
     nsid: Nsid,
 }
 
 impl Audience {
-    pub(super) fn new(target: Arc<Shared>, subsystem: Option<Arc<Subsystem>>, nsid: Nsid) -> Self {
+    pub(super) fn new(target: Arc<TargetShared>, subsystem: Option<Arc<Subsystem>>, nsid: Nsid) -> Self {
         Self {
             target,
             subsystem,

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The state that all connections of a target share.
-pub(crate) struct Shared {
+pub(crate) struct TargetShared {
     pub(crate) config: TargetConfig,
     pub(crate) counters: CounterSet,
     state: Mutex<Registry>,
@@ -55,11 +55,11 @@ impl From<NoPlace> for Unavailable {
     }
 }
 
-impl Shared {
+impl TargetShared {
     /// A target without subsystems.
-    pub(crate) fn new(config: TargetConfig) -> Shared {
+    pub(crate) fn new(config: TargetConfig) -> TargetShared {
         let config = config.bounded();
-        Shared {
+        TargetShared {
             connections: Connections::new(config.admission()),
             config,
             counters: CounterSet::default(),

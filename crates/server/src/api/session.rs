@@ -33,35 +33,36 @@ pub struct RefusedHost {
     pub allow: String,
 }
 
-/// A session in one line: one controller of one host, or a session of an iSCSI initiator.
+/// A session in one line: one controller of one host, a session of an iSCSI initiator, or an NFS client with all its sessions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionSummary {
-    /// Its number: the controller ID, or 65536 and the TSIH.
+    /// Its number: the controller ID, or 65536 and the TSIH; numbers from 131072 are NFS clients.
     pub id: u32,
-    /// `nvme` or `iscsi`.
+    /// `nvme`, `iscsi` or `nfs`.
     #[serde(default = "nvme")]
     pub protocol: String,
     /// `io` or `discovery`.
     pub kind: String,
     /// Its state.
     pub state: String,
-    /// The host's name, or the initiator's; empty for an NVMe host that sent no NQN.
-    pub host_nqn: String,
-    /// The host's identifier, or the ISID.
+    /// The client's name: the host's NQN, the initiator's name, the owner of an NFS 4 client, or the address of a host that uses
+    /// NFS 3. Empty for an NVMe host that sent no NQN.
+    pub client: String,
+    /// The host's identifier, the ISID, or the client ID of NFS 4.
     pub host_id: String,
-    /// The subsystem's name, or the target's; empty for discovery over iSCSI.
-    pub nqn: String,
+    /// The subsystem's name, or the target's. Empty for discovery over iSCSI, and for NFS, whose sessions reach all exports.
+    pub export: String,
     /// The host's address, from its admin queue or first connection.
     pub peer: Option<SocketAddr>,
-    /// The transport in use: `tcp`.
+    /// The transport in use: `tcp` or `tcp+tls`.
     pub transport: String,
     /// PDU headers carry a CRC32C.
     pub header_digest: bool,
     /// PDU data carries a CRC32C.
     pub data_digest: bool,
-    /// Connected I/O queues; for iSCSI connections.
+    /// Connected I/O queues; for iSCSI and NFS connections.
     pub io_queues: usize,
-    /// Entries of its deepest I/O queue; 0 for iSCSI.
+    /// Entries of its deepest I/O queue; 0 for iSCSI and NFS.
     pub depth: u32,
     /// Bytes received from the host.
     pub bytes_in: u64,
@@ -77,7 +78,7 @@ pub struct SessionSummary {
     pub retransmits: u64,
     /// Time since the last message of the host, ms; 0 for iSCSI.
     pub keep_alive_age_ms: u64,
-    /// Keep alive timeout, ms; 0 if there is none.
+    /// Keep alive timeout, for NFS the lease, ms; 0 if there is none.
     pub keep_alive_timeout_ms: u64,
     /// When it connected, milliseconds since 1970.
     pub connected_at_ms: u64,
@@ -91,7 +92,7 @@ pub struct Session {
     /// The session in one line.
     #[serde(flatten)]
     pub summary: SessionSummary,
-    /// Its queues, the admin queue first; for iSCSI its connections.
+    /// Its queues, the admin queue first; for iSCSI and NFS its connections.
     pub queues: Vec<Queue>,
     /// Time from a command's arrival to its answer, by kind of command.
     pub latencies: Vec<Latency>,
@@ -103,9 +104,9 @@ pub struct Session {
 /// A queue of a session: one connection.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Queue {
-    /// Its number; 0 is the admin queue. For iSCSI the CID.
+    /// Its number; 0 is the admin queue. For iSCSI the CID, for NFS from 1 on.
     pub qid: u16,
-    /// Its entries; 0 for iSCSI.
+    /// Its entries; 0 for iSCSI and NFS.
     pub depth: u32,
     /// The shard that serves it.
     pub shard: String,

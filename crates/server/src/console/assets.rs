@@ -1,7 +1,7 @@
 //! The files of the console, embedded in the program.
 //!
 //! **Owns** the list of files and their compressed form. **Called by** [`super::pages`]. **Invariants**: all files together have at most
-//! [`ZIPPED_MAX`] bytes when compressed, which a test checks; nothing is fetched from another server.
+//! `ZIPPED_MAX` bytes when compressed, which a test checks; nothing is fetched from another server.
 
 use flate2::Compression;
 use flate2::write::GzEncoder;

@@ -145,8 +145,8 @@ impl Snapshot {
             let s = &s.summary;
             vec![
                 ("session", s.id.to_string()),
-                ("host", s.host_nqn.clone()),
-                ("subsystem", s.nqn.clone()),
+                ("client", s.client.clone()),
+                ("export", s.export.clone()),
             ]
         };
         let counts = |of: fn(&Session) -> u64| {

@@ -161,16 +161,16 @@ sections! {
         Counter request_stage_seconds [protocol export command stage] "Time of these requests in each stage; divided by the requests, the parts of the mean latency";
         Counter hosts_refused [protocol reason] "Connections, logins and mounts of hosts that were refused, by reason: not_listed (no access list or client rule has the host), no_secret or unprivileged_port; `wirepool session refused` names the hosts";
         Gauge sessions [] "Sessions now";
-        Counter session_received_bytes [session host subsystem] "Bytes received from the host";
-        Counter session_sent_bytes [session host subsystem] "Bytes sent to the host";
-        Counter session_commands [session host subsystem] "Commands of the session";
-        Counter session_errors [session host subsystem] "Commands that failed";
-        Counter session_retransmits [session host subsystem] "TCP segments sent again";
-        Counter session_reconnects [session host subsystem] "Times the host connected again";
-        Gauge session_queues [session host subsystem] "I/O queues of the session";
-        Gauge session_rtt_seconds [session host subsystem] "Smoothed round-trip time of its slowest queue";
-        Gauge session_keep_alive_age_seconds [session host subsystem] "Time since the last message of the host";
-        Gauge session_latency_seconds [session host subsystem command percentile] "Time from a command to its answer since the session began, by percentile";
+        Counter session_received_bytes [session client export] "Bytes received from the host";
+        Counter session_sent_bytes [session client export] "Bytes sent to the host";
+        Counter session_commands [session client export] "Commands of the session";
+        Counter session_errors [session client export] "Commands that failed";
+        Counter session_retransmits [session client export] "TCP segments sent again";
+        Counter session_reconnects [session client export] "Times the host connected again";
+        Gauge session_queues [session client export] "I/O queues of the session";
+        Gauge session_rtt_seconds [session client export] "Smoothed round-trip time of its slowest queue";
+        Gauge session_keep_alive_age_seconds [session client export] "Time since the last message of the host";
+        Gauge session_latency_seconds [session client export command percentile] "Time from a command to its answer since the session began, by percentile";
     }
     section "NVMe" {
         Counter connects_forbidden [] "Connect commands refused because the host is not on the subsystem's list";

@@ -8,7 +8,7 @@ use super::notes::Notes;
 use crate::api::{self, DiskState, ExportedAs, Health, Member, MemberTimes, Vdev};
 use crate::config::PoolConfig;
 use crate::disks::DiskEntry;
-use crate::server::{Server, State};
+use crate::server::{Server, Holdings};
 use crate::size::ByteSize;
 use crate::word::word;
 use crate::{Error, Result};
@@ -57,7 +57,7 @@ impl Server {
     }
 }
 
-impl State {
+impl Holdings {
     pub(crate) fn pools(&self) -> Vec<api::Pool> {
         self.file
             .config()

@@ -127,7 +127,7 @@ pub(crate) trait DiskExports {
 
 /// An open filesystem with its property `sharenfs`.
 #[derive(Debug, Clone)]
-pub(crate) struct Shared {
+pub(crate) struct SharedFilesystem {
     /// The full name of the filesystem.
     pub(crate) filesystem: String,
     /// The value in effect.
@@ -155,7 +155,7 @@ pub(crate) trait FilesystemExports {
     fn follow(
         &self,
         config: &Config,
-        shared: Vec<Shared>,
+        shared: Vec<SharedFilesystem>,
         is_open: &dyn Fn(&str) -> bool,
     ) -> Work<Vec<ShareChange>>;
 
@@ -206,7 +206,10 @@ pub(crate) fn refused_hosts(
 
 /// The number of sessions with the export of this name.
 pub(crate) fn sessions_of(sessions: &[Session], export: &str) -> usize {
-    sessions.iter().filter(|s| s.summary.nqn == export).count()
+    sessions
+        .iter()
+        .filter(|s| s.summary.export == export)
+        .count()
 }
 
 /// The work of clearing reservations, which may wait for a disk.

@@ -48,7 +48,7 @@ struct Watched {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct WatchedDisks {
     /// By the member's GUID.
     disks: BTreeMap<String, Watched>,
     /// Disks that have not answered yet.
@@ -57,7 +57,7 @@ struct State {
 
 /// See the module header. Clones are the same.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Monitor(Arc<Mutex<State>>);
+pub(crate) struct Monitor(Arc<Mutex<WatchedDisks>>);
 
 impl Watched {
     fn new(path: PathBuf, sample: Sample, health: DiskHealth) -> Watched {
@@ -94,7 +94,7 @@ impl Watched {
 }
 
 impl Monitor {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, WatchedDisks> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -33,7 +33,7 @@ use pool::filesystem::{FileSystem, Store};
 use pool::inspect::Finding;
 use pool::{NewVolume, Placements, Pool};
 use record_sizes::RecordSizes;
-use recorded::{Recorded, Shared};
+use recorded::{Recorded, SharedHistory};
 use snapshots::Snapshots;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -55,7 +55,7 @@ const QUOTA_MAX: u64 = 4 << 20;
 #[derive(Clone, Default)]
 struct Outside {
     /// The changes of the last incarnation.
-    history: Rc<RefCell<Option<Shared>>>,
+    history: Rc<RefCell<Option<SharedHistory>>>,
     snapshots: Snapshots,
     record_sizes: RecordSizes,
     /// Whether the last incarnation closed the pool.
@@ -201,7 +201,7 @@ async fn sound(pool: &Pool) -> Result<(), Violation> {
 
 /// Judges the filesystem after a start. Returns its new, empty history. An end amid it changes nothing that is known: the next start
 /// is judged by the same history.
-async fn restart(pool: &Pool, outside: &Outside) -> Result<Shared, Violation> {
+async fn restart(pool: &Pool, outside: &Outside) -> Result<SharedHistory, Violation> {
     let store = pool.filesystem(FILESYSTEM);
     let store = store.ok_or_else(|| Violation("the filesystem is gone".into()))?;
     let found = Image::read(&store).await?;
@@ -238,7 +238,7 @@ async fn restart(pool: &Pool, outside: &Outside) -> Result<Shared, Violation> {
     outside.is_closed.set(false);
     outside.snapshots.borrow_mut().rolling = None;
     let history = History::new(found, settings.base_record_size);
-    let history = Shared::new(history);
+    let history = SharedHistory::new(history);
     *outside.history.borrow_mut() = Some(history.clone());
     Ok(history)
 }
@@ -257,7 +257,7 @@ async fn live(plan: Rc<Plan>, outside: Outside, seed: u64, end: End) -> Result<(
         && let Some(image) = snapshots::roll_back(&outside.snapshots, &pool).await?
     {
         let record_size = plan.filesystem().record_size;
-        history = Shared::new(History::new((*image).clone(), record_size));
+        history = SharedHistory::new(History::new((*image).clone(), record_size));
         *outside.history.borrow_mut() = Some(history.clone());
     }
     if plan.fails {

@@ -16,9 +16,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 /// A history that the tasks of one incarnation share.
 #[derive(Clone)]
-pub(super) struct Shared(Arc<Mutex<History>>);
+pub(super) struct SharedHistory(Arc<Mutex<History>>);
 
-impl Shared {
+impl SharedHistory {
     pub(super) fn new(history: History) -> Self {
         Self(Arc::new(Mutex::new(history)))
     }
@@ -37,7 +37,7 @@ impl Shared {
 #[derive(Clone)]
 pub(super) struct Recorded {
     pub(super) store: FileStore,
-    pub(super) history: Shared,
+    pub(super) history: SharedHistory,
 }
 
 impl Store for Recorded {

@@ -7,7 +7,7 @@
 use super::history::Mark;
 use super::image::Image;
 use super::plan::FILESYSTEM;
-use super::recorded::Shared;
+use super::recorded::SharedHistory;
 use super::verdict::Between;
 use crate::model::Violation;
 use io::rng::Prng;
@@ -75,7 +75,7 @@ fn same(found: &Image, snapshot: &Image, what: &str) -> Result<(), Violation> {
 pub(super) async fn check_all(
     known: &Snapshots,
     pool: &Pool,
-    history: &Shared,
+    history: &SharedHistory,
 ) -> Result<(), Violation> {
     if pool.volume(CLONE).is_some() || pool.filesystem(CLONE).is_some() {
         let destroyed = pool.destroy_volume(CLONE).await;
@@ -107,7 +107,7 @@ pub(super) async fn check_all(
     Ok(())
 }
 
-fn judge(history: &Shared, found: &Image, floor: Mark, end: Mark) -> Result<(), Violation> {
+fn judge(history: &SharedHistory, found: &Image, floor: Mark, end: Mark) -> Result<(), Violation> {
     check(&found.state);
     check_charges(&found.state);
     let between = Between {
@@ -121,7 +121,7 @@ fn judge(history: &Shared, found: &Image, floor: Mark, end: Mark) -> Result<(), 
         .map_err(|v| Violation(format!("a snapshot: {}", v.0)))
 }
 
-async fn make(known: &Snapshots, pool: &Pool, history: &Shared) -> Result<(), Violation> {
+async fn make(known: &Snapshots, pool: &Pool, history: &SharedHistory) -> Result<(), Violation> {
     let floor = history.mark();
     let name = {
         let mut known = known.borrow_mut();
@@ -181,7 +181,7 @@ async fn clone(pool: &Pool, name: &str, image: &Image) -> Result<(), Violation> 
 pub(super) async fn churn(
     known: Snapshots,
     pool: Rc<Pool>,
-    history: Shared,
+    history: SharedHistory,
     seed: u64,
 ) -> Result<(), Violation> {
     let mut rng = Prng::new(seed);

@@ -14,7 +14,7 @@ use crate::churn::{self, Media};
 use crate::crowd::Tally;
 use crate::model::{Model, Violation};
 use crate::rewind::{self, Past};
-use crate::settings::Settings;
+use crate::settings::SimSettings;
 use crate::snapshots::{self, Snapshots};
 use crate::store::Wrap;
 use crate::workload::{Job, verify_all};
@@ -305,7 +305,7 @@ async fn live(
         Node::current().power_cut_after(steps);
     }
     if plan.aim.is_none() {
-        let settings = Settings::new(&mut Prng::new(seed ^ 0x5e77));
+        let settings = SimSettings::new(&mut Prng::new(seed ^ 0x5e77));
         settings.apply(&pool, VOLUME, &model).await?;
     }
     if plan.members > 1 && rng.chance(0.4) && !plan.away.is_one() {

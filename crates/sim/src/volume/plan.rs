@@ -7,7 +7,7 @@ use super::VOLUME;
 use super::absence::{Away, LastLabels};
 use super::aimed::Aim;
 use crate::crowd::{self, Crowd};
-use crate::settings::Settings;
+use crate::settings::SimSettings;
 use crate::workload::{Expected, Profile};
 use io::rng::Prng;
 use io::sim::{DiskConfig, Node, SimDisk};
@@ -223,7 +223,7 @@ impl Plan {
             self.disk.physical_block = 512;
             self.disk.atomic_unit = 512;
         }
-        let set = Settings::new(rng);
+        let set = SimSettings::new(rng);
         self.volume.compression = set.compression;
         self.volume.checksum = set.checksum;
         if rng.chance(0.7) {

@@ -1,7 +1,7 @@
 //! Conformance of file systems: what every `FileBackend` must do.
 //!
 //! **Owns** the list of behaviours ([`ALL`]), each a test by itself, and a comparison of two file systems by random operations
-//! ([`compare`], [`operations`]). **Called by** the tests of each file system. **Invariants**: only the interface is used;
+//! ([`mod@compare`], [`mod@operations`]). **Called by** the tests of each file system. **Invariants**: only the interface is used;
 //! what POSIX, Linux and the interface leave open (directory sizes, space of data, where holes begin, cookies) is not checked.
 //!
 //! ```ignore

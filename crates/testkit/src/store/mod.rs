@@ -1,6 +1,6 @@
 //! A store in memory: the slow model of a dataset below a filesystem, with the least that [`Store`] promises.
 //!
-//! **Owns** [`MemoryStore`], [`Durables`] and [`check`], which judges them. **Called by** the tests of filesystems, the simulator,
+//! **Owns** [`MemoryStore`], [`Durables`] and [`check()`], which judges them. **Called by** the tests of filesystems, the simulator,
 //! and the mount that foreign suites judge. **Invariants**: bytes behind the end of a file stay where the trait allows it; other tasks run at every step; each
 //! remembered state is one that a crash may leave.
 
@@ -39,7 +39,7 @@ pub struct Durables {
     pub blocks: BTreeMap<(ObjectId, u64), Vec<u8>>,
 }
 
-struct State {
+struct Commits {
     now: Durables,
     /// The states after each transaction, if they are remembered.
     history: Option<Vec<Durables>>,
@@ -56,7 +56,7 @@ struct State {
 
 /// A store in memory; clones share it.
 #[derive(Clone)]
-pub struct MemoryStore(Arc<Mutex<State>>);
+pub struct MemoryStore(Arc<Mutex<Commits>>);
 
 struct ByTest;
 impl Waived for ByTest {}
@@ -156,7 +156,7 @@ impl Durables {
     }
 }
 
-impl State {
+impl Commits {
     fn apply(&mut self, transaction: Transaction) {
         let mut dropped = 0;
         for edit in transaction.into_edits() {
@@ -193,7 +193,7 @@ impl MemoryStore {
 
     /// The store after a crash.
     pub fn with(now: Durables, seed: u64) -> Self {
-        Self(Arc::new(Mutex::new(State {
+        Self(Arc::new(Mutex::new(Commits {
             now,
             history: None,
             settings: Settings {
@@ -215,7 +215,7 @@ impl MemoryStore {
         })))
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, Commits> {
         self.0.lock().expect("no test panics with it")
     }
 

@@ -191,7 +191,7 @@ impl Watch {
     }
 
     fn sessions(&mut self, sessions: Vec<SessionSummary>) {
-        let ours = sessions.into_iter().filter(|s| s.host_nqn == self.host);
+        let ours = sessions.into_iter().filter(|s| s.client == self.host);
         let now: BTreeMap<u32, SessionSummary> = ours.map(|s| (s.id, s)).collect();
         let before = std::mem::take(&mut self.seen.now);
         let is_same =

@@ -1,6 +1,6 @@
 //! The protocols in the command line, each in a folder of its own.
 //!
-//! **Owns** the registry: the `mod` line and the line of [`registry!`] of each protocol are the only places that name it.
+//! **Owns** the registry: the `mod` line and the line of `registry!` of each protocol are the only places that name it.
 //! **Called by** the commands. **Invariants**: a name that looks like no export is passed to the first protocol, whose
 //! server-side check names the mistake.
 

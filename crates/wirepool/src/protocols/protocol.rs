@@ -71,7 +71,7 @@ pub(crate) trait Protocol: Sync {
 
 /// The host's name, or a placeholder for a host without one; its host ID and address identify it.
 pub(crate) fn host_name(s: &SessionSummary) -> &str {
-    match s.host_nqn.as_str() {
+    match s.client.as_str() {
         "" => "(no NQN)",
         name => name,
     }

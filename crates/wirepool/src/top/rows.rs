@@ -358,7 +358,7 @@ fn exports(rates: &Rates, now: &Reading) -> Vec<Vec<Value>> {
     let mut sums: HashMap<(&str, &str), Sum> = HashMap::new();
     for (s, flow) in now.facts.sessions.iter().zip(&rates.sessions) {
         let sum = sums
-            .entry((s.protocol.as_str(), s.nqn.as_str()))
+            .entry((s.protocol.as_str(), s.export.as_str()))
             .or_default();
         sum.errors += s.errors;
         if let Some(flow) = flow {
@@ -427,7 +427,7 @@ fn sessions(rates: &Rates, now: &Reading) -> Vec<Vec<Value>> {
             (s.io_queues as u64).into(),
             has_queues.then_some(s.keep_alive_age_ms).into(),
             s.reconnects.into(),
-            s.nqn.as_str().into(),
+            s.export.as_str().into(),
         ]
     };
     now.facts

@@ -5,7 +5,7 @@
 //! drawn without a change; a server that does not answer leaves the last tables and the keys.
 
 use super::reading::Reading;
-use super::state::{Action, State};
+use super::state::{Action, Board};
 use super::table::All;
 use super::{rows, view};
 use crate::client::Client;
@@ -60,7 +60,7 @@ pub(super) fn run(client: Client, interval: Duration) -> Result<()> {
     let to = events.clone();
     thread::spawn(move || send_input(&to));
     thread::spawn(move || send_tables(&client, interval, &changes, &events));
-    let mut state = State::new(interval);
+    let mut state = Board::new(interval);
     loop {
         let size = screen.0.size()?;
         state.resize(usize::from(size.height.saturating_sub(view::CHROME)));

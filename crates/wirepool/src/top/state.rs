@@ -48,7 +48,7 @@ pub(super) struct View {
 }
 
 /// State of the screen.
-pub(super) struct State {
+pub(super) struct Board {
     pub(super) interval: Duration,
     pub(super) mode: Mode,
     /// The chosen table.
@@ -64,10 +64,10 @@ pub(super) struct State {
     room: usize,
 }
 
-impl State {
+impl Board {
     /// The state before the first reading.
-    pub(super) fn new(interval: Duration) -> State {
-        State {
+    pub(super) fn new(interval: Duration) -> Board {
+        Board {
             interval,
             mode: Mode::Table,
             tab: 0,

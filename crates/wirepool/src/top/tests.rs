@@ -3,7 +3,7 @@
 use super::reading::Reading;
 use super::rows;
 use super::screen::Screen;
-use super::state::{Action, Mode, State};
+use super::state::{Action, Board, Mode};
 use super::table::{All, Kind, Value};
 use super::view::{self, CHROME};
 use ratatui::Terminal;
@@ -21,7 +21,7 @@ const PANIC_IN: &str = "WIREPOOL_TEST_PANIC_IN";
 /// A session, `age` readings old: each reading has 1000 commands and 4 MiB more.
 fn session(id: u32, host: &str, age: u64) -> SessionSummary {
     let text = json!({
-        "id": id, "protocol": "nvme", "kind": "io", "state": "ready", "host_nqn": host, "host_id": "", "nqn": "nqn.a",
+        "id": id, "protocol": "nvme", "kind": "io", "state": "ready", "client": host, "host_id": "", "export": "nqn.a",
         "peer": "10.0.0.7:1000", "transport": "tcp", "header_digest": false, "data_digest": false, "io_queues": 4,
         "depth": 128, "bytes_in": age << 22, "bytes_out": 0, "commands": age * 1000 * u64::from(id), "errors": 0,
         "rtt_us": 90, "retransmits": 0, "keep_alive_age_ms": 1500, "keep_alive_timeout_ms": 5000, "connected_at_ms": 5,
@@ -106,14 +106,14 @@ fn cell<'a>(all: &'a All, table: usize, row: usize, key: &str) -> &'a Value {
     &table.rows[row][column.expect("a column")]
 }
 
-fn state(hosts: &[&str]) -> State {
-    let mut state = State::new(Duration::from_secs(2));
+fn state(hosts: &[&str]) -> Board {
+    let mut state = Board::new(Duration::from_secs(2));
     state.resize(10);
     state.read(Ok(tables(hosts)));
     state
 }
 
-fn press(state: &mut State, keys: &str) -> Action {
+fn press(state: &mut Board, keys: &str) -> Action {
     let mut last = Action::Draw;
     for c in keys.chars() {
         let code = match c {
@@ -133,7 +133,7 @@ fn press(state: &mut State, keys: &str) -> Action {
 }
 
 /// The texts of a column in the order of the screen.
-fn column(state: &State, key: &str) -> Vec<String> {
+fn column(state: &Board, key: &str) -> Vec<String> {
     let table = state.table().expect("a table");
     let number = table.columns.iter().position(|c| c.key == key);
     let number = number.expect("a column");
@@ -142,7 +142,7 @@ fn column(state: &State, key: &str) -> Vec<String> {
         .collect()
 }
 
-fn screen(state: &mut State, width: u16, height: u16) -> Vec<String> {
+fn screen(state: &mut Board, width: u16, height: u16) -> Vec<String> {
     state.resize(usize::from(height.saturating_sub(CHROME)));
     let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a terminal");
     terminal
@@ -384,7 +384,7 @@ fn every_size_of_the_screen_can_be_drawn() {
             screen(&mut state, width, height);
         }
     }
-    let mut waiting = State::new(Duration::from_secs(2));
+    let mut waiting = Board::new(Duration::from_secs(2));
     assert_eq!(screen(&mut waiting, 30, 4)[2], "waiting for the server");
     waiting.read(Err(format!("no server {HOSTILE}")));
     assert!(screen(&mut waiting, 30, 4)[3].starts_with("no server x\\u{1b}[2J"));

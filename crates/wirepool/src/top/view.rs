@@ -4,7 +4,7 @@
 //! the screen and the tests. **Invariants**: only rows that fit are formatted and measured; every text is printable; a drawing works at
 //! every size, down to nothing.
 
-use super::state::{Mode, State};
+use super::state::{Board, Mode};
 use super::table::{Column, Kind, Table};
 use io::printable::printable;
 use ratatui::Frame;
@@ -40,7 +40,7 @@ const KEYS: &[(&str, &str)] = &[
 ];
 
 /// Draws the state.
-pub(super) fn draw(frame: &mut Frame<'_>, state: &State) {
+pub(super) fn draw(frame: &mut Frame<'_>, state: &Board) {
     let area = frame.area();
     let buffer = frame.buffer_mut();
     let bold = Style::new().add_modifier(Modifier::BOLD);
@@ -73,14 +73,14 @@ fn put(buffer: &mut Buffer, area: Rect, x: u16, y: u16, text: &str, style: Style
     end - area.x
 }
 
-fn head(buffer: &mut Buffer, area: Rect, state: &State) {
+fn head(buffer: &mut Buffer, area: Rect, state: &Board) {
     let server = state.all.as_ref().map_or("wirepool", |a| a.head.as_str());
     let seconds = state.interval.as_secs_f64();
     let text = format!("{}; every {seconds} s", printable(server));
     line(buffer, area, 0, &text, Style::new());
 }
 
-fn tabs(buffer: &mut Buffer, area: Rect, state: &State) {
+fn tabs(buffer: &mut Buffer, area: Rect, state: &Board) {
     let Some(all) = &state.all else { return };
     let mut x = 0;
     for (i, table) in all.tables.iter().enumerate() {
@@ -93,7 +93,7 @@ fn tabs(buffer: &mut Buffer, area: Rect, state: &State) {
     }
 }
 
-fn help(buffer: &mut Buffer, area: Rect, state: &State) {
+fn help(buffer: &mut Buffer, area: Rect, state: &Board) {
     let mut y = 2;
     for (keys, meaning) in KEYS {
         line(
@@ -136,7 +136,7 @@ fn least(kind: Kind) -> usize {
     }
 }
 
-fn shown<'a>(state: &State, table: &'a Table, number: usize) -> Shown<'a> {
+fn shown<'a>(state: &Board, table: &'a Table, number: usize) -> Shown<'a> {
     let column = &table.columns[number];
     let mark = match (number == state.view().sort, state.is_rising()) {
         (false, _) => "",
@@ -158,7 +158,7 @@ fn shown<'a>(state: &State, table: &'a Table, number: usize) -> Shown<'a> {
     }
 }
 
-fn rows(buffer: &mut Buffer, area: Rect, state: &State, table: &Table) {
+fn rows(buffer: &mut Buffer, area: Rect, state: &Board, table: &Table) {
     let bold = Style::new().add_modifier(Modifier::BOLD);
     let hidden = state.view().left;
     let mut x = 0;
@@ -212,7 +212,7 @@ fn cell(
     put(buffer, area, x + indent, y, text, style);
 }
 
-fn foot(buffer: &mut Buffer, area: Rect, state: &State) {
+fn foot(buffer: &mut Buffer, area: Rect, state: &Board) {
     let y = area.height - 1;
     let red = Style::new().fg(Color::Red);
     let warnings = state.all.as_ref().map_or(&[][..], |a| &a.warnings);
@@ -244,7 +244,7 @@ fn foot(buffer: &mut Buffer, area: Rect, state: &State) {
 }
 
 /// The rows shown, of all that pass the filter.
-fn place(state: &State) -> String {
+fn place(state: &Board) -> String {
     let top = state.view().top;
     let filter = state.view().filter.as_str();
     let rows = match (state.shown().len(), state.passing()) {

@@ -184,7 +184,7 @@ fn exports(api: &mut Api) {
     api.post("/v1/targets/chap", json!({"iqn": IQN}));
 }
 
-/// Sessions of both protocols.
+/// Sessions of NVMe/TCP and iSCSI.
 fn sessions(mut api: Api, server: &Server) -> Api {
     let mut nvme = server.client();
     nvme.reconnect = Reconnect::NEVER;

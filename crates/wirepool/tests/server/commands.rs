@@ -272,7 +272,7 @@ fn sessions_tell_the_truth() {
         }
         let list = server.json(&["session", "list"]);
         let s = &list[0];
-        assert_eq!((&s["host_nqn"], &s["nqn"]), (&HOST.into(), &NQN.into()));
+        assert_eq!((&s["client"], &s["export"]), (&HOST.into(), &NQN.into()));
         assert_eq!(
             (s["header_digest"].as_bool(), s["data_digest"].as_bool()),
             (Some(true), Some(true))

@@ -347,7 +347,7 @@ fn sessions_are_shown_and_ended() {
         .expect("iscsi-perf of libiscsi-bin");
     let list = server.wait_for(&["session", "list"], |s| s[0]["kind"] == "io");
     assert_eq!(
-        (&list[0]["protocol"], &list[0]["nqn"]),
+        (&list[0]["protocol"], &list[0]["export"]),
         (&"iscsi".into(), &A.into())
     );
     let id = list[0]["id"].to_string();

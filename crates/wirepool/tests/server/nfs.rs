@@ -254,7 +254,7 @@ fn clients_are_sessions_that_can_be_ended() {
         write(&mut client, "file", b"one").await;
         let listed = server.wait_for(&["session", "list"], |l| l[0]["io_queues"] == 1);
         assert_eq!(
-            (&listed[0]["protocol"], &listed[0]["host_nqn"]),
+            (&listed[0]["protocol"], &listed[0]["client"]),
             (&"nfs".into(), &"the client".into())
         );
         let id = listed[0]["id"].to_string();

@@ -151,7 +151,7 @@ fn commands(server: &Server) {
             assert!(text.contains(shown), "{text}");
             assert!(text.contains("<b onload=1>&amp;"), "{text}");
         } else {
-            assert_eq!(exact["host_nqn"], hostile_nqn().as_str());
+            assert_eq!(exact["client"], hostile_nqn().as_str());
         }
     }
     let pools = server.json(&["pool", "status"]);

@@ -4,7 +4,7 @@
 //! **Invariants**: an operation that fails has changed nothing; the mode of an object with a list is that of the list.
 
 use super::object::{acl_cost, xattr_cost};
-use super::state::{State, now};
+use super::state::{FilesInMemory, now};
 use crate::file::permission::{
     Settled, check_acl, check_get_xattr, check_set, check_set_xattr, is_xattr_visible,
 };
@@ -13,7 +13,7 @@ use crate::file::{
     SetXattr, XATTR_NAMES_MAX,
 };
 
-impl State {
+impl FilesInMemory {
     pub(super) fn set_attributes(
         &mut self,
         caller: &Caller,

@@ -10,7 +10,7 @@ use io::limits::BUF_LEN_MAX;
 
 use super::data::Blocks;
 use super::object::{BLOCK_COST, Contents, Object};
-use super::state::{State, now};
+use super::state::{FilesInMemory, now};
 use crate::file::permission::{check, written_mode};
 use crate::file::{
     Access, Allocate, Attributes, Caller, Change, Event, FILE_SIZE_MAX, FileError, FileResult,
@@ -41,7 +41,7 @@ impl Object {
     }
 }
 
-impl State {
+impl FilesInMemory {
     /// Updates the time of the last access, if it is older than the last change or than a day.
     pub(super) fn note_access(&mut self, number: u64) {
         let time = now();

@@ -30,16 +30,16 @@ use super::{
 };
 use crate::{Durable, Reply};
 use data::BLOCK;
-use state::{ROOT, State};
+use state::{FilesInMemory, ROOT};
 
 /// Mode of a new root directory.
 const ROOT_MODE: u16 = 0o755;
 
 /// A file system in RAM. Clones share it.
 #[derive(Clone)]
-pub struct MemoryFiles(Arc<Mutex<State>>);
+pub struct MemoryFiles(Arc<Mutex<FilesInMemory>>);
 
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+fn lock(state: &Mutex<FilesInMemory>) -> MutexGuard<'_, FilesInMemory> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -48,7 +48,7 @@ impl MemoryFiles {
     /// that handles of an earlier one are stale.
     #[must_use]
     pub fn new(options: MemoryOptions) -> Self {
-        let state = State::new(options, io::rng::u64(), ROOT_MODE);
+        let state = FilesInMemory::new(options, io::rng::u64(), ROOT_MODE);
         Self(Arc::new(Mutex::new(state)))
     }
 
@@ -64,12 +64,15 @@ impl MemoryFiles {
     }
 
     /// The reply of an operation that only reads.
-    fn get<T>(&self, operation: impl FnOnce(&mut State) -> FileResult<T>) -> FileReply<T> {
+    fn get<T>(&self, operation: impl FnOnce(&mut FilesInMemory) -> FileResult<T>) -> FileReply<T> {
         Reply::now(operation(&mut lock(&self.0)))
     }
 
     /// The reply of a mutation: it is as durable as it gets.
-    fn change<T>(&self, operation: impl FnOnce(&mut State) -> FileResult<T>) -> FileReply<Done<T>> {
+    fn change<T>(
+        &self,
+        operation: impl FnOnce(&mut FilesInMemory) -> FileResult<T>,
+    ) -> FileReply<Done<T>> {
         self.get(|state| {
             Ok(Done {
                 value: operation(state)?,

@@ -5,7 +5,7 @@
 
 use super::data::Blocks;
 use super::object::{Contents, Directory, ENTRY_COST, OBJECT_COST, acl_cost};
-use super::state::{State, now};
+use super::state::{FilesInMemory, now};
 use crate::file::permission::{
     Initial, access, check, check_add, check_create, check_remove, check_search, initial,
 };
@@ -18,7 +18,7 @@ use crate::file::{
 /// Most entries of one listing.
 const LISTING_MAX: usize = 8192;
 
-impl State {
+impl FilesInMemory {
     /// The number of a directory in which the caller may look up names. Errors: `Stale`, `NotDirectory`, `Access`.
     pub(super) fn searched(&self, caller: &Caller, directory: Handle) -> FileResult<u64> {
         let number = self.directory_number(directory)?;

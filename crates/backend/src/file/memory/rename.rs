@@ -5,7 +5,7 @@
 //! nothing.
 
 use super::object::ENTRY_COST;
-use super::state::{ROOT, State, now};
+use super::state::{FilesInMemory, ROOT, now};
 use crate::file::permission::{check_add, check_move, check_remove};
 use crate::file::{
     Attributes, Caller, Change, Event, FileError, FileResult, Handle, Name, RenameMode, Renamed,
@@ -22,7 +22,7 @@ struct Plan<'a> {
     mode: RenameMode,
 }
 
-impl State {
+impl FilesInMemory {
     pub(super) fn rename(
         &mut self,
         caller: &Caller,

@@ -1,6 +1,6 @@
 //! The state of a file system in memory: its objects, their numbers and the memory that they take.
 //!
-//! **Owns** [`State`], [`MemoryOptions`] and the life of objects. **Called by** the operations in the sibling modules.
+//! **Owns** [`FilesInMemory`], [`MemoryOptions`] and the life of objects. **Called by** the operations in the sibling modules.
 //! **Invariants**: `used` is the sum of the costs of all objects and never exceeds `space_max`; an object exists while it has
 //! a name or a hold; numbers are never used again.
 
@@ -49,7 +49,7 @@ impl Default for MemoryOptions {
     }
 }
 
-pub(super) struct State {
+pub(super) struct FilesInMemory {
     pub(super) options: MemoryOptions,
     pub(super) hub: Hub,
     /// Whether the file system says that it is read-only.
@@ -68,7 +68,7 @@ pub(super) fn now() -> Timestamp {
     Timestamp(i64::try_from(nanoseconds).unwrap_or(i64::MAX))
 }
 
-impl State {
+impl FilesInMemory {
     pub(super) fn new(options: MemoryOptions, generation: u64, root_mode: u16) -> Self {
         let mut state = Self {
             options,

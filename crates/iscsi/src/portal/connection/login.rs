@@ -13,7 +13,7 @@ use crate::portal::member::Member;
 use crate::portal::session::{
     Alive, ConnectionHandle, Connections, NewSession, Session, SessionKind,
 };
-use crate::portal::shared::Shared;
+use crate::portal::shared::PortalShared;
 use crate::portal::transport::Transport;
 use crate::wire::decode::Rules;
 use crate::wire::request::LoginRequest;
@@ -28,7 +28,7 @@ use std::sync::atomic::Ordering;
 
 /// Keeps a session while a login replaces its last connection (§6.3.4).
 struct Joining {
-    shared: Arc<Shared>,
+    shared: Arc<PortalShared>,
     session: Arc<Session>,
 }
 
@@ -240,7 +240,7 @@ impl Core {
 }
 
 /// The login machine's view of the service.
-fn gate<'a>(transport: &Transport, shared: &'a Shared) -> Gate<'a> {
+fn gate<'a>(transport: &Transport, shared: &'a PortalShared) -> Gate<'a> {
     let link = transport.link();
     Gate {
         target: shared,
@@ -251,7 +251,7 @@ fn gate<'a>(transport: &Transport, shared: &'a Shared) -> Gate<'a> {
 }
 
 fn new_session(
-    shared: &Shared,
+    shared: &PortalShared,
     request: &LoginRequest,
     who: &LoggedIn,
 ) -> Result<Arc<Session>, LoginStatus> {

@@ -6,7 +6,7 @@ use super::receive::receive;
 use super::{Connection, Core, Phase};
 use crate::portal::counters::{CloseReason, ConnectionState};
 use crate::portal::session::RELEASE;
-use crate::portal::shared::Shared;
+use crate::portal::shared::PortalShared;
 use crate::portal::transport::Transport;
 use io::net::{TcpInfo, TcpStream};
 use io::time::Instant;
@@ -147,7 +147,7 @@ impl Core {
 }
 
 /// Serves one connection until it ends.
-pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream) {
+pub(crate) async fn serve(shared: Arc<PortalShared>, stream: TcpStream) {
     let all = &shared.connections;
     let stall = shared.config.stall_timeout;
     let Some(admitted) = all.admit(&stream, ConnectionState::Login, stall).await else {

@@ -31,7 +31,7 @@ pub(crate) use next::{Aborting, Next};
 
 use super::counters::{CloseReason, ConnectionState};
 use super::early::EarlyBuffers;
-use super::entry::Entry;
+use super::entry::TargetEntry;
 use super::member::Member;
 use super::transport::Transport;
 use crate::wire::response::AsyncEvent;
@@ -43,7 +43,7 @@ use std::sync::Arc;
 /// Full feature phase of a normal session.
 pub(crate) struct FullFeature {
     member: Member,
-    entry: Arc<Entry>,
+    entry: Arc<TargetEntry>,
     nexus: Arc<scsi::Nexus>,
     service: Service,
     commands: CommandTable,
@@ -66,7 +66,7 @@ enum Service {
 
 impl FullFeature {
     /// The phase of a connection that has joined a session with `entry`.
-    pub(crate) fn new(member: Member, entry: Arc<Entry>, nexus: Arc<scsi::Nexus>) -> FullFeature {
+    pub(crate) fn new(member: Member, entry: Arc<TargetEntry>, nexus: Arc<scsi::Nexus>) -> FullFeature {
         FullFeature {
             member,
             entry,

@@ -124,7 +124,7 @@ pub(super) struct Score {
 }
 
 /// State of the requests in flight.
-struct State {
+struct InFlight {
     next: Cell<u64>,
     done: Cell<u64>,
     slowest: Cell<Duration>,
@@ -137,7 +137,7 @@ struct State {
 pub(super) struct Running {
     target: Target,
     plan: Plan,
-    state: Rc<State>,
+    state: Rc<InFlight>,
     begun: Instant,
     before: (Duration, Option<u64>),
     jobs: Vec<io::JoinHandle<()>>,
@@ -219,7 +219,7 @@ impl Target {
 
     /// Starts `plan`.
     pub(super) fn begin(&self, plan: Plan, seed: u64) -> Running {
-        let state = Rc::new(State {
+        let state = Rc::new(InFlight {
             next: Cell::new(0),
             done: Cell::new(0),
             slowest: Cell::new(Duration::ZERO),
@@ -250,7 +250,7 @@ impl Target {
         }
     }
 
-    async fn request(&self, plan: Plan, state: &State, rng: &mut Prng) -> Result<()> {
+    async fn request(&self, plan: Plan, state: &InFlight, rng: &mut Prng) -> Result<()> {
         let places = plan.region / plan.bytes;
         let place = match plan.is_sequential {
             true => state.next.replace(state.next.get() + 1) % places,

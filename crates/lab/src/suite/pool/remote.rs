@@ -1,6 +1,6 @@
 //! Rows of a pool's volume over NVMe/TCP, compared with a raw file on the same disk without network.
 //!
-//! **Owns** the server of these rows. **Called by** [`super::table`]. **Invariants**: one engine drives both sides,
+//! **Owns** the server of these rows. **Called by** [`mod@super::table`]. **Invariants**: one engine drives both sides,
 //! and its rounds alternate; the raw file makes writes durable with the fastest of the engine's methods, which the
 //! row names.
 

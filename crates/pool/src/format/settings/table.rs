@@ -75,7 +75,7 @@ const ALL: &[DatasetClass] = &[DatasetClass::Volume, DatasetClass::Filesystem];
 const FILES: &[DatasetClass] = &[DatasetClass::Filesystem];
 
 impl Row {
-    /// Whether it is one of [`Switches`].
+    /// Whether it is one of [`super::Switches`].
     pub(super) fn is_switch(&self) -> bool {
         use DatasetProperty::{Recordsize, Refquota};
         !self.is_recorded && !matches!(self.property, Refquota | Recordsize)

@@ -5,7 +5,7 @@
 //! export by property ends before its filesystem is destroyed, renamed or rolled back, or its pool closed.
 
 use crate::pools::entry::{PoolState, filesystems_of, full_name};
-use crate::protocols::protocol::{ShareChange, Shared};
+use crate::protocols::protocol::{ShareChange, SharedFilesystem};
 use crate::server::Server;
 use pool::Source;
 use pool::format::TextProperty;
@@ -70,7 +70,7 @@ impl Server {
     }
 
     /// The property of each open filesystem, and the pools of the configuration that are not open.
-    fn shared(&self) -> (Vec<Shared>, BTreeSet<String>) {
+    fn shared(&self) -> (Vec<SharedFilesystem>, BTreeSet<String>) {
         let state = self.state.borrow();
         let (mut shared, mut closed) = (Vec::new(), BTreeSet::new());
         for (pool_name, entry) in &state.pools {
@@ -90,7 +90,7 @@ impl Server {
                     Source::Inherited(above) => full_name(pool_name, &above),
                     Source::FromPool => pool_name.clone(),
                 };
-                shared.push(Shared {
+                shared.push(SharedFilesystem {
                     filesystem: full,
                     text,
                     source,

@@ -7,7 +7,6 @@ pub(crate) mod api;
 mod change;
 mod chap;
 pub mod config;
-mod edit;
 mod limits;
 mod metrics;
 pub(crate) mod routes;

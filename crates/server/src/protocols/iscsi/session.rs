@@ -37,9 +37,9 @@ fn session(s: SessionInfo, patience: Duration) -> Session {
         protocol: "iscsi".to_owned(),
         kind: kind.to_owned(),
         state: "logged_in".to_owned(),
-        host_nqn: s.initiator.to_string(),
+        client: s.initiator.to_string(),
         host_id: s.isid.to_string(),
-        nqn: s
+        export: s
             .target
             .as_ref()
             .map(ToString::to_string)

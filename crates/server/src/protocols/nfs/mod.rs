@@ -30,7 +30,7 @@ use self::rule::{ClientRule, Clients, security_word};
 use self::share::Shares;
 use self::tls::Certificates;
 use super::protocol::{
-    Address, FilesystemExports, Protocol, ShareChange, Shared, Work, refused_hosts,
+    Address, FilesystemExports, Protocol, ShareChange, SharedFilesystem, Work, refused_hosts,
 };
 use super::published::Published;
 use crate::api::{ExportStages, Exports, Listen, ListenRole, NamespaceState, RefusedHost, Session};
@@ -519,7 +519,7 @@ impl FilesystemExports for Nfs {
     fn follow(
         &self,
         config: &Config,
-        shared: Vec<Shared>,
+        shared: Vec<SharedFilesystem>,
         is_open: &dyn Fn(&str) -> bool,
     ) -> Work<Vec<ShareChange>> {
         let (changes, others) = {

@@ -33,7 +33,7 @@ struct Answers {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct ResolvedNames {
     answers: Answers,
     /// By name; netgroups with `@`.
     failures: Failures,
@@ -43,7 +43,7 @@ struct State {
 pub(super) struct Names {
     path: Option<PathBuf>,
     netgroups: PathBuf,
-    state: Mutex<State>,
+    state: Mutex<ResolvedNames>,
     /// Held during a refresh.
     refreshing: Mutex<()>,
 }
@@ -61,7 +61,7 @@ impl Names {
         Names {
             path,
             netgroups,
-            state: Mutex::new(State {
+            state: Mutex::new(ResolvedNames {
                 answers: stored.unwrap_or_default(),
                 failures: Failures::default(),
             }),
@@ -177,7 +177,7 @@ impl Names {
     }
 }
 
-impl State {
+impl ResolvedNames {
     /// Whether there was an answer about a host or `@`netgroup.
     fn is_known(&self, name: &str) -> bool {
         match name.strip_prefix('@') {

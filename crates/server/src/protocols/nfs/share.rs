@@ -6,7 +6,7 @@
 
 use super::config::{ClientRule, Clients, ExportConfig, Settings, default_path};
 use super::limits::CLIENTS_MAX;
-use crate::protocols::protocol::{ShareChange, Shared};
+use crate::protocols::protocol::{ShareChange, SharedFilesystem};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Options that change nothing here: the behaviour that they ask for is the only one.
@@ -136,12 +136,12 @@ impl Shares {
     /// The exports of these filesystems. Of filesystems that are not open, those in `old` stay.
     pub(super) fn new(
         settings: &Settings,
-        shared: Vec<Shared>,
+        shared: Vec<SharedFilesystem>,
         old: &Shares,
         is_open: &dyn Fn(&str) -> bool,
     ) -> Shares {
         let mut new = Shares::default();
-        for Shared {
+        for SharedFilesystem {
             filesystem,
             text,
             source,

@@ -33,7 +33,7 @@ struct Contents {
 }
 
 #[derive(Default)]
-struct State {
+struct LoadedFiles {
     /// The contents in use.
     used: Option<Contents>,
     /// Why the files of now are not in use.
@@ -43,7 +43,7 @@ struct State {
 /// The certificates of NFS.
 pub(super) struct Certificates {
     files: Option<TlsFiles>,
-    state: Mutex<State>,
+    state: Mutex<LoadedFiles>,
 }
 
 impl Certificates {
@@ -87,7 +87,7 @@ impl Certificates {
             Ok(Some((contents, acceptor))) => {
                 let certificate = files.certificate.display();
                 tracing::info!(%certificate, "NFS clients may use TLS with this certificate");
-                *state = State {
+                *state = LoadedFiles {
                     used: Some(contents),
                     failure: None,
                 };

@@ -305,9 +305,9 @@ impl Protocol for Iscsi {
         let m = &session.summary;
         let mut facts = vec![
             ("protocol", "iSCSI".to_owned()),
-            ("initiator", m.host_nqn.clone()),
+            ("initiator", m.client.clone()),
             ("ISID", m.host_id.clone()),
-            ("target", m.nqn.clone()),
+            ("target", m.export.clone()),
             ("transport", m.transport.clone()),
         ];
         let negotiated = session.facts.iscsi.iscsi.as_ref();

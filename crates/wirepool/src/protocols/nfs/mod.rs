@@ -243,7 +243,7 @@ impl Protocol for Nfs {
         let m = &session.summary;
         let mut facts = vec![
             ("protocol", "NFS".to_owned()),
-            ("client", m.host_nqn.clone()),
+            ("client", m.client.clone()),
             ("client ID", m.host_id.clone()),
             ("transport", m.transport.clone()),
             (

@@ -223,7 +223,7 @@ impl Protocol for Nvmf {
             ("protocol", "NVMe".to_owned()),
             ("host", host_name(m).to_owned()),
             ("host ID", m.host_id.clone()),
-            ("subsystem", m.nqn.clone()),
+            ("subsystem", m.export.clone()),
             ("transport", m.transport.clone()),
             (
                 "I/O queues",

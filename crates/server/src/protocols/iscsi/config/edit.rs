@@ -2,7 +2,7 @@
 //!
 //! **Called by** live changes. **Invariants**: those of all edits.
 
-use super::config::{ChapNames, LunConfig};
+use super::{ChapNames, LunConfig};
 use crate::config::edit::{Edit, remove, set_list, set_text, tables};
 use iscsi::portal::{Acl, Redirect};
 use iscsi::wire::IscsiName;

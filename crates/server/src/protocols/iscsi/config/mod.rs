@@ -3,12 +3,12 @@
 //! **Owns** `[iscsi]` and `[[target]]`. **Called by** the check of the configuration. **Invariants**: those of the
 //! configuration; secrets are not in the file.
 
-use super::limits::{
-    LUN_MAX, LUNS_MAX, PORTAL_GROUPS_MAX, TARGET_TEXT_LEN_MAX, TARGETS_MAX, THRESHOLD_PERCENT,
-};
 use crate::config::checker::{Checker, RawAddresses, Result};
 use crate::config::exports::{ExportedAs, Exports, ProtocolConfig};
 use crate::limits::LISTENERS_MAX;
+use crate::protocols::iscsi::limits::{
+    LUN_MAX, LUNS_MAX, PORTAL_GROUPS_MAX, TARGET_TEXT_LEN_MAX, TARGETS_MAX, THRESHOLD_PERCENT,
+};
 use io::net::Endpoint;
 use io::net::address::host_name;
 use iscsi::portal::{Acl, Redirect};
@@ -18,7 +18,9 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use toml::Spanned;
 use uuid::Uuid;
 
-pub use super::edit::{DiscoveryEdit, TargetChange, TargetEdit};
+mod edit;
+
+pub use edit::{DiscoveryEdit, TargetChange, TargetEdit};
 
 /// The setting of listening addresses.
 pub(super) const LISTEN: &str = "[iscsi] listen";
