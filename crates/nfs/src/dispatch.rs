@@ -12,6 +12,7 @@ use crate::shared::counters::Refusal;
 use crate::v3::{self, wire::mount};
 use crate::wire::{PROGRAM, VERSION};
 use crate::xdr::{Reader, Writer};
+use io::SharedBuf;
 use session::latency::CommandKind;
 use std::sync::Arc;
 
@@ -29,8 +30,8 @@ pub(crate) struct Request<'a> {
     pub(crate) procedure: u32,
     /// The arguments.
     pub(crate) arguments: Reader<'a>,
-    /// Bytes of the record.
-    pub(crate) record_len: usize,
+    /// The whole record.
+    pub(crate) record: &'a SharedBuf,
     /// Most bytes that one READ returns.
     pub(crate) read_max: u32,
     /// The reply, which has its RPC header.
@@ -65,7 +66,7 @@ impl Outcome {
 pub(crate) async fn execute(
     shared: &Arc<Shared>,
     (origin, path): (Origin, &Arc<CallbackPath>),
-    record: &[u8],
+    record: &SharedBuf,
     read_max: u32,
 ) -> Outcome {
     let mut reader = Reader::new(record);
@@ -89,7 +90,7 @@ pub(crate) async fn execute(
         xid: call.xid,
         procedure: call.procedure,
         arguments: reader,
-        record_len: record.len(),
+        record,
         read_max,
         out,
     };

@@ -153,7 +153,7 @@ impl Bench {
         let at = WriteAt::Offset(at);
         let written = self
             .files
-            .write(&self.caller, file, at, data, Stability::Cached);
+            .write(&self.caller, file, at, data.into(), Stability::Cached);
         written.await.expect("written");
     }
 

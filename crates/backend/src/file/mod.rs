@@ -32,7 +32,7 @@ pub use watch::{Event, Hub, WATCH_EVENTS_MAX, WATCHES_MAX, Watch};
 
 use std::ops::Range;
 
-use io::{IoBuf, Payload};
+use io::{Payload, SharedBuf};
 
 use crate::{Durable, Reply};
 
@@ -324,14 +324,14 @@ pub trait FileBackend: Send + Sync + 'static {
     /// Reads up to `len` bytes, and at most [`io::limits::BUF_LEN_MAX`]. Errors: `IsDirectory`, `Invalid` if it is no regular file.
     fn read(&self, of: Handle, offset: u64, len: usize) -> FileReply<ReadData>;
 
-    /// Writes all of `data`, whole or (on an error) not at all in each record. Removes the setuid and setgid bits as POSIX
+    /// Writes all of `data`, which may be a part of a request's buffer, at any alignment: whole or (on an error) not at all in each record. Removes the setuid and setgid bits as POSIX
     /// says for this caller. Errors: `IsDirectory`, `Invalid`, `TooLarge`, `NoSpace`, `Quota`.
     fn write(
         &self,
         caller: &Caller,
         of: Handle,
         at: WriteAt,
-        data: IoBuf,
+        data: SharedBuf,
         stability: Stability,
     ) -> FileReply<Done<Written>>;
 

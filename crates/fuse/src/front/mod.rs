@@ -16,7 +16,7 @@ use crate::requests::{NewMode, OpenedFile};
 use crate::status::Answer;
 use backend::file::{Caller, NewKind, RemoveKind};
 use fuser::{Errno, FopenFlags, INodeNo, ReplyEmpty, ReplyEntry, Request};
-use io::IoBuf;
+use io::SharedBuf;
 use reply::Refuse;
 use std::ffi::OsStr;
 use std::future::Future;
@@ -124,13 +124,13 @@ impl Front {
     }
 
     /// The data of a write in a buffer of the mount. Blocks the thread until there is one.
-    fn buffer(&self, data: &[u8]) -> Answer<IoBuf> {
+    fn buffer(&self, data: &[u8]) -> Answer<SharedBuf> {
         if data.len() > io::limits::BUF_LEN_MAX {
             return Err(Errno::EINVAL);
         }
         let mut buffer = reply::wait_for(self.mounted.buffers.alloc(data.len()));
         buffer.copy_from_slice(data);
-        Ok(buffer)
+        Ok(buffer.into())
     }
 
     /// Starts the creation of an object that is not opened.

@@ -10,7 +10,7 @@ use backend::file::{
 };
 use fuser::Errno;
 use io::sync::oneshot;
-use io::{IoBuf, Payload};
+use io::{Payload, SharedBuf};
 
 /// The user of a write that must clear setuid and setgid bits although root made it (without the capability to keep them).
 const NOBODY: u32 = 65_534;
@@ -44,7 +44,7 @@ impl Mounted {
         &self,
         number: u64,
         offset: u64,
-        data: IoBuf,
+        data: SharedBuf,
         how: Writing,
     ) -> Answer<u32> {
         let of = self.handle(number)?;

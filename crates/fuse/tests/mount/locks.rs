@@ -10,7 +10,7 @@ use backend::file::{
     SetXattr, Stability, Watch, WriteAt, Written,
 };
 use fuse::{Mount, MountOptions, Unmount};
-use io::IoBuf;
+use io::SharedBuf;
 use io::runtime::Shard;
 use rustix::fs::{FlockOperation, fcntl_lock, flock};
 use rustix::io::Errno;
@@ -58,7 +58,7 @@ impl FileBackend for Locking {
         read_directory(caller: &Caller, directory: Handle, after: Cookie, entries_max: usize, with_attributes: bool)
             -> FileReply<Listing>;
         read(of: Handle, offset: u64, len: usize) -> FileReply<ReadData>;
-        write(caller: &Caller, of: Handle, at: WriteAt, data: IoBuf, stability: Stability) -> FileReply<Done<Written>>;
+        write(caller: &Caller, of: Handle, at: WriteAt, data: SharedBuf, stability: Stability) -> FileReply<Done<Written>>;
         commit(of: Handle) -> FileReply<Durable>;
         commit_all() -> FileReply<Durable>;
         allocate(caller: &Caller, of: Handle, range: Range<u64>, how: Allocate, grows: bool) -> FileReply<Change>;

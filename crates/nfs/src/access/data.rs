@@ -5,21 +5,20 @@
 use super::view::Target;
 use backend::Durable;
 use backend::file::{Done, FileResult, Stability, WriteAt, Written};
+use io::SharedBuf;
 
 /// `UNSTABLE`, `UNSTABLE4`: on stable storage after a COMMIT.
 pub(crate) const UNSTABLE: u32 = 0;
 /// `FILE_SYNC`, `FILE_SYNC4`: on stable storage, with everything that is needed to read it.
 const FILE_SYNC: u32 = 2;
 
-/// Writes data. `stable`: the promise that the client asks for.
+/// Writes data, a part of the request that it came in. `stable`: the promise that the client asks for.
 pub(crate) async fn store(
     target: &Target,
     offset: u64,
     stable: u32,
-    data: &[u8],
+    data: SharedBuf,
 ) -> FileResult<Done<Written>> {
-    let mut buffer = io::pool().alloc(data.len()).await;
-    buffer.copy_from_slice(data);
     let stability = match stable {
         UNSTABLE => Stability::Cached,
         _ => Stability::Durable,
@@ -27,7 +26,7 @@ pub(crate) async fn store(
     let at = WriteAt::Offset(offset);
     let files = target.files();
     files
-        .write(&target.caller, target.handle, at, buffer, stability)
+        .write(&target.caller, target.handle, at, data, stability)
         .await
 }
 

@@ -11,6 +11,7 @@ use crate::state::Denied;
 use crate::wire::callback::ReferringCall;
 use crate::wire::{Bitmap, Stateid, Status};
 use crate::xdr::Writer;
+use io::SharedBuf;
 use session::latency::CommandKind;
 use siphasher::sip::SipHasher13;
 use std::hash::{Hash, Hasher};
@@ -21,8 +22,8 @@ use std::sync::Arc;
 pub(super) struct Compound<'a> {
     pub(super) context: Context<'a>,
     pub(super) out: Writer,
-    /// Bytes of the request.
-    pub(super) record_len: usize,
+    /// The record of the request.
+    pub(super) record: &'a SharedBuf,
     /// Most bytes that one READ returns.
     pub(super) read_max: u32,
     /// Minor version.

@@ -165,7 +165,7 @@ impl Compound<'_> {
         stable: u32,
         data: &[u8],
     ) -> Result<u32, Status> {
-        let done = match access::store(target, offset, stable, data).await {
+        let done = match access::store(target, offset, stable, self.record.part_of(data)).await {
             Ok(done) => done,
             Err(error) => return Err(self.no_file(target, error).await),
         };

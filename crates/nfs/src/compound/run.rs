@@ -31,7 +31,7 @@ pub(crate) async fn execute(request: Request<'_>) -> Result<Outcome, Reply> {
             (request.credential, request.rights),
         ),
         out: request.out,
-        record_len: request.record_len,
+        record: request.record,
         read_max: request.read_max,
         minor: header.minor,
     };

@@ -151,7 +151,7 @@ impl Compound<'_> {
         let protection = &self.context.protection;
         let session = session.filter(|s| s.admits(peer, standing, protection));
         let session = session.ok_or(Status::Badsession)?;
-        if self.record_len > session.fore().request_max as usize {
+        if self.record.len() > session.fore().request_max as usize {
             return Err(Status::ReqTooBig);
         }
         if header.operations > session.fore().operations_max {

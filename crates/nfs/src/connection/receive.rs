@@ -11,7 +11,8 @@ use crate::rpc;
 use crate::rpc::Probe;
 use crate::rpc::record::{Framing, MARK_LEN};
 use crate::shared::counters::CloseReason;
-use io::IoBuf;
+use io::SharedBuf;
+use io::buf::capacity_of;
 use session::Hold;
 use session::rate;
 use session::staging::Staging;
@@ -31,18 +32,17 @@ const XID_LEN: usize = 4;
 /// A whole record.
 pub(super) enum Record {
     /// A short one.
-    Small(Vec<u8>),
-    /// A long one, in a buffer of its own.
-    Large(IoBuf),
+    Small(SharedBuf),
+    /// A long one, in a buffer of the pool.
+    Large(SharedBuf),
 }
 
 impl Deref for Record {
-    type Target = [u8];
+    type Target = SharedBuf;
 
-    fn deref(&self) -> &[u8] {
+    fn deref(&self) -> &SharedBuf {
         match self {
-            Record::Small(bytes) => bytes,
-            Record::Large(buffer) => buffer,
+            Record::Small(bytes) | Record::Large(bytes) => bytes,
         }
     }
 }
@@ -148,7 +148,8 @@ async fn fragment(
     })
 }
 
-/// Receives a record. A long one comes with the bytes that the ledger granted for it and for a copy of its data.
+/// Receives a record. A long one comes with the bytes that the ledger granted for its buffer: data to be written is handed on as a
+/// part of it.
 async fn next_record(
     connection: &Connection,
     staging: &mut Staging,
@@ -158,7 +159,7 @@ async fn next_record(
     let len = framing.missing();
     let record = if framing.is_last() && len <= SMALL_REQUEST_MAX {
         staged(connection, staging, len).await?;
-        let bytes = staging.area().readable()[..len].to_vec();
+        let bytes = SharedBuf::from(&staging.area().readable()[..len]);
         staging.area().consume(len);
         (Record::Small(bytes), None)
     } else {
@@ -173,12 +174,12 @@ async fn large(
     connection: &Connection,
     staging: &mut Staging,
     mut framing: Framing,
-) -> Result<(IoBuf, Hold)> {
+) -> Result<(SharedBuf, Hold)> {
     let capacity = match framing.is_last() {
         true => framing.missing(),
         false => RECORD_MAX,
     };
-    let mut hold = granted(connection, 2 * capacity).await;
+    let mut hold = granted(connection, capacity_of(capacity)).await;
     let mut buffer = io::pool().alloc(capacity).await;
     hold.to_peer(connection.core.borrow().link.now());
     let mut at = 0;
@@ -210,5 +211,5 @@ async fn large(
     }
     buffer.set_len(at.max(1));
     hold.to_backend();
-    Ok((buffer, hold))
+    Ok((buffer.into(), hold))
 }

@@ -17,7 +17,7 @@ use backend::file::{
     Name, NewFile, ReadData, RemoveKind, Removed, RenameMode, Renamed, Seek, SetAttributes,
     SetXattr, Stability, Watch, WriteAt, Written,
 };
-use io::IoBuf;
+use io::SharedBuf;
 use std::sync::Arc;
 use user::{Guard, share_of};
 
@@ -213,7 +213,7 @@ impl FileBackend for GuardedFiles {
         caller: &Caller,
         of: Handle,
         at: WriteAt,
-        data: IoBuf,
+        data: SharedBuf,
         stability: Stability,
     ) -> FileReply<Done<Written>> {
         let caller = caller.clone();

@@ -11,6 +11,7 @@ use crate::shared::Shared;
 use crate::xdr::Writer;
 use backend::StorageError;
 use backend::file::{Attributes, Change, FileError, Handle, Name};
+use io::SharedBuf;
 use siphasher::sip::SipHasher24;
 use std::hash::Hasher;
 use std::sync::Arc;
@@ -19,6 +20,8 @@ use std::sync::Arc;
 pub(super) struct Procedure<'a> {
     pub(super) view: View<'a>,
     pub(super) out: Writer,
+    /// The record of the call.
+    pub(super) record: &'a SharedBuf,
     /// Most bytes that READ returns.
     pub(super) read_max: u32,
     /// Whether the client used a file handle of this server.
@@ -104,12 +107,14 @@ impl<'a> Procedure<'a> {
         shared: &'a Arc<Shared>,
         origin: Origin,
         credentials: (&'a Credential, &'a Credential),
+        record: &'a SharedBuf,
         out: Writer,
         read_max: u32,
     ) -> Self {
         Self {
             view: View::new(shared, origin, credentials),
             out,
+            record,
             read_max,
             is_established: false,
         }

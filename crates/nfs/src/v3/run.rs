@@ -88,6 +88,7 @@ async fn run(request: Request<'_>, arguments: &Arguments<'_>) -> Outcome {
         request.shared,
         request.origin,
         (request.credential, request.rights),
+        request.record,
         request.out,
         request.read_max,
     );

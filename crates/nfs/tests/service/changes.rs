@@ -10,7 +10,7 @@ use backend::file::{
     ReadData, RemoveKind, Removed, RenameMode, Renamed, Seek, SetAttributes, SetXattr, Stability,
     Watch, WriteAt, Written,
 };
-use io::IoBuf;
+use io::SharedBuf;
 use nfs::export::ExportConfig;
 use nfs::service::Service;
 use nfs::v3;
@@ -75,7 +75,7 @@ impl FileBackend for Slow {
         set_xattr(caller: &Caller, of: Handle, name: &[u8], value: Option<Vec<u8>>, how: SetXattr, stability: Stability)
             -> Done<Change>;
         set_acl(caller: &Caller, of: Handle, acl: Option<Acl>, stability: Stability) -> Done<Change>;
-        write(caller: &Caller, of: Handle, at: WriteAt, data: IoBuf, stability: Stability) -> Done<Written>;
+        write(caller: &Caller, of: Handle, at: WriteAt, data: SharedBuf, stability: Stability) -> Done<Written>;
         allocate(caller: &Caller, of: Handle, range: Range<u64>, how: Allocate, grows: bool) -> Change;
         copy(caller: &Caller, from: (Handle, u64), to: (Handle, u64), len: u64) -> u64;
     }
@@ -331,7 +331,7 @@ async fn change_by(
                 .handle;
             let at = WriteAt::Offset(0);
             return mount
-                .write(&rights, handle, at, data, Stability::Cached)
+                .write(&rights, handle, at, data.into(), Stability::Cached)
                 .await
                 .is_ok();
         }

@@ -199,7 +199,7 @@ fn changes_of_a_mount_wait_for_the_end_of_the_grace_period() {
                 &Caller::root(),
                 of,
                 WriteAt::Offset(0),
-                data,
+                data.into(),
                 Stability::Cached,
             );
             written.await.expect("written");

@@ -26,4 +26,5 @@ mod tls_sessions;
 mod v3;
 mod waiting;
 mod withdrawal;
+mod writes;
 mod xattrs;

@@ -284,17 +284,25 @@ impl FileStore {
     ) -> Result<Vec<u8>> {
         let Range { start, end } = bytes;
         let within = from.clamp(start, end)..(from + data.len() as u64).clamp(start, end);
-        let mut new = vec![0; (end - start) as usize];
         let kept = visible.clamp(start, end);
-        if within.start > start || within.end < kept {
+        if within.is_empty() {
+            let mut new = vec![0; (end - start) as usize];
             let kept = (kept - start) as usize;
             self.read_into(object, start, &mut new[..kept]).await?;
+            return Ok(new);
         }
-        if !within.is_empty() {
-            let source = &data[(within.start - from) as usize..(within.end - from) as usize];
-            new[(within.start - start) as usize..(within.end - start) as usize]
-                .copy_from_slice(source);
+        let source = &data[(within.start - from) as usize..(within.end - from) as usize];
+        if within.start == start && within.end >= kept {
+            // nothing of the old contents stays: each byte is written once
+            let mut new = Vec::with_capacity((end - start) as usize);
+            new.extend_from_slice(source);
+            new.resize((end - start) as usize, 0);
+            return Ok(new);
         }
+        let mut new = vec![0; (end - start) as usize];
+        let kept = (kept - start) as usize;
+        self.read_into(object, start, &mut new[..kept]).await?;
+        new[(within.start - start) as usize..(within.end - start) as usize].copy_from_slice(source);
         Ok(new)
     }
 

@@ -7,7 +7,7 @@ use std::ops::Range;
 use backend::Durable;
 use backend::file::permission::{AclInherit, AclMode, AclRules};
 use backend::file::{FileResult, Seek};
-use io::{IoBuf, Payload};
+use io::{Payload, SharedBuf};
 
 use super::FileStore;
 use super::transactions::AdmittedBytes;
@@ -130,7 +130,7 @@ impl Store for FileStore {
         object: ObjectId,
         inode: Inode,
         offset: u64,
-        data: IoBuf,
+        data: SharedBuf,
         is_urgent: bool,
     ) -> FileResult<()> {
         self.write_bytes(object, inode, offset, &data, is_urgent)

@@ -14,7 +14,7 @@ use backend::file::{
     SetAttributes, SetXattr, Stability, Watch, WriteAt, Written,
 };
 use backend::{Durable, Reply, Turn};
-use io::IoBuf;
+use io::SharedBuf;
 
 use super::create::LINKS_MAX;
 use super::inner::Inner;
@@ -313,7 +313,7 @@ impl<S: Store> FileBackend for FileSystem<S> {
         caller: &Caller,
         of: Handle,
         at: WriteAt,
-        data: IoBuf,
+        data: SharedBuf,
         stability: Stability,
     ) -> FileReply<Done<Written>> {
         let caller = caller.clone();

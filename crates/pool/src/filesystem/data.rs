@@ -13,7 +13,7 @@ use backend::file::{
     SYMLINK_MAX, Seek, WriteAt, Written,
 };
 use io::limits::BUF_LEN_MAX;
-use io::{IoBuf, Payload};
+use io::{Payload, SharedBuf};
 
 use super::attributes::{check_file, stale_bytes};
 use super::inner::{Inner, RETRIES_MAX, contradiction};
@@ -119,7 +119,7 @@ impl<S: Store> Inner<S> {
         caller: &Caller,
         of: Handle,
         at: WriteAt,
-        data: IoBuf,
+        data: SharedBuf,
         is_urgent: bool,
     ) -> FileResult<Written> {
         let mut file = self.written_file(of).await?;
@@ -256,7 +256,7 @@ impl<S: Store> Inner<S> {
         let mut data = io::pool().alloc(len).await;
         read.bytes.copy_to(&mut data);
         let at = WriteAt::Offset(target);
-        self.write(caller, to, at, data, false).await?;
+        self.write(caller, to, at, data.into(), false).await?;
         Ok(len as u64)
     }
 

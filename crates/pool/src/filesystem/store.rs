@@ -9,7 +9,7 @@ use std::ops::Range;
 use backend::Durable;
 use backend::file::permission::AclRules;
 use backend::file::{FileError, FileResult, Seek};
-use io::{IoBuf, Payload};
+use io::{Payload, SharedBuf};
 
 use crate::Error;
 use crate::format::filesystem::{Charge, INODE_SIZE, Inode, InodeFlags, inode_key};
@@ -287,7 +287,7 @@ pub trait Store: Send + std::marker::Sync + 'static {
         object: ObjectId,
         inode: Inode,
         offset: u64,
-        data: IoBuf,
+        data: SharedBuf,
         is_urgent: bool,
     ) -> impl Future<Output = FileResult<()>>;
 

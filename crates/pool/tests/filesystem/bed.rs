@@ -138,7 +138,7 @@ impl<S: Store> Bed<S> {
         data.set_len(bytes.len());
         data.copy_from_slice(bytes);
         let at = WriteAt::Offset(offset);
-        let written = self.files.write(&self.caller, of, at, data, CACHED);
+        let written = self.files.write(&self.caller, of, at, data.into(), CACHED);
         written.await.map(|_| ())
     }
 

@@ -76,10 +76,10 @@ impl Work {
             false => CACHED,
         };
         let (caller, of) = (&self.bed.caller, self.handles[file]);
-        let written = self
-            .bed
-            .files
-            .write(caller, of, WriteAt::Offset(offset), data, stability);
+        let written =
+            self.bed
+                .files
+                .write(caller, of, WriteAt::Offset(offset), data.into(), stability);
         written.await.expect("written");
         if is_durable {
             self.is_durable(file);

@@ -77,12 +77,12 @@ fn what_is_durable_is_asked_of_the_store() {
         let at = backend::file::WriteAt::End;
         let written = bed
             .files
-            .write(&bed.caller, file, at, buf, Stability::Durable);
+            .write(&bed.caller, file, at, buf.into(), Stability::Durable);
         assert!(written.await.unwrap().durable.is_some());
         assert_eq!(bed.store.flushes(), 2);
         bed.store.set(|settings| settings.sync = Sync::Always);
         let buf = io::pool().alloc(1).await;
-        let written = bed.files.write(&bed.caller, file, at, buf, CACHED);
+        let written = bed.files.write(&bed.caller, file, at, buf.into(), CACHED);
         assert!(written.await.unwrap().durable.is_some());
         assert_eq!(bed.store.flushes(), 3);
     });

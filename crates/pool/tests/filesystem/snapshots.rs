@@ -231,7 +231,7 @@ fn nothing_is_changed_in_snapshots_and_above_them() {
             .await;
         assert_eq!(linked.err(), Some(FileError::ReadOnly));
         let data = io::pool().alloc(1).await;
-        let written = all.write(caller, old, WriteAt::End, data, Stability::Cached);
+        let written = all.write(caller, old, WriteAt::End, data.into(), Stability::Cached);
         assert_eq!(written.await.err(), Some(FileError::ReadOnly));
 
         assert_eq!(

@@ -56,7 +56,10 @@ impl Files {
         let mut data = io::pool().alloc(len).await;
         data.fill(byte);
         let at = WriteAt::Offset(offset);
-        let written = self.files.write(&self.caller, of, at, data, CACHED).await;
+        let written = self
+            .files
+            .write(&self.caller, of, at, data.into(), CACHED)
+            .await;
         written.expect("written");
     }
 

@@ -69,7 +69,7 @@ async fn write(files: &impl FileBackend, called: &str, data: &[u8]) {
     let mut buffer = io::pool().alloc(data.len()).await;
     buffer.copy_from_slice(data);
     let durable = Stability::Durable;
-    let written = files.write(&caller, file, WriteAt::Offset(0), buffer, durable);
+    let written = files.write(&caller, file, WriteAt::Offset(0), buffer.into(), durable);
     written.await.expect("written");
     drop(hold);
 }
@@ -443,7 +443,7 @@ fn users_and_groups_have_space_and_quotas() {
                 let mut buffer = io::pool().alloc(4096).await;
                 buffer.fill(2);
                 let at = WriteAt::Offset(4096);
-                let written = files.write(&root, file, at, buffer, Stability::Cached);
+                let written = files.write(&root, file, at, buffer.into(), Stability::Cached);
                 written.await.map(drop)
             };
             assert!(matches!(more(ann).await, Err(FileError::Quota)));

@@ -81,7 +81,9 @@ impl Data {
         let (of, stability) = (self.file(), self.stability());
         let data = buffer_of(&self.bytes(len)).await;
         let before = self.files.attributes(of).await?;
-        let written = self.files.write(&self.caller, of, at, data, stability);
+        let written = self
+            .files
+            .write(&self.caller, of, at, data.into(), stability);
         match written.await {
             Err(FileError::Quota) if !self.has_quota => {
                 let after = self.files.attributes(of).await?;

@@ -6,7 +6,7 @@
 use super::history::{History, Mark};
 use backend::Durable;
 use backend::file::{FileResult, Seek};
-use io::{IoBuf, Payload};
+use io::{Payload, SharedBuf};
 use pool::FileStore;
 use pool::filesystem::{Purpose, ScannedAround, Settings, Store, StoreSpace, Transaction};
 use pool::format::filesystem::{Charge, Inode};
@@ -91,7 +91,7 @@ impl Store for Recorded {
         object: ObjectId,
         inode: Inode,
         offset: u64,
-        data: IoBuf,
+        data: SharedBuf,
         is_urgent: bool,
     ) -> FileResult<()> {
         let bytes = data.to_vec();

@@ -267,7 +267,11 @@ impl Bed {
         data: &[u8],
     ) -> FileResult<Written> {
         let data = buffer(data).await;
-        let written = self.files.write(caller, of, at, data, CACHED).await?.value;
+        let written = self
+            .files
+            .write(caller, of, at, data.into(), CACHED)
+            .await?
+            .value;
         self.check(&written.object).await;
         Ok(written)
     }

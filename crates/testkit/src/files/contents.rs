@@ -114,7 +114,9 @@ async fn append(bed: Bed, file: backend::file::Handle, byte: u8, count: usize) {
     for _ in 0..count {
         let data = buffer(&[byte; 999]).await;
         let (files, root) = (&bed.files, Caller::root());
-        let written = files.write(&root, file, WriteAt::End, data, CACHED).await;
+        let written = files
+            .write(&root, file, WriteAt::End, data.into(), CACHED)
+            .await;
         let written = written.unwrap().value;
         assert_eq!(written.offset, written.object.before.size);
         assert_eq!(written.object.after.size, written.offset + 999);
@@ -245,7 +247,7 @@ pub(super) async fn durable_writes_are_read(bed: Bed) {
         };
         let written = bed
             .files
-            .write(&bed.root, file, WriteAt::End, data, stability);
+            .write(&bed.root, file, WriteAt::End, data.into(), stability);
         written.await.unwrap();
     }
     let contents = bed.contents(file).await;

@@ -162,7 +162,9 @@ pub(super) async fn durable_mutations_return_a_proof(bed: Bed) {
     assert!(created.durable.is_some(), "create");
     let file = created.value.object.handle;
     let data = buffer(b"abc").await;
-    let written = files.write(root, file, WriteAt::End, data, durable).await;
+    let written = files
+        .write(root, file, WriteAt::End, data.into(), durable)
+        .await;
     assert!(written.unwrap().durable.is_some(), "write");
     let mode = SetAttributes {
         mode: Some(0o640),

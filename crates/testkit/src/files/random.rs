@@ -145,7 +145,7 @@ impl Random {
                 let at = WriteAt::Offset(self.rng.below(30_000));
                 let mut data = io::pool().alloc(9000).await;
                 data.fill(3);
-                let written = files.write(&self.caller, of, at, data, stability);
+                let written = files.write(&self.caller, of, at, data.into(), stability);
                 written.await.map(drop)
             }
         }

@@ -293,7 +293,7 @@ impl Side {
                 let at = at.map_or(WriteAt::End, WriteAt::Offset);
                 let data = buffer(&noise(*seed, *len)).await;
                 let of = self.handle(*of);
-                let written = files.write(caller, of, at, data, stability).await;
+                let written = files.write(caller, of, at, data.into(), stability).await;
                 let written = proven(written, stability)?;
                 let mut facts = self.changes(&[&written.object]);
                 facts.push(Fact::Number(written.offset));

@@ -16,7 +16,7 @@ use backend::file::permission::AclRules;
 use backend::file::{FileError, FileResult, Seek};
 use backend::{Durable, Waived};
 use io::rng::Prng;
-use io::{IoBuf, Payload};
+use io::{Payload, SharedBuf};
 use pool::filesystem::{AccessTimes, Edit, Purpose, Settings, Store, StoreSpace, Transaction};
 use pool::format::filesystem::{Charge, Inode, inode_key};
 use pool::format::{Key, ObjectId, Sync};
@@ -351,7 +351,7 @@ impl Store for MemoryStore {
         object: ObjectId,
         inode: Inode,
         offset: u64,
-        data: IoBuf,
+        data: SharedBuf,
         _is_urgent: bool,
     ) -> FileResult<()> {
         self.pause().await;

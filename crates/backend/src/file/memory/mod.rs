@@ -20,7 +20,7 @@ pub use state::MemoryOptions;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use io::IoBuf;
+use io::SharedBuf;
 
 use super::{
     Access, Acl, Allocate, Attributes, Caller, Change, Cookie, Created, Done, FileBackend,
@@ -213,7 +213,7 @@ impl FileBackend for MemoryFiles {
         caller: &Caller,
         of: Handle,
         at: WriteAt,
-        data: IoBuf,
+        data: SharedBuf,
         _stability: Stability,
     ) -> FileReply<Done<Written>> {
         self.change(|state| state.write(caller, of, at, &data))

@@ -36,7 +36,7 @@ async fn write(files: &MemoryFiles, of: Handle, offset: u64, len: usize) -> File
     let mut data = io::pool().alloc(len).await;
     data.fill(7);
     let at = WriteAt::Offset(offset);
-    let written = files.write(&Caller::root(), of, at, data, CACHED);
+    let written = files.write(&Caller::root(), of, at, data.into(), CACHED);
     written.await.map(|_| ())
 }
 

@@ -12,7 +12,7 @@ use backend::file::{
     Stability, Watch, WriteAt, Written,
 };
 use backend::{Durable, Reply};
-use io::IoBuf;
+use io::SharedBuf;
 
 use super::directories::Virtual;
 use super::dispatch::{Place, SnapshotDirectory, refused};
@@ -237,7 +237,7 @@ impl<L: FileBackend, S: Snapshots> FileBackend for SnapshotDirectory<L, S> {
         caller: &Caller,
         of: Handle,
         at: WriteAt,
-        data: IoBuf,
+        data: SharedBuf,
         stability: Stability,
     ) -> FileReply<Done<Written>> {
         self.mutate(of, |live| live.write(caller, of, at, data, stability))

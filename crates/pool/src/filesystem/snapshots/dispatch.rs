@@ -233,7 +233,7 @@ impl<L: FileBackend, S: Snapshots> SnapshotDirectory<L, S> {
             read.bytes.copy_to(&mut data);
             let at = WriteAt::Offset(target);
             let cached = Stability::Cached;
-            this.write(&caller, to, at, data, cached).await?;
+            this.write(&caller, to, at, data.into(), cached).await?;
             Ok(len as u64)
         })
     }
