@@ -1,12 +1,53 @@
 //! Per-volume space accounting.
 //!
-//! **Owns** the sums of one volume. **Called by** [`crate::write_budget`], which compares them with the pool's space. **Invariant**:
-//! the sums are never less than the space of the volume, its snapshots and the nodes that must still be written.
+//! **Owns** the sums of one volume. **Called by** [`crate::write_budget`], which compares them with the pool's space.
+//! **Invariants**: the sums are never less than the space of the volume, its snapshots and the nodes that must still be
+//! written; quotas count the bytes of blocks, and the pool's free space the bytes of the extents that they may need.
+
+use crate::vdev::ExtentSpace;
 
 /// Most bytes that a record's entry adds to a tree: 64 bytes, in nodes of which a third is used.
 const ENTRY_BYTES: u64 = 192;
 /// Number of trees per entry: blocks that snapshots hold are also in the tree of deadlists.
 const TREES: u64 = 2;
+/// The part of a node that is used at least, as a divisor.
+const NODE_PART: u64 = 3;
+
+/// The space that extents take on the pool's vdevs, and the size of nodes, each of which is an extent there.
+#[derive(Debug, Clone)]
+pub(crate) struct Extents {
+    pub(crate) space: ExtentSpace,
+    /// Most bytes of a node.
+    pub(crate) node_size: u64,
+}
+
+impl Extents {
+    /// The most bytes that a node takes.
+    pub(crate) fn node(&self) -> u64 {
+        self.space.most(self.node_size)
+    }
+
+    /// The most bytes that the nodes of a tree take, whose blocks have `tree` bytes.
+    fn tree(&self, tree: u64) -> u64 {
+        match self.node() == self.node_size {
+            true => tree,
+            false => self.full_nodes(tree).saturating_mul(NODE_PART),
+        }
+    }
+
+    /// The least bytes that a merge of `records` changes writes: a root, which takes a row.
+    fn least(&self, records: u64) -> u64 {
+        match self.node() == self.node_size {
+            true => 0,
+            false => records.min(1) * self.node(),
+        }
+    }
+
+    /// The bytes that `bytes` bytes in full nodes take.
+    pub(crate) fn full_nodes(&self, bytes: u64) -> u64 {
+        self.space.in_extents(bytes, self.node_size)
+    }
+}
 
 /// Changes of a volume.
 #[derive(Debug, Clone, Copy, Default)]
@@ -37,7 +78,10 @@ pub(crate) struct Account {
     pub(crate) layered: Put,
     /// Dirty records, which have no address yet.
     pub(crate) promised: u64,
+    /// Bytes of the smallest record that a change may have.
     pub(crate) record_size: u64,
+    /// Bytes of its usual record. A reservation is enough for such records.
+    pub(crate) usual_size: u64,
     /// Size that clients see; the largest one since it was opened.
     pub(crate) size: u64,
     /// Whether its nodes are shared with snapshots, so that rewritten nodes need additional space.
@@ -65,25 +109,39 @@ pub(crate) struct Standing {
 
 impl Account {
     /// Most bytes that nodes for unmerged changes may take and keep.
-    pub(crate) fn nodes(&self, node_size: u64) -> u64 {
+    pub(crate) fn nodes(&self, extents: &Extents) -> u64 {
         let mut layered = self.layered;
         layered.records += self.records_of(self.promised);
         let nodes = [self.merging, layered].map(|put| {
             // A record has one entry, however often it changes.
             let added = put.records.min(self.records_of(self.size)) * ENTRY_BYTES;
+            let added = extents.full_nodes(added).max(extents.least(put.records));
             if !self.is_shared {
                 return added;
             }
             // Each change may have a leaf to itself, but no merge writes more than the whole tree.
-            let trees = (put.snapshots + 1) * (self.tree + added);
-            trees.min(put.records * node_size) * TREES
+            let trees = (put.snapshots + 1) * (extents.tree(self.tree) + added);
+            trees.min(put.records * extents.node()) * TREES
         });
         nodes.iter().sum()
     }
 
     /// Approximate bytes of nodes that the checkpoint rewrites.
-    pub(crate) fn rewritten(&self, node_size: u64) -> u64 {
-        self.tree.min(self.merging.records * node_size)
+    pub(crate) fn rewritten(&self, extents: &Extents) -> u64 {
+        let tree = extents.tree(self.tree);
+        tree.min(self.merging.records * extents.node())
+    }
+
+    /// Most bytes of the extents that dirty records need beyond their own bytes: each may be written alone.
+    pub(crate) fn promised_more(&self, extents: &Extents) -> u64 {
+        let space = extents.space.in_extents(self.promised, self.record_size);
+        space - self.promised
+    }
+
+    /// Bytes of free extents that are kept for the unused part of its reservation.
+    pub(crate) fn reserved(&self, extents: &Extents) -> u64 {
+        let unused = self.unused();
+        extents.space.in_extents(unused, self.usual_size)
     }
 
     /// Number of records in `bytes` bytes.

@@ -66,9 +66,6 @@ pub enum Error {
     /// A dataset cannot move below itself.
     #[error("a dataset cannot be renamed to a name below its own")]
     BelowItself,
-    /// A vdev is a raidz, which is not complete yet: the write budget does not count whole rows.
-    #[error("this release does not open pools with a raidz")]
-    RaidzUnready,
     /// The dataset does not have the property.
     #[error("datasets of this class do not have the property {0:?}")]
     NoProperty(&'static str),

@@ -83,14 +83,14 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn new(vdevs: Arc<Vdevs>, options: &Options) -> Self {
-        let node_size = vdevs.node_size().get();
+        let (node_size, extents) = (vdevs.node_size().get(), vdevs.extent_space());
         Self {
             append_max: vdevs.ring().append_max(),
             vdevs,
             cache: Mutex::new(NodeCache::new(options.cache_bytes)),
             records: RecordCache::new(options.record_cache_bytes),
             readers: Arc::default(),
-            budget: WriteBudget::new(options.dirty_bytes, node_size.into()),
+            budget: WriteBudget::new(options.dirty_bytes, node_size.into(), extents),
             bell: Bell::new(),
             asking: Mutex::default(),
             buffers: BufPool::new(options.buffer_bytes),

@@ -3,7 +3,8 @@
 //! **Owns** the sums of the pool and the [`Account`] of each volume. **Called by** volumes before they take a record, and by
 //! the owner when records get their extents and when checkpoints end. **Invariants**: each admitted record has free space;
 //! no volume takes space that is reserved for another one; a volume's sum is at least the space that it takes; the free
-//! space at a checkpoint's begin lasts until its end ([`CheckpointThrottle`]).
+//! space at a checkpoint's begin lasts until its end ([`CheckpointThrottle`]). Free space is that of free rows, so promised
+//! records, reservations and nodes count the whole rows that they may need. `docs/decisions/0157`.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Mutex;
@@ -11,10 +12,11 @@ use std::sync::Mutex;
 use io::stage::{self, Stage};
 use io::sync::{Bell, oneshot};
 
-use crate::account::{Account, Put, Standing};
+use crate::account::{Account, Extents, Put, Standing};
 use crate::checkpoint_throttle::CheckpointThrottle;
 use crate::format::{Dataset, RECORD_SIZE_MIN, TreeId};
 use crate::mutex::lock;
+use crate::vdev::ExtentSpace;
 use crate::{Error, Result};
 
 /// Checkpoints after which the first waiting write fails with no space. Two, since the first one may have begun before
@@ -41,9 +43,11 @@ struct Sums {
     dirty_max: u64,
     /// Bytes of dirty records without an extent.
     promised: u64,
+    /// Most bytes that their extents take beyond that.
+    promised_more: u64,
     /// Free bytes that records may take, as the owner last said.
     allocatable: u64,
-    /// Bytes that got an extent since the last checkpoint began.
+    /// Bytes of the extents that were given to records since the last checkpoint began.
     put: u64,
     last: LastCheckpoint,
     /// Whether the owner was told that space is running out.
@@ -65,10 +69,38 @@ struct Sums {
     reserved: u64,
     /// Bytes kept free for nodes that the next checkpoints write.
     nodes: u64,
-    node_size: u64,
+    extents: Extents,
     /// Bytes of deleted contents of files, about, which the next checkpoint frees.
     freed: u64,
     waiting: VecDeque<oneshot::Sender<()>>,
+}
+
+/// The bytes of free extents that an account wants, beside those of its dirty records.
+#[derive(Debug, Clone, Copy)]
+struct Wanted {
+    reserved: u64,
+    nodes: u64,
+    promised_more: u64,
+}
+
+impl Wanted {
+    fn of(account: &Account, extents: &Extents) -> Self {
+        Self {
+            reserved: account.reserved(extents),
+            nodes: account.nodes(extents),
+            promised_more: account.promised_more(extents),
+        }
+    }
+
+    const NOTHING: Self = Self {
+        reserved: 0,
+        nodes: 0,
+        promised_more: 0,
+    };
+
+    fn sum(self) -> u64 {
+        self.reserved + self.nodes + self.promised_more
+    }
 }
 
 /// The effect of the last checkpoint on space, in bytes.
@@ -135,10 +167,22 @@ impl Sums {
         let Some(account) = self.accounts.get_mut(&id) else {
             return;
         };
-        let (unused, nodes) = (account.unused(), account.nodes(self.node_size));
+        let before = Wanted::of(account, &self.extents);
         change(account);
-        self.reserved = self.reserved - unused + account.unused();
-        self.nodes = self.nodes - nodes + account.nodes(self.node_size);
+        let after = Wanted::of(account, &self.extents);
+        self.replace(before, after);
+    }
+
+    /// An account wants other space than before.
+    fn replace(&mut self, before: Wanted, after: Wanted) {
+        self.reserved = self.reserved - before.reserved + after.reserved;
+        self.nodes = self.nodes - before.nodes + after.nodes;
+        self.promised_more = self.promised_more - before.promised_more + after.promised_more;
+    }
+
+    /// Bytes of extents that are promised, reserved, or kept for nodes.
+    fn wanted(&self) -> u64 {
+        self.promised + self.promised_more + self.reserved + self.nodes
     }
 
     /// Sets the free bytes that records may take, and wakes waiting writes.
@@ -151,8 +195,7 @@ impl Sums {
 
     /// Free bytes that are neither promised nor reserved.
     fn left(&self) -> u64 {
-        let wanted = self.promised + self.reserved + self.nodes;
-        self.allocatable.saturating_sub(wanted)
+        self.allocatable.saturating_sub(self.wanted())
     }
 
     /// Whether a checkpoint should begin before a write has to wait for space: as late as the writes during the checkpoint
@@ -174,28 +217,32 @@ impl Sums {
             return false;
         }
         // overwritten blocks are freed: expect the same share of the put bytes as last time
-        let put = self.put + self.promised;
+        let put = self.put + self.promised + self.promised_more;
         let expected = u128::from(put) * u128::from(freed);
         let expected = expected.checked_div(held.into()).unwrap_or(0) as u64;
         left < expected.max(put / UNEXPECTED) / PART_LEFT
     }
 
-    /// Bytes kept free for nodes if `account` changed.
-    fn nodes_after(&self, mut account: Account, change: impl FnOnce(&mut Account)) -> u64 {
-        let others = self.nodes - account.nodes(self.node_size);
+    /// Bytes of extents that are wanted if `account` changed so that `bytes` more are promised.
+    fn wanted_after(
+        &self,
+        mut account: Account,
+        bytes: u64,
+        change: impl FnOnce(&mut Account),
+    ) -> u64 {
+        let before = Wanted::of(&account, &self.extents).sum();
         change(&mut account);
-        others + account.nodes(self.node_size)
+        self.wanted() - before + bytes + Wanted::of(&account, &self.extents).sum()
     }
 
     /// Whether `bytes` more of a volume fit.
     fn fits(&self, id: TreeId, bytes: u64) -> Fit {
         let account = self.accounts.get(&id).copied().unwrap_or_default();
-        let mut others = self.reserved - account.unused().min(bytes);
-        if others > 0 && account.unused() < bytes {
-            others += NODES_MIN;
+        let mut wanted = self.wanted_after(account, bytes, |after| after.promised += bytes);
+        let others = self.reserved > account.reserved(&self.extents);
+        if others && account.unused() < bytes {
+            wanted += self.extents.full_nodes(NODES_MIN);
         }
-        let nodes = self.nodes_after(account, |after| after.promised += bytes);
-        let wanted = self.promised + bytes + others + nodes;
         let held_back = match account.unused() < bytes {
             true => self.throttle.held_back(),
             false => 0,
@@ -226,12 +273,13 @@ impl Sums {
 }
 
 impl WriteBudget {
-    /// Nothing is admitted. `dirty_max` bytes may be dirty; tree nodes have `node_size` bytes.
-    pub(crate) fn new(dirty_max: u64, node_size: u64) -> Self {
+    /// Nothing is admitted. `dirty_max` bytes may be dirty; tree nodes have `node_size` bytes; extents take `space`.
+    pub(crate) fn new(dirty_max: u64, node_size: u64, space: ExtentSpace) -> Self {
         Self(Mutex::new(Sums {
             dirty: 0,
             dirty_max,
             promised: 0,
+            promised_more: 0,
             allocatable: 0,
             put: 0,
             last: LastCheckpoint::default(),
@@ -246,7 +294,7 @@ impl WriteBudget {
             accounts: BTreeMap::new(),
             reserved: 0,
             nodes: 0,
-            node_size,
+            extents: Extents { space, node_size },
             freed: 0,
             waiting: VecDeque::new(),
         }))
@@ -324,15 +372,17 @@ impl WriteBudget {
         sums.waiting.clear();
     }
 
-    /// A number of records got extents, in which their bytes take `stored` bytes. `allocatable` bytes are free now.
+    /// A number of records got extents of `extents` bytes, in which their blocks take `stored` bytes. `allocatable` bytes are
+    /// free now.
     pub(crate) fn placed(
         &self,
         id: TreeId,
         (bytes, records): (u64, u64),
-        stored: u64,
+        (stored, extents): (u64, u64),
         allocatable: u64,
     ) {
         let mut sums = lock(&self.0);
+        let left = sums.left();
         sums.promised -= bytes;
         sums.allocatable = allocatable;
         sums.is_settled = false;
@@ -341,9 +391,9 @@ impl WriteBudget {
             account.layered.bytes += stored;
             account.layered.records += records;
         });
-        sums.put += stored;
-        if stored < bytes {
-            // the compressed records left space for waiting writes
+        sums.put += extents;
+        if stored < bytes || sums.left() > left {
+            // compressed records, and rows that records share, left space for waiting writes
             sums.waiting.clear();
         }
     }
@@ -363,11 +413,11 @@ impl WriteBudget {
         }
         sums.last.held = std::mem::take(&mut sums.put);
         sums.freed = 0;
-        sums.last.promised = sums.promised;
+        sums.last.promised = sums.promised + sums.promised_more;
         let left = sums.left();
         // the nodes that the checkpoint replaces are free only after its end
         let accounts = changed.iter().filter_map(|id| sums.accounts.get(id));
-        let rewritten = accounts.map(|a| a.rewritten(sums.node_size));
+        let rewritten = accounts.map(|a| a.rewritten(&sums.extents));
         sums.last.rewritten = rewritten.sum();
         let rewritten = sums.last.rewritten.min(left / 2);
         sums.throttle = CheckpointThrottle::begin(left, rewritten);
@@ -384,8 +434,7 @@ impl WriteBudget {
     pub(crate) fn may_snapshot(&self, id: TreeId) -> bool {
         let sums = lock(&self.0);
         let account = sums.accounts.get(&id).copied().unwrap_or_default();
-        let nodes = sums.nodes_after(account, Account::share);
-        sums.promised + sums.reserved + nodes <= sums.allocatable
+        sums.wanted_after(account, 0, Account::share) <= sums.allocatable
     }
 
     /// A snapshot of a volume was taken.
@@ -404,7 +453,7 @@ impl WriteBudget {
         let mut sums = lock(&self.0);
         sums.last.freed = now.saturating_sub(before);
         sums.is_low = false;
-        let came = sums.put + sums.promised;
+        let came = sums.put + sums.promised + sums.promised_more;
         let came = came.saturating_sub(sums.last.promised);
         // one quiet checkpoint halves the expectation
         sums.last.meanwhile = came.max(sums.last.meanwhile / 2);
@@ -415,6 +464,19 @@ impl WriteBudget {
     /// The pool was opened, or grew: records may take `allocatable` bytes. `is_freeing` if destroys are pending.
     pub(crate) fn supplied(&self, allocatable: u64, is_freeing: bool) {
         lock(&self.0).supply(allocatable, false, is_freeing);
+    }
+
+    /// A vdev was added: extents take this space from now on.
+    pub(crate) fn set_extents(&self, space: ExtentSpace) {
+        let mut sums = lock(&self.0);
+        let node_size = sums.extents.node_size;
+        let before = std::mem::replace(&mut sums.extents, Extents { space, node_size });
+        let accounts: Vec<Account> = sums.accounts.values().copied().collect();
+        for account in accounts {
+            let before = Wanted::of(&account, &before);
+            let after = Wanted::of(&account, &sums.extents);
+            sums.replace(before, after);
+        }
     }
 
     /// A dataset was destroyed: checkpoints will free its blocks.
@@ -434,6 +496,7 @@ impl WriteBudget {
         };
         let account = Account {
             record_size,
+            usual_size: dataset.record_size.into(),
             size,
             refquota: dataset.refquota,
             ..Account::default()
@@ -454,8 +517,8 @@ impl WriteBudget {
     pub(crate) fn close(&self, id: TreeId) {
         let mut sums = lock(&self.0);
         if let Some(account) = sums.accounts.remove(&id) {
-            sums.reserved -= account.unused();
-            sums.nodes -= account.nodes(sums.node_size);
+            let before = Wanted::of(&account, &sums.extents);
+            sums.replace(before, Wanted::NOTHING);
         }
         sums.waiting.clear();
     }
@@ -485,9 +548,10 @@ impl WriteBudget {
     pub(crate) fn may_reserve(&self, id: TreeId, reservation: u64) -> bool {
         let sums = lock(&self.0);
         let mut account = sums.accounts.get(&id).copied().unwrap_or_default();
-        let others = sums.reserved - account.unused();
+        let others = sums.reserved - account.reserved(&sums.extents);
         account.reservation = reservation;
-        sums.promised + others + account.unused() <= sums.allocatable
+        let reserved = others + account.reserved(&sums.extents);
+        sums.promised + sums.promised_more + reserved <= sums.allocatable
     }
 
     /// Contents of files were deleted: the next checkpoint frees about this many bytes, unless a snapshot holds them.
@@ -516,7 +580,7 @@ impl WriteBudget {
         let sums = lock(&self.0);
         let account = sums.accounts.get(&id).copied().unwrap_or_default();
         let freed = account.pending_frees();
-        let in_pool = sums.left() + account.unused();
+        let in_pool = sums.left() + account.reserved(&sums.extents);
         let left = in_pool.min(account.left()).saturating_add(freed);
         (account.taken() - freed, left)
     }

@@ -345,7 +345,6 @@ impl From<Error> for FileError {
             | Error::NotAParent
             | Error::BelowItself
             | Error::NoProperty(_)
-            | Error::RaidzUnready
             | Error::Busy
             | Error::Held { .. }
             | Error::NoHold

@@ -109,15 +109,6 @@ impl Allocator {
         self.count_leak(ptr, freed);
     }
 
-    /// Frees the unused end of an extent.
-    ///
-    /// # Panics
-    /// If it is not used.
-    pub(super) fn free_extent(&mut self, at: Address, bytes: u32) {
-        let freed = self.space.free(at, bytes);
-        freed.expect("an extent that was just given out is used");
-    }
-
     /// Notes the block that a change replaced in a newest layer, for [`Allocator::free_replaced`].
     pub(super) fn note_replaced(&mut self, old: Option<&BlockPtr>) {
         self.replaced.extend(old);
@@ -289,7 +280,7 @@ impl Allocator {
         Some(fragments)
     }
 
-    /// Takes back fragments to which nothing was written.
+    /// Takes back fragments, or ends of extents, to which nothing was written.
     pub(super) fn give_back(&mut self, fragments: &[(Address, u32)]) {
         for (at, bytes) in fragments {
             self.space.give_back(*at, *bytes);

@@ -364,10 +364,15 @@ impl Owner {
         let left = owner.allocator.space().allocatable();
         let values = taken.inodes.len() + taken.charges.len();
         let records = (group.records.len() + values) as u64;
+        let extents = writes.iter().map(|(at, data)| {
+            let unit = self.shared.vdevs.extent_unit(at.vdev);
+            (data.len() as u64).next_multiple_of(unit.into())
+        });
+        let extents = extents.sum();
         budget.placed(
             volume.id,
             (group.bytes() as u64, records),
-            placed.stored,
+            (placed.stored, extents),
             left,
         );
         if !writes.is_empty() {

@@ -6,7 +6,7 @@
 use super::{Pool, State};
 use crate::format::{VdevId, VdevOffset};
 use crate::space::VdevSpace;
-use crate::vdev::{Layout, SetupError, VdevSpec};
+use crate::vdev::{SetupError, VdevSpec};
 
 impl State {
     /// Passes the free space to the write budget, after it grew.
@@ -27,14 +27,10 @@ impl Pool {
         spec: impl Into<VdevSpec>,
         force: bool,
     ) -> Result<VdevId, SetupError> {
-        let spec = spec.into();
-        if spec.layout != Layout::Mirror {
-            let feature = "raidz".to_owned();
-            let readable = false;
-            return Err(SetupError::Feature { feature, readable });
-        }
         let info = self.vdevs().add(spec, force).await?;
         let mut state = self.owner.state.borrow_mut();
+        let extents = self.vdevs().extent_space();
+        state.shared.budget.set_extents(extents);
         state.allocator.add_vdev(&VdevSpace::from(&info));
         state.supply_budget();
         Ok(info.id)

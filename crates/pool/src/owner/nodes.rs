@@ -2,8 +2,9 @@
 //!
 //! **Owns** the extents of a checkpoint's nodes, which lie one behind the other. **Called by** checkpoints.
 //! **Invariants**: a node has its pointer before it is written; no task reads it before [`NodeWriter::finish`]
-//! returned.
+//! returned; a row of a raidz has one node, so that it is free as soon as the node is. `docs/decisions/0157`.
 
+use std::ops::Range;
 use std::rc::Rc;
 
 use io::IoBuf;
@@ -25,6 +26,10 @@ struct Chunk {
     at: Address,
     buf: IoBuf,
     used: usize,
+    /// Bytes in which the vdev gives out extents: a node begins with such a unit.
+    unit: usize,
+    /// The ends of units that have a node, relative to the extent.
+    padding: Vec<Range<usize>>,
 }
 
 impl Chunk {
@@ -101,7 +106,12 @@ impl NodeWriter {
         let place = &mut chunk.buf[chunk.used..chunk.used + padded];
         place[..size].copy_from_slice(&node.bytes);
         place[size..].fill(0);
-        chunk.used += padded;
+        let end = chunk.used + padded;
+        chunk.used = end.next_multiple_of(chunk.unit).min(chunk.buf.len());
+        if end < chunk.used {
+            chunk.buf[end..chunk.used].fill(0);
+            chunk.padding.push(end..chunk.used);
+        }
         let plain = (Compression::Off, size);
         BlockPtr::to(
             at,
@@ -121,22 +131,35 @@ impl NodeWriter {
         self.submit();
         let mut buf = self.owner.shared.buffers.alloc(CHUNK as usize).await;
         buf.set_len(bytes as usize);
-        self.chunk = Some(Chunk { at, buf, used: 0 });
+        self.chunk = Some(Chunk {
+            at,
+            buf,
+            used: 0,
+            unit: self.owner.shared.vdevs.extent_unit(at.vdev) as usize,
+            padding: Vec::new(),
+        });
     }
 
-    /// Writes the current extent. Its unused end is freed.
+    /// Writes the current extent. Its unused end is free again at once, as nothing was written there: checkpoints of many small
+    /// trees would need an extent for each otherwise.
     fn submit(&mut self) {
-        let Some(Chunk { at, mut buf, used }) = self.chunk.take() else {
+        let Some(chunk) = self.chunk.take() else {
             return;
         };
-        let left = buf.len() - used;
-        if left > 0 {
-            let offset = VdevOffset(at.offset.0 + used as u64);
-            let mut state = self.owner.state.borrow_mut();
-            state
-                .allocator
-                .free_extent(Address { offset, ..at }, left as u32);
+        let (left, at, used) = (chunk.left(), chunk.at, chunk.used);
+        let mut buf = chunk.buf;
+        let behind = |from: usize| Address {
+            offset: VdevOffset(at.offset.0 + from as u64),
+            ..at
+        };
+        let mut state = self.owner.state.borrow_mut();
+        for padding in chunk.padding {
+            // the node keeps the rest of its row from being given out
+            let bytes = padding.len() as u32;
+            state.allocator.give_back(&[(behind(padding.start), bytes)]);
         }
+        state.allocator.give_back(&[(behind(used), left as u32)]);
+        drop(state);
         if used > 0 {
             buf.set_len(used);
             let vdevs = self.owner.shared.vdevs.clone();

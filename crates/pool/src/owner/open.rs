@@ -47,9 +47,6 @@ impl Pool {
             checkpoints,
             is_chosen,
         } = opened;
-        if vdevs.has_raidz() {
-            return Err(Error::RaidzUnready);
-        }
         let vdevs = Arc::new(vdevs);
         let is_rewound = uberblock.sequence < newest;
         if is_rewound && !vdevs.is_read_only() {

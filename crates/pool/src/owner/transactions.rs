@@ -56,7 +56,7 @@ impl Owner {
         owner.allocator.free_replaced();
         let left = owner.allocator.space().allocatable();
         let budget = &self.shared.budget;
-        budget.placed(dataset.id, (admitted, count), admitted, left);
+        budget.placed(dataset.id, (admitted, count), (admitted, admitted), left);
         budget.written(admitted);
         is_empty
     }

@@ -11,7 +11,9 @@ mod trim;
 mod trims;
 mod vdev;
 
-use crate::format::{Address, Defect, Key, REGION_BITMAP_SIZE, RegionBits, VdevId, VdevOffset};
+use crate::format::{
+    Address, Defect, Key, NODE_SIZE_MAX, REGION_BITMAP_SIZE, RegionBits, VdevId, VdevOffset,
+};
 
 use trims::{Frees, Trims};
 use vdev::VdevRegions;
@@ -26,6 +28,8 @@ const TURN_BYTES: u64 = 1 << 20;
 const TURN_BYTES_MIN: u64 = TURN_BYTES / 16;
 /// The part of the pool that only trees may take: the reserve.
 const RESERVE_PART: u64 = 32;
+/// The reserve of pools with a raidz is this many times larger.
+const RAIDZ_FACTOR: u64 = 2;
 /// The reserve has this many bytes at least, and half of the pool at most.
 const RESERVE_MIN: u64 = 8 << 20;
 
@@ -47,8 +51,16 @@ pub struct Space {
     reserve: u64,
 }
 
-fn reserve(size: u64) -> u64 {
-    (size / RESERVE_PART).max(RESERVE_MIN).min(size / 2)
+/// Bytes that only trees may take. On a raidz, a node takes whole rows, and a row larger than a node of
+/// [`NODE_SIZE_MAX`] more than the largest one.
+fn reserve(vdevs: &[VdevRegions]) -> u64 {
+    let size = vdevs.iter().map(VdevRegions::size).sum::<u64>();
+    let row = vdevs.iter().filter_map(VdevRegions::row_bytes).max();
+    let factor = row.map_or(1, |row| RAIDZ_FACTOR * row.div_ceil(NODE_SIZE_MAX.into()));
+    (size / RESERVE_PART)
+        .max(RESERVE_MIN)
+        .saturating_mul(factor)
+        .min(size / 2)
 }
 
 /// The sectors that a checkpoint frees, and the bitmaps that it saves.
@@ -73,6 +85,7 @@ impl Space {
     pub fn new(vdevs: &[VdevSpace]) -> Self {
         let vdevs: Vec<VdevRegions> = vdevs.iter().map(VdevRegions::new).collect();
         let size = vdevs.iter().map(VdevRegions::size).sum();
+        let reserve = reserve(&vdevs);
         Self {
             vdevs,
             turns: [(0, TURN_BYTES); 3],
@@ -83,7 +96,7 @@ impl Space {
             size,
             used: 0,
             pending: 0,
-            reserve: reserve(size),
+            reserve,
         }
     }
 
@@ -103,7 +116,7 @@ impl Space {
 
     fn measure(&mut self) {
         self.size = self.vdevs.iter().map(VdevRegions::size).sum();
-        self.reserve = reserve(self.size);
+        self.reserve = reserve(&self.vdevs);
     }
 
     /// Bytes that a vdev gives out in its turn. Fuller vdevs give less, so that all become full together.
@@ -212,8 +225,8 @@ impl Space {
         None
     }
 
-    /// Takes back the end of an extent that was given out in this step. Nothing was written there, so it may be given
-    /// out again at once.
+    /// Takes back a part of an extent to which nothing was written, so that it may be given out again at once; on a raidz once
+    /// its row is free.
     ///
     /// # Panics
     /// If it is not used.
@@ -229,7 +242,7 @@ impl Space {
         }
     }
 
-    /// Frees a block, or the unused end of an extent. Its sectors are reusable after the next checkpoint.
+    /// Frees a block. Its sectors are reusable after the next checkpoint.
     ///
     /// # Errors
     /// The block is outside its vdev's space, not used, or already freed. Nothing is changed.

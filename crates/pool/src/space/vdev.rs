@@ -128,6 +128,11 @@ impl VdevRegions {
         self.free * self.sector
     }
 
+    /// Bytes of data of a row; `None` on a mirror.
+    pub(super) fn row_bytes(&self) -> Option<u64> {
+        (self.row > 1).then_some(u64::from(self.row) * self.sector)
+    }
+
     /// Moves the end of the space.
     pub(super) fn grow(&mut self, end: VdevOffset) {
         let last = region_of(self.space.end.saturating_sub(1));
@@ -395,6 +400,7 @@ impl VdevRegions {
         let region = region.filter(|r| r.used.all(start, count));
         let region = region.expect("it was just given out");
         region.used.clear(start, count);
+        region.pool.clear(start, count);
         region.count -= count;
         self.free += u64::from(self.free_of(number) - before);
         for cursor in self.cursors.iter_mut().flatten() {

@@ -19,8 +19,8 @@ use super::top::TopVdev;
 use super::{Opened, Shared, Vdevs};
 use crate::format::{
     Birth, Features, Host, JournalLayout, Label, LabelBranch, LabelEpoch, LabelHistory, MemberGuid,
-    NodeSize, PoolGuid, PoolState, UBERBLOCK_SIZE, Uberblock, VDEVS_MAX, VdevEntry, VdevGuid,
-    VdevId, check_name, is_of_later_version,
+    NODE_SIZE_DEFAULT, NODE_SIZE_MAX, NODE_SIZE_MIN, NodeSize, PoolGuid, PoolState, UBERBLOCK_SIZE,
+    Uberblock, VDEVS_MAX, VdevEntry, VdevGuid, VdevId, check_name, is_of_later_version,
 };
 
 /// Range of a new vdev's sector size unless one is requested, as a binary logarithm.
@@ -44,8 +44,8 @@ pub struct PoolSpec {
     pub host: Host,
     /// Sector size of all vdevs, as a binary logarithm; `None` for that of the disks, at least 4 KiB.
     pub ashift: Option<u8>,
-    /// The node size of the pool's own tree.
-    pub node_size: NodeSize,
+    /// Most bytes of a node of the pool's trees; `None` for one that follows from the layout of its vdevs.
+    pub node_size: Option<NodeSize>,
     /// Journal segments on each vdev; `None` for a number that follows from the vdevs' size.
     pub journal: Option<JournalLayout>,
     /// Use disks that belong to a pool, which destroys that pool.
@@ -61,7 +61,7 @@ impl PoolSpec {
             vdevs: vdevs.into_iter().map(Into::into).collect(),
             host,
             ashift: None,
-            node_size: NodeSize::default(),
+            node_size: None,
             journal: None,
             force: false,
         }
@@ -211,6 +211,15 @@ fn journal_layout(entries: &[VdevEntry]) -> JournalLayout {
     }
 }
 
+/// The size of nodes that follows from the layout: a node takes whole rows of a raidz, so that nodes are as large as the
+/// largest row, if that is allowed. `docs/decisions/0157`.
+fn node_size_of(tops: &[TopVdev]) -> NodeSize {
+    let raidz = tops.iter().filter(|top| top.rows().is_some());
+    let row = raidz.map(TopVdev::extent_unit).max().unwrap_or(0);
+    let size = row.next_multiple_of(NODE_SIZE_MIN);
+    NodeSize::new(size.clamp(NODE_SIZE_DEFAULT, NODE_SIZE_MAX)).expect("it is in the range")
+}
+
 /// Creates an empty pool, durably. It is open and active, and has one uberblock.
 ///
 /// # Errors
@@ -258,7 +267,8 @@ pub async fn create(spec: PoolSpec) -> Result<Opened, SetupError> {
         ));
     }
     let pool = PoolGuid(guid());
-    let vdevs = Vdevs::new(pool, shared, spec.node_size, journal, tops, changes, false);
+    let node_size = spec.node_size.unwrap_or_else(|| node_size_of(&tops));
+    let vdevs = Vdevs::new(pool, shared, node_size, journal, tops, changes, false);
     vdevs.relabel().await.map_err(SetupError::failed)?;
     let uberblock = Uberblock {
         pool,
@@ -266,7 +276,7 @@ pub async fn create(spec: PoolSpec) -> Result<Opened, SetupError> {
         sequence: 1,
         time: io::time::wall_clock_ms() * 1_000_000,
         label_epoch: LabelEpoch(1),
-        node_size: spec.node_size,
+        node_size,
         root: None,
         journal: vdevs.ring().start(),
     };

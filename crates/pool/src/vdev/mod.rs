@@ -10,6 +10,7 @@ mod add;
 mod area;
 mod create;
 mod error;
+mod extent_space;
 mod file_space;
 mod fork;
 mod geometry;
@@ -57,6 +58,7 @@ use top::TopVdev;
 
 pub use create::{PoolSpec, create};
 pub use error::SetupError;
+pub use extent_space::ExtentSpace;
 pub(crate) use fork::first_apart;
 pub use geometry::{AREA_SIZE, AREAS, DATA_START, RING_SLOTS, least_size};
 pub(crate) use geometry::{areas, data_size, has_room, slot_offset};
@@ -238,12 +240,6 @@ impl Vdevs {
         self.stripe.iter().map(TopVdev::sector).max().unwrap_or(0)
     }
 
-    /// Whether a vdev is a raidz.
-    #[must_use]
-    pub(crate) fn has_raidz(&self) -> bool {
-        self.stripe.iter().any(|top| top.rows().is_some())
-    }
-
     /// Whether a present member is a hard disk.
     #[must_use]
     pub fn has_hard_disks(&self) -> bool {
@@ -260,6 +256,19 @@ impl Vdevs {
     #[must_use]
     pub fn allocated(&self, ptr: &BlockPtr) -> u64 {
         self.block_space.of_block(ptr)
+    }
+
+    /// Bytes in which the extents of a vdev are given out: the data of a row; one sector on a mirror.
+    #[must_use]
+    pub fn extent_unit(&self, vdev: VdevId) -> u32 {
+        self.top(vdev).map_or(1, TopVdev::extent_unit)
+    }
+
+    /// The space that extents take on the vdevs.
+    #[must_use]
+    pub fn extent_space(&self) -> ExtentSpace {
+        let units = self.stripe.iter().map(|top| top.extent_unit().into());
+        ExtentSpace::new(units)
     }
 
     /// Sector size of a vdev, bytes; `None` if there is no such vdev.
@@ -280,7 +289,7 @@ impl Vdevs {
             size: top.end(),
             first_free: VdevOffset(self.journal.size_on(&top.entry())),
             sector: top.sector(),
-            row: top.rows().map_or(1, |rows| rows.data() as u32),
+            row: top.extent_unit() / top.sector(),
         }
     }
 

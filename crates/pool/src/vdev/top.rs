@@ -119,6 +119,12 @@ impl TopVdev {
         self.entry.sector()
     }
 
+    /// Bytes in which its extents are given out: the data of a row; one sector on a mirror.
+    pub(super) fn extent_unit(&self) -> u32 {
+        let row = self.rows.as_ref().map(|rows| rows.row_size() as u32);
+        row.unwrap_or(self.sector())
+    }
+
     /// Whether a present member is a hard disk.
     pub(super) fn has_hard_disks(&self) -> bool {
         self.members().iter().any(|m| m.leaf.is_hard_disk())

@@ -33,7 +33,6 @@ pub(super) fn writing(e: Error) -> StorageError {
         | Error::NotAParent
         | Error::BelowItself
         | Error::NoProperty(_)
-        | Error::RaidzUnready
         | Error::Busy
         | Error::Held { .. }
         | Error::NoHold
