@@ -3,7 +3,7 @@
 //! **Owns** the decision that a session ends. **Called by** the session, its receivers and senders. **Invariants**: the first
 //! cause of an end counts; nothing is sent after the end was decided.
 
-use super::engine::{Answer, Calls, Engine, CallParts, Finished};
+use super::engine::{Answer, CallParts, Calls, Engine, Finished};
 use super::error::{Error, Result};
 use initiator::LinkState;
 use initiator::slots::{Data, HasSlots, Waiting};

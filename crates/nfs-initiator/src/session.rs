@@ -6,7 +6,7 @@
 use super::channel::Channel;
 use super::config::Config;
 use super::connection::ConnectionShared;
-use super::engine::{Answer, Engine, CallParts, Finished};
+use super::engine::{Answer, CallParts, Engine, Finished};
 use super::error::{Error, Result};
 use super::establish::{Established, establish, forget};
 use super::limits::{

@@ -12,7 +12,7 @@ use crate::config::split_volume;
 use crate::disks::{DiskEntry, DiskState};
 use crate::pools::entry::{PoolEntry, PoolState};
 use crate::pools::filesystems::{FilesystemExport, MountEntry, MountState};
-use crate::server::{Server, Holdings};
+use crate::server::{Holdings, Server};
 use std::rc::Rc;
 
 impl Holdings {

@@ -6,7 +6,7 @@ use crate::absent::warning_of;
 use crate::api::{self, Disk, ExportedAs, Exports, ServerState};
 use crate::config::{Config, DiskConfig, Medium};
 use crate::disks::{DiskEntry, DiskState};
-use crate::server::{Server, Holdings};
+use crate::server::{Holdings, Server};
 use crate::size::ByteSize;
 use crate::{Error, Result};
 

@@ -2,7 +2,7 @@
 //!
 //! **Called by** [`super`].
 
-use super::settings::{Address, Export, Os, ClientSettings};
+use super::settings::{Address, ClientSettings, Export, Os};
 use super::timeouts::{
     ISCSI_NOOP_S, ISCSI_QUEUE_DEPTH, ISCSI_REPLACEMENT_MULTIPATH_S, ISCSI_REPLACEMENT_S,
     ISCSI_SESSION_COMMANDS, SCSI_COMMAND_S,

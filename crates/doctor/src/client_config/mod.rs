@@ -11,7 +11,7 @@ mod other;
 mod settings;
 pub mod timeouts;
 
-pub use settings::{Address, ConfigFile, Export, Os, ClientSettings, Unsupported};
+pub use settings::{Address, ClientSettings, ConfigFile, Export, Os, Unsupported};
 
 /// Whether a name is one plain word in every file and command below.
 fn is_plain(name: &str) -> bool {

@@ -2,7 +2,7 @@
 //!
 //! **Called by** [`super`].
 
-use super::settings::{Export, Os, ClientSettings};
+use super::settings::{ClientSettings, Export, Os};
 use super::timeouts::{NFS_CONNECTIONS, NFS_TIMEO};
 
 /// The port of NFS, which needs no option.

@@ -2,7 +2,7 @@
 //!
 //! **Called by** [`super`].
 
-use super::settings::{Export, Os, ClientSettings};
+use super::settings::{ClientSettings, Export, Os};
 use super::timeouts::{NVME_KEEP_ALIVE_S, NVME_LOSS_S, NVME_QUEUE_ENTRIES, NVME_RECONNECT_S};
 use std::fmt::Write;
 

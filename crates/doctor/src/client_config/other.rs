@@ -2,7 +2,7 @@
 //!
 //! **Called by** [`super`]. Their settings are commands.
 
-use super::settings::{Address, Export, ClientSettings, Unsupported};
+use super::settings::{Address, ClientSettings, Export, Unsupported};
 use super::timeouts::{ISCSI_REPLACEMENT_MULTIPATH_S, ISCSI_REPLACEMENT_S, SCSI_COMMAND_S};
 
 pub(super) fn esxi(export: &Export, s: &mut ClientSettings) {

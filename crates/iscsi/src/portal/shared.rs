@@ -68,7 +68,9 @@ impl PortalShared {
             return Err(TargetError::TargetExists(config.name));
         }
         let name = config.name.clone();
-        registers.targets.insert(name, Arc::new(TargetEntry::new(config)));
+        registers
+            .targets
+            .insert(name, Arc::new(TargetEntry::new(config)));
         drop(registers);
         self.lists_changed();
         Ok(())

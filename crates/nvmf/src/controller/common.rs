@@ -40,7 +40,11 @@ impl NvmeTally {
 
 impl Common {
     /// The parts of a connection that was accepted at a port with this role.
-    pub(super) fn new(target: Arc<TargetShared>, role: PortRole, link: Link<CloseReason>) -> Common {
+    pub(super) fn new(
+        target: Arc<TargetShared>,
+        role: PortRole,
+        link: Link<CloseReason>,
+    ) -> Common {
         Common {
             target,
             role,

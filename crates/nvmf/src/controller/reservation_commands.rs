@@ -198,7 +198,11 @@ pub(super) struct Audience {
 }
 
 impl Audience {
-    pub(super) fn new(target: Arc<TargetShared>, subsystem: Option<Arc<Subsystem>>, nsid: Nsid) -> Self {
+    pub(super) fn new(
+        target: Arc<TargetShared>,
+        subsystem: Option<Arc<Subsystem>>,
+        nsid: Nsid,
+    ) -> Self {
         Self {
             target,
             subsystem,

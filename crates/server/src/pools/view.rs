@@ -8,7 +8,7 @@ use super::notes::Notes;
 use crate::api::{self, DiskState, ExportedAs, Health, Member, MemberTimes, Vdev};
 use crate::config::PoolConfig;
 use crate::disks::DiskEntry;
-use crate::server::{Server, Holdings};
+use crate::server::{Holdings, Server};
 use crate::size::ByteSize;
 use crate::word::word;
 use crate::{Error, Result};

@@ -66,7 +66,11 @@ enum Service {
 
 impl FullFeature {
     /// The phase of a connection that has joined a session with `entry`.
-    pub(crate) fn new(member: Member, entry: Arc<TargetEntry>, nexus: Arc<scsi::Nexus>) -> FullFeature {
+    pub(crate) fn new(
+        member: Member,
+        entry: Arc<TargetEntry>,
+        nexus: Arc<scsi::Nexus>,
+    ) -> FullFeature {
         FullFeature {
             member,
             entry,

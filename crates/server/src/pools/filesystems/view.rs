@@ -6,7 +6,7 @@ use super::mounts::MountState;
 use crate::api::{self, DiskState};
 use crate::pools::entry::{PoolState, filesystems_of, full_name};
 use crate::pools::names::by_hierarchy;
-use crate::server::{Server, Holdings};
+use crate::server::{Holdings, Server};
 use crate::{Error, Result};
 use pool::filesystem::Store;
 use pool::{Pool, Volume, VolumeSpace};
