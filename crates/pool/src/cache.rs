@@ -275,32 +275,56 @@ impl RecordCache {
         }
     }
 
-    /// Caches a record's contents, if a buffer for them is available.
-    pub(crate) fn insert(&self, ptr: &BlockPtr, contents: &[u8]) {
-        let size = contents.len();
+    /// Most bytes of records and tables.
+    fn most(&self) -> usize {
+        self.limit - self.limit / IDLE_DIVISOR
+    }
+
+    /// A buffer of the cache for a record of `size` bytes, if one is available; other records are evicted for it. A record that
+    /// is read into it needs no copy.
+    pub(crate) fn reserve(&self, size: usize) -> Option<IoBuf> {
         if size == 0 || size.next_power_of_two() > self.limit / SMALL_DIVISOR {
-            return;
+            return None;
         }
-        let most = self.limit - self.limit / IDLE_DIVISOR;
         let bytes = size.next_power_of_two() + HANDLE_BYTES;
-        let left = lock(&self.queues).make_room(bytes, most);
-        let mut evicted = left.len();
+        let left = lock(&self.queues).make_room(bytes, self.most());
+        let is_full = !left.is_empty();
         drop(left);
-        let Some(mut buf) = self.buffers.try_alloc(size) else {
-            return;
-        };
-        buf.copy_from_slice(contents);
+        let buf = self.buffers.try_alloc(size);
+        if is_full {
+            self.buffers.trim(self.limit / IDLE_DIVISOR);
+        }
+        buf
+    }
+
+    /// Caches a record's contents, which [`RecordCache::reserve`] gave the buffer for: another buffer is not kept.
+    pub(crate) fn insert_read(&self, ptr: &BlockPtr, buf: IoBuf) -> Arc<IoBuf> {
+        let is_own = buf.is_of(&self.buffers);
+        let bytes = buf.capacity() + HANDLE_BYTES;
+        let buf = Arc::new(buf);
+        if !is_own {
+            return buf;
+        }
         let mut queues = lock(&self.queues);
         // Other shards may have inserted records meanwhile.
-        let mut left = queues.make_room(bytes, most);
-        queues.insert(Name::of(ptr), Arc::new(buf));
+        let mut left = queues.make_room(bytes, self.most());
+        queues.insert(Name::of(ptr), buf.clone());
         // The tables may have grown.
-        left.extend(queues.make_room(0, most));
+        left.extend(queues.make_room(0, self.most()));
         drop(queues);
-        evicted += left.len();
+        let is_full = !left.is_empty();
         drop(left);
-        if evicted > 0 {
+        if is_full {
             self.buffers.trim(self.limit / IDLE_DIVISOR);
+        }
+        buf
+    }
+
+    /// Caches a record's contents, if a buffer for them is available.
+    pub(crate) fn insert(&self, ptr: &BlockPtr, contents: &[u8]) {
+        if let Some(mut buf) = self.reserve(contents.len()) {
+            buf.copy_from_slice(contents);
+            self.insert_read(ptr, buf);
         }
     }
 

@@ -268,6 +268,12 @@ impl IoBuf {
         self.len = len;
     }
 
+    /// Whether the buffer returns to this pool.
+    #[must_use]
+    pub fn is_of(&self, pool: &BufPool) -> bool {
+        Arc::ptr_eq(&self.pool.0, &pool.0)
+    }
+
     /// Bytes that the buffer can hold.
     #[must_use]
     pub fn capacity(&self) -> usize {

@@ -6,9 +6,10 @@ use crate::v3::client::{at, mode, mounted};
 use backend::file::{Caller, IfExists, Name, NewFile, NewKind, SetAttributes, Stability, WriteAt};
 use nfs::service::ServiceConfig;
 use nfs::v3::wire::{Arguments, CreateHow, Status as Status3};
-use nfs::wire::files::Claim;
+use nfs::wire::files::{Claim, Lock, Locker};
 use nfs::wire::minor2::{Minor2, Span};
-use nfs::wire::{Attrs, Bitmap, Op, Stateid, Status, operation};
+use nfs::wire::{Attrs, Bitmap, Op, Owner, Stateid, Status, operation};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 const PATH: [&str; 3] = [HOME[0], HOME[1], "f"];
@@ -36,8 +37,13 @@ fn set(stateid: Stateid, attributes: Attrs<'static>) -> Op<'static> {
 
 /// A server after a restart: client "old" may reclaim, "f" and "g" are there.
 async fn restarted() -> Fixture {
+    restarted_for(vec![b"old".to_vec(), b"older".to_vec()]).await
+}
+
+/// A server after a restart: these clients may reclaim, "f" and "g" are there.
+async fn restarted_for(reclaimers: Vec<Vec<u8>>) -> Fixture {
     let fixture = Fixture::with(ServiceConfig {
-        reclaimers: vec![b"old".to_vec(), b"older".to_vec()],
+        reclaimers,
         ..config()
     })
     .await;
@@ -234,5 +240,78 @@ fn a_client_changes_in_the_grace_period_what_it_reclaimed() {
             data: b"x",
         };
         assert_eq!(old.at(&PATH, &[write]).await.status, Status::Ok);
+    });
+}
+
+/// Number of clients that reclaim at once.
+const CROWD: u64 = 1000;
+
+fn lock(is_reclaim: bool, offset: u64, owner: &[u8]) -> Op<'_> {
+    let owner = Owner {
+        client: 0,
+        name: owner,
+    };
+    Op::Lock(Box::new(Lock {
+        kind: 2,
+        is_reclaim,
+        offset,
+        length: 10,
+        locker: Locker::New(Stateid::CURRENT, owner),
+    }))
+}
+
+/// Connects after the restart, and reclaims the open of "f" and the lock of its part of it.
+async fn reclaims(addr: SocketAddr, number: u64) -> Client {
+    let owner = format!("client {number}");
+    let mut client = Client::connect(addr).await;
+    client.establish(owner.as_bytes(), FORE).await;
+    let open = open_with(Claim::Previous(0), None, 3, 0);
+    let lock = lock(true, number * 10, owner.as_bytes());
+    let mut results = client.at(&PATH, &[open, lock]).await;
+    results.open();
+    results.ok(operation::LOCK);
+    client
+}
+
+/// 1,000 clients of pynfs took longer for their reclaims than the grace period, on a busy machine. Here only waits take time.
+#[test]
+fn a_thousand_clients_reclaim_opens_and_locks_at_once() {
+    simulated(|| async {
+        let owners = (0..CROWD).map(|n| format!("client {n}").into_bytes());
+        let fixture = restarted_for(owners.collect()).await;
+        let addr = fixture.addr;
+        let mut new = fixture.client("new").await;
+        let all: Vec<_> = (0..CROWD).map(|n| io::spawn(reclaims(addr, n))).collect();
+        let mut crowd = Vec::new();
+        for one in all {
+            crowd.push(one.await.expect("it reclaimed"));
+        }
+        let open = || open_with(Claim::Name(b"f"), None, 3, 0);
+        // Nobody is shut out before the last one has said that it is done.
+        let complete = [Op::ReclaimComplete { one_fs: false }];
+        for (done, client) in crowd.iter_mut().enumerate() {
+            if done % 100 == 99 {
+                assert_eq!(new.at(HOME, &[open()]).await.status, Status::Grace);
+            }
+            client.run(&complete).await.ok(operation::RECLAIM_COMPLETE);
+        }
+
+        let (clients, sessions, _, states) = fixture.service.state_counts();
+        let crowd_len = CROWD as usize;
+        assert_eq!((clients, sessions), (crowd_len + 1, crowd_len + 1));
+        assert_eq!(states, 2 * crowd_len, "an open and a lock of each");
+        // The period is over at once, and each lock holds against all others.
+        for (number, owner) in crowd.iter().enumerate() {
+            let at = number as u64 * 10;
+            let asked = [open(), lock(false, at, b"new")];
+            let mut results = new.at(HOME, &asked).await;
+            results.open();
+            results.has(operation::LOCK, Status::Denied);
+            assert_eq!((results.u64(), results.u64(), results.u32()), (at, 10, 2));
+            let name = format!("client {number}").into_bytes();
+            assert_eq!((results.u64(), results.opaque()), (owner.id, name));
+        }
+        let free = [open(), lock(false, CROWD * 10, b"new")];
+        assert_eq!(new.at(HOME, &free).await.status, Status::Ok);
     });
 }

@@ -28,6 +28,9 @@ const RUNS_AT_ONCE: usize = 32;
 /// reading adjacent blocks is faster.
 const CACHED_MAX: usize = 64 << 10;
 
+/// Most bytes of the record cache that a reply keeps until it was sent, for each of its own bytes.
+const LENT_MAX: usize = 4;
+
 /// The result of a read; or an error for each block of which no member has a right copy, at least one.
 type Read<T> = std::result::Result<T, Vec<Error>>;
 
@@ -200,7 +203,10 @@ impl OpenDataset {
         if let [piece] = pieces
             && let Location::Cached(held) = &piece.location
         {
-            return Ok(Payload::shared(held.clone()).sub(piece.skip, piece.len));
+            return Ok(lend(held.clone(), piece.skip, piece.len).await);
+        }
+        if is_cached && let Some(read) = self.read_to_cache(pieces).await {
+            return read;
         }
         if let Some(run) = self.whole_run(pieces) {
             let bytes = self.shared.vdevs.read_run(&run, &io::pool()).await;
@@ -221,6 +227,29 @@ impl OpenDataset {
         let mut out = io::pool().alloc(len).await;
         self.fill(pieces, &mut out, is_cached).await?;
         Ok(Payload::from(out))
+    }
+
+    /// Reads the only piece of a request, of an uncompressed block, into a buffer of the record cache, and keeps the block there.
+    /// `None` if the request is another one, or the cache has no buffer.
+    async fn read_to_cache(&self, pieces: &[Piece]) -> Option<Result<Payload>> {
+        let [piece] = pieces else { return None };
+        let Location::Block(ptr) = &piece.location else {
+            return None;
+        };
+        let size = ptr.logical_size as usize;
+        if ptr.compression != Compression::Off || self.space(ptr) != Some(size) {
+            return None;
+        }
+        let buf = self.shared.records.reserve(size)?;
+        let blocks = std::slice::from_ref(ptr);
+        let bytes = self.shared.vdevs.read_run_into(blocks, buf).await;
+        Some(match self.told(pieces, bytes) {
+            Ok(bytes) => {
+                let held = self.shared.records.insert_read(ptr, bytes);
+                Ok(lend(held, piece.skip, piece.len).await)
+            }
+            Err(error) => Err(error),
+        })
     }
 
     /// The blocks of pieces that are whole, adjacent and uncompressed: one read has them as they are.
@@ -343,6 +372,16 @@ impl OpenDataset {
         let _it_exists = vdevs.sector_of(ptr.vdev)?;
         Some(vdevs.allocated(ptr) as usize)
     }
+}
+
+/// A part of a cached record for a reply: of its own buffer, or copied if that is more than [`LENT_MAX`] times as large.
+async fn lend(held: Arc<IoBuf>, skip: usize, len: usize) -> Payload {
+    if len * LENT_MAX >= held.capacity() {
+        return Payload::shared(held).sub(skip, len);
+    }
+    let mut part = io::pool().alloc(len).await;
+    part.copy_from_slice(&held[skip..skip + len]);
+    Payload::from(part)
 }
 
 fn other_size(ptr: &BlockPtr) -> Error {

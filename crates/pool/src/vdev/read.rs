@@ -293,6 +293,28 @@ impl Vdevs {
         ptrs: &[BlockPtr],
         buffers: &BufPool,
     ) -> std::result::Result<IoBuf, Vec<Error>> {
+        let mut bytes = 0;
+        for ptr in ptrs {
+            bytes += self.stored_size(ptr).map_err(|e| vec![e])?;
+        }
+        assert!(bytes <= RUN_SIZE_MAX, "{bytes} bytes in a row");
+        let buf = buffers.alloc(bytes).await;
+        self.read_run_into(ptrs, buf).await
+    }
+
+    /// As [`Vdevs::read_run`], into this buffer, whose length is that of the blocks in whole sectors. Returns another buffer if a
+    /// member kept it.
+    ///
+    /// # Errors
+    /// As [`Vdevs::read`], for each block that no member has, in order.
+    ///
+    /// # Panics
+    /// As [`Vdevs::read_run`]; if the buffer has another length.
+    pub(crate) async fn read_run_into(
+        &self,
+        ptrs: &[BlockPtr],
+        mut buf: IoBuf,
+    ) -> std::result::Result<IoBuf, Vec<Error>> {
         let start = ptrs.first().expect("a block to read");
         let mut ends = Vec::with_capacity(ptrs.len());
         let mut end = 0;
@@ -302,9 +324,8 @@ impl Vdevs {
             end += self.stored_size(ptr).map_err(|e| vec![e])?;
             ends.push(end);
         }
-        assert!(end <= RUN_SIZE_MAX, "{end} bytes in a row");
+        assert_eq!(end, buf.len(), "the buffer takes the blocks");
         let top = &self.stripe[usize::from(start.vdev.0)];
-        let mut buf = buffers.alloc(end).await;
         let members = match top.rows() {
             Some(_) => Vec::new(),
             None => top.readable(start.offset),

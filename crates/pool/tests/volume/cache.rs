@@ -1,6 +1,7 @@
 //! The record cache: repeated reads come from memory, and never return old contents.
 
-use backend::{BlockBackend, Lba};
+use backend::{BlockBackend, Extent, Lba};
+use io::rng::Prng;
 use pool::{NewVolume, Options, Pool, Volume};
 
 use crate::{BLOCK, create_pool, on_disk, read};
@@ -58,6 +59,91 @@ fn repeated_reads_of_any_size_come_from_memory() {
         let volume = pool.volume("small").expect("a volume");
         read(&volume, 0, 32).await;
         assert_eq!(pool.record_cache().inserts, held);
+        pool.close().await.expect("closed");
+    });
+}
+
+/// Regression: a read that missed went into a buffer of its own and was copied into the cache, and its part into a third buffer:
+/// 132 KiB copied for 4 KiB of a record of 128 KiB.
+#[test]
+fn a_missed_read_is_a_part_of_the_cached_record() {
+    on_disk(|_| async {
+        let pool = pool(4 << 20).await;
+        for (name, record_size, blocks) in [("small", 4096, 1), ("large", 128 << 10, 9)] {
+            let new = NewVolume {
+                record_size,
+                ..NewVolume::new(name, 2 << 20)
+            };
+            let volume = pool.create_volume(new).await.expect("a volume");
+            // It does not get smaller by compression.
+            let mut noise = vec![0; 64 * BLOCK];
+            Prng::new(1).fill(&mut noise);
+            for (block, bytes) in noise.chunks(BLOCK).enumerate() {
+                let mut buf = io::pool().alloc(BLOCK).await;
+                buf.copy_from_slice(bytes);
+                let written = volume.write(Lba(block as u64), buf);
+                written.await.expect("written");
+            }
+            settle(&pool, &volume).await;
+            for block in [3, 40] {
+                let at = Extent {
+                    start: Lba(block),
+                    blocks,
+                };
+                let known = pool.record_cache().inserts;
+                let missed = volume.read(at).await.expect("read");
+                assert_eq!(pool.record_cache().inserts, known + 1);
+                let before = reads(&pool);
+                let found = volume.read(at).await.expect("read");
+                assert_eq!(reads(&pool), before, "it was in memory");
+                let [missed, found] =
+                    [&missed, &found].map(|read| read.as_slice().expect("stable"));
+                assert!(*missed == noise[block as usize * BLOCK..][..missed.len()]);
+                assert_eq!(
+                    missed.as_ptr(),
+                    found.as_ptr(),
+                    "{name}: both are one buffer"
+                );
+            }
+        }
+        pool.close().await.expect("closed");
+    });
+}
+
+/// Regression: replies kept the whole cached record until they were sent. A client that asked for 4 KiB of many records of 128 KiB
+/// and received nothing kept all buffers of the cache, with 1/32 of them counted, and nothing was cached for anybody.
+#[test]
+fn replies_that_are_not_sent_keep_little_of_the_cache() {
+    on_disk(|_| async {
+        let pool = pool(4 << 20).await;
+        let new = NewVolume {
+            record_size: 128 << 10,
+            ..NewVolume::new("volume", 16 << 20)
+        };
+        let volume = pool.create_volume(new).await.expect("a volume");
+        for block in (0..4096).step_by(32) {
+            write(&volume, block, (block / 32) as u8 + 1).await;
+        }
+        settle(&pool, &volume).await;
+        let mut unsent = Vec::new();
+        for block in (0..4000).step_by(32) {
+            let at = Extent {
+                start: Lba(block),
+                blocks: 1,
+            };
+            unsent.push(volume.read(at).await.expect("read"));
+            unsent.push(volume.read(at).await.expect("read"));
+        }
+        let last = 4064;
+        assert_eq!(read(&volume, last, 1).await, [128; BLOCK]);
+        let before = reads(&pool);
+        assert_eq!(read(&volume, last, 1).await, [128; BLOCK]);
+        assert_eq!(reads(&pool), before, "it was cached");
+        for (n, reply) in unsent.iter().enumerate() {
+            let bytes = reply.as_slice().expect("stable");
+            assert_eq!(*bytes, [(n / 2) as u8 + 1; BLOCK]);
+        }
+        drop(unsent);
         pool.close().await.expect("closed");
     });
 }
