@@ -1,9 +1,10 @@
 //! Churn of members under load: offline, online, attach, detach, replace, add, grow; scrubs and trims.
 //!
 //! **Owns** that churn. **Called by** scenario `pool`, on pools whose disks are sound, and by `full`, also where one member
-//! of each mirror is on a failing disk. Each refusal is a violation, with two exceptions: the operation would remove the last
-//! complete member of a vdev, or it concerns a failing disk. **Invariant**: a member on a sound disk leaves only if its vdev
-//! has another sound member that is in, because data that only a failing disk has is not promised.
+//! of each mirror is on a failing disk. Each refusal is a violation, with three exceptions: the vdev would have fewer complete
+//! members than it needs, the operation concerns a failing disk, or it would change the number of members of a raidz.
+//! **Invariant**: a member on a sound disk leaves only if its vdev has enough other sound members that are in, because data
+//! that needs a failing disk is not promised.
 
 use crate::model::Violation;
 use io::disk::{Disk, OpenOptions};
@@ -11,7 +12,7 @@ use io::rng::Prng;
 use io::sim::Node;
 use io::time::sleep;
 use pool::Pool;
-use pool::format::{MemberGuid, PoolProperty, VdevId};
+use pool::format::{MemberGuid, PoolProperty, VdevId, VdevKind};
 use pool::vdev::{MemberState, SetupError};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -26,6 +27,9 @@ const MEMBERS_MAX: usize = 3;
 /// A member and its present state.
 struct Member {
     vdev: VdevId,
+    kind: VdevKind,
+    /// Number of members that its vdev needs.
+    needed: usize,
     guid: MemberGuid,
     path: PathBuf,
     state: MemberState,
@@ -54,7 +58,9 @@ impl Media {
         let is_sound = |s: &Member| s.state == MemberState::Online && !self.bad.contains(&s.path);
         let others = |s: &Member| s.vdev == member.vdev && s.guid != member.guid;
         let is_needed = !self.bad.is_empty() && !self.bad.contains(&member.path);
-        !is_needed || members(pool).iter().any(|s| others(s) && is_sound(s))
+        let now = members(pool);
+        let others = now.iter().filter(|s| others(s) && is_sound(s));
+        !is_needed || others.count() >= member.needed
     }
 
     /// Disks that are not members.
@@ -67,8 +73,11 @@ impl Media {
 fn members(pool: &Pool) -> Vec<Member> {
     let vdevs = pool.vdevs().status();
     let members = vdevs.into_iter().flat_map(|vdev| {
+        let needed = vdev.kind.needed(vdev.members.len());
         let member = move |member: pool::vdev::MemberStatus| Member {
             vdev: vdev.id,
+            kind: vdev.kind,
+            needed,
             guid: member.guid,
             path: member.path,
             state: member.state,
@@ -89,9 +98,39 @@ fn unless_last(what: &str, done: Result<(), SetupError>) -> Result<(), Violation
     }
 }
 
+/// Detaches a member. A raidz refuses it, and the attach of another one.
+async fn detach(pool: &Pool, member: &Member) -> Result<(), Violation> {
+    let done = pool.vdevs().detach(member.guid).await;
+    match (member.kind, done) {
+        (VdevKind::Raidz { .. }, Err(SetupError::FixedMembers { .. })) => Ok(()),
+        (VdevKind::Raidz { .. }, done) => {
+            Err(Violation(format!("a member of a raidz leaves: {done:?}")))
+        }
+        (_, done) => unless_last("detaching", done),
+    }
+}
+
+/// Puts a free disk in the place of a member of a raidz.
+async fn replace(pool: &Pool, member: &Member, names: &[String]) -> Result<(), Violation> {
+    let now = members(pool);
+    let is_free = |name: &&String| !now.iter().any(|s| s.path.as_os_str() == name.as_str());
+    let Some(name) = names.iter().find(is_free) else {
+        return Ok(());
+    };
+    // Operations in flight still hold a disk that was replaced.
+    let Ok(disk) = Disk::open(name, OpenOptions::default()).await else {
+        return Ok(());
+    };
+    match pool.vdevs().replace(member.guid, disk, true).await {
+        // The vdev has grown beyond the disk.
+        Err(SetupError::Truncated { .. }) => Ok(()),
+        done => unless_last("replacing", done.map(drop)),
+    }
+}
+
 /// Brings every member that is out back and resilvers it. Detaches a member whose attach was cut short: the pool knows it,
-/// but its disk is not a member.
-pub(crate) async fn gather(pool: &Pool) -> Result<(), Violation> {
+/// but its disk is not a member. A raidz gets another disk in its place.
+pub(crate) async fn gather(pool: &Pool, names: &[String]) -> Result<(), Violation> {
     let vdevs = pool.vdevs();
     for member in members(pool) {
         let mut lacks_disk = member.state == MemberState::Missing;
@@ -101,7 +140,9 @@ pub(crate) async fn gather(pool: &Pool) -> Result<(), Violation> {
                 other => other.map_err(|e| wrong("a member does not come back", e))?,
             }
         }
-        if lacks_disk {
+        if lacks_disk && matches!(member.kind, VdevKind::Raidz { .. }) {
+            replace(pool, &member, names).await?;
+        } else if lacks_disk {
             let gone = vdevs.detach(member.guid).await;
             gone.map_err(|e| wrong("detaching what is not there", e))?;
         }
@@ -137,6 +178,7 @@ async fn attach(pool: &Pool, media: &Media, rng: &mut Prng) -> Result<Option<Vde
     };
     let is_bad = media.bad.contains(&disk.info().path);
     match pool.vdevs().attach(vdev, disk, true).await {
+        Err(SetupError::FixedMembers { .. }) => Ok(None),
         // The vdev has grown beyond the disk.
         Err(SetupError::Truncated { .. }) => Ok(None),
         Err(_) if is_bad => Ok(None),
@@ -196,7 +238,7 @@ async fn trim(pool: &Pool) -> Result<(), Violation> {
 
 /// Brings all members that are out back, as far as failing disks permit.
 async fn gather_some(pool: &Pool, media: &Media) -> Result<(), Violation> {
-    match gather(pool).await {
+    match gather(pool, &media.names).await {
         Err(_) if !media.bad.is_empty() => Ok(()),
         other => other,
     }
@@ -240,10 +282,17 @@ pub(crate) async fn churn(pool: Rc<Pool>, media: Media, seed: u64) -> Result<(),
                 media.unless_bad(any, done)?;
             }
             1 if media.may_leave(&pool, any) => {
-                let done = unless_last("detaching", pool.vdevs().detach(any.guid).await);
+                let done = detach(&pool, any).await;
                 media.unless_bad(any, done)?;
             }
             2 => drop(attach(&pool, &media, &mut rng).await?),
+            3 if matches!(any.kind, VdevKind::Raidz { .. }) => {
+                if media.may_leave(&pool, any) {
+                    let done = replace(&pool, any, &media.names).await;
+                    media.unless_bad(any, done)?;
+                }
+                gather_some(&pool, &media).await?;
+            }
             3 => {
                 if let Some(vdev) = attach(&pool, &media, &mut rng).await? {
                     gather_some(&pool, &media).await?;

@@ -2,7 +2,8 @@
 //!
 //! **Owns** the sweep over all blocks, in parts. **Called by** [`Pool`]'s users. **Invariants**: a block that is freed
 //! during a part is not reused before the part ends, and no task waits for more than a part; a member is in again only
-//! after it has every block of the pool. An interrupted resilver begins again at the epoch that the labels name:
+//! after it has every block of the pool; blocks younger than the checkpoint with which it begins are not visited, since the
+//! member gets them as they are written. An interrupted resilver begins again at the epoch that the labels name:
 //! blocks that it had copied are found on the member, and only read.
 
 use super::Pool;
@@ -38,12 +39,13 @@ pub struct Resilvering {
 /// Counts the bytes that a member may lack.
 struct Count {
     vdev: VdevId,
+    up_to: Birth,
     bytes: u64,
 }
 
 impl Visitor for Count {
     async fn block(&mut self, _: TreeId, block: VisitedBlock<'_>, _: Holds) -> Result<u64> {
-        let bytes = match block.ptr.vdev == self.vdev {
+        let bytes = match block.ptr.vdev == self.vdev && block.ptr.birth <= self.up_to {
             true => u64::from(block.ptr.physical_size),
             false => 0,
         };
@@ -59,6 +61,8 @@ struct Resilver<'a, F> {
     pool: &'a Pool,
     vdevs: &'a Vdevs,
     vdev: VdevId,
+    /// The epoch of the checkpoint with which the resilver began. Younger blocks may be in flight to all members.
+    up_to: Birth,
     batch: Vec<LostBlock>,
     batch_bytes: u64,
     done: Resilvering,
@@ -107,7 +111,7 @@ impl<F: AsyncFnMut(&Resilvering)> Resilver<'_, F> {
 
 impl<F: AsyncFnMut(&Resilvering)> Visitor for Resilver<'_, F> {
     async fn block(&mut self, tree: TreeId, block: VisitedBlock<'_>, holds: Holds) -> Result<u64> {
-        if block.ptr.vdev != self.vdev {
+        if block.ptr.vdev != self.vdev || block.ptr.birth > self.up_to {
             return Ok(0);
         }
         let bytes = u64::from(block.ptr.physical_size);
@@ -178,12 +182,14 @@ impl Pool {
         // later batches go to the member too, so that it has all that replay needs
         let checkpoint = self.checkpoint().await;
         checkpoint.map_err(SetupError::failed)?;
-        let counted = self.count(vdev, begun.held).await;
+        let up_to = self.owner.state.borrow().checkpointer.uberblock().epoch;
+        let counted = self.count(vdev, begun.held, up_to).await;
         let of = counted.map_err(SetupError::failed)?;
         let mut resilver = Resilver {
             pool: self,
             vdevs: &vdevs,
             vdev,
+            up_to,
             batch: Vec::new(),
             batch_bytes: 0,
             done: Resilvering { of, ..begun },
@@ -203,9 +209,13 @@ impl Pool {
         Ok(copied)
     }
 
-    /// Bytes of the blocks born after `held`, which the member may lack.
-    async fn count(&self, vdev: VdevId, held: Birth) -> Result<u64> {
-        let mut count = Count { vdev, bytes: 0 };
+    /// Bytes of the blocks born after `held` and up to `up_to`, which the member may lack.
+    async fn count(&self, vdev: VdevId, held: Birth, up_to: Birth) -> Result<u64> {
+        let mut count = Count {
+            vdev,
+            up_to,
+            bytes: 0,
+        };
         let mut next = Some(Sweep::new(held));
         while let Some(sweep) = next {
             next = self.owner.sweep(sweep, PART_BYTES, &mut count).await?;

@@ -1,4 +1,4 @@
-//! Changes of members: offline, online, attach, detach, resilver.
+//! Changes of members: offline, online, detach, resilver.
 //!
 //! **Owns** the operator's changes to a vdev's members. **Called by** the pool's owner, one at a time. **Invariants**: a
 //! member becomes in only after every block that it lacked was written to it and it missed no write meanwhile; labels record
@@ -8,18 +8,16 @@ use std::sync::Arc;
 
 use io::disk::Disk;
 
-use super::create::{check_unused, guid};
 use super::error::SetupError;
 use super::layout::Layout;
 use super::leaf::{Fault, Leaf};
 use super::limits::{COPIES_MAX, HANG_MAX};
 use super::member::{Member, MemberState};
 use super::scan::newest_label;
-use super::space_below::reserve;
 use super::top::TopVdev;
 use super::{Vdevs, area, geometry};
 use crate::error::Error;
-use crate::format::{Birth, BlockPtr, MEMBERS_MAX, MemberGuid, VdevId};
+use crate::format::{Birth, BlockPtr, MemberGuid, VdevId};
 use crate::shared::all;
 
 /// Counts of a resilver.
@@ -34,14 +32,14 @@ pub struct Resilvered {
 }
 
 impl Vdevs {
-    fn vdev_of(&self, member: MemberGuid) -> Result<&TopVdev, SetupError> {
+    pub(super) fn vdev_of(&self, member: MemberGuid) -> Result<&TopVdev, SetupError> {
         let has = |top: &&TopVdev| top.members().iter().any(|m| m.leaf.guid() == member);
         let found = self.stripe.iter().find(has);
         found.ok_or(SetupError::NoMember { member })
     }
 
     /// Changes a member's entry under the lock of its vdev, and counts a change of membership.
-    fn change<T>(
+    pub(super) fn change<T>(
         &self,
         member: MemberGuid,
         change: impl FnOnce(Layout, &mut Vec<Member>, usize) -> Result<T, SetupError>,
@@ -64,7 +62,7 @@ impl Vdevs {
         Ok(result)
     }
 
-    async fn tell(&self) -> Result<(), SetupError> {
+    pub(super) async fn tell(&self) -> Result<(), SetupError> {
         self.tell_labels().await.map_err(SetupError::failed)
     }
 
@@ -182,65 +180,6 @@ impl Vdevs {
             self.reserve_member(top, &member.leaf).await;
         }
         self.tell().await
-    }
-
-    /// Adds a disk to a vdev as a stale member without data. A single disk becomes a mirror.
-    ///
-    /// # Errors
-    /// [`SetupError::InUse`] unless forced; [`SetupError::Shape`]; [`SetupError::Truncated`] if it is smaller than the vdev;
-    /// [`SetupError::BlockSize`]; [`SetupError::NoVdev`]; [`SetupError::FixedMembers`]; [`SetupError::FileSystemFull`] with nothing written;
-    /// [`SetupError::Device`].
-    pub async fn attach(
-        &self,
-        vdev: VdevId,
-        disk: Disk,
-        force: bool,
-    ) -> Result<MemberGuid, SetupError> {
-        if self.read_only {
-            return Err(SetupError::ReadOnly);
-        }
-        let top = self.top(vdev).ok_or(SetupError::NoVdev { vdev })?;
-        if top.rows().is_some() {
-            return Err(SetupError::FixedMembers { vdev });
-        }
-        let entry = top.entry();
-        let path = || disk.info().path.clone();
-        if disk.info().read_only {
-            return Err(SetupError::ReadOnlyDisk { path: path() });
-        }
-        let (block, most) = (disk.info().logical_block, entry.sector().min(4096));
-        if block > most {
-            let path = path();
-            return Err(SetupError::BlockSize { path, block, most });
-        }
-        check_room(&disk, entry.data_size)?;
-        if !force {
-            check_unused(&disk, &self.scratch).await?;
-        }
-        let journal = self.journal_of(top);
-        reserve(&disk, disk.info().size, journal).await?;
-        let wiped = area::wipe_labels(&disk, disk.info().size, &self.scratch).await;
-        wiped.map_err(|error| SetupError::Io {
-            path: path(),
-            error,
-        })?;
-        let member = MemberGuid(guid());
-        {
-            let mut members = top.members();
-            if members.len() == MEMBERS_MAX {
-                return Err(SetupError::Shape {
-                    got: MEMBERS_MAX + 1,
-                });
-            }
-            members.push(Member::new(
-                Leaf::new(member, disk),
-                MemberState::Stale,
-                Birth(0),
-            ));
-        }
-        self.changes.count();
-        self.tell().await?;
-        Ok(member)
     }
 
     /// Detaches a member for good and wipes its labels. With one member left, the vdev is a disk.
@@ -367,7 +306,11 @@ impl Vdevs {
 }
 
 /// Fails if fewer other members are in than the layout needs.
-fn check_others(layout: Layout, members: &[Member], index: usize) -> Result<(), SetupError> {
+pub(super) fn check_others(
+    layout: Layout,
+    members: &[Member],
+    index: usize,
+) -> Result<(), SetupError> {
     let others = members
         .iter()
         .enumerate()
@@ -380,7 +323,7 @@ fn check_others(layout: Layout, members: &[Member], index: usize) -> Result<(), 
     Ok(())
 }
 
-fn check_room(disk: &Disk, want: u64) -> Result<(), SetupError> {
+pub(super) fn check_room(disk: &Disk, want: u64) -> Result<(), SetupError> {
     check_data(disk, disk.info().size, want)
 }
 

@@ -28,6 +28,7 @@ mod raidz_mend;
 mod raidz_read;
 mod raidz_write;
 mod read;
+mod replace;
 mod rings;
 mod rows;
 mod scan;

@@ -1,6 +1,7 @@
 //! Pools on a raidz, in the simulator.
 
 mod full;
+mod members;
 
 use backend::{BlockBackend, Extent, Lba, StorageError};
 use io::disk::{Disk, OpenOptions};

@@ -370,7 +370,7 @@ impl World {
             self.start().await?;
         }
         let pool = self.pool.clone().expect("it is complete");
-        let gathered = self.node.spawn(async move { gather(&pool).await });
+        let gathered = self.node.spawn(async move { gather(&pool, &[]).await });
         gathered.await.expect("it has power")?;
         self.look();
         self.kill();

@@ -1,4 +1,4 @@
-//! A member that is absent for one incarnation, and the record of the last labels with which a pool may open without it.
+//! Members that are absent for one incarnation, and the record of the last labels with which a pool may open without them.
 //!
 //! **Owns** both. **Called by** scenario `pool`. **Invariant**: a pool may refuse to open without a member; if it opens, it
 //! has every promised write. The record survives power cuts, like the server's file (`docs/decisions/0101`, "A missing
@@ -7,7 +7,7 @@
 use io::disk::Disk;
 use pool::format::LabelEpoch;
 use pool::vdev::{OpenOptions, Opened, Scan, Witness, Witnessed, open, scan};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -38,24 +38,25 @@ impl Witness for LastLabels {
     }
 }
 
-/// The disk that is away.
+/// The disks that are away.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Away {
-    disk: Rc<Cell<Option<usize>>>,
+    disks: Rc<RefCell<Vec<usize>>>,
     /// Whether a disk was away since all members were last complete. The other disks may be the only complete ones.
     lacks: Rc<Cell<bool>>,
 }
 
 impl Away {
-    /// Takes disk number `disk` away; `None` returns it.
-    pub(super) fn set(&self, disk: Option<usize>) {
-        self.disk.set(disk);
-        self.lacks.set(self.lacks.get() || disk.is_some());
+    /// Takes the disks of these numbers away, and returns all others.
+    pub(super) fn set(&self, disks: impl IntoIterator<Item = usize>) {
+        let disks: Vec<usize> = disks.into_iter().collect();
+        self.lacks.set(self.lacks.get() || !disks.is_empty());
+        *self.disks.borrow_mut() = disks;
     }
 
     /// Whether a disk is away.
     pub(super) fn is_one(&self) -> bool {
-        self.disk.get().is_some()
+        !self.disks.borrow().is_empty()
     }
 
     /// Whether a member may lack writes. No other member of its vdev may fail then.
@@ -70,8 +71,10 @@ impl Away {
 
     /// Opens the pool of the present disks. `None` if the pool refuses; the absent disk returns in that case.
     pub(super) async fn open(&self, mut disks: Vec<Disk>, options: OpenOptions) -> Option<Opened> {
-        let name = format!("disk{}", self.disk.get()?);
-        disks.retain(|disk| disk.info().path != Path::new(&name));
+        for number in self.disks.borrow().iter() {
+            let name = format!("disk{number}");
+            disks.retain(|disk| disk.info().path != Path::new(&name));
+        }
         let Scan { mut pools, unread } = scan(disks).await;
         drop(unread);
         let found = pools.pop().filter(|found| !found.uberblocks.is_empty());
@@ -80,7 +83,7 @@ impl Away {
             None => None,
         };
         if opened.is_none() {
-            self.set(None);
+            self.set(std::iter::empty());
         }
         opened
     }

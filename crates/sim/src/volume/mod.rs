@@ -55,6 +55,15 @@ fn plan_of(seed: u64, kind: Kind, [rng, harder, openings]: [&mut Prng; 3]) -> Pl
         Kind::Full => plan.crowd(&mut Prng::new(seed ^ 0x9001_c000)),
         Kind::Aimed => plan.aim(harder),
     }
+    let mut layout = Prng::new(seed ^ 0x9001_4a1d);
+    let may_be_raidz = match kind {
+        Kind::Any => true,
+        Kind::Full => false,
+        Kind::Aimed => plan.aim == Some(Aim::Members),
+    };
+    if may_be_raidz && layout.chance(0.4) {
+        plan.stripe(&mut layout);
+    }
     plan
 }
 
@@ -134,7 +143,7 @@ pub async fn run(seed: u64, wrap: Wrap, kind: Kind) -> Result<Report, Violation>
         }
     }
     disks.iter().for_each(|disk| disk.heal());
-    plan.away.set(None);
+    plan.away.set(std::iter::empty());
     let outside = (model.clone(), kept);
     let check = node.spawn(check(plan.clone(), outside, rng.u64(), wrap));
     if let Some(past) = check.await.transpose()?.flatten() {
@@ -311,7 +320,7 @@ async fn live(
     if plan.members > 1 && rng.chance(0.4) && !plan.away.is_one() {
         if plan.spares > 0 {
             plan.heal();
-            churn::gather(&pool).await?;
+            churn::gather(&pool, &plan.names()).await?;
         }
         mend(&plan, &pool).await?;
     }
@@ -421,13 +430,16 @@ async fn mend(plan: &Plan, pool: &Pool) -> Result<(), Violation> {
     plan.away.mended();
     // A scrub does not cover labels and journal: rot may affect them on one member only.
     if plan.fault != Fault::Rot {
-        plan.faulty.set(1 - plan.faulty.get());
+        let before = plan.faulty.get();
+        plan.pass_fault_on();
         let bad = plan.bad();
-        let sound =
-            |vdev: pool::vdev::VdevStatus| vdev.members.iter().any(|s| !bad.contains(&s.path));
+        let sound = |vdev: pool::vdev::VdevStatus| {
+            let sound = vdev.members.iter().filter(|s| !bad.contains(&s.path));
+            sound.count() >= vdev.kind.needed(vdev.members.len())
+        };
         // After replacements, the other member may be the last sound one.
         if !vdevs.status().into_iter().all(sound) {
-            plan.faulty.set(1 - plan.faulty.get());
+            plan.faulty.set(before);
         }
     }
     Ok(())

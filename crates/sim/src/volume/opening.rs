@@ -15,7 +15,9 @@ use io::sim::Node;
 use io::time::sleep;
 use pool::Pool;
 use pool::format::Host;
-use pool::vdev::{FoundPool, OpenOptions, Opened, PoolSpec, Scan, SetupError, create, open, scan};
+use pool::vdev::{
+    FoundPool, OpenOptions, Opened, PoolSpec, Scan, SetupError, VdevSpec, create, open, scan,
+};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
@@ -153,9 +155,12 @@ impl Plan {
                 self.heal();
                 self.last_labels.clear();
                 let mut disks = self.disks(false).await;
-                let mut vdevs: Vec<Vec<_>> = Vec::new();
+                let mut vdevs: Vec<VdevSpec> = Vec::new();
                 while !disks.is_empty() {
-                    vdevs.push(disks.drain(..self.members.min(disks.len())).collect());
+                    vdevs.push(VdevSpec {
+                        layout: self.layout(),
+                        members: disks.drain(..self.members.min(disks.len())).collect(),
+                    });
                 }
                 let mut spec = PoolSpec::new("tank", vdevs, options.host);
                 spec.journal = Some(self.journal);
@@ -195,6 +200,9 @@ impl Plan {
     /// Inspects the disks as the last incarnation left them. Returns the used bytes. Damage is a violation, except on a
     /// member that is made to fail; `None` if nothing can be said.
     async fn inspect(&self) -> Result<Option<u64>, Violation> {
+        if self.parity > 0 {
+            return Ok(None);
+        }
         let lapses = self.aim == Some(Aim::Members);
         let faulty = matches!(self.fault, Fault::Rot | Fault::Errors) || lapses;
         let Some(found) = offline::inspect(self.labelled().await).await? else {

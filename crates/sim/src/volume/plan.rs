@@ -1,7 +1,7 @@
 //! Parameters that a seed chooses for a run over a pool.
 //!
 //! **Owns** the disks, their faults, and the ends of incarnations. **Called by** scenarios `pool`, `full` and `aimed`.
-//! **Invariant**: at any time, each vdev has a member whose disk is sound.
+//! **Invariant**: at any time, each vdev has as many members whose disks are sound as its layout needs.
 
 use super::VOLUME;
 use super::absence::{Away, LastLabels};
@@ -13,6 +13,7 @@ use io::rng::Prng;
 use io::sim::{DiskConfig, Node, SimDisk};
 use pool::format::{ChecksumKind, JournalLayout, Packing, Sync};
 use pool::journal::UNPROVEN_MAX;
+use pool::vdev::Layout;
 use pool::vdev::limits::DISK_SIZE_MIN;
 use pool::{NewVolume, Options};
 use std::cell::Cell;
@@ -43,6 +44,10 @@ pub(super) struct Plan {
     pub(super) disk: DiskConfig,
     /// Members of each vdev.
     pub(super) members: usize,
+    /// Parity of each vdev, if they are raidz; 0 for mirrors.
+    pub(super) parity: usize,
+    /// Number of members of each vdev that fail together.
+    pub(super) failing: usize,
     /// Sector size of all vdevs, as a power of two.
     pub(super) ashift: Option<u8>,
     pub(super) journal: JournalLayout,
@@ -62,7 +67,7 @@ pub(super) struct Plan {
     /// Number of spare disks. With spares, members are taken offline, attached, detached and replaced.
     pub(super) spares: usize,
     pub(super) fault: Fault,
-    /// Number of the failing member of each mirror. It changes when the mirrors are complete again.
+    /// Number of the first failing member of each vdev. It changes when the vdevs are complete again.
     pub(super) faulty: Rc<Cell<usize>>,
     /// The aim of the seed, in scenario `aimed`.
     pub(super) aim: Option<Aim>,
@@ -82,7 +87,7 @@ pub(super) struct Plan {
     pub(super) reached: Rc<Cell<u64>>,
 }
 
-/// Fault of one member of each mirror. The other members are sound.
+/// Fault of one member of each mirror, or of at most as many members of a raidz as it has parity. The others are sound.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Fault {
     None,
@@ -150,6 +155,8 @@ impl Plan {
             disks: members * (1 + rng.below(2) as usize),
             disk,
             members,
+            parity: 0,
+            failing: 1,
             ashift: None,
             journal: JournalLayout {
                 segment_size: (64 + 64 * rng.below(8) as u32) << 10,
@@ -261,8 +268,56 @@ impl Plan {
         self.lives = (0..TIGHT_LIVES).map(&mut cut).collect();
     }
 
+    /// Makes the vdevs raidz of few members, with members that fail or are away, up to the parity.
+    pub(super) fn stripe(&mut self, rng: &mut Prng) {
+        self.parity = 1 + rng.below(3) as usize;
+        self.members = self.parity + 1 + rng.below(4) as usize;
+        self.disks = self.members;
+        self.failing = 1 + rng.below(self.parity as u64) as usize;
+        self.faulty.set(rng.below(self.members as u64) as usize);
+        if self.aim.is_some() {
+            return;
+        }
+        self.disks *= 1 + rng.below(2) as usize;
+        self.fault = match rng.below(5) {
+            0 => Fault::Rot,
+            1 => Fault::Errors,
+            2 => Fault::Stalls,
+            _ => Fault::None,
+        };
+        self.spares = match self.fault == Fault::None && rng.chance(0.5) {
+            true => 1 + rng.below(2) as usize,
+            false => 0,
+        };
+        self.may_be_away = self.spares == 0 && self.fault != Fault::Rot;
+        self.cuts_max = self.cuts_max.min(6);
+    }
+
+    /// The layout of the vdevs.
+    pub(super) fn layout(&self) -> Layout {
+        match self.parity {
+            0 => Layout::Mirror,
+            parity => Layout::Raidz {
+                parity: parity as u8,
+            },
+        }
+    }
+
+    /// Members of a raidz that are away in the next incarnation: at most as many as it has parity.
+    fn leave_raidz(&self, rng: &mut Prng) {
+        let leaves = self.may_be_away && rng.chance(0.5);
+        let vdev = rng.below((self.disks / self.members) as u64) as usize;
+        let first = rng.below(self.members as u64) as usize;
+        let count = 1 + rng.below(self.parity as u64) as usize;
+        let away = (0..count).map(|n| vdev * self.members + (first + n) % self.members);
+        self.away.set(away.filter(|_| leaves));
+    }
+
     /// Chooses the member that is away in the next incarnation, if any; mostly one on a sound disk.
     pub(super) fn leave(&self, rng: &mut Prng) {
+        if self.parity > 0 {
+            return self.leave_raidz(rng);
+        }
         let leaves = self.may_be_away && rng.chance(0.5);
         let vdev = rng.below((self.disks / self.members) as u64) as usize;
         let is_sound = rng.chance(0.8);
@@ -331,17 +386,31 @@ impl Plan {
 
     /// The failing disks.
     pub(super) fn bad(&self) -> BTreeSet<PathBuf> {
-        let failing = match self.fault {
-            Fault::None => 0,
-            _ => self.disks,
-        };
-        let numbers = (0..failing).skip(self.faulty.get()).step_by(self.members);
+        if self.fault == Fault::None {
+            return BTreeSet::new();
+        }
+        let numbers = self.failing_disks().into_iter();
         numbers.map(|n| format!("disk{n}").into()).collect()
     }
 
+    /// The numbers of the disks that fail if there is a fault.
+    fn failing_disks(&self) -> Vec<usize> {
+        let members = self.members;
+        let is_failing = |n: &usize| {
+            let behind = n % members + members - self.faulty.get();
+            behind % members < self.failing
+        };
+        (0..self.disks).filter(is_failing).collect()
+    }
+
+    /// Other members fail from now on: the next ones.
+    pub(super) fn pass_fault_on(&self) {
+        let next = self.faulty.get() + self.failing;
+        self.faulty.set(next % self.members);
+    }
+
     pub(super) fn break_disks(&self, disks: &[SimDisk], rng: &mut Prng) {
-        let disks = &disks[..self.disks];
-        for disk in disks.iter().skip(self.faulty.get()).step_by(self.members) {
+        for disk in self.failing_disks().into_iter().map(|n| &disks[n]) {
             match self.fault {
                 Fault::None => {}
                 Fault::Rot => {
