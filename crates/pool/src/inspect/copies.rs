@@ -42,7 +42,8 @@ impl Image {
                 };
                 let mut finding =
                     Finding::new(FindingKind::Missing, format!("vdev {index}: {text}"));
-                finding.lost = self.members_in(VdevId(index as u16)).next().is_none();
+                let present = self.members_in(VdevId(index as u16)).count();
+                finding.lost = present < vdev.entry.needed();
                 findings.add(finding);
             }
         }

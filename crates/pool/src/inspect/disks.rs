@@ -64,6 +64,9 @@ pub enum Flaw {
     /// Damaged.
     #[error(transparent)]
     Wrong(Defect),
+    /// Parity of a raidz does not match its row.
+    #[error("its parity does not match the row")]
+    Parity,
 }
 
 /// A copy of a label.
@@ -251,7 +254,7 @@ impl Image {
         let start = ptr.offset.0;
         let region = sector * u64::from(REGION_SECTORS);
         let journal = self.label.journal_size(ptr.vdev.0.into());
-        let inside = start >= journal && start + space <= vdev.entry.data_size;
+        let inside = start >= journal && start + space <= self.end_of(vdev);
         let whole = start / region == (start + space - 1) / region;
         if !start.is_multiple_of(sector) || !inside || !whole {
             return field("block pointer's offset", start);
@@ -259,7 +262,11 @@ impl Image {
         Ok(space)
     }
 
-    /// Disks that should have the data of a vdev.
+    pub(super) async fn buffer(&self, len: usize) -> IoBuf {
+        self.buffers.alloc(len).await
+    }
+
+    /// Disks that should have the data of a vdev; of a raidz, a part of it.
     pub(super) fn members_in(&self, vdev: VdevId) -> impl Iterator<Item = usize> + '_ {
         let vdev = self.vdevs.get(usize::from(vdev.0)).into_iter();
         vdev.flat_map(|v| v.trusted(&self.seen))
@@ -291,6 +298,9 @@ impl Image {
     /// The defect of a pointer that cannot be to a block.
     pub async fn read(&self, ptr: &BlockPtr, from_all: bool) -> Result<Copied, Defect> {
         let len = self.space_of(ptr)? as usize;
+        if let Some(found) = self.read_rows(ptr, len).await {
+            return Ok(found);
+        }
         let mut copied = Copied {
             good: None,
             lacking: Vec::new(),
@@ -324,6 +334,9 @@ impl Image {
     /// The defect of a pointer that cannot be to a block.
     pub(super) async fn check(&self, ptr: &BlockPtr) -> Result<(bool, Lacking), Defect> {
         let len = self.space_of(ptr)? as usize;
+        if let Some(found) = self.check_rows(ptr, len as u64).await {
+            return Ok(found);
+        }
         let (mut has, mut lacking) = (false, Lacking::new());
         for disk in self.members_in(ptr.vdev) {
             // One buffer at a time: many checks share the memory for them.
@@ -431,7 +444,7 @@ async fn look(disk: &Disk, buffers: &BufPool) -> SeenDisk {
 
 impl SeenVdev {
     /// The disks of its members that are in and have room for its data.
-    fn trusted<'a>(&'a self, seen: &'a [SeenDisk]) -> impl Iterator<Item = usize> + 'a {
+    pub(super) fn trusted<'a>(&'a self, seen: &'a [SeenDisk]) -> impl Iterator<Item = usize> + 'a {
         let is_in = self
             .members
             .iter()

@@ -8,7 +8,8 @@ use std::path::PathBuf;
 use super::disks::{Flaw, Image};
 use super::found::{Finding, FindingKind, Findings};
 use crate::format::{
-    Address, Batch, BatchHeader, Defect, JournalPosition, JournalStart, Record, Sequence, Uberblock,
+    Address, Batch, BatchHeader, Defect, JournalPosition, JournalStart, Record, Sequence,
+    Uberblock, VdevOffset,
 };
 use crate::journal::Ring;
 
@@ -91,11 +92,15 @@ struct Way<'a> {
 }
 
 impl Way<'_> {
-    /// The batch at a position on one disk, or what is wrong with it.
-    async fn copy(&self, disk: usize, at: JournalPosition) -> Result<Batch, Flaw> {
+    /// The batch at a position on one disk, where it has this offset in the member's data, or what is wrong with it.
+    async fn copy(
+        &self,
+        (disk, offset): (usize, VdevOffset),
+        at: JournalPosition,
+    ) -> Result<Batch, Flaw> {
         let address = self.ring.address(at);
         let sector = self.ring.sector as usize;
-        let read = self.image.read_member(disk, address.offset, sector).await;
+        let read = self.image.read_member(disk, offset, sector).await;
         let mut buf = read.ok_or(Flaw::Unreadable)?;
         let Some(size) = Batch::size_hint(&buf, sector) else {
             return Err(Flaw::Blank);
@@ -106,7 +111,7 @@ impl Way<'_> {
             return Err(Flaw::Wrong(Defect::Field { field, value }));
         }
         if size > sector {
-            let read = self.image.read_member(disk, address.offset, size).await;
+            let read = self.image.read_member(disk, offset, size).await;
             buf = read.ok_or(Flaw::Unreadable)?;
         }
         Batch::decode(&buf, address, self.ring.pool, sector).map_err(Flaw::Wrong)
@@ -117,11 +122,11 @@ impl Way<'_> {
         let address = self.ring.address(at);
         let mut found: Option<Batch> = None;
         let mut lacking = Vec::new();
-        for disk in self.image.members_in(address.vdev) {
+        for (disk, offset) in self.image.journal_copies(address) {
             let follows = |b: &Batch| {
                 b.header.sequence == head.sequence && b.header.previous == head.previous
             };
-            match self.copy(disk, at).await {
+            match self.copy((disk, offset), at).await {
                 Ok(batch) if follows(&batch) => found = found.or(Some(batch)),
                 Ok(_) => lacking.push((self.image.path(disk), Flaw::Blank)),
                 Err(flaw) => lacking.push((self.image.path(disk), flaw)),
@@ -147,9 +152,8 @@ impl Way<'_> {
             while self.ring.room(at) >= self.ring.sector as usize {
                 let len =
                     AHEAD.min(self.ring.room(at)) as u32 / self.ring.sector * self.ring.sector;
-                let disks: Vec<usize> = self.image.members_in(self.ring.address(at).vdev).collect();
-                for disk in disks {
-                    durable = durable.max(self.durable_in(disk, at, len, head.sequence).await);
+                for copy in self.image.journal_copies(self.ring.address(at)) {
+                    durable = durable.max(self.durable_in(copy, at, len, head.sequence).await);
                 }
                 at.offset += len;
             }
@@ -163,12 +167,11 @@ impl Way<'_> {
     /// As `durable_beyond`, for one stretch of the ring on one disk.
     async fn durable_in(
         &self,
-        disk: usize,
+        (disk, offset): (usize, VdevOffset),
         from: JournalPosition,
         len: u32,
         above: Sequence,
     ) -> Sequence {
-        let offset = self.ring.address(from).offset;
         let sector = self.ring.sector as usize;
         let stretch = self.image.read_member(disk, offset, len as usize).await;
         let mut durable = Sequence(0);
@@ -182,7 +185,8 @@ impl Way<'_> {
                 offset: from.offset + index * self.ring.sector,
                 ..from
             };
-            if let Ok(batch) = self.copy(disk, at).await
+            let on_disk = VdevOffset(offset.0 + start as u64);
+            if let Ok(batch) = self.copy((disk, on_disk), at).await
                 && batch.header.sequence > above
             {
                 durable = durable.max(batch.header.durable_up_to);

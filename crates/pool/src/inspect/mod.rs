@@ -2,7 +2,7 @@
 //!
 //! **Owns** its own rule of trust, its own readers of journal and trees, and its own account of space. **Called by**
 //! `wirepool inspect` and simulations. **Invariants**: it never writes; it shares only formats, the geometry of labels and
-//! ring, and the walk of nodes with the rest of the pool, never the owner or the allocator, so that it does not repeat their
+//! ring, the arithmetic of parity, and the walk of nodes with the rest of the pool, never the owner or the allocator, so that it does not repeat their
 //! mistakes; bytes from a disk never panic it.
 //!
 //! **Memory**: bitmaps of regions with used sectors, two bits a sector: 64 MiB for each used TiB at sectors of 4 KiB. Block
@@ -21,6 +21,7 @@ pub mod limits;
 mod lists;
 mod owners;
 mod part;
+mod raidz;
 mod replayed;
 mod space;
 mod sums;

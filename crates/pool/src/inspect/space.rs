@@ -60,14 +60,14 @@ impl Sectors {
         assert_eq!(key.kind(), KIND_SPACE);
         let vdev = u16::try_from(key.object().0).map_err(|_| outside(key.object().0))?;
         let known = image.vdevs.get(usize::from(vdev));
-        let entry = known.ok_or(outside(vdev.into()))?.entry;
+        let known = known.ok_or(outside(vdev.into()))?;
         let region = u32::try_from(key.offset()).map_err(|_| outside(key.offset()))?;
         let mut bits = RegionBits::decode(bytes)?;
-        let sector = u64::from(entry.sector());
+        let sector = u64::from(known.entry.sector());
         let first = u64::from(region) * u64::from(REGION_SECTORS);
         let inside = |at: u64| at.clamp(first, first + u64::from(REGION_SECTORS)) - first;
         let start = inside(image.label.journal_size(vdev.into()).div_ceil(sector)) as u32;
-        let end = inside(entry.data_size / sector) as u32;
+        let end = inside(image.end_of(known) / sector) as u32;
         self.0.insert((vdev, region), bits.clone());
         if end > start {
             bits.clear(start, end - start);

@@ -273,7 +273,7 @@ impl Columns {
 }
 
 /// All choices of `count` of these indices.
-pub(super) fn choices(of: &[usize], count: usize) -> Vec<Vec<usize>> {
+pub(crate) fn choices(of: &[usize], count: usize) -> Vec<Vec<usize>> {
     if count == 0 {
         return vec![Vec::new()];
     }

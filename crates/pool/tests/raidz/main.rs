@@ -1,6 +1,7 @@
 //! Pools on a raidz, in the simulator.
 
 mod full;
+mod inspect;
 mod members;
 
 use backend::{BlockBackend, Extent, Lba, StorageError};

@@ -200,9 +200,6 @@ impl Plan {
     /// Inspects the disks as the last incarnation left them. Returns the used bytes. Damage is a violation, except on a
     /// member that is made to fail; `None` if nothing can be said.
     async fn inspect(&self) -> Result<Option<u64>, Violation> {
-        if self.parity > 0 {
-            return Ok(None);
-        }
         let lapses = self.aim == Some(Aim::Members);
         let faulty = matches!(self.fault, Fault::Rot | Fault::Errors) || lapses;
         let Some(found) = offline::inspect(self.labelled().await).await? else {
