@@ -130,7 +130,7 @@ await step("names of hosts and subsystems stay text", async () => {
 
 await step("ten thousand sessions with hostile names are one page of rows", async () => {
   const real = await page.evaluate(() => fetch("/v1/sessions").then((r) => r.json()));
-  const many = Array.from({ length: 10000 }, (_, id) => ({ ...real[0], id, host_nqn: `nqn.2026-01.org.example:${id}\u001b[31m\u202e<script>alert(${id})</script>` }));
+  const many = Array.from({ length: 10000 }, (_, id) => ({ ...real[0], id, client: `nqn.2026-01.org.example:${id}\u001b[31m\u202e<script>alert(${id})</script>` }));
   await page.route("**/v1/sessions", (route) => route.fulfill({ json: many }));
   await go("overview");
   await go("sessions");
