@@ -107,30 +107,20 @@ fn uses(sources: &BTreeMap<Module, String>) -> Uses {
         }
     }
     let of = |(module, paths): (&&Module, &Paths)| {
-        let used = paths.used.iter().chain(&paths.published);
-        let used = used
-            .filter_map(|path| resolve(path, module, &known))
-            .map(|(at, item)| definer(at, item, &published, sources))
-            .filter(|used| used != *module)
-            // what a module publishes of those below it is no use of them
-            .filter(|used| {
-                !used.starts_with(module) || !only_publishes(paths, module, used, &known)
-            })
-            .collect();
-        (module.to_vec(), used)
+        let used = paths.used.iter();
+        let used = used.filter_map(|path| resolve(path, module, &known));
+        // what a module publishes of those below it is no use of them
+        let of_others = paths.published.iter();
+        let of_others = of_others.filter_map(|path| resolve(path, module, &known));
+        let of_others = of_others.filter(|(at, _)| !at.starts_with(module));
+        let used = used.chain(of_others);
+        let used = used.map(|(at, item)| definer(at, item, &published, sources));
+        (
+            module.to_vec(),
+            used.filter(|used| used != *module).collect(),
+        )
     };
     paths.iter().map(of).collect()
-}
-
-/// Whether `module` names `below` in `pub use` only.
-fn only_publishes(
-    paths: &Paths,
-    module: &Module,
-    below: &Module,
-    known: &BTreeSet<&Module>,
-) -> bool {
-    let mut used = paths.used.iter();
-    !used.any(|path| resolve(path, module, known).is_some_and(|(at, _)| at == *below))
 }
 
 /// The module that defines `item`, which is used by the name `at::item`.

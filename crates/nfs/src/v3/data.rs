@@ -74,15 +74,15 @@ impl Procedure<'_> {
                 stable
             }
             false => {
-                let done =
-                    match access::store(&target, offset, stable, self.record.part_of(data)).await {
-                        Ok(done) => done,
-                        Err(error @ (FileError::Invalid | FileError::IsDirectory)) => {
-                            file(&target).await?;
-                            return Err(error.into());
-                        }
-                        Err(error) => return Err(error.into()),
-                    };
+                let data = self.record.part_of(data);
+                let done = match access::store(&target, offset, stable, data).await {
+                    Ok(done) => done,
+                    Err(error @ (FileError::Invalid | FileError::IsDirectory)) => {
+                        file(&target).await?;
+                        return Err(error.into());
+                    }
+                    Err(error) => return Err(error.into()),
+                };
                 self.write_change(&target, &done.value.object);
                 access::promise(stable, done.durable.as_ref()).ok_or(Status::Serverfault)?
             }

@@ -2,9 +2,10 @@
 
 use pool::format::{Host, MemberGuid};
 use pool::vdev::{self, MemberState, OpenOptions, SetupError};
-use pool::{Options, Pool};
+use pool::{Options, Pool, Volume};
 
-use crate::{Disk, byte, disks, first, make, simulated, sound, volume, write};
+use crate::blocks::{byte, first, simulated, sound, volume, write};
+use crate::{Disk, Shape, disks, make};
 
 const BLOCKS: u64 = 640;
 
@@ -43,18 +44,28 @@ async fn check(pool: &Pool) {
     sound(pool).await;
 }
 
+/// Makes a pool whose volume `vm` has contents, and closes it.
+async fn furnish(shape: Shape) {
+    let pool = make(shape).await;
+    let vol = volume(&pool, "vm", 64 << 20).await;
+    fill(&vol, BLOCKS).await;
+    drop(vol);
+    pool.close().await.expect("close");
+}
+
+/// Writes this number of blocks from the first one on, 16 at a time.
+async fn fill(volume: &Volume, blocks: u64) {
+    for at in (0..blocks).step_by(16) {
+        write(volume, at, 16, byte(at)).await.expect("written");
+    }
+}
+
 /// Three members of a raidz1 and five of a raidz2 suffice to know that no other ones went on alone.
 #[test]
 fn a_raidz_opens_without_as_many_members_as_it_has_parity() {
     for (seed, (count, parity)) in (1..).zip([(3, 1), (5, 2), (7, 3)]) {
         simulated(seed, async move || {
-            let pool = make((count, parity, 64)).await;
-            let vol = volume(&pool, "vm", 64 << 20).await;
-            for at in (0..BLOCKS).step_by(16) {
-                write(&vol, at, 16, byte(at)).await.expect("written");
-            }
-            drop(vol);
-            pool.close().await.expect("close");
+            furnish((count, parity, 64)).await;
             let parity = usize::from(parity);
             for first_gone in [0, 1, count - parity] {
                 let gone = first_gone..first_gone + parity;
@@ -79,13 +90,7 @@ fn a_member_of_a_raidz_is_replaced() {
     for (seed, (count, parity)) in (11..).zip([(3, 1), (5, 2), (7, 3)]) {
         for is_missing in [false, true] {
             simulated(seed, async move || {
-                let pool = make((count, parity, 64)).await;
-                let vol = volume(&pool, "vm", 64 << 20).await;
-                for at in (0..BLOCKS).step_by(16) {
-                    write(&vol, at, 16, byte(at)).await.expect("written");
-                }
-                drop(vol);
-                pool.close().await.expect("close");
+                furnish((count, parity, 64)).await;
                 let pool = import(usize::from(is_missing)..count).await;
                 let pool = pool.expect("enough members");
                 let vdevs = pool.vdevs();
@@ -96,12 +101,13 @@ fn a_member_of_a_raidz_is_replaced() {
                 let new = vdevs.replace(old, new.remove(0), false).await;
                 let new = new.expect("replaced");
                 assert_eq!(members(&pool)[0], (new, MemberState::Stale));
-                let missed = fill_some(&pool).await;
+                // what the stale member misses
+                fill(&volume(&pool, "other", 1 << 20).await, 128).await;
                 let copied = pool.resilver(|_| ()).await.expect("resilvered");
                 assert!(copied > 0);
                 assert_eq!(members(&pool)[0], (new, MemberState::Online));
                 check(&pool).await;
-                drop((vdevs, missed));
+                drop(vdevs);
                 pool.close().await.expect("close");
                 // the new member is needed: as many others are gone as the parity allows
                 let there = 1 + usize::from(parity)..count + 1;
@@ -111,15 +117,4 @@ fn a_member_of_a_raidz_is_replaced() {
             });
         }
     }
-}
-
-/// Writes while a member is stale.
-async fn fill_some(pool: &Pool) -> u64 {
-    let other = volume(pool, "other", 1 << 20).await;
-    let mut at = 0;
-    while at < 128 {
-        write(&other, at, 16, byte(at)).await.expect("written");
-        at += 16;
-    }
-    at
 }

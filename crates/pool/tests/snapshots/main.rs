@@ -1,16 +1,17 @@
 //! Thousands of snapshots, and full pools, in the simulator.
 
+#[path = "../common/blocks.rs"]
+mod blocks;
 mod full;
 
-use backend::{BlockBackend, Extent, Lba, StorageError};
+use backend::{BlockBackend, StorageError};
+use blocks::{BLOCK, byte, first, free_all, simulated, sound, volume, write};
 use io::disk::{Disk, OpenOptions};
 use io::rng::Prng;
-use io::sim::{DiskConfig, Node, Sim, SimConfig};
-use pool::format::{ChecksumKind, Host, Packing, Sync};
+use io::sim::{DiskConfig, Node};
+use pool::format::Host;
 use pool::vdev::{PoolSpec, create};
-use pool::{Error, NewVolume, Options, Pool, Volume};
-
-const BLOCK: usize = 4096;
+use pool::{Error, Options, Pool, Volume};
 
 async fn make(size: u64, freeing_max: usize) -> Pool {
     make_with(size, |options| options.freeing_max = freeing_max).await
@@ -34,25 +35,6 @@ async fn make_with(size: u64, change: impl FnOnce(&mut Options)) -> Pool {
     Pool::open(opened, options).await.expect("open")
 }
 
-async fn volume(pool: &Pool, name: &str, size: u64) -> Volume {
-    let new = NewVolume {
-        name: name.into(),
-        size,
-        block_size: 4096,
-        record_size: 4096,
-        sync: Sync::Standard,
-        compression: Packing::Off,
-        checksum: ChecksumKind::Xxh3,
-    };
-    pool.create_volume(new).await.expect("volume")
-}
-
-async fn write(volume: &Volume, block: u64, blocks: usize, n: u8) -> Result<(), StorageError> {
-    let mut buf = io::pool().alloc(blocks * BLOCK).await;
-    buf.fill(n);
-    volume.write(Lba(block), buf).await
-}
-
 /// Writes `blocks` blocks at a time from `from` on until a write is refused. Returns where that was.
 async fn fill(volume: &Volume, from: u64, blocks: usize) -> u64 {
     let mut at = from;
@@ -60,48 +42,6 @@ async fn fill(volume: &Volume, from: u64, blocks: usize) -> u64 {
         at += blocks as u64;
     }
     at
-}
-
-/// The first byte of a block.
-async fn first(volume: &Volume, block: u64) -> u8 {
-    let at = Extent {
-        start: Lba(block),
-        blocks: 1,
-    };
-    let read = volume.read(at).await.expect("read");
-    let mut buf = vec![0; BLOCK];
-    read.copy_to(&mut buf);
-    buf[0]
-}
-
-/// The byte that distinguishes snapshot `n`.
-fn byte(n: u64) -> u8 {
-    (n % 251) as u8 + 1
-}
-
-async fn sound(pool: &Pool) {
-    for volume in pool.volumes() {
-        let _proof = volume.flush().await.expect("flush");
-    }
-    let found = pool.verify().await.expect("verify");
-    assert_eq!(found.problems, Vec::<String>::new());
-}
-
-async fn free_all(pool: &Pool) {
-    pool.checkpoint().await.expect("checkpoint");
-    while pool.is_freeing() {
-        pool.checkpoint().await.expect("checkpoint");
-    }
-    pool.checkpoint().await.expect("checkpoint");
-}
-
-fn simulated<T: 'static>(seed: u64, body: impl AsyncFnOnce() -> T + 'static) -> T {
-    let sim = Sim::new(seed, SimConfig::default());
-    sim.block_on(async move {
-        let node = Node::new();
-        let done = node.spawn(async move { body().await }).await;
-        done.expect("it ran to its end")
-    })
 }
 
 #[test]

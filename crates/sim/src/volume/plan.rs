@@ -303,7 +303,7 @@ impl Plan {
         }
     }
 
-    /// Members of a raidz that are away in the next incarnation: at most as many as it has parity.
+    /// Chooses the members of one raidz that are absent in the next incarnation, if any: at most as many as its parity.
     fn leave_raidz(&self, rng: &mut Prng) {
         let leaves = self.may_be_away && rng.chance(0.5);
         let vdev = rng.below((self.disks / self.members) as u64) as usize;
