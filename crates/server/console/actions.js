@@ -176,8 +176,8 @@ export const offlineMember = (pool, member) => ask({
 
 export const addVdev = (pool) => ask({
   title: `Add a vdev to ${pool}`, button: "Add", text: ["New writes use it at once. A vdev cannot be removed again."],
-  fields: [{ name: "disks", label: "Paths of its members, separated by spaces", required: true, help: "One disk, or the members of a mirror." }, size("size", "Create missing files with this size")],
-  action: ({ disks, ...rest }) => api.addVdevs({ pool, vdevs: [list(disks)], ...rest }),
+  fields: [{ name: "layout", label: "Layout", options: ["mirror", "raidz1", "raidz2", "raidz3", "disk"], value: "mirror", help: "A raidz1, raidz2 or raidz3 keeps its data when one, two or three of its disks fail." }, { name: "disks", label: "Paths of its disks, separated by spaces", required: true }, size("size", "Create missing files with this size")],
+  action: ({ layout, disks, ...rest }) => api.addVdevs({ pool, vdevs: [{ layout, members: list(disks) }], ...rest }),
 });
 
 export const addDisk = () => ask({

@@ -360,12 +360,16 @@ pub(crate) enum PoolCommand {
 Examples:
   wirepool pool create tank mirror /dev/nvme0n1 /dev/nvme1n1
   wirepool pool create tank mirror a.img b.img mirror c.img d.img --size 100G   files, created if they are missing
-  wirepool pool create scratch /dev/nvme2n1                                     without redundancy")]
+  wirepool pool create tank raidz2 /dev/sd{a..j}                                two of ten disks may fail
+  wirepool pool create scratch /dev/nvme2n1                                     without redundancy
+
+A mirror has every block on each of its disks. A raidz1, raidz2 or raidz3 has the space of all its disks but one, two or three, and
+that number may fail; it suits large files, and small random writes are slower than on mirrors.")]
     Create {
         /// The name of the pool.
         name: String,
-        /// Disks (files or block devices); disks after the word `mirror` are its members.
-        #[arg(required = true, value_name = "[mirror] DISK")]
+        /// Disks (files or block devices); disks after a word such as `mirror` or `raidz2` are its members.
+        #[arg(required = true, value_name = "[LAYOUT] DISK")]
         vdevs: Vec<String>,
         /// Create missing files with this size.
         #[arg(long)]

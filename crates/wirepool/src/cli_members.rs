@@ -7,18 +7,19 @@ use std::path::PathBuf;
 /// A disk of a pool is named by its path, or by its GUID as `pool status -v` shows it.
 #[derive(Subcommand)]
 pub(crate) enum MemberCommand {
-    /// Add disks or mirrors to a pool, as new vdevs. New writes use them at once.
+    /// Add disks, mirrors or raidz vdevs to a pool. New writes use them at once.
     #[command(after_help = "\
 Examples:
   wirepool pool add tank mirror /dev/nvme4n1 /dev/nvme5n1
+  wirepool pool add tank raidz2 /dev/sd{k..t}
   wirepool pool add scratch d5.img --size 100G     a pool without redundancy; beside mirrors it needs -f
 
 A vdev cannot be removed again. Existing data is not moved.")]
     Add {
         /// The pool.
         pool: String,
-        /// Disks (files or block devices); disks after the word `mirror` are its members.
-        #[arg(required = true, value_name = "[mirror] DISK")]
+        /// Disks (files or block devices); disks after a word such as `mirror` or `raidz2` are its members.
+        #[arg(required = true, value_name = "[LAYOUT] DISK")]
         vdevs: Vec<String>,
         /// Create missing files with this size.
         #[arg(long)]
@@ -50,7 +51,7 @@ A vdev cannot be removed again. Existing data is not moved.")]
         /// The disk.
         disk: String,
     },
-    /// Replace a disk: the new disk is resilvered, then the old one is detached.
+    /// Replace a disk: the new disk is resilvered, then the old one is detached. In a raidz the old disk leaves at once.
     #[command(after_help = "\
 Examples:
   wirepool pool replace tank /dev/nvme0n1 /dev/nvme2n1

@@ -1,63 +1,75 @@
-//! The words of a pool's layout: `[mirror] DISK... [mirror DISK...]`.
+//! The words of a pool's layout: `DISK... [LAYOUT DISK...]`, LAYOUT one of mirror, raidz1 (or raidz), raidz2 and raidz3.
 //!
 //! **Owns** the grammar. **Called by** `pool create` and `pool add`. **Invariants**: a word of the grammar is never a path or a name; a
 //! word that is neither a word of the grammar, nor a disk, nor looks like a file is refused, so that a mistyped layout makes no files.
 
-use server::api::LAYOUT_WORDS;
+use server::api::{LAYOUT_WORDS, VdevClass, VdevLayout, VdevSpec};
 use std::path::{Path, PathBuf};
 
-/// The word before the members of a mirror.
-const MIRROR: &str = "mirror";
 /// Directories in which a bare word may name a disk.
 const DISK_DIRECTORIES: [&str; 3] = ["/dev", "/dev/disk/by-id", "/dev/mapper"];
 /// Most single-letter changes between a mistyped word and the suggested one.
 const TYPING_ERRORS_MAX: usize = 2;
 
 /// The vdevs that the words name; `name` is the pool's name if the pool is new. Errors: the reason, for people.
-pub(crate) fn vdevs(words: &[String], name: Option<&str>) -> Result<Vec<Vec<PathBuf>>, String> {
+pub(crate) fn vdevs(words: &[String], name: Option<&str>) -> Result<Vec<VdevSpec>, String> {
     if let Some(name) = name.filter(|name| is_layout_word(name)) {
         return Err(format!(
             "the name of the pool is missing before the word {name:?}, as in `pool create tank {name} DISK...`"
         ));
     }
-    let absolute = |members: Vec<PathBuf>| {
-        let members = members.into_iter().map(std::path::absolute);
-        members.collect::<std::io::Result<Vec<_>>>()
-    };
-    let vdevs = parse(words, |path| path.exists())?;
-    let vdevs = vdevs.into_iter().map(absolute);
-    vdevs
-        .collect::<std::io::Result<_>>()
-        .map_err(|e| e.to_string())
+    let mut vdevs = parse(words, |path| path.exists())?;
+    for path in vdevs.iter_mut().flat_map(|vdev| &mut vdev.members) {
+        *path = std::path::absolute(&*path).map_err(|e| e.to_string())?;
+    }
+    Ok(vdevs)
 }
 
 fn is_layout_word(word: &str) -> bool {
     LAYOUT_WORDS.contains(&word)
 }
 
+/// The layout that a word begins.
+fn layout(word: &str) -> Option<VdevLayout> {
+    match word {
+        "mirror" => Some(VdevLayout::Mirror),
+        "raidz" | "raidz1" => Some(VdevLayout::Raidz1),
+        "raidz2" => Some(VdevLayout::Raidz2),
+        "raidz3" => Some(VdevLayout::Raidz3),
+        _ => None,
+    }
+}
+
 /// Errors: the reason, for people.
-fn parse(words: &[String], is_there: impl Fn(&Path) -> bool) -> Result<Vec<Vec<PathBuf>>, String> {
-    let mut vdevs: Vec<Vec<PathBuf>> = Vec::new();
-    let mut in_mirror = false;
+fn parse(words: &[String], is_there: impl Fn(&Path) -> bool) -> Result<Vec<VdevSpec>, String> {
+    let mut vdevs: Vec<VdevSpec> = Vec::new();
     for word in words {
-        if word == MIRROR {
-            in_mirror = true;
-            vdevs.push(Vec::new());
+        if let Some(layout) = layout(word) {
+            vdevs.push(VdevSpec {
+                layout,
+                class: VdevClass::Normal,
+                members: Vec::new(),
+            });
         } else if is_layout_word(word) {
             return Err(format!(
-                "{word:?} is a layout that this version does not have: use `mirror DISK DISK`"
+                "{word:?} is a layout that this version does not have: use mirror, raidz1, raidz2 or raidz3"
             ));
         } else {
             let path = disk(word, &is_there)?;
-            match vdevs.last_mut() {
-                Some(members) if in_mirror => members.push(path),
-                _ => vdevs.push(vec![path]),
+            match vdevs.last_mut().filter(|v| v.layout != VdevLayout::Disk) {
+                Some(vdev) => vdev.members.push(path),
+                None => vdevs.push(VdevSpec::mirror(vec![path])),
             }
         }
     }
-    let mirrors = words.split(|word| word == MIRROR).skip(1);
-    if mirrors.into_iter().any(|members| members.len() < 2) {
-        return Err("a mirror needs at least two disks: mirror DISK DISK".into());
+    let has_few = |v: &&VdevSpec| v.members.len() < v.layout.least_disks();
+    if let Some(few) = vdevs.iter().find(has_few) {
+        let least = few.layout.least_disks();
+        let disks = vec!["DISK"; least].join(" ");
+        return Err(format!(
+            "a {0} needs at least {least} disks: {0} {disks}",
+            few.layout
+        ));
     }
     Ok(vdevs)
 }
@@ -95,42 +107,57 @@ mod tests {
         let words: Vec<_> = line.split(' ').map(str::to_owned).collect();
         let there = ["old", "/dev/sda", "/dev/disk/by-id/nvme-x"];
         let is_there = |path: &Path| there.iter().any(|t| Path::new(t) == path);
-        let text = |members: Vec<PathBuf>| {
-            let all: Vec<_> = members.iter().map(|m| m.display().to_string()).collect();
-            all.join(" ")
+        let text = |vdev: VdevSpec| {
+            let all: Vec<_> = vdev
+                .members
+                .iter()
+                .map(|m| m.display().to_string())
+                .collect();
+            format!("{} {}", vdev.layout, all.join(" "))
         };
         let vdevs = parse(&words, is_there)?;
         Ok(vdevs.into_iter().map(text).collect::<Vec<_>>().join(" | "))
     }
 
-    /// Regression: `raidz a b c --size 1G` made a pool of four files, one of them named "raidz".
+    /// Regression: `raidz a b c --size 1G` made a pool of four files, one of them named "raidz", when that layout was not there.
     #[test]
     fn words_of_the_grammar_are_no_paths_and_mistyped_ones_no_files() {
         for (line, expected) in [
-            ("a.img", "a.img"),
+            ("a.img", "disk a.img"),
             (
                 "mirror a.img b.img mirror c.img ./d",
-                "a.img b.img | c.img ./d",
+                "mirror a.img b.img | mirror c.img ./d",
             ),
             (
                 "old ./new sda nvme-x",
-                "old | ./new | /dev/sda | /dev/disk/by-id/nvme-x",
+                "disk old | disk ./new | disk /dev/sda | disk /dev/disk/by-id/nvme-x",
             ),
-            ("a.img mirror b.img c.img", "a.img | b.img c.img"),
+            (
+                "a.img mirror b.img c.img",
+                "disk a.img | mirror b.img c.img",
+            ),
+            (
+                "raidz2 a.img b.img c.img raidz d.img e.img",
+                "raidz2 a.img b.img c.img | raidz1 d.img e.img",
+            ),
         ] {
             assert_eq!(parsed(line).as_deref(), Ok(expected), "{line}");
         }
         for (line, said) in [
             (
-                "raidz a.img b.img c.img",
-                "\"raidz\" is a layout that this version does not have",
+                "draid a.img b.img c.img",
+                "\"draid\" is a layout that this version does not have",
+            ),
+            (
+                "raidz3 a.img b.img c.img",
+                "a raidz3 needs at least 4 disks: raidz3 DISK DISK DISK DISK",
             ),
             ("mirror a.img b.img spare c.img", "\"spare\" is a layout"),
             ("miror a.img b.img", "did you mean the word \"mirror\"?"),
             ("Mirror a.img b.img", "did you mean the word \"mirror\"?"),
             ("radiz2 a.img b.img", "did you mean the word \"raidz2\"?"),
             ("mirror a b", "there is no disk \"a\""),
-            ("mirror a.img", "at least two disks"),
+            ("mirror a.img", "at least 2 disks"),
         ] {
             let refused = parsed(line).expect_err(line);
             assert!(refused.contains(said), "{line}: {refused}");

@@ -22,6 +22,7 @@ use checks::Scene;
 pub use checks::{CHECKS, Check, check_named};
 use hook::Hook;
 use server::Server;
+use std::collections::VecDeque;
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -32,6 +33,9 @@ use std::time::{Duration, Instant};
 
 /// The Debian release whose kernel and tools have NFS with TLS.
 const TLS_SUITE: &str = "trixie";
+
+/// A failed check's last lines of output that its outcome repeats: CI's record ends long before a guest's whole output.
+const LINES_OF_FAILURE: usize = 20;
 
 /// The server that the guest uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -85,7 +89,7 @@ impl fmt::Display for Outcome {
         )?;
         if !self.passed() {
             write!(f, " ({}; log: {})", self.status, self.log.display())?;
-            for line in &self.failed {
+            for line in self.failed.iter().flat_map(|failure| failure.lines()) {
                 write!(f, "\n     {line}")?;
             }
         }
@@ -223,8 +227,10 @@ impl Drop for Guest {
 struct Said {
     /// The number of checks that passed.
     passed: usize,
-    /// The lines of failed checks.
+    /// Each failed check: its line, and below it the last lines that it printed before.
     failed: Vec<String>,
+    /// The last lines since a check ended or a step began, at most [`LINES_OF_FAILURE`].
+    recent: VecDeque<String>,
     /// The last line, except empty ones and the kernel's own.
     last: String,
 }
@@ -234,7 +240,30 @@ impl Said {
     fn and(&mut self, then: Self) {
         self.passed += then.passed;
         self.failed.extend(then.failed);
+        self.recent = then.recent;
         self.last = then.last;
+    }
+
+    /// Takes one line of output.
+    fn add(&mut self, line: String) {
+        let passed = line.starts_with("PASS ");
+        self.passed += usize::from(passed);
+        if line.starts_with("FAIL ") {
+            let lines = std::iter::once(&line).chain(&self.recent);
+            self.failed
+                .push(lines.cloned().collect::<Vec<_>>().join("\n  "));
+            self.recent.clear();
+        } else if passed || line.starts_with("== ") {
+            self.recent.clear();
+        } else {
+            self.recent.push_back(line.clone());
+            if self.recent.len() > LINES_OF_FAILURE {
+                self.recent.pop_front();
+            }
+        }
+        if !line.is_empty() && !line.starts_with('[') {
+            self.last = line;
+        }
     }
 }
 
@@ -246,13 +275,7 @@ fn follow(output: impl BufRead, mut log: impl Write) -> Result<Said> {
         let line = String::from_utf8_lossy(line.strip_suffix(b"\r").unwrap_or(&line)).into_owned();
         println!("{line}");
         writeln!(log, "{line}")?;
-        said.passed += usize::from(line.starts_with("PASS "));
-        if line.starts_with("FAIL ") {
-            said.failed.push(line.clone());
-        }
-        if !line.is_empty() && !line.starts_with('[') {
-            said.last = line;
-        }
+        said.add(line);
     }
     Ok(said)
 }
@@ -317,9 +340,11 @@ mod tests {
 
     #[test]
     fn a_failure_names_its_checks() {
-        let text = outcome("PASS one (0.1 s)\nFAIL two (0.1 s)\n", 1).to_string();
+        let output = "early\nPASS one (0.1 s)\nI/O error, dev sda\nFAIL two (0.1 s)\nlate\n";
+        let text = outcome(output, 1).to_string();
+        assert!(text.starts_with("FAIL connect"), "{text}");
         assert!(
-            text.starts_with("FAIL connect") && text.contains("FAIL two"),
+            text.ends_with("FAIL two (0.1 s)\n       I/O error, dev sda"),
             "{text}"
         );
     }

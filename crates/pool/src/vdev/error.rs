@@ -232,8 +232,8 @@ pub enum SetupError {
         /// The requested vdev.
         vdev: VdevId,
     },
-    /// First attach another disk and let it be resilvered.
-    #[error("member {:016x} is the last of its vdev with all data: first attach another disk and let it be resilvered", member.0)]
+    /// First let the vdev's other disks be resilvered, or attach one.
+    #[error("without member {:016x} its vdev would lack data: first let its other disks be resilvered, or attach another disk", member.0)]
     LastMember {
         /// The member.
         member: MemberGuid,

@@ -48,6 +48,7 @@ impl From<VdevKind> for Layout {
 }
 
 /// A vdev to be created.
+#[derive(Clone)]
 pub struct VdevSpec {
     /// How blocks lie on its members.
     pub layout: Layout,

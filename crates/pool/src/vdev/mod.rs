@@ -103,8 +103,10 @@ pub struct VdevStatus {
     pub guid: VdevGuid,
     /// Its kind, as labels record it.
     pub kind: VdevKind,
-    /// Size of its data, bytes.
+    /// Size of its data, bytes, without parity.
     pub size: u64,
+    /// Size of the data and parity of each member, bytes.
+    pub member_size: u64,
     /// Its members.
     pub members: Vec<MemberStatus>,
 }
@@ -441,6 +443,7 @@ impl Vdevs {
                 guid: entry.guid,
                 kind: entry.kind,
                 size: top.end(),
+                member_size: top.data_size(),
                 members,
             }
         };

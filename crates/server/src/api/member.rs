@@ -1,5 +1,6 @@
 //! Requests about the disks of a pool. A disk is named by its path or its GUID.
 
+use super::VdevSpec;
 use crate::size::ByteSize;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,13 +12,13 @@ use std::path::PathBuf;
 pub struct AddVdevs {
     /// The pool.
     pub pool: String,
-    /// The vdevs: each the absolute path of a disk, or of the members of a mirror.
-    pub vdevs: Vec<Vec<PathBuf>>,
+    /// The vdevs.
+    pub vdevs: Vec<VdevSpec>,
     /// Create missing files with this size.
     #[serde(default)]
     pub size: Option<ByteSize>,
     /// Use disks that belong to another pool or have other contents, such as a file system: everything on them is lost. Also accept a
-    /// vdev with fewer members than the others.
+    /// vdev that loses data after fewer failures than the others, and a raidz of disks of different sizes.
     #[serde(default)]
     pub force: bool,
 }
@@ -50,7 +51,8 @@ pub struct DetachMember {
     pub disk: String,
 }
 
-/// Replaces a disk: the new one is resilvered, then the old one is detached, also after a restart.
+/// Replaces a disk: the new one is resilvered, then the old one is detached, also after a restart. In a raidz the old one leaves at once,
+/// since its rows cannot have a member more.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReplaceMember {

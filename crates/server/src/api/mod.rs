@@ -16,6 +16,7 @@ mod scan;
 mod session;
 mod snapshot;
 mod stages;
+mod vdev;
 mod wear;
 
 pub use call::*;
@@ -30,6 +31,7 @@ pub use scan::*;
 pub use session::*;
 pub use snapshot::*;
 pub use stages::*;
+pub use vdev::*;
 pub use wear::*;
 
 use crate::protocols::protocols;

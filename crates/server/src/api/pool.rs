@@ -1,6 +1,6 @@
 //! Requests and answers about pools and volumes.
 
-use super::{Damage, DiskState, ExportedAs, Resilver, Scrub, Trim};
+use super::{Damage, DiskState, ExportedAs, Resilver, Scrub, Trim, VdevLayout, VdevSpec};
 use crate::size::ByteSize;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -108,11 +108,13 @@ pub enum Health {
 pub struct Vdev {
     /// Such as `mirror-0`.
     pub name: String,
+    /// Its layout.
+    pub layout: VdevLayout,
     /// Its health.
     pub health: Health,
-    /// Bytes of its data.
+    /// Bytes of its data, without parity.
     pub size: u64,
-    /// Its members: one, or those of a mirror.
+    /// Its members.
     pub members: Vec<Member>,
 }
 
@@ -273,13 +275,13 @@ pub struct ListPools {}
 pub struct CreatePool {
     /// Its name.
     pub name: String,
-    /// Its vdevs: each the absolute path of a disk, or of the members of a mirror.
-    pub vdevs: Vec<Vec<PathBuf>>,
+    /// Its vdevs.
+    pub vdevs: Vec<VdevSpec>,
     /// Create missing files with this size.
     #[serde(default)]
     pub size: Option<ByteSize>,
     /// Use disks that belong to another pool or have other contents, such as a file system: everything on them is lost. Also accept
-    /// vdevs of which some have fewer members.
+    /// vdevs of which some lose data after fewer failures, and a raidz of disks of different sizes.
     #[serde(default)]
     pub force: bool,
 }

@@ -8,16 +8,15 @@ use super::entry::PoolState;
 use super::new_disks::NewDisks;
 use super::open::{find, open_devices};
 use super::view::fault_text;
-use crate::api::{self, CheckpointPool, CreatePool, DestroyPool, ExportPool, ScanPools};
+use crate::api::{self, CheckpointPool, CreatePool, DestroyPool, ExportPool, ScanPools, VdevSpec};
 use crate::config::{ConfigFile, PoolConfig, PoolEdit};
 use crate::limits::FLUSH_MAX;
 use crate::server::Server;
 use crate::word::word;
 use crate::{Error, Result};
-use io::disk::Disk;
 use pool::Pool;
 use pool::vdev::{self, Fault, PoolSpec, Presence, SetupError, Vdevs};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -82,7 +81,9 @@ impl Server {
                 "there is a pool named {name:?} already"
             )));
         }
-        let paths: Vec<PathBuf> = request.vdevs.iter().flatten().cloned().collect();
+        let paths: Vec<PathBuf> = VdevSpec::paths(&request.vdevs)
+            .map(Path::to_path_buf)
+            .collect();
         check_paths(&paths)?;
         let config = PoolConfig {
             name: name.clone(),
@@ -135,10 +136,10 @@ impl Server {
         &self,
         request: &CreatePool,
         config: &PoolConfig,
-        disks: &[Vec<Disk>],
+        vdevs: &[vdev::VdevSpec],
     ) -> Result<Pool> {
         let name = &request.name;
-        let mut spec = PoolSpec::new(name, disks.to_vec(), self.host.clone());
+        let mut spec = PoolSpec::new(name, vdevs.to_vec(), self.host.clone());
         spec.force = request.force;
         let opened = vdev::create(spec).await.map_err(|e| refused(name, e))?;
         if let Some(witness) = self.witness(opened.vdevs.pool()).await

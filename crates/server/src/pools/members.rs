@@ -8,7 +8,9 @@ use super::change::{check_paths, failed, refused};
 use super::new_disks::NewDisks;
 use super::notes::{Notes, Replacing};
 use super::open::open_disk;
-use crate::api::{self, AttachMember, DetachMember, OfflineMember, OnlineMember, ReplaceMember};
+use crate::api::{
+    self, AttachMember, DetachMember, OfflineMember, OnlineMember, ReplaceMember, VdevSpec,
+};
 use crate::config::{ConfigFile, PoolConfig, PoolEdit};
 use crate::server::Server;
 use crate::size::ByteSize;
@@ -16,7 +18,7 @@ use crate::{Error, Result};
 use io::disk::Disk;
 use pool::Pool;
 use pool::format::{MemberGuid, VdevId};
-use pool::vdev::{MemberState, MemberStatus};
+use pool::vdev::{Layout, MemberState, MemberStatus};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -25,6 +27,7 @@ struct Named {
     pool: Rc<Pool>,
     notes: Rc<Notes>,
     vdev: VdevId,
+    layout: Layout,
     member: MemberStatus,
 }
 
@@ -33,6 +36,15 @@ struct NewMember<'a> {
     path: &'a Path,
     size: Option<ByteSize>,
     force: bool,
+}
+
+/// How a disk joins a vdev.
+#[derive(Clone, Copy)]
+enum Joining {
+    /// As a member more.
+    Beside,
+    /// For a member, which leaves.
+    InPlace,
 }
 
 impl Server {
@@ -46,7 +58,8 @@ impl Server {
             size: request.size,
             force: request.force,
         };
-        self.attach(&request.pool, &named, new).await?;
+        self.join(&request.pool, &named, new, Joining::Beside)
+            .await?;
         self.wake_supervisor(&request.pool);
         self.pool_view(&request.pool)
     }
@@ -83,7 +96,14 @@ impl Server {
             size: request.size,
             force: request.force,
         };
-        let new = self.attach(&request.pool, &named, new).await?;
+        if named.layout != Layout::Mirror {
+            self.put_in_place(&request.pool, &named, new).await?;
+            self.wake_supervisor(&request.pool);
+            return self.pool_view(&request.pool);
+        }
+        let new = self
+            .join(&request.pool, &named, new, Joining::Beside)
+            .await?;
         let replacing = Replacing {
             old: old.0,
             new: new.0,
@@ -179,7 +199,7 @@ impl Server {
         let members = || {
             vdevs
                 .iter()
-                .flat_map(|v| v.members.iter().map(move |s| (v.id, s)))
+                .flat_map(|v| v.members.iter().map(move |s| (v, s)))
         };
         let by_guid = members().find(|(_, s)| format!("{:016x}", s.guid.0) == disk);
         let by_path = || members().find(|(_, s)| s.path == Path::new(disk));
@@ -195,7 +215,8 @@ impl Server {
             disk: disk.to_owned(),
         })?;
         Ok(Named {
-            vdev,
+            vdev: vdev.id,
+            layout: vdev.kind.into(),
             member: member.clone(),
             pool: pool.clone(),
             notes,
@@ -235,18 +256,24 @@ impl Server {
         Ok(())
     }
 
-    /// Attaches a disk. The caller holds the permit for changes.
-    async fn attach(&self, name: &str, named: &Named, new: NewMember<'_>) -> Result<MemberGuid> {
+    /// Takes a disk into the vdev of a member. The caller holds the permit for changes.
+    async fn join(
+        &self,
+        name: &str,
+        named: &Named,
+        new: NewMember<'_>,
+        joining: Joining,
+    ) -> Result<MemberGuid> {
         check_paths(&[new.path.to_path_buf()])?;
         self.check_free(name, new.path)?;
         let before = self.state.borrow().file.clone();
         let paths = self.with_path(name, new.path);
         let edited = self.edited(&[&PoolEdit::SetDisks(name.to_owned(), paths)])?;
         let disks = self
-            .open_new(&[vec![new.path.to_path_buf()]], new.size)
+            .open_new(&[VdevSpec::mirror(vec![new.path.to_path_buf()])], new.size)
             .await?;
-        let attached = self.attach_on(&disks, name, named, new.force, edited).await;
-        let member = match attached {
+        let joined = self.join_on(&disks, name, named, (new.force, joining), edited);
+        let member = match joined.await {
             Ok(member) => member,
             Err(e) => {
                 if self.state.borrow().file.text() != before.text() {
@@ -260,22 +287,38 @@ impl Server {
         Ok(member)
     }
 
-    /// Attaches a disk that is open, after everything that can refuse.
-    async fn attach_on(
+    /// Takes a disk that is open, after everything that can refuse.
+    async fn join_on(
         &self,
         disks: &NewDisks,
         name: &str,
         named: &Named,
-        force: bool,
+        (force, joining): (bool, Joining),
         edited: ConfigFile,
     ) -> Result<MemberGuid> {
         if !force {
             disks.check(name, &[]).await?;
         }
         self.store(edited).await?;
-        let disk = disks.vdevs()[0][0].clone();
-        let attached = named.pool.vdevs().attach(named.vdev, disk, force).await;
-        attached.map_err(|e| refused(name, e))
+        let disk = disks.vdevs()[0].members[0].clone();
+        let vdevs = named.pool.vdevs();
+        let joined = match joining {
+            Joining::Beside => vdevs.attach(named.vdev, disk, force).await,
+            Joining::InPlace => vdevs.replace(named.member.guid, disk, force).await,
+        };
+        joined.map_err(|e| refused(name, e))
+    }
+
+    /// Puts a disk in the place of a member of a raidz, whose rows cannot have a member more for a while. The caller holds the permit for
+    /// changes.
+    async fn put_in_place(&self, name: &str, named: &Named, new: NewMember<'_>) -> Result<()> {
+        let old = named.member.guid;
+        let new = self.join(name, named, new, Joining::InPlace).await?;
+        let text = format!("{:016x} is replaced by {:016x}", old.0, new.0);
+        self.event(name, "member.replaced", text);
+        let here = Some(named.member.path.clone()).filter(|p| !p.as_os_str().is_empty());
+        let gone = here.or_else(|| named.notes.was_at(old));
+        self.forget_member(name, &named.notes, old, gone).await
     }
 
     /// Detaches a disk. The caller holds the permit for changes.
@@ -294,6 +337,17 @@ impl Server {
             .filter(|p| !p.as_os_str().is_empty())
             .or_else(|| notes.was_at(member));
         vdevs.detach(member).await.map_err(|e| refused(name, e))?;
+        self.forget_member(name, notes, member, path).await
+    }
+
+    /// Removes what is kept of a former member: its notes, and its path in the configuration unless another member has it.
+    async fn forget_member(
+        &self,
+        name: &str,
+        notes: &Notes,
+        member: MemberGuid,
+        path: Option<PathBuf>,
+    ) -> Result<()> {
         let noted = notes.change(|k| {
             k.paths.remove(&member.0);
             k.replacing
@@ -311,7 +365,7 @@ impl Server {
         let new = self.edited(&[&PoolEdit::SetDisks(name.to_owned(), paths)])?;
         self.store(new)
             .await
-            .map_err(|e| failed(name, format!("the disk is detached, but {e}")))
+            .map_err(|e| failed(name, format!("the disk is out of the pool, but {e}")))
     }
 
     /// Stores the paths of the present disks.

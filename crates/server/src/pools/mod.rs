@@ -13,6 +13,7 @@ pub(crate) mod events;
 pub(crate) mod filesystems;
 mod history;
 mod import;
+mod layout;
 mod lineage;
 mod members;
 mod names;

@@ -3,7 +3,9 @@
 //! **Called by** creation of a pool, and by added, attached and replacing disks. **Invariants**: nothing is written to a disk that
 //! existed before; a file that was created for a refused request is deleted. The pool itself refuses labels of other pools.
 
+use super::layout::{Shape, lower_redundancy, unequal_disks};
 use super::open::open_disk;
+use crate::api;
 use crate::limits::{DISK_SIZE_MAX, DISK_WAIT_MAX};
 use crate::server::Server;
 use crate::size::ByteSize;
@@ -11,13 +13,13 @@ use crate::{Error, Result};
 use io::disk::Disk;
 use io::linux::{age_of_data, ago, signatures};
 use pool::format::is_of_later_version;
-use pool::vdev;
+use pool::vdev::{self, VdevSpec};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Opened disks of new vdevs.
 pub(super) struct NewDisks {
-    vdevs: Vec<Vec<Disk>>,
+    vdevs: Vec<VdevSpec>,
     /// Files that were created for them.
     made: Vec<PathBuf>,
     /// Whether the paths are those of this machine; a simulated server has disks of its own.
@@ -36,7 +38,7 @@ impl Server {
     /// Opens the disks of new vdevs, and creates missing files with `size`. Errors: `Disk`, `Invalid`; nothing has changed then.
     pub(super) async fn open_new(
         &self,
-        vdevs: &[Vec<PathBuf>],
+        vdevs: &[api::VdevSpec],
         size: Option<ByteSize>,
     ) -> Result<NewDisks> {
         let mut new = NewDisks {
@@ -44,9 +46,9 @@ impl Server {
             made: Vec::new(),
             is_real: self.state.borrow().file.is_stored(),
         };
-        for members in vdevs {
+        for vdev in vdevs {
             let mut disks = Vec::new();
-            for path in members {
+            for path in &vdev.members {
                 match new.open(path, size).await {
                     Ok(disk) => disks.push(disk),
                     Err(e) => {
@@ -56,7 +58,10 @@ impl Server {
                     }
                 }
             }
-            new.vdevs.push(disks);
+            new.vdevs.push(VdevSpec {
+                layout: vdev.layout.into(),
+                members: disks,
+            });
         }
         Ok(new)
     }
@@ -91,8 +96,8 @@ impl NewDisks {
         &self.made
     }
 
-    /// The disks, by vdev.
-    pub(super) fn vdevs(&self) -> &[Vec<Disk>] {
+    /// The vdevs.
+    pub(super) fn vdevs(&self) -> &[VdevSpec] {
         &self.vdevs
     }
 
@@ -103,13 +108,15 @@ impl NewDisks {
         remove_files(files).await;
     }
 
-    /// Refuses disks with contents that the pool does not judge, and vdevs with less redundancy than the pool's vdevs, of `members`
-    /// disks each. Errors: `Conflict` with every reason, since one `-f` overrides all of them.
-    pub(super) async fn check(&self, pool: &str, members: &[usize]) -> Result<()> {
-        let new: Vec<usize> = self.vdevs.iter().map(Vec::len).collect();
-        let mut reasons: Vec<String> = lower_redundancy(members, &new).into_iter().collect();
+    /// Refuses disks with contents that the pool does not judge, and vdevs with less redundancy than those of the pool,
+    /// `old`. Errors: `Conflict` with every reason, since one `-f` overrides all of them.
+    pub(super) async fn check(&self, pool: &str, old: &[Shape]) -> Result<()> {
+        let new: Vec<Shape> = self.vdevs.iter().map(Shape::from).collect();
+        let mut reasons: Vec<String> = lower_redundancy(old, &new).into_iter().collect();
+        reasons.extend(self.vdevs.iter().filter_map(unequal_disks));
         let mut labels = Vec::new();
-        for disk in self.vdevs.iter().flatten().filter(|_| self.is_real) {
+        let disks = self.vdevs.iter().flat_map(|vdev| &vdev.members);
+        for disk in disks.filter(|_| self.is_real) {
             let path = &disk.info().path;
             if self.made.contains(path) {
                 continue;
@@ -134,20 +141,6 @@ impl NewDisks {
 /// Deletes files that were created for a refused request.
 pub(super) async fn remove_files(files: Vec<PathBuf>) {
     let _ = io::blocking(move || files.iter().for_each(|f| drop(std::fs::remove_file(f)))).await;
-}
-
-/// The reason why vdevs of `new` members each lower the redundancy of a pool whose vdevs have `old` members each.
-fn lower_redundancy(old: &[usize], new: &[usize]) -> Option<String> {
-    let usual = old.iter().min().or(new.iter().max())?;
-    let least = new.iter().min()?;
-    let text = |n: usize| match n {
-        1 => "a single disk".to_owned(),
-        n => format!("a mirror of {n} disks"),
-    };
-    (least < usual).then(|| {
-        let (least, usual) = (text(*least), text(*usual));
-        format!("{least} beside {usual} lowers the redundancy of the whole pool")
-    })
 }
 
 /// What the disk holds.
@@ -186,30 +179,6 @@ async fn contents(disk: &Disk) -> Contents {
         Ok(Ok((Ok(found), _))) => {
             let kinds: Vec<_> = found.iter().map(ToString::to_string).collect();
             Contents::Other(format!("has contents: {}", kinds.join(", ")))
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::lower_redundancy;
-
-    #[test]
-    fn redundancy_is_lowered_by_fewer_members_only() {
-        for (old, new, is_lower) in [
-            (&[][..], &[1][..], false),
-            (&[], &[1, 1], false),
-            (&[], &[2, 1], true),
-            (&[2, 2], &[1], true),
-            (&[3, 2], &[2], false),
-            (&[2], &[3], false),
-            (&[1, 2], &[1], false),
-        ] {
-            assert_eq!(
-                lower_redundancy(old, new).is_some(),
-                is_lower,
-                "{old:?} {new:?}"
-            );
         }
     }
 }

@@ -5,22 +5,20 @@
 //! needs.
 
 use super::change::{check_paths, refused};
-use super::new_disks::remove_files;
-use crate::api::{self, AddVdevs};
+use super::layout::Shape;
+use super::new_disks::{NewDisks, remove_files};
+use crate::api::{self, AddVdevs, VdevSpec};
 use crate::config::PoolEdit;
 use crate::server::Server;
 use crate::size::ByteSize;
 use crate::{Error, Result};
-use io::disk::Disk;
 use pool::Pool;
 use pool::format::VdevId;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// Numbers of members of the pool's vdevs.
-fn members_of(pool: &Pool) -> Vec<usize> {
-    let vdevs = pool.vdevs().status();
-    vdevs.iter().map(|v| v.members.len()).collect()
+fn shapes_of(pool: &Pool) -> Vec<Shape> {
+    pool.vdevs().status().iter().map(Shape::from).collect()
 }
 
 impl Server {
@@ -30,7 +28,9 @@ impl Server {
         let name = &request.pool;
         let pool = self.pool_named(name)?;
         let notes = self.notes_of(name)?;
-        let new: Vec<PathBuf> = request.vdevs.iter().flatten().cloned().collect();
+        let new: Vec<PathBuf> = VdevSpec::paths(&request.vdevs)
+            .map(Path::to_path_buf)
+            .collect();
         if new.is_empty() {
             return Err(Error::Invalid("name the disks to add".into()));
         }
@@ -43,7 +43,7 @@ impl Server {
         let disks = self.open_new(&request.vdevs, request.size).await?;
         let checked = match request.force {
             true => Ok(()),
-            false => disks.check(name, &members_of(&pool)).await,
+            false => disks.check(name, &shapes_of(&pool)).await,
         };
         let stored = match checked {
             Ok(()) => self.store(edited).await,
@@ -53,7 +53,7 @@ impl Server {
             disks.discard().await;
             return Err(e);
         }
-        let added = self.add_each(&pool, &request, disks.vdevs()).await;
+        let added = self.add_each(&pool, &request, &disks).await;
         self.remember_paths(&pool, &notes).await;
         if let Err(e) = added {
             // paths of former members are removed
@@ -82,13 +82,14 @@ impl Server {
         Ok(grown)
     }
 
-    async fn add_each(&self, pool: &Pool, request: &AddVdevs, vdevs: &[Vec<Disk>]) -> Result<()> {
+    async fn add_each(&self, pool: &Pool, request: &AddVdevs, disks: &NewDisks) -> Result<()> {
         let name = &request.pool;
-        for (disks, paths) in vdevs.iter().zip(&request.vdevs) {
-            let added = pool.add_vdev(disks.clone(), request.force).await;
+        for (spec, asked) in disks.vdevs().iter().zip(&request.vdevs) {
+            let added = pool.add_vdev(spec.clone(), request.force).await;
             let vdev = added.map_err(|e| refused(name, e))?;
-            let paths: Vec<_> = paths.iter().map(|p| p.display().to_string()).collect();
-            let text = format!("vdev {} of {}", vdev.0, paths.join(" "));
+            let paths = asked.members.iter().map(|p| p.display().to_string());
+            let paths = paths.collect::<Vec<_>>().join(" ");
+            let text = format!("vdev {}, {} of {paths}", vdev.0, asked.layout);
             self.event(name, "vdev.add", text);
         }
         Ok(())

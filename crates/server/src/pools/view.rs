@@ -5,7 +5,7 @@
 use super::entry::{PoolState, filesystems_of, full_name, volumes_of};
 use super::names::by_hierarchy;
 use super::notes::Notes;
-use crate::api::{self, DiskState, ExportedAs, Health, Member, MemberTimes, Vdev};
+use crate::api::{self, DiskState, ExportedAs, Health, Member, MemberTimes, Vdev, VdevLayout};
 use crate::config::PoolConfig;
 use crate::disks::DiskEntry;
 use crate::server::{Holdings, Server};
@@ -14,7 +14,7 @@ use crate::word::word;
 use crate::{Error, Result};
 use backend::{BlockBackend, Usage};
 use io::histogram::Times;
-use pool::format::{PoolProperty, Sync, VdevKind};
+use pool::format::{PoolProperty, Sync};
 use pool::vdev::{Fault, MemberState, MemberStatus, VdevStatus, least_size};
 use pool::{Pool, VolumeSpace};
 
@@ -303,22 +303,17 @@ fn show_notes(view: &mut api::Pool, notes: &Notes) {
 }
 
 pub(super) fn vdev(status: &VdevStatus) -> Vdev {
-    let kind = match status.kind {
-        VdevKind::Disk => "disk",
-        VdevKind::Mirror => "mirror",
-        VdevKind::Raidz { parity: 1 } => "raidz1",
-        VdevKind::Raidz { parity: 2 } => "raidz2",
-        VdevKind::Raidz { .. } => "raidz3",
-    };
+    let layout = VdevLayout::from(status.kind);
     let online = status
         .members
         .iter()
         .filter(|s| s.state == MemberState::Online)
         .count();
     Vdev {
-        name: format!("{kind}-{}", status.id.0),
+        name: format!("{layout}-{}", status.id.0),
+        layout,
         health: match online {
-            0 => Health::Faulted,
+            n if n < status.kind.needed(status.members.len()) => Health::Faulted,
             n if n == status.members.len() => Health::Online,
             _ => Health::Degraded,
         },
@@ -326,7 +321,7 @@ pub(super) fn vdev(status: &VdevStatus) -> Vdev {
         members: status
             .members
             .iter()
-            .map(|s| member(s, status.size))
+            .map(|s| member(s, status.member_size))
             .collect(),
     }
 }

@@ -5,7 +5,7 @@ use io::time::sleep;
 use nvmf::wire::command::Nsid;
 use nvmf::wire::nqn::HostId;
 use nvmf_initiator::{Config, Controller, Namespace, WriteOptions};
-use server::api::{CreatePool, CreateVolume, ExportNvme, Health, NamespaceState};
+use server::api::{CreatePool, CreateVolume, ExportNvme, Health, NamespaceState, VdevSpec};
 use server::config::ConfigFile;
 use server::{ByteSize, Server, Shards};
 use std::net::SocketAddr;
@@ -76,7 +76,7 @@ pub(crate) async fn connect(node: &Node) -> (Controller, Namespace) {
 pub(crate) fn pool(disks: &[&str]) -> CreatePool {
     CreatePool {
         name: "tank".into(),
-        vdevs: vec![disks.iter().map(Into::into).collect()],
+        vdevs: vec![VdevSpec::mirror(disks.iter().map(Into::into).collect())],
         size: None,
         force: false,
     }
@@ -99,7 +99,12 @@ pub(crate) fn volume(name: &str, size: u64) -> CreateVolume {
 
 /// Creates the pool `tank` on `/a` and `/b`, with the exported volume `tank/vm1`.
 pub(crate) async fn make(server: &Rc<Server>) {
-    let made = server.create_pool(pool(&["/a", "/b"])).await.expect("pool");
+    make_on(server, pool(&["/a", "/b"])).await;
+}
+
+/// Creates this pool, with the exported volume `tank/vm1`.
+pub(crate) async fn make_on(server: &Rc<Server>, pool: CreatePool) {
+    let made = server.create_pool(pool).await.expect("pool");
     assert_eq!((made.health, made.vdevs.len()), (Some(Health::Online), 1));
     let request = volume("tank/vm1", 1 << 30);
     server.create_volume(request).await.expect("volume");

@@ -5,5 +5,6 @@ mod filesystems;
 mod fixture;
 mod members;
 mod pools;
+mod raidz;
 mod readiness;
 mod resilver;

@@ -4,7 +4,9 @@ use crate::fixture::{connect, disk, machine, make, serve_new, write};
 use io::sim::{Sim, SimConfig};
 use io::time::sleep;
 use server::ByteSize;
-use server::api::{AddVdevs, Health, OfflineMember, OnlineMember, ResilverPool, ScanState};
+use server::api::{
+    AddVdevs, Health, OfflineMember, OnlineMember, ResilverPool, ScanState, VdevSpec,
+};
 use std::time::Duration;
 
 /// A resilver that has a rate rests after each part; clients wait neither for that nor for checkpoints that come meanwhile.
@@ -85,7 +87,7 @@ fn a_slow_resilver_keeps_no_other_disk_out() {
             make(server).await;
             let more = AddVdevs {
                 pool: "tank".into(),
-                vdevs: vec![["/c", "/d"].map(Into::into).to_vec()],
+                vdevs: vec![VdevSpec::mirror(["/c", "/d"].map(Into::into).to_vec())],
                 size: None,
                 force: false,
             };

@@ -8,7 +8,7 @@ use super::mark::Mark;
 use crate::client::Client;
 use anyhow::{Context, Result, bail, ensure};
 use server::ByteSize;
-use server::api::CreatePool;
+use server::api::{CreatePool, VdevSpec};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
@@ -155,7 +155,7 @@ impl OwnServer {
     pub(super) fn make_pool(&self, size: ByteSize) -> Result<()> {
         self.client().ask(&CreatePool {
             name: POOL.to_owned(),
-            vdevs: vec![DISKS.map(|disk| self.path(disk)).to_vec()],
+            vdevs: vec![VdevSpec::mirror(DISKS.map(|disk| self.path(disk)).to_vec())],
             size: Some(size),
             force: false,
         })?;

@@ -39,7 +39,7 @@ fn status(age: u64) -> Status {
         })
     };
     let vdev = json!({
-        "name": "mirror-0", "health": "online", "size": 1_u64 << 40, "members": [member("a1", "/dev/a"), member("b2", "/dev/b")],
+        "name": "mirror-0", "layout": "mirror", "health": "online", "size": 1_u64 << 40, "members": [member("a1", "/dev/a"), member("b2", "/dev/b")],
     });
     let text = json!({
         "version": "0.1.0", "state": "serving", "pid": 7, "uptime_s": 60, "config": "/c", "control": "/s", "state_dir": "/d",

@@ -313,7 +313,7 @@ fn whole(server: &Server, count: usize) {
 
 fn pools(api: &mut Api, place: &Place, server: &Server) {
     let path = |name| place.path(name);
-    let vdevs = json!([[path("a"), path("b")]]);
+    let vdevs = json!([{"layout": "mirror", "members": [path("a"), path("b")]}]);
     api.post(
         "/v1/pools/create",
         json!({"name": "tank", "vdevs": vdevs, "size": SIZE}),
@@ -346,7 +346,7 @@ fn pools(api: &mut Api, place: &Place, server: &Server) {
             .contains(path("b").to_str().expect("text"))
     });
     whole(server, 2);
-    let add = json!({"pool": "tank", "vdevs": [[path("e")]], "size": SIZE, "force": true});
+    let add = json!({"pool": "tank", "vdevs": [{"layout": "disk", "class": "normal", "members": [path("e")]}], "size": SIZE, "force": true});
     api.post("/v1/pools/add", add);
     lists(api);
     api.post("/v1/pools/export", tank.clone());

@@ -173,7 +173,7 @@ fn a_user_logs_in_works_and_logs_out() {
     let listed = server.ok(&["status"]);
     assert!(listed.contains(shown.as_str().expect("text")), "{listed}");
     // A change goes through the same handlers as one of the command line, and into the log.
-    let pool = json!({"name": "tank", "vdevs": [[place.path("d.img")]], "size": "96M"});
+    let pool = json!({"name": "tank", "vdevs": [{"layout": "disk", "members": [place.path("d.img")]}], "size": "96M"});
     let made = browser.post("/v1/pools/create", &pool);
     assert_eq!(made.status, 200, "{}", String::from_utf8_lossy(&made.body));
     assert_eq!(server.json(&["pool", "list"])[0]["name"], "tank");

@@ -1,0 +1,111 @@
+//! Vdevs in requests: their layout, class and members.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// How the members of a vdev hold its blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum VdevLayout {
+    /// One disk.
+    Disk,
+    /// Each of two or more disks has every block.
+    Mirror,
+    /// Rows over two or more disks with one parity: one disk may fail.
+    Raidz1,
+    /// Rows over three or more disks with two parities: two disks may fail.
+    Raidz2,
+    /// Rows over four or more disks with three parities: three disks may fail.
+    Raidz3,
+}
+
+impl VdevLayout {
+    /// Every layout.
+    pub const ALL: [Self; 5] = [
+        Self::Disk,
+        Self::Mirror,
+        Self::Raidz1,
+        Self::Raidz2,
+        Self::Raidz3,
+    ];
+
+    /// The fewest disks of such a vdev.
+    #[must_use]
+    pub fn least_disks(self) -> usize {
+        match self {
+            Self::Disk => 1,
+            Self::Mirror | Self::Raidz1 => 2,
+            Self::Raidz2 => 3,
+            Self::Raidz3 => 4,
+        }
+    }
+
+    /// How many of `disks` disks may fail without loss of data.
+    #[must_use]
+    pub fn failures(self, disks: usize) -> usize {
+        match self {
+            Self::Disk => 0,
+            Self::Mirror => disks.saturating_sub(1),
+            Self::Raidz1 => 1,
+            Self::Raidz2 => 2,
+            Self::Raidz3 => 3,
+        }
+    }
+}
+
+impl fmt::Display for VdevLayout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Disk => "disk",
+            Self::Mirror => "mirror",
+            Self::Raidz1 => "raidz1",
+            Self::Raidz2 => "raidz2",
+            Self::Raidz3 => "raidz3",
+        })
+    }
+}
+
+/// What a vdev is used for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum VdevClass {
+    /// All blocks of a pool.
+    #[default]
+    Normal,
+}
+
+/// A vdev to create.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VdevSpec {
+    /// Its layout.
+    pub layout: VdevLayout,
+    /// Its class.
+    #[serde(default)]
+    pub class: VdevClass,
+    /// The disks of its members, absolute paths.
+    pub members: Vec<PathBuf>,
+}
+
+impl VdevSpec {
+    /// A vdev of the normal class without parity: one disk, or a mirror.
+    #[must_use]
+    pub fn mirror(members: Vec<PathBuf>) -> Self {
+        let layout = match members.len() {
+            1 => VdevLayout::Disk,
+            _ => VdevLayout::Mirror,
+        };
+        Self {
+            layout,
+            class: VdevClass::Normal,
+            members,
+        }
+    }
+
+    /// The members of all of them.
+    pub fn paths(vdevs: &[Self]) -> impl Iterator<Item = &Path> {
+        vdevs.iter().flat_map(|v| &v.members).map(PathBuf::as_path)
+    }
+}

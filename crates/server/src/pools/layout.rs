@@ -1,0 +1,144 @@
+//! Layouts of vdevs: the API's words for those of the pool, and the reasons not to take a proposed one.
+//!
+//! **Called by** views of pools, and by new and added vdevs. **Invariant**: a reason names what would be lost or wasted, and `-f` accepts it.
+
+use crate::api::VdevLayout;
+use crate::size::ByteSize;
+use pool::format::VdevKind;
+use pool::vdev::{Layout, VdevSpec, VdevStatus};
+use std::fmt;
+
+/// Disks of a raidz differ in size if the largest has more than this part of the smallest more.
+const UNEQUAL_PART: u64 = 20;
+
+impl From<VdevKind> for VdevLayout {
+    fn from(kind: VdevKind) -> Self {
+        match kind {
+            VdevKind::Disk => Self::Disk,
+            VdevKind::Mirror => Self::Mirror,
+            VdevKind::Raidz { parity: 1 } => Self::Raidz1,
+            VdevKind::Raidz { parity: 2 } => Self::Raidz2,
+            VdevKind::Raidz { .. } => Self::Raidz3,
+        }
+    }
+}
+
+impl From<VdevLayout> for Layout {
+    fn from(layout: VdevLayout) -> Self {
+        match layout {
+            VdevLayout::Disk | VdevLayout::Mirror => Self::Mirror,
+            VdevLayout::Raidz1 => Self::Raidz { parity: 1 },
+            VdevLayout::Raidz2 => Self::Raidz { parity: 2 },
+            VdevLayout::Raidz3 => Self::Raidz { parity: 3 },
+        }
+    }
+}
+
+/// A layout with its number of disks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Shape {
+    layout: VdevLayout,
+    disks: usize,
+}
+
+impl Shape {
+    fn failures(self) -> usize {
+        self.layout.failures(self.disks)
+    }
+}
+
+impl From<&VdevStatus> for Shape {
+    fn from(status: &VdevStatus) -> Self {
+        Self {
+            layout: status.kind.into(),
+            disks: status.members.len(),
+        }
+    }
+}
+
+impl From<&VdevSpec> for Shape {
+    fn from(spec: &VdevSpec) -> Self {
+        Self {
+            layout: spec.layout.kind(spec.members.len()).into(),
+            disks: spec.members.len(),
+        }
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.layout, self.disks) {
+            (VdevLayout::Disk, _) => f.write_str("a single disk"),
+            (layout, n) => write!(f, "a {layout} of {n} disks"),
+        }
+    }
+}
+
+/// The reason why a pool of the vdevs `old` that gets the vdevs `new` would lose data after fewer failed disks than some of its vdevs.
+pub(super) fn lower_redundancy(old: &[Shape], new: &[Shape]) -> Option<String> {
+    let least = new.iter().min_by_key(|s| s.failures())?;
+    let of_old = old.iter().min_by_key(|s| s.failures());
+    let usual = of_old.or(new.iter().max_by_key(|s| s.failures()))?;
+    (least.failures() < usual.failures())
+        .then(|| format!("{least} beside {usual} lowers the redundancy of the whole pool"))
+}
+
+/// The reason why a raidz wastes space: each of its disks counts as the smallest one.
+pub(super) fn unequal_disks(spec: &VdevSpec) -> Option<String> {
+    if spec.layout == Layout::Mirror {
+        return None;
+    }
+    let infos = || spec.members.iter().map(io::disk::Disk::info);
+    let least = infos().min_by_key(|i| i.size)?;
+    let most = infos().max_by_key(|i| i.size)?;
+    (most.size - least.size > least.size / UNEQUAL_PART).then(|| {
+        format!(
+            "{} of different sizes: {} has {}, {} has {}, and each counts as the smallest",
+            Shape::from(spec),
+            least.path.display(),
+            ByteSize(least.size),
+            most.path.display(),
+            ByteSize(most.size)
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shapes(text: &str) -> Vec<Shape> {
+        let one = |word: &str| {
+            let (layout, disks) = word.split_once(':').unwrap();
+            let layout = VdevLayout::ALL
+                .into_iter()
+                .find(|l| l.to_string() == layout);
+            Shape {
+                layout: layout.unwrap(),
+                disks: disks.parse().unwrap(),
+            }
+        };
+        text.split_whitespace().map(one).collect()
+    }
+
+    #[test]
+    fn redundancy_is_lowered_by_fewer_failures_only() {
+        for (old, new, is_lower) in [
+            ("", "disk:1", false),
+            ("", "disk:1 disk:1", false),
+            ("", "mirror:2 disk:1", true),
+            ("mirror:2 mirror:2", "disk:1", true),
+            ("mirror:3 mirror:2", "mirror:2", false),
+            ("mirror:2", "mirror:3", false),
+            ("disk:1 mirror:2", "disk:1", false),
+            ("raidz2:10", "mirror:2", true),
+            ("raidz2:10", "mirror:3", false),
+            ("raidz2:10", "raidz1:3", true),
+            ("raidz1:3", "mirror:2", false),
+            ("", "raidz3:8 raidz2:8", true),
+        ] {
+            let reason = lower_redundancy(&shapes(old), &shapes(new));
+            assert_eq!(reason.is_some(), is_lower, "{old} | {new}: {reason:?}");
+        }
+    }
+}
