@@ -176,7 +176,7 @@ impl Service {
         self.0.revoke_withdrawn();
         self.0.wake_lockers();
         // A failure is logged, and the next call or the next client tries again.
-        let _ = self.0.settle().await;
+        let _ = self.0.store_records().await;
     }
 
     /// Registers NFS and MOUNT with the rpcbind that listens at `socket` ([`crate::rpcbind::SOCKET`]), for clients that ask it for
@@ -198,6 +198,6 @@ impl Service {
     pub async fn drain(&self, limit: Duration) {
         self.0.connections.drain(limit).await;
         // A failure is logged; the clients have the grace period then.
-        let _ = self.0.settle().await;
+        let _ = self.0.store_records().await;
     }
 }

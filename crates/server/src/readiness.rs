@@ -58,7 +58,7 @@ impl Server {
         let config = state.file.config();
         let may_appear = io::time::now().since(self.started) < config.server.disk_wait;
         for exports in self.protocols.disk_exports() {
-            exports.hold(config, &|disk| state.is_awaited(disk, may_appear));
+            exports.hold_hosts(config, &|disk| state.is_awaited(disk, may_appear));
         }
     }
 

@@ -15,7 +15,7 @@ Examples:
   wirepool drill cable tank --for 60s --html cable.html   on a volume of the running server
   wirepool drill cable tank --cut reset:1s --cut silent:8s
   wirepool drill full tank --for 30s                      uses up the quota of the scratch volume, not the pool
-  wirepool drill lost-disk tank --member /dev/sdc         one member of a mirror of three or more
+  wirepool drill lost-disk tank --member /dev/sdc         one member of a mirror of three or a raidz2, or more
   wirepool drill kill --dir /srv/scratch                  on a server of the drill's own, with files in /srv/scratch
 
 docs/drills.md says what each drill does and how to read its report.

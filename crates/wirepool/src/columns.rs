@@ -1,8 +1,14 @@
-//! Columns, times and durations of text output.
+//! Columns, sizes, times and durations of text output.
 //!
-//! **Called by** everything that prints a table. **Invariants**: columns are never truncated; it knows no type of the server.
+//! **Called by** everything that prints a table. **Invariants**: columns are never truncated; of the server's types it knows sizes only.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
+use server::ByteSize;
+
+/// A size for people, such as `1.5 GiB`.
+pub(crate) fn human(bytes: u64) -> String {
+    ByteSize(bytes).human()
+}
 
 /// A table without lines. Columns of the indexes in `right` are aligned to the right.
 pub(crate) fn table(header: &[&str], right: &[usize]) -> Table {

@@ -2,7 +2,7 @@
 //!
 //! **Called by** `inspect`. **Invariants**: both have the same information; damage comes last, a line each.
 
-use crate::columns::{table, text};
+use crate::columns::{human, table, text};
 use crate::inspect::Said;
 use io::printable::printable;
 use pool::format::{
@@ -14,13 +14,8 @@ use pool::inspect::{
     SeenJournal, TreeEntry, TreeStats,
 };
 use serde_json::{Value as Json, json};
-use server::ByteSize;
 use std::fmt::Write;
 use std::path::Path;
-
-fn human(bytes: u64) -> String {
-    ByteSize(bytes).human()
-}
 
 /// A limit; zero means no limit.
 fn limit(bytes: u64) -> String {

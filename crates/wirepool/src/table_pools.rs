@@ -3,9 +3,8 @@
 //! **Called by** the commands. **Invariants**: as for all tables; words and columns are those of `zpool` and `zfs`
 //! where they mean the same.
 
-use crate::columns::{table, text, utc};
+use crate::columns::{human, table, text, utc};
 use crate::table_scan;
-use server::ByteSize;
 use server::api::{
     Checkpoint, DiskState, FoundPool, Health, Member, Pool, SYNC_DISABLED, Trial, Vdev, Volume,
     VolumeSync,
@@ -35,10 +34,6 @@ fn limit(bytes: u64) -> String {
         0 => "-".into(),
         bytes => human(bytes),
     }
-}
-
-fn human(bytes: u64) -> String {
-    ByteSize(bytes).human()
 }
 
 /// `wirepool pool list`.

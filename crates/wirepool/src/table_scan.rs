@@ -2,15 +2,10 @@
 //!
 //! **Called by** the tables of pools. **Invariants**: as for all tables.
 
-use crate::columns::duration;
+use crate::columns::{duration, human};
 use io::printable::printable;
-use server::ByteSize;
 use server::api::{Damage, Pool, Resilver, ScanState, Scrub, Trim};
 use std::fmt::Write;
-
-fn human(bytes: u64) -> String {
-    ByteSize(bytes).human()
-}
 
 /// Bytes per second and the remaining time, if they are known.
 fn pace(done: u64, of: u64, active_ms: u64) -> Option<(u64, String)> {

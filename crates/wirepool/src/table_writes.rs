@@ -4,10 +4,9 @@
 //! was opened anew, count from zero; an unknown value is none, and printed as `unknown` with its reason below the table.
 //! `docs/wear.md`.
 
-use crate::columns::{table, text};
+use crate::columns::{human, table, text};
 use crate::table_iostat::growth;
 use serde::Serialize;
-use server::ByteSize;
 use server::api::{
     DatasetWrites, DiskHealth, DiskWrites, EnduranceSource, PoolWrites, RateSource, WearForecast,
     Writes, WrittenBytes,
@@ -221,10 +220,6 @@ impl PoolPart {
         let notes = self.disks.iter().map(|d| note(&d.disk, &d.forecast));
         text(&t) + &notes.collect::<String>()
     }
-}
-
-fn human(bytes: u64) -> String {
-    ByteSize(bytes).human()
 }
 
 fn known(value: Option<String>) -> String {

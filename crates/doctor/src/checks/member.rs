@@ -21,8 +21,8 @@ pub(super) const CHECKS: &[Check] = &[
         side: Side::Server,
         severity: Severity::Critical,
         finds: "a disk of a pool that is missing, faulted, offline or stale",
-        why: "Its mirror has less redundancy, or none.",
-        risk: "A resilver reads all data of the mirror's other member.",
+        why: "Its vdev has less redundancy, or none.",
+        risk: "A resilver reads all data of the vdev's other members.",
         judge: state,
     },
     Check {
@@ -38,9 +38,9 @@ pub(super) const CHECKS: &[Check] = &[
         id: "mirror-uneven",
         side: Side::Server,
         severity: Severity::Warning,
-        finds: "a member of a mirror whose writes or flushes take 4 times as long as another's",
-        why: "A durable write waits for every member: the slowest disk sets the speed of the mirror.",
-        risk: "A resilver reads all data of the mirror's other member.",
+        finds: "a member of a vdev whose writes or flushes take 4 times as long as another's",
+        why: "A durable write waits for every member: the slowest disk sets the speed of the vdev.",
+        risk: "A resilver reads all data of the vdev's other members.",
         judge: uneven,
     },
     Check {

@@ -1,10 +1,14 @@
-//! Every check against facts that it finds, and facts that it leaves alone.
+//! Every check against facts that it finds, and facts that it leaves alone; capture, settings of clients, and the page of checks.
 //!
 //! **Owns** the clean machine (`clean.json`): a server with two NVMe disks and RoCE, which is also a client. A case is the clean
 //! machine with a few values replaced. **Invariants**: each check has a case of both kinds; the clean machine has no finding.
 
+mod capture;
 mod client;
+mod client_config;
 mod disks;
+mod docs;
+mod host;
 mod machine;
 mod network;
 

@@ -1,22 +1,14 @@
 //! Locks that the file system keeps: fcntl(2) and flock(2) of programs, and locks of others.
 
 use crate::server::{can_mount, has, memory_files, shards};
-use backend::Durable;
 use backend::file::memory::MemoryFiles;
-use backend::file::{
-    Access, Acl, Allocate, Attributes, Caller, Change, Cookie, Created, Done, FileBackend,
-    FileLimits, FileLock, FileReply, FileSpace, Handle, Hold, IfExists, Linked, Listing, LockKind,
-    Name, NewFile, ReadData, RemoveKind, Removed, RenameMode, Renamed, Seek, SetAttributes,
-    SetXattr, Stability, Watch, WriteAt, Written,
-};
+use backend::file::{FileBackend, FileLock, FileReply, Handle, LockKind};
 use fuse::{Mount, MountOptions, Unmount};
-use io::SharedBuf;
 use io::runtime::Shard;
 use rustix::fs::{FlockOperation, fcntl_lock, flock};
 use rustix::io::Errno;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
-use std::ops::Range;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -39,39 +31,9 @@ struct Locking {
 
 impl FileBackend for Locking {
     backend::pass_on! { files:
-        limits() -> FileLimits;
-        root() -> Handle;
-        space(caller: &Caller) -> FileReply<FileSpace>;
-        lookup(caller: &Caller, directory: Handle, name: &Name) -> FileReply<Attributes>;
-        parent(caller: &Caller, directory: Handle) -> FileReply<Attributes>;
-        attributes(of: Handle) -> FileReply<Attributes>;
-        set_attributes(caller: &Caller, of: Handle, set: SetAttributes, stability: Stability) -> FileReply<Done<Change>>;
-        access(caller: &Caller, of: Handle, wanted: Access) -> FileReply<Access>;
-        open(caller: &Caller, of: Handle, access: Access) -> FileReply<Hold>;
-        create(caller: &Caller, directory: Handle, name: &Name, new: NewFile, if_exists: IfExists, stability: Stability)
-            -> FileReply<Done<Created>>;
-        read_link(of: Handle) -> FileReply<Vec<u8>>;
-        link(caller: &Caller, of: Handle, directory: Handle, name: &Name, stability: Stability) -> FileReply<Done<Linked>>;
-        remove(caller: &Caller, directory: Handle, name: &Name, kind: RemoveKind, stability: Stability) -> FileReply<Done<Removed>>;
-        rename(caller: &Caller, from: Handle, old: &Name, to: Handle, new: &Name, mode: RenameMode, stability: Stability)
-            -> FileReply<Done<Renamed>>;
-        read_directory(caller: &Caller, directory: Handle, after: Cookie, entries_max: usize, with_attributes: bool)
-            -> FileReply<Listing>;
-        read(of: Handle, offset: u64, len: usize) -> FileReply<ReadData>;
-        write(caller: &Caller, of: Handle, at: WriteAt, data: SharedBuf, stability: Stability) -> FileReply<Done<Written>>;
-        commit(of: Handle) -> FileReply<Durable>;
-        commit_all() -> FileReply<Durable>;
-        allocate(caller: &Caller, of: Handle, range: Range<u64>, how: Allocate, grows: bool) -> FileReply<Change>;
-        seek(of: Handle, offset: u64, to: Seek) -> FileReply<u64>;
-        seek_within(of: Handle, range: Range<u64>, to: Seek) -> FileReply<Option<u64>>;
-        copy(caller: &Caller, from: (Handle, u64), to: (Handle, u64), len: u64) -> FileReply<u64>;
-        xattr(caller: &Caller, of: Handle, name: &[u8]) -> FileReply<Vec<u8>>;
-        xattrs(caller: &Caller, of: Handle) -> FileReply<Vec<Vec<u8>>>;
-        set_xattr(caller: &Caller, of: Handle, name: &[u8], value: Option<Vec<u8>>, how: SetXattr, stability: Stability)
-            -> FileReply<Done<Change>>;
-        acl(of: Handle) -> FileReply<Option<Acl>>;
-        set_acl(caller: &Caller, of: Handle, acl: Option<Acl>, stability: Stability) -> FileReply<Done<Change>>;
-        watch(directory: Handle) -> FileReply<Watch>;
+        limits, root, space, lookup, parent, attributes, set_attributes, access, open, create,
+        read_link, link, remove, rename, read_directory, read, write, commit, commit_all,
+        allocate, seek, seek_within, copy, xattr, xattrs, set_xattr, acl, set_acl, watch,
     }
 
     fn keeps_locks(&self) -> bool {

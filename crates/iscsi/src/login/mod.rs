@@ -229,7 +229,7 @@ impl Login {
         if r.nsg != FULL_FEATURE {
             return Ok(Some(Then::Continue));
         }
-        known.negotiation.settle();
+        known.negotiation.reconcile();
         Ok(Some(Then::Finish(Box::new(LoggedIn {
             applicant: known.applicant.clone(),
             alias: known.alias.clone(),

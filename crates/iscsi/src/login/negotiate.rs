@@ -227,7 +227,7 @@ impl Negotiation {
     }
 
     /// Lowers parameters that contradict each other at the end of the negotiation.
-    pub fn settle(&mut self) {
+    pub fn reconcile(&mut self) {
         let p = &mut self.parameters;
         p.first_burst = p.first_burst.min(p.max_burst);
     }

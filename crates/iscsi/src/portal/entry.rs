@@ -78,8 +78,8 @@ impl TargetEntry {
         self.is_held.load(Ordering::SeqCst)
     }
 
-    pub(crate) fn hold(&self, hold: bool) {
-        self.is_held.store(hold, Ordering::SeqCst);
+    pub(crate) fn set_held(&self, is_held: bool) {
+        self.is_held.store(is_held, Ordering::SeqCst);
     }
 
     pub(crate) fn redirect(&self) -> Option<Redirect> {

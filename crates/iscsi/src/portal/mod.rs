@@ -110,7 +110,7 @@ impl Target {
     /// Holds logins: initiators are told to try again later, because logical units of the target are missing. `false` ends
     /// it. Sessions that exist stay. Errors: `NoTarget`.
     pub fn hold_logins(&self, name: &IscsiName, hold: bool) -> Result<()> {
-        self.find(name)?.hold(hold);
+        self.find(name)?.set_held(hold);
         Ok(())
     }
 

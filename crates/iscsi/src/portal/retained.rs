@@ -81,7 +81,7 @@ impl Retained {
             self.statuses.pop_front();
         }
         self.statuses.push_back((bhs.sn(), bhs, data.to_vec()));
-        self.settle(bhs.itt(), bhs.sn());
+        self.acknowledge_data(bhs.itt(), bhs.sn());
     }
 
     /// Keeps a Data-In PDU. `hold` stands for the bytes of its data.
@@ -98,7 +98,7 @@ impl Retained {
         let has_status = part.has_status();
         self.parts.push_back(part);
         if has_status {
-            self.settle(itt, bhs.sn());
+            self.acknowledge_data(itt, bhs.sn());
         }
         while self.bytes > RETAINED_BYTES_MAX || self.parts.len() > RETAINED_RESPONSES_MAX {
             self.drop_part();
@@ -135,7 +135,7 @@ impl Retained {
     }
 
     /// The response of a task was sent: it acknowledges the task's data.
-    fn settle(&mut self, itt: Itt, stat_sn: Sn) {
+    fn acknowledge_data(&mut self, itt: Itt, stat_sn: Sn) {
         for p in &mut self.parts {
             if p.itt == itt && p.acknowledged_by.is_none() {
                 p.acknowledged_by = Some(stat_sn);

@@ -102,7 +102,7 @@ impl Compound<'_> {
             .destroy_client(client, &visitor, has_state)?;
         shared.forget(&[client]);
         // A failure is logged, and tried again before anybody is granted state.
-        let _ = shared.settle().await;
+        let _ = shared.store_records().await;
         Ok(())
     }
 

@@ -70,7 +70,7 @@ impl Compound<'_> {
             if self.context.is_grace() {
                 return Err(Status::Grace);
             }
-            self.context.shared.settle().await?;
+            self.context.shared.store_records().await?;
             let wanted = if is_write {
                 Access::WRITE
             } else {

@@ -10,12 +10,10 @@
 mod user;
 
 use crate::shared::Shared;
-use backend::Durable;
 use backend::file::{
-    Access, Acl, Allocate, Attributes, Caller, Change, Cookie, Created, Done, FileBackend,
-    FileError, FileLimits, FileLock, FileReply, FileSpace, Handle, Hold, IfExists, Linked, Listing,
-    Name, NewFile, ReadData, RemoveKind, Removed, RenameMode, Renamed, Seek, SetAttributes,
-    SetXattr, Stability, Watch, WriteAt, Written,
+    Access, Acl, Allocate, Attributes, Caller, Change, Done, FileBackend, FileError, FileLock,
+    FileReply, Handle, Hold, Linked, Name, ReadData, RemoveKind, Removed, RenameMode, Renamed,
+    Seek, SetAttributes, SetXattr, Stability, WriteAt, Written,
 };
 use io::SharedBuf;
 use std::sync::Arc;
@@ -64,7 +62,7 @@ impl GuardedFiles {
         }
         let (files, guard) = (self.files.clone(), self.guard.clone());
         FileReply::later(async move {
-            guard.settle(file).await;
+            guard.await_returns(file).await;
             operation(&*files).await
         })
     }
@@ -72,24 +70,8 @@ impl GuardedFiles {
 
 impl FileBackend for GuardedFiles {
     backend::pass_on! { files:
-        limits() -> FileLimits;
-        root() -> Handle;
-        is_volatile(directory: Handle) -> bool;
-        space(caller: &Caller) -> FileReply<FileSpace>;
-        parent(caller: &Caller, directory: Handle) -> FileReply<Attributes>;
-        access(caller: &Caller, of: Handle, wanted: Access) -> FileReply<Access>;
-        create(caller: &Caller, directory: Handle, name: &Name, new: NewFile, if_exists: IfExists, stability: Stability)
-            -> FileReply<Done<Created>>;
-        read_link(of: Handle) -> FileReply<Vec<u8>>;
-        read_directory(caller: &Caller, directory: Handle, after: Cookie, entries_max: usize, with_attributes: bool)
-            -> FileReply<Listing>;
-        commit(of: Handle) -> FileReply<Durable>;
-        commit_all() -> FileReply<Durable>;
-        numbered(object: u64) -> FileReply<Attributes>;
-        xattr(caller: &Caller, of: Handle, name: &[u8]) -> FileReply<Vec<u8>>;
-        xattrs(caller: &Caller, of: Handle) -> FileReply<Vec<Vec<u8>>>;
-        acl(of: Handle) -> FileReply<Option<Acl>>;
-        watch(directory: Handle) -> FileReply<Watch>;
+        limits, root, is_volatile, space, parent, access, create, read_link, read_directory,
+        commit, commit_all, numbered, xattr, xattrs, acl, watch,
     }
 
     fn lookup(&self, caller: &Caller, directory: Handle, name: &Name) -> FileReply<Attributes> {
@@ -100,7 +82,7 @@ impl FileBackend for GuardedFiles {
         let (caller, name) = (caller.clone(), name.clone());
         FileReply::later(async move {
             let found = files.lookup(&caller, directory, &name).await?;
-            guard.settle(found.handle).await;
+            guard.await_returns(found.handle).await;
             files.attributes(found.handle).await
         })
     }
@@ -259,7 +241,7 @@ impl FileBackend for GuardedFiles {
         let (files, guard) = (self.files.clone(), self.guard.clone());
         let caller = caller.clone();
         FileReply::later(async move {
-            guard.settle(from.0).await;
+            guard.await_returns(from.0).await;
             let _changing = guard.change(to.0).await;
             files.copy(&caller, from, to, len).await
         })

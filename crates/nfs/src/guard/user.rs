@@ -116,7 +116,7 @@ impl Guard {
     }
 
     /// Waits until no client may have data of the file that the server does not have.
-    pub(super) async fn settle(&self, file: Handle) {
+    pub(super) async fn await_returns(&self, file: Handle) {
         while self
             .shared
             .states

@@ -217,18 +217,18 @@ impl Shared {
                 self.records.push(RecordChange::Keep(owner));
             }
         }
-        self.settle().await
+        self.store_records().await
     }
 
     /// Returns when the records of all clients that lost their state are gone from stable storage. Errors: `Delay` if that fails.
-    pub(crate) async fn settle(&self) -> Result<(), Status> {
+    pub(crate) async fn store_records(&self) -> Result<(), Status> {
         let late = self.grace().take_late(io::time::now());
         if !late.is_empty() {
             let clients = self.clients();
             let lost = late.into_iter().filter(|owner| !clients.is_recorded(owner));
             lost.for_each(|owner| self.records.push(RecordChange::Forget(owner)));
         }
-        self.records.settle().await
+        self.records.store().await
     }
 
     /// A client has reclaimed everything (§18.51).

@@ -71,7 +71,7 @@ impl Records {
     }
 
     /// Waits until all changes are on stable storage. Errors: `Delay` if that fails; the changes are tried again next time.
-    pub(crate) async fn settle(self: &Arc<Self>) -> Result<(), Status> {
+    pub(crate) async fn store(self: &Arc<Self>) -> Result<(), Status> {
         if self.unsettled.load(Ordering::SeqCst) == 0 {
             return Ok(());
         }

@@ -3,12 +3,9 @@
 use crate::client::Client;
 use crate::fixture::{Fixture, HOME, NO_ATTRS, all_rights, export, open_with, simulated};
 use crate::v3::client::{at, mode};
-use backend::Durable;
 use backend::file::{
-    Access, Acl, Allocate, Attributes, Caller, Change, Cookie, Created, Done, FileBackend,
-    FileLimits, FileReply, FileSpace, Handle, Hold, IfExists, Linked, Listing, Name, NewFile,
-    ReadData, RemoveKind, Removed, RenameMode, Renamed, Seek, SetAttributes, SetXattr, Stability,
-    Watch, WriteAt, Written,
+    Acl, Allocate, Caller, Change, Done, FileBackend, FileReply, Handle, Linked, Name, RemoveKind,
+    Removed, RenameMode, Renamed, SetAttributes, SetXattr, Stability, WriteAt, Written,
 };
 use io::SharedBuf;
 use nfs::export::ExportConfig;
@@ -45,28 +42,8 @@ macro_rules! slow {
 
 impl FileBackend for Slow {
     backend::pass_on! { 0:
-        limits() -> FileLimits;
-        root() -> Handle;
-        space(caller: &Caller) -> FileReply<FileSpace>;
-        lookup(caller: &Caller, directory: Handle, name: &Name) -> FileReply<Attributes>;
-        parent(caller: &Caller, directory: Handle) -> FileReply<Attributes>;
-        attributes(of: Handle) -> FileReply<Attributes>;
-        access(caller: &Caller, of: Handle, wanted: Access) -> FileReply<Access>;
-        open(caller: &Caller, of: Handle, access: Access) -> FileReply<Hold>;
-        create(caller: &Caller, directory: Handle, name: &Name, new: NewFile, if_exists: IfExists, stability: Stability)
-            -> FileReply<Done<Created>>;
-        read_link(of: Handle) -> FileReply<Vec<u8>>;
-        read_directory(caller: &Caller, directory: Handle, after: Cookie, entries_max: usize, with_attributes: bool)
-            -> FileReply<Listing>;
-        read(of: Handle, offset: u64, len: usize) -> FileReply<ReadData>;
-        commit(of: Handle) -> FileReply<Durable>;
-        commit_all() -> FileReply<Durable>;
-        seek(of: Handle, offset: u64, to: Seek) -> FileReply<u64>;
-        seek_within(of: Handle, range: Range<u64>, to: Seek) -> FileReply<Option<u64>>;
-        xattr(caller: &Caller, of: Handle, name: &[u8]) -> FileReply<Vec<u8>>;
-        xattrs(caller: &Caller, of: Handle) -> FileReply<Vec<Vec<u8>>>;
-        acl(of: Handle) -> FileReply<Option<Acl>>;
-        watch(directory: Handle) -> FileReply<Watch>;
+        limits, root, space, lookup, parent, attributes, access, open, create, read_link,
+        read_directory, read, commit, commit_all, seek, seek_within, xattr, xattrs, acl, watch,
     }
 
     slow! {

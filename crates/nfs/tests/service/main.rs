@@ -19,6 +19,7 @@ mod minor2;
 mod mount_locks;
 mod ports;
 mod recalls;
+mod rpcbind;
 mod sessions;
 mod sharing;
 mod strangers;

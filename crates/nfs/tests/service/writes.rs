@@ -3,12 +3,8 @@
 use crate::client::Client;
 use crate::fixture::{Fixture, HOME, NO_ATTRS, all_rights, config, export, open, simulated};
 use crate::v3::client::mounted;
-use backend::Durable;
 use backend::file::{
-    Access, Acl, Allocate, Attributes, Caller, Change, Cookie, Created, Done, FileBackend,
-    FileLimits, FileReply, FileSpace, Handle, Hold, IfExists, Linked, Listing, Name, NewFile,
-    ReadData, RemoveKind, Removed, RenameMode, Renamed, Seek, SetAttributes, SetXattr, Stability,
-    Watch, WriteAt, Written,
+    Caller, Done, FileBackend, FileReply, Handle, Name, Stability, WriteAt, Written,
 };
 use io::SharedBuf;
 use io::buf::capacity_of;
@@ -17,7 +13,6 @@ use nfs::rpc::record::mark;
 use nfs::v3::wire::Arguments;
 use nfs::wire::files::CreateHow;
 use nfs::wire::{Op, Stateid, Status, operation};
-use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 /// A write that the files were asked for.
@@ -36,38 +31,9 @@ struct Watched {
 
 impl FileBackend for Watched {
     backend::pass_on! { files:
-        limits() -> FileLimits;
-        root() -> Handle;
-        space(caller: &Caller) -> FileReply<FileSpace>;
-        lookup(caller: &Caller, directory: Handle, name: &Name) -> FileReply<Attributes>;
-        parent(caller: &Caller, directory: Handle) -> FileReply<Attributes>;
-        attributes(of: Handle) -> FileReply<Attributes>;
-        set_attributes(caller: &Caller, of: Handle, set: SetAttributes, stability: Stability) -> FileReply<Done<Change>>;
-        access(caller: &Caller, of: Handle, wanted: Access) -> FileReply<Access>;
-        open(caller: &Caller, of: Handle, access: Access) -> FileReply<Hold>;
-        create(caller: &Caller, directory: Handle, name: &Name, new: NewFile, if_exists: IfExists, stability: Stability)
-            -> FileReply<Done<Created>>;
-        read_link(of: Handle) -> FileReply<Vec<u8>>;
-        link(caller: &Caller, of: Handle, directory: Handle, name: &Name, stability: Stability) -> FileReply<Done<Linked>>;
-        remove(caller: &Caller, directory: Handle, name: &Name, kind: RemoveKind, stability: Stability) -> FileReply<Done<Removed>>;
-        rename(caller: &Caller, from: Handle, old: &Name, to: Handle, new: &Name, mode: RenameMode, stability: Stability)
-            -> FileReply<Done<Renamed>>;
-        read_directory(caller: &Caller, directory: Handle, after: Cookie, entries_max: usize, with_attributes: bool)
-            -> FileReply<Listing>;
-        read(of: Handle, offset: u64, len: usize) -> FileReply<ReadData>;
-        commit(of: Handle) -> FileReply<Durable>;
-        commit_all() -> FileReply<Durable>;
-        allocate(caller: &Caller, of: Handle, range: Range<u64>, how: Allocate, grows: bool) -> FileReply<Change>;
-        copy(caller: &Caller, from: (Handle, u64), to: (Handle, u64), len: u64) -> FileReply<u64>;
-        seek(of: Handle, offset: u64, to: Seek) -> FileReply<u64>;
-        seek_within(of: Handle, range: Range<u64>, to: Seek) -> FileReply<Option<u64>>;
-        xattr(caller: &Caller, of: Handle, name: &[u8]) -> FileReply<Vec<u8>>;
-        xattrs(caller: &Caller, of: Handle) -> FileReply<Vec<Vec<u8>>>;
-        set_xattr(caller: &Caller, of: Handle, name: &[u8], value: Option<Vec<u8>>, how: SetXattr, stability: Stability)
-            -> FileReply<Done<Change>>;
-        acl(of: Handle) -> FileReply<Option<Acl>>;
-        set_acl(caller: &Caller, of: Handle, acl: Option<Acl>, stability: Stability) -> FileReply<Done<Change>>;
-        watch(directory: Handle) -> FileReply<Watch>;
+        limits, root, space, lookup, parent, attributes, set_attributes, access, open, create,
+        read_link, link, remove, rename, read_directory, read, commit, commit_all, allocate,
+        copy, seek, seek_within, xattr, xattrs, set_xattr, acl, set_acl, watch,
     }
 
     fn write(

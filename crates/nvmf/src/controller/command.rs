@@ -194,7 +194,7 @@ impl Command {
     /// Ends the command: its reply is about to be sent.
     #[inline]
     pub(super) fn end(self) -> Ended {
-        self.owed.settle();
+        self.owed.paid();
         Ended {
             cid: self.cid,
             kind: self.kind,
@@ -220,7 +220,7 @@ struct ReplyOwed(());
 
 impl ReplyOwed {
     #[inline]
-    fn settle(self) {
+    fn paid(self) {
         std::mem::forget(self);
     }
 }

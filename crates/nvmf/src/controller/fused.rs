@@ -63,7 +63,7 @@ impl Ready<'_> {
     pub(super) fn refuse_command(&mut self, command: Command, status: Status) {
         match self.pair_of(&command) {
             None => self.fail(command, status),
-            Some(at) => self.settle(at, command, |slot| HalfState::Refused { slot, status }),
+            Some(at) => self.park_half(at, command, |slot| HalfState::Refused { slot, status }),
         }
     }
 
@@ -71,7 +71,7 @@ impl Ready<'_> {
     pub(super) fn fused_command(&mut self, command: Command, data: IoBuf) {
         match self.pair_of(&command) {
             None => self.fail(command, Status::ABORTED_MISSING_FUSED.dnr()),
-            Some(at) => self.settle(at, command, |slot| HalfState::Ready { slot, data }),
+            Some(at) => self.park_half(at, command, |slot| HalfState::Ready { slot, data }),
         }
     }
 
@@ -83,13 +83,13 @@ impl Ready<'_> {
     }
 
     /// Parks a half whose state is known now, and executes or refuses its pair once no half is on its way.
-    fn settle(&mut self, at: usize, command: Command, state: impl FnOnce(usize) -> HalfState) {
+    fn park_half(&mut self, at: usize, command: Command, state: impl FnOnce(usize) -> HalfState) {
         let cid = command.cid();
         let slot = self.exchange.table_mut().park(command, Awaiting::Fused);
-        let settled = self
+        let ended = self
             .pairs()
-            .and_then(|pairs| pairs.settle(at, cid, state(slot)));
-        if let Some(pair) = settled {
+            .and_then(|pairs| pairs.end_half(at, cid, state(slot)));
+        if let Some(pair) = ended {
             self.execute_pair(pair);
         }
     }

@@ -157,7 +157,7 @@ impl Target {
     /// While held, hosts that connect are told to try again later: not all namespaces of the subsystem are open yet.
     /// Controllers that exist stay. Errors: `NoSubsystem`.
     pub fn hold_connects(&self, nqn: &Nqn, hold: bool) -> Result<()> {
-        self.find(nqn)?.hold(hold);
+        self.find(nqn)?.set_held(hold);
         Ok(())
     }
 

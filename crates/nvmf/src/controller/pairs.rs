@@ -99,7 +99,7 @@ impl FusedPairs {
     }
 
     /// A pending half of the pair at this position is settled. Returns the pair if nothing of it is on its way.
-    pub(super) fn settle(&mut self, at: usize, cid: Cid, state: HalfState) -> Option<Pair> {
+    pub(super) fn end_half(&mut self, at: usize, cid: Cid, state: HalfState) -> Option<Pair> {
         if let Some(half) = self.0[at].pending(cid) {
             half.state = state;
         }

@@ -104,8 +104,8 @@ impl Subsystem {
         self.is_held.load(Ordering::SeqCst)
     }
 
-    pub(crate) fn hold(&self, hold: bool) {
-        self.is_held.store(hold, Ordering::SeqCst);
+    pub(crate) fn set_held(&self, is_held: bool) {
+        self.is_held.store(is_held, Ordering::SeqCst);
     }
 
     /// Changes with the set of namespaces.

@@ -213,7 +213,7 @@ fn memory_reaches_its_limit_and_stays_there() {
 }
 
 /// Regression: on a busy machine, a turn took so long that a deadline lay between its start and its end, and the shard span
-/// for ever (see `session/tests/turns.rs`). Here each reading of the clock takes 20 µs.
+/// for ever (see `session/tests/session/turns.rs`). Here each reading of the clock takes 20 µs.
 #[test]
 fn a_good_host_is_served_beside_bad_ones_whose_turns_take_time() {
     for way in [Way::Reads, Way::Writes] {

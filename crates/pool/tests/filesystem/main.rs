@@ -1,6 +1,6 @@
 //! Filesystems: their on-disk format, and their semantics on a store in memory.
 
-#[path = "../golden/hex.rs"]
+#[path = "../parts/golden/hex.rs"]
 mod hex;
 
 mod bed;

@@ -54,7 +54,7 @@ pub(super) async fn write(unit: &Unit, at: Blocks, data: Option<IoBuf>) -> Resul
 }
 
 /// Makes the written data durable if the command or the caching mode page requires it.
-pub(super) async fn settle(unit: &Unit, fua: bool) -> Result<Payload> {
+pub(super) async fn make_durable(unit: &Unit, fua: bool) -> Result<Payload> {
     if fua || !unit.write_cache() {
         return durable(unit.backend.flush().await?);
     }
@@ -118,7 +118,7 @@ pub(super) async fn compare_and_write(
     unit.backend
         .compare_and_write(Lba(at.lba), expected, new)
         .await?;
-    settle(unit, at.fua).await
+    make_durable(unit, at.fua).await
 }
 
 /// ORWRITE (SBC-3 5.8), with its original set operation: stored OR data. Each attempt replaces the data only if it is
@@ -149,7 +149,7 @@ pub(super) async fn or_write(
             .compare_and_write(Lba(at.lba), expected, new)
             .await
         {
-            Ok(()) => return settle(unit, at.fua).await,
+            Ok(()) => return make_durable(unit, at.fua).await,
             Err(StorageError::Miscompare(_)) => {}
             Err(e) => return Err(e.into()),
         }

@@ -3,7 +3,7 @@
 //! **Invariants**: every range of a parameter list is checked before the first change; deallocated blocks read as
 //! zero (LBPRZ), so UNMAP zeroes its ranges.
 
-use super::block::{extent, settle};
+use super::block::{extent, make_durable};
 use super::common::{Result, check_range, next_piece, reply};
 use crate::command::WriteSame;
 use crate::limits::{
@@ -34,7 +34,7 @@ pub(super) async fn write_same(
     drop(data);
     if block.iter().all(|b| *b == 0) {
         unit.backend.write_zeroes(at, same.unmap).await?;
-        return settle(unit, false).await;
+        return make_durable(unit, false).await;
     }
     let step = u64::from((WRITE_SAME_STEP_BYTES / g.block_size).max(1));
     let mut done = 0;
@@ -50,7 +50,7 @@ pub(super) async fn write_same(
         unit.backend.write(Lba(at.start.0 + done), buf).await?;
         done += blocks;
     }
-    settle(unit, false).await
+    make_durable(unit, false).await
 }
 
 /// A big-endian number of at most eight bytes.
@@ -103,7 +103,7 @@ pub(super) async fn unmap(
             unit.backend.write_zeroes(at, true).await?;
         }
     }
-    settle(unit, false).await
+    make_durable(unit, false).await
 }
 
 pub(super) fn read_capacity_10(unit: &Unit) -> Result<Payload> {

@@ -13,6 +13,13 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+/// One log line if the progress of a pool's `work`, such as its scrub, could not be saved.
+pub(super) fn warn_unsaved(pool: &str, work: &str, noted: Result<()>) {
+    if let Err(error) = noted {
+        tracing::warn!(pool, %error, "the progress of the {work} could not be saved");
+    }
+}
+
 /// A disk that is detached once its replacement has every block.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Replacing {

@@ -5,7 +5,7 @@
 //! again in the supervisor's next round.
 
 use super::entry::{PoolState, ShownResilver};
-use super::notes::Notes;
+use super::notes::{Notes, warn_unsaved};
 use super::rate;
 use crate::Result;
 use crate::api::{self, ResilverPool, ScanState};
@@ -155,9 +155,7 @@ impl Run {
 
 async fn note(name: &str, notes: &Notes, resilver: api::Resilver) {
     let noted = notes.change(|k| k.resilver = Some(resilver.clone())).await;
-    if let Err(error) = noted {
-        tracing::warn!(pool = name, %error, "the progress of the resilver could not be saved");
-    }
+    warn_unsaved(name, "resilver", noted);
 }
 
 fn member_name(member: MemberGuid) -> String {

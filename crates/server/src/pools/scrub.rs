@@ -7,7 +7,7 @@
 use super::change::failed;
 use super::entry::PoolState;
 use super::names::is_at;
-use super::notes::Notes;
+use super::notes::{Notes, warn_unsaved};
 use super::rate;
 use crate::api::{self, ScanState, Scrub, ScrubAction, ScrubPool};
 use crate::server::Server;
@@ -135,7 +135,7 @@ async fn run(server: Rc<Server>, name: String, pool: Rc<Pool>, notes: Rc<Notes>)
             s.state = ScanState::Paused;
             s.reason = Some(error.to_string());
         };
-        settle(&name, notes.change_scrub(pause).await);
+        warn_unsaved(&name, "scrub", notes.change_scrub(pause).await);
     };
     count_files(&server, &name).await;
     let mut noted = now();
@@ -179,7 +179,7 @@ async fn run(server: Rc<Server>, name: String, pool: Rc<Pool>, notes: Rc<Notes>)
         }
         if noted.elapsed() >= NOTE_EVERY && next.is_some() {
             noted = now();
-            settle(&name, notes.change(|_| ()).await);
+            warn_unsaved(&name, "scrub", notes.change(|_| ()).await);
         }
         io::yield_now().await;
     }
@@ -191,14 +191,8 @@ async fn run(server: Rc<Server>, name: String, pool: Rc<Pool>, notes: Rc<Notes>)
     let found = notes.kept().scrub.unwrap_or_default();
     let text = format!("scrubbed: {} repaired, {} lost", found.repaired, found.lost);
     server.event(&name, "scrub.finish", text);
-    settle(&name, notes.change_scrub(finish).await);
+    warn_unsaved(&name, "scrub", notes.change_scrub(finish).await);
     server.look_for_damage(&name, &pool, &notes).await;
-}
-
-fn settle(name: &str, noted: Result<()>) {
-    if let Err(error) = noted {
-        tracing::warn!(pool = name, %error, "the progress of the scrub could not be saved");
-    }
 }
 
 fn add(scrub: &mut Scrub, found: &Scrubbed, took: Duration) {

@@ -6,7 +6,7 @@
 
 use super::change::failed;
 use super::entry::PoolState;
-use super::notes::{Kept, Notes};
+use super::notes::{Kept, Notes, warn_unsaved};
 use super::rate;
 use crate::api::{self, ScanState, ScrubAction, Trim, TrimPool};
 use crate::server::Server;
@@ -61,11 +61,11 @@ impl Server {
             }
             (ScrubAction::Pause, Some(ScanState::Running)) => {
                 self.end_trim_task(name);
-                settle(name, end(&notes, ScanState::Paused, None).await);
+                warn_unsaved(name, "trim", end(&notes, ScanState::Paused, None).await);
             }
             (ScrubAction::Stop, Some(ScanState::Running | ScanState::Paused)) => {
                 self.end_trim_task(name);
-                settle(name, end(&notes, ScanState::Stopped, None).await);
+                warn_unsaved(name, "trim", end(&notes, ScanState::Stopped, None).await);
             }
             (ScrubAction::Pause | ScrubAction::Stop, _) => {
                 let text = format!("the pool {name:?} is not being trimmed");
@@ -113,7 +113,7 @@ async fn run(server: Rc<Server>, name: String, pool: Rc<Pool>, notes: Rc<Notes>)
             Err(e) => {
                 server.event(&name, "trim.pause", format!("the trim is paused: {e}"));
                 let paused = end(&notes, ScanState::Paused, Some(e.to_string())).await;
-                return settle(&name, paused);
+                return warn_unsaved(&name, "trim", paused);
             }
         };
         next = after;
@@ -133,14 +133,14 @@ async fn run(server: Rc<Server>, name: String, pool: Rc<Pool>, notes: Rc<Notes>)
         });
         if noted.elapsed() >= NOTE_EVERY && next.is_some() {
             noted = now();
-            settle(&name, notes.change(|_| ()).await);
+            warn_unsaved(&name, "trim", notes.change(|_| ()).await);
         }
         io::yield_now().await;
     }
     let bytes = notes.kept().trim.map_or(0, |t| t.trimmed);
     let text = format!("trimmed: {}", crate::size::ByteSize(bytes));
     server.event(&name, "trim.finish", text);
-    settle(&name, end(&notes, ScanState::Finished, None).await);
+    warn_unsaved(&name, "trim", end(&notes, ScanState::Finished, None).await);
 }
 
 /// Stores that it has ended.
@@ -153,10 +153,4 @@ async fn end(notes: &Notes, state: ScanState, reason: Option<String>) -> Result<
         }
     };
     notes.change(|k| k.trim.iter_mut().for_each(ended)).await
-}
-
-fn settle(name: &str, noted: Result<()>) {
-    if let Err(error) = noted {
-        tracing::warn!(pool = name, %error, "the progress of the trim could not be saved");
-    }
 }

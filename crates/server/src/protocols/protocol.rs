@@ -112,7 +112,7 @@ pub(crate) trait DiskExports {
     }
 
     /// Keeps hosts waiting that connect to an export with a disk or volume that `is_awaited`, and no other hosts.
-    fn hold(&self, config: &Config, is_awaited: &dyn Fn(&str) -> bool);
+    fn hold_hosts(&self, config: &Config, is_awaited: &dyn Fn(&str) -> bool);
 
     /// The reservations of all exports that are served.
     fn reservations(&self, config: &Config) -> Vec<ExportReservations>;

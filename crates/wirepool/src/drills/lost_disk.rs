@@ -1,7 +1,7 @@
-//! The drill `lost-disk`: members of mirrors go offline and come back, in turn.
+//! The drill `lost-disk`: members of vdevs go offline and come back, in turn.
 //!
 //! **Called by** drills. **Invariants**: a member goes offline only while the pool is ONLINE; of a pool of the running server only
-//! members that the user named, and only while two other members of their vdev are online, so that the pool keeps its redundancy;
+//! members that the user named, and only if two members of their vdev may fail, so that the pool keeps its redundancy;
 //! a member that went offline is brought online again, and the drill waits until it is resilvered.
 
 use super::request::request;
@@ -16,8 +16,8 @@ use std::time::Duration;
 /// A loss for each stretch of this length, and the part of it for which the member stays away.
 const EVERY: Duration = Duration::from_secs(10);
 const LOSSES: std::ops::RangeInclusive<u32> = 2..=1000;
-/// Members of a vdev that must stay online beside the lost one, in a pool of the running server.
-const OTHERS_MIN: usize = 2;
+/// Failures that the vdev of a lost member must survive, in a pool of the running server: the loss, and another one.
+const FAILURES_MIN: usize = 2;
 /// Longest wait for a resilver.
 const RESILVER_MAX: Duration = Duration::from_secs(3600);
 const RESILVER_POLL: Duration = Duration::from_millis(50);
@@ -51,13 +51,10 @@ pub(super) fn check(client: &Client, pool: &str, members: &[PathBuf]) -> Result<
         let vdev = found.vdevs.iter().find(|v| v.members.iter().any(is_it));
         let vdev =
             vdev.with_context(|| format!("the pool {pool} has no disk {}", member.display()))?;
-        let others = vdev
-            .members
-            .iter()
-            .filter(|s| !is_it(s) && s.state == "online");
+        // Of an ONLINE pool every member is in.
         ensure!(
-            others.count() >= OTHERS_MIN,
-            "{} of {pool} would not be redundant without {}: a drill takes a member only if {OTHERS_MIN} others have its data",
+            vdev.layout.failures(vdev.members.len()) >= FAILURES_MIN,
+            "{} of {pool} would not be redundant without {}: a drill takes a member only if another one may fail meanwhile",
             vdev.name,
             member.display()
         );

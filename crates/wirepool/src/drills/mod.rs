@@ -233,7 +233,9 @@ fn lost_disk_drill(
             ground.pool(),
             members.join(", ")
         );
-        notes.push("members of vdevs with fewer than three members in were not taken".to_owned());
+        notes.push(
+            "members whose vdevs would not be redundant without them were not taken".to_owned(),
+        );
     }
     let exercise = Exercise {
         kind: "lost-disk",

@@ -108,7 +108,7 @@ impl Cell {
     }
 
     /// Makes version `i` durable, and drops all older ones.
-    fn settle(&mut self, i: usize) {
+    fn make_durable(&mut self, i: usize) {
         if let Some(v) = self.cached.drain(..=i).next_back() {
             self.durable = v.data;
         }
@@ -195,10 +195,10 @@ impl Medium {
     }
 
     /// Makes the blocks that operation `by` wrote in `first..first + blocks` durable.
-    pub(super) fn settle(&mut self, first: u64, blocks: u64, by: u64) {
+    pub(super) fn make_durable(&mut self, first: u64, blocks: u64, by: u64) {
         for (block, c) in self.cells.range_mut(first..first + blocks) {
             if let Some(i) = c.cached.iter().rposition(|v| v.by == by) {
-                c.settle(i);
+                c.make_durable(i);
                 if c.cached.is_empty() {
                     self.unflushed.remove(block);
                 }
@@ -213,7 +213,7 @@ impl Medium {
             let c = cells.get_mut(block).expect("an unflushed block is stored");
             let is_covered = |v: &Version| v.at <= upto && !in_flight.contains(&v.by);
             if let Some(i) = c.cached.iter().rposition(is_covered) {
-                c.settle(i);
+                c.make_durable(i);
             }
             !c.cached.is_empty()
         });
@@ -341,7 +341,7 @@ impl Medium {
                 continue;
             };
             let before = c.durable.clone();
-            c.settle(i);
+            c.make_durable(i);
             c.cached.clear();
             if (unit as usize) < block && rng.chance(0.2) {
                 let whole = rng.below((block / unit as usize) as u64 + 1) as usize * unit as usize;
@@ -406,7 +406,7 @@ mod tests {
             let at = rng.below(64);
             match rng.below(6) {
                 0 => m.flush(m.next_version(), &BTreeSet::from([by - by % 3])),
-                1 => m.settle(at, 4, rng.below(by + 1)),
+                1 => m.make_durable(at, 4, rng.below(by + 1)),
                 2 => m.put(at, &Source::Zeroes(4), 0, 4, by),
                 3 => m.put(at, &Source::Garbage(4), 0, 4, by),
                 4 if rng.chance(0.1) => m.truncate(512 * at),
@@ -423,7 +423,7 @@ mod tests {
         put(&mut m, 0, 1, 10);
         put(&mut m, 1, 1, 10);
         put(&mut m, 0, 2, 11);
-        m.settle(0, 1, 11);
+        m.make_durable(0, 1, 11);
         for seed in 0..50 {
             let mut copy = Medium::new(512);
             std::mem::swap(&mut copy, &mut m);

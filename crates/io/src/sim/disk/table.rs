@@ -377,7 +377,7 @@ impl Disks {
                 ..
             } => {
                 if f.result >= 0 && (*through || !d.config.volatile_cache) {
-                    d.medium.settle(*first, *blocks, serial);
+                    d.medium.make_durable(*first, *blocks, serial);
                 }
             }
             Work::Flush { upto, in_flight } => {

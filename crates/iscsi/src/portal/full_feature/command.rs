@@ -70,7 +70,7 @@ pub(super) struct Command {
 struct Unanswered;
 
 impl Unanswered {
-    fn settle(self) {
+    fn answered(self) {
         std::mem::forget(self);
     }
 }
@@ -265,13 +265,13 @@ impl Command {
 
     /// Ends the command with a response. Returns what the response needs: tag and data sent.
     pub(super) fn answer(self) -> (Itt, Sent) {
-        self.unanswered.settle();
+        self.unanswered.answered();
         (self.request.itt, self.sent)
     }
 
     /// Ends the command without a response: it was aborted, its PDU was damaged or came too late, or its connection is lost.
     pub(super) fn abandon(self) {
-        self.unanswered.settle();
+        self.unanswered.answered();
     }
 }
 

@@ -75,7 +75,7 @@ impl GroupFlush {
         if self.ended.get() < mine {
             let number = self.begun.get() + 1;
             self.begun.set(number);
-            target.settle().await?;
+            target.make_durable().await?;
             self.ended.set(number);
         }
         Ok(())
@@ -191,7 +191,7 @@ impl Target {
     }
 
     /// Makes all writes durable.
-    pub(super) async fn settle(&self) -> Result<()> {
+    pub(super) async fn make_durable(&self) -> Result<()> {
         match self {
             Target::Raw(disk) => drop(disk.flush().await?),
             Target::Volume(volume) => drop(volume.flush().await.map_err(said)?),
@@ -214,7 +214,7 @@ impl Target {
                 }
             }
         }
-        self.settle().await
+        self.make_durable().await
     }
 
     /// Starts `plan`.
@@ -300,7 +300,7 @@ impl Running {
             return Err(e);
         }
         if self.plan.work == Work::Write {
-            self.target.settle().await?;
+            self.target.make_durable().await?;
         }
         let done = self.state.done.get() as f64;
         let ((cpu, written), (cpu_before, written_before)) = (spent(), self.before);

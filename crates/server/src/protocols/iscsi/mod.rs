@@ -360,7 +360,7 @@ impl DiskExports for Iscsi {
         }))
     }
 
-    fn hold(&self, config: &Config, is_awaited: &dyn Fn(&str) -> bool) {
+    fn hold_hosts(&self, config: &Config, is_awaited: &dyn Fn(&str) -> bool) {
         for t in &config.iscsi.targets {
             let hold = t.luns.iter().any(|l| is_awaited(&l.disk));
             // It may have been removed concurrently.

@@ -290,7 +290,7 @@ impl DiskExports for Nvmf {
         }
     }
 
-    fn hold(&self, config: &Config, is_awaited: &dyn Fn(&str) -> bool) {
+    fn hold_hosts(&self, config: &Config, is_awaited: &dyn Fn(&str) -> bool) {
         for s in &config.nvmf.subsystems {
             let hold = s.namespaces.iter().any(|n| is_awaited(&n.disk));
             // It may have been removed concurrently.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 /// Lines around the table.
-const BEGIN: &str = "<!-- checks: made by crates/doctor/tests/docs.rs -->\n";
+const BEGIN: &str = "<!-- checks: made by crates/doctor/tests/checks/docs.rs -->\n";
 const END: &str = "<!-- end of checks -->\n";
 
 #[test]

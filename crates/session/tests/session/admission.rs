@@ -1,45 +1,15 @@
 //! Admission of new connections in the simulator, while a flood evicts itself.
 
+use crate::{Open, Reason};
 use io::net::{TcpListener, TcpStream};
 use io::sim::{Node, Sim, SimConfig};
 use io::time::sleep;
 use session::admission::AdmissionLimits;
 use session::connections::Connections;
-use session::counters::Enumerated;
 use std::cell::Cell;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reason {
-    Peer,
-    Network,
-    SendStall,
-    Reclaimed,
-    Drained,
-    Limit,
-}
-
-session::close_reason!(Reason);
-
-impl Enumerated for Reason {
-    const ALL: &'static [Reason] = &[
-        Reason::Peer,
-        Reason::Network,
-        Reason::SendStall,
-        Reason::Reclaimed,
-        Reason::Drained,
-        Reason::Limit,
-    ];
-}
-
-#[derive(Clone, Copy, PartialEq)]
-struct Open;
-
-impl Enumerated for Open {
-    const ALL: &'static [Open] = &[Open];
-}
 
 /// Serves connections of which those of `good` log in at once, and others never. Returns the numbers of admitted and of refused
 /// connections of `good`.

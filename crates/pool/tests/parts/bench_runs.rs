@@ -1,14 +1,14 @@
 //! Runs the benches at a small size.
 
-#[path = "../benches/compression.rs"]
+#[path = "../../benches/compression.rs"]
 mod compression;
-#[path = "../benches/files.rs"]
+#[path = "../../benches/files.rs"]
 mod files;
-#[path = "../benches/many_datasets.rs"]
+#[path = "../../benches/many_datasets.rs"]
 mod many_datasets;
-#[path = "../benches/parity.rs"]
+#[path = "../../benches/parity.rs"]
 mod parity;
-#[path = "../benches/tree.rs"]
+#[path = "../../benches/tree.rs"]
 mod tree;
 
 use pool::tree::memory::MemoryStore;

@@ -1,11 +1,11 @@
 //! Turns of a connection in the simulator, with a clock that advances within a turn.
 
+use crate::{Open, Reason};
 use io::net::{TcpInfo, TcpListener, TcpStream};
 use io::sim::{Node, Sim, SimConfig};
 use io::time::{Instant, now, sleep};
 use session::admission::AdmissionLimits;
 use session::connections::Connections;
-use session::counters::Enumerated;
 use session::link::Link;
 use session::turn::{self, Turns};
 use std::cell::{Cell, RefCell};
@@ -16,39 +16,6 @@ use std::task::Poll;
 use std::time::Duration;
 
 const MICROSECOND: Duration = Duration::from_micros(1);
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reason {
-    Peer,
-    Network,
-    SendStall,
-    Reclaimed,
-    Drained,
-    Limit,
-    /// A deadline of the test's protocol.
-    Late,
-}
-
-session::close_reason!(Reason);
-
-impl Enumerated for Reason {
-    const ALL: &'static [Reason] = &[
-        Reason::Peer,
-        Reason::Network,
-        Reason::SendStall,
-        Reason::Reclaimed,
-        Reason::Drained,
-        Reason::Limit,
-        Reason::Late,
-    ];
-}
-
-#[derive(Clone, Copy, PartialEq)]
-struct Open;
-
-impl Enumerated for Open {
-    const ALL: &'static [Open] = &[Open];
-}
 
 /// A protocol with one deadline, whose dispatching takes longer than the deadline is away.
 struct Slow {

@@ -1,8 +1,6 @@
 //! On-disk structures: golden bytes, round trips, refusals.
 
-mod golden;
-
-use golden::{POINTER_HEX, hex, pointer};
+use crate::golden::{POINTER_HEX, hex, pointer};
 use io::rng::Prng;
 use pool::format::{
     Address, BLOCK_PTR_SIZE, Birth, BlockPtr, Checksum, ChecksumKind, Defect, Key, Kind,

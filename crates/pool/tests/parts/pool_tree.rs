@@ -1,8 +1,6 @@
 //! Values of the pool's own tree and of the deadlists: golden bytes and refusals.
 
-mod golden;
-
-use golden::{POINTER_HEX, hex, pointer};
+use crate::golden::{POINTER_HEX, hex, pointer};
 use pool::format::{
     BLOCK_PTR_SIZE, Birth, ChecksumKind, DEAD_CHUNK_MAX, Dataset, DatasetClass, DatasetProperty,
     DatasetRoot, FILE_RECORD_SIZE, Freeing, Hold, Key, Kind, ListId, ObjectId, Packing,

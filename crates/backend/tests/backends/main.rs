@@ -1,0 +1,4 @@
+//! Backends of blocks and of files.
+
+mod blocks;
+mod files;

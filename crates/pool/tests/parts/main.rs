@@ -1,0 +1,15 @@
+//! Parts of the pool by themselves, each with a few tests: one program, since linking one takes longer than running them.
+
+mod bench_runs;
+mod disks;
+mod format;
+mod golden;
+mod label;
+mod lost;
+mod parity;
+mod pool_tree;
+mod space;
+mod stages;
+mod sweeps;
+mod uberblock;
+mod writes;
