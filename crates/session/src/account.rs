@@ -8,7 +8,7 @@
 //! moves is worth [`TURNOVER`] divided by the bytes that it owes: a peer that owes much must move much, and a fragment of
 //! four bytes is worth nothing. Bytes in the hands of the backend do not count.
 
-use crate::ledger::{Book, Class, Holder, Host, HostKey, Ledger, Waiter};
+use crate::ledger::{Book, Claim, Holder, Host, HostKey, Ledger, Waiter};
 use crate::limits::{BEHIND_MAX, RATE_MIN, RECLAIM_EVERY, SOCKETS_HOLD, TURNOVER};
 use io::time::Instant;
 use std::cell::{Cell, RefCell};
@@ -51,7 +51,7 @@ pub struct Hold {
     of: Rc<Inner>,
     host: Rc<Host>,
     bytes: usize,
-    class: Class,
+    claim: Claim,
     with_peer: bool,
 }
 
@@ -64,8 +64,8 @@ impl Waiter for Request {
         self.bytes
     }
 
-    fn granted(&self, class: Class) {
-        *self.grant.borrow_mut() = Some(Hold::charged(&self.of, self.bytes, class));
+    fn granted(&self, claim: Claim) {
+        *self.grant.borrow_mut() = Some(Hold::charged(&self.of, self.bytes, claim));
         self.waker.borrow().wake_by_ref();
     }
 }
@@ -189,9 +189,9 @@ impl Account {
             return None;
         }
         let granted = inner.book.grant_now(&inner.host.borrow(), bytes);
-        let class = match granted {
-            Ok(class) => return Some(Hold::charged(inner, bytes, class)),
-            Err(class) => class,
+        let claim = match granted {
+            Ok(claim) => return Some(Hold::charged(inner, bytes, claim)),
+            Err(claim) => claim,
         };
         let waiter = Rc::new(Request {
             of: inner.clone(),
@@ -201,7 +201,7 @@ impl Account {
         });
         self.waiting = Some(waiter.clone());
         self.waiting_since = Some(now);
-        inner.book.enqueue(waiter.clone(), class);
+        inner.book.enqueue(waiter.clone(), claim);
         let granted = waiter.grant.borrow_mut().take();
         if granted.is_some() {
             self.forget();
@@ -269,13 +269,13 @@ impl Drop for Account {
 }
 
 impl Hold {
-    fn charged(of: &Rc<Inner>, bytes: usize, class: Class) -> Hold {
+    fn charged(of: &Rc<Inner>, bytes: usize, claim: Claim) -> Hold {
         of.held.set(of.held.get() + bytes);
         Hold {
             of: of.clone(),
             host: of.host.borrow().clone(),
             bytes,
-            class,
+            claim,
             with_peer: false,
         }
     }
@@ -306,6 +306,6 @@ impl Drop for Hold {
     fn drop(&mut self) {
         self.to_backend();
         self.of.held.set(self.of.held.get() - self.bytes);
-        self.of.book.release(&self.host, self.bytes, self.class);
+        self.of.book.release(&self.host, self.bytes, self.claim);
     }
 }

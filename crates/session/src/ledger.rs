@@ -2,13 +2,13 @@
 //!
 //! **Owns** the sums of granted bytes by host, and the queues of waiting requests. **Called by** [`crate::Account`].
 //! **Invariants**: granted bytes never exceed the limit; a host that holds nothing is refused only if the pool has no room;
-//! requests of one class are granted in order of arrival, but a request that exceeds its host's share does not delay other
+//! requests with equal claims are granted in order of arrival, but a request that exceeds its host's share does not delay other
 //! hosts.
 //!
 //! A peer can hold buffers for as long as it likes, by not receiving the data that it read or not sending the data that it
-//! wants to write. So each request belongs to a class, by the bytes that its host has moved:
+//! wants to write. So each request has a claim, by the bytes that its host has moved:
 //!
-//! | class | bytes | limit |
+//! | claim | bytes | limit |
 //! |---|---|---|
 //! | earned | bytes of a host, up to the number that it has moved | the ledger; three quarters of it while requests wait |
 //! | small | other bytes of a host that holds at most [`SMALL_BYTES`] | three quarters of the ledger, together with large |
@@ -76,7 +76,7 @@ pub(crate) trait Waiter {
     fn bytes(&self) -> usize;
 
     /// Called once, when the ledger has granted and charged the request.
-    fn granted(&self, class: Class);
+    fn granted(&self, claim: Claim);
 }
 
 /// State of a shard's ledger.
@@ -96,9 +96,9 @@ pub struct LedgerStats {
 #[derive(Clone)]
 pub struct Ledger(pub(crate) Rc<Book>);
 
-/// Class of a request, which decides its limit.
+/// The claim that a request for memory has, which decides its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Class {
+pub(crate) enum Claim {
     /// Within the bytes that its host has moved.
     Earned,
     /// Not earned; the host holds at most [`SMALL_BYTES`].
@@ -107,16 +107,16 @@ pub(crate) enum Class {
     Large,
 }
 
-/// All classes, in the order in which the ledger serves their queues.
-const CLASSES: [Class; 3] = [Class::Earned, Class::Small, Class::Large];
+/// All claims, in the order in which the ledger serves their queues.
+const CLAIMS: [Claim; 3] = [Claim::Earned, Claim::Small, Claim::Large];
 
-/// Whether a request can be granted, with its class if it cannot.
+/// Whether a request can be granted, with its claim if it cannot.
 enum Verdict {
-    Granted(Class),
+    Granted(Claim),
     /// The host would exceed its own share.
-    OverShare(Class),
-    /// The pool, or the part for this class, has no room.
-    Full(Class),
+    OverShare(Claim),
+    /// The pool, or the part for this claim, has no room.
+    Full(Claim),
 }
 
 pub(crate) struct Book {
@@ -125,7 +125,7 @@ pub(crate) struct Book {
     /// Granted bytes that are not earned.
     unearned: Cell<usize>,
     hosts: RefCell<BTreeMap<HostKey, Weak<Host>>>,
-    /// Waiting requests, by their class at arrival.
+    /// Waiting requests, by their claim at arrival.
     queues: [RefCell<VecDeque<Rc<dyn Waiter>>>; 3],
     waiting: Cell<usize>,
     /// Time before which no connection is closed for its buffers.
@@ -233,62 +233,62 @@ impl Book {
         host
     }
 
-    fn room(&self, class: Class) -> usize {
+    fn room(&self, claim: Claim) -> usize {
         let free = self.limit.saturating_sub(self.held.get());
         let unearned = self.unearned.get();
-        match class {
-            // In a small pool one request may exceed its class's part. It is granted if no other such bytes are held.
-            Class::Small | Class::Large if unearned == 0 => free,
-            Class::Earned if self.held.get() == 0 => free,
-            Class::Earned if self.waiting.get() > 0 => {
-                let others = self.queues[Class::Small as usize].borrow().len()
-                    + self.queues[Class::Large as usize].borrow().len();
+        match claim {
+            // In a small pool one request may exceed its claim's part. It is granted if no other such bytes are held.
+            Claim::Small | Claim::Large if unearned == 0 => free,
+            Claim::Earned if self.held.get() == 0 => free,
+            Claim::Earned if self.waiting.get() > 0 => {
+                let others = self.queues[Claim::Small as usize].borrow().len()
+                    + self.queues[Claim::Large as usize].borrow().len();
                 let kept = if others > 0 { self.limit / 4 } else { 0 };
                 free.saturating_sub(kept.saturating_sub(unearned))
             }
-            Class::Earned => free,
-            Class::Small => free.min((self.limit / 4 * 3).saturating_sub(unearned)),
-            Class::Large => free.min((self.limit / 2).saturating_sub(unearned)),
+            Claim::Earned => free,
+            Claim::Small => free.min((self.limit / 4 * 3).saturating_sub(unearned)),
+            Claim::Large => free.min((self.limit / 2).saturating_sub(unearned)),
         }
     }
 
     fn judge(&self, host: &Host, bytes: usize) -> Verdict {
         let own = host.held.get();
-        let (class, alpha) = if own + bytes <= host.earned.get() {
-            (Class::Earned, EARNED_ALPHA)
+        let (claim, alpha) = if own + bytes <= host.earned.get() {
+            (Claim::Earned, EARNED_ALPHA)
         } else if own + bytes <= SMALL_BYTES {
-            (Class::Small, EARNED_ALPHA)
+            (Claim::Small, EARNED_ALPHA)
         } else {
-            (Class::Large, 1)
+            (Claim::Large, 1)
         };
-        let room = self.room(class);
+        let room = self.room(claim);
         if bytes > room {
-            Verdict::Full(class)
+            Verdict::Full(claim)
         } else if own > 0 && own + bytes > alpha.saturating_mul(room - bytes) {
-            Verdict::OverShare(class)
+            Verdict::OverShare(claim)
         } else {
-            Verdict::Granted(class)
+            Verdict::Granted(claim)
         }
     }
 
-    /// Grants a new request at once, if no request of its class waits for room. Errors: the class whose queue it must join.
-    pub(crate) fn grant_now(&self, host: &Host, bytes: usize) -> Result<Class, Class> {
-        let nobody = |class: Class| self.queues[class as usize].borrow().is_empty();
+    /// Grants a new request at once, if no request with the same claim waits for room. Errors: the claim whose queue it must join.
+    pub(crate) fn grant_now(&self, host: &Host, bytes: usize) -> Result<Claim, Claim> {
+        let nobody = |claim: Claim| self.queues[claim as usize].borrow().is_empty();
         match self.judge(host, bytes) {
-            Verdict::Granted(class) if self.waiting.get() == 0 || nobody(class) => {
-                self.charge(host, bytes, class);
-                Ok(class)
+            Verdict::Granted(claim) if self.waiting.get() == 0 || nobody(claim) => {
+                self.charge(host, bytes, claim);
+                Ok(claim)
             }
-            Verdict::Granted(class) | Verdict::OverShare(class) | Verdict::Full(class) => {
-                Err(class)
+            Verdict::Granted(claim) | Verdict::OverShare(claim) | Verdict::Full(claim) => {
+                Err(claim)
             }
         }
     }
 
-    fn charge(&self, host: &Host, bytes: usize, class: Class) {
+    fn charge(&self, host: &Host, bytes: usize, claim: Claim) {
         self.held.set(self.held.get() + bytes);
         host.held.set(host.held.get() + bytes);
-        if class != Class::Earned {
+        if claim != Claim::Earned {
             self.unearned.set(self.unearned.get() + bytes);
         }
         assert!(
@@ -297,10 +297,10 @@ impl Book {
         );
     }
 
-    pub(crate) fn release(&self, host: &Host, bytes: usize, class: Class) {
+    pub(crate) fn release(&self, host: &Host, bytes: usize, claim: Claim) {
         self.held.set(self.held.get() - bytes);
         host.held.set(host.held.get() - bytes);
-        if class != Class::Earned {
+        if claim != Claim::Earned {
             self.unearned.set(self.unearned.get() - bytes);
         }
         if self.waiting.get() > 0 {
@@ -308,9 +308,9 @@ impl Book {
         }
     }
 
-    pub(crate) fn enqueue(&self, waiter: Rc<dyn Waiter>, class: Class) {
+    pub(crate) fn enqueue(&self, waiter: Rc<dyn Waiter>, claim: Claim) {
         self.waiting.set(self.waiting.get() + 1);
-        self.queues[class as usize].borrow_mut().push_back(waiter);
+        self.queues[claim as usize].borrow_mut().push_back(waiter);
         // The new waiter may be the only one in its queue, refused only because of the order of other queues.
         self.serve();
     }
@@ -328,8 +328,8 @@ impl Book {
 
     /// Grants waiting requests, as far as there is room.
     pub(crate) fn serve(&self) {
-        for class in CLASSES {
-            let queue = &self.queues[class as usize];
+        for claim in CLAIMS {
+            let queue = &self.queues[claim as usize];
             let mut at = 0;
             loop {
                 let Some(waiter) = queue.borrow().get(at).cloned() else {
@@ -337,11 +337,11 @@ impl Book {
                 };
                 let host = waiter.host();
                 match self.judge(&host, waiter.bytes()) {
-                    Verdict::Granted(as_class) => {
-                        self.charge(&host, waiter.bytes(), as_class);
+                    Verdict::Granted(as_claim) => {
+                        self.charge(&host, waiter.bytes(), as_claim);
                         queue.borrow_mut().remove(at);
                         self.waiting.set(self.waiting.get() - 1);
-                        waiter.granted(as_class);
+                        waiter.granted(as_claim);
                     }
                     Verdict::OverShare(_) => at += 1,
                     Verdict::Full(_) => break,
