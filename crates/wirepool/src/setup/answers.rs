@@ -19,14 +19,33 @@ use std::str::FromStr;
 pub(crate) enum Layout {
     /// Pairs of disks with equal data; one disk of each pair may fail.
     Mirror,
+    /// All disks with one parity; one disk may fail.
+    Raidz1,
+    /// All disks with two parities; two disks may fail.
+    Raidz2,
+    /// All disks with three parities; three disks may fail.
+    Raidz3,
     /// No redundancy: a lost disk loses the pool.
     Stripe,
 }
 
 impl Layout {
+    /// Disks whose space parity takes; none of a mirror.
+    pub(crate) fn parity(self) -> usize {
+        match self {
+            Layout::Mirror | Layout::Stripe => 0,
+            Layout::Raidz1 => 1,
+            Layout::Raidz2 => 2,
+            Layout::Raidz3 => 3,
+        }
+    }
+
     pub(crate) fn word(self) -> &'static str {
         match self {
             Layout::Mirror => "mirror",
+            Layout::Raidz1 => "raidz1",
+            Layout::Raidz2 => "raidz2",
+            Layout::Raidz3 => "raidz3",
             Layout::Stripe => "stripe",
         }
     }

@@ -137,6 +137,7 @@ fn choose_pool(facts: &Facts, answers: &Answers, d: &mut Dialogue<'_>) -> Result
     };
     Ok(PoolChoice::New(NewPool {
         name,
+        layout,
         vdevs,
         file_size,
     }))
@@ -337,10 +338,16 @@ fn ask_layout(members: &[Member], d: &mut Dialogue<'_>) -> Result<Layout> {
         return Ok(default);
     }
     let mut text = String::from("Layout:");
-    for layout in [Layout::Mirror, Layout::Stripe] {
-        let bytes = usable(&arrange(members.to_vec(), layout)?);
+    for layout in Layout::value_variants().iter().copied() {
+        let Ok(vdevs) = arrange(members.to_vec(), layout) else {
+            continue;
+        };
+        let bytes = usable(&vdevs, layout);
         let loss = match layout {
             Layout::Mirror => "a disk of each mirror may fail",
+            Layout::Raidz1 => "a disk may fail",
+            Layout::Raidz2 => "two disks may fail",
+            Layout::Raidz3 => "three disks may fail",
             Layout::Stripe => "a lost disk loses everything",
         };
         text += &format!(" {} ({}, {loss})", layout.word(), ByteSize(bytes).human());
@@ -371,7 +378,7 @@ fn ask_protocol(d: &mut Dialogue<'_>) -> Result<Protocol> {
 
 fn ask_size(facts: &Facts, pool: &PoolChoice, d: &mut Dialogue<'_>) -> Result<ByteSize> {
     let bytes = match pool {
-        PoolChoice::New(new) => usable(&new.vdevs),
+        PoolChoice::New(new) => usable(&new.vdevs, new.layout),
         PoolChoice::Existing(name) => {
             let found = facts.pools.iter().find(|(pool, _)| pool == name);
             found.map_or(0, |(_, free)| *free)

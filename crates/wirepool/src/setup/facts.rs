@@ -2,7 +2,7 @@
 //!
 //! **Owns** the types. **Called by** the modules beside it.
 
-use super::answers::ListenAddress;
+use super::answers::{Layout, ListenAddress};
 use super::disks::Disk;
 use super::protocol::Protocol;
 use crate::client_config_command::System;
@@ -67,7 +67,9 @@ impl PoolChoice {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NewPool {
     pub(crate) name: String,
-    /// Its vdevs: a disk, or the members of a mirror.
+    /// How its disks are joined.
+    pub(crate) layout: Layout,
+    /// The members of its vdevs.
     pub(crate) vdevs: Vec<Vec<Member>>,
     /// The size of files that are created.
     pub(crate) file_size: Option<ByteSize>,

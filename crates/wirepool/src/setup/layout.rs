@@ -1,6 +1,6 @@
 //! The layout of a new pool: the proposed disks, and their vdevs.
 //!
-//! **Called by** `choose`. **Invariants**: pure; every disk has one place; a mirror has two members or three.
+//! **Called by** `choose`. **Invariants**: pure; every disk has one place; a mirror has two members or three, a raidz all disks.
 
 use super::answers::Layout;
 use super::disks::Disk;
@@ -12,6 +12,8 @@ use server::ByteSize;
 const SIZE_TOLERANCE: u64 = 50;
 const GIB: u64 = 1 << 30;
 const MIB: u64 = 1 << 20;
+/// Most disks of a raidz.
+const RAIDZ_MAX: usize = 16;
 
 /// The indexes of the proposed disks: of the free ones, the largest group of equal size and kind; of equal groups the one with the
 /// larger disks.
@@ -41,10 +43,22 @@ pub(crate) fn default_layout(disks: usize) -> Layout {
 }
 
 /// The vdevs. Mirrors have two members, with an odd number of disks the last one three; disks of similar sizes are joined, since a mirror
-/// has the size of its smallest member. Errors: a mirror of one disk.
+/// has the size of its smallest member. Errors: a mirror of one disk; a raidz with too few or too many disks.
 pub(crate) fn arrange(mut members: Vec<Member>, layout: Layout) -> Result<Vec<Vec<Member>>> {
     match layout {
         Layout::Stripe => Ok(members.into_iter().map(|m| vec![m]).collect()),
+        Layout::Raidz1 | Layout::Raidz2 | Layout::Raidz3 => {
+            let (word, least) = (layout.word(), layout.parity() + 2);
+            if members.len() < least {
+                bail!("a {word} needs at least {least} disks: use mirrors")
+            }
+            if members.len() > RAIDZ_MAX {
+                bail!(
+                    "a {word} has at most {RAIDZ_MAX} disks: create several with `wirepool pool create`"
+                )
+            }
+            Ok(vec![members])
+        }
         Layout::Mirror if members.len() < 2 => {
             bail!("a mirror needs at least two disks: give another one, or use the layout stripe")
         }
@@ -63,9 +77,16 @@ pub(crate) fn arrange(mut members: Vec<Member>, layout: Layout) -> Result<Vec<Ve
 }
 
 /// Bytes that the vdevs hold, without the space of labels and journal.
-pub(crate) fn usable(vdevs: &[Vec<Member>]) -> u64 {
-    let smallest = vdevs.iter().map(|v| v.iter().map(|m| m.size).min());
-    smallest.flatten().sum()
+pub(crate) fn usable(vdevs: &[Vec<Member>], layout: Layout) -> u64 {
+    let of_vdev = |vdev: &Vec<Member>| {
+        let smallest = vdev.iter().map(|m| m.size).min().unwrap_or(0);
+        let disks = match layout.parity() {
+            0 => 1,
+            parity => vdev.len().saturating_sub(parity),
+        };
+        smallest * disks as u64
+    };
+    vdevs.iter().map(of_vdev).sum()
 }
 
 /// Half of the bytes, in whole GiB, or below two of them in whole MiB: the proposed size of a first volume.
@@ -122,14 +143,24 @@ mod tests {
     fn mirrors_join_disks_of_similar_size() {
         let vdevs = arrange(members(&[1, 4, 2, 4]), Layout::Mirror).expect("mirrors");
         assert_eq!(shape(&vdevs), [vec![4, 4], vec![2, 1]]);
-        assert_eq!(usable(&vdevs), 5);
+        assert_eq!(usable(&vdevs, Layout::Mirror), 5);
         let vdevs = arrange(members(&[4, 4, 4, 4, 4]), Layout::Mirror).expect("mirrors");
         assert_eq!(shape(&vdevs), [vec![4, 4], vec![4, 4, 4]]);
         let vdevs = arrange(members(&[4, 4, 4]), Layout::Mirror).expect("mirrors");
         assert_eq!(shape(&vdevs), [vec![4, 4, 4]]);
         assert!(arrange(members(&[4]), Layout::Mirror).is_err());
         let vdevs = arrange(members(&[4, 2]), Layout::Stripe).expect("stripe");
-        assert_eq!((shape(&vdevs), usable(&vdevs)), (vec![vec![4], vec![2]], 6));
+        let space = usable(&vdevs, Layout::Stripe);
+        assert_eq!((shape(&vdevs), space), (vec![vec![4], vec![2]], 6));
+    }
+
+    #[test]
+    fn a_raidz_has_all_disks_and_the_space_of_all_but_its_parity() {
+        let vdevs = arrange(members(&[4, 4, 4, 3, 4]), Layout::Raidz2).expect("a raidz");
+        assert_eq!(shape(&vdevs), [vec![4, 4, 4, 3, 4]]);
+        assert_eq!(usable(&vdevs, Layout::Raidz2), 9);
+        assert!(arrange(members(&[4, 4, 4]), Layout::Raidz2).is_err());
+        assert!(arrange(members(&[4; 17]), Layout::Raidz2).is_err());
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! **Owns** the steps. **Called by** `setup`. **Invariants**: pure; a plan that would fail for a reason that is known now is refused;
 //! its text has everything that is done, and `perform` does nothing else.
 
-use super::answers::ListenAddress;
+use super::answers::{Layout, ListenAddress};
 use super::facts::{Choices, Facts, NewPool, PoolChoice};
 use super::layout::usable;
 use anyhow::{Result, bail};
@@ -218,12 +218,11 @@ fn create_pool(facts: &Facts, new: &NewPool, plan: &mut Plan) -> Result<()> {
         );
     }
     let mut words: Vec<String> = ["pool", "create", &new.name].map(str::to_owned).into();
-    let mut is_redundant = true;
+    let is_redundant = new.layout != Layout::Stripe;
     for vdev in &new.vdevs {
-        if vdev.len() > 1 {
-            words.push("mirror".to_owned());
+        if is_redundant {
+            words.push(new.layout.word().to_owned());
         }
-        is_redundant &= vdev.len() > 1;
         for m in vdev {
             // The command line is text; a path that is not text cannot be part of it.
             let Some(path) = m.path.to_str() else {
@@ -237,15 +236,15 @@ fn create_pool(facts: &Facts, new: &NewPool, plan: &mut Plan) -> Result<()> {
     }
     let members = new.vdevs.iter().flatten();
     let raw: u64 = members.clone().map(|m| m.size).sum();
-    let kind = match (is_redundant, new.vdevs.len()) {
-        (true, 1) => "one mirror".to_owned(),
-        (true, n) => format!("{n} mirrors"),
-        (false, _) => "no redundancy".to_owned(),
+    let kind = match (new.layout, new.vdevs.len()) {
+        (Layout::Stripe, _) => "no redundancy".to_owned(),
+        (layout, 1) => format!("one {}", layout.word()),
+        (layout, n) => format!("{n} {}s", layout.word()),
     };
     plan.result.push(format!(
         "pool {}: {kind}, about {} usable of {}",
         new.name,
-        ByteSize(usable(&new.vdevs)).human(),
+        ByteSize(usable(&new.vdevs, new.layout)).human(),
         ByteSize(raw).human()
     ));
     for m in members.clone() {
