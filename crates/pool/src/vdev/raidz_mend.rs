@@ -59,7 +59,7 @@ impl TopVdev {
     /// all blocks of the rows.
     ///
     /// # Errors
-    /// As [`TopVdev::find_rows`].
+    /// As [`TopVdev::find_rows_in`].
     pub(super) async fn torn_rows(
         &self,
         rows: &Rows,
@@ -69,7 +69,7 @@ impl TopVdev {
         let mut found = Vec::with_capacity(blocks.len());
         for ptr in blocks {
             let len = space.of_block(ptr) as usize;
-            found.push(self.find_rows(rows, ptr, len).await?);
+            found.push(self.find_rows_in(rows, ptr, len).await?);
         }
         let data = rows.data();
         let mut versions: BTreeMap<u64, Versions> = BTreeMap::new();

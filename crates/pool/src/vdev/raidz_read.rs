@@ -317,7 +317,7 @@ impl TopVdev {
         ptr: &BlockPtr,
         len: usize,
     ) -> Result<FoundRows> {
-        let found = self.find_rows_of(rows, ptr, len, self.sources(false)).await;
+        let found = self.find_rows_in(rows, ptr, len).await;
         match found {
             // A stale member may have what others lost.
             Err(error) if self.members().iter().any(|m| m.state == MemberState::Stale) => {
@@ -326,6 +326,19 @@ impl TopVdev {
             }
             found => found,
         }
+    }
+
+    /// As [`TopVdev::find_rows`], from members that are in.
+    ///
+    /// # Errors
+    /// As [`TopVdev::find_rows`].
+    pub(super) async fn find_rows_in(
+        &self,
+        rows: &Rows,
+        ptr: &BlockPtr,
+        len: usize,
+    ) -> Result<FoundRows> {
+        self.find_rows_of(rows, ptr, len, self.sources(false)).await
     }
 
     async fn find_rows_of(

@@ -75,7 +75,7 @@ impl Store for Vdevs {
         let Some((top, rows)) = self.top(ptr.vdev).and_then(|top| Some((top, top.rows()?))) else {
             return false;
         };
-        top.find_rows(rows, ptr, size).await.is_ok()
+        top.find_rows_in(rows, ptr, size).await.is_ok()
     }
 
     async fn mend_rows(&self, blocks: &[BlockPtr]) -> Result<u64> {

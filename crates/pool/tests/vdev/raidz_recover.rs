@@ -2,8 +2,8 @@
 
 use pool::WriteClass;
 use pool::format::{Birth, BlockPtr, Incarnation, Key, Kind, ObjectId, Record, TreeId};
-use pool::journal::{Writer, replay};
-use pool::vdev::{MemberState, OpenOptions, Opened, SetupError, open};
+use pool::journal::{Start, Writer, replay};
+use pool::vdev::{MemberState, OpenOptions, Opened, SetupError, Vdevs, open};
 
 use crate::raidz::{
     Group, SHAPES, absences, fail_writes, get_groups, groups, look, make_raidz, put_groups, states,
@@ -87,6 +87,20 @@ fn members_that_missed_writes_do_not_open_the_pool() {
     });
 }
 
+/// Writes a batch that points to blocks.
+async fn put_batch(vdevs: &Vdevs, start: Start, blocks: &[(BlockPtr, Vec<u8>)]) {
+    let mut writer = Writer::new(vdevs.ring(), start, start, Incarnation(1), Birth(2));
+    let put = |(n, (ptr, _)): (u64, &(BlockPtr, Vec<u8>))| {
+        Record::PutFresh(TreeId(16), Key::new(ObjectId(1), Kind(1), n), *ptr)
+    };
+    let records: Vec<_> = (0..).zip(blocks).map(put).collect();
+    writer.append(&records, 0).expect("room");
+    let batch = writer.next_write(true).expect("a batch");
+    let bytes = buffer(&batch.bytes).await;
+    let written = vdevs.write(batch.at, bytes, WriteClass::Journal).await;
+    written.expect("written");
+}
+
 /// A batch and the group that it points to, whose rows some members lost in a power cut. If enough is left, replay keeps the
 /// batch and writes the rows again, so that any other members may be missing; if not, it gives the batch up.
 #[test]
@@ -108,18 +122,7 @@ fn replay_mends_torn_rows() {
                         .iter()
                         .for_each(|disk| disk.drop_next_write());
                     group.put(&vdevs, data).await.expect("they say so");
-                    let mut writer =
-                        Writer::new(vdevs.ring(), start, start, Incarnation(1), Birth(2));
-                    let blocks = group.blocks(&vdevs, data);
-                    let put = |(n, (ptr, _)): (u64, &(BlockPtr, Vec<u8>))| {
-                        Record::PutFresh(TreeId(16), Key::new(ObjectId(1), Kind(1), n), *ptr)
-                    };
-                    let records: Vec<_> = (0..).zip(&blocks).map(put).collect();
-                    writer.append(&records, 0).expect("room");
-                    let batch = writer.next_write(true).expect("a batch");
-                    let bytes = buffer(&batch.bytes).await;
-                    let written = vdevs.write(batch.at, bytes, WriteClass::Journal).await;
-                    written.expect("written");
+                    put_batch(&vdevs, start, &group.blocks(&vdevs, data)).await;
                     let _stable = vdevs.flush().await.expect("flushed");
                     drop(vdevs);
                     let vdevs = import_without(members, &[]).await.expect("it opens").vdevs;
@@ -141,4 +144,36 @@ fn replay_mends_torn_rows() {
             });
         }
     }
+}
+
+/// Replay asked stale members for the data of a batch, which the offline reader does not: the pool kept a batch of which it said
+/// nothing (seed 20261121 of scenario `pool`).
+#[test]
+fn replay_gives_up_a_batch_whose_data_only_a_stale_member_completes() {
+    run(12, async {
+        let (node, disks) = machine(3);
+        on(node, async move {
+            let opened = make_raidz(3, 1).await;
+            let (vdevs, start) = (opened.vdevs, opened.uberblock.journal);
+            disks[2].error_rates(0.0, 1.0, 1.0);
+            put_groups(&vdevs, 2).await;
+            disks[2].heal();
+            assert_eq!(states(&vdevs, MemberState::Stale), 1);
+            let group = Group {
+                row: 400,
+                blocks: vec![4],
+                version: 1,
+            };
+            disks[0].drop_next_write();
+            group.put(&vdevs, 2).await.expect("they say so");
+            put_batch(&vdevs, start, &group.blocks(&vdevs, 2)).await;
+            let _stable = vdevs.flush().await.expect("flushed");
+            drop(vdevs);
+            let vdevs = import_without(3, &[]).await.expect("it opens").vdevs;
+            let replayed = replay(&vdevs, &vdevs.ring(), start).await.expect("sound");
+            assert!(replayed.batches.is_empty(), "{:?}", replayed.batches);
+        })
+        .await
+        .expect("it has power");
+    });
 }
