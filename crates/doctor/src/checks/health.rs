@@ -20,7 +20,7 @@ pub(super) const CHECKS: &[Check] = &[
         severity: Severity::Critical,
         finds: "a disk that says it is failing",
         why: "The disk expects to lose data or to stop.",
-        risk: "A resilver reads all data of the mirror's other member.",
+        risk: "A resilver reads all data of the vdev's other members.",
         judge: failing,
     },
     Check {
@@ -38,7 +38,7 @@ pub(super) const CHECKS: &[Check] = &[
         severity: Severity::Warning,
         finds: "a disk with 80 % of its endurance used (critical from 100 %)",
         why: "Members of a mirror wear equally: they can fail together. Replace them one by one, in time.",
-        risk: "A resilver reads all data of the mirror's other member.",
+        risk: "A resilver reads all data of the vdev's other members.",
         judge: wear,
     },
     Check {
@@ -47,7 +47,7 @@ pub(super) const CHECKS: &[Check] = &[
         severity: Severity::Critical,
         finds: "a disk with fewer spare blocks than its limit",
         why: "It has no blocks left to replace bad ones, and becomes read-only next.",
-        risk: "A resilver reads all data of the mirror's other member.",
+        risk: "A resilver reads all data of the vdev's other members.",
         judge: spare,
     },
     Check {

@@ -96,9 +96,9 @@ pub(super) fn unequal_disks(spec: &VdevSpec) -> Option<String> {
             "{} of different sizes: {} has {}, {} has {}, and each counts as the smallest",
             Shape::from(spec),
             least.path.display(),
-            ByteSize(least.size),
+            ByteSize(least.size).human(),
             most.path.display(),
-            ByteSize(most.size)
+            ByteSize(most.size).human()
         )
     })
 }

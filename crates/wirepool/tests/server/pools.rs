@@ -212,7 +212,7 @@ fn less_redundancy_and_words_of_the_layout_are_refused() {
     let before = place.text();
     for (args, said) in [
         (
-            &["tank", "raidz", "a.img", "b.img", "c.img"][..],
+            &["tank", "draid", "a.img", "b.img", "c.img"][..],
             "does not have",
         ),
         (
@@ -233,7 +233,7 @@ fn less_redundancy_and_words_of_the_layout_are_refused() {
         );
         assert_eq!(place.text(), before, "{args:?}");
     }
-    assert!(!place.path("raidz").exists() && !place.path("x.img").exists());
+    assert!(!place.path("draid").exists() && !place.path("x.img").exists());
     let mirror = [
         "pool", "create", "tank", "mirror", "a.img", "b.img", "--size", "64M",
     ];
