@@ -62,7 +62,7 @@ fn parse(words: &[String], is_there: impl Fn(&Path) -> bool) -> Result<Vec<VdevS
             }
         }
     }
-    let has_few = |v: &&VdevSpec| v.members.len() < v.layout.least_disks();
+    let has_few = |v: &&VdevSpec| !v.layout.takes(v.members.len());
     if let Some(few) = vdevs.iter().find(has_few) {
         let least = few.layout.least_disks();
         let disks = vec!["DISK"; least].join(" ");

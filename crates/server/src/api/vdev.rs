@@ -42,6 +42,12 @@ impl VdevLayout {
         }
     }
 
+    /// Whether such a vdev can have this number of disks.
+    #[must_use]
+    pub fn takes(self, disks: usize) -> bool {
+        disks >= self.least_disks() && (disks == 1 || self != Self::Disk)
+    }
+
     /// How many of `disks` disks may fail without loss of data.
     #[must_use]
     pub fn failures(self, disks: usize) -> usize {

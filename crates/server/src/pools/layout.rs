@@ -2,8 +2,9 @@
 //!
 //! **Called by** views of pools, and by new and added vdevs. **Invariant**: a reason names what would be lost or wasted, and `-f` accepts it.
 
-use crate::api::VdevLayout;
+use crate::api::{self, VdevLayout};
 use crate::size::ByteSize;
+use crate::{Error, Result};
 use pool::format::VdevKind;
 use pool::vdev::{Layout, VdevSpec, VdevStatus};
 use std::fmt;
@@ -74,6 +75,20 @@ impl fmt::Display for Shape {
     }
 }
 
+/// Refuses vdevs whose layout cannot have their number of disks. Errors: `Invalid`.
+pub(super) fn check_disks(vdevs: &[api::VdevSpec]) -> Result<()> {
+    let wrong = |v: &&api::VdevSpec| !v.layout.takes(v.members.len());
+    match vdevs.iter().find(wrong) {
+        Some(v) => Err(Error::Invalid(format!(
+            "a vdev of layout {} cannot have {} disks: give {} of them, or another layout",
+            v.layout,
+            v.members.len(),
+            v.layout.least_disks()
+        ))),
+        None => Ok(()),
+    }
+}
+
 /// The reason why a pool of the vdevs `old` that gets the vdevs `new` would lose data after fewer failed disks than some of its vdevs.
 pub(super) fn lower_redundancy(old: &[Shape], new: &[Shape]) -> Option<String> {
     let least = new.iter().min_by_key(|s| s.failures())?;
@@ -119,6 +134,26 @@ mod tests {
             }
         };
         text.split_whitespace().map(one).collect()
+    }
+
+    /// A request for a mirror of one disk made a disk without redundancy, and one for a disk of two made a mirror.
+    #[test]
+    fn a_layout_has_the_disks_that_it_needs() {
+        let asked = |layout, disks: usize| api::VdevSpec {
+            layout,
+            ..api::VdevSpec::mirror(vec!["/d".into(); disks])
+        };
+        for (layout, disks, is_right) in [
+            (VdevLayout::Disk, 1, true),
+            (VdevLayout::Disk, 2, false),
+            (VdevLayout::Mirror, 1, false),
+            (VdevLayout::Mirror, 3, true),
+            (VdevLayout::Raidz2, 2, false),
+            (VdevLayout::Raidz2, 3, true),
+        ] {
+            let checked = check_disks(&[asked(layout, disks)]);
+            assert_eq!(checked.is_ok(), is_right, "{layout} of {disks}");
+        }
     }
 
     #[test]

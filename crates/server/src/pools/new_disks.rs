@@ -3,7 +3,7 @@
 //! **Called by** creation of a pool, and by added, attached and replacing disks. **Invariants**: nothing is written to a disk that
 //! existed before; a file that was created for a refused request is deleted. The pool itself refuses labels of other pools.
 
-use super::layout::{Shape, lower_redundancy, unequal_disks};
+use super::layout::{Shape, check_disks, lower_redundancy, unequal_disks};
 use super::open::open_disk;
 use crate::api;
 use crate::limits::{DISK_SIZE_MAX, DISK_WAIT_MAX};
@@ -41,6 +41,7 @@ impl Server {
         vdevs: &[api::VdevSpec],
         size: Option<ByteSize>,
     ) -> Result<NewDisks> {
+        check_disks(vdevs)?;
         let mut new = NewDisks {
             vdevs: Vec::new(),
             made: Vec::new(),

@@ -6,14 +6,13 @@ use super::answers::Layout;
 use super::disks::Disk;
 use super::facts::Member;
 use anyhow::{Result, bail};
+use pool::format::MEMBERS_MAX;
 use server::ByteSize;
 
 /// Disks whose sizes differ by at most one part of this number of parts count as equal.
 const SIZE_TOLERANCE: u64 = 50;
 const GIB: u64 = 1 << 30;
 const MIB: u64 = 1 << 20;
-/// Most disks of a raidz.
-const RAIDZ_MAX: usize = 16;
 
 /// The indexes of the proposed disks: of the free ones, the largest group of equal size and kind; of equal groups the one with the
 /// larger disks.
@@ -52,9 +51,9 @@ pub(crate) fn arrange(mut members: Vec<Member>, layout: Layout) -> Result<Vec<Ve
             if members.len() < least {
                 bail!("a {word} needs at least {least} disks: use mirrors")
             }
-            if members.len() > RAIDZ_MAX {
+            if members.len() > MEMBERS_MAX {
                 bail!(
-                    "a {word} has at most {RAIDZ_MAX} disks: create several with `wirepool pool create`"
+                    "a {word} has at most {MEMBERS_MAX} disks: create several with `wirepool pool create`"
                 )
             }
             Ok(vec![members])
