@@ -23,7 +23,9 @@ check "fio with verify=crc32c" fio_verify /mnt/fs/verified 48M --fsync=64
 step "server killed under a verifying fio"
 # A pool's write cache is the server's memory and is lost with the process (docs/decisions/0106), so each write is FUA. A
 # file system cannot be used here: it writes without FUA and flushes later, and that flush may be answered by the restarted
-# server, which never received the write.
+# server, which never received the write. So the file system is unmounted, and the disk flushed, before the kill: the kernel
+# writes metadata back 30 s after the change, at any moment of this script.
+check "unmount and flush before the kill" sh -c "umount /mnt/fs && sync $dev"
 check "a second volume" cli volume create tank/raw --size 64M
 check "export it" cli export add $NQN tank/raw --nsid 3
 check "its namespace appears" connected 3
@@ -39,7 +41,6 @@ check "controller is live again" wait_for 120 ctrl_live
 fio_ended() { wait $fio_pid && jq -e '.jobs[0] | .error==0 and .write.total_ios>0' <(sed -n '/^{/,$p' /tmp/r.json) >/dev/null; }
 check "fio ends without an error" fio_ended
 check "no I/O error in the kernel's log" sh -c '! dmesg | grep -i "I/O error"'
-check "unmount" umount /mnt/fs
 echo 3 > /proc/sys/vm/drop_caches
 check "fsck is clean" timeout 120 e2fsck -fn "$dev"
 check "the file has the contents written last" sh -c "mount $dev /mnt/fs && sha256sum < /mnt/fs/file | cmp - /tmp/sum2"
