@@ -5,15 +5,16 @@
 //! until [`Connections::closed`]; a connection that registers while the service drains is told to drain.
 
 use crate::admission::{Admission, AdmissionLimits, NoEntry, Place};
+use crate::carrier::Carrier;
 use crate::counters::{ConnectionCounters, Enumerated};
 use crate::entry::WaitingRoom;
 use crate::limits::{ENTRY_POLL, ENTRY_WAIT_MAX};
 use crate::lock;
 use crate::refused::RefusedHosts;
 use crate::signal::{self, CloseReason, Ended, Signal};
-use io::net::{TcpOptions, TcpStream};
 use slab::Slab;
 use std::future::poll_fn;
+use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
@@ -67,10 +68,9 @@ impl<S: Enumerated, R: Enumerated + CloseReason> Connections<S, R> {
         self.is_draining.load(Ordering::SeqCst)
     }
 
-    /// A place for a new connection; `None` if there is none. While evicted connections are ending, a few new ones wait: a
+    /// A place for a new connection from this address; `None` if there is none. While evicted connections are ending, a few new ones wait: a
     /// flood from elsewhere must not reset the connections of other hosts.
-    async fn enter(&self, stream: &TcpStream, signal: &Arc<Signal<R>>) -> Option<Place> {
-        let from = stream.peer_addr().ip();
+    async fn enter(&self, from: IpAddr, signal: &Arc<Signal<R>>) -> Option<Place> {
         let mut waiting = None;
         let until = io::time::now() + ENTRY_WAIT_MAX;
         loop {
@@ -89,11 +89,11 @@ impl<S: Enumerated, R: Enumerated + CloseReason> Connections<S, R> {
         }
     }
 
-    /// Counts and registers a new connection in state `first`. The kernel will close it when sent bytes are not acknowledged
+    /// Counts and registers a new connection in state `first`. The transport will close it when sent bytes are not acknowledged
     /// within `stall`. Returns `None`, and counts the connection as closed, if there is no place or the service drains.
     pub async fn admit(
         &self,
-        stream: &TcpStream,
+        carrier: &impl Carrier,
         first: S,
         stall: Duration,
     ) -> Option<Admitted<R>> {
@@ -103,7 +103,7 @@ impl<S: Enumerated, R: Enumerated + CloseReason> Connections<S, R> {
         let signal = Arc::new(Signal::default());
         let place = match self.is_draining() {
             true => None,
-            false => self.enter(stream, &signal).await,
+            false => self.enter(carrier.peer_addr().ip(), &signal).await,
         };
         let draining = self.is_draining();
         let Some(place) = place.filter(|_| !draining) else {
@@ -114,12 +114,7 @@ impl<S: Enumerated, R: Enumerated + CloseReason> Connections<S, R> {
             self.closed();
             return None;
         };
-        let options = TcpOptions {
-            user_timeout: Some(stall),
-            ..TcpOptions::default()
-        };
-        // If the option cannot be set, our own stall timeout remains, which is coarser.
-        let _ = stream.set_options(&options);
+        carrier.limit_unacknowledged(stall);
         counters.moved(None, Some(first));
         let key = lock(&self.signals).insert(signal.clone());
         if self.is_draining() {

@@ -9,7 +9,7 @@
 //! | [`counters`], [`tally`], [`latency`], [`stages`] | totals of a service, counts of a connection, histograms, time of requests by stage |
 //! | [`deferred`] | commands that wait for buffers |
 //! | [`link`], [`turn`] | the state that every connection has, and the order of its turns |
-//! | [`transport`] | the byte stream below a connection: TCP, or a layer above it |
+//! | [`carrier`], [`stream`] | the transport's connection below a session: TCP, or a layer above it; output over a byte stream |
 //! | [`output`], [`staging`] | output batches, and staging areas for received bytes |
 //! | [`digest`] | CRC32C |
 //! | [`mod@lock`] | locking a mutex |
@@ -22,6 +22,7 @@
 
 mod account;
 pub mod admission;
+pub mod carrier;
 pub mod connections;
 pub mod counters;
 pub mod deferred;
@@ -39,8 +40,8 @@ pub mod reservation;
 pub mod signal;
 pub mod stages;
 pub mod staging;
+pub mod stream;
 pub mod tally;
-pub mod transport;
 pub mod turn;
 
 pub use account::{Account, Hold};

@@ -4,6 +4,7 @@
 //! the protocol's connection, which has one link, and by [`crate::turn`]. **Invariants**: the first reason to end stays.
 
 use crate::admission::Place;
+use crate::carrier::{Carrier, CarrierInfo};
 use crate::connections::Admitted;
 use crate::latency::CommandKind;
 use crate::output::Output;
@@ -12,7 +13,6 @@ use crate::tally::{INFO_AGE_MAX, Tally};
 use crate::{Account, Hold, HostKey, Ledger};
 use io::SendBatch;
 use io::buf::BufPool;
-use io::net::{TcpInfo, TcpStream};
 use io::stage::Trail;
 use io::time::Instant;
 use std::net::SocketAddr;
@@ -32,11 +32,11 @@ pub struct Link<R> {
     pool: BufPool,
     /// The part of the shard's buffers that this connection holds.
     account: Account,
-    /// Replies and data that wait for the socket.
+    /// Replies and data that wait for the transport.
     output: Output,
     /// Counts since the last publication.
     tally: Tally,
-    /// When the kernel's numbers were read last.
+    /// When the transport's own numbers were read last.
     info_at: Instant,
     /// When the first awaited data must be here, or a check for it is due; `None` while no data is awaited.
     transfer_due: Option<Instant>,
@@ -50,19 +50,19 @@ pub struct Link<R> {
 
 impl<R: CloseReason> Link<R> {
     /// The link of an admitted connection, which may hold `budget` bytes of buffers.
-    fn new(stream: &TcpStream, admitted: Admitted<R>, budget: usize) -> Link<R> {
+    fn new(carrier: &impl Carrier, admitted: Admitted<R>, budget: usize) -> Link<R> {
         let now = io::time::now();
         let evicted = admitted.signal.clone();
         let account = Account::new(
             &Ledger::of_shard(),
-            HostKey::unnamed(stream.peer_addr().ip()),
+            HostKey::unnamed(carrier.peer_addr().ip()),
             budget,
             now,
             move || evicted.close(R::from(Ended::Reclaimed)),
         );
         Link {
-            peer: stream.peer_addr(),
-            local: stream.local_addr(),
+            peer: carrier.peer_addr(),
+            local: carrier.local_addr(),
             place: admitted.place,
             signal: admitted.signal,
             pool: io::pool(),
@@ -111,16 +111,22 @@ impl<R: CloseReason> Link<R> {
         &self.account
     }
 
-    /// Replies and data that wait for the socket.
+    /// Replies and data that wait for the transport.
     #[inline]
     pub fn output(&self) -> &Output {
         &self.output
     }
 
-    /// Replies and data that wait for the socket, to add to.
+    /// Replies and data that wait for the transport, to add to.
     #[inline]
     pub fn output_mut(&mut self) -> &mut Output {
         &mut self.output
+    }
+
+    /// Replies and data that wait for the transport, to add to, and the shard's buffers.
+    #[inline]
+    pub fn output_and_pool(&mut self) -> (&mut Output, &BufPool) {
+        (&mut self.output, &self.pool)
     }
 
     /// Counts since the last publication.
@@ -153,7 +159,7 @@ impl<R: CloseReason> Link<R> {
     }
 
     /// Ends the connection; the first reason stays. A broken connection whose send has not ended within the stall timeout was
-    /// stalled: the kernel gives up unacknowledged data by itself (TCP_USER_TIMEOUT), and the receiver may hear it first.
+    /// stalled: the transport gives up unacknowledged data by itself (over TCP by TCP_USER_TIMEOUT), and the receiver may hear it first.
     pub fn end(&mut self, mut why: R) {
         if is_broken(why) && self.output.is_stalled(self.turn, self.stall) {
             why = R::from(Ended::SendStall);
@@ -260,15 +266,15 @@ impl<R: CloseReason> Link<R> {
         }
     }
 
-    /// Whether the kernel's numbers are so old that they are to be read again.
+    /// Whether the transport's own numbers are so old that they are to be read again.
     pub(crate) fn is_info_due(&self) -> bool {
         self.turn.since(self.info_at) >= INFO_AGE_MAX
     }
 
-    /// Reads the kernel's numbers of the connection.
-    pub(crate) fn read_info(&mut self, stream: &TcpStream) -> io::Result<TcpInfo> {
+    /// Reads the transport's own numbers of the connection.
+    pub(crate) fn read_info(&mut self, carrier: &impl Carrier) -> io::Result<CarrierInfo> {
         self.info_at = self.turn;
-        stream.info()
+        carrier.info()
     }
 }
 
@@ -280,8 +286,8 @@ pub fn is_broken<R: CloseReason>(why: R) -> bool {
 impl<R: CloseReason> Admitted<R> {
     /// The link of a connection that may hold `budget` bytes of buffers, and the key for
     /// [`crate::connections::Connections::ended`].
-    pub fn into_link(self, stream: &TcpStream, budget: usize) -> (Link<R>, usize) {
+    pub fn into_link(self, carrier: &impl Carrier, budget: usize) -> (Link<R>, usize) {
         let key = self.key;
-        (Link::new(stream, self, budget), key)
+        (Link::new(carrier, self, budget), key)
     }
 }

@@ -3,8 +3,8 @@
 //! **Owns** the area in use and one spare area of the other size. **Called by** a protocol's receiver. **Invariants**: an
 //! area is replaced only while it is empty.
 
+use crate::carrier::ByteStream;
 use crate::signal::{CloseReason, Ended};
-use crate::transport::Transport;
 use io::{IoBuf, RecvBuf};
 
 /// The staging areas of a connection.
@@ -46,7 +46,7 @@ impl Staging {
     /// to close the connection.
     pub async fn receive<R: CloseReason>(
         &mut self,
-        stream: &impl Transport,
+        stream: &impl ByteStream,
         whole: usize,
     ) -> Result<usize, R> {
         let mut area = std::mem::replace(&mut self.area, RecvBuf::new(0));
@@ -61,7 +61,7 @@ impl Staging {
     /// bytes that went into it, and either all bytes received or the reason to close the connection.
     pub async fn receive_into<R: CloseReason>(
         &mut self,
-        stream: &impl Transport,
+        stream: &impl ByteStream,
         mut buf: IoBuf,
         at: usize,
         len: usize,

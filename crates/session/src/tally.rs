@@ -4,17 +4,17 @@
 //! connection: while it works, and at the end of every turn. **Invariants**: within a turn only plain fields are counted; a
 //! publication takes one uncontended lock and a few atomics.
 
+use crate::carrier::CarrierInfo;
 use crate::counters::ConnectionCounters;
 use crate::latency::{CommandKind, Latencies};
 use crate::stages::{SlowRequest, StageCounters};
-use io::net::TcpInfo;
 use io::stage::{Spent, Stage, Trail};
 use io::time::Instant;
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// Most age of the kernel's numbers while there is traffic.
+/// Most age of the transport's own numbers while there is traffic.
 pub(crate) const INFO_AGE_MAX: Duration = Duration::from_secs(1);
 
 /// The totals of one connection, as others see them.
@@ -30,8 +30,8 @@ pub struct Totals {
     pub bytes_out: u64,
     /// Commands without a reply now.
     pub in_flight: u64,
-    /// The kernel's view of the connection.
-    pub tcp: TcpInfo,
+    /// The transport's own numbers.
+    pub carrier: CarrierInfo,
     /// Latencies of ended commands.
     pub latencies: Latencies,
 }

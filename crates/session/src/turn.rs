@@ -6,11 +6,9 @@
 //! sender is polled in every turn, so that an empty output needs no waker; a deadline that passes within a turn is checked
 //! against the present, not against the turn's start, and once a turn, so that no deadline can hold the shard.
 
+use crate::carrier::{Carrier, CarrierInfo};
 use crate::link::Link;
-use crate::signal::{ABORT, CLOSE, CloseReason, DRAIN, Ended, INFO, OWN};
-use crate::transport::Transport;
-use io::SendBatch;
-use io::net::{TcpInfo, TcpStream};
+use crate::signal::{ABORT, CLOSE, CloseReason, DRAIN, INFO, OWN};
 use io::time::{Instant, Sleep};
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
@@ -42,7 +40,7 @@ pub trait Turns {
     fn drain_requested(&mut self);
 
     /// Flags of the protocol's own were raised.
-    fn signalled(&mut self, flags: u32, stream: &TcpStream);
+    fn signalled(&mut self, flags: u32, carrier: &impl Carrier);
 
     /// Everything that arrived was dispatched.
     fn dispatched(&mut self) {}
@@ -59,8 +57,8 @@ pub trait Turns {
     /// Publishes the counts of this turn. They are set to zero afterwards.
     fn publish(&mut self);
 
-    /// Publishes the kernel's numbers of the connection.
-    fn publish_info(&mut self, info: TcpInfo);
+    /// Publishes the transport's own numbers of the connection.
+    fn publish_info(&mut self, info: CarrierInfo);
 
     /// Why the connection is over, if it is.
     fn over(&mut self) -> Option<Self::Reason>;
@@ -88,22 +86,24 @@ impl<F: Future> Fused<'_, F> {
     }
 }
 
-/// Takes turns until the connection is over. `receive` receives and dispatches.
+/// Takes turns until the connection is over. `receive` receives and dispatches, `transmit` sends what becomes ready
+/// ([`crate::stream::transmit`] over a byte stream).
 pub async fn run<C: Turns>(
     core: &RefCell<C>,
-    stream: &impl Transport,
+    carrier: &impl Carrier,
     receive: impl Future<Output = C::Reason>,
+    transmit: impl Future<Output = C::Reason>,
 ) -> C::Reason {
     let mut rx = pin!(receive);
-    let mut tx = pin!(transmit(core, stream));
+    let mut tx = pin!(transmit);
     let (mut rx, mut tx) = (Fused(Some(rx.as_mut())), Fused(Some(tx.as_mut())));
     let mut timer = None;
-    poll_fn(|cx| take_turn(core, stream.tcp(), &mut rx, &mut tx, &mut timer, cx)).await
+    poll_fn(|cx| take_turn(core, carrier, &mut rx, &mut tx, &mut timer, cx)).await
 }
 
 fn take_turn<C: Turns>(
     core: &RefCell<C>,
-    stream: &TcpStream,
+    carrier: &impl Carrier,
     rx: &mut Fused<'_, impl Future<Output = C::Reason>>,
     tx: &mut Fused<'_, impl Future<Output = C::Reason>>,
     timer: &mut Option<(Instant, Sleep)>,
@@ -113,7 +113,7 @@ fn take_turn<C: Turns>(
         let mut core = core.borrow_mut();
         let flags = core.link().begin_turn(cx);
         if flags != 0 {
-            heed(&mut *core, flags, stream);
+            heed(&mut *core, flags, carrier);
         }
     }
     if let Poll::Ready(why) = rx.poll(cx) {
@@ -131,7 +131,7 @@ fn take_turn<C: Turns>(
         }
     }
     let mut core = core.borrow_mut();
-    publish(&mut *core, stream);
+    publish(&mut *core, carrier);
     if core.over().is_none() && is_deadline_due(core.next_deadline(), timer, cx) {
         // The turn took time: a deadline may lie between its start and now, and must be due for the check.
         core.link().refresh_now();
@@ -168,7 +168,7 @@ fn is_deadline_due(
 }
 
 /// Acts on flags that were raised.
-fn heed<C: Turns>(core: &mut C, flags: u32, stream: &TcpStream) {
+fn heed<C: Turns>(core: &mut C, flags: u32, carrier: &impl Carrier) {
     if flags & CLOSE != 0
         && let Some(why) = core.link().signal().close_reason()
     {
@@ -178,60 +178,31 @@ fn heed<C: Turns>(core: &mut C, flags: u32, stream: &TcpStream) {
         core.abort_requested();
     }
     if flags >= OWN {
-        core.signalled(flags, stream);
+        core.signalled(flags, carrier);
     }
     if flags & DRAIN != 0 {
         core.drain_requested();
     }
     if flags & INFO != 0 {
-        publish_info(core, stream);
+        publish_info(core, carrier);
     }
 }
 
-/// Publishes the counts of a turn, and the kernel's numbers if they are old. A turn without counts publishes nothing.
-fn publish<C: Turns>(core: &mut C, stream: &TcpStream) {
+/// Publishes the counts of a turn, and the transport's own numbers if they are old. A turn without counts publishes nothing.
+fn publish<C: Turns>(core: &mut C, carrier: &impl Carrier) {
     if !core.link().tally().is_dirty() {
         return;
     }
     core.publish();
     core.link().tally().clear();
     if core.link().is_info_due() {
-        publish_info(core, stream);
+        publish_info(core, carrier);
     }
 }
 
-fn publish_info<C: Turns>(core: &mut C, stream: &TcpStream) {
-    if let Ok(info) = core.link().read_info(stream) {
+fn publish_info<C: Turns>(core: &mut C, carrier: &impl Carrier) {
+    if let Ok(info) = core.link().read_info(carrier) {
         core.publish_info(info);
-    }
-}
-
-/// Sends what becomes ready, until the socket fails.
-async fn transmit<C: Turns>(core: &RefCell<C>, stream: &impl Transport) -> C::Reason {
-    let mut spare = SendBatch::new();
-    loop {
-        let batch = poll_fn(|_| match core.borrow_mut().link().take_output(&mut spare) {
-            Some(batch) => Poll::Ready(batch),
-            None => Poll::Pending,
-        })
-        .await;
-        let (result, back) = stream.send(batch).await;
-        spare = back;
-        match result {
-            Ok(()) => sent(&mut *core.borrow_mut()),
-            Err(io::Error::TimedOut) => return Ended::SendStall.into(),
-            Err(_) => return Ended::Network.into(),
-        }
-    }
-}
-
-fn sent<C: Turns>(core: &mut C) {
-    let congested = core.is_congested();
-    let link = core.link();
-    link.sent();
-    if congested {
-        // The receiver has had its poll of this turn: it needs another.
-        link.waker().wake_by_ref();
     }
 }
 

@@ -1,14 +1,16 @@
 //! A TCP stream that TLS may be started on.
 //!
-//! **Owns** [`Stream`]. **Called by** connections, as their [`Transport`], and by clients. **Invariants**: bytes pass unchanged until
+//! **Owns** [`Stream`]. **Called by** connections, as their [`ByteStream`], and by clients. **Invariants**: bytes pass unchanged until
 //! [`Stream::start`], and never afterwards; one receive and one send are in flight at a time; the state is borrowed only between awaits.
 
 use crate::engine::{Engine, Session, TlsError};
 use crate::limits::{CHUNK_LEN, CLOSE_MAX, WIRE_LEN};
 use io::net::TcpStream;
 use io::{IoBuf, Payload, RecvBuf, Result, SendBatch};
-use session::transport::Transport;
+use session::carrier::{ByteStream, Carrier, CarrierInfo};
 use std::cell::{Cell, RefCell};
+use std::net::SocketAddr;
+use std::time::Duration;
 
 /// TLS above a stream.
 struct Layer {
@@ -35,6 +37,12 @@ impl Stream {
             layer: RefCell::new(None),
             is_sending: Cell::new(false),
         }
+    }
+
+    /// The TCP connection below.
+    #[must_use]
+    pub fn tcp(&self) -> &TcpStream {
+        &self.tcp
     }
 
     /// Starts TLS, with the first byte that was not received yet. Nothing else may be in flight. Returns what was agreed. Errors: the
@@ -136,11 +144,29 @@ impl Stream {
     }
 }
 
-impl Transport for Stream {
-    fn tcp(&self) -> &TcpStream {
-        &self.tcp
+impl Carrier for Stream {
+    fn peer_addr(&self) -> SocketAddr {
+        self.tcp.peer_addr()
     }
 
+    fn local_addr(&self) -> SocketAddr {
+        self.tcp.local_addr()
+    }
+
+    fn info(&self) -> Result<CarrierInfo> {
+        Carrier::info(&self.tcp)
+    }
+
+    fn limit_unacknowledged(&self, limit: Duration) {
+        self.tcp.limit_unacknowledged(limit);
+    }
+
+    fn probe_silent(&self, after: Duration) {
+        self.tcp.probe_silent(after);
+    }
+}
+
+impl ByteStream for Stream {
     async fn recv(&self, mut staging: RecvBuf) -> (Result<usize>, RecvBuf) {
         if !self.is_started() {
             return self.tcp.recv(staging).await;

@@ -327,7 +327,7 @@ impl ConnectionHandle {
             shard: self.shard.clone(),
             header_digest: self.parameters.header_digest,
             data_digest: self.parameters.data_digest,
-            tcp: of_all.tcp.clone(),
+            tcp: of_all.carrier.tcp(),
             in_flight: of_all.in_flight,
             silent: totals.heard_at.map_or(Duration::ZERO, Instant::elapsed),
             bytes_in: of_all.bytes_in,

@@ -15,7 +15,7 @@ use crate::xdr::{Part, Writer};
 use io::Payload;
 use io::limits::PRIVILEGED_PORTS;
 use io::stage::Trail;
-use session::transport::Transport;
+use session::carrier::Carrier;
 use session::{Hold, HostKey};
 use std::future::Future;
 use std::rc::Rc;
@@ -55,13 +55,13 @@ impl Core {
         let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
         if let Poll::Ready((outcome, trail)) = polled {
             let mut core = connection.core.borrow_mut();
-            return core.finish(connection.stream.tcp(), outcome, hold, trail);
+            return core.finish(&connection.stream, outcome, hold, trail);
         }
         drop(io::spawn(async move {
             let (outcome, trail) = future.await;
             if let Some(connection) = me.upgrade() {
                 let mut core = connection.core.borrow_mut();
-                core.finish(connection.stream.tcp(), outcome, hold, trail);
+                core.finish(&connection.stream, outcome, hold, trail);
                 core.link.waker().wake_by_ref();
             }
         }));
@@ -70,7 +70,7 @@ impl Core {
     /// A request was executed: its reply is sent.
     fn finish(
         &mut self,
-        stream: &io::net::TcpStream,
+        carrier: &impl Carrier,
         outcome: Outcome,
         hold: Option<Hold>,
         trail: Trail,
@@ -86,7 +86,7 @@ impl Core {
             self.link.account().belongs_to(host);
         }
         if outcome.is_established {
-            self.established(stream);
+            self.established(carrier);
         }
         match outcome.reply {
             Some(reply) => self.send(reply, hold),

@@ -26,8 +26,8 @@ use crate::rpc::record::mark;
 use crate::shared::Shared;
 use crate::shared::counters::{CloseReason, ConnectionState};
 use crate::shared::peers::Peer;
-use io::net::{TcpOptions, TcpStream};
 use io::time::Instant;
+use session::carrier::Carrier;
 use session::link::Link;
 use std::cell::RefCell;
 use std::rc::Weak;
@@ -116,7 +116,7 @@ impl Core {
     }
 
     /// A session is used on the connection.
-    fn established(&mut self, stream: &TcpStream) {
+    fn established(&mut self, carrier: &impl Carrier) {
         if self.state == ConnectionState::Established {
             return;
         }
@@ -130,12 +130,7 @@ impl Core {
             return self.link.end(CloseReason::Limit);
         }
         self.enter(ConnectionState::Established);
-        let options = TcpOptions {
-            keep_alive: Some(PROBE_AFTER),
-            ..TcpOptions::default()
-        };
-        // Without the option a vanished client is found with the next reply to it.
-        let _ = stream.set_options(&options);
+        carrier.probe_silent(PROBE_AFTER);
     }
 
     fn log(&self, why: CloseReason) {

@@ -10,12 +10,14 @@ use crate::limits::UNSENT_REPLIES_MAX;
 use crate::shared::Shared;
 use crate::shared::counters::{CloseReason, ConnectionState};
 use crate::shared::peers::Peer;
-use io::net::{TcpInfo, TcpStream};
+use io::net::TcpStream;
 use io::time::Instant;
 use session::HostKey;
+use session::carrier::{Carrier, CarrierInfo};
 use session::link::Link;
 use session::lock;
 use session::signal;
+use session::stream::transmit;
 use session::tally::Export;
 use session::turn::{self, Turns};
 use std::cell::RefCell;
@@ -39,7 +41,7 @@ impl Turns for Core {
     }
 
     /// Callbacks were added.
-    fn signalled(&mut self, _flags: u32, _stream: &TcpStream) {
+    fn signalled(&mut self, _flags: u32, _: &impl Carrier) {
         self.send_callbacks();
     }
 
@@ -73,8 +75,8 @@ impl Turns for Core {
         tally.publish(&mut totals, &export, |_, _, _| {});
     }
 
-    fn publish_info(&mut self, info: TcpInfo) {
-        lock(&self.register.totals).tcp = info;
+    fn publish_info(&mut self, info: CarrierInfo) {
+        lock(&self.register.totals).carrier = info;
     }
 
     fn over(&mut self) -> Option<CloseReason> {
@@ -138,8 +140,8 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream) {
             complaint: None,
         }),
     });
-    let received = receive(&connection);
-    let why = turn::run(&connection.core, &connection.stream, received).await;
+    let (core, stream) = (&connection.core, &connection.stream);
+    let why = turn::run(core, stream, receive(&connection), transmit(core, stream)).await;
     path.close();
     let state = {
         let mut core = connection.core.borrow_mut();

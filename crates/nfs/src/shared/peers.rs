@@ -67,7 +67,7 @@ impl Peer {
             local: self.local,
             shard: self.shard.clone(),
             tls: self.tls.get().cloned(),
-            tcp: totals.tcp.clone(),
+            tcp: totals.carrier.tcp(),
             in_flight: totals.in_flight,
             bytes_in: totals.bytes_in,
             bytes_out: totals.bytes_out,

@@ -6,7 +6,6 @@ use nfs::service::ServiceConfig;
 use nfs::wire::callback::CallbackOp;
 use nfs::wire::channel::Channel;
 use nfs::wire::{Op, Status};
-use session::transport::Transport;
 use std::time::Duration;
 
 const PATH_DOWN: u32 = 1;

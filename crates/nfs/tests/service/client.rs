@@ -10,7 +10,7 @@ use nfs::wire::channel::{
 };
 use nfs::wire::{Bitmap, Header, Op, PROC_COMPOUND, PROGRAM, Stateid, Status, VERSION, operation};
 use nfs::xdr::{Reader, Writer};
-use session::transport::Transport;
+use session::carrier::ByteStream;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use tls::{Connector, Session, Stream, TlsError};

@@ -13,7 +13,6 @@ use nfs::wire::channel::BindConnection;
 use nfs::wire::files::{CreateHow, ReadDir};
 use nfs::wire::{Attrs, Bitmap, Op, PROGRAM, Stateid, Status, VERSION, operation};
 use nfs::xdr::{Reader, Writer};
-use session::transport::Transport;
 use std::time::Duration;
 use testkit::certificates::{Authority, Signed, parties};
 use tls::{Acceptor, Connector, Identity, TlsError};

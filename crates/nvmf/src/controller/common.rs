@@ -6,6 +6,7 @@
 use super::config::PortRole;
 use super::counters::{CloseReason, OPCODES};
 use super::shared::TargetShared;
+use super::status::Completion;
 use crate::wire::pdu::PduError;
 use io::time::Instant;
 use session::link::Link;
@@ -80,6 +81,14 @@ impl Common {
     pub(super) fn complain(&mut self, error: PduError) {
         self.target.counters.pdu_error(error.fes);
         self.complaint = Some(error);
+    }
+
+    /// Counts a failure of a command.
+    pub(super) fn count_failure(&mut self, done: &Completion) {
+        if !done.status.is_success() {
+            self.link.tally().error();
+            self.target().counters.error(done.status);
+        }
     }
 
     /// Whether a line about this peer may be logged now.

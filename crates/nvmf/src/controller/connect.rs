@@ -288,7 +288,9 @@ impl Core {
     fn handle(&self, asked: &Connect) -> QueueHandle {
         let size = asked.sqsize.saturating_add(1);
         let link = &self.common.link;
-        let digests = self.exchange().map_or(Digests::default(), |x| x.digests());
+        let digests = self
+            .exchange()
+            .map_or(Digests::default(), |x| x.framing().digests());
         QueueHandle::new(
             (asked.qid, size),
             (link.peer(), link.local()),

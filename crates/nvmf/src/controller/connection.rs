@@ -1,40 +1,27 @@
-//! One TCP connection: one queue of one controller.
+//! One connection: one queue of one controller, over any transport.
 //!
-//! **Owns** the order in which a connection works: act on signals, receive and dispatch everything that arrived, start
-//! deferred commands, send everything that became ready with one system call. **Called by** [`super::Target::serve`], once per
-//! connection, on the shard that owns it.
-//!
-//! **Invariants**: one task per connection polls receiver, sender and timer, so that a turn is one wake-up. Every wait for the
-//! peer has a deadline. The bytes that a connection may hold of the buffer pool are bounded by its budget.
-//!
-//! Sections: TCP 3.3 (queue model), 3.4 (connection states), 3.5 (errors).
+//! **Owns** what a connection does within a turn, and its end. **Called by** [`session::turn`] and by the transports
+//! (`tcp`), on the shard that owns the connection. **Invariants**: every wait for the peer has a deadline; the bytes that a
+//! connection may hold of the buffer pool are bounded by its budget.
 
-use super::common::Common;
-use super::config::PortRole;
 use super::counters::{CloseReason, ConnectionState};
 use super::limits::PEER_PROBE_AFTER;
 use super::phase::{Connection, Core};
 use super::queue_handle::{EVENTS, NAMESPACES, TIMER};
-use super::receive::receive;
 use super::shared::TargetShared;
-use io::net::{TcpInfo, TcpStream};
 use io::time::Instant;
+use session::carrier::{Carrier, CarrierInfo};
 use session::link::Link;
-use session::turn::{self, Turns};
+use session::turn::Turns;
 use std::sync::Arc;
 
 impl Core {
     /// Without a keep alive timer a host that vanished without a word would keep its controller for ever: then the
-    /// kernel probes the host.
-    fn probe_peer(&self, stream: &TcpStream) {
+    /// transport probes the host.
+    fn probe_host(&self, carrier: &impl Carrier) {
         let leads = self.queue().filter(|q| q.is_admin());
         if leads.is_some_and(|q| q.controller().silence_max().is_none()) {
-            let options = io::net::TcpOptions {
-                keep_alive: Some(PEER_PROBE_AFTER),
-                ..io::net::TcpOptions::default()
-            };
-            // Without the option a vanished host is found with the next reply to it.
-            let _ = stream.set_options(&options);
+            carrier.probe_silent(PEER_PROBE_AFTER);
         }
     }
 
@@ -79,7 +66,7 @@ impl Turns for Core {
         self.drain();
     }
 
-    fn signalled(&mut self, flags: u32, stream: &TcpStream) {
+    fn signalled(&mut self, flags: u32, carrier: &impl Carrier) {
         if let Some(mut ready) = self.ready() {
             if flags & NAMESPACES != 0 {
                 ready.refresh_namespaces();
@@ -89,7 +76,7 @@ impl Turns for Core {
             }
         }
         if flags & TIMER != 0 {
-            self.probe_peer(stream);
+            self.probe_host(carrier);
         }
     }
 
@@ -109,9 +96,9 @@ impl Turns for Core {
         Core::publish(self);
     }
 
-    fn publish_info(&mut self, info: TcpInfo) {
+    fn publish_info(&mut self, info: CarrierInfo) {
         if let Some(q) = self.queue() {
-            q.handle().totals().tcp = info;
+            q.handle().totals().carrier = info;
         }
     }
 
@@ -138,17 +125,9 @@ impl Turns for Core {
     }
 }
 
-/// Serves one connection until it ends.
-pub(super) async fn serve(target: Arc<TargetShared>, stream: TcpStream, role: PortRole) {
+/// A connection of `target` has ended because of `why`; `key` is its place in the register.
+pub(super) fn ended(target: &Arc<TargetShared>, conn: &Connection, key: usize, why: CloseReason) {
     let all = &target.connections;
-    let stall = target.config.stall_timeout;
-    let Some(admitted) = all.admit(&stream, ConnectionState::AwaitIcReq, stall).await else {
-        return;
-    };
-    let (link, key) = admitted.into_link(&stream, target.config.connection_budget);
-    let conn = Connection::new(stream, Common::new(target.clone(), role, link));
-    let why = turn::run(conn.core(), conn.stream(), receive(&conn)).await;
-    conn.stream().shutdown();
     let mut core = conn.core().borrow_mut();
     Core::end(&mut core, why);
     core.log(why);

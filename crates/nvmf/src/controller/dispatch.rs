@@ -126,15 +126,8 @@ impl Core {
         }
     }
 
-    /// All data of an H2CData is here, and its digest if there is one. With the last PDU of its command, the command is
-    /// executed.
-    pub(super) fn pdu_received(&mut self, slot: usize, last: bool, digest: Option<u32>) {
-        let Some((exchange, common)) = self.exchange_mut() else {
-            return;
-        };
-        let Some((command, data)) = exchange.pdu_received(common, slot, last, digest) else {
-            return;
-        };
+    /// The data of a command has arrived, or the command ends with a status instead.
+    pub(super) fn data_received(&mut self, command: Command, data: Result<IoBuf, Status>) {
         match (self.active(), data) {
             (Some(Active::Ready(mut ready)), data) => ready.data_received(command, data),
             (Some(Active::Connecting(..)), Ok(data)) => self.execute_connecting(command, &data),

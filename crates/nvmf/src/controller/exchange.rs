@@ -1,26 +1,26 @@
 //! Exchange: commands, data and replies between ICReq and the end of a connection.
 //!
-//! **Owns** the negotiated digests and alignment, the parked commands, their order for buffers, and the data that R2Ts asked for. **Called by**
-//! the phases that take commands ([`super::phase`]). **Invariants**: an R2T goes out only when its buffer is there and fits the
-//! connection's budget; one R2T per command asks for all of its data, so that any MAXR2T is honoured; data must come in order
-//! (TCP 3.3.2).
+//! **Owns** the parked commands, their order for buffers, and the data that hosts were asked for. **Called by** the phases that take
+//! commands ([`super::phase`]). **Invariants**: data is asked for only when its buffer is there and fits the connection's budget,
+//! and all data of a command at once (over TCP with one R2T, so that any MAXR2T is honoured).
 
-use super::command::Command;
+use super::command::{Command, Ended};
 use super::common::Common;
-use super::limits::{ADMIN_IN_CAPSULE, ADMIN_UNSENT_MAX, STAGING_MAX};
+use super::limits::ADMIN_UNSENT_MAX;
 use super::request::{IoRequest, Request};
+use super::status::Completion;
 use super::table::{Awaiting, CommandTable, Transfer};
+use super::tcp::Framing;
 use crate::wire::command::Sgl;
-use crate::wire::pdu::{
-    DataPdu, Digests, Encoder, HEADER_LEN_MAX, Pda, PduError, Phase, R2t, Receiver, RxRules,
-};
+use crate::wire::completion::Cqe;
+use crate::wire::pdu::{DataPdu, R2t};
 use crate::wire::status::Status;
-use io::IoBuf;
 use io::stage::Stage;
+use io::{IoBuf, Payload};
 use session::deferred::Deferred;
-use session::digest::{DIGEST_LEN, crc32c};
 use session::{Hold, rate};
 use std::sync::atomic::Ordering;
+use zerocopy::little_endian::U16;
 
 /// Replies that may lie unsent beyond twice the queue's entries.
 const UNSENT_REPLIES: usize = 32;
@@ -29,24 +29,21 @@ const DEPTH_BEFORE_CONNECT: usize = 32;
 
 /// Commands, data and replies of one connection.
 pub(super) struct Exchange {
-    rules: RxRules,
-    encoder: Encoder,
+    framing: Framing,
     table: CommandTable,
     /// Commands that wait for the budget or for a buffer, first come, first served.
     deferred: Deferred,
-    /// Bytes that R2Ts asked for and that are not here whole.
+    /// Bytes that the host was asked for and that are not here whole.
     awaited: usize,
     submission: Submission,
     /// Replies that may lie unsent before the connection takes no further command.
     replies_max: usize,
     /// Bytes of payload that may lie unsent before the connection takes no further command.
     unsent_max: usize,
-    /// Staging area, bytes: one capsule, or several where many are likely to come.
-    staging_len: usize,
 }
 
 /// The submission queue as its controller sees it.
-pub(super) struct Submission {
+struct Submission {
     /// Entries. One before Connect.
     size: u16,
     /// Commands taken, modulo the size.
@@ -67,7 +64,7 @@ impl Submission {
 
     /// SQHD of the next reply.
     #[inline]
-    pub(super) fn sqhd(&self) -> u16 {
+    fn sqhd(&self) -> u16 {
         if self.flow_control {
             self.head
         } else {
@@ -77,7 +74,7 @@ impl Submission {
 
     /// Whether the host wants to see SQHD move. Otherwise data alone can say that a command succeeded.
     #[inline]
-    pub(super) fn has_flow_control(&self) -> bool {
+    fn has_flow_control(&self) -> bool {
         self.flow_control
     }
 }
@@ -143,19 +140,10 @@ pub(super) enum Resumed {
 }
 
 impl Exchange {
-    /// The exchange after ICReq: with `digests`, and with data to the host aligned to `hpda`.
-    pub(super) fn new(digests: Digests, hpda: Pda, data_max: u32) -> Exchange {
-        let rules = RxRules {
-            phase: Phase::Established,
-            digests,
-            pda: Pda::DWORD,
-            capsule_data_max: ADMIN_IN_CAPSULE,
-            data_max,
-            ..RxRules::connecting(Receiver::Controller)
-        };
+    /// The exchange of a connection that waits for its Connect.
+    pub(super) fn new(framing: Framing) -> Exchange {
         Exchange {
-            rules,
-            encoder: Encoder { digests, pda: hpda },
+            framing,
             table: CommandTable::default(),
             deferred: Deferred::default(),
             awaited: 0,
@@ -166,7 +154,6 @@ impl Exchange {
             },
             replies_max: 2 * DEPTH_BEFORE_CONNECT + UNSENT_REPLIES,
             unsent_max: ADMIN_UNSENT_MAX,
-            staging_len: capsule_len_max(ADMIN_IN_CAPSULE),
         }
     }
 
@@ -182,29 +169,15 @@ impl Exchange {
 
     /// The queue is an I/O queue, with at most `in_capsule` bytes of in-capsule data and `unsent_max` bytes unsent.
     pub(super) fn become_io_queue(&mut self, in_capsule: u32, unsent_max: usize) {
-        self.rules.capsule_data_max = in_capsule;
         self.unsent_max = unsent_max;
-        let capsule = capsule_len_max(in_capsule);
-        let several = capsule * usize::from(self.submission.size);
-        self.staging_len = several.min(STAGING_MAX).max(capsule);
+        self.framing
+            .become_io_queue(self.submission.size, in_capsule);
     }
 
-    /// The rules for PDUs that arrive.
+    /// The form of PDUs.
     #[inline]
-    pub(super) fn rules(&self) -> &RxRules {
-        &self.rules
-    }
-
-    /// The encoder of PDUs to the host.
-    #[inline]
-    pub(super) fn encoder(&self) -> &Encoder {
-        &self.encoder
-    }
-
-    /// The submission queue.
-    #[inline]
-    pub(super) fn submission(&self) -> &Submission {
-        &self.submission
+    pub(super) fn framing(&self) -> &Framing {
+        &self.framing
     }
 
     /// The parked commands.
@@ -217,20 +190,6 @@ impl Exchange {
     #[inline]
     pub(super) fn table_mut(&mut self) -> &mut CommandTable {
         &mut self.table
-    }
-
-    /// The digests in use.
-    pub(super) fn digests(&self) -> Digests {
-        self.encoder.digests
-    }
-
-    /// Size of the staging area, bytes. While data of R2Ts is awaited the area is small, because data that lands there must
-    /// be copied.
-    pub(super) fn staging_len(&self, common: &Common) -> usize {
-        match common.link.transfer_due() {
-            None => self.staging_len,
-            Some(_) => capsule_len_max(self.rules.capsule_data_max),
-        }
     }
 
     /// Whether too much lies unsent to take another command.
@@ -374,81 +333,22 @@ impl Exchange {
             length: len as u32,
         };
         common.link.await_transfer(due);
-        self.put_r2t(common, &r2t);
+        self.framing.put_r2t(common.link.output_mut(), &r2t);
     }
 
-    /// Checks the header of an H2CData with `len` bytes (TCP 3.6.2.8) against its R2T. Returns the slot of its command.
-    pub(super) fn data_announced(&mut self, data: &DataPdu, len: u32) -> Result<usize, PduError> {
-        let slot = usize::from(data.ttag);
-        let cid = self.table.get(slot).map(|p| p.command.cid());
-        let Some(t) = self.table.transfer(slot) else {
-            return Err(PduError::field(10, "TTAG of no outstanding R2T"));
-        };
-        if cid != Some(data.cccid) {
-            return Err(PduError::field(8, "CCCID is not that of the R2T"));
-        }
-        let end = data.offset as usize + len as usize;
-        if end > t.len() {
-            return Err(PduError::out_of_range("data beyond what the R2T asked for"));
-        }
-        if data.offset as usize != t.received() {
-            return Err(PduError::out_of_range("data out of order"));
-        }
-        if data.last != (end == t.len()) {
-            return Err(PduError::field(
-                1,
-                "LAST_PDU is not on the last PDU of the transfer",
-            ));
-        }
-        t.begin_pdu();
-        Ok(slot)
-    }
-
-    /// Copies data that had to be received into the staging area.
-    pub(super) fn put_data(&mut self, common: &Common, slot: usize, data: &[u8]) {
-        if self.table.transfer(slot).is_some_and(|t| t.put(data)) {
-            common.link.data_received(data.len());
-        }
-    }
-
-    /// Lends a command's buffer to the socket. Returns it and the position of the first byte that is missing.
-    pub(super) fn lend_buffer(&mut self, slot: usize) -> Option<(IoBuf, usize)> {
-        self.table.transfer(slot)?.lend()
-    }
-
-    /// The socket returns a buffer with `n` more bytes in it.
-    pub(super) fn put_buffer(&mut self, common: &Common, slot: usize, buf: IoBuf, n: usize) {
-        if let Some(t) = self.table.transfer(slot) {
-            t.put_back(buf, n);
-            common.link.data_received(n);
-        }
-    }
-
-    /// All data of an H2CData is here, and its digest if there is one. With the `last` PDU of its command, returns the command
-    /// and its data, or the status that it ends with.
-    pub(super) fn pdu_received(
+    /// All data that the command in this slot was asked for is here. Returns the command and its data, or the status that it ends with.
+    pub(super) fn transferred(
         &mut self,
         common: &mut Common,
         slot: usize,
-        last: bool,
-        digest: Option<u32>,
     ) -> Option<(Command, Result<IoBuf, Status>)> {
-        let t = self.table.transfer(slot)?;
-        if let (Some(digest), Some(bytes)) = (digest, t.pdu_bytes())
-            && crc32c(bytes) != digest
-        {
-            t.mark_damaged();
-        }
-        if !last {
-            return None;
-        }
         let parked = self.table.unpark(slot)?;
         common.link.set_transfer_due(self.table.first_due());
         let mut command = parked.command;
         command.hold_to_backend();
         command.enter(Stage::Compute, common.now());
         let Awaiting::Transfer(t) = parked.awaiting else {
-            // The slot held a transfer above.
+            // Only a slot with a transfer is named.
             command.abandon();
             return None;
         };
@@ -464,11 +364,55 @@ impl Exchange {
         };
         Some((command, data))
     }
-}
 
-/// The longest PDU with `in_capsule` bytes of in-capsule data, which must lie in the staging area whole.
-pub(super) fn capsule_len_max(in_capsule: u32) -> usize {
-    HEADER_LEN_MAX + DIGEST_LEN + in_capsule.max(ADMIN_IN_CAPSULE) as usize
+    /// Ends a command: its reply goes out with the next send.
+    #[inline]
+    pub(super) fn reply(&mut self, common: &mut Common, command: Command, done: Completion) {
+        let Ended {
+            cid,
+            kind,
+            trail,
+            hold,
+        } = command.end();
+        drop(hold);
+        common.link.command_ended(kind, trail);
+        let mut cqe = Cqe::with_result(cid, done.status, done.result);
+        cqe.sqhd = U16::new(self.submission.sqhd());
+        let output = common.link.output_mut();
+        self.framing.put_reply(output, &cqe);
+        output.count_reply();
+    }
+
+    /// Ends a command with data for the host and a zero result.
+    ///
+    /// Without SQ flow control the host needs nothing of the reply, and the data says that the command succeeded
+    /// (TCP 3.3.2.2, SUCCESS).
+    #[inline]
+    pub(super) fn reply_with_data(
+        &mut self,
+        common: &mut Common,
+        mut command: Command,
+        payload: Payload,
+    ) {
+        common.link.hold_until_sent(command.take_hold());
+        let success = !self.submission.has_flow_control();
+        let header = DataPdu {
+            cccid: command.cid(),
+            ttag: 0,
+            offset: 0,
+            last: true,
+            success,
+        };
+        let (output, pool) = common.link.output_and_pool();
+        self.framing.put_data(output, pool, &header, payload);
+        if success {
+            let ended = command.end();
+            common.link.command_ended(ended.kind, ended.trail);
+            common.link.output_mut().count_reply();
+        } else {
+            self.reply(common, command, Completion::SUCCESS);
+        }
+    }
 }
 
 /// Whether a deferred command reads: then it needs bytes of the budget, and no data from the host.

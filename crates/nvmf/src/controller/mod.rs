@@ -14,11 +14,12 @@
 //! | [`session`], `discovery` | snapshots for users, and the discovery log |
 //! | `request`, `command` | a command, parsed once, from its arrival to its reply |
 //! | `table`, `pairs`, `event_requests`, `namespace_view` | commands that wait; the namespaces as one connection sees them |
-//! | `common`, `exchange`, `transmit` | state of every phase; data from hosts, replies |
+//! | `common`, `exchange` | state of every phase; data from hosts, replies |
 //! | `phase` | one connection: ICReq, Connect, queue, termination |
 //! | `ready`, `io_commands`, `copy`, `fused`, `reservation_commands`, `admin`, `fabrics`, `connect` | handlers of commands |
-//! | `dispatch`, `receive` | from bytes to handlers |
+//! | `dispatch` | from commands to handlers |
 //! | `connection`, `deadline`, `tally` | turns of a connection, its deadlines, and its counts |
+//! | `tcp` | connections over TCP: PDUs in both directions |
 //!
 //! A module imports only from its own row and from rows above it, and no modules import each other in a circle.
 //!
@@ -52,7 +53,6 @@ mod pairs;
 mod phase;
 mod queue_handle;
 mod ready;
-mod receive;
 mod request;
 mod reservation;
 mod reservation_commands;
@@ -62,7 +62,7 @@ pub mod status;
 mod subsystem;
 mod table;
 mod tally;
-mod transmit;
+mod tcp;
 
 pub use ::session::latency::{CommandKind, CommandLatency};
 pub use ::session::reservation::{
@@ -107,7 +107,7 @@ impl Target {
 
     /// Serves one connection until it ends. Call it on the shard that owns the connection.
     pub async fn serve(&self, stream: io::net::TcpStream, role: PortRole) {
-        connection::serve(self.0.clone(), stream, role).await;
+        tcp::serve(self.0.clone(), stream, role).await;
     }
 
     /// Adds a subsystem. Errors: `SubsystemExists`, `ReservedName`.

@@ -14,7 +14,6 @@ use super::limits::COPIES_MAX;
 use super::namespace_view::NamespaceViews;
 use super::pairs::FusedPairs;
 use crate::wire::pdu::PduError;
-use io::net::TcpStream;
 use io::sync::Semaphore;
 use io::time::Instant;
 use session::link::Link;
@@ -22,17 +21,15 @@ use std::cell::RefCell;
 use std::mem;
 use std::rc::{Rc, Weak};
 
-/// A connection: its stream and its state.
+/// A connection, which its commands may outlive.
 pub(super) struct Connection {
-    stream: TcpStream,
     core: RefCell<Core>,
 }
 
 impl Connection {
     /// A connection that waits for ICReq.
-    pub(super) fn new(stream: TcpStream, common: Common) -> Rc<Connection> {
+    pub(super) fn new(common: Common) -> Rc<Connection> {
         Rc::new_cyclic(|me| Connection {
-            stream,
             core: RefCell::new(Core {
                 me: me.clone(),
                 common,
@@ -40,11 +37,6 @@ impl Connection {
                 is_draining: false,
             }),
         })
-    }
-
-    /// The stream.
-    pub(super) fn stream(&self) -> &TcpStream {
-        &self.stream
     }
 
     /// The state, which is borrowed only between awaits.
@@ -285,6 +277,13 @@ impl Core {
             Phase::Ready(r) => r.exchange.is_full(r.kind.waiting()),
             _ => self.exchange().is_none_or(|x| x.is_full(0)),
         }
+    }
+
+    /// Whether the receiver holds back because too much lies unsent.
+    #[inline]
+    pub(super) fn is_congested(&self) -> bool {
+        self.exchange()
+            .is_some_and(|exchange| exchange.is_congested(&self.common))
     }
 
     /// ICReq was answered: commands may come.

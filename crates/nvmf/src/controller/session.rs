@@ -107,7 +107,7 @@ pub(super) fn session_of(c: &Controller) -> SessionInfo {
             local: h.local,
             shard: h.shard.clone(),
             digests: h.digests,
-            tcp: t.tcp.clone(),
+            tcp: t.carrier.tcp(),
             in_flight: t.in_flight,
             bytes_in: t.bytes_in,
             bytes_out: t.bytes_out,

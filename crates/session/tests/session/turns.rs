@@ -1,12 +1,14 @@
 //! Turns of a connection in the simulator, with a clock that advances within a turn.
 
 use crate::{Open, Reason};
-use io::net::{TcpInfo, TcpListener, TcpStream};
+use io::net::{TcpListener, TcpStream};
 use io::sim::{Node, Sim, SimConfig};
 use io::time::{Instant, now, sleep};
 use session::admission::AdmissionLimits;
+use session::carrier::{Carrier, CarrierInfo};
 use session::connections::Connections;
 use session::link::Link;
+use session::stream::transmit;
 use session::turn::{self, Turns};
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -35,7 +37,7 @@ impl Turns for Slow {
 
     fn abort_requested(&mut self) {}
     fn drain_requested(&mut self) {}
-    fn signalled(&mut self, _: u32, _: &TcpStream) {}
+    fn signalled(&mut self, _: u32, _: &impl Carrier) {}
 
     fn dispatched(&mut self) {
         let due = *self
@@ -55,7 +57,7 @@ impl Turns for Slow {
     }
 
     fn publish(&mut self) {}
-    fn publish_info(&mut self, _: TcpInfo) {}
+    fn publish_info(&mut self, _: CarrierInfo) {}
 
     fn over(&mut self) -> Option<Reason> {
         self.link.ending()
@@ -118,7 +120,12 @@ fn serve(ends: bool, other: impl Future<Output = ()> + 'static) -> (Option<Reaso
                 ends,
                 checks: counted,
             });
-            let served = turn::run(&slow, &stream, std::future::pending());
+            let served = turn::run(
+                &slow,
+                &stream,
+                std::future::pending(),
+                transmit(&slow, &stream),
+            );
             let why = first(served, other).await;
             all.ended(key, Open, why.unwrap_or(Reason::Drained));
             why

@@ -8,10 +8,12 @@ use crate::portal::counters::{CloseReason, ConnectionState};
 use crate::portal::session::RELEASE;
 use crate::portal::shared::PortalShared;
 use crate::portal::transport::Transport;
-use io::net::{TcpInfo, TcpStream};
+use io::net::TcpStream;
 use io::time::Instant;
+use session::carrier::{Carrier, CarrierInfo};
 use session::link::Link;
 use session::lock;
+use session::stream::transmit;
 use session::tally::Export;
 use session::turn::{self, Turns};
 use std::cell::RefCell;
@@ -42,7 +44,7 @@ impl Turns for Core {
         self.drain();
     }
 
-    fn signalled(&mut self, flags: u32, _: &TcpStream) {
+    fn signalled(&mut self, flags: u32, _: &impl Carrier) {
         if flags & RELEASE != 0 {
             self.release_held();
         }
@@ -89,9 +91,9 @@ impl Turns for Core {
         }
     }
 
-    fn publish_info(&mut self, info: TcpInfo) {
+    fn publish_info(&mut self, info: CarrierInfo) {
         if let Some(m) = self.phase.member() {
-            lock(&m.handle().totals).shared.tcp = info;
+            lock(&m.handle().totals).shared.carrier = info;
         }
     }
 
@@ -161,7 +163,9 @@ pub(crate) async fn serve(shared: Arc<PortalShared>, stream: TcpStream) {
             core: RefCell::new(Core::new(me.clone(), transport)),
         }
     });
-    let why = turn::run(&conn.core, &conn.stream, receive(&conn)).await;
+    let stream = &conn.stream;
+    let sent = transmit(&conn.core, stream);
+    let why = turn::run(&conn.core, stream, receive(&conn), sent).await;
     conn.stream.shutdown();
     let mut core = conn.core.borrow_mut();
     core.end(why);

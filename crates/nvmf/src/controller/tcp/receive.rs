@@ -1,20 +1,22 @@
 //! Receiver of a connection: PDUs out of the staging area, payload straight into its buffer.
 //!
-//! **Owns** the position in the byte stream. **Called by** [`super::connection`], which polls [`receive`]. **Invariants**:
+//! **Owns** the position in the byte stream. **Called by** the turns of a connection, which poll [`receive`]. **Invariants**:
 //! everything that has arrived is dispatched before the next receive; a capsule is dispatched when it is whole, data of an R2T
 //! goes to its buffer as it arrives; an invalid PDU ends the connection with the fatal error status that TCP 3.5 names, before
 //! any part of the PDU takes effect.
 
-use super::command::takes_user_data;
-use super::counters::CloseReason;
-use super::exchange::{Capsule, Exchange, capsule_len_max};
-use super::phase::{Connection, Core};
+use super::framing::{Framing, capsule_len_max};
+use crate::controller::command::takes_user_data;
+use crate::controller::counters::CloseReason;
+use crate::controller::exchange::{Capsule, Exchange};
+use crate::controller::phase::{Connection, Core};
 use crate::wire::command::Sqe;
 use crate::wire::pdu::{
     Decoded, Frame, IcReq, IcResp, Pda, Pdu, PduError, Receiver, RxRules, decode,
 };
 use io::buf::BufPool;
 use io::{IoBuf, RecvBuf};
+use session::carrier::ByteStream;
 use session::digest::{DIGEST_LEN, crc32c};
 use session::staging::Staging;
 use session::turn;
@@ -89,7 +91,7 @@ impl Parser {
             return Some(Next::Wait);
         }
         let decoded = match core.exchange() {
-            Some(exchange) => decode(bytes, exchange.rules()),
+            Some(exchange) => decode(bytes, exchange.framing().rules()),
             None => decode(bytes, &RxRules::connecting(Receiver::Controller)),
         };
         let frame = match decoded {
@@ -192,7 +194,7 @@ impl Parser {
         let left = left - here;
         if left == 0 {
             self.position = Position::Header;
-            if exchange.digests().data {
+            if exchange.framing().digests().data {
                 self.position = Position::DataDigest { slot, last };
             } else {
                 core.pdu_received(slot, last, None);
@@ -242,18 +244,25 @@ impl Parser {
 }
 
 impl Core {
-    /// Whether the receiver holds back because too much lies unsent.
-    #[inline]
-    pub(super) fn is_congested(&self) -> bool {
-        self.exchange()
-            .is_some_and(|exchange| exchange.is_congested(&self.common))
-    }
-
     /// Size of the staging area, bytes.
     fn staging_len(&self) -> usize {
         match self.exchange() {
-            Some(exchange) => exchange.staging_len(&self.common),
+            Some(exchange) => {
+                let is_data_awaited = self.common.link.transfer_due().is_some();
+                exchange.framing().staging_len(is_data_awaited)
+            }
             None => capsule_len_max(0),
+        }
+    }
+
+    /// All data of an H2CData is here, and its digest if there is one. With the last PDU of its command, the command is
+    /// executed.
+    fn pdu_received(&mut self, slot: usize, last: bool, digest: Option<u32>) {
+        let Some((exchange, common)) = self.exchange_mut() else {
+            return;
+        };
+        if let Some((command, data)) = exchange.pdu_received(common, slot, last, digest) {
+            self.data_received(command, data);
         }
     }
 
@@ -290,7 +299,8 @@ fn initialize(core: &mut Core, req: &IcReq) {
         digests,
         max_h2c_data,
     });
-    core.await_connect(Exchange::new(digests, req.hpda, max_h2c_data));
+    let framing = Framing::new(digests, req.hpda, max_h2c_data);
+    core.await_connect(Exchange::new(framing));
 }
 
 /// The digest at a place that was checked to be there.
@@ -302,7 +312,7 @@ fn digest_at(bytes: &[u8], at: usize) -> u32 {
 }
 
 /// Receives and dispatches until the connection ends.
-pub(super) async fn receive(conn: &Connection) -> CloseReason {
+pub(super) async fn receive(conn: &Connection, stream: &impl ByteStream) -> CloseReason {
     let core = conn.core();
     let mut staging = Staging::new(core.borrow().staging_len());
     let mut parser = Parser {
@@ -314,10 +324,10 @@ pub(super) async fn receive(conn: &Connection) -> CloseReason {
         let result = match next {
             Next::Receive(whole) => {
                 staging.resize(core.borrow().staging_len());
-                staging.receive(conn.stream(), whole).await
+                staging.receive(stream, whole).await
             }
             Next::Direct { slot, buf, at, len } => {
-                let (result, buf, n) = staging.receive_into(conn.stream(), buf, at, len).await;
+                let (result, buf, n) = staging.receive_into(stream, buf, at, len).await;
                 parser.direct_received(&mut core.borrow_mut(), slot, buf, n);
                 result
             }
