@@ -1,7 +1,7 @@
-//! Per-volume space accounting.
+//! Space accounting of a dataset.
 //!
-//! **Owns** the sums of one volume. **Called by** [`crate::write_budget`], which compares them with the pool's space.
-//! **Invariants**: the sums are never less than the space of the volume, its snapshots and the nodes that must still be
+//! **Owns** the sums of one dataset. **Called by** [`crate::write_budget`], which compares them with the pool's space.
+//! **Invariants**: the sums are never less than the space of the dataset, its snapshots and the nodes that must still be
 //! written; quotas count the bytes of blocks, and the pool's free space the bytes of the extents that they may need.
 
 use crate::vdev::ExtentSpace;

@@ -15,8 +15,9 @@
 //! | [`mod@lock`] | locking a mutex |
 //! | [`reservation`] | saved reservations of a namespace or logical unit |
 //!
-//! **Called by** `nvmf` and `iscsi`, by their initiators (digests, deadlines), and by `scsi` (reservations). **Invariants**:
-//! it knows no protocol; one thread uses a connection's state and a shard's ledger, so there are no locks on the data path.
+//! **Called by** `nvmf`, `iscsi` and `nfs`, by `tls` (byte streams), by initiators (digests, deadlines), by `scsi` (reservations), and by
+//! `server` (counters, stages, refused hosts). **Invariants**: it knows no protocol; one thread uses a connection's state and a shard's
+//! ledger, which need no lock; what others see of a connection is published once a turn, under an uncontended lock.
 
 #![forbid(unsafe_code)]
 

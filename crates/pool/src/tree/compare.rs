@@ -1,6 +1,6 @@
 //! Comparison of two trees.
 //!
-//! **Owns** the comparison. **Called by** send and by tests. **Invariant**: shared subtrees are not read: a shared subtree
+//! **Owns** the comparison. **Called by** [`super::memory`]. **Invariant**: shared subtrees are not read: a shared subtree
 //! has the same first key in both trees, so both sides reach it at the same time.
 
 use std::sync::Arc;
