@@ -5,21 +5,19 @@
 //! command that is dropped in another way panics: its initiator would wait for ever. A table that is dropped abandons its
 //! commands: the connection is lost.
 
-use super::sequence::Sequence;
-use crate::portal::early::Early;
+use super::write_data::{TransportError, WriteData};
 use crate::portal::session::Barrier;
+use crate::wire::Itt;
 use crate::wire::request::{ScsiCommand, TaskAttribute};
-use crate::wire::{Itt, Ttt};
-use io::IoBuf;
 use io::Payload;
 use io::stage::{Stage, Trail};
 use io::time::Instant;
-use scsi::{Cancel, ExpectedLength, Outcome, Status, Task};
-use session::Hold;
+use scsi::{Cancel, ExpectedLength, Outcome, Status, Task, Transfer};
 use session::latency::CommandKind;
 use slab::Slab;
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::mem;
 use std::rc::Rc;
 
 /// A command without a response.
@@ -30,35 +28,11 @@ pub(super) struct Command {
     pub(super) cdb_rest: Vec<u8>,
     trail: Trail,
     pub(super) progress: Progress,
-    /// The device's task; not while the device executes it.
-    pub(super) task: Option<Task>,
-    /// The outcome of a command that the device does not execute.
-    pub(super) refused: Option<Outcome>,
-    /// ASC and ASCQ of an error of its transport (§11.4.7.2).
-    pub(super) failure: Option<(u8, u8)>,
-    /// Buffer for bytes `base` to `end` of its data: the piece that the device wants now.
-    pub(super) buf: Option<IoBuf>,
-    pub(super) base: u32,
-    pub(super) end: u32,
-    /// Ledger bytes of one piece.
-    pub(super) hold: Option<Hold>,
-    /// Data that arrived before there was a buffer for it.
-    pub(super) early: Option<Early>,
-    /// Bytes that a deferred command waits for.
-    pub(super) room: usize,
+    course: Course,
+    /// Data from the initiator.
+    pub(super) data: WriteData,
     /// Data that the initiator has of it.
     pub(super) sent: Sent,
-    /// Each byte of its data before this one has arrived, was asked for, or is in `missing`.
-    pub(super) asked: u32,
-    /// Sequences of Data-Out PDUs that are not complete.
-    pub(super) sequences: Vec<Sequence>,
-    /// Ranges of lost data: offset and length in bytes.
-    pub(super) missing: Vec<(u32, u32)>,
-    pub(super) r2t_sn: u32,
-    /// R2Ts that were sent for lost data.
-    pub(super) recoveries: u32,
-    /// When the data that it waits for must be here; parts of it that arrive do not move this.
-    pub(super) due: Option<Instant>,
     pub(super) aborted: Option<Aborted>,
     pub(super) cancel: Cancel,
     /// Held by a task management function that waits for this command; shared with the future that executes it.
@@ -95,10 +69,20 @@ pub(super) enum Progress {
     Waiting,
     /// Data from the initiator is awaited.
     Transfer,
-    /// It waits for ledger bytes, or for ledger bytes and a buffer.
-    Deferred,
+    /// It waits for ledger bytes, or for ledger bytes and a buffer, of `room` bytes.
+    Deferred { room: usize },
     /// The device has it.
     Executing,
+}
+
+/// The way on which a command comes to its end.
+enum Course {
+    /// The device executes it. The task is not here before the device has accepted it, and while a step runs.
+    Device(Option<Task>),
+    /// The device does not execute it: this is its outcome.
+    Refused(Outcome),
+    /// Its transport failed. The device's task keeps its place until the response.
+    Failed(TransportError, Option<Task>),
 }
 
 /// How an aborted command ends.
@@ -118,11 +102,6 @@ pub(super) struct Sent {
     /// Bytes.
     pub(super) bytes: u32,
 }
-
-/// Sense of errors of the transport (§11.4.7.2): ABORTED COMMAND.
-pub(super) const UNEXPECTED_UNSOLICITED_DATA: (u8, u8) = (0x0c, 0x0c);
-pub(super) const INCORRECT_AMOUNT_OF_DATA: (u8, u8) = (0x0c, 0x0d);
-pub(super) const PROTOCOL_SERVICE_CRC_ERROR: (u8, u8) = (0x47, 0x05);
 
 /// CHECK CONDITION in fixed format (SPC-4 4.5.3).
 pub(super) fn check_condition(key: u8, (asc, ascq): (u8, u8), expected: u32) -> Outcome {
@@ -174,22 +153,9 @@ impl Command {
             cdb_rest,
             trail: Trail::begin(started),
             progress: Progress::Arriving,
-            task: None,
-            refused: None,
-            failure: None,
-            buf: None,
-            base: 0,
-            end: 0,
-            hold: None,
-            early: None,
-            room: 0,
+            course: Course::Device(None),
+            data: WriteData::new(immediate),
             sent: Sent::default(),
-            asked: immediate,
-            sequences: Vec::new(),
-            missing: Vec::new(),
-            r2t_sn: 0,
-            recoveries: 0,
-            due: None,
             aborted: None,
             cancel: Cancel::default(),
             barriers: Rc::default(),
@@ -222,7 +188,7 @@ impl Command {
         let stage = match progress {
             Progress::Arriving | Progress::Transfer => Stage::Receive,
             Progress::Held | Progress::Waiting => Stage::Queue,
-            Progress::Deferred => Stage::Memory,
+            Progress::Deferred { .. } => Stage::Memory,
             Progress::Executing => Stage::Compute,
         };
         self.trail.enter(stage, now);
@@ -250,17 +216,73 @@ impl Command {
 
     /// Whether it needs PDUs that follow on its connection.
     pub(super) fn awaits_what_follows(&self) -> bool {
-        !self.sequences.is_empty() || self.progress == Progress::Held
+        !self.data.is_settled() || self.progress == Progress::Held
     }
 
     /// Whether the device is to execute it.
     pub(super) fn is_ordinary(&self) -> bool {
-        self.failure.is_none() && self.refused.is_none()
+        matches!(self.course, Course::Device(_))
     }
 
-    /// The sequence with this target transfer tag.
-    pub(super) fn sequence(&mut self, ttt: Ttt) -> Option<&mut Sequence> {
-        self.sequences.iter_mut().find(|s| s.ttt() == ttt)
+    /// Whether its transport failed.
+    pub(super) fn is_failed(&self) -> bool {
+        matches!(self.course, Course::Failed(..))
+    }
+
+    /// Its transport failed; the first failure stays.
+    pub(super) fn fail(&mut self, error: TransportError) {
+        if !self.is_failed() {
+            self.course = Course::Failed(error, self.take_task());
+        }
+    }
+
+    /// The device does not execute it, unless its transport failed before.
+    pub(super) fn refuse(&mut self, outcome: Outcome) {
+        if !self.is_failed() {
+            self.course = Course::Refused(outcome);
+        }
+    }
+
+    /// The outcome of a command that the device does not execute.
+    pub(super) fn outcome_without_device(&mut self) -> Option<Outcome> {
+        match mem::replace(&mut self.course, Course::Device(None)) {
+            Course::Device(task) => {
+                self.course = Course::Device(task);
+                None
+            }
+            Course::Refused(outcome) => Some(outcome),
+            Course::Failed(error, _) => {
+                let expected = self.expected();
+                let expected = expected.write.max(expected.read);
+                Some(check_condition(0x0b, error, expected))
+            }
+        }
+    }
+
+    /// The device's task, if it is here.
+    pub(super) fn task(&self) -> Option<&Task> {
+        match &self.course {
+            Course::Device(task) => task.as_ref(),
+            Course::Refused(_) | Course::Failed(..) => None,
+        }
+    }
+
+    /// Takes the device's task out, for a step.
+    pub(super) fn take_task(&mut self) -> Option<Task> {
+        match &mut self.course {
+            Course::Device(task) => task.take(),
+            Course::Refused(_) | Course::Failed(..) => None,
+        }
+    }
+
+    /// The device has accepted the command, or a step of its task has ended.
+    pub(super) fn set_task(&mut self, task: Task) {
+        if let Transfer::Out(n) = task.piece() {
+            self.data.begin_piece(n);
+        }
+        if let Course::Device(place) | Course::Failed(_, place) = &mut self.course {
+            *place = Some(task);
+        }
     }
 
     /// Ends the command with a response. Returns what the response needs: tag and data sent.
@@ -336,7 +358,7 @@ impl CommandTable {
 
     /// When the first data that is awaited must be here.
     pub(super) fn first_due(&self) -> Option<Instant> {
-        self.slots.iter().filter_map(|(_, c)| c.due).min()
+        self.slots.iter().filter_map(|(_, c)| c.data.due()).min()
     }
 }
 

@@ -4,11 +4,9 @@
 //! accepted by the device once, in the order of CmdSN; a command that was not delivered is forgotten as if it had never arrived.
 
 use super::FullFeature;
-use super::command::{
-    Aborted, Command, Progress, UNEXPECTED_UNSOLICITED_DATA, check_condition, without_data,
-};
+use super::command::{Aborted, Command, Progress, check_condition, without_data};
 use super::next::Next;
-use super::sequence::Sequence;
+use super::write_data::UNEXPECTED_UNSOLICITED_DATA;
 use crate::limits::IMMEDIATE_COMMANDS_MAX;
 use crate::portal::early::{EarlyLen, Room};
 use crate::portal::incoming::Destination;
@@ -121,10 +119,10 @@ impl FullFeature {
         }
         self.member.acknowledged(c.exp_stat_sn);
         let mut command = self.new_command(transport, c, ahs, header.data_len);
-        let failed = command.failure.is_some();
-        if room == Room::None && !failed {
+        let failed = command.is_failed();
+        if room == Room::None {
             // SAM-5 5.3.1: the initiator sends the command again when others have ended.
-            command.refused = Some(without_data(Status::TaskSetFull, c.expected_len));
+            command.refuse(without_data(Status::TaskSetFull, c.expected_len));
         }
         let slot = self.commands.insert(command);
         if failed && header.data_len > 0 {
@@ -132,7 +130,10 @@ impl FullFeature {
             return Ok((Destination::Nothing, next));
         }
         if let Some(early) = self.early.take() {
-            self.take_early(transport, slot, early);
+            let now = transport.now();
+            if let Some(c) = self.commands.get_mut(slot) {
+                c.data.take_early(early, now);
+            }
         }
         Ok((Destination::Command { slot, at: 0 }, Next::Idle))
     }
@@ -152,17 +153,18 @@ impl FullFeature {
             && (c.last || !p.initial_r2t);
         let mut command = Command::new(c, ahs.cdb_rest, data_len, transport.now());
         if unsolicited && !allowed {
-            command.failure = Some(UNEXPECTED_UNSOLICITED_DATA);
+            command.fail(UNEXPECTED_UNSOLICITED_DATA);
             return command;
         }
         if !c.last {
-            let sequence = Sequence::unsolicited(data_len, most);
-            command.sequences.push(sequence);
+            command.data.await_unsolicited(most);
         }
         if unsolicited {
             let pause = transport.shared().config.data_timeout;
             let held = transport.link().account().held();
-            command.due = Some(rate::deadline(transport.now(), pause, held));
+            command
+                .data
+                .set_due(rate::deadline(transport.now(), pause, held));
         }
         command
     }
@@ -200,9 +202,9 @@ impl FullFeature {
         };
         c.go(Progress::Transfer, transport.now());
         let bidirectional = c.request.read && c.request.write;
-        if bidirectional && c.failure.is_none() {
+        if bidirectional {
             // No command is bidirectional: ILLEGAL REQUEST, invalid field in command information unit.
-            c.refused = Some(check_condition(5, (0x0e, 0x03), c.request.expected_len));
+            c.refuse(check_condition(5, (0x0e, 0x03), c.request.expected_len));
         } else if c.is_ordinary() {
             let whole: Vec<u8>;
             let cdb: &[u8] = if c.cdb_rest.is_empty() {
@@ -214,19 +216,11 @@ impl FullFeature {
             let device = &self.entry.device;
             let (lun, attribute) = (c.request.lun.0, c.attribute());
             match device.accept(&self.nexus, lun, cdb, attribute, c.expected()) {
-                Ok(task) => {
-                    if let Transfer::Out(n) = task.piece() {
-                        c.end = n;
-                    }
-                    c.task = Some(task);
-                }
-                Err(outcome) => c.refused = Some(outcome),
+                Ok(task) => c.set_task(task),
+                Err(outcome) => c.refuse(outcome),
             }
         }
-        if c.sequences.is_empty() {
-            // Its unsolicited data is here, whole.
-            c.due = None;
-        }
+        c.data.end_wait_if_settled();
         self.await_data(transport, slot);
         self.proceed(transport, slot)
     }
@@ -239,16 +233,16 @@ impl FullFeature {
         if c.progress != Progress::Transfer {
             return Next::Idle;
         }
-        let (ordinary, unasked) = (c.is_ordinary(), !c.sequences.is_empty());
+        let (ordinary, unasked) = (c.is_ordinary(), !c.data.is_settled());
         // Unsolicited data arrives first.
         if ordinary && !unasked && !self.has_turn(transport, slot) {
             return Next::Idle;
         }
-        if ordinary && self.commands.get(slot).is_some_and(|c| c.buf.is_some()) {
+        if ordinary && self.commands.get(slot).is_some_and(|c| c.data.has_buffer()) {
             self.ask(transport, slot);
         }
         let complete = self.commands.get(slot);
-        if complete.is_none_or(|c| !c.sequences.is_empty()) {
+        if complete.is_none_or(|c| !c.data.is_settled()) {
             return Next::Idle;
         }
         if transport.link().transfer_due().is_some() {
@@ -257,13 +251,7 @@ impl FullFeature {
         let Some(c) = self.commands.get_mut(slot) else {
             return Next::Idle;
         };
-        if let Some(asc) = c.failure {
-            let expected = c.expected();
-            let outcome = check_condition(0x0b, asc, expected.write.max(expected.read));
-            self.finish(transport, slot, outcome);
-            return Next::Idle;
-        }
-        if let Some(outcome) = c.refused.take() {
+        if let Some(outcome) = c.outcome_without_device() {
             self.finish(transport, slot, outcome);
             return Next::Idle;
         }
@@ -275,11 +263,11 @@ impl FullFeature {
         let Some(c) = self.commands.get_mut(slot) else {
             return Next::Idle;
         };
-        let len = match c.task.as_ref().map(Task::piece) {
+        let len = match c.task().map(Task::piece) {
             // The allocation length of a command that is not split may be any number; its reply is small.
             Some(Transfer::In(n)) => n.min(scsi::limits::PIECE_BYTES_MAX) as usize,
-            Some(Transfer::Out(n)) if c.buf.is_none() => n as usize,
-            Some(Transfer::None) => c.task.as_ref().map_or(0, Task::inner_bytes),
+            Some(Transfer::Out(n)) if !c.data.has_buffer() => n as usize,
+            Some(Transfer::None) => c.task().map_or(0, Task::inner_bytes),
             Some(Transfer::Out(_)) | None => 0,
         };
         if len == 0 {
@@ -289,12 +277,11 @@ impl FullFeature {
         if at_once {
             let bytes = io::buf::capacity_of(len);
             if let Some(hold) = transport.link().account().try_hold(bytes) {
-                c.hold = Some(hold);
+                c.data.set_hold(hold);
                 return Next::Execute(slot);
             }
         }
-        c.go(Progress::Deferred, transport.now());
-        c.room = len;
+        c.go(Progress::Deferred { room: len }, transport.now());
         self.deferred.push(slot);
         Next::RunDeferred
     }

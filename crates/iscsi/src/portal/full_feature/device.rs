@@ -12,7 +12,7 @@ use crate::portal::transport::Transport;
 use io::IoBuf;
 use io::stage::Trail;
 use io::time::Instant;
-use scsi::{Cancel, Step, Task, Transfer};
+use scsi::{Cancel, Step, Task};
 use session::Hold;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -37,20 +37,12 @@ impl FullFeature {
     /// Takes the next step of a command, with all data of its piece.
     pub(crate) fn start(&mut self, slot: usize, now: Instant) -> Option<DeviceStep> {
         let c = self.commands.get_mut(slot)?;
-        let task = c.task.take()?;
+        let task = c.take_task()?;
         c.go(Progress::Executing, now);
-        c.due = None;
-        let mut buf = c.buf.take();
-        if let Some(b) = &mut buf {
-            b.set_len((c.end - c.base) as usize);
-        }
-        let mut hold = c.hold.take();
-        if let Some(hold) = &mut hold {
-            hold.to_backend();
-        }
+        let (buf, hold) = c.data.take_piece();
         Some(DeviceStep {
             task,
-            buf: buf.filter(|_| c.end > c.base),
+            buf,
             cancel: c.cancel.clone(),
             hold,
             barriers: c.barriers.clone(),
@@ -92,11 +84,7 @@ impl FullFeature {
             return Next::Idle;
         }
         c.go(Progress::Transfer, transport.now());
-        if let Transfer::Out(n) = task.piece() {
-            c.base = c.end;
-            c.end += n;
-        }
-        c.task = Some(task);
+        c.set_task(task);
         let (itt, sent) = (c.request.itt, c.sent);
         if !data.is_empty() {
             transport.hold_until_sent(hold.take());
@@ -114,17 +102,13 @@ impl FullFeature {
             return true;
         };
         let mut cx = Context::from_waker(transport.link().waker());
-        let turn = c.task.as_ref().map(|t| t.poll_turn(&mut cx));
+        let turn = c.task().map(|t| t.poll_turn(&mut cx));
         if turn.is_none_or(|t| t == Poll::Ready(())) {
             return true;
         }
         c.go(Progress::Waiting, transport.now());
-        let asked = c.asked as usize;
-        if let (Some(buf), hold) = (c.buf.take(), c.hold.take()) {
-            let unsolicited = &buf[..asked.min(buf.len())];
-            c.early = Some(self.early.copy(transport, unsolicited));
-            drop((buf, hold));
-        }
+        c.data
+            .set_aside(|unsolicited| self.early.copy(transport, unsolicited));
         self.waiting.push(slot);
         false
     }
@@ -150,17 +134,20 @@ impl FullFeature {
         }
         while let Some(slot) = self.deferred.first() {
             let c = self.commands.get_mut(slot);
-            let Some(c) = c.filter(|c| c.progress == Progress::Deferred) else {
+            let waiting = c.and_then(|c| match c.progress {
+                Progress::Deferred { room } => Some((c, room)),
+                _ => None,
+            });
+            let Some((c, len)) = waiting else {
                 self.deferred.remove(slot);
                 continue;
             };
-            let len = c.room;
-            let needs_no_data = c.expected().write == 0 || c.end == 0;
+            let needs_no_data = c.expected().write == 0 || !c.data.has_piece();
             if !self.deferred.awaits_buffer() {
                 let hold = transport.link_mut().hold(io::buf::capacity_of(len))?;
                 if needs_no_data {
                     self.deferred.pop();
-                    c.hold = Some(hold);
+                    c.data.set_hold(hold);
                     return Some(Next::Execute(slot));
                 }
                 let pool = transport.link().pool();
@@ -169,7 +156,7 @@ impl FullFeature {
             let (hold, buf) = self.deferred.poll_buffer(transport.link().waker())?;
             self.deferred.pop();
             c.go(Progress::Transfer, transport.now());
-            self.give_buffer(slot, buf, hold);
+            c.data.give_buffer(buf, hold);
             return Some(self.proceed(transport, slot));
         }
         self.deferred.forget_buffer();
@@ -187,6 +174,10 @@ impl FullFeature {
             && !account.is_waiting()
             && first
                 .and_then(|slot| self.commands.get(slot))
-                .is_some_and(|c| account.fits(io::buf::capacity_of(c.room)))
+                .is_some_and(|c| match c.progress {
+                    Progress::Deferred { room } => account.fits(io::buf::capacity_of(room)),
+                    // It has left the queue: the next look at the queue removes it.
+                    _ => true,
+                })
     }
 }

@@ -10,7 +10,7 @@
 //! | `command` | one command, and the table of commands |
 //! | `next` | work that the connection does for the phase |
 //! | `deliver` | a command from its header to the device, and its end |
-//! | `sequence`, `transfer` | data from the initiator: R2T, Data-Out |
+//! | `sequence`, `write_data`, `transfer` | data from the initiator: what one command awaits; R2T, Data-Out |
 //! | `device` | steps at the device, queues for buffers and for a turn |
 //! | `respond` | read data and responses |
 //! | `requests` | other requests in the order of CmdSN; SNACK |
@@ -25,6 +25,7 @@ mod respond;
 mod sequence;
 mod task_management;
 mod transfer;
+mod write_data;
 
 pub(crate) use device::DeviceStep;
 pub(crate) use next::{Aborting, Next};
