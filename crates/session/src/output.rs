@@ -63,7 +63,7 @@ impl Output {
         Some(rate::deadline(*since, stall, load.bytes))
     }
 
-    /// Whether the send in flight has lasted for `stall`, whatever its size: the limit of a transport for unacknowledged bytes.
+    /// Whether the send in flight has lasted for `stall`, be it short or long: the limit of a transport for unacknowledged bytes.
     #[must_use]
     pub fn is_stalled(&self, now: Instant, stall: Duration) -> bool {
         self.sending

@@ -1,7 +1,7 @@
 //! Churn of members under load: offline, online, attach, detach, replace, add, grow; scrubs and trims.
 //!
-//! **Owns** that churn. **Called by** scenario `pool`, on pools whose disks are sound, and by `full`, also where one member
-//! of each mirror is on a failing disk. Each refusal is a violation, with three exceptions: the vdev would have fewer complete
+//! **Owns** that churn. **Called by** scenarios `pool` and `files`, on pools whose disks are sound, and by `full`, also where
+//! members of each vdev are on failing disks. Each refusal is a violation, with three exceptions: the vdev would have fewer complete
 //! members than it needs, the operation concerns a failing disk, or it would change the number of members of a raidz.
 //! **Invariant**: a member on a sound disk leaves only if its vdev has enough other sound members that are in, because data
 //! that needs a failing disk is not promised.
@@ -85,6 +85,24 @@ fn members(pool: &Pool) -> Vec<Member> {
         vdev.members.into_iter().map(member)
     });
     members.collect()
+}
+
+/// The paths of all members.
+pub(crate) fn paths(pool: &Pool) -> Vec<PathBuf> {
+    let members = members(pool).into_iter();
+    members.map(|member| member.path).collect()
+}
+
+/// Replaces the first member of a raidz that is on one of the disks `of` by a free disk, if there is one.
+pub(crate) async fn replace_one_of(
+    pool: &Pool,
+    of: &[PathBuf],
+    names: &[String],
+) -> Result<(), Violation> {
+    match members(pool).iter().find(|m| of.contains(&m.path)) {
+        Some(member) => replace(pool, member, names).await,
+        None => Ok(()),
+    }
 }
 
 fn wrong(what: &str, e: SetupError) -> Violation {

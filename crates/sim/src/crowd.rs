@@ -1,8 +1,9 @@
-//! A nearly full pool whose free space is in single sectors.
+//! A nearly full pool whose free space is in single sectors, or single rows of a raidz.
 //!
 //! **Owns** two volumes that fill the pool, and the churn that keeps its free space fragmented. **Called by** scenario
 //! `full`. **Invariants**: each record that fills the pool is one write, so that a mixture of two writes is recognised; a
-//! write may be refused for lack of space, and for no other reason.
+//! write may be refused for lack of space, and for no other reason; volumes can be destroyed, and writes find space again
+//! then. A raidz refuses earlier than a mirror, because a row is free only as a whole (`docs/decisions/0157`).
 
 use crate::access::{Access, Direct, Failure};
 use crate::model::Violation;
@@ -10,6 +11,7 @@ use crate::pattern::{self, Stamp};
 use io::rng::Prng;
 use io::time::sleep;
 use pool::format::{ChecksumKind, JournalLayout, Packing, Sync};
+use pool::vdev::limits::DISK_SIZE_MIN;
 use pool::{NewVolume, Placements, Pool};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -20,8 +22,13 @@ use std::time::Duration;
 const BLOCK: u32 = 4096;
 /// Size of each volume, bytes: more than the pool's space.
 const VOLUME_SIZE: u64 = 32 << 20;
-/// Free bytes that the large records leave: 3 MiB above the allocator's reserve for trees.
-const LARGE_LEAVES: u64 = 11 << 20;
+/// Free bytes that the large records leave above the allocator's reserve for trees.
+const LARGE_LEAVES: u64 = 3 << 20;
+/// Allocator's reserve for trees, bytes: on a mirror, and on a raidz.
+const RESERVE: u64 = 8 << 20;
+const RESERVE_RAIDZ: u64 = 16 << 20;
+/// Bytes that can be written after both volumes were destroyed.
+const AFTERWARDS: u64 = 1 << 20;
 /// Bytes per write or read.
 const RUN_BYTES: u32 = 256 << 10;
 /// Journal of such a pool. It takes most of the smallest disk, so that little space has to be filled.
@@ -29,6 +36,21 @@ pub(crate) const JOURNAL: JournalLayout = JournalLayout {
     segment_size: 2 << 20,
     segments: 14,
 };
+/// Bytes of data of a raidz beside the journal: more than those of a mirror, because its reserve for trees is larger.
+const DATA_RAIDZ: u64 = 44 << 20;
+
+/// Upper bound of the label areas at one end of a disk, bytes.
+const LABELS: u64 = 1 << 20;
+
+/// The journal of a raidz of the smallest disks, which leaves little space to be filled.
+pub(crate) fn journal_of_raidz(members: usize, parity: usize) -> JournalLayout {
+    let of_data = DATA_RAIDZ / (members - parity) as u64;
+    let slots = (DISK_SIZE_MIN - 2 * LABELS - of_data) / u64::from(JOURNAL.segment_size);
+    JournalLayout {
+        segments: slots as u32 * members as u32 / (parity as u32 + 1),
+        ..JOURNAL
+    }
+}
 
 /// How a pool is filled.
 #[derive(Debug, Clone, Copy)]
@@ -39,6 +61,8 @@ pub(crate) struct Crowd {
     pub(crate) large: u32,
     /// Changes in one incarnation.
     pub(crate) changes: u64,
+    /// Whether the pool is a raidz. Then small records are deleted by rows, so that there is space for large ones.
+    pub(crate) by_rows: bool,
 }
 
 /// Number of records in fragments and groups in parts, over all incarnations.
@@ -175,7 +199,9 @@ impl Crowd {
         while small.put(end, small.run(), rng.u64()).await? {
             end += small.run();
         }
-        for record in (0..end).step_by(2) {
+        // Rows of up to four records.
+        let hole = if self.by_rows { 16 } else { 1 };
+        for record in (0..end).filter(|record| record / hole % 2 == 0) {
             small.drop_record(record).await?;
         }
         let flush_failed = |e| Violation(format!("filling the pool, a flush: {e:?}"));
@@ -186,7 +212,8 @@ impl Crowd {
             done.map_err(|e| wrong("a checkpoint", &e))?;
         }
         let mut at = 0;
-        while pool.space().free > LARGE_LEAVES && large.put(at, 1, rng.u64()).await? {
+        let reserve = if self.by_rows { RESERVE_RAIDZ } else { RESERVE };
+        while pool.space().free > reserve + LARGE_LEAVES && large.put(at, 1, rng.u64()).await? {
             at += 1;
         }
         large.access.flush().await.map_err(flush_failed)
@@ -200,6 +227,32 @@ impl Crowd {
             }
         }
         Ok(())
+    }
+
+    /// Destroys both volumes. Then the pool must have space again.
+    pub(crate) async fn empty(&self, pool: &Pool, seed: u64) -> Result<(), Violation> {
+        for name in ["small", "large"] {
+            let gone = pool.destroy_volume(name).await;
+            gone.map_err(|e| wrong("destroying a volume", &e))?;
+        }
+        let mut is_freeing = true;
+        while is_freeing {
+            is_freeing = pool.is_freeing();
+            let done = pool.checkpoint().await;
+            done.map_err(|e| wrong("a checkpoint", &e))?;
+        }
+        let mut rng = Prng::new(seed);
+        let [small, _] = self.fillers(pool).await?;
+        for record in 0..AFTERWARDS / u64::from(self.sector) {
+            if !small.put(record, 1, rng.u64()).await? {
+                let space = pool.space();
+                return Err(Violation(format!(
+                    "a pool whose volumes were destroyed has no space for record {record}: {space:?}"
+                )));
+            }
+        }
+        let flushed = small.access.flush().await;
+        flushed.map_err(|e| Violation(format!("a flush of an emptied pool: {e:?}")))
     }
 
     /// Deletes and writes single records, and writes large records in place of small ones.

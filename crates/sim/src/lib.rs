@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod absence;
 pub mod access;
 mod churn;
 mod crowd;

@@ -6,6 +6,7 @@
 use crate::model::Violation;
 use io::disk::Disk;
 use pool::inspect::{Finding, Findings, Image};
+use pool::vdev::scan;
 
 /// The result of an inspection.
 pub(crate) struct Inspected {
@@ -18,6 +19,18 @@ pub(crate) struct Inspected {
 /// A violation for damage that the offline reader found.
 pub(crate) fn wrong(e: &dyn std::fmt::Display) -> Violation {
     Violation(format!("the offline reader: {e}"))
+}
+
+/// The disks with a label, not the disks that were detached, replaced or never attached.
+pub(crate) async fn labelled(disks: Vec<Disk>) -> Vec<Disk> {
+    let mut labelled = Vec::new();
+    for disk in disks {
+        let found = scan(vec![disk.clone()]).await;
+        if !found.pools.is_empty() {
+            labelled.push(disk);
+        }
+    }
+    labelled
 }
 
 /// Inspects a pool. `None` if its disks have no uberblock.

@@ -82,6 +82,7 @@ impl Plan {
             fused_max: 4,
             zeroes: true,
             whole: false,
+            reserves_space: false,
             latency_max: None,
             expected: Expected {
                 media: faults == Faults::Errors,

@@ -39,6 +39,8 @@ pub struct Profile {
     pub whole: bool,
     /// Longest allowed time of a request that no fault delays.
     pub latency_max: Option<Duration>,
+    /// Whether the disk reserves space when it acknowledges a write: a flush never fails for lack of space.
+    pub reserves_space: bool,
     /// Failures that are no violations.
     pub expected: Expected,
 }
@@ -203,8 +205,13 @@ impl<A: Access> Job<A> {
     async fn flush(&mut self) -> Result<(), Failure> {
         let token = self.model.borrow_mut().begin_flush();
         let answer = self.access.flush().await;
-        if answer.is_ok() {
-            self.model.borrow_mut().end_flush(&token);
+        match answer {
+            Ok(()) => self.model.borrow_mut().end_flush(&token),
+            Err(Failure::NoSpace) if self.profile.reserves_space => {
+                let mut model = self.model.borrow_mut();
+                model.blame("an acknowledged write has no space".into());
+            }
+            Err(_) => {}
         }
         answer
     }

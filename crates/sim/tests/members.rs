@@ -1,7 +1,8 @@
-//! All short sequences of operations on the members of mirrors of one to three, and the proof that sequences which end in one
+//! All short sequences of operations on the members of mirrors of one to three and of raidz, and the proof that sequences which end in one
 //! state behave alike. `make soak` runs all sequences of six (`docs/simulation.md`); `WIREPOOL_SIM_MEMBERS` sets another
 //! length here.
 
+use pool::vdev::Layout;
 use sim::members::{Plan, STARTS, Start, prove, search};
 
 /// Operations per sequence.
@@ -18,36 +19,46 @@ fn plan(default: usize) -> Plan {
     }
 }
 
-fn starts(members: usize) -> impl Iterator<Item = Start> {
-    STARTS.into_iter().filter(move |s| s.members == members)
-}
-
-fn all_of(members: usize) {
-    for start in starts(members) {
-        let searched = search(start, plan(LENGTH), |_| true);
+fn all_of(members: usize, layout: Layout, length: usize) {
+    let is_of = |s: &Start| (s.members, s.layout) == (members, layout);
+    for start in STARTS.into_iter().filter(is_of) {
+        let searched = search(start, plan(length), |_| true);
         let searched = searched.unwrap_or_else(|v| panic!("{}", v.0));
         println!("{start:?}: {searched:?}");
         let (runs, states) = (searched.runs, searched.states);
         assert!(runs > 50 && states > 15, "{start:?}: {searched:?}");
         assert!(searched.closed > 0 || start.remembers, "{searched:?}");
-        assert!(searched.splits > 0, "{searched:?}");
+        // Two sets of members, each of which can be opened without the other.
+        let can_split = 2 * layout.needed(members) <= members || layout == Layout::Mirror;
+        assert_eq!(searched.splits > 0, can_split, "{searched:?}");
         assert!(searched.refused > 0, "{searched:?}");
     }
 }
 
 #[test]
 fn every_short_sequence_on_a_disk() {
-    all_of(1);
+    all_of(1, Layout::Mirror, LENGTH);
 }
 
 #[test]
 fn every_short_sequence_on_a_mirror_of_two() {
-    all_of(2);
+    all_of(2, Layout::Mirror, LENGTH);
 }
 
 #[test]
 fn every_short_sequence_on_a_mirror_of_three() {
-    all_of(3);
+    all_of(3, Layout::Mirror, LENGTH);
+}
+
+#[test]
+fn every_short_sequence_on_a_raidz1_of_three() {
+    all_of(3, Layout::Raidz { parity: 1 }, LENGTH);
+}
+
+/// Two of its members can be opened without the other two.
+#[test]
+fn every_short_sequence_on_a_raidz2_of_four() {
+    all_of(4, Layout::Raidz { parity: 2 }, LENGTH);
 }
 
 /// A defect of the key would make the search leave sequences out.

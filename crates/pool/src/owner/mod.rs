@@ -20,6 +20,7 @@ mod deadlists;
 mod destroyer;
 mod directory;
 mod disks;
+mod doubtful_rows;
 mod filesystems;
 mod freeing;
 mod group_batch;
@@ -37,6 +38,7 @@ mod place;
 mod pool_tree;
 mod rewind;
 mod scrub;
+mod scrub_rows;
 mod settings;
 mod snapshot;
 mod taking;
@@ -71,6 +73,7 @@ use committer::Committer;
 use datasets::Datasets;
 use deadlists::Deadlists;
 use destroyer::Destroyer;
+use doubtful_rows::DoubtfulRows;
 use pending_snapshots::PendingSnapshots;
 use pool_tree::{Changes, PoolTree};
 
@@ -111,6 +114,8 @@ struct State {
 struct Owner {
     shared: Arc<Shared>,
     state: RefCell<State>,
+    /// Rows that the scrub in progress found not to be valid.
+    doubtful_rows: RefCell<DoubtfulRows>,
 }
 
 /// A pool that is open. It lives on the shard that opened it.

@@ -118,6 +118,7 @@ impl Pool {
         let owner = Rc::new(Owner {
             shared,
             state: RefCell::new(state),
+            doubtful_rows: RefCell::default(),
         });
         let tasks = vec![
             io::spawn(owner.clone().run()),

@@ -1,6 +1,7 @@
 //! Scrub: reads every block on every member, and repairs wrong copies, also of labels and uberblocks.
 //!
-//! **Owns** the parts of a scrub, between which hours may pass. **Called by** [`Pool`]'s users. **Invariant**: a scrub
+//! **Owns** the parts of a scrub, between which hours may pass. The last part also mends rows of a raidz in which something
+//! else than the blocks that were read is wrong ([`super::scrub_rows`]). **Called by** [`Pool`]'s users. **Invariant**: a scrub
 //! reads every block that the checkpoint at its begin holds and that still exists at its end; a shared block is read
 //! with the oldest snapshot that holds it.
 
@@ -75,7 +76,7 @@ pub struct Scrubbed {
     pub blocks: u64,
     /// Their bytes, as stored.
     pub bytes: u64,
-    /// Wrong copies that were repaired.
+    /// Wrong copies that were repaired; of a raidz, wrong units of rows.
     pub repaired: u64,
     /// Blocks of which no member has a right copy.
     pub lost: Vec<LostBlock>,
@@ -105,13 +106,17 @@ impl Part<'_> {
     async fn read(&mut self) -> Result<()> {
         let batch = std::mem::take(&mut self.batch);
         let shared = &self.owner.shared;
-        let reads = batch.iter().map(|block| shared.vdevs.scrub(&block.ptr));
+        let reads = batch
+            .iter()
+            .map(|block| shared.vdevs.scrub_block(&block.ptr));
         let results = all(reads).await;
         for (block, result) in batch.into_iter().zip(results) {
             match result {
-                Ok(repaired) => {
+                Ok(done) => {
                     shared.lost.is_right(&block.ptr);
-                    self.found.repaired += repaired as u64;
+                    self.found.repaired += done.repaired as u64;
+                    let mut rows = self.owner.doubtful_rows.borrow_mut();
+                    rows.add(done.doubtful);
                 }
                 Err(e @ (Error::Corrupt { .. } | Error::Unreadable { .. })) => {
                     shared.lost.note(&e, block);
@@ -158,6 +163,7 @@ impl Pool {
     pub async fn begin_scrub(&self) -> Result<ScrubPosition> {
         self.checkpoint().await?;
         self.owner.shared.lost.doubt();
+        self.owner.doubtful_rows.borrow_mut().clear();
         Ok(ScrubPosition {
             up_to: self.owner.state.borrow().checkpointer.uberblock().epoch,
             sweep: Sweep::new(Birth(0)),
@@ -185,6 +191,7 @@ impl Pool {
         }
         let next = self.owner.sweep(at.sweep, bytes, &mut part).await?;
         if next.is_none() {
+            part.found.repaired += self.mend_doubtful_rows().await?;
             self.owner.shared.lost.settle(at.up_to);
         }
         let position = next.map(|sweep| ScrubPosition { sweep, ..at });

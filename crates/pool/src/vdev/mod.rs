@@ -26,6 +26,7 @@ pub mod parity;
 mod pending;
 mod raidz_mend;
 mod raidz_read;
+mod raidz_scrub;
 mod raidz_write;
 mod read;
 mod replace;

@@ -75,7 +75,7 @@ impl TopVdev {
         let mut versions: BTreeMap<u64, Versions> = BTreeMap::new();
         for found in &found {
             for (row, right) in found.read.iter().zip(&found.right) {
-                let at = row.band.at + row.number as u64 * rows.row_size();
+                let at = row.address(rows);
                 let of_row = versions.entry(at).or_default();
                 of_row.all.push((found, row, right));
                 let own = (0..data).filter(|c| row.band.unit(row.number, *c, data).is_some());

@@ -41,6 +41,14 @@ pub(super) struct WrongUnit {
     was_read: bool,
 }
 
+impl WrongUnit {
+    /// Counts errors of checksums of their members.
+    pub(super) fn count_all(wrong: &[WrongUnit]) {
+        let read = wrong.iter().filter(|unit| unit.was_read);
+        read.for_each(|unit| unit.leaf.count_checksum_error());
+    }
+}
+
 /// A row as read.
 pub(super) struct Row {
     pub(super) band: Band,
@@ -51,6 +59,11 @@ pub(super) struct Row {
 }
 
 impl Row {
+    /// The address of its first unit.
+    pub(super) fn address(&self, rows: &Rows) -> u64 {
+        self.band.at + self.number as u64 * rows.row_size()
+    }
+
     fn offset(&self, unit: usize) -> u64 {
         self.band.offset + (self.number * unit) as u64
     }
@@ -430,10 +443,15 @@ impl FoundRows {
         self.sources[member].is_none()
     }
 
+    /// Whether it was read from stale members too.
+    pub(super) fn has_stale(&self) -> bool {
+        self.sources.iter().flatten().any(|(_, is_in)| !is_in)
+    }
+
     /// Units that are wrong on members that are in: those of the block itself, and parity of rows that have nothing else. What
     /// other blocks have in these rows was not verified. Counts errors of checksums.
     pub(super) fn wrong_units(&self, rows: &Rows, with_parity: bool) -> Vec<WrongUnit> {
-        let (unit, data) = (rows.unit(), rows.data());
+        let data = rows.data();
         let mut wrong = Vec::new();
         for (row, right) in self.read.iter().zip(&self.right) {
             let is_own = |column: usize| row.band.unit(row.number, column, data).is_some();
@@ -442,26 +460,36 @@ impl FoundRows {
             if is_whole {
                 right.compute();
             }
-            for column in (0..rows.members()).filter(|c| is_own(*c) || is_whole) {
-                let was_read = !row.missing.contains(&column);
-                let is_right = was_read && row.columns.all()[column] == right.all()[column];
-                let Some((leaf, true)) = &self.sources[row.band.member(column)] else {
-                    continue;
-                };
-                if !is_right {
-                    wrong.push(WrongUnit {
-                        leaf: leaf.clone(),
-                        offset: row.offset(unit),
-                        bytes: right.all()[column].clone(),
-                        was_read,
-                    });
-                }
+            wrong.extend(self.differing_units(rows, row, &right, |c| is_own(c) || is_whole));
+        }
+        WrongUnit::count_all(&wrong);
+        wrong
+    }
+
+    /// Units of these columns of a row that are wrong on members that are in.
+    pub(super) fn differing_units(
+        &self,
+        rows: &Rows,
+        row: &Row,
+        right: &Columns,
+        is_asked: impl Fn(usize) -> bool,
+    ) -> Vec<WrongUnit> {
+        let mut wrong = Vec::new();
+        for column in (0..rows.members()).filter(|column| is_asked(*column)) {
+            let was_read = !row.missing.contains(&column);
+            let is_right = was_read && row.columns.all()[column] == right.all()[column];
+            let Some((leaf, true)) = &self.sources[row.band.member(column)] else {
+                continue;
+            };
+            if !is_right {
+                wrong.push(WrongUnit {
+                    leaf: leaf.clone(),
+                    offset: row.offset(rows.unit()),
+                    bytes: right.all()[column].clone(),
+                    was_read,
+                });
             }
         }
-        wrong
-            .iter()
-            .filter(|w| w.was_read)
-            .for_each(|w| w.leaf.count_checksum_error());
         wrong
     }
 }

@@ -13,10 +13,11 @@ use super::area::filled;
 use super::geometry::DATA_START;
 use super::leaf::Leaf;
 use super::limits::RUN_SIZE_MAX;
+use super::raidz_scrub::BlockScrub;
 use super::rows::Rows;
 use super::top::TopVdev;
 use crate::error::{Error, Result};
-use crate::format::{BlockPtr, Defect};
+use crate::format::{Address, BlockPtr, Defect, VdevOffset};
 use crate::written::WriteClass;
 
 impl Vdevs {
@@ -163,16 +164,31 @@ impl Vdevs {
     /// # Errors
     /// As [`Vdevs::read`].
     pub async fn scrub(&self, ptr: &BlockPtr) -> Result<usize> {
+        self.scrub_block(ptr).await.map(|done| done.repaired)
+    }
+
+    /// As [`Vdevs::scrub`]. Also returns the rows of a raidz in which something else is wrong.
+    ///
+    /// # Errors
+    /// As [`Vdevs::read`].
+    pub(crate) async fn scrub_block(&self, ptr: &BlockPtr) -> Result<BlockScrub> {
         let size = self.stored_size(ptr)?;
         let top = &self.stripe[usize::from(ptr.vdev.0)];
         if let Some(rows) = top.rows() {
             let found = Box::pin(top.find_rows(rows, ptr, size)).await?;
             let wrong = found.wrong_units(rows, true);
-            let count = wrong.len();
+            let row = |at| Address {
+                vdev: ptr.vdev,
+                offset: VdevOffset(at),
+            };
+            let done = BlockScrub {
+                repaired: wrong.len(),
+                doubtful: found.doubtful_rows(rows).into_iter().map(row).collect(),
+            };
             if !self.read_only {
                 Box::pin(top.mend_units(wrong)).await;
             }
-            return Ok(count);
+            return Ok(done);
         }
         let offset = DATA_START + ptr.offset.0;
         let is_right = |buf: &IoBuf| ptr.verify(&buf[..ptr.physical_size as usize]).is_ok();
@@ -207,7 +223,10 @@ impl Vdevs {
             // Only a stale member may have a right copy. This repairs the others from it.
             None => drop(self.read_block(ptr, None, &io::pool()).await?),
         }
-        Ok(count)
+        Ok(BlockScrub {
+            repaired: count,
+            ..BlockScrub::default()
+        })
     }
 
     /// Rewrites the block on the members whose copy is wrong.

@@ -148,6 +148,11 @@ impl Rows {
         (at - self.journal.size()) / self.row_size()
     }
 
+    /// The address of the row that has an address behind the journal.
+    pub(super) fn start_of_row(&self, at: u64) -> u64 {
+        self.journal.size() + self.row_of(at) * self.row_size()
+    }
+
     /// The whole rows in a range behind the journal: address and bytes.
     pub(super) fn whole_rows(&self, at: u64, len: u64) -> (u64, u64) {
         let (start, size) = (self.journal.size(), self.row_size());

@@ -57,7 +57,7 @@ async fn image(count: usize, without: &[usize]) -> Rc<Image> {
 }
 
 /// Inspects the pool without the disks of the numbers in `without`.
-async fn inspect(count: usize, without: &[usize]) -> (Vec<Finding>, Inspected) {
+pub(crate) async fn inspect(count: usize, without: &[usize]) -> (Vec<Finding>, Inspected) {
     let image = image(count, without).await;
     let mut findings = Findings::default();
     image.check_disks(&mut findings);

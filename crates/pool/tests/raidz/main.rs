@@ -5,6 +5,7 @@ mod blocks;
 mod full;
 mod inspect;
 mod members;
+mod scrub;
 
 use backend::{BlockBackend, Extent, Lba, StorageError};
 use blocks::{byte, first, free_all, simulated, sound, volume, write};

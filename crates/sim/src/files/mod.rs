@@ -10,10 +10,12 @@ mod history;
 mod image;
 mod owners;
 mod plan;
+mod rebuild;
 mod record_sizes;
 mod recorded;
 mod snapshots;
 mod verdict;
+mod weak;
 
 use crate::Report;
 use crate::model::Violation;
@@ -32,6 +34,7 @@ use plan::{End, FILESYSTEM, Plan};
 use pool::filesystem::{FileSystem, Store};
 use pool::inspect::Finding;
 use pool::{NewVolume, Placements, Pool};
+use rebuild::rebuild;
 use record_sizes::RecordSizes;
 use recorded::{Recorded, SharedHistory};
 use snapshots::Snapshots;
@@ -69,6 +72,10 @@ pub(crate) async fn run(seed: u64) -> Result<Report, Violation> {
     let mut rng = Prng::new(seed ^ 0xf11e_5000);
     let mut plan = Plan::new(&mut rng);
     plan.record_sizes = Prng::new(seed ^ 0x5120_0000).chance(0.5);
+    let mut layout = Prng::new(seed ^ 0x4a1d_f11e);
+    if layout.chance(0.4) {
+        plan.stripe(&mut layout);
+    }
     let plan = Rc::new(plan);
     let node = Node::new();
     let names = plan.names().into_iter();
@@ -90,7 +97,9 @@ pub(crate) async fn run(seed: u64) -> Result<Report, Violation> {
         if let End::EarlyPowerCut(steps) = end {
             node.power_cut_after(steps);
         }
-        remark(|| format!("life {life}: {end:?}"));
+        plan.weak.set_away(plan.may_be_away && layout.chance(0.3));
+        let away = plan.weak.away();
+        remark(|| format!("life {life}: {end:?}, {away:?}"));
         let work = live(plan.clone(), outside.clone(), rng.u64(), end);
         let work = node.spawn(work);
         let done = match end {
@@ -110,6 +119,7 @@ pub(crate) async fn run(seed: u64) -> Result<Report, Violation> {
         }
     }
     disks.iter().for_each(|disk| disk.heal());
+    plan.weak.set_away(false);
     let last = async move |plan: Rc<Plan>, outside: Outside| {
         inspect(plan.clone()).await?;
         let pool = plan.open().await?;
@@ -176,9 +186,13 @@ async fn create(plan: Rc<Plan>, outside: Outside) -> Result<(), Violation> {
 
 /// Inspects the disks of the pool, which is not open: blocks, space, and the filesystem's contents at the checkpoint.
 async fn inspect(plan: Rc<Plan>) -> Result<(), Violation> {
-    let found = offline::inspect(plan.open_disks().await).await?;
+    let mut disks = plan.open_disks().await;
+    if plan.spares > 0 {
+        disks = offline::labelled(disks).await;
+    }
+    let found = offline::inspect(disks).await?;
     let found = found.ok_or_else(|| Violation("the offline reader: no uberblock".into()))?;
-    // A disk that failed lacks blocks; the other one has them.
+    // A disk that failed lacks blocks, which follow from the other disks.
     let wrong = |finding: &&Finding| finding.lost || !plan.fails;
     match found.damage.iter().find(wrong) {
         None => Ok(()),
@@ -260,11 +274,13 @@ async fn live(plan: Rc<Plan>, outside: Outside, seed: u64, end: End) -> Result<(
         history = SharedHistory::new(History::new((*image).clone(), record_size));
         *outside.history.borrow_mut() = Some(history.clone());
     }
-    if plan.fails {
-        let rate = rng.below(30) as f64 / 100.0;
-        if let Some(disk) = Node::current().disk("disk1") {
-            disk.error_rates(rate, rate, rate / 4.0);
-        }
+    let rebuilds = plan.may_be_away && !plan.weak.away().is_one() && rng.chance(0.5);
+    let is_beside = rebuilds && rng.chance(0.5);
+    if rebuilds && !is_beside {
+        rebuild(plan.clone(), pool.clone(), rng.u64()).await?;
+    }
+    if plan.fails && !is_beside {
+        plan.weak.fail(rng.below(30) as f64 / 100.0);
     }
     let store = pool.filesystem(FILESYSTEM);
     let store = store.ok_or_else(|| Violation("the filesystem is gone".into()))?;
@@ -274,7 +290,12 @@ async fn live(plan: Rc<Plan>, outside: Outside, seed: u64, end: End) -> Result<(
     };
     let files = FileSystem::open(recorded, FSID).await;
     let files = files.map_err(|e| failed("opening the filesystem", &e))?;
+    let rebuild = is_beside.then(|| rebuild(plan.clone(), pool.clone(), rng.u64()));
+    let rebuild = rebuild.map(spawn);
     work(&plan, &outside, &pool, &files, &mut rng).await?;
+    if let Some(rebuild) = rebuild {
+        rebuild.await.transpose()?;
+    }
     outside.placements.set(pool.placements());
     if let End::Close = end {
         drop(files);

@@ -1,8 +1,10 @@
 //! Parameters that a seed chooses for a run of scenario `files`.
 //!
-//! **Owns** the disks, the pool's properties, and the ends of incarnations. **Called by** scenario `files`. **Invariant**: the
-//! first member of the mirror is sound.
+//! **Owns** the disks, the pool's properties, and the ends of incarnations. **Called by** scenario `files`. **Invariant**:
+//! only weak members ([`Weak`]) fail or are absent.
 
+use super::weak::Weak;
+use crate::absence::LastLabels;
 use crate::model::Violation;
 use io::disk::{self, Disk};
 use io::rng::Prng;
@@ -11,8 +13,9 @@ use io::time::sleep;
 use pool::format::{ChecksumKind, Host, JournalLayout, Packing, Sync};
 use pool::journal::UNPROVEN_MAX;
 use pool::vdev::limits::DISK_SIZE_MIN;
-use pool::vdev::{self, OpenOptions, PoolSpec};
+use pool::vdev::{self, Layout, OpenOptions, PoolSpec, VdevSpec};
 use pool::{NewFilesystem, Options, Pool};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Name of the filesystem.
@@ -34,7 +37,13 @@ pub(super) enum End {
 /// See the module header.
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
+    /// Members of the vdev.
     pub(super) disks: usize,
+    /// Further disks, which may replace members of a raidz.
+    pub(super) spares: usize,
+    pub(super) layout: Layout,
+    pub(super) weak: Weak,
+    last_labels: LastLabels,
     pub(super) disk: DiskConfig,
     ashift: Option<u8>,
     journal: JournalLayout,
@@ -55,8 +64,10 @@ pub(super) struct Plan {
     pub(super) left: Option<u64>,
     pub(super) quotas: bool,
     pub(super) snapshots: bool,
-    /// Whether the second member fails at random.
+    /// Whether the weak members fail at random.
     pub(super) fails: bool,
+    /// Whether weak members of a raidz may be absent for an incarnation, and are rebuilt.
+    pub(super) may_be_away: bool,
     /// Whether users and groups have quotas.
     pub(super) owner_quotas: bool,
     /// Whether the record size of new files changes.
@@ -96,6 +107,10 @@ impl Plan {
         let freeing_max = 1 << rng.below(12);
         Plan {
             disks,
+            spares: 0,
+            layout: Layout::Mirror,
+            weak: Weak::new(1..disks),
+            last_labels: LastLabels::default(),
             disk,
             ashift: small.then_some(9),
             journal: JournalLayout {
@@ -138,10 +153,26 @@ impl Plan {
             quotas: rng.chance(0.3),
             snapshots: rng.chance(0.6),
             fails: disks > 1 && rng.chance(0.4),
+            may_be_away: false,
             owner_quotas: rng.chance(0.5),
             // chosen by a generator of its own
             record_sizes: false,
         }
+    }
+
+    /// Makes the vdev a raidz of few members, of which at most as many as its parity are weak.
+    pub(super) fn stripe(&mut self, rng: &mut Prng) {
+        let parity = 1 + rng.below(3) as usize;
+        self.layout = Layout::Raidz {
+            parity: parity as u8,
+        };
+        self.disks = parity + 1 + rng.below(4) as usize;
+        self.fails = rng.chance(0.4);
+        self.may_be_away = rng.chance(0.7);
+        self.spares = usize::from(self.may_be_away && rng.chance(0.5));
+        self.weak = Weak::new(0..0);
+        let members = (0..self.disks).collect();
+        self.weak.choose(members, parity, rng);
     }
 
     pub(super) fn filesystem(&self) -> NewFilesystem {
@@ -155,7 +186,8 @@ impl Plan {
     }
 
     pub(super) fn names(&self) -> Vec<String> {
-        (0..self.disks).map(|n| format!("disk{n}")).collect()
+        let disks = 0..self.disks + self.spares;
+        disks.map(|n| format!("disk{n}")).collect()
     }
 
     /// The disks, in their order.
@@ -176,20 +208,34 @@ impl Plan {
 
     /// Creates the pool, on sound disks.
     pub(super) async fn create(&self) -> Result<Pool, Violation> {
-        let mut spec = PoolSpec::new("tank", vec![self.open_disks().await], host());
+        let mut members = self.open_disks().await;
+        members.truncate(self.disks);
+        let layout = self.layout;
+        let mut spec = PoolSpec::new("tank", vec![VdevSpec { layout, members }], host());
         spec.journal = Some(self.journal);
         spec.ashift = self.ashift;
         let opened = vdev::create(spec).await;
         let opened = opened.map_err(|e| Violation(format!("a pool cannot be made: {e}")))?;
+        if self.may_be_away {
+            let set = opened.vdevs.set_witness(Arc::new(self.last_labels.clone()));
+            let set = set.await;
+            set.map_err(|e| Violation(format!("the last labels cannot be recorded: {e}")))?;
+        }
         let pool = Pool::open(opened, self.options).await;
         pool.map_err(|e| Violation(format!("a new pool does not open: {e}")))
     }
 
-    /// Opens the pool.
+    /// Opens the pool of the present disks.
     pub(super) async fn open(&self) -> Result<Pool, Violation> {
-        let found = vdev::scan(self.open_disks().await).await.pools.pop();
+        let mut disks = self.open_disks().await;
+        self.weak.away().leave_out(&mut disks);
+        let found = vdev::scan(disks).await.pools.pop();
         let found = found.ok_or_else(|| Violation("there is no pool".into()))?;
-        let opened = vdev::open(found, OpenOptions::new(host())).await;
+        let mut options = OpenOptions::new(host());
+        if self.may_be_away {
+            options.witness = Some(Arc::new(self.last_labels.clone()));
+        }
+        let opened = vdev::open(found, options).await;
         let opened = opened.map_err(|e| Violation(format!("the devices do not open: {e}")))?;
         let pool = Pool::open(opened, self.options).await;
         pool.map_err(|e| Violation(format!("the pool does not open: {e}")))

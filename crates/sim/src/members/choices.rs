@@ -6,7 +6,7 @@
 use pool::vdev::{MemberState, SetupError};
 
 use super::Op;
-use super::world::{MIRROR, Member, World};
+use super::world::{FIRST, Member, World};
 use crate::model::Violation;
 
 impl World {
@@ -25,27 +25,28 @@ impl World {
         }
         ops.extend([Op::Write, Op::Restart]);
         let free = self.free(&members);
-        let of_mirror: Vec<_> = members.iter().filter(|m| m.vdev == MIRROR).collect();
-        let all_in = of_mirror.iter().filter(|m| m.state == MemberState::Online);
+        let of_first: Vec<_> = members.iter().filter(|m| m.vdev == FIRST).collect();
+        let all_in = of_first.iter().filter(|m| m.state == MemberState::Online);
         let count_in = all_in.count();
+        let needed = self.start.layout.needed(of_first.len());
         let is_there = |m: &&Member| matches!(m.state, MemberState::Online | MemberState::Stale);
-        if !self.has_grown && of_mirror.iter().all(is_there) {
+        if !self.has_grown && of_first.iter().all(is_there) {
             ops.push(Op::Grow);
         }
-        if of_mirror.len() <= self.start.members {
+        let may_attach = self.start.may_attach();
+        if may_attach && of_first.len() <= self.start.members {
             ops.extend(free.iter().map(|disk| Op::Attach(*disk)));
         }
-        if of_mirror.len() == members.len() {
+        if of_first.len() == members.len() {
             ops.extend(free.iter().map(|disk| Op::Add(*disk)));
         }
-        for member in of_mirror {
+        for member in of_first {
             let is_in = member.state == MemberState::Online;
-            if !is_in || count_in > 1 {
+            let may_leave = !is_in || count_in > needed;
+            if may_attach && may_leave {
                 ops.push(Op::Detach(member.disk));
             }
-            if matches!(member.state, MemberState::Online | MemberState::Stale)
-                && (!is_in || count_in > 1)
-            {
+            if matches!(member.state, MemberState::Online | MemberState::Stale) && may_leave {
                 ops.push(Op::Offline(member.disk));
             }
             if matches!(member.state, MemberState::Offline | MemberState::Stale)
@@ -53,8 +54,10 @@ impl World {
             {
                 ops.push(Op::Online(member.disk));
             }
-            let replaced = |new: &usize| Op::Replace(member.disk, *new);
-            ops.extend(free.iter().map(replaced));
+            if may_attach || may_leave {
+                let replaced = |new: &usize| Op::Replace(member.disk, *new);
+                ops.extend(free.iter().map(replaced));
+            }
         }
         ops
     }
@@ -70,19 +73,20 @@ impl World {
         former.copied().chain(new).collect()
     }
 
-    /// Tries each operation that the pool must refuse: to take the last complete member of the mirror offline, to detach it,
-    /// and to bring a member online whose disk is missing. Returns their number. Fails with an operation that is not refused.
+    /// Tries each operation that the pool must refuse: to take a member offline that the vdev needs, to detach it, and to
+    /// bring a member online whose disk is missing. Returns their number. Fails with an operation that is not refused.
     pub(super) async fn refusals(&mut self) -> Result<u64, Violation> {
         let Some(pool) = self.pool.clone() else {
             return Ok(0);
         };
         let members = self.members();
-        let of_mirror = members.iter().filter(|m| m.vdev == MIRROR);
-        let all_in: Vec<_> = of_mirror
-            .filter(|m| m.state == MemberState::Online)
-            .collect();
+        let of_first: Vec<_> = members.iter().filter(|m| m.vdev == FIRST).collect();
+        let all_in = of_first.iter().filter(|m| m.state == MemberState::Online);
+        let all_in: Vec<_> = all_in.collect();
         let mut refused = 0;
-        if let [last] = all_in[..] {
+        if let [last, ..] = all_in[..]
+            && all_in.len() == self.start.layout.needed(of_first.len())
+        {
             let (pool, guid) = (pool.clone(), last.guid);
             let leave = async move {
                 let vdevs = pool.vdevs();
@@ -90,8 +94,13 @@ impl World {
             };
             let tried = self.node.spawn(leave);
             for done in tried.await.expect("it has power") {
-                if !matches!(done, Err(SetupError::LastMember { .. })) {
-                    let text = format!("the last member may leave: {last:?}: {done:?}");
+                let is_refused = match done {
+                    Err(SetupError::LastMember { .. }) => true,
+                    Err(SetupError::FixedMembers { .. }) => !self.start.may_attach(),
+                    _ => false,
+                };
+                if !is_refused {
+                    let text = format!("a member that is needed may leave: {last:?}: {done:?}");
                     return Err(Violation(text));
                 }
                 refused += 1;

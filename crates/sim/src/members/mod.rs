@@ -1,4 +1,4 @@
-//! Scenario `members`: every sequence of a few operations on a mirror, with restarts and missing members in between.
+//! Scenario `members`: every sequence of a few operations on a mirror or raidz, with restarts and missing members in between.
 //!
 //! **Owns** the run of one sequence and of a seed's. **Called by** scenario `members`, the search and the tests.
 //! **Invariants**: after each sequence the pool opens if and only if a complete set of members is present; every durable
@@ -48,14 +48,19 @@ pub(crate) struct End {
     trace: u64,
 }
 
-/// Initial pools: mirrors of one to three members, with and without a memory of the last labels.
-pub const STARTS: [Start; 6] = [
+/// Initial pools: mirrors of one to three members, a raidz whose members that suffice to open it always intersect, and one
+/// that can be split in two halves; with and without a memory of the last labels.
+pub const STARTS: [Start; 10] = [
     Start::new(1, false),
     Start::new(1, true),
     Start::new(2, false),
     Start::new(2, true),
     Start::new(3, false),
     Start::new(3, true),
+    Start::raidz(3, 1, false),
+    Start::raidz(3, 1, true),
+    Start::raidz(4, 2, false),
+    Start::raidz(4, 2, true),
 ];
 
 /// Configuration of the simulation of a sequence.

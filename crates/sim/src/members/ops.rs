@@ -1,4 +1,4 @@
-//! Operations on the members of a mirror.
+//! Operations on the members of a mirror or raidz.
 //!
 //! **Owns** the operations and their text form. **Called by** the search. A disk is named by its number.
 

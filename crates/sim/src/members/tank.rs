@@ -13,7 +13,9 @@ use io::time::sleep;
 use pool::format::{
     ChecksumKind, Host, JournalLayout, LABEL_SIZE, Label, LabelEpoch, Packing, Sync, VdevOffset,
 };
-use pool::vdev::{OpenOptions, PoolSpec, SetupError, Witness, Witnessed, create, open, scan};
+use pool::vdev::{
+    Layout, OpenOptions, PoolSpec, SetupError, VdevSpec, Witness, Witnessed, create, open, scan,
+};
 use pool::{NewVolume, Options, Pool};
 
 use crate::model::Violation;
@@ -87,9 +89,14 @@ fn host() -> Host {
     Host::new([7; 16], "sim")
 }
 
-/// Creates a pool of one mirror, and writes to it.
-pub(super) async fn make(members: Vec<usize>, memory: Option<Memory>) -> Result<Pool, Violation> {
-    let mut spec = PoolSpec::new("tank", vec![disks(&members).await], host());
+/// Creates a pool of one vdev, and writes to it.
+pub(super) async fn make(
+    members: Vec<usize>,
+    layout: Layout,
+    memory: Option<Memory>,
+) -> Result<Pool, Violation> {
+    let members = disks(&members).await;
+    let mut spec = PoolSpec::new("tank", vec![VdevSpec { layout, members }], host());
     spec.journal = Some(JournalLayout {
         segment_size: 1 << 20,
         segments: 4,

@@ -1,4 +1,4 @@
-//! A pool with one mirror, its disks, and the expected state of its members.
+//! A pool with one mirror or raidz, its disks, and the expected state of its members.
 //!
 //! **Owns** the pool under test and the model of its members: the disks that have every durable write. **Called by** the
 //! search. **Invariants**: each member that the pool reports as in is current in the model; the pool is opened with the disks
@@ -11,7 +11,7 @@ use std::rc::Rc;
 use io::sim::{DiskConfig, Node};
 use pool::Pool;
 use pool::format::{MemberGuid, VdevId};
-use pool::vdev::{MemberState, MemberStatus, SetupError};
+use pool::vdev::{Layout, MemberState, MemberStatus, SetupError};
 
 use super::Key;
 use super::tank::{Memory, check, force, import, make, name, opened, write, wrong};
@@ -21,15 +21,18 @@ use crate::model::Violation;
 
 const DISK_SIZE: u64 = 64 << 20;
 const GROWTH: u64 = 16 << 20;
-/// Number of disks besides those of the first mirror: a new one for each operation of the longest sequence.
+/// Number of disks besides those of the first vdev: a new one for each operation of the longest sequence.
 const SPARES: usize = 6;
-pub(super) const MIRROR: VdevId = VdevId(0);
+/// The vdev under test.
+pub(super) const FIRST: VdevId = VdevId(0);
 
 /// Initial state of a sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Start {
-    /// Members of the mirror.
+    /// Members of the vdev.
     pub members: usize,
+    /// How blocks lie on them.
+    pub layout: Layout,
     /// Whether the server remembers the epoch of its last labels outside of the disks.
     pub remembers: bool,
 }
@@ -38,7 +41,26 @@ impl Start {
     /// A mirror of `members` members.
     #[must_use]
     pub const fn new(members: usize, remembers: bool) -> Self {
-        Self { members, remembers }
+        Self {
+            members,
+            layout: Layout::Mirror,
+            remembers,
+        }
+    }
+
+    /// A raidz of `members` members.
+    #[must_use]
+    pub const fn raidz(members: usize, parity: u8, remembers: bool) -> Self {
+        Self {
+            members,
+            layout: Layout::Raidz { parity },
+            remembers,
+        }
+    }
+
+    /// Whether the members of the vdev may become more or fewer.
+    pub(super) fn may_attach(self) -> bool {
+        self.layout == Layout::Mirror
     }
 }
 
@@ -61,6 +83,8 @@ pub(super) struct World {
     pub(super) present: Vec<bool>,
     /// Disks that have every durable write, by vdev.
     pub(super) current: BTreeMap<VdevId, BTreeSet<usize>>,
+    /// Disks of all members when the pool was last open, by vdev.
+    known: BTreeMap<VdevId, BTreeSet<usize>>,
     /// Disk of each member, present or not.
     pub(super) disks: BTreeMap<MemberGuid, usize>,
     /// Number of the last write, from 1.
@@ -86,7 +110,7 @@ impl World {
         let members: Vec<usize> = (0..start.members).collect();
         let memory = Memory::default();
         let remember = start.remembers.then(|| memory.clone());
-        let made = node.spawn(make(members, remember));
+        let made = node.spawn(make(members, start.layout, remember));
         let pool = Rc::new(made.await.expect("it has power")?);
         let mut world = World {
             node,
@@ -95,6 +119,7 @@ impl World {
             pool: Some(pool),
             present: vec![true; count],
             current: BTreeMap::new(),
+            known: BTreeMap::new(),
             disks: BTreeMap::new(),
             version: 1,
             holds: BTreeMap::new(),
@@ -132,6 +157,11 @@ impl World {
         let members = self.members();
         self.disks.extend(members.iter().map(|m| (m.guid, m.disk)));
         self.current.clear();
+        self.known.clear();
+        for member in &members {
+            let of_vdev = self.known.entry(member.vdev).or_default();
+            of_vdev.insert(member.disk);
+        }
         for member in members.iter().filter(|m| m.state == MemberState::Online) {
             let of_vdev = self.current.entry(member.vdev).or_default();
             of_vdev.insert(member.disk);
@@ -157,13 +187,28 @@ impl World {
         )
     }
 
-    /// Whether the present disks make a pool that is known to have everything durable.
+    /// The layout of a vdev. A vdev that was added is a disk.
+    fn layout(&self, vdev: VdevId) -> Layout {
+        match vdev {
+            FIRST => self.start.layout,
+            _ => Layout::Mirror,
+        }
+    }
+
+    /// Whether the present disks make a pool that is known to have everything durable: enough members that are in, and a
+    /// proof that no other ones are newer (`docs/decisions/0153`).
     fn is_complete(&self) -> bool {
-        let enough = |of_vdev: &BTreeSet<usize>| match self.start.remembers {
-            true => of_vdev.iter().any(|disk| self.present[*disk]),
-            false => of_vdev.iter().all(|disk| self.present[*disk]),
+        let present =
+            |disks: &BTreeSet<usize>| disks.iter().filter(|disk| self.present[**disk]).count();
+        let enough = |(vdev, current): (&VdevId, &BTreeSet<usize>)| {
+            let known = &self.known[vdev];
+            let needed = self.layout(*vdev).needed(known.len());
+            let has_all = present(current) == current.len();
+            let has_newest_label = present(known) > known.len() - needed;
+            let is_proven = self.start.remembers || has_all || has_newest_label;
+            is_proven && present(current) >= needed
         };
-        self.current.values().all(enough)
+        self.current.iter().all(enough)
     }
 
     /// Disks that are or were members.
@@ -249,9 +294,19 @@ impl World {
     async fn attach(&mut self, disk: usize) -> Result<(), Violation> {
         let attach = async move |pool: Rc<Pool>| {
             let disk = opened(disk, false).await;
-            pool.vdevs().attach(MIRROR, disk, true).await.map(drop)
+            pool.vdevs().attach(FIRST, disk, true).await.map(drop)
         };
         self.with("attaching", attach).await
+    }
+
+    /// Puts a disk in the place of a member of a raidz.
+    async fn replace(&mut self, old: usize, new: usize) -> Result<(), Violation> {
+        let guid = self.guid(old);
+        let replace = async move |pool: Rc<Pool>| {
+            let disk = opened(new, false).await;
+            pool.vdevs().replace(guid, disk, true).await.map(drop)
+        };
+        self.with("replacing", replace).await
     }
 
     async fn detach(&mut self, disk: usize) -> Result<(), Violation> {
@@ -284,6 +339,10 @@ impl World {
             }
             Op::Attach(disk) => self.attach(disk).await,
             Op::Detach(disk) => self.detach(disk).await,
+            Op::Replace(old, new) if !self.start.may_attach() => {
+                self.replace(old, new).await?;
+                self.resilver().await
+            }
             Op::Replace(old, new) => {
                 self.attach(new).await?;
                 self.resilver().await?;
@@ -324,7 +383,7 @@ impl World {
             disk.set_size(DISK_SIZE + GROWTH);
         }
         self.has_grown = true;
-        let grow = async |pool: Rc<Pool>| pool.grow(MIRROR).await;
+        let grow = async |pool: Rc<Pool>| pool.grow(FIRST).await;
         match self.with("growing", grow).await? {
             true => Ok(()),
             false => Err(Violation("a vdev whose disks grew did not grow".into())),
@@ -383,22 +442,24 @@ impl World {
         self.split(&members).await
     }
 
-    /// Opens two members by force, each without the other. Then the pool must be refused when both are present, even by
-    /// force. Returns whether two members could be opened.
+    /// Opens two sets of members by force, each without the other: as many members as the vdev needs. Then the pool must be
+    /// refused when both are present, even by force. Returns whether there are two such sets.
     async fn split(&mut self, members: &[Member]) -> Result<bool, Violation> {
-        let halves = members.iter().filter(|m| m.vdev == MIRROR).map(|m| m.disk);
-        let [first, second, ..] = halves.collect::<Vec<_>>()[..] else {
+        let of_first = members.iter().filter(|m| m.vdev == FIRST).map(|m| m.disk);
+        let of_first: Vec<_> = of_first.collect();
+        let needed = self.start.layout.needed(of_first.len());
+        if of_first.len() < 2 * needed {
             return Ok(false);
-        };
-        let others = members.iter().filter(|m| m.vdev != MIRROR).map(|m| m.disk);
+        }
+        let others = members.iter().filter(|m| m.vdev != FIRST).map(|m| m.disk);
         let others: Vec<_> = others.collect();
-        for half in [first, second] {
-            let which = [&[half], &others[..]].concat();
+        for half in of_first.chunks(needed).take(2) {
+            let which = [half, &others[..]].concat();
             let forced = self.node.spawn(force(which)).await.expect("it has power");
             forced.map_err(|e| wrong("a half does not open by force", e))?;
             self.kill();
         }
-        let both = [&[first, second], &others[..]].concat();
+        let both = [&of_first[..2 * needed], &others[..]].concat();
         let both = self.node.spawn(force(both)).await.expect("it has power");
         self.kill();
         match both {

@@ -47,7 +47,8 @@ struct Run {
     rng: Prng,
     server: Rc<Server>,
     guest: Option<Guest>,
-    disk: SimDisk,
+    /// The served disk, or the members of the pool.
+    disks: Vec<SimDisk>,
     clients: Vec<Node>,
     jobs: Vec<io::JoinHandle<()>>,
     model: Rc<RefCell<Model>>,
@@ -64,6 +65,10 @@ pub async fn run_shards(seed: u64, wrap: Wrap) -> Result<Report, Violation> {
     };
     let mut plan = Plan::new(&mut rng);
     plan.spread(&mut rng);
+    let mut layout = Prng::new(seed ^ 0x4a1d_5a4d);
+    if layout.chance(0.4) {
+        plan.stripe(&mut layout);
+    }
     course(plan, rng, wrap, protocol).await
 }
 
@@ -86,7 +91,7 @@ async fn course(
     protocol: Protocol,
 ) -> Result<Report, Violation> {
     let server = Rc::new(Server::new(&plan, wrap, protocol));
-    let disk = server.create_disk(&plan);
+    let disks = server.create_disks(&plan);
     let model = Rc::new(RefCell::new(Model::new(plan.block_size, plan.blocks)));
     server.start();
     let has_guest = plan.shards > 1 && protocol == Protocol::Nvme;
@@ -98,7 +103,7 @@ async fn course(
         rng,
         server,
         guest,
-        disk,
+        disks,
         clients,
         jobs: Vec::new(),
         model,
@@ -179,21 +184,24 @@ impl Run {
                 sleep(lasts).await;
                 self.server.start();
             }
-            Trouble::Stall { by } => self.disk.stall_next(by),
+            Trouble::Stall { by } => self.disks[0].stall_next(by),
             Trouble::Errors { lasts } => {
-                self.disk.error_rates(0.2, 0.2, 0.2);
+                self.disks[0].error_rates(0.2, 0.2, 0.2);
                 sleep(lasts).await;
-                self.disk.heal();
+                self.heal();
             }
             Trouble::Full { lasts } => {
-                self.disk.set_space(Some(self.disk.used() / 2));
+                let disk = &self.disks[0];
+                disk.set_space(Some(disk.used() / 2));
                 sleep(lasts).await;
-                self.disk.heal();
+                self.heal();
             }
+            Trouble::Members { count, lasts } => self.fail_members(count, lasts).await,
             Trouble::FullBelow(full) => self.fill_below(full).await,
             Trouble::Grow => {
-                let bytes = self.disk.size() + 16 * u64::from(self.plan.disk.logical_block);
-                self.disk.set_size(bytes);
+                let disk = &self.disks[0];
+                let bytes = disk.size() + 16 * u64::from(self.plan.disk.logical_block);
+                disk.set_size(bytes);
                 self.model
                     .borrow_mut()
                     .grow(bytes / u64::from(self.plan.disk.logical_block));
@@ -203,19 +211,40 @@ impl Run {
         }
     }
 
-    /// Fills the file system below the disk. The pool is created before: that needs space.
-    async fn fill_below(&mut self, FullBelow { lasts, power_goes }: FullBelow) {
+    fn heal(&self) {
+        self.disks.iter().for_each(|disk| disk.heal());
+    }
+
+    /// Waits until the server serves: a pool is created on sound disks with enough space.
+    async fn served(&self) {
         while self.server.life_number().is_none() {
             sleep(Duration::from_millis(1)).await;
         }
-        self.disk.set_space(Some(self.disk.used()));
+    }
+
+    /// Makes the last members fail. So the same members fail each time: the others are complete.
+    async fn fail_members(&mut self, count: usize, lasts: Duration) {
+        self.served().await;
+        for disk in self.disks.iter().rev().take(count) {
+            disk.error_rates(0.2, 0.2, 0.1);
+        }
+        sleep(lasts).await;
+        self.heal();
+    }
+
+    /// Fills the file system below the disks.
+    async fn fill_below(&mut self, FullBelow { lasts, power_goes }: FullBelow) {
+        self.served().await;
+        for disk in &self.disks {
+            disk.set_space(Some(disk.used()));
+        }
         sleep(lasts).await;
         if power_goes {
             self.server.node.power_cut();
             self.server_crashed(lasts).await;
             sleep(lasts).await;
         }
-        self.disk.heal();
+        self.heal();
     }
 
     async fn server_crashed(&mut self, lasts: Duration) {
@@ -229,7 +258,7 @@ impl Run {
 
     /// Ends all faults, lets all clients finish, cuts the power once more and reads the whole disk.
     async fn finish(&mut self) -> Result<(), Violation> {
-        self.disk.heal();
+        self.heal();
         let jobs = std::mem::take(&mut self.jobs);
         let all = async {
             for job in jobs {

@@ -6,22 +6,49 @@ use crate::workload::{Expected, Profile};
 use io::disk::DiskKind;
 use io::rng::Prng;
 use io::sim::{DiskConfig, LinkConfig};
+use pool::vdev::Layout;
 use std::time::Duration;
 
 /// A fault, or a change of the configuration.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Trouble {
-    Partition { client: usize, lasts: Duration },
-    Reset { client: usize },
-    ClientPowerCut { client: usize, lasts: Duration },
-    ServerPowerCut { steps: u64, lasts: Duration },
-    ServerKill { lasts: Duration },
-    Stall { by: Duration },
-    Errors { lasts: Duration },
-    Full { lasts: Duration },
+    Partition {
+        client: usize,
+        lasts: Duration,
+    },
+    Reset {
+        client: usize,
+    },
+    ClientPowerCut {
+        client: usize,
+        lasts: Duration,
+    },
+    ServerPowerCut {
+        steps: u64,
+        lasts: Duration,
+    },
+    ServerKill {
+        lasts: Duration,
+    },
+    Stall {
+        by: Duration,
+    },
+    Errors {
+        lasts: Duration,
+    },
+    Full {
+        lasts: Duration,
+    },
     FullBelow(FullBelow),
+    /// Some members of the pool's raidz fail, at most as many as its parity.
+    Members {
+        count: usize,
+        lasts: Duration,
+    },
     Grow,
-    Bounce { lasts: Duration },
+    Bounce {
+        lasts: Duration,
+    },
 }
 
 /// The file system below a pool's disk is full.
@@ -118,6 +145,8 @@ impl Plan {
         self.disk.size = DISK_SIZE;
         self.disk.kind = DiskKind::File;
         self.pool = Some(PoolPlan {
+            disks: 1,
+            layout: Layout::Mirror,
             volume_size,
             block_size: self.block_size,
             record_size,
@@ -129,6 +158,25 @@ impl Plan {
                 let profiles = self.clients.iter_mut().map(|client| &mut client.profile);
                 profiles.for_each(|profile| profile.expected.gone |= power_goes);
             }
+        }
+    }
+
+    /// Makes the pool, if there is one, a raidz. In most runs some of its members fail for a while, which no client may notice.
+    pub(super) fn stripe(&mut self, rng: &mut Prng) {
+        let Some(pool) = &mut self.pool else {
+            return;
+        };
+        pool.stripe(rng);
+        let most = pool.failing_max() as u64;
+        for _ in 0..rng.below(3) {
+            let trouble = Trouble::Members {
+                count: 1 + rng.below(most) as usize,
+                lasts: Duration::from_millis(rng.below(3000)),
+            };
+            let at = rng.below(self.troubles.len() as u64 + 1) as usize;
+            let longest = 1 << (8 + rng.below(12));
+            let after = micros(rng, longest);
+            self.troubles.insert(at, (after, trouble));
         }
     }
 
@@ -159,6 +207,7 @@ impl Plan {
             fused_max: 1,
             zeroes: true,
             whole: false,
+            reserves_space: false,
             latency_max: (healthy && link.loss == 0.0).then_some(HEALTHY_MAX),
             expected: if healthy {
                 Expected::default()
@@ -233,7 +282,7 @@ fn expected(troubles: &[(Duration, Trouble)]) -> Expected {
             | Trouble::ServerKill { .. }
             | Trouble::Stall { .. }
             | Trouble::Bounce { .. } => e.gone = true,
-            Trouble::Grow => {}
+            Trouble::Grow | Trouble::Members { .. } => {}
         }
     }
     e

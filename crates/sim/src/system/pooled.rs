@@ -1,33 +1,45 @@
-//! A pool on the server's disk, whose volume is served instead of the raw disk.
+//! A pool on the server's disks, whose volume is served instead of the raw disk.
 //!
 //! **Owns** its opening. **Called by** scenario `shards`: the pool's owner is a task of the server's first shard, and
 //! requests arrive on the others.
 
 use backend::BlockBackend;
 use io::disk::{Disk, OpenOptions as DiskOptions};
+use io::rng::Prng;
 use io::time::sleep;
 use pool::format::{ChecksumKind, Host, JournalLayout, Packing, Sync};
-use pool::vdev::{OpenOptions, PoolSpec, Scan, create, open, scan};
+use pool::vdev::{Layout, OpenOptions, PoolSpec, Scan, VdevSpec, create, open, scan};
 use pool::{NewVolume, Options, Pool};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Name of the volume.
 const VOLUME: &str = "served";
-/// Size of the disk, bytes.
+/// Size of a disk, bytes.
 pub(super) const DISK_SIZE: u64 = 64 << 20;
 
 /// Parameters that the seed chooses.
 #[derive(Debug, Clone)]
 pub(super) struct PoolPlan {
+    /// Number of disks. All of them are members of one vdev.
+    pub(super) disks: usize,
+    pub(super) layout: Layout,
     pub(super) volume_size: u64,
     pub(super) block_size: u32,
     pub(super) record_size: u32,
 }
 
-async fn disk() -> Disk {
+/// The name of the disk of this number.
+pub(super) fn disk_name(number: usize) -> String {
+    match number {
+        0 => "disk".into(),
+        _ => format!("disk{number}"),
+    }
+}
+
+async fn disk(number: usize) -> Disk {
     loop {
-        match Disk::open("disk", DiskOptions::default()).await {
+        match Disk::open(disk_name(number), DiskOptions::default()).await {
             Ok(disk) => return disk,
             // Requests of a killed process still hold the disk.
             Err(io::Error::Busy(_)) => sleep(Duration::from_millis(1)).await,
@@ -37,19 +49,42 @@ async fn disk() -> Disk {
 }
 
 impl PoolPlan {
+    /// Makes the vdev a raidz of few members.
+    pub(super) fn stripe(&mut self, rng: &mut Prng) {
+        let parity = 1 + rng.below(3) as usize;
+        self.layout = Layout::Raidz {
+            parity: parity as u8,
+        };
+        self.disks = parity + 1 + rng.below(4) as usize;
+    }
+
+    /// Most members that may fail.
+    pub(super) fn failing_max(&self) -> usize {
+        self.disks - self.layout.needed(self.disks)
+    }
+
+    async fn open_disks(&self) -> Vec<Disk> {
+        let mut disks = Vec::new();
+        for number in 0..self.disks {
+            disks.push(disk(number).await);
+        }
+        disks
+    }
+
     /// Opens the pool and its volume; creates them if they do not exist.
     pub(super) async fn open(&self) -> (Pool, Arc<dyn BlockBackend>) {
         let host = Host {
             id: [7; 16],
             name: "sim".into(),
         };
-        let Scan { mut pools, unread } = scan(vec![disk().await]).await;
+        let Scan { mut pools, unread } = scan(self.open_disks().await).await;
         let found = pools.pop().filter(|found| !found.uberblocks.is_empty());
         let opened = match found {
             Some(found) => open(found, OpenOptions::new(host)).await,
             None => {
                 drop(unread);
-                let mut spec = PoolSpec::new("tank", vec![vec![disk().await]], host);
+                let (layout, members) = (self.layout, self.open_disks().await);
+                let mut spec = PoolSpec::new("tank", vec![VdevSpec { layout, members }], host);
                 spec.journal = Some(JournalLayout {
                     segment_size: 256 << 10,
                     segments: 8,
@@ -58,7 +93,7 @@ impl PoolPlan {
                 create(spec).await
             }
         };
-        let opened = opened.unwrap_or_else(|e| panic!("the disk does not open: {e}"));
+        let opened = opened.unwrap_or_else(|e| panic!("the disks do not open: {e}"));
         let options = Options {
             cache_bytes: 64 << 10,
             record_cache_bytes: 256 << 10,

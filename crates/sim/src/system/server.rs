@@ -4,7 +4,7 @@ use super::Protocol;
 use super::client::{LAST_HOST, host};
 use super::guest::guest;
 use super::plan::Plan;
-use super::pooled::PoolPlan;
+use super::pooled::{PoolPlan, disk_name};
 use crate::store::{Wrap, open};
 use backend::BlockBackend;
 use io::net::{TcpListener, TcpStream};
@@ -122,8 +122,11 @@ impl Server {
         }
     }
 
-    pub(super) fn create_disk(&self, plan: &Plan) -> SimDisk {
-        self.node.create_disk("disk", plan.disk.clone())
+    /// Creates the disk, or all disks of the pool.
+    pub(super) fn create_disks(&self, plan: &Plan) -> Vec<SimDisk> {
+        let count = plan.pool.as_ref().map_or(1, |pool| pool.disks);
+        let create = |n| self.node.create_disk(disk_name(n), plan.disk.clone());
+        (0..count).map(create).collect()
     }
 
     pub(super) fn address(&self) -> SocketAddr {

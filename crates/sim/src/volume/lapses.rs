@@ -1,12 +1,12 @@
-//! A member of a mirror that fails temporarily, beside the jobs.
+//! Members that fail temporarily, beside the jobs.
 //!
-//! **Owns** these faults. **Called by** scenario `aimed`, with aim `Members`. **Invariant**: a member fails only while all
-//! members are online, so that another one is complete and no request may fail.
-//! members are online, so that another one has everything and no request may fail.
+//! **Owns** these faults. **Called by** scenario `aimed`, with aim `Members`. **Invariants**: members fail only while all
+//! members are online; as many others as the layout needs are complete, and no request may fail, unless the run expects
+//! overloads: then one member more than that may fail, and the pool may refuse everything until it is opened again.
 
 use crate::model::Violation;
 use io::rng::Prng;
-use io::sim::{Node, remark};
+use io::sim::{Node, SimDisk, remark};
 use io::time::sleep;
 use pool::Pool;
 use pool::vdev::{MemberState, MemberStatus, SetupError};
@@ -23,8 +23,8 @@ fn members(pool: &Pool) -> Vec<MemberStatus> {
     vdevs.into_iter().flat_map(|vdev| vdev.members).collect()
 }
 
-/// Lets members fail, one at a time, and sometimes resilvers them.
-pub(super) async fn churn(pool: Rc<Pool>, seed: u64) -> Result<(), Violation> {
+/// Lets members fail, up to `most` at a time, and sometimes resilvers them.
+pub(super) async fn churn(pool: Rc<Pool>, most: usize, seed: u64) -> Result<(), Violation> {
     let mut rng = Prng::new(seed);
     for _ in 0..rng.below(LAPSES_MAX + 1) {
         sleep(Duration::from_micros(rng.below(PAUSE_US))).await;
@@ -32,17 +32,29 @@ pub(super) async fn churn(pool: Rc<Pool>, seed: u64) -> Result<(), Violation> {
         if now.iter().any(|m| m.state != MemberState::Online) {
             return Ok(());
         }
-        let member = &now[rng.below(now.len() as u64) as usize];
-        let disk = Node::current().disk(&member.path);
-        let disk = disk.expect("a member that is online has a disk");
+        let first = rng.below(now.len() as u64) as usize;
         let writes = (1 + rng.below(10)) as f64 / 10.0;
         let flushes = rng.below(10) as f64 / 10.0;
-        remark(|| format!("fails       {}", member.path.display()));
-        disk.error_rates(0.0, writes, flushes);
+        let count = match most {
+            1 => 1,
+            most => 1 + rng.below(most as u64) as usize,
+        };
+        let failing = now.iter().cycle().skip(first).take(count);
+        let disk = |member: &MemberStatus| Node::current().disk(&member.path);
+        let failing: Vec<_> = failing.filter_map(disk).collect();
+        remark(|| format!("fail        {count} from {}", now[first].path.display()));
+        let fail = |disk: &SimDisk| disk.error_rates(0.0, writes, flushes);
+        failing.iter().for_each(fail);
         sleep(Duration::from_micros(rng.below(PAUSE_US))).await;
-        disk.heal();
+        failing.iter().for_each(|disk| disk.heal());
+        if pool.trouble().is_some() {
+            return Ok(());
+        }
         if rng.chance(0.6) {
-            resilver(&pool).await?;
+            match resilver(&pool).await {
+                Err(_) if pool.trouble().is_some() => return Ok(()),
+                done => done?,
+            }
         }
     }
     Ok(())

@@ -1,6 +1,5 @@
 //! Scenarios `pool`, `full` and `aimed`: a volume of a pool without a network, with power cuts and failing media.
 
-mod absence;
 mod aimed;
 mod lapses;
 mod opening;
@@ -56,13 +55,13 @@ fn plan_of(seed: u64, kind: Kind, [rng, harder, openings]: [&mut Prng; 3]) -> Pl
         Kind::Aimed => plan.aim(harder),
     }
     let mut layout = Prng::new(seed ^ 0x9001_4a1d);
-    let may_be_raidz = match kind {
-        Kind::Any => true,
-        Kind::Full => false,
-        Kind::Aimed => plan.aim == Some(Aim::Members),
-    };
-    if may_be_raidz && layout.chance(0.4) {
-        plan.stripe(&mut layout);
+    let is_raidz = layout.chance(0.4);
+    match kind {
+        Kind::Full if is_raidz => plan.crowd_rows(&mut layout),
+        Kind::Any | Kind::Aimed if is_raidz && plan.aim != Some(Aim::Readers) => {
+            plan.stripe(&mut layout);
+        }
+        _ => {}
     }
     plan
 }
@@ -150,6 +149,10 @@ pub async fn run(seed: u64, wrap: Wrap, kind: Kind) -> Result<Report, Violation>
         node.kill();
         let back = node.spawn(go_back(plan, past));
         back.await.transpose()?;
+    } else if plan.judges_rows {
+        node.kill();
+        let judged = node.spawn(async move { plan.judge_rows().await });
+        judged.await.transpose()?;
     }
     let model = model.borrow();
     match model.violation() {
@@ -234,9 +237,13 @@ async fn check(
     if plan.fault == Fault::Rot {
         churn::mend_copies(&pool).await?;
     }
+    if let Some(crowd) = plan.crowd {
+        crowd.empty(&pool, seed).await?;
+        sound(&pool, 7).await?;
+    }
     let past = match pool.volume(VOLUME) {
-        // A full pool has no space for a rewind.
-        _ if plan.crowd.is_some() => None,
+        // A full pool has no space for a rewind. Rows of an older checkpoint may be free when a scrub mends rows.
+        _ if plan.crowd.is_some() || plan.judges_rows => None,
         Some(volume) => rewind::prepare(&pool, &volume, &mut rng).await?,
         None => None,
     };
@@ -384,7 +391,8 @@ fn begin_churn(
         others.push(spawn(churn::churn(pool.clone(), media, rng.u64())));
     }
     if plan.aim == Some(Aim::Members) && !plan.away.is_one() {
-        others.push(spawn(lapses::churn(pool.clone(), seed ^ 0x1a95)));
+        let most = plan.lapsing_max();
+        others.push(spawn(lapses::churn(pool.clone(), most, seed ^ 0x1a95)));
     }
     if let Some(crowd) = plan.crowd {
         let churn = crowd.churn(pool.clone(), tally.clone(), rng.u64());

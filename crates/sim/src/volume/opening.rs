@@ -15,6 +15,7 @@ use io::sim::Node;
 use io::time::sleep;
 use pool::Pool;
 use pool::format::Host;
+use pool::inspect::{Finding, FindingKind};
 use pool::vdev::{
     FoundPool, OpenOptions, Opened, PoolSpec, Scan, SetupError, VdevSpec, create, open, scan,
 };
@@ -187,14 +188,18 @@ impl Plan {
         if self.spares == 0 {
             return disks;
         }
-        let mut labelled = Vec::new();
-        for disk in disks {
-            let found = scan(vec![disk.clone()]).await;
-            if !found.pools.is_empty() {
-                labelled.push(disk);
-            }
+        offline::labelled(disks).await
+    }
+
+    /// Judges the rows of a raidz after a scrub: each block is right on all members, and so is the parity of its rows.
+    pub(super) async fn judge_rows(&self) -> Result<(), Violation> {
+        let found = offline::inspect(self.labelled().await).await?;
+        let found = found.ok_or_else(|| Violation("the offline reader: no uberblock".into()))?;
+        let is_of_row = |f: &&Finding| matches!(f.kind, FindingKind::Node | FindingKind::Record);
+        match found.damage.iter().find(is_of_row) {
+            Some(finding) => Err(Violation(format!("a scrub left a wrong row: {finding}"))),
+            None => Ok(()),
         }
-        labelled
     }
 
     /// Inspects the disks as the last incarnation left them. Returns the used bytes. Damage is a violation, except on a

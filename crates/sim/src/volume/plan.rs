@@ -4,8 +4,8 @@
 //! **Invariant**: at any time, each vdev has as many members whose disks are sound as its layout needs.
 
 use super::VOLUME;
-use super::absence::{Away, LastLabels};
 use super::aimed::Aim;
+use crate::absence::{Away, LastLabels};
 use crate::crowd::{self, Crowd};
 use crate::settings::SimSettings;
 use crate::workload::{Expected, Profile};
@@ -48,6 +48,10 @@ pub(super) struct Plan {
     pub(super) parity: usize,
     /// Number of members of each vdev that fail together.
     pub(super) failing: usize,
+    /// Whether all rows of a raidz must be valid after the scrubs at the end.
+    pub(super) judges_rows: bool,
+    /// Whether more members of a raidz may fail at once than it can lack. Requests may fail then.
+    pub(super) overloads: bool,
     /// Sector size of all vdevs, as a power of two.
     pub(super) ashift: Option<u8>,
     pub(super) journal: JournalLayout,
@@ -119,6 +123,7 @@ fn profile(hot: Range<u64>, rng: &mut Prng) -> Profile {
         fused_max: 4,
         zeroes: true,
         whole: false,
+        reserves_space: true,
         latency_max: None,
         expected: Expected::default(),
     }
@@ -157,6 +162,8 @@ impl Plan {
             members,
             parity: 0,
             failing: 1,
+            judges_rows: false,
+            overloads: false,
             ashift: None,
             journal: JournalLayout {
                 segment_size: (64 + 64 * rng.below(8) as u32) << 10,
@@ -276,6 +283,9 @@ impl Plan {
         self.failing = 1 + rng.below(self.parity as u64) as usize;
         self.faulty.set(rng.below(self.members as u64) as usize);
         if self.aim.is_some() {
+            self.overloads = self.aim == Some(Aim::Members) && rng.chance(0.3);
+            self.profile.expected.media |= self.overloads;
+            self.profile.expected.gone |= self.overloads;
             return;
         }
         self.disks *= 1 + rng.below(2) as usize;
@@ -285,12 +295,18 @@ impl Plan {
             2 => Fault::Stalls,
             _ => Fault::None,
         };
+        self.judges_rows = self.fault == Fault::Rot && rng.chance(0.7);
         self.spares = match self.fault == Fault::None && rng.chance(0.5) {
             true => 1 + rng.below(2) as usize,
             false => 0,
         };
         self.may_be_away = self.spares == 0 && self.fault != Fault::Rot;
         self.cuts_max = self.cuts_max.min(6);
+    }
+
+    /// Most members that fail at once for a moment.
+    pub(super) fn lapsing_max(&self) -> usize {
+        self.parity.max(1) + usize::from(self.overloads)
     }
 
     /// The layout of the vdevs.
@@ -381,7 +397,18 @@ impl Plan {
             sector,
             large: sector << (1 + rng.below(3)),
             changes: 2 + rng.below(120),
+            by_rows: false,
         });
+    }
+
+    /// Makes a pool that is to be full a raidz.
+    pub(super) fn crowd_rows(&mut self, rng: &mut Prng) {
+        self.stripe(rng);
+        self.disks = self.members;
+        self.journal = crowd::journal_of_raidz(self.members, self.parity);
+        if let Some(crowd) = &mut self.crowd {
+            crowd.by_rows = true;
+        }
     }
 
     /// The failing disks.

@@ -1,7 +1,7 @@
-//! Data of one command from its initiator: what has arrived, what was asked for, what was lost.
+//! Data of one command from its initiator: arrived, asked for, lost.
 //!
 //! **Owns** the buffer of the present piece and the sequences that are not complete. **Called by** the files of the full feature phase.
-//! **Invariants**: no offset of a Data-Out makes a byte be written outside of the buffer; nothing is asked for twice, but what was lost.
+//! **Invariants**: no offset of a Data-Out makes a byte be written outside of the buffer; only lost data is asked for twice.
 
 use super::sequence::{Fit, Sequence};
 use crate::limits::RECOVERY_R2T_MAX;
