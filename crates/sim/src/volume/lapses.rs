@@ -26,8 +26,10 @@ fn members(pool: &Pool) -> Vec<MemberStatus> {
 /// Lets members fail, up to `most` at a time, and sometimes resilvers them.
 pub(super) async fn churn(pool: Rc<Pool>, most: usize, seed: u64) -> Result<(), Violation> {
     let mut rng = Prng::new(seed);
+    // Members of a raidz fail soon, before the jobs end.
+    let pause = if most > 1 { PAUSE_US / 10 } else { PAUSE_US };
     for _ in 0..rng.below(LAPSES_MAX + 1) {
-        sleep(Duration::from_micros(rng.below(PAUSE_US))).await;
+        sleep(Duration::from_micros(rng.below(pause))).await;
         let now = members(&pool);
         if now.iter().any(|m| m.state != MemberState::Online) {
             return Ok(());
@@ -37,6 +39,7 @@ pub(super) async fn churn(pool: Rc<Pool>, most: usize, seed: u64) -> Result<(), 
         let flushes = rng.below(10) as f64 / 10.0;
         let count = match most {
             1 => 1,
+            most if rng.chance(0.5) => most,
             most => 1 + rng.below(most as u64) as usize,
         };
         let failing = now.iter().cycle().skip(first).take(count);

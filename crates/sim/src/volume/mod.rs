@@ -143,6 +143,9 @@ pub async fn run(seed: u64, wrap: Wrap, kind: Kind) -> Result<Report, Violation>
     }
     disks.iter().for_each(|disk| disk.heal());
     plan.away.set(std::iter::empty());
+    if plan.judges_rows {
+        plan.rot_rows(&disks);
+    }
     let outside = (model.clone(), kept);
     let check = node.spawn(check(plan.clone(), outside, rng.u64(), wrap));
     if let Some(past) = check.await.transpose()?.flatten() {

@@ -13,8 +13,8 @@ use io::rng::Prng;
 use io::sim::{DiskConfig, Node, SimDisk};
 use pool::format::{ChecksumKind, JournalLayout, Packing, Sync};
 use pool::journal::UNPROVEN_MAX;
-use pool::vdev::Layout;
 use pool::vdev::limits::DISK_SIZE_MIN;
+use pool::vdev::{DATA_START, Layout};
 use pool::{NewVolume, Options};
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -27,6 +27,9 @@ use std::time::Duration;
 const SECTOR_MIN: u32 = 4096;
 /// Most incarnations of such a pool, without the last: each reads the whole pool.
 const LIVES_MAX: usize = 2;
+
+/// Bytes of each failing member of a raidz that rot before its rows are judged.
+const ROTTEN: u64 = 8 << 20;
 
 /// Incarnations with a small journal, without the last.
 const TIGHT_LIVES: u64 = 6;
@@ -283,7 +286,7 @@ impl Plan {
         self.failing = 1 + rng.below(self.parity as u64) as usize;
         self.faulty.set(rng.below(self.members as u64) as usize);
         if self.aim.is_some() {
-            self.overloads = self.aim == Some(Aim::Members) && rng.chance(0.3);
+            self.overloads = self.aim == Some(Aim::Members) && rng.chance(0.5);
             self.profile.expected.media |= self.overloads;
             self.profile.expected.gone |= self.overloads;
             return;
@@ -295,7 +298,7 @@ impl Plan {
             2 => Fault::Stalls,
             _ => Fault::None,
         };
-        self.judges_rows = self.fault == Fault::Rot && rng.chance(0.7);
+        self.judges_rows = self.fault == Fault::Rot;
         self.spares = match self.fault == Fault::None && rng.chance(0.5) {
             true => 1 + rng.below(2) as usize,
             false => 0,
@@ -451,6 +454,16 @@ impl Plan {
                 }
                 Fault::Stalls => disk.stall_next(Duration::from_secs(30)),
             }
+        }
+    }
+
+    /// Rots the rows that are given out first, on all failing members of a raidz. Each row still has enough sound units.
+    pub(super) fn rot_rows(&self, disks: &[SimDisk]) {
+        let copies = self.journal.segments as usize * (self.parity + 1);
+        let slots = copies.div_ceil(self.members) as u64;
+        let start = DATA_START + slots * u64::from(self.journal.segment_size);
+        for disk in self.failing_disks().into_iter().map(|n| &disks[n]) {
+            disk.rot(start..(start + ROTTEN).min(self.disk.size));
         }
     }
 
