@@ -1,7 +1,7 @@
 //! Times of a file that the holder of a delegation keeps, and reports (RFC 9754, section 5).
 //!
 //! **Owns** [`HeldTimes`] and [`ReportedTimes`]. **Called by** delegations, SETATTR, and questions for attributes. **Invariants**: a time that was
-//! accepted is after the one of the grant, and not in the future.
+//! accepted is not the one of the grant, and not in the future.
 
 use backend::file::Timestamp;
 
@@ -24,12 +24,13 @@ pub struct HeldTimes {
 }
 
 impl HeldTimes {
-    /// The reported times that count: one that is not after the time here is left out, one in the future becomes the present.
+    /// The reported times that count: one that is the time here is left out, because the holder changed nothing; one in the future
+    /// becomes the present. A time before the one here counts, against RFC 9754, section 5: a program of the holder set it (decision 0328).
     #[must_use]
     pub fn accepted(&self, reported: ReportedTimes, now: Timestamp) -> ReportedTimes {
         let accepted = |time: Option<Timestamp>, before: Timestamp| {
             let time = time.map(|time| time.min(now));
-            time.filter(|time| *time > before)
+            time.filter(|time| *time != before)
         };
         ReportedTimes {
             accessed: accepted(reported.accessed, self.accessed),
@@ -49,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_are_within_grant_and_present() {
+    fn times_other_than_the_granted_ones_count_up_to_the_present() {
         let held = HeldTimes {
             accessed: Timestamp(10),
             modified: Timestamp(20),
@@ -65,7 +66,8 @@ mod tests {
                 accepted.modified.map(|t| t.0),
             )
         };
-        assert_eq!(accepted(9, 19), (None, None));
+        assert_eq!(accepted(10, 20), (None, None));
+        assert_eq!(accepted(9, 19), (Some(9), Some(19)));
         assert_eq!(accepted(10, 21), (None, Some(21)));
         assert_eq!(accepted(30, 31), (Some(30), Some(30)));
         let nothing = held.accepted(ReportedTimes::default(), Timestamp(30));
