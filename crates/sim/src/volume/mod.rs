@@ -143,9 +143,6 @@ pub async fn run(seed: u64, wrap: Wrap, kind: Kind) -> Result<Report, Violation>
     }
     disks.iter().for_each(|disk| disk.heal());
     plan.away.set(std::iter::empty());
-    if plan.judges_rows {
-        plan.rot_rows(&disks);
-    }
     let outside = (model.clone(), kept);
     let check = node.spawn(check(plan.clone(), outside, rng.u64(), wrap));
     if let Some(past) = check.await.transpose()?.flatten() {
@@ -236,6 +233,10 @@ async fn check(
     sound(&pool, 4).await?;
     if let Some(crowd) = plan.crowd {
         crowd.check(&pool).await?;
+    }
+    if plan.judges_rows {
+        // Now, so that the scrub meets it: reads have repaired what rotted before.
+        plan.rot_rows();
     }
     if plan.fault == Fault::Rot {
         churn::mend_copies(&pool).await?;

@@ -458,12 +458,14 @@ impl Plan {
     }
 
     /// Rots the rows that are given out first, on all failing members of a raidz. Each row still has enough sound units.
-    pub(super) fn rot_rows(&self, disks: &[SimDisk]) {
+    pub(super) fn rot_rows(&self) {
         let copies = self.journal.segments as usize * (self.parity + 1);
         let slots = copies.div_ceil(self.members) as u64;
         let start = DATA_START + slots * u64::from(self.journal.segment_size);
-        for disk in self.failing_disks().into_iter().map(|n| &disks[n]) {
-            disk.rot(start..(start + ROTTEN).min(self.disk.size));
+        for number in self.failing_disks() {
+            if let Some(disk) = Node::current().disk(format!("disk{number}")) {
+                disk.rot(start..(start + ROTTEN).min(self.disk.size));
+            }
         }
     }
 
