@@ -28,7 +28,7 @@ impl World {
         let of_first: Vec<_> = members.iter().filter(|m| m.vdev == FIRST).collect();
         let all_in = of_first.iter().filter(|m| m.state == MemberState::Online);
         let count_in = all_in.count();
-        let needed = self.start.layout.needed(of_first.len());
+        let needed = self.start.needed(of_first.len());
         let is_there = |m: &&Member| matches!(m.state, MemberState::Online | MemberState::Stale);
         if !self.has_grown && of_first.iter().all(is_there) {
             ops.push(Op::Grow);
@@ -85,7 +85,7 @@ impl World {
         let all_in: Vec<_> = all_in.collect();
         let mut refused = 0;
         if let [last, ..] = all_in[..]
-            && all_in.len() == self.start.layout.needed(of_first.len())
+            && all_in.len() == self.start.needed(of_first.len())
         {
             let (pool, guid) = (pool.clone(), last.guid);
             let leave = async move {

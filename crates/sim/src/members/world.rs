@@ -58,6 +58,15 @@ impl Start {
         }
     }
 
+    /// Number of `members` members that the vdev needs. The model has this rule of its own, so that it does not share a
+    /// mistake with the pool.
+    pub(super) fn needed(self, members: usize) -> usize {
+        match self.layout {
+            Layout::Mirror => 1,
+            Layout::Raidz { parity } => members - usize::from(parity),
+        }
+    }
+
     /// Whether the members of the vdev may become more or fewer.
     pub(super) fn may_attach(self) -> bool {
         self.layout == Layout::Mirror
@@ -187,14 +196,6 @@ impl World {
         )
     }
 
-    /// The layout of a vdev. A vdev that was added is a disk.
-    fn layout(&self, vdev: VdevId) -> Layout {
-        match vdev {
-            FIRST => self.start.layout,
-            _ => Layout::Mirror,
-        }
-    }
-
     /// Whether the present disks make a pool that is known to have everything durable: enough members that are in, and a
     /// proof that no other ones are newer (`docs/decisions/0153`).
     fn is_complete(&self) -> bool {
@@ -202,7 +203,11 @@ impl World {
             |disks: &BTreeSet<usize>| disks.iter().filter(|disk| self.present[**disk]).count();
         let enough = |(vdev, current): (&VdevId, &BTreeSet<usize>)| {
             let known = &self.known[vdev];
-            let needed = self.layout(*vdev).needed(known.len());
+            let needed = match *vdev {
+                FIRST => self.start.needed(known.len()),
+                // A vdev that was added is a disk.
+                _ => 1,
+            };
             let has_all = present(current) == current.len();
             let has_newest_label = present(known) > known.len() - needed;
             let is_proven = self.start.remembers || has_all || has_newest_label;
@@ -447,7 +452,7 @@ impl World {
     async fn split(&mut self, members: &[Member]) -> Result<bool, Violation> {
         let of_first = members.iter().filter(|m| m.vdev == FIRST).map(|m| m.disk);
         let of_first: Vec<_> = of_first.collect();
-        let needed = self.start.layout.needed(of_first.len());
+        let needed = self.start.needed(of_first.len());
         if of_first.len() < 2 * needed {
             return Ok(false);
         }
