@@ -15,6 +15,7 @@ pub mod members;
 pub mod model;
 mod offline;
 pub mod pattern;
+mod raidz;
 pub mod remote;
 pub mod remote_unit;
 mod rewind;

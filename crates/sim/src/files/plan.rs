@@ -6,6 +6,7 @@
 use super::weak::Weak;
 use crate::absence::LastLabels;
 use crate::model::Violation;
+use crate::raidz;
 use io::disk::{self, Disk};
 use io::rng::Prng;
 use io::sim::{DiskConfig, PowerCutFate};
@@ -160,13 +161,13 @@ impl Plan {
         }
     }
 
-    /// Makes the vdev a raidz of few members, of which at most as many as its parity are weak.
+    /// Makes the vdev a raidz of few members. The parity is also the largest number of weak members.
     pub(super) fn stripe(&mut self, rng: &mut Prng) {
-        let parity = 1 + rng.below(3) as usize;
+        let (parity, members) = raidz::draw(rng);
         self.layout = Layout::Raidz {
             parity: parity as u8,
         };
-        self.disks = parity + 1 + rng.below(4) as usize;
+        self.disks = members;
         self.fails = rng.chance(0.4);
         self.may_be_away = rng.chance(0.7);
         self.spares = usize::from(self.may_be_away && rng.chance(0.5));

@@ -40,7 +40,7 @@ pub(super) enum Trouble {
         lasts: Duration,
     },
     FullBelow(FullBelow),
-    /// Some members of the pool's raidz fail, at most as many as its parity.
+    /// `count` members of the pool's raidz fail. The parity is the largest count.
     Members {
         count: usize,
         lasts: Duration,

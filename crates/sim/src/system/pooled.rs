@@ -3,6 +3,7 @@
 //! **Owns** its opening. **Called by** scenario `shards`: the pool's owner is a task of the server's first shard, and
 //! requests arrive on the others.
 
+use crate::raidz;
 use backend::BlockBackend;
 use io::disk::{Disk, OpenOptions as DiskOptions};
 use io::rng::Prng;
@@ -51,11 +52,11 @@ async fn disk(number: usize) -> Disk {
 impl PoolPlan {
     /// Makes the vdev a raidz of few members.
     pub(super) fn stripe(&mut self, rng: &mut Prng) {
-        let parity = 1 + rng.below(3) as usize;
+        let (parity, members) = raidz::draw(rng);
         self.layout = Layout::Raidz {
             parity: parity as u8,
         };
-        self.disks = parity + 1 + rng.below(4) as usize;
+        self.disks = members;
     }
 
     /// Most members that may fail.

@@ -43,8 +43,11 @@ pub(super) async fn churn(pool: Rc<Pool>, most: usize, seed: u64) -> Result<(), 
             most => 1 + rng.below(most as u64) as usize,
         };
         let failing = now.iter().cycle().skip(first).take(count);
-        let disk = |member: &MemberStatus| Node::current().disk(&member.path);
-        let failing: Vec<_> = failing.filter_map(disk).collect();
+        let disk = |member: &MemberStatus| {
+            let disk = Node::current().disk(&member.path);
+            disk.expect("a member that is online has a disk")
+        };
+        let failing: Vec<_> = failing.map(disk).collect();
         remark(|| format!("fail        {count} from {}", now[first].path.display()));
         let fail = |disk: &SimDisk| disk.error_rates(0.0, writes, flushes);
         failing.iter().for_each(fail);

@@ -370,9 +370,10 @@ async fn live(
                 "a task of the workload still holds the pool".into(),
             ));
         };
+        let has_failed = pool.trouble().is_some();
         match pool.close().await {
-            // More members failed than the layout can lack: what was not flushed may be lost, as with the memory of a process.
-            Err(_) if plan.overloads => model.borrow_mut().crash(),
+            // More members failed than the layout can lack: writes that were not flushed may be lost, as after a kill.
+            Err(_) if plan.overloads && has_failed => model.borrow_mut().crash(),
             closed => closed.map_err(|e| Violation(format!("closing: {e}")))?,
         }
     }

@@ -7,6 +7,7 @@ use super::VOLUME;
 use super::aimed::Aim;
 use crate::absence::{Away, LastLabels};
 use crate::crowd::{self, Crowd};
+use crate::raidz;
 use crate::settings::SimSettings;
 use crate::workload::{Expected, Profile};
 use io::rng::Prng;
@@ -280,8 +281,7 @@ impl Plan {
 
     /// Makes the vdevs raidz of few members, with members that fail or are away, up to the parity.
     pub(super) fn stripe(&mut self, rng: &mut Prng) {
-        self.parity = 1 + rng.below(3) as usize;
-        self.members = self.parity + 1 + rng.below(4) as usize;
+        (self.parity, self.members) = raidz::draw(rng);
         self.disks = self.members;
         self.failing = 1 + rng.below(self.parity as u64) as usize;
         self.faulty.set(rng.below(self.members as u64) as usize);
@@ -463,9 +463,9 @@ impl Plan {
         let slots = copies.div_ceil(self.members) as u64;
         let start = DATA_START + slots * u64::from(self.journal.segment_size);
         for number in self.failing_disks() {
-            if let Some(disk) = Node::current().disk(format!("disk{number}")) {
-                disk.rot(start..(start + ROTTEN).min(self.disk.size));
-            }
+            let disk = Node::current().disk(format!("disk{number}"));
+            let disk = disk.expect("the run created it");
+            disk.rot(start..(start + ROTTEN).min(self.disk.size));
         }
     }
 
