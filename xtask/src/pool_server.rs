@@ -27,6 +27,17 @@ pub(crate) fn binary() -> PathBuf {
     }
 }
 
+/// End of the line that fuser logs when the kernel no longer knows the request that is answered. That is no error: fuser
+/// answers FUSE_INTERRUPT, too, and the interrupted request may have ended before.
+const INTERRUPT_WAS_LATE: &str =
+    "fuser::reply: Failed to send FUSE reply: No such file or directory (os error 2)";
+
+/// Whether a line of the server's log reports a failure.
+fn is_trouble(line: &str) -> bool {
+    let is_failure = line.contains("panicked") || line.contains(" ERROR ");
+    is_failure && !line.ends_with(INTERRUPT_WAS_LATE)
+}
+
 /// A running server.
 pub(crate) struct PoolServer {
     child: Child,
@@ -119,10 +130,7 @@ impl PoolServer {
             self.log()
         );
         let log = self.log();
-        let trouble = log
-            .lines()
-            .find(|l| l.contains("panicked") || l.contains(" ERROR "));
-        ensure!(trouble.is_none(), "the server's log: {log}");
+        ensure!(!log.lines().any(is_trouble), "the server's log: {log}");
         self.ask(&["inspect", "verify", IMAGE])
     }
 
@@ -156,5 +164,25 @@ impl Drop for PoolServer {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_trouble;
+
+    #[test]
+    fn a_late_answer_to_an_interrupt_is_no_trouble_and_other_errors_are() {
+        let of_reply = "2026-11-27T05:49:51.731780Z ERROR fuser::reply: Failed to send FUSE reply:";
+        assert!(!is_trouble(&format!(
+            "{of_reply} No such file or directory (os error 2)"
+        )));
+        assert!(is_trouble(&format!(
+            "{of_reply} Invalid argument (os error 22)"
+        )));
+        assert!(is_trouble("thread 'shard' panicked at crates/pool"));
+        assert!(!is_trouble(
+            "2026-11-27T05:49:51Z  INFO fuse::mount: mounted"
+        ));
     }
 }

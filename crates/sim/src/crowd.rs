@@ -20,8 +20,9 @@ use std::time::Duration;
 
 /// Block size of both volumes, bytes.
 const BLOCK: u32 = 4096;
-/// Size of each volume, bytes: more than the pool's space.
-const VOLUME_SIZE: u64 = 32 << 20;
+/// Size of each volume, bytes: more than the data of a pool of any shape. A raidz has up to 24 MiB more than
+/// [`DATA_RAIDZ`], because its journal is whole slots.
+const VOLUME_SIZE: u64 = 64 << 20;
 /// Free bytes that the large records leave above the allocator's reserve for trees.
 const LARGE_LEAVES: u64 = 3 << 20;
 /// Allocator's reserve for trees, bytes: on a mirror, and on a raidz.
