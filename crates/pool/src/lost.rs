@@ -172,14 +172,14 @@ impl Lost {
     }
 
     /// Begins a scrub: marks all blocks as not visited.
-    pub(crate) fn doubt(&self) {
+    pub(crate) fn begin_scrub(&self) {
         let mut list = lock(&self.list);
         list.more = false;
         list.blocks.values_mut().for_each(|b| b.is_doubted = true);
     }
 
     /// Ends a complete scrub of all blocks born up to this epoch.
-    pub(crate) fn settle(&self, up_to: Birth) {
+    pub(crate) fn end_scrub(&self, up_to: Birth) {
         let mut list = lock(&self.list);
         list.blocks
             .retain(|_, b| !b.is_doubted || b.ptr.birth > up_to);

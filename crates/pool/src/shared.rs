@@ -170,7 +170,7 @@ impl Shared {
             Ok(node) => match node.lost() {
                 None => {
                     self.lost.is_right(ptr);
-                    self.hold(ptr, node.clone());
+                    self.cache_node(ptr, node.clone());
                 }
                 // Each read of a stand-in notes the loss, so it is not kept.
                 Some(keys) if tree != DESTROYED => {
@@ -187,7 +187,7 @@ impl Shared {
         loaded
     }
 
-    pub(crate) fn hold(&self, ptr: &BlockPtr, node: Arc<Node>) {
+    pub(crate) fn cache_node(&self, ptr: &BlockPtr, node: Arc<Node>) {
         lock(&self.cache).insert(ptr, node);
     }
 

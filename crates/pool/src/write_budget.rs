@@ -61,7 +61,7 @@ struct Sums {
     line: BTreeSet<u64>,
     next_place: u64,
     /// Whether another checkpoint would free nothing, as the owner last said.
-    is_settled: bool,
+    is_all_freed: bool,
     /// Whether the blocks of a destroyed dataset are being freed.
     is_freeing: bool,
     accounts: BTreeMap<TreeId, Account>,
@@ -186,9 +186,9 @@ impl Sums {
     }
 
     /// Sets the free bytes that records may take, and wakes waiting writes.
-    fn supply(&mut self, allocatable: u64, is_settled: bool, is_freeing: bool) {
+    fn supply(&mut self, allocatable: u64, is_all_freed: bool, is_freeing: bool) {
         self.allocatable = allocatable;
-        self.is_settled = is_settled;
+        self.is_all_freed = is_all_freed;
         self.is_freeing = is_freeing;
         self.waiting.clear();
     }
@@ -264,7 +264,7 @@ impl Sums {
     /// Whether a checkpoint could free space for a write of a volume that waits since `asked_at` checkpoints had ended.
     fn may_help(&self, id: TreeId, needs_pool: bool, asked_at: u64) -> bool {
         let waited = self.checkpoints >= asked_at + CHECKPOINTS_MAX;
-        if self.is_settled || (waited && !(needs_pool && self.is_freeing)) {
+        if self.is_all_freed || (waited && !(needs_pool && self.is_freeing)) {
             return false;
         }
         let account = self.accounts.get(&id).copied().unwrap_or_default();
@@ -289,7 +289,7 @@ impl WriteBudget {
             is_short: false,
             line: BTreeSet::new(),
             next_place: 0,
-            is_settled: false,
+            is_all_freed: false,
             is_freeing: false,
             accounts: BTreeMap::new(),
             reserved: 0,
@@ -332,7 +332,7 @@ impl WriteBudget {
                 if fits && fit.now && is_first && has_memory {
                     sums.dirty += bytes;
                     sums.promised += bytes;
-                    sums.is_settled = false;
+                    sums.is_all_freed = false;
                     sums.update(id, |account| account.promised += bytes);
                     if !sums.is_low && sums.is_running_out() {
                         sums.is_low = true;
@@ -341,7 +341,7 @@ impl WriteBudget {
                     let budget = self;
                     return Ok(Admitted { budget, id, bytes });
                 }
-                if !fits && (sums.is_settled || is_first) {
+                if !fits && (sums.is_all_freed || is_first) {
                     let asked_at = *asked_at.get_or_insert(sums.checkpoints);
                     if !sums.may_help(id, !fit.in_pool, asked_at) {
                         return Err(if fit.in_pool {
@@ -365,7 +365,7 @@ impl WriteBudget {
     /// Releases the admission of `bytes` bytes of dirty records that were overwritten before write-back.
     pub(crate) fn replaced(&self, id: TreeId, bytes: u64) {
         let mut sums = lock(&self.0);
-        sums.is_settled = false;
+        sums.is_all_freed = false;
         sums.dirty -= bytes;
         sums.promised -= bytes;
         sums.update(id, |account| account.promised -= bytes);
@@ -385,7 +385,7 @@ impl WriteBudget {
         let left = sums.left();
         sums.promised -= bytes;
         sums.allocatable = allocatable;
-        sums.is_settled = false;
+        sums.is_all_freed = false;
         sums.update(id, |account| {
             account.promised -= bytes;
             account.layered.bytes += stored;
@@ -447,9 +447,9 @@ impl WriteBudget {
         lock(&self.0).update(id, |account| account.end_merge(standing));
     }
 
-    /// The blocks that a checkpoint freed are reusable: `before` bytes were free, `now` are. `is_settled` if another
+    /// The blocks that a checkpoint freed are reusable: `before` bytes were free, `now` are. `is_all_freed` if another
     /// one would free nothing; `is_freeing` if destroys are pending.
-    pub(crate) fn checkpointed(&self, before: u64, now: u64, is_settled: bool, is_freeing: bool) {
+    pub(crate) fn checkpointed(&self, before: u64, now: u64, is_all_freed: bool, is_freeing: bool) {
         let mut sums = lock(&self.0);
         sums.last.freed = now.saturating_sub(before);
         sums.is_low = false;
@@ -458,7 +458,7 @@ impl WriteBudget {
         // one quiet checkpoint halves the expectation
         sums.last.meanwhile = came.max(sums.last.meanwhile / 2);
         sums.checkpoints += 1;
-        sums.supply(now, is_settled, is_freeing);
+        sums.supply(now, is_all_freed, is_freeing);
     }
 
     /// The pool was opened, or grew: records may take `allocatable` bytes. `is_freeing` if destroys are pending.
@@ -482,14 +482,14 @@ impl WriteBudget {
     /// A dataset was destroyed: checkpoints will free its blocks.
     pub(crate) fn destroyed(&self) {
         let mut sums = lock(&self.0);
-        sums.is_settled = false;
+        sums.is_all_freed = false;
         sums.is_freeing = true;
     }
 
     /// Opens the account of a volume. `layered` was put since the last checkpoint.
     pub(crate) fn open(&self, id: TreeId, dataset: &Dataset, standing: Standing, layered: Put) {
         let mut sums = lock(&self.0);
-        let (record_size, size) = match dataset.class.has_files() {
+        let (record_size, size) = match dataset.kind.has_files() {
             // small files have small records, of any number
             true => (RECORD_SIZE_MIN.into(), u64::MAX),
             false => (dataset.record_size.into(), dataset.size),
@@ -558,7 +558,7 @@ impl WriteBudget {
     pub(crate) fn freed(&self, id: TreeId, bytes: u64) {
         let mut sums = lock(&self.0);
         sums.freed += bytes;
-        sums.is_settled = false;
+        sums.is_all_freed = false;
         sums.update(id, |account| account.freed += bytes);
     }
 

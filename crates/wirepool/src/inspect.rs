@@ -11,7 +11,7 @@ use clap::{Args, ValueEnum};
 use indicatif::{ProgressBar, ProgressStyle};
 use io::disk::{Disk, OpenOptions};
 use io::{Runtime, RuntimeConfig};
-use pool::format::{DatasetClass, KIND_RECORD, Key, Kind, ObjectId, POOL_TREE, VOLUME_OBJECT};
+use pool::format::{DatasetKind, KIND_RECORD, Key, Kind, ObjectId, POOL_TREE, VOLUME_OBJECT};
 use pool::inspect::{Contents, Findings, Image};
 use pool::tree::Root;
 use std::ops::Range;
@@ -136,16 +136,16 @@ async fn look(args: Inspect) -> Result<Said> {
     let contents = image.contents(uberblock, &mut findings).await?;
     match args.view {
         View::Volumes => {
-            let is_shown = |class| class == DatasetClass::Volume;
+            let is_shown = |class| class == DatasetKind::Volume;
             Ok(words::datasets(&contents, is_shown, &findings))
         }
         View::Filesystems => {
-            let is_shown = |class| class == DatasetClass::Filesystem;
+            let is_shown = |class| class == DatasetKind::Filesystem;
             Ok(words::datasets(&contents, is_shown, &findings))
         }
         View::Snapshots => Ok(words::datasets(
             &contents,
-            DatasetClass::is_snapshot,
+            DatasetKind::is_snapshot,
             &findings,
         )),
         View::Trees => trees(&image, &contents, &args, findings).await,

@@ -6,7 +6,7 @@ use crate::columns::{human, table, text};
 use crate::inspect::Said;
 use io::printable::printable;
 use pool::format::{
-    DatasetClass, DatasetProperty, Freeing, Membership, PoolState, Settings, TextProperty, Value,
+    DatasetKind, DatasetProperty, Freeing, Membership, PoolState, Settings, TextProperty, Value,
     VdevKind,
 };
 use pool::inspect::{
@@ -277,13 +277,13 @@ pub(crate) fn journal(journal: &SeenJournal) -> Said {
     said
 }
 
-/// The name of a class.
-fn class_name(class: DatasetClass) -> &'static str {
-    match class {
-        DatasetClass::Volume => "volume",
-        DatasetClass::Snapshot => "snapshot of a volume",
-        DatasetClass::Filesystem => "filesystem",
-        DatasetClass::FilesystemSnapshot => "snapshot of a filesystem",
+/// The name of a kind of dataset.
+fn kind_name(kind: DatasetKind) -> &'static str {
+    match kind {
+        DatasetKind::Volume => "volume",
+        DatasetKind::Snapshot => "snapshot of a volume",
+        DatasetKind::Filesystem => "filesystem",
+        DatasetKind::FilesystemSnapshot => "snapshot of a filesystem",
     }
 }
 
@@ -308,7 +308,7 @@ fn dataset_json(seen: &SeenDataset) -> Json {
     let (id, name, d) = (seen.id.0, &seen.name, &seen.dataset);
     let holds = seen.holds.iter();
     let holds = holds.map(|hold| json!({"tag": hold.tag, "created_ns": hold.created}));
-    json!({"id": id, "name": name, "class": class_name(d.class), "size": d.size, "block_size": d.block_size,
+    json!({"id": id, "name": name, "kind": kind_name(d.kind), "size": d.size, "block_size": d.block_size,
         "record_size": d.record_size, "referenced": seen.root.referenced,
         "logical": seen.root.logical, "compression": d.compression.to_string(),
         "checksum": d.checksum.to_string(),
@@ -320,14 +320,14 @@ fn dataset_json(seen: &SeenDataset) -> Json {
         "settings": settings_json(&d.settings), "guid": hex(d.guid)})
 }
 
-/// The datasets of some classes.
+/// The datasets of some kinds.
 pub(crate) fn datasets(
     contents: &Contents,
-    is_shown: impl Fn(DatasetClass) -> bool,
+    is_shown: impl Fn(DatasetKind) -> bool,
     findings: &Findings,
 ) -> Said {
     let header = [
-        "ID", "NAME", "CLASS", "SIZE", "REFER", "LOGICAL", "ALLOC", "BLOCK", "RECORD", "COMPRESS",
+        "ID", "NAME", "KIND", "SIZE", "REFER", "LOGICAL", "ALLOC", "BLOCK", "RECORD", "COMPRESS",
         "CHECKSUM", "SYNC", "BIRTH", "LIST", "QUOTA", "RESERV", "HOLDS", "ORIGIN",
     ];
     let mut t = table(&header, &[0, 3, 4, 5, 6, 7, 8, 12, 13, 14, 15, 16]);
@@ -335,14 +335,14 @@ pub(crate) fn datasets(
     for seen in contents
         .datasets
         .values()
-        .filter(|d| is_shown(d.dataset.class))
+        .filter(|d| is_shown(d.dataset.kind))
     {
         let d = &seen.dataset;
         let origin = d.origin.and_then(|id| contents.datasets.get(&id));
         t.add_row([
             seen.id.0.to_string(),
             shown(&seen.name),
-            class_name(d.class).to_owned(),
+            kind_name(d.kind).to_owned(),
             human(d.size),
             human(seen.root.referenced),
             human(seen.root.logical),
@@ -504,7 +504,7 @@ pub(crate) fn account(
             limit(d.reservation),
         ]);
         list.push(
-            json!({"id": d.id.0, "name": d.name, "class": class_name(d.class), "referenced": d.referenced, "logical": d.logical, "used": d.used,
+            json!({"id": d.id.0, "name": d.name, "kind": kind_name(d.kind), "referenced": d.referenced, "logical": d.logical, "used": d.used,
             "unique": d.unique, "dead": d.dead, "owned": d.owned, "quota": d.quota,
             "reservation": d.reservation}),
         );

@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use crate::format::filesystem::record_size_of;
-use crate::format::{Birth, BlockPtr, Dataset, DatasetClass, ObjectId, Packing, Switches, Sync};
+use crate::format::{Birth, BlockPtr, Dataset, DatasetKind, ObjectId, Packing, Switches, Sync};
 
 /// The values of `sync`, by their index in [`Settings`].
 const SYNCS: [Sync; 3] = [Sync::Standard, Sync::Always, Sync::Disabled];
@@ -17,7 +17,7 @@ const CHANGE_BITS: u32 = 32;
 
 /// See the module header.
 pub(crate) struct Settings {
-    class: DatasetClass,
+    kind: DatasetKind,
     /// Bytes of a logical block.
     pub(crate) block_size: u32,
     /// Bytes of a record; of a filesystem: of files without a size of their own.
@@ -43,7 +43,7 @@ pub(crate) struct Settings {
 impl Settings {
     pub(super) fn new(dataset: &Dataset, opened_in: Birth) -> Self {
         let settings = Self {
-            class: dataset.class,
+            kind: dataset.kind,
             block_size: dataset.block_size,
             record_size: dataset.record_size,
             file_record_size: AtomicU32::new(0),
@@ -55,7 +55,7 @@ impl Settings {
             change_floor: AtomicU64::new(0),
             is_ended: AtomicBool::new(false),
         };
-        if dataset.class == DatasetClass::Filesystem {
+        if dataset.kind == DatasetKind::Filesystem {
             settings.raise_changes(opened_in);
         }
         settings.publish(dataset);
@@ -67,8 +67,8 @@ impl Settings {
     /// # Panics
     /// If class, block size or record size differ.
     pub(crate) fn publish(&self, dataset: &Dataset) {
-        let fixed = (self.class, self.block_size, self.record_size);
-        let given = (dataset.class, dataset.block_size, dataset.record_size);
+        let fixed = (self.kind, self.block_size, self.record_size);
+        let given = (dataset.kind, dataset.block_size, dataset.record_size);
         assert_eq!(fixed, given, "class and sizes of blocks never change");
         let sync = SYNCS.iter().position(|sync| *sync == dataset.sync);
         let sync = sync.expect("each has a number") as u8;
@@ -83,16 +83,16 @@ impl Settings {
     }
 
     pub(crate) fn has_files(&self) -> bool {
-        self.class.has_files()
+        self.kind.has_files()
     }
 
     /// As [`Dataset::is_whole`].
     pub(super) fn is_whole(&self, ptr: &BlockPtr) -> bool {
-        self.class.is_whole(ptr, self.record_size)
+        self.kind.is_whole(ptr, self.record_size)
     }
 
     pub(crate) fn is_snapshot(&self) -> bool {
-        self.class.is_snapshot()
+        self.kind.is_snapshot()
     }
 
     /// Bytes that the client sees.

@@ -129,7 +129,7 @@ impl State {
     }
 
     /// Sets the tree and the sums.
-    pub(crate) fn hold(&mut self, held: DatasetRoot) {
+    pub(crate) fn set_held(&mut self, held: DatasetRoot) {
         self.root = held.root;
         self.referenced = held.referenced;
         self.logical = held.logical;

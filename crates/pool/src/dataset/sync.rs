@@ -59,7 +59,7 @@ impl OpenDataset {
     }
 
     /// Waits until a change is durable, with `sync=always`.
-    pub(crate) async fn settle(&self) -> Result<()> {
+    pub(crate) async fn wait_if_always(&self) -> Result<()> {
         if self.settings.sync() == Sync::Always {
             let _proof = self.durable(false).await?;
         }

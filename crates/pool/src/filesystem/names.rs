@@ -93,7 +93,7 @@ impl<S: Store> Inner<S> {
         directory.lose_entry(is_directory)?;
         directory.set_modified(time);
         transaction.put_inode(directory.number, directory.inode);
-        let doomed = self.settle(&mut transaction, object.clone()).await?;
+        let doomed = self.lose_name(&mut transaction, object.clone()).await?;
         self.commit_removal(transaction, Purpose::Release, doomed)
             .await?;
         self.tell_removed(directory.number, &found.dirent.name, &object);

@@ -40,7 +40,7 @@ struct XattrPage {
 
 impl<S: Store> Inner<S> {
     /// Stores an object that has lost a name. Returns it if that was the last one.
-    pub(super) async fn settle(
+    pub(super) async fn lose_name(
         &self,
         transaction: &mut Transaction,
         object: Object,

@@ -337,7 +337,7 @@ impl<S: Store> Inner<S> {
             self.drop_name(&mut transaction, &mut other, place).await?;
             other.set_changed(time);
             plan.to_mut().lose_entry(other.is_directory())?;
-            doomed = self.settle(&mut transaction, other.clone()).await?;
+            doomed = self.lose_name(&mut transaction, other.clone()).await?;
             lost = Some((entry, before, other));
         }
         self.put_directories(&mut transaction, &mut plan, time);

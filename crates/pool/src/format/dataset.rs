@@ -84,9 +84,9 @@ pub struct PrevSnapshot {
     pub list: Option<ListId>,
 }
 
-/// Class of a dataset.
+/// Kind of a dataset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum DatasetClass {
+pub enum DatasetKind {
     /// A block device.
     Volume,
     /// The frozen state of a volume.
@@ -97,7 +97,7 @@ pub enum DatasetClass {
     FilesystemSnapshot,
 }
 
-impl DatasetClass {
+impl DatasetKind {
     /// Whether it is the frozen state of another dataset.
     #[must_use]
     pub fn is_snapshot(self) -> bool {
@@ -156,7 +156,7 @@ pub struct Dataset {
     /// Name below the pool's name; for a snapshot, the part behind the `@`.
     pub name: String,
     /// Volume or snapshot.
-    pub class: DatasetClass,
+    pub kind: DatasetKind,
     /// When writes become durable.
     pub sync: Sync,
     /// Compression of new records.
@@ -271,10 +271,10 @@ impl Dataset {
         if self.birth.0 == 0 {
             return field("dataset's birth", 0);
         }
-        if self.class.has_files() && self.size != 0 {
+        if self.kind.has_files() && self.size != 0 {
             return field("filesystem's size", self.size);
         }
-        if self.class.is_snapshot() != self.of.is_some() {
+        if self.kind.is_snapshot() != self.of.is_some() {
             return field("volume of a snapshot", option(self.of).get());
         }
         if self.list.0 == 0 {
@@ -289,7 +289,7 @@ impl Dataset {
     /// Whether a block of it is a whole record, not a fragment of one.
     #[must_use]
     pub fn is_whole(&self, ptr: &BlockPtr) -> bool {
-        self.class.is_whole(ptr, self.record_size)
+        self.kind.is_whole(ptr, self.record_size)
     }
 
     /// Encodes the value in the pool's own tree.
@@ -305,11 +305,11 @@ impl Dataset {
         };
         let raw = RawProperties {
             version,
-            class: match self.class {
-                DatasetClass::Volume => 1,
-                DatasetClass::Snapshot => 2,
-                DatasetClass::Filesystem => 3,
-                DatasetClass::FilesystemSnapshot => 4,
+            class: match self.kind {
+                DatasetKind::Volume => 1,
+                DatasetKind::Snapshot => 2,
+                DatasetKind::Filesystem => 3,
+                DatasetKind::FilesystemSnapshot => 4,
             },
             sync: self.sync.code(),
             compression: self.compression.code(),
@@ -371,12 +371,12 @@ impl Dataset {
         let Some(checksum) = checksum_from_code(raw.checksum) else {
             return field("dataset's checksum", raw.checksum.into());
         };
-        let class = match raw.class {
-            1 => DatasetClass::Volume,
-            2 => DatasetClass::Snapshot,
-            3 => DatasetClass::Filesystem,
-            4 => DatasetClass::FilesystemSnapshot,
-            other => return field("dataset's class", other.into()),
+        let kind = match raw.class {
+            1 => DatasetKind::Volume,
+            2 => DatasetKind::Snapshot,
+            3 => DatasetKind::Filesystem,
+            4 => DatasetKind::FilesystemSnapshot,
+            other => return field("dataset's kind", other.into()),
         };
         let Some(sync) = Sync::from_code(raw.sync) else {
             return field("dataset's sync", raw.sync.into());
@@ -386,7 +386,7 @@ impl Dataset {
         };
         let mut dataset = Self {
             name: name.to_owned(),
-            class,
+            kind,
             sync,
             compression,
             checksum,

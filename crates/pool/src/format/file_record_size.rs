@@ -12,7 +12,7 @@ use super::{Dataset, DatasetProperty, Defect, FILE_RECORD_SIZE, Setting, Setting
 impl Dataset {
     /// The own value that the record size is in a record without setting and mark.
     fn implied(&self) -> Option<Setting> {
-        let is_own = self.class.has_files() && self.record_size != FILE_RECORD_SIZE;
+        let is_own = self.kind.has_files() && self.record_size != FILE_RECORD_SIZE;
         is_own.then_some(Setting {
             value: self.record_size.into(),
             is_received: false,

@@ -38,7 +38,7 @@ pub use block_space::BlockSpace;
 pub use builder::NodeBuilder;
 pub use checksum::{Checksum, ChecksumKind, NoChecksum};
 pub use dataset::{
-    Dataset, DatasetClass, DatasetRoot, KIND_DATASET, KIND_LIST, KIND_NEXT_DATASET, KIND_ROOT,
+    Dataset, DatasetKind, DatasetRoot, KIND_DATASET, KIND_LIST, KIND_NEXT_DATASET, KIND_ROOT,
     ListId, PrevSnapshot, RECORD_SIZE_MAX, RECORD_SIZE_MIN, Sync, dataset_key, list_key,
     next_dataset_key, root_key,
 };

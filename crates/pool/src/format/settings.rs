@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use zerocopy::little_endian::U64;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::{Dataset, DatasetClass, Defect, Key, Kind, ObjectId, layout};
+use super::{Dataset, DatasetKind, Defect, Key, Kind, ObjectId, layout};
 use table::{Row, TABLE};
 
 pub use codes::NoSync;
@@ -92,10 +92,10 @@ impl DatasetProperty {
         self.row().is_inherited
     }
 
-    /// Whether datasets of a class have the property.
+    /// Whether datasets of a kind have the property.
     #[must_use]
-    pub fn is_of(self, class: DatasetClass) -> bool {
-        self.row().classes.contains(&class)
+    pub fn is_of(self, kind: DatasetKind) -> bool {
+        self.row().kinds.contains(&kind)
     }
 
     /// The value that a text means; `None` if the property cannot have it.

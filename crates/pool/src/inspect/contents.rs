@@ -10,7 +10,7 @@ use super::found::{Finding, FindingKind, Findings};
 use super::part::Part;
 use super::space::Sectors;
 use crate::format::{
-    Birth, BlockPtr, DEAD_TREE, Dataset, DatasetClass, DatasetRoot, Defect, FIRST_DATASET, Freeing,
+    Birth, BlockPtr, DEAD_TREE, Dataset, DatasetKind, DatasetRoot, Defect, FIRST_DATASET, Freeing,
     HOLDS_MAX, Hold, KIND_DATASET, KIND_FREEING, KIND_HOLD, KIND_LIST, KIND_NEXT_DATASET,
     KIND_PROPERTY, KIND_ROOT, KIND_SETTINGS, KIND_SPACE, Key, ListId, PoolProperty, Settings,
     TreeId, Uberblock, Value, decode_on,
@@ -173,12 +173,12 @@ impl Image {
         if !whole && nodes.is_empty() {
             return Err(InspectError::NoTree);
         }
-        Ok(entries.settle(uberblock, nodes, whole, findings))
+        Ok(entries.into_contents(uberblock, nodes, whole, findings))
     }
 }
 
 impl Entries {
-    fn settle(
+    fn into_contents(
         mut self,
         uberblock: Uberblock,
         nodes: Vec<BlockPtr>,
@@ -231,8 +231,8 @@ impl Entries {
             }
         }
         for id in self.holds.keys() {
-            let held = self.datasets.get(id).map(|d| d.class);
-            if !held.is_some_and(DatasetClass::is_snapshot) {
+            let held = self.datasets.get(id).map(|d| d.kind);
+            if !held.is_some_and(DatasetKind::is_snapshot) {
                 told.push(format!(
                     "dataset {}: a hold, although it is not a snapshot",
                     id.0
@@ -257,17 +257,17 @@ impl Entries {
 
     /// Returns what is wrong with the datasets that `dataset` refers to.
     fn kin(&self, dataset: &Dataset) -> Option<String> {
-        let class = |id: TreeId| self.datasets.get(&id).map(|d| d.class);
+        let kind = |id: TreeId| self.datasets.get(&id).map(|d| d.kind);
         let of = dataset
             .of
-            .filter(|of| class(*of).is_none_or(DatasetClass::is_snapshot));
+            .filter(|of| kind(*of).is_none_or(DatasetKind::is_snapshot));
         if let Some(of) = of {
             return Some(format!(
                 "a snapshot of dataset {}, which is not a volume",
                 of.0
             ));
         }
-        let is_snapshot = dataset.class.is_snapshot();
+        let is_snapshot = dataset.kind.is_snapshot();
         let volume = dataset.of.and_then(|of| self.datasets.get(&of));
         let clone = if is_snapshot { volume } else { Some(dataset) };
         let origin = clone.and_then(|clone| clone.origin)?;
@@ -275,7 +275,7 @@ impl Entries {
             Some(origin) if is_snapshot && dataset.birth <= origin.birth => {
                 Some("not younger than the origin of its volume".to_owned())
             }
-            Some(origin) if origin.class.is_snapshot() => None,
+            Some(origin) if origin.kind.is_snapshot() => None,
             _ if is_snapshot => None,
             _ => Some(format!(
                 "a clone of dataset {}, which is not a snapshot",
@@ -341,7 +341,7 @@ impl Contents {
         let mut order = Vec::new();
         let mut met = BTreeSet::new();
         let volumes = self.datasets.values();
-        for volume in volumes.filter(|d| !d.dataset.class.is_snapshot()) {
+        for volume in volumes.filter(|d| !d.dataset.kind.is_snapshot()) {
             let mut path = Vec::new();
             let mut next = Some(volume);
             while let Some(volume) = next.filter(|volume| met.insert(volume.id)) {

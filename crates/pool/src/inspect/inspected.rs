@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::found::Findings;
-use crate::format::{DatasetClass, TreeId};
+use crate::format::{DatasetKind, TreeId};
 
 /// Space of one dataset, in bytes of whole sectors except `referenced` and `logical`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub struct DatasetSpace {
     /// Its name.
     pub name: String,
     /// Volume or snapshot.
-    pub class: DatasetClass,
+    pub kind: DatasetKind,
     /// Bytes of its records, as stored.
     pub referenced: u64,
     /// Bytes of its records, decompressed.

@@ -32,7 +32,7 @@ impl Who {
     pub(super) fn new(name: &str, properties: &Dataset, since: Birth) -> Self {
         Self {
             name: name.to_owned(),
-            has_files: properties.class.has_files(),
+            has_files: properties.kind.has_files(),
             record_size: properties.record_size,
             block_size: properties.block_size,
             size: properties.size,

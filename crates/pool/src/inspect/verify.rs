@@ -65,11 +65,11 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
             let properties = &dataset.dataset;
             let list = lists.lists.get(&properties.list);
             let list = list.copied().unwrap_or_default();
-            let is_volume = !properties.class.is_snapshot();
+            let is_volume = !properties.kind.is_snapshot();
             self.found.datasets.push(DatasetSpace {
                 id: dataset.id,
                 name: dataset.name.clone(),
-                class: properties.class,
+                kind: properties.kind,
                 referenced: all.records,
                 logical: all.logical,
                 used: own.space,
@@ -222,7 +222,7 @@ impl Image {
         verifier.freed_trees().await;
         for volume in contents.volumes() {
             verifier.lineage(volume, &lists).await;
-            if volume.dataset.class.has_files() {
+            if volume.dataset.kind.has_files() {
                 self.check_files(volume, &mut verifier.found.findings).await;
             }
         }

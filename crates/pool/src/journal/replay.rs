@@ -93,7 +93,7 @@ async fn replay_with<S: Store>(
     if lost > 0 {
         replay.wipe_from(head, tail).await?;
     }
-    let repaired = replay.settle(&checked, head, tail).await?;
+    let repaired = replay.finish(&checked, head, tail).await?;
     Ok(Replayed {
         batches,
         head,
@@ -179,7 +179,7 @@ impl<S: Store> Replay<'_, S> {
     }
 
     /// Makes the result final. Returns the number of rewritten blocks and batches.
-    async fn settle(&mut self, checked: &Checked, head: Start, tail: u64) -> Result<u64> {
+    async fn finish(&mut self, checked: &Checked, head: Start, tail: u64) -> Result<u64> {
         let blocks = data::repair(self.store, checked).await?;
         for (at, bytes) in &self.repairs {
             self.store.write(*at, bytes).await?;

@@ -6,7 +6,7 @@
 //! whole is placed in fragments, so that free space is usable however small its runs are.
 
 use crate::format::{Address, BlockPtr, BlockSpace, Defect, FRAGMENTS_MAX, VdevId, VdevOffset};
-use crate::space::{Class, Sealed, Space, Trimming, VdevSpace, Which};
+use crate::space::{BlockKind, Sealed, Space, Trimming, VdevSpace, Which};
 
 /// The most extents of one group.
 const EXTENTS_MAX: usize = 64;
@@ -188,9 +188,9 @@ impl Allocator {
         &mut self,
         want: u32,
         least: u32,
-        class: Class,
+        kind: BlockKind,
     ) -> Option<(Address, u32)> {
-        self.space.allocate(want, least, class)
+        self.space.allocate(want, least, kind)
     }
 
     /// A place for the first of the records of `sizes` bytes, which are whole sectors and lie one behind the other; or
@@ -224,7 +224,7 @@ impl Allocator {
 
     fn allocate(&mut self, source: Source, want: u32, least: u32) -> Option<(Address, u32)> {
         match source {
-            Source::Allocatable => self.space.allocate(want, least, Class::Data),
+            Source::Allocatable => self.space.allocate(want, least, BlockKind::Data),
             Source::Reserve => self.space.allocate_promised(want, least),
         }
     }

@@ -26,7 +26,7 @@ use crate::format::{
 };
 use crate::journal::Pressure;
 use crate::mutex::lock;
-use crate::space::{Class, Sealed};
+use crate::space::{BlockKind, Sealed};
 use crate::tree::{Freed, Layer, Merge, MergeStep, Root, TreeParams};
 use crate::vdev::MemberState;
 use crate::{Error, Result};
@@ -144,7 +144,7 @@ impl Owner {
         let (before, birth) = (checkpoint.uberblock.root, checkpoint.birth);
         let merge = self
             .clone()
-            .merge(POOL_TREE, before, &layers, birth, Class::PoolTree);
+            .merge(POOL_TREE, before, &layers, birth, BlockKind::PoolTree);
         let (root, freed, _) = merge.await?;
         // replay begins behind a durable batch
         self.durable_at_last(checkpoint.up_to).await?;
@@ -170,11 +170,11 @@ impl Owner {
         let before = state.allocator.space().allocatable();
         state.allocator.release(sealed);
         state.checkpointer.released();
-        let settled = state.is_settled();
+        let all_freed = state.frees_nothing_more();
         let freeing = !state.destroyer.is_empty();
         let allocatable = state.allocator.space().allocatable();
         let budget = &self.shared.budget;
-        budget.checkpointed(before, allocatable, settled, freeing);
+        budget.checkpointed(before, allocatable, all_freed, freeing);
         drop(state);
         self.trim_freed();
     }
@@ -233,7 +233,7 @@ impl Owner {
         root: Root,
         layers: &[Arc<Layer>],
         birth: Birth,
-        class: Class,
+        kind: BlockKind,
     ) -> Result<(Root, Vec<Freed>, u64)> {
         let node_size = self.state.borrow().checkpointer.uberblock().node_size;
         let params = TreeParams {
@@ -241,7 +241,7 @@ impl Owner {
             tree,
             birth,
         };
-        let mut writer = NodeWriter::new(self.clone(), class, params);
+        let mut writer = NodeWriter::new(self.clone(), kind, params);
         let mut merge = Merge::new(params, root, layers)?;
         let mut freed = Vec::new();
         let mut written = 0;
@@ -288,7 +288,7 @@ impl Owner {
                 checkpoint.dead_root,
                 &layers,
                 checkpoint.birth,
-                Class::Tree,
+                BlockKind::Tree,
             )
             .await?;
         for freed in &freed {
@@ -329,7 +329,7 @@ impl State {
     }
 
     /// Whether another checkpoint would free nothing.
-    fn is_settled(&mut self) -> bool {
+    fn frees_nothing_more(&mut self) -> bool {
         let is_written = |volume: &Arc<OpenDataset>| lock(&volume.state).is_written();
         let is_merged = |volume: &Arc<OpenDataset>| {
             let state = lock(&volume.state);
@@ -337,7 +337,7 @@ impl State {
         };
         self.destroyer.is_empty()
             && self.allocator.space().pending() == 0
-            && self.checkpointer.is_settled()
+            && self.checkpointer.takes_all_roots()
             && self.asking().iter().all(is_written)
             && self.datasets.changed().all(is_merged)
     }

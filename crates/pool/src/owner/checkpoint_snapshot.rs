@@ -53,7 +53,7 @@ pub(super) struct CheckpointSnapshot {
     pub(super) volumes: Vec<ChangedVolume>,
     /// Datasets whose root this checkpoint must write: snapshots without a root of their own, clones, and volumes that
     /// were rolled back.
-    pub(super) unsettled: BTreeSet<TreeId>,
+    pub(super) rootless: BTreeSet<TreeId>,
     /// Pending destroys, by number.
     pub(super) destroys: BTreeMap<u64, PendingDestroy>,
     /// Blocks of pending destroys that this checkpoint frees at most, and the rest of the last node or deadlist entry.
@@ -92,8 +92,8 @@ impl State {
         self.journal.count_seeks(self.shared.vdevs.has_hard_disks());
         self.destroyer.begin_checkpoint();
         self.allocator.begin_checkpoint();
-        let unsettled = self.checkpointer.freeze().clone();
-        let volumes = self.freeze_volumes(birth, &unsettled);
+        let rootless = self.checkpointer.freeze().clone();
+        let volumes = self.freeze_volumes(birth, &rootless);
         let ids: Vec<TreeId> = volumes.iter().map(|volume| volume.id).collect();
         self.shared.budget.begin_checkpoint(&ids);
         let steps = self.steps(&volumes);
@@ -102,7 +102,7 @@ impl State {
         CheckpointSnapshot {
             birth,
             volumes,
-            unsettled,
+            rootless,
             up_to: self.journal.last(),
             destroys: self.destroyer.snapshot(),
             destroy_blocks_max: self.destroyer.blocks_max(),
@@ -115,9 +115,9 @@ impl State {
     }
 
     /// Freezes the layers of the changed volumes.
-    fn freeze_volumes(&mut self, birth: Birth, unsettled: &BTreeSet<TreeId>) -> Vec<ChangedVolume> {
+    fn freeze_volumes(&mut self, birth: Birth, rootless: &BTreeSet<TreeId>) -> Vec<ChangedVolume> {
         let mut oldest: BTreeMap<TreeId, Birth> = BTreeMap::new();
-        for snapshot in unsettled.iter().filter_map(|id| self.datasets.get(*id)) {
+        for snapshot in rootless.iter().filter_map(|id| self.datasets.get(*id)) {
             let state = lock(&snapshot.state);
             if let Some(of) = state.dataset.of {
                 let oldest = oldest.entry(of).or_insert(state.dataset.birth);
@@ -126,18 +126,18 @@ impl State {
         }
         let changed = self.datasets.take_changed();
         let volumes = changed.iter().map(|volume| {
-            let unsettled = oldest.get(&volume.id).copied();
-            self.freeze_volume(volume, birth, unsettled)
+            let rootless = oldest.get(&volume.id).copied();
+            self.freeze_volume(volume, birth, rootless)
         });
         volumes.collect()
     }
 
-    /// Freezes a volume's layers. Its oldest snapshot without a root of its own was born at `unsettled`.
+    /// Freezes a volume's layers. Its oldest snapshot without a root of its own was born at `rootless`.
     fn freeze_volume(
         &self,
         volume: &OpenDataset,
         birth: Birth,
-        unsettled: Option<Birth>,
+        rootless: Option<Birth>,
     ) -> ChangedVolume {
         let id = volume.id;
         let (dataset, frozen, root) = {
@@ -147,7 +147,7 @@ impl State {
             (state.dataset.clone(), frozen, state.held())
         };
         let first = frozen.last().map_or(birth, |layer| layer.epoch);
-        let oldest = unsettled.map_or(first, |birth| birth.min(first));
+        let oldest = rootless.map_or(first, |birth| birth.min(first));
         let snapshots = self.datasets.born(id, oldest..=birth).map(|snapshot| {
             let dataset = &lock(&snapshot.state).dataset;
             ChangedSnapshot {

@@ -3,7 +3,7 @@
 //! **Owns** the stage, the requests and reasons for a checkpoint, the pauses, the datasets that need a root of their own, and
 //! the newest uberblock. **Called by** the owner's loop, by checkpoints (`checkpoint.rs`), and by operations that need one.
 //! **Invariants**: one checkpoint is written at a time; none begins during a pause; a dataset without a root of its own is in
-//! `unsettled` or in `settling` until a durable checkpoint has its root.
+//! `rootless` or in `rooting` until a durable checkpoint has its root.
 
 use std::collections::BTreeSet;
 
@@ -45,9 +45,9 @@ pub(super) struct Checkpointer {
     /// Durable checkpoints whose freed blocks are not reusable yet.
     releasing: usize,
     /// Datasets whose root the next checkpoint must write, also if nothing in them changed.
-    unsettled: BTreeSet<TreeId>,
+    rootless: BTreeSet<TreeId>,
     /// The datasets whose root the current checkpoint must write.
-    settling: BTreeSet<TreeId>,
+    rooting: BTreeSet<TreeId>,
     /// The last durable checkpoint.
     uberblock: Uberblock,
     /// The highest sequence of an uberblock on the disks.
@@ -68,8 +68,8 @@ impl Checkpointer {
             pauses: 0,
             progress: CheckpointProgress::default(),
             releasing: 0,
-            unsettled: BTreeSet::new(),
-            settling: BTreeSet::new(),
+            rootless: BTreeSet::new(),
+            rooting: BTreeSet::new(),
             uberblock,
             newest,
         }
@@ -168,8 +168,8 @@ impl Checkpointer {
     pub(super) fn freeze(&mut self) -> &BTreeSet<TreeId> {
         self.is_space_short = false;
         self.is_idle_due = false;
-        self.settling = std::mem::take(&mut self.unsettled);
-        &self.settling
+        self.rooting = std::mem::take(&mut self.rootless);
+        &self.rooting
     }
 
     /// The current checkpoint takes about `steps` steps.
@@ -186,7 +186,7 @@ impl Checkpointer {
     pub(super) fn durable(&mut self, uberblock: Uberblock) {
         self.uberblock = uberblock;
         self.newest = uberblock.sequence;
-        self.settling.clear();
+        self.rooting.clear();
         self.releasing += 1;
     }
 
@@ -212,27 +212,27 @@ impl Checkpointer {
     }
 
     /// The next checkpoint must write the root of a dataset.
-    pub(super) fn add_unsettled(&mut self, dataset: TreeId) {
-        self.unsettled.insert(dataset);
+    pub(super) fn add_rootless(&mut self, dataset: TreeId) {
+        self.rootless.insert(dataset);
     }
 
     /// Forgets a destroyed dataset.
     pub(super) fn forget(&mut self, dataset: TreeId) {
-        self.unsettled.remove(&dataset);
+        self.rootless.remove(&dataset);
     }
 
     /// Whether no checkpoint holds a dataset whose root must be written.
-    pub(super) fn is_unsettled(&self, dataset: TreeId) -> bool {
-        self.unsettled.contains(&dataset)
+    pub(super) fn is_rootless(&self, dataset: TreeId) -> bool {
+        self.rootless.contains(&dataset)
     }
 
     /// Whether every dataset without a root of its own is in the current checkpoint.
-    pub(super) fn is_settled(&self) -> bool {
-        self.unsettled.is_empty()
+    pub(super) fn takes_all_roots(&self) -> bool {
+        self.rootless.is_empty()
     }
 
     /// Whether a durable checkpoint has the root of a dataset.
     pub(super) fn has_root(&self, dataset: TreeId) -> bool {
-        !self.unsettled.contains(&dataset) && !self.settling.contains(&dataset)
+        !self.rootless.contains(&dataset) && !self.rooting.contains(&dataset)
     }
 }

@@ -113,7 +113,7 @@ impl Owner {
         let demands = std::mem::take(&mut lock(&snapshot.state).demands);
         let mut state = self.state.borrow_mut();
         for demand in demands {
-            state.wait(None, demand);
+            state.answer_when_durable(None, demand);
         }
     }
 
@@ -211,7 +211,7 @@ impl Owner {
         lazy: bool,
     ) -> Result<Taken, NotTaken> {
         let (mut state, mut next) = Self::next_packed(volume, lazy);
-        let has_files = state.dataset.class.has_files();
+        let has_files = state.dataset.kind.has_files();
         if !state.staged.is_empty() && state.pending_snapshot.is_none() {
             return Err(NotTaken::Staged);
         }
@@ -286,7 +286,7 @@ impl Owner {
             Some(Placement::Fragments(fragments)) => {
                 let bytes = fragments.iter().map(|(_, bytes)| *bytes as usize).sum();
                 let buf = buffers.try_alloc(bytes);
-                let has_files = state.dataset.class.has_files();
+                let has_files = state.dataset.kind.has_files();
                 let journal_bytes = journal_bytes_max(next.len(), has_files);
                 let is_ready = buf.is_some()
                     && owner.mark(volume, state, |dataset| &mut dataset.has_fragments)
@@ -466,8 +466,9 @@ impl State {
     }
 
     /// Answers `demand` once the batch `ticket` is durable; at once without a ticket.
-    pub(super) fn wait(&mut self, ticket: Option<Ticket>, demand: Demand) {
-        self.committer.wait(&self.journal, ticket, demand);
+    pub(super) fn answer_when_durable(&mut self, ticket: Option<Ticket>, demand: Demand) {
+        self.committer
+            .answer_when_durable(&self.journal, ticket, demand);
     }
 
     /// Whether another group may be taken now.

@@ -144,12 +144,17 @@ impl Committer {
     ) {
         let ticket = self.last.get(&volume).copied();
         for demand in demands {
-            self.wait(journal, ticket, demand);
+            self.answer_when_durable(journal, ticket, demand);
         }
     }
 
     /// Answers a demand once the batch `ticket` is durable; at once without a ticket.
-    pub(super) fn wait(&mut self, journal: &Writer, ticket: Option<Ticket>, demand: Demand) {
+    pub(super) fn answer_when_durable(
+        &mut self,
+        journal: &Writer,
+        ticket: Option<Ticket>,
+        demand: Demand,
+    ) {
         match ticket.filter(|ticket| !journal.is_durable(*ticket)) {
             Some(ticket) => self.waiters.push(Waiter {
                 ticket,

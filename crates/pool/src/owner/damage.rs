@@ -156,7 +156,7 @@ impl Owner {
             match self.holds(&volume, lost).await {
                 Holding::Yes => {
                     let dataset = volume.dataset();
-                    let damage = match dataset.class.has_files() {
+                    let damage = match dataset.kind.has_files() {
                         true => damaged_files(&volume, lost).await,
                         false => lost.damage_of_volume(&dataset),
                     };

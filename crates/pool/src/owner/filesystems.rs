@@ -10,7 +10,7 @@ use crate::files::FileStore;
 use crate::filesystem::{Edit, NewFileSystem, first_transaction};
 use crate::format::filesystem::{OBJECT_END, counted_key, encode_counted, inode_key};
 use crate::format::{
-    ChecksumKind, DatasetClass, DatasetProperty, FEATURE_EXACT_SPACE, FEATURE_FILESYSTEMS,
+    ChecksumKind, DatasetKind, DatasetProperty, FEATURE_EXACT_SPACE, FEATURE_FILESYSTEMS,
     FEATURE_OWNER_SPACE, FILE_RECORD_SIZE, ObjectId, Packing, RECORD_SIZE_MIN, Sync,
 };
 
@@ -55,7 +55,7 @@ impl State {
     /// The filesystem of this name.
     pub(super) fn filesystem(&self, name: &str) -> Option<FileStore> {
         let found = self.datasets.volume(name)?;
-        let has_files = found.dataset().class.has_files();
+        let has_files = found.dataset().kind.has_files();
         has_files.then(|| FileStore(found.clone()))
     }
 }
@@ -95,7 +95,7 @@ impl Pool {
         }
         let properties = NewDataset {
             name: new.name,
-            class: DatasetClass::Filesystem,
+            kind: DatasetKind::Filesystem,
             size: 0,
             block_size: RECORD_SIZE_MIN,
             record_size: new.record_size,

@@ -89,7 +89,7 @@ impl State {
         self.add_destroy(destroy);
         self.destroyer.redirect(list, None);
         self.deadlists.forget(list);
-        volume.hold(snapshot.held());
+        volume.set_held(snapshot.held());
         volume.dataset.size = snapshot.dataset.size;
     }
 }

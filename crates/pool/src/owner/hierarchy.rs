@@ -10,15 +10,15 @@ use super::inherit::{Heirs, make_durable, parent};
 use super::pool_tree::Changes;
 use super::{Pool, State};
 use crate::dataset::OpenDataset;
-use crate::format::{DatasetClass, FILE_RECORD_SIZE, NAME_SIZE_MAX, check_name, dataset_key};
+use crate::format::{DatasetKind, FILE_RECORD_SIZE, NAME_SIZE_MAX, check_name, dataset_key};
 use crate::journal::Ticket;
 use crate::{Error, Result};
 
-/// Whether datasets of a class may have datasets below them.
-fn may_have_children(class: DatasetClass) -> bool {
-    match class {
-        DatasetClass::Filesystem => true,
-        DatasetClass::Volume | DatasetClass::Snapshot | DatasetClass::FilesystemSnapshot => false,
+/// Whether datasets of a kind may have datasets below them.
+fn may_have_children(kind: DatasetKind) -> bool {
+    match kind {
+        DatasetKind::Filesystem => true,
+        DatasetKind::Volume | DatasetKind::Snapshot | DatasetKind::FilesystemSnapshot => false,
     }
 }
 
@@ -44,7 +44,7 @@ impl State {
             return Ok(());
         };
         let above = self.datasets.volume(parent).ok_or(Error::NoParent)?;
-        match may_have_children(above.dataset().class) {
+        match may_have_children(above.dataset().kind) {
             true => Ok(()),
             false => Err(Error::NotAParent),
         }

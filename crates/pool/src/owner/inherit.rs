@@ -10,7 +10,7 @@ use std::sync::Arc;
 use super::{Pool, State};
 use crate::dataset::OpenDataset;
 use crate::format::{
-    Dataset, DatasetClass, DatasetProperty, FEATURE_ACL_RULES, FEATURE_RECORD_SIZES,
+    Dataset, DatasetKind, DatasetProperty, FEATURE_ACL_RULES, FEATURE_RECORD_SIZES,
     FEATURE_SETTINGS, Setting, Settings, Sync, TextProperty, TextSetting, dataset_key,
     settings_key,
 };
@@ -224,7 +224,7 @@ impl Pool {
             }
             self.require_record_sizes().await?;
         }
-        let change = |class: Option<DatasetClass>, settings: &mut Settings| {
+        let change = |class: Option<DatasetKind>, settings: &mut Settings| {
             if class.is_some_and(|class| !property.is_of(class)) {
                 return Err(Error::NoProperty(property.name()));
             }
@@ -238,7 +238,7 @@ impl Pool {
     async fn change_settings(
         &self,
         dataset: Option<&str>,
-        change: impl Fn(Option<DatasetClass>, &mut Settings) -> Result<()>,
+        change: impl Fn(Option<DatasetKind>, &mut Settings) -> Result<()>,
     ) -> Result<()> {
         let set = |state: &mut State| {
             let (key, value) = match dataset {
@@ -251,7 +251,7 @@ impl Pool {
                 Some(name) => {
                     let found = state.datasets.volume(name).ok_or(Error::NotFound)?;
                     let mut changed = found.dataset();
-                    change(Some(changed.class), &mut changed.settings)?;
+                    change(Some(changed.kind), &mut changed.settings)?;
                     state.inherit(&mut changed);
                     (dataset_key(found.id), Some(changed.encode()))
                 }
@@ -301,7 +301,7 @@ impl Pool {
         setting: Option<TextSetting>,
     ) -> Result<()> {
         self.require_settings().await?;
-        let change = |class: Option<DatasetClass>, settings: &mut Settings| {
+        let change = |class: Option<DatasetKind>, settings: &mut Settings| {
             if class.is_some_and(|class| !property.is_of(class)) {
                 return Err(Error::NoProperty(property.name()));
             }

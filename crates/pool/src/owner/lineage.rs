@@ -137,7 +137,7 @@ impl Pool {
         let state = self.owner.state.borrow();
         let origin = state.datasets.get(volume.dataset().origin?)?.dataset();
         let of = state.datasets.get(origin.of?)?.dataset();
-        debug_assert!(!of.class.is_snapshot());
+        debug_assert!(!of.kind.is_snapshot());
         Some((of.name, origin.name))
     }
 }

@@ -19,7 +19,7 @@ use crate::format::{
 };
 use crate::mutex::lock;
 use crate::shared::DESTROYED;
-use crate::space::Class;
+use crate::space::BlockKind;
 use crate::tree::{Freed, Layer, Visit, Walk, WalkStep};
 use crate::{Error, Result};
 
@@ -75,7 +75,7 @@ impl CheckpointSnapshot {
             let layers: Vec<_> = within.map(|f| f.layer.clone()).collect();
             // the volume's own root changes with that of its newest snapshot
             let follows = id == volume.id && !segments.is_empty();
-            if follows || !layers.is_empty() || self.unsettled.contains(&id) {
+            if follows || !layers.is_empty() || self.rootless.contains(&id) {
                 segments.push(Segment {
                     id,
                     birth,
@@ -114,7 +114,7 @@ impl State {
             let state = &mut *state;
             let frozen = &state.frozen;
             if let Some(held) = root_of(&|l| frozen.iter().any(|f| Arc::ptr_eq(&f.layer, l))) {
-                state.hold(held);
+                state.set_held(held);
             }
             state.frozen.retain(|f| !is_merged(&f.layer));
         }
@@ -128,7 +128,7 @@ impl State {
                 && segment.id != volume.id
                 && let Some(snapshot) = self.datasets.get(segment.id)
             {
-                lock(&snapshot.state).hold(*root);
+                lock(&snapshot.state).set_held(*root);
             }
         }
     }
@@ -188,7 +188,7 @@ impl Owner {
                 before.root,
                 &segment.layers,
                 segment.birth,
-                Class::Tree,
+                BlockKind::Tree,
             )
             .await?;
         allocated += written;

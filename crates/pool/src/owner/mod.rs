@@ -263,7 +263,9 @@ impl Owner {
     /// Waits until a batch is durable.
     async fn durable(&self, ticket: Ticket) -> Result<()> {
         let (sender, receiver) = oneshot::channel();
-        self.state.borrow_mut().wait(Some(ticket), sender);
+        self.state
+            .borrow_mut()
+            .answer_when_durable(Some(ticket), sender);
         self.shared.bell.ring();
         let _proof = receiver.await.unwrap_or(Err(Error::Device))?;
         Ok(())
@@ -348,7 +350,7 @@ impl Pool {
         // A successful checkpoint does not prove that all records were written before it.
         let mut flushed = Ok(());
         for volume in self.volumes() {
-            if writes && !volume.dataset().class.is_snapshot() {
+            if writes && !volume.dataset().kind.is_snapshot() {
                 let proof = volume.flush_all().await;
                 flushed = flushed.and(proof.map(drop));
             }

@@ -14,7 +14,7 @@ use super::Owner;
 use crate::format::{
     Address, BlockPtr, ChecksumKind, Compression, NODE_SIZE_MIN, NodeSize, VdevOffset,
 };
-use crate::space::Class;
+use crate::space::BlockKind;
 use crate::tree::{NewNode, TreeParams};
 use crate::written::WriteClass;
 use crate::{Error, Result};
@@ -40,7 +40,7 @@ impl Chunk {
 
 pub(super) struct NodeWriter {
     owner: Rc<Owner>,
-    class: Class,
+    kind: BlockKind,
     params: TreeParams,
     /// Bytes that a node of the smallest size takes.
     least: u32,
@@ -51,11 +51,11 @@ pub(super) struct NodeWriter {
 }
 
 impl NodeWriter {
-    pub(super) fn new(owner: Rc<Owner>, class: Class, params: TreeParams) -> Self {
+    pub(super) fn new(owner: Rc<Owner>, kind: BlockKind, params: TreeParams) -> Self {
         let least = owner.shared.vdevs.block_space().of(NODE_SIZE_MIN);
         Self {
             owner,
-            class,
+            kind,
             params,
             least,
             small: false,
@@ -124,7 +124,7 @@ impl NodeWriter {
 
     fn allocate(&self, least: u32) -> Option<(Address, u32)> {
         let mut state = self.owner.state.borrow_mut();
-        state.allocator.allocate_nodes(CHUNK, least, self.class)
+        state.allocator.allocate_nodes(CHUNK, least, self.kind)
     }
 
     async fn begin(&mut self, (at, bytes): (Address, u32)) {

@@ -100,7 +100,7 @@ impl Pool {
         state.allocator.set_autotrim(autotrim);
         for (id, open) in opened {
             let has_layers = !open.state.top.is_empty() || !open.state.frozen.is_empty();
-            if has_layers || state.checkpointer.is_unsettled(id) {
+            if has_layers || state.checkpointer.is_rootless(id) {
                 let volume = open.state.dataset.of.unwrap_or(id);
                 state.datasets.mark_changed(volume);
             }
@@ -183,7 +183,7 @@ impl State {
                 let snapshot = opened.remove(&snapshot_id).ok_or(Error::Unknown)?;
                 let volume = opened.get_mut(&id).ok_or(Error::Unknown)?;
                 self.roll_back(&mut volume.state, &snapshot.state);
-                self.checkpointer.add_unsettled(id);
+                self.checkpointer.add_rootless(id);
                 opened.insert(snapshot_id, snapshot);
             }
             StateChange::Promote(clone) => {
@@ -247,13 +247,13 @@ impl State {
         opened: &OpenDatasets,
     ) -> dataset::State {
         if let Some(volume) = dataset.of.and_then(|of| opened.get(&of)) {
-            self.checkpointer.add_unsettled(id);
+            self.checkpointer.add_rootless(id);
             return snapshot_state(dataset, &volume.state);
         }
         let origin = dataset.origin.and_then(|origin| opened.get(&origin));
         let held = origin.map(|o| o.state.held()).unwrap_or_default();
         if origin.is_some() {
-            self.checkpointer.add_unsettled(id);
+            self.checkpointer.add_rootless(id);
         }
         dataset::State::new(dataset, held)
     }

@@ -162,7 +162,7 @@ impl Pool {
     /// [`Error::Device`].
     pub async fn begin_scrub(&self) -> Result<ScrubPosition> {
         self.checkpoint().await?;
-        self.owner.shared.lost.doubt();
+        self.owner.shared.lost.begin_scrub();
         self.owner.doubtful_rows.borrow_mut().clear();
         Ok(ScrubPosition {
             up_to: self.owner.state.borrow().checkpointer.uberblock().epoch,
@@ -192,7 +192,7 @@ impl Pool {
         let next = self.owner.sweep(at.sweep, bytes, &mut part).await?;
         if next.is_none() {
             part.found.repaired += self.mend_doubtful_rows().await?;
-            self.owner.shared.lost.settle(at.up_to);
+            self.owner.shared.lost.end_scrub(at.up_to);
         }
         let position = next.map(|sweep| ScrubPosition { sweep, ..at });
         Ok((part.found, position))

@@ -10,7 +10,7 @@ use super::{Pool, State};
 use crate::dataset::{self, OpenDataset};
 use crate::files::{FileChange, FileStore};
 use crate::format::{
-    Birth, Dataset, DatasetClass, DatasetProperty, ListId, NAME_SIZE_MAX, PrevSnapshot, Record,
+    Birth, Dataset, DatasetKind, DatasetProperty, ListId, NAME_SIZE_MAX, PrevSnapshot, Record,
     TextProperty, TreeId, dataset_key, root_key,
 };
 use crate::journal::Ticket;
@@ -116,14 +116,14 @@ impl Pool {
     }
 
     /// A snapshot, once it has a root of its own.
-    async fn settled(&self, volume: &str, name: &str) -> Result<Arc<OpenDataset>> {
+    async fn rooted(&self, volume: &str, name: &str) -> Result<Arc<OpenDataset>> {
         let Volume(snapshot) = self.snapshot(volume, name).ok_or(Error::NotFound)?;
-        self.settle(&snapshot).await?;
+        self.wait_for_root(&snapshot).await?;
         Ok(snapshot)
     }
 
     /// Returns when a snapshot has a root of its own.
-    async fn settle(&self, snapshot: &OpenDataset) -> Result<()> {
+    async fn wait_for_root(&self, snapshot: &OpenDataset) -> Result<()> {
         let has_root = |id| self.owner.state.borrow().checkpointer.has_root(id);
         while !has_root(snapshot.id) {
             self.checkpoint().await?;
@@ -142,8 +142,8 @@ impl Pool {
         (old, new): (&str, &str),
         max: usize,
     ) -> Result<Option<Vec<FileChange>>> {
-        let old = FileStore(self.settled(filesystem, old).await?);
-        let new = FileStore(self.settled(filesystem, new).await?);
+        let old = FileStore(self.rooted(filesystem, old).await?);
+        let new = FileStore(self.rooted(filesystem, new).await?);
         if !old.0.settings.has_files() {
             return Err(Error::NotFound);
         }
@@ -182,7 +182,7 @@ impl Pool {
     /// Destroys snapshots of different datasets in one batch of the journal.
     async fn destroy_snapshots(&self, snapshots: &[Arc<OpenDataset>]) -> Result<()> {
         for snapshot in snapshots {
-            self.settle(snapshot).await?;
+            self.wait_for_root(snapshot).await?;
         }
         let destroy = |state: &mut State| {
             let mut changes = Changes::new();
@@ -217,7 +217,7 @@ impl Pool {
     /// [`Error::Device`].
     pub async fn clone_snapshot(&self, volume: &str, name: &str, clone: &str) -> Result<Volume> {
         self.prepare_name(clone).await?;
-        let snapshot = self.settled(volume, name).await?;
+        let snapshot = self.rooted(volume, name).await?;
         let created = io::time::wall_clock_ms() * 1_000_000;
         let guid = io::rng::u64();
         let create = |state: &mut State| {
@@ -228,7 +228,7 @@ impl Pool {
             let inner = lock(&snapshot.state);
             let mut dataset = Dataset {
                 name: clone.to_owned(),
-                class: inner.dataset.class.of_clones(),
+                kind: inner.dataset.kind.of_clones(),
                 created,
                 birth: state.journal.epoch(),
                 of: None,
@@ -254,7 +254,7 @@ impl Pool {
             state.datasets.insert(clone.clone());
             state.datasets.mark_changed(id);
             state.open_account(&clone, super::usage::Owned::of_a_clone());
-            state.checkpointer.add_unsettled(id);
+            state.checkpointer.add_rootless(id);
             Ok((Volume(clone), ticket))
         };
         self.owner.change_durably(create).await
@@ -265,7 +265,7 @@ impl Pool {
     /// # Errors
     /// [`Error::NotFound`], [`Error::Busy`] if there is a newer snapshot, or a pending one, [`Error::Device`].
     pub async fn roll_back(&self, volume: &str, name: &str) -> Result<()> {
-        let snapshot = self.settled(volume, name).await?;
+        let snapshot = self.rooted(volume, name).await?;
         let back = async || {
             let found = self.dataset(volume).ok_or(Error::NotFound)?;
             if !lock(&found.state).writing.is_empty() {
@@ -308,10 +308,10 @@ impl State {
         budget.resized(found.id, back.dataset.size);
         self.roll_back(&mut inner, &back);
         found.settings.publish(&inner.dataset);
-        if inner.dataset.class == DatasetClass::Filesystem {
+        if inner.dataset.kind == DatasetKind::Filesystem {
             found.settings.raise_changes(self.journal.epoch());
         }
-        self.checkpointer.add_unsettled(found.id);
+        self.checkpointer.add_rootless(found.id);
         self.datasets.mark_changed(found.id);
         self.datasets.mark_unaccounted(found.id);
         drop(back);

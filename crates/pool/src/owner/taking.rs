@@ -77,7 +77,7 @@ impl State {
             let state = lock(&volume.state);
             let dataset = Dataset {
                 name: name.to_owned(),
-                class: state.dataset.class.of_snapshots(),
+                kind: state.dataset.kind.of_snapshots(),
                 created,
                 birth,
                 of: Some(volume.id),
@@ -104,7 +104,7 @@ impl State {
             let snapshot = OpenDataset::new(id, volume.shared.clone(), inner);
             self.datasets.insert(snapshot.clone());
             self.datasets.mark_changed(volume.id);
-            self.checkpointer.add_unsettled(id);
+            self.checkpointer.add_rootless(id);
             self.shared.budget.snapshot(volume.id);
             taken.push(snapshot);
         }

@@ -120,7 +120,7 @@ impl Verifier<'_> {
             let said = lock(&volume.state).allocated;
             let held = self.trees.get(id).copied().unwrap_or(0);
             // a snapshot without a root of its own has the sum of an older state
-            if said != held && !state.checkpointer.is_unsettled(*id) {
+            if said != held && !state.checkpointer.is_rootless(*id) {
                 let text = format!("tree {} holds {held} bytes, it says {said}", id.0);
                 problems.push(text);
             }

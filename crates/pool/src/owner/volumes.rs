@@ -10,7 +10,7 @@ use super::usage::Owned;
 use super::{Pool, State};
 use crate::dataset::{self, OpenDataset};
 use crate::format::{
-    ChecksumKind, Dataset, DatasetClass, DatasetProperty, DatasetRoot, Defect, FILE_RECORD_SIZE,
+    ChecksumKind, Dataset, DatasetKind, DatasetProperty, DatasetRoot, Defect, FILE_RECORD_SIZE,
     Key, ListId, Packing, Record, Settings, Switches, Sync, Value, dataset_key, root_key,
 };
 use crate::volume::Volume;
@@ -55,7 +55,7 @@ impl NewVolume {
 /// The properties of a new dataset.
 pub(super) struct NewDataset {
     pub(super) name: String,
-    pub(super) class: DatasetClass,
+    pub(super) kind: DatasetKind,
     pub(super) size: u64,
     pub(super) block_size: u32,
     pub(super) record_size: u32,
@@ -104,7 +104,7 @@ impl Pool {
     ) -> Result<Volume> {
         let properties = NewDataset {
             name: new.name,
-            class: DatasetClass::Volume,
+            kind: DatasetKind::Volume,
             size: new.size,
             block_size: new.block_size,
             record_size: new.record_size,
@@ -133,7 +133,7 @@ impl Pool {
             state.check_new_name(&new.name)?;
             let mut dataset = Dataset {
                 name: new.name.clone(),
-                class: new.class,
+                kind: new.kind,
                 sync: new.sync,
                 compression: new.compression,
                 checksum: new.checksum,
@@ -144,7 +144,7 @@ impl Pool {
                 has_blocks: false,
                 block_size: new.block_size,
                 record_size: new.record_size,
-                file_record_size: match new.class.has_files() {
+                file_record_size: match new.kind.has_files() {
                     true => new.record_size,
                     false => FILE_RECORD_SIZE,
                 },

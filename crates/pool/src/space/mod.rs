@@ -20,7 +20,7 @@ use vdev::VdevRegions;
 
 pub use trim::{Trimming, Which};
 pub use trims::KEPT;
-pub use vdev::{Class, VdevSpace};
+pub use vdev::{BlockKind, VdevSpace};
 
 /// Bytes given out on the emptiest vdev before the next vdev has its turn.
 const TURN_BYTES: u64 = 1 << 20;
@@ -36,7 +36,7 @@ const RESERVE_MIN: u64 = 8 << 20;
 /// The allocator's whole state.
 pub struct Space {
     vdevs: Vec<VdevRegions>,
-    /// By class: the vdev that has its turn, and the bytes left in the turn.
+    /// By kind: the vdev that has its turn, and the bytes left in the turn.
     turns: [(usize, u64); 3],
     /// Sectors freed since the last seal.
     freed: Frees,
@@ -163,7 +163,7 @@ impl Space {
     /// The node is outside its vdev's space, or overlaps a used block.
     pub fn mark_pool_node(&mut self, at: Address, bytes: u32) -> Result<(), Defect> {
         let (vdev, _) = self.vdev(at, bytes)?;
-        let marked = vdev.mark(at, bytes, Class::PoolTree)?;
+        let marked = vdev.mark(at, bytes, BlockKind::PoolTree)?;
         self.used += marked;
         Ok(())
     }
@@ -174,40 +174,46 @@ impl Space {
     /// The block is outside its vdev's space, or overlaps a node of the pool's own tree.
     pub fn mark_replayed(&mut self, at: Address, bytes: u32) -> Result<(), Defect> {
         let (vdev, _) = self.vdev(at, bytes)?;
-        let marked = vdev.mark(at, bytes, Class::Data)?;
+        let marked = vdev.mark(at, bytes, BlockKind::Data)?;
         self.used += marked;
         Ok(())
     }
 
     /// Gives out one extent of at most `want` bytes, a multiple of `least`, which is rounded up to sectors. None if
     /// there is no run of `least` bytes, or if only the reserve is left for `Data`.
-    pub fn allocate(&mut self, want: u32, least: u32, class: Class) -> Option<(Address, u32)> {
-        let kept = if class == Class::Data {
+    pub fn allocate(&mut self, want: u32, least: u32, kind: BlockKind) -> Option<(Address, u32)> {
+        let kept = if kind == BlockKind::Data {
             self.reserve
         } else {
             0
         };
-        self.take(want, least, class, kept)
+        self.take(want, least, kind, kept)
     }
 
     /// As [`Space::allocate`] for admitted records, which must get an extent: they may take half of the reserve, if
     /// trees took more than was kept for them.
     pub fn allocate_promised(&mut self, want: u32, least: u32) -> Option<(Address, u32)> {
-        self.take(want, least, Class::Data, self.reserve / 2)
+        self.take(want, least, BlockKind::Data, self.reserve / 2)
     }
 
-    fn take(&mut self, want: u32, least: u32, class: Class, kept: u64) -> Option<(Address, u32)> {
+    fn take(
+        &mut self,
+        want: u32,
+        least: u32,
+        kind: BlockKind,
+        kept: u64,
+    ) -> Option<(Address, u32)> {
         if self.free_bytes() < kept + u64::from(least) {
             return None;
         }
-        let (first, left) = self.turns[class as usize];
+        let (first, left) = self.turns[kind as usize];
         for step in 0..self.vdevs.len() {
             let index = (first + step) % self.vdevs.len();
-            let Some((at, got)) = self.vdevs[index].allocate(want, least, class) else {
+            let Some((at, got)) = self.vdevs[index].allocate(want, least, kind) else {
                 continue;
             };
             let left = if step == 0 { left } else { self.turn(index) };
-            self.turns[class as usize] = match left.checked_sub(got.into()) {
+            self.turns[kind as usize] = match left.checked_sub(got.into()) {
                 Some(left) if left > 0 => (index, left),
                 _ => {
                     let next = (index + 1) % self.vdevs.len();
@@ -215,7 +221,7 @@ impl Space {
                 }
             };
             self.used += u64::from(got);
-            if class == Class::Data && self.freed_young.is_some() {
+            if kind == BlockKind::Data && self.freed_young.is_some() {
                 let (region, start, count) = self.vdevs[index].place(at, got);
                 let young = self.young.entry((index, region)).or_default();
                 young.set(start, count);

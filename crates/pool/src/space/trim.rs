@@ -88,7 +88,7 @@ impl Space {
         if runs.is_empty() {
             return None;
         }
-        vdev.hold(region, &bits);
+        vdev.withhold(region, &bits);
         let trimming = Trimming {
             index,
             region,

@@ -1,7 +1,7 @@
 //! The regions of one vdev.
 //!
-//! **Owns** the bitmaps of the regions, and the region that each class writes in. **Called by** [`super::Space`].
-//! **Invariants**: a region that a class writes in is in no queue; every other region is in exactly one; regions from
+//! **Owns** the bitmaps of the regions, and the region that each kind writes in. **Called by** [`super::Space`].
+//! **Invariants**: a region that a kind writes in is in no queue; every other region is in exactly one; regions from
 //! `fresh` on are all free; an extent begins with a row, and all rows that it reaches into were free as a whole, so that no
 //! row with a live block is written. `docs/decisions/0152`.
 
@@ -43,7 +43,7 @@ impl From<&VdevInfo> for VdevSpace {
 
 /// The kind of a block. Blocks of one kind are freed at similar times, and so lie together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Class {
+pub enum BlockKind {
     /// Records. They leave the reserve alone.
     Data,
     /// Nodes of datasets' trees.
@@ -65,7 +65,7 @@ pub(super) struct Region {
     changed: bool,
 }
 
-/// The place where a class writes next.
+/// The place where a kind writes next.
 #[derive(Clone, Copy)]
 struct Cursor {
     region: u32,
@@ -150,7 +150,7 @@ impl VdevRegions {
     }
 
     /// Takes free sectors out of use until they are released. Bitmaps that are saved meanwhile have them as free.
-    pub(super) fn hold(&mut self, number: u32, bits: &RegionBits) {
+    pub(super) fn withhold(&mut self, number: u32, bits: &RegionBits) {
         self.change(number, |region| {
             region.used.add(bits);
             region.freeing.add(bits);
@@ -245,7 +245,7 @@ impl VdevRegions {
     }
 
     /// Marks a block as used. Returns the bytes that were free before.
-    pub(super) fn mark(&mut self, at: Address, bytes: u32, class: Class) -> Result<u64, Defect> {
+    pub(super) fn mark(&mut self, at: Address, bytes: u32, kind: BlockKind) -> Result<u64, Defect> {
         let (number, start, count) = self.place(at, bytes);
         let overlap = Err(Defect::Field {
             field: "offset of a block that overlaps another",
@@ -254,7 +254,7 @@ impl VdevRegions {
         let used = |vdev: &Self| vdev.regions.get(&number).map_or(0, |region| region.count);
         let before = used(self);
         self.change(number, |region| {
-            if class == Class::PoolTree {
+            if kind == BlockKind::PoolTree {
                 if region.used.any(start, count) {
                     return overlap;
                 }
@@ -275,34 +275,34 @@ impl VdevRegions {
         &mut self,
         want: u32,
         least: u32,
-        class: Class,
+        kind: BlockKind,
     ) -> Option<(Address, u32)> {
         let unit = u64::from(least).div_ceil(self.sector) as u32;
         let want = ((u64::from(want) / self.sector) as u32 / unit).max(1) * unit;
-        if let Some(cursor) = self.cursors[class as usize] {
-            if let Some(found) = self.allocate_at(cursor, want, unit, class) {
+        if let Some(cursor) = self.cursors[kind as usize] {
+            if let Some(found) = self.allocate_at(cursor, want, unit, kind) {
                 return Some(found);
             }
-            self.leave(cursor.region, class);
+            self.leave(cursor.region, kind);
         }
         for _ in 0..SEARCH_MAX {
             let Some(region) = self.next_region() else {
                 break;
             };
             let cursor = self.start_of(region);
-            if let Some(found) = self.allocate_at(cursor, want, unit, class) {
+            if let Some(found) = self.allocate_at(cursor, want, unit, kind) {
                 return Some(found);
             }
             self.tired.insert(region);
         }
-        // few regions, or little space: use the regions of the other classes
+        // few regions, or little space: use the regions of the other kinds
         let others: Vec<u32> = self.cursors.iter().flatten().map(|c| c.region).collect();
-        let own = self.cursors[class as usize];
+        let own = self.cursors[kind as usize];
         let found = others.into_iter().find_map(|region| {
             let cursor = self.start_of(region);
-            self.allocate_at(cursor, want, unit, class)
+            self.allocate_at(cursor, want, unit, kind)
         });
-        self.cursors[class as usize] = own;
+        self.cursors[kind as usize] = own;
         found
     }
 
@@ -332,9 +332,9 @@ impl VdevRegions {
         }
     }
 
-    /// Class `class` leaves a region, which goes into the queue.
-    fn leave(&mut self, region: u32, class: Class) {
-        self.cursors[class as usize] = None;
+    /// The blocks of `kind` leave a region, which goes into the queue.
+    fn leave(&mut self, region: u32, kind: BlockKind) {
+        self.cursors[kind as usize] = None;
         self.queue.insert((self.free_of(region), region));
     }
 
@@ -345,7 +345,7 @@ impl VdevRegions {
         cursor: Cursor,
         want: u32,
         unit: u32,
-        class: Class,
+        kind: BlockKind,
     ) -> Option<(Address, u32)> {
         let end = self.inside(cursor.region).end;
         let grid = self.grid(cursor.region);
@@ -371,7 +371,7 @@ impl VdevRegions {
         };
         region.used.set(start, count);
         region.count += count;
-        if class == Class::PoolTree {
+        if kind == BlockKind::PoolTree {
             region.pool.set(start, count);
         } else if !region.changed {
             region.changed = true;
@@ -381,7 +381,7 @@ impl VdevRegions {
             1 => u64::from(count),
             _ => u64::from(before - self.free_of(cursor.region)),
         };
-        self.cursors[class as usize] = Some(Cursor {
+        self.cursors[kind as usize] = Some(Cursor {
             region: cursor.region,
             sector: start + count,
         });
@@ -391,7 +391,7 @@ impl VdevRegions {
         ))
     }
 
-    /// Takes back the end of the last extent. Returns its region, which a class writes in, its first sector there, and
+    /// Takes back the end of the last extent. Returns its region, which a kind writes in, its first sector there, and
     /// its number of sectors.
     pub(super) fn give_back(&mut self, at: Address, bytes: u32) -> (u32, u32, u32) {
         let (number, start, count) = self.place(at, bytes);

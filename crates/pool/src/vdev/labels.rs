@@ -82,7 +82,7 @@ impl Vdevs {
                 continue;
             }
             // A member that fails is recorded as having missed the write.
-            let _settled = self.write_round(&labels, stale).await;
+            let _written = self.write_round(&labels, stale).await;
             if let Some(witness) = self.witness.get()
                 && !witness.record(epoch).await
             {

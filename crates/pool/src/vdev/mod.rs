@@ -404,7 +404,7 @@ impl Vdevs {
         self.tell_labels().await?;
         if let Some((number, epoch)) = ending {
             self.uberblocks().durable = number;
-            self.stripe.iter().for_each(|top| top.hold(epoch));
+            self.stripe.iter().for_each(|top| top.set_held(epoch));
         }
         Ok(Stable(()))
     }
@@ -452,7 +452,7 @@ impl Vdevs {
     }
 }
 
-/// Calls `act` for every member of the vdevs that takes writes, concurrently, and settles each vdev by the results.
+/// Calls `act` for every member of the vdevs that takes writes, concurrently, and judges each vdev by the results.
 async fn on_members<'a, F: Future<Output = bool> + 'static>(
     tops: impl IntoIterator<Item = &'a TopVdev>,
     act: impl Fn(&TopVdev, Arc<Leaf>) -> F,
@@ -474,7 +474,7 @@ async fn on_leaves<'a, F: Future<Output = bool> + 'static>(
     let all: Vec<_> = leaves.into_iter().map(start).collect();
     let mut results = Vec::with_capacity(all.len());
     for (top, running) in all {
-        results.push(top.settle(&Attempt::all(running).await));
+        results.push(top.judge(&Attempt::all(running).await));
     }
     results
 }

@@ -392,8 +392,8 @@ pub async fn open(found: FoundPool, options: OpenOptions) -> Result<Opened, Setu
         vdevs.relabel().await.map_err(SetupError::failed)?;
         if uberblock.sequence == newest {
             // The uberblock may be on one member only, or in a cache. Everything that follows relies on it.
-            let settled = vdevs.settle_uberblock(&uberblock).await;
-            let _stable = settled.map_err(SetupError::failed)?;
+            let ensured = vdevs.ensure_uberblock(&uberblock).await;
+            let _stable = ensured.map_err(SetupError::failed)?;
         }
     }
     Ok(Opened {

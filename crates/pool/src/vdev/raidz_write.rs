@@ -70,7 +70,7 @@ impl TopVdev {
                     .collect();
                 if targets.is_empty() {
                     self.count_write();
-                    return self.settle_locked(&mut members, &attempts, reach);
+                    return self.judge_locked(&mut members, &attempts, reach);
                 }
                 targets
             };

@@ -39,7 +39,7 @@ impl Vdevs {
     ///
     /// # Errors
     /// As [`Vdevs::write_uberblock`] and [`Vdevs::flush`].
-    pub(super) async fn settle_uberblock(&self, uberblock: &Uberblock) -> Result<Stable> {
+    pub(super) async fn ensure_uberblock(&self, uberblock: &Uberblock) -> Result<Stable> {
         // An intact copy may be in a disk's cache only: flush in any case.
         self.stripe.iter().for_each(TopVdev::count_write);
         let _stable = self.flush().await?;

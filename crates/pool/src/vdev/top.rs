@@ -141,7 +141,7 @@ impl TopVdev {
     }
 
     /// Records that the members that are in durably have every block born up to this epoch.
-    pub(super) fn hold(&self, epoch: Birth) {
+    pub(super) fn set_held(&self, epoch: Birth) {
         let mut members = self.members();
         for member in members
             .iter_mut()
@@ -233,17 +233,17 @@ impl TopVdev {
         self.fault_condemned(&mut members);
     }
 
-    /// Settles the results of a write or flush on several members: members that are in and failed are out, if as many members
+    /// Judges the results of a write or flush on several members: members that are in and failed are out, if as many members
     /// that are in succeeded as the layout needs.
     ///
     /// # Errors
     /// If fewer succeeded: [`Error::FileSystemFull`] if one of them found no space, else [`Error::Device`].
-    pub(super) fn settle(&self, attempts: &[Attempt]) -> Result<()> {
-        self.settle_locked(&mut self.members(), attempts, Reach::All)
+    pub(super) fn judge(&self, attempts: &[Attempt]) -> Result<()> {
+        self.judge_locked(&mut self.members(), attempts, Reach::All)
     }
 
-    /// As [`TopVdev::settle`], with the lock of the members.
-    pub(super) fn settle_locked(
+    /// As [`TopVdev::judge`], with the lock of the members.
+    pub(super) fn judge_locked(
         &self,
         members: &mut [Member],
         attempts: &[Attempt],
@@ -372,7 +372,7 @@ impl TopVdev {
                     .collect();
                 if targets.is_empty() {
                     self.written.fetch_add(1, Ordering::SeqCst);
-                    return self.settle_locked(&mut members, &attempts, Reach::All);
+                    return self.judge_locked(&mut members, &attempts, Reach::All);
                 }
                 targets
             };
@@ -400,7 +400,7 @@ impl TopVdev {
         (self.flushed.load(Ordering::SeqCst) < written).then_some(written)
     }
 
-    /// Ends a flush of the writes up to number `up_to`, with the settled result. After a flush failed on every member, all
+    /// Ends a flush of the writes up to number `up_to`, with the judged result. After a flush failed on every member, all
     /// later flushes fail: a device that lost data in its cache may report success for the next flush.
     pub(super) fn end_flush(&self, up_to: u64, result: Result<()>) -> Result<()> {
         if result.is_err() {

@@ -78,7 +78,7 @@ impl BlockBackend for Volume {
                 Reply::later(async move {
                     this.come(&mut change).await?;
                     let len = data.len();
-                    let durable = this.write_durable(change, data).await.map_err(writing)?;
+                    let durable = this.write_through(change, data).await.map_err(writing)?;
                     this.0.counters.acknowledged(len);
                     Ok(durable)
                 })
@@ -104,7 +104,7 @@ impl BlockBackend for Volume {
                     let Change { bytes, turn } = change;
                     this.zero(bytes).await.map_err(writing)?;
                     drop(turn);
-                    this.0.settle().await.map_err(writing)
+                    this.0.wait_if_always().await.map_err(writing)
                 })
             }
         }
@@ -136,7 +136,7 @@ impl BlockBackend for Volume {
                     let put = this.put(bytes.start, &data, false).await;
                     put.map_err(writing)?;
                     drop(turn);
-                    this.0.settle().await.map_err(writing)?;
+                    this.0.wait_if_always().await.map_err(writing)?;
                     this.0.counters.acknowledged(data.len());
                     Ok(())
                 })

@@ -279,7 +279,7 @@ impl Volume {
     }
 
     /// It is the turn of `change` in the overlap order.
-    async fn write_durable(&self, change: Change, data: IoBuf) -> Result<Durable> {
+    async fn write_through(&self, change: Change, data: IoBuf) -> Result<Durable> {
         if self.0.settings.sync() == Sync::Disabled {
             self.write(change, data).await?;
             return self.0.promise(false).await;
@@ -314,7 +314,7 @@ impl Volume {
             self.put(bytes.start, &data, false).await?;
             drop(turn);
         }
-        self.0.settle().await
+        self.0.wait_if_always().await
     }
 
     async fn compare(&self, at: u64, expected: &[u8]) -> backend::Result<()> {

@@ -13,7 +13,7 @@ use pool::format::filesystem::{
     ROOT_OBJECT, encode_charge, encode_files, files_key, kind_keys, object_keys, orphan_key,
     record_size_of,
 };
-use pool::format::{DatasetClass, Key, ObjectId};
+use pool::format::{DatasetKind, Key, ObjectId};
 use pool::inspect::{Finding, FindingKind};
 use pool::{FileStore, NewFilesystem, Pool};
 
@@ -194,7 +194,7 @@ fn a_sound_filesystem_with_snapshots_and_clones_is_sound() {
         let found = &view.found;
         let names: Vec<_> = found.datasets.iter().map(|d| d.name.as_str()).collect();
         assert_eq!(names, ["home@then", "home", "clone"]);
-        assert_eq!(found.datasets[0].class, DatasetClass::FilesystemSnapshot);
+        assert_eq!(found.datasets[0].kind, DatasetKind::FilesystemSnapshot);
         let datasets: u64 = found.datasets.iter().map(|d| d.used).sum();
         assert_eq!(datasets + found.lists + found.journal, found.saved);
     });

@@ -1,7 +1,7 @@
 //! Inspection of pools without damage.
 
 use pool::Options;
-use pool::format::{DatasetClass, Freeing, Key};
+use pool::format::{DatasetKind, Freeing, Key};
 use pool::inspect::{JournalEnd, Sums};
 
 use crate::world::{
@@ -38,7 +38,7 @@ fn a_sound_pool_is_sound_and_its_space_adds_up() {
         let names: Vec<_> = found.datasets.iter().map(|d| d.name.as_str()).collect();
         assert_eq!(names, ["one@a", "one@b", "one", "two", "clone@c", "clone"]);
         let snapshot = &found.datasets[0];
-        assert_eq!(snapshot.class, DatasetClass::Snapshot);
+        assert_eq!(snapshot.kind, DatasetKind::Snapshot);
         assert_eq!(snapshot.referenced, 600 * 8192);
         assert!(snapshot.dead > 86 * 8192 && snapshot.unique == snapshot.dead);
         let mut findings = Default::default();

@@ -2,7 +2,7 @@
 
 use crate::golden::{POINTER_HEX, hex, pointer};
 use pool::format::{
-    BLOCK_PTR_SIZE, Birth, ChecksumKind, DEAD_CHUNK_MAX, Dataset, DatasetClass, DatasetProperty,
+    BLOCK_PTR_SIZE, Birth, ChecksumKind, DEAD_CHUNK_MAX, Dataset, DatasetKind, DatasetProperty,
     DatasetRoot, FILE_RECORD_SIZE, Freeing, Hold, Key, Kind, ListId, ObjectId, Packing,
     PoolProperty, PrevSnapshot, REGION_BITMAP_SIZE, RegionBits, Setting, Settings, Switches, Sync,
     TextProperty, TextSetting, TreeId, VdevId, dataset_key, dead_key, dead_keys, decode_dead,
@@ -24,7 +24,7 @@ fn settings(values: [Option<u64>; 3]) -> Settings {
 fn dataset() -> Dataset {
     Dataset {
         name: "monday".into(),
-        class: DatasetClass::Snapshot,
+        kind: DatasetKind::Snapshot,
         sync: Sync::Always,
         compression: Packing::Zstd(9),
         checksum: ChecksumKind::Blake3,
@@ -99,7 +99,7 @@ fn golden_dataset_with_settings() {
 #[test]
 fn golden_acl_rules() {
     let mut files = dataset();
-    files.class = DatasetClass::Filesystem;
+    files.kind = DatasetKind::Filesystem;
     (files.size, files.of) = (0, None);
     let values = [
         (DatasetProperty::Aclmode, 3),
@@ -127,7 +127,7 @@ fn golden_record_sizes() {
     let property = DatasetProperty::Recordsize;
     let set = |bytes: Option<u64>, base: u32| {
         let mut files = dataset();
-        files.class = DatasetClass::Filesystem;
+        files.kind = DatasetKind::Filesystem;
         (files.size, files.of, files.record_size) = (0, None, base);
         files.file_record_size = bytes.map_or(FILE_RECORD_SIZE, |bytes| bytes as u32);
         let value = |value| Setting {

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pool::format::{Address, REGION_BITMAP_SIZE, VdevId, VdevOffset, space_key};
-use pool::space::{Class, Sealed, Space, VdevSpace, Which};
+use pool::space::{BlockKind, Sealed, Space, VdevSpace, Which};
 use proptest::prelude::*;
 
 const SECTOR: u64 = 4096;
 const REGION: u64 = 8192;
-const CLASSES: [Class; 3] = [Class::Data, Class::Tree, Class::PoolTree];
+const KINDS: [BlockKind; 3] = [BlockKind::Data, BlockKind::Tree, BlockKind::PoolTree];
 
 /// A vdev and a sector.
 type Sector = (u16, u64);
@@ -29,8 +29,8 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        8 => (1..400u32, 1..40u32, 0..3usize).prop_map(|(a, b, class)| Step::Allocate(a, b, class)),
-        3 => (3000..9000u32, 1..3u32, 0..3usize).prop_map(|(a, b, class)| Step::Allocate(a, b, class)),
+        8 => (1..400u32, 1..40u32, 0..3usize).prop_map(|(a, b, kind)| Step::Allocate(a, b, kind)),
+        3 => (3000..9000u32, 1..3u32, 0..3usize).prop_map(|(a, b, kind)| Step::Allocate(a, b, kind)),
         4 => (1..400u32, 1..40u32, 1..40u64).prop_map(|(a, b, back)| Step::AllocateLess(a, b, back)),
         10 => (any::<usize>(), 1..6u64).prop_map(|(at, part)| Step::Free(at, part)),
         3 => Just(Step::Seal),
@@ -121,12 +121,12 @@ impl Model {
         free * self.row * SECTOR
     }
 
-    fn allocate(&mut self, want: u32, least: u32, class: usize, back: u64) {
+    fn allocate(&mut self, want: u32, least: u32, kind: usize, back: u64) {
         let (free, allocatable) = (self.space.free_bytes(), self.space.allocatable());
-        let class = CLASSES[class];
+        let kind = KINDS[kind];
         let sector = SECTOR as u32;
-        let Some((at, bytes)) = self.space.allocate(want * sector, least * sector, class) else {
-            let room = if class == Class::Data {
+        let Some((at, bytes)) = self.space.allocate(want * sector, least * sector, kind) else {
+            let room = if kind == BlockKind::Data {
                 allocatable
             } else {
                 free
@@ -138,7 +138,7 @@ impl Model {
         };
         let count = u64::from(bytes) / SECTOR;
         assert!(bytes.is_multiple_of(least * sector) && bytes <= (want.max(least)) * sector);
-        assert!(class != Class::Data || allocatable >= u64::from(least * sector));
+        assert!(kind != BlockKind::Data || allocatable >= u64::from(least * sector));
         let first = (at.vdev.0, at.offset.0 / SECTOR);
         assert_eq!((first.1 - self.start) % self.row, 0, "a row begins there");
         let whole = count.next_multiple_of(self.row);
@@ -156,9 +156,10 @@ impl Model {
         for sector in sectors(first, count) {
             assert!(self.is_free(sector), "{sector:?} given out twice");
             assert!(sector.1 >= self.start && sector.1 < self.ends[usize::from(sector.0)]);
-            self.live.insert(sector, class == Class::PoolTree);
+            self.live.insert(sector, kind == BlockKind::PoolTree);
         }
-        self.extents.push((first, count, class == Class::PoolTree));
+        self.extents
+            .push((first, count, kind == BlockKind::PoolTree));
     }
 
     /// Frees an extent, or a part at its end.
@@ -273,7 +274,7 @@ proptest! {
         let mut model = Model::new(start, sizes.map(|size| start + size), row);
         for step in steps {
             match step {
-                Step::Allocate(want, least, class) => model.allocate(want, least, class, 0),
+                Step::Allocate(want, least, kind) => model.allocate(want, least, kind, 0),
                 Step::AllocateLess(want, least, back) => model.allocate(want, least, 0, back),
                 Step::Free(at, part) => model.free(at, part),
                 Step::Seal => model.seal(),
@@ -293,7 +294,7 @@ fn the_rest_of_a_row_is_free_only_with_the_row() {
     let all = space.free_bytes();
     assert_eq!(all, 1023 * 8 * SECTOR, "the last row is not whole");
     let (at, got) = space
-        .allocate(12 * sector, sector, Class::Tree)
+        .allocate(12 * sector, sector, BlockKind::Tree)
         .expect("room");
     assert_eq!((at, got), (address((0, 3)), 12 * sector));
     space.give_back(address((0, 3 + 9)), 3 * sector);
@@ -303,7 +304,9 @@ fn the_rest_of_a_row_is_free_only_with_the_row() {
         "two rows for nine sectors"
     );
     assert_eq!(space.used(), 9 * SECTOR);
-    let (next, _) = space.allocate(sector, sector, Class::Tree).expect("room");
+    let (next, _) = space
+        .allocate(sector, sector, BlockKind::Tree)
+        .expect("room");
     assert_eq!(next, address((0, 3 + 16)));
     let trimming = space
         .begin_trim(VdevId(0), 0, Which::All)
@@ -328,11 +331,11 @@ fn the_rest_of_a_row_is_free_only_with_the_row() {
 #[test]
 fn a_full_pool_keeps_a_reserve_for_trees() {
     let mut space = space(0, [8192, 8192]);
-    while space.allocate(1 << 20, 4096, Class::Data).is_some() {}
+    while space.allocate(1 << 20, 4096, BlockKind::Data).is_some() {}
     assert_eq!(space.allocatable(), 0);
     assert!(space.free_bytes() >= 1 << 20);
-    assert!(space.allocate(16384, 16384, Class::Tree).is_some());
-    assert!(space.allocate(16384, 16384, Class::PoolTree).is_some());
+    assert!(space.allocate(16384, 16384, BlockKind::Tree).is_some());
+    assert!(space.allocate(16384, 16384, BlockKind::PoolTree).is_some());
 }
 
 #[test]
@@ -374,7 +377,7 @@ fn invalid_extents_and_bitmaps_are_refused() {
 #[test]
 fn blocks_put_and_replaced_during_a_checkpoint_are_free_after_the_next() {
     let mut space = space(0, [8192, 8192]);
-    let take = |space: &mut Space| space.allocate(SECTOR as u32, SECTOR as u32, Class::Tree);
+    let take = |space: &mut Space| space.allocate(SECTOR as u32, SECTOR as u32, BlockKind::Tree);
     let (old, _) = take(&mut space).expect("room");
     let (young, _) = take(&mut space).expect("room");
     space.begin_checkpoint();
@@ -397,12 +400,12 @@ fn space_given_back_may_become_a_node_of_the_same_checkpoint() {
     let sector = SECTOR as u32;
     let mut space = space(0, [8192, 1]);
     space.begin_checkpoint();
-    let records = space.allocate(4 * sector, 4 * sector, Class::Data);
+    let records = space.allocate(4 * sector, 4 * sector, BlockKind::Data);
     let (at, _) = records.expect("room");
     let end = address((at.vdev.0, at.offset.0 / SECTOR + 1));
     space.give_back(end, 3 * sector);
     let mut nodes = Vec::new();
-    while let Some((node, _)) = space.allocate(sector, sector, Class::Tree) {
+    while let Some((node, _)) = space.allocate(sector, sector, BlockKind::Tree) {
         nodes.push(node);
     }
     assert!(nodes.contains(&end));
@@ -435,7 +438,7 @@ fn extents_of_an_aging_pool(regions: u64, percent: u64) -> Vec<u64> {
         while writes < 4 * records {
             let mut left = GROUP;
             while left > 0 {
-                let found = space.allocate(left as u32 * sector, sector, Class::Data);
+                let found = space.allocate(left as u32 * sector, sector, BlockKind::Data);
                 let (at, bytes) = found.expect("there is room");
                 let count = (bytes / sector) as usize;
                 for n in 0..count {

@@ -7,7 +7,7 @@ use crate::api;
 use io::JoinHandle;
 use io::sync::Notify;
 use pool::Pool;
-use pool::format::DatasetClass;
+use pool::format::DatasetKind;
 use std::cell::RefCell;
 use std::rc::Rc;
 
@@ -66,13 +66,13 @@ pub(crate) fn full_name(pool: &str, volume: &str) -> String {
 /// The filesystems of a pool, without snapshots.
 pub(crate) fn filesystems_of(pool: &Pool) -> Vec<pool::Volume> {
     let mut filesystems = pool.volumes();
-    filesystems.retain(|f| f.dataset().class == DatasetClass::Filesystem);
+    filesystems.retain(|f| f.dataset().kind == DatasetKind::Filesystem);
     filesystems
 }
 
 /// The volumes of a pool, without snapshots.
 pub(crate) fn volumes_of(pool: &Pool) -> Vec<pool::Volume> {
     let mut volumes = pool.volumes();
-    volumes.retain(|v| v.dataset().class == DatasetClass::Volume);
+    volumes.retain(|v| v.dataset().kind == DatasetKind::Volume);
     volumes
 }

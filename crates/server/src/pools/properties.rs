@@ -21,7 +21,7 @@ use crate::size::ByteSize;
 use crate::word::word;
 use crate::{Error, Result};
 use pool::format::{
-    DatasetClass, DatasetProperty, PoolProperty, Setting, TEXT_SIZE_MAX, TextProperty, TextSetting,
+    DatasetKind, DatasetProperty, PoolProperty, Setting, TEXT_SIZE_MAX, TextProperty, TextSetting,
 };
 use pool::{Pool, Source};
 use std::collections::BTreeSet;
@@ -82,7 +82,7 @@ impl Properties<'_> {
     }
 
     /// Adds the properties of the pool's table: of a dataset, all that its class has; of a pool, all that its datasets inherit.
-    fn of_table(&mut self, pool: &Pool, dataset: Option<(&str, DatasetClass)>) {
+    fn of_table(&mut self, pool: &Pool, dataset: Option<(&str, DatasetKind)>) {
         let pool_name = pool.vdevs().name();
         for property in DatasetProperty::all() {
             let is_there = match dataset {
@@ -225,7 +225,7 @@ fn of_volume(v: &api::Volume, pool: Option<&Pool>) -> Vec<Property> {
     out.size("logicalused", v.logical);
     out.push("compressratio", ratio(v.logical, v.referenced), false);
     if let (Some(pool), Ok((_, name))) = (pool, names(&v.name)) {
-        out.of_table(pool, Some((name, DatasetClass::Volume)));
+        out.of_table(pool, Some((name, DatasetKind::Volume)));
     }
     out.limits(v.quota, v.reservation);
     out.push("exported", v.exported_as.name().unwrap_or("-"), false);
@@ -279,7 +279,7 @@ fn of_filesystem(f: &api::Filesystem, pool: Option<&Pool>) -> Vec<Property> {
     out.size("logicalused", f.logical);
     out.push("compressratio", ratio(f.logical, f.referenced), false);
     if let (Some(pool), Ok((_, name))) = (pool, names(&f.name)) {
-        out.of_table(pool, Some((name, DatasetClass::Filesystem)));
+        out.of_table(pool, Some((name, DatasetKind::Filesystem)));
     }
     out.limits(f.quota, f.reservation);
     let mounted = f

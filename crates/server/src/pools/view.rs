@@ -224,7 +224,7 @@ fn volume_view(
 pub(super) fn compression_warning(pool: &Pool, volume: &pool::format::Dataset) -> Option<String> {
     let sector = pool.vdevs().sector();
     let is_on = volume.compression != pool::format::Packing::Off;
-    let is_volume = volume.class == pool::format::DatasetClass::Volume;
+    let is_volume = volume.kind == pool::format::DatasetKind::Volume;
     (is_on && is_volume && volume.record_size <= sector).then(|| {
         let [record, sector, least] = [volume.record_size, sector, 4 * sector];
         let human = |bytes: u32| ByteSize(bytes.into()).human();

@@ -5,7 +5,7 @@ use super::*;
 fn dataset() -> Dataset {
     Dataset {
         name: "vm1".into(),
-        class: DatasetClass::Snapshot,
+        kind: DatasetKind::Snapshot,
         sync: Sync::Always,
         compression: Packing::Zstd(7),
         checksum: ChecksumKind::Blake3,

@@ -5,7 +5,7 @@
 
 use super::codes::{checksum, checksum_code, packing, sync};
 use super::record_sizes::{self, FILE_RECORD_SIZE};
-use crate::format::{Dataset, DatasetClass, Packing, Sync};
+use crate::format::{Dataset, DatasetKind, Packing, Sync};
 
 /// A property that datasets inherit. The order is that of the numbers on disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -58,7 +58,7 @@ pub(super) struct Row {
     /// Whether datasets below have it, too.
     pub(super) is_inherited: bool,
     /// Classes of datasets that have it.
-    pub(super) classes: &'static [DatasetClass],
+    pub(super) kinds: &'static [DatasetKind],
     pub(super) parse: fn(&str) -> Option<u64>,
     /// The text of a value; `None` if the property cannot have it.
     pub(super) show: fn(u64) -> Option<String>,
@@ -69,10 +69,10 @@ pub(super) struct Row {
 }
 
 /// Classes of datasets that are written to.
-const ALL: &[DatasetClass] = &[DatasetClass::Volume, DatasetClass::Filesystem];
+const ALL: &[DatasetKind] = &[DatasetKind::Volume, DatasetKind::Filesystem];
 
 /// Classes of datasets with files.
-const FILES: &[DatasetClass] = &[DatasetClass::Filesystem];
+const FILES: &[DatasetKind] = &[DatasetKind::Filesystem];
 
 impl Row {
     /// Whether it is one of [`super::Switches`].
@@ -93,7 +93,7 @@ macro_rules! switch {
             default: $default,
             is_recorded: false,
             is_inherited: true,
-            classes: FILES,
+            kinds: FILES,
             parse: |text| {
                 let texts: &[&str] = &$texts;
                 let found = texts.iter().position(|other| *other == text);
@@ -129,7 +129,7 @@ pub(super) const TABLE: [Row; 16] = [
         default: 1,
         is_recorded: true,
         is_inherited: true,
-        classes: ALL,
+        kinds: ALL,
         parse: |text| Some(text.parse::<Packing>().ok()?.code().into()),
         show: |value| Some(packing(value)?.to_string()),
         read: |dataset| dataset.compression.code().into(),
@@ -143,7 +143,7 @@ pub(super) const TABLE: [Row; 16] = [
         default: 0,
         is_recorded: true,
         is_inherited: true,
-        classes: ALL,
+        kinds: ALL,
         parse: |text| Some(checksum_code(text.parse().ok()?).into()),
         show: |value| Some(checksum(value)?.to_string()),
         read: |dataset| checksum_code(dataset.checksum).into(),
@@ -157,7 +157,7 @@ pub(super) const TABLE: [Row; 16] = [
         default: 0,
         is_recorded: true,
         is_inherited: true,
-        classes: ALL,
+        kinds: ALL,
         parse: |text| Some(text.parse::<Sync>().ok()?.code().into()),
         show: |value| Some(sync(value)?.to_string()),
         read: |dataset| dataset.sync.code().into(),
@@ -187,7 +187,7 @@ pub(super) const TABLE: [Row; 16] = [
         default: 0,
         is_recorded: false,
         is_inherited: false,
-        classes: ALL,
+        kinds: ALL,
         parse: |text| match text {
             "none" => Some(0),
             bytes => bytes.parse().ok().filter(|bytes| *bytes != 0),
@@ -207,7 +207,7 @@ pub(super) const TABLE: [Row; 16] = [
         default: FILE_RECORD_SIZE as u64,
         is_recorded: false,
         is_inherited: true,
-        classes: FILES,
+        kinds: FILES,
         parse: record_sizes::parse,
         show: record_sizes::show,
         read: |dataset| dataset.file_record_size.into(),

@@ -6,7 +6,7 @@
 //! other properties. A text that is in effect is searched when it is needed; no record has it. `docs/format.md`, "Settings".
 
 use super::{RawSetting, SETTING_SIZE, Settings};
-use crate::format::{DatasetClass, Defect};
+use crate::format::{DatasetKind, Defect};
 use zerocopy::IntoBytes;
 use zerocopy::little_endian::U64;
 
@@ -57,11 +57,11 @@ impl TextProperty {
         }
     }
 
-    /// Whether datasets of a class have the property.
+    /// Whether datasets of a kind have the property.
     #[must_use]
-    pub fn is_of(self, class: DatasetClass) -> bool {
+    pub fn is_of(self, kind: DatasetKind) -> bool {
         match self {
-            Self::Sharenfs => class == DatasetClass::Filesystem,
+            Self::Sharenfs => kind == DatasetKind::Filesystem,
         }
     }
 

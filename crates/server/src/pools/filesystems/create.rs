@@ -16,7 +16,7 @@ use crate::server::Server;
 use crate::size::ByteSize;
 use crate::{Error, Result};
 use pool::filesystem::NewFileSystem;
-use pool::format::{DatasetClass, DatasetProperty, TextProperty};
+use pool::format::{DatasetKind, DatasetProperty, TextProperty};
 use pool::{NewFilesystem, Pool};
 
 /// Properties of a creation that the request has a field for.
@@ -47,7 +47,7 @@ fn take_fields(request: &mut CreateFilesystem) -> Result<()> {
 fn values(request: &CreateFilesystem) -> Result<Vec<(DatasetProperty, u64)>> {
     let value = |(name, value): (&String, &String)| {
         let property = DatasetProperty::named(name).ok_or_else(|| unknown(name))?;
-        match property.is_of(DatasetClass::Filesystem) {
+        match property.is_of(DatasetKind::Filesystem) {
             true => Ok((property, bytes_or_value(property, value)?)),
             false => Err(unknown(name)),
         }

@@ -11,7 +11,7 @@ use crate::server::Server;
 use crate::{Error, Result};
 use io::JoinHandle;
 use pool::filesystem::{FileSystem, SnapshotDirectory};
-use pool::format::{DatasetClass, Switches};
+use pool::format::{DatasetKind, Switches};
 use pool::{FileStore, Pool};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -113,7 +113,7 @@ impl OpenFilesystem {
 
 impl Server {
     /// A volume or filesystem of a pool that may be changed. Errors: `Invalid`, `NoPool`, `Pool`, `Conflict`, `NoDataset`.
-    pub(in crate::pools) fn dataset_named(&self, full: &str) -> Result<(Rc<Pool>, DatasetClass)> {
+    pub(in crate::pools) fn dataset_named(&self, full: &str) -> Result<(Rc<Pool>, DatasetKind)> {
         let (pool_name, name) = names(full)?;
         let pool = self.pool_named(pool_name)?;
         let class = class_of(&pool, name).ok_or_else(|| Error::NoDataset(full.to_owned()))?;
@@ -263,9 +263,9 @@ impl Server {
     }
 }
 
-fn class_of(pool: &Pool, name: &str) -> Option<DatasetClass> {
-    let filesystem = || Some(pool.filesystem(name)?.dataset().class);
-    let volume = || Some(pool.volume(name)?.dataset().class);
+fn class_of(pool: &Pool, name: &str) -> Option<DatasetKind> {
+    let filesystem = || Some(pool.filesystem(name)?.dataset().kind);
+    let volume = || Some(pool.volume(name)?.dataset().kind);
     filesystem().or_else(volume)
 }
 
