@@ -7,7 +7,7 @@ use nfs::rpc::record::{Framing, MARK_LEN};
 use nfs::rpc::{Call, Probe, Reply};
 use nfs::v3::wire as v3;
 use nfs::wire::{Header, Op};
-use nfs::xdr::{Reader, Writer};
+use nfs::xdr::{Reader, Writer, Xdr};
 
 const RECORD_MAX: usize = 4096;
 
@@ -49,18 +49,18 @@ fn compound(reader: &mut Reader<'_>) {
 /// Arguments of version 3 and of MOUNT. They must encode to bytes that are read as the same arguments.
 fn version3(procedure: u32, reader: &mut Reader<'_>) {
     let mut as_mount = *reader;
-    if let Ok(Some(arguments)) = v3::Arguments::decode(procedure, reader) {
+    if let Ok(Some(arguments)) = v3::Arguments::decode_fields(procedure, reader) {
         let mut writer = Writer::new();
-        arguments.encode(&mut writer);
+        arguments.encode_fields(&mut writer);
         let bytes = writer.to_vec();
-        let again = v3::Arguments::decode(arguments.procedure(), &mut Reader::new(&bytes));
+        let again = v3::Arguments::decode_fields(arguments.number(), &mut Reader::new(&bytes));
         assert_eq!(again, Ok(Some(arguments)));
     }
-    if let Ok(Some(arguments)) = v3::mount::Arguments::decode(procedure, &mut as_mount) {
+    if let Ok(Some(arguments)) = v3::mount::Arguments::decode_fields(procedure, &mut as_mount) {
         let mut writer = Writer::new();
-        arguments.encode(&mut writer);
+        arguments.encode_fields(&mut writer);
         let bytes = writer.to_vec();
-        let again = v3::mount::Arguments::decode(procedure, &mut Reader::new(&bytes));
+        let again = v3::mount::Arguments::decode_fields(procedure, &mut Reader::new(&bytes));
         assert_eq!(again, Ok(Some(arguments)));
     }
 }

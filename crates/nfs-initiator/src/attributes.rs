@@ -7,7 +7,7 @@ use super::limits::PRINCIPAL_LEN_MAX;
 use nfs::limits::HANDLE_LEN_MAX;
 use nfs::wire::attribute::*;
 use nfs::wire::{Attrs, Bitmap};
-use nfs::xdr::{Reader, Result, XdrError};
+use nfs::xdr::{Reader, Result, Xdr, XdrError};
 
 /// The kind of an object (`nfs_ftype4`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

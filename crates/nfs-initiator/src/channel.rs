@@ -12,7 +12,7 @@ use io::{RecvBuf, SendBatch};
 use nfs::rpc::record::{Framing, MARK_LEN, mark};
 use nfs::rpc::{Call, Credential, Reply};
 use nfs::wire::{Header, Op, PROC_COMPOUND, PROGRAM, VERSION};
-use nfs::xdr::{Reader, Writer};
+use nfs::xdr::{Reader, Writer, Xdr};
 use std::net::SocketAddr;
 
 /// See the module header.

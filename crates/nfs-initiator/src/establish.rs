@@ -76,7 +76,7 @@ pub(super) async fn establish(config: &Config) -> Result<Established> {
     results.ok(operation::CREATE_SESSION)?;
     let session: SessionId = results.array()?;
     results.skip(8)?;
-    let granted = results.read(Extent::decode)?;
+    let granted = results.value::<Extent>()?;
     if !is_usable(&granted, &wanted(config)) {
         return Err(ProtocolError::Limit("the granted session is out of range").into());
     }

@@ -16,7 +16,7 @@ use nfs::state::{BOTH, READ};
 use nfs::wire::attribute::{MODE, SIZE};
 use nfs::wire::files::{Claim, CreateHow, Open};
 use nfs::wire::{Attrs, Bitmap, Op, Owner, Stateid, Status, Verifier, operation};
-use nfs::xdr::Writer;
+use nfs::xdr::{Writer, Xdr};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 

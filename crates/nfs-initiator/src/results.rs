@@ -6,7 +6,7 @@
 use super::error::{Error, ProtocolError, Result};
 use nfs::limits::{HANDLE_LEN_MAX, TAG_MAX};
 use nfs::wire::{Bitmap, Stateid, Status};
-use nfs::xdr::{self, Reader};
+use nfs::xdr::{self, Reader, Xdr};
 
 /// The results that were not read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,6 +79,15 @@ impl Results {
         value
     }
 
+    /// Reads a value in the encoding of its type.
+    ///
+    /// # Errors
+    /// [`Error::Protocol`] if the bytes are none.
+    #[allow(clippy::redundant_closure)] // `T::decode` is of one lifetime only
+    pub fn value<T: for<'a> Xdr<'a>>(&mut self) -> Result<T> {
+        self.read(|reader| T::decode(reader))
+    }
+
     /// The next result is of this operation, and is a success.
     ///
     /// # Errors
@@ -96,7 +105,7 @@ impl Results {
     /// # Errors
     /// [`Error::Protocol`].
     pub fn u32(&mut self) -> Result<u32> {
-        self.read(|reader| reader.u32())
+        self.value()
     }
 
     /// A number of 64 bits.
@@ -104,7 +113,7 @@ impl Results {
     /// # Errors
     /// [`Error::Protocol`].
     pub fn u64(&mut self) -> Result<u64> {
-        self.read(|reader| reader.u64())
+        self.value()
     }
 
     /// A fixed number of bytes.
@@ -128,7 +137,7 @@ impl Results {
     /// # Errors
     /// [`Error::Protocol`].
     pub fn stateid(&mut self) -> Result<Stateid> {
-        self.read(Stateid::decode)
+        self.value()
     }
 
     /// A set of attributes.
@@ -136,7 +145,7 @@ impl Results {
     /// # Errors
     /// [`Error::Protocol`].
     pub fn bitmap(&mut self) -> Result<Bitmap> {
-        self.read(Bitmap::decode)
+        self.value()
     }
 
     /// A file handle.

@@ -125,16 +125,24 @@ fn is_product(path: &str) -> bool {
         && !path.split('/').any(|p| p == "tests" || p == "tests.rs")
 }
 
-/// The name of the type that this line of code defines, if modules besides its own see it. Types inside of functions, and
-/// associated types, are indented.
+/// The name of the type that this line of code defines, if modules besides its own see it. Types inside of functions are not
+/// public; indented public structs and enums are the argument of a macro that declares them, and indented types are associated ones.
 fn visible_type(line: &str) -> Option<&str> {
+    let (line, is_indented) = match line.strip_prefix("    ") {
+        Some(line) => (line, true),
+        None => (line, false),
+    };
     let rest = line.strip_prefix("pub")?;
     let rest = match rest.strip_prefix('(') {
         Some(scope) => scope.split_once(')')?.1,
         None => rest,
     };
     let (kind, rest) = rest.trim_start().split_once(' ')?;
-    if !["struct", "enum", "trait", "type", "union"].contains(&kind) {
+    let kinds: &[&str] = match is_indented {
+        true => &["struct", "enum"],
+        false => &["struct", "enum", "trait", "type", "union"],
+    };
+    if !kinds.contains(&kind) {
         return None;
     }
     let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '_'))?;
@@ -160,6 +168,7 @@ mod tests {
             "pub struct Vague {\n}\n",
             "// a\npub(crate) enum Vague {}\n",
             "pub(super) type Vague<T> = T;\n",
+            "declared! {\n    /// of a macro\n    pub struct Vague {\n    }\n}\n",
         ] {
             assert!(found(definition, MODULES_MAX).is_empty());
             assert_eq!(found(definition, MODULES_MAX + 1).len(), 1, "{definition}");

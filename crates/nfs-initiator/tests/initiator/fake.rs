@@ -6,7 +6,7 @@ use nfs::rpc::record::{Framing, MARK_LEN, mark};
 use nfs::rpc::{Call, Reply};
 use nfs::wire::channel::Channel;
 use nfs::wire::{Header, Op, operation};
-use nfs::xdr::{Reader, Writer};
+use nfs::xdr::{Reader, Writer, Xdr};
 use std::net::SocketAddr;
 
 pub(crate) const SESSION: [u8; 16] = [9; 16];

@@ -4,7 +4,7 @@ use super::*;
 use crate::identity::Names;
 use crate::limits::{HANDLE_LEN_MAX, TRANSFER_MAX};
 use crate::wire::Status;
-use crate::xdr::Writer;
+use crate::xdr::{Writer, Xdr};
 use backend::file::{
     Acl, Attributes, FILE_SIZE_MAX, FileKind, FileLimits, FileSpace, NAME_MAX, Timestamp,
 };

@@ -13,7 +13,7 @@ use crate::wire::callback::{
     PROC_CB_COMPOUND, PROC_CB_NULL, ReferringCall,
 };
 use crate::wire::channel::CallbackSecurity;
-use crate::xdr::{Reader, Writer};
+use crate::xdr::{Reader, Writer, Xdr};
 use io::sync::oneshot::{self, Sender};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

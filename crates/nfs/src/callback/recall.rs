@@ -12,7 +12,7 @@ use crate::shared::{Shared, wall_clock};
 use crate::state::{Recall, ReportedTimes};
 use crate::wire::callback::{CallbackOp, ReferringCall};
 use crate::wire::{Attrs, Bitmap, Status};
-use crate::xdr::Reader;
+use crate::xdr::{Reader, Xdr};
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -9,7 +9,7 @@ use crate::identity::Names;
 use crate::shared::{Changing, wall_clock};
 use crate::state::ReportedTimes;
 use crate::wire::{Attrs, Bitmap, Stateid, Status};
-use crate::xdr::Writer;
+use crate::xdr::{Writer, Xdr};
 use backend::file::permission::{AclRules, Permissions, check_read_acl};
 use backend::file::{
     Acl, Attributes, Caller, FileError, FileKind, FileLimits, SetAttributes, SetTime, Stability,

@@ -6,6 +6,7 @@ use crate::client::{CallbackProgram, Session};
 use crate::export::Standing;
 use crate::wire::channel::{BackchannelCtl, BindConnection, CreateSession, ExchangeId};
 use crate::wire::{SessionId, Status};
+use crate::xdr::Xdr;
 use std::sync::Arc;
 
 /// `EXCHGID4_FLAG_USE_NON_PNFS`.

@@ -5,7 +5,7 @@
 
 use crate::limits::{REPLY_MAX, TRANSFER_MAX};
 use crate::wire::{Header, Minor2, Op};
-use crate::xdr::Reader;
+use crate::xdr::{Reader, Xdr};
 use backend::file::{XATTR_NAMES_MAX, XATTR_VALUE_MAX};
 
 /// Bytes of buffers for data that a request reads and writes, and for long lists.

@@ -12,7 +12,7 @@ use crate::service::Delegations;
 use crate::shared::{Changing, NameChange};
 use crate::state::{Asked, BOTH, DelegationArgs, HeldTimes, READ, Seen, Why};
 use crate::wire::{Bitmap, Stateid, Status};
-use crate::xdr::Writer;
+use crate::xdr::{Writer, Xdr};
 use backend::file::{Access, Attributes, Handle};
 use std::sync::atomic::Ordering;
 use std::time::Duration;

@@ -10,7 +10,7 @@ use crate::attribute;
 use crate::limits::READDIR_BATCH;
 use crate::wire::files::ReadDir;
 use crate::wire::{Bitmap, Status};
-use crate::xdr::Writer;
+use crate::xdr::{Writer, Xdr};
 use backend::file::{Attributes, Cookie};
 
 /// The first cookie of entries of the pseudo file system.

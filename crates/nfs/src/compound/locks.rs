@@ -9,6 +9,7 @@ use super::open::plain;
 use crate::state::{LockFrom, Range, Refused, Waiter};
 use crate::wire::files::{Lock, Locker};
 use crate::wire::{Owner, Stateid, Status};
+use crate::xdr::Xdr;
 
 /// `READ_LT` and `WRITE_LT`. The types that wait, `READW_LT` and `WRITEW_LT`, are these and 2.
 const SHARED: u32 = 1;

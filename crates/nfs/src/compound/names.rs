@@ -6,6 +6,7 @@ use crate::access;
 use crate::attribute;
 use crate::wire::files::NewType;
 use crate::wire::{Attrs, Status};
+use crate::xdr::Xdr;
 use backend::file::{
     Change, Done, FileError, FileKind, IfExists, Name, NewFile, NewKind, RemoveKind, RenameMode,
     Stability,

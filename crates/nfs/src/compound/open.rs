@@ -11,6 +11,7 @@ use crate::attribute::{self, NewAttributes};
 use crate::state::{BOTH, OpenArgs, OpenBefore, READ, Refused, WRITE, Why};
 use crate::wire::files::{Claim, CreateHow, Open};
 use crate::wire::{Attrs, Bitmap, Stateid, Status};
+use crate::xdr::Xdr;
 use backend::file::{
     Access, Attributes, Change, FileKind, Handle, Hold, IfExists, NewFile, NewKind, SetAttributes,
     Stability,

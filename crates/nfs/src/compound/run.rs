@@ -10,7 +10,7 @@ use crate::rpc::Reply;
 use crate::wire::{
     Header, MINOR_VERSIONS, Minor2, Op, PROC_COMPOUND, PROC_NULL, Status, operation,
 };
-use crate::xdr::{Mark, Reader};
+use crate::xdr::{Mark, Reader, Xdr};
 use session::latency::CommandKind;
 
 /// Executes one call. Errors: the procedure does not exist, or its header cannot be decoded.

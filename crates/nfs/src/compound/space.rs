@@ -9,6 +9,7 @@ use super::status::{check_file, status_of};
 use crate::limits::READ_PLUS_SEGMENTS_MAX;
 use crate::wire::minor2::Span;
 use crate::wire::{Bitmap, Stateid, Status};
+use crate::xdr::Xdr;
 use backend::file::{Allocate, Attributes, FILE_SIZE_MAX, FileError, Seek};
 use std::ops::Range;
 

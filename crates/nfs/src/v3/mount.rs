@@ -22,7 +22,7 @@ const LIST_MARGIN: usize = 512;
 /// Executes one call. Errors: the procedure does not exist, or its arguments cannot be decoded.
 pub(crate) async fn execute(request: Request<'_>) -> Result<Outcome, Reply> {
     let mut out = request.out;
-    let decoded = Arguments::decode(request.procedure, &mut request.arguments.clone());
+    let decoded = Arguments::decode_fields(request.procedure, &mut request.arguments.clone());
     let arguments = match decoded {
         Ok(Some(arguments)) => arguments,
         Ok(None) => return Err(Reply::ProcedureUnavailable),
@@ -64,7 +64,7 @@ pub(crate) async fn execute(request: Request<'_>) -> Result<Outcome, Reply> {
         Arguments::UnmountAll => shared.mounts().remove_all(host),
         Arguments::Export => write_exports(&view, &mut out),
     }
-    shared.counters.ended_mount(arguments.procedure());
+    shared.counters.ended_mount(arguments.number());
     Ok(Outcome::new(Some(out), false))
 }
 

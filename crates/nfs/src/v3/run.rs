@@ -19,7 +19,7 @@ const WRITE_CHECKED_LEN: usize = 512;
 
 /// Executes one call. Errors: the procedure does not exist, or its arguments cannot be decoded.
 pub(crate) async fn execute(request: Request<'_>) -> Result<Outcome, Reply> {
-    let decoded = Arguments::decode(request.procedure, &mut request.arguments.clone());
+    let decoded = Arguments::decode_fields(request.procedure, &mut request.arguments.clone());
     let arguments = match decoded {
         Ok(Some(Arguments::Null)) => return Ok(outcome(request.out, false)),
         Ok(Some(arguments)) => arguments,
@@ -104,7 +104,7 @@ async fn run(request: Request<'_>, arguments: &Arguments<'_>) -> Outcome {
             status
         }
     };
-    counters.ended_v3(arguments.procedure(), status);
+    counters.ended_v3(arguments.number(), status);
     outcome(procedure.out, procedure.is_established)
 }
 
@@ -161,7 +161,7 @@ pub(crate) fn cost(number: u32, reader: &mut Reader<'_>) -> usize {
     if is_cheap {
         return 0;
     }
-    match Arguments::decode(number, reader) {
+    match Arguments::decode_fields(number, reader) {
         Ok(Some(Arguments::Read { count, .. })) => count.min(TRANSFER_MAX) as usize,
         Ok(Some(Arguments::Write { data, .. })) => data.len(),
         Ok(Some(

@@ -7,7 +7,9 @@
 use super::Status;
 use super::types::{Bitmap, Owner, SessionId, Stateid};
 use crate::limits::{HANDLE_LEN_MAX, REFERRING_CALLS_MAX, TAG_MAX};
-use crate::xdr::{Reader, Result, Writer, XdrError};
+use crate::xdr::{
+    Bytes, Codec, Reader, Result, Writer, Xdr, XdrError, xdr_enum, xdr_struct, xdr_union,
+};
 
 /// Version of the program of callbacks.
 pub const CALLBACK_VERSION: u32 = 1;
@@ -40,37 +42,36 @@ pub struct ReferringCall {
     pub slot: u32,
 }
 
-/// CB_SEQUENCE (§20.9).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CallbackSequence {
-    /// The session.
-    pub session: SessionId,
-    /// The slot's sequence number.
-    pub sequence: u32,
-    /// The slot of the back channel.
-    pub slot: u32,
-    /// The highest slot that the server uses.
-    pub highest_slot: u32,
-    /// Whether the client must keep its reply for a retry.
-    pub cache_this: bool,
-    /// Requests whose replies come first.
-    pub referring: Vec<ReferringCall>,
+xdr_struct! {
+    /// CB_SEQUENCE (§20.9).
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct CallbackSequence {
+        /// The session.
+        pub session: SessionId,
+        /// The slot's sequence number.
+        pub sequence: u32,
+        /// The slot of the back channel.
+        pub slot: u32,
+        /// The highest slot that the server uses.
+        pub highest_slot: u32,
+        /// Whether the client must keep its reply for a retry.
+        pub cache_this: bool,
+        /// Requests whose replies come first.
+        pub referring: Vec<ReferringCall> as BySession,
+    }
 }
 
-impl CallbackSequence {
-    fn decode(reader: &mut Reader<'_>) -> Result<Self> {
-        let mut all = Self {
-            session: reader.array()?,
-            sequence: reader.u32()?,
-            slot: reader.u32()?,
-            highest_slot: reader.u32()?,
-            cache_this: reader.bool()?,
-            referring: Vec::new(),
-        };
+/// A list of sessions with a list of calls each (`referring_call_list4`).
+#[derive(Debug)]
+pub struct BySession;
+
+impl Codec<'_, Vec<ReferringCall>> for BySession {
+    fn decode(reader: &mut Reader<'_>) -> Result<Vec<ReferringCall>> {
+        let mut all = Vec::new();
         for _ in 0..reader.count(REFERRING_CALLS_MAX, 20)? {
             let session = reader.array()?;
             for _ in 0..reader.count(REFERRING_CALLS_MAX, 8)? {
-                all.referring.push(ReferringCall {
+                all.push(ReferringCall {
                     session,
                     sequence: reader.u32()?,
                     slot: reader.u32()?,
@@ -80,14 +81,9 @@ impl CallbackSequence {
         Ok(all)
     }
 
-    fn encode(&self, writer: &mut Writer) {
-        writer.fixed(&self.session);
-        for word in [self.sequence, self.slot, self.highest_slot] {
-            writer.u32(word);
-        }
-        writer.bool(self.cache_this);
-        writer.count(self.referring.len());
-        for call in &self.referring {
+    fn encode(all: &Vec<ReferringCall>, writer: &mut Writer) {
+        writer.count(all.len());
+        for call in all {
             writer.fixed(&call.session);
             writer.count(1);
             writer.u32(call.sequence);
@@ -96,108 +92,20 @@ impl CallbackSequence {
     }
 }
 
-/// An operation of a CB_COMPOUND with its arguments. Names are the specification's.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[allow(missing_docs)] // the fields have the names of the specification
-pub enum CallbackOp<'a> {
-    GetAttr {
-        handle: &'a [u8],
-        wanted: Bitmap,
-    },
-    NotifyLock {
-        handle: &'a [u8],
-        owner: Owner<'a>,
-    },
-    Recall {
-        stateid: Stateid,
-        truncate: bool,
-        handle: &'a [u8],
-    },
-    RecallAny {
-        objects_to_keep: u32,
-        types: Bitmap,
-    },
-    RecallSlot {
-        target_highest: u32,
-    },
-    Sequence(CallbackSequence),
-}
-
-impl<'a> CallbackOp<'a> {
-    /// Reads number and arguments. Errors: `Value` for another operation.
-    pub fn decode(reader: &mut Reader<'a>) -> Result<Self> {
-        Ok(match reader.u32()? {
-            CB_GETATTR => Self::GetAttr {
-                handle: reader.opaque(HANDLE_LEN_MAX)?,
-                wanted: Bitmap::decode(reader)?,
-            },
-            CB_NOTIFY_LOCK => Self::NotifyLock {
-                handle: reader.opaque(HANDLE_LEN_MAX)?,
-                owner: Owner::decode(reader)?,
-            },
-            CB_RECALL => Self::Recall {
-                stateid: Stateid::decode(reader)?,
-                truncate: reader.bool()?,
-                handle: reader.opaque(HANDLE_LEN_MAX)?,
-            },
-            CB_RECALL_ANY => Self::RecallAny {
-                objects_to_keep: reader.u32()?,
-                types: Bitmap::decode(reader)?,
-            },
-            CB_RECALL_SLOT => Self::RecallSlot {
-                target_highest: reader.u32()?,
-            },
-            CB_SEQUENCE => Self::Sequence(CallbackSequence::decode(reader)?),
-            _ => return Err(XdrError::Value),
-        })
-    }
-
-    /// The operation's number.
-    #[must_use]
-    pub fn number(&self) -> u32 {
-        match self {
-            Self::GetAttr { .. } => CB_GETATTR,
-            Self::NotifyLock { .. } => CB_NOTIFY_LOCK,
-            Self::Recall { .. } => CB_RECALL,
-            Self::RecallAny { .. } => CB_RECALL_ANY,
-            Self::RecallSlot { .. } => CB_RECALL_SLOT,
-            Self::Sequence(_) => CB_SEQUENCE,
-        }
-    }
-
-    /// Writes number and arguments.
-    pub fn encode(&self, writer: &mut Writer) {
-        writer.u32(self.number());
-        match self {
-            Self::GetAttr { handle, wanted } => {
-                writer.opaque(handle);
-                wanted.encode(writer);
-            }
-            Self::NotifyLock { handle, owner } => {
-                writer.opaque(handle);
-                owner.encode(writer);
-            }
-            Self::Recall {
-                stateid,
-                truncate,
-                handle,
-            } => {
-                stateid.encode(writer);
-                writer.bool(*truncate);
-                writer.opaque(handle);
-            }
-            Self::RecallAny {
-                objects_to_keep,
-                types,
-            } => {
-                writer.u32(*objects_to_keep);
-                types.encode(writer);
-            }
-            Self::RecallSlot { target_highest } => writer.u32(*target_highest),
-            Self::Sequence(args) => args.encode(writer),
-        }
+xdr_enum! {
+    /// An operation of a CB_COMPOUND with its arguments. Names are the specification's.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    #[allow(missing_docs)] // the fields have the names of the specification
+    pub enum CallbackOp<'a> {
+        GetAttr { handle: &'a [u8] as Bytes<HANDLE_LEN_MAX>, wanted: Bitmap } = CB_GETATTR,
+        NotifyLock { handle: &'a [u8] as Bytes<HANDLE_LEN_MAX>, owner: Owner<'a> } = CB_NOTIFY_LOCK,
+        Recall { stateid: Stateid, truncate: bool, handle: &'a [u8] as Bytes<HANDLE_LEN_MAX> } = CB_RECALL,
+        RecallAny { objects_to_keep: u32, types: Bitmap } = CB_RECALL_ANY,
+        RecallSlot { target_highest: u32 } = CB_RECALL_SLOT,
+        Sequence(args: CallbackSequence) = CB_SEQUENCE,
     }
 }
+xdr_union!(['a] CallbackOp<'a>);
 
 /// The header of a CB_COMPOUND.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -208,9 +116,8 @@ pub struct CallbackHeader {
     pub operations: u32,
 }
 
-impl CallbackHeader {
-    /// Reads one.
-    pub fn decode(reader: &mut Reader<'_>) -> Result<Self> {
+impl<'a> Xdr<'a> for CallbackHeader {
+    fn decode(reader: &mut Reader<'a>) -> Result<Self> {
         reader.opaque(TAG_MAX)?;
         let minor = reader.u32()?;
         // `callback_ident`, of NFS 4.0.
@@ -221,8 +128,8 @@ impl CallbackHeader {
         })
     }
 
-    /// Writes it, with an empty tag.
-    pub fn encode(self, writer: &mut Writer) {
+    /// With an empty tag.
+    fn encode(&self, writer: &mut Writer) {
         for word in [0, self.minor, 0, self.operations] {
             writer.u32(word);
         }

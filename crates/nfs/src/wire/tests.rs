@@ -8,7 +8,7 @@ use super::files::{Claim, CreateHow, Lock, Locker, NewType, Open, ReadDir};
 use super::minor2::{Copy, Minor2, SetOption, Span};
 use super::{Attrs, Bitmap, Op, Owner, Stateid, Status, operation};
 use crate::rpc::AuthSys;
-use crate::xdr::{Reader, Writer, XdrError};
+use crate::xdr::{Reader, Writer, Xdr, XdrError};
 use proptest::prelude::*;
 
 const STATEID: Stateid = Stateid {

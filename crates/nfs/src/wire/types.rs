@@ -1,7 +1,7 @@
 //! Small types: stateids, session IDs, verifiers, owners, attribute masks.
 
 use crate::limits::{BITMAP_WORDS, BITMAP_WORDS_MAX, OWNER_LEN_MAX};
-use crate::xdr::{Reader, Result, Writer};
+use crate::xdr::{Bytes, Reader, Result, Writer, Xdr, xdr_struct};
 
 /// A verifier: eight bytes that are only compared.
 pub type Verifier = [u8; 8];
@@ -9,13 +9,15 @@ pub type Verifier = [u8; 8];
 /// A session ID.
 pub type SessionId = [u8; 16];
 
-/// Names an open, or the locks of one lock owner on a file (§8.2).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Stateid {
-    /// Number of changes of the state; 0 for the present one.
-    pub seqid: u32,
-    /// The state.
-    pub other: [u8; 12],
+xdr_struct! {
+    /// Names an open, or the locks of one lock owner on a file (§8.2).
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub struct Stateid {
+        /// Number of changes of the state; 0 for the present one.
+        pub seqid: u32,
+        /// The state.
+        pub other: [u8; 12],
+    }
 }
 
 impl Stateid {
@@ -45,44 +47,16 @@ impl Stateid {
     pub fn is_special(&self) -> bool {
         self.other == [0; 12] || self.other == [0xff; 12]
     }
-
-    /// Reads one.
-    pub fn decode(reader: &mut Reader<'_>) -> Result<Self> {
-        Ok(Self {
-            seqid: reader.u32()?,
-            other: reader.array()?,
-        })
-    }
-
-    /// Writes it.
-    pub fn encode(&self, writer: &mut Writer) {
-        writer.u32(self.seqid);
-        writer.fixed(&self.other);
-    }
 }
 
-/// An open owner or lock owner.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Owner<'a> {
-    /// The client. The session decides instead (§2.10.6.1).
-    pub client: u64,
-    /// The owner's name within the client.
-    pub name: &'a [u8],
-}
-
-impl<'a> Owner<'a> {
-    /// Reads one.
-    pub fn decode(reader: &mut Reader<'a>) -> Result<Self> {
-        Ok(Self {
-            client: reader.u64()?,
-            name: reader.opaque(OWNER_LEN_MAX)?,
-        })
-    }
-
-    /// Writes it.
-    pub fn encode(&self, writer: &mut Writer) {
-        writer.u64(self.client);
-        writer.opaque(self.name);
+xdr_struct! {
+    /// An open owner or lock owner.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct Owner<'a> {
+        /// The client. The session decides instead (§2.10.6.1).
+        pub client: u64,
+        /// The owner's name within the client.
+        pub name: &'a [u8] as Bytes<OWNER_LEN_MAX>,
     }
 }
 
@@ -186,9 +160,10 @@ impl Bitmap {
     pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
         (0..32 * BITMAP_WORDS as u32).filter(|attribute| self.has(*attribute))
     }
+}
 
-    /// Reads one.
-    pub fn decode(reader: &mut Reader<'_>) -> Result<Self> {
+impl<'a> Xdr<'a> for Bitmap {
+    fn decode(reader: &mut Reader<'a>) -> Result<Self> {
         let mut bitmap = Self::default();
         for at in 0..reader.count(BITMAP_WORDS_MAX, 4)? {
             let word = reader.u32()?;
@@ -200,8 +175,8 @@ impl Bitmap {
         Ok(bitmap)
     }
 
-    /// Writes it, without zero words at the end.
-    pub fn encode(&self, writer: &mut Writer) {
+    /// Without zero words at the end.
+    fn encode(&self, writer: &mut Writer) {
         let used = self.words.iter().rposition(|word| *word != 0);
         let used = used.map_or(0, |at| at + 1);
         writer.count(used);
@@ -209,27 +184,13 @@ impl Bitmap {
     }
 }
 
-/// Values of attributes (`fattr4`), in the order of their numbers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Attrs<'a> {
-    /// The attributes.
-    pub mask: Bitmap,
-    /// Their values.
-    pub values: &'a [u8],
-}
-
-impl<'a> Attrs<'a> {
-    /// Reads them; the values are not looked into.
-    pub fn decode(reader: &mut Reader<'a>) -> Result<Self> {
-        Ok(Self {
-            mask: Bitmap::decode(reader)?,
-            values: reader.opaque(usize::MAX)?,
-        })
-    }
-
-    /// Writes them.
-    pub fn encode(&self, writer: &mut Writer) {
-        self.mask.encode(writer);
-        writer.opaque(self.values);
+xdr_struct! {
+    /// Values of attributes (`fattr4`), in the order of their numbers. The values are not looked into.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub struct Attrs<'a> {
+        /// The attributes.
+        pub mask: Bitmap,
+        /// Their values.
+        pub values: &'a [u8],
     }
 }

@@ -8,6 +8,7 @@ use nfs::wire::callback::{
 };
 use nfs::wire::channel::BindConnection;
 use nfs::wire::{Op, Status, operation};
+use nfs::xdr::Xdr;
 use nfs::xdr::{Reader, Writer};
 use std::time::Duration;
 

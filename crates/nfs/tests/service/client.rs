@@ -9,6 +9,7 @@ use nfs::wire::channel::{
     CallbackSecurity, Channel, CreateSession, ExchangeId, Sequence, StateProtection,
 };
 use nfs::wire::{Bitmap, Header, Op, PROC_COMPOUND, PROGRAM, Stateid, Status, VERSION, operation};
+use nfs::xdr::Xdr;
 use nfs::xdr::{Reader, Writer};
 use session::carrier::ByteStream;
 use std::collections::VecDeque;

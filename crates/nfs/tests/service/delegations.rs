@@ -11,6 +11,7 @@ use nfs::wire::callback::CallbackOp;
 use nfs::wire::files::{Claim, CreateHow};
 use nfs::wire::{Attrs, Bitmap, Op, Stateid, Status, operation};
 use nfs::xdr::Writer;
+use nfs::xdr::Xdr;
 use std::time::Duration;
 
 const PATH: [&str; 3] = [HOME[0], HOME[1], "f"];

@@ -8,7 +8,7 @@ use ::nfs::wire::channel::{
 use ::nfs::wire::{
     Bitmap, Header, Op, PROC_COMPOUND, PROGRAM, Stateid, Status, VERSION, operation,
 };
-use ::nfs::xdr::{Reader, Writer};
+use ::nfs::xdr::{Reader, Writer, Xdr};
 use io::net::TcpStream;
 use io::{Payload, RecvBuf, SendBatch};
 use std::net::SocketAddr;

@@ -3,7 +3,7 @@
 //! **Invariants**: times are unsigned numbers of 32 bits: earlier and later ones become the first and the last that exist.
 
 use crate::attribute::{device_parts, kind_number};
-use crate::xdr::{Reader, Result, Writer, XdrError};
+use crate::xdr::{Codec, Reader, Result, Writer, Xdr, XdrError};
 use backend::file::{Attributes, Change, SetAttributes, SetTime, Timestamp};
 
 /// Bits of a mode; others are ignored.
@@ -76,16 +76,6 @@ pub fn encode_unchanged(of: Option<&Attributes>, fsid: u64, writer: &mut Writer)
     encode_after(of, fsid, writer);
 }
 
-fn optional<T>(
-    reader: &mut Reader<'_>,
-    read: impl FnOnce(&mut Reader<'_>) -> Result<T>,
-) -> Result<Option<T>> {
-    match reader.bool()? {
-        true => read(reader).map(Some),
-        false => Ok(None),
-    }
-}
-
 fn decode_set_time(reader: &mut Reader<'_>) -> Result<SetTime> {
     match reader.u32()? {
         0 => Ok(SetTime::Keep),
@@ -106,46 +96,51 @@ fn encode_set_time(time: SetTime, writer: &mut Writer) {
     }
 }
 
-/// Reads `sattr3`.
-pub fn decode_set(reader: &mut Reader<'_>) -> Result<SetAttributes> {
-    let mode = optional(reader, |r| r.u32())?;
-    Ok(SetAttributes {
-        mode: mode.map(|mode| (mode & MODE_BITS) as u16),
-        uid: optional(reader, |r| r.u32())?,
-        gid: optional(reader, |r| r.u32())?,
-        size: optional(reader, |r| r.u64())?,
-        accessed: decode_set_time(reader)?,
-        modified: decode_set_time(reader)?,
-        created: None,
-        guard: None,
-    })
+/// `sattr3`. A time of creation and a guard are no part of it.
+#[derive(Debug)]
+pub struct Set;
+
+impl<'a> Codec<'a, SetAttributes> for Set {
+    fn decode(reader: &mut Reader<'a>) -> Result<SetAttributes> {
+        let mode: Option<u32> = Xdr::decode(reader)?;
+        Ok(SetAttributes {
+            mode: mode.map(|mode| (mode & MODE_BITS) as u16),
+            uid: Xdr::decode(reader)?,
+            gid: Xdr::decode(reader)?,
+            size: Xdr::decode(reader)?,
+            accessed: decode_set_time(reader)?,
+            modified: decode_set_time(reader)?,
+            created: None,
+            guard: None,
+        })
+    }
+
+    fn encode(set: &SetAttributes, writer: &mut Writer) {
+        set.mode.map(u32::from).encode(writer);
+        set.uid.encode(writer);
+        set.gid.encode(writer);
+        set.size.encode(writer);
+        encode_set_time(set.accessed, writer);
+        encode_set_time(set.modified, writer);
+    }
 }
 
-/// Writes `sattr3`. A time of creation and a guard are no part of it.
-pub fn encode_set(set: &SetAttributes, writer: &mut Writer) {
-    for number in [set.mode.map(u32::from), set.uid, set.gid] {
-        writer.bool(number.is_some());
-        if let Some(number) = number {
-            writer.u32(number);
+/// `sattrguard3`.
+#[derive(Debug)]
+pub struct Guard;
+
+impl Codec<'_, Option<Timestamp>> for Guard {
+    fn decode(reader: &mut Reader<'_>) -> Result<Option<Timestamp>> {
+        match reader.bool()? {
+            true => decode_time(reader).map(Some),
+            false => Ok(None),
         }
     }
-    writer.bool(set.size.is_some());
-    if let Some(size) = set.size {
-        writer.u64(size);
-    }
-    encode_set_time(set.accessed, writer);
-    encode_set_time(set.modified, writer);
-}
 
-/// Reads `sattrguard3`.
-pub fn decode_guard(reader: &mut Reader<'_>) -> Result<Option<Timestamp>> {
-    optional(reader, decode_time)
-}
-
-/// Writes `sattrguard3`.
-pub fn encode_guard(guard: Option<Timestamp>, writer: &mut Writer) {
-    writer.bool(guard.is_some());
-    if let Some(guard) = guard {
-        encode_time(guard, writer);
+    fn encode(guard: &Option<Timestamp>, writer: &mut Writer) {
+        writer.bool(guard.is_some());
+        if let Some(guard) = guard {
+            encode_time(*guard, writer);
+        }
     }
 }

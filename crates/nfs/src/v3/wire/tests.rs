@@ -1,8 +1,8 @@
 //! Golden bytes after RFC 1813, and round trips of all arguments.
 
-use super::attributes::{decode_set, encode, encode_change, encode_unchanged};
+use super::attributes::{Set, encode, encode_change, encode_unchanged};
 use super::{Arguments, At, CreateHow, HANDLE_LEN_MAX, NewNode, Status, mount, procedure};
-use crate::xdr::{Reader, Writer, XdrError};
+use crate::xdr::{Codec, Reader, Writer, XdrError};
 use backend::file::{Attributes, Change, FileKind, Handle, SetAttributes, SetTime, Timestamp};
 use proptest::prelude::*;
 
@@ -82,9 +82,9 @@ fn new_attributes_have_the_layout_of_sattr3() {
         created: None,
         guard: None,
     };
-    assert_eq!(decode_set(&mut Reader::new(&all)), Ok(set));
+    assert_eq!(Set::decode(&mut Reader::new(&all)), Ok(set));
     let none = words(&[0; 6]);
-    let decoded = decode_set(&mut Reader::new(&none));
+    let decoded = Set::decode(&mut Reader::new(&none));
     assert_eq!(decoded, Ok(SetAttributes::default()));
     for bad in [
         &[2, 0, 0, 0, 0, 0, 0][..],
@@ -92,7 +92,7 @@ fn new_attributes_have_the_layout_of_sattr3() {
         &[0, 0, 0, 0, 0, 2, 1, 1_000_000_000],
     ] {
         assert_eq!(
-            decode_set(&mut Reader::new(&words(bad))),
+            Set::decode(&mut Reader::new(&words(bad))),
             Err(XdrError::Value)
         );
     }
@@ -156,24 +156,31 @@ fn arguments_have_the_layout_of_the_specification() {
             words(&[4, 0x0707_0707, 0, 3, 0, 0, 4, 5]),
         ),
     ] {
-        assert_eq!(bytes(|w| arguments.encode(w)), expected, "{arguments:?}");
+        assert_eq!(
+            bytes(|w| arguments.encode_fields(w)),
+            expected,
+            "{arguments:?}"
+        );
     }
 }
 
 #[test]
 fn lengths_beyond_a_limit_are_refused() {
     let long = bytes(|w| w.opaque(&[1; HANDLE_LEN_MAX + 4]));
-    let decoded = Arguments::decode(procedure::GETATTR, &mut Reader::new(&long));
+    let decoded = Arguments::decode_fields(procedure::GETATTR, &mut Reader::new(&long));
     assert_eq!(decoded, Err(XdrError::TooLong));
     let lies = words(&[0, 0, 0, 5, 2, 0x7fff_ffff]);
-    let decoded = Arguments::decode(procedure::WRITE, &mut Reader::new(&lies));
+    let decoded = Arguments::decode_fields(procedure::WRITE, &mut Reader::new(&lies));
     assert_eq!(decoded, Err(XdrError::TooLong));
     let path = bytes(|w| w.opaque(&[b'/'; mount::PATH_LEN_MAX + 1]));
-    let decoded = mount::Arguments::decode(mount::procedure::MNT, &mut Reader::new(&path));
+    let decoded = mount::Arguments::decode_fields(mount::procedure::MNT, &mut Reader::new(&path));
     assert_eq!(decoded, Err(XdrError::TooLong));
-    let none = Arguments::decode(procedure::COUNT, &mut Reader::new(&[]));
+    let none = Arguments::decode_fields(procedure::COUNT, &mut Reader::new(&[]));
     assert_eq!(none, Ok(None));
-    assert_eq!(mount::Arguments::decode(6, &mut Reader::new(&[])), Ok(None));
+    assert_eq!(
+        mount::Arguments::decode_fields(6, &mut Reader::new(&[])),
+        Ok(None)
+    );
 }
 
 #[test]
@@ -333,14 +340,14 @@ proptest! {
     #[test]
     fn all_arguments_are_read_as_they_were_written(values in values()) {
         for arguments in values.all() {
-            let written = bytes(|w| arguments.encode(w));
+            let written = bytes(|w| arguments.encode_fields(w));
             let mut reader = Reader::new(&written);
-            let decoded = Arguments::decode(arguments.procedure(), &mut reader);
+            let decoded = Arguments::decode_fields(arguments.number(), &mut reader);
             prop_assert_eq!(decoded, Ok(Some(arguments)));
             prop_assert!(reader.is_empty());
             // A cut request is no request.
             for len in [written.len() / 2, written.len().saturating_sub(1)] {
-                let cut = Arguments::decode(arguments.procedure(), &mut Reader::new(&written[..len]));
+                let cut = Arguments::decode_fields(arguments.number(), &mut Reader::new(&written[..len]));
                 prop_assert!(cut.is_err() || written.is_empty());
             }
         }
@@ -352,10 +359,10 @@ proptest! {
         words in prop::collection::vec(prop_oneof![4 => 0..5u32, 1 => any::<u32>()], 0..40),
     ) {
         let input: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
-        if let Ok(Some(arguments)) = Arguments::decode(number, &mut Reader::new(&input)) {
-            let written = bytes(|w| arguments.encode(w));
+        if let Ok(Some(arguments)) = Arguments::decode_fields(number, &mut Reader::new(&input)) {
+            let written = bytes(|w| arguments.encode_fields(w));
             prop_assert!(written.len() <= input.len());
-            let again = Arguments::decode(number, &mut Reader::new(&written));
+            let again = Arguments::decode_fields(number, &mut Reader::new(&written));
             prop_assert_eq!(again, Ok(Some(arguments)));
         }
     }

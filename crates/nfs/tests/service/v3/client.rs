@@ -139,8 +139,8 @@ impl Results {
 
 impl Client {
     pub(crate) fn encoded_v3(&mut self, arguments: &Arguments<'_>) -> Vec<u8> {
-        let mut writer = self.call(PROGRAM, VERSION, arguments.procedure());
-        arguments.encode(&mut writer);
+        let mut writer = self.call(PROGRAM, VERSION, arguments.number());
+        arguments.encode_fields(&mut writer);
         writer.to_vec()
     }
 
@@ -161,8 +161,8 @@ impl Client {
 
     /// Executes a procedure of MOUNT.
     pub(crate) async fn mount(&mut self, arguments: &mount::Arguments<'_>) -> Results {
-        let mut writer = self.call(mount::PROGRAM, mount::VERSION, arguments.procedure());
-        arguments.encode(&mut writer);
+        let mut writer = self.call(mount::PROGRAM, mount::VERSION, arguments.number());
+        arguments.encode_fields(&mut writer);
         let (reply, bytes) = self.reply_to(writer.to_vec()).await;
         assert_eq!(reply, Reply::Success);
         Results::plain(bytes)

@@ -1,8 +1,13 @@
 //! XDR (RFC 4506): integers of four and eight bytes, big endian, and opaque bytes padded to a multiple of four.
 //!
-//! **Owns** [`Reader`] and [`Writer`]. **Called by** [`crate::rpc`] and [`crate::wire`]. **Invariants**: a reader never
-//! allocates, and never reads beyond its bytes; a length is compared with its limit and with the remaining bytes before use.
-//! Padding bytes are written as zero and ignored when read.
+//! **Owns** [`Reader`] and [`Writer`], and the description of types for both ([`Xdr`], [`Codec`]). **Called by** [`crate::rpc`] and
+//! [`crate::wire`]. **Invariants**: a reader never allocates, and never reads beyond its bytes; a length is compared with its limit and
+//! with the remaining bytes before use. Padding bytes are written as zero and ignored when read.
+
+mod types;
+
+pub use types::{Bytes, Codec, List, Plain, Range, Skip, SkipAfter, Xdr};
+pub(crate) use types::{no_fields, xdr_codec, xdr_enum, xdr_struct, xdr_union};
 
 use io::Payload;
 use thiserror::Error;
