@@ -62,8 +62,8 @@ fuzz: ## only the fuzz targets, up to FUZZ_SECONDS each (30)
 
 bench: ## performance tables: Wirepool compared with qemu-storage-daemon, tgt, nfs-ganesha, a raw file, btrfs and ext4, in alternation
 	@xtask/install.sh build bench
-	$(CARGO) build --release --locked -p wirepool
-	$(BIN) bench suite
+	$(CARGO) build --release --locked -p wirepool -p wirepool-suite
+	$(BIN)-suite
 	WIREPOOL_BIN=$(BIN) $(CARGO) xtask files
 
 deb: ## a Debian package with systemd unit, man pages and completions, in target/debian

@@ -61,21 +61,27 @@ pub enum Error {
 }
 
 impl Error {
-    pub(crate) fn usage(what: impl Into<String>, why: impl Into<String>) -> Error {
+    /// An invalid request.
+    #[must_use]
+    pub fn usage(what: impl Into<String>, why: impl Into<String>) -> Error {
         Error::Usage {
             what: what.into(),
             why: why.into(),
         }
     }
 
-    pub(crate) fn target(target: impl ToString, why: impl ToString) -> Error {
+    /// A failure of a target.
+    #[must_use]
+    pub fn target(target: impl ToString, why: impl ToString) -> Error {
         Error::Target {
             target: target.to_string(),
             why: why.to_string(),
         }
     }
 
-    pub(crate) fn program(program: &str, why: impl ToString) -> Error {
+    /// A failure of a program.
+    #[must_use]
+    pub fn program(program: &str, why: impl ToString) -> Error {
         Error::Program {
             program: program.into(),
             why: why.to_string(),
@@ -90,7 +96,7 @@ impl Error {
     }
 
     /// Adds the file's path to an error of the system.
-    pub(crate) fn file(path: &Path) -> impl FnOnce(std::io::Error) -> Error + '_ {
+    pub fn file(path: &Path) -> impl FnOnce(std::io::Error) -> Error + '_ {
         |source| Error::File {
             path: path.into(),
             source,

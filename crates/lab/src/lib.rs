@@ -1,11 +1,12 @@
 //! Benchmarks: workloads, targets, validity rules, statistics, reports.
 //!
 //! **Owns** the implementation of `wirepool bench` and `wirepool demo`. **Called by** the `wirepool` binary, through
-//! [`cli`]. **Invariants**: one engine and one histogram for every target, so that numbers are comparable; an
+//! [`cli`], and by the suite (crate `suite`). **Invariants**: one engine and one histogram for every target, so that numbers are comparable; an
 //! untrusted row has a verdict with a reason ([`validity`]); compared targets are measured in alternation in one run.
 
 #![forbid(unsafe_code)]
 
+pub mod child;
 pub mod cli;
 mod demo;
 pub mod engine;
@@ -14,12 +15,11 @@ pub mod limits;
 pub mod plan;
 pub mod probe;
 pub mod report;
-mod served;
+pub mod served;
 pub mod size;
 pub mod stats;
-mod suite;
 pub mod targets;
-mod terminal;
+pub mod terminal;
 pub mod validity;
 pub mod verify;
 pub mod workload;

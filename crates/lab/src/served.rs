@@ -1,32 +1,25 @@
 //! Our server as a child process, for the demo and the suite, which measure the product as users run it.
 //!
-//! **Owns** the child, its configuration, its directory and its log. **Invariants**: only loopback addresses are
-//! served; the child is asked to end (SIGTERM), and killed only if it does not; its directory is removed with it.
-//! Children are ended also when the user interrupts us ([`on_interrupt`]).
+//! **Owns** the child, its configuration, its directory and its log. **Invariants**: only loopback addresses are served; the directory is
+//! removed with the child.
 
-use crate::limits::{CHILD_START_MAX, CHILD_STOP_MAX};
+use crate::child::{Child, Scratch, output};
 use crate::targets::iscsi_address::Iscsi;
 use crate::targets::{Address, AnyTarget, OpenAs};
 use crate::{Error, Result};
 use std::fmt::Write;
-use std::fs::{self, File};
+use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::process::Command;
 
 /// The subsystem that is served.
 pub(crate) const NQN: &str = "nqn.2026-01.io.wirepool:demo";
 /// The iSCSI target that is served.
 const IQN: &str = "iqn.2026-01.io.wirepool:demo";
-/// Interval at which a starting or ending child is polled.
-const POLL: Duration = Duration::from_millis(20);
 
 /// A disk to serve.
-pub(crate) enum ServedDisk {
+pub enum ServedDisk {
     /// A file.
     File(PathBuf),
     /// Memory of the server, bytes.
@@ -38,284 +31,118 @@ pub(crate) enum ServedDisk {
 }
 
 /// Configuration of a served child.
-pub(crate) struct ServeConfig {
+pub struct ServeConfig {
+    /// The program `wirepool`.
+    pub program: PathBuf,
     /// Pools, and the paths of their disks.
-    pub(crate) pools: Vec<(String, Vec<PathBuf>)>,
-    /// The disks, namespaces 1, 2, …
-    pub(crate) disks: Vec<ServedDisk>,
+    pub pools: Vec<(String, Vec<PathBuf>)>,
+    /// The disks: namespaces 1, 2, …
+    pub disks: Vec<ServedDisk>,
     /// Further disks, logical units 0, 1, … over iSCSI; without any, iSCSI is off.
-    pub(crate) luns: Vec<ServedDisk>,
+    pub luns: Vec<ServedDisk>,
+    /// Serve NFS, without an export.
+    pub nfs: bool,
     /// Shards; 0 for one per processor.
-    pub(crate) shards: u32,
+    pub shards: u32,
     /// The processors to run on; empty for all.
-    pub(crate) cpus: String,
+    pub cpus: String,
     /// Try the well-known ports first.
-    pub(crate) known_ports: bool,
+    pub known_ports: bool,
     /// Serve metrics.
-    pub(crate) metrics: bool,
+    pub metrics: bool,
 }
 
 /// A running server.
-pub(crate) struct Served {
+pub struct Served {
     child: Child,
-    dir: PathBuf,
-    /// Address of NVMe/TCP.
+    program: PathBuf,
+    dir: Scratch,
+    at: Addresses,
+}
+
+/// Addresses of a server.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Addresses {
     pub(crate) nvme: SocketAddr,
-    /// Address of discovery.
     pub(crate) discovery: SocketAddr,
-    /// Address of iSCSI, if it is served.
-    iscsi: SocketAddr,
-    /// Address of metrics.
+    pub(crate) iscsi: SocketAddr,
+    pub(crate) nfs: SocketAddr,
+    /// None if metrics are not served.
     pub(crate) metrics: Option<SocketAddr>,
 }
 
-/// Children and files to remove after an interruption.
-#[derive(Default)]
-struct Mess {
-    children: Vec<u32>,
-    paths: Vec<PathBuf>,
-}
-
-/// Exit code of this process after an interruption.
-static INTERRUPTED: AtomicI32 = AtomicI32::new(130);
-
-/// Makes an interruption the expected end, from now on.
-pub(crate) fn interrupt_is_the_end() {
-    INTERRUPTED.store(0, Ordering::SeqCst);
-}
-
-static MESS: Mutex<Mess> = Mutex::new(Mess {
-    children: Vec::new(),
-    paths: Vec::new(),
-});
-
-fn with_mess<T>(f: impl FnOnce(&mut Mess) -> T) -> T {
-    f(&mut MESS.lock().unwrap_or_else(PoisonError::into_inner))
-}
-
-/// Makes SIGINT and SIGTERM end our children, remove our files and end this process. Errors: `Io` if signals cannot
-/// be handled.
-pub(crate) fn on_interrupt() -> Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(io::Error::from)?;
-    std::thread::Builder::new()
-        .name("interrupt".into())
-        .spawn(move || {
-            runtime.block_on(async {
-                let both = (
-                    signal(SignalKind::interrupt()),
-                    signal(SignalKind::terminate()),
-                );
-                let (Ok(mut int), Ok(mut term)) = both else {
-                    return;
-                };
-                tokio::select! { _ = int.recv() => {}, _ = term.recv() => {} }
-                clean_up();
-                std::process::exit(INTERRUPTED.load(Ordering::SeqCst));
-            });
-        })
-        .map_err(io::Error::from)?;
-    Ok(())
-}
-
-fn clean_up() {
-    let mess = with_mess(std::mem::take);
-    for pid in &mess.children {
-        io::linux::terminate(*pid);
-    }
-    let deadline = Instant::now() + CHILD_STOP_MAX;
-    let alive = |pid: &u32| crate::stats::process::is_running(*pid);
-    while mess.children.iter().any(alive) && Instant::now() < deadline {
-        std::thread::sleep(POLL);
-    }
-    mess.paths.iter().for_each(|p| remove(p));
-}
-
-fn remove(path: &Path) {
-    // A missing path is removed already.
-    let _ = if path.is_dir() {
-        fs::remove_dir_all(path)
-    } else {
-        fs::remove_file(path)
-    };
-}
-
-/// Default directory of large files: next to the build output, in a checkout.
-pub(crate) fn scratch_parent() -> PathBuf {
-    if Path::new("target").is_dir() {
-        "target/demo".into()
-    } else {
-        std::env::temp_dir()
-    }
-}
-
-/// A file or directory that is removed with this value, or after an interruption.
-pub(crate) struct Scratch(pub(crate) PathBuf);
-
-impl Scratch {
-    /// Creates a private directory under `parent`. Errors: `File`.
-    pub(crate) fn directory(parent: &Path) -> Result<Scratch> {
-        let path = parent.join(format!("wirepool-{}", std::process::id()));
-        fs::create_dir_all(&path).map_err(Error::file(&path))?;
-        // A server resolves relative paths against the directory of its configuration.
-        let path = path.canonicalize().map_err(Error::file(&path))?;
-        with_mess(|m| m.paths.push(path.clone()));
-        Ok(Scratch(path))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        remove(&self.0);
-        with_mess(|m| m.paths.retain(|p| p != &self.0));
-    }
-}
-
-/// `port` of the loopback address if it is free, else any free one.
-fn free_port(port: u16) -> Result<SocketAddr> {
+/// `port` of the loopback address if it is free, else any free one. Errors: `Target`.
+pub fn free_port(port: u16) -> Result<SocketAddr> {
     let at = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).and_then(|l| l.local_addr());
     at(port)
         .or_else(|_| at(0))
         .map_err(|e| Error::target("127.0.0.1", e))
 }
 
-/// Starts a child that may be pinned, with its output in `log`, and without the terminal's signals: we end it
-/// ourselves.
-pub(crate) fn spawn(program: &Path, args: &[String], cpus: &str, log: &Path) -> Result<Child> {
-    let mut command = if cpus.is_empty() {
-        Command::new(program)
-    } else {
-        let mut c = Command::new("taskset");
-        c.args(["-c", cpus]).arg(program);
-        c
-    };
-    let out = File::create(log).map_err(Error::file(log))?;
-    let err = out.try_clone().map_err(Error::file(log))?;
-    command
-        .args(args)
-        .stdin(Stdio::null())
-        .stdout(out)
-        .stderr(err)
-        .process_group(0);
-    let child = command
-        .spawn()
-        .map_err(|e| Error::program(&program.display().to_string(), e))?;
-    with_mess(|m| m.children.push(child.id()));
-    Ok(child)
-}
-
-/// A child that ends with this process automatically, such as one started under `setpriv --pdeathsig`.
-pub(crate) fn ends_with_us(child: &Child) {
-    with_mess(|m| m.children.retain(|c| *c != child.id()));
-}
-
-/// Asks a child to end and waits; kills it after a time-out. Errors: `Program` if it failed.
-pub(crate) fn stop(child: &mut Child, name: &str) -> Result<()> {
-    let pid = child.id();
-    io::linux::terminate(pid);
-    let deadline = Instant::now() + CHILD_STOP_MAX;
-    let ended = loop {
-        match child.try_wait() {
-            Ok(Some(status)) if status.success() => break Ok(()),
-            Ok(Some(status)) => break Err(Error::program(name, status)),
-            Ok(None) if Instant::now() < deadline => std::thread::sleep(POLL),
-            Ok(None) => {
-                let _ = child.kill();
-                let _ = child.wait();
-                break Err(Error::program(
-                    name,
-                    "did not exit on SIGTERM, and was killed",
-                ));
-            }
-            Err(e) => break Err(Error::program(name, e)),
-        }
-    };
-    with_mess(|m| m.children.retain(|c| *c != pid));
-    ended
-}
-
 impl Served {
-    /// Starts this program as a server and waits until it serves. Errors: `Program` with the end of its log.
-    pub(crate) async fn start(config: &ServeConfig) -> Result<Served> {
-        let serial = with_mess(|m| m.paths.len());
-        let dir =
-            std::env::temp_dir().join(format!("wirepool-serve-{}-{serial}", std::process::id()));
-        fs::create_dir_all(&dir).map_err(Error::file(&dir))?;
-        with_mess(|m| m.paths.push(dir.clone()));
+    /// Starts a server and waits until it serves. Errors: `Program` with the end of its log.
+    pub async fn start(config: &ServeConfig) -> Result<Served> {
+        let dir = Scratch::directory(&std::env::temp_dir())?;
         let port = |known: u16| free_port(if config.known_ports { known } else { 0 });
-        let (nvme, discovery, iscsi) = (port(4420)?, port(8009)?, port(3260)?);
-        let metrics = if config.metrics {
-            Some(port(9464)?)
-        } else {
-            None
+        let at = Addresses {
+            nvme: port(4420)?,
+            discovery: port(8009)?,
+            iscsi: port(3260)?,
+            nfs: port(2049)?,
+            metrics: config.metrics.then(|| port(9464)).transpose()?,
         };
-        let file = dir.join("wirepool.toml");
-        fs::write(&file, config.text(&dir, [nvme, discovery, iscsi], metrics))
-            .map_err(Error::file(&file))?;
-        let program = std::env::current_exe().map_err(Error::file(Path::new("/proc/self/exe")))?;
-        let args = [
-            "serve".to_owned(),
-            "--config".into(),
-            file.display().to_string(),
-        ];
-        let child = spawn(&program, &args, &config.cpus, &dir.join("log"))?;
+        let file = dir.0.join("wirepool.toml");
+        fs::write(&file, config.text(&dir.0, at)).map_err(Error::file(&file))?;
+        let path = file.display().to_string();
+        let args = ["serve".into(), "--config".into(), path];
+        let log = dir.0.join("log");
+        let child = Child::start(&config.program, &args, &config.cpus, &log)?;
+        let program = config.program.clone();
         let mut served = Served {
             child,
+            program,
             dir,
-            nvme,
-            discovery,
-            iscsi,
-            metrics,
+            at,
         };
         served.wait_ready(config).await?;
         Ok(served)
     }
 
     async fn wait_ready(&mut self, config: &ServeConfig) -> Result<()> {
-        let deadline = Instant::now() + CHILD_START_MAX;
-        let mut why = String::new();
-        while Instant::now() < deadline {
-            if let Ok(Some(status)) = self.child.try_wait() {
-                why = format!("exited at once ({status})");
-                break;
+        let namespaces = (1..).take(config.disks.len());
+        let units = (0..).take(config.luns.len());
+        let mut targets: Vec<_> = namespaces.map(|nsid| self.address(nsid, false)).collect();
+        targets.extend(units.map(|lun| self.unit(lun, false)));
+        let (program, dir) = (self.program.clone(), self.dir.0.clone());
+        let is_up = async || {
+            ask(&program, &dir, &["status"])?;
+            for target in &targets {
+                AnyTarget::open(target, OpenAs::default()).await?;
             }
-            match self.open_all(config).await {
-                Ok(()) => return Ok(()),
-                Err(e) => why = e.to_string(),
-            }
-            io::time::sleep(POLL).await;
-        }
-        let log = fs::read_to_string(self.dir.join("log")).unwrap_or_default();
-        let tail: Vec<_> = log.lines().rev().take(10).collect();
-        let tail = tail.into_iter().rev().collect::<Vec<_>>().join("\n");
-        Err(Error::program("wirepool serve", format!("{why}\n{tail}")))
+            Ok(())
+        };
+        self.child.until(is_up).await
     }
 
-    async fn open_all(&self, config: &ServeConfig) -> Result<()> {
-        for nsid in 1..=config.disks.len() {
-            AnyTarget::open(&self.address(nsid as u32, false), OpenAs::default()).await?;
-        }
-        for lun in 0..config.luns.len() {
-            AnyTarget::open(&self.unit(lun as u16, false), OpenAs::default()).await?;
-        }
-        Ok(())
+    /// Runs a command of the command line that must succeed. Errors: `Program`.
+    pub fn ask(&self, words: &[&str]) -> Result<()> {
+        ask(&self.program, &self.dir.0, words)
     }
 
     /// Logical unit `lun` as a target; `ram` if it is memory.
-    pub(crate) fn unit(&self, lun: u16, ram: bool) -> Address {
+    #[must_use]
+    pub fn unit(&self, lun: u16, ram: bool) -> Address {
         Address::Iscsi(Iscsi {
             ram,
-            ..Iscsi::new(self.iscsi.to_string(), IQN, lun)
+            ..Iscsi::new(self.at.iscsi.to_string(), IQN, lun)
         })
     }
 
     /// Namespace `nsid` as a target; `ram` if it is memory.
-    pub(crate) fn address(&self, nsid: u32, ram: bool) -> Address {
+    #[must_use]
+    pub fn address(&self, nsid: u32, ram: bool) -> Address {
         Address::NvmeTcp(crate::targets::address::NvmeTcp {
-            host: self.nvme.to_string(),
+            host: self.at.nvme.to_string(),
             nqn: NQN.into(),
             nsid,
             queues: 1,
@@ -326,39 +153,53 @@ impl Served {
         })
     }
 
+    /// The address of NFS.
+    #[must_use]
+    pub fn nfs(&self) -> SocketAddr {
+        self.at.nfs
+    }
+
+    pub(crate) fn addresses(&self) -> Addresses {
+        self.at
+    }
+
     /// The server's process.
-    pub(crate) fn pid(&self) -> u32 {
-        self.child.id()
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.pid()
     }
 
     /// Waits until the server ends.
     pub(crate) fn wait(&mut self) {
-        let _ = self.child.wait();
+        self.child.wait();
     }
 
     /// Ends the server. Errors: `Program` if it failed.
-    pub(crate) fn stop(mut self) -> Result<()> {
-        stop(&mut self.child, "wirepool serve")
+    pub fn stop(self) -> Result<()> {
+        self.child.stop()
     }
 }
 
-impl Drop for Served {
-    fn drop(&mut self) {
-        if matches!(self.child.try_wait(), Ok(None)) {
-            let _ = stop(&mut self.child, "wirepool serve");
-        }
-        remove(&self.dir);
-        with_mess(|m| m.paths.retain(|p| p != &self.dir));
-    }
+fn control(dir: &Path) -> PathBuf {
+    dir.join("control.sock")
+}
+
+fn ask(program: &Path, dir: &Path, words: &[&str]) -> Result<()> {
+    let mut command = Command::new(program);
+    let command = command.args(words).env("WIREPOOL_CONTROL", control(dir));
+    output(command).map(drop)
 }
 
 impl ServeConfig {
     /// These disks over NVMe/TCP on one shard, and nothing else.
-    pub(crate) fn of(disks: Vec<ServedDisk>, cpus: &str) -> Self {
+    #[must_use]
+    pub fn of(program: PathBuf, disks: Vec<ServedDisk>, cpus: &str) -> Self {
         Self {
+            program,
             pools: Vec::new(),
             disks,
             luns: Vec::new(),
+            nfs: false,
             shards: 1,
             cpus: cpus.into(),
             known_ports: false,
@@ -366,55 +207,59 @@ impl ServeConfig {
         }
     }
 
-    fn text(
-        &self,
-        dir: &Path,
-        [nvme, discovery, iscsi]: [SocketAddr; 3],
-        metrics: Option<SocketAddr>,
-    ) -> String {
+    fn text(&self, dir: &Path, at: Addresses) -> String {
+        let (control, state) = (control(dir), dir.join("state"));
+        let (nvme, discovery, shards) = (at.nvme, at.discovery, self.shards);
         let mut t = format!(
-            "[server]\nshards = {}\ncontrol = {:?}\nstate_dir = {:?}\n\n[nvmf]\nlisten = [\"{nvme}\"]\ndiscovery = [\"{discovery}\"]\n",
-            self.shards,
-            dir.join("control.sock"),
-            dir.join("state"),
+            "[server]\nshards = {shards}\ncontrol = {control:?}\nstate_dir = {state:?}\n\n[nvmf]\nlisten = [\"{nvme}\"]\ndiscovery = [\"{discovery}\"]\n",
         );
-        if let Some(m) = metrics {
+        if let Some(m) = at.metrics {
             let _ = write!(t, "\n[metrics]\nlisten = \"{m}\"\n");
         }
-        if !self.luns.is_empty() {
-            let _ = write!(t, "\n[iscsi]\nlisten = [\"{iscsi}\"]\n");
+        for (is_on, section, at) in [
+            (!self.luns.is_empty(), "iscsi", at.iscsi),
+            (self.nfs, "nfs", at.nfs),
+        ] {
+            if is_on {
+                let _ = write!(t, "\n[{section}]\nlisten = [\"{at}\"]\n");
+            }
         }
         for (name, disks) in &self.pools {
             let _ = write!(t, "\n[[pool]]\nname = \"{name}\"\ndisks = {disks:?}\n");
         }
-        let disks: Vec<_> = self.disks.iter().chain(&self.luns).collect();
-        for (i, disk) in disks.iter().enumerate() {
+        let (mut namespaces, mut units) = (String::new(), String::new());
+        for (i, disk) in self.disks.iter().chain(&self.luns).enumerate() {
+            let mut name = format!("disk{}", i + 1);
             let kind = match disk {
                 ServedDisk::File(path) => format!("kind = \"file\"\npath = {path:?}"),
                 ServedDisk::Memory(bytes) => format!("kind = \"mem\"\nsize = {bytes}"),
                 ServedDisk::Null(bytes) => format!("kind = \"null\"\nsize = {bytes}"),
-                ServedDisk::Volume(_) => continue,
+                ServedDisk::Volume(volume) => {
+                    name.clone_from(volume);
+                    String::new()
+                }
             };
-            let _ = write!(t, "\n[[disk]]\nname = \"disk{}\"\n{kind}\n", i + 1);
+            if !kind.is_empty() {
+                let _ = write!(t, "\n[[disk]]\nname = \"{name}\"\n{kind}\n");
+            }
+            let _ = match i.checked_sub(self.disks.len()) {
+                None => write!(
+                    namespaces,
+                    "\n[[subsystem.namespace]]\nnsid = {}\ndisk = \"{name}\"\n",
+                    i + 1
+                ),
+                Some(lun) => write!(units, "\n[[target.lun]]\nlun = {lun}\ndisk = \"{name}\"\n"),
+            };
         }
-        let name = |i: usize| match disks[i] {
-            ServedDisk::Volume(volume) => volume.clone(),
-            _ => format!("disk{}", i + 1),
-        };
-        let _ = write!(t, "\n[[subsystem]]\nnqn = \"{NQN}\"\nhosts = [\"any\"]\n");
-        for i in 0..self.disks.len() {
-            let (nsid, disk) = (i + 1, name(i));
+        let _ = write!(
+            t,
+            "\n[[subsystem]]\nnqn = \"{NQN}\"\nhosts = [\"any\"]\n{namespaces}"
+        );
+        if !units.is_empty() {
             let _ = write!(
                 t,
-                "\n[[subsystem.namespace]]\nnsid = {nsid}\ndisk = \"{disk}\"\n"
+                "\n[[target]]\niqn = \"{IQN}\"\ninitiators = [\"any\"]\n{units}"
             );
-        }
-        if !self.luns.is_empty() {
-            let _ = write!(t, "\n[[target]]\niqn = \"{IQN}\"\ninitiators = [\"any\"]\n");
-        }
-        for lun in 0..self.luns.len() {
-            let disk = name(self.disks.len() + lun);
-            let _ = write!(t, "\n[[target.lun]]\nlun = {lun}\ndisk = \"{disk}\"\n");
         }
         t
     }
@@ -435,24 +280,26 @@ mod tests {
         let c = ServeConfig {
             pools: vec![("tank".into(), vec!["/tmp/a".into(), "/tmp/b".into()])],
             luns: vec![ServedDisk::Memory(1 << 20)],
+            nfs: true,
             metrics: true,
-            ..ServeConfig::of(disks, "")
+            ..ServeConfig::of("wirepool".into(), disks, "")
         };
         let at: SocketAddr = "127.0.0.1:1".parse().expect("an address");
-        let t: toml::Table = c
-            .text(Path::new("/tmp/x"), [at; 3], Some(at))
-            .parse()
-            .expect("TOML");
+        let at = Addresses {
+            nvme: at,
+            discovery: at,
+            iscsi: at,
+            nfs: at,
+            metrics: Some(at),
+        };
+        let t: toml::Table = c.text(Path::new("/tmp/x"), at).parse().expect("TOML");
         assert_eq!(t["disk"].as_array().expect("a list").len(), 4);
+        assert_eq!(t["disk"][0]["path"].as_str(), Some("/tmp/a \"disk\""));
         assert_eq!(t["target"][0]["lun"][0]["disk"].as_str(), Some("disk5"));
         assert_eq!(t["pool"][0]["disks"][1].as_str(), Some("/tmp/b"));
+        assert_eq!(t["nfs"]["listen"][0].as_str(), Some("127.0.0.1:1"));
         let namespaces = &t["subsystem"][0]["namespace"];
         assert_eq!(namespaces[3]["disk"].as_str(), Some("tank/vm1"));
-        assert_eq!(t["disk"][0]["path"].as_str(), Some("/tmp/a \"disk\""));
-        assert_eq!(
-            t["subsystem"][0]["namespace"][2]["disk"].as_str(),
-            Some("disk3")
-        );
     }
 
     #[test]
@@ -461,27 +308,5 @@ mod tests {
         let port = taken.local_addr().expect("bound").port();
         let got = free_port(port).expect("another");
         assert!(got.port() != port && got.ip().is_loopback());
-    }
-
-    #[test]
-    fn scratch_goes_with_its_value() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let s = Scratch::directory(dir.path()).expect("made");
-        fs::write(s.0.join("file"), "x").expect("written");
-        let path = s.0.clone();
-        drop(s);
-        assert!(!path.exists());
-    }
-
-    #[test]
-    fn a_child_ends_when_asked_and_its_output_is_kept() {
-        let dir = tempfile::tempdir().expect("a directory");
-        let log = dir.path().join("log");
-        let script = "echo here; trap 'exit 0' TERM; while :; do sleep 0.01; done".to_owned();
-        let mut c = spawn(Path::new("/bin/sh"), &["-c".into(), script], "", &log).expect("spawned");
-        while !fs::read_to_string(&log).expect("the log").contains("here") {
-            std::thread::sleep(POLL);
-        }
-        stop(&mut c, "sh").expect("it ends well");
     }
 }

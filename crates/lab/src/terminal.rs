@@ -17,13 +17,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Prints progress for people.
-pub(crate) struct Teller {
+pub struct Teller {
     bar: Option<ProgressBar>,
 }
 
 impl Teller {
     /// For standard error as it is now.
-    pub(crate) fn new() -> Teller {
+    #[must_use]
+    pub fn stderr() -> Teller {
         let bar = std::io::stderr().is_terminal().then(|| {
             let style = ProgressStyle::with_template("[{elapsed}] {bar:24} {pos}/{len} {msg}");
             let bar = ProgressBar::new(0)
@@ -35,7 +36,7 @@ impl Teller {
     }
 
     /// Prints one line.
-    pub(crate) fn say(&self, text: &str) {
+    pub fn say(&self, text: &str) {
         let text = printable(text);
         match &self.bar {
             Some(b) => b.println(&text),
@@ -44,7 +45,7 @@ impl Teller {
     }
 
     /// Shows how `meter` grows to `total` bytes while the returned value lives.
-    pub(crate) fn watch(&self, what: &str, total: u64, meter: Arc<AtomicU64>) -> Watch {
+    pub fn watch(&self, what: &str, total: u64, meter: Arc<AtomicU64>) -> Watch {
         let what = printable(what);
         if self.bar.is_none() {
             eprintln!("{what}");
@@ -63,7 +64,7 @@ impl Teller {
     }
 
     /// Ends the bar.
-    pub(crate) fn done(&self) {
+    pub fn done(&self) {
         if let Some(b) = &self.bar {
             b.finish_and_clear();
         }
@@ -85,7 +86,7 @@ impl Progress for Teller {
 }
 
 /// Ends the watching when dropped.
-pub(crate) struct Watch(io::JoinHandle<()>);
+pub struct Watch(io::JoinHandle<()>);
 
 impl Drop for Watch {
     fn drop(&mut self) {
@@ -94,7 +95,7 @@ impl Drop for Watch {
 }
 
 /// Prints to standard output; a reader that exits early is not an error.
-pub(crate) fn print(text: &str) -> Result<()> {
+pub fn print(text: &str) -> Result<()> {
     let text = printable_lines(text);
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -106,14 +107,14 @@ pub(crate) fn print(text: &str) -> Result<()> {
 }
 
 /// Writes a file and reports its path.
-pub(crate) fn write(path: &Path, text: &str) -> Result<()> {
+pub fn write(path: &Path, text: &str) -> Result<()> {
     std::fs::write(path, text).map_err(Error::file(path))?;
     eprintln!("wrote {}", path.display());
     Ok(())
 }
 
 /// Fills a target and shows the progress.
-pub(crate) async fn fill(
+pub async fn fill(
     target: &AnyTarget,
     name: &str,
     region: Option<u64>,

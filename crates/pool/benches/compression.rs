@@ -1,6 +1,6 @@
 //! Cost and gain of compression for a volume: `cargo bench -p wirepool-pool --bench compression`.
 //!
-//! Sequential writes and reads of 128 KiB, one at a time, of text and of incompressible bytes. `wirepool bench suite` has a
+//! Sequential writes and reads of 128 KiB, one at a time, of text and of incompressible bytes. `wirepool-suite` has a
 //! table that compares a volume with a raw file.
 
 use std::path::Path;

@@ -1,5 +1,6 @@
 //! `wirepool bench` as a user runs it, against `wirepool serve`.
 
+use clap::Parser;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -96,70 +97,72 @@ fn a_new_file_is_made_for_a_reading_workload() {
     assert!(json.contains("\"spread_percent\": null"), "{json}");
 }
 
+/// The smallest run of the suite with these arguments.
+fn suite(dir: &Path, args: &[&str]) -> lab::Result<String> {
+    let mut words = vec![
+        "suite",
+        "--quick",
+        "--wirepool",
+        env!("CARGO_BIN_EXE_wirepool"),
+    ];
+    words.extend(args);
+    let dir = dir.display().to_string();
+    words.extend(["--dir", &dir]);
+    suite::measure(suite::Extent::parse_from(words))
+}
+
 /// Runs the whole suite in its smallest size with every commit, because users run it rarely.
 #[test]
 fn the_suite_measures_every_row() {
     let dir = tempfile::tempdir().expect("a directory");
-    let out = wirepool(&["bench", "suite", "--quick", "--dir"])
-        .arg(dir.path())
-        .output()
-        .expect("run");
-    assert!(out.status.success(), "{}", text(&out));
-    let table = text(&out);
+    let table = suite(dir.path(), &[]).expect("measured");
     for row in [
         "RAM 4K randread Q128",
         "disk 128K write Q8",
-        "idle, 100 queues connected",
-        "memory,",
+        "100 idle connections",
+        "memory under load",
         "two connections",
-        "iSCSI row",
+        "Iscsi row",
         "disk 4K randwrite Q32",
+        "NFS list",
+        "remote 4K randread Q32",
+        "16 TiB against 1 GiB",
     ] {
         assert!(table.contains(row), "{row} is not in\n{table}");
     }
-    assert_eq!(
-        std::fs::read_dir(dir.path()).expect("there").count(),
-        0,
-        "it cleans up"
-    );
+    let left = std::fs::read_dir(dir.path()).expect("there");
+    assert_eq!(left.count(), 0, "it cleans up");
 }
 
 #[test]
 fn a_row_of_the_suite_is_measured_alone() {
     let dir = tempfile::tempdir().expect("a directory");
-    let suite = |row: &str| {
-        let out = wirepool(&["bench", "suite", "--quick", "--row", row, "--dir"])
-            .arg(dir.path())
-            .output()
-            .expect("run");
-        assert!(out.status.success(), "{}", text(&out));
-        text(&out)
-    };
-    let table = suite("snapshots under load");
-    assert!(table.contains("snapshots come and go"), "{table}");
-    for other in ["record cache", "iSCSI row", "wirepool mem"] {
+    let row = "snapshots under load";
+    let table = suite(dir.path(), &["--row", row]).expect("measured");
+    assert!(table.contains("snapshots came and went"), "{table}");
+    for other in ["record cache", "Iscsi row", "wirepool mem"] {
         assert!(!table.contains(other), "{other} is in\n{table}");
     }
-    // it is computed from another
-    let table = suite("processor time");
-    assert!(table.contains("CPU of such a write above raw"), "{table}");
-    assert!(!table.contains("? µs"), "{table}");
+    let row = "4K randwrite async Q32, page cache";
+    let table = suite(dir.path(), &["--row", row]).expect("measured");
+    let both = table.matches("CPU").count() >= 2;
+    assert!(both && table.contains(" x "), "{table}");
 }
 
 /// It was said after all files were filled and all servers had run.
 #[test]
 fn a_row_that_the_suite_does_not_have_is_refused_at_once() {
     let file = tempfile::NamedTempFile::new().expect("a file");
-    let out = wirepool(&["bench", "suite", "--row", "nothing of the kind", "--dir"])
-        .arg(file.path().join("nothing can be made here"))
-        .output()
-        .expect("run");
-    assert_eq!(out.status.code(), Some(2), "{}", text(&out));
-    let said = text(&out);
+    let dir = file.path().join("nothing can be made here");
+    let refused = suite(&dir, &["--row", "nothing of the kind"]);
+    let Err(e @ lab::Error::Usage { .. }) = refused else {
+        panic!("not refused: {refused:?}");
+    };
+    let said = e.to_string();
     for row in [
         "RAM 4K randread Q1",
         "two shards",
-        "processor time",
+        "NFS LOOKUP Q32",
         "a full pool",
     ] {
         assert!(said.contains(row), "{row} is not in\n{said}");

@@ -69,6 +69,10 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("crates/cuts", &["backend", "io", "pool"]),
     ("crates/drill", &["io", "lab", "nvmf-initiator"]),
     (
+        "crates/suite",
+        &["backend", "io", "lab", "nfs-initiator", "pool"],
+    ),
+    (
         "crates/wirepool",
         &[
             "backend", "cuts", "doctor", "drill", "io", "lab", "nvmf", "pool", "server",

@@ -47,7 +47,6 @@ const LIMITS: &[(&str, usize)] = &[
     ("Operation", 4),
     ("Outcome", 10),
     ("Part", 4),
-    ("Peer", 4),
     ("Place", 6),
     ("Plan", 9),
     ("Progress", 4),
@@ -58,7 +57,7 @@ const LIMITS: &[(&str, usize)] = &[
     ("Request", 6),
     ("Row", 5),
     ("Run", 5),
-    ("Server", 6),
+    ("Server", 5),
     ("Session", 8),
     ("Settings", 6),
     ("Slot", 6),
@@ -69,7 +68,6 @@ const LIMITS: &[(&str, usize)] = &[
     ("Totals", 4),
     ("Verdict", 5),
     ("Waiting", 4),
-    ("Work", 4),
 ];
 const HERE: &str = "xtask/src/tidy/names.rs";
 

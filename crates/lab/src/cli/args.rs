@@ -1,7 +1,6 @@
 //! Command line of `wirepool bench` and `wirepool demo`.
 
 use crate::size::{parse_size, parse_time};
-use crate::suite::Extent;
 use crate::targets::Address;
 use crate::workload::fill::Fill;
 use crate::workload::{Access, Sync, Workload};
@@ -30,8 +29,6 @@ pub enum BenchCommand {
     Compare(CompareArgs),
     /// Write stamped blocks and verify them, also after a restart of server or client (--state FILE)
     Verify(VerifyArgs),
-    /// Measure the goals: this server compared with qemu-storage-daemon and tgt, a pool with a raw file
-    Suite(SuiteArgs),
     /// Make one self-contained page of machine, doctor, probes, results, stages and published results
     Report(super::report_args::ReportArgs),
 }
@@ -277,72 +274,6 @@ pub struct VerifyArgs {
     /// Print JSON
     #[arg(long)]
     pub(super) json: bool,
-}
-
-#[derive(Debug, Args)]
-pub struct SuiteArgs {
-    /// Use tiny files and short rounds, to test the suite itself
-    #[arg(long)]
-    pub(super) quick: bool,
-    /// Number of rounds of each row
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=i64::from(crate::limits::ROUNDS_MAX)))]
-    pub(super) rounds: u32,
-    /// Time measured in each round
-    #[arg(long, short = 't', default_value = "3s", value_parser = parse_time)]
-    pub(super) runtime: Duration,
-    /// Size of the files and of the RAM disk
-    #[arg(long, default_value = "1G", value_parser = parse_size)]
-    pub(super) size: u64,
-    /// Time that our client's ring spins before it sleeps, µs
-    #[arg(long, default_value_t = 0)]
-    pub(super) spin_us: u64,
-    /// Directory of the disk-backed file [default: target/demo, or the system's directory for temporary files]
-    #[arg(long)]
-    pub(super) dir: Option<PathBuf>,
-    /// Do not run the peer
-    #[arg(long)]
-    pub(super) no_peer: bool,
-    /// Time of the pool's rows with accumulating effects: bytes written, snapshots, a full pool
-    #[arg(long, default_value = "30s", value_parser = parse_time)]
-    pub(super) long: Duration,
-    /// Measure only these tables
-    #[arg(long, value_enum, value_delimiter = ',', default_values = ["nvme", "iscsi", "nfs", "pool"])]
-    pub(super) only: Vec<crate::suite::Table>,
-    /// Measure only the rows whose name contains this text
-    #[arg(long, value_name = "TEXT")]
-    pub(super) row: Option<String>,
-}
-
-impl SuiteArgs {
-    pub(super) fn extent(self) -> Extent {
-        let all = Extent {
-            bytes: self.size,
-            rounds: self.rounds,
-            runtime: self.runtime,
-            idle: Duration::from_secs(5),
-            queues: 100,
-            spin: Duration::from_micros(self.spin_us),
-            dir: self.dir.unwrap_or_else(crate::served::scratch_parent),
-            no_peer: self.no_peer,
-            long: self.long,
-            snapshots: 1000,
-            tables: self.only,
-            row: self.row,
-        };
-        if !self.quick {
-            return all;
-        }
-        let short = Duration::from_millis(100);
-        Extent {
-            bytes: 32 << 20,
-            rounds: 1,
-            runtime: short,
-            idle: short,
-            long: short,
-            snapshots: 20,
-            ..all
-        }
-    }
 }
 
 /// Serve a file and a RAM disk over NVMe/TCP on this machine, and compare both with the local file.

@@ -121,7 +121,7 @@ async fn measure(
         server_pid: how.server_pid,
         ..Setup::default()
     };
-    let mut teller = Teller::new();
+    let mut teller = Teller::stderr();
     let mut contenders = Vec::new();
     for address in &targets {
         let target = AnyTarget::open(

@@ -6,7 +6,7 @@ use std::future::Future;
 use std::time::Duration;
 
 /// Runs `f` on a runtime of this thread, which sleeps when it is idle: the coordinator measures nothing itself.
-pub(crate) fn block_on<T: 'static>(f: impl Future<Output = Result<T>> + 'static) -> Result<T> {
+pub fn block_on<T: 'static>(f: impl Future<Output = Result<T>> + 'static) -> Result<T> {
     Runtime::new(RuntimeConfig {
         spin_max: Duration::ZERO,
         ..RuntimeConfig::default()

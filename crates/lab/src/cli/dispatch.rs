@@ -17,7 +17,6 @@ pub fn run(args: Bench, examine: impl FnOnce() -> Surroundings) -> ExitCode {
         BenchCommand::Matrix(a) => bench::matrix(a),
         BenchCommand::Compare(a) => bench::compare(a),
         BenchCommand::Verify(a) => verify::verify(a),
-        BenchCommand::Suite(a) => block_on(crate::suite::suite(a.extent())),
         BenchCommand::Report(a) => report::report(&a, examine),
     })
 }
@@ -54,7 +53,8 @@ fn probed(result: Result<bool>) -> ExitCode {
     }
 }
 
-fn told(result: Result<()>) -> ExitCode {
+/// The exit code of a result, whose error is printed: 2 for an invalid request, 1 for a failure.
+pub fn told(result: Result<()>) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {

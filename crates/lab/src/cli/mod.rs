@@ -1,4 +1,4 @@
-//! Command line of the lab: `wirepool bench run|matrix|compare|verify|suite|report`, `wirepool demo`, `wirepool ping`, `wirepool ioping`
+//! Command line of the lab: `wirepool bench run|matrix|compare|verify|report`, `wirepool demo`, `wirepool ping`, `wirepool ioping`
 //! and `wirepool probe`.
 //!
 //! **Called by** the `wirepool` binary, which has these commands among its own. **Invariants**: results
@@ -20,7 +20,8 @@ mod report_args;
 mod verify;
 
 pub use args::{Bench, BenchCommand, Demo};
-pub use dispatch::{demo, ioping, ping, probe, run};
+pub use coordinator::block_on;
+pub use dispatch::{demo, ioping, ping, probe, run, told};
 pub use network_args::Probe;
 pub use probe_args::{Ioping, Ping};
 pub use report::Surroundings;

@@ -6,14 +6,12 @@
 //! same disk and measured in alternation in one run. It takes about two minutes: on a slow disk, it fills and uses a
 //! smaller part, and reports that.
 
+use crate::child::{Scratch, interrupt_is_the_end, on_interrupt, scratch_parent};
 use crate::cli::Demo;
 use crate::engine::Setup;
 use crate::plan::{Contender, Plan, Report};
 use crate::report::{fio, html, table};
-use crate::served::{
-    NQN, Scratch, ServeConfig, Served, ServedDisk, interrupt_is_the_end, on_interrupt,
-    scratch_parent,
-};
+use crate::served::{NQN, ServeConfig, Served, ServedDisk};
 use crate::size::size;
 use crate::stats::process::machine_memory;
 use crate::targets::volume::{NewPool, VolumeTarget};
@@ -42,7 +40,7 @@ const RAMP: Duration = Duration::from_millis(300);
 /// Runs the demo. Errors: the first thing that fails.
 pub(crate) async fn demo(args: &Demo) -> Result<()> {
     on_interrupt()?;
-    let mut teller = Teller::new();
+    let mut teller = Teller::stderr();
     let place = Scratch::directory(&args.dir.clone().unwrap_or_else(scratch_parent))?;
     let file = place.0.join("disk.img");
     let size = args.size / 4096 * 4096;
@@ -52,12 +50,17 @@ pub(crate) async fn demo(args: &Demo) -> Result<()> {
     // closed at once: the server opens it
     drop(VolumeTarget::make(new_pool(POOL, &served, size)).await?);
     let volume = VolumeTarget::make(new_pool("local", &local, size)).await?;
+    let program = std::env::current_exe().map_err(Error::file(Path::new("/proc/self/exe")))?;
     let config = ServeConfig {
         pools: vec![(POOL.into(), served.to_vec())],
         shards: 0,
         known_ports: true,
         metrics: true,
-        ..ServeConfig::of(vec![ServedDisk::Volume(format!("{POOL}/{VOLUME}"))], "")
+        ..ServeConfig::of(
+            program,
+            vec![ServedDisk::Volume(format!("{POOL}/{VOLUME}"))],
+            "",
+        )
     };
     teller.say("starting wirepool serve");
     let mut served = Served::start(&config).await?;
@@ -125,15 +128,16 @@ async fn make_disk(file: &Path, bytes: u64, teller: &Teller) -> Result<u64> {
 }
 
 fn tell_ports(served: &Served, teller: &Teller) {
+    let at = served.addresses();
     for (what, at, known) in [
-        ("NVMe/TCP", served.nvme, 4420),
-        ("discovery", served.discovery, 8009),
+        ("NVMe/TCP", at.nvme, 4420),
+        ("discovery", at.discovery, 8009),
     ] {
         if at.port() != known {
             teller.say(&format!("port {known} is taken: {what} is on {at}"));
         }
     }
-    if let Some(m) = served.metrics {
+    if let Some(m) = at.metrics {
         teller.say(&format!("metrics: GET /metrics on {m}"));
     }
 }
@@ -231,7 +235,8 @@ fn deliver(report: &Report, args: &Demo, served: &Served) -> Result<()> {
     if let Some(path) = &args.html {
         write(path, &html::render(report))?;
     }
-    let (nvme, discovery) = (served.nvme, served.discovery);
+    let at = served.addresses();
+    let (nvme, discovery) = (at.nvme, at.discovery);
     print(&format!(
         "{}\nA Linux client, as root (modprobe nvme-tcp), while it serves (--keep):\n  \
          nvme discover -t tcp -a {} -s {}\n  nvme connect -t tcp -a {} -s {} -n {NQN}\n  nvme disconnect -n {NQN}\n",

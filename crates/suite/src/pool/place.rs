@@ -1,10 +1,11 @@
-//! The pool under measurement: its files, its lines of the table, and how to open it.
+//! Files of the pool under measurement, and how to create and open it.
 
-use super::load::{Score, Target};
-use crate::suite::goal::Outcome;
-use crate::suite::lab::Extent;
-use crate::{Error, Result};
+use super::load::Target;
+use crate::bench::Bench;
+use crate::peers::directory;
+use crate::rows::LARGE;
 use io::disk::{Disk, OpenOptions};
+use lab::{Error, Result};
 use pool::format::Host;
 use pool::vdev::{self, Opened, PoolSpec};
 use pool::{NewVolume, Options, Pool, Volume};
@@ -15,49 +16,13 @@ pub(super) const VOLUME: &str = "volume";
 /// The pool's disk is this many times the volume, with a minimum: in a small pool the reserve would be most of the
 /// free space of a full pool.
 pub(super) const DISK_PER_VOLUME: u64 = 4;
-pub(super) const DISK_SIZE_MIN: u64 = 512 << 20;
-
-/// A row of the table.
-pub(super) struct Line {
-    pub(super) name: String,
-    pub(super) goal: String,
-    pub(super) measured: String,
-    /// Scores of the raw file and of the volume.
-    pub(super) scores: [Option<Score>; 2],
-    pub(super) outcome: Outcome,
-}
-
-impl Line {
-    /// A row without a raw file for comparison.
-    pub(super) fn alone(
-        name: impl Into<String>,
-        goal: String,
-        measured: String,
-        met: bool,
-    ) -> Self {
-        Self {
-            name: name.into(),
-            goal,
-            measured,
-            scores: [None, None],
-            outcome: Outcome::of(&[Some(met)]),
-        }
-    }
-
-    /// The row with the volume's score.
-    pub(super) fn scored(self, volume: Score) -> Self {
-        Self {
-            scores: [None, Some(volume)],
-            ..self
-        }
-    }
-}
+const DISK_SIZE_MIN: u64 = 512 << 20;
 
 pub(super) fn refused(e: impl ToString) -> Error {
     Error::target("the pool", e)
 }
 
-pub(super) fn host() -> Host {
+fn host() -> Host {
     Host::new([1; 16], NAME)
 }
 
@@ -77,26 +42,45 @@ pub(super) fn uncached() -> Options {
     }
 }
 
-/// Place and size of the pool.
-pub(super) struct Bench<'a> {
-    pub(super) extent: &'a Extent,
-    pub(super) place: &'a Path,
-    /// A directory in memory.
-    pub(super) memory: &'a Path,
+/// Directory of the pool.
+pub(super) struct PoolFiles<'a> {
+    pub(super) bench: &'a Bench,
+    dir: PathBuf,
 }
 
-impl Bench<'_> {
+impl<'a> PoolFiles<'a> {
+    /// The directory on the disk. The file under the pool is written completely, once.
+    pub(super) async fn new(bench: &'a Bench) -> Result<Self> {
+        let place = Self {
+            bench,
+            dir: bench.place.0.clone(),
+        };
+        if !place.disk().exists() {
+            let disk = Target::Raw(file(&place.disk(), place.disk_size()).await?);
+            disk.fill(place.disk_size()).await?;
+        }
+        Ok(place)
+    }
+
+    /// A directory in memory.
+    pub(super) fn in_memory(&self) -> Result<Self> {
+        Ok(Self {
+            bench: self.bench,
+            dir: directory(&self.bench.memory.0, NAME)?,
+        })
+    }
+
     pub(super) fn disk(&self) -> PathBuf {
-        self.place.join("pool.img")
+        self.dir.join("pool.img")
     }
 
     /// The raw file for comparison.
     pub(super) fn raw(&self) -> PathBuf {
-        self.place.join("raw.img")
+        self.dir.join("raw.img")
     }
 
-    pub(super) fn disk_size(&self) -> u64 {
-        (DISK_PER_VOLUME * self.extent.bytes).max(DISK_SIZE_MIN)
+    fn disk_size(&self) -> u64 {
+        (DISK_PER_VOLUME * self.bench.extent.size).max(DISK_SIZE_MIN) / LARGE * LARGE
     }
 
     /// A new pool, which replaces the previous one.
@@ -129,9 +113,4 @@ pub(super) async fn open_devices(path: &Path) -> Result<Opened> {
     let found = found.ok_or_else(|| refused("there is none"))?;
     let options = vdev::OpenOptions::new(host());
     vdev::open(found, options).await.map_err(refused)
-}
-
-pub(super) async fn reopen(path: &Path, options: Options) -> Result<Pool> {
-    let opened = open_devices(path).await?;
-    Pool::open(opened, options).await.map_err(refused)
 }

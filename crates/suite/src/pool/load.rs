@@ -3,23 +3,26 @@
 //! **Invariants**: the same loop drives both on the same ring as the pool, so that the ratio depends only on the
 //! pool; acknowledged writes are made durable within the measured time.
 
-use crate::stats::process::Usage;
-use crate::{Error, Result};
+use crate::point::{Point, us};
+use crate::rows::{Act, BLOCK, LARGE};
 use backend::{BlockBackend, Extent, Lba};
 use io::disk::Disk;
 use io::linux::process_cpu_time;
 use io::rng::Prng;
 use io::sync::Semaphore;
 use io::time::{Instant, now};
+use lab::stats::process::Usage;
+use lab::{Error, Result};
 use pool::Volume;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Bytes of a logical block of every volume here.
-pub(super) const BLOCK: u64 = 4096;
-/// Bytes of the requests that fill, and of the sequential rows.
-pub(super) const LARGE: u64 = 128 << 10;
+/// Columns: the comparison, and the volume.
+pub(super) const OTHER: usize = 0;
+pub(super) const OURS: usize = 1;
+/// Depth of the asynchronous writes that are compared with other files.
+pub(super) const DEPTH: u64 = 32;
 
 /// Interval at which a running load is polled.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -31,24 +34,12 @@ pub(super) enum Target {
     Volume(Volume),
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Work {
-    Read,
-    Write,
-    /// Each write is durable before it counts: the raw file is flushed after it.
-    SyncWrite,
-    /// As `SyncWrite`, but the raw file is written through (RWF_DSYNC).
-    WriteThrough,
-    /// As `SyncWrite`, but one flush of the raw file covers all writes that ended before it begins.
-    GroupedWrite,
-}
-
-impl Work {
+impl Act {
     /// Each method to make a raw file's writes durable, with its name; a volume is compared with the fastest.
-    pub(super) const DURABLE: [(Work, &'static str); 3] = [
-        (Work::SyncWrite, "a flush for each"),
-        (Work::WriteThrough, "O_DSYNC"),
-        (Work::GroupedWrite, "one flush for all that wait"),
+    pub(super) const DURABLE: [(Act, &'static str); 3] = [
+        (Act::SyncWrite, "a flush for each"),
+        (Act::WriteThrough, "O_DSYNC"),
+        (Act::GroupedWrite, "one flush for all that wait"),
     ];
 }
 
@@ -85,7 +76,7 @@ impl GroupFlush {
 /// The load.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Plan {
-    pub(super) work: Work,
+    pub(super) act: Act,
     /// Bytes of each request.
     pub(super) bytes: u64,
     pub(super) depth: u64,
@@ -98,9 +89,9 @@ pub(super) struct Plan {
 
 impl Plan {
     /// Random requests of 4 KiB.
-    pub(super) fn small(work: Work, depth: u64, region: u64) -> Self {
+    pub(super) fn small(act: Act, depth: u64, region: u64) -> Self {
         Self {
-            work,
+            act,
             bytes: BLOCK,
             depth,
             is_sequential: false,
@@ -108,19 +99,6 @@ impl Plan {
             most: u64::MAX,
         }
     }
-}
-
-/// Result of a load.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Score {
-    /// Requests per second.
-    pub(super) rate: f64,
-    /// Processor time of this process for each, µs.
-    pub(super) cpu_us: f64,
-    /// Bytes that devices wrote for each byte that was written to the target, if the kernel tells.
-    pub(super) amplification: Option<f64>,
-    /// Duration of the slowest request.
-    pub(super) slowest: Duration,
 }
 
 /// State of the requests in flight.
@@ -156,16 +134,16 @@ fn spent() -> (Duration, Option<u64>) {
 
 impl Target {
     /// One request.
-    pub(super) async fn act(&self, work: Work, at: u64, bytes: u64, rng: &mut Prng) -> Result<()> {
+    pub(super) async fn act(&self, act: Act, at: u64, bytes: u64, rng: &mut Prng) -> Result<()> {
         let (start, blocks) = (Lba(at / BLOCK), bytes / BLOCK);
-        let mut buf = match (self, work) {
-            (Target::Volume(volume), Work::Read) => {
+        let mut buf = match (self, act) {
+            (Target::Volume(volume), Act::Read) => {
                 volume.read(Extent { start, blocks }).await.map_err(said)?;
                 return Ok(());
             }
             _ => io::pool().alloc(bytes as usize).await,
         };
-        if let (Target::Raw(disk), Work::Read) = (self, work) {
+        if let (Target::Raw(disk), Act::Read) = (self, act) {
             return Ok(disk.read(buf, at).await.0?);
         }
         // the old contents, with every block made different
@@ -173,16 +151,16 @@ impl Target {
             block[..8].copy_from_slice(&rng.u64().to_le_bytes());
         }
         match self {
-            Target::Raw(disk) if work == Work::WriteThrough => {
+            Target::Raw(disk) if act == Act::WriteThrough => {
                 let _durable = disk.write_through(buf, at).await?;
             }
             Target::Raw(disk) => {
                 disk.write(buf, at).await?;
-                if work == Work::SyncWrite {
+                if act == Act::SyncWrite {
                     let _flushed = disk.flush().await?;
                 }
             }
-            Target::Volume(volume) if work == Work::SyncWrite => {
+            Target::Volume(volume) if act == Act::SyncWrite => {
                 let _durable = volume.write_durable(start, buf).await.map_err(said)?;
             }
             Target::Volume(volume) => volume.write(start, buf).await.map_err(said)?,
@@ -257,9 +235,9 @@ impl Target {
             false => rng.below(places),
         };
         let begun = now();
-        self.act(plan.work, place * plan.bytes, plan.bytes, rng)
+        self.act(plan.act, place * plan.bytes, plan.bytes, rng)
             .await?;
-        if plan.work == Work::GroupedWrite {
+        if plan.act == Act::GroupedWrite {
             state.flushes.wait(self).await?;
         }
         state.slowest.set(state.slowest.get().max(begun.elapsed()));
@@ -273,13 +251,13 @@ impl Target {
     pub(super) async fn pass(&self, plan: Plan) -> Result<()> {
         let mut rng = Prng::new(1);
         for at in (0..plan.region).step_by(plan.bytes as usize) {
-            self.act(plan.work, at, plan.bytes, &mut rng).await?;
+            self.act(plan.act, at, plan.bytes, &mut rng).await?;
         }
         Ok(())
     }
 
     /// Runs `plan` for `time`.
-    pub(super) async fn measure(&self, plan: Plan, time: Duration, seed: u64) -> Result<Score> {
+    pub(super) async fn measure(&self, plan: Plan, time: Duration, seed: u64) -> Result<Point> {
         let running = self.begin(plan, seed);
         let until = now() + time;
         while now() < until && running.state.done.get() < plan.most {
@@ -291,7 +269,7 @@ impl Target {
 
 impl Running {
     /// Ends the load. Errors: those of its requests.
-    pub(super) async fn end(self) -> Result<Score> {
+    pub(super) async fn end(self) -> Result<Point> {
         self.state.stop.set(true);
         for job in self.jobs {
             job.await;
@@ -299,20 +277,23 @@ impl Running {
         if let Some(e) = self.state.failed.take() {
             return Err(e);
         }
-        if self.plan.work == Work::Write {
+        if self.plan.act == Act::Write {
             self.target.make_durable().await?;
         }
         let done = self.state.done.get() as f64;
         let ((cpu, written), (cpu_before, written_before)) = (spent(), self.before);
         let bytes = done * self.plan.bytes as f64;
+        let seconds = self.begun.elapsed().as_secs_f64();
         let written = written
             .zip(written_before)
-            .filter(|_| self.plan.work != Work::Read);
-        Ok(Score {
-            rate: done / self.begun.elapsed().as_secs_f64(),
-            cpu_us: cpu.saturating_sub(cpu_before).as_secs_f64() * 1e6 / done.max(1.0),
-            amplification: written.map(|(now, then)| (now - then) as f64 / bytes.max(1.0)),
-            slowest: self.state.slowest.get(),
+            .filter(|_| self.plan.act != Act::Read);
+        Ok(Point {
+            rate: Some(done / seconds),
+            bytes_per_s: Some(bytes / seconds),
+            cpu_us: Some(us(cpu.saturating_sub(cpu_before)) / done.max(1.0)),
+            written: written.map(|(now, then)| (now - then) as f64 / bytes.max(1.0)),
+            slowest_us: Some(us(self.state.slowest.get())),
+            ..Point::default()
         })
     }
 }

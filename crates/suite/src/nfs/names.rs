@@ -3,44 +3,31 @@
 //! **Owns** the loops of the client, on a shard of their own. **Called by** the table. **Invariants**: latency and processor time are
 //! of operations that ended within the measured time; the first error ends a measurement.
 
-use super::servers::Share;
-use crate::stats::Latency;
-use crate::suite::lab::{Extent, Lab};
-use crate::suite::point::Point;
-use crate::{Error, Result};
+use crate::bench::Bench;
+use crate::peers::Share;
+use crate::point::{Point, us};
+use crate::rows::Task;
 use io::linux::process_cpu_time;
 use io::runtime::{Shard, ShardConfig};
 use io::sync::oneshot;
 use io::time::{Instant, now};
 use io::{IoBuf, RuntimeConfig};
+use lab::stats::Latency;
+use lab::{Error, Result};
 use nfs_initiator::{Config, FileHandle, OpenOptions, Session, Stable};
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// Operations in flight.
 const DEPTH: u32 = 32;
 /// Names that are looked up.
 const NAMES: u32 = 1000;
-/// Entries of the listed directory.
-const LISTED: u32 = 50_000;
 /// The directory that is listed.
 const LIST: &str = "list";
 
-/// An operation that is repeated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Task {
-    /// PUTFH, GETATTR.
-    Attributes,
-    /// PUTFH, LOOKUP, GETFH, GETATTR.
-    Lookup,
-    /// OPEN that creates, WRITE of 4 KiB, COMMIT, CLOSE.
-    Create,
-}
-
-fn failed(e: nfs_initiator::Error) -> Error {
+pub(super) fn failed(e: nfs_initiator::Error) -> Error {
     Error::Status(e.to_string())
 }
 
@@ -54,14 +41,14 @@ pub(super) async fn connect(at: SocketAddr, slots: u16) -> Result<Session> {
 
 /// Runs work on a shard of the client's processor.
 async fn on_shard<T: Send + 'static, F: Future<Output = Result<T>> + 'static>(
-    lab: &Lab<'_>,
+    bench: &Bench,
     work: impl FnOnce() -> F + Send + 'static,
 ) -> Result<T> {
     let shard = Shard::start(ShardConfig {
         name: "names".into(),
-        cpu: lab.setup.cpus.first().copied(),
+        cpu: bench.setup.cpus.first().copied(),
         runtime: RuntimeConfig {
-            spin_max: lab.setup.spin,
+            spin_max: bench.setup.spin,
             ..RuntimeConfig::default()
         },
     })?;
@@ -83,10 +70,9 @@ async fn create_empty(session: &Session, dir: &FileHandle, name: &str) -> Result
 }
 
 /// Makes the directory that is listed.
-pub(super) async fn prepare(lab: &Lab<'_>, share: &Share, extent: &Extent) -> Result<()> {
-    let (at, path) = (share.at, share.path);
-    let files = listed(extent);
-    on_shard(lab, move || async move {
+pub(super) async fn prepare(bench: &Bench, share: Share) -> Result<()> {
+    let (Share { at, path }, files) = (share, bench.extent.entries);
+    on_shard(bench, move || async move {
         let session = connect(at, 64).await?;
         let home = session.walk(path).await.map_err(failed)?;
         let dir = session
@@ -105,14 +91,6 @@ pub(super) async fn prepare(lab: &Lab<'_>, share: &Share, extent: &Extent) -> Re
         .await
     })
     .await
-}
-
-/// Entries of the listed directory: few in a quick run.
-fn listed(extent: &Extent) -> u32 {
-    match extent.runtime < Duration::from_secs(1) {
-        true => 500,
-        false => LISTED,
-    }
 }
 
 async fn fan_out<F: Future<Output = Result<()>> + 'static>(
@@ -179,13 +157,13 @@ impl Loops {
 
 /// One round of a task: operations a second, median latency, the server's processor time of an operation.
 pub(super) async fn measure(
-    lab: &Lab<'_>,
-    share: &Share,
-    (task, round): (Task, u32),
-    pid: u32,
+    bench: &Bench,
+    (Share { at, path }, pid): (Share, u32),
+    task: Task,
+    round: u32,
 ) -> Result<Point> {
-    let (at, path, runtime) = (share.at, share.path, lab.extent.runtime);
-    on_shard(lab, move || async move {
+    let runtime = bench.extent.runtime;
+    on_shard(bench, move || async move {
         let session = connect(at, 64).await?;
         let home = session.walk(path).await.map_err(failed)?;
         let name = format!("{task:?} {round}");
@@ -228,19 +206,19 @@ pub(super) async fn measure(
         let latency = loops.latency.borrow();
         let count = latency.count().max(1) as f64;
         Ok(Point {
-            iops: count / runtime.as_secs_f64(),
-            bytes_per_s: 0.0,
-            p50_us: latency.percentile(50.0) as f64 / 1e3,
-            server_us: cpu.map(|cpu| cpu.as_secs_f64() * 1e6 / count),
+            rate: Some(count / runtime.as_secs_f64()),
+            time_us: Some(latency.percentile(50.0) as f64 / 1e3),
+            cpu_us: cpu.map(|cpu| us(cpu) / count),
+            ..Point::default()
         })
     })
     .await
 }
 
 /// One listing of the large directory, with the attributes and handles that a kernel asks for.
-pub(super) async fn list(lab: &Lab<'_>, share: &Share, pid: u32) -> Result<Point> {
-    let (at, path, files) = (share.at, share.path, listed(lab.extent));
-    on_shard(lab, move || async move {
+pub(super) async fn list(bench: &Bench, (Share { at, path }, pid): (Share, u32)) -> Result<Point> {
+    let files = bench.extent.entries;
+    on_shard(bench, move || async move {
         let session = connect(at, 64).await?;
         let dir = session
             .walk(&format!("{path}/{LIST}"))
@@ -257,7 +235,7 @@ pub(super) async fn list(lab: &Lab<'_>, share: &Share, pid: u32) -> Result<Point
             }
             page = Some(next);
         }
-        let took = start.elapsed().as_secs_f64();
+        let took = start.elapsed();
         if entries < files as usize {
             let why = format!("{entries} of {files} entries");
             return Err(Error::target(LIST, why));
@@ -266,10 +244,9 @@ pub(super) async fn list(lab: &Lab<'_>, share: &Share, pid: u32) -> Result<Point
             .zip(process_cpu_time(pid))
             .map(|(b, a)| a.saturating_sub(b));
         Ok(Point {
-            iops: entries as f64 / took,
-            bytes_per_s: 0.0,
-            p50_us: took * 1e6,
-            server_us: cpu.map(|cpu| cpu.as_secs_f64() * 1e6 / entries as f64),
+            time_us: Some(us(took)),
+            cpu_us: cpu.map(|cpu| us(cpu) / entries as f64),
+            ..Point::default()
         })
     })
     .await

@@ -1,0 +1,265 @@
+//! Rows of a pool without a raw file: write amplification; the cost of size, snapshots and fullness; import after a crash.
+//!
+//! **Invariants**: a row that compares with the empty pool measures it in the same pool, directly before.
+
+use super::load::{DEPTH, OTHER, OURS, Plan, Target};
+use super::place::{PoolFiles, VOLUME, new_volume, open_devices, refused, uncached};
+use crate::point::{Point, Sample, sample, us};
+use crate::rows::{Act, Alone, BLOCK, LARGE};
+use io::RuntimeConfig;
+use io::rng::Prng;
+use io::runtime::{Shard, ShardConfig};
+use io::sync::oneshot;
+use lab::{Error, Result};
+use pool::journal::{self, Start};
+use pool::{Options, Pool};
+use std::time::{Duration, Instant};
+
+/// The volume is this many times the node cache, in rows where that matters.
+const CACHE_PART: u64 = 100;
+/// Time between two snapshots under load.
+const SNAPSHOT_EVERY: Duration = Duration::from_millis(100);
+/// Snapshots that exist at once; few, because a full pool has a row of its own.
+const SNAPSHOTS_KEPT: u32 = 4;
+/// Blocks that are written between two of many snapshots.
+const BETWEEN_SNAPSHOTS: u64 = 64;
+/// Fraction of a pool that is full in the row of little space.
+const FULL: f64 = 0.9;
+/// Rounds of load before the crash: enough to use much of the journal, and too few for a checkpoint to be due.
+const LOADED: u32 = 3;
+const SMALL_VOLUME: u64 = 1 << 30;
+const LARGE_VOLUME: u64 = 16 << 40;
+
+/// The volume's measurement, with a remark.
+fn ours(remark: String, point: Point) -> Sample {
+    Sample {
+        way: remark,
+        ..sample(OURS, point)
+    }
+}
+
+impl PoolFiles<'_> {
+    pub(super) async fn alone(&self, row: Alone) -> Result<Vec<Sample>> {
+        match row {
+            Alone::Written(act, depth) => self.written(act, depth).await,
+            Alone::CachedReads => self.cached_reads().await,
+            Alone::SnapshotsUnderLoad => self.snapshots_under_load().await,
+            Alone::ManySnapshots => self.many_snapshots().await,
+            Alone::Full => self.full().await,
+            Alone::Import(act) => self.import_after(act).await,
+            Alone::Growth => self.growth().await,
+        }
+    }
+
+    /// Bytes that the disk gets for each byte of random writes, with a node cache that holds a small part of the tree.
+    async fn written(&self, act: Act, depth: u64) -> Result<Vec<Sample>> {
+        let extent = &self.bench.extent;
+        let pool = self.create(Options {
+            cache_bytes: (extent.size / CACHE_PART) as usize,
+            ..uncached()
+        });
+        let pool = pool.await?;
+        let volume = self.volume(&pool, extent.size).await?;
+        let plan = Plan::small(act, depth, extent.size);
+        let p = volume.measure(plan, extent.long, 1).await?;
+        drop(volume);
+        pool.close().await.map_err(refused)?;
+        Ok(vec![sample(OURS, p)])
+    }
+
+    async fn cached_reads(&self) -> Result<Vec<Sample>> {
+        let (options, extent) = (Options::default(), &self.bench.extent);
+        // half of what the cache holds
+        let region = extent.size.min(options.record_cache_bytes as u64 / 2);
+        let pool = self.create(options).await?;
+        let volume = self.volume(&pool, region).await?;
+        let plan = Plan::small(Act::Read, 1, region);
+        volume.pass(plan).await?;
+        let before = pool.record_cache();
+        let p = volume.measure(plan, extent.runtime, 1).await?;
+        let after = pool.record_cache();
+        drop(volume);
+        pool.close().await.map_err(refused)?;
+        let (found, missed) = (after.hits - before.hits, after.misses - before.misses);
+        let share = found as f64 / (found + missed).max(1) as f64 * 100.0;
+        Ok(vec![ours(format!("{share:.1} % found there"), p)])
+    }
+
+    /// A volume whose snapshots cannot fill the pool, with what they hold.
+    async fn small_volume(&self, pool: &Pool) -> Result<(Target, Plan)> {
+        let region = self.bench.extent.size / 4;
+        let volume = self.volume(pool, region).await?;
+        Ok((volume, Plan::small(Act::Write, DEPTH, region)))
+    }
+
+    async fn many_snapshots(&self) -> Result<Vec<Sample>> {
+        let pool = self.create(uncached()).await?;
+        let (volume, plan) = self.small_volume(&pool).await?;
+        let (time, many) = (self.bench.extent.long, self.bench.extent.snapshots);
+        // excludes the cost of the first use of memory
+        let before = volume.measure(plan, time, 1).await?;
+        let mut rng = Prng::new(3);
+        for n in 0..many {
+            for _ in 0..BETWEEN_SNAPSHOTS {
+                let at = rng.below(plan.region / BLOCK) * BLOCK;
+                volume.act(Act::Write, at, BLOCK, &mut rng).await?;
+            }
+            create_snapshot(&pool, &format!("s{n}")).await?;
+        }
+        pool.checkpoint().await.map_err(refused)?;
+        let now = volume.measure(plan, time, 4).await?;
+        drop(volume);
+        pool.close().await.map_err(refused)?;
+        Ok(vec![
+            sample(OTHER, before),
+            ours(format!("{many} snapshots"), now),
+        ])
+    }
+
+    async fn full(&self) -> Result<Vec<Sample>> {
+        let (pool, extent) = (self.create(uncached()).await?, &self.bench.extent);
+        let volume = self.volume(&pool, extent.size).await?;
+        let plan = Plan::small(Act::Write, DEPTH, extent.size);
+        let before = volume.measure(plan, extent.long, 1).await?;
+        // space that the first checkpoint frees is free after the second one
+        for _ in 0..2 {
+            pool.checkpoint().await.map_err(refused)?;
+        }
+        let space = pool.space();
+        let more = (space.size as f64 * FULL) as u64 - space.used.min(space.size);
+        let more = more / LARGE * LARGE;
+        let filler = Target::Volume(new_volume(&pool, "filler", more).await?);
+        filler.fill(more).await?;
+        pool.checkpoint().await.map_err(refused)?;
+        let space = pool.space();
+        let full = space.used as f64 / space.size as f64 * 100.0;
+        let now = volume.measure(plan, extent.long, 5).await?;
+        drop((volume, filler));
+        pool.close().await.map_err(refused)?;
+        Ok(vec![
+            sample(OTHER, before),
+            ours(format!("{full:.0} % full"), now),
+        ])
+    }
+
+    /// Writes while snapshots replace each other. In memory, because disks stall.
+    async fn snapshots_under_load(&self) -> Result<Vec<Sample>> {
+        let (place, time) = (self.in_memory()?, self.bench.extent.runtime);
+        let pool = place.create(uncached()).await?;
+        let (volume, plan) = place.small_volume(&pool).await?;
+        let before = volume.measure(plan, time, 1).await?;
+        let count = (time.as_millis() / SNAPSHOT_EVERY.as_millis()) as u32;
+        let load = volume.begin(plan, 2);
+        for n in 0..count + SNAPSHOTS_KEPT {
+            if n < count {
+                create_snapshot(&pool, &format!("brief{n}")).await?;
+            }
+            if n >= SNAPSHOTS_KEPT {
+                let name = format!("brief{}", n - SNAPSHOTS_KEPT);
+                let destroyed = pool.destroy_snapshot(VOLUME, &name).await;
+                destroyed.map_err(refused)?;
+            }
+            io::time::sleep(SNAPSHOT_EVERY).await;
+        }
+        let now = load.end().await?;
+        drop(volume);
+        pool.close().await.map_err(refused)?;
+        std::fs::remove_file(place.disk()).map_err(Error::file(&place.disk()))?;
+        Ok(vec![
+            sample(OTHER, before),
+            ours(format!("{count} snapshots came and went"), now),
+        ])
+    }
+
+    /// Ends a pool without closing it during these writes, and opens it. Without flushes (`Act::Write`), nothing proves which writes are on
+    /// the devices: the worst case.
+    async fn import_after(&self, act: Act) -> Result<Vec<Sample>> {
+        let pool = self.create(uncached()).await?;
+        drop(self.volume(&pool, self.bench.extent.size).await?);
+        pool.close().await.map_err(refused)?;
+        self.crash(act).await?;
+        let begun = Instant::now();
+        let opened = open_devices(&self.disk()).await?;
+        let found = begun.elapsed();
+        let (ring, start) = (opened.vdevs.ring(), opened.uberblock.journal);
+        let replayed = journal::replay(&opened.vdevs, &ring, start).await;
+        let bytes = between(start, replayed.map_err(refused)?.head, &ring);
+        let begun = Instant::now();
+        let pool = Pool::open(opened, uncached()).await.map_err(refused)?;
+        let time = found + begun.elapsed();
+        pool.close().await.map_err(refused)?;
+        let p = Point {
+            time_us: Some(us(time)),
+            bytes: Some(bytes as f64),
+            ..Point::default()
+        };
+        Ok(vec![ours("of journal".into(), p)])
+    }
+
+    /// Opens the pool on a separate thread, and ends the thread under load.
+    async fn crash(&self, act: Act) -> Result<()> {
+        let shard = Shard::start(ShardConfig {
+            name: "pool".into(),
+            cpu: None,
+            runtime: RuntimeConfig::default(),
+        })?;
+        let (loaded, is_loaded) = oneshot::channel();
+        let (path, time) = (self.disk(), LOADED * self.bench.extent.runtime);
+        let region = self.bench.extent.size;
+        shard.spawn(move || async move {
+            let reopen = async {
+                let opened = open_devices(&path).await?;
+                Pool::open(opened, uncached()).await.map_err(refused)
+            };
+            let pool = match reopen.await {
+                Ok(pool) => pool,
+                Err(e) => return loaded.send(Err(e)),
+            };
+            let Some(volume) = pool.volume(VOLUME) else {
+                return loaded.send(Err(refused("its volume is gone")));
+            };
+            let plan = Plan::small(act, DEPTH, region);
+            let _running = Target::Volume(volume).begin(plan, 1);
+            io::time::sleep(time).await;
+            loaded.send(Ok(()));
+            std::future::pending::<()>().await;
+        })?;
+        let cancelled = Err(Error::Io(io::Error::Cancelled));
+        let done = is_loaded.await.unwrap_or(cancelled);
+        shard.stop();
+        done
+    }
+
+    async fn growth(&self) -> Result<Vec<Sample>> {
+        let pool = self.create(uncached()).await?;
+        let mut samples = Vec::new();
+        for (column, name, region) in [
+            (OTHER, "small", SMALL_VOLUME),
+            (OURS, "large", LARGE_VOLUME),
+        ] {
+            let volume = Target::Volume(new_volume(&pool, name, region).await?);
+            let plan = Plan {
+                // no fuller than before
+                most: self.bench.extent.size / BLOCK,
+                ..Plan::small(Act::Write, DEPTH, region)
+            };
+            let p = volume.measure(plan, self.bench.extent.runtime, 1).await?;
+            samples.push(sample(column, p));
+        }
+        pool.close().await.map_err(refused)?;
+        Ok(samples)
+    }
+}
+
+async fn create_snapshot(pool: &Pool, name: &str) -> Result<()> {
+    let made = pool.create_snapshot(VOLUME, name).await;
+    made.map(drop).map_err(refused)
+}
+
+/// Bytes of the journal between two places of it.
+fn between(start: Start, head: Start, ring: &journal::Ring) -> u64 {
+    let place = |at: Start| {
+        at.position.segment * u64::from(ring.segment_size) + u64::from(at.position.offset)
+    };
+    place(head) - place(start)
+}
