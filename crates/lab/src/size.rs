@@ -1,4 +1,4 @@
-//! Sizes and times in text form: `4k`, `1G`, `10s`, `250ms`.
+//! Sizes, times and dates in text form: `4k`, `1G`, `10s`, `250ms`.
 //!
 //! **Called by** the command line, target addresses and tables. Sizes are binary: `k` is 1024.
 
@@ -101,6 +101,23 @@ pub fn count(value: f64) -> String {
     }
 }
 
+/// `2026-11-21 02:45:12 UTC` from milliseconds since 1970.
+#[must_use]
+pub fn utc(ms: u64) -> String {
+    let (days, second) = (ms / 86_400_000, ms / 1000 % 86_400);
+    // Civil date of a day, by eras of 400 years that begin with March.
+    let z = days + 719_468;
+    let (era, of_era) = (z / 146_097, z % 146_097);
+    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let from_march = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * from_march + 2) / 5 + 1;
+    let month = (from_march + 2) % 12 + 1;
+    let year = year + era * 400 + u64::from(month <= 2);
+    let (h, m, s) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02} {h:02}:{m:02}:{s:02} UTC")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -147,5 +164,12 @@ mod tests {
             [count(853.0), count(35_000.0), count(1.2e6)],
             ["853", "35.0k", "1.20M"]
         );
+    }
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        assert_eq!(utc(0), "1970-01-01 00:00:00 UTC");
+        assert_eq!(utc(951_782_400_000), "2000-02-29 00:00:00 UTC");
+        assert_eq!(utc(1_795_229_418_999), "2026-11-21 02:50:18 UTC");
     }
 }

@@ -20,6 +20,8 @@ pub struct Options {
     pub freeing_max: usize,
     /// Bytes of unproven data that the next opening may have to read after a crash. A seek counts as 256 KiB.
     pub unproven_bytes: u64,
+    /// Blocks that a resilver sorts by address at once, about 90 bytes each. At least 64.
+    pub resilver_blocks: usize,
 }
 
 impl Default for Options {
@@ -31,6 +33,7 @@ impl Default for Options {
             buffer_bytes: 32 << 20,
             freeing_max: 128 << 10,
             unproven_bytes: UNPROVEN_MAX,
+            resilver_blocks: 1 << 20,
         }
     }
 }

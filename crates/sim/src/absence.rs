@@ -70,7 +70,7 @@ impl Away {
     }
 
     /// Removes the disks that are away.
-    pub(crate) fn leave_out(&self, disks: &mut Vec<Disk>) {
+    fn leave_out(&self, disks: &mut Vec<Disk>) {
         for number in self.disks.borrow().iter() {
             let name = format!("disk{number}");
             disks.retain(|disk| disk.info().path != Path::new(&name));

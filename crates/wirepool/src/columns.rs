@@ -32,18 +32,7 @@ pub(crate) fn text(t: &Table) -> String {
 
 /// A time as `2026-11-21 12:00:00 UTC`.
 pub(crate) fn utc(ms: u64) -> String {
-    let (days, second) = (ms / 86_400_000, ms / 1000 % 86_400);
-    // Civil date of a day, by eras of 400 years that begin with March.
-    let z = days + 719_468;
-    let (era, of_era) = (z / 146_097, z % 146_097);
-    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let from_march = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * from_march + 2) / 5 + 1;
-    let month = (from_march + 2) % 12 + 1;
-    let year = year + era * 400 + u64::from(month <= 2);
-    let (h, m, s) = (second / 3600, second / 60 % 60, second % 60);
-    format!("{year:04}-{month:02}-{day:02} {h:02}:{m:02}:{s:02} UTC")
+    lab::size::utc(ms)
 }
 
 pub(crate) fn duration(ms: u64) -> String {

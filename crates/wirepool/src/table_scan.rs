@@ -52,6 +52,15 @@ fn trim(t: &Trim) -> String {
     }
 }
 
+/// What is at risk until a resilver ends.
+fn risk(may_fail: u64) -> String {
+    match may_fail {
+        0 => "until it ends, data is lost if another disk of the vdev fails".to_owned(),
+        1 => "until it ends, 1 more disk of the vdev may fail".to_owned(),
+        more => format!("until it ends, {more} more disks of the vdev may fail"),
+    }
+}
+
 fn resilver(r: &Resilver) -> String {
     let copied = format!("{} blocks copied", r.copied);
     let place = r.of.map_or("counting blocks".to_owned(), |of| {
@@ -72,7 +81,11 @@ fn resilver(r: &Resilver) -> String {
             if let Some(most) = r.rate_max {
                 let _ = write!(out, ", at most {}/s", human(most));
             }
-            format!("{out}, {copied}\n")
+            let _ = write!(out, ", {copied}");
+            if let Some(may_fail) = r.may_fail {
+                let _ = write!(out, "\n        {}", risk(may_fail));
+            }
+            out + "\n"
         }
         ScanState::Paused => {
             format!("  scan: resilver will be retried{reason}: {so_far}, {copied}\n")

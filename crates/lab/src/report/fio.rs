@@ -31,7 +31,7 @@ pub fn render(report: &Report) -> Value {
         "fio version": concat!("wirepool-", env!("CARGO_PKG_VERSION"), " (layout of fio-3.33)"),
         "timestamp": report.at_ms / 1000,
         "timestamp_ms": report.at_ms,
-        "time": utc(report.at_ms / 1000),
+        "time": crate::size::utc(report.at_ms),
         "global options": {},
         "jobs": rows.enumerate().map(|(i, r)| job(report, r, i)).collect::<Vec<_>>(),
         "disk_util": [],
@@ -259,28 +259,6 @@ fn distributions(job: &mut Map<String, Value>, row: &Row) {
     job.insert("latency_ms".into(), ms);
 }
 
-/// `2026-11-21 02:45:12 UTC` from seconds since 1970. Days to dates after Hinnant's civil-from-days.
-#[must_use]
-pub fn utc(seconds: u64) -> String {
-    let (days, rest) = (seconds / 86_400, seconds % 86_400);
-    let z = days + 719_468;
-    let (era, doe) = (z / 146_097, z % 146_097);
-    let yoe = (doe - doe / 1460 + doe / 36_524 - doe / 146_096) / 365;
-    let doy = doe - (365 * yoe + yoe / 4 - yoe / 100);
-    let mp = (5 * doy + 2) / 153;
-    let (day, month) = (
-        doy - (153 * mp + 2) / 5 + 1,
-        if mp < 10 { mp + 3 } else { mp - 9 },
-    );
-    let year = yoe + era * 400 + u64::from(month <= 2);
-    format!(
-        "{year}-{month:02}-{day:02} {:02}:{:02}:{:02} UTC",
-        rest / 3600,
-        rest / 60 % 60,
-        rest % 60
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -346,12 +324,5 @@ mod tests {
             .map(|v| v.as_f64().expect("percent"))
             .sum();
         assert!((total - 100.0).abs() < 1e-6, "{total} %");
-    }
-
-    #[test]
-    fn dates_are_those_of_the_calendar() {
-        assert_eq!(utc(0), "1970-01-01 00:00:00 UTC");
-        assert_eq!(utc(951_782_400), "2000-02-29 00:00:00 UTC");
-        assert_eq!(utc(1_795_229_418), "2026-11-21 02:50:18 UTC");
     }
 }

@@ -31,7 +31,7 @@ pub(super) const CLOSE: &str = "</main></body></html>\n";
 pub(super) fn machine(m: &Machine, at_ms: u64) -> String {
     let mut out = format!(
         "<p class=\"about\">{} · {} × {} · {} GiB · Linux {}</p>",
-        super::fio::utc(at_ms / 1000),
+        crate::size::utc(at_ms),
         m.processors,
         safe(&m.processor),
         m.memory >> 30,

@@ -23,6 +23,7 @@ mod label_fields;
 mod node;
 mod packing;
 mod property;
+mod resilver;
 mod settings;
 mod space;
 mod uberblock;
@@ -72,6 +73,7 @@ pub use node::{
 };
 pub use packing::{NoPacking, Packing, ZSTD_LEVEL_MAX};
 pub use property::{KIND_PROPERTY, PoolProperty, decode_on, encode_on, property_key};
+pub use resilver::{KIND_RESILVER, ResilverPosition, resilver_key};
 pub use settings::{
     DatasetProperty, FILE_RECORD_SIZE, KIND_SETTINGS, NoSync, Setting, Settings, Switches,
     TEXT_SIZE_MAX, TextProperty, TextSetting, settings_key,

@@ -12,8 +12,8 @@ use super::space::Sectors;
 use crate::format::{
     Birth, BlockPtr, DEAD_TREE, Dataset, DatasetKind, DatasetRoot, Defect, FIRST_DATASET, Freeing,
     HOLDS_MAX, Hold, KIND_DATASET, KIND_FREEING, KIND_HOLD, KIND_LIST, KIND_NEXT_DATASET,
-    KIND_PROPERTY, KIND_ROOT, KIND_SETTINGS, KIND_SPACE, Key, ListId, PoolProperty, Settings,
-    TreeId, Uberblock, Value, decode_on,
+    KIND_PROPERTY, KIND_RESILVER, KIND_ROOT, KIND_SETTINGS, KIND_SPACE, Key, ListId, PoolProperty,
+    ResilverPosition, Settings, TreeId, Uberblock, Value, decode_on,
 };
 use crate::tree::{Visit, Walk, WalkStep};
 
@@ -120,6 +120,7 @@ impl Entries {
                 decode_on(bytes)?;
                 self.properties.insert(PoolProperty::of_key(key)?);
             }
+            KIND_RESILVER => drop(ResilverPosition::decode(bytes)?),
             other => return field("kind of an entry of the pool's tree", other.0.into()),
         }
         Ok(())

@@ -168,6 +168,8 @@ impl Owner {
         self.shared.readers.quiesce().await;
         let mut state = self.state.borrow_mut();
         let before = state.allocator.space().allocatable();
+        let sector = self.shared.vdevs.sector().into();
+        self.resilver_windows.forget(&sealed, sector);
         state.allocator.release(sealed);
         state.checkpointer.released();
         let all_freed = state.frees_nothing_more();

@@ -36,6 +36,7 @@ mod open;
 mod pending_snapshots;
 mod place;
 mod pool_tree;
+mod resilver_window;
 mod rewind;
 mod scrub;
 mod scrub_rows;
@@ -76,6 +77,7 @@ use destroyer::Destroyer;
 use doubtful_rows::DoubtfulRows;
 use pending_snapshots::PendingSnapshots;
 use pool_tree::{Changes, PoolTree};
+use resilver_window::ResilverWindows;
 
 pub use allocator::Placements;
 pub use choices::Choice;
@@ -116,6 +118,8 @@ struct Owner {
     state: RefCell<State>,
     /// Rows that the scrub in progress found not to be valid.
     doubtful_rows: RefCell<DoubtfulRows>,
+    /// Blocks that resilvers in progress copy next.
+    resilver_windows: ResilverWindows,
 }
 
 /// A pool that is open. It lives on the shard that opened it.
@@ -208,6 +212,7 @@ impl Owner {
                 let mut state = self.state.borrow_mut();
                 state.committer.write_all();
                 state.destroyer.tick();
+                state.forget_resilvers();
                 let journal = state.journal.to_replay();
                 let pool_size = state.allocator.space().size();
                 let frees = (self.shared.budget.pending_frees(), pool_size);

@@ -17,6 +17,7 @@ use super::destroyer::Destroyer;
 use super::directory::{Open, OpenDatasets, corrupt, open_datasets, read_tree};
 use super::lineage::promoted;
 use super::pending_snapshots::PendingSnapshots;
+use super::resilver_window::ResilverWindows;
 use super::rewind::{EPOCH_GAP, go_back};
 use super::snapshot::{StateChange, after_origin, after_snapshot, snapshot_state};
 use super::{Owner, POOL_TREE, Pool, State};
@@ -119,6 +120,7 @@ impl Pool {
             shared,
             state: RefCell::new(state),
             doubtful_rows: RefCell::default(),
+            resilver_windows: ResilverWindows::new(options.resilver_blocks),
         });
         let tasks = vec![
             io::spawn(owner.clone().run()),

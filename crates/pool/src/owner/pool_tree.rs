@@ -1,6 +1,7 @@
 //! The pool's own tree: its changes since the last checkpoint, and the entries that the owner keeps in memory.
 //!
-//! **Owns** the tree's layer, the number of the next dataset, the holds of snapshots, the pool's properties and settings. **Called by**
+//! **Owns** the tree's layer, the number of the next dataset, the holds of snapshots, the pool's properties and settings,
+//! and the positions of resilvers. **Called by**
 //! `State::change`, which has a change in the journal first, by replay, and by checkpoints. **Invariant**: the entries in
 //! memory agree with the tree and its layer, because both change here in one step.
 
@@ -8,8 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::format::{
-    Defect, FIRST_DATASET, Hold, KIND_HOLD, KIND_NEXT_DATASET, KIND_PROPERTY, KIND_ROOT,
-    KIND_SETTINGS, Key, PoolProperty, Settings, TreeId, Value, decode_on, next_dataset_key,
+    Defect, FIRST_DATASET, Hold, KIND_HOLD, KIND_NEXT_DATASET, KIND_PROPERTY, KIND_RESILVER,
+    KIND_ROOT, KIND_SETTINGS, Key, MemberGuid, PoolProperty, ResilverPosition, Settings, TreeId,
+    Value, decode_on, next_dataset_key,
 };
 use crate::tree::Layer;
 
@@ -27,6 +29,8 @@ pub(super) struct PoolTree {
     properties: BTreeSet<PoolProperty>,
     /// The settings that datasets inherit from the pool.
     settings: Settings,
+    /// Positions of interrupted resilvers, by member.
+    resilvers: BTreeMap<MemberGuid, ResilverPosition>,
 }
 
 impl Default for PoolTree {
@@ -37,6 +41,7 @@ impl Default for PoolTree {
             holds: BTreeMap::new(),
             properties: BTreeSet::new(),
             settings: Settings::default(),
+            resilvers: BTreeMap::new(),
         }
     }
 }
@@ -69,6 +74,13 @@ impl PoolTree {
             }
             (KIND_SETTINGS, Some(bytes)) => self.settings = Settings::decode(bytes)?,
             (KIND_SETTINGS, None) => self.settings = Settings::default(),
+            (KIND_RESILVER, Some(bytes)) => {
+                let position = ResilverPosition::decode(bytes)?;
+                self.resilvers.insert(MemberGuid(key.object().0), position);
+            }
+            (KIND_RESILVER, None) => {
+                self.resilvers.remove(&MemberGuid(key.object().0));
+            }
             (KIND_HOLD, Some(bytes)) => {
                 let holds = self.holds.entry(snapshot).or_default();
                 holds.insert(key.offset(), Hold::decode(bytes)?);
@@ -142,6 +154,11 @@ impl PoolTree {
     pub(super) fn holds(&self, snapshot: TreeId) -> impl Iterator<Item = (u64, &Hold)> {
         let holds = self.holds.get(&snapshot).into_iter().flatten();
         holds.map(|(index, hold)| (*index, hold))
+    }
+
+    /// The positions of interrupted resilvers, by member.
+    pub(super) fn resilvers(&self) -> &BTreeMap<MemberGuid, ResilverPosition> {
+        &self.resilvers
     }
 
     /// The settings that datasets inherit from the pool.

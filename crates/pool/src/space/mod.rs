@@ -71,6 +71,13 @@ pub struct Sealed {
 }
 
 impl Sealed {
+    /// The sectors that it frees on a vdev, by region.
+    pub(crate) fn freed_on(&self, vdev: VdevId) -> impl Iterator<Item = (u32, &RegionBits)> {
+        let index = usize::from(vdev.0);
+        let freed = self.freed.range((index, 0)..=(index, u32::MAX));
+        freed.map(|((_, region), bits)| (*region, bits))
+    }
+
     /// Regions that changed since the last seal, and their bitmaps; no bitmap for a region that is all free.
     pub fn regions(&self) -> impl Iterator<Item = (VdevId, u32, Option<[u8; REGION_BITMAP_SIZE]>)> {
         self.changed
@@ -354,6 +361,13 @@ impl Space {
     #[must_use]
     pub fn allocatable(&self) -> u64 {
         self.free_bytes().saturating_sub(self.reserve)
+    }
+
+    /// Whether a sector is freed and not reusable yet.
+    #[must_use]
+    pub fn is_freed(&self, at: Address) -> bool {
+        let vdev = self.vdevs.get(usize::from(at.vdev.0));
+        vdev.is_some_and(|v| v.is_freed(at))
     }
 
     /// Whether a sector is used, or freed and not reusable yet. For verification.

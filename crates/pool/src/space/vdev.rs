@@ -201,6 +201,13 @@ impl VdevRegions {
         region.is_some_and(|r| r.used.any(start, 1))
     }
 
+    /// Whether a sector is freed, and not reusable yet.
+    pub(super) fn is_freed(&self, at: Address) -> bool {
+        let (region, start, _) = self.place(at, 1);
+        let region = self.regions.get(&region);
+        region.is_some_and(|r| r.freeing.any(start, 1))
+    }
+
     /// Puts the regions up to `region` into the queue.
     fn reach(&mut self, region: u32) {
         while self.fresh <= region {

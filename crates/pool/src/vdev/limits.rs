@@ -29,6 +29,10 @@ pub const ROW_BYTES: usize = 32 << 20;
 pub const RUN_SIZE_MAX: usize = io::limits::BUF_LEN_MAX;
 /// Blocks that are copied concurrently to a resilvered member.
 pub const COPIES_MAX: usize = 16;
+/// Bytes of addresses after which a run of blocks that is rebuilt at once ends.
+pub const RUN_SIZE: u64 = 1 << 20;
+/// The same if the next block shares a row of a raidz with the run.
+pub const RUN_CHAIN_MAX: u64 = 8 << 20;
 /// Smallest disk of a pool, bytes.
 pub const DISK_SIZE_MIN: u64 = 64 << 20;
 /// Smallest and largest part of a vdev's data for a new pool's journal, bytes. Between them it is one part in

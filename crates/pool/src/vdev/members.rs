@@ -220,7 +220,10 @@ impl Vdevs {
         Ok(())
     }
 
-    fn stale_member(&self, member: MemberGuid) -> Result<(&TopVdev, Arc<Leaf>, Birth), SetupError> {
+    pub(super) fn stale_member(
+        &self,
+        member: MemberGuid,
+    ) -> Result<(&TopVdev, Arc<Leaf>, Birth), SetupError> {
         let top = self.vdev_of(member)?;
         let members = top.members();
         let found = members.iter().find(|m| m.leaf.guid() == member);
@@ -264,6 +267,19 @@ impl Vdevs {
         Ok(outcome)
     }
 
+    /// Makes the blocks durable that a resilver wrote to a stale member.
+    ///
+    /// # Errors
+    /// [`SetupError::NoMember`]; [`SetupError::Missed`] if it missed a write or the flush: begin again.
+    pub(crate) async fn flush_stale(&self, member: MemberGuid) -> Result<(), SetupError> {
+        let (top, leaf, _) = self.stale_member(member)?;
+        if leaf.flush().await.is_err() {
+            top.miss(&leaf);
+            return Err(SetupError::Missed { member });
+        }
+        Ok(())
+    }
+
     /// Ends a resilver: the member is in, and labels record it when this returns.
     ///
     /// # Errors
@@ -274,11 +290,11 @@ impl Vdevs {
         // A rewind may choose an older checkpoint, so the member gets the uberblocks that it missed.
         let rings = self.scrub_rings().await;
         rings.map_err(SetupError::failed)?;
-        if leaf.flush().await.is_err() {
-            top.miss(&leaf);
-            return Err(SetupError::Missed { member });
-        }
-        let durable = self.uberblocks().durable;
+        self.flush_stale(member).await?;
+        let (durable, epoch) = {
+            let uberblocks = self.uberblocks();
+            (uberblocks.durable, uberblocks.epoch)
+        };
         self.change(member, |_, members, index| {
             let joining = &mut members[index];
             let same = Arc::ptr_eq(&joining.leaf, &leaf) && joining.state == MemberState::Stale;
@@ -301,6 +317,8 @@ impl Vdevs {
         joined.state = MemberState::Online;
         joined.joining = false;
         joined.resilvering = None;
+        // it took every write since the resilver began, so it has all blocks of that checkpoint
+        joined.held = epoch.map_or(joined.held, |epoch| joined.held.max(epoch));
         Ok(())
     }
 }

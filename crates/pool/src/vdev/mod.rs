@@ -29,6 +29,7 @@ mod raidz_read;
 mod raidz_scrub;
 mod raidz_write;
 mod read;
+mod rebuild;
 mod replace;
 mod rings;
 mod rows;
@@ -134,6 +135,8 @@ struct Uberblocks {
     /// The uberblock that was written and not flushed yet, with the epoch that it ends.
     written: Option<(u64, Birth)>,
     durable: u64,
+    /// The epoch that the newest durable uberblock ends, if one was written.
+    epoch: Option<Birth>,
 }
 
 /// The devices of an open pool. Shared by all shards.
@@ -281,6 +284,11 @@ impl Vdevs {
         self.top(vdev).map(TopVdev::sector)
     }
 
+    /// End of a vdev's addresses, bytes; 0 if there is no such vdev.
+    pub(crate) fn end_of_vdev(&self, vdev: VdevId) -> u64 {
+        self.top(vdev).map_or(0, TopVdev::end)
+    }
+
     /// The top-level vdevs, by index.
     #[must_use]
     pub fn table(&self) -> Vec<VdevInfo> {
@@ -403,7 +411,9 @@ impl Vdevs {
         ended.fold(Ok(()), Result::and)?;
         self.tell_labels().await?;
         if let Some((number, epoch)) = ending {
-            self.uberblocks().durable = number;
+            let mut uberblocks = self.uberblocks();
+            (uberblocks.durable, uberblocks.epoch) = (number, Some(epoch));
+            drop(uberblocks);
             self.stripe.iter().for_each(|top| top.set_held(epoch));
         }
         Ok(Stable(()))

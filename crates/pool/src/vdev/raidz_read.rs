@@ -17,19 +17,19 @@ use super::parity::{Columns, choices};
 use super::rows::{Band, Rows};
 use super::top::TopVdev;
 use crate::error::{Error, Result};
-use crate::format::{BlockPtr, Defect};
+use crate::format::{Address, BlockPtr, Defect};
 
 /// A member that is read, and whether it is in.
 type Source = Option<(Arc<Leaf>, bool)>;
 
 /// A range of one member.
-struct Span {
-    leaf: Arc<Leaf>,
+pub(super) struct Span {
+    pub(super) leaf: Arc<Leaf>,
     /// Offset in the member's data.
-    offset: u64,
-    len: usize,
+    pub(super) offset: u64,
+    pub(super) len: usize,
     /// Index of the band, the column, and the first row in the band.
-    place: (usize, usize, usize),
+    pub(super) place: (usize, usize, usize),
 }
 
 /// A unit that was found wrong or unreadable on a member that is in, with the right bytes.
@@ -115,7 +115,7 @@ fn assemble(rows: &Rows, read: &[Row], columns: &[Columns], len: usize) -> Vec<u
 
 impl TopVdev {
     /// The member of each index, if it is in; with `stale`, also if it is stale.
-    fn sources(&self, stale: bool) -> Vec<Source> {
+    pub(super) fn sources(&self, stale: bool) -> Vec<Source> {
         let source = |m: &Member| match m.state {
             MemberState::Online => Some((m.leaf.clone(), true)),
             MemberState::Stale if stale => Some((m.leaf.clone(), false)),
@@ -126,7 +126,11 @@ impl TopVdev {
 
     /// Reads ranges of members, as many at once as there are buffers, and passes each to `take`: with nothing if it cannot be
     /// read.
-    async fn read_spans(&self, spans: Vec<Span>, mut take: impl FnMut(Span, Option<&[u8]>)) {
+    pub(super) async fn read_spans(
+        &self,
+        spans: Vec<Span>,
+        mut take: impl FnMut(Span, Option<&[u8]>),
+    ) {
         let mut spans = spans.into_iter().peekable();
         while let Some(first) = spans.next() {
             let buf = self.row_buffers().alloc(first.len).await;
@@ -361,11 +365,28 @@ impl TopVdev {
         len: usize,
         sources: Vec<Source>,
     ) -> Result<FoundRows> {
-        let read = self.read_rows(rows, ptr.offset.0, len, &sources).await;
+        let is_right = |bytes: &[u8]| ptr.verify(&bytes[..ptr.physical_size as usize]);
+        self.search_rows(rows, ptr.address(), len, sources, is_right)
+            .await
+    }
+
+    /// Reads all columns of the rows of a range, and finds the fewest members that lie so that `is_right` accepts its bytes.
+    ///
+    /// # Errors
+    /// As [`TopVdev::find_rows`].
+    pub(super) async fn search_rows(
+        &self,
+        rows: &Rows,
+        at: Address,
+        len: usize,
+        sources: Vec<Source>,
+        is_right: impl Fn(&[u8]) -> std::result::Result<(), Defect>,
+    ) -> Result<FoundRows> {
+        let read = self.read_rows(rows, at.offset.0, len, &sources).await;
         let parity = rows.parity();
         let is_lost = |row: &Row| !row.is_enough(parity) && row.lacks_own(rows.data());
         if read.iter().any(is_lost) {
-            return Err(Error::Unreadable { at: ptr.address() });
+            return Err(Error::Unreadable { at });
         }
         let members: Vec<usize> = (0..rows.members()).collect();
         let mut defect = Defect::Checksum;
@@ -379,7 +400,7 @@ impl TopVdev {
                 })
                 .collect();
             let block = assemble(rows, &read, &right, len);
-            match ptr.verify(&block[..ptr.physical_size as usize]) {
+            match is_right(&block) {
                 Ok(()) => {
                     return Ok(FoundRows {
                         read,
@@ -391,10 +412,7 @@ impl TopVdev {
                 Err(other) => defect = other,
             }
         }
-        Err(Error::Corrupt {
-            at: ptr.address(),
-            defect,
-        })
+        Err(Error::Corrupt { at, defect })
     }
 
     /// Rewrites units that were found wrong.
@@ -414,11 +432,7 @@ impl TopVdev {
         found: &FoundRows,
     ) -> Vec<(u64, Vec<u8>)> {
         let unit = rows.unit();
-        let member = self
-            .members()
-            .iter()
-            .position(|m| Arc::ptr_eq(&m.leaf, leaf));
-        let Some(member) = member else {
+        let Some(member) = self.index_of(leaf) else {
             return Vec::new();
         };
         let mut lacking = Vec::new();

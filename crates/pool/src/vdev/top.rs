@@ -180,6 +180,12 @@ impl TopVdev {
         self.members().iter().map(status).collect()
     }
 
+    /// The index of a member; `None` if it is no member any longer.
+    pub(super) fn index_of(&self, leaf: &Arc<Leaf>) -> Option<usize> {
+        let members = self.members();
+        members.iter().position(|m| Arc::ptr_eq(&m.leaf, leaf))
+    }
+
     /// Members that take writes.
     pub(super) fn targets(&self) -> Vec<Arc<Leaf>> {
         let members = self.members();

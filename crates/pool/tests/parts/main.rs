@@ -8,6 +8,7 @@ mod label;
 mod lost;
 mod parity;
 mod pool_tree;
+mod rebuild;
 mod space;
 mod stages;
 mod sweeps;

@@ -3,11 +3,11 @@
 use crate::golden::{POINTER_HEX, hex, pointer};
 use pool::format::{
     BLOCK_PTR_SIZE, Birth, ChecksumKind, DEAD_CHUNK_MAX, Dataset, DatasetKind, DatasetProperty,
-    DatasetRoot, FILE_RECORD_SIZE, Freeing, Hold, Key, Kind, ListId, ObjectId, Packing,
-    PoolProperty, PrevSnapshot, REGION_BITMAP_SIZE, RegionBits, Setting, Settings, Switches, Sync,
-    TextProperty, TextSetting, TreeId, VdevId, dataset_key, dead_key, dead_keys, decode_dead,
-    decode_on, encode_dead, encode_on, freeing_key, hold_key, list_key, next_dataset_key,
-    property_key, root_key, settings_key, space_key,
+    DatasetRoot, FILE_RECORD_SIZE, Freeing, Hold, Key, Kind, ListId, MemberGuid, ObjectId, Packing,
+    PoolProperty, PrevSnapshot, REGION_BITMAP_SIZE, RegionBits, ResilverPosition, Setting,
+    Settings, Switches, Sync, TextProperty, TextSetting, TreeId, VdevId, dataset_key, dead_key,
+    dead_keys, decode_dead, decode_on, encode_dead, encode_on, freeing_key, hold_key, list_key,
+    next_dataset_key, property_key, resilver_key, root_key, settings_key, space_key,
 };
 
 /// Own values of compression, checksum and sync.
@@ -320,6 +320,44 @@ fn golden_hold() {
     };
     assert_eq!(hex(&hold.encode()), "0807060504030201 6261636b7570");
     assert_eq!(Hold::decode(&hold.encode()), Ok(hold));
+}
+
+#[test]
+fn golden_resilver() {
+    let position = ResilverPosition {
+        held: Birth(0x0102),
+        up_to: Birth(0x0304_0506),
+        next: 0x1122_3344_5600,
+    };
+    assert_eq!(
+        hex(&position.encode()),
+        "0201000000000000 0605040300000000 0056443322110000"
+    );
+    assert_eq!(ResilverPosition::decode(&position.encode()), Ok(position));
+    let key = Key::new(ObjectId(7), Kind(10), 0);
+    assert_eq!(resilver_key(MemberGuid(7)), key);
+    let bad = |at: usize, byte| {
+        let mut bytes = position.encode();
+        bytes[at] = byte;
+        ResilverPosition::decode(&bytes)
+    };
+    assert!(bad(7, 1).is_err(), "held is behind up to");
+    assert!(bad(23, 2).is_err(), "next is not on the vdev");
+    assert!(ResilverPosition::decode(&position.encode()[1..]).is_err());
+    let ptr = pointer();
+    let has = |held, up_to, next| {
+        let position = ResilverPosition {
+            held: Birth(held),
+            up_to: Birth(up_to),
+            next,
+        };
+        position.has(Birth(5), &ptr)
+    };
+    let (birth, end) = (ptr.birth.0, ptr.offset.0 + 1);
+    assert!(has(5, birth, end));
+    assert!(!has(6, birth, end), "the member lost what it had");
+    assert!(!has(5, birth - 1, end), "a younger block");
+    assert!(!has(5, birth, end - 1), "it lies behind");
 }
 
 #[test]

@@ -113,7 +113,7 @@ pub struct Damage {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Resilver {
-    /// Its state. After a restart it begins again, and finds the blocks that it had copied.
+    /// Its state. After a restart it goes on at its last position; `done` and `of` count from there.
     pub state: ScanState,
     /// The disk's GUID.
     pub member: String,
@@ -131,6 +131,10 @@ pub struct Resilver {
     pub rate_max: Option<u64>,
     /// Copied blocks.
     pub copied: u64,
+    /// Offset on its vdev below which the disk has all blocks, bytes.
+    pub position: u64,
+    /// Other disks of its vdev that may fail until it ends; none if the disk is in no vdev.
+    pub may_fail: Option<u64>,
     /// Why it failed; it will be retried.
     pub reason: Option<String>,
 }

@@ -13,7 +13,7 @@ use crate::server::Server;
 use io::sync::Notify;
 use io::time::{Instant, now, sleep, wall_clock_ms};
 use pool::format::{Birth, MemberGuid, VdevId};
-use pool::vdev::Fault;
+use pool::vdev::{Fault, MemberState, VdevStatus};
 use pool::{Pool, Resilvering};
 use std::rc::Rc;
 use std::time::Duration;
@@ -104,7 +104,7 @@ impl Run {
         note(name, notes, first).await;
         let mut pace = Pace::new();
         let progress = async |r: &Resilvering| {
-            if self.show(r) {
+            if self.show(r, &pool) {
                 pace = Pace::new();
             }
             pace.rest(r.done, notes).await;
@@ -137,7 +137,7 @@ impl Run {
     }
 
     /// Shows the progress. Returns whether the next member has begun.
-    fn show(&self, r: &Resilvering) -> bool {
+    fn show(&self, r: &Resilvering, pool: &Pool) -> bool {
         let mut shown = self.shown.borrow_mut();
         let before = shown.take().filter(|s| s.member == member_name(r.member));
         let is_next = before.is_none();
@@ -146,6 +146,8 @@ impl Run {
             done: r.done,
             of: Some(r.of),
             copied: r.copied,
+            position: r.position,
+            may_fail: may_fail(pool, r.member),
             rate_max: self.notes.kept().resilver_rate,
             ..before
         });
@@ -156,6 +158,17 @@ impl Run {
 async fn note(name: &str, notes: &Notes, resilver: api::Resilver) {
     let noted = notes.change(|k| k.resilver = Some(resilver.clone())).await;
     warn_unsaved(name, "resilver", noted);
+}
+
+/// The number of members that are in and that the vdev of this member does not need.
+fn may_fail(pool: &Pool, member: MemberGuid) -> Option<u64> {
+    let vdevs = pool.vdevs().status();
+    let has = |v: &&VdevStatus| v.members.iter().any(|s| s.guid == member);
+    let vdev = vdevs.iter().find(has)?;
+    let online = vdev.members.iter();
+    let online = online.filter(|s| s.state == MemberState::Online).count();
+    let needed = vdev.kind.needed(vdev.members.len());
+    Some(online.saturating_sub(needed) as u64)
 }
 
 fn member_name(member: MemberGuid) -> String {

@@ -128,6 +128,7 @@ impl Plan {
                     true => UNPROVEN_MAX,
                     false => 1 << rng.below(24),
                 },
+                resilver_blocks: 64,
             },
             record_size: 4096 << rng.below(4),
             sync: match rng.below(6) {
@@ -226,18 +227,26 @@ impl Plan {
         pool.map_err(|e| Violation(format!("a new pool does not open: {e}")))
     }
 
-    /// Opens the pool of the present disks.
+    /// Opens the pool of the present disks. Absent ones return if the pool refuses to open without them.
     pub(super) async fn open(&self) -> Result<Pool, Violation> {
-        let mut disks = self.open_disks().await;
-        self.weak.away().leave_out(&mut disks);
-        let found = vdev::scan(disks).await.pools.pop();
-        let found = found.ok_or_else(|| Violation("there is no pool".into()))?;
         let mut options = OpenOptions::new(host());
         if self.may_be_away {
             options.witness = Some(Arc::new(self.last_labels.clone()));
         }
-        let opened = vdev::open(found, options).await;
-        let opened = opened.map_err(|e| Violation(format!("the devices do not open: {e}")))?;
+        let away = self.weak.away();
+        let without = match away.is_one() {
+            true => away.open(self.open_disks().await, options.clone()).await,
+            false => None,
+        };
+        let opened = match without {
+            Some(opened) => opened,
+            None => {
+                let found = vdev::scan(self.open_disks().await).await.pools.pop();
+                let found = found.ok_or_else(|| Violation("there is no pool".into()))?;
+                let opened = vdev::open(found, options).await;
+                opened.map_err(|e| Violation(format!("the devices do not open: {e}")))?
+            }
+        };
         let pool = Pool::open(opened, self.options).await;
         pool.map_err(|e| Violation(format!("the pool does not open: {e}")))
     }

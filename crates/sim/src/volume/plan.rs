@@ -193,6 +193,7 @@ impl Plan {
                 buffer_bytes: 8 << 20,
                 freeing_max: 0,
                 unproven_bytes: UNPROVEN_MAX,
+                resilver_blocks: 64,
             },
             lives,
             jobs: 1 + rng.below(8),
@@ -229,6 +230,8 @@ impl Plan {
         if rng.chance(0.6) {
             plan.options.unproven_bytes = 1 << rng.below(24);
         }
+        let mut rng = Prng::new(rng.u64() ^ 0x4eb1);
+        plan.options.resilver_blocks = 64 << rng.below(8);
         plan
     }
 
