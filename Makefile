@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help demo test quick check vm fuzz bench deb mutants soak clean
 
-FUZZ_SECONDS ?= 30
+FUZZ_SECONDS ?= 20
 SOAK_SECONDS ?= 600
 CARGO ?= cargo
 BIN = $(or $(CARGO_TARGET_DIR),target)/release/wirepool
@@ -56,7 +56,7 @@ vm: ## only the tests with a stock Linux kernel as client (NAMES="connect live" 
 	@xtask/install.sh build vm deb
 	$(CARGO) xtask vm $(NAMES)
 
-fuzz: ## only the fuzz targets, up to FUZZ_SECONDS each (30)
+fuzz: ## only the fuzz targets, up to FUZZ_SECONDS each (20)
 	@xtask/install.sh build fuzz
 	xtask/fuzz.sh $(FUZZ_SECONDS)
 
