@@ -1,12 +1,12 @@
 //! Resilver: copies to a stale member the blocks that it missed, in the order of disk addresses.
 //!
-//! A sweep over all trees collects the blocks with the lowest addresses that the member may lack, as many as a window takes. Then
-//! they are copied in runs of adjacent blocks. The next window begins where this one ended.
+//! A sweep over all trees visits every block that the member may lack. A window keeps those with the lowest addresses, up to a fixed
+//! number. They are copied in runs of adjacent blocks; the next window begins where this one ended.
 //!
 //! **Owns** the order of these steps. **Called by** [`Pool`]'s users. **Invariants**: a block that is freed is not reused while
-//! its run is copied, and no task waits for more than a run or a part of a sweep; a member is in again only
-//! after it has every block of the pool; a noted position has no block below it that the member lacks on stable storage; blocks younger than the checkpoint with which it begins are not visited, since the
-//! member gets them as they are written. `docs/decisions/0160`.
+//! its run is copied, and no task waits for more than a run or a part of a sweep; a member is in again only after it has every
+//! block of the pool; the member has every block below a noted position on stable storage; blocks younger than the checkpoint
+//! with which the resilver begins are not visited, since the member gets them as they are written. `docs/decisions/0160`.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, VecDeque};

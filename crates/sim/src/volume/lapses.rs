@@ -97,6 +97,6 @@ async fn resilver_once(pool: &Pool) -> Result<Option<MemberStatus>, Violation> {
         other => drop(other.map_err(|e| Violation(format!("resilvering: {e}")))?),
     }
     remark(|| format!("resilvered  {:?}", pool.vdevs().status()));
-    let now = members(pool).into_iter();
-    Ok({ now }.find(|m| m.state != MemberState::Online))
+    let mut now = members(pool).into_iter();
+    Ok(now.find(|m| m.state != MemberState::Online))
 }
