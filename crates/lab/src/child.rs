@@ -49,29 +49,10 @@ fn with_mess<T>(f: impl FnOnce(&mut Mess) -> T) -> T {
 /// Makes SIGINT and SIGTERM end our children, remove our files and end this process. Errors: `Io` if signals cannot
 /// be handled.
 pub fn on_interrupt() -> Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(io::Error::from)?;
-    std::thread::Builder::new()
-        .name("interrupt".into())
-        .spawn(move || {
-            runtime.block_on(async {
-                let both = (
-                    signal(SignalKind::interrupt()),
-                    signal(SignalKind::terminate()),
-                );
-                let (Ok(mut int), Ok(mut term)) = both else {
-                    return;
-                };
-                tokio::select! { _ = int.recv() => {}, _ = term.recv() => {} }
-                clean_up();
-                std::process::exit(INTERRUPTED.load(Ordering::SeqCst));
-            });
-        })
-        .map_err(io::Error::from)?;
-    Ok(())
+    crate::signals::on_each(|| {
+        clean_up();
+        std::process::exit(INTERRUPTED.load(Ordering::SeqCst));
+    })
 }
 
 fn clean_up() {

@@ -16,6 +16,7 @@ pub mod plan;
 pub mod probe;
 pub mod report;
 pub mod served;
+mod signals;
 pub mod size;
 pub mod stats;
 pub mod targets;

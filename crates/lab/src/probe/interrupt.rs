@@ -1,8 +1,8 @@
 //! Ctrl-C ends a probe, and its summary is printed.
 //!
-//! **Owns** a thread that waits for the signal. **Invariants**: a second signal ends the program at once.
+//! **Owns** the record of the first signal. **Invariants**: a second signal ends the program at once.
 
-use crate::{Error, Result};
+use crate::Result;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -19,34 +19,13 @@ pub(crate) struct Interrupt(Arc<AtomicBool>);
 impl Interrupt {
     /// Handles SIGINT and SIGTERM from now on. Errors: `Io` if signals cannot be handled.
     pub(crate) fn on_signals() -> Result<Interrupt> {
-        use tokio::signal::unix::{SignalKind, signal};
         let asked = Interrupt::default();
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .map_err(io::Error::from)?;
         let shared = asked.clone();
-        let handle = move || {
-            runtime.block_on(async {
-                let both = (
-                    signal(SignalKind::interrupt()),
-                    signal(SignalKind::terminate()),
-                );
-                let (Ok(mut int), Ok(mut term)) = both else {
-                    return;
-                };
-                loop {
-                    tokio::select! { _ = int.recv() => {}, _ = term.recv() => {} }
-                    if shared.0.swap(true, Ordering::SeqCst) {
-                        std::process::exit(INTERRUPTED);
-                    }
-                }
-            });
-        };
-        let thread = std::thread::Builder::new().name("interrupt".into());
-        thread
-            .spawn(handle)
-            .map_err(|e| Error::Io(io::Error::from(e)))?;
+        crate::signals::on_each(move || {
+            if shared.0.swap(true, Ordering::SeqCst) {
+                std::process::exit(INTERRUPTED);
+            }
+        })?;
         Ok(asked)
     }
 
