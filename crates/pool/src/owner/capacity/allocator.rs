@@ -1,0 +1,289 @@
+//! The allocator as the owner uses it: extents for records and nodes, and blocks that are freed.
+//!
+//! **Owns** the pool's [`Space`], the blocks that the last change replaced, and the counts of leaks and of split groups.
+//! **Called by** write-back, checkpoints, pending destroys and trim. **Invariants**: a block that is freed and is not used is
+//! leaked, since it may have another owner; a group's records get their extents in order; a record that fits nowhere as a
+//! whole is placed in fragments, so that free space is usable however small its runs are.
+
+use crate::format::{Address, BlockPtr, BlockSpace, Defect, FRAGMENTS_MAX, VdevId, VdevOffset};
+use crate::space::{BlockKind, Sealed, Space, Trimming, VdevSpace, Which};
+
+/// The most extents of one group.
+const EXTENTS_MAX: usize = 64;
+
+/// Extents for the first records of a group.
+pub(in crate::owner) enum Placement {
+    /// Extents, and the number of records in each, which lie one behind the other.
+    Whole(Vec<(Address, usize)>),
+    /// Extents of the fragments of one record, and their bytes.
+    Fragments(Vec<(Address, u32)>),
+}
+
+/// The space that an extent is taken from.
+#[derive(Clone, Copy)]
+enum Source {
+    /// Space that records may take.
+    Allocatable,
+    /// The reserve of the trees. A record that was admitted must have a place: without one, checkpoint would follow
+    /// checkpoint, and none would help.
+    Reserve,
+}
+
+/// How often groups and records were split because free space lay in small runs, since the pool was opened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Placements {
+    /// Groups of records that were placed in several extents.
+    pub split: u64,
+    /// Records that were placed in fragments.
+    pub in_fragments: u64,
+}
+
+/// See the module header.
+pub(in crate::owner) struct Allocator {
+    space: Space,
+    /// Blocks that the current change replaced in a newest layer: no checkpoint and no snapshot holds them.
+    replaced: Vec<BlockPtr>,
+    /// Blocks that could not be freed, since the pool was opened.
+    leaked: u64,
+    placements: Placements,
+    /// Whether freed space is being trimmed.
+    is_trimming: bool,
+}
+
+impl Allocator {
+    /// Gives out the free sectors of `space`.
+    pub(in crate::owner) fn new(space: Space) -> Self {
+        Self {
+            space,
+            replaced: Vec::new(),
+            leaked: 0,
+            placements: Placements::default(),
+            is_trimming: false,
+        }
+    }
+
+    /// What is used and what is free.
+    pub(in crate::owner) fn space(&self) -> &Space {
+        &self.space
+    }
+
+    /// Blocks that could not be freed, since the pool was opened.
+    pub(in crate::owner) fn leaked(&self) -> u64 {
+        self.leaked
+    }
+
+    /// How often groups and records were split.
+    pub(in crate::owner) fn placements(&self) -> Placements {
+        self.placements
+    }
+
+    /// A vdev was added.
+    pub(super) fn add_vdev(&mut self, space: &VdevSpace) {
+        self.space.add(space);
+    }
+
+    /// A vdev ends at `end` now.
+    pub(super) fn grow_vdev(&mut self, vdev: VdevId, end: VdevOffset) {
+        self.space.grow(vdev, end);
+    }
+
+    /// Marks a block used that a batch of the journal points to.
+    ///
+    /// # Errors
+    /// As [`Space::mark_replayed`].
+    pub(in crate::owner) fn mark_replayed(&mut self, ptr: &BlockPtr) -> Result<(), Defect> {
+        self.space.mark_replayed(ptr.address(), ptr.physical_size)
+    }
+
+    /// Frees a block. Its sectors are reusable after the checkpoint that frees it.
+    pub(in crate::owner) fn free(&mut self, ptr: &BlockPtr) {
+        let freed = self.space.free(ptr.address(), ptr.physical_size);
+        self.count_leak(ptr, freed);
+    }
+
+    /// Frees a node of the pool's own tree together with the blocks that `sealed` frees.
+    pub(in crate::owner) fn free_with(&mut self, sealed: &mut Sealed, ptr: &BlockPtr) {
+        let freed = self
+            .space
+            .free_with(sealed, ptr.address(), ptr.physical_size);
+        self.count_leak(ptr, freed);
+    }
+
+    /// Notes the block that a change replaced in a newest layer, for [`Allocator::free_replaced`].
+    pub(in crate::owner) fn note_replaced(&mut self, old: Option<&BlockPtr>) {
+        self.replaced.extend(old);
+    }
+
+    /// Frees the blocks that a change replaced.
+    pub(in crate::owner) fn free_replaced(&mut self) {
+        let mut replaced = std::mem::take(&mut self.replaced);
+        for ptr in replaced.drain(..) {
+            let freed = self.space.free_young(ptr.address(), ptr.physical_size);
+            self.count_leak(&ptr, freed);
+        }
+        self.replaced = replaced;
+    }
+
+    fn count_leak(&mut self, ptr: &BlockPtr, freed: Result<(), Defect>) {
+        if let Err(defect) = freed {
+            self.leaked += 1;
+            tracing::error!(at = %ptr.address(), %defect, "a block could not be freed");
+        }
+    }
+
+    /// A checkpoint begins.
+    pub(in crate::owner) fn begin_checkpoint(&mut self) {
+        self.space.begin_checkpoint();
+    }
+
+    /// What the current checkpoint saves and frees.
+    pub(in crate::owner) fn seal(&mut self) -> Sealed {
+        self.space.seal()
+    }
+
+    /// Makes the blocks reusable that a durable checkpoint freed.
+    pub(in crate::owner) fn release(&mut self, sealed: Sealed) {
+        self.space.release(sealed);
+    }
+
+    /// Begins a trim of freed space. False if nothing is due, or if such a trim is under way.
+    pub(super) fn begin_trimming(&mut self) -> bool {
+        let begins = self.space.due().is_some() && !self.is_trimming;
+        self.is_trimming |= begins;
+        begins
+    }
+
+    /// Ends a trim of freed space.
+    pub(super) fn end_trimming(&mut self) {
+        self.is_trimming = false;
+    }
+
+    /// Whether freed space is being trimmed.
+    pub(super) fn is_trimming(&self) -> bool {
+        self.is_trimming
+    }
+
+    /// Whether freed space is to be trimmed from now on.
+    pub(in crate::owner) fn set_autotrim(&mut self, is_on: bool) {
+        self.space.keep_freed(is_on);
+    }
+
+    /// Takes the free runs of a region out of use while they are trimmed. None if there are none to trim.
+    pub(super) fn begin_trim(
+        &mut self,
+        vdev: VdevId,
+        region: u32,
+        which: Which,
+    ) -> Option<Trimming> {
+        self.space.begin_trim(vdev, region, which)
+    }
+
+    /// The runs of a region are trimmed, and are free again.
+    pub(super) fn end_trim(&mut self, trimming: Trimming) {
+        self.space.trimmed(trimming);
+    }
+
+    /// An extent for nodes of at most `want` bytes, a multiple of `least`. None if there is no run of `least` bytes.
+    pub(in crate::owner) fn allocate_nodes(
+        &mut self,
+        want: u32,
+        least: u32,
+        kind: BlockKind,
+    ) -> Option<(Address, u32)> {
+        self.space.allocate(want, least, kind)
+    }
+
+    /// A place for the first of the records of `sizes` bytes, which are whole sectors and lie one behind the other; or
+    /// fragments of the first record, which has `len` bytes uncompressed. None if there is no free space for it.
+    pub(in crate::owner) fn place(
+        &mut self,
+        sizes: &[u32],
+        len: u32,
+        space: BlockSpace,
+    ) -> Option<Placement> {
+        let usual = self.place_from(Source::Allocatable, sizes, len, space);
+        usual.or_else(|| self.place_from(Source::Reserve, sizes.get(..1)?, len, space))
+    }
+
+    fn place_from(
+        &mut self,
+        source: Source,
+        sizes: &[u32],
+        len: u32,
+        space: BlockSpace,
+    ) -> Option<Placement> {
+        let whole = self.place_whole(source, sizes);
+        if !whole.is_empty() {
+            self.placements.split += u64::from(whole.len() > 1);
+            return Some(Placement::Whole(whole));
+        }
+        let fragments = self.place_fragments(source, len, space)?;
+        self.placements.in_fragments += 1;
+        Some(Placement::Fragments(fragments))
+    }
+
+    fn allocate(&mut self, source: Source, want: u32, least: u32) -> Option<(Address, u32)> {
+        match source {
+            Source::Allocatable => self.space.allocate(want, least, BlockKind::Data),
+            Source::Reserve => self.space.allocate_promised(want, least),
+        }
+    }
+
+    fn place_whole(&mut self, source: Source, mut sizes: &[u32]) -> Vec<(Address, usize)> {
+        let mut extents = Vec::new();
+        while extents.len() < EXTENTS_MAX
+            && let Some((at, count)) = self.place_next(source, sizes)
+        {
+            extents.push((at, count));
+            sizes = &sizes[count..];
+        }
+        extents
+    }
+
+    fn place_next(&mut self, source: Source, sizes: &[u32]) -> Option<(Address, usize)> {
+        let first = *sizes.first()?;
+        // a multiple of the first record's size, so that the first record fits; the surplus goes back
+        let want = sizes.iter().sum::<u32>().next_multiple_of(first);
+        let (at, got) = self.allocate(source, want, first)?;
+        let (mut used, mut count) = (0, 0);
+        for size in sizes {
+            if used + size > got {
+                break;
+            }
+            used += size;
+            count += 1;
+        }
+        let end = VdevOffset(at.offset.0 + u64::from(used));
+        self.space
+            .give_back(Address { offset: end, ..at }, got - used);
+        Some((at, count))
+    }
+
+    fn place_fragments(
+        &mut self,
+        source: Source,
+        len: u32,
+        space: BlockSpace,
+    ) -> Option<Vec<(Address, u32)>> {
+        let least = space.of((len / FRAGMENTS_MAX).max(1));
+        let mut left = space.of(len);
+        let mut fragments = Vec::new();
+        while left > 0 {
+            let found = self.allocate(source, left, least.min(left));
+            let Some((at, got)) = found else {
+                self.give_back(&fragments);
+                return None;
+            };
+            fragments.push((at, got));
+            left -= got;
+        }
+        Some(fragments)
+    }
+
+    /// Takes back fragments, or ends of extents, to which nothing was written.
+    pub(in crate::owner) fn give_back(&mut self, fragments: &[(Address, u32)]) {
+        for (at, bytes) in fragments {
+            self.space.give_back(*at, *bytes);
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! Space and bytes: allocation, added disks, trim, accounts.
+
+pub(super) mod allocator;
+pub(super) mod disks;
+pub(super) mod trim;
+pub(super) mod usage;
+pub(super) mod writes;

@@ -1,0 +1,288 @@
+//! Opening a pool.
+//!
+//! **Owns** the steps from open devices to a pool that serves: newest uberblock, the pool's own tree, replay of the
+//! journal. **Called by** [`Pool`]'s users. **Invariants**: only checksummed data is used; before the end of replay
+//! nothing is written but repairs by replay itself and, for a rewind, one uberblock (`docs/decisions/0119`).
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::directory::{Open, OpenDatasets, corrupt, open_datasets, read_tree};
+use super::rewind::{EPOCH_GAP, go_back};
+use crate::dataset::{self, OpenDataset};
+use crate::format::{
+    Birth, Dataset, FEATURE_RECORD_SIZES, Incarnation, KIND_DATASET, Key, PoolProperty, Record,
+    TreeId, Uberblock, Value, dataset_key,
+};
+use crate::journal::{Replayed, Writer, replay, salvage};
+use crate::options::Options;
+use crate::owner::capacity::allocator::Allocator;
+use crate::owner::checkpoint::checkpointer::Checkpointer;
+use crate::owner::datasets::index::Datasets;
+use crate::owner::destroy::deadlists::{DEAD_TREE, Deadlists};
+use crate::owner::destroy::destroyer::Destroyer;
+use crate::owner::snapshots::lineage::promoted;
+use crate::owner::snapshots::pending_snapshots::PendingSnapshots;
+use crate::owner::snapshots::snapshot::{
+    StateChange, after_origin, after_snapshot, snapshot_state,
+};
+use crate::owner::sweep::resilver_window::ResilverWindows;
+use crate::owner::write_back::committer::Committer;
+use crate::owner::{Owner, POOL_TREE, Pool, State};
+use crate::shared::Shared;
+use crate::space::{Space, VdevSpace};
+use crate::tree::Need;
+use crate::vdev::{Opened, Vdevs};
+use crate::{Error, Result};
+
+impl Pool {
+    /// Opens a pool whose devices are open, and replays its journal. If the operator chose the checkpoint, a damaged
+    /// journal is applied up to the damage; at an older checkpoint it is discarded.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`], [`Error::JournalCorrupt`], [`Error::Device`].
+    pub async fn open(opened: Opened, options: Options) -> Result<Pool> {
+        let Opened {
+            vdevs,
+            mut uberblock,
+            mut newest,
+            checkpoints,
+            is_chosen,
+        } = opened;
+        let vdevs = Arc::new(vdevs);
+        let is_rewound = uberblock.sequence < newest;
+        if is_rewound && !vdevs.is_read_only() {
+            uberblock = go_back(&vdevs, &uberblock, newest, &checkpoints).await?;
+            newest = uberblock.sequence;
+        }
+        let shared = Arc::new(Shared::new(vdevs.clone(), &options));
+        let table: Vec<VdevSpace> = vdevs.table().iter().map(VdevSpace::from).collect();
+        let mut space = Space::new(&table);
+        let load = async |need: &Need| shared.node(POOL_TREE, need).await;
+        let mut directory = read_tree(load, &uberblock, &mut space).await?;
+        let ring = vdevs.ring();
+        // Writes since an older uberblock are not part of the pool.
+        let replayed = match is_rewound && vdevs.is_read_only() {
+            true => Replayed {
+                batches: Vec::new(),
+                head: uberblock.journal,
+                repaired: 0,
+                lost: 0,
+            },
+            false if is_chosen => salvage(&*vdevs, &ring, uberblock.journal).await?,
+            false => replay(&*vdevs, &ring, uberblock.journal).await?,
+        };
+        let confirmed = match vdevs.is_read_only() {
+            true => None,
+            false => Some(vdevs.flush().await?),
+        };
+        let dead_root = directory.roots.remove(&DEAD_TREE).and_then(|r| r.root);
+        let left = std::mem::take(&mut directory.freeing);
+        let mut state = State {
+            shared: shared.clone(),
+            journal: writer(&vdevs, &uberblock, &replayed, &options),
+            datasets: Datasets::default(),
+            pool_tree: std::mem::take(&mut directory.pool_tree),
+            pending_snapshots: PendingSnapshots::default(),
+            allocator: Allocator::new(space),
+            deadlists: Deadlists::new(dead_root, std::mem::take(&mut directory.lists)),
+            committer: Committer::new(confirmed),
+            checkpointer: Checkpointer::new(uberblock, newest),
+            destroyer: Destroyer::new(left, options.freeing_max),
+        };
+        shared.set_opened_in(state.journal.epoch());
+        let mut opened = open_datasets(directory, uberblock.root)?;
+        for batch in &replayed.batches {
+            for record in &batch.records {
+                state.apply(record, &mut opened)?;
+            }
+        }
+        state.allocator.free_replaced();
+        let autotrim = state.pool_tree.is_on(PoolProperty::Autotrim);
+        state.allocator.set_autotrim(autotrim);
+        for (id, open) in opened {
+            let has_layers = !open.state.top.is_empty() || !open.state.frozen.is_empty();
+            if has_layers || state.checkpointer.is_rootless(id) {
+                let volume = open.state.dataset.of.unwrap_or(id);
+                state.datasets.mark_changed(volume);
+            }
+            let volume = OpenDataset::new(id, shared.clone(), open.state);
+            state.datasets.insert(volume);
+        }
+        let _no_client_yet = state.inherit_again(None);
+        if state.has_record_sizes() && !vdevs.is_read_only() {
+            // an earlier release gave filesystems sizes, which others below them inherit now
+            vdevs.require(FEATURE_RECORD_SIZES).await?;
+        }
+        state.open_accounts();
+        state.supply_budget();
+        vdevs.wait_for_space(true);
+        let owner = Rc::new(Owner {
+            shared,
+            state: RefCell::new(state),
+            doubtful_rows: RefCell::default(),
+            resilver_windows: ResilverWindows::new(options.resilver_blocks),
+        });
+        let tasks = vec![
+            io::spawn(owner.clone().run()),
+            io::spawn(owner.clone().tick()),
+        ];
+        Ok(Pool { owner, tasks })
+    }
+}
+
+/// The journal's writing end, where replay left it.
+fn writer(vdevs: &Vdevs, uberblock: &Uberblock, replayed: &Replayed, options: &Options) -> Writer {
+    let epochs = replayed.batches.iter().map(|batch| batch.header.epoch);
+    let newest = epochs.fold(uberblock.epoch, Birth::max);
+    let incarnation = Incarnation(io::rng::u64());
+    // batches that were lost may have had later epochs
+    let gap = if replayed.lost > 0 { EPOCH_GAP } else { 0 };
+    let (tail, epoch) = (uberblock.journal, Birth(newest.0 + gap + 1));
+    let mut writer = Writer::new(vdevs.ring(), tail, replayed.head, incarnation, epoch);
+    writer.limit_unproven(options.unproven_bytes);
+    writer.count_seeks(vdevs.has_hard_disks());
+    writer
+}
+
+impl State {
+    /// Applies a record of the journal.
+    fn apply(&mut self, record: &Record, opened: &mut OpenDatasets) -> Result<()> {
+        match record {
+            Record::Put(POOL_TREE, key, value) => self.replay_pool(*key, Some(value), opened)?,
+            Record::Delete(POOL_TREE, key) => self.replay_pool(*key, None, opened)?,
+            Record::PutFresh(tree, ..)
+            | Record::Put(tree, _, Value::Inline(_))
+            | Record::Delete(tree, _)
+            | Record::DeleteRange(tree, _) => {
+                if let Some(ptr) = record.fresh() {
+                    let marked = self.allocator.mark_replayed(ptr);
+                    marked.map_err(|defect| corrupt(Some(*ptr), defect))?;
+                }
+                // the blocks of a dataset that was destroyed later are freed with it
+                if let Some(open) = opened.get_mut(tree) {
+                    let allocator = &mut self.allocator;
+                    dataset::apply(record, &mut open.state.top, |old| {
+                        allocator.note_replaced(old.block());
+                    });
+                }
+            }
+            Record::Freeze(tree, epoch) => {
+                if let Some(open) = opened.get_mut(tree) {
+                    open.state.freeze(*epoch);
+                }
+            }
+            Record::State(bytes) => {
+                self.replay_state(StateChange::decode(bytes)?, opened)?;
+            }
+            Record::Put(_, _, Value::Block(_)) => return Err(Error::Unknown),
+        }
+        Ok(())
+    }
+
+    fn replay_state(&mut self, change: StateChange, opened: &mut OpenDatasets) -> Result<()> {
+        match change {
+            StateChange::Rollback(id, snapshot_id) => {
+                let snapshot = opened.remove(&snapshot_id).ok_or(Error::Unknown)?;
+                let volume = opened.get_mut(&id).ok_or(Error::Unknown)?;
+                self.roll_back(&mut volume.state, &snapshot.state);
+                self.checkpointer.add_rootless(id);
+                opened.insert(snapshot_id, snapshot);
+            }
+            StateChange::Promote(clone) => {
+                let datasets = opened.iter().map(|(id, o)| (*id, o.state.dataset.clone()));
+                for (id, dataset) in promoted(&datasets.collect(), clone)? {
+                    self.pool_tree.put(dataset_key(id), Some(dataset.encode()));
+                    if let Some(open) = opened.get_mut(&id) {
+                        open.state.dataset = dataset;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn replay_pool(
+        &mut self,
+        key: Key,
+        value: Option<&Value>,
+        opened: &mut OpenDatasets,
+    ) -> Result<()> {
+        let id = TreeId(key.object().0);
+        match (key.kind(), value) {
+            (KIND_DATASET, Some(Value::Inline(bytes))) => {
+                let dataset = Dataset::decode(bytes).map_err(Error::Invalid)?;
+                self.pool_tree.put(key, Some(bytes.clone()));
+                match opened.get_mut(&id) {
+                    Some(open) => open.state.dataset = dataset,
+                    None => {
+                        let state = self.replay_create(id, dataset, opened);
+                        opened.insert(id, Open { state });
+                    }
+                }
+            }
+            (KIND_DATASET, None) => {
+                self.pool_tree.put(key, None);
+                if let Some(open) = opened.remove(&id) {
+                    self.replay_destroy(id, open, opened);
+                }
+            }
+            _ => {
+                let bytes = match value {
+                    Some(Value::Inline(bytes)) => Some(&**bytes),
+                    Some(Value::Block(_)) => return Err(Error::Unknown),
+                    None => None,
+                };
+                let is_known = self.pool_tree.replay(key, bytes).map_err(Error::Invalid)?;
+                if !is_known {
+                    return Err(Error::Unknown);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The state of a created dataset: empty, or the state of the dataset that it is a snapshot or clone of.
+    fn replay_create(
+        &mut self,
+        id: TreeId,
+        dataset: Dataset,
+        opened: &OpenDatasets,
+    ) -> dataset::State {
+        if let Some(volume) = dataset.of.and_then(|of| opened.get(&of)) {
+            self.checkpointer.add_rootless(id);
+            return snapshot_state(dataset, &volume.state);
+        }
+        let origin = dataset.origin.and_then(|origin| opened.get(&origin));
+        let held = origin.map(|o| o.state.held()).unwrap_or_default();
+        if origin.is_some() {
+            self.checkpointer.add_rootless(id);
+        }
+        dataset::State::new(dataset, held)
+    }
+
+    /// Applies the destroy of a dataset.
+    fn replay_destroy(&mut self, id: TreeId, mut open: Open, opened: &OpenDatasets) {
+        self.checkpointer.forget(id);
+        let origin = |dataset: &Dataset| {
+            let origin = dataset.origin.and_then(|id| opened.get(&id));
+            after_origin(dataset, origin.map(|o| o.state.dataset.birth))
+        };
+        let dataset = &open.state.dataset;
+        let Some(of) = dataset.of else {
+            let floor = origin(dataset).floor;
+            let shared = dataset.origin.and_then(|id| opened.get(&id));
+            let shared = shared.map_or(0, |o| o.state.allocated);
+            return self.destroy_volume(&mut open.state, floor, shared);
+        };
+        let others = opened.values().map(|o| &o.state.dataset);
+        let before = others.filter(|d| d.of == Some(of) && d.birth < dataset.birth);
+        let prev = match (before.max_by_key(|d| d.birth), opened.get(&of)) {
+            (Some(before), _) => after_snapshot(before),
+            (None, Some(volume)) => origin(&volume.state.dataset),
+            (None, None) => after_origin(dataset, None),
+        };
+        self.destroy_snapshot(dataset.list, prev);
+    }
+}

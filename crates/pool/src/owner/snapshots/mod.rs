@@ -1,0 +1,7 @@
+//! Snapshots, clones, rollbacks, promotions, holds.
+
+pub(super) mod holds;
+pub(super) mod lineage;
+pub(super) mod pending_snapshots;
+pub(super) mod snapshot;
+pub(super) mod taking;

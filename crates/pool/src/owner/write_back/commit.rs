@@ -1,0 +1,478 @@
+//! Write-back: dirty records become blocks and batches; flushes make them durable.
+//!
+//! **Owns** the steps of a group: taken from a volume, compressed, given extents, checksummed, and written at the same
+//! time as the batch that points to it; [`Committer`](super::committer::Committer) has the counts. **Called by** the
+//! owner's loop, one action at a time; only the tasks that it starts wait. **Invariants**: a group's extents, its
+//! pointers in the layer and its records in the journal are made in one step; a demand is answered with a confirmation
+//! that the devices gave after all of these were written.
+
+use std::rc::Rc;
+use std::sync::{Arc, MutexGuard};
+
+use futures_util::future::try_join_all;
+use io::sync::oneshot;
+
+use super::group_batch::journal_bytes_max;
+use super::place::{Deletes, Destination, Placed};
+use crate::dataset::{self, Demand, LAZY_BYTES, OpenDataset, STAGED_LAZY_BYTES};
+use crate::dirty::Group;
+use crate::format::filesystem::{Inode, inode_key};
+use crate::format::{ChecksumKind, ObjectId, Packing, Record, TreeId, Value};
+use crate::journal::{Flush, Ticket};
+use crate::mutex::lock;
+use crate::owner::capacity::allocator::Placement;
+use crate::owner::{Owner, State};
+use crate::record::Contents;
+use crate::written::WriteClass;
+
+/// The most bytes of records in one group.
+const GROUP_BYTES: usize = 1 << 20;
+
+/// Why no group was taken.
+enum NotTaken {
+    /// There is no memory, or no space of the pool or its journal, now.
+    NoRoom,
+    /// A transaction was staged meanwhile, which the journal must have first.
+    Staged,
+}
+
+/// A group that was taken from a volume.
+struct Taken {
+    group: Arc<Group>,
+    /// Answered when the devices have the group's data.
+    done: Option<oneshot::Sender<()>>,
+    destination: Destination,
+    /// Inodes of files that the journal gets with it.
+    inodes: Vec<(ObjectId, Inode)>,
+    /// The space of their owners, where it changes.
+    charges: Vec<Record>,
+    /// The checksum of its records.
+    checksum: ChecksumKind,
+    /// The keys that it deletes.
+    deletes: Deletes,
+}
+
+impl Taken {
+    /// Takes ranges and `count` records from a volume.
+    fn take(
+        state: &mut dataset::State,
+        (tree, count): (TreeId, usize),
+        lazy: bool,
+        destination: Destination,
+    ) -> Self {
+        let mut group = state.take(count, lazy);
+        let done = group.done.take();
+        let base = state.dataset.record_size;
+        let inodes = state.tails.leaving(&state.dirty, base, &group);
+        let charges = state.charge_leaving(tree, &inodes);
+        let deletes = Deletes::with(&group, &state.dataset);
+        let group = Arc::new(group);
+        if !group.is_empty() {
+            state.begin_writing(group.clone());
+        }
+        Self {
+            group,
+            done,
+            destination,
+            inodes,
+            charges,
+            checksum: state.dataset.checksum,
+            deletes,
+        }
+    }
+}
+
+impl Owner {
+    /// One turn of the owner: writes groups and batches back, answers demands, and begins a flush if one is due.
+    pub(in crate::owner) fn take_turn(self: &Rc<Self>) {
+        let asking = self.state.borrow_mut().asking();
+        let (snapshots, volumes): (Vec<&Arc<OpenDataset>>, Vec<&Arc<OpenDataset>>) =
+            asking.iter().partition(|dataset| dataset.is_snapshot());
+        self.state.borrow_mut().committer.begin_turn();
+        for volume in &volumes {
+            self.commit_urgent(volume);
+        }
+        for snapshot in snapshots {
+            self.answer_snapshot(snapshot);
+        }
+        let all = self.state.borrow().committer.writes_all();
+        let mut left = false;
+        for volume in &volumes {
+            left |= self.commit_lazy(volume, all);
+        }
+        let mut state = self.state.borrow_mut();
+        state.committer.end_write_back(left);
+        state.datasets.let_rest(&asking);
+        drop(state);
+        self.write_journal(all);
+        self.flush();
+    }
+
+    /// Answers flushes of a snapshot, which has no dirty records.
+    fn answer_snapshot(&self, snapshot: &Arc<OpenDataset>) {
+        let demands = std::mem::take(&mut lock(&snapshot.state).demands);
+        let mut state = self.state.borrow_mut();
+        for demand in demands {
+            state.answer_when_durable(None, demand);
+        }
+    }
+
+    /// Takes the urgent records of a volume, then the demands that wait for them.
+    fn commit_urgent(self: &Rc<Self>, volume: &Arc<OpenDataset>) {
+        if !self.state.borrow().committer.may_take_demands() {
+            return;
+        }
+        loop {
+            if self.finish_snapshot(volume) {
+                return;
+            }
+            if !lock(&volume.state).has_urgent() {
+                break;
+            }
+            if !self.state.borrow().may_take_group() || !self.commit(volume, false) {
+                return;
+            }
+        }
+        let has_demands = !lock(&volume.state).demands.is_empty();
+        if has_demands && !self.append_staged(volume) {
+            return;
+        }
+        let demands = std::mem::take(&mut lock(&volume.state).demands);
+        if demands.is_empty() {
+            return;
+        }
+        let state = &mut *self.state.borrow_mut();
+        let journal = &state.journal;
+        state.committer.wait_for_volume(journal, volume.id, demands);
+    }
+
+    /// Writes lazy records of a volume back: all of them, or those above [`LAZY_BYTES`]. Returns whether some stay
+    /// dirty that should not.
+    fn commit_lazy(self: &Rc<Self>, volume: &Arc<OpenDataset>, all: bool) -> bool {
+        if (all || lock(&volume.state).staged.bytes() >= STAGED_LAZY_BYTES)
+            && !self.append_staged(volume)
+        {
+            return true;
+        }
+        loop {
+            if self.finish_snapshot(volume) {
+                return true;
+            }
+            let (bytes, has_lazy) = {
+                let mut state = lock(&volume.state);
+                let has_lazy = state.pending_snapshot.is_some() || state.leaving().has_lazy();
+                (state.dirty.bytes(), has_lazy)
+            };
+            if !has_lazy || !(all || bytes >= LAZY_BYTES) {
+                return false;
+            }
+            if !self.state.borrow().may_take_group() || !self.commit(volume, true) {
+                return true;
+            }
+        }
+    }
+
+    /// Compresses the records of the next group, without the volume's lock.
+    fn pack_next(volume: &Arc<OpenDataset>, lazy: bool) {
+        if volume.packer().packing != Packing::Off {
+            let next = lock(&volume.state).next(GROUP_BYTES, lazy);
+            for contents in next {
+                contents.pack();
+            }
+        }
+    }
+
+    /// The volume, locked, and the contents of the records of the next group, all of which are compressed.
+    fn next_packed(
+        volume: &Arc<OpenDataset>,
+        lazy: bool,
+    ) -> (MutexGuard<'_, dataset::State>, Vec<Contents>) {
+        loop {
+            let mut state = lock(&volume.state);
+            let mut next = state.next(GROUP_BYTES, lazy);
+            let packed = next.iter().take_while(|contents| contents.is_packed());
+            let packed = packed.count();
+            if packed > 0 || next.is_empty() {
+                next.truncate(packed);
+                return (state, next);
+            }
+            drop(state);
+            for contents in next {
+                contents.pack();
+            }
+        }
+    }
+
+    /// Takes the next group from a volume, and allocates its extents. Readers find its records in the group from here on.
+    fn take_next(
+        &self,
+        owner: &mut State,
+        volume: &Arc<OpenDataset>,
+        lazy: bool,
+    ) -> Result<Taken, NotTaken> {
+        let (mut state, mut next) = Self::next_packed(volume, lazy);
+        let has_files = state.dataset.kind.has_files();
+        if !state.staged.is_empty() && state.pending_snapshot.is_none() {
+            return Err(NotTaken::Staged);
+        }
+        while next.len() > 1
+            && journal_bytes_max(next.len(), has_files) > owner.journal.append_max()
+        {
+            next.truncate(next.len() / 2);
+        }
+        let journal_bytes = journal_bytes_max(next.len(), has_files);
+        let gets_blocks = volume.settings.has_blocks() && !state.dataset.has_blocks;
+        if gets_blocks && !owner.mark(volume, &mut state, |dataset| &mut dataset.has_blocks) {
+            return Err(NotTaken::NoRoom);
+        }
+        if !owner.journal.has_room(journal_bytes) {
+            // a running checkpoint may free some of the journal; the group is tried again after it
+            owner.checkpointer.request_journal();
+            return Err(NotTaken::NoRoom);
+        }
+        let (count, destination) = match next.is_empty() {
+            true => (0, Destination::Nowhere),
+            false => {
+                let in_place = state.next_is_large(lazy);
+                self.place_next(owner, volume, &mut state, &next, in_place)?
+            }
+        };
+        Ok(Taken::take(
+            &mut state,
+            (volume.id, count),
+            lazy,
+            destination,
+        ))
+    }
+
+    /// Finds extents and, unless the records can be written from the memory in which they lie (`in_place`), a buffer for the first of
+    /// these records: all of them, or as many as one run of extents takes, or the first one in fragments. Returns their number and
+    /// destination.
+    fn place_next(
+        &self,
+        owner: &mut State,
+        volume: &Arc<OpenDataset>,
+        state: &mut dataset::State,
+        next: &[Contents],
+        in_place: bool,
+    ) -> Result<(usize, Destination), NotTaken> {
+        let space = self.shared.vdevs.block_space();
+        let stored = |contents: &Contents| contents.stored().1.len() as u32;
+        let sizes = next.iter().map(|c| space.of(stored(c)));
+        let mut sizes: Vec<u32> = sizes.collect();
+        let mut both = next.iter().zip(&sizes);
+        let lie_together =
+            in_place && both.all(|(contents, size)| contents.len() == *size as usize);
+        let buffers = &self.shared.buffers;
+        let buf = match lie_together {
+            true => None,
+            false => {
+                let buf = buffers.try_alloc(sizes.iter().sum::<u32>() as usize);
+                Some(buf.ok_or(NotTaken::NoRoom)?)
+            }
+        };
+        let first_len = next.first().map_or(0, |first| first.len()) as u32;
+        match owner.allocator.place(&sizes, first_len, space) {
+            Some(Placement::Whole(extents)) => {
+                let count = extents.iter().map(|(_, count)| count).sum();
+                sizes.truncate(count);
+                let destination = Destination::Whole {
+                    extents,
+                    sizes,
+                    buf,
+                };
+                Ok((count, destination))
+            }
+            Some(Placement::Fragments(fragments)) => {
+                let bytes = fragments.iter().map(|(_, bytes)| *bytes as usize).sum();
+                let buf = buffers.try_alloc(bytes);
+                let has_files = state.dataset.kind.has_files();
+                let journal_bytes = journal_bytes_max(next.len(), has_files);
+                let is_ready = buf.is_some()
+                    && owner.mark(volume, state, |dataset| &mut dataset.has_fragments)
+                    && owner.journal.has_room(journal_bytes);
+                let Some(buf) = buf.filter(|_| is_ready) else {
+                    owner.allocator.give_back(&fragments);
+                    return Err(NotTaken::NoRoom);
+                };
+                Ok((1, Destination::Fragments { fragments, buf }))
+            }
+            None => {
+                owner.checkpointer.request_space();
+                Err(NotTaken::NoRoom)
+            }
+        }
+    }
+
+    /// Writes one group. False if there is no buffer or no space for it now.
+    fn commit(self: &Rc<Self>, volume: &Arc<OpenDataset>, lazy: bool) -> bool {
+        let (mut owner, taken) = loop {
+            let has_pending_snapshot = lock(&volume.state).pending_snapshot.is_some();
+            if !has_pending_snapshot && !self.append_staged(volume) {
+                return false;
+            }
+            Self::pack_next(volume, lazy);
+            let mut owner = self.state.borrow_mut();
+            match self.take_next(&mut owner, volume, lazy) {
+                Ok(taken) => break (owner, taken),
+                Err(NotTaken::NoRoom) => return false,
+                Err(NotTaken::Staged) => drop(owner),
+            }
+        };
+        let Taken { group, done, .. } = taken;
+        if group.is_empty() {
+            return true;
+        }
+        // copy and checksum without the volume's lock
+        let placed = Placed::at(
+            taken.destination,
+            &group,
+            owner.journal.epoch(),
+            taken.checksum,
+        );
+        let deletes = taken.deletes;
+        let ticket =
+            owner.journal_group(volume, &deletes, &placed, (&taken.inodes, &taken.charges));
+        let mut state = lock(&volume.state);
+        for keys in deletes.ranges.into_iter().chain(deletes.stale) {
+            state
+                .top
+                .delete_range(keys, |old| owner.allocator.note_replaced(old.block()));
+        }
+        for (key, ptr) in placed.entries {
+            let old = state.top.put(key, Value::Block(ptr));
+            owner
+                .allocator
+                .note_replaced(old.as_ref().and_then(Value::block));
+        }
+        for (object, inode) in &taken.inodes {
+            let value = Value::Inline(inode.encode());
+            state.top.put(inode_key(*object), value);
+            state.tails.left(*object, inode);
+        }
+        for record in &taken.charges {
+            dataset::apply(record, &mut state.top, drop);
+        }
+        owner.allocator.free_replaced();
+        owner.committer.made_ready(group.bytes());
+        let writes = placed.writes;
+        if writes.is_empty() {
+            state.end_writing(&group);
+        }
+        drop(state);
+        let budget = &self.shared.budget;
+        let left = owner.allocator.space().allocatable();
+        let values = taken.inodes.len() + taken.charges.len();
+        let records = (group.records.len() + values) as u64;
+        let extents = writes.iter().map(|(at, data)| {
+            let unit = self.shared.vdevs.extent_unit(at.vdev);
+            (data.len() as u64).next_multiple_of(unit.into())
+        });
+        let extents = extents.sum();
+        budget.placed(
+            volume.id,
+            (group.bytes() as u64, records),
+            (placed.stored, extents),
+            left,
+        );
+        if !writes.is_empty() {
+            owner.committer.begin_group();
+            let bytes = writes.iter().map(|(_, data)| data.len() as u64);
+            volume.counters.placed(bytes.sum());
+            let (this, volume) = (self.clone(), volume.clone());
+            drop(io::spawn(async move {
+                let vdevs = &this.shared.vdevs;
+                let writes = writes
+                    .into_iter()
+                    .map(|(at, data)| vdevs.write(at, data, WriteClass::Data));
+                if let Err(error) = try_join_all(writes).await {
+                    // dirty records stay in memory, and can be read
+                    return this.fail(error);
+                }
+                this.end_group(&volume, &group, ticket);
+                if let Some(done) = done {
+                    done.send(());
+                }
+            }));
+        }
+        true
+    }
+
+    fn end_group(&self, volume: &Arc<OpenDataset>, group: &Arc<Group>, ticket: Ticket) {
+        lock(&volume.state).end_writing(group);
+        self.shared.budget.written(group.bytes() as u64);
+        let mut state = self.state.borrow_mut();
+        state.committer.end_group();
+        state.journal.data_written(ticket);
+        drop(state);
+        self.shared.bell.ring();
+    }
+
+    fn write_journal(self: &Rc<Self>, all: bool) {
+        loop {
+            let mut state = self.state.borrow_mut();
+            let now = all || state.committer.has_waiters() || state.journal.is_flush_due();
+            let Some(write) = state.journal.next_write(now) else {
+                return;
+            };
+            drop(state);
+            let this = self.clone();
+            drop(io::spawn(async move {
+                let mut buf = this.shared.buffers.alloc(write.bytes.len()).await;
+                buf.copy_from_slice(&write.bytes);
+                let vdevs = &this.shared.vdevs;
+                match vdevs.write(write.at, buf, WriteClass::Journal).await {
+                    Ok(()) => {
+                        this.state.borrow_mut().journal.written(write.sequence);
+                        this.shared.bell.ring();
+                    }
+                    Err(error) => this.fail(error),
+                }
+            }));
+        }
+    }
+
+    /// Begins a flush if it answers a demand, or if replay would have to read too much data otherwise.
+    fn flush(self: &Rc<Self>) {
+        let flush = {
+            let state = &mut *self.state.borrow_mut();
+            state.committer.answer(&state.journal);
+            state.committer.begin_flush(&mut state.journal)
+        };
+        let Some(flush) = flush else { return };
+        let this = self.clone();
+        drop(io::spawn(async move { this.finish_flush(flush).await }));
+    }
+
+    async fn finish_flush(&self, flush: Flush) {
+        match self.shared.vdevs.flush().await {
+            Ok(confirmed) => {
+                let state = &mut *self.state.borrow_mut();
+                state
+                    .committer
+                    .end_flush(&mut state.journal, flush, confirmed);
+                self.shared.bell.ring();
+            }
+            Err(error) => self.fail(error),
+        }
+    }
+}
+
+impl State {
+    /// Datasets that have work for the owner, by number.
+    pub(in crate::owner) fn asking(&mut self) -> Vec<Arc<OpenDataset>> {
+        let new = std::mem::take(&mut *lock(&self.shared.asking));
+        self.datasets.asking(new)
+    }
+
+    /// Answers `demand` once the batch `ticket` is durable; at once without a ticket.
+    pub(in crate::owner) fn answer_when_durable(&mut self, ticket: Option<Ticket>, demand: Demand) {
+        self.committer
+            .answer_when_durable(&self.journal, ticket, demand);
+    }
+
+    /// Whether another group may be taken now.
+    fn may_take_group(&self) -> bool {
+        self.committer.may_take_group(&self.journal)
+    }
+}

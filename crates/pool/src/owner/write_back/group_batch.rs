@@ -1,0 +1,84 @@
+//! Batches of groups: the journal's records of written data, and the marks that come before them.
+//!
+//! **Owns** the contents of these batches, and their largest size. **Called by** write-back. **Invariants**: a group is one batch,
+//! with the inodes of its files and the space of their owners; a mark is in the journal before the first record that needs it.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::place::{Deletes, Placed};
+use crate::dataset::{self, OpenDataset};
+use crate::dirty::RANGES_MAX;
+use crate::format::filesystem::{INODE_SIZE, Inode, inode_key};
+use crate::format::{BlockPtr, Dataset, FRAGMENTS_MAX, Key, ObjectId, Record, Value, dataset_key};
+use crate::journal::Ticket;
+use crate::owner::State;
+
+/// The most bytes in the journal of a group of `records` records.
+pub(super) fn journal_bytes_max(records: usize, has_files: bool) -> usize {
+    let inodes = match has_files {
+        // an inode, and the space of its user and its group
+        true => (records + RANGES_MAX) * (3 * Record::PUT_INLINE_SIZE + INODE_SIZE + 2 * 8),
+        false => 0,
+    };
+    let (put, delete) = (Record::PUT_BLOCK_SIZE, Record::DELETE_RANGE_SIZE);
+    // whole records, each of which replaces fragments; or one record in fragments
+    // a file's record also replaces its blocks, and their fragments
+    let deletes = if has_files { 3 } else { 1 };
+    let whole = records * (put + deletes * delete);
+    let in_fragments = FRAGMENTS_MAX as usize * put + delete;
+    2 * RANGES_MAX * delete + whole.max(in_fragments) + inodes
+}
+
+impl State {
+    /// Appends a group to the journal, in one batch. The records of one volume stay in order.
+    pub(super) fn journal_group(
+        &mut self,
+        volume: &Arc<OpenDataset>,
+        deletes: &Deletes,
+        placed: &Placed,
+        (inodes, charges): (&[(ObjectId, Inode)], &[Record]),
+    ) -> Ticket {
+        let tree = volume.id;
+        let delete = |keys: &Range<Key>| Record::DeleteRange(tree, keys.clone());
+        let put = |(key, ptr): &(Key, BlockPtr)| Record::PutFresh(tree, *key, *ptr);
+        let puts = placed.entries.iter().map(put);
+        let stale = deletes.stale.iter().map(delete);
+        let mut records: Vec<Record> = deletes.ranges.iter().map(delete).collect();
+        match placed.in_fragments {
+            true => records.extend(stale.chain(puts)),
+            false => records.extend(puts.chain(stale)),
+        }
+        records.extend(inodes.iter().map(|(object, inode)| {
+            let value = Value::Inline(inode.encode());
+            Record::Put(tree, inode_key(*object), value)
+        }));
+        records.extend(charges.iter().cloned());
+        let data_writes = u32::from(!placed.entries.is_empty());
+        let bytes: usize = records.iter().map(Record::size).sum();
+        volume.counters.journaled(bytes as u64);
+        let appended = self.journal.append(&records, data_writes);
+        let ticket = appended.expect("groups leave only while the journal has room");
+        self.committer.journaled(tree, ticket);
+        self.datasets.mark_changed(tree);
+        ticket
+    }
+
+    /// Sets a mark in a dataset's properties, before the first record or block that needs it leaves. False if the journal is
+    /// full.
+    pub(super) fn mark(
+        &mut self,
+        dataset: &Arc<OpenDataset>,
+        state: &mut dataset::State,
+        mark: impl Fn(&mut Dataset) -> &mut bool,
+    ) -> bool {
+        let mut marked = state.dataset.clone();
+        if std::mem::replace(mark(&mut marked), true) {
+            return true;
+        }
+        let changes = vec![(dataset_key(dataset.id), Some(marked.encode()))];
+        let is_known = self.change(Vec::new(), changes).is_ok();
+        *mark(&mut state.dataset) |= is_known;
+        is_known
+    }
+}

@@ -1,0 +1,7 @@
+//! Write-back: dirty records become blocks and batches of the journal.
+
+pub(super) mod commit;
+pub(super) mod committer;
+pub(super) mod group_batch;
+pub(super) mod place;
+pub(super) mod transactions;

@@ -1,0 +1,218 @@
+//! The layout of a group: pointers of its records, and the data for each extent.
+//!
+//! **Owns** the copying and checksumming of a group. **Called by** write-back, with extents from the allocator.
+//! **Invariants**: records lie in their extents in order, one behind the other; a record in fragments is stored
+//! uncompressed.
+
+use std::ops::Range;
+
+use io::{IoBuf, SharedBuf};
+
+use crate::dataset::{blocks_of, fragment_key, fragments_of};
+use crate::dirty::Group;
+use crate::format::filesystem::KIND_DATA;
+use crate::format::{
+    Address, Birth, BlockPtr, ChecksumKind, Compression, Dataset, Key, VOLUME_OBJECT, VdevOffset,
+};
+use crate::record::Contents;
+
+/// The extents of a group whose data is not laid out yet.
+pub(super) enum Destination {
+    /// The group has no records.
+    Nowhere,
+    /// Records in these extents, each of the given number of bytes. `buf` takes them, unless they lie in one buffer
+    /// already.
+    Whole {
+        extents: Vec<(Address, usize)>,
+        sizes: Vec<u32>,
+        buf: Option<IoBuf>,
+    },
+    /// The only record of the group, in fragments. `buf` takes it.
+    Fragments {
+        fragments: Vec<(Address, u32)>,
+        buf: IoBuf,
+    },
+}
+
+/// The pointers and the data of a group.
+#[derive(Default)]
+pub(super) struct Placed {
+    /// Keys and pointers, in order.
+    pub(in crate::owner) entries: Vec<(Key, BlockPtr)>,
+    /// The data, by address.
+    pub(in crate::owner) writes: Vec<(Address, SharedBuf)>,
+    /// Bytes of the data.
+    pub(in crate::owner) stored: u64,
+    /// Whether it is one record in fragments.
+    pub(in crate::owner) in_fragments: bool,
+}
+
+/// The keys that a group deletes.
+pub(super) struct Deletes {
+    /// The keys of zeroed ranges.
+    pub(in crate::owner) ranges: Vec<Range<Key>>,
+    /// The keys of fragments of the records that are put, and of their blocks: layers and trees have no stale ones.
+    pub(in crate::owner) stale: Vec<Range<Key>>,
+}
+
+impl Deletes {
+    pub(in crate::owner) fn with(group: &Group, dataset: &Dataset) -> Self {
+        let has_fragments = dataset.has_fragments;
+        let with_fragments = |keys: Range<Key>| {
+            let fragments = has_fragments.then(|| fragments_of(&keys));
+            std::iter::once(keys).chain(fragments)
+        };
+        let ranges = group.ranges.iter().cloned().flat_map(with_fragments);
+        let mut deletes = Self {
+            ranges: ranges.collect(),
+            stale: Vec::new(),
+        };
+        if !has_fragments && !dataset.has_blocks {
+            return deletes;
+        }
+        let mut runs: Vec<Range<Key>> = Vec::new();
+        for (key, _) in &group.records {
+            match runs.last_mut().filter(|run| run.end == *key) {
+                Some(run) => run.end = key.next(),
+                None => runs.push(*key..key.next()),
+            }
+        }
+        for run in &runs {
+            deletes
+                .stale
+                .extend(has_fragments.then(|| fragments_of(run)));
+            if dataset.has_blocks && run.start.kind() == KIND_DATA {
+                let blocks = blocks_of(run, dataset.record_size);
+                deletes.stale.extend(with_fragments(blocks));
+            }
+        }
+        deletes
+    }
+}
+
+impl Placed {
+    /// Lays a group out in its extents, and makes its pointers. It copies and checksums all bytes: the caller holds no
+    /// lock.
+    pub(in crate::owner) fn at(
+        destination: Destination,
+        group: &Group,
+        birth: Birth,
+        kind: ChecksumKind,
+    ) -> Self {
+        match destination {
+            Destination::Nowhere => Self::default(),
+            Destination::Whole {
+                extents,
+                sizes,
+                buf,
+            } => Self::whole(group, &extents, &sizes, buf, birth, kind),
+            Destination::Fragments { fragments, buf } => {
+                Self::in_fragments(group, &fragments, buf, birth, kind)
+            }
+        }
+    }
+
+    /// Lays records out in these extents, each in the given number of bytes. `buf` takes them, unless they lie in one
+    /// buffer already.
+    fn whole(
+        group: &Group,
+        extents: &[(Address, usize)],
+        sizes: &[u32],
+        buf: Option<IoBuf>,
+        birth: Birth,
+        kind: ChecksumKind,
+    ) -> Self {
+        let data = match buf {
+            Some(buf) => lay_out(group, buf, sizes),
+            None => group.whole.clone().expect("they lie together"),
+        };
+        let mut placed = Self::default();
+        let (mut records, mut sizes, mut from) = (&group.records[..], sizes, 0);
+        for (at, count) in extents {
+            let (here, behind) = records.split_at(*count);
+            let (sizes_here, sizes_behind) = sizes.split_at(*count);
+            placed
+                .entries
+                .extend(point(here, *at, sizes_here, birth, kind));
+            let bytes = sizes_here.iter().sum::<u32>() as usize;
+            placed.writes.push((*at, data.part(from, bytes)));
+            from += bytes;
+            (records, sizes) = (behind, sizes_behind);
+        }
+        placed.stored = from as u64;
+        placed
+    }
+
+    /// Lays a group's only record out in fragments, uncompressed. `buf` takes it.
+    fn in_fragments(
+        group: &Group,
+        fragments: &[(Address, u32)],
+        mut buf: IoBuf,
+        birth: Birth,
+        kind: ChecksumKind,
+    ) -> Self {
+        let [(key, contents)] = &group.records[..] else {
+            panic!("fragments are of one record");
+        };
+        let stored: u32 = fragments.iter().map(|(_, bytes)| bytes).sum();
+        buf.set_len(stored as usize);
+        buf[..contents.len()].copy_from_slice(contents);
+        buf[contents.len()..].fill(0);
+        let data = SharedBuf::from(buf);
+        let mut placed = Self {
+            stored: stored.into(),
+            in_fragments: true,
+            ..Self::default()
+        };
+        let mut from = 0;
+        for (number, (at, bytes)) in (0..).zip(fragments) {
+            let end = (from + *bytes as usize).min(contents.len());
+            let fragment = &contents[from..end];
+            let plain = (Compression::Off, fragment.len());
+            let ptr = BlockPtr {
+                is_fragment: key.object() != VOLUME_OBJECT,
+                ..BlockPtr::to(*at, fragment, plain, kind, birth)
+            };
+            placed.entries.push((fragment_key(*key, number), ptr));
+            let part = data.part(from, *bytes as usize);
+            placed.writes.push((*at, part));
+            from = end;
+        }
+        placed
+    }
+}
+
+/// Copies the stored form of a group's records into a buffer, one behind the other, each in the given number of bytes.
+fn lay_out(group: &Group, mut buf: IoBuf, sizes: &[u32]) -> SharedBuf {
+    buf.set_len(sizes.iter().sum::<u32>() as usize);
+    let mut rest = &mut buf[..];
+    for ((_, data), size) in group.records.iter().zip(sizes) {
+        let (place, behind) = rest.split_at_mut(*size as usize);
+        let (_, stored) = data.stored();
+        place[..stored.len()].copy_from_slice(stored);
+        place[stored.len()..].fill(0);
+        rest = behind;
+    }
+    buf.into()
+}
+
+/// The pointers of records that lie behind each other from `at` on, each in the given number of bytes.
+fn point(
+    records: &[(Key, Contents)],
+    at: Address,
+    sizes: &[u32],
+    birth: Birth,
+    kind: ChecksumKind,
+) -> impl Iterator<Item = (Key, BlockPtr)> {
+    let mut offset = at.offset.0;
+    records.iter().zip(sizes).map(move |((key, data), size)| {
+        let address = Address {
+            offset: VdevOffset(offset),
+            ..at
+        };
+        let (compression, stored) = data.stored();
+        let ptr = BlockPtr::to(address, stored, (compression, data.len()), kind, birth);
+        offset += u64::from(*size);
+        (*key, ptr)
+    })
+}
