@@ -11,10 +11,10 @@ use io::sync::oneshot;
 use io::{JoinHandle, SharedBuf};
 
 use super::{LAZY_BYTES, OpenDataset};
+use crate::Result;
 use crate::dirty::Large;
 use crate::format::Key;
 use crate::mutex::lock;
-use crate::{Error, Result};
 
 /// Bytes of a large write that is acknowledged before a device has them. Dropped when the devices have them.
 struct Ahead {
@@ -62,9 +62,7 @@ impl OpenDataset {
         }
         let replaced = {
             let mut state = lock(&self.state);
-            if state.is_ended {
-                return Err(Error::Closed);
-            }
+            state.demands.check()?;
             admitted.keep();
             self.ask(&mut state);
             state.dirty.put_large(large)

@@ -5,10 +5,14 @@
 //! change is visible to every read from the moment it is in the state; a promise of stable storage carries the
 //! [`Durable`] that the owner made of a device's confirmation, or is a waiver ([`mod@sync`]).
 
+mod bytes;
 mod charges;
+mod demands;
 mod gate;
+mod in_flight;
 mod keys;
 mod large;
+mod layers;
 mod lookup;
 mod read;
 mod runs;
@@ -33,15 +37,18 @@ use crate::shared::Shared;
 use crate::written::DatasetCounters;
 use crate::{Error, Result};
 
+pub(crate) use bytes::{ObjectBytes, is_zero};
 pub(crate) use charges::{Charges, Loaded, Move};
+pub(crate) use demands::{Demand, Promise};
 pub(crate) use gate::ClosedGate;
 pub(crate) use keys::{
     RECORDS_END, block_keys, blocks_of, data_keys, fragment_key, fragments_of, record_key,
 };
-pub(crate) use read::{Location, Piece};
+pub(crate) use layers::Frozen;
+pub(crate) use read::Location;
 pub(crate) use settings::Settings;
-pub(crate) use staged::{STAGED_LAZY_BYTES, StagedTransaction, apply};
-pub(crate) use state::{Demand, Frozen, Promise, State};
+pub(crate) use staged::{STAGED_LAZY_BYTES, StagedTransaction};
+pub(crate) use state::State;
 pub(crate) use walk::Walked;
 
 /// Dirty bytes at which the owner is woken for write-back; and the most acknowledged bytes of large writes in flight.
@@ -107,15 +114,14 @@ impl OpenDataset {
     /// Answers waiting requests with an error, and refuses later ones.
     pub(crate) fn end(&self) {
         let mut state = lock(&self.state);
-        state.is_ended = true;
+        state.demands.end();
         self.settings.end();
-        state.refuse(|| Error::Closed);
         state.give_up();
     }
 
     /// Asks the owner to look at this dataset: it has dirty records, zeroed ranges or demands.
     pub(crate) fn ask(&self, state: &mut State) {
-        if !std::mem::replace(&mut state.is_asking, true) {
+        if state.demands.ask() {
             lock(&self.shared.asking).push(self.id);
         }
     }
@@ -148,14 +154,12 @@ impl OpenDataset {
         let (sender, receiver) = oneshot::channel();
         {
             let mut state = lock(&self.state);
-            if state.is_ended {
-                return Err(Error::Closed);
-            }
+            state.demands.check()?;
             if all {
                 state.dirty.make_urgent();
                 state.tails.await_all(ObjectId(0)..ObjectId(u64::MAX));
             }
-            state.demands.push(sender);
+            state.demands.add(sender);
             self.ask(&mut state);
         }
         self.shared.bell.ring();

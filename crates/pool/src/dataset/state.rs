@@ -5,50 +5,19 @@
 //! so that a change is visible from the moment it is put here; a record is at every moment in one of these places, or
 //! in the tree.
 
-use std::collections::VecDeque;
-use std::sync::Arc;
-
-use backend::Durable;
-use io::sync::oneshot;
-use io::time::Instant;
-
 use super::charges::{Charges, Move};
+use super::demands::Demands;
 use super::gate::Gate;
+use super::in_flight::InFlight;
 use super::keys::{fragment_key, fragments_max, record_of_block};
+use super::layers::Layers;
 use super::staged::Staged;
 use super::tails::Tails;
 use crate::dirty::{Dirty, Group, Known};
 use crate::format::filesystem::{Charge, Inode, KIND_BLOCK};
-use crate::format::{Birth, BlockPtr, Dataset, DatasetRoot, Key, ObjectId, Record, TreeId, Value};
+use crate::format::{BlockPtr, Dataset, DatasetRoot, Key, ObjectId, Record, TreeId, Value};
 use crate::record::Contents;
-use crate::tree::{Layer, Root};
-use crate::{Error, Result};
-
-/// The owner's answer to a demand: the changes that the demand names are durable.
-pub(crate) struct Promise {
-    pub(crate) proof: Durable,
-    /// When the journal had taken the changes into a batch.
-    pub(crate) taken_at: Instant,
-    /// When the devices were asked to make data and batch stable.
-    pub(crate) flush_at: Instant,
-}
-
-/// Answers a demand that dirty, or urgent, records become durable.
-pub(crate) type Demand = oneshot::Sender<Result<Promise>>;
-
-/// A layer that does not change any longer.
-#[derive(Clone)]
-pub(crate) struct Frozen {
-    pub(crate) layer: Arc<Layer>,
-    /// The epoch in which it was frozen. All its blocks were born in it or before.
-    pub(crate) epoch: Birth,
-}
-
-/// A group in flight.
-pub(crate) struct Writing {
-    pub(crate) group: Arc<Group>,
-    pub(crate) written: bool,
-}
+use crate::tree::Root;
 
 /// The records of a dataset that its tree does not have, and the tree's root and sums.
 pub(crate) struct State {
@@ -63,25 +32,9 @@ pub(crate) struct State {
     pub(crate) gate: Gate,
     /// The records of a pending snapshot that were dirty when it was requested.
     pub(crate) pending_snapshot: Option<Dirty>,
-    /// Groups in flight, oldest first. Their pointers are in `top`, or come there when they are made. A written group
-    /// stays until the groups before it are written, so that replaced records of those do not become visible again.
-    pub(crate) writing: VecDeque<Writing>,
-    pub(crate) top: Layer,
-    /// Layers frozen for snapshots or a checkpoint, newest first.
-    pub(crate) frozen: VecDeque<Frozen>,
-    pub(crate) root: Root,
-    /// Stored bytes of its records, as of the last checkpoint.
-    pub(crate) referenced: u64,
-    /// Bytes of its records once decompressed, as of the last checkpoint.
-    pub(crate) logical: u64,
-    /// Bytes of its records and nodes in whole sectors, as of the last checkpoint.
-    pub(crate) allocated: u64,
-    pub(crate) demands: Vec<Demand>,
-    /// Whether the owner knows that it has work: [`crate::shared::Shared::asking`] has its number, or the owner took
-    /// it from there.
-    pub(crate) is_asking: bool,
-    /// Whether it is destroyed, or its pool closed.
-    pub(crate) is_ended: bool,
+    pub(crate) in_flight: InFlight,
+    pub(crate) layers: Layers,
+    pub(crate) demands: Demands,
 }
 
 /// The source of a record's contents.
@@ -105,35 +58,18 @@ impl State {
             charges: Charges::default(),
             gate: Gate::default(),
             pending_snapshot: None,
-            writing: VecDeque::new(),
-            top: Layer::new(),
-            frozen: VecDeque::new(),
-            root: held.root,
-            referenced: held.referenced,
-            logical: held.logical,
-            allocated: held.allocated,
-            demands: Vec::new(),
-            is_asking: false,
-            is_ended: false,
+            in_flight: InFlight::default(),
+            layers: Layers::over(held),
+            demands: Demands::default(),
         }
     }
 
-    /// The tree and the sums.
-    pub(crate) fn held(&self) -> DatasetRoot {
-        DatasetRoot {
-            root: self.root,
-            referenced: self.referenced,
-            logical: self.logical,
-            allocated: self.allocated,
+    /// The state of a new snapshot, whose newest layer was frozen just before.
+    pub(crate) fn snapshot(&self, dataset: Dataset) -> Self {
+        Self {
+            layers: self.layers.of_snapshot(),
+            ..Self::new(dataset, self.layers.held())
         }
-    }
-
-    /// Sets the tree and the sums.
-    pub(crate) fn set_held(&mut self, held: DatasetRoot) {
-        self.root = held.root;
-        self.referenced = held.referenced;
-        self.logical = held.logical;
-        self.allocated = held.allocated;
     }
 
     /// Whether the owner has nothing to do for it.
@@ -174,14 +110,6 @@ impl State {
         self.leaving().take(count, lazy)
     }
 
-    /// Freezes the newest layer, unless it is empty.
-    pub(crate) fn freeze(&mut self, epoch: Birth) {
-        if !self.top.is_empty() {
-            let layer = std::mem::take(&mut self.top).freeze();
-            self.frozen.push_front(Frozen { layer, epoch });
-        }
-    }
-
     /// A file was written: it has this inode. `before` is the newest one before.
     pub(crate) fn written(&mut self, object: ObjectId, inode: Inode, before: &Inode) {
         let seen = self.tails.get(object).unwrap_or(before);
@@ -214,38 +142,11 @@ impl State {
         records
     }
 
-    /// Answers waiting demands with an error.
-    pub(crate) fn refuse(&mut self, error: impl Fn() -> Error) {
-        for demand in self.demands.drain(..) {
-            demand.send(Err(error()));
-        }
-    }
-
     /// Gives up waiting for large writes.
     pub(crate) fn give_up(&mut self) {
         self.dirty.give_up();
         if let Some(pending_snapshot) = &mut self.pending_snapshot {
             pending_snapshot.give_up();
-        }
-    }
-
-    /// A group is in flight.
-    pub(crate) fn begin_writing(&mut self, group: Arc<Group>) {
-        let written = false;
-        self.writing.push_back(Writing { group, written });
-    }
-
-    /// A group is written, or has no data to write.
-    pub(crate) fn end_writing(&mut self, group: &Arc<Group>) {
-        for writing in &mut self.writing {
-            writing.written |= Arc::ptr_eq(&writing.group, group);
-        }
-        self.forget_written();
-    }
-
-    fn forget_written(&mut self) {
-        while self.writing.front().is_some_and(|w| w.written) {
-            self.writing.pop_front();
         }
     }
 
@@ -259,20 +160,18 @@ impl State {
         };
         let staged = |key| Some(Known::of_value(self.staged.get(key)?));
         let pending_snapshot = |key| self.pending_snapshot.as_ref()?.get(key);
-        let mut writing = self.writing.iter().rev();
+        let mut in_flight = self.in_flight.iter().rev();
         hides(&|key| self.dirty.get(key))
             .or_else(|| hides(&staged))
             .or_else(|| hides(&pending_snapshot))
-            .or_else(|| writing.find_map(|w| hides(&|key| w.group.get(key))))
+            .or_else(|| in_flight.find_map(|group| hides(&|key| group.get(key))))
     }
 
     pub(super) fn source(&self, key: Key) -> Source {
         if let Some(known) = self.in_memory(key) {
             return Source::Known(known);
         }
-        let frozen = self.frozen.iter().map(|f| f.layer.as_ref());
-        let mut layers = std::iter::once(&self.top).chain(frozen);
-        let said = layers.find_map(|l| Some((l, l.get(key)?)));
+        let said = self.layers.iter().find_map(|l| Some((l, l.get(key)?)));
         match said {
             Some((_, Some(Value::Block(ptr)))) if self.dataset.is_whole(ptr) => Source::Block(*ptr),
             Some((layer, Some(Value::Block(first)))) => {
@@ -284,7 +183,7 @@ impl State {
                 Source::Fragments(std::iter::once(*first).chain(others).collect())
             }
             Some((_, value)) => Source::Known(Known::of_value(value)),
-            None => Source::Tree(self.root),
+            None => Source::Tree(self.layers.root()),
         }
     }
 }

@@ -39,7 +39,7 @@ impl OpenDataset {
     pub(crate) async fn promise(&self, all: bool) -> Result<Durable> {
         {
             let state = lock(&self.state);
-            if let Some(waiver) = Waiver::of(&state).filter(|_| !state.is_ended) {
+            if let Some(waiver) = Waiver::of(&state).filter(|_| state.demands.check().is_ok()) {
                 return Ok(Durable::waived(waiver));
             }
         }
@@ -82,9 +82,9 @@ impl OpenDataset {
                 },
             }
         };
-        let lost = || match lock(&self.state).is_ended {
-            true => Error::Closed,
-            false => self.shared.trouble().unwrap_or(Error::Device),
+        let lost = || match lock(&self.state).demands.check() {
+            Err(closed) => closed,
+            Ok(()) => self.shared.trouble().unwrap_or(Error::Device),
         };
         done.flatten().ok_or_else(lost)
     }

@@ -50,8 +50,8 @@ fn keys_in_memory(state: &State, keys: &Range<Key>) -> (Vec<Key>, Key) {
     dirty
         .flat_map(|dirty: &Dirty| dirty.records_in(keys.clone(), WALK_STEP))
         .for_each(&mut add);
-    for writing in &state.writing {
-        let records = &writing.group.records;
+    for group in state.in_flight.iter() {
+        let records = &group.records;
         let first = records.partition_point(|(key, _)| *key < keys.start);
         let found = records[first..].iter().map(|(key, _)| *key);
         let found = found.take_while(|key| *key < keys.end);
@@ -64,14 +64,14 @@ impl OpenDataset {
     fn view(&self, keys: &Range<Key>) -> View {
         let state = lock(&self.state);
         let (staged, staged_end) = state.staged.layer().part(keys, COPIED_MAX);
-        let (top, top_end) = state.top.part(keys, COPIED_MAX);
-        let frozen = state.frozen.iter().map(|f| f.layer.clone());
+        let (top, top_end) = state.layers.top().part(keys, COPIED_MAX);
+        let frozen = state.layers.frozen().map(|f| f.layer.clone());
         View {
             layers: [staged.freeze(), top.freeze()]
                 .into_iter()
                 .chain(frozen)
                 .collect(),
-            root: state.root,
+            root: state.layers.root(),
             end: staged_end.min(top_end),
         }
     }

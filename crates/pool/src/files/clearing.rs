@@ -37,23 +37,6 @@ impl ClearedBlocks {
     }
 }
 
-/// The parts of a range of bytes that are not whole records: two at most.
-fn edges(bytes: &Range<u64>, size: u64) -> Vec<Range<u64>> {
-    let first = bytes.start / size;
-    let ends = [first, bytes.end / size];
-    let records = if ends[0] == ends[1] {
-        &ends[..1]
-    } else {
-        &ends[..]
-    };
-    let part = |record: &u64| {
-        let start = record * size;
-        bytes.start.max(start)..bytes.end.min(start + size)
-    };
-    let is_edge = |part: &Range<u64>| !part.is_empty() && part.end - part.start < size;
-    records.iter().map(part).filter(is_edge).collect()
-}
-
 impl FileStore {
     /// Makes bytes zero and applies a transaction.
     pub(super) async fn clear_bytes(
@@ -67,9 +50,7 @@ impl FileStore {
         let mut old = self.counted_inode(object).await?;
         let size = self.record_size(object);
         let bytes = bytes.start..bytes.end.min(RECORDS_END.saturating_mul(size));
-        let first = bytes.start.div_ceil(size);
-        let whole = first..first.max(bytes.end / size);
-        let edges = edges(&bytes, size);
+        let (whole, edges) = self.bytes(object).whole_records(&bytes);
         let cost = cost(transaction.bytes());
         let mut admitted = self.admit_bytes(edges.len() as u64 * size + cost).await?;
         let zeroes = vec![0; size as usize];
@@ -151,7 +132,7 @@ impl FileStore {
         let record = bytes.start / size;
         let blocks = bytes.start / BLOCK_SIZE..bytes.end.div_ceil(BLOCK_SIZE);
         let _reader = self.0.shared.readers.enter();
-        let locations = self.locations(object, record..record + 1, false).await?;
+        let locations = self.bytes(object).locations(record..record + 1).await?;
         if matches!(locations[0], Location::Known(_)) {
             return Ok(false);
         }
@@ -170,7 +151,7 @@ impl FileStore {
                 }
                 None
             } else {
-                let kept = self.laid_over(object, unit, visible, part).await?;
+                let kept = self.bytes(object).laid_over(unit, visible, part).await?;
                 Some(Contents::copied(kept, self.0.packer()))
             };
             let key = block_keys(object, block..block).start;

@@ -12,6 +12,7 @@ use super::{FileStore, INLINE_MAX};
 use crate::Result;
 use crate::dataset::{
     LAZY_BYTES, Location, RECORDS_END, State, block_keys, blocks_of, data_keys, fragments_of,
+    is_zero,
 };
 use crate::filesystem::{Purpose, Transaction};
 use crate::format::filesystem::{BLOCK_SIZE, Charge, Inode, InodeFlags};
@@ -44,11 +45,6 @@ pub(super) struct NewRecords {
 pub(super) fn used(inode: &Inode, before: u64, after: u64) -> u64 {
     let used = inode.used.saturating_add(after).saturating_sub(before);
     used.min(FILE_SIZE_MAX)
-}
-
-/// Whether all bytes are zero. Compares them together, without a branch for each.
-fn is_zero(bytes: &[u8]) -> bool {
-    bytes.iter().fold(0, |all, byte| all | byte) == 0
 }
 
 /// The bytes without the zeroes at their end, in whole units.
@@ -140,7 +136,7 @@ impl FileStore {
             return Ok(false);
         }
         let _reader = self.0.shared.readers.enter();
-        let locations = self.locations(object, records.clone(), false).await?;
+        let locations = self.bytes(object).locations(records.clone()).await?;
         // a dirty record takes the write into its contents
         let is_stored = |location: &Location| !matches!(location, Location::Known(_));
         Ok(locations.iter().all(is_stored))
@@ -164,9 +160,8 @@ impl FileStore {
         for block in blocks.clone() {
             let start = block * BLOCK_SIZE;
             let unit = start..start + BLOCK_SIZE;
-            let bytes = self
-                .laid_over(object, unit, old.size, (offset, data))
-                .await?;
+            let file = self.bytes(object);
+            let bytes = file.laid_over(unit, old.size, (offset, data)).await?;
             new.push(Contents::copied(bytes, self.0.packer()));
         }
         inode.used = old.used + self.added_by_blocks(object, blocks.clone()).await?;
@@ -203,7 +198,9 @@ impl FileStore {
     ) -> FileResult<()> {
         let mut contents = vec![0; inode.size as usize];
         let kept = old.size.min(inode.size) as usize;
-        self.read_into(object, 0, &mut contents[..kept]).await?;
+        self.bytes(object)
+            .read_into(0, &mut contents[..kept])
+            .await?;
         contents[offset as usize..][..data.len()].copy_from_slice(data);
         inode.used = contents.len() as u64;
         let record = data_keys(object, 0..1);
@@ -227,7 +224,7 @@ impl FileStore {
         let size = self.record_size(object);
         let records = blocks.start * BLOCK_SIZE / size..(blocks.end * BLOCK_SIZE).div_ceil(size);
         let _reader = self.0.shared.readers.enter();
-        let locations = self.locations(object, records.clone(), false).await?;
+        let locations = self.bytes(object).locations(records.clone()).await?;
         let lens: Vec<u64> = locations.iter().map(|l| l.len() as u64).collect();
         let is_behind = |block: &u64| {
             let (start, record) = (block * BLOCK_SIZE, block * BLOCK_SIZE / size);
@@ -261,7 +258,7 @@ impl FileStore {
             // bytes behind both are zero
             let end = visible.max(data_end).next_multiple_of(STORED_UNIT as u64);
             let bytes = start..end.clamp(start, start + self.record_size(object));
-            let new_bytes = self.laid_over(object, bytes, visible, part).await?;
+            let new_bytes = self.bytes(object).laid_over(bytes, visible, part).await?;
             let contents = trim(new_bytes).map(|bytes| Contents::copied(bytes, self.0.packer()));
             after += contents.as_ref().map_or(0, |c| c.len() as u64);
             let key = data_keys(object, record..record).start;
@@ -272,38 +269,6 @@ impl FileStore {
             before,
             after,
         })
-    }
-
-    /// Bytes of a file whose size is `visible`, with `data` from its byte `from` on. Bytes behind `visible` are zero.
-    pub(super) async fn laid_over(
-        &self,
-        object: ObjectId,
-        bytes: Range<u64>,
-        visible: u64,
-        (from, data): (u64, &[u8]),
-    ) -> Result<Vec<u8>> {
-        let Range { start, end } = bytes;
-        let within = from.clamp(start, end)..(from + data.len() as u64).clamp(start, end);
-        let kept = visible.clamp(start, end);
-        if within.is_empty() {
-            let mut new = vec![0; (end - start) as usize];
-            let kept = (kept - start) as usize;
-            self.read_into(object, start, &mut new[..kept]).await?;
-            return Ok(new);
-        }
-        let source = &data[(within.start - from) as usize..(within.end - from) as usize];
-        if within.start == start && within.end >= kept {
-            // nothing of the old contents stays: each byte is written once
-            let mut new = Vec::with_capacity((end - start) as usize);
-            new.extend_from_slice(source);
-            new.resize((end - start) as usize, 0);
-            return Ok(new);
-        }
-        let mut new = vec![0; (end - start) as usize];
-        let kept = (kept - start) as usize;
-        self.read_into(object, start, &mut new[..kept]).await?;
-        new[(within.start - start) as usize..(within.end - start) as usize].copy_from_slice(source);
-        Ok(new)
     }
 
     /// Puts new contents. Returns the bytes of the write budget of older dirty contents.

@@ -111,7 +111,7 @@ impl FileStore {
     async fn changed_inodes(&self, newer: &FileStore, max: usize) -> Result<Option<Vec<Pair>>> {
         let shared = &self.0.shared;
         let _reader = shared.readers.enter();
-        let root = |of: &FileStore| lock(&of.0.state).root;
+        let root = |of: &FileStore| lock(&of.0.state).layers.root();
         let mut compare = Compare::new(root(self), root(newer));
         let mut pairs = Vec::new();
         loop {

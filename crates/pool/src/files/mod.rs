@@ -13,7 +13,6 @@ mod clearing;
 mod contents;
 mod diff;
 mod path;
-mod read;
 mod seek;
 mod store;
 mod transactions;
@@ -25,7 +24,7 @@ use std::sync::Arc;
 use backend::StorageError;
 use backend::file::{FileError, FileResult};
 
-use crate::dataset::OpenDataset;
+use crate::dataset::{ObjectBytes, OpenDataset};
 use crate::filesystem::Store;
 use crate::format::filesystem::{Folding, Header, Inode, header_key};
 use crate::format::{Dataset, ObjectId, Switches};
@@ -71,6 +70,10 @@ impl FileStore {
         self.0.id.0
     }
 
+    fn bytes(&self, object: ObjectId) -> ObjectBytes<'_> {
+        self.0.bytes(object)
+    }
+
     /// Bytes of a record of a file.
     fn record_size(&self, object: ObjectId) -> u64 {
         self.0.settings.record_size_of(object).into()
@@ -93,9 +96,7 @@ impl FileStore {
             self.check_writable()?;
             let (waits, is_loaded) = {
                 let mut state = lock(&self.0.state);
-                if state.is_ended {
-                    return Err(crate::Error::Closed.into());
-                }
+                state.demands.check()?;
                 (state.gate.wait(), state.charges.is_loaded())
             };
             match waits {

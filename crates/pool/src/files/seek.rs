@@ -38,7 +38,7 @@ impl FileStore {
         let mut rest = records;
         while !rest.is_empty() {
             let end = rest.end.min(rest.start + RECORDS_AT_ONCE);
-            let locations = self.locations(object, rest.start..end, false).await?;
+            let locations = self.bytes(object).locations(rest.start..end).await?;
             if let Some(index) = locations.iter().position(|l| l.is_zero()) {
                 return Ok(Some(rest.start + index as u64));
             }

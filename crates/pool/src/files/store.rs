@@ -122,7 +122,7 @@ impl Store for FileStore {
     }
 
     async fn read(&self, object: ObjectId, bytes: Range<u64>) -> FileResult<Payload> {
-        Ok(self.read_bytes(object, bytes).await?)
+        Ok(self.bytes(object).read(bytes).await?)
     }
 
     async fn write(

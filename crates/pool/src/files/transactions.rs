@@ -180,9 +180,10 @@ impl FileStore {
 
 /// Errors: the dataset has ended, or has another tree now.
 pub(super) fn check_usable(state: &State) -> FileResult<()> {
-    match state.is_ended || !state.charges.is_loaded() {
-        true => Err(Error::Closed.into()),
-        false => Ok(()),
+    state.demands.check()?;
+    match state.charges.is_loaded() {
+        true => Ok(()),
+        false => Err(Error::Closed.into()),
     }
 }
 

@@ -40,10 +40,9 @@ impl FileStore {
         let _reader = self.0.shared.readers.enter();
         let mut lookup = {
             let state = lock(&self.0.state);
-            let own = [state.staged.layer(), &state.top];
-            let frozen = state.frozen.iter().map(|f| f.layer.as_ref());
-            let layers: Vec<&Layer> = own.into_iter().chain(frozen).collect();
-            Lookup::new(&layers, state.root, key)
+            let staged = std::iter::once(state.staged.layer());
+            let layers: Vec<&Layer> = staged.chain(state.layers.iter()).collect();
+            Lookup::new(&layers, state.layers.root(), key)
         };
         loop {
             match lookup.step() {

@@ -27,7 +27,7 @@ impl Owner {
         state.checkpointer.refuse(error);
         for volume in state.asking() {
             let mut volume = lock(&volume.state);
-            volume.refuse(|| error.clone());
+            volume.demands.refuse(|| error.clone());
             if has_failed {
                 volume.give_up();
             }

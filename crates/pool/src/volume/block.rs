@@ -22,7 +22,7 @@ impl BlockBackend for Volume {
     fn usage(&self) -> Reply<Usage> {
         let state = lock(&self.0.state);
         let provisioned = state.dataset.size;
-        let used = state.referenced.min(provisioned);
+        let used = state.layers.held().referenced.min(provisioned);
         Reply::now(Ok(Usage { provisioned, used }))
     }
 
@@ -49,7 +49,7 @@ impl BlockBackend for Volume {
             Err(e) => Reply::now(Err(e)),
             Ok(bytes) => {
                 let this = self.clone();
-                Reply::later(async move { this.read(bytes).await.map_err(reading) })
+                Reply::later(async move { this.bytes().read(bytes).await.map_err(reading) })
             }
         }
     }

@@ -8,7 +8,7 @@
 mod block;
 mod errors;
 mod geometry;
-mod read;
+mod runs;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use backend::{Durable, Extent, Geometry, Lba, StorageError, Turn, check_extent};
 use io::{IoBuf, JoinHandle};
 
 use crate::compress::Packer;
-use crate::dataset::{LAZY_BYTES, OpenDataset, record_key};
-use crate::format::{Dataset, Sync};
+use crate::dataset::{LAZY_BYTES, ObjectBytes, OpenDataset, is_zero, record_key};
+use crate::format::{Dataset, Sync, VOLUME_OBJECT};
 use crate::mutex::lock;
 use crate::record::Contents;
 use crate::{Error, Result};
@@ -46,7 +46,7 @@ impl Volume {
     /// Stored bytes of its records, as of the last checkpoint.
     #[must_use]
     pub fn referenced(&self) -> u64 {
-        lock(&self.0.state).referenced
+        lock(&self.0.state).layers.held().referenced
     }
 
     /// Makes all acknowledged writes durable, independent of the `sync` property.
@@ -150,6 +150,10 @@ impl Volume {
         }
     }
 
+    fn bytes(&self) -> ObjectBytes<'_> {
+        self.0.bytes(VOLUME_OBJECT)
+    }
+
     fn record_size(&self) -> usize {
         self.0.settings.record_size as usize
     }
@@ -179,9 +183,7 @@ impl Volume {
         }
         let (replaced, wake) = {
             let mut state = lock(&self.0.state);
-            if state.is_ended {
-                return Err(Error::Closed);
-            }
+            state.demands.check()?;
             admitted.keep();
             let urgent = urgent || state.dataset.sync == Sync::Always;
             let mut replaced = 0;
@@ -215,35 +217,28 @@ impl Volume {
     ) -> Result<Option<Contents>> {
         let start = record * record_size as u64;
         let end = start + record_size as u64;
-        let data_end = at + data.len() as u64;
-        if at <= start && data_end >= end {
-            let new = &data[(start - at) as usize..][..record_size];
-            if is_zero(new) {
-                return Ok(None);
-            }
-            let new = Contents::copied(new.to_vec(), packer);
+        let new = self.bytes().laid_over(start..end, end, (at, data)).await?;
+        if is_zero(&new) {
+            return Ok(None);
+        }
+        let new = Contents::copied(new, packer);
+        if at <= start && at + data.len() as u64 >= end {
             // compress here, while other shards go on; the owner compresses parts of records, which are likely to be
             // followed by more
             new.pack();
-            return Ok(Some(new));
         }
-        let mut new = vec![0; record_size];
-        self.read_into(start, &mut new).await?;
-        let (from, to) = (at.max(start), data_end.min(end));
-        let part = &data[(from - at) as usize..(to - at) as usize];
-        new[(from - start) as usize..(to - start) as usize].copy_from_slice(part);
-        Ok((!is_zero(&new)).then(|| Contents::copied(new, packer)))
+        Ok(Some(new))
     }
 
     /// Makes bytes read as zero. It is the caller's turn in the overlap order.
     async fn zero(&self, bytes: Range<u64>) -> Result<()> {
-        let size = self.record_size() as u64;
-        let whole = bytes.start.next_multiple_of(size)..bytes.end / size * size;
-        if whole.start >= whole.end {
-            return self.zero_part(bytes).await;
+        let (whole, edges) = self.bytes().whole_records(&bytes);
+        for edge in edges {
+            self.zero_part(edge).await?;
         }
-        self.zero_part(bytes.start..whole.start).await?;
-        self.zero_part(whole.end..bytes.end).await?;
+        if whole.is_empty() {
+            return Ok(());
+        }
         if let Some(trouble) = self.0.shared.trouble() {
             return Err(trouble);
         }
@@ -252,24 +247,19 @@ impl Volume {
         }
         let replaced = {
             let mut state = lock(&self.0.state);
-            if state.is_ended {
-                return Err(Error::Closed);
-            }
+            state.demands.check()?;
             self.0.ask(&mut state);
-            let keys = record_key(whole.start / size)..record_key(whole.end / size);
+            let keys = record_key(whole.start)..record_key(whole.end);
             state.dirty.zero(keys)
         };
         self.0.shared.budget.replaced(self.0.id, replaced as u64);
         Ok(())
     }
 
-    /// As [`Volume::zero`] for parts of one or two records.
+    /// As [`Volume::zero`] for a part of a record.
     async fn zero_part(&self, bytes: Range<u64>) -> Result<()> {
-        if bytes.is_empty() {
-            return Ok(());
-        }
         let mut now = vec![0; (bytes.end - bytes.start) as usize];
-        self.read_into(bytes.start, &mut now).await?;
+        self.bytes().read_into(bytes.start, &mut now).await?;
         if is_zero(&now) {
             // a full pool has no space to write the record again
             return Ok(());
@@ -319,16 +309,13 @@ impl Volume {
 
     async fn compare(&self, at: u64, expected: &[u8]) -> backend::Result<()> {
         let mut have = vec![0; expected.len()];
-        self.read_into(at, &mut have).await.map_err(reading)?;
+        self.bytes()
+            .read_into(at, &mut have)
+            .await
+            .map_err(reading)?;
         match have.iter().zip(expected).position(|(a, b)| a != b) {
             Some(byte) => Err(StorageError::Miscompare(byte as u64)),
             None => Ok(()),
         }
     }
-}
-
-fn is_zero(bytes: &[u8]) -> bool {
-    bytes
-        .chunks(16)
-        .all(|chunk| chunk.iter().fold(0, |or, byte| or | byte) == 0)
 }

@@ -73,11 +73,11 @@ impl Owned {
     }
 
     fn standing(self, volume: &OpenDataset) -> Standing {
-        let state = lock(&volume.state);
+        let held = lock(&volume.state).layers.held();
         Standing {
             used: self.all,
-            own: state.allocated,
-            tree: state.allocated.saturating_sub(state.referenced),
+            own: held.allocated,
+            tree: held.allocated.saturating_sub(held.referenced),
             is_shared: self.is_shared,
         }
     }
@@ -89,10 +89,10 @@ impl State {
         let (list, allocated, origin) = {
             let state = lock(&volume.state);
             let dataset = &state.dataset;
-            (dataset.list, state.allocated, dataset.origin)
+            (dataset.list, state.layers.held().allocated, dataset.origin)
         };
         let shared = origin.and_then(|origin| self.datasets.get(origin));
-        let shared = shared.map_or(0, |origin| lock(&origin.state).allocated);
+        let shared = shared.map_or(0, |origin| lock(&origin.state).layers.held().allocated);
         let mut by_snapshots = 0;
         let mut is_shared = origin.is_some();
         for list in self.datasets.snapshot_lists(volume.id) {
@@ -141,12 +141,13 @@ impl State {
             layered.records += 1;
             layered.bytes += self.shared.vdevs.allocated(ptr);
         };
-        let values = state.top.points().filter_map(|(_, d)| d.value());
+        let values = state.layers.top().points().filter_map(|(_, d)| d.value());
         values.filter_map(Value::block).for_each(&mut count);
-        let frozen: Vec<_> = state.frozen.iter().map(|f| f.layer.clone()).collect();
+        let frozen: Vec<_> = state.layers.frozen().map(|f| f.layer.clone()).collect();
         each_layered(&frozen, count);
-        let layers = std::iter::once(&state.top).chain(frozen.iter().map(AsRef::as_ref));
-        for value in layers
+        for value in state
+            .layers
+            .iter()
             .flat_map(|l| l.points())
             .filter_map(|(_, d)| d.value())
         {
@@ -206,8 +207,8 @@ impl Pool {
             let space = VolumeSpace {
                 used,
                 by_snapshots: owned.get(&id).map_or(0, |o| o.by_snapshots),
-                referenced: inner.referenced,
-                logical: inner.logical,
+                referenced: inner.layers.held().referenced,
+                logical: inner.layers.held().logical,
                 quota: dataset.quota,
                 reservation: dataset.reservation,
                 reserved,

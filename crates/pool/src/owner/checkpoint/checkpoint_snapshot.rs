@@ -142,9 +142,9 @@ impl State {
         let id = volume.id;
         let (dataset, frozen, root) = {
             let mut state = lock(&volume.state);
-            state.freeze(birth);
-            let frozen: Vec<Frozen> = state.frozen.iter().cloned().collect();
-            (state.dataset.clone(), frozen, state.held())
+            state.layers.freeze(birth);
+            let frozen: Vec<Frozen> = state.layers.frozen().cloned().collect();
+            (state.dataset.clone(), frozen, state.layers.held())
         };
         let first = frozen.last().map_or(birth, |layer| layer.epoch);
         let oldest = rootless.map_or(first, |birth| birth.min(first));

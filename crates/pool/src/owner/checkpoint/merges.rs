@@ -110,13 +110,8 @@ impl State {
         // snapshots that were taken during the checkpoint hold layers too
         let snapshots = self.datasets.born(volume.id, volume.oldest..=NEVER);
         for holder in self.datasets.get(volume.id).into_iter().chain(snapshots) {
-            let mut state = lock(&holder.state);
-            let state = &mut *state;
-            let frozen = &state.frozen;
-            if let Some(held) = root_of(&|l| frozen.iter().any(|f| Arc::ptr_eq(&f.layer, l))) {
-                state.set_held(held);
-            }
-            state.frozen.retain(|f| !is_merged(&f.layer));
+            let layers = &mut lock(&holder.state).layers;
+            layers.replace_merged(root_of, is_merged);
         }
         self.destroyer.replace_layers(
             |layers| root_of(&|l| layers.iter().any(|held| Arc::ptr_eq(held, l))),
@@ -128,7 +123,7 @@ impl State {
                 && segment.id != volume.id
                 && let Some(snapshot) = self.datasets.get(segment.id)
             {
-                lock(&snapshot.state).set_held(*root);
+                lock(&snapshot.state).layers.set_held(*root);
             }
         }
     }

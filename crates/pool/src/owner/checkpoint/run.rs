@@ -333,10 +333,7 @@ impl State {
     /// Whether another checkpoint would free nothing.
     fn frees_nothing_more(&mut self) -> bool {
         let is_written = |volume: &Arc<OpenDataset>| lock(&volume.state).is_written();
-        let is_merged = |volume: &Arc<OpenDataset>| {
-            let state = lock(&volume.state);
-            state.top.is_empty() && state.frozen.is_empty()
-        };
+        let is_merged = |volume: &Arc<OpenDataset>| lock(&volume.state).layers.is_merged();
         self.destroyer.is_empty()
             && self.allocator.space().pending() == 0
             && self.checkpointer.takes_all_roots()

@@ -146,7 +146,7 @@ impl Datasets {
         for dataset in asking {
             let mut state = lock(&dataset.state);
             if state.is_at_rest() {
-                state.is_asking = false;
+                state.demands.rest();
                 self.asking.remove(&dataset.id);
             }
         }
@@ -284,10 +284,9 @@ impl Datasets {
             let born = self.lineage.get(&(of, dataset.birth, id)).copied();
             let is_born = born == dataset.of.map(|_| dataset.list);
             expect(is_born, id, "its lineage is wrong");
-            let is_merged = state.top.is_empty() && state.frozen.is_empty();
-            let is_known = is_merged || self.changed.contains(&of);
+            let is_known = state.layers.is_merged() || self.changed.contains(&of);
             expect(is_known, id, "no checkpoint knows of its layers");
-            let is_asking = state.is_at_rest() || state.is_asking;
+            let is_asking = state.is_at_rest() || state.demands.is_asking();
             expect(
                 is_asking,
                 id,

@@ -182,7 +182,7 @@ impl Pool {
             let ticket = state.change_with(Vec::new(), changes, records)?;
             let mut inner = dataset::State::new(dataset, DatasetRoot::default());
             for (key, value) in values {
-                inner.top.put(*key, Value::Inline(value.clone()));
+                inner.layers.put(*key, Value::Inline(value.clone()));
             }
             let opened = OpenDataset::new(id, self.owner.shared.clone(), inner);
             state.datasets.insert(opened.clone());

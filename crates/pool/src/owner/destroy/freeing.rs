@@ -43,7 +43,7 @@ impl State {
         let origin = state.dataset.origin.and_then(|id| self.datasets.get(id));
         let origin = origin.map(|v| lock(&v.state));
         let floor = origin.as_ref().map_or(Birth(0), |o| o.dataset.birth);
-        let shared = origin.map_or(0, |o| o.allocated);
+        let shared = origin.map_or(0, |o| o.layers.held().allocated);
         self.destroy_volume(&mut state, floor, shared);
     }
 
@@ -54,12 +54,10 @@ impl State {
         floor: Birth,
         shared: u64,
     ) {
-        volume.freeze(self.journal.epoch());
+        let (layers, held) = volume.layers.take(self.journal.epoch());
         let list = volume.dataset.list;
-        let bytes = (volume.allocated + self.deadlists.bytes(list)).saturating_sub(shared);
-        let layers = std::mem::take(&mut volume.frozen);
-        let root = volume.root.take();
-        self.add_destroy(PendingDestroy::of_dataset(layers, root, floor, bytes));
+        let bytes = (held.allocated + self.deadlists.bytes(list)).saturating_sub(shared);
+        self.add_destroy(PendingDestroy::of_dataset(layers, held.root, floor, bytes));
         // the origin holds the blocks on the volume's list
         let prev = PrevSnapshot {
             floor: NEVER,
@@ -81,19 +79,20 @@ impl State {
         volume: &mut dataset::State,
         snapshot: &dataset::State,
     ) {
-        volume.freeze(self.journal.epoch());
+        let (layers, held) = volume.layers.take(self.journal.epoch());
         let list = snapshot.dataset.list;
-        let bytes = volume.allocated + self.deadlists.bytes(list);
+        let back = snapshot.layers.held();
+        let bytes = held.allocated + self.deadlists.bytes(list);
         let destroy = PendingDestroy::of_dataset(
-            std::mem::take(&mut volume.frozen),
-            volume.root,
+            layers,
+            held.root,
             snapshot.dataset.birth,
-            bytes.saturating_sub(snapshot.allocated),
+            bytes.saturating_sub(back.allocated),
         );
         self.add_destroy(destroy);
         self.destroyer.redirect(list, None);
         self.deadlists.forget(list);
-        volume.set_held(snapshot.held());
+        volume.layers.set_held(back);
         volume.dataset.size = snapshot.dataset.size;
     }
 }

@@ -24,9 +24,7 @@ use crate::owner::destroy::deadlists::{DEAD_TREE, Deadlists};
 use crate::owner::destroy::destroyer::Destroyer;
 use crate::owner::snapshots::lineage::promoted;
 use crate::owner::snapshots::pending_snapshots::PendingSnapshots;
-use crate::owner::snapshots::snapshot::{
-    StateChange, after_origin, after_snapshot, snapshot_state,
-};
+use crate::owner::snapshots::snapshot::{StateChange, after_origin, after_snapshot};
 use crate::owner::sweep::resilver_window::ResilverWindows;
 use crate::owner::write_back::committer::Committer;
 use crate::owner::{Owner, POOL_TREE, Pool, State};
@@ -102,8 +100,7 @@ impl Pool {
         let autotrim = state.pool_tree.is_on(PoolProperty::Autotrim);
         state.allocator.set_autotrim(autotrim);
         for (id, open) in opened {
-            let has_layers = !open.state.top.is_empty() || !open.state.frozen.is_empty();
-            if has_layers || state.checkpointer.is_rootless(id) {
+            if !open.state.layers.is_merged() || state.checkpointer.is_rootless(id) {
                 let volume = open.state.dataset.of.unwrap_or(id);
                 state.datasets.mark_changed(volume);
             }
@@ -163,14 +160,14 @@ impl State {
                 // the blocks of a dataset that was destroyed later are freed with it
                 if let Some(open) = opened.get_mut(tree) {
                     let allocator = &mut self.allocator;
-                    dataset::apply(record, &mut open.state.top, |old| {
+                    open.state.layers.apply(record, |old| {
                         allocator.note_replaced(old.block());
                     });
                 }
             }
             Record::Freeze(tree, epoch) => {
                 if let Some(open) = opened.get_mut(tree) {
-                    open.state.freeze(*epoch);
+                    open.state.layers.freeze(*epoch);
                 }
             }
             Record::State(bytes) => {
@@ -252,10 +249,10 @@ impl State {
     ) -> dataset::State {
         if let Some(volume) = dataset.of.and_then(|of| opened.get(&of)) {
             self.checkpointer.add_rootless(id);
-            return snapshot_state(dataset, &volume.state);
+            return volume.state.snapshot(dataset);
         }
         let origin = dataset.origin.and_then(|origin| opened.get(&origin));
-        let held = origin.map(|o| o.state.held()).unwrap_or_default();
+        let held = origin.map(|o| o.state.layers.held()).unwrap_or_default();
         if origin.is_some() {
             self.checkpointer.add_rootless(id);
         }
@@ -273,7 +270,7 @@ impl State {
         let Some(of) = dataset.of else {
             let floor = origin(dataset).floor;
             let shared = dataset.origin.and_then(|id| opened.get(&id));
-            let shared = shared.map_or(0, |o| o.state.allocated);
+            let shared = shared.map_or(0, |o| o.state.layers.held().allocated);
             return self.destroy_volume(&mut open.state, floor, shared);
         };
         let others = opened.values().map(|o| &o.state.dataset);

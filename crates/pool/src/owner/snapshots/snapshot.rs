@@ -63,16 +63,6 @@ impl State {
     }
 }
 
-/// The state of a new snapshot of `volume`.
-pub(in crate::owner) fn snapshot_state(
-    dataset: Dataset,
-    volume: &dataset::State,
-) -> dataset::State {
-    let mut state = dataset::State::new(dataset, volume.held());
-    state.frozen.clone_from(&volume.frozen);
-    state
-}
-
 pub(in crate::owner) fn check_name(name: &str) -> Result<()> {
     let fits = !name.is_empty() && name.len() <= NAME_SIZE_MAX;
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);
@@ -252,7 +242,7 @@ impl Pool {
             let id = state.pool_tree.claim_id(&mut changes);
             changes.push((dataset_key(id), Some(dataset.encode())));
             let ticket = state.change(Vec::new(), changes)?;
-            let inner = dataset::State::new(dataset, inner.held());
+            let inner = dataset::State::new(dataset, inner.layers.held());
             let clone = OpenDataset::new(id, self.owner.shared.clone(), inner);
             state.datasets.insert(clone.clone());
             state.datasets.mark_changed(id);
@@ -271,7 +261,7 @@ impl Pool {
         let snapshot = self.rooted(volume, name).await?;
         let back = async || {
             let found = self.dataset(volume).ok_or(Error::NotFound)?;
-            if !lock(&found.state).writing.is_empty() {
+            if !lock(&found.state).in_flight.is_empty() {
                 // groups of earlier writes may still be in flight
                 let _proof = found.durable(true).await?;
             }
@@ -289,7 +279,7 @@ impl State {
         let found = self.datasets.volume(volume).cloned();
         let found = found.ok_or(Error::NotFound)?;
         let newest = self.datasets.newest_snapshot(found.id);
-        let writing = !lock(&found.state).writing.is_empty();
+        let writing = !lock(&found.state).in_flight.is_empty();
         if newest != Some(snapshot.id) || writing || self.pending_snapshots.has(found.id) {
             return Err(Error::Busy);
         }

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use io::sync::oneshot;
 
 use super::pending_snapshots::{PendingSnapshot, Taken};
-use super::snapshot::{check_name, snapshot_state};
+use super::snapshot::check_name;
 use crate::dataset::OpenDataset;
 use crate::dirty::Dirty;
 use crate::format::{Dataset, ListId, Record, TreeId, dataset_key};
@@ -98,8 +98,8 @@ impl State {
         for (volume, (id, dataset)) in of.iter().zip(new) {
             let inner = {
                 let mut state = lock(&volume.state);
-                state.freeze(birth);
-                snapshot_state(dataset, &state)
+                state.layers.freeze(birth);
+                state.snapshot(dataset)
             };
             let snapshot = OpenDataset::new(id, volume.shared.clone(), inner);
             self.datasets.insert(snapshot.clone());

@@ -280,7 +280,7 @@ impl Owner {
             let datasets = state.datasets.all().map(|volume| {
                 let id = volume.id;
                 let floor = shared.get(&id).copied().unwrap_or(Birth(0));
-                Held::new(id, lock(&volume.state).root, floor)
+                Held::new(id, lock(&volume.state).layers.root(), floor)
             });
             trees.extend(datasets);
             let destroyed = state.destroyer.trees().map(|(root, from, floor)| Held {
@@ -298,8 +298,7 @@ impl Owner {
         let mut layered = Vec::new();
         for volume in state.datasets.all() {
             let inner = lock(&volume.state);
-            let frozen = inner.frozen.iter().flat_map(|f| f.layer.points());
-            let values = inner.top.points().chain(frozen);
+            let values = inner.layers.iter().flat_map(Layer::points);
             let block = |delta: &Delta| delta.value().and_then(Value::block).copied();
             let of = |(key, delta): (&Key, &Delta)| Some((volume.id, Some(*key), block(delta)?));
             layered.extend(values.filter_map(of));

@@ -92,12 +92,10 @@ impl Owner {
     async fn holds(&self, volume: &OpenDataset, lost: &LostBlock) -> Holding {
         let mut lookup = {
             let state = lock(&volume.state);
-            let frozen = state.frozen.iter().map(|f| f.layer.as_ref());
-            let own = [state.staged.layer(), &state.top];
-            let layers = own.into_iter().chain(frozen);
+            let layers = std::iter::once(state.staged.layer()).chain(state.layers.iter());
             // a node is the tree's, independent of the layers above it
             let layers: Vec<_> = layers.filter(|_| !lost.is_node).collect();
-            Lookup::new(&layers, state.root, lost.first)
+            Lookup::new(&layers, state.layers.root(), lost.first)
         };
         loop {
             match lookup.step() {

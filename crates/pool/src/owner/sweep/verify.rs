@@ -113,7 +113,7 @@ impl Verifier<'_> {
         let problems = &mut self.found.problems;
         for volume in state.datasets.all() {
             let id = &volume.id;
-            let said = lock(&volume.state).allocated;
+            let said = lock(&volume.state).layers.held().allocated;
             let held = self.trees.get(id).copied().unwrap_or(0);
             // a snapshot without a root of its own has the sum of an older state
             if said != held && !state.checkpointer.is_rootless(*id) {

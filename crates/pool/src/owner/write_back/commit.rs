@@ -68,7 +68,7 @@ impl Taken {
         let deletes = Deletes::with(&group, &state.dataset);
         let group = Arc::new(group);
         if !group.is_empty() {
-            state.begin_writing(group.clone());
+            state.in_flight.begin(group.clone());
         }
         Self {
             group,
@@ -110,7 +110,7 @@ impl Owner {
 
     /// Answers flushes of a snapshot, which has no dirty records.
     fn answer_snapshot(&self, snapshot: &Arc<OpenDataset>) {
-        let demands = std::mem::take(&mut lock(&snapshot.state).demands);
+        let demands = lock(&snapshot.state).demands.take();
         let mut state = self.state.borrow_mut();
         for demand in demands {
             state.answer_when_durable(None, demand);
@@ -137,7 +137,7 @@ impl Owner {
         if has_demands && !self.append_staged(volume) {
             return;
         }
-        let demands = std::mem::take(&mut lock(&volume.state).demands);
+        let demands = lock(&volume.state).demands.take();
         if demands.is_empty() {
             return;
         }
@@ -336,28 +336,28 @@ impl Owner {
         let mut state = lock(&volume.state);
         for keys in deletes.ranges.into_iter().chain(deletes.stale) {
             state
-                .top
+                .layers
                 .delete_range(keys, |old| owner.allocator.note_replaced(old.block()));
         }
         for (key, ptr) in placed.entries {
-            let old = state.top.put(key, Value::Block(ptr));
+            let old = state.layers.put(key, Value::Block(ptr));
             owner
                 .allocator
                 .note_replaced(old.as_ref().and_then(Value::block));
         }
         for (object, inode) in &taken.inodes {
             let value = Value::Inline(inode.encode());
-            state.top.put(inode_key(*object), value);
+            state.layers.put(inode_key(*object), value);
             state.tails.left(*object, inode);
         }
         for record in &taken.charges {
-            dataset::apply(record, &mut state.top, drop);
+            state.layers.apply(record, drop);
         }
         owner.allocator.free_replaced();
         owner.committer.made_ready(group.bytes());
         let writes = placed.writes;
         if writes.is_empty() {
-            state.end_writing(&group);
+            state.in_flight.end(&group);
         }
         drop(state);
         let budget = &self.shared.budget;
@@ -399,7 +399,7 @@ impl Owner {
     }
 
     fn end_group(&self, volume: &Arc<OpenDataset>, group: &Arc<Group>, ticket: Ticket) {
-        lock(&volume.state).end_writing(group);
+        lock(&volume.state).in_flight.end(group);
         self.shared.budget.written(group.bytes() as u64);
         let mut state = self.state.borrow_mut();
         state.committer.end_group();

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use crate::dataset::{OpenDataset, apply};
+use crate::dataset::OpenDataset;
 use crate::format::Record;
 use crate::mutex::lock;
 use crate::owner::Owner;
@@ -39,16 +39,16 @@ impl Owner {
             count += taken.records.len() as u64;
             for record in &taken.records {
                 let allocator = &mut owner.allocator;
-                apply(record, &mut state.top, |old| {
+                state.layers.apply(record, |old| {
                     allocator.note_replaced(old.block());
                 });
             }
-            if !state.writing.is_empty()
+            if !state.in_flight.is_empty()
                 && let Some(group) = taken.group()
             {
                 let group = Arc::new(group);
-                state.begin_writing(group.clone());
-                state.end_writing(&group);
+                state.in_flight.begin(group.clone());
+                state.in_flight.end(&group);
             }
         }
         let is_empty = state.staged.is_empty();
