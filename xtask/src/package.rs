@@ -44,7 +44,7 @@ pub fn build(profile: Profile, version: Option<&str>, to: &Path) -> Result<()> {
         .arg(std::path::absolute(to)?)
         .current_dir(repo::root());
     if let Profile::Dev = profile {
-        command.args(["--profile", "dev", "--fast", "--compress-type", "xz"]);
+        command.args(["--profile", "dev", "--fast", "--compress-type", "gz"]);
     }
     if let Some(version) = version {
         command.args(["--deb-version", version]);
