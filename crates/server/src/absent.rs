@@ -23,23 +23,23 @@ impl Server {
             }
         };
         wanted.listen.address = listener.local_addr();
-        self.state.borrow_mut().listen.push(wanted.listen.clone());
         self.address_present(address);
-        self.advertise();
         let congestion = self.config().server.congestion;
         self.accept(vec![(listener, wanted)], congestion.as_deref());
+        self.advertise();
     }
 
     /// Records that an address is not on this machine.
     pub(crate) fn address_absent(&self, address: SocketAddr, setting: &'static str) {
         tracing::warn!("{}", warning_of(address, setting));
-        self.state.borrow_mut().absent.insert(address, setting);
+        let mut state = self.state.borrow_mut();
+        state.listening.set_absent(address, setting);
     }
 
     /// Records that an address is served.
     pub(crate) fn address_present(&self, address: SocketAddr) {
         tracing::info!(%address, "the machine has the address: it is served");
-        self.state.borrow_mut().absent.remove(&address);
+        self.state.borrow_mut().listening.set_present(address);
     }
 }
 

@@ -6,7 +6,7 @@
 
 use crate::api::{self, AddDisk, NewMedium, RemoveDisk, ResizeDisk};
 use crate::config::{ConfigFile, DiskConfig, DiskEdit, Edit, Medium};
-use crate::disks::{self, DiskEntry};
+use crate::disks;
 use crate::reservations::ReservationFile;
 use crate::server::Server;
 use crate::size::ByteSize;
@@ -99,7 +99,7 @@ impl Server {
                     export.removal
                 )));
             }
-            let online = state.disks.get(&name).and_then(DiskEntry::online);
+            let online = state.disks.online(&name);
             online.map(|disk| disk.backend.clone())
         };
         let new = self.edited(&[&DiskEdit::Remove(name.clone())])?;
@@ -134,7 +134,7 @@ impl Server {
                 disk.medium,
                 Medium::Block { .. } | Medium::File { create: None, .. }
             );
-            match state.disks.get(&name).and_then(DiskEntry::online) {
+            match state.disks.online(&name) {
                 Some(o) => (o.backend.clone(), has_size),
                 None => {
                     return Err(Error::Conflict(format!(

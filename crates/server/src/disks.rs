@@ -24,29 +24,21 @@ pub(crate) enum DiskState {
     Held(String),
 }
 
-/// A disk and its supervisor task.
-pub(crate) struct DiskEntry {
-    pub(crate) state: DiskState,
-    /// None for a volume that is held back: its pool has one.
-    pub(crate) supervisor: Option<JoinHandle<()>>,
+impl DiskState {
+    /// The disk, if it is open.
+    fn online(&self) -> Option<&OnlineDisk> {
+        match self {
+            DiskState::Online(disk) => Some(disk),
+            DiskState::Opening | DiskState::Held(_) => None,
+        }
+    }
 }
 
-impl DiskEntry {
-    /// The disk, if it is open.
-    pub(crate) fn online(&self) -> Option<&OnlineDisk> {
-        match &self.state {
-            DiskState::Online(disk) => Some(disk),
-            _ => None,
-        }
-    }
-
-    /// See [`DiskEntry::online`].
-    pub(crate) fn online_mut(&mut self) -> Option<&mut OnlineDisk> {
-        match &mut self.state {
-            DiskState::Online(disk) => Some(disk),
-            _ => None,
-        }
-    }
+/// A disk and its supervisor task, which ends when this is dropped.
+pub(crate) struct DiskEntry {
+    state: DiskState,
+    /// None for a volume that is held back: its pool has one.
+    supervisor: Option<JoinHandle<()>>,
 }
 
 impl Drop for DiskEntry {
@@ -58,7 +50,85 @@ impl Drop for DiskEntry {
 }
 
 /// Disks and volumes by name; names of volumes have a slash.
-pub(crate) type Disks = BTreeMap<String, DiskEntry>;
+#[derive(Default)]
+pub(crate) struct Disks(BTreeMap<String, DiskEntry>);
+
+impl Disks {
+    /// Adds a disk that its supervisor keeps open.
+    pub(crate) fn keep(&mut self, name: &str, state: DiskState, supervisor: JoinHandle<()>) {
+        let supervisor = Some(supervisor);
+        let entry = DiskEntry { state, supervisor };
+        self.0.insert(name.to_owned(), entry);
+    }
+
+    /// A disk was opened, or could not be opened for this reason. Returns whether the reason is a new one; `None` if the disk was
+    /// removed meanwhile.
+    pub(crate) fn opened(
+        &mut self,
+        name: &str,
+        result: Result<Arc<dyn BlockBackend>, String>,
+    ) -> Option<bool> {
+        let entry = self.0.get_mut(name)?;
+        let new = match result {
+            Ok(backend) => DiskState::Online(OnlineDisk::new(backend)),
+            Err(reason) => DiskState::Held(reason),
+        };
+        let is_known = matches!((&entry.state, &new), (DiskState::Held(old), DiskState::Held(new)) if old == new);
+        entry.state = new;
+        Some(!is_known)
+    }
+
+    /// Sets the reason why a volume is not open.
+    pub(crate) fn hold_volume(&mut self, name: &str, reason: &str) {
+        let entry = DiskEntry {
+            state: DiskState::Held(reason.to_owned()),
+            supervisor: None,
+        };
+        self.0.insert(name.to_owned(), entry);
+    }
+
+    /// The state of a disk.
+    pub(crate) fn state(&self, name: &str) -> Option<&DiskState> {
+        self.0.get(name).map(|entry| &entry.state)
+    }
+
+    /// A disk, if it is open.
+    pub(crate) fn online(&self, name: &str) -> Option<&OnlineDisk> {
+        self.state(name)?.online()
+    }
+
+    /// See [`Disks::online`].
+    pub(crate) fn online_mut(&mut self, name: &str) -> Option<&mut OnlineDisk> {
+        match &mut self.0.get_mut(name)?.state {
+            DiskState::Online(disk) => Some(disk),
+            DiskState::Opening | DiskState::Held(_) => None,
+        }
+    }
+
+    /// All open disks, with their names.
+    pub(crate) fn all_online(&self) -> impl Iterator<Item = (&str, &OnlineDisk)> {
+        let all = self.0.iter();
+        all.filter_map(|(name, entry)| Some((name.as_str(), entry.state.online()?)))
+    }
+
+    /// Whether one of them is being opened for the first time.
+    pub(crate) fn is_one_opening(&self) -> bool {
+        let mut states = self.0.values().map(|entry| &entry.state);
+        states.any(|state| matches!(state, DiskState::Opening))
+    }
+
+    /// Removes a disk. The caller drops it when the state is no longer borrowed: its users may end with it.
+    #[must_use]
+    pub(crate) fn remove(&mut self, name: &str) -> Option<DiskEntry> {
+        self.0.remove(name)
+    }
+
+    /// Removes the volumes of a pool.
+    pub(crate) fn remove_volumes(&mut self, pool: &str) {
+        let is_of = |disk: &str| disk.split_once('/').is_some_and(|(p, _)| p == pool);
+        self.0.retain(|disk, _| !is_of(disk));
+    }
+}
 
 /// An open disk.
 pub(crate) struct OnlineDisk {

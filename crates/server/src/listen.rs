@@ -4,11 +4,14 @@
 //! or memory pauses a listener and is logged once per episode; it never ends the listener. An address that the machine does not have is
 //! tried again until it has it; the other addresses are served meanwhile.
 
+use crate::api::Listen;
 use crate::limits::ACCEPT_BACKOFF;
 use crate::protocols::protocol::{Address, Service};
 use crate::shards::Shards;
 use crate::{Error, Result, taken};
+use io::JoinHandle;
 use io::net::{TcpListener, TcpOptions};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,6 +23,55 @@ pub(crate) struct AcceptCounters {
     pub(crate) exhausted: AtomicU64,
     /// Connections that no shard accepted.
     pub(crate) dropped: AtomicU64,
+}
+
+/// The listening addresses of a server, and the tasks that listen on them.
+#[derive(Default)]
+pub(crate) struct Listening {
+    addresses: Vec<Listen>,
+    /// Addresses that the machine does not have, each with its setting.
+    absent: BTreeMap<SocketAddr, &'static str>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Listening {
+    /// The addresses that are served, with the real ports.
+    pub(crate) fn addresses(&self) -> &[Listen] {
+        &self.addresses
+    }
+
+    /// The addresses that the machine does not have, each with its setting.
+    pub(crate) fn absent(&self) -> impl Iterator<Item = (SocketAddr, &'static str)> {
+        self.absent
+            .iter()
+            .map(|(address, setting)| (*address, *setting))
+    }
+
+    /// `task` serves an address.
+    pub(crate) fn add(&mut self, address: Listen, task: JoinHandle<()>) {
+        self.addresses.push(address);
+        self.tasks.push(task);
+    }
+
+    /// `task` waits for an address.
+    pub(crate) fn add_task(&mut self, task: JoinHandle<()>) {
+        self.tasks.push(task);
+    }
+
+    /// The machine does not have an address.
+    pub(crate) fn set_absent(&mut self, address: SocketAddr, setting: &'static str) {
+        self.absent.insert(address, setting);
+    }
+
+    /// The machine has an address now.
+    pub(crate) fn set_present(&mut self, address: SocketAddr) {
+        self.absent.remove(&address);
+    }
+
+    /// Ends all tasks.
+    pub(crate) fn end(&mut self) {
+        self.tasks.drain(..).for_each(|task| task.abort());
+    }
 }
 
 /// Listeners with their addresses and real ports.

@@ -9,9 +9,8 @@
 //! NVMe over Fabrics 3.3.2.3 (status 81h without Do Not Retry), RFC 7143 11.13.5 (status 0301h).
 
 use crate::config::split_volume;
-use crate::disks::{DiskEntry, DiskState};
-use crate::pools::entry::{PoolEntry, PoolState};
-use crate::pools::filesystems::{FilesystemExport, MountEntry, MountState};
+use crate::disks::DiskState;
+use crate::pools::entry::PoolState;
 use crate::server::{Holdings, Server};
 use std::rc::Rc;
 
@@ -19,12 +18,12 @@ impl Holdings {
     /// Whether hosts wait for a disk, or for a volume's pool: it is being opened for the first time, or it `may_appear` and is held back.
     fn is_awaited(&self, disk: &str, may_appear: bool) -> bool {
         match split_volume(disk) {
-            Some((pool, _)) => self.pools.get(pool).is_some_and(|p| match p.state {
+            Some((pool, _)) => self.pools.state(pool).is_some_and(|state| match state {
                 PoolState::Opening => true,
                 PoolState::Held(_) => may_appear,
                 PoolState::Online(_) => false,
             }),
-            None => self.disks.get(disk).is_some_and(|d| match d.state {
+            None => self.disks.state(disk).is_some_and(|state| match state {
                 DiskState::Opening => true,
                 DiskState::Held(_) => may_appear,
                 DiskState::Online(_) => false,
@@ -33,23 +32,13 @@ impl Holdings {
     }
 }
 
-fn is_first(disk: &DiskEntry) -> bool {
-    matches!(disk.state, DiskState::Opening)
-}
-
 impl Server {
     /// Whether a disk or a pool is being opened, or a filesystem mounted or exported, for the first time since the start.
     pub(crate) fn is_starting(&self) -> bool {
         let state = self.state.borrow();
-        let is_opening = |p: &PoolEntry| matches!(p.state, PoolState::Opening);
-        let is_mounting = |m: &MountEntry| matches!(m.state, MountState::Opening);
-        state.disks.values().any(is_first)
-            || state.pools.values().any(is_opening)
-            || state.mounts.values().any(is_mounting)
-            || state
-                .filesystem_exports
-                .values()
-                .any(FilesystemExport::is_opening)
+        state.disks.is_one_opening()
+            || state.pools.is_one_opening()
+            || state.filesystems.is_one_opening()
     }
 
     /// Holds the subsystems and targets of disks and pools that hosts wait for, and no others.

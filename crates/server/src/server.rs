@@ -6,28 +6,25 @@
 
 use crate::api::Listen;
 use crate::config::{Config, ConfigFile, split_volume};
-use crate::disks::{self, DiskEntry, DiskState, Disks, OnlineDisk};
+use crate::disks::{self, DiskState, Disks, OnlineDisk};
 use crate::host_names::HostNames;
 use crate::limits::{
     CALL_WAIT_MAX, CALLS_MAX, DISK_REFRESH, DISK_RETRY, DISK_WAIT_MAX, START_WAIT_MAX,
 };
-use crate::listen::{self, AcceptCounters};
-use crate::pools::entry::PoolEntry;
+use crate::listen::{self, AcceptCounters, Listening};
 use crate::pools::events::Events;
-use crate::pools::filesystems::{FilesystemExport, MountEntry, Mounted, OpenFilesystem};
+use crate::pools::filesystems::Filesystems;
 use crate::pools::open::host;
+use crate::pools::registry::Pools;
 use crate::protocols::protocol::{Address, DiskExports};
 use crate::protocols::set::Protocols;
 use crate::shards::Shards;
 use crate::{Error, Result};
 use backend::BlockBackend;
-use io::JoinHandle;
 use io::net::TcpListener;
 use io::sync::{Notify, Semaphore, mailbox, oneshot};
 use std::cell::RefCell;
-use std::collections::BTreeMap;
-use std::net::SocketAddr;
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// A running server.
@@ -48,25 +45,16 @@ pub struct Server {
     pub(crate) host: pool::format::Host,
 }
 
-/// State that changes while the server runs.
+/// State that changes while the server runs: parts with private fields. An operation that needs several parts is a method of
+/// [`Server`] or `Holdings` in the file of that operation.
 pub(crate) struct Holdings {
     pub(crate) file: ConfigFile,
     pub(crate) disks: Disks,
-    pub(crate) pools: BTreeMap<String, PoolEntry>,
-    /// Open filesystems, by full name.
-    pub(crate) filesystems: BTreeMap<String, Weak<OpenFilesystem>>,
-    /// The mounts of the configuration, by filesystem.
-    pub(crate) mounts: BTreeMap<String, MountEntry>,
-    /// The filesystems that the configuration exports, by name.
-    pub(crate) filesystem_exports: BTreeMap<String, FilesystemExport>,
-    /// Mounts that were unmounted while files were open.
-    pub(crate) detached: Vec<Mounted>,
+    pub(crate) pools: Pools,
+    pub(crate) filesystems: Filesystems,
     pub(crate) events: Events,
-    pub(crate) listen: Vec<Listen>,
-    /// Listening addresses that the machine does not have, each with its setting.
-    pub(crate) absent: BTreeMap<SocketAddr, &'static str>,
+    pub(crate) listening: Listening,
     pub(crate) draining: bool,
-    listeners: Vec<JoinHandle<()>>,
 }
 
 type Call = Box<dyn FnOnce(Rc<Server>) + Send>;
@@ -143,17 +131,12 @@ impl Server {
             shares: Notify::new(),
             state: RefCell::new(Holdings {
                 file,
-                disks: BTreeMap::new(),
-                pools: BTreeMap::new(),
-                filesystems: BTreeMap::new(),
-                mounts: BTreeMap::new(),
-                filesystem_exports: BTreeMap::new(),
-                detached: Vec::new(),
+                disks: Disks::default(),
+                pools: Pools::default(),
+                filesystems: Filesystems::default(),
                 events: Events::default(),
-                listen: listeners.iter().map(|(_, a)| a.listen.clone()).collect(),
+                listening: Listening::default(),
                 draining: false,
-                absent: BTreeMap::new(),
-                listeners: Vec::new(),
             }),
             calls,
             host,
@@ -180,7 +163,7 @@ impl Server {
         server.accept(listeners, config.server.congestion.as_deref());
         for wanted in absent {
             let later = io::spawn(server.clone().listen_later(wanted));
-            server.state.borrow_mut().listeners.push(later);
+            server.state.borrow_mut().listening.add_task(later);
         }
         drop(io::spawn(answer(server.clone(), mailbox)));
         Ok(server)
@@ -199,7 +182,7 @@ impl Server {
     /// Listening addresses, with the real ports.
     #[must_use]
     pub fn listening(&self) -> Vec<Listen> {
-        self.state.borrow().listen.clone()
+        self.state.borrow().listening.addresses().to_vec()
     }
 
     /// The configuration as it is now.
@@ -209,18 +192,13 @@ impl Server {
     }
 
     pub(crate) fn accept(&self, listeners: Vec<(TcpListener, Address)>, congestion: Option<&str>) {
-        let tasks = listeners.into_iter().map(|(listener, address)| {
+        let mut state = self.state.borrow_mut();
+        for (listener, address) in listeners {
             let (shards, accepts) = (self.shards.clone(), self.accepts.clone());
             let congestion = congestion.map(str::to_owned);
-            io::spawn(listen::accept(
-                listener,
-                address.service,
-                shards,
-                accepts,
-                congestion,
-            ))
-        });
-        self.state.borrow_mut().listeners.extend(tasks);
+            let accepting = listen::accept(listener, address.service, shards, accepts, congestion);
+            state.listening.add(address.listen, io::spawn(accepting));
+        }
     }
 
     /// Starts the supervisor of a disk, which opens it, repeatedly if necessary, and watches its size. The answer is
@@ -235,15 +213,10 @@ impl Server {
             Some(b) => DiskState::Online(OnlineDisk::new(b.clone())),
             None => DiskState::Opening,
         };
-        let supervisor = Some(io::spawn(keep_disk(
-            self.clone(),
-            name.to_owned(),
-            opened.clone(),
-        )));
-        self.state
-            .borrow_mut()
-            .disks
-            .insert(name.to_owned(), DiskEntry { state, supervisor });
+        let supervisor = io::spawn(keep_disk(self.clone(), name.to_owned(), opened.clone()));
+        let mut holdings = self.state.borrow_mut();
+        holdings.disks.keep(name, state, supervisor);
+        drop(holdings);
         if backend.is_some() {
             self.publish(name);
         }
@@ -251,37 +224,26 @@ impl Server {
     }
 
     fn disk_opened(&self, name: &str, result: std::result::Result<Arc<dyn BlockBackend>, String>) {
-        {
-            let mut state = self.state.borrow_mut();
-            let Some(entry) = state.disks.get_mut(name) else {
-                return;
-            };
-            match result {
-                Ok(backend) => {
-                    tracing::info!(disk = name, "open");
-                    entry.state = DiskState::Online(OnlineDisk::new(backend));
-                }
-                Err(reason) => {
-                    let news = !matches!(&entry.state, DiskState::Held(old) if *old == reason);
-                    if news {
-                        tracing::warn!(
-                            disk = name,
-                            reason,
-                            "held back, with its export; will be retried"
-                        );
-                    }
-                    entry.state = DiskState::Held(reason);
-                    return;
-                }
+        let reason = result.as_ref().err().cloned();
+        let is_news = self.state.borrow_mut().disks.opened(name, result);
+        match (is_news, reason) {
+            (None, _) | (Some(false), Some(_)) => {}
+            (Some(true), Some(reason)) => tracing::warn!(
+                disk = name,
+                reason,
+                "held back, with its export; will be retried"
+            ),
+            (Some(_), None) => {
+                tracing::info!(disk = name, "open");
+                self.publish(name);
             }
         }
-        self.publish(name);
     }
 
     /// Publishes the export of a disk, if it has one and is online.
     pub(crate) fn publish(&self, disk: &str) {
         let state = self.state.borrow();
-        if let Some(online) = state.disks.get(disk).and_then(DiskEntry::online) {
+        if let Some(online) = state.disks.online(disk) {
             for exports in self.protocols.disk_exports() {
                 exports.publish(&state.file, disk, online.backend.clone());
             }
@@ -292,7 +254,7 @@ impl Server {
     pub(crate) fn announce(&self, disk: &str) {
         let mut state = self.state.borrow_mut();
         let state = &mut *state;
-        let online = state.disks.get_mut(disk).and_then(DiskEntry::online_mut);
+        let online = state.disks.online_mut(disk);
         let Some(online) = online else { return };
         let generation = online.backend.generation();
         if std::mem::replace(&mut online.generation, generation) == generation {
@@ -320,7 +282,7 @@ impl Server {
     async fn refresh(&self, name: &str) {
         let backend = {
             let state = self.state.borrow();
-            let online = state.disks.get(name).and_then(DiskEntry::online);
+            let online = state.disks.online(name);
             online.map(|disk| disk.backend.clone())
         };
         let Some(backend) = backend else { return };
@@ -336,7 +298,7 @@ impl Server {
         };
         {
             let mut state = self.state.borrow_mut();
-            if let Some(online) = state.disks.get_mut(name).and_then(DiskEntry::online_mut) {
+            if let Some(online) = state.disks.online_mut(name) {
                 match result {
                     Ok(usage) => {
                         online.usage = Some(usage);
@@ -361,11 +323,11 @@ impl Server {
         let backends: Vec<_> = {
             let mut state = self.state.borrow_mut();
             state.draining = true;
-            state.listeners.drain(..).for_each(|l| l.abort());
-            let online = |(name, disk): (&String, &DiskEntry)| {
-                Some((name.clone(), disk.online()?.backend.clone()))
-            };
-            state.disks.iter().filter_map(online).collect()
+            state.listening.end();
+            let online = state.disks.all_online();
+            online
+                .map(|(name, disk)| (name.to_owned(), disk.backend.clone()))
+                .collect()
         };
         let mut failures = Vec::new();
         let drains: Vec<_> = self.protocols.all().map(|p| io::spawn(p.drain())).collect();
@@ -402,7 +364,7 @@ async fn keep_disk(server: Rc<Server>, name: String, opened: Rc<Notify>) {
     loop {
         let is_online = {
             let state = server.state.borrow();
-            state.disks.get(&name).and_then(DiskEntry::online).is_some()
+            state.disks.online(&name).is_some()
         };
         if is_online {
             opened.notify();

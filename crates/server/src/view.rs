@@ -5,7 +5,7 @@
 use crate::absent::warning_of;
 use crate::api::{self, Disk, ExportedAs, Exports, ServerState};
 use crate::config::{Config, DiskConfig, Medium};
-use crate::disks::{DiskEntry, DiskState};
+use crate::disks::DiskState;
 use crate::server::{Holdings, Server};
 use crate::size::ByteSize;
 use crate::{Error, Result};
@@ -40,7 +40,7 @@ impl Server {
                 ServerState::Serving
             },
             uptime_s: self.started.elapsed().as_secs(),
-            listen: state.listen.clone(),
+            listen: state.listening.addresses().to_vec(),
             disks: self.disks(),
             pools: state.pools(),
             volumes: self.volumes(),
@@ -65,7 +65,8 @@ impl Server {
         let state = self.state.borrow();
         let mut out = Exports::default();
         for protocol in self.protocols.all() {
-            protocol.describe(state.file.config(), &state.disks, &state.listen, &mut out);
+            let listening = state.listening.addresses();
+            protocol.describe(state.file.config(), &state.disks, listening, &mut out);
         }
         out
     }
@@ -101,7 +102,7 @@ impl Server {
             read_only: d.read_only,
             exported_as: self.exported_as(state.file.config(), &d.name),
         };
-        match state.disks.get(&d.name).map(|e| &e.state) {
+        match state.disks.state(&d.name) {
             None | Some(DiskState::Opening) => {}
             Some(DiskState::Held(reason)) => {
                 disk.state = api::DiskState::Held;
@@ -128,20 +129,14 @@ impl Server {
                 Some(export) => format!("; {export} waits for this disk"),
                 None => String::new(),
             };
-            match state.disks.get(&d.name) {
-                Some(DiskEntry {
-                    state: DiskState::Held(reason),
-                    ..
-                }) => {
+            match state.disks.state(&d.name) {
+                Some(DiskState::Held(reason)) => {
                     out.push(format!(
                         "the disk {:?} is held back: {reason}{exported}",
                         d.name
                     ));
                 }
-                Some(DiskEntry {
-                    state: DiskState::Online(o),
-                    ..
-                }) => {
+                Some(DiskState::Online(o)) => {
                     if let Some(trouble) = &o.trouble {
                         out.push(format!("the disk {:?} reports errors: {trouble}", d.name));
                     }
@@ -157,8 +152,8 @@ impl Server {
                 _ => {}
             }
         }
-        for (address, setting) in &state.absent {
-            out.push(warning_of(*address, setting));
+        for (address, setting) in state.listening.absent() {
+            out.push(warning_of(address, setting));
         }
         out.extend(self.host_names.warnings());
         out.extend(state.pool_warnings());

@@ -1,12 +1,18 @@
 //! Command line: subcommands, arguments and help texts.
 
-use crate::cli_filesystems::{FilesystemCommand, SyncArg};
+use crate::cli_filesystems::FilesystemCommand;
 use crate::cli_host::HostCommand;
 use crate::cli_members::MemberCommand;
 use crate::cli_records::{self, RecordCommand};
 use crate::protocols::ExportCommand;
 use clap::{Args, Parser, Subcommand};
 use server::ByteSize;
+use server::api::{
+    CheckpointPool, CloneSnapshot, CreateSnapshot, CreateVolume, DestroyPool, DestroySnapshot,
+    DestroyVolume, EndSession, ExportPool, HoldSnapshot, InheritProperty, ListHolds, ListSnapshots,
+    PromoteVolume, ReleaseSnapshot, RemoveDisk, RenameSnapshot, RenameVolume, ResizeDisk,
+    ResizeVolume, RollbackVolume, ShowSession,
+};
 use std::path::PathBuf;
 
 const EXAMPLES: &str = "\
@@ -165,12 +171,7 @@ Examples:
     #[command(subcommand)]
     Snapshot(SnapshotCommand),
     /// Create a volume or filesystem from a snapshot.
-    Clone {
-        /// The snapshot, such as tank/vm1@monday.
-        snapshot: String,
-        /// The new volume or filesystem, such as tank/vm2.
-        clone: String,
-    },
+    Clone(CloneSnapshot),
     /// List the files that differ between a snapshot and a newer one, or the filesystem as it is now.
     #[command(after_help = crate::cli_filesystems::DIFF_HELP)]
     Diff(crate::cli_filesystems::DiffArgs),
@@ -196,12 +197,7 @@ Examples:
     },
     /// Inherit a property from the dataset above or the pool, instead of a value of its own.
     #[command(after_help = "Example: wirepool inherit compression tank/vm1")]
-    Inherit {
-        /// The property, such as compression: see `wirepool set --help`.
-        property: String,
-        /// The volume, filesystem or pool, such as tank/vm1.
-        name: String,
-    },
+    Inherit(InheritProperty),
     /// Export disks and volumes as namespaces over NVMe or as logical units over iSCSI, and filesystems over NFS.
     #[command(subcommand)]
     Export(ExportCommand),
@@ -222,15 +218,9 @@ pub(crate) enum SessionCommand {
     /// List the hosts, initiators and clients that access lists refused, with the commands that allow them.
     Refused,
     /// Show one session: its queues, their connections, and command latencies.
-    Show {
-        /// The session's number.
-        id: u32,
-    },
+    Show(ShowSession),
     /// End a session. Its host or initiator may connect again.
-    End {
-        /// The session's number.
-        id: u32,
-    },
+    End(EndSession),
 }
 
 #[derive(Subcommand)]
@@ -246,23 +236,9 @@ Examples:
     /// List the disks.
     List,
     /// Change the size of a disk, visible to clients at once.
-    Resize {
-        /// The disk.
-        name: String,
-        /// The new size, such as 200G.
-        size: ByteSize,
-        /// Allow a smaller size. Data beyond the new size is lost.
-        #[arg(long)]
-        shrink: bool,
-    },
+    Resize(ResizeDisk),
     /// Remove a disk that is not exported. It is flushed first, and its data stays.
-    Remove {
-        /// The disk.
-        name: String,
-        /// Remove it although it cannot be flushed. Its last writes may be lost.
-        #[arg(short, long)]
-        force: bool,
-    },
+    Remove(RemoveDisk),
 }
 
 #[derive(Args)]
@@ -305,52 +281,19 @@ pub(crate) struct MediumArgs {
 #[derive(Subcommand)]
 pub(crate) enum SnapshotCommand {
     /// Create a snapshot of a volume or filesystem, which stays in use.
-    Create {
-        /// The volume or filesystem, and the name of the snapshot, such as tank/vm1@monday.
-        name: String,
-        /// Also create snapshots of all datasets below it, at the same moment: all of them, or none.
-        #[arg(short, long)]
-        recursive: bool,
-    },
+    Create(CreateSnapshot),
     /// List the snapshots, oldest first.
-    List {
-        /// The volume or filesystem (default: all).
-        volume: Option<String>,
-    },
+    List(ListSnapshots),
     /// Destroy a snapshot without clones and holds. Its space is freed gradually.
-    Destroy {
-        /// The snapshot, such as tank/vm1@monday.
-        name: String,
-        /// Also destroy the snapshots of this name of all datasets below it: all of them, or none.
-        #[arg(short, long)]
-        recursive: bool,
-    },
+    Destroy(DestroySnapshot),
     /// Rename a snapshot.
-    Rename {
-        /// The snapshot, such as tank/vm1@monday.
-        name: String,
-        /// The new name, such as tuesday.
-        new: String,
-    },
+    Rename(RenameSnapshot),
     /// Hold a snapshot, so that it cannot be destroyed.
-    Hold {
-        /// The tag of the hold, such as backup.
-        tag: String,
-        /// The snapshot, such as tank/vm1@monday.
-        name: String,
-    },
+    Hold(HoldSnapshot),
     /// Release a hold.
-    Release {
-        /// The tag of the hold.
-        tag: String,
-        /// The snapshot, such as tank/vm1@monday.
-        name: String,
-    },
+    Release(ReleaseSnapshot),
     /// List the holds of a snapshot.
-    Holds {
-        /// The snapshot, such as tank/vm1@monday.
-        name: String,
-    },
+    Holds(ListHolds),
 }
 
 #[derive(Subcommand)]
@@ -389,10 +332,7 @@ that number may fail; it suits large files, and small random writes are slower t
         verbose: bool,
     },
     /// Export a pool, so that another machine can import it.
-    Export {
-        /// The pool.
-        name: String,
-    },
+    Export(ExportPool),
     /// Import a pool from its disks. Without a name, list the pools on them.
     #[command(after_help = "\
 Examples:
@@ -406,18 +346,9 @@ Examples:
   wirepool pool import tank --rewind 12 -n -d a.img b.img")]
     Import(ImportArgs),
     /// Destroy a pool and all of its data.
-    Destroy {
-        /// The pool.
-        name: String,
-        /// Confirm the destruction.
-        #[arg(short, long)]
-        force: bool,
-    },
+    Destroy(DestroyPool),
     /// Write a checkpoint now.
-    Checkpoint {
-        /// The pool.
-        name: String,
-    },
+    Checkpoint(CheckpointPool),
     #[command(flatten)]
     Member(MemberCommand),
     #[command(flatten)]
@@ -465,80 +396,19 @@ pub(crate) struct ImportArgs {
 pub(crate) enum VolumeCommand {
     /// Create a thin volume.
     #[command(after_help = "Example: wirepool volume create tank/vm1 --size 100G")]
-    Create {
-        /// The pool and the name of the volume, such as tank/vm1.
-        name: String,
-        /// The size of the volume, such as 100G.
-        #[arg(long)]
-        size: ByteSize,
-        /// Logical block size: 512 or 4K (default).
-        #[arg(long)]
-        block_size: Option<ByteSize>,
-        /// Record size: a power of two from 4K (default) to 1M. Records of one sector are never compressed: take 16K to save space, and
-        /// 4K for the fastest small random writes.
-        #[arg(long)]
-        record_size: Option<ByteSize>,
-        /// When writes become durable: standard (when the client asks for it), always (before they are acknowledged),
-        /// or disabled (never awaited, although the client is told otherwise). Default: inherited, else standard.
-        #[arg(long, value_enum)]
-        sync: Option<SyncArg>,
-        /// Compression of records: off, lz4, or zstd-1 (fast) to zstd-19 (small). Only records of 8K and more can be
-        /// compressed: a record must be larger than a sector of the disks, mostly 4K. Default: inherited, else lz4.
-        #[arg(long)]
-        compression: Option<String>,
-        /// Checksum of records: xxh3 detects damage, blake3 also detects forgery. Default: inherited, else xxh3.
-        #[arg(long)]
-        checksum: Option<String>,
-        /// Maximum space of the volume and its snapshots.
-        #[arg(long)]
-        quota: Option<ByteSize>,
-        /// Space reserved for the volume and its snapshots.
-        #[arg(long)]
-        reservation: Option<ByteSize>,
-    },
+    Create(CreateVolume),
     /// Rename a volume with all datasets below it. None of them may be exported.
-    Rename {
-        /// The volume, such as tank/vm1.
-        name: String,
-        /// The new name, such as tank/vm3.
-        new: String,
-    },
+    Rename(RenameVolume),
     /// Promote a clone: the volume that it was cloned from becomes a clone of it.
-    Promote {
-        /// The clone, such as tank/vm2.
-        name: String,
-    },
+    Promote(PromoteVolume),
     /// Roll a volume back to its newest snapshot. The volume must not be exported.
-    Rollback {
-        /// The snapshot, such as tank/vm1@monday.
-        snapshot: String,
-        /// Confirm that changes since the snapshot are lost.
-        #[arg(short, long)]
-        force: bool,
-    },
+    Rollback(RollbackVolume),
     /// List the volumes.
     List,
     /// Change the size of a volume, visible to clients at once.
-    Resize {
-        /// The volume.
-        name: String,
-        /// The new size, such as 200G.
-        size: ByteSize,
-        /// Allow a smaller size. Data beyond the new size is lost.
-        #[arg(long)]
-        shrink: bool,
-    },
+    Resize(ResizeVolume),
     /// Destroy a volume that is not exported.
-    Destroy {
-        /// The volume.
-        name: String,
-        /// Confirm the destruction.
-        #[arg(short, long)]
-        force: bool,
-        /// Also destroy its snapshots, all datasets below it, and their snapshots.
-        #[arg(short, long)]
-        recursive: bool,
-    },
+    Destroy(DestroyVolume),
 }
 
 #[cfg(test)]

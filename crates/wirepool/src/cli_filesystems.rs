@@ -1,8 +1,10 @@
 //! Command line: `wirepool fs`.
 
 use clap::{Args, Subcommand};
-use server::ByteSize;
-use server::api::VolumeSync;
+use server::api::{
+    CreateFilesystem, DestroyFilesystem, PromoteFilesystem, RenameFilesystem, RollbackFilesystem,
+    UnmountFilesystem,
+};
 use server::config::MountFlags;
 use std::path::PathBuf;
 
@@ -44,34 +46,11 @@ Examples:
     },
     /// Unmount a filesystem, after all of its changes are on stable storage.
     #[command(visible_alias = "umount")]
-    Unmount {
-        /// The filesystem, such as tank/home, or its mount point.
-        name: String,
-        /// Detach it although it is in use: open files work until they are closed.
-        #[arg(short, long, conflicts_with = "force")]
-        lazy: bool,
-        /// Detach it, and let requests fail that are in flight. Data that is not on stable storage may be lost.
-        #[arg(short, long)]
-        force: bool,
-    },
+    Unmount(UnmountFilesystem),
     /// Destroy a filesystem that is not mounted.
-    Destroy {
-        /// The filesystem.
-        name: String,
-        /// Confirm the destruction.
-        #[arg(short, long)]
-        force: bool,
-        /// Destroy its snapshots and all datasets below it, too.
-        #[arg(short, long)]
-        recursive: bool,
-    },
+    Destroy(DestroyFilesystem),
     /// Rename a filesystem that is not mounted.
-    Rename {
-        /// The filesystem, such as tank/home.
-        name: String,
-        /// The new name, such as tank/users.
-        new: String,
-    },
+    Rename(RenameFilesystem),
     /// Show the space of each user's files, and the users' quotas.
     #[command(after_help = "\
 Space is counted before compression. `wirepool set userquota@ann=10G tank/home` sets a quota.")]
@@ -87,18 +66,9 @@ Space is counted before compression. `wirepool set groupquota@staff=1T tank/home
         of: OwnersArgs,
     },
     /// Promote a clone: the filesystem that it was cloned from becomes a clone of it.
-    Promote {
-        /// The clone, such as tank/home2.
-        name: String,
-    },
+    Promote(PromoteFilesystem),
     /// Roll a filesystem back to its newest snapshot. It must not be mounted.
-    Rollback {
-        /// The snapshot, such as tank/home@monday.
-        snapshot: String,
-        /// Confirm that changes since the snapshot are lost.
-        #[arg(short, long)]
-        force: bool,
-    },
+    Rollback(RollbackFilesystem),
 }
 
 /// Help of `wirepool diff`.
@@ -144,60 +114,15 @@ pub(crate) struct OwnersArgs {
 
 #[derive(Args)]
 pub(crate) struct CreateArgs {
-    /// The pool and the name of the filesystem, such as tank/home.
-    pub(crate) name: String,
-    /// Maximum record size of files that are created: a power of two from 4K to 1M. Inherited if it is not given, 128K by
-    /// default; `wirepool set recordsize=...` changes it.
-    #[arg(long, visible_alias = "recordsize")]
-    pub(crate) record_size: Option<ByteSize>,
-    /// When writes become durable: standard (when the client asks for it), always (before they are acknowledged), or disabled
-    /// (never awaited, although the client is told otherwise).
-    /// Inherited if it is not given.
-    #[arg(long, value_enum)]
-    pub(crate) sync: Option<SyncArg>,
-    /// Compression of records: off, lz4, or zstd-1 (fast) to zstd-19 (small). Inherited if it is not given.
-    #[arg(long)]
-    pub(crate) compression: Option<String>,
-    /// Checksum of records: xxh3 detects damage, blake3 also detects forgery. Inherited if it is not given.
-    #[arg(long)]
-    pub(crate) checksum: Option<String>,
-    /// Maximum space of the filesystem and its snapshots.
-    #[arg(long)]
-    pub(crate) quota: Option<ByteSize>,
-    /// Space reserved for the filesystem and its snapshots.
-    #[arg(long)]
-    pub(crate) reservation: Option<ByteSize>,
-    /// Names that differ only in case are the same. Names must be UTF-8 then.
-    #[arg(long)]
-    pub(crate) case_insensitive: bool,
+    #[command(flatten)]
+    pub(crate) call: CreateFilesystem,
     /// Set a property, such as atime=off or casesensitivity=insensitive; see `wirepool set --help`.
     #[arg(short = 'o', value_name = "PROPERTY=VALUE", value_parser = assignment)]
     pub(crate) properties: Vec<(String, String)>,
-    /// Also create missing filesystems above it. It is no error then if the filesystem exists.
-    #[arg(short, long)]
-    pub(crate) parents: bool,
 }
 
 fn assignment(text: &str) -> Result<(String, String), String> {
     let parts = text.split_once('=');
     let (property, value) = parts.ok_or("use PROPERTY=VALUE, such as atime=off")?;
     Ok((property.to_owned(), value.to_owned()))
-}
-
-/// When writes to a volume or filesystem become durable.
-#[derive(Clone, Copy, clap::ValueEnum)]
-pub(crate) enum SyncArg {
-    Standard,
-    Always,
-    Disabled,
-}
-
-impl From<SyncArg> for VolumeSync {
-    fn from(sync: SyncArg) -> VolumeSync {
-        match sync {
-            SyncArg::Standard => VolumeSync::Standard,
-            SyncArg::Always => VolumeSync::Always,
-            SyncArg::Disabled => VolumeSync::Disabled,
-        }
-    }
 }

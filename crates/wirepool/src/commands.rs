@@ -11,10 +11,7 @@ use crate::{
 };
 use anyhow::{Result, bail};
 use server::ByteSize;
-use server::api::{
-    AddDisk, EndSession, GetStatus, ListDisks, ListRefusedHosts, ListSessions, NewMedium,
-    RemoveDisk, ResizeDisk, ShowSession,
-};
+use server::api::{AddDisk, GetStatus, ListDisks, ListRefusedHosts, ListSessions, NewMedium};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -33,11 +30,11 @@ pub(crate) fn run(command: ControlCommand, control: Option<PathBuf>, json: bool)
         ControlCommand::Volume(command) => pools::volume(&ask, command),
         ControlCommand::Fs(command) => filesystems::filesystem(&ask, command),
         ControlCommand::Snapshot(command) => snapshots::snapshot(&ask, command),
-        ControlCommand::Clone { snapshot, clone } => snapshots::clone(&ask, snapshot, clone),
+        ControlCommand::Clone(call) => snapshots::clone(&ask, &call),
         ControlCommand::Get { properties, names } => records::get(&ask, &properties, names),
         ControlCommand::Diff(args) => filesystems::diff(&ask, args),
         ControlCommand::Set { assignments, name } => records::set(&ask, &assignments, &name),
-        ControlCommand::Inherit { property, name } => records::inherit(&ask, property, name),
+        ControlCommand::Inherit(call) => records::inherit(&ask, &call),
         ControlCommand::Export(command) => protocols::export(&ask, command),
         ControlCommand::Host(command) => host(&ask, command),
         ControlCommand::Console(command) => console_command::run(&ask, command),
@@ -50,10 +47,8 @@ fn session(ask: &Ask, command: SessionCommand) -> Result<String> {
     match command {
         SessionCommand::List => ask.show(&ListSessions {}, |s| table::sessions(s)),
         SessionCommand::Refused => ask.show(&ListRefusedHosts {}, |hosts| table::refused(hosts)),
-        SessionCommand::Show { id } => ask.show(&ShowSession { id }, table::session),
-        SessionCommand::End { id } => {
-            ask.show(&EndSession { id }, |_| format!("session {id} ended\n"))
-        }
+        SessionCommand::Show(call) => ask.show(&call, table::session),
+        SessionCommand::End(call) => ask.show(&call, |_| format!("session {} ended\n", call.id)),
     }
 }
 
@@ -70,18 +65,13 @@ fn disk(ask: &Ask, command: DiskCommand) -> Result<String> {
             })
         }
         DiskCommand::List => ask.show(&ListDisks {}, |d| table::disks(d)),
-        DiskCommand::Resize { name, size, shrink } => {
-            let call = ResizeDisk { name, size, shrink };
-            ask.show(&call, |d| {
-                format!("disk {}: now {}\n", d.name, ByteSize(d.size).human())
-            })
-        }
-        DiskCommand::Remove { name, force } => {
-            let text = format!(
-                "disk {name} is closed and no longer in the configuration; its data stays\n"
-            );
-            ask.show(&RemoveDisk { name, force }, |_| text)
-        }
+        DiskCommand::Resize(call) => ask.show(&call, |d| {
+            format!("disk {}: now {}\n", d.name, ByteSize(d.size).human())
+        }),
+        DiskCommand::Remove(call) => ask.show(&call, |_| {
+            let name = &call.name;
+            format!("disk {name} is closed and no longer in the configuration; its data stays\n")
+        }),
     }
 }
 

@@ -10,10 +10,9 @@ use anyhow::Result;
 use io::printable::printable;
 use server::ByteSize;
 use server::api::{
-    Call, CreateFilesystem, DestroyFilesystem, DiffFilesystem, Difference, DifferenceKind,
-    DiskState, FileType, Filesystem, ListFilesystems, ListOwnerSpace, MountFilesystem, OwnerKind,
-    OwnerSpace, PromoteFilesystem, RenameFilesystem, RollbackFilesystem, SYNC_DISABLED,
-    UnmountFilesystem, VolumeSync,
+    Call, CreateFilesystem, DiffFilesystem, Difference, DifferenceKind, DiskState, FileType,
+    Filesystem, ListFilesystems, ListOwnerSpace, MountFilesystem, OwnerKind, OwnerSpace,
+    SYNC_DISABLED, VolumeSync,
 };
 use server::config::MountFlags;
 
@@ -46,57 +45,36 @@ pub(crate) fn filesystem(ask: &Ask, command: FilesystemCommand) -> Result<String
                 )
             })
         }
-        FilesystemCommand::Unmount { name, lazy, force } => {
-            let text = format!("{name} unmounted\n");
-            let name = match name.starts_with('.') {
-                true => std::path::absolute(name)?.to_string_lossy().into_owned(),
-                false => name,
-            };
-            ask.show(&UnmountFilesystem { name, lazy, force }, |_| text)
-        }
-        FilesystemCommand::Destroy {
-            name,
-            force,
-            recursive,
-        } => {
-            let text = format!("filesystem {name} destroyed\n");
-            let call = DestroyFilesystem {
-                name,
-                force,
-                recursive,
-            };
+        FilesystemCommand::Unmount(mut call) => {
+            let text = format!("{} unmounted\n", call.name);
+            if call.name.starts_with('.') {
+                let path = std::path::absolute(&call.name)?;
+                call.name = path.to_string_lossy().into_owned();
+            }
             ask.show(&call, |_| text)
         }
-        FilesystemCommand::Rename { name, new } => {
-            let text = format!("filesystem {name} renamed to {new}\n");
-            ask.show(&RenameFilesystem { name, new }, |_| text)
+        FilesystemCommand::Destroy(call) => {
+            ask.show(&call, |_| format!("filesystem {} destroyed\n", call.name))
         }
+        FilesystemCommand::Rename(call) => ask.show(&call, |_| {
+            format!("filesystem {} renamed to {}\n", call.name, call.new)
+        }),
         FilesystemCommand::Userspace { of } => owners(ask, OwnerKind::User, of),
         FilesystemCommand::Groupspace { of } => owners(ask, OwnerKind::Group, of),
-        FilesystemCommand::Promote { name } => {
-            let text =
-                format!("filesystem {name} promoted; its origin filesystem is now a clone of it\n");
-            ask.show(&PromoteFilesystem { name }, |_| text)
-        }
-        FilesystemCommand::Rollback { snapshot, force } => {
-            let text = format!("filesystem rolled back to {snapshot}\n");
-            ask.show(&RollbackFilesystem { snapshot, force }, |_| text)
-        }
+        FilesystemCommand::Promote(call) => ask.show(&call, |_| {
+            let name = &call.name;
+            format!("filesystem {name} promoted; its origin filesystem is now a clone of it\n")
+        }),
+        FilesystemCommand::Rollback(call) => ask.show(&call, |_| {
+            format!("filesystem rolled back to {}\n", call.snapshot)
+        }),
     }
 }
 
 fn create(ask: &Ask, args: CreateArgs) -> Result<String> {
     let call = CreateFilesystem {
-        name: args.name,
-        record_size: args.record_size,
-        sync: args.sync.map(Into::into),
-        compression: args.compression,
-        checksum: args.checksum,
-        quota: args.quota,
-        reservation: args.reservation,
-        case_insensitive: args.case_insensitive,
         properties: args.properties.into_iter().collect(),
-        parents: args.parents,
+        ..args.call
     };
     ask.show(&call, |f| {
         let size = ByteSize(f.record_size.into()).human();

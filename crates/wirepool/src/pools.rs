@@ -5,15 +5,13 @@
 
 use crate::ask::Ask;
 use crate::cli::{Cli, ImportArgs, PoolCommand, VolumeCommand};
-use crate::{layout, members, records, snapshots, table_pools};
+use crate::{layout, members, records, table_pools};
 use anyhow::{Result, bail};
 use clap::CommandFactory;
 use clap::error::ErrorKind;
 use server::ByteSize;
 use server::api::{
-    CheckpointPool, CreatePool, CreateVolume, DestroyPool, DestroyVolume, ExportPool, ImportPool,
-    ListPools, ListVolumes, RenameVolume, ResizeVolume, SYNC_DISABLED, ScanPools, TryImport,
-    VolumeSync,
+    CreatePool, ImportPool, ListPools, ListVolumes, SYNC_DISABLED, ScanPools, TryImport, VolumeSync,
 };
 use std::path::PathBuf;
 
@@ -60,19 +58,14 @@ pub(crate) fn pool(ask: &Ask, command: PoolCommand) -> Result<String> {
             }
             ask.print(&pools, |p| table_pools::status(p, verbose))
         }
-        PoolCommand::Export { name } => {
-            let text = format!("pool {name} exported\n");
-            ask.show(&ExportPool { name }, |_| text)
-        }
+        PoolCommand::Export(call) => ask.show(&call, |_| format!("pool {} exported\n", call.name)),
         PoolCommand::Import(args) => import(ask, args),
-        PoolCommand::Destroy { name, force } => {
-            let text = format!("pool {name} destroyed\n");
-            ask.show(&DestroyPool { name, force }, |_| text)
+        PoolCommand::Destroy(call) => {
+            ask.show(&call, |_| format!("pool {} destroyed\n", call.name))
         }
-        PoolCommand::Checkpoint { name } => {
-            let text = format!("pool {name}: checkpoint written\n");
-            ask.show(&CheckpointPool { name }, |_| text)
-        }
+        PoolCommand::Checkpoint(call) => ask.show(&call, |_| {
+            format!("pool {}: checkpoint written\n", call.name)
+        }),
         PoolCommand::Member(command) => members::member(ask, command),
         PoolCommand::Record(command) => records::record(ask, command),
     }
@@ -110,69 +103,37 @@ fn import(ask: &Ask, args: ImportArgs) -> Result<String> {
 /// `wirepool volume`.
 pub(crate) fn volume(ask: &Ask, command: VolumeCommand) -> Result<String> {
     match command {
-        VolumeCommand::Create {
-            name,
-            size,
-            block_size,
-            record_size,
-            sync,
-            compression,
-            checksum,
-            quota,
-            reservation,
-        } => {
-            let sync = sync.map(Into::into);
-            let asks_for_compression = compression.is_some();
-            let call = CreateVolume {
-                name,
-                size,
-                block_size,
-                record_size,
-                sync,
-                compression,
-                checksum,
-                quota,
-                reservation,
-            };
-            ask.show(&call, |v| {
-                let mut text = format!(
-                    "volume {}: {}, blocks of {} bytes\n",
-                    v.name,
-                    ByteSize(v.size).human(),
-                    v.block_size
-                );
-                if v.sync == VolumeSync::Disabled {
-                    text += &format!("warning: {}: {SYNC_DISABLED}\n", v.name);
-                }
-                if let (true, Some(warning)) = (asks_for_compression, &v.compression_warning) {
-                    text += &format!("warning: {}: {warning}\n", v.name);
-                }
-                text
-            })
-        }
-        VolumeCommand::Rollback { snapshot, force } => snapshots::rollback(ask, snapshot, force),
-        VolumeCommand::Rename { name, new } => {
-            let text = format!("volume {name} renamed to {new}\n");
-            ask.show(&RenameVolume { name, new }, |_| text)
-        }
-        VolumeCommand::Promote { name } => snapshots::promote(ask, name),
+        VolumeCommand::Create(call) => ask.show(&call, |v| {
+            let mut text = format!(
+                "volume {}: {}, blocks of {} bytes\n",
+                v.name,
+                ByteSize(v.size).human(),
+                v.block_size
+            );
+            if v.sync == VolumeSync::Disabled {
+                text += &format!("warning: {}: {SYNC_DISABLED}\n", v.name);
+            }
+            if let (Some(_), Some(warning)) = (&call.compression, &v.compression_warning) {
+                text += &format!("warning: {}: {warning}\n", v.name);
+            }
+            text
+        }),
+        VolumeCommand::Rollback(call) => ask.show(&call, |_| {
+            format!("volume rolled back to {}\n", call.snapshot)
+        }),
+        VolumeCommand::Rename(call) => ask.show(&call, |_| {
+            format!("volume {} renamed to {}\n", call.name, call.new)
+        }),
+        VolumeCommand::Promote(call) => ask.show(&call, |_| {
+            let name = &call.name;
+            format!("volume {name} promoted; its origin volume is now a clone of it\n")
+        }),
         VolumeCommand::List => ask.show(&ListVolumes {}, |v| table_pools::volumes(v)),
-        VolumeCommand::Resize { name, size, shrink } => ask
-            .show(&ResizeVolume { name, size, shrink }, |v| {
-                format!("volume {}: now {}\n", v.name, ByteSize(v.size).human())
-            }),
-        VolumeCommand::Destroy {
-            name,
-            force,
-            recursive,
-        } => {
-            let text = format!("volume {name} destroyed\n");
-            let call = DestroyVolume {
-                name,
-                force,
-                recursive,
-            };
-            ask.show(&call, |_| text)
+        VolumeCommand::Resize(call) => ask.show(&call, |v| {
+            format!("volume {}: now {}\n", v.name, ByteSize(v.size).human())
+        }),
+        VolumeCommand::Destroy(call) => {
+            ask.show(&call, |_| format!("volume {} destroyed\n", call.name))
         }
     }
 }

@@ -181,10 +181,8 @@ pub(crate) fn set(ask: &Ask, assignments: &[String], name: &str) -> Result<Strin
 }
 
 /// `wirepool inherit`.
-pub(crate) fn inherit(ask: &Ask, property: String, name: String) -> Result<String> {
-    ask.show(&InheritProperty { name, property }, |p| {
-        values(std::slice::from_ref(p))
-    })
+pub(crate) fn inherit(ask: &Ask, call: &InheritProperty) -> Result<String> {
+    ask.show(call, |p| values(std::slice::from_ref(p)))
 }
 
 /// The origin of a value, in the words of `zfs`.

@@ -14,9 +14,9 @@ const LIMITS: &[(&str, usize)] = &[
     ("io", 30),
     ("nfs", 5),
     ("pool", 12),
-    ("server", 10),
+    ("server", 2),
     ("sim", 12),
-    ("wirepool", 10),
+    ("wirepool", 9),
 ];
 const HERE: &str = "xtask/src/tidy/circles.rs";
 

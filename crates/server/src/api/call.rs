@@ -2,6 +2,7 @@
 
 use super::failure::FailureCode;
 use crate::size::ByteSize;
+use clap::Args;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -49,18 +50,18 @@ pub struct ListSessions {}
 pub struct ListRefusedHosts {}
 
 /// One session in full.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema, Args)]
 #[serde(deny_unknown_fields)]
 pub struct ShowSession {
-    /// Its number.
+    /// The session's number.
     pub id: u32,
 }
 
 /// Ends one session; its host or initiator may connect again.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema, Args)]
 #[serde(deny_unknown_fields)]
 pub struct EndSession {
-    /// Its number.
+    /// The session's number.
     pub id: u32,
 }
 
@@ -113,26 +114,28 @@ pub enum NewMedium {
 }
 
 /// Changes the size of a disk, visible to clients at once.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema, Args)]
 #[serde(deny_unknown_fields)]
 pub struct ResizeDisk {
-    /// Its name.
+    /// The disk.
     pub name: String,
-    /// Its new size.
+    /// The new size, such as 200G.
     pub size: ByteSize,
-    /// Allow a smaller size: data beyond it is lost.
+    /// Allow a smaller size. Data beyond the new size is lost.
     #[serde(default)]
+    #[arg(long)]
     pub shrink: bool,
 }
 
 /// Flushes and closes a disk that is not exported, and removes it from the configuration. Its data stays.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema, Args)]
 #[serde(deny_unknown_fields)]
 pub struct RemoveDisk {
-    /// Its name.
+    /// The disk.
     pub name: String,
-    /// Remove it although it cannot be flushed: acknowledged writes may be lost.
+    /// Remove it although it cannot be flushed. Its last writes may be lost.
     #[serde(default)]
+    #[arg(short, long)]
     pub force: bool,
 }
 

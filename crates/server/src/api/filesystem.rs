@@ -3,6 +3,7 @@
 use super::{DiskState, Volume, VolumeSync};
 use crate::config::MountFlags;
 use crate::size::ByteSize;
+use clap::Args;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -73,80 +74,94 @@ pub enum Dataset {
 pub struct ListFilesystems {}
 
 /// Creates a filesystem.
-#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema, Args)]
 #[serde(deny_unknown_fields)]
 pub struct CreateFilesystem {
-    /// Such as `tank/home`.
+    /// The pool and the name of the filesystem, such as tank/home.
     pub name: String,
-    /// Maximum bytes of a record: a power of two from 4K to 1M, 128K by default.
+    /// Maximum record size of files that are created: a power of two from 4K to 1M. Inherited if it is not given, 128K by
+    /// default; `wirepool set recordsize=...` changes it.
     #[serde(default)]
+    #[arg(long, visible_alias = "recordsize")]
     pub record_size: Option<ByteSize>,
-    /// When writes become durable. Inherited by default.
+    /// When writes become durable: standard (when the client asks for it), always (before they are acknowledged), or disabled
+    /// (never awaited, although the client is told otherwise). Inherited if it is not given.
     #[serde(default)]
+    #[arg(long, value_enum)]
     pub sync: Option<VolumeSync>,
-    /// Compression of records: `off`, `lz4`, or `zstd-1` to `zstd-19`. Inherited by default.
+    /// Compression of records: off, lz4, or zstd-1 (fast) to zstd-19 (small). Inherited if it is not given.
     #[serde(default)]
+    #[arg(long)]
     pub compression: Option<String>,
-    /// Checksum of records: `xxh3` or `blake3`. Inherited by default.
+    /// Checksum of records: xxh3 detects damage, blake3 also detects forgery. Inherited if it is not given.
     #[serde(default)]
+    #[arg(long)]
     pub checksum: Option<String>,
-    /// Maximum bytes of it and its snapshots; no limit by default.
+    /// Maximum space of the filesystem and its snapshots.
     #[serde(default)]
+    #[arg(long)]
     pub quota: Option<ByteSize>,
-    /// Bytes reserved for it and its snapshots.
+    /// Space reserved for the filesystem and its snapshots.
     #[serde(default)]
+    #[arg(long)]
     pub reservation: Option<ByteSize>,
-    /// Names that differ only in case are the same. They must be UTF-8 then.
+    /// Names that differ only in case are the same. Names must be UTF-8 then.
     #[serde(default)]
+    #[arg(long)]
     pub case_insensitive: bool,
     /// Values of properties by name, such as `atime`; also of those above, and `casesensitivity`, which only a creation can set.
     #[serde(default)]
+    #[arg(skip)]
     pub properties: BTreeMap<String, String>,
-    /// Also create the missing filesystems above it. It is no error then if the filesystem exists.
+    /// Also create missing filesystems above it. It is no error then if the filesystem exists.
     #[serde(default)]
+    #[arg(short, long)]
     pub parents: bool,
 }
 
 /// Destroys a filesystem that is not mounted.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema, Args)]
 #[serde(deny_unknown_fields)]
 pub struct DestroyFilesystem {
-    /// Such as `tank/home`.
+    /// The filesystem.
     pub name: String,
-    /// Confirms the destruction.
+    /// Confirm the destruction.
     #[serde(default)]
+    #[arg(short, long)]
     pub force: bool,
-    /// Destroy its snapshots, too.
+    /// Destroy its snapshots and all datasets below it, too.
     #[serde(default)]
+    #[arg(short, long)]
     pub recursive: bool,
 }
 
 /// Renames a filesystem that is not mounted, with its snapshots.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema, Args)]
 #[serde(deny_unknown_fields)]
 pub struct RenameFilesystem {
-    /// Such as `tank/home`.
+    /// The filesystem, such as tank/home.
     pub name: String,
-    /// Its new name, in the same pool, such as `tank/users`.
+    /// The new name, such as tank/users.
     pub new: String,
 }
 
 /// Promotes a clone: the snapshots of its origin filesystem up to its origin become its own.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema, Args)]
 #[serde(deny_unknown_fields)]
 pub struct PromoteFilesystem {
-    /// The clone, such as `tank/home2`.
+    /// The clone, such as tank/home2.
     pub name: String,
 }
 
 /// Rolls a filesystem back to its newest snapshot. It must not be mounted.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema, Args)]
 #[serde(deny_unknown_fields)]
 pub struct RollbackFilesystem {
-    /// Such as `tank/home@monday`.
+    /// The snapshot, such as tank/home@monday.
     pub snapshot: String,
-    /// Confirms that later changes are lost.
+    /// Confirm that changes since the snapshot are lost.
     #[serde(default)]
+    #[arg(short, long)]
     pub force: bool,
 }
 
@@ -166,16 +181,18 @@ pub struct MountFilesystem {
 }
 
 /// Unmounts a filesystem, after all of its changes are on stable storage.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema, Args)]
 #[serde(deny_unknown_fields)]
 pub struct UnmountFilesystem {
-    /// The filesystem, such as `tank/home`, or its mount point.
+    /// The filesystem, such as tank/home, or its mount point.
     pub name: String,
     /// Detach it although it is in use: open files work until they are closed.
     #[serde(default)]
+    #[arg(short, long, conflicts_with = "force")]
     pub lazy: bool,
     /// Detach it, and let requests fail that are in flight. Data that is not on stable storage may be lost.
     #[serde(default)]
+    #[arg(short, long)]
     pub force: bool,
 }
 

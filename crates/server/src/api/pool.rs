@@ -2,6 +2,7 @@
 
 use super::{Damage, DiskState, ExportedAs, Resilver, Scrub, Trim, VdevLayout, VdevSpec};
 use crate::size::ByteSize;
+use clap::{Args, ValueEnum};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -231,7 +232,9 @@ pub struct Volume {
 }
 
 /// When a volume's writes become durable.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum,
+)]
 #[serde(rename_all = "lowercase")]
 pub enum VolumeSync {
     /// When the client asks for it.
@@ -383,26 +386,27 @@ pub struct Checkpoint {
 
 /// Exports a pool: closes it, if none of its volumes is exported, marks it as unused, and removes it from the
 /// configuration.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema, Args)]
 #[serde(deny_unknown_fields)]
 pub struct ExportPool {
-    /// Its name.
+    /// The pool.
     pub name: String,
 }
 
 /// Destroys a pool and all of its data.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema, Args)]
 #[serde(deny_unknown_fields)]
 pub struct DestroyPool {
-    /// Its name.
+    /// The pool.
     pub name: String,
-    /// Confirms the destruction.
+    /// Confirm the destruction.
     #[serde(default)]
+    #[arg(short, long)]
     pub force: bool,
 }
 
 /// Writes a checkpoint now.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema, Args)]
 #[serde(deny_unknown_fields)]
 pub struct CheckpointPool {
     /// The pool.
@@ -414,59 +418,73 @@ pub struct CheckpointPool {
 pub struct ListVolumes {}
 
 /// Creates a volume.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema, Args)]
 #[serde(deny_unknown_fields)]
 pub struct CreateVolume {
-    /// Such as `tank/vm1`.
+    /// The pool and the name of the volume, such as tank/vm1.
     pub name: String,
-    /// Its size for clients.
+    /// The size of the volume, such as 100G.
+    #[arg(long)]
     pub size: ByteSize,
-    /// Bytes of a logical block: 512 or 4096, which is the default.
+    /// Logical block size: 512 or 4K (default).
     #[serde(default)]
+    #[arg(long)]
     pub block_size: Option<ByteSize>,
-    /// Bytes of a record: a power of two from 4K, which is the default, to 1M.
+    /// Record size: a power of two from 4K (default) to 1M. Records of one sector are never compressed: take 16K to save space, and
+    /// 4K for the fastest small random writes.
     #[serde(default)]
+    #[arg(long)]
     pub record_size: Option<ByteSize>,
-    /// When writes become durable; inherited by default, as compression and checksum.
+    /// When writes become durable: standard (when the client asks for it), always (before they are acknowledged),
+    /// or disabled (never awaited, although the client is told otherwise). Default: inherited, else standard.
     #[serde(default)]
+    #[arg(long, value_enum)]
     pub sync: Option<VolumeSync>,
-    /// Compression of records: `off`, `lz4`, or `zstd-1` to `zstd-19`.
+    /// Compression of records: off, lz4, or zstd-1 (fast) to zstd-19 (small). Only records of 8K and more can be
+    /// compressed: a record must be larger than a sector of the disks, mostly 4K. Default: inherited, else lz4.
     #[serde(default)]
+    #[arg(long)]
     pub compression: Option<String>,
-    /// Checksum of records: `xxh3` or `blake3`.
+    /// Checksum of records: xxh3 detects damage, blake3 also detects forgery. Default: inherited, else xxh3.
     #[serde(default)]
+    #[arg(long)]
     pub checksum: Option<String>,
-    /// Maximum bytes of it and its snapshots; no limit by default.
+    /// Maximum space of the volume and its snapshots.
     #[serde(default)]
+    #[arg(long)]
     pub quota: Option<ByteSize>,
-    /// Bytes reserved for it and its snapshots.
+    /// Space reserved for the volume and its snapshots.
     #[serde(default)]
+    #[arg(long)]
     pub reservation: Option<ByteSize>,
 }
 
 /// Changes the size of a volume, visible to clients at once.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema, Args)]
 #[serde(deny_unknown_fields)]
 pub struct ResizeVolume {
-    /// Such as `tank/vm1`.
+    /// The volume, such as tank/vm1.
     pub name: String,
-    /// Its new size.
+    /// The new size, such as 200G.
     pub size: ByteSize,
-    /// Allow a smaller size: data beyond it is lost.
+    /// Allow a smaller size. Data beyond the new size is lost.
     #[serde(default)]
+    #[arg(long)]
     pub shrink: bool,
 }
 
 /// Destroys a volume that is not exported.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema, Args)]
 #[serde(deny_unknown_fields)]
 pub struct DestroyVolume {
-    /// Such as `tank/vm1`.
+    /// The volume.
     pub name: String,
-    /// Confirms the destruction.
+    /// Confirm the destruction.
     #[serde(default)]
+    #[arg(short, long)]
     pub force: bool,
-    /// Also destroys its snapshots, all datasets below it, and their snapshots.
+    /// Also destroy its snapshots, all datasets below it, and their snapshots.
     #[serde(default)]
+    #[arg(short, long)]
     pub recursive: bool,
 }

@@ -1,5 +1,6 @@
 //! Requests and answers about history, events and properties.
 
+use clap::Args;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -117,11 +118,13 @@ pub struct SetProperty {
 }
 
 /// Removes the value that a volume or pool has of its own, so that it inherits the property.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema, Args)]
 #[serde(deny_unknown_fields)]
 pub struct InheritProperty {
-    /// The volume or pool.
+    /// The volume, filesystem or pool, such as tank/vm1.
+    #[arg(index = 2)]
     pub name: String,
-    /// Name of the property.
+    /// The property, such as compression: see `wirepool set --help`.
+    #[arg(index = 1)]
     pub property: String,
 }

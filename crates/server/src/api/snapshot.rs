@@ -1,5 +1,6 @@
 //! Requests and answers about snapshots.
 
+use clap::Args;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -19,64 +20,67 @@ pub struct Snapshot {
 }
 
 /// The snapshots, oldest first.
-#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema, Args)]
 #[serde(deny_unknown_fields)]
 pub struct ListSnapshots {
-    /// Of this volume or filesystem; of all if not set.
+    /// The volume or filesystem (default: all).
     #[serde(default)]
     pub volume: Option<String>,
 }
 
 /// Creates a snapshot of a volume or filesystem.
-#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema, Args)]
 #[serde(deny_unknown_fields)]
 pub struct CreateSnapshot {
-    /// Such as `tank/vm1@monday`.
+    /// The volume or filesystem, and the name of the snapshot, such as tank/vm1@monday.
     pub name: String,
-    /// Also of all datasets below it, at the same moment: all of them, or none.
+    /// Also create snapshots of all datasets below it, at the same moment: all of them, or none.
     #[serde(default)]
+    #[arg(short, long)]
     pub recursive: bool,
 }
 
 /// Destroys a snapshot without clones.
-#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema, Args)]
 #[serde(deny_unknown_fields)]
 pub struct DestroySnapshot {
-    /// Such as `tank/vm1@monday`.
+    /// The snapshot, such as tank/vm1@monday.
     pub name: String,
-    /// Also the snapshots of this name of all datasets below it: all of them, or none.
+    /// Also destroy the snapshots of this name of all datasets below it: all of them, or none.
     #[serde(default)]
+    #[arg(short, long)]
     pub recursive: bool,
 }
 
 /// Creates a volume or filesystem from a snapshot.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema, Args)]
 #[serde(deny_unknown_fields)]
 pub struct CloneSnapshot {
-    /// Such as `tank/vm1@monday`.
+    /// The snapshot, such as tank/vm1@monday.
     pub snapshot: String,
-    /// The new volume or filesystem, in the same pool, such as `tank/vm2`.
+    /// The new volume or filesystem, in the same pool, such as tank/vm2.
     pub clone: String,
 }
 
 /// Rolls a volume back to its newest snapshot. The volume must not be exported.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema, Args)]
 #[serde(deny_unknown_fields)]
 pub struct RollbackVolume {
-    /// Such as `tank/vm1@monday`.
+    /// The snapshot, such as tank/vm1@monday.
     pub snapshot: String,
-    /// Confirms that later changes are lost.
+    /// Confirm that changes since the snapshot are lost.
     #[serde(default)]
+    #[arg(short, long)]
     pub force: bool,
 }
 
 /// Renames a snapshot.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema, Args)]
 #[serde(deny_unknown_fields)]
 pub struct RenameSnapshot {
-    /// Such as `tank/vm1@monday`.
+    /// The snapshot, such as tank/vm1@monday.
     pub name: String,
-    /// Its new name, such as `tuesday` or `tank/vm1@tuesday`.
+    /// The new name, such as tuesday or tank/vm1@tuesday.
     pub new: String,
 }
 
@@ -92,47 +96,51 @@ pub struct Hold {
 }
 
 /// Holds a snapshot, so that it cannot be destroyed.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema, Args)]
 #[serde(deny_unknown_fields)]
 pub struct HoldSnapshot {
-    /// Such as `tank/vm1@monday`.
+    /// The snapshot, such as tank/vm1@monday.
+    #[arg(index = 2)]
     pub name: String,
-    /// Tag of the hold: 1 to 255 letters, digits, `-`, `_`, `.` and `:`.
+    /// The tag of the hold, such as backup: 1 to 255 letters, digits, '-', '_', '.' and ':'.
+    #[arg(index = 1)]
     pub tag: String,
 }
 
 /// Releases a hold.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema, Args)]
 #[serde(deny_unknown_fields)]
 pub struct ReleaseSnapshot {
-    /// Such as `tank/vm1@monday`.
+    /// The snapshot, such as tank/vm1@monday.
+    #[arg(index = 2)]
     pub name: String,
-    /// Tag of the hold.
+    /// The tag of the hold, such as backup: 1 to 255 letters, digits, '-', '_', '.' and ':'.
+    #[arg(index = 1)]
     pub tag: String,
 }
 
 /// The holds of a snapshot, oldest first.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema, Args)]
 #[serde(deny_unknown_fields)]
 pub struct ListHolds {
-    /// Such as `tank/vm1@monday`.
+    /// The snapshot, such as tank/vm1@monday.
     pub name: String,
 }
 
 /// Renames a volume with its snapshots, and all datasets below it. None of them may be exported.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema, Args)]
 #[serde(deny_unknown_fields)]
 pub struct RenameVolume {
-    /// Such as `tank/vm1`.
+    /// The volume, such as tank/vm1.
     pub name: String,
-    /// Its new name, in the same pool, such as `tank/vm3`.
+    /// The new name, in the same pool, such as tank/vm3.
     pub new: String,
 }
 
 /// Promotes a clone: the snapshots of its origin volume up to its origin become its own.
-#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema, Args)]
 #[serde(deny_unknown_fields)]
 pub struct PromoteVolume {
-    /// The clone, such as `tank/vm2`.
+    /// The clone, such as tank/vm2.
     pub name: String,
 }

@@ -277,7 +277,7 @@ impl Server {
 
     /// An open pool. Errors: `NoPool`, `Pool` if it is held back.
     pub(super) fn readable_pool(&self, name: &str) -> Result<Rc<Pool>> {
-        match self.state.borrow().pools.get(name).map(|p| &p.state) {
+        match self.state.borrow().pools.state(name) {
             None => Err(Error::NoPool(name.to_owned())),
             Some(PoolState::Online(pool)) => Ok(pool.clone()),
             Some(PoolState::Opening) => Err(failed(name, "it is being opened: try again")),

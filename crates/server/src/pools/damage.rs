@@ -45,7 +45,7 @@ fn shown(name: &str, damage: pool::Damage) -> api::Damage {
 impl Server {
     /// The pools with their present damage.
     pub async fn pools_now(&self) -> Vec<api::Pool> {
-        let names: Vec<String> = self.state.borrow().pools.keys().cloned().collect();
+        let names = self.state.borrow().pools.names();
         for name in names {
             if let (Some(pool), Ok(notes)) = (self.open_pool(&name), self.notes_of(&name)) {
                 self.look_for_damage(&name, &pool, &notes).await;

@@ -31,7 +31,7 @@ impl Server {
         let name = request.rename.clone().unwrap_or_else(|| found.name.clone());
         let mut edits = Vec::new();
         let held = matches!(
-            self.state.borrow().pools.get(&name).map(|p| &p.state),
+            self.state.borrow().pools.state(&name),
             Some(PoolState::Held(_))
         );
         let mut config = PoolConfig {
@@ -126,8 +126,7 @@ impl Server {
     /// Whether a pool of the configuration is not open, and tried again periodically.
     pub(super) fn tries_pools(&self) -> bool {
         let state = self.state.borrow();
-        let mut pools = state.pools.values();
-        pools.any(|pool| !matches!(pool.state, PoolState::Online(_)))
+        state.pools.all_open().count() < state.pools.names().len()
     }
 
     /// The requested pool, and the paths of its disks for the configuration. If a pool of the configuration is held back, its disks may

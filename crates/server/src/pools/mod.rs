@@ -24,6 +24,7 @@ mod places;
 mod properties;
 mod rate;
 mod recover;
+pub(crate) mod registry;
 mod resilver;
 mod scrub;
 mod search;
@@ -41,7 +42,6 @@ pub(crate) use history::Change;
 pub(crate) use notes::directory as notes_directory;
 
 use crate::config::split_volume;
-use crate::disks::{DiskEntry, DiskState};
 use crate::limits::FLUSH_MAX;
 use crate::server::Server;
 use crate::{Error, Result};
@@ -101,7 +101,8 @@ impl Server {
             damage: ShownDamage::default(),
             resilver: Rc::default(),
         };
-        self.state.borrow_mut().pools.insert(name.to_owned(), entry);
+        let mut state = self.state.borrow_mut();
+        state.pools.insert(name, entry);
     }
 
     async fn load_notes(&self, pool: &Pool) -> Rc<Notes> {
@@ -198,23 +199,15 @@ impl Server {
         let config = state.file.config();
         for disk in config.exported_disks() {
             let is_ours = split_volume(disk).is_some_and(|(p, _)| p == pool);
-            let online = state.disks.get(disk).and_then(DiskEntry::online);
-            if is_ours && online.is_none() {
-                let entry = DiskEntry {
-                    state: DiskState::Held(reason.to_owned()),
-                    supervisor: None,
-                };
-                state.disks.insert(disk.to_owned(), entry);
+            if is_ours && state.disks.online(disk).is_none() {
+                state.disks.hold_volume(disk, reason);
             }
         }
     }
 
     /// The pool of that name, if it is open.
     pub(crate) fn open_pool(&self, name: &str) -> Option<Rc<Pool>> {
-        match &self.state.borrow().pools.get(name)?.state {
-            PoolState::Online(pool) => Some(pool.clone()),
-            _ => None,
-        }
+        self.state.borrow().pools.open(name).cloned()
     }
 
     /// Removes a pool and its volumes from the state.
@@ -222,9 +215,7 @@ impl Server {
         let pool = self.open_pool(name);
         let mut state = self.state.borrow_mut();
         state.pools.remove(name);
-        state
-            .disks
-            .retain(|disk, _| disk.split_once('/').is_none_or(|(p, _)| p != name));
+        state.disks.remove_volumes(name);
         pool
     }
 
@@ -233,7 +224,7 @@ impl Server {
         let mut failures = Vec::new();
         // A change in progress holds its pool.
         let turn = io::timeout(FLUSH_MAX, self.changing.acquire(1)).await;
-        let names: Vec<String> = self.state.borrow().pools.keys().cloned().collect();
+        let names = self.state.borrow().pools.names();
         for name in names {
             let Some(pool) = self.forget_pool(&name) else {
                 continue;

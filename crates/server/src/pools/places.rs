@@ -4,7 +4,6 @@
 //! only if it has a label, and no open pool of this server has it; only disks that the request names, or that belong to the pool, get
 //! into the configuration.
 
-use super::entry::PoolState;
 use super::search::{Labelled, labels_at, list};
 use crate::server::Server;
 use crate::{Error, Result};
@@ -81,9 +80,7 @@ impl Server {
     /// Whether the pool is open in this server.
     fn has_open(&self, guid: PoolGuid) -> bool {
         let state = self.state.borrow();
-        state.pools.values().any(|p| match &p.state {
-            PoolState::Online(pool) => pool.vdevs().pool() == guid,
-            PoolState::Opening | PoolState::Held(_) => false,
-        })
+        let mut open = state.pools.all_open();
+        open.any(|(_, pool)| pool.vdevs().pool() == guid)
     }
 }

@@ -60,7 +60,7 @@ impl Server {
             let found = pool.snapshots(volume);
             return Ok(found.iter().map(|s| view(&pool, volume, s)).collect());
         }
-        let names: Vec<String> = self.state.borrow().pools.keys().cloned().collect();
+        let names = self.state.borrow().pools.names();
         let pools: Vec<Rc<Pool>> = names.iter().filter_map(|n| self.open_pool(n)).collect();
         let of_pool = |pool: Rc<Pool>| {
             let datasets = volumes_of(&pool).into_iter().chain(filesystems_of(&pool));

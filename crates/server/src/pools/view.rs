@@ -7,7 +7,6 @@ use super::names::by_hierarchy;
 use super::notes::Notes;
 use crate::api::{self, DiskState, ExportedAs, Health, Member, MemberTimes, Vdev, VdevLayout};
 use crate::config::PoolConfig;
-use crate::disks::DiskEntry;
 use crate::server::{Holdings, Server};
 use crate::size::ByteSize;
 use crate::word::word;
@@ -30,16 +29,14 @@ impl Server {
     pub fn volumes(&self) -> Vec<api::Volume> {
         let state = self.state.borrow();
         let mut out = Vec::new();
-        for (name, entry) in &state.pools {
-            if let PoolState::Online(pool) = &entry.state {
-                let spaces = pool.volume_spaces();
-                for volume in volumes_of(pool) {
-                    let space = spaces.get(&volume.dataset().name).copied();
-                    let full = full_name(name, &volume.dataset().name);
-                    let exported_as = self.exported_as(state.file.config(), &full);
-                    let space = space.unwrap_or_default();
-                    out.push(volume_view(name, pool, &volume, space, exported_as));
-                }
+        for (name, pool) in state.pools.all_open() {
+            let spaces = pool.volume_spaces();
+            for volume in volumes_of(pool) {
+                let space = spaces.get(&volume.dataset().name).copied();
+                let full = full_name(name, &volume.dataset().name);
+                let exported_as = self.exported_as(state.file.config(), &full);
+                let space = space.unwrap_or_default();
+                out.push(volume_view(name, pool, &volume, space, exported_as));
             }
         }
         out.sort_by(|a: &api::Volume, b| by_hierarchy(&a.name, &b.name));
@@ -69,7 +66,7 @@ impl Holdings {
 
     /// Used space of a pool, if it is open; blocks of pending destroys count as used.
     pub(crate) fn pool_usage(&self, name: &str) -> Option<Usage> {
-        match self.pools.get(name).map(|e| &e.state) {
+        match self.pools.state(name) {
             Some(PoolState::Online(pool)) => {
                 let space = pool.space();
                 Some(Usage {
@@ -137,7 +134,7 @@ impl Holdings {
         match disk.split_once('/').map(|(pool, _)| pool) {
             None if config.disk(disk).is_none() => return Err(Error::NoDisk(disk.to_owned())),
             None => {}
-            Some(pool) => match self.pools.get(pool).map(|p| &p.state) {
+            Some(pool) => match self.pools.state(pool) {
                 None => return Err(Error::NoPool(pool.to_owned())),
                 Some(PoolState::Held(reason)) => {
                     let (name, reason) = (pool.to_owned(), format!("held back: {reason}"));
@@ -148,7 +145,7 @@ impl Holdings {
                         "{disk:?} is a filesystem: only volumes can be exported as disks; see `wirepool export nfs --help`"
                     )));
                 }
-                _ if self.disks.get(disk).and_then(DiskEntry::online).is_none() => {
+                _ if self.disks.online(disk).is_none() => {
                     return Err(Error::NoVolume(disk.to_owned()));
                 }
                 _ => {}

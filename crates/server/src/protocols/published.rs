@@ -4,7 +4,7 @@
 
 use crate::api::NamespaceState;
 use crate::config::ExportedAs;
-use crate::disks::{DiskEntry, DiskState};
+use crate::disks::DiskState;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -71,8 +71,8 @@ impl<K: Ord> Published<K> {
     }
 
     /// The state of an export of `disk`.
-    pub(crate) fn state(&self, key: &K, disk: Option<&DiskEntry>) -> ExportState {
-        let reason = match (self.results().get(key), disk.map(|d| &d.state)) {
+    pub(crate) fn state(&self, key: &K, disk: Option<&DiskState>) -> ExportState {
+        let reason = match (self.results().get(key), disk) {
             (Some(Ok(())), Some(DiskState::Online(o))) => {
                 let geometry = o.backend.geometry();
                 return ExportState {

@@ -4,50 +4,17 @@
 //! opening of pools, and the end of the server. **Invariants**: an attempt has the turn for changes; an export is a user of its
 //! filesystem, so that mounts and exports have the same open filesystem; the protocol knows whether an export is published.
 
-use super::opened::FilesystemUser;
+use super::registry::{ExportState, FilesystemExport};
+use super::users::FilesystemUser;
 use crate::config::split_volume;
 use crate::limits::EXPORT_RETRY;
 use crate::pools::entry::PoolState;
 use crate::server::Server;
 use crate::{Error, Result};
 use backend::file::FileBackend;
-use io::JoinHandle;
 use io::sync::Notify;
 use std::rc::Rc;
 use std::sync::Arc;
-
-/// State of an exported filesystem.
-enum ExportState {
-    /// Its pool is being opened for the first time.
-    Opening,
-    /// It is open and published.
-    Online {
-        /// The use ends with the export.
-        _user: FilesystemUser,
-    },
-    /// It could not be opened or published. The server tries again.
-    Held,
-}
-
-/// A filesystem that the configuration exports, with its supervisor.
-pub(crate) struct FilesystemExport {
-    state: ExportState,
-    wake: Rc<Notify>,
-    supervisor: JoinHandle<()>,
-}
-
-impl Drop for FilesystemExport {
-    fn drop(&mut self) {
-        self.supervisor.abort();
-    }
-}
-
-impl FilesystemExport {
-    /// Whether the first attempt to publish it is still to come.
-    pub(crate) fn is_opening(&self) -> bool {
-        matches!(self.state, ExportState::Opening)
-    }
-}
 
 impl Server {
     /// Errors: `Invalid` if there is no filesystem of this name, or it is a volume; `NoPool`, `Pool`, `NoFilesystem`.
@@ -71,12 +38,12 @@ impl Server {
             supervisor: io::spawn(supervise(self.clone(), full.to_owned(), wake)),
         };
         let mut state = self.state.borrow_mut();
-        state.filesystem_exports.insert(full.to_owned(), entry);
+        state.filesystems.exports.insert(full.to_owned(), entry);
     }
 
     /// Wakes the supervisors of a pool's exported filesystems, after the pool was opened, well or not.
     pub(in crate::pools) fn wake_filesystem_exports(&self, pool: &str) {
-        for (full, entry) in &self.state.borrow().filesystem_exports {
+        for (full, entry) in &self.state.borrow().filesystems.exports {
             if split_volume(full).is_some_and(|(p, _)| p == pool) {
                 entry.wake.notify();
             }
@@ -86,7 +53,7 @@ impl Server {
     /// Wakes the supervisor of an exported filesystem. Returns whether there is one.
     pub(super) fn wake_filesystem_export(&self, full: &str) -> bool {
         let state = self.state.borrow();
-        let entry = state.filesystem_exports.get(full);
+        let entry = state.filesystems.exports.get(full);
         entry.is_some_and(|entry| {
             entry.wake.notify();
             true
@@ -136,7 +103,7 @@ impl Server {
         for exports in self.protocols.filesystem_exports() {
             exports.withdraw(full);
         }
-        let entry = self.state.borrow_mut().filesystem_exports.remove(full);
+        let entry = self.state.borrow_mut().filesystems.exports.remove(full);
         drop(entry);
     }
 
@@ -144,7 +111,7 @@ impl Server {
     pub(crate) fn end_filesystem_exports(&self) {
         let all: Vec<String> = {
             let state = self.state.borrow();
-            state.filesystem_exports.keys().cloned().collect()
+            state.filesystems.exports.keys().cloned().collect()
         };
         for full in all {
             self.withdraw_filesystem(&full);
@@ -158,7 +125,12 @@ impl Server {
         };
         {
             let state = self.state.borrow();
-            match state.filesystem_exports.get(full).map(|entry| &entry.state) {
+            match state
+                .filesystems
+                .exports
+                .get(full)
+                .map(|entry| &entry.state)
+            {
                 Some(ExportState::Online { .. }) => return true,
                 Some(ExportState::Opening | ExportState::Held) => {}
                 None => return false,
@@ -177,7 +149,7 @@ impl Server {
         };
         let is_online = matches!(new, ExportState::Online { .. });
         let mut state = self.state.borrow_mut();
-        if let Some(entry) = state.filesystem_exports.get_mut(full) {
+        if let Some(entry) = state.filesystems.exports.get_mut(full) {
             let old = std::mem::replace(&mut entry.state, new);
             drop(state);
             drop(old);

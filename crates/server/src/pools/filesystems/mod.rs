@@ -12,13 +12,13 @@ mod mount;
 mod mounts;
 mod opened;
 mod owners;
+mod registry;
 mod shares;
 mod snapshots;
+mod users;
 mod view;
 
 pub(super) use diff::{check_snapshot_name, remove_leftovers};
-pub(crate) use exports::FilesystemExport;
-pub(crate) use mounts::{MountEntry, MountState, Mounted};
-pub use opened::FilesystemUser;
-pub(crate) use opened::OpenFilesystem;
 pub(crate) use owners::OwnerProperty;
+pub(crate) use registry::Filesystems;
+pub use users::FilesystemUser;

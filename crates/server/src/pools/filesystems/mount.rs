@@ -3,7 +3,8 @@
 //! **Called by** the control API, on the server's shard. **Invariants**: those of [`crate::change`]; a mount is stored in the
 //! configuration after it is there, and removed from it after it is gone.
 
-use super::mounts::{MountState, Mounted, blocking, mount_failed, mounted_words};
+use super::mounts::{blocking, mount_failed, mounted_words};
+use super::registry::{MountState, Mounted};
 use crate::api::{self, MountFilesystem, UnmountFilesystem};
 use crate::config::{MountConfig, MountEdit};
 use crate::server::Server;
@@ -112,7 +113,7 @@ impl Server {
             self.set_mount(&full, held);
             return Err(e);
         }
-        let entry = self.state.borrow_mut().mounts.remove(&full);
+        let entry = self.state.borrow_mut().filesystems.mounts.remove(&full);
         if let Some(mut entry) = entry
             && let MountState::Mounted(mounted) =
                 std::mem::replace(&mut entry.state, MountState::Opening)
@@ -125,7 +126,7 @@ impl Server {
 
     /// Keeps a mount that was unmounted until its last file is closed.
     async fn keep_detached(&self, mounted: Mounted) {
-        self.state.borrow_mut().detached.push(mounted);
+        self.state.borrow_mut().filesystems.detached.push(mounted);
         self.forget_detached().await;
     }
 }

@@ -5,7 +5,7 @@
 //! changes; a mount that another program unmounted is not mounted again before the next start or request; a mount is a user of
 //! its filesystem until its last open file is closed.
 
-use super::opened::FilesystemUser;
+use super::registry::{MountEntry, MountState, Mounted};
 use crate::config::{MountConfig, split_volume};
 use crate::limits::{FLUSH_MAX, MOUNT_BUSY_MAX, MOUNT_CHECK, MOUNT_ENDING_MAX, MOUNT_ENDING_POLL};
 use crate::pools::entry::PoolState;
@@ -13,47 +13,11 @@ use crate::server::Server;
 use crate::{Error, Result};
 use backend::file::FileBackend;
 use fuse::{EndReason, Mount, MountOptions, Permissions, Unmount};
-use io::JoinHandle;
 use io::sync::Notify;
 use pool::format::{DatasetProperty, Switches};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
-
-/// A mounted filesystem.
-pub(crate) struct Mounted {
-    pub(super) mount: Arc<Mount>,
-    /// The use ends after the mount.
-    _user: FilesystemUser,
-}
-
-/// State of a mount of the configuration.
-pub(crate) enum MountState {
-    /// Its pool is being opened for the first time, or the first attempt to mount is under way.
-    Opening,
-    /// It is mounted.
-    Mounted(Mounted),
-    /// It is not mounted.
-    Held {
-        /// The reason, for people.
-        reason: String,
-        /// Whether the server tries again.
-        is_retried: bool,
-    },
-}
-
-/// A mount of the configuration, with its supervisor.
-pub(crate) struct MountEntry {
-    pub(crate) state: MountState,
-    wake: Rc<Notify>,
-    supervisor: JoinHandle<()>,
-}
-
-impl Drop for MountEntry {
-    fn drop(&mut self) {
-        self.supervisor.abort();
-    }
-}
 
 /// Runs a call that blocks on a helper thread.
 pub(super) async fn blocking<T: Send + 'static>(
@@ -119,10 +83,8 @@ impl Server {
             wake,
             supervisor: io::spawn(supervisor),
         };
-        self.state
-            .borrow_mut()
-            .mounts
-            .insert(full.to_owned(), entry);
+        let mut state = self.state.borrow_mut();
+        state.filesystems.mounts.insert(full.to_owned(), entry);
     }
 
     /// Adds the mounts of the configuration, when the server starts.
@@ -135,7 +97,7 @@ impl Server {
 
     /// Wakes the supervisors of a pool's mounts, after the pool was opened, well or not.
     pub(in crate::pools) fn wake_mounts(&self, pool: &str) {
-        for (full, entry) in &self.state.borrow().mounts {
+        for (full, entry) in &self.state.borrow().filesystems.mounts {
             if split_volume(full).is_some_and(|(p, _)| p == pool) {
                 entry.wake.notify();
             }
@@ -200,7 +162,7 @@ impl Server {
 
     /// The mount of a filesystem, if it is mounted.
     pub(super) fn mounted(&self, full: &str) -> Option<Arc<Mount>> {
-        match &self.state.borrow().mounts.get(full)?.state {
+        match &self.state.borrow().filesystems.mounts.get(full)?.state {
             MountState::Mounted(mounted) => Some(mounted.mount.clone()),
             MountState::Opening | MountState::Held { .. } => None,
         }
@@ -209,7 +171,7 @@ impl Server {
     /// Sets the state of an entry, if it is still there.
     pub(super) fn set_mount(&self, full: &str, new: MountState) {
         let mut state = self.state.borrow_mut();
-        if let Some(entry) = state.mounts.get_mut(full) {
+        if let Some(entry) = state.filesystems.mounts.get_mut(full) {
             let old = std::mem::replace(&mut entry.state, new);
             drop(state);
             drop(old);
@@ -217,7 +179,14 @@ impl Server {
     }
 
     fn hold_mount(&self, full: &str, reason: String, is_retried: bool) {
-        let is_news = match self.state.borrow().mounts.get(full).map(|e| &e.state) {
+        let is_news = match self
+            .state
+            .borrow()
+            .filesystems
+            .mounts
+            .get(full)
+            .map(|e| &e.state)
+        {
             Some(MountState::Held { reason: old, .. }) => *old != reason,
             _ => true,
         };
@@ -240,12 +209,12 @@ impl Server {
 
     /// Drops detached mounts whose last file was closed.
     pub(super) async fn forget_detached(&self) {
-        let detached = std::mem::take(&mut self.state.borrow_mut().detached);
+        let detached = std::mem::take(&mut self.state.borrow_mut().filesystems.detached);
         for mounted in detached {
             let mount = mounted.mount.clone();
             let is_ended = blocking(move || is_ended(&mount)).await.unwrap_or(false);
             if !is_ended {
-                self.state.borrow_mut().detached.push(mounted);
+                self.state.borrow_mut().filesystems.detached.push(mounted);
             }
         }
     }
@@ -275,7 +244,7 @@ impl Server {
         }
         let config = {
             let state = self.state.borrow();
-            match state.mounts.get(full).map(|entry| &entry.state) {
+            match state.filesystems.mounts.get(full).map(|entry| &entry.state) {
                 Some(MountState::Opening)
                 | Some(MountState::Held {
                     is_retried: true, ..
@@ -304,8 +273,8 @@ impl Server {
         let turn = io::timeout(FLUSH_MAX, self.changing.acquire(1)).await;
         let (mounts, detached) = {
             let mut state = self.state.borrow_mut();
-            let mounts = std::mem::take(&mut state.mounts);
-            (mounts, std::mem::take(&mut state.detached))
+            let mounts = std::mem::take(&mut state.filesystems.mounts);
+            (mounts, std::mem::take(&mut state.filesystems.detached))
         };
         let mut ending = Vec::new();
         for (full, mut entry) in mounts {

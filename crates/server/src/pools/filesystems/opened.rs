@@ -1,115 +1,18 @@
-//! Open filesystems and their users.
+//! The opening of filesystems for their users.
 //!
-//! **Owns** the list of a filesystem's users. **Called by** mounts, and by every other way to the files. **Invariants**: a
-//! filesystem is opened by its first user and closed after the last one; two users have the same [`FileSystem`], so that locks,
-//! holds and turns are shared; a user that must be alone has no others beside it.
+//! **Owns** the opening. **Called by** mounts, and by every other way to the files. **Invariant**: a filesystem is opened by its
+//! first user, and its other users get the same one.
 
 use super::snapshots::PoolSnapshots;
+use super::users::{FilesystemUser, OpenFilesystem, User};
 use crate::pools::change::failed;
 use crate::pools::names::names;
 use crate::server::Server;
 use crate::{Error, Result};
-use io::JoinHandle;
-use pool::filesystem::{FileSystem, SnapshotDirectory};
-use pool::format::{DatasetKind, Switches};
+use pool::filesystem::FileSystem;
+use pool::format::DatasetKind;
 use pool::{FileStore, Pool};
-use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
-use std::fmt;
 use std::rc::Rc;
-
-/// A filesystem with its snapshots below `.zfs/snapshot`, as users have it.
-pub(crate) type Files = SnapshotDirectory<FileSystem<FileStore>, PoolSnapshots>;
-
-/// An open filesystem.
-pub(crate) struct OpenFilesystem {
-    files: Files,
-    live: FileSystem<FileStore>,
-    snapshots: PoolSnapshots,
-    /// Frees the space of removed files; none if the pool is read-only.
-    orphans: Option<JoinHandle<()>>,
-    users: RefCell<BTreeMap<u64, User>>,
-    next_user: Cell<u64>,
-}
-
-impl Drop for OpenFilesystem {
-    fn drop(&mut self) {
-        if let Some(task) = &self.orphans {
-            task.abort();
-        }
-    }
-}
-
-/// A present user.
-struct User {
-    /// Such as `mounted at /mnt/home`.
-    words: String,
-    /// Whether it keeps changes and knowledge back, so that no one else may use the filesystem.
-    is_alone: bool,
-    /// Whether it is an export. One by property ends when the filesystem is to be destroyed, renamed or rolled back.
-    is_export: bool,
-}
-
-/// A user of an open filesystem; its use ends when it is dropped.
-pub struct FilesystemUser {
-    of: Rc<OpenFilesystem>,
-    number: u64,
-}
-
-impl FilesystemUser {
-    /// The filesystem, which any shard may use.
-    #[must_use]
-    pub fn files(&self) -> impl backend::file::FileBackend + Clone + use<> {
-        self.of.files.clone()
-    }
-
-    /// The properties of the filesystem with two values, as they are now.
-    #[must_use]
-    pub fn switches(&self) -> Switches {
-        self.of.snapshots.switches()
-    }
-}
-
-impl Drop for FilesystemUser {
-    fn drop(&mut self) {
-        self.of.users.borrow_mut().remove(&self.number);
-    }
-}
-
-impl fmt::Debug for FilesystemUser {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let users = self.of.users.borrow();
-        let words = users.get(&self.number).map_or("", |user| &user.words);
-        write!(f, "FilesystemUser({words})")
-    }
-}
-
-impl OpenFilesystem {
-    /// Errors: `Conflict` if there are other users, and the new one or one of them must be alone.
-    fn user(self: &Rc<Self>, full: &str, new: User) -> Result<FilesystemUser> {
-        let mut users = self.users.borrow_mut();
-        let alone = users.values().find(|user| user.is_alone);
-        if let Some(user) = alone {
-            return Err(Error::Conflict(format!(
-                "the filesystem {full:?} is {}, and not shared: unmount it, and mount it with -o shared",
-                user.words
-            )));
-        }
-        if let (true, Some(user)) = (new.is_alone, users.values().next()) {
-            return Err(Error::Conflict(format!(
-                "the filesystem {full:?} is in use: {}: mount it with -o shared",
-                user.words
-            )));
-        }
-        let number = self.next_user.get();
-        self.next_user.set(number + 1);
-        users.insert(number, new);
-        Ok(FilesystemUser {
-            of: self.clone(),
-            number,
-        })
-    }
-}
 
 impl Server {
     /// A volume or filesystem of a pool that may be changed. Errors: `Invalid`, `NoPool`, `Pool`, `Conflict`, `NoDataset`.
@@ -197,23 +100,16 @@ impl Server {
             false => Some(io::spawn(live.clone().free_orphans())),
         };
         snapshots.renew(&pool, name);
-        let opened = Rc::new(OpenFilesystem {
-            files: SnapshotDirectory::new(live.clone(), snapshots.clone()),
-            live,
-            snapshots,
-            orphans,
-            users: RefCell::default(),
-            next_user: Cell::new(0),
-        });
+        let opened = Rc::new(OpenFilesystem::new(live, snapshots, orphans));
         let mut state = self.state.borrow_mut();
-        let filesystems = &mut state.filesystems;
-        filesystems.retain(|_, opened| opened.strong_count() > 0);
-        filesystems.insert(full.to_owned(), Rc::downgrade(&opened));
+        let open = &mut state.filesystems.open;
+        open.retain(|_, opened| opened.strong_count() > 0);
+        open.insert(full.to_owned(), Rc::downgrade(&opened));
         Ok(opened)
     }
 
     fn open_filesystem(&self, full: &str) -> Option<Rc<OpenFilesystem>> {
-        self.state.borrow().filesystems.get(full)?.upgrade()
+        self.state.borrow().filesystems.open.get(full)?.upgrade()
     }
 
     /// Renews the list of snapshots that the users of a filesystem see.
@@ -252,12 +148,10 @@ impl Server {
         let Some(opened) = self.open_filesystem(full) else {
             return Ok(());
         };
-        let users = opened.users.borrow();
-        match users.values().find(|user| !user.is_export) {
+        match opened.other_use() {
             None => Ok(()),
-            Some(user) => Err(Error::Conflict(format!(
-                "the filesystem {full:?} is in use: {}",
-                user.words
+            Some(words) => Err(Error::Conflict(format!(
+                "the filesystem {full:?} is in use: {words}"
             ))),
         }
     }

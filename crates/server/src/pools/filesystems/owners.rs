@@ -221,13 +221,11 @@ impl Server {
     fn stores(&self) -> Vec<(String, FileStore)> {
         let state = self.state.borrow();
         let mut all = Vec::new();
-        for (pool_name, entry) in &state.pools {
-            if let crate::pools::entry::PoolState::Online(pool) = &entry.state {
-                for of in filesystems_of(pool) {
-                    let name = of.dataset().name;
-                    let full = full_name(pool_name, &name);
-                    all.extend(pool.filesystem(&name).map(|store| (full, store)));
-                }
+        for (pool_name, pool) in state.pools.all_open() {
+            for of in filesystems_of(pool) {
+                let name = of.dataset().name;
+                let full = full_name(pool_name, &name);
+                all.extend(pool.filesystem(&name).map(|store| (full, store)));
             }
         }
         all

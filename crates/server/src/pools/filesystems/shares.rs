@@ -4,7 +4,7 @@
 //! properties. **Invariants**: exports are compared with the properties in a turn of their own, so after each change; an
 //! export by property ends before its filesystem is destroyed, renamed or rolled back, or its pool closed.
 
-use crate::pools::entry::{PoolState, filesystems_of, full_name};
+use crate::pools::entry::{filesystems_of, full_name};
 use crate::protocols::protocol::{ShareChange, SharedFilesystem};
 use crate::server::Server;
 use pool::Source;
@@ -73,21 +73,21 @@ impl Server {
     fn shared(&self) -> (Vec<SharedFilesystem>, BTreeSet<String>) {
         let state = self.state.borrow();
         let (mut shared, mut closed) = (Vec::new(), BTreeSet::new());
-        for (pool_name, entry) in &state.pools {
-            let PoolState::Online(pool) = &entry.state else {
-                closed.insert(pool_name.clone());
+        for pool_name in state.pools.names() {
+            let Some(pool) = state.pools.open(&pool_name) else {
+                closed.insert(pool_name);
                 continue;
             };
             for filesystem in filesystems_of(pool) {
                 let name = filesystem.dataset().name;
-                let full = full_name(pool_name, &name);
+                let full = full_name(&pool_name, &name);
                 let found = pool.text(Some(&name), TextProperty::Sharenfs);
                 let Some((text, source)) = found else {
                     continue;
                 };
                 let source = match source {
                     Source::Local | Source::Received | Source::Default => full.clone(),
-                    Source::Inherited(above) => full_name(pool_name, &above),
+                    Source::Inherited(above) => full_name(&pool_name, &above),
                     Source::FromPool => pool_name.clone(),
                 };
                 shared.push(SharedFilesystem {
@@ -113,7 +113,7 @@ impl Server {
     pub(in crate::pools) fn withdraw_shares(&self, is_theirs: impl Fn(&str) -> bool) {
         let all: Vec<String> = {
             let state = self.state.borrow();
-            let all = state.filesystem_exports.keys();
+            let all = state.filesystems.exports.keys();
             all.filter(|full| is_theirs(full)).cloned().collect()
         };
         for full in all {

@@ -2,9 +2,9 @@
 //!
 //! **Called by** the control API and the metrics. **Invariants**: read-only.
 
-use super::mounts::MountState;
+use super::registry::{MountEntry, MountState};
 use crate::api::{self, DiskState};
-use crate::pools::entry::{PoolState, filesystems_of, full_name};
+use crate::pools::entry::{filesystems_of, full_name};
 use crate::pools::names::by_hierarchy;
 use crate::server::{Holdings, Server};
 use crate::{Error, Result};
@@ -17,13 +17,11 @@ impl Server {
     pub fn filesystems(&self) -> Vec<api::Filesystem> {
         let state = self.state.borrow();
         let mut out = Vec::new();
-        for (name, entry) in &state.pools {
-            if let PoolState::Online(pool) = &entry.state {
-                let spaces = pool.volume_spaces();
-                for dataset in filesystems_of(pool) {
-                    let space = spaces.get(&dataset.dataset().name).copied();
-                    out.push(state.filesystem(name, pool, &dataset, space.unwrap_or_default()));
-                }
+        for (name, pool) in state.pools.all_open() {
+            let spaces = pool.volume_spaces();
+            for dataset in filesystems_of(pool) {
+                let space = spaces.get(&dataset.dataset().name).copied();
+                out.push(state.filesystem(name, pool, &dataset, space.unwrap_or_default()));
             }
         }
         out.sort_by(|a: &api::Filesystem, b| by_hierarchy(&a.name, &b.name));
@@ -39,11 +37,11 @@ impl Server {
     #[must_use]
     pub fn mount_totals(&self) -> Vec<(String, fuse::MountTotals)> {
         let state = self.state.borrow();
-        let totals = |(name, entry): (&String, &super::MountEntry)| match &entry.state {
+        let totals = |(name, entry): (&String, &MountEntry)| match &entry.state {
             MountState::Mounted(mounted) => Some((name.clone(), mounted.mount.totals())),
             MountState::Opening | MountState::Held { .. } => None,
         };
-        state.mounts.iter().filter_map(totals).collect()
+        state.filesystems.mounts.iter().filter_map(totals).collect()
     }
 }
 
@@ -87,7 +85,7 @@ impl Holdings {
             options: config.options,
             open_files: 0,
         };
-        match self.mounts.get(full).map(|entry| &entry.state) {
+        match self.filesystems.mounts.get(full).map(|entry| &entry.state) {
             None | Some(MountState::Opening) => {}
             Some(MountState::Held { reason, .. }) => {
                 view.state = DiskState::Held;
@@ -103,12 +101,12 @@ impl Holdings {
 
     /// Warnings about mounts that are not there.
     pub(crate) fn mount_warnings(&self) -> Vec<String> {
-        let warning = |(name, entry): (&String, &super::MountEntry)| match &entry.state {
+        let warning = |(name, entry): (&String, &MountEntry)| match &entry.state {
             MountState::Held { reason, .. } => {
                 Some(format!("the filesystem {name:?} is not mounted: {reason}"))
             }
             MountState::Opening | MountState::Mounted(_) => None,
         };
-        self.mounts.iter().filter_map(warning).collect()
+        self.filesystems.mounts.iter().filter_map(warning).collect()
     }
 }

@@ -39,7 +39,7 @@ impl Iscsi {
 
     fn lun(&self, t: &TargetConfig, l: &LunConfig, disks: &Disks) -> TargetLun {
         let key = (t.iqn.clone(), l.lun);
-        let state = self.published.state(&key, disks.get(&l.disk));
+        let state = self.published.state(&key, disks.state(&l.disk));
         TargetLun {
             lun: l.lun,
             uuid: l.uuid,

@@ -111,7 +111,7 @@ impl Nvmf {
         };
         let namespace = |n: &config::NamespaceConfig| {
             let key = (s.nqn.clone(), n.nsid);
-            let state = self.published.state(&key, disks.get(&n.disk));
+            let state = self.published.state(&key, disks.state(&n.disk));
             Namespace {
                 nsid: n.nsid,
                 uuid: n.uuid,
