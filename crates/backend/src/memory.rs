@@ -8,9 +8,10 @@ use crate::{
     BlockBackend, Durable, Extent, Geometry, Lba, Reply, Result, StorageError, Usage, check_extent,
 };
 use io::ram::Region;
+use io::sync::{read, write};
 use io::{IoBuf, Payload};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, RwLock};
 
 /// A disk in RAM. Its contents end with the process.
 pub struct MemoryDisk(Arc<Medium>);
@@ -96,7 +97,7 @@ impl Medium {
 
     /// Runs `change` with no compare-and-write in between.
     fn change<T>(&self, change: impl FnOnce(&Region) -> T) -> Reply<T> {
-        let _shared = self.gate.read().unwrap_or_else(PoisonError::into_inner);
+        let _shared = read(&self.gate);
         Reply::now(Ok(change(&self.region)))
     }
 }
@@ -171,7 +172,7 @@ impl BlockBackend for MemoryDisk {
             Ok((offset, _)) => offset,
             Err(e) => return Reply::now(Err(e)),
         };
-        let _alone = self.0.gate.write().unwrap_or_else(PoisonError::into_inner);
+        let _alone = write(&self.0.gate);
         Reply::now(match self.0.first_difference(offset, &expected) {
             Some(p) => Err(StorageError::Miscompare(p)),
             None => {

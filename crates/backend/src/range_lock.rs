@@ -9,11 +9,12 @@
 //! reconnect and repeat; a disk may take longer). It also makes a compare-and-write atomic.
 
 use io::stage::{self, Stage};
+use io::sync::lock;
 use slab::Slab;
 use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Poll, Waker};
 
 /// The ranges of one disk. Clones are the same disk.
@@ -113,7 +114,7 @@ impl Order {
 
 impl RangeLock {
     fn order(&self) -> MutexGuard<'_, Order> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// Takes a place in line for `range` (any unit, not empty) at once: later requests come later.

@@ -4,8 +4,9 @@
 //! **Invariants**: all times count from [`Timeline::start`]; memory is bounded.
 
 use crate::limits::{EVENTS_MAX, PAUSE_MIN, PAUSES_MAX, STEP, STEPS_MAX};
+use io::sync::lock;
 use serde::Serialize;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// The layer that an event belongs to, from the drill down to the disks.
@@ -117,7 +118,7 @@ impl Timeline {
     }
 
     fn records(&self) -> MutexGuard<'_, Records> {
-        self.records.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.records)
     }
 
     /// Time since the start.

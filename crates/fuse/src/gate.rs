@@ -4,7 +4,7 @@
 //! wait here), and by the end of a mount, which waits for the last answer. **Invariants**: the number never exceeds the
 //! limit; a place is given back once, also if its task is dropped.
 
-use session::lock;
+use io::sync::lock;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 struct Load {

@@ -4,7 +4,7 @@
 //! at most [`LOCK_WAITERS_MAX`].
 
 use crate::limits::LOCK_WAITERS_MAX;
-use session::lock;
+use io::sync::lock;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 

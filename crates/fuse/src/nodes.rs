@@ -18,10 +18,11 @@
 
 use crate::limits::NODES_MAX;
 use backend::file::{Attributes, Handle};
-use session::lock;
+use io::sync::lock;
+use io::sync::{read, write};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError, RwLock};
+use std::sync::{Mutex, RwLock};
 
 /// The inode number of the root (FUSE_ROOT_ID).
 pub(crate) const ROOT: u64 = 1;
@@ -114,7 +115,7 @@ impl Nodes {
             0 => (self.root.filesystem, number),
             _ => {
                 let range = (number & !OTHER) >> (SHORT_BITS + CLASS_BITS);
-                let ranges = self.ranges.read().unwrap_or_else(PoisonError::into_inner);
+                let ranges = read(&self.ranges);
                 (*ranges.get(&range)?, long(number))
             }
         };
@@ -273,7 +274,7 @@ impl Nodes {
         let first = filesystem % RANGES_MAX as u64;
         let all = (0..RANGES_MAX as u64).map(|n| (first + n) % RANGES_MAX as u64);
         {
-            let ranges = self.ranges.read().unwrap_or_else(PoisonError::into_inner);
+            let ranges = read(&self.ranges);
             let known = all.clone().take_while(|range| ranges.contains_key(range));
             for range in known {
                 if ranges[&range] == filesystem {
@@ -281,7 +282,7 @@ impl Nodes {
                 }
             }
         }
-        let mut ranges = self.ranges.write().unwrap_or_else(PoisonError::into_inner);
+        let mut ranges = write(&self.ranges);
         for range in all {
             match ranges.get(&range) {
                 Some(present) if *present == filesystem => return Some(range),

@@ -7,7 +7,7 @@
 
 use crate::limits::OPEN_FILES_MAX;
 use backend::file::Hold;
-use session::lock;
+use io::sync::lock;
 use slab::Slab;
 use std::collections::HashMap;
 use std::sync::Mutex;

@@ -4,10 +4,10 @@
 //! by the control plane. **Invariants**: an operation is counted once, before its reply is handed to the kernel; its latency
 //! is the time since a session thread took it from the kernel.
 
+use io::sync::lock;
 use io::time::Instant;
 use session::counters::{CountersBy, Enumerated};
 use session::latency::{CommandLatency, Latencies, LatencySums};
-use session::lock;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 

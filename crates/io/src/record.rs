@@ -9,11 +9,12 @@
 //! number of the operation (8), offset (8), length (8), hash of the disk's path (8). Kinds: 1 a write begins, 2 a
 //! write-through begins, 3 zeroing or a discard begins, 4 a flush begins; 5 the operation with this number succeeded.
 
+use crate::sync::lock;
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::Write;
 use std::path::Path;
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 
 /// An operation that begins.
 #[derive(Debug, Clone, Copy)]
@@ -73,7 +74,7 @@ pub(crate) fn begin(path: &Path, offset: u64, act: Act<'_>) -> Option<Recorded> 
         Act::Zero(len) => (3, len, &[]),
         Act::Flush => (4, 0, &[]),
     };
-    let mut record = record.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut record = lock(record);
     record.begun += 1;
     let number = record.begun;
     record.put([kind, number, offset, len, hasher.finish()], bytes);
@@ -84,7 +85,7 @@ impl Recorded {
     /// Records that the disk confirmed the operation.
     pub(crate) fn ended(self) {
         if let Some(record) = record() {
-            let mut record = record.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut record = lock(record);
             record.put([ENDED.into(), self.0, 0, 0, 0], &[]);
         }
     }

@@ -3,9 +3,10 @@
 //! **Owns** the delay of each disk. **Called by** [`crate::disk::Disk`], and by a program that was started for a drill.
 //! **Invariants**: nothing is delayed unless [`slow`] was called; until then an operation pays one relaxed load.
 
+use crate::sync::lock;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 static IS_ON: AtomicBool = AtomicBool::new(false);
@@ -13,7 +14,7 @@ static DELAYS: Mutex<Vec<(PathBuf, Duration)>> = Mutex::new(Vec::new());
 
 /// Delays every read, write and flush of the disk with this path from now on. Zero ends the delay.
 pub fn slow(path: &Path, delay: Duration) {
-    let mut delays = DELAYS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut delays = lock(&DELAYS);
     delays.retain(|(other, _)| other != path);
     if !delay.is_zero() {
         delays.push((path.to_owned(), delay));
@@ -22,7 +23,7 @@ pub fn slow(path: &Path, delay: Duration) {
 }
 
 fn delay_of(path: &Path) -> Option<Duration> {
-    let delays = DELAYS.lock().unwrap_or_else(PoisonError::into_inner);
+    let delays = lock(&DELAYS);
     let found = delays.iter().find(|(other, _)| other == path);
     found.map(|(_, delay)| *delay)
 }

@@ -5,12 +5,13 @@
 
 use crate::limits::{CHILD_START_MAX, CHILD_STOP_MAX};
 use crate::{Error, Result};
+use io::sync::lock;
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Interval at which a starting or ending child is polled.
@@ -43,7 +44,7 @@ static MESS: Mutex<Mess> = Mutex::new(Mess {
 });
 
 fn with_mess<T>(f: impl FnOnce(&mut Mess) -> T) -> T {
-    f(&mut MESS.lock().unwrap_or_else(PoisonError::into_inner))
+    f(&mut lock(&MESS))
 }
 
 /// Makes SIGINT and SIGTERM end our children, remove our files and end this process. Errors: `Io` if signals cannot

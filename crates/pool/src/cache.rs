@@ -18,8 +18,8 @@ use std::sync::{Arc, Mutex};
 use io::{BufPool, IoBuf};
 
 use crate::format::{Address, Birth, BlockPtr};
-use crate::mutex::lock;
 use crate::tree::AddressHasher;
+use io::sync::lock;
 
 /// Divisor of the memory for the small queue: a tenth.
 const SMALL_DIVISOR: usize = 10;

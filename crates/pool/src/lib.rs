@@ -19,7 +19,6 @@ pub mod format;
 pub mod inspect;
 pub mod journal;
 mod lost;
-mod mutex;
 mod options;
 mod owner;
 mod record;

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::Error;
 use crate::format::{Address, BLOCK_PTR_SIZE, Birth, BlockPtr, KEY_SIZE, Key, TreeId};
-use crate::mutex::lock;
+use io::sync::lock;
 
 /// Most blocks on the list.
 pub const LOST_MAX: usize = 1000;

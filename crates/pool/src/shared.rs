@@ -16,12 +16,12 @@ use io::sync::{Bell, oneshot};
 use crate::cache::RecordCache;
 use crate::format::{Birth, BlockPtr, Node, TreeId};
 use crate::lost::{Lost, LostBlock};
-use crate::mutex::lock;
 use crate::options::Options;
 use crate::tree::{self, Need, NodeCache};
 use crate::vdev::Vdevs;
 use crate::write_budget::{Admitted, WriteBudget};
 use crate::{Error, Result};
+use io::sync::lock;
 
 /// Memory for nodes, and for parts of requests, that are being read, bytes.
 const READ_BUFFER_BYTES: usize = 8 << 20;

@@ -15,9 +15,9 @@ use io::sync::{Bell, oneshot};
 use crate::account::{Account, Extents, Put, Standing};
 use crate::checkpoint_throttle::CheckpointThrottle;
 use crate::format::{Dataset, RECORD_SIZE_MIN, TreeId};
-use crate::mutex::lock;
 use crate::vdev::ExtentSpace;
 use crate::{Error, Result};
+use io::sync::lock;
 
 /// Checkpoints after which the first waiting write fails with no space. Two, since the first one may have begun before
 /// the change that freed space.

@@ -5,9 +5,10 @@
 
 use crate::limits::UNIT_ATTENTIONS_MAX;
 use crate::sense::Asc;
+use io::sync::lock;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 /// The pending conditions of a nexus, by LUN.
 #[derive(Default)]
@@ -20,7 +21,7 @@ type Queues = BTreeMap<u16, VecDeque<Asc>>;
 
 impl Attentions {
     fn lock(&self) -> MutexGuard<'_, Queues> {
-        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.queues)
     }
 
     /// The number of pending conditions of one unit, or of all, has changed.

@@ -13,11 +13,12 @@ use crate::reservation::{Notices, Registrant, Reservations};
 use crate::sense::Asc;
 use crate::unit::Unit;
 use backend::Usage;
+use io::sync::{lock, read, write};
 use session::reservation::{NotChanged, RegisteredClient, Reserved};
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock, Weak};
 
 /// Task management functions that a device handles (SAM-5 7). The transport handles ABORT TASK and QUERY TASK.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,7 +131,7 @@ impl Device {
     pub fn add_unit(&self, lun: Lun, config: UnitConfig) -> Result<(), DeviceError> {
         let unit = Arc::new(Unit::new(lun, config)?);
         {
-            let mut units = self.units.write().unwrap_or_else(PoisonError::into_inner);
+            let mut units = write(&self.units);
             if units.contains_key(&lun.0) {
                 return Err(DeviceError::LunTaken(lun.0));
             }
@@ -149,7 +150,7 @@ impl Device {
     /// Removes a logical unit. Commands in flight end normally. Errors: `NoSuchLun`.
     pub fn remove_unit(&self, lun: Lun) -> Result<(), DeviceError> {
         let gone = {
-            let mut units = self.units.write().unwrap_or_else(PoisonError::into_inner);
+            let mut units = write(&self.units);
             units.remove(&lun.0)
         };
         gone.ok_or(DeviceError::NoSuchLun(lun.0))?;
@@ -241,7 +242,7 @@ impl Device {
     /// The LUNs, in order.
     #[must_use]
     pub fn luns(&self) -> Vec<Lun> {
-        let units = self.units.read().unwrap_or_else(PoisonError::into_inner);
+        let units = read(&self.units);
         units.keys().map(|n| Lun(*n)).collect()
     }
 
@@ -341,17 +342,17 @@ impl Device {
     }
 
     pub(crate) fn unit(&self, lun: Lun) -> Option<Arc<Unit>> {
-        let units = self.units.read().unwrap_or_else(PoisonError::into_inner);
+        let units = read(&self.units);
         units.get(&lun.0).cloned()
     }
 
     pub(crate) fn units(&self) -> Vec<Arc<Unit>> {
-        let units = self.units.read().unwrap_or_else(PoisonError::into_inner);
+        let units = read(&self.units);
         units.values().cloned().collect()
     }
 
     pub(crate) fn ports(&self) -> MutexGuard<'_, Ports> {
-        self.ports.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.ports)
     }
 
     /// The access state of a nexus's target port group; costs nothing while all are active/optimized.
@@ -379,7 +380,7 @@ impl Device {
     }
 
     fn lock_nexuses(&self) -> MutexGuard<'_, BTreeMap<NexusId, Weak<Nexus>>> {
-        self.nexuses.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.nexuses)
     }
 
     /// The nexuses; the lock is released on return.

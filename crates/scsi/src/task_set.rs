@@ -5,8 +5,9 @@
 //! begins before every older ORDERED and HEAD OF QUEUE task has ended, except a HEAD OF QUEUE task, which begins at
 //! once. While all tasks are SIMPLE no lock is taken.
 
+use io::sync::lock;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
 /// Task attributes (SAM-5 8.9). Simple tasks run concurrently; for the others see [`crate::Task::poll_turn`].
@@ -46,7 +47,7 @@ struct Queued {
 
 impl TaskSet {
     fn queue(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.queue)
     }
 
     /// A SIMPLE task outside of the queue has ended.

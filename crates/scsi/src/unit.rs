@@ -11,10 +11,11 @@ use crate::nexus::{Nexus, NexusId};
 use crate::reservation::{Access, Registrant, Reservations, ReserveError};
 use crate::task_set::TaskSet;
 use backend::{BlockBackend, Geometry};
+use io::sync::lock;
 use session::reservation::{Damaged, NotChanged, SavedReservations};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use uuid::Uuid;
 
 /// Changeable mode parameters (SPC-4 7.5.10, SBC-3 6.4.5).
@@ -60,10 +61,6 @@ pub(crate) struct Unit {
     /// Nexuses that prevent medium removal.
     pub(crate) preventing: Mutex<BTreeSet<NexusId>>,
     copies: Mutex<VecDeque<CopyResult>>,
-}
-
-fn lock<T>(m: &Mutex<T>) -> MutexGuard<'_, T> {
-    m.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Unit {

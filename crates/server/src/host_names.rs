@@ -7,7 +7,7 @@
 use crate::last_answers::{self, Failure, Failures};
 use io::linux::{LookupError, addresses_of};
 use io::net::Endpoint;
-use session::lock;
+use io::sync::lock;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;

@@ -6,7 +6,7 @@
 
 use crate::api::{ExportStages, ListRates, Pool, Rates, ShardStatus};
 use crate::limits::{MINUTES_MAX, RATES_MAX, RATES_OF_MINUTE};
-use ::session::lock;
+use io::sync::lock;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
 

@@ -17,11 +17,12 @@
 //! Many peers may share one address (NAT), so no fixed limit applies to an address. Addresses are compared only when the
 //! phase is full, and established connections do not count.
 
+use io::sync::lock;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Connections beyond `connections_max`. Half of them may wait for a place; half may be evicted ones that have not ended.
 pub const SLACK: usize = 64;
@@ -162,7 +163,7 @@ impl Admission {
     }
 
     fn state(&self) -> MutexGuard<'_, Admitted> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Sets whether an access list exists. If so, a part of each limit is reserved for its peers.

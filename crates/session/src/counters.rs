@@ -4,10 +4,11 @@
 //! plane. **Invariants**: every counter is an atomic or behind a lock that only errors take.
 
 use crate::limits::LOG_LINES_PER_SECOND;
+use io::sync::lock;
 use io::time::Instant;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 /// A type of few values, each with a counter.
 pub trait Enumerated: Copy + PartialEq + 'static {
@@ -63,7 +64,7 @@ impl<K> Default for RareCounters<K> {
 
 impl<K: Ord + Copy> RareCounters<K> {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<K, u64>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// One more of `key`.

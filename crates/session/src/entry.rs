@@ -4,7 +4,7 @@
 //! beyond it, a connection of the address with the most waiting ones is refused, so that a flood refuses itself.
 
 use crate::admission::{WAITING_MAX, network_of};
-use crate::lock;
+use io::sync::lock;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};

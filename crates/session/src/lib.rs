@@ -12,7 +12,6 @@
 //! | [`carrier`], [`stream`] | the transport's connection below a session: TCP, or a layer above it; output over a byte stream |
 //! | [`output`], [`staging`] | output batches, and staging areas for received bytes |
 //! | [`digest`] | CRC32C |
-//! | [`mod@lock`] | locking a mutex |
 //! | [`reservation`] | saved reservations of a namespace or logical unit |
 //!
 //! **Called by** `nvmf`, `iscsi` and `nfs`, by `tls` (byte streams), by initiators (digests, deadlines), by `scsi` (reservations), and by
@@ -33,7 +32,6 @@ pub mod latency;
 mod ledger;
 pub mod limits;
 pub mod link;
-mod lock;
 pub mod output;
 pub mod rate;
 pub mod refused;
@@ -47,4 +45,3 @@ pub mod turn;
 
 pub use account::{Account, Hold};
 pub use ledger::{HostKey, Ledger, LedgerStats};
-pub use lock::{lock, read, write};

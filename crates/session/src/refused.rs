@@ -5,7 +5,7 @@
 //! name itself: it proves nothing.
 
 use crate::limits::REFUSED_HOSTS_MAX;
-use crate::lock;
+use io::sync::lock;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Mutex;

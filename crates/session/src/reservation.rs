@@ -5,7 +5,7 @@
 //! take effect in the order in which they are saved; a change that cannot be saved has no effect. NVMe Base 2.0 8.19 (persist
 //! through power loss), SPC-4 5.13.5 (APTPL).
 
-use crate::lock;
+use io::sync::lock;
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Stores the reservations of one namespace or logical unit across restarts. Both calls may block; they run off the data

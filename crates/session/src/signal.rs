@@ -5,7 +5,7 @@
 //! when there are none.
 
 use crate::admission::Evict;
-use crate::lock;
+use io::sync::lock;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Waker;

@@ -8,10 +8,11 @@
 use crate::latency::CommandKind;
 use io::histogram::{Histogram, Times};
 use io::stage::{Spent, Stage};
+use io::sync::lock;
 use io::time::Instant;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 use std::time::Duration;
 
 /// Slow requests are kept for this many windows.
@@ -137,7 +138,7 @@ impl Slowest {
         if is_newest && ns <= self.floor_ns.load(Ordering::Relaxed) {
             return;
         }
-        let mut kept = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = lock(&self.requests);
         kept.retain(|(w, _)| w + WINDOWS > window);
         kept.push((window, request));
         let mut of_window: Vec<u64> = kept
@@ -160,7 +161,7 @@ impl Slowest {
 
     fn read(&self, now: Instant) -> Vec<SlowRequest> {
         let newest = window_of(now);
-        let kept = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = lock(&self.requests);
         let recent = kept.iter().filter(|(w, _)| w + WINDOWS > newest);
         let mut all: Vec<SlowRequest> = recent.map(|(_, r)| *r).collect();
         all.sort_unstable_by_key(|r| std::cmp::Reverse(r.spent.total()));

@@ -5,12 +5,13 @@
 //! member").
 
 use io::disk::Disk;
+use io::sync::lock;
 use pool::format::LabelEpoch;
 use pool::vdev::{OpenOptions, Opened, Scan, Witness, Witnessed, open, scan};
 use std::cell::{Cell, RefCell};
 use std::path::Path;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The epoch of the last labels.
 #[derive(Debug, Clone, Default)]
@@ -18,7 +19,7 @@ pub(crate) struct LastLabels(Arc<Mutex<Option<LabelEpoch>>>);
 
 impl LastLabels {
     fn epoch(&self) -> MutexGuard<'_, Option<LabelEpoch>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// Forgets the epoch: a new pool is created.

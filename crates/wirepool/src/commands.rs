@@ -3,11 +3,11 @@
 //! **Called by** `main`. **Invariants**: each is one request; the result is text, or the answer's JSON.
 
 use crate::ask::Ask;
+use crate::cli::host::HostCommand;
 use crate::cli::{ControlCommand, DiskAdd, DiskCommand, SessionCommand};
-use crate::cli_host::HostCommand;
 use crate::{
     client_config_command, console_command, filesystems, pools, protocols, records, setup,
-    snapshots, table, top, why,
+    snapshots, tables, top, why,
 };
 use anyhow::{Result, bail};
 use server::ByteSize;
@@ -20,7 +20,7 @@ pub(crate) fn run(command: ControlCommand, control: Option<PathBuf>, json: bool)
     let ask = Ask::new(control, json);
     match command {
         ControlCommand::Top(args) => top::run(ask, &args),
-        ControlCommand::Status => ask.show(&GetStatus {}, table::status),
+        ControlCommand::Status => ask.show(&GetStatus {}, tables::status),
         ControlCommand::Why { export, seconds } => {
             why::why(&ask, export, Duration::from_secs(seconds))
         }
@@ -45,9 +45,9 @@ pub(crate) fn run(command: ControlCommand, control: Option<PathBuf>, json: bool)
 
 fn session(ask: &Ask, command: SessionCommand) -> Result<String> {
     match command {
-        SessionCommand::List => ask.show(&ListSessions {}, |s| table::sessions(s)),
-        SessionCommand::Refused => ask.show(&ListRefusedHosts {}, |hosts| table::refused(hosts)),
-        SessionCommand::Show(call) => ask.show(&call, table::session),
+        SessionCommand::List => ask.show(&ListSessions {}, |s| tables::sessions(s)),
+        SessionCommand::Refused => ask.show(&ListRefusedHosts {}, |hosts| tables::refused(hosts)),
+        SessionCommand::Show(call) => ask.show(&call, tables::session),
         SessionCommand::End(call) => ask.show(&call, |_| format!("session {} ended\n", call.id)),
     }
 }
@@ -64,7 +64,7 @@ fn disk(ask: &Ask, command: DiskCommand) -> Result<String> {
                 )
             })
         }
-        DiskCommand::List => ask.show(&ListDisks {}, |d| table::disks(d)),
+        DiskCommand::List => ask.show(&ListDisks {}, |d| tables::disks(d)),
         DiskCommand::Resize(call) => ask.show(&call, |d| {
             format!("disk {}: now {}\n", d.name, ByteSize(d.size).human())
         }),

@@ -4,7 +4,7 @@
 //! working directory.
 
 use crate::ask::{Ask, print_columns};
-use crate::cli_filesystems::{CreateArgs, DiffArgs, FilesystemCommand, OwnersArgs};
+use crate::cli::filesystems::{CreateArgs, DiffArgs, FilesystemCommand, OwnersArgs};
 use crate::columns::{table, text};
 use anyhow::Result;
 use io::printable::printable;

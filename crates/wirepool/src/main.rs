@@ -9,12 +9,6 @@
 
 mod ask;
 mod cli;
-mod cli_drill;
-mod cli_filesystems;
-mod cli_host;
-mod cli_members;
-mod cli_records;
-mod cli_top;
 mod client;
 mod client_config_command;
 mod columns;
@@ -38,11 +32,7 @@ mod serve;
 mod setup;
 mod snapshots;
 mod surroundings;
-mod table;
-mod table_iostat;
-mod table_pools;
-mod table_scan;
-mod table_writes;
+mod tables;
 mod top;
 mod why;
 

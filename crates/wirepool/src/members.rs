@@ -3,8 +3,9 @@
 //! **Called by** the commands. **Invariants**: as for all of them.
 
 use crate::ask::Ask;
-use crate::cli_members::MemberCommand;
-use crate::{layout, pools, table_pools};
+use crate::cli::members::MemberCommand;
+use crate::tables;
+use crate::{layout, pools};
 use anyhow::Result;
 use server::api::{
     AddVdevs, AttachMember, Call, DetachMember, OfflineMember, OnlineMember, Pool, ReplaceMember,
@@ -29,7 +30,7 @@ fn absolute(path: Option<PathBuf>) -> Result<Option<PathBuf>> {
 
 fn show<C: Call<Reply = Pool>>(ask: &Ask, call: &C) -> Result<String> {
     ask.show(call, |p| {
-        table_pools::status(std::slice::from_ref(p), false)
+        tables::pools::status(std::slice::from_ref(p), false)
     })
 }
 

@@ -5,7 +5,7 @@
 
 use crate::ask::Ask;
 use crate::cli::{Cli, ImportArgs, PoolCommand, VolumeCommand};
-use crate::{layout, members, records, table_pools};
+use crate::{layout, members, records, tables};
 use anyhow::{Result, bail};
 use clap::CommandFactory;
 use clap::error::ErrorKind;
@@ -44,10 +44,10 @@ pub(crate) fn pool(ask: &Ask, command: PoolCommand) -> Result<String> {
                     size,
                     force,
                 },
-                |p| table_pools::status(std::slice::from_ref(p), false),
+                |p| tables::pools::status(std::slice::from_ref(p), false),
             )
         }
-        PoolCommand::List => ask.show(&ListPools {}, |p| table_pools::pools(p)),
+        PoolCommand::List => ask.show(&ListPools {}, |p| tables::pools::pools(p)),
         PoolCommand::Status { name, verbose } => {
             let mut pools = ask.client.ask(&ListPools {})?;
             if let Some(name) = name {
@@ -56,7 +56,7 @@ pub(crate) fn pool(ask: &Ask, command: PoolCommand) -> Result<String> {
                     bail!("no such pool {name:?}: see `wirepool pool list`");
                 }
             }
-            ask.print(&pools, |p| table_pools::status(p, verbose))
+            ask.print(&pools, |p| tables::pools::status(p, verbose))
         }
         PoolCommand::Export(call) => ask.show(&call, |_| format!("pool {} exported\n", call.name)),
         PoolCommand::Import(args) => import(ask, args),
@@ -79,7 +79,7 @@ fn import(ask: &Ask, args: ImportArgs) -> Result<String> {
         if args.rename.is_some() || args.rewind.is_some() || args.dry_run || asked {
             usage("the pool to import is missing: use its name, or --guid");
         }
-        return ask.show(&ScanPools { disks }, |f| table_pools::found(f));
+        return ask.show(&ScanPools { disks }, |f| tables::pools::found(f));
     }
     let call = ImportPool {
         name,
@@ -93,10 +93,10 @@ fn import(ask: &Ask, args: ImportArgs) -> Result<String> {
     };
     if args.dry_run {
         let call = TryImport { import: call };
-        return ask.show(&call, table_pools::trial);
+        return ask.show(&call, tables::pools::trial);
     }
     ask.show(&call, |p| {
-        table_pools::status(std::slice::from_ref(p), false)
+        tables::pools::status(std::slice::from_ref(p), false)
     })
 }
 
@@ -128,7 +128,7 @@ pub(crate) fn volume(ask: &Ask, command: VolumeCommand) -> Result<String> {
             let name = &call.name;
             format!("volume {name} promoted; its origin volume is now a clone of it\n")
         }),
-        VolumeCommand::List => ask.show(&ListVolumes {}, |v| table_pools::volumes(v)),
+        VolumeCommand::List => ask.show(&ListVolumes {}, |v| tables::pools::volumes(v)),
         VolumeCommand::Resize(call) => ask.show(&call, |v| {
             format!("volume {}: now {}\n", v.name, ByteSize(v.size).human())
         }),

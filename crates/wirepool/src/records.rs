@@ -4,11 +4,11 @@
 //! arrives, JSON as a line each.
 
 use crate::ask::Ask;
-use crate::cli_records::RecordCommand;
+use crate::cli::records::RecordCommand;
 use crate::columns::{table, text, utc};
 use crate::pools::usage;
-use crate::table_iostat::Iostat;
-use crate::table_writes::WriteReport;
+use crate::tables::iostat::Iostat;
+use crate::tables::writes::WriteReport;
 use anyhow::{Result, bail};
 use serde::Serialize;
 use server::ByteSize;

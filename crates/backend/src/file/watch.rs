@@ -5,9 +5,10 @@
 //! that the events of a directory have the order of its changes. **Invariants**: a watch holds at most
 //! [`WATCH_EVENTS_MAX`] events and one more that says that events were lost; a hub has at most [`WATCHES_MAX`] watches.
 
+use io::sync::lock;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use io::sync::Bell;
 
@@ -77,7 +78,7 @@ struct Queue {
 
 impl Queue {
     fn lock(&self) -> MutexGuard<'_, Noticed> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Appends an event. An event that equals the last one is dropped.
@@ -164,7 +165,7 @@ impl Hub {
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, Vec<Arc<Queue>>>> {
         let watches = &self.0.by_directory;
-        watches.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(watches)
     }
 
     /// Watches a directory, given by its object number. Errors: `Exhausted`.

@@ -6,7 +6,7 @@
 
 use crate::mounted::Mounted;
 use io::runtime::Shard;
-use session::lock;
+use io::sync::lock;
 use std::sync::{Arc, Condvar, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 

@@ -8,12 +8,13 @@
 use super::slab::Block;
 use crate::limits::{BUF_ALIGN, BUF_LEN_MAX};
 use crate::stage::{self, Stage};
+use crate::sync::lock;
 use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
 use std::ops::{Deref, DerefMut};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
 /// Size classes are powers of two from `BUF_ALIGN` to `BUF_LEN_MAX`.
@@ -88,7 +89,7 @@ impl BufPool {
     }
 
     fn lock(&self) -> MutexGuard<'_, Accounts> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// Returns a buffer of `len` bytes (1 to [`BUF_LEN_MAX`]); `None` if there is no room or other requests wait.

@@ -1,7 +1,8 @@
 //! Bell: a wake-up for one task from any thread.
 
+use super::lock::lock;
 use std::future::poll_fn;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::task::{Poll, Waker};
 
 #[derive(Default)]
@@ -21,14 +22,10 @@ impl Bell {
         Bell::default()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Rung> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Wakes the listener, or the next task that listens.
     pub fn ring(&self) {
         let listener = {
-            let mut state = self.lock();
+            let mut state = lock(&self.0);
             state.rung = true;
             state.listener.take()
         };
@@ -40,7 +37,7 @@ impl Bell {
     /// Waits until the bell was rung since the last call. One task may listen.
     pub async fn rung(&self) {
         poll_fn(|cx| {
-            let mut state = self.lock();
+            let mut state = lock(&self.0);
             if std::mem::take(&mut state.rung) {
                 return Poll::Ready(());
             }

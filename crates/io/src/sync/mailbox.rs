@@ -1,9 +1,10 @@
 //! Mailbox: a bounded queue from tasks of any thread to one task.
 
+use super::lock::lock;
 use crate::{Error, Result};
 use std::collections::VecDeque;
 use std::future::poll_fn;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Poll, Waker};
 
 struct Letters<T> {
@@ -15,10 +16,6 @@ struct Letters<T> {
 }
 
 type SharedLetters<T> = Arc<Mutex<Letters<T>>>;
-
-fn lock<T>(m: &Mutex<Letters<T>>) -> MutexGuard<'_, Letters<T>> {
-    m.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 /// Creates a queue of at most `capacity` values.
 #[must_use]

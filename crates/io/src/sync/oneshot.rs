@@ -1,8 +1,9 @@
 //! Oneshot: one value from a task of any thread to one waiting task.
 
+use super::lock::lock;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
 #[derive(Debug)]
@@ -10,10 +11,6 @@ struct Promise<T> {
     value: Option<T>,
     waker: Option<Waker>,
     closed: bool,
-}
-
-fn lock<T>(m: &Mutex<Promise<T>>) -> MutexGuard<'_, Promise<T>> {
-    m.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Creates the sender and the receiver of one value.

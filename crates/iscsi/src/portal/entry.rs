@@ -5,7 +5,7 @@
 use super::config::{Acl, Authentication, Redirect, TargetConfig, Unnamed};
 use crate::login::ChapPolicy;
 use crate::wire::IscsiName;
-use session::lock;
+use io::sync::lock;
 use session::stages::StageCounters;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};

@@ -1,7 +1,7 @@
 //! Command line of `wirepool ping` and `wirepool ioping`.
 
 use crate::probe::ioping::Ioping as IopingPlan;
-use crate::probe::ioping_result::Operation;
+use crate::probe::ioping::result::Operation;
 use crate::probe::ping::Ping as PingPlan;
 use crate::size::{parse_size, parse_time};
 use crate::targets::Address;

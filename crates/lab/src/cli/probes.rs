@@ -35,7 +35,7 @@ pub(super) fn run_ioping(args: &Ioping, json: bool) -> Result<bool> {
             if live
                 && !matches!(
                     request,
-                    crate::probe::ioping_result::Request { number: 2.., .. }
+                    crate::probe::ioping::result::Request { number: 2.., .. }
                 )
             {
                 say(&format!(

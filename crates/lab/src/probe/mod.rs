@@ -8,22 +8,16 @@
 //! | `rung` | times of one kind of request, and requests without an answer |
 //! | [`summary`] | a rung as numbers and a histogram, for text, JSON and pages |
 //! | [`verdict`] | the form of a judgement |
-//! | [`ping`], [`ping_result`], `ping_verdict`, `ping_text` | TCP connect, keep-alive and read of a remote target |
-//! | [`ioping`], [`ioping_result`], `ioping_verdict`, `ioping_text` | single requests to a file, directory, disk or target |
+//! | [`ping`] | TCP connect, keep-alive and read of a remote target |
+//! | [`ioping`] | single requests to a file, directory, disk or target |
 //! | [`network`] | latency and bandwidth of TCP between two Wirepools |
 //! | `place` | the target of `ioping`: an address, or a scratch file in a directory |
 //! | `interrupt` | Ctrl-C ends a probe, and its summary is printed |
 
 mod interrupt;
 pub mod ioping;
-pub mod ioping_result;
-mod ioping_text;
-mod ioping_verdict;
 pub mod network;
 pub mod ping;
-pub mod ping_result;
-mod ping_text;
-mod ping_verdict;
 mod place;
 mod rung;
 #[cfg(test)]
@@ -32,7 +26,7 @@ pub mod summary;
 pub mod verdict;
 
 pub(crate) use interrupt::Interrupt;
-pub use ioping_text::line as ioping_line;
-pub use ioping_text::render as ioping_text;
-pub use ping_text::line as ping_line;
-pub use ping_text::render as ping_text;
+pub use ioping::text::line as ioping_line;
+pub use ioping::text::render as ioping_text;
+pub use ping::text::line as ping_line;
+pub use ping::text::render as ping_text;

@@ -1,8 +1,8 @@
 //! Made-up results, for tests of pages.
 
-use super::ioping_result::{Iopinged, Operation, Way};
+use super::ioping::result::{Iopinged, Operation, Way};
 use super::network::result::Probed;
-use super::ping_result::Pinged;
+use super::ping::result::Pinged;
 use super::summary::{Bin, Summary};
 
 fn with_histogram(s: &mut Summary) {
@@ -22,7 +22,7 @@ fn with_histogram(s: &mut Summary) {
 
 /// A ping.
 pub(crate) fn pinged() -> Pinged {
-    let mut p = super::ping_verdict::tests::pinged(20, 30, 900);
+    let mut p = super::ping::verdict::tests::pinged(20, 30, 900);
     for rung in [&mut p.tcp, &mut p.keep_alive, &mut p.read] {
         with_histogram(rung);
     }
@@ -31,7 +31,7 @@ pub(crate) fn pinged() -> Pinged {
 
 /// An ioping.
 pub(crate) fn iopinged() -> Iopinged {
-    let mut p = super::ioping_verdict::tests::result(Operation::Read, Way::Direct, 85);
+    let mut p = super::ioping::verdict::tests::result(Operation::Read, Way::Direct, 85);
     with_histogram(&mut p.requests);
     p
 }

@@ -17,11 +17,12 @@ use super::ledger::{Event, Ledger};
 use crate::limits::{JOBS_MAX, JOURNAL_MAX, VERIFY_BLOCKS_MAX};
 use crate::{Error, Result};
 use crc_fast::{CrcAlgorithm, checksum};
+use io::sync::lock;
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
 use std::io::{BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 const MAGIC: [u8; 8] = *b"WPLEDGR1";
 const RECORD: usize = 24;
@@ -89,7 +90,7 @@ impl Journal {
     /// Records an event of job `job`. Errors: `File`; `Contents` when the journal is full.
     pub fn record(&self, job: u32, event: Event) -> Result<()> {
         let Some(to) = &self.to else { return Ok(()) };
-        let mut w = to.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut w = lock(to);
         if w.bytes + RECORD as u64 > JOURNAL_MAX {
             return Err(Error::contents(
                 &self.path,

@@ -7,8 +7,8 @@
 use super::path::CallbackPath;
 use crate::limits::{BACK_PATHS_MAX, BACK_SLOTS_MAX};
 use crate::wire::channel::{CallbackSecurity, Channel};
+use io::sync::lock;
 use io::sync::oneshot::{self, Receiver, Sender};
-use session::lock;
 use std::sync::{Arc, Mutex};
 
 /// Operations of a callback: CB_SEQUENCE, and another one.

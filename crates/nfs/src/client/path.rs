@@ -6,8 +6,8 @@
 
 use crate::export::Standing;
 use crate::limits::CALLBACKS_MAX;
+use io::sync::lock;
 use io::sync::oneshot::{self, Receiver, Sender};
-use session::lock;
 use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -10,10 +10,11 @@ use super::{Lease, Visitor};
 use crate::export::{Protection, Standing};
 use crate::wire::channel::{Channel, Sequence};
 use crate::wire::{SessionId, Status};
+use io::sync::lock;
 use io::time::Instant;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// The last request of a slot.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -162,7 +163,7 @@ impl Session {
     }
 
     fn slots(&self) -> MutexGuard<'_, Vec<Slot>> {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.slots)
     }
 
     /// A request begins (§18.46.3). Renews the lease. Errors: `Badsession`, `Badslot`, `BadHighSlot`, `SeqMisordered`,

@@ -5,7 +5,7 @@
 
 use super::Session;
 use crate::wire::SessionId;
-use session::{read, write};
+use io::sync::{read, write};
 use std::collections::HashMap;
 use std::sync::{Arc, RwLock};
 

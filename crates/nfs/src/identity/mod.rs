@@ -20,7 +20,7 @@ pub use system::SystemAccounts;
 use crate::rpc::Credential;
 use crate::wire::Status;
 use cache::{Answer, Cache, Query};
-use session::lock;
+use io::sync::lock;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;

@@ -23,11 +23,11 @@ use crate::wire::{Stateid, Status};
 use backend::file::{Caller, FileBackend, Handle, Name, RenameMode, Timestamp};
 use config::ServiceConfig;
 use counters::{CloseReason, ConnectionState, CounterSet};
+use io::sync::lock;
 use io::time::Instant;
 use peers::Peers;
 use records::{RecordChange, Records};
 use session::connections::Connections;
-use session::lock;
 use session::refused::{RefusalReason, RefusedHost};
 use session::stages::StageCounters;
 use std::net::IpAddr;
@@ -184,7 +184,7 @@ impl Shared {
 
     /// The exports now.
     pub(crate) fn tree(&self) -> Arc<Tree> {
-        session::read(&self.tree).clone()
+        io::sync::read(&self.tree).clone()
     }
 
     /// Replaces the exports.
@@ -192,7 +192,7 @@ impl Shared {
         &self,
         change: impl FnOnce(&mut Vec<(ExportConfig, [u8; 8])>) -> Result<(), ExportError>,
     ) -> Result<(), ExportError> {
-        let mut tree = session::write(&self.tree);
+        let mut tree = io::sync::write(&self.tree);
         let mut configs = tree.configs();
         change(&mut configs)?;
         let now = io::time::wall_clock_ms().saturating_mul(1_000_000);

@@ -5,8 +5,8 @@
 
 use super::counters::CloseReason;
 use crate::client::ConnectionInfo;
+use io::sync::lock;
 use session::latency::{CommandLatency, LatencySums};
-use session::lock;
 use session::signal::{INFO, Signal};
 use session::tally::Totals;
 use std::collections::BTreeMap;

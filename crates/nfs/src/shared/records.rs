@@ -6,7 +6,7 @@
 //! that lost their state before are gone, so that after a restart no client reclaims state that another client had in between.
 
 use crate::wire::Status;
-use session::lock;
+use io::sync::lock;
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -4,7 +4,7 @@
 //! together; a limit is exceeded by at most one for each shard that adds something at the same time.
 
 use crate::limits::{DELEGATIONS_MAX, STATES_MAX, STATES_OF_CLIENT_MIN};
-use session::lock;
+use io::sync::lock;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

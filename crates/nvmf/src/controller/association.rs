@@ -17,7 +17,7 @@ use crate::wire::log::{ErrorEntry, ReservationNotification, TransportType};
 use crate::wire::nqn::{HostId, Nqn};
 use crate::wire::status::Status;
 use backend::Durable;
-use session::lock;
+use io::sync::lock;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};

@@ -7,7 +7,7 @@ use super::counters::CloseReason;
 use super::limits::ABORTS_MAX;
 use crate::wire::command::Cid;
 use crate::wire::pdu::Digests;
-use session::lock;
+use io::sync::lock;
 use session::signal::{ABORT, OWN};
 use session::tally::Totals;
 use std::net::SocketAddr;

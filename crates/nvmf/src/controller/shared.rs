@@ -12,9 +12,9 @@ use super::limits::{CONTROLLERS_MAX, HOSTS_REMEMBERED_MAX};
 use super::queue_handle::QueueHandle;
 use super::subsystem::Subsystem;
 use crate::wire::nqn::{HostId, Nqn};
+use io::sync::lock;
 use session::admission::{NoPlace, Place};
 use session::connections::Connections;
-use session::lock;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 

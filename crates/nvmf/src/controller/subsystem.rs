@@ -8,7 +8,7 @@ use super::config::{HostPolicy, SubsystemConfig, TargetError};
 use super::latency::{LatencyBuckets, LatencyCounters};
 use super::namespace::Namespace;
 use crate::wire::nqn::Nqn;
-use session::lock;
+use io::sync::lock;
 use session::stages::StageCounters;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use io::sync::oneshot;
 
 use super::OpenDataset;
-use crate::mutex::lock;
+use io::sync::lock;
 
 /// The changes that wait, and the number of reasons to wait.
 #[derive(Default)]

@@ -14,7 +14,7 @@ use super::{LAZY_BYTES, OpenDataset};
 use crate::Result;
 use crate::dirty::Large;
 use crate::format::Key;
-use crate::mutex::lock;
+use io::sync::lock;
 
 /// Bytes of a large write that is acknowledged before a device has them. Dropped when the devices have them.
 struct Ahead {

@@ -32,10 +32,10 @@ use io::sync::oneshot;
 
 use crate::compress::Packer;
 use crate::format::{Dataset, ObjectId, TreeId};
-use crate::mutex::lock;
 use crate::shared::Shared;
 use crate::written::DatasetCounters;
 use crate::{Error, Result};
+use io::sync::lock;
 
 pub(crate) use bytes::{ObjectBytes, is_zero};
 pub(crate) use charges::{Charges, Loaded, Move};

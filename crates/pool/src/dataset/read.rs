@@ -18,8 +18,8 @@ use super::state::Source;
 use crate::dirty::Known;
 use crate::format::{BlockPtr, Compression, Defect, Key, Value};
 use crate::lost::LostBlock;
-use crate::mutex::lock;
 use crate::{Error, Result};
+use io::sync::lock;
 
 /// The most reads in flight for one request.
 const RUNS_AT_ONCE: usize = 32;

@@ -14,8 +14,8 @@ use io::stage::{self, Stage};
 
 use super::{OpenDataset, State};
 use crate::format::{Key, Sync};
-use crate::mutex::lock;
 use crate::{Error, Result};
+use io::sync::lock;
 
 /// How often a write that waits for the devices checks whether the pool takes no changes.
 const WRITTEN_LOOK: Duration = Duration::from_secs(1);

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use super::{Location, OpenDataset, State};
 use crate::dirty::Dirty;
 use crate::format::{Key, Value};
-use crate::mutex::lock;
 use crate::tree::{Direction, Layer, Root, Scan, ScanStep};
 use crate::{Error, Result};
+use io::sync::lock;
 
 /// Changes of a layer that one step of a scan copies at most.
 const COPIED_MAX: usize = 256;

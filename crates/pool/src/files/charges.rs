@@ -18,7 +18,7 @@ use crate::format::filesystem::{
     decode_counted, encode_charge, inode_key,
 };
 use crate::format::{Defect, FEATURE_EXACT_SPACE, FEATURE_OWNER_SPACE, Key, Kind, ObjectId, Value};
-use crate::mutex::lock;
+use io::sync::lock;
 
 /// Entries of the tree that one step of counting reads.
 const COUNT_STEP: usize = 512;

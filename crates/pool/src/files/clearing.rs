@@ -17,8 +17,8 @@ use crate::dataset::{LAZY_BYTES, Location, RECORDS_END, block_keys, blocks_of, d
 use crate::filesystem::Transaction;
 use crate::format::filesystem::{BLOCK_SIZE, Inode, InodeFlags};
 use crate::format::{Key, ObjectId};
-use crate::mutex::lock;
 use crate::record::Contents;
+use io::sync::lock;
 
 /// Blocks of which bytes are cleared while their record stays as it is.
 #[derive(Default)]

@@ -17,8 +17,8 @@ use crate::dataset::{
 use crate::filesystem::{Purpose, Transaction};
 use crate::format::filesystem::{BLOCK_SIZE, Charge, Inode, InodeFlags};
 use crate::format::{Key, ObjectId};
-use crate::mutex::lock;
 use crate::record::Contents;
+use io::sync::lock;
 
 /// Unit in which contents are stored, bytes: zeroes behind the last unit that is not zero are not.
 const STORED_UNIT: usize = 4096;

@@ -14,9 +14,9 @@ use super::FileStore;
 use crate::filesystem::Store as _;
 use crate::format::filesystem::{Inode, InodeFlags, KIND_INODE, KIND_LINK, Link, kind_keys};
 use crate::format::{ObjectId, Value};
-use crate::mutex::lock;
 use crate::tree::{Change, Compare, CompareStep};
 use crate::{Error, Result};
+use io::sync::lock;
 
 /// Further names of a file that are compared.
 const LINKS_MAX: usize = 1 << 16;

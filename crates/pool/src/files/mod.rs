@@ -28,7 +28,7 @@ use crate::dataset::{ObjectBytes, OpenDataset};
 use crate::filesystem::Store;
 use crate::format::filesystem::{Folding, Header, Inode, header_key};
 use crate::format::{Dataset, ObjectId, Switches};
-use crate::mutex::lock;
+use io::sync::lock;
 
 /// Most bytes of a file whose contents are in one value of the tree.
 const INLINE_MAX: usize = 1000;

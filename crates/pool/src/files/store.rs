@@ -16,7 +16,7 @@ use crate::filesystem::{
 };
 use crate::format::filesystem::{Charge, Inode, KIND_DATA, KIND_INODE, object_keys};
 use crate::format::{DatasetProperty, Key, ObjectId, Switches, Value};
-use crate::mutex::lock;
+use io::sync::lock;
 
 /// The rules that the values of `aclmode` and `aclinherit` mean.
 fn acl_rules(switches: Switches) -> AclRules {

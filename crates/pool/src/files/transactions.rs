@@ -20,7 +20,7 @@ use crate::format::filesystem::{
     record_size_of,
 };
 use crate::format::{Key, ObjectId, Record, TreeId, Value};
-use crate::mutex::lock;
+use io::sync::lock;
 
 /// Space that a byte of a transaction may take: leaves of which a third is used.
 const SPACE_PER_BYTE: u64 = 3;

@@ -18,8 +18,8 @@ use crate::dataset::{Location, RECORDS_END, Walked, block_keys, data_keys};
 use crate::filesystem::{Purpose, Transaction};
 use crate::format::filesystem::{BLOCK_SIZE, Charge, Inode, InodeFlags, OBJECT_END};
 use crate::format::{Key, Kind, ObjectId};
-use crate::mutex::lock;
 use crate::{Error, Result};
+use io::sync::lock;
 
 /// Objects that one step of the search for uncounted files looks at.
 const OBJECTS_AT_ONCE: usize = 256;

@@ -12,8 +12,8 @@ use super::FileStore;
 use crate::Result;
 use crate::format::filesystem::{Inode, inode_key};
 use crate::format::{Key, ObjectId, Value};
-use crate::mutex::lock;
 use crate::tree::{Layer, Lookup, LookupStep};
+use io::sync::lock;
 
 impl FileStore {
     /// The newest inode of an object.

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::Mutex;
 
 use crate::format::ObjectId;
-use crate::mutex::lock;
+use io::sync::lock;
 
 /// Most directories with damage that are remembered.
 const DAMAGED_MAX: usize = 4096;

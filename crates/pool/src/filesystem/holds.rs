@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard};
 use io::sync::Bell;
 
 use crate::format::ObjectId;
-use crate::mutex::lock;
+use io::sync::lock;
 
 /// Most orphans on the list. A pass over all orphans finds more.
 const READY_MAX: usize = 4096;

@@ -11,7 +11,7 @@ use backend::file::{FileError, FileResult};
 use super::store::{Purpose, Store, Transaction};
 use crate::format::ObjectId;
 use crate::format::filesystem::{CLAIMED_END, Header, encode_files, files_key, header_key};
-use crate::mutex::lock;
+use io::sync::lock;
 
 /// Numbers that one transaction claims.
 const CLAIM: u64 = 1024;

@@ -6,9 +6,9 @@
 
 use super::{Owner, Pool};
 use crate::journal::Ticket;
-use crate::mutex::lock;
 use crate::vdev::limits::SPACE_RETRY;
 use crate::{Error, Result};
+use io::sync::lock;
 
 impl Owner {
     /// A write or flush failed for good: nothing more is acknowledged.

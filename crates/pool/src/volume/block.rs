@@ -8,7 +8,7 @@ use io::{IoBuf, Payload};
 
 use super::errors::{reading, writing};
 use super::{Change, Volume};
-use crate::mutex::lock;
+use io::sync::lock;
 
 impl BlockBackend for Volume {
     fn geometry(&self) -> Geometry {

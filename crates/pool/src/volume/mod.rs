@@ -19,9 +19,9 @@ use io::{IoBuf, JoinHandle};
 use crate::compress::Packer;
 use crate::dataset::{LAZY_BYTES, ObjectBytes, OpenDataset, is_zero, record_key};
 use crate::format::{Dataset, Sync, VOLUME_OBJECT};
-use crate::mutex::lock;
 use crate::record::Contents;
 use crate::{Error, Result};
+use io::sync::lock;
 
 use errors::{reading, writing};
 use geometry::geometry;

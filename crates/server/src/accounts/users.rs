@@ -7,7 +7,7 @@
 use super::password::Hash;
 use crate::limits::{CONSOLE_USER_LEN_MAX, CONSOLE_USERS_MAX};
 use crate::{Error, Result, durable};
-use ::session::lock;
+use io::sync::lock;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::DirBuilder;

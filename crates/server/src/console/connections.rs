@@ -4,7 +4,7 @@
 //! places are taken, a new connection ends the oldest one that has not carried a request of a logged-in browser, so that strangers
 //! take no places of users; if all have, it waits in the kernel's backlog.
 
-use ::session::lock;
+use io::sync::lock;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};

@@ -5,8 +5,8 @@
 //! regardless of its traffic. An evicted connection counts until it has ended.
 
 use axum::serve::Listener;
+use io::sync::lock;
 use session::admission::{Admission, AdmissionLimits, Evict, NoEntry, Place};
-use session::lock;
 use std::future::Future;
 use std::io::{Error, ErrorKind, Result};
 use std::net::SocketAddr;

@@ -5,9 +5,10 @@
 use crate::api::NamespaceState;
 use crate::config::ExportedAs;
 use crate::disks::DiskState;
+use io::sync::lock;
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
 /// The result for each export that was published: accepted, or refused with this reason. `K` names an export.
 pub(crate) struct Published<K>(Mutex<BTreeMap<K, Result<(), String>>>);
@@ -33,7 +34,7 @@ pub(crate) struct ExportState {
 
 impl<K: Ord> Published<K> {
     fn results(&self) -> MutexGuard<'_, BTreeMap<K, Result<(), String>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// Stores the result for an export of `disk`.

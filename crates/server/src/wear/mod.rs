@@ -12,9 +12,10 @@ pub use forecast::{Observed, forecast};
 
 use crate::api::{DiskHealth, DiskWrites, Writes};
 use crate::config::WearConfig;
+use io::sync::lock;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 /// Time between two readings without a request.
@@ -95,7 +96,7 @@ impl Watched {
 
 impl Monitor {
     fn state(&self) -> MutexGuard<'_, WatchedDisks> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// Fills in the health and the forecasts of disks, from readings that are at most `age` old.

@@ -11,6 +11,7 @@ use io::net::{TcpListener, TcpStream};
 use io::runtime::Shard;
 use io::sim::{Node, SimDisk};
 use io::spawn;
+use io::sync::lock;
 use io::time::sleep;
 use iscsi::portal as unit_target;
 use iscsi::wire::IscsiName;
@@ -24,7 +25,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::net::SocketAddr;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -38,7 +39,7 @@ struct ReservationFile(Mutex<Option<Vec<u8>>>);
 
 impl ReservationFile {
     fn bytes(&self) -> MutexGuard<'_, Option<Vec<u8>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

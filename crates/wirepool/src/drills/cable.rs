@@ -2,7 +2,7 @@
 //!
 //! **Called by** drills. **Invariants**: only the relay's connections are cut.
 
-use crate::cli_drill::CutArg;
+use crate::cli::drill::CutArg;
 use drill::{Cut, Disturbance, Relay, Result};
 use std::rc::Rc;
 use std::time::Duration;

@@ -7,7 +7,7 @@
 use super::ground::Ground;
 use super::observer::Observer;
 use super::scratch::{NewScratch, SPACE, Scratch};
-use crate::cli_drill::Common;
+use crate::cli::drill::Common;
 use anyhow::Result;
 use drill::{
     About, Client, Course, Disturbance, Layer, LayerFacts, Load, Outcome, Plan, Relay, Report,

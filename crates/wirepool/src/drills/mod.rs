@@ -20,7 +20,7 @@ mod scratch;
 mod slow_disk;
 
 use crate::ask::{exact, print};
-use crate::cli_drill::{
+use crate::cli::drill::{
     CableArgs, Common, DrillArgs, DrillKind, FullArgs, KillArgs, LostDiskArgs, SlowDiskArgs,
 };
 use anyhow::{Context, Result};

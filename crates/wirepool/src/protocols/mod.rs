@@ -11,7 +11,7 @@ pub(crate) mod protocol;
 
 use crate::ask::Ask;
 use crate::reservation_command::{self, ReservationArgs};
-use crate::{pools, table};
+use crate::{pools, tables};
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use protocol::Protocol;
@@ -143,5 +143,5 @@ pub(crate) fn hosts(ask: &Ask) -> Result<String> {
         hosts: hosts.clone(),
     };
     let list: Vec<Hosts> = rows.iter().map(hosts).collect();
-    ask.print(&list, |_| table::hosts(&rows))
+    ask.print(&list, |_| tables::hosts(&rows))
 }

@@ -15,7 +15,7 @@ mod tests;
 mod view;
 
 use crate::ask::{Ask, exact};
-use crate::cli_top::TopArgs;
+use crate::cli::top::TopArgs;
 use crate::pools::usage;
 use anyhow::{Result, bail};
 use reading::Reading;

@@ -8,8 +8,8 @@ use super::table::{All, Column, Kind, Table, Value};
 use crate::columns::duration;
 use crate::protocols;
 use crate::protocols::protocol::host_name;
-use crate::table_iostat::{Iostat, Load, PoolLoad, growth, per_second};
-use crate::table_pools;
+use crate::tables::iostat::{Iostat, Load, PoolLoad, growth, per_second};
+use crate::tables::pools;
 use server::api::{
     DiskState, Member, NamespaceState, Pool, ScanState, ServerState, SessionSummary,
 };
@@ -260,7 +260,7 @@ fn pools(rates: &Rates, now: &Reading) -> Vec<Vec<Value>> {
         let percent = p.used.saturating_mul(100).checked_div(p.size);
         vec![
             p.name.as_str().into(),
-            table_pools::state(p).into(),
+            pools::state(p).into(),
             known(p.size).into(),
             known(p.used).into(),
             known(p.free).into(),

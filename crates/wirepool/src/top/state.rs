@@ -5,7 +5,7 @@
 
 use super::rows::{SORTED_BY, TABLES};
 use super::table::{All, Column, Kind, Table};
-use crate::cli_top::interval;
+use crate::cli::top::interval;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::time::Duration;
 

@@ -18,9 +18,10 @@ mod tests;
 pub use state::MemoryOptions;
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use io::SharedBuf;
+use io::sync::lock;
 
 use super::{
     Access, Acl, Allocate, Attributes, Caller, Change, Cookie, Created, Done, FileBackend,
@@ -38,10 +39,6 @@ const ROOT_MODE: u16 = 0o755;
 /// A file system in RAM. Clones share it.
 #[derive(Clone)]
 pub struct MemoryFiles(Arc<Mutex<FilesInMemory>>);
-
-fn lock(state: &Mutex<FilesInMemory>) -> MutexGuard<'_, FilesInMemory> {
-    state.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 impl MemoryFiles {
     /// An empty file system: a root directory of the superuser. Must be called in a runtime: it takes a random generation, so

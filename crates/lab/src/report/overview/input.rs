@@ -3,9 +3,9 @@
 //! **Called by** the page and the command line. **Invariants**: a file is bounded; keys that the page does not need are ignored, and
 //! missing ones are empty, so that files of other versions can be read.
 
-use crate::probe::ioping_result::Iopinged;
+use crate::probe::ioping::result::Iopinged;
 use crate::probe::network::result::Probed;
-use crate::probe::ping_result::Pinged;
+use crate::probe::ping::result::Pinged;
 use crate::{Error, Result};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;

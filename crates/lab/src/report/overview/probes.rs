@@ -1,9 +1,9 @@
 //! Ping, ioping and the TCP probe.
 
 use super::server::list;
-use crate::probe::ioping_result::Iopinged;
+use crate::probe::ioping::result::Iopinged;
 use crate::probe::network::result::{Flow, Probed};
-use crate::probe::ping_result::Pinged;
+use crate::probe::ping::result::Pinged;
 use crate::probe::summary::{Bin, Summary, round};
 use crate::probe::verdict::Verdict;
 use crate::report::frame::{safe, table};

@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use backend::file::{FileError, FileResult};
 
 use super::source::Snapshots;
-use crate::mutex::lock;
+use io::sync::lock;
 
 /// Most snapshots of a filesystem that are kept open.
 pub(super) const OPEN_MAX: usize = 64;

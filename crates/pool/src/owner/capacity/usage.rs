@@ -12,10 +12,10 @@ use std::collections::BTreeMap;
 use crate::account::{Put, Standing};
 use crate::dataset::OpenDataset;
 use crate::format::{BlockPtr, Freeing, NEVER, TreeId, Value, dataset_key};
-use crate::mutex::lock;
 use crate::owner::destroy::destroyer::each_layered;
 use crate::owner::{Pool, State};
 use crate::{Error, Result};
+use io::sync::lock;
 
 /// Space of a pool, bytes. `used`, `freeing` and `free` add up to `size`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

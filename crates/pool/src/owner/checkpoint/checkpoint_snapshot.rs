@@ -11,10 +11,10 @@ use super::yielder::Yielder;
 use crate::dataset::{Frozen, OpenDataset};
 use crate::format::{Birth, DatasetRoot, ListId, PrevSnapshot, TreeId, Uberblock};
 use crate::journal::Ticket;
-use crate::mutex::lock;
 use crate::owner::State;
 use crate::owner::destroy::destroyer::PendingDestroy;
 use crate::tree::{Layer, Root};
+use io::sync::lock;
 
 /// Progress steps for each change: one when it is counted, [`MERGE_STEPS`] when it is merged, one when the block that
 /// it replaces is freed.

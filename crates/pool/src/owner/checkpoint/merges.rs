@@ -15,13 +15,13 @@ use super::yielder::Yielder;
 use crate::format::{
     Birth, BlockPtr, DEAD_CHUNK_MAX, DatasetRoot, Key, NEVER, PrevSnapshot, TreeId, Value,
 };
-use crate::mutex::lock;
 use crate::owner::destroy::deadlists::{DeadlistChanges, Fate};
 use crate::owner::{Owner, State};
 use crate::shared::DESTROYED;
 use crate::space::BlockKind;
 use crate::tree::{Freed, Layer, Visit, Walk, WalkStep};
 use crate::{Error, Result};
+use io::sync::lock;
 
 /// The layers of a volume between two snapshots, or between the newest snapshot and now.
 struct Segment {

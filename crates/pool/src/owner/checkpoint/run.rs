@@ -22,7 +22,6 @@ use crate::format::{
     list_key, root_key, space_key,
 };
 use crate::journal::Pressure;
-use crate::mutex::lock;
 use crate::owner::destroy::deadlists::{DEAD_TREE, DeadlistChanges};
 use crate::owner::destroy::destroyer::DestroyProgress;
 use crate::owner::{Owner, POOL_TREE, State};
@@ -30,6 +29,7 @@ use crate::space::{BlockKind, Sealed};
 use crate::tree::{Freed, Layer, Merge, MergeStep, Root, TreeParams};
 use crate::vdev::MemberState;
 use crate::{Error, Result};
+use io::sync::lock;
 
 /// Steps of a merge between two yields to other tasks.
 const STEPS_MAX: u32 = 32;

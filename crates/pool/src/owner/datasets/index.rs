@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use crate::dataset::OpenDataset;
 use crate::format::{Birth, Dataset, ListId, TreeId};
-use crate::mutex::lock;
+use io::sync::lock;
 
 const FIRST_ID: TreeId = TreeId(0);
 const LAST_ID: TreeId = TreeId(u64::MAX);

@@ -13,9 +13,9 @@ use crate::format::{
     FEATURE_SETTINGS, Setting, Settings, Sync, TextProperty, TextSetting, dataset_key,
     settings_key,
 };
-use crate::mutex::lock;
 use crate::owner::{Pool, State};
 use crate::{Error, Result};
+use io::sync::lock;
 
 /// The origin of a property's value.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -12,12 +12,12 @@ use super::deadlists::{DEAD_TREE, DeadlistChanges, Fate, list_keys, pointers};
 use super::destroyer::{DestroyProgress, PendingDestroy};
 use crate::dataset::{self, OpenDataset};
 use crate::format::{Birth, Freeing, Key, ListId, NEVER, PrevSnapshot, Value};
-use crate::mutex::lock;
 use crate::owner::checkpoint::checkpoint_snapshot::CheckpointSnapshot;
 use crate::owner::{Owner, Pool, State};
 use crate::shared::DESTROYED;
 use crate::tree::{Direction, Reap, ReapStep, Scan, ScanStep};
 use crate::{Error, Result};
+use io::sync::lock;
 
 /// Blocks freed between two yields to other tasks.
 const STEP_BLOCKS: usize = 256;

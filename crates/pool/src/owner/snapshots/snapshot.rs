@@ -12,11 +12,11 @@ use crate::format::{
     TextProperty, TreeId, dataset_key, root_key,
 };
 use crate::journal::Ticket;
-use crate::mutex::lock;
 use crate::owner::pool_tree::Changes;
 use crate::owner::{Pool, State};
 use crate::volume::Volume;
 use crate::{Error, Result};
+use io::sync::lock;
 
 /// Kind of a rollback in the journal. Volume and snapshot follow.
 const ROLLBACK: u8 = 1;

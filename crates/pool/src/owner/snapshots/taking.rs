@@ -17,12 +17,12 @@ use super::snapshot::check_name;
 use crate::dataset::OpenDataset;
 use crate::dirty::Dirty;
 use crate::format::{Dataset, ListId, Record, TreeId, dataset_key};
-use crate::mutex::lock;
 use crate::owner::pool_tree::Changes;
 use crate::owner::{Owner, Pool, State};
 use crate::shared::all;
 use crate::volume::Volume;
 use crate::{Error, Result};
+use io::sync::lock;
 
 impl State {
     /// Requests a snapshot of each of these datasets: all records that are dirty now are written first. `None` if a

@@ -9,12 +9,12 @@
 use crate::dataset::OpenDataset;
 use crate::format::{Birth, BlockPtr, Key, ListId, TreeId, Value};
 use crate::lost::LostBlock;
-use crate::mutex::lock;
 use crate::owner::destroy::deadlists::{DEAD_TREE, list_keys, pointers};
 use crate::owner::{Owner, POOL_TREE, State};
 use crate::shared::DESTROYED;
 use crate::tree::{Delta, Direction, Layer, Root, Scan, ScanStep, Visit, Walk, WalkStep, lost};
 use crate::{Error, Result};
+use io::sync::lock;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;

@@ -13,10 +13,10 @@ use crate::filesystem::Store as _;
 use crate::format::filesystem::{FilePart, HEADER_OBJECT};
 use crate::format::{Dataset, ObjectId, Value, record_of};
 use crate::lost::LostBlock;
-use crate::mutex::lock;
 use crate::owner::destroy::deadlists::DEAD_TREE;
 use crate::owner::{Owner, POOL_TREE, Pool};
 use crate::tree::{Lookup, LookupStep};
+use io::sync::lock;
 
 /// The most ranges in a report.
 const RANGES_MAX: usize = 1000;

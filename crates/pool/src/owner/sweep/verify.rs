@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 
 use super::blocks::{Holds, VisitedBlock, Visitor, Wanted};
 use crate::format::{Address, Birth, Key, ListId, PrevSnapshot, TreeId};
-use crate::mutex::lock;
 use crate::owner::destroy::deadlists::{DEAD_TREE, Fate, pointers};
 use crate::owner::{Owner, POOL_TREE, Pool};
 use crate::shared::DESTROYED;
 use crate::tree::{Visit, Walk, WalkStep};
 use crate::{Error, Result};
+use io::sync::lock;
 
 /// The result of a verification.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -19,11 +19,11 @@ use crate::dirty::Group;
 use crate::format::filesystem::{Inode, inode_key};
 use crate::format::{ChecksumKind, ObjectId, Packing, Record, TreeId, Value};
 use crate::journal::{Flush, Ticket};
-use crate::mutex::lock;
 use crate::owner::capacity::allocator::Placement;
 use crate::owner::{Owner, State};
 use crate::record::Contents;
 use crate::written::WriteClass;
+use io::sync::lock;
 
 /// The most bytes of records in one group.
 const GROUP_BYTES: usize = 1 << 20;

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use crate::dataset::OpenDataset;
 use crate::format::Record;
-use crate::mutex::lock;
 use crate::owner::Owner;
+use io::sync::lock;
 
 impl Owner {
     /// Appends all staged transactions of a dataset. False if some stay: the journal is full, or a snapshot is pending.

@@ -5,10 +5,10 @@
 //! in handles is its GUID, so that handles survive a restart.
 
 use backend::file::{FileError, FileResult, Name, Timestamp};
+use io::sync::lock;
 use pool::filesystem::{FileSystem, SnapshotEntry, SnapshotVisibility, Snapshots};
 use pool::format::{DatasetProperty, Switches};
 use pool::{FileStore, Pool};
-use session::lock;
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{Arc, Mutex};

@@ -34,6 +34,7 @@ use crate::reservations;
 use ::session::refused::{self, RefusalTotals};
 use ::session::stages::StageCounters;
 use backend::{BlockBackend, Usage};
+use io::sync::lock;
 use io::time::Instant;
 use iscsi::login::ChapPolicy;
 use iscsi::portal::{self, Authentication};
@@ -42,7 +43,7 @@ use scsi::{Device, DeviceConfig, Lun, TargetPort, UnitConfig};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 /// Vendor in INQUIRY data.
 const VENDOR: &str = "WIREPOOL";
@@ -101,7 +102,7 @@ impl Iscsi {
     }
 
     fn state(&self) -> MutexGuard<'_, Targets> {
-        self.targets.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.targets)
     }
 
     /// The device of a target, and the number of a unit in it.

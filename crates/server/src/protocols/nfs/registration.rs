@@ -3,9 +3,9 @@
 //! **Owns** the moment at which the registration is complete. **Called by** the protocol. **Invariants**: the entries are removed
 //! after they were made; neither is waited for by anything but the end of the server, for a bounded time.
 
+use io::sync::lock;
 use io::sync::oneshot;
 use nfs::service::Service;
-use session::lock;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Mutex;

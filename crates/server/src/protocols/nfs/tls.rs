@@ -6,7 +6,7 @@
 
 use super::limits::PEM_LEN_MAX;
 use ::nfs::rpc::ALPN;
-use ::session::lock;
+use io::sync::lock;
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};

@@ -28,10 +28,10 @@ use crate::host_names::HostNames;
 use crate::limits::{DRAIN_MAX, FLUSH_MAX};
 use crate::metrics::families::Families;
 use crate::reservations;
-use ::session::lock;
 use ::session::refused::{self, RefusalTotals};
 use ::session::stages::StageCounters;
 use backend::BlockBackend;
+use io::sync::lock;
 use io::time::Instant;
 use nvmf::controller::{
     self, HostPolicy, NamespaceConfig, PortInfo, PortRole, Referral, Target, TargetConfig,

@@ -8,7 +8,7 @@ mod table;
 use super::RemoveArgs;
 use super::protocol::{ExportSummary, Fact, Protocol, size_or_reason};
 use crate::ask::Ask;
-use crate::table::hosts;
+use crate::tables::hosts;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use console::Term;

@@ -8,7 +8,7 @@ use super::RemoveArgs;
 use super::protocol::{ExportSummary, Fact, Protocol, size_or_reason};
 use crate::ask::Ask;
 use crate::columns::duration;
-use crate::table::hosts;
+use crate::tables::hosts;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 pub(crate) use server::api::NfsExport as Export;

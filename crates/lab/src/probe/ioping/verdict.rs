@@ -3,8 +3,8 @@
 //! **Invariants**: a pure function of the numbers. Times of devices are ranges that hold for idle ones of today; the sentence says
 //! "as", because a time alone does not prove the kind of a device.
 
-use super::ioping_result::{Iopinged, Operation, Way};
-use super::verdict::{Limit, Verdict};
+use super::result::{Iopinged, Operation, Way};
+use crate::probe::verdict::{Limit, Verdict};
 use crate::size::nanos;
 
 /// Share of never-written bytes from which reads are doubtful.
@@ -149,7 +149,7 @@ fn evidence(v: &mut Verdict, r: &Iopinged) {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(in crate::probe) mod tests {
     use super::*;
     use crate::probe::summary::Summary;
 

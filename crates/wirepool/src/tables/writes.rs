@@ -5,7 +5,7 @@
 //! `docs/wear.md`.
 
 use crate::columns::{human, table, text};
-use crate::table_iostat::growth;
+use crate::tables::iostat::growth;
 use serde::Serialize;
 use server::api::{
     DatasetWrites, DiskHealth, DiskWrites, EnduranceSource, PoolWrites, RateSource, WearForecast,

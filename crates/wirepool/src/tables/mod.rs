@@ -2,6 +2,11 @@
 //!
 //! **Called by** the commands. **Invariants**: an empty table has a line instead; columns are never truncated.
 
+pub(crate) mod iostat;
+pub(crate) mod pools;
+pub(crate) mod scan;
+pub(crate) mod writes;
+
 use crate::columns::{duration, micros, table, text};
 use crate::protocols;
 use crate::protocols::protocol::host_name;
@@ -100,8 +105,8 @@ fn pools_and_volumes(s: &Status) -> String {
     if s.pools.is_empty() {
         return String::new();
     }
-    let pools = crate::table_pools::pools(&s.pools);
-    let volumes = crate::table_pools::volumes(&s.volumes);
+    let pools = crate::tables::pools::pools(&s.pools);
+    let volumes = crate::tables::pools::volumes(&s.volumes);
     if s.filesystems.is_empty() {
         return format!("{pools}\n{volumes}\n");
     }

@@ -3,17 +3,21 @@
 //! **Owns** a session with the target, which is made again after a failure. **Called by** the command line. **Invariants**: it only
 //! reads; every request has a time limit; a request without an answer counts as lost, with the reason.
 
-use super::interrupt::Interrupt;
-use super::ping_result::{Connection, Pinged, Round};
-use super::ping_verdict::judge;
-use super::rung::{Rung, timed};
-use super::verdict::{Limit, Verdict};
+pub mod result;
+pub(super) mod text;
+pub(super) mod verdict;
+
+use crate::probe::interrupt::Interrupt;
+use crate::probe::rung::{Rung, timed};
+use crate::probe::verdict::{Limit, Verdict};
 use crate::targets::{Address, AnySession, AnyTarget, OpenAs, Session, Target};
 use crate::{Error, Result};
 use io::net::TcpStream;
 use io::rng::Prng;
+use result::{Connection, Pinged, Round};
 use std::net::SocketAddr;
 use std::time::Duration;
+use verdict::judge;
 
 /// Rounds, times and limits.
 #[derive(Debug, Clone)]

@@ -3,16 +3,20 @@
 //! **Called by** the command line. **Invariants**: existing data is only read; writes go to a scratch file; the name of the way
 //! (direct, cached) is the one in effect, not the requested one.
 
-use super::interrupt::Interrupt;
-use super::ioping_result::{Iopinged, Operation, Request, Way};
-use super::ioping_verdict::judge;
-use super::place::{How, Place, open};
-use super::rung::{Rung, timed};
-use super::verdict::{Limit, Verdict};
+pub mod result;
+pub(super) mod text;
+pub(super) mod verdict;
+
+use crate::probe::interrupt::Interrupt;
+use crate::probe::place::{How, Place, open};
+use crate::probe::rung::{Rung, timed};
+use crate::probe::verdict::{Limit, Verdict};
 use crate::targets::{AnySession, Facts, Medium, Session, Target};
 use crate::{Error, Result};
 use io::rng::Prng;
+use result::{Iopinged, Operation, Request, Way};
 use std::time::Duration;
+use verdict::judge;
 
 /// Requests, times and limits.
 #[derive(Debug, Clone)]

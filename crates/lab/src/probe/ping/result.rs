@@ -2,8 +2,8 @@
 //!
 //! **Called by** its runner, verdict and text, and by the report, which reads stored ones.
 
-use super::summary::Summary;
-use super::verdict::Verdict;
+use crate::probe::summary::Summary;
+use crate::probe::verdict::Verdict;
 use io::net::TcpInfo;
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;

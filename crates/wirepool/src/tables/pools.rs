@@ -4,7 +4,7 @@
 //! where they mean the same.
 
 use crate::columns::{human, table, text, utc};
-use crate::table_scan;
+use crate::tables::scan;
 use server::api::{
     Checkpoint, DiskState, FoundPool, Health, Member, Pool, SYNC_DISABLED, Trial, Vdev, Volume,
     VolumeSync,
@@ -104,7 +104,7 @@ fn one(p: &Pool, verbose: bool) -> String {
         let _ = writeln!(out, "  WARN: {volume}: {SYNC_DISABLED}");
     }
     out += &cache(p);
-    out += &table_scan::scans(p);
+    out += &scan::scans(p);
     let mut header = vec!["NAME", "STATE", "READ", "WRITE", "CKSUM"];
     if verbose {
         header.extend(["REPAIRED", "READS", "WRITES", "GUID"]);
@@ -114,7 +114,7 @@ fn one(p: &Pool, verbose: bool) -> String {
     for v in &p.vdevs {
         vdev(&mut t, v, verbose);
     }
-    out + "\n" + &text(&t) + &table_scan::damage(p, verbose)
+    out + "\n" + &text(&t) + &scan::damage(p, verbose)
 }
 
 fn vdev(t: &mut comfy_table::Table, v: &Vdev, verbose: bool) {

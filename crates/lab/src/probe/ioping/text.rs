@@ -1,8 +1,8 @@
 //! Text of `wirepool ioping`.
 
-use super::ioping_result::{Iopinged, Operation, Request};
-use super::ping_text::{HEADER, cells};
-use super::summary::bars;
+use super::result::{Iopinged, Operation, Request};
+use crate::probe::ping::text::{HEADER, cells};
+use crate::probe::summary::bars;
 use crate::report::table::blank;
 use crate::size::{nanos, size};
 use std::fmt::Write;
@@ -53,8 +53,8 @@ pub fn render(r: &Iopinged) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::probe::ioping_result::Way;
-    use crate::probe::ioping_verdict::tests::result;
+    use crate::probe::ioping::result::Way;
+    use crate::probe::ioping::verdict::tests::result;
     use std::time::Duration;
 
     #[test]

@@ -1,9 +1,16 @@
 //! Command line: subcommands, arguments and help texts.
 
-use crate::cli_filesystems::FilesystemCommand;
-use crate::cli_host::HostCommand;
-use crate::cli_members::MemberCommand;
-use crate::cli_records::{self, RecordCommand};
+pub(crate) mod drill;
+pub(crate) mod filesystems;
+pub(crate) mod host;
+pub(crate) mod members;
+pub(crate) mod records;
+pub(crate) mod top;
+
+use self::filesystems::FilesystemCommand;
+use self::host::HostCommand;
+use self::members::MemberCommand;
+use self::records::RecordCommand;
 use crate::protocols::ExportCommand;
 use clap::{Args, Parser, Subcommand};
 use server::ByteSize;
@@ -89,7 +96,7 @@ pub(crate) enum Command {
     Probe(lab::cli::Probe),
     Inspect(crate::inspect::Inspect),
     Doctor(Box<crate::doctor_command::Doctor>),
-    Drill(Box<crate::cli_drill::DrillArgs>),
+    Drill(Box<crate::cli::drill::DrillArgs>),
     /// Describe the control API, for programs.
     #[command(subcommand)]
     Api(ApiCommand),
@@ -151,7 +158,7 @@ Examples:
         #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u64).range(1..=3600))]
         seconds: u64,
     },
-    Top(crate::cli_top::TopArgs),
+    Top(crate::cli::top::TopArgs),
     /// Show sessions: hosts, transport, throughput and errors.
     #[command(subcommand)]
     Session(SessionCommand),
@@ -173,8 +180,8 @@ Examples:
     /// Create a volume or filesystem from a snapshot.
     Clone(CloneSnapshot),
     /// List the files that differ between a snapshot and a newer one, or the filesystem as it is now.
-    #[command(after_help = crate::cli_filesystems::DIFF_HELP)]
-    Diff(crate::cli_filesystems::DiffArgs),
+    #[command(after_help = crate::cli::filesystems::DIFF_HELP)]
+    Diff(crate::cli::filesystems::DiffArgs),
     /// Show properties of pools, volumes and filesystems.
     #[command(after_help = "\
 Examples:
@@ -187,7 +194,7 @@ Examples:
         names: Vec<String>,
     },
     /// Set a property of a volume, filesystem or pool.
-    #[command(after_help = cli_records::SET_HELP)]
+    #[command(after_help = records::SET_HELP)]
     Set {
         /// For example sync=always.
         #[arg(value_name = "PROPERTY=VALUE", required = true, num_args = 1..)]

@@ -1,7 +1,7 @@
 //! Text of `wirepool ping`.
 
-use super::ping_result::{Pinged, Round};
-use super::summary::{Summary, bars};
+use super::result::{Pinged, Round};
+use crate::probe::summary::{Summary, bars};
 use crate::report::table::blank;
 use crate::size::nanos;
 use std::fmt::Write;
@@ -29,7 +29,7 @@ pub fn line(round: &Round) -> String {
 }
 
 /// The cells of a summary behind its name.
-pub(super) fn cells(name: &str, s: &Summary) -> Vec<String> {
+pub(in crate::probe) fn cells(name: &str, s: &Summary) -> Vec<String> {
     let mut cells = vec![name.to_owned(), s.sent.to_string(), s.lost.to_string()];
     let times = [
         s.min_ns as f64,
@@ -47,7 +47,8 @@ pub(super) fn cells(name: &str, s: &Summary) -> Vec<String> {
 }
 
 /// The heading of [`cells`].
-pub(super) const HEADER: [&str; 9] = ["", "sent", "lost", "min", "avg", "p50", "p99", "max", ""];
+pub(in crate::probe) const HEADER: [&str; 9] =
+    ["", "sent", "lost", "min", "avg", "p50", "p99", "max", ""];
 
 /// The result: numbers, histograms and verdict.
 #[must_use]
@@ -77,7 +78,7 @@ pub fn render(p: &Pinged) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::probe::ping_verdict::tests::pinged;
+    use crate::probe::ping::verdict::tests::pinged;
 
     #[test]
     fn a_result_has_every_rung_and_the_verdict() {

@@ -3,9 +3,9 @@
 //! **Invariants**: a pure function of the numbers. The rungs are nested: a keep-alive needs the network, a read needs both; so the
 //! differences of their medians are the parts of a read.
 
-use super::ping_result::Pinged;
-use super::summary::Summary;
-use super::verdict::{Limit, Verdict};
+use super::result::Pinged;
+use crate::probe::summary::Summary;
+use crate::probe::verdict::{Limit, Verdict};
 use crate::size::nanos;
 
 /// Share of a read from which one part is the limit.
@@ -176,9 +176,9 @@ fn evidence(v: &mut Verdict, p: &Pinged) {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(in crate::probe) mod tests {
     use super::*;
-    use crate::probe::ping_result::Connection;
+    use crate::probe::ping::result::Connection;
 
     fn rung(p50_us: u64) -> Summary {
         Summary {
