@@ -42,6 +42,7 @@ mod scrub;
 mod scrub_rows;
 mod settings;
 mod snapshot;
+mod spares;
 mod taking;
 mod transactions;
 mod trim;
