@@ -180,6 +180,17 @@ export const addVdev = (pool) => ask({
   action: ({ layout, disks, ...rest }) => api.addVdevs({ pool, vdevs: [{ layout, members: list(disks) }], ...rest }),
 });
 
+export const addSpare = (pool) => ask({
+  title: `Add a hot spare to ${pool}`, button: "Add", text: ["It takes the place of a disk that fails. Pools of this server may share it."],
+  fields: [{ name: "disks", label: "Paths of its disks, separated by spaces", required: true }, size("size", "Create missing files with this size")],
+  action: ({ disks, ...rest }) => api.addVdevs({ pool, spares: list(disks), ...rest }),
+});
+
+export const removeSpare = (pool, spare) => ask({
+  title: `Remove the spare ${spare.path || spare.guid}`, button: "Remove", text: ["Nothing takes the place of a disk of this pool that fails then, unless there are other spares."],
+  action: () => api.removeSpare({ pool, disk: spare.guid }),
+});
+
 export const addDisk = () => ask({
   title: "Add a disk", button: "Add", text: ["A disk outside of pools, to be exported by itself."],
   fields: [{ name: "name", label: "Name", required: true }, { name: "kind", label: "Kind", options: ["file", "block", "mem"], value: "file" }, { name: "path", label: "Path", help: "Of a file or a block device." }, size("size", "Size", "Of a missing file, or of a RAM disk.")],

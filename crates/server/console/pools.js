@@ -58,12 +58,23 @@ function health(m) {
 
 const errors = (m) => m.read_errors + m.write_errors + m.checksum_errors;
 
+const spareState = (s) => (s.instead_of ? `in use for ${s.instead_of}` : s.in_pool ? `in use in pool ${s.in_pool}` : s.state === "avail" ? "available" : `unavailable: ${s.reason || "not found"}`);
+
+const sparesTable = (pool) => table({
+  id: "spares", caption: `Spares of ${pool.name}`, rows: pool.spares || [], key: (s) => s.guid,
+  columns: [
+    { name: "Device", text: (s) => s.path || s.guid, cell: (s) => h("code", null, s.path || s.guid) },
+    { name: "State", text: spareState, cell: (s) => h("span", { class: `state ${s.state === "avail" ? "good" : "bad"}` }, spareState(s)) },
+    { name: "", cell: (s) => [!s.member && button("Remove", s.path || s.guid, () => act.removeSpare(pool.name, s))] },
+  ],
+});
+
 const membersTable = (pool, writes) => table({
   id: "members", caption: `Members of ${pool.name}`, rows: members(pool, writes), key: (m) => m.guid,
   columns: [
     { name: "Device", text: (m) => m.path || (m.was ? `was ${m.was}` : m.guid), cell: (m) => h("code", null, m.path || (m.was ? `was ${m.was}` : m.guid)) },
     { name: "Vdev", text: (m) => m.vdev.name },
-    { name: "State", text: (m) => m.state + (m.fault ? ` (${m.fault})` : "") + (m.replaced ? ", being replaced" : ""), cell: (m) => h("span", { class: `state ${m.state === "online" ? "good" : "bad"}` }, m.state, m.fault && ` (${m.fault})`, m.replaced && ", being replaced") },
+    { name: "State", text: (m) => m.state + (m.fault ? ` (${m.fault})` : "") + (m.replaced ? ", being replaced" : "") + (m.spare ? ", spare" : ""), cell: (m) => h("span", { class: `state ${m.state === "online" ? "good" : "bad"}` }, m.state, m.fault && ` (${m.fault})`, m.spare && ", spare", m.replaced && ", being replaced") },
     { name: "Errors", right: true, sort: errors, cell: (m) => h("span", { class: errors(m) ? "bad" : "", title: `read ${m.read_errors}, write ${m.write_errors}, checksum ${m.checksum_errors}` }, String(errors(m))) },
     { name: "Repairs", right: true, sort: (m) => m.repairs, cell: (m) => String(m.repairs) },
     { name: "Write p99", right: true, sort: (m) => m.write_times.p99_us, cell: (m) => (m.write_times.count ? micros(m.write_times.p99_us) : "–") },
@@ -132,9 +143,9 @@ export const pool = {
         h("div", { class: "row" },
           button("Scrub", "", () => act.startScrub(p.name)), button("Trim", "", () => act.startTrim(p.name)),
           button("Checkpoint", "", () => perform("checkpoint", () => api.checkpointPool({ name: p.name }))),
-          button("Add vdev", "", () => act.addVdev(p.name)), button("Export pool", "", () => act.exportPool(p.name)),
+          button("Add vdev", "", () => act.addVdev(p.name)), button("Add spare", "", () => act.addSpare(p.name)), button("Export pool", "", () => act.exportPool(p.name)),
           button("Destroy", "pool", () => act.destroyPool(p, status.volumes.filter((v) => v.name.startsWith(`${p.name}/`)).length, status.filesystems.filter((f) => f.name.startsWith(`${p.name}/`)).length)))),
-      h("h2", null, "Members"), membersTable(p, w),
+      h("h2", null, "Members"), membersTable(p, w), p.spares?.length > 0 && [h("h2", null, "Spares"), sparesTable(p)],
       p.damage.length > 0 && [h("h2", { class: "bad" }, "Unreadable ranges"), table({ id: "damage", caption: "Unreadable ranges", rows: p.damage.map((d, i) => ({ ...d, i })), key: (d) => d.i, columns: [{ name: "Dataset", text: (d) => d.dataset }, { name: "File", text: (d) => d.path || "–" }, { name: "Offset", right: true, sort: (d) => d.offset ?? -1, cell: (d) => (d.offset ?? "–").toString() }, { name: "Length", right: true, sort: (d) => d.len ?? -1, cell: (d) => (d.len ? bytes(d.len) : "–") }] })],
       w && [h("h2", null, "Written bytes"), table({ id: "written", caption: "Written bytes by dataset", rows: w.datasets, key: (d) => d.name, columns: [{ name: "Dataset", text: (d) => d.name }, ...["client", "data", "journal", "nodes"].map((c) => ({ name: c, right: true, sort: (d) => d[c], cell: (d) => bytes(d[c]) }))] })],
       h("h2", null, "Properties"), properties(p.name, data.all),

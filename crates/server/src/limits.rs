@@ -14,6 +14,15 @@ pub const POOL_DISKS_MAX: usize = 1024;
 pub const VOLUME_NAME_LEN_MAX: usize = 255;
 /// Least and most memory for a pool's nodes or its dirty records, MiB.
 pub const POOL_MIB: std::ops::RangeInclusive<u64> = 1..=1 << 20;
+/// Time for which a disk must be away or faulted before a spare takes its place, unless the configuration says otherwise. A machine with
+/// its disk shelves is up again by then; a resilver takes hours.
+pub const SPARE_AFTER_S: u64 = 300;
+/// Maximum of `spare_after_s`: a week.
+pub const SPARE_AFTER_S_MAX: u64 = 7 * 24 * 3600;
+/// Time between two looks at the labels of spares, which may wake sleeping disks.
+pub const SPARE_LOOK: Duration = Duration::from_secs(300);
+/// The same while a disk has failed and no spare was taken for it.
+pub const SPARE_RETRY: Duration = Duration::from_secs(30);
 /// Number of times that a disk faulted as gone, hung or short is brought online automatically while its pool is open.
 pub const RETURNS_MAX: u32 = 3;
 /// Changes kept in the history of a pool.

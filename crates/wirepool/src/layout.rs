@@ -1,4 +1,4 @@
-//! The words of a pool's layout: `DISK... [LAYOUT DISK...]`, LAYOUT one of mirror, raidz1 (or raidz), raidz2 and raidz3.
+//! The words of a pool's layout: `DISK... [LAYOUT DISK...] [spare DISK...]`, LAYOUT one of mirror, raidz1 (or raidz), raidz2 and raidz3.
 //!
 //! **Owns** the grammar. **Called by** `pool create` and `pool add`. **Invariants**: a word of the grammar is never a path or a name; a
 //! word that is neither a word of the grammar, nor a disk, nor looks like a file is refused, so that a mistyped layout makes no files.
@@ -11,18 +11,29 @@ const DISK_DIRECTORIES: [&str; 3] = ["/dev", "/dev/disk/by-id", "/dev/mapper"];
 /// Most single-letter changes between a mistyped word and the suggested one.
 const TYPING_ERRORS_MAX: usize = 2;
 
-/// The vdevs that the words name; `name` is the pool's name if the pool is new. Errors: the reason, for people.
-pub(crate) fn vdevs(words: &[String], name: Option<&str>) -> Result<Vec<VdevSpec>, String> {
+/// The vdevs and spares of a layout.
+#[derive(Debug, Default)]
+pub(crate) struct Parts {
+    pub(crate) vdevs: Vec<VdevSpec>,
+    pub(crate) spares: Vec<PathBuf>,
+}
+
+/// The vdevs and spares that the words name; `name` is the pool's name if the pool is new. Errors: the reason, for people.
+pub(crate) fn parts(words: &[String], name: Option<&str>) -> Result<Parts, String> {
     if let Some(name) = name.filter(|name| is_layout_word(name)) {
         return Err(format!(
             "the name of the pool is missing before the word {name:?}, as in `pool create tank {name} DISK...`"
         ));
     }
-    let mut vdevs = parse(words, |path| path.exists())?;
-    for path in vdevs.iter_mut().flat_map(|vdev| &mut vdev.members) {
+    let mut parts = parse(words, |path| path.exists())?;
+    let members = parts.vdevs.iter_mut().flat_map(|vdev| &mut vdev.members);
+    for path in members.chain(&mut parts.spares) {
         *path = std::path::absolute(&*path).map_err(|e| e.to_string())?;
     }
-    Ok(vdevs)
+    if name.is_some() && parts.vdevs.is_empty() {
+        return Err("a pool needs disks for its data beside its spares: name them before the word \"spare\"".into());
+    }
+    Ok(parts)
 }
 
 fn is_layout_word(word: &str) -> bool {
@@ -41,10 +52,21 @@ fn layout(word: &str) -> Option<VdevLayout> {
 }
 
 /// Errors: the reason, for people.
-fn parse(words: &[String], is_there: impl Fn(&Path) -> bool) -> Result<Vec<VdevSpec>, String> {
+fn parse(words: &[String], is_there: impl Fn(&Path) -> bool) -> Result<Parts, String> {
     let mut vdevs: Vec<VdevSpec> = Vec::new();
+    let mut spares = Vec::new();
+    let (mut are_spares, mut has_none) = (false, false);
     for word in words {
-        if let Some(layout) = layout(word) {
+        if word == "spare" {
+            if has_none {
+                break;
+            }
+            (are_spares, has_none) = (true, true);
+        } else if let Some(layout) = layout(word) {
+            if has_none {
+                break;
+            }
+            are_spares = false;
             vdevs.push(VdevSpec {
                 layout,
                 class: VdevClass::Normal,
@@ -52,15 +74,23 @@ fn parse(words: &[String], is_there: impl Fn(&Path) -> bool) -> Result<Vec<VdevS
             });
         } else if is_layout_word(word) {
             return Err(format!(
-                "{word:?} is a layout that this version does not have: use mirror, raidz1, raidz2 or raidz3"
+                "{word:?} is a layout that this version does not have: use mirror, raidz1, raidz2, raidz3 or spare"
             ));
         } else {
             let path = disk(word, &is_there)?;
+            if are_spares {
+                has_none = false;
+                spares.push(path);
+                continue;
+            }
             match vdevs.last_mut().filter(|v| v.layout != VdevLayout::Disk) {
                 Some(vdev) => vdev.members.push(path),
                 None => vdevs.push(VdevSpec::mirror(vec![path])),
             }
         }
+    }
+    if has_none {
+        return Err("the word \"spare\" needs at least one disk: spare DISK".into());
     }
     let has_few = |v: &&VdevSpec| !v.layout.takes(v.members.len());
     if let Some(few) = vdevs.iter().find(has_few) {
@@ -71,7 +101,7 @@ fn parse(words: &[String], is_there: impl Fn(&Path) -> bool) -> Result<Vec<VdevS
             few.layout
         ));
     }
-    Ok(vdevs)
+    Ok(Parts { vdevs, spares })
 }
 
 /// The disk or file that a word names.
@@ -115,8 +145,13 @@ mod tests {
                 .collect();
             format!("{} {}", vdev.layout, all.join(" "))
         };
-        let vdevs = parse(&words, is_there)?;
-        Ok(vdevs.into_iter().map(text).collect::<Vec<_>>().join(" | "))
+        let parts = parse(&words, is_there)?;
+        let spares = parts
+            .spares
+            .iter()
+            .map(|p| format!("spare {}", p.display()));
+        let all = parts.vdevs.into_iter().map(text).chain(spares);
+        Ok(all.collect::<Vec<_>>().join(" | "))
     }
 
     /// Regression: `raidz a b c --size 1G` made a pool of four files, one of them named "raidz", when that layout was not there.
@@ -140,6 +175,11 @@ mod tests {
                 "raidz2 a.img b.img c.img raidz d.img e.img",
                 "raidz2 a.img b.img c.img | raidz1 d.img e.img",
             ),
+            (
+                "mirror a.img b.img spare c.img d.img mirror e.img f.img",
+                "mirror a.img b.img | mirror e.img f.img | spare c.img | spare d.img",
+            ),
+            ("spare c.img spare sda", "spare c.img | spare /dev/sda"),
         ] {
             assert_eq!(parsed(line).as_deref(), Ok(expected), "{line}");
         }
@@ -152,7 +192,23 @@ mod tests {
                 "raidz3 a.img b.img c.img",
                 "a raidz3 needs at least 4 disks: raidz3 DISK DISK DISK DISK",
             ),
-            ("mirror a.img b.img spare c.img", "\"spare\" is a layout"),
+            ("mirror a.img b.img log c.img", "\"log\" is a layout"),
+            (
+                "mirror a.img b.img spare",
+                "\"spare\" needs at least one disk",
+            ),
+            (
+                "a.img spare mirror b.img c.img",
+                "\"spare\" needs at least one disk",
+            ),
+            (
+                "a.img spare spare b.img",
+                "\"spare\" needs at least one disk",
+            ),
+            (
+                "mirror a.img b.img spar c.img",
+                "did you mean the word \"spare\"?",
+            ),
             ("miror a.img b.img", "did you mean the word \"mirror\"?"),
             ("Mirror a.img b.img", "did you mean the word \"mirror\"?"),
             ("radiz2 a.img b.img", "did you mean the word \"raidz2\"?"),

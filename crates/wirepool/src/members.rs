@@ -1,4 +1,4 @@
-//! `wirepool pool add`, `attach`, `detach`, `replace`, `online`, `offline`, `resilver`, `scrub` and `trim`.
+//! `wirepool pool add`, `remove`, `attach`, `detach`, `replace`, `online`, `offline`, `resilver`, `scrub` and `trim`.
 //!
 //! **Called by** the commands. **Invariants**: as for all of them.
 
@@ -8,8 +8,8 @@ use crate::tables;
 use crate::{layout, pools};
 use anyhow::Result;
 use server::api::{
-    AddVdevs, AttachMember, Call, DetachMember, OfflineMember, OnlineMember, Pool, ReplaceMember,
-    ResilverPool, ScrubAction, ScrubPool, TrimPool,
+    AddVdevs, AttachMember, Call, DetachMember, OfflineMember, OnlineMember, Pool, RemoveSpare,
+    ReplaceMember, ResilverPool, ScrubAction, ScrubPool, TrimPool,
 };
 use std::path::PathBuf;
 
@@ -51,9 +51,11 @@ pub(crate) fn member(ask: &Ask, command: MemberCommand) -> Result<String> {
             size,
             force,
         } => {
+            let parts = layout::parts(&vdevs, None).unwrap_or_else(|text| pools::usage(&text));
             let call = AddVdevs {
                 pool,
-                vdevs: layout::vdevs(&vdevs, None).unwrap_or_else(|text| pools::usage(&text)),
+                vdevs: parts.vdevs,
+                spares: parts.spares,
                 size,
                 force,
             };
@@ -74,6 +76,10 @@ pub(crate) fn member(ask: &Ask, command: MemberCommand) -> Result<String> {
                 force,
             };
             show(ask, &call)
+        }
+        MemberCommand::Remove { pool, disk } => {
+            let disk = named(&disk)?;
+            show(ask, &RemoveSpare { pool, disk })
         }
         MemberCommand::Detach { pool, disk } => {
             let disk = named(&disk)?;

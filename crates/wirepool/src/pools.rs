@@ -36,11 +36,12 @@ pub(crate) fn pool(ask: &Ask, command: PoolCommand) -> Result<String> {
             size,
             force,
         } => {
-            let vdevs = layout::vdevs(&words, Some(&name)).unwrap_or_else(|text| usage(&text));
+            let parts = layout::parts(&words, Some(&name)).unwrap_or_else(|text| usage(&text));
             ask.show(
                 &CreatePool {
                     name,
-                    vdevs,
+                    vdevs: parts.vdevs,
+                    spares: parts.spares,
                     size,
                     force,
                 },

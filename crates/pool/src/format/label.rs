@@ -24,19 +24,22 @@ pub const MEMBERS_MAX: usize = 16;
 pub const VDEVS_MAX: usize = 128;
 /// Most segments of a pool's journal.
 pub const JOURNAL_SEGMENTS_MAX: u64 = 1 << 16;
-const VERSION_FIELD: &str = "label's version";
+pub(super) const VERSION_FIELD: &str = "label's version";
 /// The identifier that no disk and no vdev has.
 pub const GUID_NONE: u64 = 0;
 /// Sector sizes, as binary logarithms: 512 bytes to 64 KiB.
 const ASHIFTS: std::ops::RangeInclusive<u8> = 9..=16;
 
-const MAGIC: [u8; 4] = *b"WPlb";
+/// Magic of every label, those of spares among them.
+pub(super) const MAGIC: [u8; 4] = *b"WPlb";
 /// Version of labels without a branch, as earlier releases wrote them.
 const VERSION_PLAIN: u32 = 1;
 /// Version of labels with a branch and forks.
 const VERSION_BRANCH: u32 = 2;
 /// Version of labels whose vdevs say which of them have segments of the journal. Only pools that need it have such labels.
 const VERSION: u32 = 3;
+/// Version of the labels of spares, which have a layout of their own ([`super::SpareLabel`]).
+pub(super) const VERSION_SPARE: u32 = 4;
 const CHECKSUM_SIZE: usize = 16;
 const CHECKED_SIZE: usize = LABEL_SIZE - CHECKSUM_SIZE;
 const TAIL_SIZE: usize = CHECKED_SIZE - 15640;
@@ -148,7 +151,7 @@ pub struct Label {
 /// Whether a label could not be decoded because a later version wrote it. The disk belongs to a pool nevertheless.
 #[must_use]
 pub fn is_of_later_version(defect: &Defect) -> bool {
-    let later = u64::from(VERSION) + 1..;
+    let later = u64::from(VERSION_SPARE) + 1..;
     matches!(defect, Defect::Field { field, value } if *field == VERSION_FIELD && later.contains(value))
 }
 

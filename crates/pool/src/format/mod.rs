@@ -26,6 +26,7 @@ mod property;
 mod resilver;
 mod settings;
 mod space;
+mod spare;
 mod uberblock;
 
 use std::fmt;
@@ -63,8 +64,8 @@ pub use label::{
 pub(crate) use label_fields::FEATURES;
 pub use label_fields::{
     FEATURE_ACL_RULES, FEATURE_EXACT_SPACE, FEATURE_FILESYSTEMS, FEATURE_OWNER_SPACE,
-    FEATURE_RECORD_SIZES, FEATURE_SETTINGS, FEATURE_SIZE_MAX, FEATURES_MAX, Features,
-    HOST_NAME_SIZE, Host, LabelEpoch, MemberEntry, MemberGuid, Membership, NAME_SIZE_MAX,
+    FEATURE_RECORD_SIZES, FEATURE_SETTINGS, FEATURE_SIZE_MAX, FEATURE_SPARES, FEATURES_MAX,
+    Features, HOST_NAME_SIZE, Host, LabelEpoch, MemberEntry, MemberGuid, Membership, NAME_SIZE_MAX,
     PoolState, RAIDZ_PARITY_MAX, VdevEntry, VdevGuid, VdevKind, check_name,
 };
 pub use node::{
@@ -79,6 +80,9 @@ pub use settings::{
     TEXT_SIZE_MAX, TextProperty, TextSetting, settings_key,
 };
 pub use space::{KIND_SPACE, REGION_BITMAP_SIZE, REGION_SECTORS, RegionBits, space_key};
+pub use spare::{
+    KIND_SPARE, SPARE_POOLS_MAX, SpareEntry, SpareGuid, SpareLabel, SparePool, SpareUse, spare_key,
+};
 pub use uberblock::{JournalPosition, JournalStart, UBERBLOCK_SIZE, Uberblock};
 
 /// Checks a structure's size and field offsets at compile time.

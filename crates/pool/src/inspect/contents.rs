@@ -12,8 +12,8 @@ use super::space::Sectors;
 use crate::format::{
     Birth, BlockPtr, DEAD_TREE, Dataset, DatasetKind, DatasetRoot, Defect, FIRST_DATASET, Freeing,
     HOLDS_MAX, Hold, KIND_DATASET, KIND_FREEING, KIND_HOLD, KIND_LIST, KIND_NEXT_DATASET,
-    KIND_PROPERTY, KIND_RESILVER, KIND_ROOT, KIND_SETTINGS, KIND_SPACE, Key, ListId, PoolProperty,
-    ResilverPosition, Settings, TreeId, Uberblock, Value, decode_on,
+    KIND_PROPERTY, KIND_RESILVER, KIND_ROOT, KIND_SETTINGS, KIND_SPACE, KIND_SPARE, Key, ListId,
+    PoolProperty, ResilverPosition, Settings, SpareEntry, TreeId, Uberblock, Value, decode_on,
 };
 use crate::tree::{Visit, Walk, WalkStep};
 
@@ -121,6 +121,7 @@ impl Entries {
                 self.properties.insert(PoolProperty::of_key(key)?);
             }
             KIND_RESILVER => drop(ResilverPosition::decode(bytes)?),
+            KIND_SPARE if object > 0 => drop(SpareEntry::decode(bytes)?),
             other => return field("kind of an entry of the pool's tree", other.0.into()),
         }
         Ok(())

@@ -20,7 +20,9 @@ use crate::format::{
 };
 use crate::journal::Ring;
 use crate::vdev::limits::RUN_SIZE_MAX;
-use crate::vdev::{AREA_SIZE, DATA_START, RING_SLOTS, areas, data_size, has_room, slot_offset};
+use crate::vdev::{
+    AREA_SIZE, DATA_START, RING_SLOTS, areas, data_size, has_room, slot_offset, spare_label,
+};
 
 /// Why an inspection is not possible.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -161,15 +163,21 @@ pub struct Copied {
 }
 
 impl Image {
-    /// Reads labels and uberblocks. All disks must belong to one pool and be open for reading only.
+    /// Reads labels and uberblocks. All disks must belong to one pool and be open for reading only. Spares, which hold nothing, are left
+    /// out.
     ///
     /// # Errors
     /// The reason why there is nothing to inspect.
     pub async fn open(disks: Vec<Disk>) -> Result<Rc<Self>, InspectError> {
         let buffers = BufPool::new(BUFFER_BYTES);
-        let mut seen = Vec::with_capacity(disks.len());
-        for disk in &disks {
-            seen.push(look(disk, &buffers).await);
+        let (mut kept, mut seen) = (Vec::new(), Vec::with_capacity(disks.len()));
+        for disk in disks {
+            let found = look(&disk, &buffers).await;
+            if found.label().is_none() && spare_label(&disk).await.is_some() {
+                continue;
+            }
+            kept.push(disk);
+            seen.push(found);
         }
         let mut pools: Vec<(PoolGuid, String)> = Vec::new();
         for label in seen.iter().filter_map(SeenDisk::label) {
@@ -194,7 +202,7 @@ impl Image {
         uberblocks.sort_by_key(|u| std::cmp::Reverse((u.sequence, u.label_epoch)));
         uberblocks.dedup_by_key(|u| u.sequence);
         Ok(Rc::new(Self {
-            disks,
+            disks: kept,
             seen,
             label,
             vdevs,

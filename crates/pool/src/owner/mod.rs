@@ -13,6 +13,7 @@ mod destroy;
 mod opening;
 mod pool_tree;
 mod snapshots;
+mod spares;
 mod sweep;
 mod trouble;
 mod write_back;

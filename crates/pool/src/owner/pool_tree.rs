@@ -1,7 +1,7 @@
 //! The pool's own tree: its changes since the last checkpoint, and the entries that the owner keeps in memory.
 //!
 //! **Owns** the tree's layer, the number of the next dataset, the holds of snapshots, the pool's properties and settings,
-//! and the positions of resilvers. **Called by**
+//! the positions of resilvers, and the spares. **Called by**
 //! `State::change`, which has a change in the journal first, by replay, and by checkpoints. **Invariant**: the entries in
 //! memory agree with the tree and its layer, because both change here in one step.
 
@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use crate::format::{
     Defect, FIRST_DATASET, Hold, KIND_HOLD, KIND_NEXT_DATASET, KIND_PROPERTY, KIND_RESILVER,
-    KIND_ROOT, KIND_SETTINGS, Key, MemberGuid, PoolProperty, ResilverPosition, Settings, TreeId,
-    Value, decode_on, next_dataset_key,
+    KIND_ROOT, KIND_SETTINGS, KIND_SPARE, Key, MemberGuid, PoolProperty, ResilverPosition,
+    Settings, SpareEntry, SpareGuid, TreeId, Value, decode_on, next_dataset_key,
 };
 use crate::tree::Layer;
 
@@ -31,6 +31,7 @@ pub(super) struct PoolTree {
     settings: Settings,
     /// Positions of interrupted resilvers, by member.
     resilvers: BTreeMap<MemberGuid, ResilverPosition>,
+    spares: BTreeMap<SpareGuid, SpareEntry>,
 }
 
 impl Default for PoolTree {
@@ -42,6 +43,7 @@ impl Default for PoolTree {
             properties: BTreeSet::new(),
             settings: Settings::default(),
             resilvers: BTreeMap::new(),
+            spares: BTreeMap::new(),
         }
     }
 }
@@ -80,6 +82,13 @@ impl PoolTree {
             }
             (KIND_RESILVER, None) => {
                 self.resilvers.remove(&MemberGuid(key.object().0));
+            }
+            (KIND_SPARE, Some(bytes)) => {
+                let spare = SpareEntry::decode(bytes)?;
+                self.spares.insert(SpareGuid(key.object().0), spare);
+            }
+            (KIND_SPARE, None) => {
+                self.spares.remove(&SpareGuid(key.object().0));
             }
             (KIND_HOLD, Some(bytes)) => {
                 let holds = self.holds.entry(snapshot).or_default();
@@ -159,6 +168,11 @@ impl PoolTree {
     /// The positions of interrupted resilvers, by member.
     pub(super) fn resilvers(&self) -> &BTreeMap<MemberGuid, ResilverPosition> {
         &self.resilvers
+    }
+
+    /// The pool's spares.
+    pub(super) fn spares(&self) -> &BTreeMap<SpareGuid, SpareEntry> {
+        &self.spares
     }
 
     /// The settings that datasets inherit from the pool.

@@ -11,7 +11,9 @@ use io::{BufPool, IoBuf};
 use super::geometry::{AREA_SIZE, AREAS, RING_SLOTS, areas, slot_offset};
 use super::leaf::{Half, Leaf};
 use super::limits::{LABEL_COPIES_MIN, UBERBLOCK_COPIES_MIN};
-use crate::format::{Defect, LABEL_SIZE, Label, LabelEpoch, UBERBLOCK_SIZE, Uberblock, VdevOffset};
+use crate::format::{
+    Defect, LABEL_SIZE, Label, LabelEpoch, SpareLabel, UBERBLOCK_SIZE, Uberblock, VdevOffset,
+};
 use crate::written::WriteClass;
 
 /// Reads the copies of a disk's label: each label, or its defect. Unreadable copies are left out.
@@ -81,7 +83,7 @@ pub(super) async fn filled(scratch: &BufPool, bytes: &[u8]) -> IoBuf {
 }
 
 /// Offsets of the copies in each half.
-fn halves(size: u64) -> [[u64; 2]; 2] {
+pub(super) fn halves(size: u64) -> [[u64; 2]; 2] {
     let [first, second, third, fourth] = areas(size);
     [[first, third], [second, fourth]]
 }
@@ -222,6 +224,25 @@ pub(super) async fn wipe_labels(disk: &Disk, size: u64, scratch: &BufPool) -> io
         disk.write(buf, at).await?;
     }
     disk.flush().await.map(drop)
+}
+
+/// Overwrites the uberblocks of a disk with zeroes, durably; its labels stay.
+///
+/// # Errors
+/// The first write or flush that failed.
+pub(super) async fn wipe_rings(disk: &Disk, scratch: &BufPool) -> io::Result<()> {
+    for at in areas(disk.info().size) {
+        let mut buf = scratch.alloc(AREA_SIZE as usize - LABEL_SIZE).await;
+        buf.fill(0);
+        disk.write(buf, slot_offset(at, 0)).await?;
+    }
+    disk.flush().await.map(drop)
+}
+
+/// Whether these bytes, read from the disk offset `at`, are a whole label of a member or of a spare.
+pub(super) fn is_label(bytes: &[u8], at: u64) -> bool {
+    let at = VdevOffset(at);
+    Label::decode(bytes, at).is_ok() || SpareLabel::decode(bytes, at).is_ok()
 }
 
 /// Writes an uberblock to its slot in all rings; durable after the next flush. Returns whether the member has it in enough

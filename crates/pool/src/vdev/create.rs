@@ -15,6 +15,7 @@ use super::limits::{DISK_SIZE_MIN, JOURNAL_PART, JOURNAL_SIZE, SCRATCH_BYTES};
 use super::member::{Changes, Member, MemberState};
 use super::scan::newest_label;
 use super::space_below::{SpaceBelow, reserve};
+use super::spare::check_no_spare;
 use super::top::TopVdev;
 use super::{Opened, Shared, Vdevs};
 use crate::format::{
@@ -171,14 +172,14 @@ pub(super) fn check_disks<'a>(
     Ok(())
 }
 
-/// Refuses a disk that belongs to a pool.
+/// Refuses a disk that belongs to a pool, as a member or as a spare.
 pub(super) async fn check_unused(disk: &Disk, scratch: &BufPool) -> Result<(), SetupError> {
     match label_of(disk, scratch).await? {
         Some(label) => Err(SetupError::InUse {
             path: disk.info().path.clone(),
             name: label.name,
         }),
-        None => Ok(()),
+        None => check_no_spare(disk, scratch).await,
     }
 }
 

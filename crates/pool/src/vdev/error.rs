@@ -6,7 +6,9 @@ use thiserror::Error;
 
 use super::limits::DISK_SIZE_MIN;
 use crate::error::{Error, file_system_full};
-use crate::format::{MEMBERS_MAX, MemberGuid, NAME_SIZE_MAX, PoolGuid, VDEVS_MAX, VdevId};
+use crate::format::{
+    MEMBERS_MAX, MemberGuid, NAME_SIZE_MAX, PoolGuid, SPARE_POOLS_MAX, SpareGuid, VDEVS_MAX, VdevId,
+};
 
 /// Why a pool was not created, opened or changed. Nothing was written, unless the variant says otherwise.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -72,6 +74,41 @@ pub enum SetupError {
         path: PathBuf,
         /// The name of that pool.
         name: String,
+    },
+    /// Use another disk, remove the spare from its pool, or force.
+    #[error(
+        "{} is a spare of {names}: use another disk, `wirepool pool remove` it there first, or force, which takes it away",
+        path.display()
+    )]
+    IsSpare {
+        /// The disk.
+        path: PathBuf,
+        /// The names of its pools.
+        names: String,
+    },
+    /// Look at the pool's status.
+    #[error("the pool has no spare {:016x} in a state that permits this: see its status", spare.0)]
+    NoSpare {
+        /// The requested spare.
+        spare: SpareGuid,
+    },
+    /// Name the disk once.
+    #[error("{} is a spare of this pool already", path.display())]
+    SpareTwice {
+        /// The disk.
+        path: PathBuf,
+    },
+    /// Use another disk.
+    #[error("{} is not the spare that was expected: it has no label of it, or another host took it over", path.display())]
+    NotSpare {
+        /// The disk.
+        path: PathBuf,
+    },
+    /// Use another disk for this pool.
+    #[error("{} is a spare of {SPARE_POOLS_MAX} pools already: use another disk", path.display())]
+    SharedTooOften {
+        /// The disk.
+        path: PathBuf,
     },
     /// Use another disk, or force.
     #[error(

@@ -35,6 +35,7 @@ mod rings;
 mod rows;
 mod scan;
 mod space_below;
+mod spare;
 mod store;
 mod stripe;
 mod top;
@@ -70,7 +71,9 @@ pub use leaf::{Fault, MemberCounters, MemberTimes};
 pub use member::{MemberState, MemberStatus};
 pub use members::Resilvered;
 pub use open::{OpenOptions, open};
-pub use scan::{FoundMember, FoundPool, FoundVdev, Presence, Scan, Unread, scan};
+pub use scan::{FoundMember, FoundPool, FoundSpare, FoundVdev, Presence, Scan, Unread, scan};
+pub(crate) use spare::new_guid;
+pub use spare::{check_new_spare, spare_label};
 pub use witness::{Witness, Witnessed};
 
 /// Proof that everything written before is on every member that is in, and that no other member will be trusted. Only

@@ -29,6 +29,19 @@ impl Vdevs {
         disk: Disk,
         force: bool,
     ) -> Result<MemberGuid, SetupError> {
+        let member = MemberGuid(guid());
+        let origin = Origin::New { force };
+        self.attach_as(vdev, disk, origin, member).await?;
+        Ok(member)
+    }
+
+    pub(super) async fn attach_as(
+        &self,
+        vdev: VdevId,
+        disk: Disk,
+        origin: Origin,
+        member: MemberGuid,
+    ) -> Result<(), SetupError> {
         if self.read_only {
             return Err(SetupError::ReadOnly);
         }
@@ -36,8 +49,7 @@ impl Vdevs {
         if top.rows().is_some() {
             return Err(SetupError::FixedMembers { vdev });
         }
-        let new = self.prepare(top, disk, force).await?;
-        let member = new.leaf.guid();
+        let new = self.prepare(top, disk, origin, member).await?;
         {
             let mut members = top.members();
             if members.len() == MEMBERS_MAX {
@@ -48,8 +60,7 @@ impl Vdevs {
             members.push(new);
         }
         self.changes.count();
-        self.tell().await?;
-        Ok(member)
+        self.tell().await
     }
 
     /// Puts a disk in the place of a member, as a stale member without data. The old member leaves for good, and its labels
@@ -64,6 +75,21 @@ impl Vdevs {
         disk: Disk,
         force: bool,
     ) -> Result<MemberGuid, SetupError> {
+        let new = MemberGuid(guid());
+        let origin = Origin::New { force };
+        let old = self.replace_as(member, disk, origin, new).await?;
+        self.wipe_former(&old).await;
+        Ok(new)
+    }
+
+    /// As [`Vdevs::replace`], by the member `new`. The disk of the old member, which is returned, keeps its labels.
+    pub(super) async fn replace_as(
+        &self,
+        member: MemberGuid,
+        disk: Disk,
+        origin: Origin,
+        new: MemberGuid,
+    ) -> Result<Member, SetupError> {
         if self.read_only {
             return Err(SetupError::ReadOnly);
         }
@@ -74,22 +100,24 @@ impl Vdevs {
             let index = found.ok_or(SetupError::NoMember { member })?;
             check_others(top.layout(), &members, index)?;
         }
-        let new = self.prepare(top, disk, force).await?;
-        let guid = new.leaf.guid();
+        let new = self.prepare(top, disk, origin, new).await?;
         let old = self.change(member, |layout, members, index| {
             check_others(layout, members, index)?;
             Ok(std::mem::replace(&mut members[index], new))
         })?;
         self.tell().await?;
-        if let Some(disk) = old.leaf.disk() {
-            // If a disk cannot be wiped, the labels of the other members show that it was replaced.
-            let _best_effort = area::wipe_labels(disk, old.leaf.size(), &self.scratch).await;
-        }
-        Ok(guid)
+        Ok(old)
     }
 
-    /// Checks and wipes a disk that becomes a stale member of a vdev.
-    async fn prepare(&self, top: &TopVdev, disk: Disk, force: bool) -> Result<Member, SetupError> {
+    /// Wipes the labels of a member that left. If that fails, the labels of the other members show that it was replaced.
+    pub(super) async fn wipe_former(&self, old: &Member) {
+        if let Some(disk) = old.leaf.disk() {
+            let _best_effort = area::wipe_labels(disk, old.leaf.size(), &self.scratch).await;
+        }
+    }
+
+    /// Refuses a disk that cannot be a member of this vdev.
+    pub(super) fn check_disk(&self, top: &TopVdev, disk: &Disk) -> Result<(), SetupError> {
         let entry = top.entry();
         let path = || disk.info().path.clone();
         if disk.info().read_only {
@@ -100,18 +128,41 @@ impl Vdevs {
             let path = path();
             return Err(SetupError::BlockSize { path, block, most });
         }
-        check_room(&disk, entry.data_size)?;
-        if !force {
+        check_room(disk, entry.data_size)
+    }
+
+    /// Checks and wipes a disk that becomes a stale member of a vdev. A spare keeps its label until the member's takes its place.
+    async fn prepare(
+        &self,
+        top: &TopVdev,
+        disk: Disk,
+        origin: Origin,
+        member: MemberGuid,
+    ) -> Result<Member, SetupError> {
+        self.check_disk(top, &disk)?;
+        if let Origin::New { force: false } = origin {
             check_unused(&disk, &self.scratch).await?;
         }
         let journal = self.journal_of(top);
         reserve(&disk, disk.info().size, journal).await?;
-        let wiped = area::wipe_labels(&disk, disk.info().size, &self.scratch).await;
+        let wiped = match origin {
+            Origin::New { .. } => area::wipe_labels(&disk, disk.info().size, &self.scratch).await,
+            Origin::Spare => area::wipe_rings(&disk, &self.scratch).await,
+        };
         wiped.map_err(|error| SetupError::Io {
-            path: path(),
+            path: disk.info().path.clone(),
             error,
         })?;
-        let leaf = Leaf::new(MemberGuid(guid()), disk);
+        let leaf = Leaf::new(member, disk);
         Ok(Member::new(leaf, MemberState::Stale, Birth(0)))
     }
+}
+
+/// Where the disk of a new member comes from.
+#[derive(Clone, Copy)]
+pub(super) enum Origin {
+    /// It is new in the pool. With force, it may belong to another pool.
+    New { force: bool },
+    /// It is a spare of the pool, whose label was checked.
+    Spare,
 }

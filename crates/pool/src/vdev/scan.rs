@@ -14,9 +14,11 @@ use super::fork::first_apart;
 use super::geometry;
 use super::leaf::{Fault, Leaf};
 use super::limits::SCRATCH_BYTES;
+use super::spare;
 use crate::format::{
     Address, Birth, Defect, Host, Label, LabelEpoch, LabelHistory, MemberGuid, Membership,
-    PoolGuid, PoolState, Uberblock, VdevEntry, VdevId, VdevKind, VdevOffset, decode_segment,
+    PoolGuid, PoolState, SpareLabel, Uberblock, VdevEntry, VdevId, VdevKind, VdevOffset,
+    decode_segment,
 };
 
 /// A disk with an intact label.
@@ -128,10 +130,21 @@ pub struct Unread {
     pub defects: Vec<Defect>,
 }
 
+/// A disk that is a spare.
+#[derive(Debug, Clone)]
+pub struct FoundSpare {
+    /// The disk.
+    pub path: PathBuf,
+    /// Its label.
+    pub label: SpareLabel,
+}
+
 /// Result of a scan.
 pub struct Scan {
     /// Pools, by name.
     pub pools: Vec<FoundPool>,
+    /// Spares. Their disks are closed.
+    pub spares: Vec<FoundSpare>,
     /// Disks without a pool, or with a pool of a later version.
     pub unread: Vec<Unread>,
 }
@@ -140,20 +153,27 @@ pub struct Scan {
 pub async fn scan(disks: Vec<Disk>) -> Scan {
     let scratch = BufPool::new(SCRATCH_BYTES);
     let mut pools: Vec<(PoolGuid, Vec<Candidate>)> = Vec::new();
-    let mut unread = Vec::new();
+    let (mut spares, mut unread) = (Vec::new(), Vec::new());
     for disk in disks {
         let path = disk.info().path.clone();
-        match read_candidate(disk, &scratch).await {
+        match read_candidate(&disk, &scratch).await {
             Ok(found) => match pools.iter_mut().find(|(guid, _)| *guid == found.label.pool) {
                 Some((_, candidates)) => candidates.push(found),
                 None => pools.push((found.label.pool, vec![found])),
             },
-            Err(defects) => unread.push(Unread { path, defects }),
+            Err(defects) => match spare::read(&disk, &scratch).await {
+                Some(label) => spares.push(FoundSpare { path, label }),
+                None => unread.push(Unread { path, defects }),
+            },
         }
     }
     let mut pools: Vec<_> = pools.into_iter().map(|(_, found)| judge(found)).collect();
     pools.sort_by(|a, b| (&a.name, a.guid.0).cmp(&(&b.name, b.guid.0)));
-    Scan { pools, unread }
+    Scan {
+        pools,
+        spares,
+        unread,
+    }
 }
 
 /// The newest intact label of a disk, or the defects of its copies.
@@ -175,8 +195,8 @@ pub(super) async fn newest_label(disk: &Disk, scratch: &BufPool) -> Result<Label
     newest.ok_or(defects)
 }
 
-async fn read_candidate(disk: Disk, scratch: &BufPool) -> Result<Candidate, Vec<Defect>> {
-    let label = newest_label(&disk, scratch).await?;
+async fn read_candidate(disk: &Disk, scratch: &BufPool) -> Result<Candidate, Vec<Defect>> {
+    let label = newest_label(disk, scratch).await?;
     let slots = area::read_slots(&Leaf::new(label.disk, disk.clone()), scratch).await;
     let whole = slots.iter().filter_map(|slot| slot.uberblock);
     let ours = whole.filter(|u| u.pool == label.pool && u.node_size == label.node_size);
@@ -186,10 +206,10 @@ async fn read_candidate(disk: Disk, scratch: &BufPool) -> Result<Candidate, Vec<
         // An interrupted creation may leave a torn first uberblock.
         let is_first = |slot: &area::Slot| slot.number == 1 % geometry::RING_SLOTS;
         was_used = slots.iter().any(|slot| !slot.is_blank && !is_first(slot))
-            || has_journal(&disk, &label, scratch).await;
+            || has_journal(disk, &label, scratch).await;
     }
     Ok(Candidate {
-        disk,
+        disk: disk.clone(),
         label,
         uberblocks,
         was_used,

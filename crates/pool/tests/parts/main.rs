@@ -10,6 +10,7 @@ mod parity;
 mod pool_tree;
 mod rebuild;
 mod space;
+mod spare;
 mod stages;
 mod sweeps;
 mod uberblock;

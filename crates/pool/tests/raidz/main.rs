@@ -6,6 +6,7 @@ mod full;
 mod inspect;
 mod members;
 mod scrub;
+mod spares;
 
 use backend::{BlockBackend, Extent, Lba, StorageError};
 use blocks::{byte, first, free_all, simulated, sound, volume, write};

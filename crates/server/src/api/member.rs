@@ -6,14 +6,18 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// Adds vdevs to a pool; new writes use them at once.
+/// Adds vdevs to a pool, which new writes use at once, or hot spares.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AddVdevs {
     /// The pool.
     pub pool: String,
     /// The vdevs.
+    #[serde(default)]
     pub vdevs: Vec<VdevSpec>,
+    /// Disks that become hot spares. Pools of one server may share a spare: the first one that needs it takes it.
+    #[serde(default)]
+    pub spares: Vec<PathBuf>,
     /// Create missing files with this size.
     #[serde(default)]
     pub size: Option<ByteSize>,
@@ -41,7 +45,18 @@ pub struct AttachMember {
     pub force: bool,
 }
 
-/// Detaches a disk from its mirror permanently.
+/// Removes a hot spare that is not in use.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RemoveSpare {
+    /// The pool.
+    pub pool: String,
+    /// The spare, by its path or GUID.
+    pub disk: String,
+}
+
+/// Detaches a disk from its mirror permanently. A spare that is detached waits again; if the disk that it stands in for is detached, the
+/// spare remains as a member.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DetachMember {

@@ -51,6 +51,12 @@ pub struct Pool {
     pub record_cache: RecordCache,
     /// Its vdevs.
     pub vdevs: Vec<Vdev>,
+    /// Its hot spares.
+    #[serde(default)]
+    pub spares: Vec<Spare>,
+    /// How often a spare took the place of a disk.
+    #[serde(default)]
+    pub spares_taken: u64,
     /// Its present or last scrub.
     #[serde(default)]
     pub scrub: Option<Scrub>,
@@ -119,6 +125,43 @@ pub struct Vdev {
     pub members: Vec<Member>,
 }
 
+/// State of a hot spare.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum SpareState {
+    /// It waits.
+    Avail,
+    /// It is a member of this pool, or of another one that shares it.
+    Inuse,
+    /// Its disk was not found.
+    Unavail,
+}
+
+/// A hot spare: a disk that takes the place of one that failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Spare {
+    /// Its GUID, 16 hexadecimal digits.
+    pub guid: String,
+    /// Its path, or its last known one.
+    pub path: Option<PathBuf>,
+    /// Its state.
+    pub state: SpareState,
+    /// Bytes of its disk.
+    pub size: u64,
+    /// If it is in use in this pool: the GUID of the member that its disk is.
+    #[serde(default)]
+    pub member: Option<String>,
+    /// If it is in use in this pool: the path or GUID of the disk that it stands in for.
+    #[serde(default)]
+    pub instead_of: Option<String>,
+    /// If it is in use in another pool: that pool.
+    #[serde(default)]
+    pub in_pool: Option<String>,
+    /// Why it is not available.
+    #[serde(default)]
+    pub reason: Option<String>,
+}
+
 /// A disk of a vdev.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Member {
@@ -132,6 +175,9 @@ pub struct Member {
     /// Whether it is being replaced, and will be detached.
     #[serde(default)]
     pub replaced: bool,
+    /// Whether it is a spare that stands in for another disk.
+    #[serde(default)]
+    pub spare: bool,
     /// `online`, `stale`, `offline`, `faulted` or `missing`.
     pub state: String,
     /// Why it is faulted: `errors`, `gone` or `hung`.
@@ -280,6 +326,9 @@ pub struct CreatePool {
     pub name: String,
     /// Its vdevs.
     pub vdevs: Vec<VdevSpec>,
+    /// Disks that become its hot spares.
+    #[serde(default)]
+    pub spares: Vec<PathBuf>,
     /// Create missing files with this size.
     #[serde(default)]
     pub size: Option<ByteSize>,

@@ -1,12 +1,12 @@
 //! Pools and volumes in the configuration.
 //!
 //! **Owns** `[[pool]]`, and `POOL/VOLUME` in place of a disk's name. **Called by** the check of the configuration.
-//! **Invariants**: a path belongs to one pool or to one disk. Only the pool itself knows its volumes.
+//! **Invariants**: a path belongs to one pool or to one disk; pools may share spares. Only the pool itself knows its volumes.
 
 use super::checker::{Checker, Result};
 use super::disks::DiskConfig;
 use super::edit::{Edit, find, is, remove, set_list, tables};
-use crate::limits::{POOL_DISKS_MAX, POOL_MIB, POOLS_MAX, VOLUME_NAME_LEN_MAX};
+use crate::limits::{POOL_DISKS_MAX, POOL_MIB, POOLS_MAX, SPARE_AFTER_S_MAX, VOLUME_NAME_LEN_MAX};
 use pool::format::check_name;
 use serde::Deserialize;
 use std::path::PathBuf;
@@ -20,6 +20,10 @@ pub struct PoolConfig {
     pub name: String,
     /// Paths of its disks.
     pub disks: Vec<PathBuf>,
+    /// Paths of its spares, which other pools may share.
+    pub spares: Vec<PathBuf>,
+    /// Seconds for which a disk must be away or faulted before a spare takes its place; `None` for the default.
+    pub spare_after_s: Option<u64>,
     /// Memory for tree nodes, MiB; `None` for the pool's default.
     pub cache_mib: Option<u64>,
     /// Memory for dirty records, MiB; `None` for the pool's default.
@@ -35,6 +39,8 @@ pub struct PoolConfig {
 pub(super) struct RawPool {
     name: Spanned<String>,
     disks: Spanned<Vec<Spanned<PathBuf>>>,
+    spares: Option<Spanned<Vec<Spanned<PathBuf>>>>,
+    spare_after_s: Option<Spanned<u64>>,
     cache_mib: Option<Spanned<u64>>,
     dirty_mib: Option<Spanned<u64>>,
     record_cache_mib: Option<Spanned<u64>>,
@@ -62,6 +68,8 @@ pub enum PoolEdit {
     Remove(String),
     /// New paths of a pool's disks.
     SetDisks(String, Vec<PathBuf>),
+    /// New paths of a pool's spares.
+    SetSpares(String, Vec<PathBuf>),
 }
 
 impl Edit for PoolEdit {
@@ -74,24 +82,41 @@ impl Edit for PoolEdit {
                 }
             }
             PoolEdit::Remove(name) => remove(document, "pool", |p| is(p, "name", name)),
-            PoolEdit::SetDisks(name, disks) => {
+            PoolEdit::SetDisks(name, disks) => set_paths(document, name, "disks", disks),
+            PoolEdit::SetSpares(name, spares) => {
+                set_paths(document, name, "spares", spares);
                 let pool = tables(document, "pool").and_then(|t| find(t, "name", name));
-                if let Some(pool) = pool {
-                    let paths: Vec<_> = disks.iter().map(|p| p.to_string_lossy()).collect();
-                    let paths: Vec<&str> = paths.iter().map(|p| p.as_ref()).collect();
-                    set_list(pool, "disks", &paths);
+                if let Some(pool) = pool.filter(|_| spares.is_empty()) {
+                    pool.remove("spares");
                 }
             }
         }
     }
 }
 
+/// Sets a list of paths of a pool.
+fn set_paths(document: &mut Table, name: &str, key: &str, paths: &[PathBuf]) {
+    let pool = tables(document, "pool").and_then(|t| find(t, "name", name));
+    if let Some(pool) = pool {
+        let paths: Vec<_> = paths.iter().map(|p| p.to_string_lossy()).collect();
+        let paths: Vec<&str> = paths.iter().map(|p| p.as_ref()).collect();
+        set_list(pool, key, &paths);
+    }
+}
+
 fn pool_table(pool: &PoolConfig) -> Table {
     let mut table = Table::new();
-    let paths = pool.disks.iter().map(|p| p.to_string_lossy().into_owned());
+    let array = |paths: &[PathBuf]| {
+        let texts = paths.iter().map(|p| p.to_string_lossy().into_owned());
+        value(texts.collect::<Array>())
+    };
     table["name"] = value(&pool.name);
-    table["disks"] = value(paths.collect::<Array>());
+    table["disks"] = array(&pool.disks);
+    if !pool.spares.is_empty() {
+        table["spares"] = array(&pool.spares);
+    }
     for (key, mib) in [
+        ("spare_after_s", pool.spare_after_s),
         ("cache_mib", pool.cache_mib),
         ("dirty_mib", pool.dirty_mib),
         ("record_cache_mib", pool.record_cache_mib),
@@ -130,6 +155,9 @@ impl Checker<'_> {
                 );
             }
             let paths = self.pool_disks(&p.disks, disks, &pools)?;
+            let spares = self.pool_spares(p.spares.as_ref(), disks)?;
+            let after = p.spare_after_s.as_ref();
+            let after = after.map(|s| self.number(Some(s), 0, 0..=SPARE_AFTER_S_MAX));
             let mib = |value: &Option<Spanned<u64>>, least| {
                 let value = value.as_ref();
                 let checked = value.map(|v| self.number(Some(v), least, POOL_MIB));
@@ -142,9 +170,43 @@ impl Checker<'_> {
                 read_only: p.read_only,
                 name: p.name.into_inner(),
                 disks: paths,
+                spares,
+                spare_after_s: after.transpose()?,
             });
         }
         Ok(pools)
+    }
+
+    /// The paths of a pool's spares. One that is in use is in the list of disks of its pool as well.
+    fn pool_spares(
+        &self,
+        list: Option<&Spanned<Vec<Spanned<PathBuf>>>>,
+        disks: &[DiskConfig],
+    ) -> Result<Vec<PathBuf>> {
+        let mut paths: Vec<PathBuf> = Vec::new();
+        let Some(list) = list else { return Ok(paths) };
+        let count = list.get_ref().len();
+        if count > POOL_DISKS_MAX {
+            let message = format!("expected at most {POOL_DISKS_MAX} paths, found {count}");
+            return self.fail(list.span(), message);
+        }
+        for p in list.get_ref() {
+            if p.get_ref().as_os_str().is_empty() {
+                return self.fail(p.span(), "expected a path");
+            }
+            let path = self.resolve(p.get_ref());
+            if paths.contains(&path) {
+                return self.fail(p.span(), "this path is there twice");
+            }
+            if let Some(d) = disks.iter().find(|d| d.medium.path() == Some(&path)) {
+                return self.fail(
+                    p.span(),
+                    format!("the disk {:?} has this path already", d.name),
+                );
+            }
+            paths.push(path);
+        }
+        Ok(paths)
     }
 
     fn pool_disks(

@@ -18,11 +18,11 @@ use crate::api::{
     ListReports, ListReservations, ListSessions, ListSnapshots, ListVolumes, ListWrites,
     MountFilesystem, OfflineMember, OnlineMember, OpenApi, OwnerSpace, Pool, PoolHistory,
     PromoteFilesystem, PromoteVolume, Property, Rates, RefusedHost, ReleaseSnapshot,
-    RemoveConsoleUser, RemoveDisk, RenameFilesystem, RenameSnapshot, RenameVolume, ReplaceMember,
-    ResilverPool, ResizeDisk, ResizeVolume, RollbackFilesystem, RollbackVolume, ScanPools,
-    ScrubPool, Session, SessionSummary, SetConsolePassword, SetProperty, ShowSession, Snapshot,
-    Stages, Status, StoredReport, Trial, TrimPool, TryImport, UnlockConsoleUser, UnmountFilesystem,
-    Volume, Writes,
+    RemoveConsoleUser, RemoveDisk, RemoveSpare, RenameFilesystem, RenameSnapshot, RenameVolume,
+    ReplaceMember, ResilverPool, ResizeDisk, ResizeVolume, RollbackFilesystem, RollbackVolume,
+    ScanPools, ScrubPool, Session, SessionSummary, SetConsolePassword, SetProperty, ShowSession,
+    Snapshot, Stages, Status, StoredReport, Trial, TrimPool, TryImport, UnlockConsoleUser,
+    UnmountFilesystem, Volume, Writes,
 };
 use crate::limits::REQUEST_LEN_MAX;
 use crate::protocols::protocols;
@@ -164,6 +164,7 @@ routes! {
 
     Post "/v1/pools/add" AddVdevs => Pool, CHANGE, shard |s, r| s.add_vdevs(r).await;
     Post "/v1/pools/attach" AttachMember => Pool, CHANGE, shard |s, r| s.attach_member(r).await;
+    Post "/v1/pools/remove" RemoveSpare => Pool, CHANGE, shard |s, r| s.remove_spare(r).await;
     Post "/v1/pools/detach" DetachMember => Pool, CHANGE, shard |s, r| s.detach_member(r).await;
     Post "/v1/pools/replace" ReplaceMember => Pool, CHANGE, shard |s, r| s.replace_member(r).await;
     Post "/v1/pools/online" OnlineMember => Pool, CHANGE, shard |s, r| s.online_member(r).await;

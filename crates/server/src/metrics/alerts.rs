@@ -46,6 +46,12 @@ alerts! {
     PoolDegraded warning "5m" "wirepool_pool_healthy == 0 and wirepool_pool_online == 1"
         "Pool {{ $labels.pool }} is degraded"
         "A member is missing, faulted, offline or stale; another loss may cost data. `wirepool pool status -v {{ $labels.pool }}` names it; replace it with `wirepool pool replace`.";
+    SpareInUse warning "5m" "wirepool_pool_spares{state=\"inuse\"} > 0"
+        "Pool {{ $labels.pool }} uses {{ $value }} hot spares"
+        "A disk failed. `wirepool pool status {{ $labels.pool }}` names it; put in a new one with `wirepool pool replace`.";
+    NoSpareLeft warning "15m" "wirepool_pool_spares{state=\"avail\"} == 0 and ignoring (state) (wirepool_pool_spares{state=\"inuse\"} > 0 or wirepool_pool_spares{state=\"unavail\"} > 0)"
+        "Pool {{ $labels.pool }} has no hot spare left"
+        "Its spares are in use or were not found. `wirepool pool add {{ $labels.pool }} spare DISK` adds one.";
     DiskHeldBack critical "5m" "wirepool_disk_online == 0"
         "Disk {{ $labels.disk }} cannot be opened"
         "Its export is held back. `wirepool disk list` has the reason.";

@@ -1,7 +1,7 @@
 //! Metrics of pools and volumes.
 
 use super::families::{Families, Labels, one};
-use crate::api::{DiskState, Health, Member, Pool, Resilver, ScanState, Scrub, Status};
+use crate::api::{DiskState, Health, Member, Pool, Resilver, ScanState, Scrub, SpareState, Status};
 use std::fmt;
 
 /// A metric's name, and its value.
@@ -48,6 +48,7 @@ fn pools(pools: &[Pool], out: &mut Families) -> fmt::Result {
     record_caches(pools, out)?;
     counts(pools, out)?;
     times(pools, out)?;
+    spares(pools, out)?;
     scrubs(pools, out)
 }
 
@@ -74,6 +75,27 @@ fn record_caches(pools: &[Pool], out: &mut Families) -> fmt::Result {
     }
     let disabled = open().map(|p| (label(p), p.sync_disabled.len() as f64));
     out.gauge("pool_sync_disabled_volumes", disabled)
+}
+
+/// Hot spares by state.
+fn spares(pools: &[Pool], out: &mut Families) -> fmt::Result {
+    let open = || pools.iter().filter(|p| p.state == DiskState::Online);
+    let mut values = Vec::new();
+    for p in open() {
+        for (name, state) in [
+            ("avail", SpareState::Avail),
+            ("inuse", SpareState::Inuse),
+            ("unavail", SpareState::Unavail),
+        ] {
+            let mut labels = one("pool", &p.name);
+            labels.push(("state", name.to_owned()));
+            let count = p.spares.iter().filter(|s| s.state == state).count();
+            values.push((labels, count as f64));
+        }
+    }
+    out.gauge("pool_spares", values)?;
+    let taken = open().map(|p| (one("pool", &p.name), p.spares_taken));
+    out.counter("pool_spares_taken", taken)
 }
 
 /// Operations and errors of disks.

@@ -101,6 +101,8 @@ sections! {
         Gauge pool_member_latency_seconds [pool member path kind percentile] "Durations of the disk's operations since the pool was opened, by percentile";
         Gauge pool_damaged_ranges [pool] "Unreadable ranges of volumes and snapshots that reads, scrubs and resilvers found";
         Gauge pool_resilvering [pool] "1 during a resilver of the pool";
+        Gauge pool_spares [pool state] "Hot spares of the pool, by state: avail, inuse or unavail";
+        Counter pool_spares_taken [pool] "How often a hot spare took the place of a disk";
         Gauge pool_size_bytes [pool] "Size of the pool's allocator: used, freeing and free";
         Gauge pool_used_bytes [pool] "Space taken in the pool";
         Gauge pool_freeing_bytes [pool] "Space that the next checkpoint makes reusable";

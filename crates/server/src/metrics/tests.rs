@@ -51,6 +51,26 @@ const CASES: &[(&str, Series, Series)] = &[
         ],
     ),
     (
+        "SpareInUse",
+        &[("wirepool_pool_spares{pool='a',state='inuse'}", ONE)],
+        &[
+            ("wirepool_pool_spares{pool='a',state='inuse'}", ZERO),
+            ("wirepool_pool_spares{pool='a',state='avail'}", ONE),
+        ],
+    ),
+    (
+        "NoSpareLeft",
+        &[
+            ("wirepool_pool_spares{pool='a',state='avail'}", ZERO),
+            ("wirepool_pool_spares{pool='a',state='unavail'}", ONE),
+        ],
+        &[
+            ("wirepool_pool_spares{pool='a',state='avail'}", ZERO),
+            ("wirepool_pool_spares{pool='a',state='inuse'}", ZERO),
+            ("wirepool_pool_spares{pool='a',state='unavail'}", ZERO),
+        ],
+    ),
+    (
         "DiskHeldBack",
         &[("wirepool_disk_online{disk='a'}", ZERO)],
         &[("wirepool_disk_online{disk='a'}", ONE)],

@@ -7,6 +7,7 @@ use super::creation::Creation;
 use super::entry::PoolState;
 use super::new_disks::NewDisks;
 use super::open::{find, open_devices};
+use super::spares::check_each;
 use super::view::fault_text;
 use crate::api::{self, CheckpointPool, CreatePool, DestroyPool, ExportPool, ScanPools, VdevSpec};
 use crate::config::{ConfigFile, PoolConfig, PoolEdit};
@@ -15,6 +16,7 @@ use crate::server::Server;
 use crate::word::word;
 use crate::{Error, Result};
 use pool::Pool;
+use pool::format::SpareGuid;
 use pool::vdev::{self, Fault, PoolSpec, Presence, SetupError, Vdevs};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -26,8 +28,9 @@ pub(super) fn refused(name: &str, e: SetupError) -> Error {
         | SetupError::Shape { .. }
         | SetupError::TooSmall { .. }
         | SetupError::BlockSize { .. }
-        | SetupError::SameDisk { .. } => Error::Invalid(e.to_string()),
-        SetupError::InUse { .. } | SetupError::LaterVersion { .. } => {
+        | SetupError::SameDisk { .. }
+        | SetupError::SpareTwice { .. } => Error::Invalid(e.to_string()),
+        SetupError::InUse { .. } | SetupError::IsSpare { .. } | SetupError::LaterVersion { .. } => {
             Error::Conflict(format!("{e} (-f)"))
         }
         SetupError::ForeignHost { .. } => Error::Conflict(format!("{e} (-f)")),
@@ -85,9 +88,19 @@ impl Server {
             .map(Path::to_path_buf)
             .collect();
         check_paths(&paths)?;
+        check_each(&paths, &request.spares)?;
+        if paths.is_empty() && !request.spares.is_empty() {
+            let text = "a pool needs disks for its data beside its spares: name them first";
+            return Err(Error::Invalid(text.into()));
+        }
+        for path in &request.spares {
+            self.check_free_spare(path)?;
+        }
         let config = PoolConfig {
             name: name.clone(),
             disks: paths,
+            spares: request.spares.clone(),
+            spare_after_s: None,
             cache_mib: None,
             dirty_mib: None,
             record_cache_mib: None,
@@ -95,13 +108,28 @@ impl Server {
         };
         let new = self.edited(&[&PoolEdit::Add(config.clone())])?;
         let disks = self.open_new(&request.vdevs, request.size).await?;
-        match self.create_on(&disks, &request, new, &config).await {
-            Ok(pool) => {
+        let spares = match self.open_spares(&request.spares, request.size).await {
+            Ok(spares) => spares,
+            Err(e) => {
+                disks.discard().await;
+                return Err(e);
+            }
+        };
+        match self
+            .create_on(&disks, &spares, &request, new, &config)
+            .await
+        {
+            Ok((pool, added)) => {
+                drop(spares);
                 self.keep_open_pool(name, pool).await;
+                let (pool, notes) = (self.pool_named(name)?, self.notes_of(name)?);
+                self.remember_spares(name, &notes, &added).await;
+                self.find_spares(name, &pool, &notes).await;
                 self.pool_view(name)
             }
             Err(e) => {
                 disks.discard().await;
+                spares.discard().await;
                 Err(e)
             }
         }
@@ -111,18 +139,30 @@ impl Server {
     async fn create_on(
         &self,
         disks: &NewDisks,
+        spares: &NewDisks,
         request: &CreatePool,
         new: ConfigFile,
         config: &PoolConfig,
-    ) -> Result<Pool> {
+    ) -> Result<(Pool, Vec<(SpareGuid, PathBuf)>)> {
         let name = &config.name;
         if !request.force {
             disks.check(name, &[]).await?;
+            spares.check(name, &[]).await?;
         }
-        let creation = Creation::begin(self.state_dir(), name, disks.made()).await?;
+        for spare in spares.vdevs().iter().map(|v| &v.members[0]) {
+            let host = &self.host;
+            let checked = vdev::check_new_spare(disks.vdevs(), spare, host, request.force).await;
+            checked.map_err(|e| refused(name, e))?;
+        }
+        let files = [disks.made(), spares.made()].concat();
+        let creation = Creation::begin(self.state_dir(), name, &files, &request.spares).await?;
         let old = self.state.borrow().file.clone();
         let made = match self.store(new).await {
             Ok(()) => self.make_pool(request, config, disks.vdevs()).await,
+            Err(e) => Err(e),
+        };
+        let made = match made {
+            Ok(pool) => self.furnish(name, pool, spares, request.force).await,
             Err(e) => Err(e),
         };
         if made.is_err() && self.state.borrow().file.text() != old.text() {
@@ -130,6 +170,25 @@ impl Server {
         }
         creation.end().await;
         made
+    }
+
+    /// Gives a new pool its spares. If that fails, the pool is destroyed.
+    async fn furnish(
+        &self,
+        name: &str,
+        pool: Pool,
+        spares: &NewDisks,
+        force: bool,
+    ) -> Result<(Pool, Vec<(SpareGuid, PathBuf)>)> {
+        match self.add_spares(name, &pool, spares, force).await {
+            Ok(added) => Ok((pool, added)),
+            Err(e) => {
+                let vdevs = pool.vdevs();
+                let _ = pool.close().await;
+                let _ = vdevs.destroy().await;
+                Err(e)
+            }
+        }
     }
 
     async fn make_pool(
@@ -194,9 +253,11 @@ impl Server {
             return Err(Error::Conflict(text));
         }
         self.pool_named(name)?;
+        let spares = self.waiting_spares(name);
         match self.part(name).await? {
             Some(vdevs) => {
                 vdevs.destroy().await.map_err(|e| failed(name, e))?;
+                self.unlabel_spares(&vdevs, spares).await;
                 self.forget_files(vdevs.pool()).await;
                 Ok(())
             }

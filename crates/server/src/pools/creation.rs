@@ -10,8 +10,28 @@ use super::open::find;
 use crate::config::{PoolConfig, PoolEdit};
 use crate::server::Server;
 use crate::{Error, Result, durable};
+use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};
+
+/// Contents of the mark.
+#[derive(Default, Serialize, Deserialize)]
+struct Mark {
+    /// Files that were created for the pool.
+    made: Vec<PathBuf>,
+    /// Disks that become its spares.
+    spares: Vec<PathBuf>,
+}
+
+/// What the start finds of a configured pool's creation.
+pub(super) enum Unfinished {
+    /// Nothing.
+    No,
+    /// It was interrupted before the pool existed, and the pool has left the configuration.
+    Forgotten,
+    /// It was interrupted after the pool existed: these disks become spares, and [`Server::end_creation`] ends it.
+    LacksSpares(Vec<PathBuf>),
+}
 
 /// A creation that has begun.
 pub(super) struct Creation {
@@ -29,12 +49,17 @@ impl Creation {
         state_dir: Option<PathBuf>,
         pool: &str,
         made: &[PathBuf],
+        spares: &[PathBuf],
     ) -> Result<Creation> {
         let Some(dir) = state_dir else {
             return Ok(Creation { mark: None });
         };
         let path = mark(&dir, pool);
-        let (to, text) = (path.clone(), serde_json::to_vec(made));
+        let contents = Mark {
+            made: made.to_vec(),
+            spares: spares.to_vec(),
+        };
+        let (to, text) = (path.clone(), serde_json::to_vec(&contents));
         let write = move || {
             fs::create_dir_all(directory(&dir))?;
             durable::replace(&to, &text?)
@@ -60,11 +85,10 @@ impl Creation {
 }
 
 impl Server {
-    /// Removes a pool from the configuration if its creation was interrupted before it existed. Returns whether that is so; false
-    /// also while a disk is missing.
-    pub(super) async fn forget_unfinished(&self, config: &PoolConfig) -> bool {
+    /// Removes a pool from the configuration if its creation was interrupted before it existed, unless a disk is missing.
+    pub(super) async fn forget_unfinished(&self, config: &PoolConfig) -> Unfinished {
         let Some(dir) = self.state_dir() else {
-            return false;
+            return Unfinished::No;
         };
         let path = mark(&dir, &config.name);
         let read = {
@@ -72,8 +96,9 @@ impl Server {
             io::blocking(move || fs::read(path)).await
         };
         let Ok(Ok(text)) = read else {
-            return false;
+            return Unfinished::No;
         };
+        let contents: Mark = serde_json::from_slice(&text).unwrap_or_default();
         let creation = Creation { mark: Some(path) };
         let (found, _) = find(&config.disks, true).await;
         let is_ours = |p: &&pool::vdev::FoundPool| p.name == config.name;
@@ -82,16 +107,18 @@ impl Server {
             .filter(is_ours)
             .any(|p| !p.uberblocks.is_empty())
         {
+            if !contents.spares.is_empty() {
+                return Unfinished::LacksSpares(contents.spares);
+            }
             creation.end().await;
-            return false;
+            return Unfinished::No;
         }
         drop(found);
-        let made: Vec<PathBuf> = serde_json::from_slice(&text).unwrap_or_default();
         let places = config.disks.clone();
         let are_there = io::blocking(move || places.iter().all(|p| p.exists())).await;
         let is_whole = are_there.unwrap_or(false);
         if !is_whole {
-            return false;
+            return Unfinished::No;
         }
         let remove = PoolEdit::Remove(config.name.clone());
         let stored = match self.edited(&[&remove]) {
@@ -100,12 +127,22 @@ impl Server {
         };
         if let Err(error) = stored {
             tracing::warn!(pool = config.name, %error, "an interrupted creation could not be undone");
-            return false;
+            return Unfinished::No;
         }
-        remove_files(made).await;
+        remove_files(contents.made).await;
         creation.end().await;
         let text = "its creation was interrupted before it existed: it left the configuration; create it again";
         self.event(&config.name, "pool.forget", text.into());
-        true
+        Unfinished::Forgotten
+    }
+
+    /// Removes the mark of a creation.
+    pub(super) async fn end_creation(&self, pool: &str) {
+        if let Some(dir) = self.state_dir() {
+            let creation = Creation {
+                mark: Some(mark(&dir, pool)),
+            };
+            creation.end().await;
+        }
     }
 }

@@ -7,8 +7,10 @@ use crate::api;
 use io::JoinHandle;
 use io::sync::Notify;
 use pool::Pool;
-use pool::format::DatasetKind;
+use pool::format::{DatasetKind, SpareGuid};
 use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::rc::Rc;
 
 /// The shown list.
@@ -20,6 +22,20 @@ pub(crate) struct ShownDamage {
 
 /// Shown state of a running resilver.
 pub(crate) type ShownResilver = Rc<RefCell<Option<api::Resilver>>>;
+
+/// The disk of a spare, when it was last looked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SparePlace {
+    /// Its path; `None` if it was not found.
+    pub(crate) path: Option<PathBuf>,
+    /// Why it is not available, though it was found or another pool has it.
+    pub(crate) reason: Option<String>,
+    /// The pool that uses it, if it is another one.
+    pub(crate) in_pool: Option<String>,
+}
+
+/// The places of a pool's spares.
+pub(crate) type SparePlaces = BTreeMap<SpareGuid, SparePlace>;
 
 /// State of a pool.
 pub(crate) enum PoolState {
@@ -46,6 +62,10 @@ pub(crate) struct PoolEntry {
     pub(crate) damage: ShownDamage,
     /// The member that is being resilvered.
     pub(crate) resilver: ShownResilver,
+    /// Where its spares are.
+    pub(crate) spares: SparePlaces,
+    /// Whether a spare was taken or given back since its spares were looked for.
+    pub(crate) spares_moved: bool,
 }
 
 impl Drop for PoolEntry {

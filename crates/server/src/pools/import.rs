@@ -27,7 +27,7 @@ impl Server {
         if let Some(new) = &request.rename {
             check_new_name(new)?;
         }
-        let (found, disks) = self.find_one(&request).await?;
+        let (found, disks, spares) = self.find_one(&request).await?;
         let name = request.rename.clone().unwrap_or_else(|| found.name.clone());
         let mut edits = Vec::new();
         let held = matches!(
@@ -37,6 +37,8 @@ impl Server {
         let mut config = PoolConfig {
             name: name.clone(),
             disks,
+            spares: spares.clone(),
+            spare_after_s: None,
             cache_mib: None,
             dirty_mib: None,
             record_cache_mib: None,
@@ -56,6 +58,7 @@ impl Server {
             }
             (config.cache_mib, config.dirty_mib) = (old.cache_mib, old.dirty_mib);
             config.record_cache_mib = old.record_cache_mib;
+            config.spare_after_s = old.spare_after_s;
             edits.push(PoolEdit::Remove(name.clone()));
         }
         edits.push(PoolEdit::Add(config.clone()));
@@ -82,7 +85,7 @@ impl Server {
     pub async fn try_import(&self, request: TryImport) -> Result<Trial> {
         let _turn = self.turn().await?;
         let request = request.import;
-        let (found, disks) = self.find_one(&request).await?;
+        let (found, disks, spares) = self.find_one(&request).await?;
         let options = self.import_options(&request, &found).await;
         let name = request.rename.clone().unwrap_or_else(|| found.name.clone());
         let short = short_disks(&found);
@@ -93,6 +96,8 @@ impl Server {
         let config = PoolConfig {
             name: name.clone(),
             disks,
+            spares: spares.clone(),
+            spare_after_s: None,
             cache_mib: None,
             dirty_mib: None,
             record_cache_mib: None,
@@ -129,9 +134,12 @@ impl Server {
         state.pools.all_open().count() < state.pools.names().len()
     }
 
-    /// The requested pool, and the paths of its disks for the configuration. If a pool of the configuration is held back, its disks may
+    /// The requested pool, and the paths of its disks and of its spares for the configuration. If a pool of the configuration is held back, its disks may
     /// be in use for a moment.
-    async fn find_one(&self, request: &ImportPool) -> Result<(FoundPool, Vec<PathBuf>)> {
+    async fn find_one(
+        &self,
+        request: &ImportPool,
+    ) -> Result<(FoundPool, Vec<PathBuf>, Vec<PathBuf>)> {
         let places = self.places(&request.disks).await?;
         let (found, reasons) = find(&places.disks(), self.tries_pools()).await;
         let wanted = |p: &FoundPool| {
@@ -139,8 +147,8 @@ impl Server {
             name.is_none_or(|w| p.name == *w || format!("{:016x}", p.guid.0) == *w)
         };
         let pool = choose(found, &reasons, wanted).map_err(Error::Conflict)?;
-        let disks = places.of(pool.guid);
-        Ok((pool, disks))
+        let (disks, spares) = places.of(pool.guid);
+        Ok((pool, disks, spares))
     }
 
     async fn import_options(&self, request: &ImportPool, found: &FoundPool) -> vdev::OpenOptions {

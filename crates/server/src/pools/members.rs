@@ -8,6 +8,7 @@ use super::change::{check_paths, failed, refused};
 use super::new_disks::NewDisks;
 use super::notes::{Notes, Replacing};
 use super::open::open_disk;
+use super::spares::member_text;
 use crate::api::{
     self, AttachMember, DetachMember, OfflineMember, OnlineMember, ReplaceMember, VdevSpec,
 };
@@ -17,7 +18,7 @@ use crate::size::ByteSize;
 use crate::{Error, Result};
 use io::disk::Disk;
 use pool::Pool;
-use pool::format::{MemberGuid, VdevId};
+use pool::format::{MemberGuid, SpareEntry, SpareGuid, VdevId};
 use pool::vdev::{Layout, MemberState, MemberStatus};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -67,23 +68,73 @@ impl Server {
     /// See [`DetachMember`].
     pub async fn detach_member(&self, request: DetachMember) -> Result<api::Pool> {
         let _turn = self.turn().await?;
-        let named = self.member_named(&request.pool, &request.disk)?;
-        self.detach(&request.pool, &named.pool, &named.notes, named.member.guid)
-            .await?;
-        self.pool_view(&request.pool)
+        let name = &request.pool;
+        let (pool, notes) = (self.pool_named(name)?, self.notes_of(name)?);
+        // Without the disk that it stands in for, a spare is a member like any other.
+        if let Some((spare, entry)) = self.spare_instead_of(&pool, &notes, &request.disk) {
+            self.keep_spare(name, &pool, &notes, spare, entry).await?;
+            return self.pool_view(name);
+        }
+        let named = self.member_named(name, &request.disk)?;
+        let member = named.member.guid;
+        let used = pool.spare_of(member).map(|(_, used)| used);
+        if used.is_some() && named.layout != Layout::Mirror {
+            let text = format!(
+                "the spare {0} has the place of a disk of a raidz: `wirepool pool replace {name} {0} NEW` puts a new disk there",
+                request.disk
+            );
+            return Err(Error::Conflict(text));
+        }
+        self.detach(name, &pool, &notes, member).await?;
+        if let Some(used) = used {
+            let wish = notes.change(|k| k.no_spare_for.extend([used.instead_of.0]));
+            wish.await?;
+        }
+        self.pool_view(name)
     }
 
     /// See [`ReplaceMember`].
     pub async fn replace_member(self: &Rc<Self>, request: ReplaceMember) -> Result<api::Pool> {
         let _turn = self.turn().await?;
-        let named = self.member_named(&request.pool, &request.disk)?;
+        let (pool, notes) = (
+            self.pool_named(&request.pool)?,
+            self.notes_of(&request.pool)?,
+        );
+        let disk = match self.spare_in_raidz(&pool, &notes, &request.disk) {
+            Some((_, entry)) => {
+                let member = entry.used.map_or(0, |used| used.member.0);
+                format!("{member:016x}")
+            }
+            None => request.disk.clone(),
+        };
+        let named = self.member_named(&request.pool, &disk)?;
         let old = named.member.guid;
+        let asked = request.new.as_ref().map(|path| path.display().to_string());
+        if let Some(asked) = asked
+            && let Some((spare, _)) = self.spare_named(&request.pool, &pool, &notes, &asked)
+        {
+            if named.member.state == MemberState::Online {
+                let text = format!(
+                    "{} works: a spare stands in only for a disk that is offline, faulted or missing",
+                    request.disk
+                );
+                return Err(Error::Conflict(text));
+            }
+            self.take_this_spare(&request.pool, &pool, &notes, spare, old)
+                .await?;
+            self.wake_supervisor(&request.pool);
+            return self.pool_view(&request.pool);
+        }
         let being = |r: &Replacing| r.old == old.0 || r.new == old.0;
         if named.notes.kept().replacing.iter().any(being) {
             let text = "that disk is being replaced already: see `wirepool pool status`";
             return Err(Error::Conflict(text.into()));
         }
-        let here = named.member.path.clone();
+        let original = pool.spare_of(old).map(|(_, used)| used.instead_of);
+        let here = match original {
+            Some(original) => notes.was_at(original).unwrap_or_default(),
+            None => named.member.path.clone(),
+        };
         let was = Some(here)
             .filter(|p| !p.as_os_str().is_empty())
             .or_else(|| named.notes.was_at(old));
@@ -253,6 +304,15 @@ impl Server {
             let text = format!("{} belongs to the pool {:?}", path.display(), other.name);
             return Err(Error::Conflict(text));
         }
+        let has_it = |p: &&PoolConfig| p.spares.iter().any(|d| d == path);
+        if let Some(pool) = pools.iter().find(has_it) {
+            let text = format!(
+                "{0} is a spare of the pool {1:?}: `wirepool pool remove {1} {0}` first",
+                path.display(),
+                pool.name
+            );
+            return Err(Error::Conflict(text));
+        }
         Ok(())
     }
 
@@ -302,9 +362,15 @@ impl Server {
         self.store(edited).await?;
         let disk = disks.vdevs()[0].members[0].clone();
         let vdevs = named.pool.vdevs();
-        let joined = match joining {
-            Joining::Beside => vdevs.attach(named.vdev, disk, force).await,
-            Joining::InPlace => vdevs.replace(named.member.guid, disk, force).await,
+        let old = named.member.guid;
+        let joined = match (joining, named.pool.spare_of(old)) {
+            (Joining::Beside, _) => vdevs.attach(named.vdev, disk, force).await,
+            (Joining::InPlace, None) => vdevs.replace(old, disk, force).await,
+            (Joining::InPlace, Some((spare, _))) => {
+                let sharers = self.sharers(name, spare);
+                let pool = &named.pool;
+                pool.relieve_spare(spare, disk, force, &sharers).await
+            }
         };
         joined.map_err(|e| refused(name, e))
     }
@@ -313,9 +379,19 @@ impl Server {
     /// changes.
     async fn put_in_place(&self, name: &str, named: &Named, new: NewMember<'_>) -> Result<()> {
         let old = named.member.guid;
+        let relieved = named.pool.spare_of(old);
         let new = self.join(name, named, new, Joining::InPlace).await?;
         let text = format!("{:016x} is replaced by {:016x}", old.0, new.0);
         self.event(name, "member.replaced", text);
+        if let Some((spare, used)) = relieved {
+            let (pool, notes) = (&named.pool, &named.notes);
+            let was = notes.was_at(used.instead_of);
+            self.forget_member(name, notes, used.instead_of, was)
+                .await?;
+            let path = Some(named.member.path.clone()).filter(|p| !p.as_os_str().is_empty());
+            let path = path.or_else(|| notes.was_at(old));
+            return self.end_use(name, pool, notes, spare, old, path).await;
+        }
         let here = Some(named.member.path.clone()).filter(|p| !p.as_os_str().is_empty());
         let gone = here.or_else(|| named.notes.was_at(old));
         self.forget_member(name, &named.notes, old, gone).await
@@ -329,6 +405,9 @@ impl Server {
         notes: &Notes,
         member: MemberGuid,
     ) -> Result<()> {
+        if let Some((spare, _)) = pool.spare_of(member) {
+            return self.give_back(name, pool, notes, spare, member).await;
+        }
         let vdevs = pool.vdevs();
         let all = vdevs.status();
         let mut members = all.iter().flat_map(|v| &v.members);
@@ -340,8 +419,46 @@ impl Server {
         self.forget_member(name, notes, member, path).await
     }
 
+    /// Makes the use of a spare permanent, and detaches the disk that it stands in for. The caller holds the permit for changes.
+    async fn keep_spare(
+        &self,
+        name: &str,
+        pool: &Pool,
+        notes: &Notes,
+        spare: SpareGuid,
+        entry: SpareEntry,
+    ) -> Result<()> {
+        let Some(used) = entry.used else {
+            return Err(failed(name, "the spare is not in use"));
+        };
+        let which = member_text(pool, notes, used.instead_of);
+        let vdevs = pool.vdevs();
+        if vdevs.state_of(used.member) != Some(MemberState::Online) {
+            let text = format!(
+                "the spare that stands in for {which} does not have every block yet: wait for its resilver"
+            );
+            return Err(Error::Conflict(text));
+        }
+        let kept = pool.keep_spare(spare).await;
+        kept.map_err(|e| refused(name, e))?;
+        let path = notes.kept().spares.get(&spare.0).cloned();
+        self.forget_spare(name, notes, spare, path).await?;
+        self.event(
+            name,
+            "spare.kept",
+            format!("a spare is a member for good, instead of {which}"),
+        );
+        match vdevs.state_of(used.instead_of) {
+            Some(_) => self.detach(name, pool, notes, used.instead_of).await,
+            None => {
+                let was = notes.was_at(used.instead_of);
+                self.forget_member(name, notes, used.instead_of, was).await
+            }
+        }
+    }
+
     /// Removes what is kept of a former member: its notes, and its path in the configuration unless another member has it.
-    async fn forget_member(
+    pub(super) async fn forget_member(
         &self,
         name: &str,
         notes: &Notes,

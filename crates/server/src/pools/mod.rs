@@ -29,6 +29,8 @@ mod resilver;
 mod scrub;
 mod search;
 mod snapshots;
+mod spare_policy;
+mod spares;
 mod supervisor;
 mod trim;
 mod upkeep;
@@ -88,6 +90,8 @@ impl Server {
             seen: RefCell::default(),
             returns: RefCell::default(),
             searched: RefCell::default(),
+            failed: RefCell::default(),
+            looked: RefCell::default(),
         };
         let running = supervisor.run(opened);
         let entry = PoolEntry {
@@ -100,6 +104,8 @@ impl Server {
             resilvering: None,
             damage: ShownDamage::default(),
             resilver: Rc::default(),
+            spares: entry::SparePlaces::default(),
+            spares_moved: false,
         };
         let mut state = self.state.borrow_mut();
         state.pools.insert(name, entry);

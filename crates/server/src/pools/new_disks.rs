@@ -155,6 +155,9 @@ async fn contents(disk: &Disk) -> Contents {
         });
         return Contents::Pool(format!("belongs to the pool {:?}{age}", found.name));
     }
+    if let Some(spare) = scan.spares.first() {
+        return Contents::Pool(format!("is a spare of {}", spare.label.names()));
+    }
     let mut defects = scan.unread.iter().flat_map(|u| &u.defects);
     if defects.any(is_of_later_version) {
         return Contents::Pool("belongs to a pool of a later version".into());

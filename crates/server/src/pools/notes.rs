@@ -10,7 +10,7 @@ use io::sync::Semaphore;
 use pool::format::{MemberGuid, PoolGuid};
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// One log line if the progress of a pool's `work`, such as its scrub, could not be saved.
@@ -46,6 +46,12 @@ pub(crate) struct Kept {
     pub(crate) trim_at: Vec<u8>,
     /// Last known path of each disk, by GUID.
     pub(crate) paths: BTreeMap<u64, PathBuf>,
+    /// Last known path of each spare, by GUID.
+    pub(crate) spares: BTreeMap<u64, PathBuf>,
+    /// Members for which the operator wants no spare, until they are online again.
+    pub(crate) no_spare_for: BTreeSet<u64>,
+    /// How often a spare was taken.
+    pub(crate) spares_taken: u64,
 }
 
 /// The notes on one pool.

@@ -4,10 +4,11 @@
 //! only if it has a label, and no open pool of this server has it; only disks that the request names, or that belong to the pool, get
 //! into the configuration.
 
-use super::search::{Labelled, labels_at, list};
+use super::search::{Labelled, labels_at, list, spares_at};
 use crate::server::Server;
 use crate::{Error, Result};
 use pool::format::PoolGuid;
+use pool::vdev::FoundSpare;
 use std::path::PathBuf;
 
 /// The disks at the places of an import.
@@ -16,20 +17,33 @@ pub(super) struct Places {
     named: Vec<PathBuf>,
     /// Disks with a label in the directories.
     listed: Vec<Labelled>,
+    /// Spares, at any of the places.
+    spares: Vec<FoundSpare>,
 }
 
 impl Places {
-    /// All paths.
+    /// All paths of disks that are no spares.
     pub(super) fn disks(&self) -> Vec<PathBuf> {
         let listed = self.listed.iter().map(|l| l.path.clone());
-        self.named.iter().cloned().chain(listed).collect()
+        self.members().chain(listed).collect()
     }
 
-    /// The paths of an imported pool.
-    pub(super) fn of(&self, pool: PoolGuid) -> Vec<PathBuf> {
+    /// The paths of an imported pool, and those of its spares.
+    pub(super) fn of(&self, pool: PoolGuid) -> (Vec<PathBuf>, Vec<PathBuf>) {
         let own = self.listed.iter().filter(|l| l.pool == pool);
         let own = own.map(|l| l.path.clone());
-        self.named.iter().cloned().chain(own).collect()
+        let spares = self.spares.iter().filter(|s| s.label.is_of(pool));
+        let spares = spares.map(|s| s.path.clone()).collect();
+        (self.members().chain(own).collect(), spares)
+    }
+
+    /// What the request names and is no spare.
+    fn members(&self) -> impl Iterator<Item = PathBuf> {
+        let is_spare = |path: &PathBuf| self.spares.iter().any(|s| s.path == *path);
+        self.named
+            .iter()
+            .filter(move |path| !is_spare(path))
+            .cloned()
     }
 }
 
@@ -40,8 +54,11 @@ impl Server {
     pub(super) async fn places(&self, given: &[PathBuf]) -> Result<Places> {
         super::change::check_paths(given)?;
         if self.state_dir().is_none() {
-            let (named, listed) = (given.to_vec(), Vec::new());
-            return Ok(Places { named, listed });
+            return Ok(Places {
+                named: given.to_vec(),
+                listed: Vec::new(),
+                spares: spares_at(given.to_vec()).await,
+            });
         }
         let searched = match given.is_empty() {
             true => self.search_directories(),
@@ -65,6 +82,7 @@ impl Server {
             true => Vec::new(),
             false => named,
         };
+        let spares = spares_at([&named[..], &paths].concat()).await;
         let mut listed = labels_at(paths).await;
         listed.retain(|l| !self.has_open(l.pool));
         if named.is_empty() && listed.is_empty() {
@@ -74,7 +92,11 @@ impl Server {
                 shown.join(", ")
             )));
         }
-        Ok(Places { named, listed })
+        Ok(Places {
+            named,
+            listed,
+            spares,
+        })
     }
 
     /// Whether the pool is open in this server.

@@ -56,6 +56,12 @@ impl Pools {
             })
     }
 
+    /// The entries of all open pools.
+    pub(super) fn all_open_mut(&mut self) -> impl Iterator<Item = &mut PoolEntry> {
+        let is_open = |entry: &&mut PoolEntry| matches!(entry.state, PoolState::Online(_));
+        self.0.values_mut().filter(is_open)
+    }
+
     /// Whether one of them is being opened for the first time.
     pub(crate) fn is_one_opening(&self) -> bool {
         let mut states = self.0.values().map(|entry| &entry.state);

@@ -11,7 +11,7 @@ use crate::server::Server;
 use io::disk::{Disk, OpenOptions};
 use pool::Pool;
 use pool::format::{MemberGuid, PoolGuid};
-use pool::vdev::{self, Presence};
+use pool::vdev::{self, FoundSpare, Presence};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -47,6 +47,31 @@ async fn label_at(path: PathBuf) -> Option<Labelled> {
         name: found.name,
         member,
     })
+}
+
+/// The disk at `path`, if it is a spare.
+async fn spare_at(path: PathBuf) -> Option<FoundSpare> {
+    let options = OpenOptions {
+        read_only: true,
+        shared: true,
+        ..OpenOptions::default()
+    };
+    let opening = io::timeout(DISK_WAIT_MAX, Disk::open(&path, options)).await;
+    let disk = opening.ok()?.ok()?;
+    let label = vdev::spare_label(&disk).await?;
+    Some(FoundSpare { path, label })
+}
+
+/// The spares at these paths, as [`labels_at`].
+pub(super) async fn spares_at(paths: Vec<PathBuf>) -> Vec<FoundSpare> {
+    let mut spares = Vec::new();
+    for some in paths.chunks(LABELS_AT_ONCE) {
+        let reads = some.iter().map(|path| io::spawn(spare_at(path.clone())));
+        for read in reads.collect::<Vec<_>>() {
+            spares.extend(read.await.flatten());
+        }
+    }
+    spares
 }
 
 /// Labels of the disks at these paths, in their order. Disks that do not answer delay it by [`DISK_WAIT_MAX`] for each

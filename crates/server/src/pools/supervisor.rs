@@ -2,12 +2,14 @@
 //!
 //! **Called by** the start and by changes of pools. **Invariants**: it ends with the pool's entry.
 
+use super::creation::Unfinished;
 use super::filesystems::remove_leftovers;
 use super::recover::open_configured;
 use super::search::Changed;
 use crate::limits::{DISK_REFRESH, DISK_RETRY};
 use crate::server::Server;
 use io::sync::Notify;
+use io::time::Instant;
 use pool::format::MemberGuid;
 use pool::vdev::MemberState;
 use std::cell::RefCell;
@@ -33,6 +35,10 @@ pub(super) struct Supervisor {
     pub(super) returns: RefCell<BTreeMap<MemberGuid, u32>>,
     /// State of the search directories when a missing member was last looked for in them.
     pub(super) searched: RefCell<Option<Changed>>,
+    /// Since when each member that failed has done so.
+    pub(super) failed: RefCell<BTreeMap<MemberGuid, Instant>>,
+    /// When spares were last looked for, and the state of the search directories then.
+    pub(super) looked: RefCell<Option<(Instant, Changed)>>,
 }
 
 impl Supervisor {
@@ -52,7 +58,8 @@ impl Supervisor {
             let Some(config) = server.state.borrow().file.config().pool(name).cloned() else {
                 return;
             };
-            if server.forget_unfinished(&config).await {
+            let unfinished = server.forget_unfinished(&config).await;
+            if let Unfinished::Forgotten = unfinished {
                 opened.notify();
                 // The entry owns this task, which another one ends.
                 let (server, name) = (server.clone(), name.clone());
@@ -61,6 +68,10 @@ impl Supervisor {
             }
             let result = match open_configured(server, &config).await {
                 Ok(pool) => {
+                    if let Unfinished::LacksSpares(spares) = unfinished {
+                        server.finish_spares(name, &pool, &spares).await;
+                        server.end_creation(name).await;
+                    }
                     let notes = server.load_notes(&pool).await;
                     remove_leftovers(&pool).await;
                     Ok((pool, notes))

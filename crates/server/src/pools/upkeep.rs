@@ -80,8 +80,10 @@ impl Supervisor {
         take_back(name, pool, paths).await;
         server.update_paths(name, pool).await;
         self.return_faulted(pool).await;
+        self.tend_spares(pool, notes).await;
         server.start_resilver(name).await;
         end_replacing(server, name, pool, notes).await;
+        server.give_spares_back(name, pool, notes).await;
         expand(server, name, pool).await;
         server.remember_paths(pool, notes).await;
         self.look(pool);

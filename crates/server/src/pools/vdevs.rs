@@ -7,6 +7,7 @@
 use super::change::{check_paths, refused};
 use super::layout::Shape;
 use super::new_disks::{NewDisks, remove_files};
+use super::spares::check_each;
 use crate::api::{self, AddVdevs, VdevSpec};
 use crate::config::PoolEdit;
 use crate::server::Server;
@@ -31,30 +32,57 @@ impl Server {
         let new: Vec<PathBuf> = VdevSpec::paths(&request.vdevs)
             .map(Path::to_path_buf)
             .collect();
-        if new.is_empty() {
+        if new.is_empty() && request.spares.is_empty() {
             return Err(Error::Invalid("name the disks to add".into()));
         }
         check_paths(&new)?;
+        check_each(&new, &request.spares)?;
         for path in &new {
             self.check_free(name, path)?;
         }
-        let paths = self.with_paths(name, &new);
-        let edited = self.edited(&[&PoolEdit::SetDisks(name.clone(), paths)])?;
+        for path in &request.spares {
+            self.check_free_spare(path)?;
+        }
+        let edited = self.with_more(name, &new, &request.spares)?;
+        let spares_before = self.with_spares(name, &[]);
         let disks = self.open_new(&request.vdevs, request.size).await?;
-        let checked = match request.force {
-            true => Ok(()),
-            false => disks.check(name, &shapes_of(&pool)).await,
+        let spares = match self.open_spares(&request.spares, request.size).await {
+            Ok(spares) => spares,
+            Err(e) => {
+                disks.discard().await;
+                return Err(e);
+            }
         };
-        let stored = match checked {
+        let stored = match self.check_added(&pool, &request, &disks, &spares).await {
             Ok(()) => self.store(edited).await,
             Err(e) => Err(e),
         };
         if let Err(e) = stored {
             disks.discard().await;
+            spares.discard().await;
             return Err(e);
         }
-        let added = self.add_each(&pool, &request, &disks).await;
+        // Spares can be removed again, vdevs cannot.
+        let waiting = self.add_spares(name, &pool, &spares, request.force).await;
+        let added = match &waiting {
+            Ok(_) => self.add_each(&pool, &request, &disks).await,
+            Err(_) => Ok(()),
+        };
         self.remember_paths(&pool, &notes).await;
+        let (waiting, added) = match (waiting, added) {
+            (Ok(waiting), Ok(())) => (waiting, Ok(())),
+            (Ok(waiting), Err(e)) => {
+                self.drop_spares(&pool, &spares, &waiting).await;
+                (Vec::new(), Err(e))
+            }
+            (Err(e), _) => (Vec::new(), Err(e)),
+        };
+        match added.is_ok() {
+            true => drop(spares),
+            false => spares.discard().await,
+        }
+        self.remember_spares(name, &notes, &waiting).await;
+        self.find_spares(name, &pool, &notes).await;
         if let Err(e) = added {
             // paths of former members are removed
             let members = pool.vdevs().status().into_iter().flat_map(|v| v.members);
@@ -62,13 +90,35 @@ impl Server {
             let unused = |path: &PathBuf| new.contains(path) && !used.contains(path);
             let mut paths = self.with_paths(name, &[]);
             paths.retain(|path| !unused(path));
-            let edited = self.edited(&[&PoolEdit::SetDisks(name.clone(), paths)])?;
+            let disks_edit = PoolEdit::SetDisks(name.clone(), paths);
+            let spares_edit = PoolEdit::SetSpares(name.clone(), spares_before);
+            let edited = self.edited(&[&disks_edit, &spares_edit])?;
             self.store(edited).await?;
             let made = disks.made().iter().filter(|path| unused(path));
             remove_files(made.cloned().collect()).await;
             return Err(e);
         }
         self.pool_view(name)
+    }
+
+    /// Refuses disks that hold anything, unless forced, and spares that fit no vdev. Errors: `Conflict`, `Invalid`.
+    async fn check_added(
+        &self,
+        pool: &Pool,
+        request: &AddVdevs,
+        disks: &NewDisks,
+        spares: &NewDisks,
+    ) -> Result<()> {
+        let name = &request.pool;
+        for disk in spares.vdevs().iter().map(|v| &v.members[0]) {
+            let checked = pool.vdevs().check_spare(disk, request.force).await;
+            checked.map_err(|e| refused(name, e))?;
+        }
+        if request.force {
+            return Ok(());
+        }
+        disks.check(name, &shapes_of(pool)).await?;
+        spares.check(name, &[]).await
     }
 
     /// Expands a vdev to the space of its grown disks. Returns whether it grew. Errors: `Pool`.

@@ -5,7 +5,9 @@
 use super::entry::{PoolState, filesystems_of, full_name, volumes_of};
 use super::names::by_hierarchy;
 use super::notes::Notes;
-use crate::api::{self, DiskState, ExportedAs, Health, Member, MemberTimes, Vdev, VdevLayout};
+use crate::api::{
+    self, DiskState, ExportedAs, Health, Member, MemberTimes, SpareState, Vdev, VdevLayout,
+};
 use crate::config::PoolConfig;
 use crate::server::{Holdings, Server};
 use crate::size::ByteSize;
@@ -96,6 +98,8 @@ impl Holdings {
             sync_disabled: Vec::new(),
             record_cache: api::RecordCache::default(),
             vdevs: Vec::new(),
+            spares: Vec::new(),
+            spares_taken: 0,
             scrub: None,
             trim: None,
             autotrim: false,
@@ -118,6 +122,10 @@ impl Holdings {
         if let Some(entry) = entry {
             if let Some(notes) = &entry.notes {
                 show_notes(&mut view, notes);
+                if let PoolState::Online(pool) = &entry.state {
+                    view.spares = self.spares_view(&config.name, pool, notes);
+                    show_spare_members(&mut view);
+                }
             }
             let running = entry.resilver.borrow().clone();
             view.resilver = running.or(view.resilver);
@@ -176,6 +184,7 @@ impl Holdings {
                     p.name
                 ));
             }
+            out.extend(spare_warnings(&p));
         }
         out
     }
@@ -281,11 +290,48 @@ fn show_open(view: &mut api::Pool, pool: &Pool) {
     };
 }
 
+/// Marks the members that are spares.
+fn show_spare_members(view: &mut api::Pool) {
+    let spares: Vec<_> = view
+        .spares
+        .iter()
+        .filter_map(|s| s.member.clone())
+        .collect();
+    for member in view.vdevs.iter_mut().flat_map(|v| &mut v.members) {
+        member.spare = spares.contains(&member.guid);
+    }
+}
+
+/// What a pool's spares ask the operator to do.
+fn spare_warnings(p: &api::Pool) -> Vec<String> {
+    let mut out = Vec::new();
+    for spare in &p.spares {
+        if let Some(which) = &spare.instead_of {
+            let path = spare.path.as_ref().map(|path| path.display().to_string());
+            out.push(format!(
+                "the pool {0:?}: the spare {1} stands in for {which}: `wirepool pool replace {0} {which} NEW` puts a new disk there, \
+                 `wirepool pool detach {0} {which}` keeps the spare",
+                p.name,
+                path.unwrap_or(spare.guid.clone()),
+            ));
+        }
+    }
+    let is_left = |s: &api::Spare| s.state == SpareState::Avail;
+    if !p.spares.is_empty() && !p.spares.iter().any(is_left) {
+        out.push(format!(
+            "the pool {0:?} has no spare left: `wirepool pool add {0} spare DISK` adds one",
+            p.name
+        ));
+    }
+    out
+}
+
 fn show_notes(view: &mut api::Pool, notes: &Notes) {
     let kept = notes.kept();
     view.scrub = kept.scrub;
     view.trim = kept.trim;
     view.resilver = kept.resilver;
+    view.spares_taken = kept.spares_taken;
     for member in view.vdevs.iter_mut().flat_map(|v| &mut v.members) {
         let Ok(guid) = u64::from_str_radix(&member.guid, 16) else {
             continue;
@@ -347,6 +393,7 @@ fn member(status: &MemberStatus, data_size: u64) -> Member {
         path: Some(status.path.clone()).filter(|p| !p.as_os_str().is_empty()),
         was: None,
         replaced: false,
+        spare: false,
         state: word(status.state),
         fault: status
             .fault

@@ -77,6 +77,7 @@ pub(crate) fn pool(disks: &[&str]) -> CreatePool {
     CreatePool {
         name: "tank".into(),
         vdevs: vec![VdevSpec::mirror(disks.iter().map(Into::into).collect())],
+        spares: Vec::new(),
         size: None,
         force: false,
     }

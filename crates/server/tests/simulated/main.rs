@@ -8,3 +8,4 @@ mod pools;
 mod raidz;
 mod readiness;
 mod resilver;
+mod spares;

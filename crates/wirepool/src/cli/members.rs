@@ -7,18 +7,19 @@ use std::path::PathBuf;
 /// A disk of a pool is named by its path, or by its GUID as `pool status -v` shows it.
 #[derive(Subcommand)]
 pub(crate) enum MemberCommand {
-    /// Add disks, mirrors or raidz vdevs to a pool. New writes use them at once.
+    /// Add disks, mirrors or raidz vdevs to a pool, which new writes use at once, or hot spares.
     #[command(after_help = "\
 Examples:
   wirepool pool add tank mirror /dev/nvme4n1 /dev/nvme5n1
   wirepool pool add tank raidz2 /dev/sd{k..t}
+  wirepool pool add tank spare /dev/sdw            a hot spare, which takes the place of a disk that fails
   wirepool pool add scratch d5.img --size 100G     a pool without redundancy; beside mirrors it needs -f
 
 A vdev cannot be removed again. Existing data is not moved.")]
     Add {
         /// The pool.
         pool: String,
-        /// Disks (files or block devices); disks after a word such as `mirror` or `raidz2` are its members.
+        /// Disks (files or block devices); disks after a word such as `mirror` or `raidz2` are its members, those after `spare` hot spares.
         #[arg(required = true, value_name = "[LAYOUT] DISK")]
         vdevs: Vec<String>,
         /// Create missing files with this size.
@@ -44,7 +45,16 @@ A vdev cannot be removed again. Existing data is not moved.")]
         #[arg(short, long)]
         force: bool,
     },
-    /// Detach a disk from its mirror permanently.
+    /// Remove a hot spare that is not in use.
+    #[command(after_help = "Example: wirepool pool remove tank /dev/sdw")]
+    Remove {
+        /// The pool.
+        pool: String,
+        /// The spare.
+        disk: String,
+    },
+    /// Detach a disk from its mirror permanently. A spare that is detached waits again. If the disk that a spare stands in for is detached,
+    /// the spare remains as a member.
     Detach {
         /// The pool.
         pool: String,
@@ -55,7 +65,8 @@ A vdev cannot be removed again. Existing data is not moved.")]
     #[command(after_help = "\
 Examples:
   wirepool pool replace tank /dev/nvme0n1 /dev/nvme2n1
-  wirepool pool replace tank /dev/nvme0n1              the new disk has the old path")]
+  wirepool pool replace tank /dev/nvme0n1              the new disk has the old path
+  wirepool pool replace tank /dev/sdc /dev/sdw         /dev/sdw is a spare: it stands in for /dev/sdc")]
     Replace {
         /// The pool.
         pool: String,

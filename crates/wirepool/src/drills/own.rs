@@ -156,6 +156,7 @@ impl OwnServer {
         self.client().ask(&CreatePool {
             name: POOL.to_owned(),
             vdevs: vec![VdevSpec::mirror(DISKS.map(|disk| self.path(disk)).to_vec())],
+            spares: Vec::new(),
             size: Some(size),
             force: false,
         })?;

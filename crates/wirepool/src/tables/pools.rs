@@ -6,8 +6,8 @@
 use crate::columns::{human, table, text, utc};
 use crate::tables::scan;
 use server::api::{
-    Checkpoint, DiskState, FoundPool, Health, Member, Pool, SYNC_DISABLED, Trial, Vdev, Volume,
-    VolumeSync,
+    Checkpoint, DiskState, FoundPool, Health, Member, Pool, SYNC_DISABLED, Spare, SpareState,
+    Trial, Vdev, Volume, VolumeSync,
 };
 use std::fmt::Write;
 
@@ -114,7 +114,30 @@ fn one(p: &Pool, verbose: bool) -> String {
     for v in &p.vdevs {
         vdev(&mut t, v, verbose);
     }
+    if !p.spares.is_empty() {
+        t.add_row(["spares"]);
+    }
+    for s in &p.spares {
+        t.add_row(spare(s, verbose));
+    }
     out + "\n" + &text(&t) + &scan::damage(p, verbose)
+}
+
+fn spare(s: &Spare, verbose: bool) -> Vec<String> {
+    let path = s.path.as_ref().map(|path| path.display().to_string());
+    let state = match (s.state, &s.instead_of, &s.in_pool, &s.reason) {
+        (SpareState::Avail, ..) => "AVAIL".to_owned(),
+        (SpareState::Inuse, Some(disk), ..) => format!("INUSE (for {disk})"),
+        (SpareState::Inuse, None, Some(pool), _) => format!("INUSE (pool {pool})"),
+        (SpareState::Inuse, ..) => "INUSE".to_owned(),
+        (SpareState::Unavail, .., Some(reason)) => format!("UNAVAIL ({reason})"),
+        (SpareState::Unavail, ..) => "UNAVAIL".to_owned(),
+    };
+    let mut row = vec![format!("  {}", path.unwrap_or(s.guid.clone())), state];
+    if verbose {
+        row.extend(["", "", "", "", "", "", &s.guid].map(str::to_owned));
+    }
+    row
 }
 
 fn vdev(t: &mut comfy_table::Table, v: &Vdev, verbose: bool) {
@@ -136,10 +159,10 @@ fn member(s: &Member, indent: &str, verbose: bool) -> Vec<String> {
             None => s.guid.clone(),
         },
     };
-    let name = if s.replaced {
-        name + " (replaced)"
-    } else {
-        name
+    let name = match (s.replaced, s.spare) {
+        (true, _) => name + " (replaced)",
+        (false, true) => name + " (spare)",
+        (false, false) => name,
     };
     let mut row = vec![
         format!("{indent}{name}"),

@@ -34,6 +34,7 @@ mod properties;
 mod recovery;
 mod recursive;
 mod schema;
+mod spares;
 mod top;
 mod trim;
 mod trouble;
