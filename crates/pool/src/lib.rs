@@ -38,7 +38,7 @@ pub use files::{FileChange, FileChangeKind, FileStore, OwnerSpace};
 pub use lost::{LOST_MAX, LostBlock};
 pub use options::Options;
 pub use owner::{
-    Choice, Damage, DamagedObjects, Damages, NewFilesystem, NewVolume, Placements, Pool, PoolSpace,
+    Choice, Damage, DamagedObjects, Damages, NewFilesystem, NewVolume, Placements, Pool, PoolSpace, SpaceMaps,
     PoolWrites, Resilvering, ScrubPosition, Scrubbed, Source, TrimPosition, Trimmed, Verified,
     VolumeSpace,
 };

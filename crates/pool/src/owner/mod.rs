@@ -42,6 +42,7 @@ mod scrub;
 mod scrub_rows;
 mod settings;
 mod snapshot;
+mod space_maps;
 mod taking;
 mod transactions;
 mod trim;
@@ -87,7 +88,7 @@ pub use inherit::Source;
 pub use mend::Resilvering;
 pub use scrub::{ScrubPosition, Scrubbed};
 pub use trim::{TrimPosition, Trimmed};
-pub use usage::{PoolSpace, VolumeSpace};
+pub use usage::{PoolSpace, SpaceMaps, VolumeSpace};
 pub use verify::Verified;
 pub use volumes::NewVolume;
 pub use writes::PoolWrites;
@@ -365,6 +366,7 @@ impl Pool {
             true => self.checkpoint().await,
             false => Ok(()),
         };
+        self.owner.end_stocking().await;
         for volume in self.volumes() {
             volume.0.end();
         }

@@ -40,6 +40,7 @@ fn pools(pools: &[Pool], out: &mut Families) -> fmt::Result {
         ("pool_freeing_bytes", |p| p.freeing),
         ("pool_free_bytes", |p| p.free),
         ("pool_dirty_bytes", |p| p.dirty),
+        ("pool_space_maps_bytes", |p| p.space_maps),
     ];
     for (name, of) in bytes {
         let open = pools.iter().filter(|p| p.state == DiskState::Online);
