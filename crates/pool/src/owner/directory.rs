@@ -12,7 +12,7 @@ use super::space_maps::Pages;
 use crate::dataset;
 use crate::format::{
     BlockPtr, Dataset, DatasetRoot, Defect, Freeing, KIND_DATASET, KIND_FREEING, KIND_LIST,
-    KIND_ROOT, KIND_SPACE, KIND_SUMMARIZED, KIND_SUMMARY, Key, ListId, Node, PAGE_REGIONS,
+    KIND_ROOT, KIND_SPACE, KIND_SUMMARIZED, KIND_SUMMARY, Key, Kind, ListId, Node, PAGE_REGIONS,
     RegionBits, TreeId, Uberblock, Value, VdevId, decode_on, summarized_key,
 };
 use crate::shared::all;
@@ -55,7 +55,7 @@ pub(super) fn corrupt(root: Option<BlockPtr>, defect: Defect) -> Error {
 /// Whether all keys of a leaf are those of space bitmaps.
 fn has_only_bitmaps(keys: &Range<Key>) -> bool {
     let object = keys.start.object();
-    let behind = Key::new(object, KIND_SPACE, Key::OFFSET_END);
+    let behind = Key::new(object, Kind(KIND_SPACE.0 + 1), 0);
     keys.start.kind() == KIND_SPACE && keys.end <= behind
 }
 

@@ -7,21 +7,24 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use backend::{BlockBackend, Lba};
-use io::disk::{Disk, DiskOptions};
+use io::disk::{Disk, OpenOptions as DiskOptions};
 use io::sim::{DiskConfig, Latency, Node, Sim, SimConfig};
 use pool::format::{
-    Address, Birth, BlockPtr, ChecksumKind, Compression, DatasetRoot, Host, KIND_DATASET, KIND_RECORD,
-    KIND_ROOT, KIND_SPACE, KIND_SUMMARY, Key, Node as TreeNode, NodeBuilder, NodeSize, ObjectId,
-    PAGE_REGIONS, POOL_TREE, REGION_SECTORS, RegionBits, RegionSummary, RowGrid, SummaryPage,
-    TreeId, VOLUME_OBJECT, Value, VdevId, VdevOffset, space_key, summary_key,
+    Address, Birth, BlockPtr, ChecksumKind, Compression, DatasetRoot, Host, KIND_DATASET,
+    KIND_RECORD, KIND_ROOT, KIND_SPACE, KIND_SUMMARIZED, KIND_SUMMARY, Key, Node as TreeNode,
+    NodeBuilder, NodeSize, ObjectId, PAGE_REGIONS, POOL_TREE, REGION_SECTORS, RegionBits,
+    RegionSummary, RowGrid, SummaryPage, TreeId, VOLUME_OBJECT, Value, VdevId, VdevOffset,
+    space_key, summary_key,
 };
-use pool::vdev::{DATA_START, OpenOptions, Opened, PoolSpec, create, open, scan};
+use pool::vdev::{DATA_START, OpenOptions, Opened, PoolSpec, Vdevs, create, open, scan};
 use pool::{NewVolume, Options, Pool};
 
 const SECTOR: u64 = 4096;
 const REGION: u64 = REGION_SECTORS as u64 * SECTOR;
 /// Regions at the start of each vdev that are as the pool itself left them.
 const OWN_REGIONS: u32 = 64;
+/// Reads of each disk when a journal of 256 MiB is searched.
+const JOURNAL_READS: u64 = 256;
 
 #[derive(Clone, Copy)]
 struct Shape {
@@ -31,12 +34,18 @@ struct Shape {
     node_size: u32,
     /// Records of the volume, each in another region.
     records: u64,
+    /// Whether the tree has summaries of its bitmaps, as releases since decision 0162 write them.
+    is_summarized: bool,
     options: Options,
 }
 
 /// What was measured. Times are those of the simulator.
 #[derive(Debug, Default)]
 struct Figures {
+    /// Reads of the first opening, without those of the journal.
+    first_reads: u64,
+    /// Of `open`, the time for labels and uberblocks.
+    labels: Duration,
     open: Duration,
     open_reads: u64,
     open_memory: u64,
@@ -98,7 +107,11 @@ async fn devices(shape: Shape) -> Opened {
 }
 
 fn reads(pool: &Pool) -> u64 {
-    let status = pool.vdevs().status();
+    reads_of(&pool.vdevs())
+}
+
+fn reads_of(vdevs: &Vdevs) -> u64 {
+    let status = vdevs.status();
     let members = status.iter().flat_map(|vdev| &vdev.members);
     members.map(|member| member.counters.reads).sum()
 }
@@ -137,7 +150,7 @@ impl Tool<'_> {
         buf.fill(0);
         buf[..bytes.len()].copy_from_slice(bytes);
         let disk = &self.disks[vdev];
-        disk.write(DATA_START + at, buf).await.expect("written");
+        disk.write(buf, DATA_START + at).await.expect("written");
         let plain = (Compression::Off, bytes.len());
         BlockPtr::to(address, bytes, plain, ChecksumKind::Xxh3, self.birth)
     }
@@ -198,7 +211,11 @@ fn pattern() -> RegionBits {
 /// A pool with a volume, and the pool's own tree as entries.
 async fn small(shape: Shape) -> (Opened, TreeId, BTreeMap<Key, Value>) {
     let mut spec = PoolSpec::new("tank", Vec::<Vec<Disk>>::new(), host());
-    spec.vdevs = disks(shape).await.into_iter().map(|d| vec![d].into()).collect();
+    spec.vdevs = disks(shape)
+        .await
+        .into_iter()
+        .map(|d| vec![d].into())
+        .collect();
     spec.node_size = NodeSize::new(shape.node_size);
     let pool = Pool::open(create(spec).await.expect("created"), shape.options).await;
     let pool = pool.expect("open");
@@ -274,7 +291,11 @@ async fn prepare(shape: Shape) -> Opened {
         logical: shape.records * SECTOR,
         allocated: shape.records * SECTOR + tool.bytes,
     };
-    assert!(tool.next.iter().all(|at| *at <= u64::from(OWN_REGIONS) * REGION));
+    assert!(
+        tool.next
+            .iter()
+            .all(|at| *at <= u64::from(OWN_REGIONS) * REGION)
+    );
     for (key, value) in &mut entries {
         if key.kind() == KIND_ROOT && key.object().0 == volume.0 {
             *value = Value::Inline(root.encode());
@@ -297,7 +318,9 @@ async fn prepare(shape: Shape) -> Opened {
         let mut pages: BTreeMap<u32, SummaryPage> = BTreeMap::new();
         let mut bitmaps = BTreeMap::new();
         for (key, value) in &entries {
-            let Value::Inline(bytes) = value else { continue };
+            let Value::Inline(bytes) = value else {
+                continue;
+            };
             if key.object().0 == u64::from(vdev) && key.kind() == KIND_SPACE {
                 bitmaps.insert(key.offset() as u32, bytes.clone());
             } else if key.object().0 == u64::from(vdev) && key.kind() == KIND_SUMMARY {
@@ -311,18 +334,20 @@ async fn prepare(shape: Shape) -> Opened {
                 _ if region == OWN_REGIONS - 1 => (full.encode().into(), Some(summaries[1])),
                 _ => (bitmaps[&region].clone(), None),
             };
-            tool.push(space_key(VdevId(vdev), region), Value::Inline(bytes)).await;
+            tool.push(space_key(VdevId(vdev), region), Value::Inline(bytes))
+                .await;
             if let Some(summary) = summary {
                 let page = pages.entry(region / PAGE_REGIONS).or_default();
                 page.0[(region % PAGE_REGIONS) as usize] = summary;
             }
         }
-        let is_behind = |key: &Key| key.object().0 == u64::from(vdev);
-        let others = entries.iter().filter(|(key, _)| {
-            is_behind(key) && ![KIND_SPACE, KIND_SUMMARY].contains(&key.kind())
+        let mut others = entries.clone();
+        others.retain(|key, _| {
+            key.object().0 == u64::from(vdev)
+                && ![KIND_SPACE, KIND_SUMMARY].contains(&key.kind())
+                && (shape.is_summarized || key.kind() != KIND_SUMMARIZED)
         });
-        let mut others: BTreeMap<Key, Value> = others.map(|(k, v)| (*k, v.clone())).collect();
-        for (page, summaries) in pages {
+        for (page, summaries) in pages.into_iter().filter(|_| shape.is_summarized) {
             let bytes = summaries.encode().expect("used sectors");
             let key = summary_key(VdevId(vdev), page);
             others.insert(key, Value::Inline(bytes.into()));
@@ -343,29 +368,44 @@ async fn prepare(shape: Shape) -> Opened {
     opened
 }
 
-async fn measure(shape: Shape) -> Figures {
-    let mut figures = Figures::default();
-    // a checkpoint writes the uberblock that has the tool's tree
+/// Opens the pool with the tool's tree. Closing it writes the uberblock that has this tree.
+async fn first_checkpoint(shape: Shape) -> Figures {
+    drop(disks(shape).await);
     slow(shape, Duration::from_micros(1));
-    let pool = Pool::open(prepare(shape).await, shape.options).await.expect("open");
+    let opened = prepare(shape).await;
+    let before = reads_of(&opened.vdevs);
+    let pool = Pool::open(opened, shape.options).await;
+    let pool = pool.expect("open");
+    let figures = Figures {
+        first_reads: reads(&pool) - before - JOURNAL_READS * shape.disks as u64,
+        ..Figures::default()
+    };
+    pool.checkpoint().await.expect("a checkpoint");
     pool.close().await.expect("closed");
+    figures
+}
 
+async fn measure(shape: Shape) -> Figures {
+    let mut figures = first_checkpoint(shape).await;
     slow(shape, Duration::from_millis(10));
     let start = io::time::now();
-    let pool = Pool::open(devices(shape).await, shape.options).await.expect("open");
-    figures.open = io::time::now() - start;
-    figures.open_reads = reads(&pool);
+    let opened = devices(shape).await;
+    figures.labels = io::time::now().since(start);
+    let before = reads_of(&opened.vdevs);
+    let pool = Pool::open(opened, shape.options).await.expect("open");
+    figures.open = io::time::now().since(start);
+    figures.open_reads = reads(&pool) - before - JOURNAL_READS * shape.disks as u64;
     figures.open_memory = pool.space_maps().bytes;
 
     let start = io::time::now();
     let volume = pool.volume("v").expect("the volume");
     for lba in 0..256 {
         let mut buf = io::pool().alloc(4096).await;
-        buf.fill(lba as u8 + 1);
+        buf.fill((lba % 251) as u8 + 1);
         volume.write(Lba(lba), buf).await.expect("written");
     }
     let _proof = volume.flush().await.expect("flushed");
-    figures.write = io::time::now() - start;
+    figures.write = io::time::now().since(start);
     drop(volume);
 
     let (start, before) = (io::time::now(), reads(&pool));
@@ -375,20 +415,30 @@ async fn measure(shape: Shape) -> Figures {
         figures.destroy_memory = figures.destroy_memory.max(pool.space_maps().bytes);
     }
     pool.checkpoint().await.expect("a checkpoint");
-    figures.destroy = io::time::now() - start;
+    figures.destroy = io::time::now().since(start);
     figures.destroy_reads = reads(&pool) - before;
     figures.destroy_memory = figures.destroy_memory.max(pool.space_maps().bytes);
     let used = pool.space().used;
     pool.close().await.expect("closed");
 
     let start = io::time::now();
-    let pool = Pool::open(devices(shape).await, shape.options).await.expect("open");
-    figures.reopen = io::time::now() - start;
-    assert!(pool.space().used.abs_diff(used) < 4 << 20, "{used}: {:?}", pool.space());
+    let pool = Pool::open(devices(shape).await, shape.options)
+        .await
+        .expect("open");
+    figures.reopen = io::time::now().since(start);
+    assert!(
+        pool.space().used.abs_diff(used) < 4 << 20,
+        "{used}: {:?}",
+        pool.space()
+    );
     // the tool's sectors have no owner; nothing else is wrong
     let found = pool.verify().await.expect("verified");
     assert_eq!(found.problems.len(), 1, "{:?}", found.problems);
-    assert!(found.problems[0].contains("bytes are used"), "{:?}", found.problems);
+    assert!(
+        found.problems[0].contains("bytes are used"),
+        "{:?}",
+        found.problems
+    );
     figures.verify_memory = pool.space_maps().bytes;
     pool.close().await.expect("closed");
     figures
@@ -411,6 +461,7 @@ fn a_large_pool_opens_with_few_reads_and_little_memory() {
         size: 256 << 30,
         node_size: 16 << 10,
         records: 3000,
+        is_summarized: true,
         options: Options {
             space_bytes: 2 << 20,
             ..Options::default()
@@ -418,9 +469,33 @@ fn a_large_pool_opens_with_few_reads_and_little_memory() {
     });
     println!("{figures:?}");
     // 32,000 bitmaps are in 2,200 leaves, which were all read
-    assert!(figures.open_reads < 300, "{figures:?}");
-    let most = figures.open_memory.max(figures.destroy_memory).max(figures.verify_memory);
+    assert!(figures.open_reads < 60, "{figures:?}");
+    let most = figures
+        .open_memory
+        .max(figures.destroy_memory)
+        .max(figures.verify_memory);
     assert!(most < 2560 << 10, "{figures:?}");
+}
+
+/// A pool of an earlier release: its bitmaps are read once.
+#[test]
+fn a_pool_without_summaries_gets_them_with_its_first_checkpoint() {
+    let figures = run(Shape {
+        disks: 2,
+        size: 64 << 30,
+        node_size: 16 << 10,
+        records: 300,
+        is_summarized: false,
+        options: Options {
+            space_bytes: 1 << 20,
+            ..Options::default()
+        },
+    });
+    println!("{figures:?}");
+    assert!(
+        figures.first_reads > 250 && figures.open_reads < 20,
+        "{figures:?}"
+    );
 }
 
 /// 100 TiB on ten hard disks. It needs 6 GiB of memory and minutes: `cargo nextest run -p wirepool-pool --run-ignored all
@@ -434,11 +509,15 @@ fn a_pool_of_100_tib_opens_in_ten_seconds() {
             size: 10 << 40,
             node_size,
             records: 130_000,
+            is_summarized: true,
             options: Options::default(),
         });
         println!("nodes of {node_size}: {figures:?}");
         assert!(figures.open <= Duration::from_secs(10), "{figures:?}");
-        let most = figures.open_memory.max(figures.destroy_memory).max(figures.verify_memory);
+        let most = figures
+            .open_memory
+            .max(figures.destroy_memory)
+            .max(figures.verify_memory);
         assert!(most <= 256 << 20, "{figures:?}");
     }
 }
