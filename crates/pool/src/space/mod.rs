@@ -7,11 +7,13 @@
 //! tree, which the opening marks, and without younger records, which the journal has. Pure: no function waits; an allocation that
 //! needs another region says so. `docs/format.md`, "Space"; `docs/decisions/0103`, `0162`.
 
+mod freed;
 mod frees;
 mod load;
 mod residency;
 mod rows;
 mod sectors;
+mod summary;
 mod trim;
 mod trims;
 mod vdev;
@@ -20,12 +22,12 @@ use std::collections::BTreeSet;
 
 use crate::format::{Address, Defect, NODE_SIZE_MAX, VdevId, VdevOffset};
 
-use frees::Frees;
+use freed::Frees;
 use sectors::Sectors;
 use trims::Trims;
 use vdev::VdevRegions;
 
-pub use frees::Sealed;
+pub use freed::Sealed;
 pub use load::SavedRegion;
 pub use trim::{Trimming, Which};
 pub use trims::KEPT;

@@ -10,40 +10,9 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::sectors::{SectorSet, sectors_of};
+use super::summary::{Released, Summary};
 use super::vdev::{Region, VdevRegions};
 use crate::format::{Address, Defect, REGION_SECTORS, RegionBits, RegionSummary};
-
-/// What is known of a region that is not loaded.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Summary {
-    /// Sectors that can be given out.
-    pub(super) free: u16,
-    /// The longest run of them, at most.
-    pub(super) longest: u16,
-}
-
-impl Summary {
-    fn of(free: &RegionBits) -> Self {
-        Self {
-            free: free.count() as u16,
-            longest: free.longest() as u16,
-        }
-    }
-
-    fn raise(&mut self, other: Self) {
-        self.free = self.free.max(other.free);
-        self.longest = self.longest.max(other.longest);
-    }
-}
-
-/// What a region is once the frees of a checkpoint are released.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Released {
-    /// The checkpoint.
-    pub(super) seal: u64,
-    summary: Summary,
-    is_empty: bool,
-}
 
 /// The error for a bitmap with bits outside of the vdev's space.
 fn outside(region: u32) -> Defect {

@@ -8,8 +8,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use super::residency::{Released, Summary};
 use super::sectors::SectorSet;
+use super::summary::{Released, Summary};
 use crate::format::{Address, REGION_SECTORS, RegionBits, VdevId, VdevOffset};
 use crate::vdev::VdevInfo;
 

@@ -12,7 +12,7 @@ use super::layout::VdevSpec;
 use super::leaf::Leaf;
 use super::member::{Changes, Member, MemberState};
 use super::space_below::reserve;
-use super::spare::check_no_spare;
+use super::spare_label::check_no_spare;
 use super::top::TopVdev;
 use super::{VdevInfo, Vdevs, area};
 use crate::format::{Birth, LabelEpoch, MemberGuid, UBERBLOCK_SIZE, VDEVS_MAX, VdevId};

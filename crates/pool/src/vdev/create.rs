@@ -15,7 +15,7 @@ use super::limits::{DISK_SIZE_MIN, JOURNAL_PART, JOURNAL_SIZE, SCRATCH_BYTES};
 use super::member::{Changes, Member, MemberState};
 use super::scan::newest_label;
 use super::space_below::{SpaceBelow, reserve};
-use super::spare::check_no_spare;
+use super::spare_label::check_no_spare;
 use super::top::TopVdev;
 use super::{Opened, Shared, Vdevs};
 use crate::format::{

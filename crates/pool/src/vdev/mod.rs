@@ -36,6 +36,7 @@ mod rows;
 mod scan;
 mod space_below;
 mod spare;
+mod spare_label;
 mod store;
 mod stripe;
 mod top;

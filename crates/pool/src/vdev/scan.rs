@@ -14,7 +14,7 @@ use super::fork::first_apart;
 use super::geometry;
 use super::leaf::{Fault, Leaf};
 use super::limits::SCRATCH_BYTES;
-use super::spare;
+use super::spare_label;
 use crate::format::{
     Address, Birth, Defect, Host, Label, LabelEpoch, LabelHistory, MemberGuid, Membership,
     PoolGuid, PoolState, SpareLabel, Uberblock, VdevEntry, VdevId, VdevKind, VdevOffset,
@@ -161,7 +161,7 @@ pub async fn scan(disks: Vec<Disk>) -> Scan {
                 Some((_, candidates)) => candidates.push(found),
                 None => pools.push((found.label.pool, vec![found])),
             },
-            Err(defects) => match spare::read(&disk, &scratch).await {
+            Err(defects) => match spare_label::read(&disk, &scratch).await {
                 Some(label) => spares.push(FoundSpare { path, label }),
                 None => unread.push(Unread { path, defects }),
             },

@@ -5,7 +5,7 @@
 //! leaked, since it may have another owner; a group's records get their extents in order; a record that fits nowhere as a
 //! whole is placed in fragments, so that free space is usable however small its runs are.
 
-use super::space_maps::Maps;
+use super::maps::Maps;
 use crate::format::{Address, BlockPtr, BlockSpace, Defect, FRAGMENTS_MAX, VdevId, VdevOffset};
 use crate::space::{BlockKind, Sealed, Space, Trimming, VdevSpace, Which};
 

@@ -26,38 +26,6 @@ const READS_MAX: usize = 32;
 /// How often a task looks whether another one has loaded a region.
 const POLL: Duration = Duration::from_millis(1);
 
-/// The pages of summaries of a pool that has none on disk.
-pub(in crate::owner) type Pages = BTreeMap<(VdevId, u32), SummaryPage>;
-
-/// The tree that has the bitmaps of regions that are not loaded.
-pub(in crate::owner) struct Maps {
-    /// Its root: of the last checkpoint, or of a part of the one that is being written.
-    root: Root,
-    /// Pages of summaries that the next checkpoint puts; `None` if the tree has all pages.
-    missing: Option<Pages>,
-    /// Whether a task loads regions ahead of the writers.
-    is_stocking: bool,
-    /// Whether no such task may begin.
-    is_closed: bool,
-}
-
-impl Maps {
-    /// The maps in the tree at `root`. `missing` has all pages of summaries if the tree has none.
-    pub(in crate::owner) fn new(root: Root, missing: Option<Pages>) -> Self {
-        Self {
-            root,
-            missing,
-            is_stocking: false,
-            is_closed: false,
-        }
-    }
-
-    /// Whether the tree has no summaries.
-    pub(in crate::owner) fn lacks_summaries(&self) -> bool {
-        self.missing.is_some()
-    }
-}
-
 fn put(layer: &mut Layer, key: Key, value: Option<&[u8]>) {
     match value {
         Some(value) => drop(layer.put(key, Value::Inline(value.into()))),

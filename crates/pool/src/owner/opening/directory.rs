@@ -13,7 +13,7 @@ use crate::format::{
     KIND_ROOT, KIND_SPACE, KIND_SUMMARIZED, KIND_SUMMARY, Key, Kind, ListId, Node, PAGE_REGIONS,
     RegionBits, TreeId, Uberblock, Value, VdevId, decode_on, summarized_key,
 };
-use crate::owner::capacity::space_maps::Pages;
+use crate::owner::capacity::maps::Pages;
 use crate::owner::pool_tree::{PoolTree, number};
 use crate::shared::all;
 use crate::space::Space;

@@ -18,7 +18,7 @@ use crate::format::{
 use crate::journal::{Replayed, Writer, replay, salvage};
 use crate::options::Options;
 use crate::owner::capacity::allocator::Allocator;
-use crate::owner::capacity::space_maps::Maps;
+use crate::owner::capacity::maps::Maps;
 use crate::owner::checkpoint::checkpointer::Checkpointer;
 use crate::owner::datasets::index::Datasets;
 use crate::owner::destroy::deadlists::{DEAD_TREE, Deadlists};
