@@ -80,7 +80,9 @@ impl Away {
     /// Opens the pool of the present disks. `None` if the pool refuses; the absent disk returns in that case.
     pub(crate) async fn open(&self, mut disks: Vec<Disk>, options: OpenOptions) -> Option<Opened> {
         self.leave_out(&mut disks);
-        let Scan { mut pools, unread } = scan(disks).await;
+        let Scan {
+            mut pools, unread, ..
+        } = scan(disks).await;
         drop(unread);
         let found = pools.pop().filter(|found| !found.uberblocks.is_empty());
         let opened = match found {

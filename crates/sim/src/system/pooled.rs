@@ -78,7 +78,9 @@ impl PoolPlan {
             id: [7; 16],
             name: "sim".into(),
         };
-        let Scan { mut pools, unread } = scan(self.open_disks().await).await;
+        let Scan {
+            mut pools, unread, ..
+        } = scan(self.open_disks().await).await;
         let found = pools.pop().filter(|found| !found.uberblocks.is_empty());
         let opened = match found {
             Some(found) => open(found, OpenOptions::new(host)).await,

@@ -128,6 +128,7 @@ impl Plan {
         let Scan {
             mut pools,
             mut unread,
+            ..
         } = scan(self.disks(true).await).await;
         let mut found = pools.pop();
         let problem = found.as_ref().and_then(|found| found.problem());
