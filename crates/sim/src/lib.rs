@@ -53,6 +53,8 @@ pub enum Scenario {
     Full,
     /// Volumes of small pools, with faults aimed at the steps where a promise could break.
     Aimed,
+    /// Volumes of small pools, with hot spares that stand in for members that fail.
+    Spares,
     /// Members of a mirror that leave and return.
     Members,
     /// A filesystem of a pool.
@@ -61,7 +63,7 @@ pub enum Scenario {
 
 impl Scenario {
     /// All scenarios.
-    pub const ALL: [Scenario; 10] = [
+    pub const ALL: [Scenario; 11] = [
         Scenario::Store,
         Scenario::System,
         Scenario::Iscsi,
@@ -70,6 +72,7 @@ impl Scenario {
         Scenario::Pool,
         Scenario::Full,
         Scenario::Aimed,
+        Scenario::Spares,
         Scenario::Members,
         Scenario::Files,
     ];
@@ -86,6 +89,7 @@ impl Scenario {
             Scenario::Pool => "pool",
             Scenario::Full => "full",
             Scenario::Aimed => "aimed",
+            Scenario::Spares => "spares",
             Scenario::Members => "members",
             Scenario::Files => "files",
         }
@@ -176,6 +180,7 @@ pub fn run_with(
             Scenario::Pool => volume::run(seed, wrap, volume::Kind::Any).await,
             Scenario::Full => volume::run(seed, wrap, volume::Kind::Full).await,
             Scenario::Aimed => volume::run(seed, wrap, volume::Kind::Aimed).await,
+            Scenario::Spares => volume::run(seed, wrap, volume::Kind::Spares).await,
             Scenario::Files => files::run(seed).await,
             Scenario::Members => unreachable!("it has simulations of its own"),
         }

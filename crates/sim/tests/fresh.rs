@@ -99,6 +99,11 @@ fn new_seeds_of_small_pools_with_aimed_trouble() {
 }
 
 #[test]
+fn new_seeds_of_pools_with_hot_spares() {
+    check(Scenario::Spares);
+}
+
+#[test]
 fn new_seeds_of_pools() {
     check(Scenario::Pool);
 }

@@ -67,6 +67,11 @@ fn new_seeds_of_small_pools_with_aimed_trouble() {
 }
 
 #[test]
+fn new_seeds_of_pools_with_hot_spares() {
+    check_new(Scenario::Spares);
+}
+
+#[test]
 fn new_seeds_of_files() {
     check_new(Scenario::Files);
 }

@@ -86,6 +86,19 @@ pub enum SetupError {
         /// The names of its pools.
         names: String,
     },
+    /// Use a larger disk.
+    #[error(
+        "{} has {size} bytes, and can stand in for no disk of the pool: use a spare of at least {least} bytes",
+        path.display()
+    )]
+    SpareTooSmall {
+        /// The disk.
+        path: PathBuf,
+        /// Its size, bytes.
+        size: u64,
+        /// The least size, bytes.
+        least: u64,
+    },
     /// Look at the pool's status.
     #[error("the pool has no spare {:016x} in a state that permits this: see its status", spare.0)]
     NoSpare {

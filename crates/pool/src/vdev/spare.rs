@@ -15,7 +15,7 @@ use super::geometry;
 use super::layout::{Layout, VdevSpec};
 use super::limits::SCRATCH_BYTES;
 use super::member::{Member, MemberState};
-use super::members::{check_others, check_room};
+use super::members::check_others;
 use super::replace::Origin;
 use super::spare_label::{read, write};
 use super::{VdevStatus, Vdevs};
@@ -68,7 +68,12 @@ fn check_as_spare(disk: &Disk, most: u32, least: u64) -> Result<(), SetupError> 
         let path = path();
         return Err(SetupError::BlockSize { path, block, most });
     }
-    check_room(disk, least)
+    let size = disk.info().size;
+    if geometry::data_size(size) < least {
+        let (path, least) = (path(), geometry::least_size(least));
+        return Err(SetupError::SpareTooSmall { path, size, least });
+    }
+    Ok(())
 }
 
 /// Refuses a disk of another pool, and a spare of another host, unless forced. Returns its label if it is a spare of this host.
@@ -112,7 +117,7 @@ impl Vdevs {
     /// Checks a disk that becomes a spare. Returns the label that it has as a spare already.
     ///
     /// # Errors
-    /// [`SetupError::ReadOnly`], [`SetupError::ReadOnlyDisk`], [`SetupError::BlockSize`]; [`SetupError::Truncated`] if it is smaller than the
+    /// [`SetupError::ReadOnly`], [`SetupError::ReadOnlyDisk`], [`SetupError::BlockSize`]; [`SetupError::SpareTooSmall`] if it is smaller than the
     /// members of every vdev; [`SetupError::InUse`] and [`SetupError::IsSpare`] (of another host) unless forced.
     pub async fn check_spare(
         &self,
@@ -132,7 +137,7 @@ impl Vdevs {
     /// Writes the label of a spare of these pools, and of this one, to a disk.
     ///
     /// # Errors
-    /// [`SetupError::Io`]: the disk may have the old or the new label.
+    /// [`SetupError::ReadOnly`]. [`SetupError::Io`]: the disk may have the old or the new label.
     pub(crate) async fn label_spare(
         &self,
         disk: &Disk,
@@ -156,6 +161,9 @@ impl Vdevs {
         pools: Vec<SparePool>,
         before: Option<SpareLabel>,
     ) -> Result<(), SetupError> {
+        if self.read_only {
+            return Err(SetupError::ReadOnly);
+        }
         let was_spare = before.is_some();
         let label = SpareLabel {
             spare,
@@ -181,11 +189,14 @@ impl Vdevs {
     /// Removes this pool from the label of a spare; the last pool wipes the label. Does nothing to a disk that is not this spare.
     ///
     /// # Errors
-    /// [`SetupError::Io`].
+    /// [`SetupError::ReadOnly`], [`SetupError::Io`].
     pub async fn unlabel_spare(&self, disk: &Disk, spare: SpareGuid) -> Result<(), SetupError> {
         let Some(label) = spare_label(disk).await.filter(|l| l.spare == spare) else {
             return Ok(());
         };
+        if self.read_only {
+            return Err(SetupError::ReadOnly);
+        }
         let mut pools = label.pools.clone();
         pools.retain(|p| p.guid != self.pool);
         if !pools.is_empty() {

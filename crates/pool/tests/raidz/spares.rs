@@ -377,7 +377,7 @@ fn a_spare_is_not_taken_by_accident() {
         assert!(matches!(refused, Err(SetupError::InUse { .. })));
         Node::current().create_disk("d5", config(SIZE / 2));
         let refused = pool.add_spare(&disk(5).await, true).await;
-        assert!(matches!(refused, Err(SetupError::Truncated { .. })));
+        assert!(matches!(refused, Err(SetupError::SpareTooSmall { .. })));
         assert_eq!(pool.spares().len(), 1);
         pool.add_spare(&disk(3).await, true).await.expect("forced");
         // removed, its disk is free

@@ -29,6 +29,7 @@ pub(super) fn refused(name: &str, e: SetupError) -> Error {
         | SetupError::TooSmall { .. }
         | SetupError::BlockSize { .. }
         | SetupError::SameDisk { .. }
+        | SetupError::SpareTooSmall { .. }
         | SetupError::SpareTwice { .. } => Error::Invalid(e.to_string()),
         SetupError::InUse { .. } | SetupError::IsSpare { .. } | SetupError::LaterVersion { .. } => {
             Error::Conflict(format!("{e} (-f)"))

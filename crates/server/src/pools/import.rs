@@ -80,6 +80,10 @@ impl Server {
             return Err(e);
         }
         self.keep_open_pool(&name, pool).await;
+        let (pool, notes) = (self.open_pool(&name), self.notes_of(&name)?);
+        if let Some(pool) = pool {
+            self.find_spares(&name, &pool, &notes).await;
+        }
         self.pool_view(&name)
     }
 

@@ -162,7 +162,9 @@ fn a_disk_with_too_many_errors_gets_the_smallest_spare_that_fits() {
             config.size = mib << 20;
             node.create_disk(path, config)
         };
-        (sized("/large", 200), sized("/t", 97), sized("/small", 64));
+        for (path, mib) in [("/large", 200), ("/t", 97), ("/small", 64)] {
+            sized(path, mib);
+        }
         let serving = with_spares(pool(&["/a", "/b"]), &["/large", "/t"]);
         let server = serve(node, serving).await;
         let asked = server.clone();

@@ -46,6 +46,16 @@ impl Plan {
             _ => Aim::Readers,
         };
         self.aim = Some(aim);
+        self.shrink(rng);
+        match aim {
+            Aim::Journal => self.aim_at_journal(rng),
+            Aim::Members => self.aim_at_members(rng),
+            Aim::Readers => self.aim_at_readers(rng),
+        }
+    }
+
+    /// Sets the parameters of a small pool that loses power while it works.
+    fn shrink(&mut self, rng: &mut Prng) {
         (self.churn, self.resizes, self.snapshots) = (false, false, false);
         (self.fault, self.spares) = (Fault::None, 0);
         (self.disks, self.members) = (1, 1);
@@ -63,11 +73,18 @@ impl Plan {
         self.profile.requests = 4 + rng.below(40) as u32;
         self.profile.pause = Duration::from_micros(rng.below(300));
         self.checkpoints = Duration::from_micros(200 << rng.below(8));
-        match aim {
-            Aim::Journal => self.aim_at_journal(rng),
-            Aim::Members => self.aim_at_members(rng),
-            Aim::Readers => self.aim_at_readers(rng),
-        }
+    }
+
+    /// Sets the parameters of a small pool whose members fail for good.
+    pub(super) fn aim_at_failures(&mut self, rng: &mut Prng) {
+        self.shrink(rng);
+        self.aim_at_members(rng);
+        let lives = 3 + rng.below(5);
+        let mut cut = |_| {
+            let most = 200 << rng.below(6);
+            End::PowerCut(200 + rng.below(most))
+        };
+        self.lives = (0..lives).map(&mut cut).collect();
     }
 
     /// Sets the volume's size to `blocks` blocks, all of them hot.

@@ -1,6 +1,7 @@
-//! Scenarios `pool`, `full` and `aimed`: a volume of a pool without a network, with power cuts and failing media.
+//! Scenarios `pool`, `full`, `aimed` and `spares`: a volume of a pool without a network, with power cuts and failing media.
 
 mod aimed;
+mod hot_spares;
 mod lapses;
 mod opening;
 mod others;
@@ -41,6 +42,8 @@ pub enum Kind {
     Full,
     /// Small, with faults aimed at the steps where a promise could break.
     Aimed,
+    /// Small, with hot spares that stand in for members that fail.
+    Spares,
 }
 
 /// Returns the parameters that the seed chooses. Each later extension has its own random numbers, so that the runs of older
@@ -54,6 +57,7 @@ fn plan_of(seed: u64, kind: Kind, [rng, harder, openings]: [&mut Prng; 3]) -> Pl
         Kind::Any => plan.tighten(harder),
         Kind::Full => plan.crowd(&mut Prng::new(seed ^ 0x9001_c000)),
         Kind::Aimed => plan.aim(harder),
+        Kind::Spares => plan.hot(harder),
     }
     let mut layout = Prng::new(seed ^ 0x9001_4a1d);
     let is_raidz = layout.chance(0.4);
@@ -61,6 +65,12 @@ fn plan_of(seed: u64, kind: Kind, [rng, harder, openings]: [&mut Prng; 3]) -> Pl
         Kind::Full if is_raidz => plan.crowd_rows(&mut layout),
         Kind::Any | Kind::Aimed if is_raidz && plan.aim != Some(Aim::Readers) => {
             plan.stripe(&mut layout);
+        }
+        Kind::Spares if is_raidz => {
+            plan.stripe(&mut layout);
+            (plan.disks, plan.may_be_away) = (plan.members, false);
+            (plan.fault, plan.overloads, plan.judges_rows) = (Fault::None, false, false);
+            plan.spares = 2;
         }
         _ => {}
     }
@@ -215,6 +225,9 @@ async fn check(
 ) -> Result<Option<Past>, Violation> {
     let mut rng = Prng::new(seed);
     let pool = plan.open().await?;
+    if plan.hot {
+        hot_spares::settle(&pool, &plan.names()).await?;
+    }
     if plan.resizes {
         resizes::restore(&pool, &model).await?;
     }
@@ -301,6 +314,9 @@ async fn live(
     let pool = Rc::new(plan.open().await?);
     remark(|| format!("open, {}: {:?}", plan.trouble(), pool.vdevs().status()));
     let tally = tally.next();
+    if plan.hot {
+        hot_spares::settle(&pool, &plan.names()).await?;
+    }
     let volume = match pool.volume(VOLUME) {
         Some(volume) => volume,
         None => {
@@ -329,7 +345,7 @@ async fn live(
         let settings = SimSettings::new(&mut Prng::new(seed ^ 0x5e77));
         settings.apply(&pool, VOLUME, &model).await?;
     }
-    if plan.members > 1 && rng.chance(0.4) && !plan.away.is_one() {
+    if plan.members > 1 && !plan.hot && rng.chance(0.4) && !plan.away.is_one() {
         if plan.spares > 0 {
             plan.heal();
             churn::gather(&pool, &plan.names()).await?;
@@ -337,7 +353,7 @@ async fn live(
         mend(&plan, &pool).await?;
     }
     let outside = (model.clone(), kept.clone());
-    let others = begin_churn(&plan, &pool, &outside, &tally, &mut rng, seed);
+    let others = begin_churn(&plan, &pool, &outside, &tally, &mut rng, (seed, end));
     let (checkpoints, of) = (plan.checkpoints, pool.clone());
     let checkpoints = spawn(async move {
         loop {
@@ -388,10 +404,14 @@ fn begin_churn(
     (model, kept): &Outside,
     tally: &Tally,
     rng: &mut Prng,
-    seed: u64,
+    (seed, end): (u64, End),
 ) -> Vec<JoinHandle<Result<(), Violation>>> {
     let mut others = Vec::new();
-    if plan.spares > 0 {
+    if plan.hot {
+        let may_cut = matches!(end, End::PowerCut(_));
+        let churn = hot_spares::churn(pool.clone(), plan.names(), may_cut, rng.u64());
+        others.push(spawn(churn));
+    } else if plan.spares > 0 {
         let media = Media {
             names: plan.names(),
             bad: plan.bad(),

@@ -74,6 +74,8 @@ pub(super) struct Plan {
     pub(super) resizes: bool,
     /// Number of spare disks. With spares, members are taken offline, attached, detached and replaced.
     pub(super) spares: usize,
+    /// Whether these are hot spares, which stand in for members that fail. There is no other change of members then.
+    pub(super) hot: bool,
     pub(super) fault: Fault,
     /// Number of the first failing member of each vdev. It changes when the vdevs are complete again.
     pub(super) faulty: Rc<Cell<usize>>,
@@ -213,6 +215,7 @@ impl Plan {
             snapshots: rng.chance(0.6),
             resizes: false,
             spares: 0,
+            hot: false,
             faulty: Rc::default(),
             aim: None,
             crowd: None,

@@ -117,12 +117,14 @@ fn an_import_finds_the_spares() {
     for (words, said) in [
         (vec!["spare", "disks/three"], "spare of this pool already"),
         (vec!["spare", "disks/one"], "belongs to the pool"),
-        (vec!["spare"], "needs at least one disk"),
         (
             vec!["spare", "x.img", "x.img", "--size", SIZE],
             "named twice",
         ),
-        (vec!["spare", "small.img", "--size", "80M"], "small.img"),
+        (
+            vec!["spare", "small.img", "--size", "80M"],
+            "can stand in for no disk",
+        ),
         (
             vec!["mirror", "disks/three", "y.img", "--size", SIZE],
             "is a spare of the pool",
@@ -135,6 +137,10 @@ fn an_import_finds_the_spares() {
             assert!(!place.path(name).exists(), "{words:?} left {name}");
         }
     }
+    let wrong = server.run(&["pool", "add", "tank", "spare"]);
+    let said = String::from_utf8_lossy(&wrong.stderr);
+    assert_eq!(wrong.status.code(), Some(2), "{said}");
+    assert!(said.contains("needs at least one disk"), "{said}");
     server.ok(&["pool", "destroy", "tank", "-f"]);
     create(&server, &["mirror", "disks/three", "disks/four"]);
     assert!(server.terminate().success());
