@@ -34,7 +34,7 @@ fn pools(pools: &[Pool], out: &mut Families) -> fmt::Result {
     out.gauge("pool_online", pools.iter().map(online))?;
     let well = |p: &Pool| (one("pool", &p.name), flag(p.health == Some(Health::Online)));
     out.gauge("pool_healthy", pools.iter().map(well))?;
-    let bytes: [Figure<Pool>; 5] = [
+    let bytes: [Figure<Pool>; 6] = [
         ("pool_size_bytes", |p| p.size),
         ("pool_used_bytes", |p| p.used),
         ("pool_freeing_bytes", |p| p.freeing),
