@@ -284,7 +284,7 @@ impl Space {
         self.vdevs.iter().map(|vdev| vdev.loaded.len()).sum()
     }
 
-    /// Whether so many regions have changed that a checkpoint is needed before others can be loaded.
+    /// Whether half of the regions that fit have changed: a checkpoint is needed before others can be loaded.
     #[must_use]
     pub fn is_much_changed(&self) -> bool {
         let changed: usize = self.vdevs.iter().map(|vdev| vdev.changed).sum();

@@ -5,7 +5,7 @@
 //! **Invariants**: no sector is given out twice; a freed sector is given out again only after the checkpoint that freed it was
 //! released; the bitmaps that a checkpoint saves are the used space once it is the pool, without nodes of the pool's own
 //! tree, which the opening marks, and without younger records, which the journal has. Pure: no function waits; an allocation that
-//! needs another region says so. `docs/format.md`, "Space"; `docs/decisions/0103`, `0162`.
+//! needs another region records this. `docs/format.md`, "Space"; `docs/decisions/0103`, `0162`.
 
 mod freed;
 mod frees;

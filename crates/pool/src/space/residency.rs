@@ -70,7 +70,7 @@ impl VdevRegions {
         }
     }
 
-    /// The regions up to `region` are known: those that were not are empty.
+    /// The regions up to `region` are known: the others up to it are empty.
     pub(super) fn reach(&mut self, region: u32) {
         while self.fresh <= region {
             self.summaries.push(Summary::default());
@@ -355,8 +355,8 @@ impl VdevRegions {
         Ok(count.into())
     }
 
-    /// Marks a block of the journal as used. Returns the sectors that were free before; those that the saved bitmap of a
-    /// region has which is not loaded are counted until it is loaded.
+    /// Marks a block of the journal as used. Returns the sectors that were free before; sectors of the saved bitmap of a region that is
+    /// not loaded are counted until it is loaded.
     pub(super) fn mark_replayed(&mut self, at: Address, bytes: u32) -> Result<u64, Defect> {
         let (number, start, count) = self.place(at, bytes);
         let range = self.range(at, bytes);

@@ -65,7 +65,7 @@ impl SectorSet {
         self.0.insert(start, (end - start) as u32);
     }
 
-    /// Takes sectors out. Those that are not in the set are left out.
+    /// Takes sectors out, as far as they are in the set.
     pub(super) fn remove(&mut self, range: Range<u64>) {
         let inside: Vec<Range<u64>> = self.within(range.clone()).collect();
         for part in inside {

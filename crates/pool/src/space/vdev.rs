@@ -104,7 +104,7 @@ pub(super) struct VdevRegions {
     pub(super) changed: usize,
     /// Regions whose bitmap the next checkpoint saves.
     pub(super) unsaved: BTreeSet<u32>,
-    /// What becomes of regions that are not loaded, when a checkpoint is released.
+    /// The state of regions that are not loaded once a checkpoint is released.
     pub(super) targets: BTreeMap<u32, Released>,
     /// Loaded regions to write in next: number of free sectors, and number of the region.
     pub(super) queue: BTreeSet<(u32, u32)>,

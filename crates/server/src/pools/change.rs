@@ -7,7 +7,6 @@ use super::creation::Creation;
 use super::entry::PoolState;
 use super::new_disks::NewDisks;
 use super::open::{find, open_devices};
-use super::spares::check_each;
 use super::view::fault_text;
 use crate::api::{self, CheckpointPool, CreatePool, DestroyPool, ExportPool, ScanPools, VdevSpec};
 use crate::config::{ConfigFile, PoolConfig, PoolEdit};
@@ -18,6 +17,7 @@ use crate::{Error, Result};
 use pool::Pool;
 use pool::format::SpareGuid;
 use pool::vdev::{self, Fault, PoolSpec, Presence, SetupError, Vdevs};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -61,6 +61,19 @@ pub(super) fn check_paths(paths: &[PathBuf]) -> Result<()> {
         ))),
         None => Ok(()),
     }
+}
+
+/// Refuses a request that names a disk twice, or a spare without an absolute path. Errors: `Invalid`.
+pub(super) fn check_each(disks: &[PathBuf], spares: &[PathBuf]) -> Result<()> {
+    check_paths(spares)?;
+    let mut seen = BTreeSet::new();
+    for path in disks.iter().chain(spares) {
+        if !seen.insert(path) && spares.contains(path) {
+            let text = format!("{} is named twice: name each disk once", path.display());
+            return Err(Error::Invalid(text));
+        }
+    }
+    Ok(())
 }
 
 /// Refuses a new name that is a word of the layout's grammar.

@@ -130,7 +130,7 @@ impl Server {
         !is_replaced && !kept.no_spare_for.contains(&member.0) && !spares.values().any(serves)
     }
 
-    /// Takes the smallest spare that fits. One that cannot be used is skipped; if none can, an event says so once.
+    /// Takes the smallest spare that fits. One that cannot be used is skipped; if none can, one event reports it.
     async fn take_any_spare(&self, name: &str, pool: &Pool, notes: &Notes, member: MemberGuid) {
         let vdevs = pool.vdevs();
         let waiting = pool.spares().into_iter().filter(|(_, e)| e.used.is_none());

@@ -2,9 +2,9 @@
 //!
 //! **Owns** the places of spares. **Called by** the control API, creation, import, and the supervisor of a pool. **Invariants**: those of
 //! [`crate::change`]; a spare that waits is not open, so that pools can share it; the configuration has its path before it gets a label, and
-//! a label without an entry in the pool is removed when the pool is open, because nobody was told of it.
+//! a label without an entry in the pool is removed when the pool is open, because its addition was not answered.
 
-use super::change::{check_paths, failed, refused};
+use super::change::{failed, refused};
 use super::entry::{SparePlace, SparePlaces};
 use super::new_disks::NewDisks;
 use super::notes::{Notes, warn_unsaved};
@@ -19,7 +19,6 @@ use io::disk::Disk;
 use pool::Pool;
 use pool::format::{MemberGuid, SpareEntry, SpareGuid, SparePool};
 use pool::vdev::{FoundSpare, MemberStatus};
-use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Whether a spare's disk is a member of the pool.
@@ -28,19 +27,6 @@ pub(super) fn is_member(pool: &Pool, entry: &SpareEntry) -> bool {
     entry
         .used
         .is_some_and(|u| vdevs.state_of(u.member).is_some())
-}
-
-/// Refuses a request that names a disk twice, or a spare without an absolute path. Errors: `Invalid`.
-pub(super) fn check_each(disks: &[PathBuf], spares: &[PathBuf]) -> Result<()> {
-    check_paths(spares)?;
-    let mut seen = BTreeSet::new();
-    for path in disks.iter().chain(spares) {
-        if !seen.insert(path) && spares.contains(path) {
-            let text = format!("{} is named twice: name each disk once", path.display());
-            return Err(Error::Invalid(text));
-        }
-    }
-    Ok(())
 }
 
 fn member_path(pool: &Pool, notes: &Notes, member: MemberGuid) -> Option<PathBuf> {
@@ -494,7 +480,7 @@ impl Server {
         paths.collect()
     }
 
-    /// Adds the spares of a creation that was interrupted after the pool existed. Those that are spares already stay.
+    /// Adds the spares of a creation that was interrupted after the pool existed. Disks that are spares already stay.
     pub(super) async fn finish_spares(&self, name: &str, pool: &Pool, paths: &[PathBuf]) {
         let Ok(_turn) = self.turn().await else { return };
         for path in paths {

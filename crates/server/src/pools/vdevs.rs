@@ -4,10 +4,9 @@
 //! vdev are in the configuration before they have labels, so that a restart in between finds every disk that the pool
 //! needs.
 
-use super::change::{check_paths, refused};
+use super::change::{check_each, check_paths, refused};
 use super::layout::Shape;
 use super::new_disks::{NewDisks, remove_files};
-use super::spares::check_each;
 use crate::api::{self, AddVdevs, VdevSpec};
 use crate::config::PoolEdit;
 use crate::server::Server;

@@ -38,6 +38,14 @@ pub(super) enum Aim {
 }
 
 impl Plan {
+    /// Chooses a small pool of one vdev with two disks beside it, whose members fail while the power may go.
+    pub(super) fn hot(&mut self, rng: &mut Prng) {
+        self.aim_at_failures(rng);
+        self.spares = 2;
+        self.hot = true;
+        self.may_be_away = false;
+    }
+
     /// Chooses an aim and sets all parameters for it.
     pub(super) fn aim(&mut self, rng: &mut Prng) {
         let aim = match rng.below(8) {

@@ -4,7 +4,6 @@
 //! checks: a spare that is available has its label on a disk; one that is in use is a member, or its use can be undone or begun again from the
 //! disk's label; a member that failed can be replaced by a spare while its vdev has enough others.
 
-use super::plan::Plan;
 use crate::model::Violation;
 use io::disk::{Disk, OpenOptions};
 use io::rng::Prng;
@@ -23,16 +22,6 @@ const FAILURES_MAX: u64 = 4;
 const PAUSE_US: u64 = 500;
 /// Times that a disk which is closing is tried again, a millisecond apart.
 const TRIES_MAX: usize = 5000;
-
-impl Plan {
-    /// Chooses a small pool of one vdev with two disks beside it, whose members fail while the power may go.
-    pub(super) fn hot(&mut self, rng: &mut Prng) {
-        self.aim_at_failures(rng);
-        self.spares = 2;
-        self.hot = true;
-        self.may_be_away = false;
-    }
-}
 
 fn wrong(what: &str, e: &SetupError) -> Violation {
     Violation(format!("{what}: {e}"))

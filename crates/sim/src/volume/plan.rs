@@ -189,10 +189,9 @@ impl Plan {
                 size: blocks * u64::from(block_size),
                 block_size,
                 record_size,
-                sync: if rng.chance(0.2) {
-                    Sync::Always
-                } else {
-                    Sync::Standard
+                sync: match rng.chance(0.2) {
+                    true => Sync::Always,
+                    false => Sync::Standard,
                 },
                 compression: Packing::Off,
                 checksum: ChecksumKind::Xxh3,
@@ -202,10 +201,8 @@ impl Plan {
                 record_cache_bytes: 0,
                 dirty_bytes: 256 << 10 << rng.below(6),
                 buffer_bytes: 8 << 20,
-                freeing_max: 0,
                 unproven_bytes: UNPROVEN_MAX,
-                space_bytes: usize::MAX,
-                resilver_blocks: 64,
+                ..Options::default()
             },
             lives,
             jobs: 1 + rng.below(8),
@@ -245,8 +242,7 @@ impl Plan {
         }
         let mut rng = Prng::new(rng.u64() ^ 0x4eb1);
         plan.options.resilver_blocks = 64 << rng.below(8);
-        let mut rng = Prng::new(rng.u64() ^ 0x59ce);
-        plan.options.space_bytes = space_bytes(&mut rng);
+        plan.options.space_bytes = space_bytes(&mut Prng::new(rng.u64() ^ 0x59ce));
         plan
     }
 

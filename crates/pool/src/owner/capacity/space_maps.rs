@@ -40,7 +40,7 @@ pub(in crate::owner) struct LoadedRegions {
 }
 
 impl LoadedRegions {
-    /// Takes those of `left` that are loaded. Returns those that the caller has to load.
+    /// Takes the loaded regions of `left`. Returns the regions that the caller has to load.
     fn pin(&mut self, space: &mut Space, left: &mut Vec<(VdevId, u32)>) -> Vec<(VdevId, u32)> {
         left.retain(|(vdev, region)| {
             let is_pinned = space.pin(*vdev, *region);
