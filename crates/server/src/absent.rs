@@ -23,10 +23,12 @@ impl Server {
             }
         };
         wanted.listen.address = listener.local_addr();
+        let now = wanted.listen.clone();
+        self.state.borrow_mut().listening.add(now);
         self.address_present(address);
+        self.advertise();
         let congestion = self.config().server.congestion;
         self.accept(vec![(listener, wanted)], congestion.as_deref());
-        self.advertise();
     }
 
     /// Records that an address is not on this machine.

@@ -35,6 +35,14 @@ pub(crate) struct Listening {
 }
 
 impl Listening {
+    /// On these addresses.
+    pub(crate) fn on(addresses: impl Iterator<Item = Listen>) -> Listening {
+        Listening {
+            addresses: addresses.collect(),
+            ..Listening::default()
+        }
+    }
+
     /// The addresses that are served, with the real ports.
     pub(crate) fn addresses(&self) -> &[Listen] {
         &self.addresses
@@ -47,13 +55,12 @@ impl Listening {
             .map(|(address, setting)| (*address, *setting))
     }
 
-    /// `task` serves an address.
-    pub(crate) fn add(&mut self, address: Listen, task: JoinHandle<()>) {
+    /// An address is served from now on.
+    pub(crate) fn add(&mut self, address: Listen) {
         self.addresses.push(address);
-        self.tasks.push(task);
     }
 
-    /// `task` waits for an address.
+    /// `task` serves an address, or waits for one.
     pub(crate) fn add_task(&mut self, task: JoinHandle<()>) {
         self.tasks.push(task);
     }

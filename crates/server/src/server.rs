@@ -135,7 +135,7 @@ impl Server {
                 pools: Pools::default(),
                 filesystems: Filesystems::default(),
                 events: Events::default(),
-                listening: Listening::default(),
+                listening: Listening::on(listeners.iter().map(|(_, a)| a.listen.clone())),
                 draining: false,
             }),
             calls,
@@ -197,7 +197,7 @@ impl Server {
             let (shards, accepts) = (self.shards.clone(), self.accepts.clone());
             let congestion = congestion.map(str::to_owned);
             let accepting = listen::accept(listener, address.service, shards, accepts, congestion);
-            state.listening.add(address.listen, io::spawn(accepting));
+            state.listening.add_task(io::spawn(accepting));
         }
     }
 

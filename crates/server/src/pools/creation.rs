@@ -23,6 +23,17 @@ struct Mark {
     spares: Vec<PathBuf>,
 }
 
+impl Mark {
+    /// An earlier release wrote the list of files only. A mark that is neither has nothing.
+    fn read(text: &[u8]) -> Mark {
+        let mark = serde_json::from_slice(text);
+        mark.unwrap_or_else(|_| Mark {
+            made: serde_json::from_slice(text).unwrap_or_default(),
+            spares: Vec::new(),
+        })
+    }
+}
+
 /// What the start finds of a configured pool's creation.
 pub(super) enum Unfinished {
     /// Nothing.
@@ -98,7 +109,7 @@ impl Server {
         let Ok(Ok(text)) = read else {
             return Unfinished::No;
         };
-        let contents: Mark = serde_json::from_slice(&text).unwrap_or_default();
+        let contents = Mark::read(&text);
         let creation = Creation { mark: Some(path) };
         let (found, _) = find(&config.disks, true).await;
         let is_ours = |p: &&pool::vdev::FoundPool| p.name == config.name;

@@ -348,7 +348,11 @@ fn pools(api: &mut Api, place: &Place, server: &Server) {
     whole(server, 2);
     let add = json!({"pool": "tank", "vdevs": [{"layout": "disk", "class": "normal", "members": [path("e")]}], "size": SIZE, "force": true});
     api.post("/v1/pools/add", add);
+    let add = json!({"pool": "tank", "vdevs": [], "spares": [path("s")], "size": SIZE});
+    api.post("/v1/pools/add", add);
     lists(api);
+    let spare = json!({"pool": "tank", "disk": path("s")});
+    api.post("/v1/pools/remove", spare);
     api.post("/v1/pools/export", tank.clone());
     let disks = json!({"disks": [path("a"), path("d"), path("e")]});
     api.post("/v1/pools/scan", disks.clone());
