@@ -93,7 +93,9 @@ impl Space {
     /// The regions to load next, so that allocations find space in loaded regions.
     pub fn wanted(&mut self) -> Vec<(VdevId, u32)> {
         let most = self.batch();
-        let stock = STOCK.min(most);
+        // in a small budget, the stock of one vdev would evict that of another, without end
+        let has_stock = self.loaded_max() >= 4 * STOCK * self.vdevs.len();
+        let stock = has_stock.then_some(STOCK);
         let vdevs = self.vdevs.iter_mut();
         let wanted = vdevs.flat_map(|vdev| {
             let regions = vdev.wanted(stock, most.min(2 * STOCK));

@@ -135,11 +135,13 @@ impl VdevRegions {
             || self.loading.values().any(|s| u32::from(s.longest) >= unit)
     }
 
-    /// The regions to load next, at most `most`, if allocations lacked one, or if fewer than `stock` loaded regions are
+    /// The regions to load next, at most `most`, if allocations lacked one, or if fewer loaded regions than a `stock` are
     /// about as empty as the emptiest that is not loaded.
-    pub(super) fn wanted(&mut self, stock: usize, most: usize) -> Vec<u32> {
-        let nth = self.queue.iter().rev().nth(stock.saturating_sub(1));
-        let is_low = nth.is_none_or(|(free, _)| *free < u32::from(self.best.free) / 2);
+    pub(super) fn wanted(&mut self, stock: Option<usize>, most: usize) -> Vec<u32> {
+        let is_low = stock.is_some_and(|stock| {
+            let nth = self.queue.iter().rev().nth(stock - 1);
+            nth.is_none_or(|(free, _)| *free < u32::from(self.best.free) / 2)
+        });
         let unit = match self.short.take() {
             Some(unit) => unit,
             None if is_low => 1,

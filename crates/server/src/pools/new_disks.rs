@@ -89,7 +89,8 @@ impl NewDisks {
         if is_missing {
             self.made.push(path.to_path_buf());
         }
-        open_disk(path, create, false).await.map_err(refuse)
+        // the server itself may read a label on it for a moment
+        open_disk(path, create, true).await.map_err(refuse)
     }
 
     /// Files that were created.

@@ -49,6 +49,8 @@ impl LoadedRegions {
             }
             !is_pinned
         });
+        // regions that were loaded in the last round are pinned before others are evicted
+        space.make_room(left.len());
         let ours = left.iter().filter(|(v, r)| space.begin_load(*v, *r));
         ours.copied().collect()
     }
@@ -153,7 +155,6 @@ impl Owner {
                 let mut state = self.state.borrow_mut();
                 let root = state.allocator.maps().root;
                 let space = state.allocator.space_mut();
-                space.make_room(left.len());
                 (root, loaded.pin(space, &mut left))
             };
             if left.is_empty() {
