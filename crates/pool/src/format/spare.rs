@@ -15,7 +15,7 @@ use super::{
 };
 
 /// Kind of the keys of spares. The object is the spare's GUID, the offset 0.
-pub const KIND_SPARE: Kind = Kind(13);
+pub const KIND_SPARE: Kind = Kind(11);
 /// Most pools that share a spare.
 pub const SPARE_POOLS_MAX: usize = 16;
 

@@ -24,7 +24,6 @@ mod part;
 mod raidz;
 mod replayed;
 mod space;
-mod summaries;
 mod sums;
 mod trees;
 mod verify;

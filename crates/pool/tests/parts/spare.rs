@@ -41,7 +41,7 @@ fn golden_entry() {
     let used = "0706050403020100 1211000000000000 2221000000000000";
     assert_eq!(hex(&entry.encode()), used);
     assert_eq!(SpareEntry::decode(&entry.encode()), Ok(entry));
-    let key = Key::new(ObjectId(7), Kind(13), 0);
+    let key = Key::new(ObjectId(7), Kind(11), 0);
     assert_eq!(spare_key(SpareGuid(7)), key);
     for member in [8, 16] {
         let mut bytes = entry.encode();

@@ -34,13 +34,12 @@ fn pools(pools: &[Pool], out: &mut Families) -> fmt::Result {
     out.gauge("pool_online", pools.iter().map(online))?;
     let well = |p: &Pool| (one("pool", &p.name), flag(p.health == Some(Health::Online)));
     out.gauge("pool_healthy", pools.iter().map(well))?;
-    let bytes: [Figure<Pool>; 6] = [
+    let bytes: [Figure<Pool>; 5] = [
         ("pool_size_bytes", |p| p.size),
         ("pool_used_bytes", |p| p.used),
         ("pool_freeing_bytes", |p| p.freeing),
         ("pool_free_bytes", |p| p.free),
         ("pool_dirty_bytes", |p| p.dirty),
-        ("pool_space_maps_bytes", |p| p.space_maps),
     ];
     for (name, of) in bytes {
         let open = pools.iter().filter(|p| p.state == DiskState::Online);

@@ -108,7 +108,6 @@ sections! {
         Gauge pool_freeing_bytes [pool] "Space that the next checkpoint makes reusable";
         Gauge pool_free_bytes [pool] "Free space of the pool";
         Gauge pool_dirty_bytes [pool] "Bytes acknowledged that are only in memory";
-        Gauge pool_space_maps_bytes [pool] "Memory for the pool's maps of used space";
         Gauge pool_record_cache_limit_bytes [pool] "Limit of the pool's record cache";
         Gauge pool_record_cache_bytes [pool] "Size of the record cache with its tables";
         Counter pool_record_cache_hits [pool] "Lookups that found a record in the record cache";
