@@ -149,12 +149,11 @@ fn at_every_step<T: Clone + 'static>(
     act: impl AsyncFn(Pool, SpareGuid, T) + Copy + 'static,
     after: impl AsyncFn(Pool, SpareGuid, T) + Copy + 'static,
 ) {
-    let mut cuts = 0;
-    for step in (0..STEPS_MAX).step_by(stride) {
+    for (cuts, step) in (0..STEPS_MAX).step_by(stride).enumerate() {
         let was_cut = Sim::new(step, SimConfig::default()).block_on(async move {
             let node = Node::new();
             for n in 0..shape.1 + 2 {
-                node.create_disk(&format!("d{n}"), config(SIZE));
+                node.create_disk(format!("d{n}"), config(SIZE));
             }
             let state = Rc::new(RefCell::new(None));
             let shown = state.clone();
@@ -182,7 +181,6 @@ fn at_every_step<T: Clone + 'static>(
             assert!(cuts > 10, "{cuts} cuts");
             return;
         }
-        cuts += 1;
     }
     panic!("it does not end");
 }
@@ -320,7 +318,7 @@ fn the_next_spare_takes_the_place_of_one_that_failed() {
         simulated(5, async move || {
             let count = shape.1;
             for n in 0..count + 2 {
-                Node::current().create_disk(&format!("d{n}"), config(SIZE));
+                Node::current().create_disk(format!("d{n}"), config(SIZE));
             }
             let (pool, first) = furnish(shape).await;
             let second = pool.add_spare(&disk(count + 1).await, false).await;
@@ -350,7 +348,7 @@ fn the_next_spare_takes_the_place_of_one_that_failed() {
 fn a_spare_is_not_taken_by_accident() {
     simulated(6, async || {
         for n in 0..5 {
-            Node::current().create_disk(&format!("d{n}"), config(SIZE));
+            Node::current().create_disk(format!("d{n}"), config(SIZE));
         }
         let (pool, spare) = furnish(SHAPES[0]).await;
         let refused = create(PoolSpec::new("other", vec![disks([2]).await], host())).await;
@@ -393,7 +391,7 @@ fn a_spare_is_not_taken_by_accident() {
 fn a_shared_spare_serves_the_first_pool_that_needs_it() {
     simulated(7, async || {
         for n in 0..5 {
-            Node::current().create_disk(&format!("d{n}"), config(SIZE));
+            Node::current().create_disk(format!("d{n}"), config(SIZE));
         }
         let (pool, spare) = furnish(SHAPES[0]).await;
         let other = make("other", Layout::Mirror, [3, 4]).await;
@@ -433,7 +431,7 @@ fn a_shared_spare_serves_the_first_pool_that_needs_it() {
 fn a_disk_that_is_another_spare_is_not_taken() {
     simulated(8, async || {
         for n in 0..4 {
-            Node::current().create_disk(&format!("d{n}"), config(SIZE));
+            Node::current().create_disk(format!("d{n}"), config(SIZE));
         }
         let (pool, spare) = furnish(SHAPES[0]).await;
         let member = offline_first(&pool, spare).await;

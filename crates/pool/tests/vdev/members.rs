@@ -102,7 +102,7 @@ fn a_stale_member_gets_its_missed_blocks_and_is_in_again() {
 
 #[test]
 fn a_member_that_misses_a_write_during_its_resilver_begins_again() {
-    run(2, async {
+    run(1, async {
         let (node, disks) = machine(2);
         on(node, async move {
             let (vdevs, uberblock) = half_missed(&disks).await;

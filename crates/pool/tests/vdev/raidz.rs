@@ -343,7 +343,7 @@ fn the_journal_is_on_each_of_its_members_that_is_in() {
 #[test]
 fn a_member_that_missed_groups_is_resilvered() {
     for (members, parity) in SHAPES {
-        run(8, async move {
+        run(1, async move {
             let (node, disks) = machine(members);
             on(node, async move {
                 let data = (members - usize::from(parity)) as u64;
