@@ -42,7 +42,7 @@ impl OpenDataset {
     /// data. Returns the handle to wait for, or none if the write may be acknowledged now.
     ///
     /// # Errors
-    /// As the write budget; [`Error::Closed`].
+    /// As the write budget; [`Error::Closed`](crate::Error::Closed).
     pub(crate) async fn put_large(
         self: &Arc<Self>,
         first: Key,
