@@ -44,7 +44,15 @@ pub fn build(profile: Profile, version: Option<&str>, to: &Path) -> Result<()> {
         .arg(std::path::absolute(to)?)
         .current_dir(repo::root());
     if let Profile::Dev = profile {
-        command.args(["--profile", "dev", "--fast", "--compress-type", "gz"]);
+        // The tool's own gzip searches for the smallest file, for minutes.
+        command.args([
+            "--profile",
+            "dev",
+            "--fast",
+            "--compress-type",
+            "gz",
+            "--compress-system",
+        ]);
     }
     if let Some(version) = version {
         command.args(["--deb-version", version]);

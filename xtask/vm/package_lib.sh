@@ -60,9 +60,9 @@ no_errors() { ! dmesg | grep -iE "I/O error|rejecting I/O|call trace"; }
 writer() { # writer NAME DEVICE
   local round=0
   while [ ! -e /tmp/stop ]; do
-    timeout 400 fio --name="$1" --filename="$2" --rw=randwrite --bs=4k --size=1M --rate_iops=200,15 --direct=1 --sync=1 --ioengine=libaio --iodepth=8 \
+    timeout 400 fio --name="$1" --filename="$2" --rw=randwrite --bs=4k --size=128K --rate_iops=20,4 --direct=1 --sync=1 --ioengine=libaio --iodepth=8 \
       --randseed=$((round + 1)) --verify=crc32c --verify_fatal=1 --output-format=json --output="/tmp/$1.json" || { cat "/tmp/$1.json"; return 1; }
-    sed -n '/^{/,$p' "/tmp/$1.json" | jq -e '.jobs[0] | .error==0 and .write.total_ios==256 and .read.total_ios==256' >/dev/null || { cat "/tmp/$1.json"; return 1; }
+    sed -n '/^{/,$p' "/tmp/$1.json" | jq -e '.jobs[0] | .error==0 and .write.total_ios==32 and .read.total_ios==32' >/dev/null || { cat "/tmp/$1.json"; return 1; }
     sed -n '/^{/,$p' "/tmp/$1.json" | jq -r '.jobs[0] | [.write, .read][] | .clat_ns.max' >> "/tmp/$1.pauses"
     round=$((round + 1))
     echo $round > "/tmp/$1.rounds"

@@ -228,12 +228,17 @@ impl VdevRegions {
         if region.changed && !was_changed {
             self.changed.push(number);
         }
+        self.freed_in(number, before);
+        result
+    }
+
+    /// A region had `before` free sectors and may have others now: counts them, and keeps the region in the right queue.
+    fn freed_in(&mut self, number: u32, before: u32) {
         let after = self.free_of(number);
         self.free = self.free + u64::from(after) - u64::from(before);
         if self.queue.remove(&(before, number)) || (after > before && self.tired.remove(&number)) {
             self.queue.insert((after, number));
         }
-        result
     }
 
     pub(super) fn load(&mut self, number: u32, bits: RegionBits) -> Result<u64, Defect> {
@@ -398,8 +403,7 @@ impl VdevRegions {
         ))
     }
 
-    /// Takes back the end of the last extent. Returns its region, which a kind writes in, its first sector there, and
-    /// its number of sectors.
+    /// Takes back the end of an extent. Returns its region, its first sector there, and its number of sectors.
     pub(super) fn give_back(&mut self, at: Address, bytes: u32) -> (u32, u32, u32) {
         let (number, start, count) = self.place(at, bytes);
         let before = self.free_of(number);
@@ -409,7 +413,8 @@ impl VdevRegions {
         region.used.clear(start, count);
         region.pool.clear(start, count);
         region.count -= count;
-        self.free += u64::from(self.free_of(number) - before);
+        // another kind, whose region it was, may have left it meanwhile
+        self.freed_in(number, before);
         for cursor in self.cursors.iter_mut().flatten() {
             if (cursor.region, cursor.sector) == (number, start + count) {
                 cursor.sector = start;

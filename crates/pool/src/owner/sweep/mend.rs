@@ -428,6 +428,9 @@ impl Pool {
             return Err(SetupError::Lost { member, blocks });
         }
         let copied = resilver.done.copied;
+        // A crash brings the durable state back, with blocks that were replaced before the sweep came to them.
+        let checkpoint = self.checkpoint().await;
+        checkpoint.map_err(SetupError::failed)?;
         vdevs.resilvered(member).await?;
         let ended = self.owner.note_resilver(member, None).await;
         ended.map_err(SetupError::failed)?;
