@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .PHONY: help demo test quick check vm fuzz bench deb mutants soak clean
 
-FUZZ_SECONDS ?= 20
+FUZZ_SECONDS ?= 10
 SOAK_SECONDS ?= 600
 CARGO ?= cargo
 BIN = $(or $(CARGO_TARGET_DIR),target)/release/wirepool
@@ -56,7 +56,7 @@ vm: ## only the tests with a stock Linux kernel as client (NAMES="connect live" 
 	@xtask/install.sh build vm deb
 	$(CARGO) xtask vm $(NAMES)
 
-fuzz: ## only the fuzz targets, up to FUZZ_SECONDS each (20)
+fuzz: ## only the fuzz targets, up to FUZZ_SECONDS each (10)
 	@xtask/install.sh build fuzz
 	xtask/fuzz.sh $(FUZZ_SECONDS)
 
@@ -87,7 +87,7 @@ soak: ## a long run: new seeds of the simulations, sequences of members, memory 
 	xtask/fuzz.sh $(SOAK_SECONDS)
 	$(CARGO) xtask posix
 	@if [ -n "$$WIREPOOL_PYNFS" ]; then $(CARGO) xtask pynfs; else echo "SKIPPED: WIREPOOL_PYNFS is not set: pynfs has not judged the NFS service"; fi
-	for round in 1 2 3; do $(CARGO) xtask vm || exit 1; done
+	for round in 1 2 3; do WIREPOOL_VM_WHOLE=1 $(CARGO) xtask vm || exit 1; done
 
 clean: ## remove target/ with the guest's image
 	$(CARGO) clean

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Discovery, connect, output of the tools, queues, digests, disconnect, and 32 rounds of connect and disconnect.
+# Discovery, connect, output of the tools, queues, digests, disconnect, and rounds of connect and disconnect.
 . /vmlab/checks/lib.sh
 step "discovery"
 check "a disk is served" target_up 256M || finish
@@ -23,7 +23,7 @@ if [ "$PEER" = wirepool ]; then
   check "the server lists the same session" session_is '.io_queues==4 and (.header_digest or .data_digest|not)'
 fi
 four_jobs() {
-  fio_verify "$dev" 8M --numjobs=4 --offset_increment=8M --cpus_allowed=0-3 --cpus_allowed_policy=split
+  fio_verify "$dev" 8 --numjobs=4 --offset_increment=8M --cpus_allowed=0-3 --cpus_allowed_policy=split
 }
 check "verified I/O on each queue" four_jobs
 
@@ -68,12 +68,13 @@ dev=$(nvme_dev $NQN)
 if [ "$PEER" = wirepool ]; then
   check "the server lists both digests as on" session_is '.header_digest and .data_digest and .io_queues==2 and (.transport|ascii_downcase)=="tcp"'
 fi
-check "verified I/O" fio_verify "$dev" 24M
+check "verified I/O" fio_verify "$dev" 24
 check "no digest error in the kernel's log" sh -c '! dmesg | grep -iE "digest|data_digest|crc"'
 check "disconnect" disconnect
 check "nothing left behind" wait_for 30 nothing_left
 
-step "32 connects and disconnects"
+rounds=$(amount 8 32)
+step "$rounds connects and disconnects"
 round() {
   connect -i 2 >/dev/null && connected && dd if="$(nvme_dev $NQN)" of=/dev/null bs=64k count=4 iflag=direct status=none &&
     disconnect >/dev/null && wait_for 30 nothing_left
@@ -81,8 +82,8 @@ round() {
 field() { sed "s/.*$1 \([0-9]*\).*/\1/"; }
 round && round || fail "a first round"
 before=$(server_usage)
-rounds() { local i; for i in $(seq 32); do round || { echo "round $i failed"; return 1; }; done; }
-check "32 rounds" rounds
+rounds() { local i; for i in $(seq "$rounds"); do round || { echo "round $i failed"; return 1; }; done; }
+check "$rounds rounds" rounds
 fds_back() { [ "$(server_usage | field fds)" -le "$(echo "$before" | field fds)" ]; }
 check "no file descriptor leaked" wait_for 60 fds_back
 after=$(server_usage)

@@ -4,7 +4,7 @@ fs_checks() { # fs_checks TYPE MKFS FSCK
   step "$1"
   check "$1: make" timeout 120 sh -c "$2 $dev >/dev/null"
   check "$1: mount" mount "$dev" /mnt/fs || return
-  check "$1: fio with verify=crc32c" fio_verify /mnt/fs/verified 48M --fsync=64
+  check "$1: fio with verify=crc32c" fio_verify /mnt/fs/verified 48 --fsync=64
   check "$1: write a file" sh -c 'dd if=/dev/urandom of=/mnt/fs/file bs=1M count=48 conv=fsync status=none && sha256sum /mnt/fs/file > /tmp/sum'
   check "$1: unmount" umount /mnt/fs
   echo 3 > /proc/sys/vm/drop_caches

@@ -20,7 +20,7 @@ pages() { local p; for p in sv di bl lbpv bdc; do sg_vpd -p $p "$dev" >/tmp/vpd 
 check "vital product data" pages
 check "mode pages" sg_modes -a "$dev"
 check "supported operation codes" sh -c "sg_opcodes $dev | grep -q 'Synchronize cache'"
-check "verified I/O" fio_verify "$dev" 12M
+check "verified I/O" fio_verify "$dev" 12
 check "log out" logout
 check "nothing left behind" wait_for 30 nothing_left
 
@@ -33,7 +33,7 @@ dev=$(iscsi_dev) name=$(basename "$(iscsi_dev)")
 check "header digest is on" digest_is header_digest
 check "data digest is on" digest_is data_digest
 [ "$PEER" = wirepool ] && check "the server lists both digests as on" session_is '.header_digest and .data_digest'
-check "verified I/O" fio_verify "$dev" 12M
+check "verified I/O" fio_verify "$dev" 12
 
 if [ "$PEER" = wirepool ]; then
   step "live resize"
@@ -46,7 +46,7 @@ if [ "$PEER" = wirepool ]; then
   check "rescan" node --rescan
   check "the kernel sees the new size" wait_for 30 size_is 268435456
   check "the file system grows into it, mounted" timeout 120 resize2fs "$dev"
-  check "verified I/O" fio_verify /mnt/fs/verified 12M
+  check "verified I/O" fio_verify /mnt/fs/verified 12
   check "unmount" umount /mnt/fs
   check "fsck is clean" timeout 120 e2fsck -fn "$dev"
 
@@ -54,11 +54,11 @@ if [ "$PEER" = wirepool ]; then
   check "add a LUN" sh -c "vmctl host cli disk add extra --mem 64M && vmctl host cli export iscsi extra --iqn $IQN"
   check "rescan" node --rescan
   check "the kernel sees it" appeared 1
-  check "verified I/O on it" fio_verify "$(iscsi_dev 1)" 8M
+  check "verified I/O on it" fio_verify "$(iscsi_dev 1)" 8
   check "remove it" cli export remove $IQN --lun 1
   gone() { ! dd if="$(iscsi_dev 1)" of=/dev/null bs=4k count=1 iflag=direct status=none 2>/dev/null; }
   check "I/O to its device fails" gone
-  check "the first LUN still works" fio_verify "$dev" 8M
+  check "the first LUN still works" fio_verify "$dev" 8
 fi
 check "log out" logout
 check "nothing left behind" wait_for 30 nothing_left

@@ -8,7 +8,7 @@ if [ "$PEER" != nvmet ]; then check "1 MiB at a time" mounted_as /mnt/a rsize=10
 cd /mnt/a
 
 step "a tree through tar"
-make_tree /usr/share/perl5 /usr/lib/x86_64-linux-gnu/perl-base /etc
+make_tree /usr/lib/x86_64-linux-gnu/perl-base $(amount "" "/usr/share/perl5 /etc")
 truncate -s 5G /tmp/tree/sparse; echo end >> /tmp/tree/sparse
 check "in" sh -c 'tar --format=posix -C /tmp -cSf - tree | tar -C /mnt/a -xSf -'
 listing /tmp/tree > /tmp/list1; listing /mnt/a/tree > /tmp/list2
@@ -25,9 +25,9 @@ check "contents are equal" diff -r --no-dereference /tmp/tree/sub /mnt/a/tree/su
 check "remove the tree" rm -r /mnt/a/tree
 
 step "verified fio"
-check "direct" fio_verify /mnt/a/verified 24M
-check "mmap" fio_verify /mnt/a/mapped 8M --ioengine=mmap --direct=0 --iodepth=1
-check "buffered with fsync" fio_verify /mnt/a/buffered 16M --ioengine=psync --direct=0 --iodepth=1 --fsync=32
+check "direct" fio_verify /mnt/a/verified 24
+check "mmap" fio_verify /mnt/a/mapped 8 --ioengine=mmap --direct=0 --iodepth=1
+check "buffered with fsync" fio_verify /mnt/a/buffered 16 --ioengine=psync --direct=0 --iodepth=1 --fsync=32
 rm -f verified mapped buffered
 
 step "attributes"
@@ -67,11 +67,12 @@ appended() {
   equal lines "$(sort -u log | wc -l)" 200 && equal lines "$(wc -l < log)" 200
 }
 check "O_APPEND of four processes" appended
+files=$(amount 1000 3000)
 many() {
-  mkdir many && (cd many && seq -f 'file-%06g' 3000 | xargs touch) && echo 3 > /proc/sys/vm/drop_caches &&
-    equal names "$(ls -l many | grep -c ' file-[0-9]*$')" 3000 && rm -r many
+  mkdir many && (cd many && seq -f 'file-%06g' "$files" | xargs touch) && echo 3 > /proc/sys/vm/drop_caches &&
+    equal names "$(ls -l many | grep -c ' file-[0-9]*$')" "$files" && rm -r many
 }
-check "ls -l of 3,000 files" many
+check "ls -l of $files files" many
 
 # A macvlan cannot reach the address of its own host.
 [ "$PEER" != nvmet ] || finish
@@ -133,7 +134,7 @@ check "unmount the first" umount /mnt/a
 step "four connections"
 check "mount with nconnect=4" mount_nfs /mnt/a nconnect=4 || finish
 connections() { equal connections "$(ss -Htn state established dst "$ADDR:$NFS_PORT" | wc -l)" 4; }
-check "fio with verify=crc32c on four files" timeout 300 fio --name=four --directory=/mnt/a --numjobs=4 --size=8M --rw=randwrite \
+check "fio with verify=crc32c on four files" timeout 300 fio --name=four --directory=/mnt/a --numjobs=4 --size="$(amount 2M 8M)" --rw=randwrite \
   --bs=64k --direct=1 --ioengine=libaio --iodepth=8 --verify=crc32c --do_verify=1 --verify_fatal=1 --output=/tmp/four.txt
 check "there are four" connections
 

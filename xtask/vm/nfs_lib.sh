@@ -47,7 +47,7 @@ operations() {
 make_tree() {
   mkdir -p /tmp/tree/{sub/deep,empty}
   cp -a "$@" /tmp/tree/sub/ 2>/dev/null
-  ln -s ../sub/deep /tmp/tree/sub/symlink; ln /tmp/tree/sub/etc/fstab /tmp/tree/sub/linked 2>/dev/null
+  ln -s ../sub/deep /tmp/tree/sub/symlink; echo text > /tmp/tree/sub/text; ln /tmp/tree/sub/text /tmp/tree/sub/linked
   mkfifo -m 640 /tmp/tree/fifo; mknod -m 600 /tmp/tree/device c 1 3; chmod 2751 /tmp/tree/empty; chown 1234:5678 /tmp/tree/empty
   printf 'x%.0s' {1..255} | { read -r name; echo long > "/tmp/tree/$name"; }
 }

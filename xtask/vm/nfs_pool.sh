@@ -3,7 +3,7 @@
 . /vmlab/checks/nfs_lib.sh
 at=/mnt/a
 check "a filesystem is served" served_up || finish
-make_tree /usr/lib/x86_64-linux-gnu/perl-base /etc
+make_tree /usr/lib/x86_64-linux-gnu/perl-base $(amount "" /etc)
 truncate -s 5G /tmp/tree/sparse; echo end >> /tmp/tree/sparse
 listing /tmp/tree > /tmp/tree.list
 as_user() { setpriv --reuid=1000 --regid=1000 --clear-groups "$@"; }
@@ -25,9 +25,10 @@ linked() {
   cd "$at/$VERS" && ln -s "$(printf 'y%.0s' {1..1000})" long && equal target "$(readlink long | wc -c)" 1001 && echo one > l1 && ln l1 l2 && echo two > l2 &&
     equal contents "$(cat l1)" two && equal links "$(stat -c %h l1)" 2 && rm l2 && equal links "$(stat -c %h l1)" 1
 }
+files=$(amount 400 1500)
 many() {
-  cd "$at/$VERS" && mkdir many && (cd many && seq -f 'file-%06g' 1500 | xargs touch) && echo 3 > /proc/sys/vm/drop_caches &&
-    equal names "$(ls -l many | grep -c ' file-[0-9]*$')" 1500 && rm -r many
+  cd "$at/$VERS" && mkdir many && (cd many && seq -f 'file-%06g' "$files" | xargs touch) && echo 3 > /proc/sys/vm/drop_caches &&
+    equal names "$(ls -l many | grep -c ' file-[0-9]*$')" "$files" && rm -r many
 }
 common() {
   step "version $VERS"
@@ -39,10 +40,10 @@ common() {
     check "is equal" tree_equal
     check "mount again" remount
     check "its contents are equal" contents_equal
-    check "a directory of 1,500 files" many
+    check "a directory of $files files" many
   fi
-  check "fio with verification, direct" fio_verify "$at/$VERS/direct" 8M
-  check "fio with verification, buffered with fsync" fio_verify "$at/$VERS/buffered" 8M --ioengine=psync --direct=0 --iodepth=1 --fsync=32
+  check "fio with verification, direct" fio_verify "$at/$VERS/direct" 8
+  check "fio with verification, buffered with fsync" fio_verify "$at/$VERS/buffered" 8 --ioengine=psync --direct=0 --iodepth=1 --fsync=32
   check "a removed open file" open_removed
   check "renames" renamed
   check "links" linked
@@ -90,8 +91,9 @@ attributes() {
     equal dir "$(getfattr --only-values -n user.dir x)" here && setfattr -x user.one x/f && equal names "$(getfattr -d x/f | grep -c ^user)" 1 && ! getfattr -n user.one x/f 2>/dev/null
 }
 check "set, get, list and remove" attributes
-many_attributes() { local n; for n in $(seq 200); do setfattr -n "user.number-$n" -v "$n" x/f || return 1; done; equal names "$(getfattr -d x/f | grep -c '^user.number')" 200; }
-check "200 attributes" many_attributes
+attributes=$(amount 60 200)
+many_attributes() { local n; for n in $(seq "$attributes"); do setfattr -n "user.number-$n" -v "$n" x/f || return 1; done; equal names "$(getfattr -d x/f | grep -c '^user.number')" "$attributes"; }
+check "$attributes attributes" many_attributes
 lists() {
   chmod 600 x/f && ! as_user cat x/f 2>/dev/null && nfs4_setfacl -a A::1000:r x/f && nfs4_getfacl x/f | tee /tmp/acl && grep -q '^A::1000:r' /tmp/acl &&
     equal contents "$(as_user cat x/f)" text && ! as_user sh -c 'echo x >> x/f' 2>/dev/null && nfs4_setfacl -x A::1000:r x/f && echo 3 > /proc/sys/vm/drop_caches && ! as_user cat x/f 2>/dev/null

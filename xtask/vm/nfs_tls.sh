@@ -39,13 +39,13 @@ step "xprtsec=tls"
 check "mount" mount_export /tls /mnt/a xprtsec=tls || { cat /tmp/tlshd.log; dmesg | tail -20; finish; }
 check "the kernel's list of mounts" mounted_as /mnt/a xprtsec=tls "vers=$VERS"
 check "the kernel encrypts" test "$(sessions)" -ge 1
-mkdir -p /tmp/tree && cp -a /usr/share/perl5 /usr/lib/x86_64-linux-gnu/perl-base /etc /tmp/tree/ 2>/dev/null
+mkdir -p /tmp/tree && cp -a /usr/lib/x86_64-linux-gnu/perl-base $(amount "" "/usr/share/perl5 /etc") /tmp/tree/ 2>/dev/null
 check "a tree through tar" sh -c 'tar -C /tmp -cf - tree | tar -C /mnt/a -xf -'
 check "unmount" umount /mnt/a
 check "mount again" mount_export /tls /mnt/a xprtsec=tls
 check "contents are equal" diff -r --no-dereference /tmp/tree /mnt/a/tree
-check "fio with verification: direct" fio_verify /mnt/a/verified 24M
-check "buffered with fsync" fio_verify /mnt/a/buffered 8M --ioengine=psync --direct=0 --iodepth=1 --fsync=32
+check "fio with verification: direct" fio_verify /mnt/a/verified 24
+check "buffered with fsync" fio_verify /mnt/a/buffered 8 --ioengine=psync --direct=0 --iodepth=1 --fsync=32
 check "unmount" umount /mnt/a
 check "four connections" mount_export /tls /mnt/a xprtsec=tls,nconnect=4
 check "fio on four files" timeout 300 fio --name=four --directory=/mnt/a --numjobs=4 --size=4M --rw=randwrite \
@@ -53,7 +53,7 @@ check "fio on four files" timeout 300 fio --name=four --directory=/mnt/a --numjo
 check "unmount" umount /mnt/a
 VERS=3
 check "version 3" mount_export /tls /mnt/a xprtsec=tls,nolock,mountport=$NFS_PORT,mountproto=tcp
-check "fio with verification" fio_verify /mnt/a/version3 4M
+check "fio with verification" fio_verify /mnt/a/version3 4
 check "unmount" umount /mnt/a
 check "an export that demands TLS refuses a connection without" refused /tls xprtsec=none,nolock,mountport=$NFS_PORT,mountproto=tcp
 VERS=4.2
@@ -67,7 +67,7 @@ check "unmount" umount /mnt/a
 step "xprtsec=mtls"
 check "tlshd with a certificate" tlshd_with ca client
 check "mount" mount_export /mtls /mnt/a xprtsec=mtls || { cat /tmp/tlshd.log; dmesg | tail -20; }
-check "fio with verification" fio_verify /mnt/a/verified 8M
+check "fio with verification" fio_verify /mnt/a/verified 8
 check "a tree through tar" sh -c 'tar -C /tmp -cf - tree | tar -C /mnt/a -xf - && diff -r --no-dereference /tmp/tree /mnt/a/tree'
 check "unmount" umount /mnt/a
 

@@ -18,7 +18,7 @@ check "mount" mount "$dev" /mnt/fs || finish
 check "write a file" sh -c 'dd if=/dev/urandom of=/mnt/fs/file bs=1M count=24 conv=fsync status=none && sha256sum < /mnt/fs/file > /tmp/sum'
 check "snapshot under a mounted file system" cli snapshot create tank/vm1@before
 check "overwrite the file" sh -c 'dd if=/dev/urandom of=/mnt/fs/file bs=1M count=24 conv=fsync,notrunc status=none && sha256sum < /mnt/fs/file > /tmp/sum2'
-check "fio with verify=crc32c" fio_verify /mnt/fs/verified 48M --fsync=64
+check "fio with verify=crc32c" fio_verify /mnt/fs/verified 48 --fsync=64
 
 step "server killed under a verifying fio"
 # A pool's write cache is the server's memory and is lost with the process (docs/decisions/0106), so each write is FUA. A

@@ -69,7 +69,7 @@ if [ "$PEER" = wirepool ]; then
   check "fio ends without an error" fio_end
 fi
 
-check "verified I/O at the end" fio_verify "$dev" 16M
+check "verified I/O at the end" fio_verify "$dev" 16
 check "disconnect" disconnect
 check "nothing left behind" wait_for 30 nothing_left
 finish

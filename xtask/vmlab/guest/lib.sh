@@ -37,9 +37,11 @@ wait_for() {
 fio_line() {
   jq -r '.jobs[0] as $j | (["read","write"][] as $d | $j[$d] | select(.io_bytes>0) | "  \($d): \(.iops|floor) IOPS, \(.bw_bytes/1048576*10|floor/10) MiB/s, mean \(.clat_ns.mean/1000|floor) us, p99 \(.clat_ns.percentile["99.000000"]/1000|floor) us"), "  errors: \($j.error)"'
 }
-# fio_verify FILE-or-DEVICE SIZE [fio arguments]: write, read back, compare checksums
+# amount SAMPLE WHOLE: how much a check does. The suite takes the sample, WHOLE=1 (`make soak`) the whole.
+amount() { if [ "${WHOLE:-}" = 1 ]; then echo "$2"; else echo "$1"; fi; }
+# fio_verify FILE-or-DEVICE MIB [fio arguments]: write, read back, compare checksums; a quarter of MIB in the sample
 fio_verify() {
-  local file=$1 size=$2
+  local file=$1 size=$(amount $(($2 / 4)) "$2")M
   shift 2
   timeout 300 fio --name=verify --filename="$file" --size="$size" --rw=randwrite --bsrange=4k-64k --bs_unaligned=0 \
     --direct=1 --ioengine=libaio --iodepth=8 --verify=crc32c --do_verify=1 --verify_fatal=1 \

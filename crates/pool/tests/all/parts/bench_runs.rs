@@ -1,0 +1,65 @@
+//! Runs the benches at a small size.
+
+#[path = "../../../benches/compression.rs"]
+mod compression;
+#[path = "../../../benches/files.rs"]
+mod files;
+#[path = "../../../benches/many_datasets.rs"]
+mod many_datasets;
+#[path = "../../../benches/parity.rs"]
+mod parity;
+#[path = "../../../benches/tree.rs"]
+mod tree;
+
+use pool::tree::memory::MemoryStore;
+
+#[test]
+fn the_tree_bench_runs() {
+    tree::run(&[2000], &[10, 500], 1000);
+}
+
+#[test]
+fn the_compression_bench_runs() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let scale = compression::Scale {
+        size: 1 << 20,
+        disk: 128 << 20,
+    };
+    compression::run(dir.path(), scale);
+}
+
+#[test]
+fn a_change_never_costs_more_than_its_path() {
+    let mut store = MemoryStore::new();
+    let root = tree::aged_tree(&mut store, 16, 20_000);
+    for (deltas, writes_max) in [(1, 2.0), (100, 1.0), (10_000, 0.02)] {
+        let cost = tree::merge(&mut store, 16, root, 20_000, deltas);
+        assert!(cost.writes <= writes_max, "{} of {deltas}", cost.writes);
+        assert!(cost.reads <= writes_max && cost.bytes <= cost.writes * 16384.0);
+    }
+}
+
+#[test]
+fn the_bench_of_many_datasets_runs() {
+    let scale = many_datasets::Scale {
+        volumes: 3,
+        snapshots: 2,
+        checkpoints: 2,
+        writes: 10,
+    };
+    many_datasets::run(&[scale]);
+}
+
+#[test]
+fn the_bench_of_parity_runs() {
+    parity::run(100, 2);
+}
+
+#[test]
+fn the_bench_of_files_runs() {
+    files::run(files::Scale {
+        operations: 64,
+        bytes: 8 << 20,
+        entries: 100,
+    });
+}

@@ -1,0 +1,4 @@
+//! The tests of the server: one program, since each would compile most of the server again.
+
+mod config;
+mod simulated;

@@ -1,0 +1,59 @@
+//! Labels: a decoded label encodes to the same bytes. The input is a difference to a valid label, whose checksum is
+//! recomputed, so that the fields are reached.
+
+use pool::format::{
+    Address, Birth, Checksum, ChecksumKind, Features, Host, JournalLayout, LABEL_SIZE, Label, LabelBranch, LabelEpoch,
+    LabelHistory, Membership,
+    NodeSize, PoolGuid, PoolState, MemberEntry, MemberGuid, VdevEntry, VdevGuid, VdevId, VdevKind, VdevOffset,
+};
+
+const AT: VdevOffset = VdevOffset(0);
+
+/// The label of a member of a vdev of this kind. That of a raidz has a later version.
+fn label(kind: VdevKind) -> Label {
+    let member = |guid, membership| MemberEntry { guid: MemberGuid(guid), membership, held: Birth(0) };
+    let vdev = |guid, kind, members| VdevEntry {
+        guid: VdevGuid(guid),
+        kind,
+        ashift: 12,
+        members,
+        data_size: 62 << 20,
+        has_journal: true,
+    };
+    let mut members = vec![member(2, Membership::In), member(3, Membership::Stale)];
+    if kind != VdevKind::Mirror {
+        members.push(member(4, Membership::In));
+    }
+    Label {
+        pool: PoolGuid(1),
+        name: "tank".to_owned(),
+        state: PoolState::Active,
+        host: Host::new([1; 16], "host"),
+        epoch: LabelEpoch(1),
+        disk: MemberGuid(2),
+        vdev: VdevId(0),
+        vdevs: vec![vdev(4, kind, members.len() as u16), vdev(5, VdevKind::Disk, 1)],
+        members,
+        features: Features { compatible: vec!["a".to_owned(), "b".to_owned()], ..Features::default() },
+        node_size: NodeSize::default(),
+        journal: JournalLayout { segment_size: 1 << 20, segments: 4 },
+        history: LabelHistory::new(LabelBranch(6)).fork(LabelBranch(7), LabelEpoch(1), LabelEpoch(1)),
+    }
+}
+
+pub fn run(input: &[u8]) {
+    check(label(VdevKind::Mirror), input);
+    check(label(VdevKind::Raidz { parity: 1 }), input);
+}
+
+fn check(label: Label, input: &[u8]) {
+    let mut bytes = label.encode(AT);
+    let (checked, checksum) = bytes.split_at_mut(LABEL_SIZE - 16);
+    checked.iter_mut().zip(input).for_each(|(byte, change)| *byte ^= change);
+    let at = Address { vdev: VdevId(u16::MAX), offset: AT };
+    checksum.copy_from_slice(&Checksum::of(ChecksumKind::Xxh3, at, checked).0);
+    match Label::decode(&bytes, AT) {
+        Ok(label) => assert!(label.encode(AT) == bytes),
+        Err(_) => assert!(input.iter().any(|&change| change != 0)),
+    }
+}
