@@ -3,7 +3,7 @@
 //! **Called by** the control API, and by `wirepool doctor` with the answers of a server. **Invariants**: pure; a session whose
 //! connections were not asked for is a fact that is not known.
 
-use crate::api::{Member, MemberTimes, Pool, Queue, SessionSummary, Status};
+use crate::api::{Member, MemberTimes, Pool, Queue, SessionSummary, SpareState, Status};
 use crate::limits::DOCTOR_SESSIONS_MAX;
 use doctor::facts::{self, Known};
 
@@ -36,7 +36,21 @@ pub fn doctor_facts(
         listen: status.listen.iter().map(|l| l.address).collect(),
         sessions: sessions.collect(),
         members: status.pools.iter().flat_map(members).collect(),
+        spares: status.pools.iter().flat_map(spares).collect(),
     }
+}
+
+fn spares(pool: &Pool) -> impl Iterator<Item = facts::Spare> {
+    pool.spares.iter().map(|spare| {
+        let path = spare.path.as_ref();
+        let reason = spare.reason.as_deref().unwrap_or("its disk was not found");
+        facts::Spare {
+            pool: pool.name.clone(),
+            path: path.map_or(String::new(), |p| p.display().to_string()),
+            instead_of: spare.instead_of.clone(),
+            unusable: (spare.state == SpareState::Unavail).then(|| reason.to_owned()),
+        }
+    })
 }
 
 fn members(pool: &Pool) -> Vec<facts::Member> {

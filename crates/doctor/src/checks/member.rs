@@ -3,7 +3,7 @@
 //! **Called by** [`super`]. **Invariants**: those of [`super`]; without a server they are not made.
 
 use crate::check::{Check, Judge, Side};
-use crate::facts::{Facts, Member, Times};
+use crate::facts::{Facts, Member, Spare, Times};
 use crate::report::Severity;
 use crate::step::Step;
 use std::collections::BTreeMap;
@@ -24,6 +24,24 @@ pub(super) const CHECKS: &[Check] = &[
         why: "Its vdev has less redundancy, or none.",
         risk: "A resilver reads all data of the vdev's other members.",
         judge: state,
+    },
+    Check {
+        id: "spare-in-use",
+        side: Side::Server,
+        severity: Severity::Warning,
+        finds: "a hot spare that stands in for a disk",
+        why: "The pool has a spare less for the next fault, until the failed disk is replaced.",
+        risk: "A resilver reads all data of the vdev's other members.",
+        judge: spare_in_use,
+    },
+    Check {
+        id: "spare-unusable",
+        side: Side::Server,
+        severity: Severity::Warning,
+        finds: "a hot spare that cannot be used",
+        why: "When a disk fails, its vdev stays without redundancy until somebody replaces the disk.",
+        risk: "None from looking.",
+        judge: spare_unusable,
     },
     Check {
         id: "member-errors",
@@ -87,6 +105,33 @@ fn state(facts: &Facts, j: &mut Judge) {
                 m.pool
             );
             j.find(name, format!("state {}", m.state), vec![Step::advice(text)]);
+        }
+    }
+}
+
+fn spares<'f>(facts: &'f Facts, j: &mut Judge) -> Vec<(String, &'f Spare)> {
+    let server = j.know("", &facts.server);
+    let spares = server.into_iter().flat_map(|s| &s.spares);
+    let name = |s: &Spare| format!("spare {} of pool {}", s.path, s.pool);
+    spares.map(|s| (name(s), s)).collect()
+}
+
+fn spare_in_use(facts: &Facts, j: &mut Judge) {
+    for (name, spare) in spares(facts, j) {
+        if let Some(disk) = &spare.instead_of {
+            let text = format!("wirepool pool replace {} {disk} NEW-DISK", spare.pool);
+            let evidence = format!("it stands in for {disk}");
+            j.find(name, evidence, vec![Step::advice(text)]);
+        }
+    }
+}
+
+fn spare_unusable(facts: &Facts, j: &mut Judge) {
+    for (name, spare) in spares(facts, j) {
+        if let Some(reason) = &spare.unusable {
+            let text =
+                "connect the disk again; or `pool remove` it, and `pool add POOL spare DISK`";
+            j.find(name, reason.clone(), vec![Step::advice(text)]);
         }
     }
 }

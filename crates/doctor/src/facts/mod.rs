@@ -18,7 +18,7 @@ pub use machine::{
 };
 pub use net::{Channels, Coalesce, Irq, Nic, NicCounters, Pause, Ring, Tcp};
 pub use rdma::{Gid, Ipoib, Rdma, RdmaPort};
-pub use server::{FlushProbe, Member, PathProbe, Probes, Queue, Server, Session, Times};
+pub use server::{FlushProbe, Member, PathProbe, Probes, Queue, Server, Session, Spare, Times};
 
 use serde::{Deserialize, Serialize};
 

@@ -26,6 +26,8 @@ pub struct Server {
     pub sessions: Vec<Session>,
     /// Disks of its pools.
     pub members: Vec<Member>,
+    /// Hot spares of its pools. A spare that pools share is there once for each of them.
+    pub spares: Vec<Spare>,
 }
 
 /// A session.
@@ -103,6 +105,20 @@ pub struct Member {
     pub writes: Times,
     /// Durations of flushes.
     pub flushes: Times,
+}
+
+/// A hot spare of a pool.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Spare {
+    /// The pool.
+    pub pool: String,
+    /// Its path, or its last known one; empty if there is none.
+    pub path: String,
+    /// The disk of the pool that it stands in for.
+    pub instead_of: Option<String>,
+    /// Why it cannot be used.
+    pub unusable: Option<String>,
 }
 
 /// Durations of operations.

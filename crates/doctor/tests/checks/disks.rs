@@ -32,6 +32,8 @@ pub(crate) fn cases() -> Vec<Case> {
         "disk-firmware": {"/disks/0/model": "Samsung SSD 980 PRO 2TB", "/disks/0/firmware": "3B2QGXA7"}
             / {"/disks/0/model": "Samsung SSD 980 PRO 2TB", "/disks/0/firmware": "5B2QGXA7"};
         "member-state": {"/server/members/1/state": "faulted"} / {"/server/members": []};
+        "spare-in-use": {"/server/spares/0/instead_of": "/dev/nvme1n1"} / {"/server/spares": []};
+        "spare-unusable": {"/server/spares/0/unusable": "its disk was not found"} / {"/server/spares/0/instead_of": null};
         "member-errors": {"/server/members/1/checksum_errors": 1} / {"/server/members/1/read_errors": 0};
         "mirror-uneven": {"/server/members/1/flushes/p50_us": 101} / {"/server/members/1/flushes/p50_us": 99};
         "member-write-tail": {"/server/members/0/writes/p99_us": 60000}

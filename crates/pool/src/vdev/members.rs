@@ -15,7 +15,7 @@ use super::limits::{COPIES_MAX, HANG_MAX};
 use super::member::{Member, MemberState};
 use super::scan::newest_label;
 use super::top::TopVdev;
-use super::{Vdevs, area, geometry};
+use super::{Vdevs, geometry};
 use crate::error::Error;
 use crate::format::{Birth, BlockPtr, MemberGuid, VdevId};
 use crate::shared::all;
@@ -197,10 +197,7 @@ impl Vdevs {
             Ok(members.remove(index))
         })?;
         self.tell().await?;
-        if let Some(disk) = member.leaf.disk() {
-            // If a disk cannot be wiped, the labels of the other members show that it was detached.
-            let _best_effort = area::wipe_labels(disk, member.leaf.size(), &self.scratch).await;
-        }
+        self.wipe_former(&member).await;
         Ok(())
     }
 

@@ -9,6 +9,7 @@ use io::disk::Disk;
 use super::create::{check_unused, guid};
 use super::error::SetupError;
 use super::leaf::Leaf;
+use super::limits::HANG_MAX;
 use super::member::{Member, MemberState};
 use super::members::{check_others, check_room};
 use super::space_below::reserve;
@@ -109,11 +110,16 @@ impl Vdevs {
         Ok(old)
     }
 
-    /// Wipes the labels of a member that left. If that fails, the labels of the other members show that it was replaced.
+    /// Wipes the labels of a member that left. If that fails, or lasts for more than [`HANG_MAX`], the labels of the other members show
+    /// that it left.
     pub(super) async fn wipe_former(&self, old: &Member) {
-        if let Some(disk) = old.leaf.disk() {
-            let _best_effort = area::wipe_labels(disk, old.leaf.size(), &self.scratch).await;
-        }
+        let (leaf, scratch) = (old.leaf.clone(), self.scratch.clone());
+        let wiped = io::spawn(async move {
+            if let Some(disk) = leaf.disk() {
+                let _best_effort = area::wipe_labels(disk, leaf.size(), &scratch).await;
+            }
+        });
+        let _in_time = io::timeout(HANG_MAX, wiped).await;
     }
 
     /// Refuses a disk that cannot be a member of this vdev.

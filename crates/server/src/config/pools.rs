@@ -183,30 +183,15 @@ impl Checker<'_> {
         list: Option<&Spanned<Vec<Spanned<PathBuf>>>>,
         disks: &[DiskConfig],
     ) -> Result<Vec<PathBuf>> {
-        let mut paths: Vec<PathBuf> = Vec::new();
-        let Some(list) = list else { return Ok(paths) };
+        let Some(list) = list else {
+            return Ok(Vec::new());
+        };
         let count = list.get_ref().len();
         if count > POOL_DISKS_MAX {
             let message = format!("expected at most {POOL_DISKS_MAX} paths, found {count}");
             return self.fail(list.span(), message);
         }
-        for p in list.get_ref() {
-            if p.get_ref().as_os_str().is_empty() {
-                return self.fail(p.span(), "expected a path");
-            }
-            let path = self.resolve(p.get_ref());
-            if paths.contains(&path) {
-                return self.fail(p.span(), "this path is there twice");
-            }
-            if let Some(d) = disks.iter().find(|d| d.medium.path() == Some(&path)) {
-                return self.fail(
-                    p.span(),
-                    format!("the disk {:?} has this path already", d.name),
-                );
-            }
-            paths.push(path);
-        }
-        Ok(paths)
+        self.pool_paths(list, disks, &[])
     }
 
     fn pool_disks(
@@ -220,6 +205,16 @@ impl Checker<'_> {
             let message = format!("expected 1 to {POOL_DISKS_MAX} paths, found {count}");
             return self.fail(list.span(), message);
         }
+        self.pool_paths(list, disks, pools)
+    }
+
+    /// A list of paths, none of which is there twice, or belongs to one of `disks` or to a disk of one of `pools`.
+    fn pool_paths(
+        &self,
+        list: &Spanned<Vec<Spanned<PathBuf>>>,
+        disks: &[DiskConfig],
+        pools: &[PoolConfig],
+    ) -> Result<Vec<PathBuf>> {
         let mut paths: Vec<PathBuf> = Vec::new();
         for p in list.get_ref() {
             if p.get_ref().as_os_str().is_empty() {

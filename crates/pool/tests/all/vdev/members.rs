@@ -6,6 +6,7 @@ use std::rc::Rc;
 use io::rng;
 use io::sim::{DiskConfig, Node, PowerCutFate, SimDisk};
 use pool::format::{Birth, BlockPtr, MemberGuid, Uberblock, VdevId, VdevKind};
+use pool::vdev::limits::HANG_MAX;
 use pool::vdev::{MemberState, OpenOptions, Resilvered, SetupError, Vdevs, open};
 
 use crate::vdev::world::{
@@ -294,6 +295,36 @@ fn a_disk_is_replaced_by_attaching_another_and_detaching_it() {
             let opened = import(&[3]).await.expect("it is whole");
             assert_eq!(opened.uberblock.sequence, 2);
             get_all(&opened.vdevs, 0..8, 1).await;
+        })
+        .await
+    });
+}
+
+/// Regression: the wipe of the old disk's labels waited for a disk that hung.
+#[test]
+fn a_disk_that_hangs_does_not_delay_its_replacement() {
+    run(1, async {
+        let (node, disks) = machine(4);
+        on(node, async move {
+            let opened = make(&[&[0, 1]]).await.expect("made");
+            let vdevs = opened.vdevs;
+            let began = io::time::now();
+            let [replaced, detached] = [1, 0].map(|index| member(&vdevs, index));
+            vdevs.offline(replaced).await.expect("the other is in");
+            disks[1].stall_next(HANG_MAX * 10);
+            let new = vdevs.replace(replaced, disk(2).await, false).await;
+            let new = new.expect("replaced");
+            assert_eq!(states(&vdevs), [MemberState::Online, MemberState::Stale]);
+            vdevs.begin_resilver(new).expect("it is stale");
+            checkpoint(&vdevs, &opened.uberblock, 2)
+                .await
+                .expect("durable");
+            vdevs.resilvered(new).await.expect("nothing was written");
+            vdevs.offline(detached).await.expect("the other is in");
+            disks[0].stall_next(HANG_MAX * 10);
+            vdevs.detach(detached).await.expect("the other is in");
+            let took = began.elapsed();
+            assert!(took < HANG_MAX * 3, "{took:?}");
         })
         .await
     });

@@ -2,9 +2,10 @@
 
 use nvmf::controller::HostPolicy;
 use server::config::nvmf::SubsystemEdit;
-use server::config::{Config, ConfigFile, DiskEdit, Edit};
+use server::config::{Config, ConfigFile, DiskEdit, Edit, PoolEdit};
 use server::{ByteSize, Error};
 use std::fs;
+use std::path::PathBuf;
 
 const COMMENTED: &str = r#"# what we serve
 [server]
@@ -117,6 +118,51 @@ fn what_was_added_can_be_removed_again() {
         ])
         .expect("removed");
     assert_eq!(without.config(), file.config());
+}
+
+/// Pools may share a spare. Its path is in the list of disks, too, while it is in use.
+#[test]
+fn spares_of_pools_are_listed_and_edited() {
+    let text = r#"# two pools
+[[pool]]
+name = "tank"
+disks = ["/dev/a", "/dev/s"] # s is in use
+spares = ["/dev/s", "/dev/t"]
+spare_after_s = 60
+
+[[pool]]
+name = "home"
+disks = ["/dev/b"]
+spares = ["/dev/s"]
+"#;
+    let file = ConfigFile::unsaved(text).expect("right");
+    let [tank, home] = &file.config().pools[..] else {
+        panic!("two pools")
+    };
+    let paths = |names: &[&str]| names.iter().map(PathBuf::from).collect::<Vec<_>>();
+    assert_eq!(tank.spares, paths(&["/dev/s", "/dev/t"]));
+    assert_eq!((tank.spare_after_s, home.spare_after_s), (Some(60), None));
+    assert_eq!(home.spares, paths(&["/dev/s"]));
+    let fewer = file
+        .edited(&[
+            &PoolEdit::SetSpares("tank".into(), paths(&["/dev/s"])),
+            &PoolEdit::SetSpares("home".into(), Vec::new()),
+        ])
+        .expect("edited");
+    assert_eq!(fewer.config().pools[0].spares, paths(&["/dev/s"]));
+    assert_eq!(fewer.config().pools[1].spares, paths(&[]));
+    let expected = text.replace(", \"/dev/t\"]", "]").replace(
+        "disks = [\"/dev/b\"]\nspares = [\"/dev/s\"]\n",
+        "disks = [\"/dev/b\"]\n",
+    );
+    assert_eq!(fewer.text(), expected);
+    let again = fewer
+        .edited(&[
+            &PoolEdit::Remove("tank".into()),
+            &PoolEdit::Add(tank.clone()),
+        ])
+        .expect("edited");
+    assert_eq!(again.config().pools[1], *tank);
 }
 
 #[test]

@@ -137,6 +137,22 @@ fn defaults_are_sound_and_stable() {
 /// Each error, and its message.
 const MISTAKES: &[(&str, &str)] = &[
     (
+        "[[pool]]\nname = \"tank\"\ndisks = [\"a\"]\nspares = [\"b\", \"b\"]\n",
+        "wirepool.toml:4:16: pool.spares: this path is there twice",
+    ),
+    (
+        "[[disk]]\nname = \"d\"\nkind = \"file\"\npath = \"b\"\n[[pool]]\nname = \"tank\"\ndisks = [\"a\"]\nspares = [\"b\"]\n",
+        "wirepool.toml:8:11: pool.spares: the disk \"d\" has this path already",
+    ),
+    (
+        "[[pool]]\nname = \"tank\"\ndisks = [\"a\"]\nspares = [\"\"]\n",
+        "wirepool.toml:4:11: pool.spares: expected a path",
+    ),
+    (
+        "[[pool]]\nname = \"tank\"\ndisks = [\"a\"]\nspare_after_s = 604801\n",
+        "wirepool.toml:4:17: pool.spare_after_s: expected a number from 0 to 604800, found 604801",
+    ),
+    (
         "[server]\nwatchdog_s = 9\n",
         "wirepool.toml:2:14: server.watchdog_s: expected a number from 10 to 86400, found 9",
     ),
