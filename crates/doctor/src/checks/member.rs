@@ -39,7 +39,7 @@ pub(super) const CHECKS: &[Check] = &[
         side: Side::Server,
         severity: Severity::Warning,
         finds: "a hot spare that cannot be used",
-        why: "When a disk fails, its vdev stays without redundancy until somebody replaces the disk.",
+        why: "When a disk fails, its vdev stays without redundancy until the disk is replaced.",
         risk: "None from looking.",
         judge: spare_unusable,
     },
