@@ -62,7 +62,7 @@ check "remove" sh -c 'rm /mnt/fs/file /mnt/fs/verified && sync'
 check "fstrim" timeout 120 fstrim -v /mnt/fs
 after=$(pool_used)
 echo "used: $used before, $after after"
-trimmed() { [ "$after" -le $((used - $(amount 41943040 62914560))) ]; }
+trimmed() { [ "$after" -le $((used - $(amount 31457280 62914560))) ]; }
 check "the pool has the trimmed space again" trimmed
 check "unmount" umount /mnt/fs
 check "fsck is clean after trim" timeout 120 e2fsck -fn "$dev"
