@@ -168,7 +168,7 @@ pub const CHECKS: &[Check] = &[
         cpus: 2,
         append: "",
         scene: Scene::Package,
-        timeout_s: 1100,
+        timeout_s: 1700,
     },
     Check {
         name: "wear",
