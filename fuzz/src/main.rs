@@ -1,9 +1,10 @@
 #![no_main]
 #![forbid(unsafe_code)]
 //! The fuzz targets, one program: each is a module of `targets` with a function `run`, and WIREPOOL_FUZZ_TARGET names the one that runs.
-//! A program for each would be linked, and its share of the product compiled, 27 times. `xtask/fuzz.sh` runs all of them.
+//! With a program for each, every one would be linked, and compile its share of the product. `xtask/fuzz.sh` runs all of them.
 
 mod pdu;
+mod sealed;
 
 use std::sync::LazyLock;
 

@@ -2,9 +2,7 @@
 //! recomputed, so that the fields are reached.
 
 use pool::format::{
-    Address, Birth, Checksum, ChecksumKind, Features, Host, JournalLayout, LABEL_SIZE, Label, LabelBranch, LabelEpoch,
-    LabelHistory, Membership,
-    NodeSize, PoolGuid, PoolState, MemberEntry, MemberGuid, VdevEntry, VdevGuid, VdevId, VdevKind, VdevOffset,
+    Birth, Features, Host, JournalLayout, Label, LabelBranch, LabelEpoch, LabelHistory, Membership, NodeSize, PoolGuid, PoolState, MemberEntry, MemberGuid, VdevEntry, VdevGuid, VdevId, VdevKind, VdevOffset,
 };
 
 const AT: VdevOffset = VdevOffset(0);
@@ -48,10 +46,7 @@ pub fn run(input: &[u8]) {
 
 fn check(label: Label, input: &[u8]) {
     let mut bytes = label.encode(AT);
-    let (checked, checksum) = bytes.split_at_mut(LABEL_SIZE - 16);
-    checked.iter_mut().zip(input).for_each(|(byte, change)| *byte ^= change);
-    let at = Address { vdev: VdevId(u16::MAX), offset: AT };
-    checksum.copy_from_slice(&Checksum::of(ChecksumKind::Xxh3, at, checked).0);
+    crate::sealed::change(&mut bytes, AT, input);
     match Label::decode(&bytes, AT) {
         Ok(label) => assert!(label.encode(AT) == bytes),
         Err(_) => assert!(input.iter().any(|&change| change != 0)),

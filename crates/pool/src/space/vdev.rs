@@ -228,12 +228,13 @@ impl VdevRegions {
         if region.changed && !was_changed {
             self.changed.push(number);
         }
-        self.freed_in(number, before);
+        self.recount(number, before);
         result
     }
 
-    /// A region had `before` free sectors and may have others now: counts them, and keeps the region in the right queue.
-    fn freed_in(&mut self, number: u32, before: u32) {
+    /// The number of free sectors of a region was `before` and may have changed: corrects the sum of the vdev, and keeps the region in
+    /// the right queue.
+    fn recount(&mut self, number: u32, before: u32) {
         let after = self.free_of(number);
         self.free = self.free + u64::from(after) - u64::from(before);
         if self.queue.remove(&(before, number)) || (after > before && self.tired.remove(&number)) {
@@ -414,7 +415,7 @@ impl VdevRegions {
         region.pool.clear(start, count);
         region.count -= count;
         // another kind, whose region it was, may have left it meanwhile
-        self.freed_in(number, before);
+        self.recount(number, before);
         for cursor in self.cursors.iter_mut().flatten() {
             if (cursor.region, cursor.sector) == (number, start + count) {
                 cursor.sector = start;

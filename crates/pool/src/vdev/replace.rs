@@ -113,13 +113,10 @@ impl Vdevs {
     /// Wipes the labels of a member that left. If that fails, or lasts for more than [`HANG_MAX`], the labels of the other members show
     /// that it left.
     pub(super) async fn wipe_former(&self, old: &Member) {
-        let (leaf, scratch) = (old.leaf.clone(), self.scratch.clone());
-        let wiped = io::spawn(async move {
-            if let Some(disk) = leaf.disk() {
-                let _best_effort = area::wipe_labels(disk, leaf.size(), &scratch).await;
-            }
-        });
-        let _in_time = io::timeout(HANG_MAX, wiped).await;
+        if let Some(disk) = old.leaf.disk() {
+            let wiped = area::wipe_labels(disk, old.leaf.size(), &self.scratch);
+            let _best_effort = io::timeout(HANG_MAX, wiped).await;
+        }
     }
 
     /// Refuses a disk that cannot be a member of this vdev.
