@@ -4,10 +4,10 @@
 //! `cargo run --release -p wirepool-nfs --example state_rate`
 
 use backend::file::{Handle, Hold};
+use filestate::{OpenArgs, States};
 use nfs::client::{Bounds, Clients, Principal, Visitor};
 use nfs::export::{Protection, Standing};
 use nfs::rpc::Credential;
-use nfs::state::{OpenArgs, States};
 use nfs::wire::channel::{Channel, CreateSession, ExchangeId, StateProtection};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Mutex;

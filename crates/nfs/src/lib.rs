@@ -3,7 +3,7 @@
 //! | module | owns |
 //! |---|---|
 //! | [`xdr`], [`rpc`], [`wire`] | encodings, sans-I/O, used by both ends |
-//! | [`client`], [`state`] | clients and sessions, opens and locks, sans-I/O |
+//! | [`client`] | clients and sessions, sans-I/O; opens, locks and delegations are crate `filestate` |
 //! | [`handle`], [`export`], `attribute` | file handles, exports and the pseudo file system, attributes |
 //! | [`identity`] | users and groups as text, groups of a user |
 //! | `access` | what all versions do with files: handles, rights, writes, creations |
@@ -38,7 +38,6 @@ pub mod rpc;
 pub mod rpcbind;
 pub mod service;
 mod shared;
-pub mod state;
 pub mod v3;
 pub mod wire;
 pub mod xdr;

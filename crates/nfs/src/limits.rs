@@ -44,13 +44,6 @@ pub const OPERATIONS_MAX: u32 = 64;
 pub const CACHED_REPLY_MAX: u32 = 4 << 10;
 /// The least length of requests and replies that a session may have, bytes: room for headers and SEQUENCE.
 pub const MESSAGE_MIN: u32 = 256;
-/// Most opens, lock states and delegations of all clients together. A client gets another one while it has fewer than are free, or fewer
-/// than [`STATES_OF_CLIENT_MIN`].
-pub const STATES_MAX: usize = 1 << 18;
-/// States that each client may have while any are free.
-pub const STATES_OF_CLIENT_MIN: usize = 64;
-/// Most locked ranges of one file.
-pub const FILE_LOCKS_MAX: usize = 1 << 14;
 /// How long a client may keep a delegation that is recalled, as long as it goes on writing its data back.
 pub const RECALL_MAX: Duration = Duration::from_secs(900);
 /// Most exports.
@@ -95,16 +88,6 @@ pub const BACK_PATHS_MAX: usize = 16;
 pub const CALLBACKS_MAX: usize = 256;
 /// Most referring calls of a callback, and lists of them, that are read.
 pub const REFERRING_CALLS_MAX: usize = 64;
-/// Most delegations of all clients.
-pub const DELEGATIONS_MAX: usize = 1 << 16;
-/// Shards of the table of states, by file; a power of two, which the numbers of states have as a part.
-pub const STATE_SHARDS: u64 = 64;
-/// Most files of one shard of which it is remembered that a delegation was recalled.
-pub const RECALLED_FILES_MAX: usize = 64;
-/// Most lock owners that wait for locks of one file and are told when these are free. Others ask again.
-pub const LOCK_WAITERS_OF_FILE_MAX: usize = 256;
-/// The same, of all files. Each takes less than 2 KiB.
-pub const LOCK_WAITERS_MAX: usize = 8192;
 /// Most client records of hosts that no export admits, together.
 pub const STRANGERS_MAX: usize = 64;
 /// Hosts of version 3 whose calls are counted.

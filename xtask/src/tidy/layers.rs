@@ -19,7 +19,11 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("crates/scsi", &["backend", "io", "session"]),
     ("crates/iscsi", &["backend", "io", "scsi", "session"]),
     ("crates/tls", &["io", "session"]),
-    ("crates/nfs", &["backend", "io", "session", "tls"]),
+    ("crates/filestate", &["backend", "io"]),
+    (
+        "crates/nfs",
+        &["backend", "filestate", "io", "session", "tls"],
+    ),
     ("crates/fuse", &["backend", "io", "session"]),
     ("crates/doctor", &["io"]),
     ("crates/initiator", &["io"]),

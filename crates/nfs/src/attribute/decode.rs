@@ -3,10 +3,10 @@
 use super::*;
 use crate::identity::Identity;
 use crate::limits::PRINCIPAL_LEN_MAX;
-use crate::state::ReportedTimes;
 use crate::wire::{Attrs, Status};
 use crate::xdr::{Reader, XdrError};
 use backend::file::{Acl, SetAttributes, SetTime, Timestamp};
+use filestate::ReportedTimes;
 
 /// Attributes of a creation or of SETATTR.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -9,10 +9,10 @@ use crate::client::{BackState, Session};
 use crate::handle::{HANDLE_LEN, ObjectId};
 use crate::limits::RECALL_MAX;
 use crate::shared::{Shared, wall_clock};
-use crate::state::{Recall, ReportedTimes};
 use crate::wire::callback::{CallbackOp, ReferringCall};
 use crate::wire::{Attrs, Bitmap, Status};
 use crate::xdr::{Reader, Xdr};
+use filestate::{Recall, ReportedTimes};
 use std::sync::Arc;
 use std::time::Duration;
 

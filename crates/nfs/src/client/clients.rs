@@ -13,9 +13,9 @@ use crate::limits::{
     BACK_SLOTS_MAX, CACHED_REPLY_MAX, MESSAGE_MIN, OPERATIONS_MAX, REPLY_MAX, REQUEST_MAX,
     SESSION_SLOTS_MAX,
 };
-use crate::state::NO_CLIENT;
 use crate::wire::channel::{Channel, CreateSession, ExchangeId, StateProtection};
 use crate::wire::{SessionId, Status, Verifier};
+use filestate::NO_CLIENT;
 use io::time::Instant;
 use std::collections::HashMap;
 use std::net::IpAddr;

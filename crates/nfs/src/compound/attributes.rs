@@ -7,7 +7,6 @@ use crate::access;
 use crate::attribute::{self, Facts, NewAttributes, Of};
 use crate::identity::Names;
 use crate::shared::{Changing, wall_clock};
-use crate::state::ReportedTimes;
 use crate::wire::{Attrs, Bitmap, Stateid, Status};
 use crate::xdr::{Writer, Xdr};
 use backend::file::permission::{AclRules, Permissions, check_read_acl};
@@ -15,6 +14,7 @@ use backend::file::{
     Acl, Attributes, Caller, FileError, FileKind, FileLimits, SetAttributes, SetTime, Stability,
     Who,
 };
+use filestate::ReportedTimes;
 
 /// Limits that the attributes of the pseudo file system show.
 const PSEUDO_LIMITS: FileLimits = FileLimits {

@@ -10,10 +10,10 @@ use crate::callback;
 use crate::client::BackState;
 use crate::service::Delegations;
 use crate::shared::{Changing, NameChange};
-use crate::state::{Asked, BOTH, DelegationArgs, HeldTimes, READ, Seen, Why};
 use crate::wire::{Bitmap, Stateid, Status};
 use crate::xdr::{Writer, Xdr};
 use backend::file::{Access, Attributes, Handle};
+use filestate::{Asked, BOTH, DelegationArgs, HeldTimes, READ, Seen, Why};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -254,7 +254,7 @@ impl Compound<'_> {
         let mut states = self.context.shared.states.of_file(target.handle);
         let returned = states.give_back(client, &stateid, target.handle);
         drop(states);
-        returned.map(drop)
+        Ok(returned.map(drop)?)
     }
 
     /// The attributes of a file as this client must see them, while another one has a write delegation (§10.4.3). Errors: `Delay`

@@ -6,10 +6,10 @@
 use super::context::Compound;
 use super::context::Target;
 use super::open::plain;
-use crate::state::{LockFrom, Range, Refused, Waiter};
 use crate::wire::files::{Lock, Locker};
 use crate::wire::{Owner, Stateid, Status};
 use crate::xdr::Xdr;
+use filestate::{LockFrom, Range, Refused, Waiter};
 
 /// `READ_LT` and `WRITE_LT`. The types that wait, `READW_LT` and `WRITEW_LT`, are these and 2.
 const SHARED: u32 = 1;

@@ -8,7 +8,6 @@ use super::delegations::{Delegated, WANT_ONE, WANT_TIMES};
 use super::status::{check_file, name, status_of};
 use crate::access;
 use crate::attribute::{self, NewAttributes};
-use crate::state::{BOTH, OpenArgs, OpenBefore, READ, Refused, WRITE, Why};
 use crate::wire::files::{Claim, CreateHow, Open};
 use crate::wire::{Attrs, Bitmap, Stateid, Status};
 use crate::xdr::Xdr;
@@ -16,6 +15,7 @@ use backend::file::{
     Access, Attributes, Change, FileKind, Handle, Hold, IfExists, NewFile, NewKind, SetAttributes,
     Stability,
 };
+use filestate::{BOTH, OpenArgs, OpenBefore, READ, Refused, WRITE, Why};
 
 /// The bits of `share_access` that are no wish about delegations.
 const ACCESS_BITS: u32 = 0xff;
@@ -370,7 +370,7 @@ impl Compound<'_> {
     }
 
     /// Enters an open. An expired client whose share reservation is in the way loses its state. Returns the stateid, and the open
-    /// of this owner before, for [`crate::state::Table::undo_open`]. Errors: `ShareDenied`; `Delay` while delegations are recalled;
+    /// of this owner before, for [`filestate::Table::undo_open`]. Errors: `ShareDenied`; `Delay` while delegations are recalled;
     /// `Serverfault` at a limit.
     fn enter(&self, args: &OpenArgs<'_>, hold: Hold) -> Result<(Stateid, OpenBefore), Status> {
         let shared = self.context.shared;
@@ -393,7 +393,7 @@ impl Compound<'_> {
                 }
                 Refused::Full(file) if shared.make_state_room(file) => {}
                 Refused::Full(_) => return Err(Status::Serverfault),
-                Refused::Status(status) => return Err(status),
+                Refused::State(error) => return Err(error.into()),
             }
         }
     }
@@ -443,7 +443,11 @@ impl Compound<'_> {
         let states = &self.context.shared.states;
         self.out.count(all.len());
         for stateid in all {
-            self.out.u32(states.test(client, stateid).code());
+            let status = states
+                .test(client, stateid)
+                .err()
+                .map_or(Status::Ok, Status::from);
+            self.out.u32(status.code());
         }
         Ok(())
     }
@@ -467,7 +471,7 @@ fn verifier_of(verifier: &[u8; 8]) -> IfExists {
 /// The status of a refusal without a conflict.
 pub(super) fn plain(refused: Refused) -> Status {
     match refused {
-        Refused::Status(status) => status,
+        Refused::State(error) => error.into(),
         Refused::Share(_) => Status::Locked,
         Refused::Lock(_) => Status::Denied,
         Refused::Delegation => Status::Delay,

@@ -4,12 +4,12 @@
 //! grace period has ended; no table is locked across a wait.
 
 use crate::shared::{Changing, NameChange, RECALL_PAUSE, Shared};
-use crate::state::{Denied, NO_CLIENT, OpenArgs, READ, Range, Refused, States, WRITE};
 use crate::wire::Stateid;
 use backend::StorageError;
 use backend::file::{
     Access, Caller, FileBackend, FileError, FileLock, FileResult, Handle, Hold, LockKind, Name,
 };
+use filestate::{Denied, NO_CLIENT, OpenArgs, READ, Range, Refused, States, WRITE};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -90,7 +90,7 @@ impl Guard {
                     self.shared.recall(file, Some(NO_CLIENT), args.is_change());
                     io::time::sleep(RECALL_PAUSE).await;
                 }
-                Err(Refused::Share(_) | Refused::Lock(_) | Refused::Status(_)) => {
+                Err(Refused::Share(_) | Refused::Lock(_) | Refused::State(_)) => {
                     return Err(FileError::Busy);
                 }
             }

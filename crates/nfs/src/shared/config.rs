@@ -2,8 +2,9 @@
 
 use crate::client::Bounds;
 use crate::identity::IdentityConfig;
-use crate::limits::{CONNECTION_REQUESTS_MAX, DELEGATIONS_MAX, STATES_MAX};
+use crate::limits::CONNECTION_REQUESTS_MAX;
 use crate::shared::records::{ClientStore, NoClientStore};
+use filestate::limits::{DELEGATIONS_MAX, STATES_MAX};
 use session::admission::AdmissionLimits;
 use std::sync::Arc;
 use std::time::Duration;

@@ -17,12 +17,12 @@ use crate::export::{ExportConfig, ExportError, Standing, Tree};
 use crate::handle::HandleKey;
 use crate::identity::Identity;
 use crate::rpcbind::Registry;
-use crate::state::{Refused, States};
 use crate::v3::{Duplicates, Hosts, Mounts};
 use crate::wire::{Stateid, Status};
 use backend::file::{Caller, FileBackend, Handle, Name, RenameMode, Timestamp};
 use config::ServiceConfig;
 use counters::{CloseReason, ConnectionState, CounterSet};
+use filestate::{Refused, States};
 use io::sync::lock;
 use io::time::Instant;
 use peers::Peers;
@@ -438,7 +438,7 @@ impl Shared {
 
     /// Whether data of a file may be read or written with this stateid of a client; clients without state (NFS 3) use
     /// [`Stateid::ANONYMOUS`] of no client. An expired client whose share reservation is in the way loses its state. Errors:
-    /// [`crate::state::Table::check_io`].
+    /// [`filestate::Table::check_io`].
     pub(crate) fn check_io(
         self: &Arc<Self>,
         client: u64,

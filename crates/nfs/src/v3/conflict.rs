@@ -8,9 +8,9 @@ use super::procedure::Procedure;
 use super::wire::Status;
 use crate::access::Target;
 use crate::shared::{Changing, NameChange};
-use crate::state::{NO_CLIENT, Refused};
 use crate::wire::Stateid;
 use backend::file::{Handle, Name};
+use filestate::{NO_CLIENT, Refused};
 
 /// How a request uses an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +33,7 @@ impl Procedure<'_> {
         match shared.check_io(NO_CLIENT, &Stateid::ANONYMOUS, file, is_write) {
             Ok(()) => Ok(()),
             Err(Refused::Share(_)) => Err(Status::Access),
-            Err(Refused::Status(_) | Refused::Lock(_) | Refused::Delegation | Refused::Full(_)) => {
+            Err(Refused::State(_) | Refused::Lock(_) | Refused::Delegation | Refused::Full(_)) => {
                 Err(Status::Jukebox)
             }
         }

@@ -32,15 +32,7 @@ pub const CB_SEQUENCE: u32 = 11;
 pub const CB_NOTIFY_LOCK: u32 = 13;
 
 /// A request of the client whose reply it must have seen before it handles a callback (§2.10.6.3).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ReferringCall {
-    /// The session.
-    pub session: SessionId,
-    /// The sequence number of the request.
-    pub sequence: u32,
-    /// Its slot.
-    pub slot: u32,
-}
+pub use filestate::Origin as ReferringCall;
 
 xdr_struct! {
     /// CB_SEQUENCE (§20.9).

@@ -1,5 +1,7 @@
 //! Status codes (§15.1).
 
+use filestate::{Revocation, StateError};
+
 /// The outcome of an operation. The codes that this server sends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u32)]
@@ -258,5 +260,21 @@ impl Status {
     #[must_use]
     pub fn from_code(code: u32) -> Option<Status> {
         Self::ALL.iter().copied().find(|s| s.code() == code)
+    }
+}
+
+impl From<StateError> for Status {
+    fn from(error: StateError) -> Self {
+        match error {
+            StateError::Unknown => Status::BadStateid,
+            StateError::Stale => Status::StaleStateid,
+            StateError::Old => Status::OldStateid,
+            StateError::Revoked(Revocation::Recall) => Status::DelegRevoked,
+            StateError::Revoked(Revocation::Admin) => Status::AdminRevoked,
+            StateError::Mode => Status::Openmode,
+            StateError::NoUnion => Status::Inval,
+            StateError::InUse => Status::LocksHeld,
+            StateError::NoHold => Status::Serverfault,
+        }
     }
 }

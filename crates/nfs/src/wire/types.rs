@@ -9,45 +9,9 @@ pub type Verifier = [u8; 8];
 /// A session ID.
 pub type SessionId = [u8; 16];
 
-xdr_struct! {
-    /// Names an open, or the locks of one lock owner on a file (§8.2).
-    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-    pub struct Stateid {
-        /// Number of changes of the state; 0 for the present one.
-        pub seqid: u32,
-        /// The state.
-        pub other: [u8; 12],
-    }
-}
+pub use filestate::{BOTH, READ, Stateid};
 
-impl Stateid {
-    /// The anonymous stateid (§8.2.3).
-    pub const ANONYMOUS: Self = Self {
-        seqid: 0,
-        other: [0; 12],
-    };
-    /// The READ bypass stateid (§8.2.3).
-    pub const BYPASS: Self = Self {
-        seqid: u32::MAX,
-        other: [0xff; 12],
-    };
-    /// The current stateid (§8.2.3).
-    pub const CURRENT: Self = Self {
-        seqid: 1,
-        other: [0; 12],
-    };
-    /// A stateid that is never valid: the result of CLOSE (§8.2.3).
-    pub const INVALID: Self = Self {
-        seqid: u32::MAX,
-        other: [0; 12],
-    };
-
-    /// Whether it has one of the values with a meaning of their own.
-    #[must_use]
-    pub fn is_special(&self) -> bool {
-        self.other == [0; 12] || self.other == [0xff; 12]
-    }
-}
+xdr_struct!(@codec ['a] Stateid { seqid: u32, other: [u8; 12] });
 
 xdr_struct! {
     /// An open owner or lock owner.

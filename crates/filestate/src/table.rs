@@ -3,12 +3,12 @@
 //! **Owns** [`Table`]. **Called by** the service, under the lock of the shard. **Invariants**: each state is in the lists of its file and of
 //! its client; a file is in the table while it has a state, or a lock owner waits for a lock of it; a lock state belongs to an open of the same file and goes with it.
 
-use super::entry::{File, Kind, Register, State, Withdrawn};
-use super::names::StateNames;
-use super::ranges::Range;
-use super::totals::Totals;
+use crate::entry::{File, Kind, Register, State, Withdrawn};
 use crate::limits::STATE_SHARDS;
-use crate::wire::{Stateid, Status};
+use crate::names::StateNames;
+use crate::ranges::Range;
+use crate::totals::Totals;
+use crate::{StateError, Stateid};
 use backend::file::{Handle, Hold};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -29,8 +29,8 @@ pub struct Denied {
 /// Why an operation was refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refused {
-    /// For this reason.
-    Status(Status),
+    /// The stateid cannot be used.
+    State(StateError),
     /// An open of this client conflicts.
     Share(u64),
     /// A lock conflicts.
@@ -41,9 +41,9 @@ pub enum Refused {
     Full(Option<Handle>),
 }
 
-impl From<Status> for Refused {
-    fn from(status: Status) -> Self {
-        Self::Status(status)
+impl From<StateError> for Refused {
+    fn from(error: StateError) -> Self {
+        Self::State(error)
     }
 }
 
@@ -56,17 +56,17 @@ pub struct Table {
     /// The number of this shard.
     shard: u64,
     next: u64,
-    pub(super) totals: Arc<Totals>,
-    pub(super) states: HashMap<u64, State>,
-    pub(super) files: HashMap<Handle, File>,
-    pub(super) clients: HashMap<u64, BTreeSet<u64>>,
-    pub(super) register: Register,
+    pub(crate) totals: Arc<Totals>,
+    pub(crate) states: HashMap<u64, State>,
+    pub(crate) files: HashMap<Handle, File>,
+    pub(crate) clients: HashMap<u64, BTreeSet<u64>>,
+    pub(crate) register: Register,
     /// Files whose locks were freed while lock owners wait.
-    pub(super) freed: Vec<Handle>,
-    pub(super) withdrawn: Withdrawn,
+    pub(crate) freed: Vec<Handle>,
+    pub(crate) withdrawn: Withdrawn,
 }
 
-pub(super) type Result<T> = std::result::Result<T, Refused>;
+pub(crate) type Result<T> = std::result::Result<T, Refused>;
 
 impl Table {
     /// No states, in one shard. `instance` and `key` are random: the key makes stateids that nobody can guess.
@@ -76,7 +76,7 @@ impl Table {
     }
 
     /// The shard with this number, below [`STATE_SHARDS`].
-    pub(super) fn shard(shard: u64, instance: u32, key: [u8; 16], totals: Arc<Totals>) -> Self {
+    pub(crate) fn shard(shard: u64, instance: u32, key: [u8; 16], totals: Arc<Totals>) -> Self {
         Self {
             instance,
             names: StateNames::new(key),
@@ -110,7 +110,7 @@ impl Table {
         self.clients.contains_key(&client)
     }
 
-    pub(super) fn stateid(&self, id: u64) -> Stateid {
+    pub(crate) fn stateid(&self, id: u64) -> Stateid {
         let mut other = [0; 12];
         other[..4].copy_from_slice(&self.instance.to_be_bytes());
         other[4..].copy_from_slice(&self.names.name(id).to_be_bytes());
@@ -118,40 +118,43 @@ impl Table {
         Stateid { seqid, other }
     }
 
-    /// A state of a client (§8.2.4). Errors: `BadStateid`, `StaleStateid`, `OldStateid`; `DelegRevoked`, `AdminRevoked` for one that
-    /// was revoked.
-    pub(super) fn find(&self, client: u64, stateid: &Stateid) -> std::result::Result<u64, Status> {
+    /// A state of a client (§8.2.4). Errors: `Unknown`, `Stale`, `Old`; `Revoked`.
+    pub(crate) fn find(
+        &self,
+        client: u64,
+        stateid: &Stateid,
+    ) -> std::result::Result<u64, StateError> {
         let id = self.find_any(client, stateid)?;
         match self.states.get(&id).map(|state| &state.kind) {
-            Some(Kind::Revoked(why)) => Err(why.status()),
+            Some(Kind::Revoked(why)) => Err(StateError::Revoked(*why)),
             _ => Ok(id),
         }
     }
 
     /// The same, also of a revoked one.
-    fn find_any(&self, client: u64, stateid: &Stateid) -> std::result::Result<u64, Status> {
+    fn find_any(&self, client: u64, stateid: &Stateid) -> std::result::Result<u64, StateError> {
         if stateid.is_special() {
-            return Err(Status::BadStateid);
+            return Err(StateError::Unknown);
         }
         let (instance, id) = stateid.other.split_at(4);
         if instance != self.instance.to_be_bytes() {
-            return Err(Status::StaleStateid);
+            return Err(StateError::Stale);
         }
         let id = id
             .try_into()
             .map(|name| self.names.number(u64::from_be_bytes(name)))
-            .map_err(|_| Status::BadStateid)?;
+            .map_err(|_| StateError::Unknown)?;
         let state = self.states.get(&id).filter(|s| s.client == client);
-        let state = state.ok_or(Status::BadStateid)?;
+        let state = state.ok_or(StateError::Unknown)?;
         match stateid.seqid {
             0 => Ok(id),
             seqid if seqid == state.seqid => Ok(id),
-            seqid if seqid < state.seqid => Err(Status::OldStateid),
-            _ => Err(Status::BadStateid),
+            seqid if seqid < state.seqid => Err(StateError::Old),
+            _ => Err(StateError::Unknown),
         }
     }
 
-    pub(super) fn insert(&mut self, state: State) -> u64 {
+    pub(crate) fn insert(&mut self, state: State) -> u64 {
         let id = self.next * STATE_SHARDS + self.shard;
         self.next += 1;
         self.came(state.client, id);
@@ -174,14 +177,14 @@ impl Table {
     }
 
     /// A client has this state.
-    pub(super) fn came(&mut self, client: u64, id: u64) {
+    pub(crate) fn came(&mut self, client: u64, id: u64) {
         if self.clients.entry(client).or_default().insert(id) {
             self.totals.came(client);
         }
     }
 
     /// Removes a state, and the lock states of an open. Returns its hold.
-    pub(super) fn remove(&mut self, id: u64) -> Option<Hold> {
+    pub(crate) fn remove(&mut self, id: u64) -> Option<Hold> {
         let state = self.states.remove(&id)?;
         if let Some(of_client) = self.clients.get_mut(&state.client) {
             if of_client.remove(&id) {
@@ -239,7 +242,7 @@ impl Table {
     }
 
     /// Whether a client may have one more state. Errors: `Full`.
-    pub(super) fn check_room(&self, client: u64) -> Result<()> {
+    pub(crate) fn check_room(&self, client: u64) -> Result<()> {
         match self.totals.has_room(client) {
             true => Ok(()),
             false => Err(Refused::Full(None)),
@@ -254,24 +257,20 @@ impl Table {
         clients.collect()
     }
 
-    /// TEST_STATEID (§18.48): the status of one stateid. It renews nothing.
-    #[must_use]
-    pub fn test(&self, client: u64, stateid: &Stateid) -> Status {
-        match self.find(client, stateid) {
-            Ok(_) => Status::Ok,
-            Err(status) => status,
-        }
+    /// TEST_STATEID (§18.48): whether a stateid can be used. It renews nothing. Errors: the reason why not.
+    pub fn test(&self, client: u64, stateid: &Stateid) -> std::result::Result<(), StateError> {
+        self.find(client, stateid).map(drop)
     }
 
-    /// FREE_STATEID (§18.38). Errors: `LocksHeld` for an open or a delegation, and for a lock owner that holds locks; those of a
+    /// FREE_STATEID (§18.38). Errors: `InUse` for an open or a delegation, and for a lock owner that holds locks; those of a
     /// stateid.
     pub fn free(&mut self, client: u64, stateid: &Stateid) -> Result<()> {
         let id = self.find_any(client, stateid)?;
-        let state = self.states.get(&id).ok_or(Status::BadStateid)?;
+        let state = self.states.get(&id).ok_or(StateError::Unknown)?;
         let holds = self.files.get(&state.file).map(|f| f.ranges.holds(id));
         let is_held = matches!(state.kind, Kind::Open(_) | Kind::Delegation(_));
         if is_held || holds == Some(true) {
-            return Err(Status::LocksHeld.into());
+            return Err(StateError::InUse.into());
         }
         self.remove(id);
         Ok(())
@@ -301,6 +300,6 @@ impl Table {
 }
 
 /// The number behind `seqid`; 0 is left out (§8.2.2).
-pub(super) fn next(seqid: u32) -> u32 {
+pub(crate) fn next(seqid: u32) -> u32 {
     seqid.wrapping_add(1).max(1)
 }

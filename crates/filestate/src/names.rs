@@ -11,7 +11,7 @@ use std::hash::Hasher;
 const ROUNDS: u8 = 4;
 
 /// See the module header.
-pub(super) struct StateNames([u8; 16]);
+pub(crate) struct StateNames([u8; 16]);
 
 impl fmt::Debug for StateNames {
     /// Without the key.
@@ -21,7 +21,7 @@ impl fmt::Debug for StateNames {
 }
 
 impl StateNames {
-    pub(super) fn new(key: [u8; 16]) -> Self {
+    pub(crate) fn new(key: [u8; 16]) -> Self {
         Self(key)
     }
 
@@ -33,7 +33,7 @@ impl StateNames {
     }
 
     /// The name of a number.
-    pub(super) fn name(&self, number: u64) -> u64 {
+    pub(crate) fn name(&self, number: u64) -> u64 {
         let (mut left, mut right) = ((number >> 32) as u32, number as u32);
         for round in 0..ROUNDS {
             (left, right) = (right, left ^ self.round(round, right));
@@ -42,7 +42,7 @@ impl StateNames {
     }
 
     /// The number of a name.
-    pub(super) fn number(&self, name: u64) -> u64 {
+    pub(crate) fn number(&self, name: u64) -> u64 {
         let (mut left, mut right) = ((name >> 32) as u32, name as u32);
         for round in (0..ROUNDS).rev() {
             (left, right) = (right ^ self.round(round, left), left);

@@ -39,7 +39,7 @@ impl HeldTimes {
     }
 
     /// Their holder set these times.
-    pub(super) fn set(&mut self, accepted: ReportedTimes) {
+    pub(crate) fn set(&mut self, accepted: ReportedTimes) {
         self.accessed = accepted.accessed.unwrap_or(self.accessed);
         self.modified = accepted.modified.unwrap_or(self.modified);
     }

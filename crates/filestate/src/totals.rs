@@ -14,7 +14,7 @@ const PARTS: u64 = 16;
 
 /// See the module header.
 #[derive(Debug)]
-pub(super) struct Totals {
+pub(crate) struct Totals {
     states: AtomicUsize,
     states_max: AtomicUsize,
     /// Numbers of states by client, in parts by client.
@@ -22,9 +22,9 @@ pub(super) struct Totals {
     delegations: AtomicUsize,
     delegations_max: AtomicUsize,
     /// Lock owners that wait.
-    pub(super) waiting: AtomicUsize,
+    pub(crate) waiting: AtomicUsize,
     /// Whether locks were freed that lock owners wait for.
-    pub(super) freed: Arc<AtomicBool>,
+    pub(crate) freed: Arc<AtomicBool>,
 }
 
 impl Default for Totals {
@@ -47,13 +47,13 @@ impl Totals {
     }
 
     /// A client has one more state.
-    pub(super) fn came(&self, client: u64) {
+    pub(crate) fn came(&self, client: u64) {
         self.states.fetch_add(1, Ordering::Relaxed);
         *lock(self.part(client)).entry(client).or_default() += 1;
     }
 
     /// A client has one state less.
-    pub(super) fn went(&self, client: u64) {
+    pub(crate) fn went(&self, client: u64) {
         self.states.fetch_sub(1, Ordering::Relaxed);
         let mut part = lock(self.part(client));
         if let Some(count) = part.get_mut(&client) {
@@ -65,51 +65,51 @@ impl Totals {
     }
 
     /// Number of states of a client.
-    pub(super) fn of_client(&self, client: u64) -> usize {
+    pub(crate) fn of_client(&self, client: u64) -> usize {
         lock(self.part(client)).get(&client).copied().unwrap_or(0)
     }
 
     /// Number of states.
-    pub(super) fn states(&self) -> usize {
+    pub(crate) fn states(&self) -> usize {
         self.states.load(Ordering::Relaxed)
     }
 
-    pub(super) fn limit_states(&self, max: usize) {
+    pub(crate) fn limit_states(&self, max: usize) {
         self.states_max.store(max, Ordering::Relaxed);
     }
 
     /// Whether a client may have one more state: it has fewer than are free, which leaves room for other clients.
-    pub(super) fn has_room(&self, client: u64) -> bool {
+    pub(crate) fn has_room(&self, client: u64) -> bool {
         let max = self.states_max.load(Ordering::Relaxed);
         let left = max.saturating_sub(self.states());
         left > 0 && self.of_client(client) < left.max(STATES_OF_CLIENT_MIN)
     }
 
-    pub(super) fn granted(&self) {
+    pub(crate) fn granted(&self) {
         self.delegations.fetch_add(1, Ordering::AcqRel);
     }
 
-    pub(super) fn ended(&self) {
+    pub(crate) fn ended(&self) {
         self.delegations.fetch_sub(1, Ordering::AcqRel);
     }
 
     /// Number of delegations.
-    pub(super) fn delegations(&self) -> usize {
+    pub(crate) fn delegations(&self) -> usize {
         self.delegations.load(Ordering::Acquire)
     }
 
-    pub(super) fn limit_delegations(&self, max: usize) {
+    pub(crate) fn limit_delegations(&self, max: usize) {
         self.delegations_max.store(max, Ordering::Relaxed);
     }
 
     /// Delegations that may be granted.
-    pub(super) fn delegations_left(&self) -> usize {
+    pub(crate) fn delegations_left(&self) -> usize {
         let max = self.delegations_max.load(Ordering::Relaxed);
         max.saturating_sub(self.delegations())
     }
 
     /// Whether less than an eighth of the possible delegations is left.
-    pub(super) fn is_crowded(&self) -> bool {
+    pub(crate) fn is_crowded(&self) -> bool {
         let max = self.delegations_max.load(Ordering::Relaxed);
         self.delegations_left() < max.div_ceil(8)
     }

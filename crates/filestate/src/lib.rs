@@ -1,7 +1,11 @@
-//! Opens, byte-range locks and delegations: stateids, share reservations (§8.2, §9, §10.4), sans-I/O.
+//! File state: opens with share reservations, byte-range locks and delegations of the users of exported files, sans-I/O.
+//!
+//! The model is that of NFS 4.1, and sections are those of RFC 8881: it has what hosts of NFS 3, programs on mounts of the server and another
+//! file protocol need, too. `docs/decisions/0336`.
 //!
 //! | module | owns |
 //! |---|---|
+//! | `stateid` | names of states, and the errors of using them |
 //! | `shards` | the shards of all states |
 //! | `table` | the states of one shard, by stateid, file and client |
 //! | `totals` | numbers and limits of all shards together |
@@ -17,8 +21,10 @@
 //! | `withdrawn` | states of file systems that are not exported, and revocation by the administrator |
 //! | `names` | the numbers of states in stateids |
 //!
-//! **Called by** the service of file systems. **Invariants**: the state of a client is reached only by this client; a share
+//! **Called by** the file protocols (crate `nfs`), and by mounts through them. **Invariants**: the state of a client is reached only by this client; a share
 //! reservation or lock conflict is decided and taken in one step; the numbers of states are bounded for each client and in all.
+
+#![forbid(unsafe_code)]
 
 #[cfg(test)]
 mod delegation_tests;
@@ -26,6 +32,7 @@ mod delegations;
 mod entry;
 mod held;
 mod index;
+pub mod limits;
 mod local_locks;
 mod locks;
 mod names;
@@ -34,6 +41,7 @@ mod ranges;
 #[cfg(test)]
 mod shard_tests;
 mod shards;
+mod stateid;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -48,14 +56,15 @@ pub use locks::LockFrom;
 pub use opens::{OpenArgs, OpenBefore};
 pub use ranges::{Locked, Range, Ranges};
 pub use shards::States;
+pub use stateid::{Origin, Revocation, StateError, Stateid};
 pub use table::{Denied, Refused, Table};
 
 /// The number of users that are no clients of version 4: hosts of version 3, and mounts on the server. No client has it.
 pub const NO_CLIENT: u64 = 0;
 
-/// `OPEN4_SHARE_ACCESS_READ`.
+/// Access for reading, and its denial to others (`OPEN4_SHARE_ACCESS_READ`).
 pub const READ: u32 = 1;
-/// `OPEN4_SHARE_ACCESS_WRITE`.
+/// The same for writing (`OPEN4_SHARE_ACCESS_WRITE`).
 pub const WRITE: u32 = 2;
 /// `OPEN4_SHARE_ACCESS_BOTH`, and `OPEN4_SHARE_DENY_BOTH`.
 pub const BOTH: u32 = 3;

@@ -3,10 +3,10 @@
 //! **Owns** [`OpenArgs`] and the opens of [`Table`]. **Called by** the service, under its lock. **Invariants**: an open is entered only
 //! if no reservation and no delegation of another client is in its way; both are decided in one step with it.
 
-use super::entry::{Kind, Open, State, bit_of};
-use super::table::{Refused, Result, Table, next};
-use super::{READ, WRITE};
-use crate::wire::{Stateid, Status};
+use crate::entry::{Kind, Open, State, bit_of};
+use crate::table::{Refused, Result, Table, next};
+use crate::{READ, WRITE};
+use crate::{StateError, Stateid};
 use backend::file::{Handle, Hold};
 use std::collections::BTreeSet;
 
@@ -45,21 +45,21 @@ pub struct OpenBefore {
 
 impl Table {
     /// The same, of an open of this file.
-    pub(super) fn find_open(
+    pub(crate) fn find_open(
         &mut self,
         client: u64,
         stateid: &Stateid,
         file: Handle,
     ) -> Result<(u64, &mut State)> {
         let id = self.find(client, stateid)?;
-        let state = self.states.get_mut(&id).ok_or(Status::BadStateid)?;
+        let state = self.states.get_mut(&id).ok_or(StateError::Unknown)?;
         match state.kind {
             Kind::Open(_) if state.file == file => Ok((id, state)),
-            _ => Err(Status::BadStateid.into()),
+            _ => Err(StateError::Unknown.into()),
         }
     }
 
-    pub(super) fn open_of(&self, id: u64) -> Option<(&State, &Open)> {
+    pub(crate) fn open_of(&self, id: u64) -> Option<(&State, &Open)> {
         let state = self.states.get(&id)?;
         match &state.kind {
             Kind::Open(open) => Some((state, open)),
@@ -67,7 +67,7 @@ impl Table {
         }
     }
 
-    pub(super) fn changed(&mut self, id: u64) -> Stateid {
+    pub(crate) fn changed(&mut self, id: u64) -> Stateid {
         if let Some(state) = self.states.get_mut(&id) {
             state.seqid = next(state.seqid);
         }
@@ -75,7 +75,7 @@ impl Table {
     }
 
     /// The client of an open of this file, except one, that excludes this access or that this reservation excludes.
-    pub(super) fn share_conflict(
+    pub(crate) fn share_conflict(
         &self,
         file: Handle,
         except: Option<u64>,
@@ -160,7 +160,7 @@ impl Table {
         }
         self.check_room(args.client)?;
         // A refused open leaves the hold to the caller.
-        let hold = hold.take().ok_or(Status::Serverfault)?;
+        let hold = hold.take().ok_or(StateError::NoHold)?;
         let id = self.insert(State {
             client: args.client,
             owner: args.owner.to_vec(),
@@ -176,13 +176,13 @@ impl Table {
         Ok(self.stateid(id))
     }
 
-    /// CLOSE (§18.2): the open's locks go, too. Returns the file's hold. Errors: `BadStateid` and others of a stateid.
+    /// CLOSE (§18.2): the open's locks go, too. Returns the file's hold. Errors: those of a stateid.
     pub fn close(&mut self, client: u64, stateid: &Stateid, file: Handle) -> Result<Option<Hold>> {
         let (id, _) = self.find_open(client, stateid, file)?;
         Ok(self.remove(id))
     }
 
-    /// OPEN_DOWNGRADE (§18.18). Errors: `Inval` if access and deny are no union of opens of this owner.
+    /// OPEN_DOWNGRADE (§18.18). Errors: `NoUnion` if access and deny are no union of opens of this owner.
     pub fn downgrade(
         &mut self,
         client: u64,
@@ -192,7 +192,7 @@ impl Table {
     ) -> Result<Stateid> {
         let (id, state) = self.find_open(client, stateid, file)?;
         let Kind::Open(open) = &mut state.kind else {
-            return Err(Status::BadStateid.into());
+            return Err(StateError::Unknown.into());
         };
         let (mut kept, mut union) = (0, (0, 0));
         for (a, d) in open.all() {
@@ -202,7 +202,7 @@ impl Table {
             }
         }
         if union != (access, deny) {
-            return Err(Status::Inval.into());
+            return Err(StateError::NoUnion.into());
         }
         open.combinations = kept;
         state.seqid = next(state.seqid);
@@ -210,7 +210,7 @@ impl Table {
         Ok(self.stateid(id))
     }
 
-    /// Whether data of a file may be read or written with this stateid (§8.2.3, §9.1.2). Errors: `Openmode`, those of a stateid;
+    /// Whether data of a file may be read or written with this stateid (§8.2.3, §9.1.2). Errors: `Mode`, those of a stateid;
     /// `Share` if an open denies it to a special stateid, `Delegation` if a delegation of another client does.
     pub fn check_io(
         &self,
@@ -242,7 +242,7 @@ impl Table {
             }) => {
                 return match delegation.is_write() || !is_write {
                     true => Ok(()),
-                    false => Err(Status::Openmode.into()),
+                    false => Err(StateError::Mode.into()),
                 };
             }
             Some(State {
@@ -251,10 +251,10 @@ impl Table {
             }) => self.open_of(*open),
             _ => self.open_of(id),
         };
-        let (_, open) = open.ok_or(Status::BadStateid)?;
+        let (_, open) = open.ok_or(StateError::Unknown)?;
         match open.share().0 & access != 0 {
             true => Ok(()),
-            false => Err(Status::Openmode.into()),
+            false => Err(StateError::Mode.into()),
         }
     }
 }

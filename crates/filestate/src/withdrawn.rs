@@ -4,9 +4,10 @@
 //! of a withdrawn file system keeps excluding others, but not its file; it goes on when the file system is exported again, and is revoked
 //! when that does not happen in time; the stateid of a revoked state stays until its client frees it.
 
-use super::NO_CLIENT;
-use super::entry::{Kind, Revocation, State};
-use super::table::Table;
+use crate::NO_CLIENT;
+use crate::Revocation;
+use crate::entry::{Kind, State};
+use crate::table::Table;
 use backend::file::{Handle, Hold};
 use io::time::Instant;
 use std::collections::BTreeSet;
@@ -28,7 +29,7 @@ impl State {
 
 impl Table {
     /// A file system is not exported from now on. Returns whether it has states, and the holds of its files.
-    pub(super) fn withdraw(&mut self, filesystem: u64) -> (bool, Vec<Hold>) {
+    pub(crate) fn withdraw(&mut self, filesystem: u64) -> (bool, Vec<Hold>) {
         let states = self.states.values_mut();
         let mut holds = Vec::new();
         let mut has_states = false;
@@ -40,7 +41,7 @@ impl Table {
     }
 
     /// A file system with states, of this or another shard, is not exported since this time.
-    pub(super) fn note_withdrawn(&mut self, filesystem: u64, now: Instant) {
+    pub(crate) fn note_withdrawn(&mut self, filesystem: u64, now: Instant) {
         self.withdrawn.since.entry(filesystem).or_insert(now);
     }
 
@@ -126,7 +127,7 @@ impl Table {
     }
 
     /// Puts a revoked state in the place of one that was removed: the stateid keeps its number.
-    pub(super) fn put_revoked(
+    pub(crate) fn put_revoked(
         &mut self,
         id: u64,
         (client, file, seqid): (u64, Handle, u32),

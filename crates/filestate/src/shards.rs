@@ -4,12 +4,12 @@
 //! file, so that a conflict is decided and taken in one step under one lock, and the number of a state names its shard; at most one shard is locked at a
 //! time, so that shards have no order. A file system is withdrawn in all shards or in none.
 
-use super::Waiter;
-use super::names::StateNames;
-use super::table::Table;
-use super::totals::Totals;
+use crate::Waiter;
 use crate::limits::STATE_SHARDS;
-use crate::wire::{Stateid, Status};
+use crate::names::StateNames;
+use crate::table::Table;
+use crate::totals::Totals;
+use crate::{StateError, Stateid};
 use backend::file::{Handle, Hold};
 use io::sync::lock;
 use io::time::Instant;
@@ -151,9 +151,8 @@ impl States {
         all.fold((false, false), |a, b| (a.0 || b.0, a.1 || b.1))
     }
 
-    /// TEST_STATEID (§18.48): the status of one stateid. It renews nothing.
-    #[must_use]
-    pub fn test(&self, client: u64, stateid: &Stateid) -> Status {
+    /// TEST_STATEID (§18.48): [`Table::test`]. Errors: the same.
+    pub fn test(&self, client: u64, stateid: &Stateid) -> Result<(), StateError> {
         self.of_stateid(stateid).test(client, stateid)
     }
 
@@ -228,7 +227,7 @@ impl States {
 #[cfg(test)]
 impl States {
     /// Which shards nobody has locked.
-    pub(super) fn free(&self) -> Vec<bool> {
+    pub(crate) fn free(&self) -> Vec<bool> {
         self.shards
             .iter()
             .map(|shard| shard.try_lock().is_ok())

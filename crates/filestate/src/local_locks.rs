@@ -1,12 +1,12 @@
 //! Byte-range locks of programs on the server, through a mount, in the table of all locks.
 //!
-//! **Owns** their operations of [`Table`]. **Called by** [`crate::guard`], under the service's lock. **Invariants**: such a lock belongs to no open and no
+//! **Owns** their operations of [`Table`]. **Called by** mounts of the server. **Invariants**: such a lock belongs to no open and no
 //! client ([`NO_CLIENT`]); its state goes with the owner's last lock of the file. The kernel has checked how the file was opened.
 
-use super::entry::{Kind, State};
-use super::table::{Denied, Refused, Result, Table};
-use super::{NO_CLIENT, Range};
+use crate::entry::{Kind, State};
 use crate::limits::FILE_LOCKS_MAX;
+use crate::table::{Denied, Refused, Result, Table};
+use crate::{NO_CLIENT, Range};
 use backend::file::Handle;
 
 /// The number of no open.

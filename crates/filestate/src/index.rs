@@ -3,15 +3,15 @@
 //! **Owns** [`OpenIndex`]. **Called by** the table and the operations of opens, which tell it of every change. **Invariants**: it has the access
 //! and deny bits of each open of the file as they are now; no question takes longer with more opens (but for a logarithm).
 
-use super::{READ, WRITE};
+use crate::{READ, WRITE};
 use std::collections::{BTreeSet, HashMap};
 
 /// Access and deny bits of an open.
-pub(super) type Share = (u32, u32);
+pub(crate) type Share = (u32, u32);
 
 /// See the module header.
 #[derive(Debug, Default)]
-pub(super) struct OpenIndex {
+pub(crate) struct OpenIndex {
     by_owner: HashMap<(u64, Vec<u8>), u64>,
     /// Opens for reading, and for writing.
     access: [BTreeSet<u64>; 2],
@@ -26,19 +26,19 @@ pub(super) struct OpenIndex {
 const BITS: [u32; 2] = [READ, WRITE];
 
 impl OpenIndex {
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.count == 0
     }
 
     /// An open is entered; its share follows with [`OpenIndex::set_share`].
-    pub(super) fn enter(&mut self, id: u64, client: u64, owner: &[u8]) {
+    pub(crate) fn enter(&mut self, id: u64, client: u64, owner: &[u8]) {
         self.by_owner.insert((client, owner.to_vec()), id);
         self.by_client.entry(client).or_default().0 += 1;
         self.count += 1;
     }
 
     /// The bits of an open changed.
-    pub(super) fn set_share(&mut self, id: u64, client: u64, (access, deny): Share) {
+    pub(crate) fn set_share(&mut self, id: u64, client: u64, (access, deny): Share) {
         let was_writer = self.access[1].contains(&id);
         for (n, bit) in BITS.into_iter().enumerate() {
             for (set, bits) in [(&mut self.access[n], access), (&mut self.deny[n], deny)] {
@@ -57,7 +57,7 @@ impl OpenIndex {
     }
 
     /// An open is gone.
-    pub(super) fn leave(&mut self, id: u64, client: u64, owner: &[u8]) {
+    pub(crate) fn leave(&mut self, id: u64, client: u64, owner: &[u8]) {
         self.set_share(id, client, (0, 0));
         self.by_owner.remove(&(client, owner.to_vec()));
         if let Some(of_client) = self.by_client.get_mut(&client) {
@@ -70,12 +70,12 @@ impl OpenIndex {
     }
 
     /// The open of an owner.
-    pub(super) fn of_owner(&self, client: u64, owner: &[u8]) -> Option<u64> {
+    pub(crate) fn of_owner(&self, client: u64, owner: &[u8]) -> Option<u64> {
         self.by_owner.get(&(client, owner.to_vec())).copied()
     }
 
     /// An open, except one, that excludes this access or that this reservation excludes.
-    pub(super) fn conflict(&self, except: Option<u64>, (access, deny): Share) -> Option<u64> {
+    pub(crate) fn conflict(&self, except: Option<u64>, (access, deny): Share) -> Option<u64> {
         let excluding = BITS.into_iter().enumerate().flat_map(|(n, bit)| {
             let denies = (access & bit != 0).then_some(&self.deny[n]);
             let has = (deny & bit != 0).then_some(&self.access[n]);
@@ -89,7 +89,7 @@ impl OpenIndex {
     }
 
     /// Whether a client other than this one has an open; with `writes`, one for writing.
-    pub(super) fn has_others(&self, client: u64, writes: bool) -> bool {
+    pub(crate) fn has_others(&self, client: u64, writes: bool) -> bool {
         let own = self.by_client.get(&client).copied().unwrap_or_default();
         match writes {
             true => self.access[1].len() > own.1,

@@ -4,11 +4,11 @@
 //! has one write delegation, or read delegations, or none; a delegation is granted only while no other client has an open that
 //! conflicts with it and nobody is changing the file; a file whose delegation was recalled gets none for a while.
 
-use super::entry::{Delegation, Kind, Revocation, State, Told};
-use super::held::{HeldTimes, ReportedTimes};
-use super::table::{Table, next};
-use crate::wire::callback::ReferringCall;
-use crate::wire::{Stateid, Status};
+use crate::Origin;
+use crate::entry::{Delegation, Kind, State, Told};
+use crate::held::{HeldTimes, ReportedTimes};
+use crate::table::{Table, next};
+use crate::{Revocation, StateError, Stateid};
 use backend::file::{Handle, Hold, Timestamp};
 use io::time::Instant;
 
@@ -41,7 +41,7 @@ pub struct DelegationArgs {
     /// Whether it is for writing.
     pub is_write: bool,
     /// The request that is answered with the delegation.
-    pub origin: ReferringCall,
+    pub origin: Origin,
     /// The `change` attribute of the file.
     pub change: u64,
     /// Whether it is one of before the server's restart.
@@ -64,7 +64,7 @@ pub struct Recall {
     /// The number of its export.
     pub export: u32,
     /// The request that was answered with it.
-    pub origin: ReferringCall,
+    pub origin: Origin,
     /// Whether the file's times are delegated, too.
     pub has_times: bool,
 }
@@ -91,7 +91,7 @@ pub enum Asked {
 
 impl Table {
     /// The client of each delegation.
-    pub(super) fn delegation_clients(&self) -> impl Iterator<Item = u64> + '_ {
+    pub(crate) fn delegation_clients(&self) -> impl Iterator<Item = u64> + '_ {
         let all = self.states.values();
         let delegations = all.filter(|state| matches!(state.kind, Kind::Delegation(_)));
         delegations.map(|state| state.client)
@@ -196,30 +196,30 @@ impl Table {
         client: u64,
         stateid: &Stateid,
         file: Handle,
-    ) -> Result<(), Status> {
+    ) -> Result<(), StateError> {
         let id = self.find(client, stateid)?;
         match self.delegation(id) {
             Some((state, _)) if state.file == file => Ok(()),
-            _ => Err(Status::BadStateid),
+            _ => Err(StateError::Unknown),
         }
     }
 
     /// Whether a client may set the times that it reports, under this delegation of a file (RFC 9754, section 5): the times that count at
-    /// this time. Errors: `BadStateid` if times are not delegated with it, `Openmode` for the modification under a read delegation;
+    /// this time. Errors: `Unknown` if times are not delegated with it, `Mode` for the modification under a read delegation;
     /// those of a stateid.
     pub fn check_held(
         &self,
         (client, stateid, file): (u64, &Stateid, Handle),
         reported: ReportedTimes,
         now: Timestamp,
-    ) -> Result<ReportedTimes, Status> {
+    ) -> Result<ReportedTimes, StateError> {
         self.check_delegation(client, stateid, file)?;
         let id = self.find(client, stateid)?;
-        let (_, delegation) = self.delegation(id).ok_or(Status::BadStateid)?;
-        let held = delegation.held.ok_or(Status::BadStateid)?;
+        let (_, delegation) = self.delegation(id).ok_or(StateError::Unknown)?;
+        let held = delegation.held.ok_or(StateError::Unknown)?;
         match reported.modified.is_none() || delegation.is_write {
             true => Ok(held.accepted(reported, now)),
-            false => Err(Status::Openmode),
+            false => Err(StateError::Mode),
         }
     }
 
@@ -239,7 +239,7 @@ impl Table {
         client: u64,
         stateid: &Stateid,
         file: Handle,
-    ) -> Result<Option<Hold>, Status> {
+    ) -> Result<Option<Hold>, StateError> {
         self.check_delegation(client, stateid, file)?;
         let id = self.find(client, stateid)?;
         Ok(self.remove(id))

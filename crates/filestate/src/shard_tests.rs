@@ -1,9 +1,9 @@
 //! Shards of the table of states: they answer as one table, and do not wait for each other.
 
-use super::{DelegationArgs, LockFrom, OpenArgs, Range, States};
+use crate::Origin;
+use crate::Stateid;
 use crate::limits::STATE_SHARDS;
-use crate::wire::Stateid;
-use crate::wire::callback::ReferringCall;
+use crate::{DelegationArgs, LockFrom, OpenArgs, Range, States};
 use backend::file::{Handle, Hold};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -39,7 +39,7 @@ fn delegation(client: u64, object: u64, is_write: bool) -> DelegationArgs {
         file: file(object),
         export: 1,
         is_write,
-        origin: ReferringCall {
+        origin: Origin {
             session: [1; 16],
             sequence: 1,
             slot: 0,

@@ -3,11 +3,11 @@
 //! **Owns** [`LockFrom`] and the lock states of [`Table`]. **Called by** the service, under its lock. **Invariants**: a lock state
 //! belongs to an open of the same file and goes with it.
 
-use super::entry::{Kind, State};
-use super::table::{Denied, Refused, Result, Table};
-use super::{READ, Range, WRITE};
+use crate::entry::{Kind, State};
 use crate::limits::FILE_LOCKS_MAX;
-use crate::wire::{Stateid, Status};
+use crate::table::{Denied, Refused, Result, Table};
+use crate::{READ, Range, WRITE};
+use crate::{StateError, Stateid};
 use backend::file::Handle;
 
 /// The state from which a lock is taken.
@@ -30,7 +30,7 @@ impl Table {
         })
     }
 
-    pub(super) fn locker(&self, client: u64, owner: &[u8], file: Handle) -> Option<u64> {
+    pub(crate) fn locker(&self, client: u64, owner: &[u8], file: Handle) -> Option<u64> {
         let lockers = &self.files.get(&file)?.lockers;
         lockers.get(&(client, owner.to_vec())).copied()
     }
@@ -51,7 +51,7 @@ impl Table {
         self.denied(found.owner, found.range, found.is_exclusive)
     }
 
-    /// LOCK (§18.10). Errors: `Lock`, `Openmode`, those of a stateid; `Full` at a limit.
+    /// LOCK (§18.10). Errors: `Lock`, `Mode`, those of a stateid; `Full` at a limit.
     pub fn lock(
         &mut self,
         client: u64,
@@ -74,14 +74,14 @@ impl Table {
                         file: of,
                         ..
                     }) if *of == file => (*open, owner.clone(), Some(id)),
-                    _ => return Err(Status::BadStateid.into()),
+                    _ => return Err(StateError::Unknown.into()),
                 }
             }
         };
         let access = if is_exclusive { WRITE } else { READ };
-        let (_, open) = self.open_of(open_id).ok_or(Status::BadStateid)?;
+        let (_, open) = self.open_of(open_id).ok_or(StateError::Unknown)?;
         if open.share().0 & access == 0 {
-            return Err(Status::Openmode.into());
+            return Err(StateError::Mode.into());
         }
         if let Some(denied) = self.test_lock((client, &owner), file, range, is_exclusive) {
             return Err(Refused::Lock(denied));
@@ -148,7 +148,7 @@ impl Table {
         let state = self.states.get(&id);
         let is_locker = state.is_some_and(|s| matches!(s.kind, Kind::Lock(_)) && s.file == file);
         let locks = self.files.get_mut(&file).filter(|_| is_locker);
-        let locks = &mut locks.ok_or(Status::BadStateid)?.ranges;
+        let locks = &mut locks.ok_or(StateError::Unknown)?.ranges;
         if locks.len() >= FILE_LOCKS_MAX {
             let mut after = locks.clone();
             after.unlock(id, range);

@@ -1,11 +1,11 @@
 //! The rules of RFC 8881 about delegations.
 
-use super::entry::REST;
-use super::{
+use crate::Origin;
+use crate::entry::REST;
+use crate::{
     Asked, BOTH, DelegationArgs, OpenArgs, READ, Refused, ReportedTimes, Seen, Table, WRITE, Why,
 };
-use crate::wire::callback::ReferringCall;
-use crate::wire::{Stateid, Status};
+use crate::{Revocation, StateError, Stateid};
 use backend::file::{Handle, Hold, Timestamp};
 use io::time::Instant;
 use std::time::Duration;
@@ -38,7 +38,7 @@ fn args(client: u64, is_write: bool) -> DelegationArgs {
         file: FILE,
         export: 1,
         is_write,
-        origin: ReferringCall {
+        origin: Origin {
             session: [1; 16],
             sequence: 1,
             slot: 0,
@@ -112,9 +112,9 @@ fn data_is_used_with_the_stateid_of_a_delegation() {
     let mut table = Table::new(1, [7; 16]);
     let read = delegate(&mut table, 1, false, now).unwrap();
     assert_eq!(table.check_io(1, &read, FILE, false), Ok(()));
-    let refused = Err(Refused::Status(Status::Openmode));
+    let refused = Err(Refused::State(StateError::Mode));
     assert_eq!(table.check_io(1, &read, FILE, true), refused);
-    let other = Err(Refused::Status(Status::BadStateid));
+    let other = Err(Refused::State(StateError::Unknown));
     assert_eq!(table.check_io(2, &read, FILE, false), other);
     for (client, is_write, result) in [
         (1, true, Ok(())),
@@ -124,7 +124,7 @@ fn data_is_used_with_the_stateid_of_a_delegation() {
         let checked = table.check_io(client, &Stateid::ANONYMOUS, FILE, is_write);
         assert_eq!(checked, result, "{client} {is_write}");
     }
-    let held = Err(Refused::Status(Status::LocksHeld));
+    let held = Err(Refused::State(StateError::InUse));
     assert_eq!(table.free(1, &read), held);
 }
 
@@ -138,14 +138,17 @@ fn a_revoked_delegation_stays_until_it_is_freed() {
     assert!(table.revoke(recall.id).is_none(), "once");
     assert!(table.has_revoked(1).0 && table.delegation_clients().count() == 0);
     assert!(open(&mut table, 2, BOTH, 0).is_ok());
-    assert_eq!(table.test(1, &stateid), Status::DelegRevoked);
-    let revoked = Err(Refused::Status(Status::DelegRevoked));
+    assert_eq!(
+        table.test(1, &stateid),
+        Err(StateError::Revoked(Revocation::Recall))
+    );
+    let revoked = Err(Refused::State(StateError::Revoked(Revocation::Recall)));
     assert_eq!(table.check_io(1, &stateid, FILE, false), revoked);
     assert!(table.give_back(1, &stateid, FILE).is_err());
-    assert_eq!(table.test(2, &stateid), Status::BadStateid);
+    assert_eq!(table.test(2, &stateid), Err(StateError::Unknown));
     table.free(1, &stateid).unwrap();
     assert!(!table.has_revoked(1).0);
-    assert_eq!(table.test(1, &stateid), Status::BadStateid);
+    assert_eq!(table.test(1, &stateid), Err(StateError::Unknown));
 }
 
 #[test]
@@ -236,8 +239,8 @@ fn an_open_is_taken_back_as_it_was() {
     let before = table.open_before(&of(WRITE));
     table.open(&of(WRITE), &mut Some(hold())).unwrap();
     assert!(table.undo_open(&of(WRITE), before).is_none());
-    assert_eq!(table.test(1, &first), Status::Ok);
-    let refused = Err(Refused::Status(Status::Openmode));
+    assert_eq!(table.test(1, &first), Ok(()));
+    let refused = Err(Refused::State(StateError::Mode));
     assert_eq!(table.check_io(1, &first, FILE, true), refused);
 }
 
@@ -257,5 +260,5 @@ fn an_open_that_another_request_knows_is_not_taken_back() {
     table.open(&of, &mut Some(hold())).unwrap();
     let second = table.open(&of, &mut Some(hold())).unwrap();
     assert!(table.undo_open(&of, before).is_none());
-    assert_eq!(table.test(1, &second), Status::Ok);
+    assert_eq!(table.test(1, &second), Ok(()));
 }

@@ -1,8 +1,8 @@
 //! The rules of RFC 8881 about opens, share reservations, locks and stateids.
 
-use super::{BOTH, Denied, LockFrom, OpenArgs, READ, Range, Refused, Table, WRITE};
 use crate::limits::{FILE_LOCKS_MAX, STATES_OF_CLIENT_MIN};
-use crate::wire::{Stateid, Status};
+use crate::{BOTH, Denied, LockFrom, OpenArgs, READ, Range, Refused, Table, WRITE};
+use crate::{StateError, Stateid};
 use backend::file::{Handle, Hold};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -33,8 +33,8 @@ fn open(table: &mut Table, client: u64, access: u32, deny: u32) -> Result<Statei
     table.open(&args(client, b"owner", access, deny), &mut Some(hold()))
 }
 
-fn status<T>(status: Status) -> Result<T, Refused> {
-    Err(Refused::Status(status))
+fn unusable<T>(error: StateError) -> Result<T, Refused> {
+    Err(Refused::State(error))
 }
 
 fn bytes(start: u64, end: u64) -> Range {
@@ -84,25 +84,25 @@ fn a_second_open_of_an_owner_changes_the_first() {
         (first.other, first.seqid, second.seqid),
         (second.other, 1, 2)
     );
-    assert_eq!(table.test(1, &first), Status::OldStateid);
+    assert_eq!(table.test(1, &first), Err(StateError::Old));
     let newest = Stateid { seqid: 0, ..first };
-    assert_eq!(table.test(1, &newest), Status::Ok);
+    assert_eq!(table.test(1, &newest), Ok(()));
     let future = Stateid { seqid: 3, ..first };
-    assert_eq!(table.test(1, &future), Status::BadStateid);
+    assert_eq!(table.test(1, &future), Err(StateError::Unknown));
     assert_eq!(
         table.test(2, &second),
-        Status::BadStateid,
+        Err(StateError::Unknown),
         "of another client"
     );
     assert_eq!(
         Table::new(2, [7; 16]).test(1, &second),
-        Status::StaleStateid
+        Err(StateError::Stale)
     );
-    assert_eq!(table.test(1, &Stateid::INVALID), Status::BadStateid);
+    assert_eq!(table.test(1, &Stateid::INVALID), Err(StateError::Unknown));
     assert_eq!(table.check_io(1, &second, FILE, true), Ok(()));
     assert_eq!(
         table.check_io(1, &second, OTHER, true),
-        status(Status::BadStateid)
+        unusable(StateError::Unknown)
     );
 }
 
@@ -114,7 +114,7 @@ fn a_downgrade_is_a_union_of_opens() {
     let refused = table.downgrade(1, &both, FILE, (READ, 0));
     assert_eq!(
         refused,
-        status(Status::Inval),
+        unusable(StateError::NoUnion),
         "never opened for reading only"
     );
     let both = open(&mut table, 1, READ, WRITE).unwrap();
@@ -122,11 +122,15 @@ fn a_downgrade_is_a_union_of_opens() {
     assert_eq!(reading.seqid, 3);
     assert_eq!(
         table.check_io(1, &reading, FILE, true),
-        status(Status::Openmode)
+        unusable(StateError::Mode)
     );
     assert_eq!(table.check_io(1, &reading, FILE, false), Ok(()));
     let refused = table.downgrade(1, &reading, FILE, (BOTH, WRITE));
-    assert_eq!(refused, status(Status::Inval), "the larger open is gone");
+    assert_eq!(
+        refused,
+        unusable(StateError::NoUnion),
+        "the larger open is gone"
+    );
 }
 
 /// §8.2.3.
@@ -145,7 +149,7 @@ fn special_stateids_obey_share_reservations() {
     }
     assert_eq!(table.check_io(2, &Stateid::ANONYMOUS, OTHER, true), Ok(()));
     let current = table.check_io(2, &Stateid::CURRENT, OTHER, true);
-    assert_eq!(current, status(Status::BadStateid));
+    assert_eq!(current, unusable(StateError::Unknown));
 }
 
 /// §18.2.
@@ -164,10 +168,10 @@ fn a_closed_open_takes_its_locks_and_its_hold_with_it() {
     assert_eq!(table.len(), 2);
     drop(table.close(1, &opened, FILE).unwrap());
     assert_eq!(released.load(Ordering::SeqCst), 1);
-    assert_eq!(table.test(1, &locked), Status::BadStateid);
+    assert_eq!(table.test(1, &locked), Err(StateError::Unknown));
     assert!(table.is_empty() && !table.has_state(1));
     let again = table.close(1, &opened, FILE).map(drop);
-    assert_eq!(again, status(Status::BadStateid));
+    assert_eq!(again, unusable(StateError::Unknown));
 }
 
 /// §18.10.
@@ -212,22 +216,26 @@ fn a_lock_needs_an_open_of_its_kind() {
     let mut table = Table::new(1, [7; 16]);
     let reading = open(&mut table, 1, READ, 0).unwrap();
     let refused = lock(&mut table, 1, reading, b"l", bytes(0, 9), true);
-    assert_eq!(refused, status(Status::Openmode));
+    assert_eq!(refused, unusable(StateError::Mode));
     let shared = lock(&mut table, 1, reading, b"l", bytes(0, 9), false).unwrap();
     let refused = table.lock(1, LockFrom::Lock(shared), FILE, bytes(0, 9), true);
-    assert_eq!(refused, status(Status::Openmode));
+    assert_eq!(refused, unusable(StateError::Mode));
     let wrong = table.lock(1, LockFrom::Lock(reading), FILE, bytes(0, 9), false);
     assert_eq!(
         wrong,
-        status(Status::BadStateid),
+        unusable(StateError::Unknown),
         "an open is no lock state"
     );
     let wrong = lock(&mut table, 1, shared, b"l", bytes(0, 9), false);
-    assert_eq!(wrong, status(Status::BadStateid), "a lock state is no open");
+    assert_eq!(
+        wrong,
+        unusable(StateError::Unknown),
+        "a lock state is no open"
+    );
     assert_eq!(table.check_io(1, &shared, FILE, false), Ok(()));
     assert_eq!(
         table.check_io(1, &shared, FILE, true),
-        status(Status::Openmode)
+        unusable(StateError::Mode)
     );
 }
 
@@ -237,11 +245,11 @@ fn only_a_lock_owner_without_locks_is_freed() {
     let mut table = Table::new(1, [7; 16]);
     let opened = open(&mut table, 1, READ, 0).unwrap();
     let locked = lock(&mut table, 1, opened, b"l", bytes(0, 9), false).unwrap();
-    assert_eq!(table.free(1, &opened), status(Status::LocksHeld));
-    assert_eq!(table.free(1, &locked), status(Status::LocksHeld));
+    assert_eq!(table.free(1, &opened), unusable(StateError::InUse));
+    assert_eq!(table.free(1, &locked), unusable(StateError::InUse));
     let unlocked = table.unlock(1, &locked, FILE, bytes(0, u64::MAX)).unwrap();
     assert_eq!(table.free(1, &unlocked), Ok(()));
-    assert_eq!(table.free(1, &unlocked), status(Status::BadStateid));
+    assert_eq!(table.free(1, &unlocked), unusable(StateError::Unknown));
     drop(table.close(1, &opened, FILE).unwrap());
     assert!(table.is_empty());
 }

@@ -5,9 +5,9 @@
 //! [`LOCK_WAITERS_OF_FILE_MAX`] owners; all queues have at most [`LOCK_WAITERS_MAX`]. A waiter leaves its queue when it is told that
 //! its lock is free, when it gets a lock, or when it has not asked for [`WAIT_AGE`]. Nothing depends on a queue: a client that is not told asks again.
 
-use super::entry::{File, Waiter};
-use super::table::Table;
+use crate::entry::{File, Waiter};
 use crate::limits::{LOCK_WAITERS_MAX, LOCK_WAITERS_OF_FILE_MAX};
+use crate::table::Table;
 use backend::file::Handle;
 use io::time::Instant;
 use std::sync::atomic::Ordering;
@@ -18,7 +18,7 @@ const WAIT_AGE: Duration = Duration::from_secs(90);
 
 impl Table {
     /// Locks of a file were freed.
-    pub(super) fn locks_freed(&mut self, file: Handle) {
+    pub(crate) fn locks_freed(&mut self, file: Handle) {
         let waits = self
             .files
             .get(&file)
@@ -51,7 +51,7 @@ impl Table {
     }
 
     /// A lock owner got a lock: it leaves the queue.
-    pub(super) fn stop_waiting(&mut self, file: Handle, client: u64, owner: &[u8]) {
+    pub(crate) fn stop_waiting(&mut self, file: Handle, client: u64, owner: &[u8]) {
         if let Some(file) = self.files.get_mut(&file) {
             let before = file.waiters.len();
             file.waiters.retain(|(w, _)| !w.is_of(client, owner));
