@@ -1,14 +1,15 @@
-//! Code that the initiators of all protocols share: the table of outstanding commands, states, and reconnection.
+//! Code that the initiators of all protocols share: the table of outstanding commands, received and sent bytes, states, and reconnection.
 //!
 //! **Called by** `nvmf-initiator`, `iscsi-initiator` and `nfs-initiator`. **Invariants**: it knows no protocol.
 
 #![forbid(unsafe_code)]
 
+pub mod inbound;
+pub mod outbound;
 pub mod slots;
 
-use io::net::TcpStream;
+use io::JoinHandle;
 use io::sync::Notify;
-use io::{JoinHandle, RecvBuf};
 use std::cell::Cell;
 use std::future::Future;
 use std::time::Duration;
@@ -97,16 +98,3 @@ pub async fn within<T, E>(
 /// The connection ended during a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Disconnected;
-
-/// Receives more bytes into `staging`, which has room for any header. Fails if the connection ended.
-pub async fn receive(stream: &TcpStream, staging: &mut RecvBuf) -> Result<(), Disconnected> {
-    let mut taken = std::mem::replace(staging, RecvBuf::new(0));
-    let room = taken.make_room(taken.capacity());
-    assert!(room > 0, "the staging area holds every header");
-    let (result, back) = stream.recv(taken).await;
-    *staging = back;
-    match result {
-        Ok(0) | Err(_) => Err(Disconnected),
-        Ok(_) => Ok(()),
-    }
-}

@@ -5,9 +5,9 @@
 
 use super::config::Config;
 use super::error::{Error, ProtocolError, Result};
-use super::limits::{REDIRECTIONS_MAX, STAGING_WIDE};
+use super::limits::REDIRECTIONS_MAX;
 use super::login::{LoggedIn, Login, Next, Purpose};
-use initiator::receive;
+use initiator::inbound::{STAGING_WIDE, receive};
 use io::net::address::socket_address;
 use io::net::{TcpOptions, TcpStream};
 use io::{RecvBuf, SendBatch};

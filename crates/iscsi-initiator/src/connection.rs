@@ -7,10 +7,11 @@ use super::engine::Engine;
 use super::error::{Error, Result};
 use super::login::LoggedIn;
 use super::tasks::{Ended, ScsiTask, Tasks};
+use initiator::outbound::Outbox;
 use initiator::slots::HasSlots;
-use io::JoinHandle;
 use io::net::TcpStream;
 use io::sync::{Notify, Semaphore};
+use io::{JoinHandle, SendBatch};
 use iscsi::wire::decode::Rules;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -82,6 +83,24 @@ impl ConnectionShared {
     /// Wakes recovery if it may have to act.
     pub(super) fn attend(&self) {
         self.broken.notify();
+    }
+}
+
+impl Outbox for ConnectionShared {
+    fn wanted(&self) -> &Notify {
+        &self.send_wanted
+    }
+
+    fn is_ended(&self) -> bool {
+        self.is_ending()
+    }
+
+    fn swap(&self, batch: &mut SendBatch) -> bool {
+        self.engine.borrow_mut().swap_batch(batch)
+    }
+
+    fn fail(&self) {
+        ConnectionShared::fail(self, Error::Disconnected);
     }
 }
 

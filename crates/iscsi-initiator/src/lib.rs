@@ -14,7 +14,7 @@
 //! | `channel` | a connection with one PDU at a time, for logins and discovery | §11 |
 //! | `tasks` | SCSI tasks by their tag | §11.2.1.8 |
 //! | `engine` | a session without I/O: serial numbers, data, R2Ts, the batch to be sent | §4.2 |
-//! | `queue`, `connection`, `receiver`, `sender` | the engine's connection: socket and tasks | |
+//! | `queue`, `connection`, `receiver` | the engine's connection: socket and tasks | |
 //! | [`session`], `state`, `shared`, `recovery` | the session's handle and state; login, keep-alive, reconnection | §7 |
 //! | [`unit`](mod@unit), `commands`, [`data`], [`sense`], `verdict` | SCSI commands and their answers | SPC-4, SBC-3 |
 //! | [`discovery`] | SendTargets | appendix C |
@@ -36,7 +36,6 @@ mod pass_through;
 mod queue;
 mod receiver;
 mod recovery;
-mod sender;
 pub mod sense;
 pub mod session;
 mod shared;

@@ -4,13 +4,9 @@ use std::time::Duration;
 
 /// Most outstanding tasks of one session: the index has ten bits.
 pub const QUEUE_DEPTH_MAX: u16 = 1024;
-/// Size of the staging area while payloads are small, bytes. One receive takes many PDUs.
-pub const STAGING_WIDE: usize = 128 << 10;
 /// Size of the staging area while payloads are large, bytes. It takes the longest header, [`CONTROL_DATA_MAX`] bytes behind
 /// it, and little of the next payload.
 pub const STAGING_NARROW: usize = 2304;
-/// Length from which a Data-In makes the staging area narrow, bytes.
-pub const LARGE_PAYLOAD: u32 = 16 << 10;
 /// Most data of a PDU other than Data-In in full feature phase, bytes: sense data, a rejected header.
 pub const CONTROL_DATA_MAX: u32 = 1024;
 /// Largest MaxRecvDataSegmentLength declared, and largest bursts proposed, bytes.

@@ -11,9 +11,10 @@ use super::engine::Engine;
 use super::error::Error;
 use super::limits::LOGOUT_TIMEOUT;
 use super::login::LoggedIn;
+use super::receiver;
 use super::state::LinkInfo;
 use super::tasks::{Finished, Task};
-use super::{receiver, sender};
+use initiator::outbound;
 use initiator::slots::Waiting;
 use io::spawn;
 use io::sync::{Notify, Semaphore};
@@ -85,7 +86,8 @@ impl Queue {
             session,
         });
         let receiver = spawn(receiver::run(q.clone(), link.clone(), channel.staging));
-        let sender = spawn(sender::run(q.clone(), link.clone()));
+        let (outbox, stream) = (q.clone(), link.clone());
+        let sender = spawn(async move { outbound::run(&*outbox, &stream.stream).await });
         q.attached.replace(Some(Attached {
             link,
             receiver,

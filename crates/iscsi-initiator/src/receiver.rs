@@ -1,7 +1,6 @@
 //! Receiving task of a connection: passes received PDUs to the engine.
 //!
-//! Small payloads arrive in the staging area, with their headers, and are copied. The rest of a large payload is received
-//! straight into the task's buffer. The staging area is narrow then, so that little of the next payload lands in it.
+//! Small payloads are copied, large ones go straight into the task's buffer ([`initiator::inbound`]).
 //!
 //! **Called by** the queue. **Invariants**: a payload counts as received only after its digest was checked.
 
@@ -9,21 +8,17 @@ use super::channel::digest_matches;
 use super::connection::{ConnectionShared, Link};
 use super::engine::{Arrival, DataIn};
 use super::error::{Error, ProtocolError, Result};
-use super::limits::{LARGE_PAYLOAD, STAGING_NARROW, STAGING_WIDE};
+use super::limits::STAGING_NARROW;
 use super::tasks::Data;
-use initiator::receive;
-use io::{IoBuf, RecvBuf};
+use initiator::inbound::Inbound;
+use io::RecvBuf;
 use iscsi::wire::decode::{Decoded, Header, decode};
 use std::rc::Rc;
 
 struct Receiver {
     queue: Rc<ConnectionShared>,
     link: Rc<Link>,
-    staging: RecvBuf,
-    /// Empty staging area of the other size.
-    other: RecvBuf,
-    /// Whether the last payload was large.
-    large: bool,
+    inbound: Inbound,
 }
 
 /// A payload that has not arrived completely, or whose padding and digest have not.
@@ -40,9 +35,7 @@ pub(super) async fn run(queue: Rc<ConnectionShared>, link: Rc<Link>, staging: Re
     let mut receiver = Receiver {
         queue: queue.clone(),
         link,
-        staging,
-        other: RecvBuf::new(STAGING_NARROW),
-        large: false,
+        inbound: Inbound::new(staging, STAGING_NARROW),
     };
     let Err(cause) = receiver.run().await;
     queue.fail(cause);
@@ -63,22 +56,13 @@ impl Receiver {
     }
 
     async fn receive_more(&mut self) -> Result<()> {
-        self.fit_staging();
-        Ok(receive(&self.link.stream, &mut self.staging).await?)
-    }
-
-    /// Swaps the staging area for the one of the size that payloads need, if it is empty.
-    fn fit_staging(&mut self) {
-        let narrow = self.staging.capacity() < STAGING_WIDE;
-        if self.large != narrow && self.staging.readable().is_empty() {
-            std::mem::swap(&mut self.staging, &mut self.other);
-        }
+        Ok(self.inbound.receive(&self.link.stream).await?)
     }
 
     /// Handles every complete PDU in the staging area. Returns a payload of which more must be received.
     fn drain(&mut self) -> Result<Option<Rest>> {
         loop {
-            let bytes = self.staging.readable();
+            let bytes = self.inbound.readable();
             let header = match decode(bytes, &self.link.rules).map_err(ProtocolError::from)? {
                 Decoded::NeedMore(_) => return Ok(None),
                 Decoded::Header(header) => header,
@@ -103,7 +87,7 @@ impl Receiver {
     }
 
     fn control(&mut self, header: &Header, whole: usize) -> Result<()> {
-        let bytes = self.staging.readable();
+        let bytes = self.inbound.readable();
         let (data, trailer) = bytes[header.len..whole].split_at(header.data_len as usize);
         if self.link.rules.data_digest && !data.is_empty() && !digest_matches(trailer, data) {
             return Err(Error::DataDigest);
@@ -120,25 +104,25 @@ impl Receiver {
         if leaving {
             self.queue.attend();
         }
-        self.staging.consume(whole);
+        self.inbound.consume(whole);
         handled
     }
 
     /// Copies the part of a Data-In that has arrived. Returns the payload if more must be received.
     fn data(&mut self, data: DataIn, header: &Header) -> Result<Option<Rest>> {
-        self.large = header.data_len >= LARGE_PAYLOAD;
+        self.inbound.expect(header.data_len as usize);
         let mut engine = self.queue.engine.borrow_mut();
         let Data::In(buf) = &mut engine.tasks.get_mut(data.index).data else {
             unreachable!("the engine has just checked that the task reads")
         };
         let len = data.end - data.start;
-        let arrived = &self.staging.readable()[header.len..];
+        let arrived = &self.inbound.readable()[header.len..];
         let here = arrived.len().min(len);
         buf[data.start..data.start + here].copy_from_slice(&arrived[..here]);
         if arrived.len() < len + header.trailer {
             let at = data.start + here;
             drop(engine);
-            self.staging.consume(header.len + here);
+            self.inbound.consume(header.len + here);
             return Ok(Some(Rest {
                 data,
                 at,
@@ -152,12 +136,12 @@ impl Receiver {
         }
         engine.data_done(&data)?;
         drop(engine);
-        self.staging.consume(header.len + len + header.trailer);
+        self.inbound.consume(header.len + len + header.trailer);
         Ok(None)
     }
 
     /// Receives the rest of a payload into the task's buffer, and its padding and digest.
-    async fn receive_rest(&mut self, mut rest: Rest) -> Result<()> {
+    async fn receive_rest(&mut self, rest: Rest) -> Result<()> {
         let index = rest.data.index;
         let taken = std::mem::replace(
             &mut self.queue.engine.borrow_mut().tasks.get_mut(index).data,
@@ -166,13 +150,14 @@ impl Receiver {
         let Data::In(buf) = taken else {
             unreachable!("a payload's task keeps its buffer")
         };
-        let (received, buf) = self.receive_into(buf, &mut rest).await;
+        let part = rest.at..rest.data.end;
+        let (received, buf) = self.inbound.fill(&self.link.stream, buf, part).await;
         let checked = match received {
             Ok(()) => {
                 self.take_trailer(rest.trailer, &buf[rest.data.start..rest.data.end])
                     .await
             }
-            Err(error) => Err(error),
+            Err(error) => Err(error.into()),
         };
         let mut engine = self.queue.engine.borrow_mut();
         engine.tasks.get_mut(index).data = Data::In(buf);
@@ -180,33 +165,12 @@ impl Receiver {
         engine.data_done(&rest.data)
     }
 
-    async fn receive_into(&mut self, mut buf: IoBuf, rest: &mut Rest) -> (Result<()>, IoBuf) {
-        let len = buf.len();
-        // Bytes behind the payload belong to the staging area, not to the rest of the buffer.
-        buf.set_len(rest.data.end);
-        let mut result = Ok(());
-        while rest.at < rest.data.end && result.is_ok() {
-            self.fit_staging();
-            let staging = std::mem::replace(&mut self.staging, RecvBuf::new(0));
-            let (received, back, staging) =
-                self.link.stream.recv_direct(buf, rest.at, staging).await;
-            (buf, self.staging) = (back, staging);
-            match received {
-                Ok(n @ 1..) => rest.at = rest.data.end.min(rest.at + n),
-                Ok(0) | Err(_) => result = Err(Error::Disconnected),
-            }
-        }
-        buf.set_len(len);
-        (result, buf)
-    }
-
     async fn take_trailer(&mut self, len: usize, payload: &[u8]) -> Result<()> {
-        while self.staging.readable().len() < len {
-            self.receive_more().await?;
-        }
-        let trailer = &self.staging.readable()[..len];
+        let stream = &self.link.stream;
+        self.inbound.receive_at_least(stream, len).await?;
+        let trailer = &self.inbound.readable()[..len];
         let wrong = self.link.rules.data_digest && !digest_matches(trailer, payload);
-        self.staging.consume(len);
+        self.inbound.consume(len);
         if wrong {
             Err(Error::DataDigest)
         } else {

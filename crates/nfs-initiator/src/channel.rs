@@ -4,9 +4,9 @@
 //! transaction number is the call's.
 
 use super::error::{Error, ProtocolError, Result};
-use super::limits::{CHANNEL_REPLY_MAX, STAGING_WIDE};
+use super::limits::CHANNEL_REPLY_MAX;
 use super::results::Results;
-use initiator::receive;
+use initiator::inbound::{STAGING_WIDE, receive};
 use io::net::{TcpOptions, TcpStream};
 use io::{RecvBuf, SendBatch};
 use nfs::rpc::record::{Framing, MARK_LEN, mark};

@@ -6,7 +6,9 @@
 use super::engine::{Answer, CallParts, Calls, Engine, Finished};
 use super::error::{Error, Result};
 use initiator::LinkState;
+use initiator::outbound::Outbox;
 use initiator::slots::{Data, HasSlots, Waiting};
+use io::SendBatch;
 use io::net::TcpStream;
 use io::sync::{Notify, Semaphore};
 use std::cell::{Cell, RefCell};
@@ -64,6 +66,33 @@ impl ConnectionShared {
         let (index, connection) = self.engine.borrow_mut().submit(entry, data, permit);
         self.send_wanted[connection].notify();
         Waiting::new(self, index).await
+    }
+}
+
+/// What one connection of a session has to send.
+pub(super) struct Outgoing {
+    pub(super) shared: Rc<ConnectionShared>,
+    pub(super) connection: usize,
+}
+
+impl Outbox for Outgoing {
+    fn wanted(&self) -> &Notify {
+        &self.shared.send_wanted[self.connection]
+    }
+
+    fn is_ended(&self) -> bool {
+        self.shared.is_ending()
+    }
+
+    fn swap(&self, batch: &mut SendBatch) -> bool {
+        self.shared
+            .engine
+            .borrow_mut()
+            .swap_batch(self.connection, batch)
+    }
+
+    fn fail(&self) {
+        self.shared.end(Error::Disconnected);
     }
 }
 

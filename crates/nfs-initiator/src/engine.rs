@@ -155,14 +155,10 @@ impl Engine {
         }
     }
 
-    /// The batch of a connection to send next; `spare` collects the one after it.
-    pub(super) fn take_batch(&mut self, connection: usize, spare: SendBatch) -> SendBatch {
-        std::mem::replace(&mut self.batches[connection], spare)
-    }
-
-    /// Whether a connection has nothing to send.
-    pub(super) fn has_sent(&self, connection: usize) -> bool {
-        self.batches[connection].is_empty()
+    /// Swaps an empty batch for the one of a connection. Returns whether there is something to send.
+    pub(super) fn swap_batch(&mut self, connection: usize, batch: &mut SendBatch) -> bool {
+        std::mem::swap(&mut self.batches[connection], batch);
+        !batch.is_empty()
     }
 
     fn expected(&self, index: u16) -> Expected {

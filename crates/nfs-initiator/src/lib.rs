@@ -15,7 +15,7 @@
 //! | [`results`] | results of a COMPOUND, read one by one | §16.2 |
 //! | `establish` | client ID, session, further connections | §18.34 to §18.36 |
 //! | `engine`, `reply` | a session without I/O: slots, calls to be sent, replies | §2.10.6 |
-//! | `connection`, `receiver`, `sender` | the engine's connections: sockets and tasks | |
+//! | `connection`, `receiver` | the engine's connections: sockets and tasks | |
 //! | [`session`] | the handle of a session; time limits, lease | §8.3 |
 //! | [`attributes`] | values of attributes | §5 |
 //! | [`files`], [`directories`] | operations on files and directories | §18 |
@@ -35,7 +35,6 @@ pub mod limits;
 mod receiver;
 mod reply;
 pub mod results;
-mod sender;
 pub mod session;
 
 pub use attributes::{Attributes, Kind};

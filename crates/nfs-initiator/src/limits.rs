@@ -18,12 +18,8 @@ pub const CACHED_MAX: u32 = 2 << 10;
 pub const OPERATIONS_MAX: u32 = 32;
 /// Longest reply of a [`crate::Channel`], bytes.
 pub const CHANNEL_REPLY_MAX: usize = 2 << 20;
-/// Size of the staging area while payloads are small, bytes. One receive takes many replies.
-pub const STAGING_WIDE: usize = 128 << 10;
 /// Size of the staging area while payloads are large, bytes: the head of a READ's reply, and little of the next payload.
 pub const STAGING_NARROW: usize = 2304;
-/// Length from which data makes the staging area narrow, bytes.
-pub const LARGE_PAYLOAD: usize = 16 << 10;
 /// Longest text of a user or group that is kept, bytes.
 pub const PRINCIPAL_LEN_MAX: usize = nfs::limits::PRINCIPAL_LEN_MAX;
 /// Longest name in a directory, bytes.

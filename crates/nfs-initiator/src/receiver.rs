@@ -1,7 +1,6 @@
 //! Receiving task of a connection: passes records to the engine.
 //!
-//! Small records arrive in the staging area, and data is copied from there. The rest of large data is received straight into
-//! the call's buffer. The staging area is narrow then, so that little of the next record lands in it.
+//! The data of small records is copied, and that of large ones goes straight into the call's buffer ([`initiator::inbound`]).
 //!
 //! **Called by** the session. **Invariants**: a record is at most [`REPLY_MAX`] bytes long; only records that are longer than
 //! the staging area, or have several fragments, are collected elsewhere.
@@ -9,12 +8,12 @@
 use super::connection::ConnectionShared;
 use super::engine::Arrival;
 use super::error::{Error, ProtocolError, Result};
-use super::limits::{LARGE_PAYLOAD, REPLY_MAX, STAGING_NARROW, STAGING_WIDE};
+use super::limits::{REPLY_MAX, STAGING_NARROW};
 use super::reply::ReadData;
-use initiator::receive;
+use initiator::inbound::Inbound;
 use initiator::slots::Data;
+use io::RecvBuf;
 use io::net::TcpStream;
-use io::{IoBuf, RecvBuf};
 use nfs::rpc::record::{Framing, MARK_LEN};
 use nfs::xdr::padding;
 use std::rc::Rc;
@@ -22,11 +21,7 @@ use std::rc::Rc;
 struct Receiver {
     shared: Rc<ConnectionShared>,
     stream: Rc<TcpStream>,
-    staging: RecvBuf,
-    /// Empty staging area of the other size.
-    other: RecvBuf,
-    /// Whether the last data was large.
-    is_large: bool,
+    inbound: Inbound,
     framing: Framing,
     /// Whether a fragment's header was taken, and its bytes were not.
     is_begun: bool,
@@ -47,9 +42,7 @@ pub(super) async fn run(shared: Rc<ConnectionShared>, connection: usize, staging
     let mut receiver = Receiver {
         stream: shared.streams[connection].clone(),
         shared: shared.clone(),
-        staging,
-        other: RecvBuf::new(STAGING_NARROW),
-        is_large: false,
+        inbound: Inbound::new(staging, STAGING_NARROW),
         framing: Framing::new(REPLY_MAX as usize),
         is_begun: false,
         collected: Vec::new(),
@@ -69,16 +62,7 @@ impl Receiver {
     }
 
     async fn receive_more(&mut self) -> Result<()> {
-        self.fit_staging();
-        Ok(receive(&self.stream, &mut self.staging).await?)
-    }
-
-    /// Swaps the staging area for the one of the size that data needs, if it is empty.
-    fn fit_staging(&mut self) {
-        let is_narrow = self.staging.capacity() < STAGING_WIDE;
-        if self.is_large != is_narrow && self.staging.readable().is_empty() {
-            std::mem::swap(&mut self.staging, &mut self.other);
-        }
+        Ok(self.inbound.receive(&self.stream).await?)
     }
 
     /// Handles every complete record in the staging area. Returns data of which more must be received.
@@ -90,7 +74,7 @@ impl Receiver {
             let len = self.framing.missing();
             let is_only = self.framing.is_last() && self.framing.len() == len;
             if is_only && self.collected.is_empty() {
-                let bytes = self.staging.readable();
+                let bytes = self.inbound.readable();
                 let here = bytes.len().min(len);
                 let is_short = here < len;
                 let arrival = self.shared.engine.borrow().arrival(&bytes[..here], len)?;
@@ -100,14 +84,14 @@ impl Receiver {
                         None => continue,
                     },
                     Arrival::Whole if !is_short => {
-                        self.is_large = false;
                         self.shared.engine.borrow_mut().reply(&bytes[..len])?;
-                        self.staging.consume(len);
+                        self.inbound.consume(len);
+                        self.inbound.expect(0);
                         self.framing.arrived(len);
                         self.next();
                         continue;
                     }
-                    Arrival::More | Arrival::Whole if len <= self.staging.capacity() => {
+                    Arrival::More | Arrival::Whole if len <= self.inbound.capacity() => {
                         return Ok(None);
                     }
                     Arrival::More | Arrival::Whole => {}
@@ -121,12 +105,12 @@ impl Receiver {
 
     /// Takes the header of a fragment. Returns whether it has arrived.
     fn begin(&mut self) -> Result<bool> {
-        let Some(header) = self.staging.readable().first_chunk::<MARK_LEN>() else {
+        let Some(header) = self.inbound.readable().first_chunk::<MARK_LEN>() else {
             return Ok(false);
         };
         let begun = self.framing.begin(*header);
         begun.map_err(ProtocolError::from)?;
-        self.staging.consume(MARK_LEN);
+        self.inbound.consume(MARK_LEN);
         self.is_begun = true;
         Ok(true)
     }
@@ -140,10 +124,10 @@ impl Receiver {
 
     /// Moves bytes of the present fragment out of the staging area. Returns whether the fragment is complete.
     fn collect(&mut self) -> Result<bool> {
-        let bytes = self.staging.readable();
+        let bytes = self.inbound.readable();
         let here = bytes.len().min(self.framing.missing());
         self.collected.extend_from_slice(&bytes[..here]);
-        self.staging.consume(here);
+        self.inbound.consume(here);
         if self.framing.arrived(here) {
             self.shared.engine.borrow_mut().reply(&self.collected)?;
             self.next();
@@ -158,29 +142,29 @@ impl Receiver {
 
     /// Copies the data that has arrived. Returns it if more must be received.
     fn data(&mut self, index: u16, data: ReadData) -> Option<Rest> {
-        self.is_large = data.len >= LARGE_PAYLOAD;
+        self.inbound.expect(data.len);
         let mut engine = self.shared.engine.borrow_mut();
         let Data::In(buf) = &mut engine.calls.get_mut(index).data else {
             unreachable!("the engine has just checked that the call reads")
         };
         let pad = padding(data.len);
-        let arrived = &self.staging.readable()[data.start..];
+        let arrived = &self.inbound.readable()[data.start..];
         let at = arrived.len().min(data.len);
         buf[..at].copy_from_slice(&arrived[..at]);
         if arrived.len() < data.len + pad {
             drop(engine);
-            self.staging.consume(data.start + at);
+            self.inbound.consume(data.start + at);
             return Some(Rest { index, data, at });
         }
         engine.read_done(index, &data);
         drop(engine);
-        self.staging.consume(data.start + data.len + pad);
+        self.inbound.consume(data.start + data.len + pad);
         self.next();
         None
     }
 
     /// Receives the rest of a READ's data into its buffer, and the padding.
-    async fn receive_rest(&mut self, mut rest: Rest) -> Result<()> {
+    async fn receive_rest(&mut self, rest: Rest) -> Result<()> {
         let taken = std::mem::replace(
             &mut self
                 .shared
@@ -194,7 +178,8 @@ impl Receiver {
         let Data::In(buf) = taken else {
             unreachable!("a call that reads keeps its buffer")
         };
-        let (received, buf) = self.receive_into(buf, &mut rest).await;
+        let part = rest.at..rest.data.len;
+        let (received, buf) = self.inbound.fill(&self.stream, buf, part).await;
         self.shared
             .engine
             .borrow_mut()
@@ -206,33 +191,12 @@ impl Receiver {
             return Err(Error::Disconnected);
         }
         let pad = padding(rest.data.len);
-        while self.staging.readable().len() < pad {
-            self.receive_more().await?;
-        }
-        self.staging.consume(pad);
+        self.inbound.receive_at_least(&self.stream, pad).await?;
+        self.inbound.consume(pad);
         let mut engine = self.shared.engine.borrow_mut();
         engine.read_done(rest.index, &rest.data);
         drop(engine);
         self.next();
         Ok(())
-    }
-
-    async fn receive_into(&mut self, mut buf: IoBuf, rest: &mut Rest) -> (Result<()>, IoBuf) {
-        let len = buf.len();
-        // Bytes behind the data belong to the staging area, not to the rest of the buffer.
-        buf.set_len(rest.data.len);
-        let mut result = Ok(());
-        while rest.at < rest.data.len && result.is_ok() {
-            self.fit_staging();
-            let staging = std::mem::replace(&mut self.staging, RecvBuf::new(0));
-            let (received, back, staging) = self.stream.recv_direct(buf, rest.at, staging).await;
-            (buf, self.staging) = (back, staging);
-            match received {
-                Ok(n @ 1..) => rest.at = rest.data.len.min(rest.at + n),
-                Ok(0) | Err(_) => result = Err(Error::Disconnected),
-            }
-        }
-        buf.set_len(len);
-        (result, buf)
     }
 }

@@ -5,15 +5,16 @@
 
 use super::channel::Channel;
 use super::config::Config;
-use super::connection::ConnectionShared;
+use super::connection::{ConnectionShared, Outgoing};
 use super::engine::{Answer, CallParts, Engine, Finished};
 use super::error::{Error, Result};
 use super::establish::{Established, establish, forget};
 use super::limits::{
     CLOSE_TIMEOUT, DELAY_PAUSE, DELAYS_MAX, OPERATIONS_MAX, TIMEOUT_TICKS, TRANSFER_MAX,
 };
+use super::receiver;
 use super::results::Results;
-use super::{receiver, sender};
+use initiator::outbound;
 use initiator::slots::Data;
 use initiator::{LinkState, LiveTasks, within};
 use io::net::TcpInfo;
@@ -87,7 +88,13 @@ impl Session {
         });
         for (connection, staging) in stagings.into_iter().enumerate() {
             drop(spawn(receiver::run(shared.clone(), connection, staging)));
-            drop(spawn(sender::run(shared.clone(), connection)));
+            let outbox = Outgoing {
+                shared: shared.clone(),
+                connection,
+            };
+            drop(spawn(async move {
+                outbound::run(&outbox, &outbox.shared.streams[connection]).await;
+            }));
         }
         let mut tasks = vec![spawn(watch_timeouts(shared.clone(), config.clone()))];
         if !config.keep_alive.is_zero() {

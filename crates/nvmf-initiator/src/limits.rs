@@ -17,12 +17,8 @@ pub const IO_RESERVED: u16 = 1;
 pub const IO_QUEUES_MAX: u16 = 128;
 /// Most bytes of in-capsule data of a fabrics or admin command (TCP 3.3.1).
 pub const ADMIN_CAPSULE_DATA: u32 = 8192;
-/// Size of the staging area while payloads are small, bytes. One receive takes many PDUs.
-pub const STAGING_WIDE: usize = 128 << 10;
 /// Size of the staging area while payloads are large, bytes. It takes a header and little of the payload.
 pub const STAGING_NARROW: usize = 512;
-/// Length from which a C2HData makes the staging area narrow, bytes.
-pub const LARGE_PAYLOAD: u32 = 16 << 10;
 /// Most data of one command, bytes; the controller may allow less.
 pub const TRANSFER_MAX: u32 = io::limits::BUF_LEN_MAX as u32;
 /// Events that are kept until they are fetched. A later event replaces the oldest.

@@ -4,12 +4,11 @@
 
 use std::net::SocketAddr;
 
-use initiator::receive;
+use initiator::inbound::{STAGING_WIDE, receive};
 use io::net::{TcpInfo, TcpOptions, TcpStream};
 use io::{RecvBuf, SendBatch};
 
 use super::error::{Error, Result};
-use super::limits::STAGING_WIDE;
 use nvmf::wire::pdu::{
     Decoded, Digests, Encoder, HEADER_LEN_MAX, IcReq, IcResp, Pda, Pdu, Phase, Receiver, RxRules,
     decode, encode,

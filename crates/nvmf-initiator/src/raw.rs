@@ -12,10 +12,9 @@ use zerocopy::IntoBytes;
 
 use super::controller::Controller;
 use super::error::{Error, Result};
-use super::limits::STAGING_WIDE;
 use super::link::{self, Offer, ic_req};
 use super::queue::{Command, Data, Replay};
-use initiator::receive;
+use initiator::inbound::{STAGING_WIDE, receive};
 use nvmf::wire::command::{Cid, Sgl, SglDescriptor, Sqe};
 use nvmf::wire::completion::Cqe;
 use nvmf::wire::fabrics::{Connect, ConnectData};

@@ -146,11 +146,15 @@ impl Engine {
         index
     }
 
-    /// Takes the batch to be sent, and leaves `spare` in its place.
-    pub(super) fn take_batch(&mut self, spare: SendBatch) -> SendBatch {
+    /// Swaps an empty batch for the one to be sent. Returns whether there is something to send.
+    pub(super) fn swap_batch(&mut self, batch: &mut SendBatch) -> bool {
+        if self.batch.is_empty() {
+            return false;
+        }
         self.batch_number += 1;
         self.nop_replies = 0;
-        std::mem::replace(&mut self.batch, spare)
+        std::mem::swap(&mut self.batch, batch);
+        true
     }
 
     /// Sends waiting tasks as far as the window is open.

@@ -10,7 +10,6 @@
 //! `await`; once the end of a connection was decided, nothing but one termination request is sent on it.
 
 mod receiver;
-mod sender;
 mod shared;
 mod slots;
 
@@ -25,6 +24,7 @@ pub(crate) use slots::{Command, Data, Finished, Replay};
 use super::error::{Error, Result};
 use super::limits::TERM_TIMEOUT;
 use super::link::{Link, LinkInfo};
+use initiator::outbound;
 use initiator::slots::Waiting;
 use nvmf::wire::command::Fuse;
 use nvmf::wire::completion::Cqe;
@@ -107,7 +107,8 @@ impl Queue {
         q.mode.set(Mode::Setup);
         let link = Rc::new(link);
         let receiver = spawn(receiver::run(q.clone(), link.clone(), staging));
-        let sender = spawn(sender::run(q.clone(), link.clone()));
+        let (outbox, stream) = (q.clone(), link.clone());
+        let sender = spawn(async move { outbound::run(&*outbox, &stream.stream).await });
         q.attached.replace(Some(Attached {
             link,
             receiver,

@@ -1,18 +1,17 @@
 //! Receiving task of a connection: parses PDUs and completes commands.
 //!
-//! Small payloads arrive in the staging area, with their headers, and are copied. The rest of a large payload is received
-//! straight into the command's buffer. The staging area is narrow then, so that little of the next payload lands in it.
+//! Small payloads are copied, large ones go straight into the command's buffer ([`initiator::inbound`]).
 
 use std::rc::Rc;
 
-use io::{IoBuf, RecvBuf};
+use io::RecvBuf;
 
 use super::shared::{End, QueueShared};
 use super::slots::{Data, find, put_data};
 use crate::error::Error;
-use crate::limits::{LARGE_PAYLOAD, STAGING_NARROW, STAGING_WIDE};
+use crate::limits::STAGING_NARROW;
 use crate::link::Link;
-use initiator::receive;
+use initiator::inbound::Inbound;
 use nvmf::wire::command::Cid;
 use nvmf::wire::completion::Cqe;
 use nvmf::wire::pdu::{
@@ -24,11 +23,7 @@ use session::digest::{DIGEST_LEN, crc32c};
 struct Receiver {
     queue: Rc<QueueShared>,
     link: Rc<Link>,
-    staging: RecvBuf,
-    /// Empty staging area of the other size.
-    other: RecvBuf,
-    /// Whether the last payload was large.
-    large: bool,
+    inbound: Inbound,
 }
 
 /// A payload that has not arrived completely, or whose digest has not.
@@ -43,13 +38,10 @@ struct Rest {
 
 /// Receives until the connection ends, and records the reason.
 pub(super) async fn run(queue: Rc<QueueShared>, link: Rc<Link>, staging: RecvBuf) {
-    let other = RecvBuf::new(STAGING_NARROW);
     let mut receiver = Receiver {
         queue: queue.clone(),
         link,
-        staging,
-        other,
-        large: false,
+        inbound: Inbound::new(staging, STAGING_NARROW),
     };
     match receiver.run().await {
         End::Violation(error, offender) => queue.terminate(error, &offender),
@@ -75,24 +67,14 @@ impl Receiver {
     }
 
     async fn receive_more(&mut self) -> Result<(), End> {
-        self.fit_staging();
-        receive(&self.link.stream, &mut self.staging)
-            .await
-            .map_err(|e| End::Cause(e.into()))
-    }
-
-    /// Swaps the staging area for the one of the size that payloads need, if it is empty.
-    fn fit_staging(&mut self) {
-        let narrow = self.staging.capacity() < STAGING_WIDE;
-        if self.large != narrow && self.staging.readable().is_empty() {
-            std::mem::swap(&mut self.staging, &mut self.other);
-        }
+        let received = self.inbound.receive(&self.link.stream).await;
+        received.map_err(|e| End::Cause(e.into()))
     }
 
     /// Handles every complete PDU in the staging area. Returns a payload of which more must be received.
     fn drain(&mut self) -> Result<Option<Rest>, End> {
         loop {
-            let bytes = self.staging.readable();
+            let bytes = self.inbound.readable();
             let frame = match decode(bytes, &self.link.rules) {
                 Ok(Decoded::NeedMore(_)) => return Ok(None),
                 Ok(Decoded::Frame(frame)) => frame,
@@ -128,12 +110,12 @@ impl Receiver {
                 }
             };
             handled.map_err(|error| self.violation(error))?;
-            self.staging.consume(frame.data_offset);
+            self.inbound.consume(frame.data_offset);
         }
     }
 
     fn violation(&self, error: PduError) -> End {
-        let bytes = self.staging.readable();
+        let bytes = self.inbound.readable();
         End::Violation(error, bytes[..bytes.len().min(HEADER_LEN_MAX)].to_vec())
     }
 
@@ -165,19 +147,19 @@ impl Receiver {
                 return Err(self.violation(error));
             }
         };
-        self.large = frame.data_len >= LARGE_PAYLOAD;
+        self.inbound.expect(frame.data_len as usize);
         let slot = slots.get_mut(index);
         let Data::In(buf) = &mut slot.data else {
             unreachable!("just checked")
         };
         let start = data.offset as usize;
         let end = start + frame.data_len as usize;
-        let arrived = &self.staging.readable()[frame.data_offset..];
+        let arrived = &self.inbound.readable()[frame.data_offset..];
         let here = arrived.len().min(end - start);
         buf[start..start + here].copy_from_slice(&arrived[..here]);
         if arrived.len() < frame.data_len as usize + frame.trailer_len() {
             drop(slots);
-            self.staging.consume(frame.data_offset + here);
+            self.inbound.consume(frame.data_offset + here);
             return Ok(Some(Rest {
                 index,
                 data,
@@ -192,12 +174,12 @@ impl Receiver {
         slot.moved += frame.data_len;
         drop(slots);
         self.payload_done(index, &data)?;
-        self.staging.consume(frame.pdu_len());
+        self.inbound.consume(frame.pdu_len());
         Ok(None)
     }
 
     /// Receives the rest of a payload into the command's buffer, and checks its digest.
-    async fn receive_rest(&mut self, mut rest: Rest) -> Result<(), End> {
+    async fn receive_rest(&mut self, rest: Rest) -> Result<(), End> {
         let taken = std::mem::replace(
             &mut self.queue.slots.borrow_mut().get_mut(rest.index).data,
             Data::None,
@@ -205,12 +187,13 @@ impl Receiver {
         let Data::In(buf) = taken else {
             unreachable!("a payload's command keeps its buffer")
         };
-        let (received, buf) = self.receive_into(buf, &mut rest).await;
+        let part = rest.at..rest.end;
+        let (received, buf) = self.inbound.fill(&self.link.stream, buf, part).await;
         let digest_ok = match received {
             Ok(()) if self.link.rules.digests.data => {
                 self.check_digest(&buf[rest.start..rest.end]).await
             }
-            other => other,
+            other => other.map_err(|e| End::Cause(e.into())),
         };
         let mut slots = self.queue.slots.borrow_mut();
         let slot = slots.get_mut(rest.index);
@@ -221,32 +204,12 @@ impl Receiver {
         self.payload_done(rest.index, &rest.data)
     }
 
-    async fn receive_into(&mut self, mut buf: IoBuf, rest: &mut Rest) -> (Result<(), End>, IoBuf) {
-        let len = buf.len();
-        // Bytes behind the payload belong to the staging area, not to the rest of the buffer.
-        buf.set_len(rest.end);
-        let mut result = Ok(());
-        while rest.at < rest.end && result.is_ok() {
-            self.fit_staging();
-            let staging = std::mem::replace(&mut self.staging, RecvBuf::new(0));
-            let (received, back, staging) =
-                self.link.stream.recv_direct(buf, rest.at, staging).await;
-            (buf, self.staging) = (back, staging);
-            match received {
-                Ok(n @ 1..) => rest.at = rest.end.min(rest.at + n),
-                Ok(0) | Err(_) => result = Err(End::Cause(Error::Disconnected)),
-            }
-        }
-        buf.set_len(len);
-        (result, buf)
-    }
-
     async fn check_digest(&mut self, payload: &[u8]) -> Result<(), End> {
-        while self.staging.readable().len() < DIGEST_LEN {
-            self.receive_more().await?;
-        }
-        let matches = digest_matches(self.staging.readable(), payload);
-        self.staging.consume(DIGEST_LEN);
+        let stream = &self.link.stream;
+        let received = self.inbound.receive_at_least(stream, DIGEST_LEN).await;
+        received.map_err(|e| End::Cause(e.into()))?;
+        let matches = digest_matches(self.inbound.readable(), payload);
+        self.inbound.consume(DIGEST_LEN);
         if matches {
             Ok(())
         } else {

@@ -15,6 +15,7 @@ use super::slots::{Command, NvmeCommand, Replay, Slots, put_data};
 use crate::error::{Error, Result};
 use crate::limits::ADMIN_CAPSULE_DATA;
 use crate::link::Link;
+use initiator::outbound::Outbox;
 use initiator::slots::HasSlots;
 use nvmf::wire::command::{Sgl, SglDescriptor};
 use nvmf::wire::completion::Cqe;
@@ -209,6 +210,31 @@ impl QueueShared {
         self.terminating.set(true);
         self.send_wanted.notify();
         self.fail(Error::Protocol(error));
+    }
+}
+
+impl Outbox for QueueShared {
+    fn wanted(&self) -> &Notify {
+        &self.send_wanted
+    }
+
+    /// A termination request is sent after the end was decided.
+    fn is_ended(&self) -> bool {
+        let terminates = self.terminating.get() && !self.batch.borrow().is_empty();
+        self.is_ending() && !terminates
+    }
+
+    fn swap(&self, batch: &mut SendBatch) -> bool {
+        if self.batch.borrow().is_empty() {
+            return false;
+        }
+        std::mem::swap(&mut *self.batch.borrow_mut(), batch);
+        self.batch_number.set(self.batch_number.get() + 1);
+        true
+    }
+
+    fn fail(&self) {
+        QueueShared::fail(self, Error::Disconnected);
     }
 }
 

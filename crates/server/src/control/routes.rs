@@ -34,7 +34,7 @@ use axum::http::Uri;
 /// The table of each protocol's requests.
 macro_rules! tables {
     ($($protocol:ident $type:ident $exports:ident;)*) => {
-        [$(crate::protocols::$protocol::routes::routes as fn() -> Vec<Route>),*]
+        [$(crate::protocols::$protocol::change::routes as fn() -> Vec<Route>),*]
     };
 }
 

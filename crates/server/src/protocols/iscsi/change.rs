@@ -7,14 +7,30 @@ use super::chap::{names, realm, target_name};
 use super::config::{LunConfig, TargetChange, TargetEdit};
 use super::limits::LUN_MAX;
 use crate::api::{
-    AllowInitiator, DenyInitiator, ExportIscsi, IscsiTarget, MoveTarget, RemoveTarget,
+    AllowInitiator, DenyInitiator, Done, ExportIscsi, IscsiTarget, ListTargets, MoveTarget,
+    RemoveTarget, SetChap, SetDiscoveryChap,
 };
 use crate::config::{ConfigFile, Edit};
+use crate::control::route::routes;
 use crate::server::Server;
 use crate::{Error, Result};
 use iscsi::portal::{Acl, Redirect};
 use iscsi::wire::IscsiName;
 use std::collections::BTreeSet;
+
+routes! {
+    /// Exports over iSCSI.
+    pub(crate) fn routes, "targets";
+
+    Get "/v1/targets" ListTargets => Vec<IscsiTarget>, VIEW, control |c, _| c.status().await.map(|s| s.exports.iscsi.targets);
+    Post "/v1/targets/export" ExportIscsi => IscsiTarget, CHANGE, shard |s, r| s.export_iscsi(r).await;
+    Post "/v1/targets/remove" RemoveTarget => Done, CHANGE, shard |s, r| s.remove_target(r).await.map(|()| Done {});
+    Post "/v1/targets/chap" SetChap => IscsiTarget, CHANGE, shard |s, r| s.set_chap(r).await;
+    Post "/v1/targets/discovery-chap" SetDiscoveryChap => Done, CHANGE, shard |s, r| s.set_discovery_chap(r).await;
+    Post "/v1/targets/move" MoveTarget => IscsiTarget, CHANGE, shard |s, r| s.move_target(r).await;
+    Post "/v1/initiators/allow" AllowInitiator => IscsiTarget, CHANGE, shard |s, r| s.allow_initiator(r).await;
+    Post "/v1/initiators/deny" DenyInitiator => IscsiTarget, CHANGE, shard |s, r| s.deny_initiator(r).await;
+}
 
 fn initiator_name(text: &str) -> Result<IscsiName> {
     IscsiName::new(text).map_err(|e| {

@@ -4,12 +4,11 @@
 //! is missing refuses every login. RFC 7143, SPC-4.
 
 pub(crate) mod api;
-mod change;
+pub(crate) mod change;
 mod chap;
 pub mod config;
 mod limits;
 mod metrics;
-pub(crate) mod routes;
 mod secret;
 mod session;
 mod view;

@@ -3,14 +3,27 @@
 //! **Called by** the control API, on the server's shard. **Invariants**: those of all changes (see [`crate::change`]); a change of
 //! rights drops no client.
 
-use super::api::{AllowNfs, DenyNfs, ExportNfs, NfsExport, RemoveNfs};
+use super::api::{AllowNfs, DenyNfs, ExportNfs, ListNfs, NfsExport, RemoveNfs};
 use super::config::{ClientRule, Clients, ExportConfig, ExportEdit, default_path};
 use super::rule::security;
+use crate::api::Done;
+use crate::control::route::routes;
 use crate::protocols::protocol::FilesystemExports;
 use crate::server::Server;
 use crate::{Error, Result};
 use ::nfs::export::Security;
 use std::rc::Rc;
+
+routes! {
+    /// Exports over NFS.
+    pub(crate) fn routes, "nfs";
+
+    Get "/v1/nfs" ListNfs => Vec<NfsExport>, VIEW, control |c, _| c.status().await.map(|s| s.exports.nfs.nfs_exports);
+    Post "/v1/nfs/export" ExportNfs => NfsExport, CHANGE, shard |s, r| s.export_nfs(r).await;
+    Post "/v1/nfs/remove" RemoveNfs => Done, CHANGE, shard |s, r| s.remove_nfs(r).await.map(|()| Done {});
+    Post "/v1/nfs/allow" AllowNfs => NfsExport, CHANGE, shard |s, r| s.allow_nfs(r).await;
+    Post "/v1/nfs/deny" DenyNfs => NfsExport, CHANGE, shard |s, r| s.deny_nfs(r).await;
+}
 
 fn rule(text: &str) -> Result<ClientRule> {
     ClientRule::parse(text).map_err(|e| Error::Invalid(format!("the client {text:?}: {e}")))

@@ -4,7 +4,7 @@
 //! filesystem has the same number in file handles for ever; clients keep their state when the rules of an export change. RFC 8881.
 
 pub(crate) mod api;
-mod change;
+pub(crate) mod change;
 pub mod config;
 mod identity;
 mod limits;
@@ -14,7 +14,6 @@ mod netgroup;
 mod records;
 mod registration;
 mod resolve;
-pub(crate) mod routes;
 mod rule;
 mod session;
 mod share;

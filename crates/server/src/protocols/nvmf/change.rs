@@ -5,13 +5,28 @@
 use super::WORDS;
 use super::config::{NamespaceConfig, SubsystemEdit};
 use super::limits::NSID_MAX;
-use crate::api::{AddExport, AllowHost, DenyHost, Export, ExportNvme, RemoveExport};
+use crate::api::{
+    AddExport, AllowHost, DenyHost, Done, Export, ExportNvme, ListExports, RemoveExport,
+};
 use crate::config::Edit;
+use crate::control::route::routes;
 use crate::server::Server;
 use crate::{Error, Result};
 use nvmf::controller::HostPolicy;
 use nvmf::wire::nqn::Nqn;
 use std::collections::BTreeSet;
+
+routes! {
+    /// Exports over NVMe.
+    pub(crate) fn routes, "exports";
+
+    Get "/v1/exports" ListExports => Vec<Export>, VIEW, control |c, _| c.status().await.map(|s| s.exports.nvmf.exports);
+    Post "/v1/exports/nvme" ExportNvme => Export, CHANGE, shard |s, r| s.export_nvme(r).await;
+    Post "/v1/exports/add" AddExport => Export, CHANGE, shard |s, r| s.add_export(r).await;
+    Post "/v1/exports/remove" RemoveExport => Done, CHANGE, shard |s, r| s.remove_export(r).await.map(|()| Done {});
+    Post "/v1/hosts/allow" AllowHost => Export, CHANGE, shard |s, r| s.allow_host(r).await;
+    Post "/v1/hosts/deny" DenyHost => Export, CHANGE, shard |s, r| s.deny_host(r).await;
+}
 
 fn subsystem_name(text: &str) -> Result<Nqn> {
     Nqn::new(text).map_err(|e| Error::Invalid(format!("{text:?} does not name a subsystem: {e}")))

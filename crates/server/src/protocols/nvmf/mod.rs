@@ -4,11 +4,10 @@
 //! **Invariants**: the number of a session is its controller ID, which has 16 bits.
 
 pub(crate) mod api;
-mod change;
+pub(crate) mod change;
 pub mod config;
 mod limits;
 mod metrics;
-pub(crate) mod routes;
 mod session;
 
 use self::api::NvmfRole as Role;
