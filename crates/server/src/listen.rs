@@ -6,7 +6,7 @@
 
 use crate::api::Listen;
 use crate::limits::ACCEPT_BACKOFF;
-use crate::protocols::protocol::{Address, Service};
+use crate::protocols::protocol::{Accepted, Address, Service};
 use crate::shards::Shards;
 use crate::{Error, Result, taken};
 use io::JoinHandle;
@@ -171,7 +171,7 @@ pub(crate) async fn accept(
         }
         let handed = stream
             .set_options(&TcpOptions::default())
-            .and_then(|()| shards.hand(stream, &service));
+            .and_then(|()| shards.hand(Accepted::Tcp(stream.detach()), &service));
         if let Err(e) = handed {
             counters.dropped.fetch_add(1, Ordering::Relaxed);
             tracing::warn!(%peer, error = %e, "a connection was closed: no shard accepted it");

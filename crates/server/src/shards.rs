@@ -6,9 +6,8 @@
 
 use crate::api::ShardStatus;
 use crate::limits::SHARD_ANSWER_MAX;
-use crate::protocols::protocol::Service;
+use crate::protocols::protocol::{Accepted, Service};
 use crate::{Error, Result};
-use io::net::TcpStream;
 use io::runtime::{RuntimeConfig, Shard, ShardConfig};
 use io::sync::oneshot;
 use std::sync::Arc;
@@ -97,7 +96,7 @@ impl Shards {
 
     /// Hands a connection to the shard with the fewest; it is served there until it ends. Errors: those of
     /// [`Shard::spawn`]; the connection is closed.
-    pub(crate) fn hand(&self, stream: TcpStream, service: &Service) -> io::Result<()> {
+    pub(crate) fn hand(&self, accepted: Accepted, service: &Service) -> io::Result<()> {
         let fewest = |i: &usize| self.0[*i].connections.load(Ordering::Relaxed);
         let index = (0..self.0.len()).min_by_key(fewest).unwrap_or(0);
         self.0[index].connections.fetch_add(1, Ordering::Relaxed);
@@ -105,10 +104,10 @@ impl Shards {
             shards: self.clone(),
             index,
         };
-        let (service, stream) = (service.clone(), stream.detach());
+        let service = service.clone();
         self.0[index].shard.spawn(move || async move {
             let _counted = counted;
-            service(stream.attach()).await;
+            service(accepted).await;
         })
     }
 

@@ -13,7 +13,7 @@ use crate::host_names::HostNames;
 use crate::metrics::families::Families;
 use backend::file::FileBackend;
 use backend::{BlockBackend, Usage};
-use io::net::TcpStream;
+use io::net::DetachedStream;
 use io::time::Instant;
 use session::refused::{self, RefusalTotals};
 use std::fmt;
@@ -24,8 +24,14 @@ use std::time::Duration;
 /// Work on a shard.
 pub(crate) type Work<T> = Pin<Box<dyn Future<Output = T>>>;
 
+/// A connection that a listener accepted, on its way to its shard. Each transport is a variant.
+pub(crate) enum Accepted {
+    /// It carries a stream of bytes.
+    Tcp(DetachedStream),
+}
+
 /// Serves a connection until it ends. Called on the shard that owns the connection.
-pub(crate) type Service = Arc<dyn Fn(TcpStream) -> Work<()> + Send + Sync>;
+pub(crate) type Service = Arc<dyn Fn(Accepted) -> Work<()> + Send + Sync>;
 
 /// An address that a protocol listens on.
 pub(crate) struct Address {

@@ -18,7 +18,7 @@ use self::config::{LunConfig, PortalGroup, TargetConfig, exported_as};
 use self::secret::Realm;
 use super::access::Words;
 use super::protocol::{
-    Address, DiskExports, Protocol, Work, off_the_shard, refused_hosts, sessions_of,
+    Accepted, Address, DiskExports, Protocol, Work, off_the_shard, refused_hosts, sessions_of,
 };
 use super::published::Published;
 use crate::api::{
@@ -218,9 +218,9 @@ impl Protocol for Iscsi {
                     portal_group: Some(tag),
                 },
                 setting: config::LISTEN,
-                service: Arc::new(move |stream| {
+                service: Arc::new(move |Accepted::Tcp(stream)| {
                     let service = service.clone();
-                    Box::pin(async move { service.serve(stream).await })
+                    Box::pin(async move { service.serve(stream.attach()).await })
                 }),
             }
         };

@@ -29,7 +29,8 @@ use self::rule::{ClientRule, Clients, security_word};
 use self::share::Shares;
 use self::tls::Certificates;
 use super::protocol::{
-    Address, FilesystemExports, Protocol, ShareChange, SharedFilesystem, Work, refused_hosts,
+    Accepted, Address, FilesystemExports, Protocol, ShareChange, SharedFilesystem, Work,
+    refused_hosts,
 };
 use super::published::Published;
 use crate::api::{ExportStages, Exports, Listen, ListenRole, NamespaceState, RefusedHost, Session};
@@ -360,9 +361,9 @@ impl Protocol for Nfs {
                     portal_group: None,
                 },
                 setting: config::LISTEN,
-                service: Arc::new(move |stream| {
+                service: Arc::new(move |Accepted::Tcp(stream)| {
                     let service = service.clone();
-                    Box::pin(async move { service.serve(stream).await })
+                    Box::pin(async move { service.serve(stream.attach()).await })
                 }),
             }
         };

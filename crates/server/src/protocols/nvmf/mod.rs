@@ -14,7 +14,7 @@ use self::api::NvmfRole as Role;
 use self::config::{SubsystemConfig, exported_as};
 use super::access::Words;
 use super::protocol::{
-    Address, DiskExports, Protocol, Work, off_the_shard, refused_hosts, sessions_of,
+    Accepted, Address, DiskExports, Protocol, Work, off_the_shard, refused_hosts, sessions_of,
 };
 use super::published::Published;
 use crate::api::{
@@ -143,9 +143,9 @@ impl Nvmf {
                 portal_group: None,
             },
             setting,
-            service: Arc::new(move |stream| {
+            service: Arc::new(move |Accepted::Tcp(stream)| {
                 let target = target.clone();
-                Box::pin(async move { target.serve(stream, role).await })
+                Box::pin(async move { target.serve(stream.attach(), role).await })
             }),
         }
     }
