@@ -25,6 +25,58 @@ pub(crate) fn table(header: &[&str], right: &[usize]) -> Table {
     t
 }
 
+/// A table with a row for each item, and columns that have their titles and texts together.
+pub(crate) struct Rows<'i, T> {
+    items: &'i [T],
+    titles: Vec<&'static str>,
+    numbers: Vec<usize>,
+    /// By item.
+    cells: Vec<Vec<String>>,
+}
+
+/// A table of these items, without columns.
+pub(crate) fn rows<T>(items: &[T]) -> Rows<'_, T> {
+    Rows {
+        items,
+        titles: Vec::new(),
+        numbers: Vec::new(),
+        cells: items.iter().map(|_| Vec::new()).collect(),
+    }
+}
+
+impl<T> Rows<'_, T> {
+    /// Adds a column that is aligned to the left, with the text of each item.
+    pub(crate) fn left(mut self, title: &'static str, text: impl Fn(&T) -> String) -> Self {
+        self.titles.push(title);
+        for (cells, item) in self.cells.iter_mut().zip(self.items) {
+            cells.push(text(item));
+        }
+        self
+    }
+
+    /// Adds a column that is aligned to the right: numbers and sizes.
+    pub(crate) fn right(mut self, title: &'static str, text: impl Fn(&T) -> String) -> Self {
+        self.numbers.push(self.titles.len());
+        self.left(title, text)
+    }
+
+    /// The text of the table.
+    pub(crate) fn text(self) -> String {
+        let mut t = table(&self.titles, &self.numbers);
+        t.add_rows(self.cells);
+        text(&t)
+    }
+}
+
+pub(crate) fn yes(flag: bool) -> &'static str {
+    if flag { "yes" } else { "no" }
+}
+
+/// A text, or `-` for none.
+pub(crate) fn or_dash(text: Option<String>) -> String {
+    text.unwrap_or_else(|| "-".to_owned())
+}
+
 /// The table without spaces at the ends of lines.
 pub(crate) fn text(t: &Table) -> String {
     t.lines().map(|l| l.trim_end().to_owned() + "\n").collect()

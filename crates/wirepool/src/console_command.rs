@@ -4,7 +4,7 @@
 //! stdin, and is never part of a command line, of the output, or of an error.
 
 use crate::ask::Ask;
-use crate::columns::{table, text};
+use crate::columns::rows;
 use anyhow::{Result, bail};
 use clap::Subcommand;
 use console::Term;
@@ -91,11 +91,10 @@ fn list(users: &[ConsoleUser]) -> String {
     if users.is_empty() {
         return "no users: `wirepool console user add NAME`\n".to_owned();
     }
-    let mut t = table(&["USER", "BROWSERS"], &[1]);
-    for user in users {
-        t.add_row([user.name.clone(), user.sessions.to_string()]);
-    }
-    text(&t)
+    rows(users)
+        .left("USER", |u| u.name.clone())
+        .right("BROWSERS", |u| u.sessions.to_string())
+        .text()
 }
 
 /// Asks for the password twice, or reads the first line of stdin.

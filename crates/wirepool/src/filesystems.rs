@@ -5,7 +5,8 @@
 
 use crate::ask::{Ask, print_columns};
 use crate::cli::filesystems::{CreateArgs, DiffArgs, FilesystemCommand, OwnersArgs};
-use crate::columns::{table, text};
+use crate::columns::{human, rows as table_of};
+use crate::tables::pools::{limit, sync};
 use anyhow::Result;
 use io::printable::printable;
 use server::ByteSize;
@@ -106,46 +107,19 @@ pub(crate) fn list(filesystems: &[Filesystem]) -> String {
     if filesystems.is_empty() {
         return "no filesystems: `wirepool fs create --help`\n".into();
     }
-    let header = [
-        "NAME",
-        "USED",
-        "USEDSNAP",
-        "AVAIL",
-        "REFER",
-        "QUOTA",
-        "RESERV",
-        "RECORD",
-        "COMPRESS",
-        "SYNC",
-        "MOUNT POINT",
-    ];
-    let mut t = table(&header, &[1, 2, 3, 4, 5, 6, 7]);
-    let human = |bytes: u64| ByteSize(bytes).human();
-    let limit = |bytes: u64| match bytes {
-        0 => "-".to_owned(),
-        bytes => human(bytes),
-    };
-    for f in filesystems {
-        let sync = match f.sync {
-            VolumeSync::Standard => "standard",
-            VolumeSync::Always => "always",
-            VolumeSync::Disabled => "DISABLED",
-        };
-        t.add_row([
-            f.name.clone(),
-            human(f.used),
-            human(f.by_snapshots),
-            human(f.available),
-            human(f.referenced),
-            limit(f.quota),
-            limit(f.reservation),
-            human(f.record_size.into()),
-            f.compression.clone(),
-            sync.to_owned(),
-            mounted(f),
-        ]);
-    }
-    text(&t)
+    table_of(filesystems)
+        .left("NAME", |f| f.name.clone())
+        .right("USED", |f| human(f.used))
+        .right("USEDSNAP", |f| human(f.by_snapshots))
+        .right("AVAIL", |f| human(f.available))
+        .right("REFER", |f| human(f.referenced))
+        .right("QUOTA", |f| limit(f.quota))
+        .right("RESERV", |f| limit(f.reservation))
+        .right("RECORD", |f| human(f.record_size.into()))
+        .left("COMPRESS", |f| f.compression.clone())
+        .left("SYNC", |f| sync(f.sync).to_owned())
+        .left("MOUNT POINT", mounted)
+        .text()
 }
 
 /// Shows the space of users or groups.
@@ -183,11 +157,12 @@ fn owner_lines(owners: OwnerKind, args: &OwnersArgs, spaces: &[OwnerSpace]) -> S
     if args.script {
         return rows.iter().map(|row| row.join("\t") + "\n").collect();
     }
-    let mut t = table(&["TYPE", "NAME", "USED", "QUOTA"], &[2, 3]);
-    for row in rows {
-        t.add_row(row);
-    }
-    text(&t)
+    table_of(&rows)
+        .left("TYPE", |row| row[0].clone())
+        .left("NAME", |row| row[1].clone())
+        .right("USED", |row| row[2].clone())
+        .right("QUOTA", |row| row[3].clone())
+        .text()
 }
 
 /// `wirepool diff`.

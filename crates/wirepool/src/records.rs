@@ -5,7 +5,7 @@
 
 use crate::ask::Ask;
 use crate::cli::records::RecordCommand;
-use crate::columns::{table, text, utc};
+use crate::columns::{rows, utc};
 use crate::pools::usage;
 use crate::tables::iostat::Iostat;
 use crate::tables::writes::WriteReport;
@@ -198,20 +198,21 @@ fn source(property: &Property) -> String {
 }
 
 fn values(properties: &[Property]) -> String {
-    let mut t = table(&["NAME", "PROPERTY", "VALUE", "SOURCE"], &[]);
-    for p in properties {
-        let number = p.value.parse::<u64>();
-        let value = match (p.is_size, p.property.as_str(), number) {
-            (true, _, Ok(bytes)) => ByteSize(bytes).human(),
-            (_, "creation", Ok(ms)) => utc(ms),
-            (_, "capacity", Ok(percent)) => format!("{percent}%"),
-            _ => p.value.clone(),
-        };
-        t.add_row([&p.name, &p.property, &value, &source(p)]);
-    }
+    let value = |p: &Property| match (p.is_size, p.property.as_str(), p.value.parse::<u64>()) {
+        (true, _, Ok(bytes)) => ByteSize(bytes).human(),
+        (_, "creation", Ok(ms)) => utc(ms),
+        (_, "capacity", Ok(percent)) => format!("{percent}%"),
+        _ => p.value.clone(),
+    };
+    let table = rows(properties)
+        .left("NAME", |p| p.name.clone())
+        .left("PROPERTY", |p| p.property.clone())
+        .left("VALUE", value)
+        .left("SOURCE", source)
+        .text();
     let warned = properties
         .iter()
         .filter_map(|p| Some((p, p.warning.as_ref()?)));
     let warnings = warned.map(|(p, warning)| format!("warning: {}: {warning}\n", p.name));
-    text(&t) + &warnings.collect::<String>()
+    table + &warnings.collect::<String>()
 }

@@ -4,7 +4,7 @@
 //! `--clear` and `--force`, since a cluster relies on them.
 
 use crate::ask::Ask;
-use crate::columns::{table, text};
+use crate::columns::{or_dash, rows, yes};
 use anyhow::{Result, bail};
 use clap::Args;
 use server::api::{ClearReservations, ExportReservations, ListReservations};
@@ -51,39 +51,22 @@ fn reservations(all: &[ExportReservations]) -> String {
     if all.is_empty() {
         return "no host is registered\n".into();
     }
-    let header = [
-        "EXPORT",
-        "NUMBER",
-        "DISK",
-        "RESERVATION",
-        "PERSISTS",
-        "CLIENT",
-        "KEY",
-    ];
-    let mut t = table(&header, &[1]);
-    for r in all {
-        let kind = r.kind.clone().unwrap_or_else(|| "-".into());
-        let persists = if r.persists { "yes" } else { "no" };
-        let start = [
-            r.export.clone(),
-            r.number.to_string(),
-            r.disk.clone(),
-            kind,
-            persists.into(),
-        ];
-        if r.registrants.is_empty() {
-            t.add_row(start.iter().cloned().chain(["-".into(), "-".into()]));
-        }
-        for registrant in &r.registrants {
-            let holds = if registrant.holder { " (holder)" } else { "" };
-            let client = format!("{}{holds}", registrant.client);
-            t.add_row(
-                start
-                    .iter()
-                    .cloned()
-                    .chain([client, registrant.key.clone()]),
-            );
-        }
-    }
-    text(&t)
+    let pairs = all.iter().flat_map(|r| {
+        let registrants = r.registrants.iter().map(Some);
+        let none = r.registrants.is_empty().then_some(None);
+        registrants.chain(none).map(move |one| (r, one))
+    });
+    let pairs: Vec<_> = pairs.collect();
+    rows(&pairs)
+        .left("EXPORT", |(r, _)| r.export.clone())
+        .right("NUMBER", |(r, _)| r.number.to_string())
+        .left("DISK", |(r, _)| r.disk.clone())
+        .left("RESERVATION", |(r, _)| or_dash(r.kind.clone()))
+        .left("PERSISTS", |(r, _)| yes(r.persists).to_owned())
+        .left("CLIENT", |(_, one)| {
+            let holds = |holder| if holder { " (holder)" } else { "" };
+            or_dash(one.map(|one| format!("{}{}", one.client, holds(one.holder))))
+        })
+        .left("KEY", |(_, one)| or_dash(one.map(|one| one.key.clone())))
+        .text()
 }

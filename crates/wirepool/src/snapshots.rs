@@ -4,7 +4,7 @@
 
 use crate::ask::Ask;
 use crate::cli::SnapshotCommand;
-use crate::columns::{table, text};
+use crate::columns::{human, or_dash, rows};
 use anyhow::Result;
 use server::ByteSize;
 use server::api::{CloneSnapshot, Dataset, Hold, Snapshot};
@@ -46,28 +46,20 @@ fn holds(holds: &[Hold]) -> String {
     if holds.is_empty() {
         return "no holds\n".into();
     }
-    let mut t = table(&["NAME", "TAG"], &[]);
-    for hold in holds {
-        t.add_row([hold.name.clone(), hold.tag.clone()]);
-    }
-    text(&t)
+    rows(holds)
+        .left("NAME", |h| h.name.clone())
+        .left("TAG", |h| h.tag.clone())
+        .text()
 }
 
 fn list(snapshots: &[Snapshot]) -> String {
     if snapshots.is_empty() {
         return "no snapshots: `wirepool snapshot create POOL/DATASET@NAME`\n".into();
     }
-    let mut t = table(&["NAME", "REFER", "SIZE", "CLONES"], &[1, 2]);
-    for s in snapshots {
-        t.add_row([
-            s.name.clone(),
-            ByteSize(s.referenced).human(),
-            match s.size {
-                0 => "-".into(),
-                size => ByteSize(size).human(),
-            },
-            s.clones.join(" "),
-        ]);
-    }
-    text(&t)
+    rows(snapshots)
+        .left("NAME", |s| s.name.clone())
+        .right("REFER", |s| human(s.referenced))
+        .right("SIZE", |s| or_dash((s.size > 0).then(|| human(s.size))))
+        .left("CLONES", |s| s.clones.join(" "))
+        .text()
 }

@@ -4,7 +4,7 @@
 
 use crate::ask::Ask;
 use crate::client::Client;
-use crate::columns::{table, text};
+use crate::columns::rows;
 use anyhow::{Result, bail};
 use server::api::{GetStages, GetStatus, ListSessions, SlowRequest, Status};
 use server::why::{Part, Reading, Verdict, Why, judge};
@@ -69,22 +69,13 @@ fn of_export(why: &Why) -> String {
         out.push_str("  no requests\n");
         return out;
     };
-    let mut t = table(&["COMMAND", "PER SECOND", "MEAN", "MOST OF IT"], &[1, 2]);
-    for c in &why.commands {
-        let mut parts: Vec<&Part> = c.stages.iter().collect();
-        parts.sort_by(|a, b| b.percent.total_cmp(&a.percent));
-        let most = parts.iter().take(2);
-        let most: Vec<String> = most
-            .map(|p| format!("{} {:.0} %", p.stage, p.percent))
-            .collect();
-        t.add_row([
-            c.command.clone(),
-            format!("{:.0}", c.per_second),
-            format!("{:.0} µs", c.mean_us),
-            most.join(", "),
-        ]);
-    }
-    let _ = writeln!(out, "{}", text(&t));
+    let commands = rows(&why.commands)
+        .left("COMMAND", |c| c.command.clone())
+        .right("PER SECOND", |c| format!("{:.0}", c.per_second))
+        .right("MEAN", |c| format!("{:.0} µs", c.mean_us))
+        .left("MOST OF IT", |c| most(&c.stages))
+        .text();
+    let _ = writeln!(out, "{commands}");
     for part in &why.stages {
         let bar = "#".repeat((part.percent / 100.0 * BAR as f64).round() as usize);
         let _ = writeln!(
@@ -106,6 +97,17 @@ fn of_export(why: &Why) -> String {
         }
     }
     out
+}
+
+/// The two longest stages.
+fn most(stages: &[Part]) -> String {
+    let mut parts: Vec<&Part> = stages.iter().collect();
+    parts.sort_by(|a, b| b.percent.total_cmp(&a.percent));
+    let most = parts.iter().take(2);
+    let most: Vec<String> = most
+        .map(|p| format!("{} {:.0} %", p.stage, p.percent))
+        .collect();
+    most.join(", ")
 }
 
 fn verdict(out: &mut String, limit: &Verdict) {

@@ -21,6 +21,23 @@ pub(crate) struct ExportSummary {
     pub(crate) sessions: Option<usize>,
 }
 
+/// The state of a namespace, a logical unit or an export.
+pub(crate) fn state(state: NamespaceState) -> &'static str {
+    match state {
+        NamespaceState::Served => "served",
+        NamespaceState::Held => "held",
+    }
+}
+
+/// The number of clients on a list; `any` for everybody.
+pub(crate) fn number_of(clients: &[String]) -> String {
+    match clients {
+        [] => "none".to_owned(),
+        [one] if one == "any" => "any".to_owned(),
+        many => many.len().to_string(),
+    }
+}
+
 /// A protocol.
 pub(crate) trait Protocol: Sync {
     /// The word for it in sessions: `nvme`.

@@ -7,18 +7,15 @@ pub(crate) mod pools;
 pub(crate) mod scan;
 pub(crate) mod writes;
 
-use crate::columns::{duration, micros, table, text};
+use crate::columns::{duration, micros, or_dash, rows, yes};
 use crate::protocols;
 use crate::protocols::protocol::host_name;
 use server::ByteSize;
 use server::api::{
-    Disk, DiskState, Latency, Queue, RefusedHost, ServerState, Session, SessionSummary, Status,
+    Disk, DiskState, Latency, Queue, RefusedHost, ServerState, Session, SessionSummary,
+    ShardStatus, Status,
 };
 use std::fmt::Write;
-
-fn yes(flag: bool) -> &'static str {
-    if flag { "yes" } else { "no" }
-}
 
 /// `wirepool status`.
 pub(crate) fn status(s: &Status) -> String {
@@ -55,38 +52,10 @@ pub(crate) fn status(s: &Status) -> String {
         "sessions       {}; connections {connections} of at most {}",
         s.sessions, s.connections_max
     );
-    let mut t = table(
-        &[
-            "SHARD",
-            "CONNECTIONS",
-            "CPU",
-            "BUFFERS USED",
-            "KEPT",
-            "LIMIT",
-            "WAITING",
-        ],
-        &[1, 2, 3, 4, 5, 6],
-    );
-    for shard in &s.shards {
-        let bytes = |n: usize| ByteSize(n as u64).human();
-        t.add_row([
-            if shard.answers {
-                shard.shard.to_string()
-            } else {
-                format!("{} (no answer)", shard.shard)
-            },
-            shard.connections.to_string(),
-            duration(shard.cpu_ms),
-            bytes(shard.buffer_used),
-            bytes(shard.buffer_idle),
-            bytes(shard.buffer_limit),
-            shard.buffer_waiting.to_string(),
-        ]);
-    }
     let _ = write!(
         out,
         "\n{}\n{}\n{}{}",
-        text(&t),
+        shards(&s.shards),
         disks(&s.disks),
         pools_and_volumes(s),
         protocols::tables(&s.exports)
@@ -98,6 +67,22 @@ pub(crate) fn status(s: &Status) -> String {
         let _ = writeln!(out, "warning: {w}");
     }
     out
+}
+
+fn shards(list: &[ShardStatus]) -> String {
+    let bytes = |n: usize| ByteSize(n as u64).human();
+    rows(list)
+        .left("SHARD", |s| match s.answers {
+            true => s.shard.to_string(),
+            false => format!("{} (no answer)", s.shard),
+        })
+        .right("CONNECTIONS", |s| s.connections.to_string())
+        .right("CPU", |s| duration(s.cpu_ms))
+        .right("BUFFERS USED", |s| bytes(s.buffer_used))
+        .right("KEPT", |s| bytes(s.buffer_idle))
+        .right("LIMIT", |s| bytes(s.buffer_limit))
+        .right("WAITING", |s| s.buffer_waiting.to_string())
+        .text()
 }
 
 /// The tables of pools, volumes and filesystems; empty without pools.
@@ -119,51 +104,32 @@ pub(crate) fn disks(disks: &[Disk]) -> String {
     if disks.is_empty() {
         return "no disks: `wirepool disk add --help`\n".into();
     }
-    let mut t = table(
-        &[
-            "DISK",
-            "KIND",
-            "STATE",
-            "SIZE",
-            "BLOCK",
-            "USED",
-            "EXPORTED AS",
-            "PATH",
-        ],
-        &[3, 4, 5],
-    );
-    let mut notes = String::new();
-    for d in disks {
-        let state = match d.state {
-            DiskState::Opening => "opening",
-            DiskState::Online if d.read_only => "online, read-only",
-            DiskState::Online => "online",
-            DiskState::Held => "held",
-        };
-        let known = |text: String| {
-            if d.state == DiskState::Online {
-                text
-            } else {
-                "-".into()
-            }
-        };
-        t.add_row([
-            d.name.clone(),
-            d.kind.clone(),
-            state.to_owned(),
-            known(ByteSize(d.size).human()),
-            known(d.block_size.to_string()),
-            d.used.map_or("-".into(), |u| ByteSize(u).human()),
-            d.exported_as.words().unwrap_or("-".into()),
-            d.path
-                .as_ref()
-                .map_or("-".into(), |p| p.display().to_string()),
-        ]);
-        if let Some(reason) = &d.reason {
-            let _ = writeln!(notes, "{}: {reason}", d.name);
-        }
-    }
-    text(&t) + &notes
+    let known =
+        |d: &Disk, text: String| or_dash(Some(text).filter(|_| d.state == DiskState::Online));
+    let path = |d: &Disk| Some(d.path.as_ref()?.display().to_string());
+    let table = rows(disks)
+        .left("DISK", |d| d.name.clone())
+        .left("KIND", |d| d.kind.clone())
+        .left("STATE", |d| {
+            let state = match d.state {
+                DiskState::Opening => "opening",
+                DiskState::Online if d.read_only => "online, read-only",
+                DiskState::Online => "online",
+                DiskState::Held => "held",
+            };
+            state.to_owned()
+        })
+        .right("SIZE", |d| known(d, ByteSize(d.size).human()))
+        .right("BLOCK", |d| known(d, d.block_size.to_string()))
+        .right("USED", |d| or_dash(d.used.map(|u| ByteSize(u).human())))
+        .left("EXPORTED AS", |d| or_dash(d.exported_as.words()))
+        .left("PATH", |d| or_dash(path(d)))
+        .text();
+    let notes = disks
+        .iter()
+        .filter_map(|d| Some((&d.name, d.reason.as_ref()?)));
+    let notes = notes.map(|(name, reason)| format!("{name}: {reason}\n"));
+    table + &notes.collect::<String>()
 }
 
 /// `wirepool host list`.
@@ -171,16 +137,16 @@ pub(crate) fn hosts(list: &[(String, Vec<String>)]) -> String {
     if list.is_empty() {
         return "no subsystems: `wirepool export add --help`\n".into();
     }
-    let mut t = table(&["SUBSYSTEM", "HOST"], &[]);
-    for (nqn, hosts) in list {
-        if hosts.is_empty() {
-            t.add_row([nqn.as_str(), "none"]);
-        }
-        for h in hosts {
-            t.add_row([nqn, h]);
-        }
-    }
-    text(&t)
+    let none = [String::from("none")];
+    let pairs = list.iter().flat_map(|(nqn, hosts)| {
+        let hosts = if hosts.is_empty() { &none[..] } else { hosts };
+        hosts.iter().map(move |host| (nqn, host))
+    });
+    let pairs: Vec<_> = pairs.collect();
+    rows(&pairs)
+        .left("SUBSYSTEM", |(nqn, _)| (*nqn).clone())
+        .left("HOST", |(_, host)| (*host).clone())
+        .text()
 }
 
 fn digests(header: bool, data: bool) -> &'static str {
@@ -197,30 +163,15 @@ pub(crate) fn refused(list: &[RefusedHost]) -> String {
     if list.is_empty() {
         return "no host was refused\n".into();
     }
-    let header = [
-        "PROTOCOL",
-        "HOST",
-        "ADDRESS",
-        "ASKED FOR",
-        "TIMES",
-        "TO ALLOW",
-    ];
-    let mut t = table(&header, &[4]);
-    let given = |text: &str| match text {
-        "" => "-".to_owned(),
-        text => text.to_owned(),
-    };
-    for host in list {
-        t.add_row([
-            host.protocol.clone(),
-            given(&host.host),
-            host.address.to_string(),
-            given(&host.export),
-            host.count.to_string(),
-            host.allow.clone(),
-        ]);
-    }
-    text(&t)
+    let given = |text: &str| or_dash(Some(text.to_owned()).filter(|text| !text.is_empty()));
+    rows(list)
+        .left("PROTOCOL", |h| h.protocol.clone())
+        .left("HOST", |h| given(&h.host))
+        .left("ADDRESS", |h| h.address.to_string())
+        .left("ASKED FOR", |h| given(&h.export))
+        .right("TIMES", |h| h.count.to_string())
+        .left("TO ALLOW", |h| h.allow.clone())
+        .text()
 }
 
 /// `wirepool session list`.
@@ -228,58 +179,34 @@ pub(crate) fn sessions(list: &[SessionSummary]) -> String {
     if list.is_empty() {
         return "no sessions\n".into();
     }
-    let header = [
-        "ID",
-        "PROTOCOL",
-        "KIND",
-        "STATE",
-        "HOST",
-        "PEER",
-        "SUBSYSTEM",
-        "TRANSPORT",
-        "DIGESTS",
-        "QUEUES",
-        "DEPTH",
-        "RTT",
-        "RETRANS",
-        "IN",
-        "OUT",
-        "COMMANDS",
-        "ERRORS",
-        "LAST HEARD",
-        "RECONNECTS",
-    ];
-    let mut t = table(&header, &[0, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18]);
-    for s in list {
-        t.add_row([
-            s.id.to_string(),
-            s.protocol.clone(),
-            s.kind.clone(),
-            s.state.clone(),
-            host_name(s).to_owned(),
-            s.peer.map_or("-".into(), |p| p.to_string()),
-            s.export.clone(),
-            s.transport.clone(),
-            digests(s.header_digest, s.data_digest).to_owned(),
-            s.io_queues.to_string(),
-            match protocols::of_session(s).has_queues() {
-                true => s.depth.to_string(),
-                false => "-".into(),
-            },
-            micros(u64::from(s.rtt_us)),
-            s.retransmits.to_string(),
-            ByteSize(s.bytes_in).human(),
-            ByteSize(s.bytes_out).human(),
-            s.commands.to_string(),
-            s.errors.to_string(),
-            match protocols::of_session(s).has_queues() {
-                true => duration(s.keep_alive_age_ms) + " ago",
-                false => "-".into(),
-            },
-            s.reconnects.to_string(),
-        ]);
-    }
-    text(&t)
+    let of_queues = |s: &SessionSummary, text: String| {
+        or_dash(Some(text).filter(|_| protocols::of_session(s).has_queues()))
+    };
+    rows(list)
+        .right("ID", |s| s.id.to_string())
+        .left("PROTOCOL", |s| s.protocol.clone())
+        .left("KIND", |s| s.kind.clone())
+        .left("STATE", |s| s.state.clone())
+        .left("HOST", |s| host_name(s).to_owned())
+        .left("PEER", |s| or_dash(s.peer.map(|p| p.to_string())))
+        .left("SUBSYSTEM", |s| s.export.clone())
+        .left("TRANSPORT", |s| s.transport.clone())
+        .left("DIGESTS", |s| {
+            digests(s.header_digest, s.data_digest).to_owned()
+        })
+        .right("QUEUES", |s| s.io_queues.to_string())
+        .right("DEPTH", |s| of_queues(s, s.depth.to_string()))
+        .right("RTT", |s| micros(u64::from(s.rtt_us)))
+        .right("RETRANS", |s| s.retransmits.to_string())
+        .right("IN", |s| ByteSize(s.bytes_in).human())
+        .right("OUT", |s| ByteSize(s.bytes_out).human())
+        .right("COMMANDS", |s| s.commands.to_string())
+        .right("ERRORS", |s| s.errors.to_string())
+        .right("LAST HEARD", |s| {
+            of_queues(s, duration(s.keep_alive_age_ms) + " ago")
+        })
+        .right("RECONNECTS", |s| s.reconnects.to_string())
+        .text()
 }
 
 /// `wirepool session show`.
@@ -305,76 +232,44 @@ pub(crate) fn session(s: &Session) -> String {
 
 /// The queues of a session, or its connections if these are no queues.
 fn queues(list: &[Queue], are_queues: bool) -> String {
-    let header = [
-        if are_queues { "QUEUE" } else { "CONNECTION" },
-        "DEPTH",
-        "SHARD",
-        "PEER",
-        "LOCAL",
-        "MSS",
-        "PATH MTU",
-        "RTT",
-        "RTT VAR",
-        "RETRANS",
-        "CONGESTION",
-        "IN FLIGHT",
-        "IN",
-        "OUT",
-        "COMMANDS",
-        "ERRORS",
-    ];
-    let mut t = table(&header, &[0, 1, 5, 6, 7, 8, 9, 11, 12, 13, 14, 15]);
-    for q in list {
-        t.add_row([
-            if are_queues && q.qid == 0 {
-                "admin".to_owned()
-            } else {
-                q.qid.to_string()
-            },
-            match are_queues {
-                true => q.depth.to_string(),
-                false => "-".into(),
-            },
-            q.shard.clone(),
-            q.peer.to_string(),
-            q.local.to_string(),
-            q.mss.to_string(),
-            q.path_mtu.to_string(),
-            micros(u64::from(q.rtt_us)),
-            micros(u64::from(q.rtt_var_us)),
-            q.retransmits.to_string(),
-            q.congestion.clone(),
-            q.in_flight.to_string(),
-            ByteSize(q.bytes_in).human(),
-            ByteSize(q.bytes_out).human(),
-            q.commands.to_string(),
-            q.errors.to_string(),
-        ]);
-    }
-    text(&t)
+    let title = if are_queues { "QUEUE" } else { "CONNECTION" };
+    rows(list)
+        .right(title, |q| match are_queues && q.qid == 0 {
+            true => "admin".to_owned(),
+            false => q.qid.to_string(),
+        })
+        .right("DEPTH", |q| {
+            or_dash(are_queues.then(|| q.depth.to_string()))
+        })
+        .left("SHARD", |q| q.shard.clone())
+        .left("PEER", |q| q.peer.to_string())
+        .left("LOCAL", |q| q.local.to_string())
+        .right("MSS", |q| q.mss.to_string())
+        .right("PATH MTU", |q| q.path_mtu.to_string())
+        .right("RTT", |q| micros(u64::from(q.rtt_us)))
+        .right("RTT VAR", |q| micros(u64::from(q.rtt_var_us)))
+        .right("RETRANS", |q| q.retransmits.to_string())
+        .left("CONGESTION", |q| q.congestion.clone())
+        .right("IN FLIGHT", |q| q.in_flight.to_string())
+        .right("IN", |q| ByteSize(q.bytes_in).human())
+        .right("OUT", |q| ByteSize(q.bytes_out).human())
+        .right("COMMANDS", |q| q.commands.to_string())
+        .right("ERRORS", |q| q.errors.to_string())
+        .text()
 }
 
 fn latencies(list: &[Latency]) -> String {
     if list.is_empty() {
         return "no commands yet\n".into();
     }
-    let mut t = table(
-        &[
-            "COMMAND", "COUNT", "MEAN", "P50", "P90", "P99", "P99.9", "MAX",
-        ],
-        &[1, 2, 3, 4, 5, 6, 7],
-    );
-    for l in list {
-        t.add_row([
-            l.command.clone(),
-            l.count.to_string(),
-            format!("{:.1} µs", l.mean_us),
-            micros(l.p50_us),
-            micros(l.p90_us),
-            micros(l.p99_us),
-            micros(l.p999_us),
-            micros(l.max_us),
-        ]);
-    }
-    text(&t)
+    rows(list)
+        .left("COMMAND", |l| l.command.clone())
+        .right("COUNT", |l| l.count.to_string())
+        .right("MEAN", |l| format!("{:.1} µs", l.mean_us))
+        .right("P50", |l| micros(l.p50_us))
+        .right("P90", |l| micros(l.p90_us))
+        .right("P99", |l| micros(l.p99_us))
+        .right("P99.9", |l| micros(l.p999_us))
+        .right("MAX", |l| micros(l.max_us))
+        .text()
 }

@@ -3,7 +3,7 @@
 //! **Called by** the commands. **Invariants**: as for all tables; words and columns are those of `zpool` and `zfs`
 //! where they mean the same.
 
-use crate::columns::{human, table, text, utc};
+use crate::columns::{human, or_dash, rows, table, text, utc};
 use crate::tables::scan;
 use server::api::{
     Checkpoint, DiskState, FoundPool, Health, Member, Pool, SYNC_DISABLED, Spare, SpareState,
@@ -29,10 +29,17 @@ pub(crate) fn state(p: &Pool) -> &'static str {
     }
 }
 
-fn limit(bytes: u64) -> String {
-    match bytes {
-        0 => "-".into(),
-        bytes => human(bytes),
+/// A limit in bytes, of which 0 is none.
+pub(crate) fn limit(bytes: u64) -> String {
+    or_dash((bytes > 0).then(|| human(bytes)))
+}
+
+/// The durability of writes in the words of `zfs`.
+pub(crate) fn sync(sync: VolumeSync) -> &'static str {
+    match sync {
+        VolumeSync::Standard => "standard",
+        VolumeSync::Always => "always",
+        VolumeSync::Disabled => "DISABLED",
     }
 }
 
@@ -41,25 +48,18 @@ pub(crate) fn pools(pools: &[Pool]) -> String {
     if pools.is_empty() {
         return "no pools: `wirepool pool create --help`\n".into();
     }
-    let header = ["NAME", "SIZE", "ALLOC", "FREEING", "FREE", "CAP", "HEALTH"];
-    let mut t = table(&header, &[1, 2, 3, 4, 5]);
-    for p in pools {
-        let known = |value: String| match p.state {
-            DiskState::Online => value,
-            _ => "-".into(),
-        };
-        let percent = p.used.saturating_mul(100).checked_div(p.size).unwrap_or(0);
-        t.add_row([
-            p.name.clone(),
-            known(human(p.size)),
-            known(human(p.used)),
-            known(human(p.freeing)),
-            known(human(p.free)),
-            known(format!("{percent}%")),
-            state(p).to_owned(),
-        ]);
-    }
-    text(&t)
+    let known =
+        |p: &Pool, text: String| or_dash(Some(text).filter(|_| p.state == DiskState::Online));
+    let percent = |p: &Pool| p.used.saturating_mul(100).checked_div(p.size).unwrap_or(0);
+    rows(pools)
+        .left("NAME", |p| p.name.clone())
+        .right("SIZE", |p| known(p, human(p.size)))
+        .right("ALLOC", |p| known(p, human(p.used)))
+        .right("FREEING", |p| known(p, human(p.freeing)))
+        .right("FREE", |p| known(p, human(p.free)))
+        .right("CAP", |p| known(p, format!("{}%", percent(p))))
+        .left("HEALTH", |p| state(p).to_owned())
+        .text()
 }
 
 /// `wirepool pool status`.
@@ -187,28 +187,21 @@ pub(crate) fn found(list: &[FoundPool]) -> String {
     if list.is_empty() {
         return "no pools found\n".into();
     }
-    let mut t = table(
-        &["NAME", "GUID", "STATE", "HOST", "DISKS", "MISSING"],
-        &[4, 5],
-    );
+    let table = rows(list)
+        .left("NAME", |p| p.name.clone())
+        .left("GUID", |p| p.guid.clone())
+        .left("STATE", |p| p.state.clone())
+        .left("HOST", |p| p.host.clone())
+        .right("DISKS", |p| p.disks.len().to_string())
+        .right("MISSING", |p| p.missing.to_string())
+        .text();
     let mut notes = String::new();
     for p in list {
-        t.add_row([
-            p.name.clone(),
-            p.guid.clone(),
-            p.state.clone(),
-            p.host.clone(),
-            p.disks.len().to_string(),
-            p.missing.to_string(),
-        ]);
-        for short in &p.short {
-            let _ = writeln!(notes, "{}: {short}", p.name);
-        }
-        if let Some(reason) = &p.reason {
-            let _ = writeln!(notes, "{}: {reason}", p.name);
+        for note in p.short.iter().chain(&p.reason) {
+            let _ = writeln!(notes, "{}: {note}", p.name);
         }
     }
-    text(&t) + &notes
+    table + &notes
 }
 
 /// `wirepool pool import -n`.
@@ -235,22 +228,17 @@ pub(crate) fn trial(t: &Trial) -> String {
     if let Some(advice) = &t.advice {
         let _ = writeln!(out, "action: {advice}");
     }
-    let header = ["CHECKPOINT", "EPOCH", "WRITTEN", "JOURNAL APPLIED", "LOST"];
-    let mut list = table(&header, &[0, 1]);
-    for c in &t.checkpoints {
-        let applied = match c.batches {
+    let checkpoints = rows(&t.checkpoints)
+        .right("CHECKPOINT", |c| c.sequence.to_string())
+        .right("EPOCH", |c| c.epoch.to_string())
+        .left("WRITTEN", |c| utc(c.time_ms))
+        .left("JOURNAL APPLIED", |c| match c.batches {
             0 => "none".into(),
             n => format!("{n} batches, {}", human(c.bytes)),
-        };
-        list.add_row([
-            c.sequence.to_string(),
-            c.epoch.to_string(),
-            utc(c.time_ms),
-            applied,
-            lost(c),
-        ]);
-    }
-    out + "\n" + &text(&list)
+        })
+        .left("LOST", lost)
+        .text();
+    out + "\n" + &checkpoints
 }
 
 /// The loss if a pool is opened at a checkpoint.
@@ -296,43 +284,19 @@ pub(crate) fn volumes(list: &[Volume]) -> String {
     if list.is_empty() {
         return "no volumes: `wirepool volume create --help`\n".into();
     }
-    let header = [
-        "NAME",
-        "VOLSIZE",
-        "USED",
-        "USEDSNAP",
-        "REFER",
-        "RATIO",
-        "QUOTA",
-        "RESERV",
-        "BLOCK",
-        "RECORD",
-        "COMPRESS",
-        "SYNC",
-        "EXPORTED AS",
-    ];
-    let mut t = table(&header, &[1, 2, 3, 4, 5, 6, 7, 8, 9]);
-    for v in list {
-        let sync = match v.sync {
-            VolumeSync::Standard => "standard",
-            VolumeSync::Always => "always",
-            VolumeSync::Disabled => "DISABLED",
-        };
-        t.add_row([
-            v.name.clone(),
-            human(v.size),
-            human(v.used),
-            human(v.by_snapshots),
-            human(v.referenced),
-            ratio(v),
-            limit(v.quota),
-            limit(v.reservation),
-            human(v.block_size.into()),
-            human(v.record_size.into()),
-            v.compression.clone(),
-            sync.to_owned(),
-            v.exported_as.words().unwrap_or("-".into()),
-        ]);
-    }
-    text(&t)
+    rows(list)
+        .left("NAME", |v| v.name.clone())
+        .right("VOLSIZE", |v| human(v.size))
+        .right("USED", |v| human(v.used))
+        .right("USEDSNAP", |v| human(v.by_snapshots))
+        .right("REFER", |v| human(v.referenced))
+        .right("RATIO", ratio)
+        .right("QUOTA", |v| limit(v.quota))
+        .right("RESERV", |v| limit(v.reservation))
+        .right("BLOCK", |v| human(v.block_size.into()))
+        .right("RECORD", |v| human(v.record_size.into()))
+        .left("COMPRESS", |v| v.compression.clone())
+        .left("SYNC", |v| sync(v.sync).to_owned())
+        .left("EXPORTED AS", |v| or_dash(v.exported_as.words()))
+        .text()
 }

@@ -1,84 +1,62 @@
 //! Text output: the table of iSCSI targets, and values of iSCSI sessions.
 
-use crate::columns::{table, text};
+use crate::columns::{human, or_dash, rows, yes};
+use crate::protocols::protocol::{number_of, state};
 use server::ByteSize;
-use server::api::{IscsiFacts, IscsiTarget, NamespaceState};
+use server::api::{IscsiFacts, IscsiTarget, NamespaceState, TargetLun};
 use std::fmt::Write;
 
 /// The table of targets and their logical units.
 pub(super) fn targets(list: &[IscsiTarget]) -> String {
-    let header = [
-        "TARGET",
-        "LUN",
-        "DISK",
-        "STATE",
-        "SIZE",
-        "INITIATORS",
-        "CHAP",
-        "PORTALS",
-        "SESSIONS",
-        "UUID",
-    ];
-    let mut t = table(&header, &[1, 4, 7, 8]);
+    let pairs = list.iter().flat_map(|t| {
+        let none = t.luns.is_empty().then_some(None);
+        let all = t.luns.iter().map(Some);
+        all.chain(none).map(move |l| (t, l))
+    });
+    let pairs: Vec<_> = pairs.collect();
+    let table = rows(&pairs)
+        .left("TARGET", |(t, _)| t.iqn.clone())
+        .right("LUN", |(_, l)| or_dash(l.map(|l| l.lun.to_string())))
+        .left("DISK", |(_, l)| or_dash(l.map(|l| l.disk.clone())))
+        .left("STATE", |(_, l)| or_dash(l.map(lun_state)))
+        .right("SIZE", |(_, l)| {
+            let served = l.filter(|l| l.state == NamespaceState::Served);
+            or_dash(served.map(|l| human(l.size)))
+        })
+        .left("INITIATORS", |(t, _)| number_of(&t.initiators))
+        .left("CHAP", |(t, _)| {
+            let mutual = t.chap_mutual.as_ref().map_or("", |_| ", mutual");
+            or_dash(t.chap.clone()) + mutual
+        })
+        .right("PORTALS", |(t, _)| t.portal_group.to_string())
+        .right("SESSIONS", |(t, _)| t.sessions.to_string())
+        .left("UUID", |(_, l)| or_dash(l.map(|l| l.uuid.to_string())))
+        .text();
     let mut notes = String::new();
-    for one in list {
-        let initiators = match one.initiators.as_slice() {
-            [] => "none".to_owned(),
-            [only] if only == "any" => "any".to_owned(),
-            many => many.len().to_string(),
-        };
-        let chap = one.chap.clone().unwrap_or("-".into())
-            + one.chap_mutual.as_ref().map_or("", |_| ", mutual");
-        let (group, sessions) = (one.portal_group.to_string(), one.sessions.to_string());
-        if one.luns.is_empty() {
-            let iqn = &one.iqn;
-            t.add_row([
-                iqn,
-                "-",
-                "-",
-                "-",
-                "-",
-                &initiators,
-                &chap,
-                &group,
-                &sessions,
-                "-",
-            ]);
-        }
-        for l in &one.luns {
-            let (state, size) = match l.state {
-                NamespaceState::Served if l.read_only => {
-                    ("served, read-only", ByteSize(l.size).human())
-                }
-                NamespaceState::Served => ("served", ByteSize(l.size).human()),
-                NamespaceState::Held => ("held", "-".into()),
-            };
-            t.add_row([
-                one.iqn.clone(),
-                l.lun.to_string(),
-                l.disk.clone(),
-                state.to_owned(),
-                size,
-                initiators.clone(),
-                chap.clone(),
-                group.clone(),
-                sessions.clone(),
-                l.uuid.to_string(),
-            ]);
+    for t in list {
+        for l in &t.luns {
             if let Some(reason) = &l.reason {
-                let _ = writeln!(notes, "{} LUN {}: {reason}", one.iqn, l.lun);
+                let _ = writeln!(notes, "{} LUN {}: {reason}", t.iqn, l.lun);
             }
         }
-        if let Some(reason) = &one.reason {
-            let _ = writeln!(notes, "{} refuses all logins: {reason}", one.iqn);
+        if let Some(reason) = &t.reason {
+            let _ = writeln!(notes, "{} refuses all logins: {reason}", t.iqn);
         }
     }
-    text(&t) + &notes
+    table + &notes
+}
+
+fn lun_state(l: &TargetLun) -> String {
+    let mode = match l.state {
+        NamespaceState::Served if l.read_only => ", read-only",
+        NamespaceState::Served | NamespaceState::Held => "",
+    };
+    format!("{}{mode}", state(l.state))
 }
 
 /// Keys and values that `session show` has only for iSCSI.
 pub(super) fn facts(f: &IscsiFacts) -> Vec<(&'static str, String)> {
-    let yes = |flag| if flag { "yes" } else { "no" }.to_owned();
+    let yes = |flag| yes(flag).to_owned();
     let bytes = |n: u32| ByteSize(u64::from(n)).human();
     vec![
         ("alias", f.alias.clone().unwrap_or("-".into())),

@@ -1,24 +1,23 @@
 //! Text output: the table of NFS exports, and the values of a client.
 
-use crate::columns::{table, text};
-use crate::protocols::protocol::Fact;
-use server::api::{NamespaceState, NfsExport, NfsFacts, NfsTls};
+use crate::columns::rows;
+use crate::protocols::protocol::{Fact, state};
+use server::api::{NfsExport, NfsFacts, NfsTls};
 use std::fmt::Write;
 
 /// The table of exports.
 pub(super) fn exports(exports: &[NfsExport]) -> String {
-    let mut t = table(&["NFS EXPORT", "FILESYSTEM", "STATE", "CLIENTS"], &[]);
-    let mut notes = String::new();
-    for e in exports {
-        let state = match e.state {
-            NamespaceState::Served => "served",
-            NamespaceState::Held => "held",
-        };
-        let clients = match e.clients.is_empty() {
+    let table = rows(exports)
+        .left("NFS EXPORT", |e| e.path.clone())
+        .left("FILESYSTEM", |e| e.filesystem.clone())
+        .left("STATE", |e| state(e.state).to_owned())
+        .left("CLIENTS", |e| match e.clients.is_empty() {
             true => "none".to_owned(),
             false => e.clients.join(" "),
-        };
-        t.add_row([e.path.as_str(), &e.filesystem, state, &clients]);
+        })
+        .text();
+    let mut notes = String::new();
+    for e in exports {
         if let Some(reason) = &e.reason {
             let _ = writeln!(notes, "{}: {reason}", e.path);
         }
@@ -33,7 +32,7 @@ pub(super) fn exports(exports: &[NfsExport]) -> String {
             );
         }
     }
-    text(&t) + &notes
+    table + &notes
 }
 
 fn session(tls: &NfsTls) -> String {

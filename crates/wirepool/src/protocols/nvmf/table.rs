@@ -1,56 +1,38 @@
 //! Text output: the table of subsystems.
 
-use crate::columns::{table, text};
-use server::ByteSize;
+use crate::columns::{human, or_dash, rows};
+use crate::protocols::protocol::{number_of, state};
 use server::api::{Export, NamespaceState};
 use std::fmt::Write;
 
 /// The table of subsystems and their namespaces.
 pub(super) fn exports(exports: &[Export]) -> String {
-    let mut t = table(
-        &[
-            "SUBSYSTEM",
-            "NSID",
-            "DISK",
-            "STATE",
-            "SIZE",
-            "HOSTS",
-            "SESSIONS",
-            "UUID",
-        ],
-        &[1, 4, 6],
-    );
+    let pairs = exports.iter().flat_map(|e| {
+        let none = e.namespaces.is_empty().then_some(None);
+        let all = e.namespaces.iter().map(Some);
+        all.chain(none).map(move |n| (e, n))
+    });
+    let pairs: Vec<_> = pairs.collect();
+    let table = rows(&pairs)
+        .left("SUBSYSTEM", |(e, _)| e.nqn.clone())
+        .right("NSID", |(_, n)| or_dash(n.map(|n| n.nsid.to_string())))
+        .left("DISK", |(_, n)| or_dash(n.map(|n| n.disk.clone())))
+        .left("STATE", |(_, n)| {
+            or_dash(n.map(|n| state(n.state).to_owned()))
+        })
+        .right("SIZE", |(_, n)| {
+            let served = n.filter(|n| n.state == NamespaceState::Served);
+            or_dash(served.map(|n| human(n.size)))
+        })
+        .left("HOSTS", |(e, _)| number_of(&e.hosts))
+        .right("SESSIONS", |(e, _)| e.sessions.to_string())
+        .left("UUID", |(_, n)| or_dash(n.map(|n| n.uuid.to_string())))
+        .text();
     let mut notes = String::new();
-    for e in exports {
-        let hosts = match e.hosts.as_slice() {
-            [] => "none".to_owned(),
-            [one] if one == "any" => "any".to_owned(),
-            many => many.len().to_string(),
-        };
-        let sessions = e.sessions.to_string();
-        if e.namespaces.is_empty() {
-            t.add_row([&e.nqn, "-", "-", "-", "-", &hosts, &sessions, "-"]);
-        }
-        for n in &e.namespaces {
-            let (state, size) = match n.state {
-                NamespaceState::Served => ("served", ByteSize(n.size).human()),
-                NamespaceState::Held => ("held", "-".into()),
-            };
-            let (nsid, uuid) = (n.nsid.to_string(), n.uuid.to_string());
-            t.add_row([
-                e.nqn.as_str(),
-                &nsid,
-                &n.disk,
-                state,
-                &size,
-                &hosts,
-                &sessions,
-                &uuid,
-            ]);
-            if let Some(reason) = &n.reason {
-                let _ = writeln!(notes, "{} namespace {}: {reason}", e.nqn, n.nsid);
-            }
+    for (e, n) in &pairs {
+        if let Some((n, reason)) = n.and_then(|n| Some((n, n.reason.as_ref()?))) {
+            let _ = writeln!(notes, "{} namespace {}: {reason}", e.nqn, n.nsid);
         }
     }
-    text(&t) + &notes
+    table + &notes
 }
