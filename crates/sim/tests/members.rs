@@ -7,8 +7,8 @@ use sim::members::{Plan, STARTS, Start, prove, search};
 
 /// Operations per sequence.
 const LENGTH: usize = 3;
-/// Operations per sequence, where none is left out.
-const PROVED: usize = 2;
+/// The same where there are many operations: those of many members, and where no sequence is left out.
+const SHORT: usize = 2;
 
 fn plan(default: usize) -> Plan {
     let asked = std::env::var("WIREPOOL_SIM_MEMBERS").ok();
@@ -47,7 +47,7 @@ fn every_short_sequence_on_a_mirror_of_two() {
 
 #[test]
 fn every_short_sequence_on_a_mirror_of_three() {
-    all_of(3, Layout::Mirror, LENGTH);
+    all_of(3, Layout::Mirror, SHORT);
 }
 
 #[test]
@@ -58,7 +58,7 @@ fn every_short_sequence_on_a_raidz1_of_three() {
 /// Two of its members can be opened without the other two.
 #[test]
 fn every_short_sequence_on_a_raidz2_of_four() {
-    all_of(4, Layout::Raidz { parity: 2 }, LENGTH);
+    all_of(4, Layout::Raidz { parity: 2 }, SHORT);
 }
 
 /// A defect of the key would make the search leave sequences out. Vdevs of up to three members: the key is the same for larger ones, whose
@@ -66,7 +66,7 @@ fn every_short_sequence_on_a_raidz2_of_four() {
 #[test]
 fn sequences_that_end_in_one_state_behave_alike() {
     for start in STARTS.into_iter().filter(|s| s.members <= 3) {
-        let proved = prove(start, plan(PROVED));
+        let proved = prove(start, plan(SHORT));
         let (runs, states) = proved.unwrap_or_else(|v| panic!("{}", v.0));
         println!("{start:?}: {runs} sequences, {states} states");
         assert!(runs > states && states > 15, "{runs} {states}");

@@ -1,7 +1,7 @@
 //! A dashboard for Grafana.
 //!
 //! **Owns** the panels. **Called by** `wirepool monitoring grafana-dashboard`. **Invariants**: a panel has only metrics and
-//! labels of the [table](super::table) (a test checks it); the dashboard asks for its data source when it is imported, and
+//! labels that [`super::sections`] has (a test checks it); the dashboard asks for its data source when it is imported, and
 //! selects the server by `instance`.
 
 use serde_json::{Value, json};

@@ -3,9 +3,10 @@
 //! **Invariants**: names follow the Prometheus conventions (prefix `wirepool_`, base units, counters end in
 //! `_total`); sessions beyond [`METRIC_SESSIONS_MAX`] are only in the totals.
 
-use super::families::{Families, none, one};
+use super::families::Families;
+use super::table::metrics;
 use super::{filesystems, pools, writes};
-use crate::api::{DiskState, ExportStages, RequestStages, Session, Status, Writes};
+use crate::api::{Disk, DiskState, ExportStages, Session, ShardStatus, Status, Writes};
 use crate::limits::METRIC_SESSIONS_MAX;
 use crate::protocols::set::Protocols;
 use prometheus_client::collector::Collector;
@@ -40,154 +41,117 @@ impl Snapshot {
 impl Collector for Snapshot {
     fn encode(&self, encoder: DescriptorEncoder) -> fmt::Result {
         let mut out = Families(encoder);
-        self.server(&mut out)?;
-        self.shards(&mut out)?;
-        self.disks(&mut out)?;
-        pools::encode(&self.status, &mut out)?;
+        let status = &self.status;
+        server(&[self], &mut out)?;
+        shards(&status.shards, &mut out)?;
+        disks(&status.disks, &mut out)?;
+        pools::encode(status, &mut out)?;
         writes::encode(&self.writes.pools, &mut out)?;
-        filesystems::encode(&self.status.filesystems, &self.mounts, &mut out)?;
+        filesystems::encode(&status.filesystems, &self.mounts, &mut out)?;
         for protocol in self.protocols.all() {
-            protocol.metrics(&self.status.exports, &mut out)?;
+            protocol.metrics(&status.exports, &mut out)?;
         }
-        self.stages(&mut out)?;
-        self.refusals(&mut out)?;
-        self.sessions(&mut out)
+        let now = io::time::now();
+        let exports = self.protocols.all().flat_map(|p| p.stages(now));
+        requests(&exports.collect::<Vec<_>>(), &mut out)?;
+        let refusals = self.protocols.all().map(|p| p.refusals());
+        let refusals = refusals.map(|(protocol, totals)| {
+            let by_reason = totals.map(|(why, n)| (why.word(), n));
+            (protocol, by_reason.to_vec())
+        });
+        self::refusals(&refusals.collect::<Vec<_>>(), &mut out)?;
+        let shown = &self.sessions[..self.sessions.len().min(METRIC_SESSIONS_MAX)];
+        sessions(shown, &mut out)
     }
 }
 
-impl Snapshot {
-    fn server(&self, out: &mut Families) -> fmt::Result {
-        let s = &self.status;
-        out.gauge("build_info", [(one("version", &s.version), 1.0)])?;
-        out.gauge("uptime_seconds", [(none(), s.uptime_s as f64)])?;
-        out.gauge("warnings", [(none(), s.warnings.len() as f64)])?;
-        out.gauge("open_files_limit", [(none(), s.fd_limit as f64)])?;
-        out.gauge("connections_limit", [(none(), s.connections_max as f64)])?;
-        out.counter("accept_exhausted", [(none(), self.accepts_exhausted)])?;
-        out.counter("accept_dropped", [(none(), self.accepts_dropped)])
-    }
+/// The stages of the requests of an export: command and stage, and their time in seconds.
+fn stages(e: &ExportStages) -> impl Iterator<Item = ((&str, &str), f64)> {
+    e.requests.iter().flat_map(|r| {
+        let stages = r.stages.iter();
+        stages.map(|s| ((&*r.command, &*s.stage), s.sum_ns as f64 / 1e9))
+    })
+}
 
-    fn refusals(&self, out: &mut Families) -> fmt::Result {
-        let all = self.protocols.all().map(|p| p.refusals());
-        let all = all.flat_map(|(protocol, totals)| totals.map(|(why, n)| (protocol, why, n)));
-        let values = all.map(|(protocol, why, n)| {
-            let labels = vec![
-                ("protocol", protocol.to_owned()),
-                ("reason", why.word().to_owned()),
-            ];
-            (labels, n)
-        });
-        out.counter("hosts_refused", values)
-    }
+/// The latencies of a session's commands: command and percentile, and the time in seconds.
+fn latencies(s: &Session) -> impl Iterator<Item = ((&str, &'static str), f64)> {
+    s.latencies.iter().flat_map(|l| {
+        let all = [
+            ("50", l.p50_us),
+            ("90", l.p90_us),
+            ("99", l.p99_us),
+            ("99.9", l.p999_us),
+        ];
+        all.map(|(percentile, us)| ((&*l.command, percentile), us as f64 / 1e6))
+    })
+}
 
-    fn stages(&self, out: &mut Families) -> fmt::Result {
-        let now = io::time::now();
-        let protocols = self.protocols.all();
-        let exports: Vec<_> = protocols.flat_map(|p| p.stages(now)).collect();
-        let of_command = exports
-            .iter()
-            .flat_map(|e| e.requests.iter().map(move |r| (e, r)));
-        let labels = |e: &ExportStages, r: &RequestStages| {
-            let mut labels = one("protocol", &e.protocol);
-            labels.extend([("export", e.export.clone()), ("command", r.command.clone())]);
-            labels
-        };
-        let requests = of_command.clone().map(|(e, r)| (labels(e, r), r.count));
-        out.counter("requests", requests)?;
-        let seconds = of_command.flat_map(|(e, r)| {
-            r.stages.iter().map(move |s| {
-                let mut labels = labels(e, r);
-                labels.push(("stage", s.stage.clone()));
-                (labels, s.sum_ns as f64 / 1e9)
-            })
-        });
-        out.counter("request_stage_seconds", seconds)
+metrics! {
+    /// The server.
+    pub(super) SERVER, server: s in &Snapshot, [] {
+        Gauge build_info by [version] "Always 1; the version is its label": [(&*s.status.version, 1.0)];
+        Gauge uptime_seconds "Time since the server started": s.status.uptime_s;
+        Gauge warnings "Number of warnings in `wirepool status`": s.status.warnings.len();
+        Gauge open_files_limit "Limit of open descriptors": s.status.fd_limit;
+        Gauge connections_limit "Limit of connections": s.status.connections_max;
+        Counter accept_exhausted "Pauses of listeners for lack of descriptors or memory": s.accepts_exhausted;
+        Counter accept_dropped "Connections that no shard accepted": s.accepts_dropped;
+        Gauge sessions "Sessions now": s.sessions.len();
     }
+}
 
-    fn shards(&self, out: &mut Families) -> fmt::Result {
-        let all = |of: fn(&crate::api::ShardStatus) -> f64| {
-            let value = move |s: &crate::api::ShardStatus| (one("shard", s.shard), of(s));
-            self.status.shards.iter().map(value).collect::<Vec<_>>()
-        };
-        out.gauge("shard_up", all(|s| f64::from(u8::from(s.answers))))?;
-        out.gauge("shard_connections", all(|s| s.connections as f64))?;
-        out.gauge("shard_stalled_seconds", all(|s| s.stalled_ms as f64 / 1e3))?;
-        out.counter("shard_cpu_seconds", all(|s| s.cpu_ms as f64 / 1e3))?;
-        out.counter("shard_turns", all(|s| s.turns as f64))?;
-        out.gauge("buffer_pool_limit_bytes", all(|s| s.buffer_limit as f64))?;
-        out.gauge("buffer_pool_used_bytes", all(|s| s.buffer_used as f64))?;
-        out.gauge("buffer_pool_idle_bytes", all(|s| s.buffer_idle as f64))?;
-        out.gauge("buffer_pool_waiting", all(|s| s.buffer_waiting as f64))
+metrics! {
+    /// Shards.
+    pub(super) SHARDS, shards: s in ShardStatus, [shard: s.shard] {
+        Gauge shard_up "1 if the shard answers, 0 if its thread does not": s.answers;
+        Gauge shard_connections "Connections of the shard": s.connections;
+        Gauge shard_stalled_seconds "Time for which the shard has made no progress, by the watchdog": s.stalled_ms as f64 / 1e3;
+        Counter shard_cpu_seconds "Processor time of the shard": s.cpu_ms as f64 / 1e3;
+        Counter shard_turns "Turns of the shard": s.turns;
+        Gauge buffer_pool_limit_bytes "Limit of the shard's buffer pool": s.buffer_limit;
+        Gauge buffer_pool_used_bytes "Bytes of the pool in use": s.buffer_used;
+        Gauge buffer_pool_idle_bytes "Bytes of the pool kept for reuse": s.buffer_idle;
+        Gauge buffer_pool_waiting "Requests that wait for a buffer; above zero for long means that buffer_mib is too small": s.buffer_waiting;
     }
+}
 
-    fn disks(&self, out: &mut Families) -> fmt::Result {
-        let disks = &self.status.disks;
-        let labels =
-            |d: &crate::api::Disk| vec![("disk", d.name.clone()), ("kind", d.kind.clone())];
-        let online =
-            |d: &crate::api::Disk| (labels(d), f64::from(u8::from(d.state == DiskState::Online)));
-        out.gauge("disk_online", disks.iter().map(online))?;
-        let well = |d: &crate::api::Disk| (labels(d), f64::from(u8::from(d.reason.is_none())));
-        out.gauge("disk_healthy", disks.iter().map(well))?;
-        out.gauge(
-            "disk_size_bytes",
-            disks.iter().map(|d| (labels(d), d.size as f64)),
-        )?;
-        let used = disks
-            .iter()
-            .filter_map(|d| Some((labels(d), d.used? as f64)));
-        out.gauge("disk_used_bytes", used)
+metrics! {
+    /// Disks.
+    pub(super) DISKS, disks: d in Disk, [disk: d.name, kind: d.kind] {
+        Gauge disk_online "1 if the disk is open, 0 if it is held back": d.state == DiskState::Online;
+        Gauge disk_healthy "1 if the last check of the disk found no error": d.reason.is_none();
+        Gauge disk_size_bytes "Size of the disk": d.size;
+        Gauge disk_used_bytes "Allocated space of the disk": d.used;
     }
+}
 
-    fn sessions(&self, out: &mut Families) -> fmt::Result {
-        let shown = &self.sessions[..self.sessions.len().min(METRIC_SESSIONS_MAX)];
-        let labels = |s: &Session| {
-            let s = &s.summary;
-            vec![
-                ("session", s.id.to_string()),
-                ("client", s.client.clone()),
-                ("export", s.export.clone()),
-            ]
-        };
-        let counts = |of: fn(&Session) -> u64| {
-            shown
-                .iter()
-                .map(move |s| (labels(s), of(s)))
-                .collect::<Vec<_>>()
-        };
-        let values = |of: fn(&Session) -> f64| {
-            shown
-                .iter()
-                .map(move |s| (labels(s), of(s)))
-                .collect::<Vec<_>>()
-        };
-        out.gauge("sessions", [(none(), self.sessions.len() as f64)])?;
-        out.counter("session_received_bytes", counts(|s| s.summary.bytes_in))?;
-        out.counter("session_sent_bytes", counts(|s| s.summary.bytes_out))?;
-        out.counter("session_commands", counts(|s| s.summary.commands))?;
-        out.counter("session_errors", counts(|s| s.summary.errors))?;
-        out.counter("session_retransmits", counts(|s| s.summary.retransmits))?;
-        out.counter("session_reconnects", counts(|s| s.summary.reconnects))?;
-        out.gauge("session_queues", values(|s| s.summary.io_queues as f64))?;
-        let rtt = values(|s| f64::from(s.summary.rtt_us) / 1e6);
-        out.gauge("session_rtt_seconds", rtt)?;
-        let age = values(|s| s.summary.keep_alive_age_ms as f64 / 1e3);
-        out.gauge("session_keep_alive_age_seconds", age)?;
-        let quantiles = shown.iter().flat_map(|s| {
-            s.latencies.iter().flat_map(move |l| {
-                [
-                    ("50", l.p50_us),
-                    ("90", l.p90_us),
-                    ("99", l.p99_us),
-                    ("99.9", l.p999_us),
-                ]
-                .map(|(q, us)| {
-                    let mut labels = labels(s);
-                    labels.extend([("command", l.command.clone()), ("percentile", q.to_owned())]);
-                    (labels, us as f64 / 1e6)
-                })
-            })
-        });
-        out.gauge("session_latency_seconds", quantiles)
+metrics! {
+    /// Requests of exports.
+    pub(super) REQUESTS, requests: e in ExportStages, [protocol: e.protocol, export: e.export] {
+        Counter requests by [command] "Requests that ended, since the export was published; export is the subsystem or target, and nfs for all exports over NFS": e.requests.iter().map(|r| (&*r.command, r.count));
+        Counter request_stage_seconds by [command stage] "Time of these requests in each stage; divided by the requests, the parts of the mean latency": stages(e);
+    }
+}
+
+metrics! {
+    /// Refused hosts, by protocol.
+    pub(super) REFUSALS, refusals: r in (&str, Vec<(&str, u64)>), [protocol: r.0] {
+        Counter hosts_refused by [reason] "Connections, logins and mounts of hosts that were refused, by reason: not_listed (no access list or client rule has the host), no_secret or unprivileged_port; `wirepool session refused` names the hosts": r.1.iter().copied();
+    }
+}
+
+metrics! {
+    /// Sessions.
+    pub(super) SESSIONS, sessions: s in Session, [session: s.summary.id, client: s.summary.client, export: s.summary.export] {
+        Counter session_received_bytes "Bytes received from the host": s.summary.bytes_in;
+        Counter session_sent_bytes "Bytes sent to the host": s.summary.bytes_out;
+        Counter session_commands "Commands of the session": s.summary.commands;
+        Counter session_errors "Commands that failed": s.summary.errors;
+        Counter session_retransmits "TCP segments sent again": s.summary.retransmits;
+        Counter session_reconnects "Times the host connected again": s.summary.reconnects;
+        Gauge session_queues "I/O queues of the session": s.summary.io_queues as u64;
+        Gauge session_rtt_seconds "Smoothed round-trip time of its slowest queue": f64::from(s.summary.rtt_us) / 1e6;
+        Gauge session_keep_alive_age_seconds "Time since the last message of the host": s.summary.keep_alive_age_ms as f64 / 1e3;
+        Gauge session_latency_seconds by [command percentile] "Time from a command to its answer since the session began, by percentile": latencies(s);
     }
 }

@@ -1,106 +1,54 @@
 //! Metrics of filesystems and their mounts.
 
-use super::families::{Families, Labels, one};
+use super::families::Families;
+use super::table::metrics;
 use crate::api::{DiskState, Filesystem};
-use fuse::{MountTotals, Operation};
+use fuse::MountTotals;
 use std::fmt;
-
-/// A metric's name, and its value.
-type Figure<T> = (&'static str, fn(&T) -> u64);
 
 /// Counters of a mount, and its filesystem.
 pub(super) type Totals = (String, MountTotals);
 
-pub(super) fn encode(
-    filesystems: &[Filesystem],
-    mounts: &[Totals],
-    out: &mut Families,
-) -> fmt::Result {
-    space(filesystems, out)?;
-    let mounted = filesystems
-        .iter()
-        .filter_map(|f| Some((f, f.mount.as_ref()?)));
-    let is_there = mounted.map(|(f, m)| {
-        let is_there = m.state == DiskState::Online;
-        (one("filesystem", &f.name), f64::from(u8::from(is_there)))
-    });
-    out.gauge("filesystem_mounted", is_there)?;
-    operations(mounts, out)?;
-    states(mounts, out)
+pub(super) fn encode(all: &[Filesystem], of_mounts: &[Totals], out: &mut Families) -> fmt::Result {
+    filesystems(all, out)?;
+    mounts(of_mounts, out)
 }
 
-fn space(filesystems: &[Filesystem], out: &mut Families) -> fmt::Result {
-    let figures: [Figure<Filesystem>; 5] = [
-        ("filesystem_used_bytes", |f| f.used),
-        ("filesystem_snapshot_bytes", |f| f.by_snapshots),
-        ("filesystem_referenced_bytes", |f| f.referenced),
-        ("filesystem_available_bytes", |f| f.available),
-        ("filesystem_quota_bytes", |f| f.quota),
-    ];
-    for (name, of) in figures {
-        let values = filesystems
-            .iter()
-            .map(|f| (one("filesystem", &f.name), of(f) as f64));
-        out.gauge(name, values)?;
+/// Latencies of the kernel's requests: operation and percentile, and the time in seconds.
+fn latencies(totals: &MountTotals) -> impl Iterator<Item = ((&'static str, &'static str), f64)> {
+    totals.operations.latency.iter().flat_map(|l| {
+        let all = [
+            ("50", l.p50_us),
+            ("90", l.p90_us),
+            ("99", l.p99_us),
+            ("99.9", l.p999_us),
+        ];
+        all.map(|(percentile, us)| ((l.kind.name(), percentile), us as f64 / 1e6))
+    })
+}
+
+metrics! {
+    /// Filesystems.
+    pub(super) FILESYSTEMS, filesystems: f in Filesystem, [filesystem: f.name] {
+        Gauge filesystem_used_bytes "Bytes of the filesystem and its snapshots as stored, as of the last checkpoint": f.used;
+        Gauge filesystem_snapshot_bytes "Bytes that only snapshots of the filesystem hold": f.by_snapshots;
+        Gauge filesystem_referenced_bytes "Bytes of the filesystem as stored, including shared ones": f.referenced;
+        Gauge filesystem_available_bytes "Bytes that can still be written to the filesystem": f.available;
+        Gauge filesystem_quota_bytes "Quota of the filesystem, 0 for none": f.quota;
+        Gauge filesystem_mounted "1 if the filesystem is mounted, 0 if the configuration has a mount that is not there": f.mount.as_ref().map(|m| m.state == DiskState::Online);
     }
-    Ok(())
 }
 
-fn labels(filesystem: &str, of: Operation) -> Labels {
-    vec![
-        ("filesystem", filesystem.to_owned()),
-        ("operation", of.name().to_owned()),
-    ]
-}
-
-fn operations(mounts: &[Totals], out: &mut Families) -> fmt::Result {
-    let ended = mounts.iter().flat_map(|(name, totals)| {
-        let ended = totals.operations.ended.iter();
-        ended.map(move |(of, count)| (labels(name, *of), *count))
-    });
-    out.counter("mount_operations", ended)?;
-    let failed = mounts.iter().flat_map(|(name, totals)| {
-        let failed = totals.operations.failed.iter();
-        failed.map(move |(of, count)| (labels(name, *of), *count))
-    });
-    out.counter("mount_operation_errors", failed)?;
-    let quantiles = mounts.iter().flat_map(|(name, totals)| {
-        totals.operations.latency.iter().flat_map(move |l| {
-            let values = [
-                ("50", l.p50_us),
-                ("90", l.p90_us),
-                ("99", l.p99_us),
-                ("99.9", l.p999_us),
-            ];
-            values.map(|(percentile, us)| {
-                let mut labels = labels(name, l.kind);
-                labels.push(("percentile", percentile.to_owned()));
-                (labels, us as f64 / 1e6)
-            })
-        })
-    });
-    out.gauge("mount_latency_seconds", quantiles)
-}
-
-fn states(mounts: &[Totals], out: &mut Families) -> fmt::Result {
-    let counters: [Figure<MountTotals>; 2] = [
-        ("mount_read_bytes", |t| t.operations.bytes_read),
-        ("mount_written_bytes", |t| t.operations.bytes_written),
-    ];
-    for (name, of) in counters {
-        let values = mounts.iter().map(|(f, t)| (one("filesystem", f), of(t)));
-        out.counter(name, values)?;
+metrics! {
+    /// Mounts.
+    pub(super) MOUNTS, mounts: m in Totals, [filesystem: m.0] {
+        Counter mount_operations by [operation] "Requests of the kernel that were answered, by kind": m.1.operations.ended.iter().map(|(of, n)| (of.name(), *n));
+        Counter mount_operation_errors by [operation] "Requests of the kernel that failed, by kind": m.1.operations.failed.iter().map(|(of, n)| (of.name(), *n));
+        Gauge mount_latency_seconds by [operation percentile] "Time from a request of the kernel to its answer since the mount, by percentile": latencies(&m.1);
+        Counter mount_read_bytes "Bytes that the kernel read": m.1.operations.bytes_read;
+        Counter mount_written_bytes "Bytes that the kernel wrote": m.1.operations.bytes_written;
+        Gauge mount_requests_in_flight "Requests of the kernel that are not answered": m.1.in_flight;
+        Gauge mount_known_objects "Objects that the kernel knows": m.1.known_objects;
+        Gauge mount_open_files "Open files": m.1.open_files;
     }
-    let gauges: [Figure<MountTotals>; 3] = [
-        ("mount_requests_in_flight", |t| t.in_flight as u64),
-        ("mount_known_objects", |t| t.known_objects as u64),
-        ("mount_open_files", |t| t.open_files as u64),
-    ];
-    for (name, of) in gauges {
-        let values = mounts
-            .iter()
-            .map(|(f, t)| (one("filesystem", f), of(t) as f64));
-        out.gauge(name, values)?;
-    }
-    Ok(())
 }

@@ -14,6 +14,7 @@ mod page;
 mod pools;
 #[cfg(test)]
 mod references;
+mod sections;
 pub(crate) mod table;
 #[cfg(test)]
 mod tests;

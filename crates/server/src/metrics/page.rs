@@ -2,7 +2,7 @@
 //!
 //! **Called by** `wirepool monitoring metrics`, and the test that keeps the page current.
 
-use super::table::SECTIONS;
+use super::sections::SECTIONS;
 use std::fmt::Write;
 
 /// The table of metrics as Markdown.
@@ -15,8 +15,8 @@ pub fn metrics_page() -> String {
             "\n### {}\n| metric | labels | meaning |\n|---|---|---|",
             section.title
         );
-        for m in section.metrics {
-            let labels: Vec<_> = m.labels.iter().map(|l| format!("`{l}`")).collect();
+        for m in section.metrics() {
+            let labels: Vec<_> = m.labels().map(|l| format!("`{l}`")).collect();
             let _ = writeln!(
                 out,
                 "| `{}` | {} | {} |",

@@ -1,184 +1,117 @@
 //! Metrics of pools and volumes.
 
-use super::families::{Families, Labels, one};
-use crate::api::{DiskState, Health, Member, Pool, Resilver, ScanState, Scrub, SpareState, Status};
+use super::families::Families;
+use super::table::metrics;
+use crate::api::{DiskState, Health, Member, Pool, ScanState, Scrub, SpareState, Status, Volume};
 use std::fmt;
-
-/// A metric's name, and its value.
-type Figure<T> = (&'static str, fn(&T) -> u64);
 
 pub(super) fn encode(status: &Status, out: &mut Families) -> fmt::Result {
     pools(&status.pools, out)?;
-    let volumes = &status.volumes;
-    out.gauge(
-        "volume_size_bytes",
-        volumes
-            .iter()
-            .map(|v| (one("volume", &v.name), v.size as f64)),
-    )?;
-    out.gauge(
-        "volume_used_bytes",
-        volumes
-            .iter()
-            .map(|v| (one("volume", &v.name), v.used as f64)),
-    )?;
-    let by_snapshots = volumes
-        .iter()
-        .map(|v| (one("volume", &v.name), v.by_snapshots as f64));
-    out.gauge("volume_snapshot_bytes", by_snapshots)
-}
-
-fn pools(pools: &[Pool], out: &mut Families) -> fmt::Result {
-    let flag = |set: bool| f64::from(u8::from(set));
-    let online = |p: &Pool| (one("pool", &p.name), flag(p.state == DiskState::Online));
-    out.gauge("pool_online", pools.iter().map(online))?;
-    let well = |p: &Pool| (one("pool", &p.name), flag(p.health == Some(Health::Online)));
-    out.gauge("pool_healthy", pools.iter().map(well))?;
-    let bytes: [Figure<Pool>; 5] = [
-        ("pool_size_bytes", |p| p.size),
-        ("pool_used_bytes", |p| p.used),
-        ("pool_freeing_bytes", |p| p.freeing),
-        ("pool_free_bytes", |p| p.free),
-        ("pool_dirty_bytes", |p| p.dirty),
-    ];
-    for (name, of) in bytes {
-        let open = pools.iter().filter(|p| p.state == DiskState::Online);
-        out.gauge(name, open.map(|p| (one("pool", &p.name), of(p) as f64)))?;
-    }
-    record_caches(pools, out)?;
-    counts(pools, out)?;
-    times(pools, out)?;
-    spares(pools, out)?;
-    scrubs(pools, out)
-}
-
-/// The record cache.
-fn record_caches(pools: &[Pool], out: &mut Families) -> fmt::Result {
-    let open = || pools.iter().filter(|p| p.state == DiskState::Online);
-    let label = |p: &Pool| one("pool", &p.name);
-    let gauges: [Figure<Pool>; 2] = [
-        ("pool_record_cache_limit_bytes", |p| p.record_cache.limit),
-        ("pool_record_cache_bytes", |p| p.record_cache.bytes),
-    ];
-    for (name, of) in gauges {
-        out.gauge(name, open().map(|p| (label(p), of(p) as f64)))?;
-    }
-    let counters: [Figure<Pool>; 3] = [
-        ("pool_record_cache_hits", |p| p.record_cache.hits),
-        ("pool_record_cache_misses", |p| p.record_cache.misses),
-        ("pool_record_cache_ghost_hits", |p| {
-            p.record_cache.ghost_hits
-        }),
-    ];
-    for (name, of) in counters {
-        out.counter(name, open().map(|p| (label(p), of(p))))?;
-    }
-    let disabled = open().map(|p| (label(p), p.sync_disabled.len() as f64));
-    out.gauge("pool_sync_disabled_volumes", disabled)
-}
-
-/// Hot spares by state.
-fn spares(pools: &[Pool], out: &mut Families) -> fmt::Result {
-    let open = || pools.iter().filter(|p| p.state == DiskState::Online);
-    let mut values = Vec::new();
-    for p in open() {
-        for (name, state) in [
-            ("avail", SpareState::Avail),
-            ("inuse", SpareState::Inuse),
-            ("unavail", SpareState::Unavail),
-        ] {
-            let mut labels = one("pool", &p.name);
-            labels.push(("state", name.to_owned()));
-            let count = p.spares.iter().filter(|s| s.state == state).count();
-            values.push((labels, count as f64));
-        }
-    }
-    out.gauge("pool_spares", values)?;
-    let taken = open().map(|p| (one("pool", &p.name), p.spares_taken));
-    out.counter("pool_spares_taken", taken)
-}
-
-/// Operations and errors of disks.
-fn counts(pools: &[Pool], out: &mut Families) -> fmt::Result {
-    let counts: [Figure<Member>; 9] = [
-        ("pool_member_reads", |s| s.reads),
-        ("pool_member_writes", |s| s.writes),
-        ("pool_member_read_bytes", |s| s.read_bytes),
-        ("pool_member_written_bytes", |s| s.written_bytes),
-        ("pool_member_read_errors", |s| s.read_errors),
-        ("pool_member_write_errors", |s| s.write_errors),
-        ("pool_member_no_space", |s| s.no_space),
-        ("pool_member_checksum_errors", |s| s.checksum_errors),
-        ("pool_member_repairs", |s| s.repairs),
-    ];
-    for (name, of) in counts {
-        out.counter(name, members(pools).map(|(p, s)| (member(p, s), of(s))))?;
-    }
-    Ok(())
-}
-
-/// Durations of operations of disks.
-fn times(pools: &[Pool], out: &mut Families) -> fmt::Result {
-    let mut values = Vec::new();
-    for (p, s) in members(pools) {
-        let of_kind = [
-            ("read", &s.read_times),
-            ("write", &s.write_times),
-            ("flush", &s.flush_times),
-        ];
-        for (kind, t) in of_kind {
-            for (percentile, us) in [("50", t.p50_us), ("99", t.p99_us), ("100", t.max_us)] {
-                let mut labels = member(p, s);
-                labels.push(("kind", kind.to_owned()));
-                labels.push(("percentile", percentile.to_owned()));
-                values.push((labels, us as f64 / 1e6));
-            }
-        }
-    }
-    out.gauge("pool_member_latency_seconds", values)
-}
-
-fn scrubs(pools: &[Pool], out: &mut Families) -> fmt::Result {
-    let scrubbed = || pools.iter().filter_map(|p| Some((p, p.scrub.as_ref()?)));
-    let figures: [Figure<Scrub>; 4] = [
-        ("pool_scrub_running", |s| {
-            u64::from(s.state == ScanState::Running)
-        }),
-        ("pool_scrub_done_bytes", |s| s.done),
-        ("pool_scrub_repaired", |s| s.repaired),
-        ("pool_scrub_lost", |s| s.lost),
-    ];
-    for (name, of) in figures {
-        let values = scrubbed().map(|(p, s)| (one("pool", &p.name), of(s) as f64));
-        out.gauge(name, values)?;
-    }
-    let ranges = pools
-        .iter()
-        .map(|p| (one("pool", &p.name), p.damage.len() as f64));
-    out.gauge("pool_damaged_ranges", ranges)?;
-    let resilvering = pools.iter().map(|p| {
-        let runs = |r: &Resilver| r.state == ScanState::Running;
-        let runs = p.resilver.as_ref().is_some_and(runs);
-        (one("pool", &p.name), f64::from(u8::from(runs)))
+    let open = status.pools.iter();
+    let open: Vec<&Pool> = open.filter(|p| p.state == DiskState::Online).collect();
+    open_pools(&open, out)?;
+    let members = status.pools.iter().flat_map(|p| {
+        let members = p.vdevs.iter().flat_map(|v| &v.members);
+        members.map(move |m| (p, m))
     });
-    out.gauge("pool_resilvering", resilvering)
+    members_of_pools(&members.collect::<Vec<_>>(), out)?;
+    let scrubbed = status.pools.iter();
+    let scrubbed = scrubbed.filter_map(|p| Some((p, p.scrub.as_ref()?)));
+    scrubs(&scrubbed.collect::<Vec<_>>(), out)?;
+    volumes(&status.volumes, out)
 }
 
-fn members(pools: &[Pool]) -> impl Iterator<Item = (&Pool, &Member)> {
-    let vdevs = pools
-        .iter()
-        .flat_map(|p| p.vdevs.iter().map(move |v| (p, v)));
-    vdevs.flat_map(|(p, v)| v.members.iter().map(move |s| (p, s)))
+/// The numbers of a pool's spares by state.
+fn spares(p: &Pool) -> impl Iterator<Item = (&'static str, usize)> {
+    let states = [
+        ("avail", SpareState::Avail),
+        ("inuse", SpareState::Inuse),
+        ("unavail", SpareState::Unavail),
+    ];
+    let count = |state| p.spares.iter().filter(|s| s.state == state).count();
+    states
+        .into_iter()
+        .map(move |(name, state)| (name, count(state)))
 }
 
-fn member(pool: &Pool, member: &Member) -> Labels {
-    let path = member
-        .path
-        .as_ref()
-        .map_or(String::new(), |p| p.display().to_string());
-    vec![
-        ("pool", pool.name.clone()),
-        ("member", member.guid.clone()),
-        ("path", path),
-    ]
+/// Durations of a disk's operations: kind and percentile, and the time in seconds.
+fn times(m: &Member) -> impl Iterator<Item = ((&'static str, &'static str), f64)> {
+    let kinds = [
+        ("read", &m.read_times),
+        ("write", &m.write_times),
+        ("flush", &m.flush_times),
+    ];
+    kinds.into_iter().flat_map(|(kind, t)| {
+        let all = [("50", t.p50_us), ("99", t.p99_us), ("100", t.max_us)];
+        all.map(|(percentile, us)| ((kind, percentile), us as f64 / 1e6))
+    })
+}
+
+fn path(member: &Member) -> String {
+    let path = member.path.as_ref();
+    path.map_or(String::new(), |p| p.display().to_string())
+}
+
+metrics! {
+    /// Pools.
+    pub(super) POOLS, pools: p in Pool, [pool: p.name] {
+        Gauge pool_online "1 if the pool is open, 0 if it is held back": p.state == DiskState::Online;
+        Gauge pool_healthy "1 if every member of the pool has every block, and the pool takes writes": p.health == Some(Health::Online);
+        Gauge pool_damaged_ranges "Unreadable ranges of volumes and snapshots that reads, scrubs and resilvers found": p.damage.len();
+        Gauge pool_resilvering "1 during a resilver of the pool": p.resilver.as_ref().is_some_and(|r| r.state == ScanState::Running);
+    }
+}
+
+metrics! {
+    /// Pools that are open.
+    pub(super) OPEN_POOLS, open_pools: p in &Pool, [pool: p.name] {
+        Gauge pool_size_bytes "Size of the pool's allocator: used, freeing and free": p.size;
+        Gauge pool_used_bytes "Space taken in the pool": p.used;
+        Gauge pool_freeing_bytes "Space that the next checkpoint makes reusable": p.freeing;
+        Gauge pool_free_bytes "Free space of the pool": p.free;
+        Gauge pool_dirty_bytes "Bytes acknowledged that are only in memory": p.dirty;
+        Gauge pool_record_cache_limit_bytes "Limit of the pool's record cache": p.record_cache.limit;
+        Gauge pool_record_cache_bytes "Size of the record cache with its tables": p.record_cache.bytes;
+        Counter pool_record_cache_hits "Lookups that found a record in the record cache": p.record_cache.hits;
+        Counter pool_record_cache_misses "Lookups that did not find a record in the record cache": p.record_cache.misses;
+        Counter pool_record_cache_ghost_hits "Misses that a record cache of twice the size would probably have found": p.record_cache.ghost_hits;
+        Gauge pool_sync_disabled_volumes "Volumes and filesystems of the pool with sync=disabled": p.sync_disabled.len();
+        Gauge pool_spares by [state] "Hot spares of the pool, by state: avail, inuse or unavail": spares(p);
+        Counter pool_spares_taken "How often a hot spare took the place of a disk": p.spares_taken;
+    }
+}
+
+metrics! {
+    /// Disks of pools.
+    pub(super) MEMBERS, members_of_pools: m in (&Pool, &Member), [pool: m.0.name, member: m.1.guid, path: path(m.1)] {
+        Counter pool_member_reads "Reads of the disk": m.1.reads;
+        Counter pool_member_writes "Writes of the disk": m.1.writes;
+        Counter pool_member_read_bytes "Bytes read from the disk": m.1.read_bytes;
+        Counter pool_member_written_bytes "Bytes written to the disk": m.1.written_bytes;
+        Counter pool_member_read_errors "Reads of the disk that failed since the pool was opened": m.1.read_errors;
+        Counter pool_member_write_errors "Writes and flushes of the disk that failed": m.1.write_errors;
+        Counter pool_member_no_space "Writes for which the file system below the disk had no space": m.1.no_space;
+        Counter pool_member_checksum_errors "Blocks of the disk with a wrong checksum": m.1.checksum_errors;
+        Counter pool_member_repairs "Blocks of the disk that were repaired from another member": m.1.repairs;
+        Gauge pool_member_latency_seconds by [kind percentile] "Durations of the disk's operations since the pool was opened, by percentile": times(m.1);
+    }
+}
+
+metrics! {
+    /// Scrubs of pools.
+    pub(super) SCRUBS, scrubs: s in (&Pool, &Scrub), [pool: s.0.name] {
+        Gauge pool_scrub_running "1 during a scrub of the pool": s.1.state == ScanState::Running;
+        Gauge pool_scrub_done_bytes "Bytes the last scrub has read": s.1.done;
+        Gauge pool_scrub_repaired "Copies that the last scrub repaired": s.1.repaired;
+        Gauge pool_scrub_lost "Blocks that the last scrub found without a correct copy": s.1.lost;
+    }
+}
+
+metrics! {
+    /// Volumes.
+    pub(super) VOLUMES, volumes: v in Volume, [volume: v.name] {
+        Gauge volume_size_bytes "Size of the volume as clients see it": v.size;
+        Gauge volume_used_bytes "Bytes of the volume's records as stored, as of the last checkpoint": v.used;
+        Gauge volume_snapshot_bytes "Bytes that only snapshots of the volume hold": v.by_snapshots;
+    }
 }

@@ -4,7 +4,8 @@
 //! table; each label in braces, or after `by`, `without`, `on`, `ignoring` and the groupings, is a label of one of the
 //! expression's metrics, or one that Prometheus adds.
 
-use super::table::{self, Kind, Metric, PREFIX};
+use super::sections;
+use super::table::{Kind, Metric, PREFIX};
 use std::collections::BTreeSet;
 
 /// Labels that Prometheus adds, and that of a histogram's buckets.
@@ -63,9 +64,9 @@ pub(super) fn check(expr: &str) -> Result<(), String> {
         .iter()
         .filter(|t| t.starts_with(&format!("{PREFIX}_")))
     {
-        let metric = table::all().find(|m| series(m).contains(name));
+        let metric = sections::all().find(|m| series(m).contains(name));
         let metric = metric.ok_or_else(|| format!("{name} is no series of the table"))?;
-        labels.extend(metric.labels);
+        labels.extend(metric.labels());
         is_known = true;
     }
     if !is_known && !tokens.contains(&"up".to_owned()) {

@@ -3,7 +3,7 @@
 use super::alerts::{ALERTS, alert_rules};
 use super::dashboard::{PANELS, SERVER, grafana_dashboard};
 use super::page::metrics_page;
-use super::table;
+use super::sections;
 use super::{classic, references};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -410,7 +410,7 @@ fn the_expressions_of_the_dashboard_parse() {
 #[test]
 fn names_follow_the_conventions_and_occur_once() {
     let mut names = BTreeSet::new();
-    for m in table::all() {
+    for m in sections::all() {
         assert!(names.insert(m.name), "{} is there twice", m.name);
         assert!(!m.name.ends_with("_total"), "{}: the kind adds it", m.name);
         let abbreviated = m

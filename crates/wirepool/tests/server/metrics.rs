@@ -70,6 +70,25 @@ fn parse(text: &str) -> BTreeMap<String, f64> {
     series
 }
 
+/// The names of all metrics in the page of the documentation.
+fn documented() -> BTreeSet<String> {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
+    let page = std::fs::read_to_string(page).expect("docs/metrics.md");
+    let rows = page.lines().filter_map(|l| l.strip_prefix("| `wirepool_"));
+    let names = rows.filter_map(|row| row.split_once('`'));
+    names.map(|(name, _)| format!("wirepool_{name}")).collect()
+}
+
+/// The names of all metrics of a scrape, also of those without a series.
+fn scraped(text: &str) -> BTreeSet<String> {
+    let types = text.lines().filter_map(|l| l.strip_prefix("# TYPE "));
+    let names = types.map(|line| match line.strip_suffix(" counter") {
+        Some(name) => format!("{name}_total"),
+        None => line.split(' ').next().unwrap_or_default().to_owned(),
+    });
+    names.collect()
+}
+
 #[test]
 fn metrics_parse_and_count() {
     let odd = r#"nqn.2026-01.org.example:"quoted"\odd"#;
@@ -79,7 +98,9 @@ fn metrics_parse_and_count() {
     let place = Place::new(&config);
     let server = place.start();
     let address = server.metrics.expect("served");
-    let before = parse(&scrape(address));
+    let text = scrape(address);
+    assert_eq!(scraped(&text), documented(), "docs/metrics.md");
+    let before = parse(&text);
     assert_eq!(
         before[r#"wirepool_subsystem_sessions{subsystem="nqn.2026-01.org.example:\"quoted\"\\odd"}"#],
         0.0

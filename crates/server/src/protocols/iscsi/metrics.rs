@@ -3,73 +3,57 @@
 //! **Called by** the protocol. **Invariants**: those of all metrics; names begin with `wirepool_iscsi_` or
 //! `wirepool_target_`.
 
-use crate::api::{IscsiTarget, NamespaceState};
-use crate::metrics::families::{Families, none, one};
+use crate::api::{IscsiTarget, NamespaceState, TargetLun};
+use crate::metrics::families::Families;
+use crate::metrics::table::{Metric, metrics};
 use crate::word::word;
 use iscsi::portal::Counters;
 use std::fmt;
 
 /// Targets and their logical units.
-pub(super) fn targets(targets: &[IscsiTarget], out: &mut Families) -> fmt::Result {
-    let sessions = targets
-        .iter()
-        .map(|t| (one("target", &t.iqn), t.sessions as f64));
-    out.gauge("target_sessions", sessions)?;
-    let luns = targets.iter().flat_map(|t| {
-        t.luns.iter().map(|l| {
-            let labels = vec![
-                ("target", t.iqn.clone()),
-                ("lun", l.lun.to_string()),
-                ("disk", l.disk.clone()),
-            ];
-            let served = l.state == NamespaceState::Served;
-            (labels, f64::from(u8::from(served)))
-        })
-    });
-    out.gauge("target_lun_served", luns)
+pub(super) fn exports(all: &[IscsiTarget], out: &mut Families) -> fmt::Result {
+    targets(all, out)?;
+    let units = all.iter();
+    let units = units.flat_map(|t| t.luns.iter().map(move |l| (t, l)));
+    luns(&units.collect::<Vec<_>>(), out)
 }
 
-/// Totals of the service.
-pub(super) fn counters(c: &Counters, out: &mut Families) -> fmt::Result {
-    for (name, value) in [
-        ("iscsi_connections_accepted", c.accepted),
-        ("iscsi_logins", c.logins),
-        ("iscsi_header_digest_errors", c.header_digest_errors),
-        ("iscsi_data_digest_errors", c.data_digest_errors),
-        ("iscsi_ignored_commands", c.ignored_commands),
-        ("iscsi_discarded_data", c.discarded_data),
-        ("iscsi_task_management", c.task_management),
-        ("iscsi_commands", c.commands),
-        ("iscsi_received_bytes", c.bytes_in),
-        ("iscsi_sent_bytes", c.bytes_out),
-        ("iscsi_log_lines_suppressed", c.log_suppressed),
-    ] {
-        out.counter(name, [(none(), value)])?;
+/// All groups of these metrics.
+pub(crate) const ALL: &[&[Metric]] = &[TARGETS, LUNS, COUNTERS];
+
+metrics! {
+    /// Targets.
+    pub(super) TARGETS, targets: t in IscsiTarget, [target: t.iqn] {
+        Gauge target_sessions "Sessions with the target": t.sessions;
     }
-    out.gauge("iscsi_connections_open", [(none(), c.open as f64)])?;
-    let states = c.states.iter();
-    out.gauge(
-        "iscsi_connections",
-        states.map(|(s, n)| (one("state", word(s)), *n as f64)),
-    )?;
-    let closed = c.closed.iter();
-    out.counter(
-        "iscsi_connections_closed",
-        closed.map(|(r, n)| (one("reason", word(r)), *n)),
-    )?;
-    let refused = c.logins_refused.iter();
-    out.counter(
-        "iscsi_logins_refused",
-        refused.map(|(s, n)| (one("status", format!("{:04x}", s.0)), *n)),
-    )?;
-    let rejected = c.pdus_rejected.iter();
-    out.counter(
-        "iscsi_pdus_rejected",
-        rejected.map(|(r, n)| (one("reason", word(r)), *n)),
-    )?;
-    let errors = c.errors.iter();
-    out.counter(
-        "iscsi_command_errors",
-        errors.map(|(s, n)| (one("status", format!("{s:02x}")), *n)),
-    )
+}
+
+metrics! {
+    /// Logical units.
+    pub(super) LUNS, luns: l in (&IscsiTarget, &TargetLun), [target: l.0.iqn, lun: l.1.lun, disk: l.1.disk] {
+        Gauge target_lun_served "1 if initiators see the logical unit, 0 if it is held back": l.1.state == NamespaceState::Served;
+    }
+}
+
+metrics! {
+    /// Totals of the service.
+    pub(super) COUNTERS, counters: c in Counters, [] {
+        Gauge iscsi_connections_open "iSCSI connections open now": c.open;
+        Gauge iscsi_connections by [state] "iSCSI connections now, by state": c.states.iter().map(|(s, n)| (word(s), *n));
+        Counter iscsi_connections_accepted "iSCSI connections taken": c.accepted;
+        Counter iscsi_connections_closed by [reason] "iSCSI connections that ended, by reason": c.closed.iter().map(|(r, n)| (word(r), *n));
+        Counter iscsi_logins "Logins that reached the full feature phase": c.logins;
+        Counter iscsi_logins_refused by [status] "Logins refused, by status class and detail in hexadecimal": c.logins_refused.iter().map(|(s, n)| (format!("{:04x}", s.0), *n));
+        Counter iscsi_pdus_rejected by [reason] "PDUs rejected, by reason": c.pdus_rejected.iter().map(|(r, n)| (word(r), *n));
+        Counter iscsi_command_errors by [status] "SCSI commands that did not end with GOOD, by status in hexadecimal": c.errors.iter().map(|(s, n)| (format!("{s:02x}"), *n));
+        Counter iscsi_header_digest_errors "iSCSI header digests that did not match": c.header_digest_errors;
+        Counter iscsi_data_digest_errors "iSCSI data digests that did not match": c.data_digest_errors;
+        Counter iscsi_ignored_commands "Commands ignored because their CmdSN was outside the window": c.ignored_commands;
+        Counter iscsi_discarded_data "Data-Out PDUs without a task": c.discarded_data;
+        Counter iscsi_task_management "Task management functions": c.task_management;
+        Counter iscsi_commands "SCSI commands": c.commands;
+        Counter iscsi_received_bytes "Bytes received from initiators": c.bytes_in;
+        Counter iscsi_sent_bytes "Bytes sent to initiators": c.bytes_out;
+        Counter iscsi_log_lines_suppressed "Log lines about initiators dropped by the rate limit": c.log_suppressed;
+    }
 }

@@ -8,7 +8,7 @@ pub(crate) mod change;
 mod chap;
 pub mod config;
 mod limits;
-mod metrics;
+pub(crate) mod metrics;
 mod secret;
 mod session;
 mod view;
@@ -293,8 +293,8 @@ impl Protocol for Iscsi {
     }
 
     fn metrics(&self, exports: &Exports, out: &mut Families) -> fmt::Result {
-        metrics::targets(&exports.iscsi.targets, out)?;
-        metrics::counters(&self.service.counters(), out)
+        metrics::exports(&exports.iscsi.targets, out)?;
+        metrics::counters(&[self.service.counters()], out)
     }
 
     fn drain(&self) -> Work<Vec<String>> {

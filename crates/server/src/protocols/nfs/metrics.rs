@@ -4,127 +4,81 @@
 
 use super::api::NfsExport;
 use crate::api::NamespaceState;
-use crate::metrics::families::{Families, none, one};
+use crate::metrics::table::{Metric, metrics};
 use crate::word::word;
 use nfs::service::{Counters, HostInfo, Service};
 use nfs::v3::wire::procedure;
 use nfs::wire::operation;
-use std::fmt;
 
-/// The exports.
-pub(super) fn exports(exports: &[NfsExport], out: &mut Families) -> fmt::Result {
-    let served = exports.iter().map(|e| {
-        let labels = vec![
-            ("export", e.path.clone()),
-            ("filesystem", e.filesystem.clone()),
-        ];
-        let is_served = e.state == NamespaceState::Served;
-        (labels, f64::from(u8::from(is_served)))
-    });
-    out.gauge("nfs_export_served", served)
+/// Names of client rules without an answer.
+pub(super) struct Names {
+    /// An earlier answer is in force.
+    pub(super) kept: usize,
+    /// There never was an answer.
+    pub(super) unresolved: usize,
 }
 
-/// The state of clients.
-pub(super) fn states(service: &Service, out: &mut Families) -> fmt::Result {
-    let (clients, sessions, slots, states) = service.state_counts();
-    for (name, value) in [
-        ("nfs_clients", clients),
-        ("nfs_sessions", sessions),
-        ("nfs_slots", slots),
-        ("nfs_states", states),
-        ("nfs_delegations", service.delegations()),
-    ] {
-        out.gauge(name, [(none(), value as f64)])?;
+/// All groups of these metrics.
+pub(crate) const ALL: &[&[Metric]] = &[EXPORTS, STATES, NAMES, COUNTERS, HOSTS];
+
+metrics! {
+    /// Exports.
+    pub(super) EXPORTS, exports: e in NfsExport, [export: e.path, filesystem: e.filesystem] {
+        Gauge nfs_export_served "1 if clients see the export, 0 if it is held back": e.state == NamespaceState::Served;
     }
-    Ok(())
 }
 
-/// Names of client rules without an answer: with an earlier one in force, and without.
-pub(super) fn names((kept, unresolved): (usize, usize), out: &mut Families) -> fmt::Result {
-    out.gauge("nfs_kept_names", [(none(), kept as f64)])?;
-    out.gauge("nfs_unresolved_names", [(none(), unresolved as f64)])
-}
-
-/// Totals of the service.
-pub(super) fn counters(c: &Counters, out: &mut Families) -> fmt::Result {
-    let connections = &c.connections;
-    let open = connections.states.iter();
-    let open = open.map(|(state, n)| (one("state", word(state)), *n as f64));
-    out.gauge("nfs_connections", open)?;
-    for (name, value) in [
-        ("nfs_connections_accepted", connections.accepted),
-        ("nfs_received_bytes", connections.bytes_in),
-        ("nfs_sent_bytes", connections.bytes_out),
-        ("nfs_replays", c.replays),
-        ("nfs_delegations_granted", c.delegations),
-        ("nfs_delegations_recalled", c.recalls),
-        ("nfs_delegations_revoked", c.revocations),
-        ("nfs_callbacks", c.callbacks),
-        ("nfs_callback_failures", c.callback_failures),
-        ("nfs_lock_notices", c.lock_notices),
-        ("nfs_tls_probes_refused", c.probes_refused),
-    ] {
-        out.counter(name, [(none(), value)])?;
+metrics! {
+    /// The state of clients.
+    pub(super) STATES, states: s in &Service, [] {
+        Gauge nfs_clients "Records of NFS clients": s.state_counts().0;
+        Gauge nfs_sessions "Sessions of NFS clients": s.state_counts().1;
+        Gauge nfs_slots "Slots of all NFS sessions": s.state_counts().2;
+        Gauge nfs_states "Opens and lock states of NFS clients": s.state_counts().3;
+        Gauge nfs_delegations "Delegations that clients hold": s.delegations();
     }
-    let refused = c.refused.iter();
-    let refused = refused.map(|(why, n)| (one("reason", word(why)), *n));
-    out.counter("nfs_refused_calls", refused)?;
-    procedures(c, out)?;
-    let handshakes = [("ok", c.handshakes), ("failed", c.handshake_failures)];
-    out.counter(
-        "nfs_tls_handshakes",
-        handshakes.map(|(result, n)| (one("result", result), n)),
-    )?;
-    let closed = connections.closed.iter();
-    let closed = closed.map(|(why, n)| (one("reason", word(why)), *n));
-    out.counter("nfs_connections_closed", closed)?;
-    operations(c, out)
 }
 
-/// Totals of version 4.
-fn operations(c: &Counters, out: &mut Families) -> fmt::Result {
-    let operations = c.operations.iter();
-    let operations = operations.map(|(number, n)| (one("operation", operation::name(*number)), *n));
-    out.counter("nfs_operations", operations)?;
-    let failures = c.failures.iter().map(|((number, status), n)| {
-        let labels = vec![
-            ("operation", operation::name(*number).to_owned()),
-            ("status", word(status)),
-        ];
-        (labels, *n)
-    });
-    out.counter("nfs_operation_failures", failures)
+metrics! {
+    /// Names of client rules without an answer.
+    pub(super) NAMES, names: n in Names, [] {
+        Gauge nfs_kept_names "Names of client rules that have no answer now, whose last addresses are in force": n.kept;
+        Gauge nfs_unresolved_names "Names of client rules that never had an answer: clients wait whose rights depend on them": n.unresolved;
+    }
 }
 
-/// Totals of version 3.
-fn procedures(c: &Counters, out: &mut Families) -> fmt::Result {
-    let executed = c.procedures.iter();
-    let executed = executed.map(|(number, n)| (one("procedure", procedure::name(*number)), *n));
-    out.counter("nfs3_procedures", executed)?;
-    let failures = c.procedure_failures.iter().map(|((number, status), n)| {
-        let labels = vec![
-            ("procedure", procedure::name(*number).to_owned()),
-            ("status", word(status)),
-        ];
-        (labels, *n)
-    });
-    out.counter("nfs3_procedure_failures", failures)
+metrics! {
+    /// Totals of the service.
+    pub(super) COUNTERS, counters: c in Counters, [] {
+        Gauge nfs_connections by [state] "NFS connections now, by state": c.connections.states.iter().map(|(state, n)| (word(state), *n));
+        Counter nfs_connections_accepted "NFS connections taken": c.connections.accepted;
+        Counter nfs_connections_closed by [reason] "NFS connections that ended, by reason": c.connections.closed.iter().map(|(why, n)| (word(why), *n));
+        Counter nfs_received_bytes "Bytes received from NFS clients": c.connections.bytes_in;
+        Counter nfs_sent_bytes "Bytes sent to NFS clients": c.connections.bytes_out;
+        Counter nfs_replays "Requests that were answered from a reply cache": c.replays;
+        Counter nfs_refused_calls by [reason] "Calls that RPC refused, by reason: program, version, procedure, arguments, rpc, credential": c.refused.iter().map(|(why, n)| (word(why), *n));
+        Counter nfs_tls_handshakes by [result] "TLS handshakes of NFS clients, by result": [("ok", c.handshakes), ("failed", c.handshake_failures)];
+        Counter nfs_tls_probes_refused "Requests for TLS that were refused": c.probes_refused;
+        Counter nfs_delegations_granted "Delegations that clients were granted": c.delegations;
+        Counter nfs_delegations_recalled "Delegations that were recalled": c.recalls;
+        Counter nfs_delegations_revoked "Delegations that were revoked because they were not returned in time": c.revocations;
+        Counter nfs_callbacks "Callbacks that were sent to clients": c.callbacks;
+        Counter nfs_callback_failures "Callbacks that no client answered in time": c.callback_failures;
+        Counter nfs_lock_notices "Lock owners that heard that the locks that they waited for were free": c.lock_notices;
+        Counter nfs_operations by [operation] "Operations, by name": c.operations.iter().map(|(number, n)| (operation::name(*number), *n));
+        Counter nfs_operation_failures by [operation status] "Operations that failed, by name and status": c.failures.iter().map(|((number, status), n)| ((operation::name(*number), word(status)), *n));
+        Counter nfs3_procedures by [procedure] "Procedures of version 3, by name": c.procedures.iter().map(|(number, n)| (procedure::name(*number), *n));
+        Counter nfs3_procedure_failures by [procedure status] "Procedures of version 3 that failed, by name and status": c.procedure_failures.iter().map(|((number, status), n)| ((procedure::name(*number), word(status)), *n));
+    }
 }
 
-/// The hosts that use version 3.
-pub(super) fn hosts(service: &Service, out: &mut Families) -> fmt::Result {
-    let hosts = service.hosts();
-    let each = |of: fn(&HostInfo) -> u64| {
-        let value = move |host: &HostInfo| (one("host", host.host.to_string()), of(host));
-        hosts.iter().map(value).collect::<Vec<_>>()
-    };
-    out.counter("nfs3_host_calls", each(|host| host.calls))?;
-    out.counter("nfs3_host_refused_calls", each(|host| host.refused))?;
-    out.counter("nfs3_host_received_bytes", each(|host| host.bytes_in))?;
-    out.counter("nfs3_host_sent_bytes", each(|host| host.bytes_out))?;
-    let silent = hosts.iter().map(|host| {
-        let age = host.silent_for.as_secs_f64();
-        (one("host", host.host.to_string()), age)
-    });
-    out.gauge("nfs3_host_silence_seconds", silent)
+metrics! {
+    /// Hosts that use version 3.
+    pub(super) HOSTS, hosts: h in HostInfo, [host: h.host] {
+        Counter nfs3_host_calls "Calls of version 3 and MOUNT, by host": h.calls;
+        Counter nfs3_host_refused_calls "Calls of version 3 and MOUNT that RPC refused, by host": h.refused;
+        Counter nfs3_host_received_bytes "Bytes of calls of version 3 and MOUNT, by host": h.bytes_in;
+        Counter nfs3_host_sent_bytes "Bytes of replies of version 3 and MOUNT, by host": h.bytes_out;
+        Gauge nfs3_host_silence_seconds "Time since the last call of version 3 or MOUNT, by host": h.silent_for.as_secs_f64();
+    }
 }

@@ -8,7 +8,7 @@ pub(crate) mod change;
 pub mod config;
 mod identity;
 mod limits;
-mod metrics;
+pub(crate) mod metrics;
 mod names;
 mod netgroup;
 mod records;
@@ -487,10 +487,11 @@ impl Protocol for Nfs {
 
     fn metrics(&self, exports: &Exports, out: &mut Families) -> fmt::Result {
         metrics::exports(&exports.nfs.nfs_exports, out)?;
-        metrics::states(&self.0.service, out)?;
-        metrics::hosts(&self.0.service, out)?;
-        metrics::names(self.0.names.failures(), out)?;
-        metrics::counters(&self.0.service.counters(), out)
+        metrics::states(&[&self.0.service], out)?;
+        metrics::hosts(&self.0.service.hosts(), out)?;
+        let (kept, unresolved) = self.0.names.failures();
+        metrics::names(&[metrics::Names { kept, unresolved }], out)?;
+        metrics::counters(&[self.0.service.counters()], out)
     }
 
     fn drain(&self) -> Work<Vec<String>> {

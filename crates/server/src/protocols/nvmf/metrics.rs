@@ -2,8 +2,9 @@
 //!
 //! **Called by** the protocol. **Invariants**: those of all metrics.
 
-use crate::api::{Export, NamespaceState};
-use crate::metrics::families::{Families, Histogram, none, one};
+use crate::api::{Export, Namespace, NamespaceState};
+use crate::metrics::families::Families;
+use crate::metrics::table::{Histogram, Metric, metrics};
 use crate::word::word;
 use nvmf::controller::{Counters, LATENCY_BOUNDS_US, LatencyBuckets, SubsystemTotals};
 use nvmf::wire::opcode::io as opcode;
@@ -12,42 +13,57 @@ use std::fmt;
 
 /// Subsystems and their namespaces.
 pub(super) fn exports(exports: &[Export], out: &mut Families) -> fmt::Result {
-    let sessions = exports
-        .iter()
-        .map(|e| (one("subsystem", &e.nqn), e.sessions as f64));
-    out.gauge("subsystem_sessions", sessions)?;
-    let served = exports.iter().flat_map(|e| {
-        e.namespaces.iter().map(|n| {
-            let labels = vec![
-                ("subsystem", e.nqn.clone()),
-                ("nsid", n.nsid.to_string()),
-                ("disk", n.disk.clone()),
-            ];
-            (
-                labels,
-                f64::from(u8::from(n.state == NamespaceState::Served)),
-            )
-        })
-    });
-    out.gauge("namespace_served", served)
+    subsystems(exports, out)?;
+    let all = exports.iter();
+    let all = all.flat_map(|e| e.namespaces.iter().map(move |n| (e, n)));
+    namespaces(&all.collect::<Vec<_>>(), out)
 }
 
-/// Traffic of subsystems.
-pub(super) fn traffic(totals: &[SubsystemTotals], out: &mut Families) -> fmt::Result {
-    let counts = |of: fn(&SubsystemTotals) -> u64| {
-        let value = move |t: &SubsystemTotals| (one("subsystem", &t.nqn), of(t));
-        totals.iter().map(value).collect::<Vec<_>>()
-    };
-    out.counter("subsystem_read_bytes", counts(|t| t.bytes_read))?;
-    out.counter("subsystem_written_bytes", counts(|t| t.bytes_written))?;
-    out.counter("subsystem_media_errors", counts(|t| t.media_errors))?;
-    let latencies = totals.iter().flat_map(|t| {
-        t.latencies.iter().map(|l| {
-            let labels = vec![("subsystem", t.nqn.to_string()), ("command", word(l.kind))];
-            (labels, histogram(l))
-        })
-    });
-    out.histograms("subsystem_command_seconds", latencies)
+/// All groups of these metrics.
+pub(crate) const ALL: &[&[Metric]] = &[SUBSYSTEMS, NAMESPACES, TRAFFIC, COUNTERS];
+
+metrics! {
+    /// Subsystems.
+    pub(super) SUBSYSTEMS, subsystems: e in Export, [subsystem: e.nqn] {
+        Gauge subsystem_sessions "Sessions to the subsystem": e.sessions;
+    }
+}
+
+metrics! {
+    /// Namespaces.
+    pub(super) NAMESPACES, namespaces: n in (&Export, &Namespace), [subsystem: n.0.nqn, nsid: n.1.nsid, disk: n.1.disk] {
+        Gauge namespace_served "1 if clients see the namespace, 0 if it is held back": n.1.state == NamespaceState::Served;
+    }
+}
+
+metrics! {
+    /// Traffic of subsystems.
+    pub(super) TRAFFIC, traffic: t in SubsystemTotals, [subsystem: t.nqn] {
+        Counter subsystem_read_bytes "Bytes that clients read": t.bytes_read;
+        Counter subsystem_written_bytes "Bytes that clients wrote or zeroed": t.bytes_written;
+        Counter subsystem_media_errors "Commands that failed with a media error": t.media_errors;
+        Histogram subsystem_command_seconds by [command] "Time from an I/O command to its answer, 10 µs to 30 s in steps of 1, 2, 5": t.latencies.iter().map(|l| (word(l.kind), histogram(l)));
+    }
+}
+
+metrics! {
+    /// Totals of the target.
+    pub(super) COUNTERS, counters: c in Counters, [] {
+        Counter connections_accepted "Connections taken": c.accepted;
+        Gauge connections_open "Connections open now": c.open;
+        Gauge connections by [state] "Connections now, by state": c.states.iter().map(|(s, n)| (word(s), *n));
+        Counter connections_closed by [reason] "Connections that ended, by reason": c.closed.iter().map(|(r, n)| (word(r), *n));
+        Counter connects_refused "Connect commands refused": c.refused_connects;
+        Counter connects_forbidden "Connect commands refused because the host is not on the subsystem's list": c.forbidden_connects;
+        Counter pdu_errors by [status] "Fatal PDU errors found, by the status sent": c.pdu_errors.iter().map(|(s, n)| (word(s), *n));
+        Counter data_digest_errors "Data digests that did not match": c.data_digest_errors;
+        Counter log_lines_suppressed "Log lines dropped by the rate limit": c.log_suppressed;
+        Counter received_bytes "Bytes received from clients": c.bytes_in;
+        Counter sent_bytes "Bytes sent to clients": c.bytes_out;
+        Counter control_commands by [class] "Commands other than I/O, by class": [("admin", c.admin_commands), ("fabrics", c.fabrics_commands)];
+        Counter io_commands by [opcode] "I/O commands, by opcode": io_commands(c);
+        Counter command_errors by [status] "Commands that failed, by status": c.errors.iter().map(|(s, n)| (s.to_string(), *n));
+    }
 }
 
 /// Latencies in seconds.
@@ -60,45 +76,13 @@ fn histogram(l: &LatencyBuckets) -> Histogram {
     }
 }
 
-/// Connections of the target.
-pub(super) fn connections(c: &Counters, out: &mut Families) -> fmt::Result {
-    out.counter("connections_accepted", [(none(), c.accepted)])?;
-    out.gauge("connections_open", [(none(), c.open as f64)])?;
-    let states = c
-        .states
-        .iter()
-        .map(|(s, n)| (one("state", word(s)), *n as f64));
-    out.gauge("connections", states)?;
-    let closed = c.closed.iter().map(|(r, n)| (one("reason", word(r)), *n));
-    out.counter("connections_closed", closed)?;
-    out.counter("connects_refused", [(none(), c.refused_connects)])?;
-    out.counter("connects_forbidden", [(none(), c.forbidden_connects)])?;
-    let pdus = c
-        .pdu_errors
-        .iter()
-        .map(|(s, n)| (one("status", word(s)), *n));
-    out.counter("pdu_errors", pdus)?;
-    out.counter("data_digest_errors", [(none(), c.data_digest_errors)])?;
-    out.counter("log_lines_suppressed", [(none(), c.log_suppressed)])
-}
-
-/// Commands of the target.
-pub(super) fn commands(c: &Counters, out: &mut Families) -> fmt::Result {
-    out.counter("received_bytes", [(none(), c.bytes_in)])?;
-    out.counter("sent_bytes", [(none(), c.bytes_out)])?;
-    let by_class = [
-        (one("class", "admin"), c.admin_commands),
-        (one("class", "fabrics"), c.fabrics_commands),
-    ];
-    out.counter("control_commands", by_class)?;
-    let mut io = BTreeMap::<_, u64>::new();
+/// I/O commands by name.
+fn io_commands(c: &Counters) -> BTreeMap<&'static str, u64> {
+    let mut by_name = BTreeMap::new();
     for (code, n) in &c.io_commands {
-        *io.entry(io_opcode(*code)).or_default() += n;
+        *by_name.entry(io_opcode(*code)).or_default() += n;
     }
-    let io = io.into_iter().map(|(name, n)| (one("opcode", name), n));
-    out.counter("io_commands", io)?;
-    let errors = c.errors.iter().map(|(s, n)| (one("status", s), *n));
-    out.counter("command_errors", errors)
+    by_name
 }
 
 /// The name of an I/O command; those the target counts together are `other`.

@@ -7,7 +7,7 @@ pub(crate) mod api;
 pub(crate) mod change;
 pub mod config;
 mod limits;
-mod metrics;
+pub(crate) mod metrics;
 mod session;
 
 use self::api::NvmfRole as Role;
@@ -241,9 +241,7 @@ impl Protocol for Nvmf {
     fn metrics(&self, exports: &Exports, out: &mut Families) -> fmt::Result {
         metrics::exports(&exports.nvmf.exports, out)?;
         metrics::traffic(&self.target.subsystem_totals(), out)?;
-        let counters = self.target.counters();
-        metrics::connections(&counters, out)?;
-        metrics::commands(&counters, out)
+        metrics::counters(&[self.target.counters()], out)
     }
 
     fn drain(&self) -> Work<Vec<String>> {
