@@ -3,8 +3,7 @@
 //! **Invariants**: names follow the Prometheus conventions (prefix `wirepool_`, base units, counters end in
 //! `_total`); sessions beyond [`METRIC_SESSIONS_MAX`] are only in the totals.
 
-use super::families::Families;
-use super::table::metrics;
+use super::families::{Families, metrics};
 use super::{filesystems, pools, writes};
 use crate::api::{Disk, DiskState, ExportStages, Session, ShardStatus, Status, Writes};
 use crate::limits::METRIC_SESSIONS_MAX;

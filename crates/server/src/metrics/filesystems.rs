@@ -1,7 +1,6 @@
 //! Metrics of filesystems and their mounts.
 
-use super::families::Families;
-use super::table::metrics;
+use super::families::{Families, metrics};
 use crate::api::{DiskState, Filesystem};
 use fuse::MountTotals;
 use std::fmt;

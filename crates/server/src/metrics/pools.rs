@@ -1,7 +1,6 @@
 //! Metrics of pools and volumes.
 
-use super::families::Families;
-use super::table::metrics;
+use super::families::{Families, metrics};
 use crate::api::{DiskState, Health, Member, Pool, ScanState, Scrub, SpareState, Status, Volume};
 use std::fmt;
 

@@ -1,7 +1,6 @@
-//! Declaration of metrics: name, kind, labels, help text and value of each in one line.
+//! Metrics: their descriptions and values.
 //!
-//! **Owns** [`Metric`], its values, and the macro [`metrics`]. **Called by** the modules that declare metrics, and by all that describe
-//! them. **Invariants**: a series has the labels of its metric; names follow the conventions of Prometheus (prefix, base units, `_total`
+//! **Owns** [`Metric`] and its values. **Called by** [`super::families`], and by all that describe metrics. **Invariants**: a series has the labels of its metric; names follow the conventions of Prometheus (prefix, base units, `_total`
 //! of counters), which its own linter checks in a test.
 
 /// Prefix of all names.
@@ -47,7 +46,7 @@ impl Metric {
 }
 
 /// The value of a series.
-pub(crate) enum Value {
+pub(crate) enum SeriesValue {
     /// A whole number.
     Int(u64),
     /// Another number.
@@ -66,14 +65,14 @@ pub(crate) struct Histogram {
 
 /// A number, or none: a value that is unknown has no series.
 pub(crate) trait IntoValue {
-    fn into_value(self) -> Option<Value>;
+    fn into_value(self) -> Option<SeriesValue>;
 }
 
 /// Implements [`IntoValue`] for types with a value each.
 macro_rules! values {
     ($($type:ty: $n:ident => $value:expr;)*) => {
         $(impl IntoValue for $type {
-            fn into_value(self) -> Option<Value> {
+            fn into_value(self) -> Option<SeriesValue> {
                 let $n = self;
                 Some($value)
             }
@@ -82,16 +81,16 @@ macro_rules! values {
 }
 
 values! {
-    u64: n => Value::Int(n);
-    u32: n => Value::Int(n.into());
-    usize: n => Value::Int(n as u64);
-    bool: flag => Value::Int(flag.into());
-    f64: n => Value::Float(n);
-    Histogram: h => Value::Histogram(h);
+    u64: n => SeriesValue::Int(n);
+    u32: n => SeriesValue::Int(n.into());
+    usize: n => SeriesValue::Int(n as u64);
+    bool: flag => SeriesValue::Int(flag.into());
+    f64: n => SeriesValue::Float(n);
+    Histogram: h => SeriesValue::Histogram(h);
 }
 
 impl<T: IntoValue> IntoValue for Option<T> {
-    fn into_value(self) -> Option<Value> {
+    fn into_value(self) -> Option<SeriesValue> {
         self?.into_value()
     }
 }
@@ -120,7 +119,7 @@ impl<A: ToString, B: ToString> LabelTexts for (A, B) {
 }
 
 /// A series: the texts of its labels, and its value.
-pub(crate) type Series = (Vec<String>, Value);
+pub(crate) type Series = (Vec<String>, SeriesValue);
 
 /// The series of a metric with one value of an item.
 pub(crate) fn one(labels: &[String], value: impl IntoValue) -> Vec<Series> {
@@ -139,50 +138,3 @@ pub(crate) fn several<L: LabelTexts, V: IntoValue>(
     };
     values.into_iter().filter_map(series).collect()
 }
-
-/// Declares metrics of items of one type: the constant with their descriptions, and the function that writes their series for a slice of
-/// items. A line has kind, name, further labels if an item has several values, help text, and the value or values.
-macro_rules! metrics {
-    (@names [$($label:ident: $text:expr),*]) => {
-        &[$(stringify!($label)),*]
-    };
-    (@texts [$($label:ident: $text:expr),*]) => {
-        vec![$($text.to_string()),*]
-    };
-    (@series $labels:ident, $value:expr) => {
-        $crate::metrics::table::one(&$labels, $value)
-    };
-    (@series $labels:ident, $value:expr, $($further:ident)+) => {
-        $crate::metrics::table::several(&$labels, $value)
-    };
-    ($(#[$about:meta])* $vis:vis $all:ident, $write:ident: $item:ident in $type:ty, $labels:tt {
-        $($kind:ident $name:ident $(by [$($further:ident)+])? $help:literal: $value:expr;)*
-    }) => {
-        $(#[$about])*
-        $vis const $all: &[$crate::metrics::table::Metric] = &[$($crate::metrics::table::Metric {
-            kind: $crate::metrics::table::Kind::$kind,
-            name: stringify!($name),
-            of_item: $crate::metrics::table::metrics!(@names $labels),
-            further: &[$($(stringify!($further)),+)?],
-            help: $help,
-        }),*];
-
-        /// Writes the series of these items.
-        #[allow(unused_variables)] // the labels and values of a single item may not need it
-        $vis fn $write(
-            items: &[$type],
-            out: &mut $crate::metrics::families::Families,
-        ) -> std::fmt::Result {
-            let mut metrics = $all.iter();
-            $({
-                let series = items.iter().flat_map(|$item| {
-                    let labels: Vec<String> = $crate::metrics::table::metrics!(@texts $labels);
-                    $crate::metrics::table::metrics!(@series labels, $value $(, $($further)+)?)
-                });
-                out.put(metrics.next().expect("one for each line"), series)?;
-            })*
-            Ok(())
-        }
-    };
-}
-pub(crate) use metrics;

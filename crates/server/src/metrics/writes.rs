@@ -2,8 +2,7 @@
 //!
 //! **Invariants**: a value that is unknown has no series.
 
-use super::families::Families;
-use super::table::metrics;
+use super::families::{Families, metrics};
 use crate::api::{DatasetWrites, DiskWrites, PoolWrites};
 use std::fmt;
 

@@ -29,7 +29,7 @@ pub(crate) fn state(state: NamespaceState) -> &'static str {
     }
 }
 
-/// The number of clients on a list; `any` for everybody.
+/// The number of clients on a list; `any` if each client may connect.
 pub(crate) fn number_of(clients: &[String]) -> String {
     match clients {
         [] => "none".to_owned(),

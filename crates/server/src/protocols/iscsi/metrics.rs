@@ -4,8 +4,8 @@
 //! `wirepool_target_`.
 
 use crate::api::{IscsiTarget, NamespaceState, TargetLun};
-use crate::metrics::families::Families;
-use crate::metrics::table::{Metric, metrics};
+use crate::metrics::families::{Families, metrics};
+use crate::metrics::table::Metric;
 use crate::word::word;
 use iscsi::portal::Counters;
 use std::fmt;

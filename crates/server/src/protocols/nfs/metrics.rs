@@ -4,14 +4,15 @@
 
 use super::api::NfsExport;
 use crate::api::NamespaceState;
-use crate::metrics::table::{Metric, metrics};
+use crate::metrics::families::metrics;
+use crate::metrics::table::Metric;
 use crate::word::word;
 use nfs::service::{Counters, HostInfo, Service};
 use nfs::v3::wire::procedure;
 use nfs::wire::operation;
 
-/// Names of client rules without an answer.
-pub(super) struct Names {
+/// NameCounts of client rules without an answer.
+pub(super) struct NameCounts {
     /// An earlier answer is in force.
     pub(super) kept: usize,
     /// There never was an answer.
@@ -40,10 +41,10 @@ metrics! {
 }
 
 metrics! {
-    /// Names of client rules without an answer.
-    pub(super) NAMES, names: n in Names, [] {
-        Gauge nfs_kept_names "Names of client rules that have no answer now, whose last addresses are in force": n.kept;
-        Gauge nfs_unresolved_names "Names of client rules that never had an answer: clients wait whose rights depend on them": n.unresolved;
+    /// NameCounts of client rules without an answer.
+    pub(super) NAMES, names: n in NameCounts, [] {
+        Gauge nfs_kept_names "NameCounts of client rules that have no answer now, whose last addresses are in force": n.kept;
+        Gauge nfs_unresolved_names "NameCounts of client rules that never had an answer: clients wait whose rights depend on them": n.unresolved;
     }
 }
 

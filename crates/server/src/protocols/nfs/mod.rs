@@ -490,7 +490,7 @@ impl Protocol for Nfs {
         metrics::states(&[&self.0.service], out)?;
         metrics::hosts(&self.0.service.hosts(), out)?;
         let (kept, unresolved) = self.0.names.failures();
-        metrics::names(&[metrics::Names { kept, unresolved }], out)?;
+        metrics::names(&[metrics::NameCounts { kept, unresolved }], out)?;
         metrics::counters(&[self.0.service.counters()], out)
     }
 

@@ -3,8 +3,8 @@
 //! **Called by** the protocol. **Invariants**: those of all metrics.
 
 use crate::api::{Export, Namespace, NamespaceState};
-use crate::metrics::families::Families;
-use crate::metrics::table::{Histogram, Metric, metrics};
+use crate::metrics::families::{Families, metrics};
+use crate::metrics::table::{Histogram, Metric};
 use crate::word::word;
 use nvmf::controller::{Counters, LATENCY_BOUNDS_US, LatencyBuckets, SubsystemTotals};
 use nvmf::wire::opcode::io as opcode;
