@@ -20,6 +20,9 @@ pub struct Options {
     pub freeing_max: usize,
     /// Bytes of unproven data that the next opening may have to read after a crash. A seek counts as 256 KiB.
     pub unproven_bytes: u64,
+    /// Bytes for the maps of used space: regions that are loaded, and what is known of the others. As much as summaries of all regions
+    /// need, and a few loaded regions, are kept also if this is less.
+    pub space_bytes: usize,
     /// Blocks that a resilver sorts by address at once, about 90 bytes each. At least 64.
     pub resilver_blocks: usize,
 }
@@ -33,6 +36,7 @@ impl Default for Options {
             buffer_bytes: 32 << 20,
             freeing_max: 128 << 10,
             unproven_bytes: UNPROVEN_MAX,
+            space_bytes: 128 << 20,
             resilver_blocks: 1 << 20,
         }
     }

@@ -1,10 +1,13 @@
 //! Bitmaps of space: a decoded bitmap encodes to the same bytes, and its queries agree with its bits. The input's
-//! first four bytes choose a range.
+//! first four bytes choose a range. A decoded page of summaries encodes to the same bytes.
 
-use pool::format::{REGION_BITMAP_SIZE, REGION_SECTORS, RegionBits};
+use pool::format::{REGION_BITMAP_SIZE, REGION_SECTORS, RegionBits, SummaryPage};
 
 pub fn run(input: &[u8]) {
     let Some((&[a, b, c, d], rest)) = input.split_first_chunk() else { return };
+    if let Ok(page) = SummaryPage::decode(rest) {
+        assert_eq!(page.encode().as_ref().map(|bytes| &bytes[..]), Some(rest));
+    }
     let mut bytes = [0; REGION_BITMAP_SIZE];
     bytes.iter_mut().zip(rest).for_each(|(byte, change)| *byte = *change);
     assert!(rest.len() == REGION_BITMAP_SIZE || RegionBits::decode(rest).is_err());

@@ -250,16 +250,19 @@ pub const FEATURE_RECORD_SIZES: &str = "record_sizes";
 pub const FEATURE_ACL_RULES: &str = "acl_rules";
 /// The feature of pools with inodes that say whether their space is exact.
 pub const FEATURE_EXACT_SPACE: &str = "exact_space";
+/// The feature of pools with summaries of their space bitmaps.
+pub const FEATURE_SPACE_SUMMARIES: &str = "space_summaries";
 /// The feature of pools that have, or had, hot spares.
 pub const FEATURE_SPARES: &str = "spares";
 /// All features that this version knows.
-pub(crate) const FEATURES: [&str; 7] = [
+pub(crate) const FEATURES: [&str; 8] = [
     FEATURE_ACL_RULES,
     FEATURE_EXACT_SPACE,
     FEATURE_FILESYSTEMS,
     FEATURE_OWNER_SPACE,
     FEATURE_RECORD_SIZES,
     FEATURE_SETTINGS,
+    FEATURE_SPACE_SUMMARIES,
     FEATURE_SPARES,
 ];
 

@@ -64,9 +64,10 @@ pub use label::{
 pub(crate) use label_fields::FEATURES;
 pub use label_fields::{
     FEATURE_ACL_RULES, FEATURE_EXACT_SPACE, FEATURE_FILESYSTEMS, FEATURE_OWNER_SPACE,
-    FEATURE_RECORD_SIZES, FEATURE_SETTINGS, FEATURE_SIZE_MAX, FEATURE_SPARES, FEATURES_MAX,
-    Features, HOST_NAME_SIZE, Host, LabelEpoch, MemberEntry, MemberGuid, Membership, NAME_SIZE_MAX,
-    PoolState, RAIDZ_PARITY_MAX, VdevEntry, VdevGuid, VdevKind, check_name,
+    FEATURE_RECORD_SIZES, FEATURE_SETTINGS, FEATURE_SIZE_MAX, FEATURE_SPACE_SUMMARIES,
+    FEATURE_SPARES, FEATURES_MAX, Features, HOST_NAME_SIZE, Host, LabelEpoch, MemberEntry,
+    MemberGuid, Membership, NAME_SIZE_MAX, PoolState, RAIDZ_PARITY_MAX, VdevEntry, VdevGuid,
+    VdevKind, check_name,
 };
 pub use node::{
     BRANCH_ENTRY_SIZE, INLINE_SIZE_MAX, LEAF_ENTRY_OVERHEAD, LEVEL_MAX, NODE_HEADER_SIZE,
@@ -79,7 +80,11 @@ pub use settings::{
     DatasetProperty, FILE_RECORD_SIZE, KIND_SETTINGS, NoSync, Setting, Settings, Switches,
     TEXT_SIZE_MAX, TextProperty, TextSetting, settings_key,
 };
-pub use space::{KIND_SPACE, REGION_BITMAP_SIZE, REGION_SECTORS, RegionBits, space_key};
+pub use space::{
+    KIND_SPACE, KIND_SUMMARIZED, KIND_SUMMARY, PAGE_REGIONS, REGION_BITMAP_SIZE, REGION_SECTORS,
+    RegionBits, RegionSummary, RowGrid, SUMMARY_PAGE_SIZE, SummaryPage, space_key, summarized_key,
+    summary_key,
+};
 pub use spare::{
     KIND_SPARE, SPARE_POOLS_MAX, SpareEntry, SpareGuid, SpareLabel, SparePool, SpareUse, spare_key,
 };

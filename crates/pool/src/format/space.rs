@@ -1,8 +1,10 @@
-//! Space bitmaps: used sectors of a vdev, by regions.
+//! Space bitmaps: used sectors of a vdev, by regions; and summaries of these bitmaps.
 //!
 //! **Owns** their entries in the pool's own tree. **Called by** the allocator and offline readers.
-//! **Invariants**: a region without used sectors has no entry; bits outside the vdev's space are zero. `docs/format.md`,
-//! "Space".
+//! **Invariants**: a region without used sectors has no entry; bits outside the vdev's space are zero; a summary follows from its
+//! bitmap. `docs/format.md`, "Space".
+
+use std::ops::Range;
 
 use super::{Defect, Key, Kind, ObjectId, VdevId};
 
@@ -13,12 +15,193 @@ pub const REGION_SECTORS: u32 = 8192;
 /// Length of a region's bitmap, bytes. Bit `n % 8` of byte `n / 8` is set if sector `n` is used.
 pub const REGION_BITMAP_SIZE: usize = REGION_SECTORS as usize / 8;
 
+/// Kind of the keys of summaries. The object is the vdev, the offset the number of the page.
+pub const KIND_SUMMARY: Kind = Kind(12);
+/// Kind of the entry that says that a pool has summaries of all bitmaps.
+pub const KIND_SUMMARIZED: Kind = Kind(13);
+/// Number of regions of a page of summaries.
+pub const PAGE_REGIONS: u32 = 128;
+/// Length of a page of summaries, bytes.
+pub const SUMMARY_PAGE_SIZE: usize = PAGE_REGIONS as usize * SUMMARY_SIZE;
+
+const SUMMARY_SIZE: usize = 6;
 const WORDS: usize = REGION_BITMAP_SIZE / 8;
 
 /// The key of a region's bitmap.
 #[must_use]
 pub fn space_key(vdev: VdevId, region: u32) -> Key {
     Key::new(ObjectId(vdev.0.into()), KIND_SPACE, region.into())
+}
+
+/// The key of a page of summaries.
+#[must_use]
+pub fn summary_key(vdev: VdevId, page: u32) -> Key {
+    Key::new(ObjectId(vdev.0.into()), KIND_SUMMARY, page.into())
+}
+
+/// The key of the entry that says that a pool has summaries of all bitmaps. Its value is one byte, 1.
+#[must_use]
+pub fn summarized_key() -> Key {
+    Key::new(ObjectId(0), KIND_SUMMARIZED, 0)
+}
+
+/// Where rows begin in a region. A mirror has rows of one sector.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RowGrid {
+    /// Sectors of a row.
+    pub row: u32,
+    /// Sectors from the last row's begin before the region to the region.
+    shift: u32,
+}
+
+impl RowGrid {
+    /// Rows of `row` sectors in a region of a vdev. A row begins with sector `first` of the vdev.
+    #[must_use]
+    pub fn new(row: u32, first: u64, region: u32) -> Self {
+        let (row, start) = (
+            u64::from(row.max(1)),
+            u64::from(region) * u64::from(REGION_SECTORS),
+        );
+        let behind = row - first % row;
+        Self {
+            row: row as u32,
+            shift: ((start + behind) % row) as u32,
+        }
+    }
+
+    /// The first sector from `sector` on where a row begins.
+    #[must_use]
+    pub fn from(self, sector: u32) -> u32 {
+        (sector + self.shift).next_multiple_of(self.row) - self.shift
+    }
+
+    /// The first sectors of the rows that lie in `inside`.
+    pub fn rows(self, inside: Range<u32>) -> impl Iterator<Item = u32> {
+        let starts = self.from(inside.start)..inside.end;
+        let rows = starts.step_by(self.row as usize);
+        rows.filter(move |start| start + self.row <= inside.end)
+    }
+
+    /// The sectors of `inside` whose rows lie there and have no used sector.
+    #[must_use]
+    pub fn free(self, inside: Range<u32>, used: &RegionBits) -> RegionBits {
+        let mut bits = RegionBits::default();
+        if self.row > 1 {
+            let free = self.rows(inside).filter(|row| !used.any(*row, self.row));
+            free.for_each(|row| bits.set(row, self.row));
+            return bits;
+        }
+        if !inside.is_empty() {
+            bits.set(inside.start, inside.len() as u32);
+        }
+        bits.remove(used);
+        bits
+    }
+}
+
+/// What a pool knows of a region without its bitmap. It follows from the bitmap and the rows alone: sectors outside of the
+/// vdev's space count as free.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RegionSummary {
+    /// Used sectors.
+    pub used: u16,
+    /// Sectors of rows without a used sector.
+    pub free: u16,
+    /// The longest run of such sectors.
+    pub longest: u16,
+}
+
+impl RegionSummary {
+    /// The summary of a bitmap; zero for one without a set bit.
+    #[must_use]
+    pub fn of(used: &RegionBits, grid: RowGrid) -> Self {
+        let count = used.count();
+        if count == 0 {
+            return Self::default();
+        }
+        let free = grid.free(0..REGION_SECTORS, used);
+        Self {
+            used: count as u16,
+            free: free.count() as u16,
+            longest: free.longest() as u16,
+        }
+    }
+
+    fn decode(bytes: &[u8; SUMMARY_SIZE]) -> Result<Self, Defect> {
+        let field = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
+        let summary = Self {
+            used: field(0),
+            free: field(2),
+            longest: field(4),
+        };
+        let Self {
+            used,
+            free,
+            longest,
+        } = summary;
+        let sectors = REGION_SECTORS as u16;
+        let is_sound = match used {
+            0 => summary == Self::default(),
+            1.. => used <= sectors && free <= sectors - used && longest <= free,
+        };
+        match is_sound && (free == 0) == (longest == 0) {
+            true => Ok(summary),
+            false => Err(Defect::Field {
+                field: "summary of a region",
+                value: u64::from(used) | u64::from(free) << 16 | u64::from(longest) << 32,
+            }),
+        }
+    }
+}
+
+/// The summaries of [`PAGE_REGIONS`] regions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SummaryPage(pub [RegionSummary; PAGE_REGIONS as usize]);
+
+impl Default for SummaryPage {
+    fn default() -> Self {
+        Self([RegionSummary::default(); PAGE_REGIONS as usize])
+    }
+}
+
+impl SummaryPage {
+    /// Encodes the value in the pool's own tree; `None` if no region has a used sector.
+    #[must_use]
+    pub fn encode(&self) -> Option<[u8; SUMMARY_PAGE_SIZE]> {
+        let mut bytes = [0; SUMMARY_PAGE_SIZE];
+        for (place, summary) in bytes.chunks_exact_mut(SUMMARY_SIZE).zip(&self.0) {
+            let fields = [summary.used, summary.free, summary.longest];
+            for (field, value) in place.chunks_exact_mut(2).zip(fields) {
+                field.copy_from_slice(&value.to_le_bytes());
+            }
+        }
+        bytes.iter().any(|byte| *byte != 0).then_some(bytes)
+    }
+
+    /// Decodes a page.
+    ///
+    /// # Errors
+    /// A wrong length, an impossible summary, or no region with used sectors.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Defect> {
+        if bytes.len() != SUMMARY_PAGE_SIZE {
+            return Err(Defect::Length {
+                what: "page of summaries",
+                got: bytes.len(),
+                want: SUMMARY_PAGE_SIZE,
+            });
+        }
+        let mut page = Self::default();
+        for (summary, place) in page.0.iter_mut().zip(bytes.as_chunks::<SUMMARY_SIZE>().0) {
+            *summary = RegionSummary::decode(place)?;
+        }
+        match page == Self::default() {
+            true => Err(Defect::Field {
+                field: "sectors used of regions that have summaries",
+                value: 0,
+            }),
+            false => Ok(page),
+        }
+    }
 }
 
 /// A bit for each sector of a region.
@@ -115,6 +298,20 @@ impl RegionBits {
     pub(crate) fn remove(&mut self, other: &Self) {
         let words = self.0.iter_mut().zip(&other.0);
         words.for_each(|(word, other)| *word &= !other);
+    }
+
+    /// The length of the longest run of set bits.
+    #[must_use]
+    pub fn longest(&self) -> u32 {
+        let (mut longest, mut at) = (0, 0);
+        loop {
+            let start = self.next(at, REGION_SECTORS, true);
+            if start >= REGION_SECTORS {
+                return longest;
+            }
+            at = self.next(start, REGION_SECTORS, false);
+            longest = longest.max(at - start);
+        }
     }
 
     /// The first sector from `start` on, below `end`, whose bit equals `set`; `end` if there is none.

@@ -9,11 +9,13 @@ use super::disks::{Image, InspectError};
 use super::found::{Finding, FindingKind, Findings};
 use super::part::Part;
 use super::space::Sectors;
+use super::summaries::Summaries;
 use crate::format::{
     Birth, BlockPtr, DEAD_TREE, Dataset, DatasetKind, DatasetRoot, Defect, FIRST_DATASET, Freeing,
     HOLDS_MAX, Hold, KIND_DATASET, KIND_FREEING, KIND_HOLD, KIND_LIST, KIND_NEXT_DATASET,
-    KIND_PROPERTY, KIND_RESILVER, KIND_ROOT, KIND_SETTINGS, KIND_SPACE, KIND_SPARE, Key, ListId,
-    PoolProperty, ResilverPosition, Settings, SpareEntry, TreeId, Uberblock, Value, decode_on,
+    KIND_PROPERTY, KIND_RESILVER, KIND_ROOT, KIND_SETTINGS, KIND_SPACE, KIND_SPARE,
+    KIND_SUMMARIZED, KIND_SUMMARY, Key, ListId, PoolProperty, ResilverPosition, Settings,
+    SpareEntry, TreeId, Uberblock, Value, decode_on,
 };
 use crate::tree::{Visit, Walk, WalkStep};
 
@@ -56,6 +58,7 @@ pub struct Contents {
     /// Nodes of the pool's own tree.
     pub nodes: Vec<BlockPtr>,
     pub(super) saved: Sectors,
+    pub(super) summaries: Summaries,
     pub(super) whole: bool,
 }
 
@@ -70,6 +73,7 @@ struct Entries {
     properties: BTreeSet<PoolProperty>,
     settings: Settings,
     saved: Sectors,
+    summaries: Summaries,
 }
 
 fn number(bytes: &[u8]) -> Result<u64, Defect> {
@@ -90,7 +94,7 @@ impl Entries {
             return field("pointer in the pool's own tree", 0);
         };
         let offsets = match key.kind() {
-            KIND_SPACE => Key::OFFSET_END,
+            KIND_SPACE | KIND_SUMMARY => Key::OFFSET_END,
             KIND_HOLD => HOLDS_MAX,
             KIND_PROPERTY => Key::OFFSET_END,
             _ => 1,
@@ -100,6 +104,11 @@ impl Entries {
         }
         match key.kind() {
             KIND_SPACE => self.saved.load(image, key, bytes)?,
+            KIND_SUMMARY => self.summaries.load(image, key, bytes)?,
+            KIND_SUMMARIZED if object == 0 => {
+                decode_on(bytes)?;
+                self.summaries.are_kept = true;
+            }
             KIND_DATASET if object >= FIRST_DATASET => {
                 self.datasets.insert(id, Dataset::decode(bytes)?);
             }
@@ -160,7 +169,7 @@ impl Image {
                 WalkStep::Visit(Visit::Entry(key, value)) => {
                     if let Err(defect) = entries.take(self, key, &value) {
                         let kind = match key.kind() {
-                            KIND_SPACE => FindingKind::Space,
+                            KIND_SPACE | KIND_SUMMARY | KIND_SUMMARIZED => FindingKind::Space,
                             _ => FindingKind::Dataset,
                         };
                         let text = format!("entry {key:?} of {POOL}: {defect}");
@@ -220,6 +229,7 @@ impl Entries {
             settings: self.settings,
             nodes,
             saved: self.saved,
+            summaries: self.summaries,
             whole,
         }
     }

@@ -24,6 +24,7 @@ mod part;
 mod raidz;
 mod replayed;
 mod space;
+mod summaries;
 mod sums;
 mod trees;
 mod verify;

@@ -149,6 +149,11 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
             }
         }
         let saved = &self.contents.saved;
+        if self.contents.whole {
+            for text in self.contents.summaries.compare(image, saved) {
+                self.add(Finding::new(FindingKind::Space, text));
+            }
+        }
         let beside: u64 = all.without(image, &[saved]).iter().map(|run| run.1).sum();
         self.found.pool_tree = pool.bytes(image);
         self.found.journal = journal.bytes(image);

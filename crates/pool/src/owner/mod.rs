@@ -47,7 +47,7 @@ use write_back::committer::Committer;
 
 pub use capacity::allocator::Placements;
 pub use capacity::trim::{TrimPosition, Trimmed};
-pub use capacity::usage::{PoolSpace, VolumeSpace};
+pub use capacity::usage::{PoolSpace, SpaceMaps, VolumeSpace};
 pub use capacity::writes::PoolWrites;
 pub use datasets::filesystems::NewFilesystem;
 pub use datasets::inherit::Source;
@@ -331,6 +331,7 @@ impl Pool {
             true => self.checkpoint().await,
             false => Ok(()),
         };
+        self.owner.end_stocking().await;
         for volume in self.volumes() {
             volume.0.end();
         }

@@ -123,15 +123,21 @@ impl Pool {
         };
         let in_place = failed.is_some();
         self.set_use(spare, entry.size, Some(used)).await?;
-        let taken = vdevs.stand_in(member, disk, new, in_place).await;
-        if let Err(error) = taken {
-            if vdevs.state_of(new).is_none() {
-                self.set_use(spare, entry.size, entry.used).await?;
+        let old = match vdevs.stand_in(member, disk, new, in_place).await {
+            Ok(old) => old,
+            Err(error) => {
+                if vdevs.state_of(new).is_none() {
+                    self.set_use(spare, entry.size, entry.used).await?;
+                }
+                return Err(error);
             }
-            return Err(error);
-        }
+        };
         if let Some((other, _)) = failed.filter(|(other, _)| *other != spare) {
             self.set_spares(&[(other, None)]).await?;
+        }
+        // the disk of a spare has a label of it until the tree has no such spare
+        if let Some(old) = old {
+            vdevs.forget_former(&old).await;
         }
         Ok(new)
     }

@@ -1,23 +1,34 @@
 //! The allocator: used and free sectors of the pool, and the choice of the next extent.
 //!
-//! **Owns** a bit for each sector of regions that are not all free, and the choice of where to write next. **Called
-//! by** the pool's owner. **Invariants**: no sector is given out twice; a freed sector is given out again only after
-//! the checkpoint that freed it was released; the bitmaps that a checkpoint saves are the used space once it is the
-//! pool, without nodes of the pool's own tree, which the opening visits and marks, and without younger records, which
-//! the journal has. Pure: no function waits. `docs/format.md`, "Space"; `docs/decisions/0103`.
+//! **Owns** a bit for each sector of the regions that are loaded, a summary of each other region, the freed sectors that
+//! are not reusable yet, and the choice of where to write next. **Called by** the pool's owner, which loads and evicts regions.
+//! **Invariants**: no sector is given out twice; a freed sector is given out again only after the checkpoint that freed it was
+//! released; the bitmaps that a checkpoint saves are the used space once it is the pool, without nodes of the pool's own
+//! tree, which the opening marks, and without younger records, which the journal has. Pure: no function waits; an allocation that
+//! needs another region records this. `docs/format.md`, "Space"; `docs/decisions/0103`, `0162`.
 
+mod freed;
+mod frees;
+mod load;
+mod residency;
 mod rows;
+mod sectors;
+mod summary;
 mod trim;
 mod trims;
 mod vdev;
 
-use crate::format::{
-    Address, Defect, Key, NODE_SIZE_MAX, REGION_BITMAP_SIZE, RegionBits, VdevId, VdevOffset,
-};
+use std::collections::BTreeSet;
 
-use trims::{Frees, Trims};
+use crate::format::{Address, Defect, NODE_SIZE_MAX, VdevId, VdevOffset};
+
+use freed::Frees;
+use sectors::Sectors;
+use trims::Trims;
 use vdev::VdevRegions;
 
+pub use freed::Sealed;
+pub use load::SavedRegion;
 pub use trim::{Trimming, Which};
 pub use trims::KEPT;
 pub use vdev::{BlockKind, VdevSpace};
@@ -38,17 +49,20 @@ pub struct Space {
     vdevs: Vec<VdevRegions>,
     /// By kind: the vdev that has its turn, and the bytes left in the turn.
     turns: [(usize, u64); 3],
-    /// Sectors freed since the last seal.
-    freed: Frees,
-    /// Between a checkpoint's begin and its seal: freed sectors that are younger than it.
-    freed_young: Option<Frees>,
-    /// Sectors given out to records in that time. The checkpoint does not save them.
-    young: Frees,
+    frees: Frees,
+    /// Whether a checkpoint is being written: records that are given out meanwhile are young.
+    is_checkpointing: bool,
+    /// Sectors given out to records during the current checkpoint, which does not save them.
+    young: Sectors,
+    /// Regions that the current checkpoint still has to save.
+    saving: BTreeSet<(usize, u32)>,
     trims: Trims,
     size: u64,
-    used: u64,
-    pending: u64,
+    used: i64,
+    pending: i64,
     reserve: u64,
+    /// Bytes of memory for space, about.
+    budget: u64,
 }
 
 /// Bytes that only trees may take. On a raidz, a node takes whole rows, and a row larger than a node of
@@ -63,29 +77,6 @@ fn reserve(vdevs: &[VdevRegions]) -> u64 {
         .min(size / 2)
 }
 
-/// The sectors that a checkpoint frees, and the bitmaps that it saves.
-#[must_use = "what it frees is reusable only once it is released"]
-pub struct Sealed {
-    freed: Frees,
-    changed: Vec<(VdevId, u32, Option<RegionBits>)>,
-}
-
-impl Sealed {
-    /// The sectors that it frees on a vdev, by region.
-    pub(crate) fn freed_on(&self, vdev: VdevId) -> impl Iterator<Item = (u32, &RegionBits)> {
-        let index = usize::from(vdev.0);
-        let freed = self.freed.range((index, 0)..=(index, u32::MAX));
-        freed.map(|((_, region), bits)| (*region, bits))
-    }
-
-    /// Regions that changed since the last seal, and their bitmaps; no bitmap for a region that is all free.
-    pub fn regions(&self) -> impl Iterator<Item = (VdevId, u32, Option<[u8; REGION_BITMAP_SIZE]>)> {
-        self.changed
-            .iter()
-            .map(|(vdev, region, bits)| (*vdev, *region, bits.as_ref().map(RegionBits::encode)))
-    }
-}
-
 impl Space {
     /// An allocator with all sectors free. The vdevs are in the order of their numbers, from 0.
     #[must_use]
@@ -96,14 +87,16 @@ impl Space {
         Self {
             vdevs,
             turns: [(0, TURN_BYTES); 3],
-            freed: Frees::new(),
-            freed_young: None,
-            young: Frees::new(),
+            frees: Frees::default(),
+            is_checkpointing: false,
+            young: Sectors::default(),
+            saving: BTreeSet::new(),
             trims: Trims::default(),
             size,
             used: 0,
             pending: 0,
             reserve,
+            budget: u64::MAX,
         }
     }
 
@@ -148,30 +141,16 @@ impl Space {
         vdev.map(|v| (v, index)).ok_or(outside)
     }
 
-    /// Loads a saved bitmap during opening.
-    ///
-    /// # Errors
-    /// The vdev or region does not exist, or bits are outside it.
-    pub fn load(&mut self, key: Key, bytes: &[u8]) -> Result<(), Defect> {
-        let outside = Defect::Field {
-            field: "region of the saved space",
-            value: key.offset(),
-        };
-        let region = u32::try_from(key.offset()).map_err(|_| outside)?;
-        let index = usize::try_from(key.object().0).map_err(|_| outside)?;
-        let vdev = self.vdevs.get_mut(index).ok_or(outside)?;
-        self.used += vdev.load(region, RegionBits::decode(bytes)?)?;
-        Ok(())
-    }
-
     /// Marks a node of the pool's own tree as used, during opening.
     ///
     /// # Errors
-    /// The node is outside its vdev's space, or overlaps a used block.
+    /// The node is outside its vdev's space, or overlaps a block that is known. A bitmap that claims the node is found when its
+    /// region is loaded.
     pub fn mark_pool_node(&mut self, at: Address, bytes: u32) -> Result<(), Defect> {
         let (vdev, _) = self.vdev(at, bytes)?;
-        let marked = vdev.mark(at, bytes, BlockKind::PoolTree)?;
-        self.used += marked;
+        let sector = vdev.sector();
+        let marked = vdev.mark_node(at, bytes)? * sector;
+        self.used += marked as i64;
         Ok(())
     }
 
@@ -181,13 +160,15 @@ impl Space {
     /// The block is outside its vdev's space, or overlaps a node of the pool's own tree.
     pub fn mark_replayed(&mut self, at: Address, bytes: u32) -> Result<(), Defect> {
         let (vdev, _) = self.vdev(at, bytes)?;
-        let marked = vdev.mark(at, bytes, BlockKind::Data)?;
-        self.used += marked;
+        let sector = vdev.sector();
+        let marked = vdev.mark_replayed(at, bytes)? * sector;
+        self.used += marked as i64;
         Ok(())
     }
 
     /// Gives out one extent of at most `want` bytes, a multiple of `least`, which is rounded up to sectors. None if
-    /// there is no run of `least` bytes, or if only the reserve is left for `Data`.
+    /// there is no run of `least` bytes in the loaded regions, or if only the reserve is left for `Data`. In the first case,
+    /// [`Space::is_short`] says whether another region may have one.
     pub fn allocate(&mut self, want: u32, least: u32, kind: BlockKind) -> Option<(Address, u32)> {
         let kept = if kind == BlockKind::Data {
             self.reserve
@@ -227,11 +208,10 @@ impl Space {
                     (next, self.turn(next))
                 }
             };
-            self.used += u64::from(got);
-            if kind == BlockKind::Data && self.freed_young.is_some() {
-                let (region, start, count) = self.vdevs[index].place(at, got);
-                let young = self.young.entry((index, region)).or_default();
-                young.set(start, count);
+            self.used += i64::from(got);
+            if kind == BlockKind::Data && self.is_checkpointing {
+                let range = self.vdevs[index].range(at, got);
+                self.young.of_mut(index).insert(range);
             }
             return Some((at, got));
         }
@@ -246,91 +226,12 @@ impl Space {
     pub fn give_back(&mut self, at: Address, bytes: u32) {
         if bytes > 0 {
             let (vdev, index) = self.vdev(at, bytes).expect("it was just given out");
-            let (region, start, count) = vdev.give_back(at, bytes);
+            let range = vdev.range(at, bytes);
+            vdev.give_back(at, bytes);
             // a node that the checkpoint saves may be placed there next
-            if let Some(young) = self.young.get_mut(&(index, region)) {
-                young.clear(start, count);
-            }
-            self.used -= u64::from(bytes);
+            self.young.of_mut(index).remove(range);
+            self.used -= i64::from(bytes);
         }
-    }
-
-    /// Frees a block. Its sectors are reusable after the next checkpoint.
-    ///
-    /// # Errors
-    /// The block is outside its vdev's space, not used, or already freed. Nothing is changed.
-    pub fn free(&mut self, at: Address, bytes: u32) -> Result<(), Defect> {
-        let mut freed = std::mem::take(&mut self.freed);
-        let done = self.free_into(&mut freed, at, bytes);
-        self.freed = freed;
-        done
-    }
-
-    /// As [`Space::free`] for a block that was born after the current checkpoint began. Replay after that checkpoint
-    /// puts the block and frees it, so its sectors are reusable only after the next one.
-    ///
-    /// # Errors
-    /// As [`Space::free`].
-    pub fn free_young(&mut self, at: Address, bytes: u32) -> Result<(), Defect> {
-        let Some(mut freed) = self.freed_young.take() else {
-            return self.free(at, bytes);
-        };
-        let done = self.free_into(&mut freed, at, bytes);
-        self.freed_young = Some(freed);
-        done
-    }
-
-    fn free_into(&mut self, freed: &mut Frees, at: Address, bytes: u32) -> Result<(), Defect> {
-        let (vdev, index) = self.vdev(at, bytes)?;
-        let (region, start, count) = vdev.free(at, bytes)?;
-        let bytes = u64::from(count) * vdev.sector();
-        freed.entry((index, region)).or_default().set(start, count);
-        self.used -= bytes;
-        self.pending += bytes;
-        Ok(())
-    }
-
-    /// Frees a node of the pool's own tree together with what `sealed` frees.
-    ///
-    /// # Errors
-    /// As [`Space::free`].
-    pub fn free_with(
-        &mut self,
-        sealed: &mut Sealed,
-        at: Address,
-        bytes: u32,
-    ) -> Result<(), Defect> {
-        self.free_into(&mut sealed.freed, at, bytes)
-    }
-
-    /// A checkpoint begins. It holds all blocks born until now.
-    pub fn begin_checkpoint(&mut self) {
-        self.freed_young = Some(Frees::new());
-    }
-
-    /// Seals the current checkpoint: returns the bitmaps that it saves, without younger records, and the sectors that
-    /// it frees.
-    pub fn seal(&mut self) -> Sealed {
-        let young = std::mem::take(&mut self.young);
-        let vdevs = self.vdevs.iter_mut().enumerate();
-        let changed = vdevs.flat_map(|(index, vdev)| {
-            let young = |region| young.get(&(index, region));
-            vdev.take_changed(young)
-        });
-        Sealed {
-            changed: changed.collect(),
-            freed: std::mem::replace(&mut self.freed, self.freed_young.take().unwrap_or_default()),
-        }
-    }
-
-    /// Makes the sectors reusable that a checkpoint freed. It is durable, and no reader can come to them.
-    pub fn release(&mut self, sealed: Sealed) {
-        for ((index, region), bits) in &sealed.freed {
-            let vdev = &mut self.vdevs[*index];
-            vdev.release(*region, bits);
-            self.pending -= u64::from(bits.count()) * vdev.sector();
-        }
-        self.trims.released(sealed.freed);
     }
 
     /// Bytes of all vdevs' space.
@@ -342,13 +243,13 @@ impl Space {
     /// Bytes of used sectors that are not freed.
     #[must_use]
     pub fn used(&self) -> u64 {
-        self.used
+        u64::try_from(self.used).unwrap_or(0)
     }
 
     /// Bytes of freed sectors that are not reusable yet.
     #[must_use]
     pub fn pending(&self) -> u64 {
-        self.pending
+        u64::try_from(self.pending).unwrap_or(0)
     }
 
     /// Bytes that can be given out: free sectors; on a raidz, those of free rows.
@@ -366,14 +267,24 @@ impl Space {
     /// Whether a sector is freed and not reusable yet.
     #[must_use]
     pub fn is_freed(&self, at: Address) -> bool {
-        let vdev = self.vdevs.get(usize::from(at.vdev.0));
-        vdev.is_some_and(|v| v.is_freed(at))
+        let index = usize::from(at.vdev.0);
+        let vdev = self.vdevs.get(index);
+        vdev.is_some_and(|v| self.frees.any(index, v.range(at, 1)))
     }
 
-    /// Whether a sector is used, or freed and not reusable yet. For verification.
+    /// Whether a sector of a loaded region is used, or freed and not reusable yet. `None` if its region is not loaded.
     #[must_use]
-    pub fn is_used(&self, at: Address) -> bool {
-        let vdev = self.vdevs.get(usize::from(at.vdev.0));
-        vdev.is_some_and(|v| v.is_used(at))
+    pub fn is_used(&self, at: Address) -> Option<bool> {
+        let vdev = self.vdevs.get(usize::from(at.vdev.0))?;
+        let (region, start, _) = vdev.place(at, 1);
+        let loaded = vdev.loaded.get(&region)?;
+        Some(loaded.used.any(start, 1))
+    }
+
+    /// The region of a block.
+    #[must_use]
+    pub fn region_of(&self, at: Address) -> Option<(VdevId, u32)> {
+        let vdev = self.vdevs.get(usize::from(at.vdev.0))?;
+        Some((at.vdev, vdev.place(at, 1).0))
     }
 }

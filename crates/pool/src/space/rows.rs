@@ -4,46 +4,35 @@
 //! into another region is in none. A mirror has rows of one sector. `docs/decisions/0156`.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use super::vdev::VdevRegions;
-use crate::format::{REGION_SECTORS, RegionBits};
-
-/// Where rows begin in a region.
-#[derive(Clone, Copy)]
-pub(super) struct RowGrid {
-    pub(super) row: u32,
-    /// Sectors from the last row's begin before the region to the region.
-    shift: u32,
-}
-
-impl RowGrid {
-    /// The first sector from `sector` on where a row begins.
-    pub(super) fn from(self, sector: u32) -> u32 {
-        (sector + self.shift).next_multiple_of(self.row) - self.shift
-    }
-}
+use crate::format::{REGION_SECTORS, RegionBits, RegionSummary, RowGrid};
 
 impl VdevRegions {
     /// The rows of a region.
     pub(super) fn grid(&self, region: u32) -> RowGrid {
-        let (row, first) = (
-            u64::from(self.row),
-            u64::from(region) * u64::from(REGION_SECTORS),
-        );
-        let behind = row - self.space.start % row;
-        RowGrid {
-            row: self.row,
-            shift: ((first + behind) % row) as u32,
-        }
+        RowGrid::new(self.row, self.space.start, region)
     }
 
     /// The rows of a region that are in the vdev's space and in no other region: the first sector of each.
     fn rows(&self, region: u32) -> impl Iterator<Item = u32> + use<> {
+        self.grid(region).rows(self.inside(region))
+    }
+
+    /// The number of sectors of a region's rows in `inside`.
+    fn row_sectors(&self, region: u32, inside: Range<u32>) -> u32 {
+        let first = self.grid(region).from(inside.start);
+        inside.end.saturating_sub(first) / self.row * self.row
+    }
+
+    /// The number of sectors that can be given out of a region without used sectors.
+    pub(super) fn all_free(&self, region: u32) -> u32 {
         let inside = self.inside(region);
-        let row = self.row;
-        let starts = self.grid(region).from(inside.start)..inside.end;
-        let rows = starts.step_by(row as usize);
-        rows.filter(move |start| start + row <= inside.end)
+        match inside.is_empty() {
+            true => 0,
+            false => self.row_sectors(region, inside),
+        }
     }
 
     /// These sectors, and all others of their rows.
@@ -59,36 +48,43 @@ impl VdevRegions {
 
     /// The sectors that can be given out in the regions from `region` on, none of which has a used sector.
     pub(super) fn free_from(&self, region: u32) -> u64 {
+        if self.row == 1 {
+            let first = u64::from(region) * u64::from(REGION_SECTORS);
+            let start = first.max(self.space.start);
+            return self.space.end.saturating_sub(start);
+        }
         let regions = region..self.regions();
-        regions.map(|region| u64::from(self.free_of(region))).sum()
+        regions.map(|region| u64::from(self.all_free(region))).sum()
     }
 
-    /// The sectors of a region that can be given out.
+    /// The sectors of a region that can be given out if these are used.
+    pub(super) fn free_without(&self, region: u32, used: &RegionBits) -> RegionBits {
+        self.grid(region).free(self.inside(region), used)
+    }
+
+    /// The sectors of a loaded region that can be given out.
     pub(super) fn free_bits(&self, region: u32) -> RegionBits {
-        let inside = self.inside(region);
-        let mut bits = RegionBits::default();
-        if self.row > 1 {
-            let used = self.regions.get(&region).map(|r| &r.used);
-            let is_free = |row: &u32| !used.is_some_and(|used| used.any(*row, self.row));
-            let free = self.rows(region).filter(is_free);
-            free.for_each(|row| bits.set(row, self.row));
-            return bits;
-        }
-        if !inside.is_empty() {
-            bits.set(inside.start, inside.len() as u32);
-        }
-        if let Some(region) = self.regions.get(&region) {
-            bits.remove(&region.used);
-        }
-        bits
+        let none = RegionBits::default();
+        let used = self.loaded.get(&region).map_or(&none, |r| &r.used);
+        self.free_without(region, used)
     }
 
     /// The number of sectors of a region that can be given out.
     pub(super) fn free_of(&self, region: u32) -> u32 {
-        if self.row > 1 {
-            return self.free_bits(region).count();
+        match self.loaded.get(&region) {
+            Some(loaded) if self.row == 1 => self.inside(region).len() as u32 - loaded.count,
+            Some(_) => self.free_bits(region).count(),
+            None => self.free_unloaded(region),
         }
-        let used = self.regions.get(&region).map_or(0, |r| r.count);
-        self.inside(region).len() as u32 - used
+    }
+
+    /// What a saved summary says of the vdev's space in the region: free sectors, and a bound of the longest run.
+    pub(super) fn summary_inside(&self, region: u32, saved: &RegionSummary) -> (u32, u32) {
+        let inside = self.inside(region);
+        let most = inside.len() as u32;
+        let outside =
+            self.row_sectors(region, 0..REGION_SECTORS) - self.row_sectors(region, inside);
+        let free = u32::from(saved.free).saturating_sub(outside).min(most);
+        (free, u32::from(saved.longest).min(most))
     }
 }

@@ -4,6 +4,7 @@
 //! given out, and only if [`super::trims`] allows it. `docs/decisions/0112`.
 
 use super::Space;
+use super::sectors::sectors_of;
 use crate::format::{Address, REGION_SECTORS, RegionBits, VdevId};
 
 /// Shorter runs, in bytes, are not trimmed: telling a disk of them costs more than it gains.
@@ -56,19 +57,21 @@ impl Space {
         Some(vdev.regions())
     }
 
-    /// Takes the free runs of a region that may be trimmed out of use. None if there are none.
+    /// Takes the free runs of a loaded region that may be trimmed out of use. None if there are none, or if the region is not
+    /// loaded.
     pub fn begin_trim(&mut self, vdev: VdevId, region: u32, which: Which) -> Option<Trimming> {
         let index = usize::from(vdev.0);
         let place = (index, region);
-        let due = self.trims.take_due(place);
         let vdev = self.vdevs.get_mut(index)?;
+        if !vdev.is_loaded(region) {
+            return None;
+        }
+        let due = self.trims.take_due(place);
         let mut bits = vdev.free_bits(region);
         if which == Which::Freed {
             bits.keep(&vdev.whole_rows(region, &due?));
         }
-        for recent in self.trims.recent(place) {
-            bits.remove(&vdev.whole_rows(region, recent));
-        }
+        bits.remove(&vdev.whole_rows(region, &self.trims.recent(place)));
         let sector = vdev.sector();
         let mut runs = Vec::new();
         let mut at = 0;
@@ -88,20 +91,37 @@ impl Space {
         if runs.is_empty() {
             return None;
         }
-        vdev.withhold(region, &bits);
+        // bitmaps that are saved meanwhile have them as free
+        vdev.change(region, |region| {
+            region.used.add(&bits);
+            region.pins += 1;
+        });
+        self.frees.withheld.of_mut(index).add_bits(region, &bits);
         let trimming = Trimming {
             index,
             region,
             bits,
             runs,
         };
-        self.pending += trimming.bytes();
+        self.pending += trimming.bytes() as i64;
         Some(trimming)
     }
 
     /// Ends a trim: its sectors are free again.
     pub fn trimmed(&mut self, trimming: Trimming) {
-        self.pending -= trimming.bytes();
-        self.vdevs[trimming.index].release(trimming.region, &trimming.bits);
+        self.pending -= trimming.bytes() as i64;
+        let withheld = self.frees.withheld.of_mut(trimming.index);
+        let first = sectors_of(trimming.region).start;
+        let mut end = 0;
+        while let start = trimming.bits.next(end, REGION_SECTORS, true)
+            && start < REGION_SECTORS
+        {
+            end = trimming.bits.next(start, REGION_SECTORS, false);
+            withheld.remove(first + u64::from(start)..first + u64::from(end));
+        }
+        self.vdevs[trimming.index].change(trimming.region, |region| {
+            region.used.remove(&trimming.bits);
+            region.pins -= 1;
+        });
     }
 }

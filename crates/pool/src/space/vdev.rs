@@ -1,14 +1,16 @@
-//! The regions of one vdev.
+//! The regions of one vdev: the loaded ones, and the choice of the next extent.
 //!
-//! **Owns** the bitmaps of the regions, and the region that each kind writes in. **Called by** [`super::Space`].
-//! **Invariants**: a region that a kind writes in is in no queue; every other region is in exactly one; regions from
-//! `fresh` on are all free; an extent begins with a row, and all rows that it reaches into were free as a whole, so that no
-//! row with a live block is written. `docs/decisions/0152`.
+//! **Owns** the bitmaps of loaded regions, and the region that each kind writes in. **Called by** [`super::Space`].
+//! **Invariants**: extents are given out in loaded regions only; a loaded region that a kind writes in is in no queue, every
+//! other loaded region is in exactly one; regions from `fresh` on are all free; an extent begins with a row, and all rows
+//! that it reaches into were free as a whole, so that no row with a live block is written. `docs/decisions/0152`, `0162`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use crate::format::{Address, Defect, REGION_SECTORS, RegionBits, VdevId, VdevOffset};
+use super::sectors::SectorSet;
+use super::summary::{Released, Summary};
+use crate::format::{Address, REGION_SECTORS, RegionBits, VdevId, VdevOffset};
 use crate::vdev::VdevInfo;
 
 /// Regions that are searched for a run of the wanted length, before the search gives up.
@@ -52,47 +54,68 @@ pub enum BlockKind {
     PoolTree,
 }
 
+/// A loaded region.
 #[derive(Default)]
 pub(super) struct Region {
     /// Sectors that are used, or freed and not released.
     pub(super) used: RegionBits,
     /// The number of sectors in `used`.
     pub(super) count: u32,
-    /// Sectors of `used` that are freed.
-    freeing: RegionBits,
-    /// Sectors of `used` with nodes of the pool's own tree.
-    pool: RegionBits,
-    changed: bool,
+    /// Whether sectors were given out that no saved bitmap has.
+    pub(super) changed: bool,
+    /// Whether its bitmap is being written.
+    pub(super) is_saving: bool,
+    /// Reasons to keep it loaded.
+    pub(super) pins: u32,
 }
 
 /// The place where a kind writes next.
 #[derive(Clone, Copy)]
-struct Cursor {
-    region: u32,
+pub(super) struct Cursor {
+    pub(super) region: u32,
     sector: u32,
 }
 
 pub(super) struct VdevRegions {
-    id: VdevId,
+    pub(super) id: VdevId,
     sector: u64,
     /// Sectors of a row.
     pub(super) row: u32,
     /// The sectors of the vdev's space.
     pub(super) space: Range<u64>,
     /// The number of sectors that can be given out: those of free rows.
-    free: u64,
-    pub(super) regions: BTreeMap<u32, Region>,
-    /// Regions to write in next: number of free sectors, and number of the region.
-    queue: BTreeSet<(u32, u32)>,
-    /// Regions that had no run of the wanted length.
-    tired: BTreeSet<u32>,
-    /// Regions from here on are all free and in no queue.
-    fresh: u32,
-    cursors: [Option<Cursor>; 3],
-    changed: Vec<u32>,
+    pub(super) free: u64,
+    pub(super) loaded: BTreeMap<u32, Region>,
+    /// By region, below `fresh`; zero for regions that are loaded, being loaded, unreadable, or in `empty`.
+    pub(super) summaries: Vec<Summary>,
+    /// Regions below `fresh` that are not loaded and have no used sector.
+    pub(super) empty: BTreeSet<u32>,
+    /// No summary is greater.
+    pub(super) best: Summary,
+    /// The longest run that was not found in loaded regions, while others may have one. Sectors.
+    pub(super) short: Option<u32>,
+    /// Regions that are being loaded, with what is known of them.
+    pub(super) loading: BTreeMap<u32, Summary>,
+    /// Nodes of the pool's own tree.
+    pub(super) pool: SectorSet,
+    /// Blocks of the journal in regions that are not loaded.
+    pub(super) marked: SectorSet,
+    /// The number of loaded regions that have changed.
+    pub(super) changed: usize,
+    /// Regions whose bitmap the next checkpoint saves.
+    pub(super) unsaved: BTreeSet<u32>,
+    /// The state of regions that are not loaded once a checkpoint is released.
+    pub(super) targets: BTreeMap<u32, Released>,
+    /// Loaded regions to write in next: number of free sectors, and number of the region.
+    pub(super) queue: BTreeSet<(u32, u32)>,
+    /// Loaded regions that had no run of the wanted length.
+    pub(super) tired: BTreeSet<u32>,
+    /// Regions from here on are all free and not loaded.
+    pub(super) fresh: u32,
+    pub(super) cursors: [Option<Cursor>; 3],
 }
 
-fn region_of(sector: u64) -> u32 {
+pub(super) fn region_of(sector: u64) -> u32 {
     (sector / u64::from(REGION_SECTORS)) as u32
 }
 
@@ -100,23 +123,30 @@ impl VdevRegions {
     pub(super) fn new(space: &VdevSpace) -> Self {
         let sector = u64::from(space.sector);
         let sectors = space.start.0.div_ceil(sector)..space.end.0 / sector;
+        let fresh = region_of(sectors.start);
         let mut vdev = Self {
             id: space.vdev,
             sector,
             row: space.row.max(1),
             free: 0,
-            fresh: region_of(sectors.start),
             space: sectors,
-            regions: BTreeMap::new(),
+            loaded: BTreeMap::new(),
+            summaries: vec![Summary::default(); fresh as usize],
+            empty: BTreeSet::new(),
+            best: Summary::default(),
+            short: None,
+            loading: BTreeMap::new(),
+            pool: SectorSet::default(),
+            marked: SectorSet::default(),
+            changed: 0,
+            unsaved: BTreeSet::new(),
+            targets: BTreeMap::new(),
             queue: BTreeSet::new(),
             tired: BTreeSet::new(),
+            fresh,
             cursors: [None; 3],
-            changed: Vec::new(),
         };
-        vdev.free = match vdev.row {
-            1 => vdev.space.end.saturating_sub(vdev.space.start),
-            _ => vdev.free_from(vdev.fresh),
-        };
+        vdev.free = vdev.free_from(vdev.fresh);
         vdev
     }
 
@@ -136,8 +166,10 @@ impl VdevRegions {
     /// Moves the end of the space.
     pub(super) fn grow(&mut self, end: VdevOffset) {
         let last = region_of(self.space.end.saturating_sub(1));
+        let whole = self.all_free(last);
         let before = self.free_of(last);
         self.space.end = self.space.end.max(end.0 / self.sector);
+        self.summary_grows(last, self.all_free(last) - whole);
         let after = self.free_of(last);
         self.free += u64::from(after - before) + self.free_from(last + 1);
         if self.queue.remove(&(before, last)) || self.tired.remove(&last) {
@@ -147,14 +179,6 @@ impl VdevRegions {
 
     pub(super) fn regions(&self) -> u32 {
         region_of(self.space.end.saturating_sub(1)) + 1
-    }
-
-    /// Takes free sectors out of use until they are released. Bitmaps that are saved meanwhile have them as free.
-    pub(super) fn withhold(&mut self, number: u32, bits: &RegionBits) {
-        self.change(number, |region| {
-            region.used.add(bits);
-            region.freeing.add(bits);
-        });
     }
 
     pub(super) fn sector(&self) -> u64 {
@@ -177,11 +201,18 @@ impl VdevRegions {
         }
     }
 
+    /// The region of a block, its first sector there, and its number of sectors.
     pub(super) fn place(&self, at: Address, bytes: u32) -> (u32, u32, u32) {
         let sector = at.offset.0 / self.sector;
         let count = u64::from(bytes).div_ceil(self.sector) as u32;
         let start = (sector % u64::from(REGION_SECTORS)) as u32;
         (region_of(sector), start, count)
+    }
+
+    /// The sectors of a block.
+    pub(super) fn range(&self, at: Address, bytes: u32) -> Range<u64> {
+        let first = at.offset.0 / self.sector;
+        first..first + u64::from(bytes).div_ceil(self.sector)
     }
 
     /// Whether a block is in the vdev's space, and in one region.
@@ -195,93 +226,23 @@ impl VdevRegions {
             && start + count <= REGION_SECTORS
     }
 
-    pub(super) fn is_used(&self, at: Address) -> bool {
-        let (region, start, _) = self.place(at, 1);
-        let region = self.regions.get(&region);
-        region.is_some_and(|r| r.used.any(start, 1))
-    }
-
-    /// Whether a sector is freed, and not reusable yet.
-    pub(super) fn is_freed(&self, at: Address) -> bool {
-        let (region, start, _) = self.place(at, 1);
-        let region = self.regions.get(&region);
-        region.is_some_and(|r| r.freeing.any(start, 1))
-    }
-
-    /// Puts the regions up to `region` into the queue.
-    fn reach(&mut self, region: u32) {
-        while self.fresh <= region {
-            let free = self.inside(self.fresh).len() as u32;
-            self.queue.insert((free, self.fresh));
-            self.fresh += 1;
-        }
-    }
-
-    /// Changes a region, and keeps it in the right queue.
-    fn change<T>(&mut self, number: u32, change: impl FnOnce(&mut Region) -> T) -> T {
-        self.reach(number);
+    /// Changes a loaded region, and keeps it in the right queue.
+    pub(super) fn change(&mut self, number: u32, change: impl FnOnce(&mut Region)) {
         let before = self.free_of(number);
-        let region = self.regions.entry(number).or_default();
-        let was_changed = region.changed;
-        let result = change(region);
+        let region = self.loaded.get_mut(&number).expect("a loaded region");
+        change(region);
         region.count = region.used.count();
-        if region.changed && !was_changed {
-            self.changed.push(number);
-        }
         self.recount(number, before);
-        result
     }
 
-    /// The number of free sectors of a region was `before` and may have changed: corrects the sum of the vdev, and keeps the region in
-    /// the right queue.
+    /// The number of free sectors of a loaded region was `before` and may have changed: corrects the sum of the vdev, and keeps the
+    /// region in the right queue.
     fn recount(&mut self, number: u32, before: u32) {
         let after = self.free_of(number);
         self.free = self.free + u64::from(after) - u64::from(before);
         if self.queue.remove(&(before, number)) || (after > before && self.tired.remove(&number)) {
             self.queue.insert((after, number));
         }
-    }
-
-    pub(super) fn load(&mut self, number: u32, bits: RegionBits) -> Result<u64, Defect> {
-        let inside = self.inside(number);
-        let mut outside = bits.clone();
-        outside.clear(inside.start, inside.len() as u32);
-        if inside.is_empty() || !outside.is_empty() {
-            return Err(Defect::Field {
-                field: "region whose saved space reaches beyond its vdev",
-                value: number.into(),
-            });
-        }
-        let count = bits.count();
-        self.change(number, |region| region.used = bits);
-        Ok(u64::from(count) * self.sector)
-    }
-
-    /// Marks a block as used. Returns the bytes that were free before.
-    pub(super) fn mark(&mut self, at: Address, bytes: u32, kind: BlockKind) -> Result<u64, Defect> {
-        let (number, start, count) = self.place(at, bytes);
-        let overlap = Err(Defect::Field {
-            field: "offset of a block that overlaps another",
-            value: at.offset.0,
-        });
-        let used = |vdev: &Self| vdev.regions.get(&number).map_or(0, |region| region.count);
-        let before = used(self);
-        self.change(number, |region| {
-            if kind == BlockKind::PoolTree {
-                if region.used.any(start, count) {
-                    return overlap;
-                }
-                region.pool.set(start, count);
-            } else {
-                if region.pool.any(start, count) {
-                    return overlap;
-                }
-                region.changed = true;
-            }
-            region.used.set(start, count);
-            Ok(())
-        })?;
-        Ok(u64::from(used(self) - before) * self.sector)
     }
 
     pub(super) fn allocate(
@@ -316,6 +277,9 @@ impl VdevRegions {
             self.allocate_at(cursor, want, unit, kind)
         });
         self.cursors[kind as usize] = own;
+        if found.is_none() && self.may_load(unit) {
+            self.short = self.short.max(Some(unit));
+        }
         found
     }
 
@@ -326,14 +290,18 @@ impl VdevRegions {
         }
     }
 
-    /// Takes the emptiest region out of the queue; tired regions come last.
+    /// Takes the emptiest loaded region out of the queue; regions that are known to be empty come first, tired ones last.
     fn next_region(&mut self) -> Option<u32> {
-        let end = region_of(self.space.end.saturating_sub(1)) + 1;
+        let end = self.regions();
         // a row that reaches into another region is not given out
         let most = REGION_SECTORS - 2 * (self.row - 1);
         let full = |(free, _): &(u32, u32)| *free >= most;
-        if !self.queue.last().is_some_and(full) && self.fresh < end {
-            self.reach(self.fresh);
+        if !self.queue.last().is_some_and(full) {
+            let next = self.empty.first().copied();
+            let next = next.or((self.fresh < end).then_some(self.fresh));
+            if let Some(region) = next {
+                self.load_empty(region);
+            }
         }
         match self.queue.pop_last() {
             Some((free, region)) if free > 0 => Some(region),
@@ -367,7 +335,8 @@ impl VdevRegions {
         } else {
             0
         };
-        let region = self.regions.entry(cursor.region).or_default();
+        let region = self.loaded.get_mut(&cursor.region);
+        let region = region.expect("a region that blocks are written in is loaded");
         let mut start = cursor.sector;
         let (start, count) = loop {
             start = grid.from(region.used.next(start, end, false));
@@ -384,11 +353,12 @@ impl VdevRegions {
         };
         region.used.set(start, count);
         region.count += count;
+        let at = self.address(cursor.region, start);
+        let bytes = (u64::from(count) * self.sector) as u32;
         if kind == BlockKind::PoolTree {
-            region.pool.set(start, count);
-        } else if !region.changed {
-            region.changed = true;
-            self.changed.push(cursor.region);
+            self.pool.insert(self.range(at, bytes));
+        } else {
+            self.set_changed(cursor.region);
         }
         self.free -= match self.row {
             1 => u64::from(count),
@@ -398,21 +368,33 @@ impl VdevRegions {
             region: cursor.region,
             sector: start + count,
         });
-        Some((
-            self.address(cursor.region, start),
-            (u64::from(count) * self.sector) as u32,
-        ))
+        Some((at, bytes))
     }
 
-    /// Takes back the end of an extent. Returns its region, its first sector there, and its number of sectors.
-    pub(super) fn give_back(&mut self, at: Address, bytes: u32) -> (u32, u32, u32) {
+    /// Sectors of a loaded region were given out: it stays loaded until a bitmap is saved that has them.
+    pub(super) fn set_changed(&mut self, number: u32) {
+        let region = self.loaded.get_mut(&number).expect("a loaded region");
+        if !std::mem::replace(&mut region.changed, true) {
+            self.changed += 1;
+        }
+        self.unsaved.insert(number);
+    }
+
+    /// Takes back the end of the last extent.
+    pub(super) fn give_back(&mut self, at: Address, bytes: u32) {
         let (number, start, count) = self.place(at, bytes);
+        let range = self.range(at, bytes);
+        let is_of_pool = self.pool.any(range.clone());
+        self.pool.remove(range.clone());
+        if !self.loaded.contains_key(&number) {
+            assert!(is_of_pool, "a region with new records stays loaded");
+            return self.released_elsewhere(number, &[(start, count)]);
+        }
         let before = self.free_of(number);
-        let region = self.regions.get_mut(&number);
+        let region = self.loaded.get_mut(&number);
         let region = region.filter(|r| r.used.all(start, count));
         let region = region.expect("it was just given out");
         region.used.clear(start, count);
-        region.pool.clear(start, count);
         region.count -= count;
         // another kind, whose region it was, may have left it meanwhile
         self.recount(number, before);
@@ -421,66 +403,5 @@ impl VdevRegions {
                 cursor.sector = start;
             }
         }
-        (number, start, count)
-    }
-
-    /// Frees a block. Returns its region, its first sector there, and its number of sectors.
-    pub(super) fn free(&mut self, at: Address, bytes: u32) -> Result<(u32, u32, u32), Defect> {
-        let (number, start, count) = self.place(at, bytes);
-        let region = self.regions.get_mut(&number);
-        let region = region.filter(|r| r.used.all(start, count) && !r.freeing.any(start, count));
-        let Some(region) = region else {
-            return Err(Defect::Field {
-                field: "offset of a block that is freed and was not used",
-                value: at.offset.0,
-            });
-        };
-        region.freeing.set(start, count);
-        if !region.pool.any(start, count) && !region.changed {
-            region.changed = true;
-            self.changed.push(number);
-        }
-        Ok((number, start, count))
-    }
-
-    pub(super) fn release(&mut self, number: u32, bits: &RegionBits) {
-        self.change(number, |region| {
-            let all = region.used.0.iter_mut().zip(&mut region.freeing.0);
-            for (((used, freeing), pool), freed) in all.zip(&mut region.pool.0).zip(bits.0) {
-                *used &= !freed;
-                *freeing &= !freed;
-                *pool &= !freed;
-            }
-        });
-        if self.regions[&number].used.is_empty() && !self.regions[&number].changed {
-            self.regions.remove(&number);
-        }
-    }
-
-    /// Takes the changed regions, with bitmaps of their used sectors: without freed ones, the pool's own tree, and
-    /// `young` ones. Regions with young sectors count as changed for the next checkpoint.
-    pub(super) fn take_changed<'a>(
-        &mut self,
-        young: impl Fn(u32) -> Option<&'a RegionBits>,
-    ) -> Vec<(VdevId, u32, Option<RegionBits>)> {
-        let changed = std::mem::take(&mut self.changed);
-        let mut saved = Vec::with_capacity(changed.len());
-        for number in changed {
-            let region = self.regions.entry(number).or_default();
-            region.changed = false;
-            let mut bits = region.used.clone();
-            let others = region.freeing.0.iter().zip(&region.pool.0);
-            for (bits, (freeing, pool)) in bits.0.iter_mut().zip(others) {
-                *bits &= !(freeing | pool);
-            }
-            if let Some(young) = young(number) {
-                bits.remove(young);
-                region.changed = true;
-                self.changed.push(number);
-            }
-            let bits = (!bits.is_empty()).then_some(bits);
-            saved.push((self.id, number, bits));
-        }
-        saved
     }
 }

@@ -26,7 +26,7 @@ pub struct Need {
 }
 
 impl Need {
-    pub(super) fn root(ptr: BlockPtr) -> Self {
+    pub(crate) fn root(ptr: BlockPtr) -> Self {
         Self {
             ptr,
             level: None,
@@ -36,7 +36,7 @@ impl Need {
     }
 
     /// Child `index` of `parent`, with keys below `end`.
-    pub(super) fn child(parent: &Node, index: usize, end: Key) -> Self {
+    pub(crate) fn child(parent: &Node, index: usize, end: Key) -> Self {
         Self {
             ptr: parent.child(index),
             level: Some(parent.level() - 1),
@@ -61,7 +61,7 @@ impl Need {
     }
 
     /// Its level; unknown for a root.
-    pub(super) fn level(&self) -> Option<u8> {
+    pub(crate) fn level(&self) -> Option<u8> {
         self.level
     }
 
@@ -76,7 +76,7 @@ impl Need {
     }
 
     /// Fails if `node` is not the needed one.
-    pub(super) fn check(&self, node: &Node) -> Result<()> {
+    pub(crate) fn check(&self, node: &Node) -> Result<()> {
         let differs = if node.birth() != self.ptr.birth {
             "its birth"
         } else if node.as_bytes().len() != self.ptr.logical_size as usize {

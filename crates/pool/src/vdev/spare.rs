@@ -100,6 +100,9 @@ async fn check_label(
     }
 }
 
+/// A member that left its vdev.
+pub(crate) struct FormerMember(Member);
+
 /// Whether a disk of `size` bytes has space for the data of each member of a vdev.
 fn has_room(vdev: &VdevStatus, size: u64) -> bool {
     geometry::data_size(size) >= vdev.member_size
@@ -236,6 +239,7 @@ impl Vdevs {
     }
 
     /// Makes a spare's disk the member `new`: beside `member` in a mirror, in its place in a raidz, and in the place of a spare that failed.
+    /// Returns the member that left, whose disk keeps its labels.
     ///
     /// # Errors
     /// Those of [`Vdevs::attach`] and [`Vdevs::replace`]; after [`SetupError::Device`] the disk may be a member.
@@ -245,18 +249,25 @@ impl Vdevs {
         disk: Disk,
         new: MemberGuid,
         in_place: bool,
-    ) -> Result<(), SetupError> {
+    ) -> Result<Option<FormerMember>, SetupError> {
         let top = self.vdev_of(member)?;
         let origin = Origin::Spare;
         match top.layout() {
-            Layout::Mirror if !in_place => self.attach_as(top.id(), disk, origin, new).await,
+            Layout::Mirror if !in_place => {
+                self.attach_as(top.id(), disk, origin, new).await?;
+                Ok(None)
+            }
             _ => {
                 let old = self.replace_as(member, disk, origin, new).await?;
-                if usable(&old).is_some() {
-                    self.wipe_former(&old).await;
-                }
-                Ok(())
+                Ok(Some(FormerMember(old)))
             }
+        }
+    }
+
+    /// Wipes the labels of a member that left, unless operations on its disk may be outstanding.
+    pub(crate) async fn forget_former(&self, FormerMember(old): &FormerMember) {
+        if usable(old).is_some() {
+            self.wipe_former(old).await;
         }
     }
 

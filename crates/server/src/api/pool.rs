@@ -43,6 +43,9 @@ pub struct Pool {
     pub reserved: u64,
     /// Acknowledged bytes that are only in memory.
     pub dirty: u64,
+    /// Memory for the maps of used space, bytes.
+    #[serde(default)]
+    pub space_maps: u64,
     /// Its volumes with `sync=disabled`: their clients get successful flushes without stable storage.
     #[serde(default)]
     pub sync_disabled: Vec<String>,

@@ -30,6 +30,8 @@ pub struct PoolConfig {
     pub dirty_mib: Option<u64>,
     /// Memory of the record cache, MiB, 0 for none; `None` for the pool's default.
     pub record_cache_mib: Option<u64>,
+    /// Memory for maps of used space, MiB; `None` for the pool's default.
+    pub space_mib: Option<u64>,
     /// Open it read-only.
     pub read_only: bool,
 }
@@ -44,6 +46,7 @@ pub(super) struct RawPool {
     cache_mib: Option<Spanned<u64>>,
     dirty_mib: Option<Spanned<u64>>,
     record_cache_mib: Option<Spanned<u64>>,
+    space_mib: Option<Spanned<u64>>,
     #[serde(default)]
     read_only: bool,
 }
@@ -120,6 +123,7 @@ fn pool_table(pool: &PoolConfig) -> Table {
         ("cache_mib", pool.cache_mib),
         ("dirty_mib", pool.dirty_mib),
         ("record_cache_mib", pool.record_cache_mib),
+        ("space_mib", pool.space_mib),
     ] {
         if let Some(mib) = mib {
             table[key] = value(mib as i64);
@@ -167,6 +171,7 @@ impl Checker<'_> {
                 cache_mib: mib(&p.cache_mib, 1)?,
                 dirty_mib: mib(&p.dirty_mib, 1)?,
                 record_cache_mib: mib(&p.record_cache_mib, 0)?,
+                space_mib: mib(&p.space_mib, 1)?,
                 read_only: p.read_only,
                 name: p.name.into_inner(),
                 disks: paths,

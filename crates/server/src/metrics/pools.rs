@@ -69,6 +69,7 @@ metrics! {
         Gauge pool_freeing_bytes "Space that the next checkpoint makes reusable": p.freeing;
         Gauge pool_free_bytes "Free space of the pool": p.free;
         Gauge pool_dirty_bytes "Bytes acknowledged that are only in memory": p.dirty;
+        Gauge pool_space_maps_bytes "Memory for the pool's maps of used space": p.space_maps;
         Gauge pool_record_cache_limit_bytes "Limit of the pool's record cache": p.record_cache.limit;
         Gauge pool_record_cache_bytes "Size of the record cache with its tables": p.record_cache.bytes;
         Counter pool_record_cache_hits "Lookups that found a record in the record cache": p.record_cache.hits;

@@ -118,6 +118,7 @@ impl Server {
             cache_mib: None,
             dirty_mib: None,
             record_cache_mib: None,
+            space_mib: None,
             read_only: false,
         };
         let new = self.edited(&[&PoolEdit::Add(config.clone())])?;

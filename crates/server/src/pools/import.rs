@@ -42,6 +42,7 @@ impl Server {
             cache_mib: None,
             dirty_mib: None,
             record_cache_mib: None,
+            space_mib: None,
             read_only: request.read_only,
         };
         if request.read_only && request.rewind.is_some() {
@@ -59,6 +60,7 @@ impl Server {
             (config.cache_mib, config.dirty_mib) = (old.cache_mib, old.dirty_mib);
             config.record_cache_mib = old.record_cache_mib;
             config.spare_after_s = old.spare_after_s;
+            config.space_mib = old.space_mib;
             edits.push(PoolEdit::Remove(name.clone()));
         }
         edits.push(PoolEdit::Add(config.clone()));
@@ -105,6 +107,7 @@ impl Server {
             cache_mib: None,
             dirty_mib: None,
             record_cache_mib: None,
+            space_mib: None,
             read_only: true,
         };
         let (uberblock, status) = (opened.uberblock, opened.vdevs.status());

@@ -113,6 +113,9 @@ pub(super) async fn open_devices(opened: Opened, config: &PoolConfig) -> Result<
     if let Some(mib) = config.record_cache_mib {
         options.record_cache_bytes = (mib << 20) as usize;
     }
+    if let Some(mib) = config.space_mib {
+        options.space_bytes = (mib << 20) as usize;
+    }
     if let Some(mib) = config.dirty_mib {
         options.dirty_bytes = mib << 20;
     }

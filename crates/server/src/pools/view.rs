@@ -95,6 +95,7 @@ impl Holdings {
             free: 0,
             reserved: 0,
             dirty: 0,
+            space_maps: 0,
             sync_disabled: Vec::new(),
             record_cache: api::RecordCache::default(),
             vdevs: Vec::new(),
@@ -280,6 +281,7 @@ fn show_open(view: &mut api::Pool, pool: &Pool) {
         .map(|d| d.dataset())
         .filter(|d| d.sync == Sync::Disabled);
     view.sync_disabled = disabled.map(|d| full_name(&view.name, &d.name)).collect();
+    view.space_maps = pool.space_maps().bytes;
     let cache = pool.record_cache();
     view.record_cache = api::RecordCache {
         limit: cache.limit as u64,

@@ -106,6 +106,8 @@ impl Plan {
         }
         let disks = 1 + rng.below(2) as usize;
         let freeing_max = 1 << rng.below(12);
+        // a separate generator, so that the runs of older seeds do not change
+        let mut own = Prng::new(freeing_max as u64 ^ rng.clone().u64() ^ 0x59ce);
         Plan {
             disks,
             spares: 0,
@@ -128,6 +130,7 @@ impl Plan {
                     true => UNPROVEN_MAX,
                     false => 1 << rng.below(24),
                 },
+                space_bytes: crate::volume::space_bytes(&mut own),
                 resilver_blocks: 64,
             },
             record_size: 4096 << rng.below(4),

@@ -23,6 +23,7 @@ use io::rng::Prng;
 use io::sim::{Node, SimDisk, remark};
 use io::time::sleep;
 use io::{JoinHandle, spawn, timeout};
+pub(crate) use plan::space_bytes;
 use plan::{End, Fault, Plan};
 use pool::Pool;
 use pool::vdev::MemberState;

@@ -135,6 +135,15 @@ fn profile(hot: Range<u64>, rng: &mut Prng) -> Profile {
     }
 }
 
+/// Memory for space maps: for all regions, or for so few that regions are evicted all the time.
+pub(crate) fn space_bytes(rng: &mut Prng) -> usize {
+    match rng.below(4) {
+        0 => usize::MAX,
+        1 => 16 << 10,
+        _ => 0,
+    }
+}
+
 impl Plan {
     pub(super) fn new(rng: &mut Prng) -> Plan {
         let block_size: u32 = if rng.chance(0.5) { 512 } else { 4096 };
@@ -233,6 +242,7 @@ impl Plan {
         }
         let mut rng = Prng::new(rng.u64() ^ 0x4eb1);
         plan.options.resilver_blocks = 64 << rng.below(8);
+        plan.options.space_bytes = space_bytes(&mut Prng::new(rng.u64() ^ 0x59ce));
         plan
     }
 

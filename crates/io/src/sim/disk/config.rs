@@ -51,6 +51,8 @@ pub struct DiskConfig {
     pub latency: Latency,
     /// Latency of reads, if it differs.
     pub read_latency: Option<Latency>,
+    /// Whether it serves one operation after the other, each with its latency.
+    pub is_serial: bool,
     /// Probability that a read fails with EIO, 0 to 1.
     pub read_error: f64,
     /// Probability that a write fails with EIO, 0 to 1. A failed write may have taken effect.
@@ -76,6 +78,7 @@ impl Default for DiskConfig {
             power_cut: PowerCutFate::Any,
             latency: Latency::default(),
             read_latency: None,
+            is_serial: false,
             read_error: 0.0,
             write_error: 0.0,
             flush_error: 0.0,

@@ -17,6 +17,8 @@ pub(super) struct Faults {
     pub(super) misdirect_next: Option<u64>,
     pub(super) drop_next: bool,
     pub(super) flushes_lie: bool,
+    /// When a serial disk has ended its operations.
+    idle_at: Nanos,
 }
 
 /// Whether one of `ranges` has a byte of `offset..offset + len`.
@@ -49,7 +51,12 @@ impl Faults {
         if core.rng.chance(l.tail_chance) {
             t += nanos(l.tail);
         }
-        t + self.stall_next.take().map_or(0, nanos)
+        t += self.stall_next.take().map_or(0, nanos);
+        if config.is_serial {
+            t += self.idle_at.saturating_sub(core.clock);
+            self.idle_at = core.clock + t;
+        }
+        t
     }
 
     pub(super) fn reading(

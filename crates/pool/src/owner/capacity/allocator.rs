@@ -5,6 +5,7 @@
 //! leaked, since it may have another owner; a group's records get their extents in order; a record that fits nowhere as a
 //! whole is placed in fragments, so that free space is usable however small its runs are.
 
+use super::maps::Maps;
 use crate::format::{Address, BlockPtr, BlockSpace, Defect, FRAGMENTS_MAX, VdevId, VdevOffset};
 use crate::space::{BlockKind, Sealed, Space, Trimming, VdevSpace, Which};
 
@@ -17,6 +18,8 @@ pub(in crate::owner) enum Placement {
     Whole(Vec<(Address, usize)>),
     /// Extents of the fragments of one record, and their bytes.
     Fragments(Vec<(Address, u32)>),
+    /// None yet: a region must be loaded first.
+    NotLoaded,
 }
 
 /// The space that an extent is taken from.
@@ -48,13 +51,15 @@ pub(in crate::owner) struct Allocator {
     placements: Placements,
     /// Whether freed space is being trimmed.
     is_trimming: bool,
+    maps: Maps,
 }
 
 impl Allocator {
     /// Gives out the free sectors of `space`.
-    pub(in crate::owner) fn new(space: Space) -> Self {
+    pub(in crate::owner) fn new(space: Space, maps: Maps) -> Self {
         Self {
             space,
+            maps,
             replaced: Vec::new(),
             leaked: 0,
             placements: Placements::default(),
@@ -65,6 +70,26 @@ impl Allocator {
     /// What is used and what is free.
     pub(in crate::owner) fn space(&self) -> &Space {
         &self.space
+    }
+
+    /// The loading and saving of regions.
+    pub(in crate::owner) fn space_mut(&mut self) -> &mut Space {
+        &mut self.space
+    }
+
+    /// The tree that has the bitmaps of regions that are not loaded.
+    pub(in crate::owner) fn maps(&self) -> &Maps {
+        &self.maps
+    }
+
+    /// The tree that has the bitmaps of regions that are not loaded, to change it.
+    pub(in crate::owner) fn maps_mut(&mut self) -> &mut Maps {
+        &mut self.maps
+    }
+
+    /// Sectors were freed that are not used.
+    pub(in crate::owner) fn found_leaks(&mut self, sectors: u64) {
+        self.leaked += sectors;
     }
 
     /// Blocks that could not be freed, since the pool was opened.
@@ -78,12 +103,12 @@ impl Allocator {
     }
 
     /// A vdev was added.
-    pub(super) fn add_vdev(&mut self, space: &VdevSpace) {
+    pub(in crate::owner) fn add_vdev(&mut self, space: &VdevSpace) {
         self.space.add(space);
     }
 
     /// A vdev ends at `end` now.
-    pub(super) fn grow_vdev(&mut self, vdev: VdevId, end: VdevOffset) {
+    pub(in crate::owner) fn grow_vdev(&mut self, vdev: VdevId, end: VdevOffset) {
         self.space.grow(vdev, end);
     }
 
@@ -102,7 +127,7 @@ impl Allocator {
     }
 
     /// Frees a node of the pool's own tree together with the blocks that `sealed` frees.
-    pub(in crate::owner) fn free_with(&mut self, sealed: &mut Sealed, ptr: &BlockPtr) {
+    pub(in crate::owner) fn free_with(&mut self, sealed: &Sealed, ptr: &BlockPtr) {
         let freed = self
             .space
             .free_with(sealed, ptr.address(), ptr.physical_size);
@@ -136,7 +161,7 @@ impl Allocator {
         self.space.begin_checkpoint();
     }
 
-    /// What the current checkpoint saves and frees.
+    /// The current checkpoint frees no more blocks.
     pub(in crate::owner) fn seal(&mut self) -> Sealed {
         self.space.seal()
     }
@@ -147,19 +172,19 @@ impl Allocator {
     }
 
     /// Begins a trim of freed space. False if nothing is due, or if such a trim is under way.
-    pub(super) fn begin_trimming(&mut self) -> bool {
+    pub(in crate::owner) fn begin_trimming(&mut self) -> bool {
         let begins = self.space.due().is_some() && !self.is_trimming;
         self.is_trimming |= begins;
         begins
     }
 
     /// Ends a trim of freed space.
-    pub(super) fn end_trimming(&mut self) {
+    pub(in crate::owner) fn end_trimming(&mut self) {
         self.is_trimming = false;
     }
 
     /// Whether freed space is being trimmed.
-    pub(super) fn is_trimming(&self) -> bool {
+    pub(in crate::owner) fn is_trimming(&self) -> bool {
         self.is_trimming
     }
 
@@ -169,7 +194,7 @@ impl Allocator {
     }
 
     /// Takes the free runs of a region out of use while they are trimmed. None if there are none to trim.
-    pub(super) fn begin_trim(
+    pub(in crate::owner) fn begin_trim(
         &mut self,
         vdev: VdevId,
         region: u32,
@@ -179,7 +204,7 @@ impl Allocator {
     }
 
     /// The runs of a region are trimmed, and are free again.
-    pub(super) fn end_trim(&mut self, trimming: Trimming) {
+    pub(in crate::owner) fn end_trim(&mut self, trimming: Trimming) {
         self.space.trimmed(trimming);
     }
 
@@ -217,7 +242,14 @@ impl Allocator {
             self.placements.split += u64::from(whole.len() > 1);
             return Some(Placement::Whole(whole));
         }
-        let fragments = self.place_fragments(source, len, space)?;
+        if self.space.is_short() {
+            return Some(Placement::NotLoaded);
+        }
+        let fragments = self.place_fragments(source, len, space);
+        if fragments.is_none() && self.space.is_short() {
+            return Some(Placement::NotLoaded);
+        }
+        let fragments = fragments?;
         self.placements.in_fragments += 1;
         Some(Placement::Fragments(fragments))
     }

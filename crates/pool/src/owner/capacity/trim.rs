@@ -72,11 +72,13 @@ impl State {
 impl Owner {
     /// Trims free space of a region. Returns the bytes.
     async fn trim_region(self: Rc<Self>, vdev: VdevId, region: u32, which: Which) -> u64 {
+        let loaded = self.load_regions(&[(vdev, region)]).await;
         let begun = self
             .state
             .borrow_mut()
             .allocator
             .begin_trim(vdev, region, which);
+        drop(loaded);
         let Some(trimming) = begun else { return 0 };
         for (at, len) in &trimming.runs {
             self.shared.vdevs.trim(*at, *len).await;

@@ -187,7 +187,27 @@ impl State {
     }
 }
 
+/// Memory for maps of used space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SpaceMaps {
+    /// Regions that are loaded.
+    pub loaded: u64,
+    /// Bytes of memory, about.
+    pub bytes: u64,
+}
+
 impl Pool {
+    /// The memory for maps of used space.
+    #[must_use]
+    pub fn space_maps(&self) -> SpaceMaps {
+        let state = self.owner.state.borrow();
+        let space = state.allocator.space();
+        SpaceMaps {
+            loaded: space.loaded() as u64,
+            bytes: space.memory(),
+        }
+    }
+
     /// The use of the pool's space.
     #[must_use]
     pub fn space(&self) -> PoolSpace {

@@ -73,13 +73,13 @@ impl NodeWriter {
         let size = self.params.node_size;
         let full = size.get().next_multiple_of(self.least);
         if !self.small && self.left() < full as usize {
-            match self.allocate(full) {
+            match self.allocate(full).await {
                 Some(found) => self.begin(found).await,
                 None => self.small = true,
             }
         }
         if self.left() < self.least as usize {
-            let found = self.allocate(self.least).ok_or(Error::NoSpace)?;
+            let found = self.allocate(self.least).await.ok_or(Error::NoSpace)?;
             self.begin(found).await;
         }
         let fits = self.left() as u32 / NODE_SIZE_MIN * NODE_SIZE_MIN;
@@ -122,9 +122,18 @@ impl NodeWriter {
         )
     }
 
-    fn allocate(&self, least: u32) -> Option<(Address, u32)> {
-        let mut state = self.owner.state.borrow_mut();
-        state.allocator.allocate_nodes(CHUNK, least, self.kind)
+    /// An extent with a run of `least` bytes. Loads regions that may have one.
+    async fn allocate(&self, least: u32) -> Option<(Address, u32)> {
+        loop {
+            {
+                let mut state = self.owner.state.borrow_mut();
+                let found = state.allocator.allocate_nodes(CHUNK, least, self.kind);
+                if found.is_some() || !state.allocator.space().is_short() {
+                    return found;
+                }
+            }
+            self.owner.load_more().await;
+        }
     }
 
     async fn begin(&mut self, (at, bytes): (Address, u32)) {

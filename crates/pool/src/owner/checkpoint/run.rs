@@ -19,7 +19,7 @@ use super::yielder::Yielder;
 use crate::dataset::OpenDataset;
 use crate::format::{
     Birth, DatasetRoot, Freeing, Key, ListId, PrevSnapshot, TreeId, Uberblock, Value, freeing_key,
-    list_key, root_key, space_key,
+    list_key, root_key,
 };
 use crate::journal::Pressure;
 use crate::owner::destroy::deadlists::{DEAD_TREE, DeadlistChanges};
@@ -135,27 +135,14 @@ impl Owner {
             list_sizes,
             dead_root,
         };
-        let mut own = result.pool_layer(&checkpoint);
-        let mut sealed = self.state.borrow_mut().allocator.seal();
-        for (vdev, region, bits) in sealed.regions() {
-            put(&mut own, space_key(vdev, region), bits.map(Box::from));
-        }
-        let layers = [own.freeze(), checkpoint.pool.clone()];
-        let (before, birth) = (checkpoint.uberblock.root, checkpoint.birth);
-        let merge = self
-            .clone()
-            .merge(POOL_TREE, before, &layers, birth, BlockKind::PoolTree);
-        let (root, freed, _) = merge.await?;
+        let own = result.pool_layer(&checkpoint);
+        let sealed = self.state.borrow_mut().allocator.seal();
+        let root = self.save_space(&checkpoint, &sealed, own).await?;
         // replay begins behind a durable batch
         self.durable_at_last(checkpoint.up_to).await?;
         let uberblock = self.write_uberblock(&checkpoint, root).await?;
         let mut state = self.state.borrow_mut();
         state.end_checkpoint(&checkpoint, result, uberblock);
-        for freed in &freed {
-            if let Freed::Node(ptr) = freed {
-                state.allocator.free_with(&mut sealed, ptr);
-            }
-        }
         drop(state);
         // a checkpoint that the journal needs does not wait for long reads
         drop(io::spawn(async move { self.release(sealed).await }));
@@ -169,7 +156,8 @@ impl Owner {
         let mut state = self.state.borrow_mut();
         let before = state.allocator.space().allocatable();
         let sector = self.shared.vdevs.sector().into();
-        self.resilver_windows.forget(&sealed, sector);
+        let space = state.allocator.space();
+        self.resilver_windows.forget(space, &sealed, sector);
         state.allocator.release(sealed);
         state.checkpointer.released();
         let all_freed = state.frees_nothing_more();
@@ -229,7 +217,7 @@ impl Owner {
 
     /// Merges layers into a tree. Returns its new root, the blocks that it no longer holds, and the bytes of new nodes
     /// in whole sectors.
-    pub(super) async fn merge(
+    pub(in crate::owner) async fn merge(
         self: Rc<Self>,
         tree: TreeId,
         root: Root,
@@ -367,6 +355,7 @@ impl State {
         !self.checkpointer.is_running()
             && (self.checkpointer.is_due()
                 || self.destroyer.is_due()
+                || self.allocator.space().is_much_changed()
                 || self.journal.pressure() >= Pressure::Checkpoint
                 || self.is_space_due())
     }

@@ -4,17 +4,24 @@
 //! of an opening. **Invariants**: nothing is written; each root belongs to a dataset.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::dataset;
 use crate::format::{
-    Birth, BlockPtr, Dataset, DatasetRoot, Defect, Freeing, KIND_DATASET, KIND_FREEING, KIND_LIST,
-    KIND_ROOT, KIND_SPACE, Key, ListId, Node, TreeId, Uberblock, Value,
+    BlockPtr, Dataset, DatasetRoot, Defect, Freeing, KIND_DATASET, KIND_FREEING, KIND_LIST,
+    KIND_ROOT, KIND_SPACE, KIND_SUMMARIZED, KIND_SUMMARY, Key, Kind, ListId, Node, PAGE_REGIONS,
+    RegionBits, TreeId, Uberblock, Value, VdevId, decode_on, summarized_key,
 };
+use crate::owner::capacity::maps::Pages;
 use crate::owner::pool_tree::{PoolTree, number};
+use crate::shared::all;
 use crate::space::Space;
-use crate::tree::{Need, Visit, Walk, WalkStep};
+use crate::tree::{Lookup, LookupStep, Need};
 use crate::{Error, Result};
+
+/// Nodes that are read at once.
+const READS_MAX: usize = 64;
 
 /// The contents of the pool's own tree.
 #[derive(Default)]
@@ -24,6 +31,8 @@ pub(super) struct Directory {
     pub(in crate::owner) freeing: BTreeMap<u64, Freeing>,
     pub(in crate::owner) pool_tree: PoolTree,
     pub(in crate::owner) lists: BTreeMap<ListId, u64>,
+    /// The pages of summaries, if the tree has none.
+    pub(in crate::owner) pages: Option<Pages>,
 }
 
 /// A dataset during replay.
@@ -43,30 +52,67 @@ pub(super) fn corrupt(root: Option<BlockPtr>, defect: Defect) -> Error {
     }
 }
 
-/// Reads the pool's own tree. Marks the used space in `space`.
+/// Whether all keys of a leaf are those of space bitmaps.
+fn has_only_bitmaps(keys: &Range<Key>) -> bool {
+    let object = keys.start.object();
+    let behind = Key::new(object, Kind(KIND_SPACE.0 + 1), 0);
+    keys.start.kind() == KIND_SPACE && keys.end <= behind
+}
+
+/// Whether the tree has summaries of all bitmaps.
+async fn is_summarized(
+    load: &impl AsyncFn(&Need) -> Result<Arc<Node>>,
+    root: Option<BlockPtr>,
+) -> Result<bool> {
+    let mut lookup = Lookup::new(&[], root, summarized_key());
+    loop {
+        match lookup.step() {
+            LookupStep::Need(need) => lookup.supply(&load(&need).await?)?,
+            LookupStep::Done(value) => return Ok(value.is_some()),
+        }
+    }
+}
+
+/// Reads the pool's own tree, level by level. Marks the used space in `space`. Leaves of bitmaps are not read if there are summaries
+/// of these; pointers to the leaves tell the space that the leaves take.
 pub(super) async fn read_tree(
     load: impl AsyncFn(&Need) -> Result<Arc<Node>>,
     uberblock: &Uberblock,
     space: &mut Space,
 ) -> Result<Directory> {
-    let mut directory = Directory::default();
+    let root = uberblock.root;
+    let is_summarized = is_summarized(&load, root).await?;
+    let mut directory = Directory {
+        pages: (!is_summarized).then(Pages::new),
+        ..Directory::default()
+    };
     let mut nodes = Vec::new();
-    let mut walk = Walk::new(uberblock.root, Birth(0), Key::START);
-    loop {
-        match walk.step() {
-            WalkStep::Need(need) => walk.supply(load(&need).await?)?,
-            WalkStep::Visit(Visit::Node(ptr)) => nodes.push(ptr),
-            WalkStep::Visit(Visit::Entry(key, value)) => {
-                let Value::Inline(bytes) = value else {
-                    return Err(corrupt(uberblock.root, Defect::Checksum));
-                };
-                let read = directory.take(key, &bytes, space);
-                read.map_err(|defect| corrupt(uberblock.root, defect))?;
+    let mut level: Vec<Need> = root.map(Need::root).into_iter().collect();
+    while !level.is_empty() {
+        let mut below = Vec::new();
+        for part in level.chunks(READS_MAX) {
+            let loaded = all(part.iter().map(async |need| load(need).await)).await;
+            for (need, node) in part.iter().zip(loaded) {
+                let node = node?;
+                need.check(&node)?;
+                nodes.push(need.ptr);
+                if node.lost().is_some() {
+                    return Err(corrupt(root, Defect::Lost));
+                }
+                if node.is_leaf() {
+                    directory.take_leaf(&node, root, space)?;
+                    continue;
+                }
+                for index in 0..node.count() {
+                    let child = Need::child(&node, index, need.keys().end);
+                    match is_summarized && node.level() == 1 && has_only_bitmaps(&child.keys()) {
+                        true => nodes.push(child.ptr),
+                        false => below.push(child),
+                    }
+                }
             }
-            WalkStep::Visit(Visit::Lost(..)) => return Err(corrupt(uberblock.root, Defect::Lost)),
-            WalkStep::Visit(Visit::Older(_)) => {}
-            WalkStep::Done => break,
         }
+        level = below;
     }
     for ptr in nodes {
         let marked = space.mark_pool_node(ptr.address(), ptr.physical_size);
@@ -76,6 +122,34 @@ pub(super) async fn read_tree(
 }
 
 impl Directory {
+    fn take_leaf(&mut self, leaf: &Node, root: Option<BlockPtr>, space: &mut Space) -> Result<()> {
+        for index in 0..leaf.count() {
+            let Value::Inline(bytes) = leaf.value(index).to_value() else {
+                return Err(corrupt(root, Defect::Checksum));
+            };
+            let taken = self.take(leaf.key(index), &bytes, space);
+            taken.map_err(|defect| corrupt(root, defect))?;
+        }
+        Ok(())
+    }
+
+    fn take_bitmap(
+        &mut self,
+        key: Key,
+        bytes: &[u8],
+        space: &mut Space,
+    ) -> std::result::Result<(), Defect> {
+        let Some(pages) = &mut self.pages else {
+            RegionBits::decode(bytes)?;
+            return Ok(());
+        };
+        let summary = space.know_bitmap(key, bytes)?;
+        let (vdev, region) = (VdevId(key.object().0 as u16), key.offset() as u32);
+        let page = pages.entry((vdev, region / PAGE_REGIONS)).or_default();
+        page.0[(region % PAGE_REGIONS) as usize] = summary;
+        Ok(())
+    }
+
     fn take(
         &mut self,
         key: Key,
@@ -84,7 +158,9 @@ impl Directory {
     ) -> std::result::Result<(), Defect> {
         let id = TreeId(key.object().0);
         match key.kind() {
-            KIND_SPACE => space.load(key, bytes)?,
+            KIND_SPACE => self.take_bitmap(key, bytes, space)?,
+            KIND_SUMMARY => space.know_page(key, bytes)?,
+            KIND_SUMMARIZED => decode_on(bytes)?,
             KIND_DATASET => drop(self.datasets.insert(id, Dataset::decode(bytes)?)),
             KIND_ROOT => drop(self.roots.insert(id, DatasetRoot::decode(bytes)?)),
             KIND_FREEING => drop(self.freeing.insert(id.0, Freeing::decode(bytes)?)),

@@ -12,12 +12,13 @@ use super::directory::{Open, OpenDatasets, corrupt, open_datasets, read_tree};
 use super::rewind::{EPOCH_GAP, go_back};
 use crate::dataset::{self, OpenDataset};
 use crate::format::{
-    Birth, Dataset, FEATURE_RECORD_SIZES, Incarnation, KIND_DATASET, Key, PoolProperty, Record,
-    TreeId, Uberblock, Value, dataset_key,
+    Birth, Dataset, FEATURE_RECORD_SIZES, FEATURE_SPACE_SUMMARIES, Incarnation, KIND_DATASET, Key,
+    PoolProperty, Record, TreeId, Uberblock, Value, dataset_key,
 };
 use crate::journal::{Replayed, Writer, replay, salvage};
 use crate::options::Options;
 use crate::owner::capacity::allocator::Allocator;
+use crate::owner::capacity::maps::Maps;
 use crate::owner::checkpoint::checkpointer::Checkpointer;
 use crate::owner::datasets::index::Datasets;
 use crate::owner::destroy::deadlists::{DEAD_TREE, Deadlists};
@@ -57,6 +58,7 @@ impl Pool {
         let shared = Arc::new(Shared::new(vdevs.clone(), &options));
         let table: Vec<VdevSpace> = vdevs.table().iter().map(VdevSpace::from).collect();
         let mut space = Space::new(&table);
+        space.set_budget(options.space_bytes as u64);
         let load = async |need: &Need| shared.node(POOL_TREE, need).await;
         let mut directory = read_tree(load, &uberblock, &mut space).await?;
         let ring = vdevs.ring();
@@ -77,13 +79,17 @@ impl Pool {
         };
         let dead_root = directory.roots.remove(&DEAD_TREE).and_then(|r| r.root);
         let left = std::mem::take(&mut directory.freeing);
+        let maps = Maps::new(uberblock.root, directory.pages.take());
+        if maps.lacks_summaries() && !vdevs.is_read_only() {
+            vdevs.require(FEATURE_SPACE_SUMMARIES).await?;
+        }
         let mut state = State {
             shared: shared.clone(),
             journal: writer(&vdevs, &uberblock, &replayed, &options),
             datasets: Datasets::default(),
             pool_tree: std::mem::take(&mut directory.pool_tree),
             pending_snapshots: PendingSnapshots::default(),
-            allocator: Allocator::new(space),
+            allocator: Allocator::new(space, maps),
             deadlists: Deadlists::new(dead_root, std::mem::take(&mut directory.lists)),
             committer: Committer::new(confirmed),
             checkpointer: Checkpointer::new(uberblock, newest),

@@ -103,9 +103,9 @@ impl ResilverWindow {
     }
 
     /// Takes out the blocks whose space may be given out from now on.
-    fn forget(&mut self, sealed: &Sealed, sector: u64) {
+    fn forget(&mut self, space: &Space, sealed: &Sealed, sector: u64) {
         let size = u64::from(REGION_SECTORS) * sector;
-        for (region, bits) in sealed.freed_on(self.due.vdev) {
+        for (region, bits) in space.freed_on(sealed, self.due.vdev) {
             let start = u64::from(region) * size;
             let blocks = self.blocks.range(start..start + size);
             let is_freed = |offset: &&u64| bits.any(((*offset - start) / sector) as u32, 1);
@@ -148,9 +148,9 @@ impl ResilverWindows {
     }
 
     /// Takes the blocks that a checkpoint freed out of all windows. Called in the step in which their space becomes reusable.
-    pub(in crate::owner) fn forget(&self, sealed: &Sealed, sector: u64) {
+    pub(in crate::owner) fn forget(&self, space: &Space, sealed: &Sealed, sector: u64) {
         for window in self.open.borrow().iter().filter_map(Weak::upgrade) {
-            window.borrow_mut().forget(sealed, sector);
+            window.borrow_mut().forget(space, sealed, sector);
         }
     }
 }

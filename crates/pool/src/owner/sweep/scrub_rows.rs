@@ -38,14 +38,14 @@ impl Visitor for Search<'_> {
 }
 
 impl Owner {
-    /// Whether all used sectors of a row belong to these blocks, and there are some.
+    /// Whether all used sectors of a row belong to these blocks, and there are some. The row's region is loaded.
     fn has_all(&self, row: Address, blocks: &BTreeMap<Address, BlockPtr>) -> bool {
         let vdevs = &self.shared.vdevs;
         let state = self.state.borrow();
         let space = state.allocator.space();
         let used: Vec<Address> = vdevs
             .units_of_row(row)
-            .filter(|unit| space.is_used(*unit))
+            .filter(|unit| space.is_used(*unit) == Some(true))
             .collect();
         let is_of_block = |unit: &Address| {
             let before = blocks.range(..=*unit).next_back();
@@ -84,6 +84,9 @@ impl Pool {
         let mut mended = 0;
         for (row, blocks) in &search.blocks {
             let _reader = owner.shared.readers.enter();
+            let region = owner.state.borrow().allocator.space().region_of(*row);
+            let region: Vec<_> = region.into_iter().collect();
+            let _loaded = owner.load_regions(&region).await?;
             if owner.has_all(*row, blocks) {
                 let blocks: Vec<BlockPtr> = blocks.values().copied().collect();
                 mended += vdevs.mend_row(*row, &blocks).await as u64;

@@ -4,6 +4,7 @@
 //! begins meanwhile. The caller keeps clients from writing: concurrent changes may look like errors.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use super::blocks::{Holds, VisitedBlock, Visitor, Wanted};
 use crate::format::{Address, Birth, Key, ListId, PrevSnapshot, TreeId};
@@ -26,7 +27,7 @@ pub struct Verified {
 }
 
 struct Verifier<'a> {
-    owner: &'a Owner,
+    owner: &'a Rc<Owner>,
     /// Bytes of each block, by its address, and the first tree that holds it.
     blocks: BTreeMap<Address, (u32, TreeId)>,
     /// Bytes that each tree holds.
@@ -79,22 +80,32 @@ impl Visitor for Verifier<'_> {
 }
 
 impl Verifier<'_> {
-    /// Checks that blocks neither overlap nor lie in free space, and that no other space is used.
-    fn compare_space(&mut self) {
-        let state = self.owner.state.borrow();
+    /// Checks that blocks neither overlap nor lie in free space, and that no other space is used. Loads one region after the other.
+    async fn compare_space(&mut self) -> Result<()> {
         let problems = &mut self.found.problems;
         let mut end: Option<Address> = None;
+        let mut loaded = None;
         for (at, (bytes, tree)) in &self.blocks {
             if end.is_some_and(|end| end.vdev == at.vdev && end.offset > at.offset) {
                 problems.push(format!("{at} of tree {} overlaps another block", tree.0));
             }
-            if !state.allocator.space().is_used(*at) {
+            let region = self.owner.state.borrow().allocator.space().region_of(*at);
+            if loaded.as_ref().is_none_or(|(of, _)| Some(*of) != region)
+                && let Some(region) = region
+            {
+                drop(loaded.take());
+                loaded = Some((region, self.owner.load_regions(&[region]).await?));
+            }
+            let state = self.owner.state.borrow();
+            if state.allocator.space().is_used(*at) != Some(true) {
                 problems.push(format!("{at} of tree {} is free", tree.0));
             }
             let mut after = *at;
             after.offset.0 += u64::from(*bytes);
             end = Some(after);
         }
+        drop(loaded);
+        let state = self.owner.state.borrow();
         let (used, bytes) = (state.allocator.space().used(), self.found.bytes);
         if used != bytes {
             problems.push(format!("{used} bytes are used and {bytes} are pointed to"));
@@ -103,6 +114,7 @@ impl Verifier<'_> {
         if leaked > 0 {
             problems.push(format!("{leaked} blocks were freed twice"));
         }
+        Ok(())
     }
 }
 
@@ -189,7 +201,7 @@ impl Pool {
             found: Verified::default(),
         };
         self.owner.each_block(&Wanted::all(), &mut verifier).await?;
-        verifier.compare_space();
+        verifier.compare_space().await?;
         if !self.owner.shared.has_failed() {
             let problems = self.owner.state.borrow().datasets.problems();
             verifier.found.problems.extend(problems);

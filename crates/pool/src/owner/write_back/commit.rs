@@ -104,6 +104,7 @@ impl Owner {
         state.committer.end_write_back(left);
         state.datasets.let_rest(&asking);
         drop(state);
+        self.stock_regions();
         self.write_journal(all);
         self.flush();
     }
@@ -297,6 +298,8 @@ impl Owner {
                 };
                 Ok((1, Destination::Fragments { fragments, buf }))
             }
+            // regions are loaded at the end of the turn; then the group is tried again
+            Some(Placement::NotLoaded) => Err(NotTaken::NoRoom),
             None => {
                 owner.checkpointer.request_space();
                 Err(NotTaken::NoRoom)

@@ -231,7 +231,7 @@ fn a_pool_with_a_filesystem_says_so_on_its_disks() {
     on_disk(|_| async move {
         let pool = create_pool().await;
         pool.close().await.expect("closed");
-        assert_eq!(features().await, Vec::<String>::new());
+        assert_eq!(features().await, ["space_summaries"]);
         for name in ["one", "two"] {
             let pool = again().await;
             let new = NewFilesystem::new(name);
@@ -239,7 +239,12 @@ fn a_pool_with_a_filesystem_says_so_on_its_disks() {
             pool.close().await.expect("closed");
             assert_eq!(
                 features().await,
-                ["exact_space", "filesystems", "owner_space"]
+                [
+                    "exact_space",
+                    "filesystems",
+                    "owner_space",
+                    "space_summaries"
+                ]
             );
         }
     });

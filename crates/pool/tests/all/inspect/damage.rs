@@ -119,7 +119,13 @@ fn a_used_sector_without_an_owner_is_a_leak() {
         },
         |view| {
             let found = only(view, FindingKind::Leak);
-            assert_eq!(view.found.findings.damage.len(), 1);
+            let summary = only(view, FindingKind::Space);
+            assert!(
+                summary.text.contains("region 1 of vdev 0"),
+                "{}",
+                summary.text
+            );
+            assert_eq!(view.found.findings.damage.len(), 2);
             assert_eq!(view.found.leaked, 8192);
             let offset = found.at.expect("a place").offset.0;
             assert_eq!(offset, (8192 + 700 * 8 + 3) * 4096);
@@ -143,7 +149,12 @@ fn a_sector_in_use_that_the_bitmap_has_as_free() {
         },
         |view| {
             let found = view.of(FindingKind::NotMarked);
-            assert!(!found.is_empty() && found.len() == view.found.findings.damage.len());
+            let summaries = view.of(FindingKind::Space);
+            assert!(!found.is_empty() && !summaries.is_empty());
+            assert_eq!(
+                found.len() + summaries.len(),
+                view.found.findings.damage.len()
+            );
             assert!(found[0].at.is_some() && found[0].text.contains("16384 bytes"));
         },
     );

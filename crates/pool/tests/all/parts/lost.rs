@@ -22,7 +22,7 @@ fn host() -> Host {
 
 /// Runs on a machine with disks `d0` to `d2`.
 fn on_disks<F: Future<Output = ()> + 'static>(test: impl FnOnce(Vec<SimDisk>) -> F + 'static) {
-    Sim::new(1, SimConfig::default()).block_on(async move {
+    Sim::new(2, SimConfig::default()).block_on(async move {
         let node = Node::new();
         let disk = |n| node.create_disk(format!("d{n}"), DiskConfig::default());
         let disks: Vec<_> = (0..3).map(disk).collect();

@@ -5,6 +5,7 @@ mod disks;
 mod format;
 mod golden;
 mod label;
+mod large;
 mod lost;
 mod parity;
 mod pool_tree;

@@ -5,10 +5,11 @@ use crate::parts::golden::{POINTER_HEX, pointer};
 use pool::format::{
     BLOCK_PTR_SIZE, Birth, ChecksumKind, DEAD_CHUNK_MAX, Dataset, DatasetKind, DatasetProperty,
     DatasetRoot, FILE_RECORD_SIZE, Freeing, Hold, Key, Kind, ListId, MemberGuid, ObjectId, Packing,
-    PoolProperty, PrevSnapshot, REGION_BITMAP_SIZE, RegionBits, ResilverPosition, Setting,
-    Settings, Switches, Sync, TextProperty, TextSetting, TreeId, VdevId, dataset_key, dead_key,
-    dead_keys, decode_dead, decode_on, encode_dead, encode_on, freeing_key, hold_key, list_key,
-    next_dataset_key, property_key, resilver_key, root_key, settings_key, space_key,
+    PoolProperty, PrevSnapshot, REGION_BITMAP_SIZE, RegionBits, RegionSummary, ResilverPosition,
+    RowGrid, SUMMARY_PAGE_SIZE, Setting, Settings, SummaryPage, Switches, Sync, TextProperty,
+    TextSetting, TreeId, VdevId, dataset_key, dead_key, dead_keys, decode_dead, decode_on,
+    encode_dead, encode_on, freeing_key, hold_key, list_key, next_dataset_key, property_key,
+    resilver_key, root_key, settings_key, space_key, summarized_key, summary_key,
 };
 
 /// Own values of compression, checksum and sync.
@@ -241,6 +242,11 @@ fn golden_keys() {
         "0000000000000013 0700000000000003"
     );
     assert_eq!(of(settings_key()), "0000000000000000 0900000000000000");
+    assert_eq!(
+        of(summary_key(VdevId(3), 5)),
+        "0000000000000003 0c00000000000005"
+    );
+    assert_eq!(of(summarized_key()), "0000000000000000 0d00000000000000");
     let dead = dead_key(ListId(17), Birth(0x0102), 0x03);
     assert_eq!(of(dead), "0000000000000011 0100000102000003");
     assert!(dead_keys(ListId(17)).contains(&dead));
@@ -262,6 +268,56 @@ fn golden_space() {
         "all free"
     );
     assert!(RegionBits::decode(&bytes[1..]).is_err(), "too short");
+}
+
+#[test]
+fn golden_summaries() {
+    let mut bits = [0; REGION_BITMAP_SIZE];
+    bits[0] = 0b0000_0101;
+    bits[9] = 0x80;
+    bits[1023] = 0x80;
+    let bits = RegionBits::decode(&bits).expect("sound");
+    let mirror = RegionSummary::of(&bits, RowGrid::new(1, 77, 3));
+    let (used, free, longest) = (4, 8188, 8111);
+    assert_eq!(
+        mirror,
+        RegionSummary {
+            used,
+            free,
+            longest
+        }
+    );
+    // rows of 8 sectors, the first of which begins in sector 3
+    let raidz = RegionSummary::of(&bits, RowGrid::new(8, 3, 0));
+    let (free, longest) = (1022 * 8, 1013 * 8);
+    assert_eq!(
+        raidz,
+        RegionSummary {
+            used,
+            free,
+            longest
+        }
+    );
+    let mut page = SummaryPage::default();
+    assert_eq!(page.encode(), None, "no page of empty regions");
+    (page.0[0], page.0[127]) = (mirror, raidz);
+    let bytes = page.encode().expect("used sectors");
+    assert_eq!(bytes.len(), SUMMARY_PAGE_SIZE);
+    assert_eq!(hex(&bytes[..12]), "0400fc1faf1f0000 00000000");
+    assert_eq!(hex(&bytes[762..]), "0400f01fa81f");
+    assert_eq!(SummaryPage::decode(&bytes), Ok(page));
+    assert!(SummaryPage::decode(&bytes[1..]).is_err(), "too short");
+    assert!(SummaryPage::decode(&[0; SUMMARY_PAGE_SIZE]).is_err());
+    for wrong in [
+        [0, 0, 1, 0, 1, 0],
+        [1, 0, 0, 32, 1, 0],
+        [1, 0, 2, 0, 3, 0],
+        [1, 0, 2, 0, 0, 0],
+    ] {
+        let mut bytes = bytes;
+        bytes[6..12].copy_from_slice(&wrong);
+        assert!(SummaryPage::decode(&bytes).is_err(), "{wrong:?}");
+    }
 }
 
 #[test]

@@ -2,8 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pool::format::{Address, REGION_BITMAP_SIZE, VdevId, VdevOffset, space_key};
-use pool::space::{BlockKind, Sealed, Space, VdevSpace, Which};
+use pool::format::{
+    Address, PAGE_REGIONS, REGION_BITMAP_SIZE, RegionBits, SummaryPage, VdevId, VdevOffset,
+    space_key, summary_key,
+};
+use pool::space::{BlockKind, SavedRegion, Sealed, Space, VdevSpace, Which};
 use proptest::prelude::*;
 
 const SECTOR: u64 = 4096;
@@ -21,10 +24,18 @@ enum Step {
     AllocateLess(u32, u32, u64),
     /// Frees an extent, or a part of it.
     Free(usize, u64),
+    /// A checkpoint begins.
+    Begin,
+    /// The checkpoint is sealed.
     Seal,
+    /// Bitmaps of this many regions are written; after the last one, the checkpoint is durable.
+    Save(usize),
     Release,
-    /// Power cut: sealed and released space is on disk; later allocations are in the journal.
-    Crash,
+    /// A region is evicted, unless it must stay.
+    Evict(u16, u32),
+    Load(u16, u32),
+    /// Power cut: sealed and released space is on disk; later allocations are in the journal. True: there are summaries.
+    Crash(bool),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -33,10 +44,23 @@ fn step() -> impl Strategy<Value = Step> {
         3 => (3000..9000u32, 1..3u32, 0..3usize).prop_map(|(a, b, kind)| Step::Allocate(a, b, kind)),
         4 => (1..400u32, 1..40u32, 1..40u64).prop_map(|(a, b, back)| Step::AllocateLess(a, b, back)),
         10 => (any::<usize>(), 1..6u64).prop_map(|(at, part)| Step::Free(at, part)),
+        2 => Just(Step::Begin),
         3 => Just(Step::Seal),
+        6 => (1..4usize).prop_map(Step::Save),
         3 => Just(Step::Release),
-        1 => Just(Step::Crash),
+        10 => (0..2u16, 0..4u32).prop_map(|(vdev, region)| Step::Evict(vdev, region)),
+        4 => (0..2u16, 0..4u32).prop_map(|(vdev, region)| Step::Load(vdev, region)),
+        1 => any::<bool>().prop_map(Step::Crash),
     ]
+}
+
+struct Extent {
+    first: Sector,
+    count: u64,
+    /// Whether the pool's own tree owns it.
+    own: bool,
+    /// Whether it is a record that was born during the checkpoint in progress.
+    young: bool,
 }
 
 struct Model {
@@ -44,13 +68,21 @@ struct Model {
     start: u64,
     ends: [u64; 2],
     row: u64,
-    /// Allocated extents: first sector, number of sectors, and whether the pool's own tree owns it.
-    extents: Vec<(Sector, u64, bool)>,
-    live: BTreeMap<Sector, bool>,
+    extents: Vec<Extent>,
+    live: BTreeSet<Sector>,
     freed: BTreeSet<Sector>,
-    waiting: Option<(Sealed, BTreeSet<Sector>)>,
-    /// The bitmaps as of the last release.
+    /// Of these, sectors that are younger than the checkpoint in progress, which is not sealed.
+    freed_young: BTreeSet<Sector>,
+    /// Freed sectors of a sealed checkpoint, and whether it is durable.
+    waiting: Option<(Sealed, BTreeSet<Sector>, bool)>,
+    is_checkpointing: bool,
+    /// The bitmaps and summaries in the tree.
     stored: Bitmaps,
+    pages: BTreeMap<(u16, u32), SummaryPage>,
+    /// The bitmaps that the sealed checkpoint must save.
+    want: Bitmaps,
+    /// Whether sums may be off until regions are loaded.
+    is_vague: bool,
 }
 
 fn sectors(first: Sector, count: u64) -> impl Iterator<Item = Sector> {
@@ -79,6 +111,24 @@ fn space_of_rows(start: u64, ends: [u64; 2], row: u64) -> Space {
     Space::new(&vdevs)
 }
 
+/// Seals a checkpoint, all of whose regions are loaded, and saves them.
+fn checkpoint(space: &mut Space) -> (Sealed, Vec<SavedRegion>) {
+    let sealed = space.seal();
+    let regions = space.next_to_save(usize::MAX);
+    let saved: Vec<SavedRegion> = regions.iter().map(|(v, r)| space.save(*v, *r)).collect();
+    for (vdev, region) in regions {
+        space.saved(vdev, region);
+    }
+    space.end_seal();
+    (sealed, saved)
+}
+
+/// Whether a region exists in a vdev's space.
+fn exists(start: u64, end: u64, region: u32) -> bool {
+    let first = u64::from(region) * REGION;
+    first < end && first + REGION > start
+}
+
 impl Model {
     fn new(start: u64, ends: [u64; 2], row: u64) -> Self {
         Self {
@@ -87,26 +137,34 @@ impl Model {
             ends,
             row,
             extents: Vec::new(),
-            live: BTreeMap::new(),
+            live: BTreeSet::new(),
             freed: BTreeSet::new(),
+            freed_young: BTreeSet::new(),
             waiting: None,
+            is_checkpointing: false,
             stored: Bitmaps::new(),
+            pages: BTreeMap::new(),
+            want: Bitmaps::new(),
+            is_vague: false,
         }
+    }
+
+    fn waits(&self) -> impl Iterator<Item = &Sector> {
+        self.waiting.iter().flat_map(|(_, freed, _)| freed)
     }
 
     fn is_free(&self, sector: Sector) -> bool {
         let waits = self
             .waiting
             .as_ref()
-            .is_some_and(|(_, freed)| freed.contains(&sector));
-        !(self.live.contains_key(&sector) || self.freed.contains(&sector) || waits)
+            .is_some_and(|(_, freed, _)| freed.contains(&sector));
+        !(self.live.contains(&sector) || self.freed.contains(&sector) || waits)
     }
 
     /// The free bytes of rows that are free as a whole, and do not cross a region's end.
     fn free_in_rows(&self) -> u64 {
         let mut taken: BTreeSet<(u16, u64)> = BTreeSet::new();
-        let waiting = self.waiting.iter().flat_map(|(_, freed)| freed);
-        for (vdev, sector) in self.live.keys().chain(&self.freed).chain(waiting) {
+        for (vdev, sector) in self.live.iter().chain(&self.freed).chain(self.waits()) {
             taken.insert((*vdev, (sector - self.start) / self.row));
         }
         let is_whole = |number: &u64| {
@@ -121,24 +179,66 @@ impl Model {
         free * self.row * SECTOR
     }
 
+    /// Loads a region from the tree, as the owner does.
+    fn load(&mut self, vdev: VdevId, region: u32) {
+        if self.space.begin_load(vdev, region) {
+            let bits = self.stored.get(&(vdev.0, region));
+            let bits = bits.map(|bits| RegionBits::decode(bits).expect("sound"));
+            assert_eq!(self.space.load(vdev, region, bits), Ok(0));
+        }
+    }
+
+    fn load_all(&mut self) {
+        for (vdev, end) in (0..).zip(self.ends) {
+            let regions = (0..4).filter(|region| exists(self.start, end, *region));
+            for region in regions.collect::<Vec<u32>>() {
+                self.load(VdevId(vdev), region);
+            }
+        }
+    }
+
+    fn take(&mut self, want: u32, least: u32, kind: BlockKind) -> Option<(Address, u32)> {
+        loop {
+            let found = self.space.allocate(want, least, kind);
+            if found.is_some() || !self.space.is_short() {
+                return found;
+            }
+            for (vdev, region) in self.space.wanted() {
+                self.load(vdev, region);
+            }
+        }
+    }
+
     fn allocate(&mut self, want: u32, least: u32, kind: usize, back: u64) {
-        let (free, allocatable) = (self.space.free_bytes(), self.space.allocatable());
-        let kind = KINDS[kind];
+        let kind = match KINDS[kind] {
+            // a checkpoint writes the trees of datasets before it is sealed
+            BlockKind::Tree if self.is_saving() => BlockKind::Data,
+            kind => kind,
+        };
         let sector = SECTOR as u32;
-        let Some((at, bytes)) = self.space.allocate(want * sector, least * sector, kind) else {
+        let found = self.take(want * sector, least * sector, kind);
+        let Some((at, bytes)) = found else {
+            self.load_all();
+            self.is_vague = false;
             let room = if kind == BlockKind::Data {
-                allocatable
+                self.space.allocatable()
             } else {
-                free
+                self.space.free_bytes()
             };
-            // A free sector is always found.
+            // A free sector is always found, unless it was not known.
             let row = self.row * SECTOR;
-            assert!(least > 1 || room < row, "{room} bytes free, none found");
+            let again = self.take(want * sector, least * sector, kind);
+            assert!(
+                least > 1 || room < row || again.is_some(),
+                "{room} bytes free"
+            );
+            if let Some((at, bytes)) = again {
+                self.space.give_back(at, bytes);
+            }
             return;
         };
         let count = u64::from(bytes) / SECTOR;
         assert!(bytes.is_multiple_of(least * sector) && bytes <= (want.max(least)) * sector);
-        assert!(kind != BlockKind::Data || allocatable >= u64::from(least * sector));
         let first = (at.vdev.0, at.offset.0 / SECTOR);
         assert_eq!((first.1 - self.start) % self.row, 0, "a row begins there");
         let whole = count.next_multiple_of(self.row);
@@ -156,10 +256,21 @@ impl Model {
         for sector in sectors(first, count) {
             assert!(self.is_free(sector), "{sector:?} given out twice");
             assert!(sector.1 >= self.start && sector.1 < self.ends[usize::from(sector.0)]);
-            self.live.insert(sector, kind == BlockKind::PoolTree);
+            self.live.insert(sector);
         }
-        self.extents
-            .push((first, count, kind == BlockKind::PoolTree));
+        self.extents.push(Extent {
+            first,
+            count,
+            own: kind == BlockKind::PoolTree,
+            young: kind == BlockKind::Data && self.is_checkpointing,
+        });
+    }
+
+    /// Whether a checkpoint is sealed, and not all of its bitmaps are saved.
+    fn is_saving(&self) -> bool {
+        self.waiting
+            .as_ref()
+            .is_some_and(|(_, _, durable)| !durable)
     }
 
     /// Frees an extent, or a part at its end.
@@ -168,21 +279,33 @@ impl Model {
             return;
         }
         let at = at % self.extents.len();
-        let (first, count, own) = self.extents.swap_remove(at);
+        let Extent {
+            first,
+            count,
+            own,
+            young,
+        } = self.extents.swap_remove(at);
         let freed = (count / part).max(1);
         let from = (first.0, first.1 + count - freed);
         let bytes = (freed * SECTOR) as u32;
         let freed_set = match &mut self.waiting {
-            Some((sealed, with)) if own => {
+            Some((sealed, with, _)) if own => {
                 assert_eq!(self.space.free_with(sealed, address(from), bytes), Ok(()));
                 with
             }
             _ => {
-                assert_eq!(self.space.free(address(from), bytes), Ok(()));
+                let done = match young {
+                    true => self.space.free_young(address(from), bytes),
+                    false => self.space.free(address(from), bytes),
+                };
+                assert_eq!(done, Ok(()));
                 &mut self.freed
             }
         };
         freed_set.extend(sectors(from, freed));
+        if young && self.waiting.is_none() {
+            self.freed_young.extend(sectors(from, freed));
+        }
         assert!(
             self.space.free(address(from), bytes).is_err(),
             "freed twice"
@@ -191,7 +314,19 @@ impl Model {
             self.live.remove(&sector);
         }
         if freed < count {
-            self.extents.push((first, count - freed, own));
+            self.extents.push(Extent {
+                first,
+                count: count - freed,
+                own,
+                young,
+            });
+        }
+    }
+
+    fn begin(&mut self) {
+        if self.waiting.is_none() && !self.is_checkpointing {
+            self.space.begin_checkpoint();
+            self.is_checkpointing = true;
         }
     }
 
@@ -199,42 +334,98 @@ impl Model {
         if self.waiting.is_some() {
             return;
         }
+        self.begin();
+        // frees of young blocks belong to the next checkpoint
         let sealed = self.space.seal();
-        for (vdev, region, bits) in sealed.regions() {
-            match bits {
-                Some(bits) => self.stored.insert((vdev.0, region), bits),
-                None => self.stored.remove(&(vdev.0, region)),
+        self.want = Bitmaps::new();
+        for extent in self.extents.iter().filter(|e| !e.own && !e.young) {
+            for (vdev, sector) in sectors(extent.first, extent.count) {
+                let region = (vdev, (sector / REGION) as u32);
+                let bits = self.want.entry(region).or_insert([0; REGION_BITMAP_SIZE]);
+                bits[(sector % REGION / 8) as usize] |= 1 << (sector % 8);
+            }
+        }
+        let next = std::mem::take(&mut self.freed_young);
+        let mut freed = std::mem::replace(&mut self.freed, next);
+        freed.retain(|sector| !self.freed.contains(sector));
+        self.waiting = Some((sealed, freed, false));
+    }
+
+    fn save(&mut self, most: usize) {
+        if !self.is_saving() {
+            return;
+        }
+        let regions = self.space.next_to_save(most);
+        for (vdev, region) in &regions {
+            self.load(*vdev, *region);
+            let saved = self.space.save(*vdev, *region);
+            let page = self
+                .pages
+                .entry((vdev.0, region / PAGE_REGIONS))
+                .or_default();
+            page.0[(region % PAGE_REGIONS) as usize] = saved.summary;
+            match saved.bits {
+                Some(bits) => self.stored.insert((vdev.0, *region), bits.encode()),
+                None => self.stored.remove(&(vdev.0, *region)),
             };
         }
-        let mut want = Bitmaps::new();
-        for ((vdev, sector), _) in self.live.iter().filter(|(_, own)| !**own) {
-            let region = (*vdev, (sector / REGION) as u32);
-            let bits = want.entry(region).or_insert([0; REGION_BITMAP_SIZE]);
-            bits[(sector % REGION / 8) as usize] |= 1 << (sector % 8);
+        for (vdev, region) in &regions {
+            self.space.saved(*vdev, *region);
         }
-        assert!(self.stored == want, "what is saved is not what is live");
-        self.waiting = Some((sealed, std::mem::take(&mut self.freed)));
+        if self.space.next_to_save(1).is_empty() {
+            assert!(
+                self.stored == self.want,
+                "what is saved is not what was live"
+            );
+            self.space.end_seal();
+            self.is_checkpointing = false;
+            self.extents
+                .iter_mut()
+                .for_each(|extent| extent.young = false);
+            let waiting = self.waiting.as_mut();
+            waiting.expect("it is saving").2 = true;
+        }
     }
 
     fn release(&mut self) {
-        if let Some((sealed, _)) = self.waiting.take() {
-            self.space.release(sealed);
+        if let Some((sealed, freed, durable)) = self.waiting.take() {
+            match durable {
+                true => self.space.release(sealed),
+                false => self.waiting = Some((sealed, freed, durable)),
+            }
         }
     }
 
-    fn crash(&mut self) {
-        self.release();
-        self.seal();
-        self.release();
+    fn evict(&mut self, vdev: u16, region: u32) {
+        self.space.evict(VdevId(vdev), region);
+    }
+
+    fn crash(&mut self, is_summarized: bool) {
+        for _ in 0..3 {
+            self.seal();
+            self.save(usize::MAX);
+            self.release();
+        }
         // Batches of the journal may point to space that the saved bitmaps include, and to space that they do not.
         self.space = space_of_rows(self.start, self.ends, self.row);
-        for ((vdev, region), bits) in &self.stored {
-            let key = space_key(VdevId(*vdev), *region);
-            assert_eq!(self.space.load(key, bits), Ok(()));
+        if is_summarized {
+            for ((vdev, page), summaries) in &self.pages {
+                if let Some(bytes) = summaries.encode() {
+                    let key = summary_key(VdevId(*vdev), *page);
+                    assert_eq!(self.space.know_page(key, &bytes), Ok(()));
+                }
+            }
+        } else {
+            for ((vdev, region), bits) in &self.stored {
+                let key = space_key(VdevId(*vdev), *region);
+                let known = self.space.know_bitmap(key, bits).expect("sound");
+                let page = &self.pages[&(*vdev, region / PAGE_REGIONS)];
+                assert_eq!(page.0[(region % PAGE_REGIONS) as usize], known);
+            }
         }
-        for (first, count, own) in &self.extents {
-            let (at, bytes) = (address(*first), (count * SECTOR) as u32);
-            if *own {
+        for extent in &self.extents {
+            let (at, bytes) = (address(extent.first), (extent.count * SECTOR) as u32);
+            if extent.own {
                 assert_eq!(self.space.mark_pool_node(at, bytes), Ok(()));
                 assert!(self.space.mark_replayed(at, bytes).is_err());
             } else {
@@ -242,22 +433,43 @@ impl Model {
                 assert!(self.space.mark_pool_node(at, bytes).is_err());
             }
         }
+        self.is_vague = true;
         self.freed.clear();
     }
 
-    fn check(&self) {
+    fn check(&mut self) {
         let bytes = |sectors: usize| sectors as u64 * SECTOR;
-        let waiting = self.waiting.as_ref().map_or(0, |(_, freed)| freed.len());
-        assert_eq!(self.space.used(), bytes(self.live.len()));
-        assert_eq!(self.space.pending(), bytes(self.freed.len() + waiting));
+        assert_eq!(
+            self.space.pending(),
+            bytes(self.freed.len() + self.waits().count())
+        );
         let size = (self.ends[0] + self.ends[1] - 2 * self.start) * SECTOR;
         assert_eq!(self.space.size(), size);
-        let taken = self.space.used() + self.space.pending();
         let free = match self.row {
-            1 => size - taken,
+            1 => size - bytes(self.live.len()) - self.space.pending(),
             _ => self.free_in_rows(),
         };
-        assert_eq!(self.space.free_bytes(), free);
+        assert!(self.space.free_bytes() <= free);
+        if self.is_vague {
+            return;
+        }
+        assert_eq!(self.space.used(), bytes(self.live.len()));
+        if self.row == 1 {
+            assert_eq!(self.space.free_bytes(), free);
+        }
+    }
+
+    /// Loads all regions: no sum is vague then.
+    fn check_all(&mut self) {
+        self.load_all();
+        self.is_vague = false;
+        self.check();
+        if self.row > 1 {
+            assert_eq!(self.space.free_bytes(), self.free_in_rows());
+        }
+        for sector in &self.live {
+            assert_eq!(self.space.is_used(address(*sector)), Some(true));
+        }
     }
 }
 
@@ -277,12 +489,21 @@ proptest! {
                 Step::Allocate(want, least, kind) => model.allocate(want, least, kind, 0),
                 Step::AllocateLess(want, least, back) => model.allocate(want, least, 0, back),
                 Step::Free(at, part) => model.free(at, part),
+                Step::Begin => model.begin(),
                 Step::Seal => model.seal(),
+                Step::Save(most) => model.save(most),
                 Step::Release => model.release(),
-                Step::Crash => model.crash(),
+                Step::Evict(vdev, region) => model.evict(vdev, region),
+                Step::Load(vdev, region) => {
+                    if exists(model.start, model.ends[usize::from(vdev)], region) {
+                        model.load(VdevId(vdev), region);
+                    }
+                }
+                Step::Crash(is_summarized) => model.crash(is_summarized),
             }
             model.check();
         }
+        model.check_all();
     }
 }
 
@@ -315,7 +536,7 @@ fn the_rest_of_a_row_is_free_only_with_the_row() {
     space.trimmed(trimming);
     for block in 0..9 {
         assert_eq!(space.free(address((0, 3 + block)), sector), Ok(()));
-        let sealed = space.seal();
+        let (sealed, _) = checkpoint(&mut space);
         space.release(sealed);
         let lost = if block < 7 {
             3
@@ -348,27 +569,36 @@ fn invalid_extents_and_bitmaps_are_refused() {
     assert!(space.mark_replayed(address((2, 16)), 4096).is_err());
     assert!(space.mark_replayed(address((0, 8191)), 8192).is_err());
     let mut bits = [0; REGION_BITMAP_SIZE];
-    assert!(space.load(space_key(VdevId(0), 0), &bits).is_err(), "empty");
+    assert!(
+        space.know_bitmap(space_key(VdevId(0), 0), &bits).is_err(),
+        "empty"
+    );
     bits[1] = 0x80;
     assert!(
-        space.load(space_key(VdevId(0), 0), &bits).is_err(),
+        space.know_bitmap(space_key(VdevId(0), 0), &bits).is_err(),
         "before the start"
     );
     bits[1] = 0;
     bits[2] = 1;
     assert!(
-        space.load(space_key(VdevId(0), 1), &bits).is_err(),
+        space.know_bitmap(space_key(VdevId(0), 1), &bits).is_err(),
         "no region"
     );
     assert!(
-        space.load(space_key(VdevId(2), 0), &bits).is_err(),
+        space.know_bitmap(space_key(VdevId(2), 0), &bits).is_err(),
         "no vdev"
     );
     assert!(
-        space.load(space_key(VdevId(0), 0), &bits[1..]).is_err(),
+        space
+            .know_bitmap(space_key(VdevId(0), 0), &bits[1..])
+            .is_err(),
         "short"
     );
-    assert_eq!(space.load(space_key(VdevId(0), 0), &bits), Ok(()));
+    assert!(space.know_bitmap(space_key(VdevId(0), 0), &bits).is_ok());
+    assert!(
+        space.know_bitmap(space_key(VdevId(0), 0), &bits).is_err(),
+        "known"
+    );
     assert_eq!(space.used(), 4096);
 }
 
@@ -383,13 +613,16 @@ fn blocks_put_and_replaced_during_a_checkpoint_are_free_after_the_next() {
     space.begin_checkpoint();
     space.free_young(young, SECTOR as u32).expect("it is used");
     space.free(old, SECTOR as u32).expect("it is used");
-    let sealed = space.seal();
+    let (sealed, _) = checkpoint(&mut space);
     space.release(sealed);
-    assert!(!space.is_used(old) && space.is_used(young));
+    assert_eq!(
+        (space.is_used(old), space.is_used(young)),
+        (Some(false), Some(true))
+    );
     space.begin_checkpoint();
-    let sealed = space.seal();
+    let (sealed, _) = checkpoint(&mut space);
     space.release(sealed);
-    assert!(!space.is_used(young));
+    assert_eq!(space.is_used(young), Some(false));
     assert_eq!((space.used(), space.pending()), (0, 0));
 }
 
@@ -409,11 +642,11 @@ fn space_given_back_may_become_a_node_of_the_same_checkpoint() {
         nodes.push(node);
     }
     assert!(nodes.contains(&end));
-    let sealed = space.seal();
-    let saved: u32 = sealed
-        .regions()
-        .filter_map(|(_, _, bits)| bits)
-        .map(|bits| bits.iter().map(|byte| byte.count_ones()).sum::<u32>())
+    let (sealed, saved) = checkpoint(&mut space);
+    let saved: u32 = saved
+        .iter()
+        .filter_map(|region| region.bits.as_ref())
+        .map(RegionBits::count)
         .sum();
     assert_eq!(saved as usize, nodes.len());
     space.release(sealed);
@@ -453,7 +686,7 @@ fn extents_of_an_aging_pool(regions: u64, percent: u64) -> Vec<u64> {
             writes += GROUP;
             if writes % (records / 4) < GROUP {
                 space.begin_checkpoint();
-                let sealed = space.seal();
+                let (sealed, _) = checkpoint(&mut space);
                 space.release(sealed);
             }
         }

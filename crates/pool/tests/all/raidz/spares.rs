@@ -1,6 +1,8 @@
 //! Hot spares of mirrors and raidz: taken, given back, replaced, shared; with power cuts at every step.
 
 use std::cell::RefCell;
+use std::ops::Range;
+use std::path::Path;
 use std::rc::Rc;
 
 use io::disk::OpenOptions as DiskOptions;
@@ -111,18 +113,37 @@ async fn is_labelled(n: usize, spare: SpareGuid) -> bool {
     label.is_some_and(|label| label.spare == spare)
 }
 
-/// Ends or undoes what a power cut interrupted, as a server does that has opened the pool.
-async fn settle(pool: &Pool, n: usize) {
+/// The disks that are no members.
+fn free(pool: &Pool, which: Range<usize>) -> Vec<usize> {
+    let members = pool.vdevs().status().remove(0).members;
+    let is_member = |n: &usize| {
+        members
+            .iter()
+            .any(|m| m.path == Path::new(&format!("d{n}")))
+    };
+    which.filter(|n| !is_member(n)).collect()
+}
+
+/// Ends or undoes what a power cut interrupted, as a server does that has opened the pool. `which` are all disks.
+async fn settle(pool: &Pool, which: Range<usize>) {
     for (spare, entry) in pool.spares() {
         let Some(used) = entry.used else { continue };
         match pool.vdevs().state_of(used.member) {
             None => {
-                let settled = pool.settle_spare(spare, &disk(n).await, &[]).await;
-                assert!(settled.expect("settled"), "the disk has a label of it");
+                let mut is_settled = false;
+                for n in free(pool, which.clone()) {
+                    let settled = pool.settle_spare(spare, &disk(n).await, &[]).await;
+                    is_settled |= settled.expect("settled");
+                }
+                assert!(is_settled, "a disk has a label of it");
             }
             Some(MemberState::Missing) => {
-                let taken = pool.take_spare(spare, used.member, disk(n).await).await;
-                taken.expect("taken again");
+                for n in free(pool, which.clone()) {
+                    if is_labelled(n, spare).await {
+                        let taken = pool.take_spare(spare, used.member, disk(n).await).await;
+                        taken.expect("taken again");
+                    }
+                }
             }
             Some(_) => {}
         }
@@ -171,7 +192,7 @@ fn at_every_step<T: Clone + 'static>(
             let second = node.spawn(async move {
                 let pool = import(0..shape.1 + 2).await;
                 let pool = pool.unwrap_or_else(|e| panic!("step {step}: {e}"));
-                settle(&pool, shape.1).await;
+                settle(&pool, 0..shape.1 + 2).await;
                 after(pool, spare, prepared).await;
             });
             second.await.expect("it has power");
@@ -340,6 +361,39 @@ fn the_next_spare_takes_the_place_of_one_that_failed() {
             assert_eq!(pool.vdevs().state_of(other), Some(MemberState::Online));
             check(&pool).await;
         });
+    }
+}
+
+/// The power goes at each step in which a spare takes the place of one that failed. The one that failed is a spare with a label on its disk,
+/// or no spare any more.
+#[test]
+fn a_spare_that_failed_has_a_label_until_it_is_no_spare() {
+    for shape in [SHAPES[0], SHAPES[1]] {
+        let count = shape.1;
+        at_every_step(
+            shape,
+            1,
+            async move |pool, first| {
+                let second = pool.add_spare(&disk(count + 1).await, false).await;
+                let member = offline_first(pool, first).await;
+                take(pool, first, member, count).await;
+                let failed = used(pool, first).expect("in use").member;
+                pool.vdevs().offline(failed).await.expect("offline");
+                (second.expect("added"), failed)
+            },
+            async move |pool, _, (second, failed)| {
+                let taken = pool.take_spare(second, failed, disk(count + 1).await).await;
+                taken.expect("taken");
+            },
+            async move |pool, _, (second, failed)| {
+                if used(&pool, second).is_none() {
+                    let taken = pool.take_spare(second, failed, disk(count + 1).await).await;
+                    taken.expect("taken");
+                }
+                pool.resilver(|_| ()).await.expect("resilvered");
+                check(&pool).await;
+            },
+        );
     }
 }
 
