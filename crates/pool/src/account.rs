@@ -58,6 +58,8 @@ pub(crate) struct Put {
     pub(crate) records: u64,
     /// Number of snapshots taken meanwhile.
     pub(crate) snapshots: u64,
+    /// Number of records that the row mover wrote again. They take as much space as before.
+    pub(crate) moved: u64,
 }
 
 /// Space that a volume may use and uses, bytes.
@@ -116,12 +118,15 @@ impl Account {
             // A record has one entry, however often it changes.
             let added = put.records.min(self.records_of(self.size)) * ENTRY_BYTES;
             let added = extents.full_nodes(added).max(extents.least(put.records));
+            // no snapshot holds the leaf of a record that is moved
+            let moved = extents.full_nodes(put.moved * ENTRY_BYTES);
+            let moved = moved.max(extents.least(put.moved));
             if !self.is_shared {
-                return added;
+                return added + moved;
             }
             // Each change may have a leaf to itself, but no merge writes more than the whole tree.
             let trees = (put.snapshots + 1) * (extents.tree(self.tree) + added);
-            trees.min(put.records * extents.node()) * TREES
+            trees.min(put.records * extents.node()) * TREES + moved
         });
         nodes.iter().sum()
     }
@@ -129,7 +134,8 @@ impl Account {
     /// Approximate bytes of nodes that the checkpoint rewrites.
     pub(crate) fn rewritten(&self, extents: &Extents) -> u64 {
         let tree = extents.tree(self.tree);
-        tree.min(self.merging.records * extents.node())
+        let records = self.merging.records + self.merging.moved;
+        tree.min(records * extents.node())
     }
 
     /// Most bytes of the extents that dirty records need beyond their own bytes: each may be written alone.
@@ -161,10 +167,12 @@ impl Account {
             bytes,
             records,
             snapshots,
+            moved,
         } = std::mem::take(&mut self.layered);
         self.merging.bytes += bytes;
         self.merging.records += records;
         self.merging.snapshots += snapshots;
+        self.merging.moved += moved;
         self.freed_merging += std::mem::take(&mut self.freed);
     }
 

@@ -103,6 +103,8 @@ pub(crate) struct Group {
     pub(crate) whole: Option<SharedBuf>,
     /// Notified when the devices have the group.
     pub(crate) done: Option<oneshot::Sender<()>>,
+    /// Whether its records have these contents already: the row mover writes them again.
+    pub(crate) is_moved: bool,
 }
 
 impl Group {
@@ -407,7 +409,7 @@ impl Dirty {
             ranges: self.take_ranges(),
             records: records.collect(),
             whole: Some(large.data.part(0, bytes)),
-            done: None,
+            ..Group::default()
         };
         if large.contents.is_empty() {
             return Group {

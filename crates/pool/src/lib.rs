@@ -38,8 +38,8 @@ pub use lost::{LOST_MAX, LostBlock};
 pub use options::Options;
 pub use owner::{
     Choice, Damage, DamagedObjects, Damages, NewFilesystem, NewVolume, Placements, Pool, PoolSpace,
-    PoolWrites, Resilvering, ScrubPosition, Scrubbed, Source, SpaceMaps, TrimPosition, Trimmed,
-    Verified, VolumeSpace,
+    PoolWrites, Resilvering, RowMoves, ScrubPosition, Scrubbed, Source, SpaceMaps, TrimPosition,
+    Trimmed, Verified, VolumeSpace,
 };
 pub use volume::Volume;
 pub use written::{DatasetWrites, WriteClass, WrittenBytes};

@@ -59,6 +59,26 @@ impl Contents {
         }
     }
 
+    /// Contents that are stored as the bytes `stored` in this compression, and will be stored so again.
+    pub(crate) fn of_block(
+        bytes: Vec<u8>,
+        compression: Compression,
+        stored: &[u8],
+        packer: Packer,
+    ) -> Self {
+        let packing = (compression != Compression::Off).then(|| {
+            let bytes = stored.into();
+            Arc::new(Packing {
+                packer,
+                packed: OnceLock::from(Some(Packed { compression, bytes })),
+            })
+        });
+        Self {
+            bytes: Bytes::Copied(Arc::new(bytes)),
+            packing,
+        }
+    }
+
     pub(crate) fn sent(bytes: SharedBuf, packer: Packer) -> Self {
         let size = bytes.len();
         Self::new(Bytes::Sent(bytes), size, packer)

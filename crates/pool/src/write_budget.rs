@@ -6,6 +6,9 @@
 //! space at a checkpoint's begin lasts until its end ([`CheckpointThrottle`]). Free space is that of free rows, so promised
 //! records, reservations and nodes count the whole rows that they may need. `docs/decisions/0157`.
 
+mod mover;
+mod prospect;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Mutex;
 
@@ -18,6 +21,7 @@ use crate::format::{Dataset, RECORD_SIZE_MIN, TreeId};
 use crate::vdev::ExtentSpace;
 use crate::{Error, Result};
 use io::sync::lock;
+use prospect::Prospect;
 
 /// Checkpoints after which the first waiting write fails with no space. Two, since the first one may have begun before
 /// the change that freed space.
@@ -72,6 +76,7 @@ struct Sums {
     extents: Extents,
     /// Bytes of deleted contents of files, about, which the next checkpoint frees.
     freed: u64,
+    prospect: Prospect,
     waiting: VecDeque<oneshot::Sender<()>>,
 }
 
@@ -296,6 +301,7 @@ impl WriteBudget {
             nodes: 0,
             extents: Extents { space, node_size },
             freed: 0,
+            prospect: Prospect::none(),
             waiting: VecDeque::new(),
         }))
     }
@@ -303,7 +309,8 @@ impl WriteBudget {
     /// Waits until `bytes` more of a volume may be dirty. Rings the owner's `bell` when space is short.
     ///
     /// # Errors
-    /// [`Error::NoSpace`] if checkpoints freed no space for them; [`Error::Quota`]; an error that `trouble` returns.
+    /// [`Error::NoSpace`] if checkpoints and the row mover freed no space for them; [`Error::Quota`]; an error that `trouble`
+    /// returns.
     pub(crate) async fn admit(
         &self,
         (id, bytes): (TreeId, u64),
@@ -343,14 +350,13 @@ impl WriteBudget {
                 }
                 if !fits && (sums.is_all_freed || is_first) {
                     let asked_at = *asked_at.get_or_insert(sums.checkpoints);
-                    if !sums.may_help(id, !fit.in_pool, asked_at) {
-                        return Err(if fit.in_pool {
-                            Error::Quota
-                        } else {
-                            Error::NoSpace
-                        });
+                    if sums.may_help(id, !fit.in_pool, asked_at) {
+                        sums.is_short = true;
+                    } else if fit.in_pool {
+                        return Err(Error::Quota);
+                    } else if !sums.prospect.wait() {
+                        return Err(Error::NoSpace);
                     }
-                    sums.is_short = true;
                 }
                 let (sender, receiver) = oneshot::channel();
                 sums.waiting.push_back(sender);
@@ -392,6 +398,7 @@ impl WriteBudget {
             account.layered.records += records;
         });
         sums.put += extents;
+        sums.prospect.put(extents);
         if stored < bytes || sums.left() > left {
             // compressed records, and rows that records share, left space for waiting writes
             sums.waiting.clear();
@@ -484,6 +491,7 @@ impl WriteBudget {
         let mut sums = lock(&self.0);
         sums.is_all_freed = false;
         sums.is_freeing = true;
+        sums.prospect.destroyed();
     }
 
     /// Opens the account of a volume. `layered` was put since the last checkpoint.

@@ -20,10 +20,12 @@ pub enum WriteClass {
     Labels,
     /// Blocks and batches that a member lacked or had damaged: written by reads, scrubs, resilvers and replay.
     Repair,
+    /// Records that the row mover wrote again.
+    Moved,
 }
 
 /// Number of classes.
-const CLASSES: usize = 5;
+const CLASSES: usize = 6;
 
 /// Written bytes by class.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -38,13 +40,15 @@ pub struct WrittenBytes {
     pub labels: u64,
     /// Bytes that repairs wrote.
     pub repair: u64,
+    /// Bytes of records that the row mover wrote again.
+    pub moved: u64,
 }
 
 impl WrittenBytes {
     /// Bytes of all classes.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.data + self.journal + self.nodes + self.labels + self.repair
+        self.data + self.journal + self.nodes + self.labels + self.repair + self.moved
     }
 }
 
@@ -67,6 +71,7 @@ impl ClassCounters {
             nodes: get(WriteClass::Nodes),
             labels: get(WriteClass::Labels),
             repair: get(WriteClass::Repair),
+            moved: get(WriteClass::Moved),
         }
     }
 }

@@ -3,7 +3,7 @@
 //! **Owns** two volumes that fill the pool, and the churn that keeps its free space fragmented. **Called by** scenario
 //! `full`. **Invariants**: each record that fills the pool is one write, so that a mixture of two writes is recognised; a
 //! write may be refused for lack of space, and for no other reason; volumes can be destroyed, and writes find space again
-//! then. A raidz refuses earlier than a mirror, because a row is free only as a whole (`docs/decisions/0157`).
+//! then. On a raidz the row mover makes whole rows free (`docs/decisions/0165`).
 
 use crate::access::{Access, Direct, Failure};
 use crate::model::Violation;
@@ -87,6 +87,7 @@ impl Tally {
         self.total.set(Placements {
             split: self.before.split + now.split,
             in_fragments: self.before.in_fragments + now.in_fragments,
+            moved: self.before.moved + now.moved,
         });
     }
 

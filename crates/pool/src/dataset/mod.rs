@@ -14,6 +14,7 @@ mod keys;
 mod large;
 mod layers;
 mod lookup;
+mod moves;
 mod read;
 mod runs;
 mod settings;
@@ -45,6 +46,7 @@ pub(crate) use keys::{
     RECORDS_END, block_keys, blocks_of, data_keys, fragment_key, fragments_of, record_key,
 };
 pub(crate) use layers::Frozen;
+pub(crate) use moves::Move as RecordMove;
 pub(crate) use read::Location;
 pub(crate) use settings::Settings;
 pub(crate) use staged::{STAGED_LAZY_BYTES, StagedTransaction};

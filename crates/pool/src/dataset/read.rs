@@ -73,7 +73,8 @@ impl Location {
 }
 
 /// Where records or blocks of one object and kind can be found, by key.
-pub(crate) struct Sources(Vec<(Key, Source)>);
+#[derive(Clone)]
+pub(crate) struct Sources(pub(super) Vec<(Key, Source)>);
 
 /// A part of a request: `len` bytes of a record's contents, from byte `skip` of them on.
 pub(crate) struct Piece {

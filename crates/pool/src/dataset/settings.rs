@@ -87,7 +87,7 @@ impl Settings {
     }
 
     /// As [`Dataset::is_whole`].
-    pub(super) fn is_whole(&self, ptr: &BlockPtr) -> bool {
+    pub(crate) fn is_whole(&self, ptr: &BlockPtr) -> bool {
         self.kind.is_whole(ptr, self.record_size)
     }
 

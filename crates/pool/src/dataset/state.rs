@@ -38,6 +38,7 @@ pub(crate) struct State {
 }
 
 /// The source of a record's contents.
+#[derive(Clone)]
 pub(super) enum Source {
     Known(Known),
     /// A block on the devices.
@@ -46,6 +47,21 @@ pub(super) enum Source {
     Fragments(Vec<BlockPtr>),
     /// The tree below this root.
     Tree(Root),
+}
+
+impl Source {
+    /// Whether a record with this source now has the contents that it had with the source `before`. Contents in memory are always
+    /// other ones.
+    pub(super) fn is_still(&self, before: &Self) -> bool {
+        match (self, before) {
+            (Self::Known(Known::Zero), Self::Known(Known::Zero)) => true,
+            (Self::Block(now), Self::Block(before)) => now == before,
+            (Self::Fragments(now), Self::Fragments(before)) => now == before,
+            // the same tree, and no layer has the key
+            (Self::Tree(now), Self::Tree(before)) => now == before,
+            _ => false,
+        }
+    }
 }
 
 impl State {

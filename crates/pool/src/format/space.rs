@@ -75,6 +75,12 @@ impl RowGrid {
         (sector + self.shift).next_multiple_of(self.row) - self.shift
     }
 
+    /// The first sector of the row that has `sector`. `None` if the row begins before the region.
+    #[must_use]
+    pub fn before(self, sector: u32) -> Option<u32> {
+        ((sector + self.shift) / self.row * self.row).checked_sub(self.shift)
+    }
+
     /// The first sectors of the rows that lie in `inside`.
     pub fn rows(self, inside: Range<u32>) -> impl Iterator<Item = u32> {
         let starts = self.from(inside.start)..inside.end;
@@ -272,6 +278,14 @@ impl RegionBits {
     #[must_use]
     pub fn all(&self, start: u32, count: u32) -> bool {
         spans(start, count).all(|(word, mask)| self.0[word] & mask == mask)
+    }
+
+    /// Number of set bits among `count` bits from `start` on.
+    pub(crate) fn count_in(&self, start: u32, count: u32) -> u32 {
+        let spans = spans(start, count);
+        spans
+            .map(|(word, mask)| (self.0[word] & mask).count_ones())
+            .sum()
     }
 
     pub(crate) fn set(&mut self, start: u32, count: u32) {

@@ -10,6 +10,7 @@ mod capacity;
 mod checkpoint;
 mod datasets;
 mod destroy;
+mod mover;
 mod opening;
 mod pool_tree;
 mod snapshots;
@@ -39,6 +40,7 @@ use checkpoint::checkpointer::Checkpointer;
 use datasets::index::Datasets;
 use destroy::deadlists::Deadlists;
 use destroy::destroyer::Destroyer;
+use mover::state::Mover;
 use pool_tree::{Changes, PoolTree};
 use snapshots::pending_snapshots::PendingSnapshots;
 use sweep::doubtful_rows::DoubtfulRows;
@@ -52,6 +54,7 @@ pub use capacity::writes::PoolWrites;
 pub use datasets::filesystems::NewFilesystem;
 pub use datasets::inherit::Source;
 pub use datasets::volumes::NewVolume;
+pub use mover::state::RowMoves;
 pub use opening::choices::Choice;
 pub use sweep::damage::{Damage, DamagedObjects, Damages};
 pub use sweep::mend::Resilvering;
@@ -86,6 +89,7 @@ struct Owner {
     doubtful_rows: RefCell<DoubtfulRows>,
     /// Blocks that resilvers in progress copy next.
     resilver_windows: ResilverWindows,
+    mover: Mover,
 }
 
 /// A pool that is open. It lives on the shard that opened it.
@@ -148,6 +152,7 @@ impl Owner {
                 }
                 state.committer.write_all();
             }
+            self.wake_mover();
             self.take_turn();
             if self.state.borrow().committer.has_much_ready() {
                 self.shared.bell.ring();
@@ -185,6 +190,7 @@ impl Owner {
                 state.checkpointer.tick(journal, frees);
             }
             self.trim_freed();
+            self.tell_dead();
             self.shared.bell.ring();
         }
     }
@@ -316,6 +322,7 @@ impl Pool {
     /// [`Error::Device`], [`Error::FileSystemFull`]: writes that were not durable may be lost.
     pub async fn close(self) -> Result<()> {
         let writes = !self.vdevs().is_read_only();
+        self.owner.mover.end();
         // a close does not wait until the file system below has space
         self.vdevs().wait_for_space(false);
         // A successful checkpoint does not prove that all records were written before it.

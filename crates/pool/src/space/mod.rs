@@ -7,6 +7,7 @@
 //! tree, which the opening marks, and without younger records, which the journal has. Pure: no function waits; an allocation that
 //! needs another region records this. `docs/format.md`, "Space"; `docs/decisions/0103`, `0162`.
 
+mod fills;
 mod freed;
 mod frees;
 mod load;
@@ -27,6 +28,7 @@ use sectors::Sectors;
 use trims::Trims;
 use vdev::VdevRegions;
 
+pub use fills::{FILL_LEVELS, RowFill, RowFills};
 pub use freed::Sealed;
 pub use load::SavedRegion;
 pub use trim::{Trimming, Which};
@@ -184,6 +186,16 @@ impl Space {
         self.take(want, least, BlockKind::Data, self.reserve / 2)
     }
 
+    /// As [`Space::allocate`] for records that the row mover writes again: they may take a quarter of the reserve, which the next
+    /// checkpoint gives back.
+    pub fn allocate_moved(&mut self, want: u32, least: u32) -> Option<(Address, u32)> {
+        self.take(want, least, BlockKind::Data, self.kept_from_mover())
+    }
+
+    fn kept_from_mover(&self) -> u64 {
+        self.reserve / 4 * 3
+    }
+
     fn take(
         &mut self,
         want: u32,
@@ -262,6 +274,12 @@ impl Space {
     #[must_use]
     pub fn allocatable(&self) -> u64 {
         self.free_bytes().saturating_sub(self.reserve)
+    }
+
+    /// Free bytes that the row mover may take.
+    #[must_use]
+    pub fn movable(&self) -> u64 {
+        self.free_bytes().saturating_sub(self.kept_from_mover())
     }
 
     /// Whether a sector is freed and not reusable yet.

@@ -16,7 +16,7 @@ impl VdevRegions {
     }
 
     /// The rows of a region that are in the vdev's space and in no other region: the first sector of each.
-    fn rows(&self, region: u32) -> impl Iterator<Item = u32> + use<> {
+    pub(super) fn rows(&self, region: u32) -> impl Iterator<Item = u32> + use<> {
         self.grid(region).rows(self.inside(region))
     }
 

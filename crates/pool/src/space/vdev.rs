@@ -85,6 +85,8 @@ pub(super) struct VdevRegions {
     pub(super) space: Range<u64>,
     /// The number of sectors that can be given out: those of free rows.
     pub(super) free: u64,
+    /// The number of sectors that can be given out if nothing is used.
+    pub(super) in_rows: u64,
     pub(super) loaded: BTreeMap<u32, Region>,
     /// By region, below `fresh`; zero for regions that are loaded, being loaded, unreadable, or in `empty`.
     pub(super) summaries: Vec<Summary>,
@@ -129,6 +131,7 @@ impl VdevRegions {
             sector,
             row: space.row.max(1),
             free: 0,
+            in_rows: 0,
             space: sectors,
             loaded: BTreeMap::new(),
             summaries: vec![Summary::default(); fresh as usize],
@@ -147,6 +150,7 @@ impl VdevRegions {
             cursors: [None; 3],
         };
         vdev.free = vdev.free_from(vdev.fresh);
+        vdev.in_rows = vdev.free;
         vdev
     }
 
@@ -171,7 +175,9 @@ impl VdevRegions {
         self.space.end = self.space.end.max(end.0 / self.sector);
         self.summary_grows(last, self.all_free(last) - whole);
         let after = self.free_of(last);
-        self.free += u64::from(after - before) + self.free_from(last + 1);
+        let more = u64::from(after - before) + self.free_from(last + 1);
+        self.free += more;
+        self.in_rows += more;
         if self.queue.remove(&(before, last)) || self.tired.remove(&last) {
             self.queue.insert((after, last));
         }

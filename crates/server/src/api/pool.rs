@@ -75,12 +75,28 @@ pub struct Pool {
     /// Its present or last resilver.
     #[serde(default)]
     pub resilver: Option<Resilver>,
+    /// Its row mover, if it is open and has a raidz.
+    #[serde(default)]
+    pub row_moves: Option<RowMoves>,
     /// Unreadable ranges that reads, scrubs and resilvers found.
     #[serde(default)]
     pub damage: Vec<Damage>,
     /// Whether there are more ranges.
     #[serde(default)]
     pub more_damage: bool,
+}
+
+/// The row mover of a pool with a raidz: it frees rows by writing the records in sparse rows again.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RowMoves {
+    /// Whether records are being moved, because few rows are free.
+    pub is_moving: bool,
+    /// Whether a write waits for free rows.
+    pub is_awaited: bool,
+    /// Bytes of records that were moved since the pool was opened.
+    pub moved: u64,
+    /// Bytes of used rows that no block takes.
+    pub dead: u64,
 }
 
 /// The record cache; counts since the pool was opened.

@@ -60,18 +60,22 @@ pub struct WrittenBytes {
     pub labels: u64,
     /// Copies that reads, scrubs, resilvers and replay wrote again.
     pub repair: u64,
+    /// Records that the row mover wrote again, to free rows of a raidz.
+    #[serde(default)]
+    pub moved: u64,
 }
 
 impl WrittenBytes {
     /// Each class with its name.
     #[must_use]
-    pub fn classes(&self) -> [(&'static str, u64); 5] {
+    pub fn classes(&self) -> [(&'static str, u64); 6] {
         [
             ("data", self.data),
             ("journal", self.journal),
             ("nodes", self.nodes),
             ("labels", self.labels),
             ("repair", self.repair),
+            ("moved", self.moved),
         ]
     }
 
@@ -90,6 +94,7 @@ impl From<pool::WrittenBytes> for WrittenBytes {
             nodes: w.nodes,
             labels: w.labels,
             repair: w.repair,
+            moved: w.moved,
         }
     }
 }

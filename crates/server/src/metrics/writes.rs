@@ -37,7 +37,7 @@ metrics! {
 metrics! {
     /// Disks of pools.
     pub(super) DISK_WRITES, disks: d in (&PoolWrites, &DiskWrites), [pool: d.0.name, member: d.1.guid, path: d.1.path.display()] {
-        Counter pool_member_class_written_bytes by [class] "Bytes written to the disk by class: data, journal, nodes, labels, repair": d.1.written.classes();
+        Counter pool_member_class_written_bytes by [class] "Bytes written to the disk by class: data, journal, nodes, labels, repair, moved": d.1.written.classes();
         Counter pool_member_disk_written_bytes "Bytes that hosts wrote to the disk in its life, by the disk's own counter; absent if the disk does not tell": d.1.health.host_written;
         Counter pool_member_media_written_bytes "Bytes that the disk wrote to its medium in its life, by the disk's own counter; absent if the disk does not tell": d.1.health.media_written;
         Gauge pool_member_endurance_used_ratio "Used part of the disk's endurance as its vendor estimates it, 1 is all; absent if the disk does not tell": d.1.health.percentage_used.map(|used| used as f64 / 100.0);

@@ -106,6 +106,7 @@ impl Holdings {
             autotrim: false,
             autoexpand: false,
             resilver: None,
+            row_moves: None,
             damage: Vec::new(),
             more_damage: false,
         };
@@ -282,6 +283,12 @@ fn show_open(view: &mut api::Pool, pool: &Pool) {
         .filter(|d| d.sync == Sync::Disabled);
     view.sync_disabled = disabled.map(|d| full_name(&view.name, &d.name)).collect();
     view.space_maps = pool.space_maps().bytes;
+    view.row_moves = pool.row_moves().map(|moves| api::RowMoves {
+        is_moving: moves.is_moving,
+        is_awaited: moves.is_awaited,
+        moved: moves.moved,
+        dead: moves.dead,
+    });
     let cache = pool.record_cache();
     view.record_cache = api::RecordCache {
         limit: cache.limit as u64,

@@ -99,6 +99,9 @@ fn one(p: &Pool, verbose: bool) -> String {
             human(p.free),
             human(p.dirty)
         );
+        if let Some(moves) = &p.row_moves {
+            out += &scan::row_moves(moves);
+        }
     }
     for volume in &p.sync_disabled {
         let _ = writeln!(out, "  WARN: {volume}: {SYNC_DISABLED}");

@@ -4,7 +4,7 @@
 
 use crate::columns::{duration, human};
 use io::printable::printable;
-use server::api::{Damage, Pool, Resilver, ScanState, Scrub, Trim};
+use server::api::{Damage, Pool, Resilver, RowMoves, ScanState, Scrub, Trim};
 use std::fmt::Write;
 
 /// Bytes per second and the remaining time, if they are known.
@@ -23,6 +23,17 @@ pub(crate) fn scans(p: &Pool) -> String {
     let scrub = p.scrub.as_ref().map(scrub);
     let trim = p.trim.as_ref().map(trim);
     resilver.into_iter().chain(scrub).chain(trim).collect()
+}
+
+/// The line on the row mover.
+pub(crate) fn row_moves(m: &RowMoves) -> String {
+    let now = match (m.is_moving, m.is_awaited) {
+        (true, true) => "moving records: a write waits for free rows; ",
+        (true, false) => "moving records: few rows are free; ",
+        (false, _) => "",
+    };
+    let (moved, dead) = (human(m.moved), human(m.dead));
+    format!("  rows: {now}{moved} moved, {dead} without a block in used rows\n")
 }
 
 fn trim(t: &Trim) -> String {

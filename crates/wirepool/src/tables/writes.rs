@@ -97,6 +97,7 @@ fn written(before: Option<&WrittenBytes>, now: &WrittenBytes) -> WrittenBytes {
         nodes: since(|w| w.nodes),
         labels: since(|w| w.labels),
         repair: since(|w| w.repair),
+        moved: since(|w| w.moved),
     }
 }
 
@@ -200,9 +201,10 @@ impl PoolPart {
             "IN ITS LIFE"
         };
         let header = [
-            "DISK", "DATA", "JOURNAL", "NODES", "OTHER", "TOTAL", counted, "MEDIA", "USED", "LEFT",
+            "DISK", "DATA", "MOVED", "JOURNAL", "NODES", "OTHER", "TOTAL", counted, "MEDIA",
+            "USED", "LEFT",
         ];
-        let mut t = table(&header, &[1, 2, 3, 4, 5, 6, 7, 8, 9]);
+        let mut t = table(&header, &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
         for d in &self.disks {
             let w = &d.written;
             let (host, media) = match is_interval {
@@ -212,7 +214,8 @@ impl PoolPart {
             let used = d.health.percentage_used.map(|used| format!("{used}%"));
             let days = d.forecast.days.map(days);
             let mut row = vec![d.disk.clone()];
-            let bytes = [w.data, w.journal, w.nodes, w.labels + w.repair, d.total];
+            let other = w.labels + w.repair;
+            let bytes = [w.data, w.moved, w.journal, w.nodes, other, d.total];
             row.extend(bytes.map(human));
             row.extend([host.map(human), media.map(human), used, days].map(known));
             t.add_row(row);

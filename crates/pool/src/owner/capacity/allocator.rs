@@ -30,15 +30,20 @@ enum Source {
     /// The reserve of the trees. A record that was admitted must have a place: without one, checkpoint would follow
     /// checkpoint, and none would help.
     Reserve,
+    /// Space that the row mover may take.
+    Movable,
 }
 
-/// How often groups and records were split because free space lay in small runs, since the pool was opened.
+/// How often groups and records were split because free space lay in small runs, and what was moved to make longer ones, since the
+/// pool was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Placements {
     /// Groups of records that were placed in several extents.
     pub split: u64,
     /// Records that were placed in fragments.
     pub in_fragments: u64,
+    /// Records that the row mover placed again.
+    pub moved: u64,
 }
 
 /// See the module header.
@@ -230,6 +235,15 @@ impl Allocator {
         usual.or_else(|| self.place_from(Source::Reserve, sizes.get(..1)?, len, space))
     }
 
+    /// Extents for the first records of a group of the row mover, and the number of records in each. Empty if none fits as a
+    /// whole.
+    pub(in crate::owner) fn place_moved(&mut self, sizes: &[u32]) -> Vec<(Address, usize)> {
+        let whole = self.place_whole(Source::Movable, sizes);
+        let records = whole.iter().map(|(_, count)| *count as u64);
+        self.placements.moved += records.sum::<u64>();
+        whole
+    }
+
     fn place_from(
         &mut self,
         source: Source,
@@ -258,6 +272,7 @@ impl Allocator {
         match source {
             Source::Allocatable => self.space.allocate(want, least, BlockKind::Data),
             Source::Reserve => self.space.allocate_promised(want, least),
+            Source::Movable => self.space.allocate_moved(want, least),
         }
     }
 

@@ -6,18 +6,27 @@
 use std::time::Duration;
 
 use crate::owner::Owner;
+use crate::owner::mover::state::MoverPause;
 
 /// How often a pause checks whether the checkpoint has ended.
 const PAUSE_POLL: Duration = Duration::from_millis(1);
 
-/// No checkpoint is written before this is dropped.
-pub(in crate::owner) struct Pause<'a>(&'a Owner);
+/// No checkpoint is written, and no record is moved, before this is dropped.
+pub(in crate::owner) struct Pause<'a> {
+    owner: &'a Owner,
+    _mover: MoverPause<'a>,
+}
 
 impl Owner {
-    /// Waits for the end of the checkpoint that is being written, and keeps the next one from its begin.
+    /// Waits for the end of the checkpoint that is being written, and keeps the next one from its begin. Waits for groups of the
+    /// row mover, and keeps it from further ones.
     pub(in crate::owner) async fn pause(&self) -> Pause<'_> {
+        let _mover = self.pause_mover().await;
         self.state.borrow_mut().checkpointer.pause();
-        let pause = Pause(self);
+        let pause = Pause {
+            owner: self,
+            _mover,
+        };
         while self.state.borrow().checkpointer.is_running() {
             io::time::sleep(PAUSE_POLL).await;
         }
@@ -27,7 +36,7 @@ impl Owner {
 
 impl Drop for Pause<'_> {
     fn drop(&mut self) {
-        self.0.state.borrow_mut().checkpointer.resume();
-        self.0.shared.bell.ring();
+        self.owner.state.borrow_mut().checkpointer.resume();
+        self.owner.shared.bell.ring();
     }
 }

@@ -164,8 +164,10 @@ impl Owner {
         let freeing = !state.destroyer.is_empty();
         let allocatable = state.allocator.space().allocatable();
         let budget = &self.shared.budget;
-        budget.checkpointed(before, allocatable, all_freed, freeing);
         drop(state);
+        // before writes that wait decide whether the row mover may help
+        self.tell_dead();
+        budget.checkpointed(before, allocatable, all_freed, freeing);
         self.trim_freed();
     }
 

@@ -80,6 +80,12 @@ impl Datasets {
         self.by_id.contains_key(&id)
     }
 
+    /// Whether this is a dataset of the pool, and not one that was destroyed.
+    pub(in crate::owner) fn is_open(&self, dataset: &Arc<OpenDataset>) -> bool {
+        self.get(dataset.id)
+            .is_some_and(|open| Arc::ptr_eq(open, dataset))
+    }
+
     /// All volumes and snapshots, by number.
     pub(in crate::owner) fn all(&self) -> impl Iterator<Item = &Arc<OpenDataset>> {
         #[cfg(test)]

@@ -23,6 +23,7 @@ use crate::owner::checkpoint::checkpointer::Checkpointer;
 use crate::owner::datasets::index::Datasets;
 use crate::owner::destroy::deadlists::{DEAD_TREE, Deadlists};
 use crate::owner::destroy::destroyer::Destroyer;
+use crate::owner::mover::state::Mover;
 use crate::owner::snapshots::lineage::promoted;
 use crate::owner::snapshots::pending_snapshots::PendingSnapshots;
 use crate::owner::snapshots::snapshot::{StateChange, after_origin, after_snapshot};
@@ -126,10 +127,13 @@ impl Pool {
             state: RefCell::new(state),
             doubtful_rows: RefCell::default(),
             resilver_windows: ResilverWindows::new(options.resilver_blocks),
+            mover: Mover::default(),
         });
+        owner.tell_dead();
         let tasks = vec![
             io::spawn(owner.clone().run()),
             io::spawn(owner.clone().tick()),
+            io::spawn(owner.clone().run_mover()),
         ];
         Ok(Pool { owner, tasks })
     }

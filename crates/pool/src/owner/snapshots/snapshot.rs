@@ -259,6 +259,8 @@ impl Pool {
     /// [`Error::NotFound`], [`Error::Busy`] if there is a newer snapshot, or a pending one, [`Error::Device`].
     pub async fn roll_back(&self, volume: &str, name: &str) -> Result<()> {
         let snapshot = self.rooted(volume, name).await?;
+        // its groups in flight would keep the volume busy
+        let _pause = self.owner.pause_mover().await;
         let back = async || {
             let found = self.dataset(volume).ok_or(Error::NotFound)?;
             if !lock(&found.state).in_flight.is_empty() {

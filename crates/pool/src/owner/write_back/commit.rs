@@ -9,15 +9,14 @@
 use std::rc::Rc;
 use std::sync::{Arc, MutexGuard};
 
-use futures_util::future::try_join_all;
 use io::sync::oneshot;
 
 use super::group_batch::journal_bytes_max;
-use super::place::{Deletes, Destination, Placed};
+use super::place::{Deletes, Destination};
 use crate::dataset::{self, Demand, LAZY_BYTES, OpenDataset, STAGED_LAZY_BYTES};
 use crate::dirty::Group;
-use crate::format::filesystem::{Inode, inode_key};
-use crate::format::{ChecksumKind, ObjectId, Packing, Record, TreeId, Value};
+use crate::format::filesystem::Inode;
+use crate::format::{ChecksumKind, ObjectId, Packing, Record, TreeId};
 use crate::journal::{Flush, Ticket};
 use crate::owner::capacity::allocator::Placement;
 use crate::owner::{Owner, State};
@@ -37,19 +36,19 @@ enum NotTaken {
 }
 
 /// A group that was taken from a volume.
-struct Taken {
-    group: Arc<Group>,
+pub(super) struct Taken {
+    pub(super) group: Arc<Group>,
     /// Answered when the devices have the group's data.
-    done: Option<oneshot::Sender<()>>,
-    destination: Destination,
+    pub(super) done: Option<oneshot::Sender<()>>,
+    pub(super) destination: Destination,
     /// Inodes of files that the journal gets with it.
-    inodes: Vec<(ObjectId, Inode)>,
+    pub(super) inodes: Vec<(ObjectId, Inode)>,
     /// The space of their owners, where it changes.
-    charges: Vec<Record>,
+    pub(super) charges: Vec<Record>,
     /// The checksum of its records.
-    checksum: ChecksumKind,
+    pub(super) checksum: ChecksumKind,
     /// The keys that it deletes.
-    deletes: Deletes,
+    pub(super) deletes: Deletes,
 }
 
 impl Taken {
@@ -309,7 +308,7 @@ impl Owner {
 
     /// Writes one group. False if there is no buffer or no space for it now.
     fn commit(self: &Rc<Self>, volume: &Arc<OpenDataset>, lazy: bool) -> bool {
-        let (mut owner, taken) = loop {
+        let (owner, taken) = loop {
             let has_pending_snapshot = lock(&volume.state).pending_snapshot.is_some();
             if !has_pending_snapshot && !self.append_staged(volume) {
                 return false;
@@ -322,93 +321,10 @@ impl Owner {
                 Err(NotTaken::Staged) => drop(owner),
             }
         };
-        let Taken { group, done, .. } = taken;
-        if group.is_empty() {
-            return true;
-        }
-        // copy and checksum without the volume's lock
-        let placed = Placed::at(
-            taken.destination,
-            &group,
-            owner.journal.epoch(),
-            taken.checksum,
-        );
-        let deletes = taken.deletes;
-        let ticket =
-            owner.journal_group(volume, &deletes, &placed, (&taken.inodes, &taken.charges));
-        let mut state = lock(&volume.state);
-        for keys in deletes.ranges.into_iter().chain(deletes.stale) {
-            state
-                .layers
-                .delete_range(keys, |old| owner.allocator.note_replaced(old.block()));
-        }
-        for (key, ptr) in placed.entries {
-            let old = state.layers.put(key, Value::Block(ptr));
-            owner
-                .allocator
-                .note_replaced(old.as_ref().and_then(Value::block));
-        }
-        for (object, inode) in &taken.inodes {
-            let value = Value::Inline(inode.encode());
-            state.layers.put(inode_key(*object), value);
-            state.tails.left(*object, inode);
-        }
-        for record in &taken.charges {
-            state.layers.apply(record, drop);
-        }
-        owner.allocator.free_replaced();
-        owner.committer.made_ready(group.bytes());
-        let writes = placed.writes;
-        if writes.is_empty() {
-            state.in_flight.end(&group);
-        }
-        drop(state);
-        let budget = &self.shared.budget;
-        let left = owner.allocator.space().allocatable();
-        let values = taken.inodes.len() + taken.charges.len();
-        let records = (group.records.len() + values) as u64;
-        let extents = writes.iter().map(|(at, data)| {
-            let unit = self.shared.vdevs.extent_unit(at.vdev);
-            (data.len() as u64).next_multiple_of(unit.into())
-        });
-        let extents = extents.sum();
-        budget.placed(
-            volume.id,
-            (group.bytes() as u64, records),
-            (placed.stored, extents),
-            left,
-        );
-        if !writes.is_empty() {
-            owner.committer.begin_group();
-            let bytes = writes.iter().map(|(_, data)| data.len() as u64);
-            volume.counters.placed(bytes.sum());
-            let (this, volume) = (self.clone(), volume.clone());
-            drop(io::spawn(async move {
-                let vdevs = &this.shared.vdevs;
-                let writes = writes
-                    .into_iter()
-                    .map(|(at, data)| vdevs.write(at, data, WriteClass::Data));
-                if let Err(error) = try_join_all(writes).await {
-                    // dirty records stay in memory, and can be read
-                    return this.fail(error);
-                }
-                this.end_group(&volume, &group, ticket);
-                if let Some(done) = done {
-                    done.send(());
-                }
-            }));
+        if !taken.group.is_empty() {
+            self.write_group(owner, volume, taken);
         }
         true
-    }
-
-    fn end_group(&self, volume: &Arc<OpenDataset>, group: &Arc<Group>, ticket: Ticket) {
-        lock(&volume.state).in_flight.end(group);
-        self.shared.budget.written(group.bytes() as u64);
-        let mut state = self.state.borrow_mut();
-        state.committer.end_group();
-        state.journal.data_written(ticket);
-        drop(state);
-        self.shared.bell.ring();
     }
 
     fn write_journal(self: &Rc<Self>, all: bool) {
@@ -475,7 +391,7 @@ impl State {
     }
 
     /// Whether another group may be taken now.
-    fn may_take_group(&self) -> bool {
+    pub(super) fn may_take_group(&self) -> bool {
         self.committer.may_take_group(&self.journal)
     }
 }

@@ -3,5 +3,7 @@
 pub(super) mod commit;
 pub(super) mod committer;
 pub(super) mod group_batch;
+pub(super) mod group_write;
+pub(super) mod moves;
 pub(super) mod place;
 pub(super) mod transactions;

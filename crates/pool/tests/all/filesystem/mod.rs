@@ -1,6 +1,6 @@
 //! Filesystems: their on-disk format, and their semantics on a store in memory.
 
-mod bed;
+pub(crate) mod bed;
 mod cases;
 mod changes;
 mod charges;
@@ -13,7 +13,7 @@ mod format;
 mod full;
 mod lost;
 mod orphans;
-mod pooled;
+pub(crate) mod pooled;
 mod properties;
 mod record_sizes;
 mod recursive;

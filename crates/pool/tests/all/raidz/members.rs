@@ -10,7 +10,7 @@ use crate::raidz::{Disk, Shape, disks, make};
 const BLOCKS: u64 = 640;
 
 /// Opens the pool on the disks of these numbers, without memory of its last labels.
-async fn import(which: impl IntoIterator<Item = usize>) -> Result<Pool, SetupError> {
+pub(super) async fn import(which: impl IntoIterator<Item = usize>) -> Result<Pool, SetupError> {
     let mut disks = Vec::new();
     for n in which {
         let disk = loop {

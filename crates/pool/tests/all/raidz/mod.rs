@@ -3,6 +3,9 @@
 mod full;
 mod inspect;
 mod members;
+mod moved_files;
+mod mover;
+mod moves_cut;
 mod scrub;
 mod spares;
 

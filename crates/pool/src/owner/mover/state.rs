@@ -1,0 +1,83 @@
+//! The state of the row mover, and what people see of it.
+//!
+//! **Owns** the counts of its groups, pauses and walks. **Called by** the mover, and by write-back when a group ends. **Invariant**: no
+//! group of moves begins during a pause or once the pool closes.
+
+use std::cell::{Cell, RefCell};
+
+use io::sync::Bell;
+
+use crate::space::RowFills;
+
+/// The state of the row mover, for people.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RowMoves {
+    /// Whether records are being moved.
+    pub is_moving: bool,
+    /// Whether a write waits for free rows.
+    pub is_awaited: bool,
+    /// Bytes of records, in whole sectors, that were moved since the pool was opened.
+    pub moved: u64,
+    /// Bytes of used rows that no block takes.
+    pub dead: u64,
+}
+
+/// See the module header.
+#[derive(Default)]
+pub(in crate::owner) struct Mover {
+    pub(super) bell: Bell,
+    /// Groups in flight.
+    pub(super) groups: Cell<usize>,
+    pub(super) pauses: Cell<usize>,
+    /// Whether the pool closes.
+    pub(super) is_ended: Cell<bool>,
+    pub(super) is_moving: Cell<bool>,
+    /// Bytes moved since the pool was opened.
+    pub(super) moved: Cell<u64>,
+    /// Walks since the pool was opened.
+    pub(super) walks: Cell<u64>,
+    /// Walks in a row that gained too little.
+    pub(super) poor_walks: Cell<u32>,
+    /// With fewer dead bytes than this, a walk in the background is not worth it.
+    pub(super) rests_below: Cell<u64>,
+    /// Rows that a walk could not empty: those of nodes, and of blocks that snapshots hold.
+    pub(super) stuck: RefCell<RowFills>,
+}
+
+impl Mover {
+    /// A group of moves goes to the devices.
+    pub(in crate::owner) fn begin_group(&self) {
+        self.groups.set(self.groups.get() + 1);
+    }
+
+    /// The devices have a group of moves.
+    pub(in crate::owner) fn end_group(&self) {
+        self.groups.set(self.groups.get() - 1);
+    }
+
+    /// No group of moves begins from now on: the pool closes.
+    pub(in crate::owner) fn end(&self) {
+        self.is_ended.set(true);
+    }
+
+    pub(super) fn is_paused(&self) -> bool {
+        self.pauses.get() > 0
+    }
+}
+
+/// No group of moves is written before this is dropped.
+pub(in crate::owner) struct MoverPause<'a>(&'a Mover);
+
+impl<'a> MoverPause<'a> {
+    /// The mover begins no group from now on.
+    pub(super) fn of(mover: &'a Mover) -> Self {
+        mover.pauses.set(mover.pauses.get() + 1);
+        Self(mover)
+    }
+}
+
+impl Drop for MoverPause<'_> {
+    fn drop(&mut self) {
+        self.0.pauses.set(self.0.pauses.get() - 1);
+    }
+}

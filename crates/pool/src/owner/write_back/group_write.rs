@@ -1,0 +1,135 @@
+//! The second half of the write-back of a group: pointers, journal, and the writes to the devices.
+//!
+//! **Owns** these steps. **Called by** write-back, for groups of dirty records and of the row mover. **Invariants**: pointers in the
+//! layer and records in the journal are made in one step; readers find the records in the group until the devices have them.
+
+use std::cell::RefMut;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use futures_util::future::try_join_all;
+use io::SharedBuf;
+
+use super::commit::Taken;
+use super::place::Placed;
+use crate::dataset::OpenDataset;
+use crate::dirty::Group;
+use crate::format::filesystem::inode_key;
+use crate::format::{Address, TreeId, Value};
+use crate::journal::Ticket;
+use crate::owner::{Owner, State};
+use crate::written::WriteClass;
+use io::sync::lock;
+
+impl Owner {
+    /// Appends a group to the journal, makes its pointers visible, and writes its data.
+    pub(super) fn write_group(
+        self: &Rc<Self>,
+        mut owner: RefMut<'_, State>,
+        volume: &Arc<OpenDataset>,
+        taken: Taken,
+    ) {
+        let owner = &mut *owner;
+        let group = taken.group.clone();
+        // copy and checksum without the volume's lock
+        let placed = Placed::at(
+            taken.destination,
+            &group,
+            owner.journal.epoch(),
+            taken.checksum,
+        );
+        let deletes = taken.deletes;
+        let ticket =
+            owner.journal_group(volume, &deletes, &placed, (&taken.inodes, &taken.charges));
+        let mut state = lock(&volume.state);
+        for keys in deletes.ranges.into_iter().chain(deletes.stale) {
+            state
+                .layers
+                .delete_range(keys, |old| owner.allocator.note_replaced(old.block()));
+        }
+        for (key, ptr) in placed.entries {
+            let old = state.layers.put(key, Value::Block(ptr));
+            owner
+                .allocator
+                .note_replaced(old.as_ref().and_then(Value::block));
+        }
+        for (object, inode) in &taken.inodes {
+            let value = Value::Inline(inode.encode());
+            state.layers.put(inode_key(*object), value);
+            state.tails.left(*object, inode);
+        }
+        for record in &taken.charges {
+            state.layers.apply(record, drop);
+        }
+        owner.allocator.free_replaced();
+        owner.committer.made_ready(group.bytes());
+        let writes = placed.writes;
+        if writes.is_empty() {
+            state.in_flight.end(&group);
+        }
+        drop(state);
+        let values = (taken.inodes.len() + taken.charges.len()) as u64;
+        self.account_group(owner, volume.id, (&group, values), (&writes, placed.stored));
+        if !writes.is_empty() {
+            owner.committer.begin_group();
+            let class = match group.is_moved {
+                true => WriteClass::Moved,
+                false => {
+                    let bytes = writes.iter().map(|(_, data)| data.len() as u64);
+                    volume.counters.placed(bytes.sum());
+                    WriteClass::Data
+                }
+            };
+            let (this, volume) = (self.clone(), volume.clone());
+            drop(io::spawn(async move {
+                let vdevs = &this.shared.vdevs;
+                let writes = writes
+                    .into_iter()
+                    .map(|(at, data)| vdevs.write(at, data, class));
+                if let Err(error) = try_join_all(writes).await {
+                    // dirty records stay in memory, and can be read
+                    return this.fail(error);
+                }
+                this.end_group(&volume, &group, ticket);
+                if let Some(done) = taken.done {
+                    done.send(());
+                }
+            }));
+        }
+    }
+
+    /// Tells the write budget of a group with `values` other values, whose data got extents and takes `stored` bytes in them.
+    fn account_group(
+        &self,
+        owner: &State,
+        id: TreeId,
+        (group, values): (&Group, u64),
+        (writes, stored): (&[(Address, SharedBuf)], u64),
+    ) {
+        let budget = &self.shared.budget;
+        let left = owner.allocator.space().allocatable();
+        let records = group.records.len() as u64 + values;
+        if group.is_moved {
+            return budget.moved(id, records, left);
+        }
+        let extents = writes.iter().map(|(at, data)| {
+            let unit = self.shared.vdevs.extent_unit(at.vdev);
+            (data.len() as u64).next_multiple_of(unit.into())
+        });
+        let bytes = (group.bytes() as u64, records);
+        budget.placed(id, bytes, (stored, extents.sum()), left);
+    }
+
+    fn end_group(&self, volume: &Arc<OpenDataset>, group: &Arc<Group>, ticket: Ticket) {
+        lock(&volume.state).in_flight.end(group);
+        match group.is_moved {
+            true => self.mover.end_group(),
+            false => self.shared.budget.written(group.bytes() as u64),
+        }
+        let mut state = self.state.borrow_mut();
+        state.committer.end_group();
+        state.journal.data_written(ticket);
+        drop(state);
+        self.shared.bell.ring();
+    }
+}

@@ -1,0 +1,130 @@
+//! Groups of the row mover: records that are written again as they are.
+//!
+//! **Owns** the choice of the records that leave together. **Called by** the row mover, on the owner's shard. **Invariants**: a
+//! record leaves only if it is unchanged in the step that takes it, and if no snapshot holds its block; a group takes no space that
+//! admitted records, reservations or nodes need. From there on it goes the way of every group.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::commit::Taken;
+use super::group_batch::journal_bytes_max;
+use super::place::{Deletes, Destination};
+use crate::dataset::{OpenDataset, RecordMove};
+use crate::dirty::Group;
+use crate::format::{Birth, NEVER};
+use crate::owner::{Owner, State};
+use io::sync::lock;
+
+/// The result of an attempt to write records again.
+pub(in crate::owner) enum MoveStep {
+    /// Records of this number of stored bytes, in whole sectors, are being written. The others must be looked up again, or tried again.
+    Written(u64, Vec<RecordMove>),
+    /// There is no free space for one of them before a checkpoint frees some.
+    NoSpace(Vec<RecordMove>),
+    /// There is no room in the journal, no memory, or a snapshot of the dataset is pending: later.
+    Later(Vec<RecordMove>),
+    /// The dataset is gone.
+    Gone,
+}
+
+impl State {
+    /// Blocks of a dataset born up to this are held by a snapshot.
+    pub(in crate::owner) fn held_up_to(&self, dataset: &OpenDataset) -> Birth {
+        let properties = dataset.dataset();
+        self.prev_at(dataset.id, &properties, NEVER).floor
+    }
+}
+
+impl Owner {
+    /// Writes the first of these records, which are in the order of their keys, again: as many as one group takes.
+    pub(in crate::owner) fn commit_moves(
+        self: &Rc<Self>,
+        volume: &Arc<OpenDataset>,
+        moves: Vec<RecordMove>,
+    ) -> MoveStep {
+        if !self.state.borrow().datasets.is_open(volume) {
+            return MoveStep::Gone;
+        }
+        let may_take = self.state.borrow().may_take_group() && !volume.refuses_moves();
+        if !may_take || !self.append_staged(volume) {
+            return MoveStep::Later(moves);
+        }
+        let mut owner = self.state.borrow_mut();
+        let held = owner.held_up_to(volume);
+        let mut state = lock(&volume.state);
+        if !state.staged.is_empty() || state.pending_snapshot.is_some() {
+            return MoveStep::Later(moves);
+        }
+        let moves = moves.into_iter().filter(|m| m.birth() > held);
+        let (mut fresh, mut rest): (Vec<_>, Vec<_>) =
+            moves.partition(|m| volume.is_unchanged(&state, m));
+        if fresh.is_empty() {
+            return MoveStep::Written(0, rest);
+        }
+        let journal_bytes = |count| journal_bytes_max(count, volume.settings.has_files());
+        let mut count = fresh.len();
+        while count > 1 && journal_bytes(count) > owner.journal.append_max() {
+            count /= 2;
+        }
+        let space = self.shared.vdevs.block_space();
+        let sizes = fresh[..count].iter();
+        let sizes = sizes.map(|m| space.of(m.contents.stored().1.len() as u32));
+        let mut sizes: Vec<u32> = sizes.collect();
+        let bytes = sizes.iter().sum::<u32>();
+        let later = |rest: Vec<_>, fresh: Vec<_>| MoveStep::Later(joined(fresh, rest));
+        if !owner.journal.has_room(journal_bytes(count)) {
+            owner.checkpointer.request_journal();
+            return later(rest, fresh);
+        }
+        let Some(buf) = self.shared.buffers.try_alloc(bytes as usize) else {
+            return later(rest, fresh);
+        };
+        let movable = owner.allocator.space().movable();
+        let budget = &self.shared.budget;
+        if !budget.may_move(volume.id, (bytes.into(), count as u64), movable) {
+            return MoveStep::NoSpace(joined(fresh, rest));
+        }
+        let extents = owner.allocator.place_moved(&sizes);
+        let count: usize = extents.iter().map(|(_, count)| count).sum();
+        if count == 0 {
+            return MoveStep::NoSpace(joined(fresh, rest));
+        }
+        rest = joined(fresh.split_off(count), rest);
+        sizes.truncate(count);
+        let moved = sizes.iter().map(|size| u64::from(*size)).sum();
+        let group = Group {
+            records: fresh.into_iter().map(|m| (m.key, m.contents)).collect(),
+            is_moved: true,
+            ..Group::default()
+        };
+        let deletes = Deletes::with(&group, &state.dataset);
+        let group = Arc::new(group);
+        state.in_flight.begin(group.clone());
+        let taken = Taken {
+            group,
+            done: None,
+            destination: Destination::Whole {
+                extents,
+                sizes,
+                buf: Some(buf),
+            },
+            inodes: Vec::new(),
+            charges: Vec::new(),
+            checksum: state.dataset.checksum,
+            deletes,
+        };
+        drop(state);
+        self.mover.begin_group();
+        self.write_group(owner, volume, taken);
+        self.shared.bell.ring();
+        MoveStep::Written(moved, rest)
+    }
+}
+
+/// Records in the order of their keys.
+fn joined(mut some: Vec<RecordMove>, others: Vec<RecordMove>) -> Vec<RecordMove> {
+    some.extend(others);
+    some.sort_by_key(|m| m.key);
+    some
+}
