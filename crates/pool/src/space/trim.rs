@@ -107,6 +107,12 @@ impl Space {
         Some(trimming)
     }
 
+    /// Whether runs are out of use because they are being trimmed.
+    #[must_use]
+    pub fn is_trimming(&self) -> bool {
+        self.frees.withheld.runs() > 0
+    }
+
     /// Ends a trim: its sectors are free again.
     pub fn trimmed(&mut self, trimming: Trimming) {
         self.pending -= trimming.bytes() as i64;

@@ -6,6 +6,7 @@
 
 use std::ops::Range;
 use std::rc::Rc;
+use std::time::Duration;
 
 use io::IoBuf;
 use io::runtime::JoinHandle;
@@ -21,6 +22,8 @@ use crate::{Error, Result};
 
 /// Bytes of an extent for nodes.
 const CHUNK: u32 = 256 << 10;
+/// How often a checkpoint without space looks whether a trim has ended.
+const TRIM_POLL: Duration = Duration::from_millis(1);
 
 struct Chunk {
     at: Address,
@@ -122,17 +125,23 @@ impl NodeWriter {
         )
     }
 
-    /// An extent with a run of `least` bytes. Loads regions that may have one.
+    /// An extent with a run of `least` bytes. Loads regions that may have one, and waits for space that is being trimmed: a
+    /// trim takes all free runs of a region out of use, which may be all that is free.
     async fn allocate(&self, least: u32) -> Option<(Address, u32)> {
         loop {
-            {
+            let is_short = {
                 let mut state = self.owner.state.borrow_mut();
                 let found = state.allocator.allocate_nodes(CHUNK, least, self.kind);
-                if found.is_some() || !state.allocator.space().is_short() {
+                let space = state.allocator.space();
+                if found.is_some() || !space.is_short() && !space.is_trimming() {
                     return found;
                 }
+                space.is_short()
+            };
+            match is_short {
+                true => self.owner.load_more().await,
+                false => io::time::sleep(TRIM_POLL).await,
             }
-            self.owner.load_more().await;
         }
     }
 

@@ -11,7 +11,7 @@ use nfs::service::{Counters, HostInfo, Service};
 use nfs::v3::wire::procedure;
 use nfs::wire::operation;
 
-/// NameCounts of client rules without an answer.
+/// Names of client rules without an answer.
 pub(super) struct NameCounts {
     /// An earlier answer is in force.
     pub(super) kept: usize,
@@ -41,10 +41,10 @@ metrics! {
 }
 
 metrics! {
-    /// NameCounts of client rules without an answer.
+    /// Names of client rules without an answer.
     pub(super) NAMES, names: n in NameCounts, [] {
-        Gauge nfs_kept_names "NameCounts of client rules that have no answer now, whose last addresses are in force": n.kept;
-        Gauge nfs_unresolved_names "NameCounts of client rules that never had an answer: clients wait whose rights depend on them": n.unresolved;
+        Gauge nfs_kept_names "Names of client rules that have no answer now, whose last addresses are in force": n.kept;
+        Gauge nfs_unresolved_names "Names of client rules that never had an answer: clients wait whose rights depend on them": n.unresolved;
     }
 }
 
