@@ -126,7 +126,7 @@ impl NodeWriter {
     }
 
     /// An extent with a run of `least` bytes. Loads regions that may have one, and waits for space that is being trimmed: a
-    /// trim takes all free runs of a region out of use, which may be all that is free.
+    /// trim takes all free runs of a region out of use, which may be the only free space.
     async fn allocate(&self, least: u32) -> Option<(Address, u32)> {
         loop {
             let is_short = {
