@@ -32,7 +32,8 @@ fn open(table: &mut Table, client: u64, access: u32, deny: u32) -> Result<Statei
     table.open(&args, &mut Some(hold()))
 }
 
-fn args(client: u64, is_write: bool) -> DelegationArgs {
+/// A delegation of [`FILE`].
+pub(crate) fn args(client: u64, is_write: bool) -> DelegationArgs {
     DelegationArgs {
         client,
         file: FILE,

@@ -1,7 +1,7 @@
 //! Shards of the table of states: they answer as one table, and do not wait for each other.
 
-use crate::Origin;
 use crate::Stateid;
+use crate::delegation_tests;
 use crate::limits::STATE_SHARDS;
 use crate::{DelegationArgs, LockFrom, OpenArgs, Range, States};
 use backend::file::{Handle, Hold};
@@ -35,18 +35,9 @@ fn open(client: u64, object: u64, access: u32, deny: u32) -> OpenArgs<'static> {
 
 fn delegation(client: u64, object: u64, is_write: bool) -> DelegationArgs {
     DelegationArgs {
-        client,
         file: file(object),
-        export: 1,
-        is_write,
-        origin: Origin {
-            session: [1; 16],
-            sequence: 1,
-            slot: 0,
-        },
         change: 1,
-        is_reclaim: false,
-        held: None,
+        ..delegation_tests::args(client, is_write)
     }
 }
 

@@ -20,8 +20,8 @@ pub struct Options {
     pub freeing_max: usize,
     /// Bytes of unproven data that the next opening may have to read after a crash. A seek counts as 256 KiB.
     pub unproven_bytes: u64,
-    /// Bytes for the maps of used space: regions that are loaded, and what is known of the others. As much as summaries of all regions
-    /// need, and a few loaded regions, are kept also if this is less.
+    /// Bytes for the maps of used space: bitmaps of loaded regions, and summaries of the others. All summaries and a few loaded regions
+    /// are kept also if they need more.
     pub space_bytes: usize,
     /// Blocks that a resilver sorts by address at once, about 90 bytes each. At least 64.
     pub resilver_blocks: usize,

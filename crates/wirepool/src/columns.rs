@@ -72,6 +72,19 @@ pub(crate) fn yes(flag: bool) -> &'static str {
     if flag { "yes" } else { "no" }
 }
 
+/// Each item with each of its parts: the rows of a table of parts. An item without parts has one row.
+pub(crate) fn with_parts<T, P>(items: &[T], parts: impl Fn(&T) -> &[P]) -> Vec<(&T, Option<&P>)> {
+    let mut rows = Vec::new();
+    for item in items {
+        let parts = parts(item);
+        rows.extend(parts.iter().map(|part| (item, Some(part))));
+        if parts.is_empty() {
+            rows.push((item, None));
+        }
+    }
+    rows
+}
+
 /// A text, or `-` for none.
 pub(crate) fn or_dash(text: Option<String>) -> String {
     text.unwrap_or_else(|| "-".to_owned())

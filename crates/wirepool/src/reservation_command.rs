@@ -4,7 +4,7 @@
 //! `--clear` and `--force`, since a cluster relies on them.
 
 use crate::ask::Ask;
-use crate::columns::{or_dash, rows, yes};
+use crate::columns::{or_dash, rows, with_parts, yes};
 use anyhow::{Result, bail};
 use clap::Args;
 use server::api::{ClearReservations, ExportReservations, ListReservations};
@@ -51,12 +51,7 @@ fn reservations(all: &[ExportReservations]) -> String {
     if all.is_empty() {
         return "no host is registered\n".into();
     }
-    let pairs = all.iter().flat_map(|r| {
-        let registrants = r.registrants.iter().map(Some);
-        let none = r.registrants.is_empty().then_some(None);
-        registrants.chain(none).map(move |one| (r, one))
-    });
-    let pairs: Vec<_> = pairs.collect();
+    let pairs = with_parts(all, |r| &r.registrants);
     rows(&pairs)
         .left("EXPORT", |(r, _)| r.export.clone())
         .right("NUMBER", |(r, _)| r.number.to_string())

@@ -13,7 +13,7 @@ use super::read::{Location, Sources};
 use super::state::State;
 use crate::compress::unpack;
 use crate::format::filesystem::{BLOCK_SIZE, KIND_DATA};
-use crate::format::{Birth, BlockPtr, Compression, Key};
+use crate::format::{Birth, BlockPtr, Key};
 use crate::lost::LostBlock;
 use crate::record::Contents;
 use crate::shared::Shared;
@@ -136,13 +136,10 @@ impl OpenDataset {
         lost.is_right(ptr);
         let stored = &read[..ptr.physical_size as usize];
         let mut bytes = vec![0; ptr.logical_size as usize];
-        match ptr.compression {
-            Compression::Off => bytes.copy_from_slice(stored),
-            kind => unpack(kind, stored, &mut bytes).map_err(|defect| Error::Corrupt {
-                at: ptr.address(),
-                defect,
-            })?,
-        }
+        unpack(ptr.compression, stored, &mut bytes).map_err(|defect| Error::Corrupt {
+            at: ptr.address(),
+            defect,
+        })?;
         Ok(Contents::of_block(
             bytes,
             ptr.compression,

@@ -47,6 +47,9 @@ use sweep::doubtful_rows::DoubtfulRows;
 use sweep::resilver_window::ResilverWindows;
 use write_back::committer::Committer;
 
+/// How often a task looks whether another one has ended: a checkpoint, a trim, the load of a region, a group of moves.
+const POLL: Duration = Duration::from_millis(1);
+
 pub use capacity::allocator::Placements;
 pub use capacity::trim::{TrimPosition, Trimmed};
 pub use capacity::usage::{PoolSpace, SpaceMaps, VolumeSpace};

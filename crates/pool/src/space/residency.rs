@@ -1,6 +1,6 @@
 //! Which regions of a vdev are loaded.
 //!
-//! **Owns** what is known of regions that are not loaded, and the choice of regions to load and to evict. **Called by**
+//! **Owns** the summaries of regions that are not loaded, and the choice of regions to load and to evict. **Called by**
 //! [`super::Space`]. **Invariants**: a region with sectors that no saved bitmap has, or whose bitmap is being written, is not
 //! evicted; the free sectors of a vdev are the sum over loaded regions and summaries. A summary of a region that is not loaded
 //! may say too little between the release of a checkpoint and the next load; it is exact again after each load.
@@ -43,7 +43,7 @@ impl VdevRegions {
             .into()
     }
 
-    /// Changes what is known of a region that is not loaded.
+    /// Changes the summary of a region that is not loaded.
     fn change_summary(&mut self, region: u32, change: impl FnOnce(&mut Summary)) {
         let summary = match self.loading.get_mut(&region) {
             Some(loading) => loading,

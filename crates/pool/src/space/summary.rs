@@ -4,7 +4,7 @@
 
 use crate::format::RegionBits;
 
-/// What is known of a region that is not loaded.
+/// The summary of a region that is not loaded: free sectors, and a bound of the longest run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Summary {
     /// Sectors that can be given out.

@@ -96,7 +96,7 @@ pub(super) struct VdevRegions {
     pub(super) best: Summary,
     /// The longest run that was not found in loaded regions, while others may have one. Sectors.
     pub(super) short: Option<u32>,
-    /// Regions that are being loaded, with what is known of them.
+    /// Regions that are being loaded, with their summaries.
     pub(super) loading: BTreeMap<u32, Summary>,
     /// Nodes of the pool's own tree.
     pub(super) pool: SectorSet,

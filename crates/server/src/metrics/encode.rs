@@ -4,6 +4,7 @@
 //! `_total`); sessions beyond [`METRIC_SESSIONS_MAX`] are only in the totals.
 
 use super::families::{Families, metrics};
+use super::table::percentiles;
 use super::{filesystems, pools, writes};
 use crate::api::{Disk, DiskState, ExportStages, Session, ShardStatus, Status, Writes};
 use crate::limits::METRIC_SESSIONS_MAX;
@@ -75,13 +76,8 @@ fn stages(e: &ExportStages) -> impl Iterator<Item = ((&str, &str), f64)> {
 /// The latencies of a session's commands: command and percentile, and the time in seconds.
 fn latencies(s: &Session) -> impl Iterator<Item = ((&str, &'static str), f64)> {
     s.latencies.iter().flat_map(|l| {
-        let all = [
-            ("50", l.p50_us),
-            ("90", l.p90_us),
-            ("99", l.p99_us),
-            ("99.9", l.p999_us),
-        ];
-        all.map(|(percentile, us)| ((&*l.command, percentile), us as f64 / 1e6))
+        let all = percentiles([l.p50_us, l.p90_us, l.p99_us, l.p999_us]);
+        all.map(|(percentile, s)| ((&*l.command, percentile), s))
     })
 }
 

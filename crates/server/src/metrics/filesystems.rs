@@ -1,6 +1,7 @@
 //! Metrics of filesystems and their mounts.
 
 use super::families::{Families, metrics};
+use super::table::percentiles;
 use crate::api::{DiskState, Filesystem};
 use fuse::MountTotals;
 use std::fmt;
@@ -16,13 +17,8 @@ pub(super) fn encode(all: &[Filesystem], of_mounts: &[Totals], out: &mut Familie
 /// Latencies of the kernel's requests: operation and percentile, and the time in seconds.
 fn latencies(totals: &MountTotals) -> impl Iterator<Item = ((&'static str, &'static str), f64)> {
     totals.operations.latency.iter().flat_map(|l| {
-        let all = [
-            ("50", l.p50_us),
-            ("90", l.p90_us),
-            ("99", l.p99_us),
-            ("99.9", l.p999_us),
-        ];
-        all.map(|(percentile, us)| ((l.kind.name(), percentile), us as f64 / 1e6))
+        let all = percentiles([l.p50_us, l.p90_us, l.p99_us, l.p999_us]);
+        all.map(|(percentile, s)| ((l.kind.name(), percentile), s))
     })
 }
 

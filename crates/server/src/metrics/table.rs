@@ -121,6 +121,14 @@ impl<A: ToString, B: ToString> LabelTexts for (A, B) {
 /// A series: the texts of its labels, and its value.
 pub(crate) type Series = (Vec<String>, SeriesValue);
 
+/// The usual percentiles of times in µs, for the label `percentile`, in seconds.
+pub(crate) fn percentiles(
+    [p50, p90, p99, p999]: [u64; 4],
+) -> impl Iterator<Item = (&'static str, f64)> {
+    let all = [("50", p50), ("90", p90), ("99", p99), ("99.9", p999)];
+    all.into_iter().map(|(name, us)| (name, us as f64 / 1e6))
+}
+
 /// The series of a metric with one value of an item.
 pub(crate) fn one(labels: &[String], value: impl IntoValue) -> Vec<Series> {
     let value = value.into_value();

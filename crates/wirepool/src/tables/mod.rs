@@ -7,7 +7,7 @@ pub(crate) mod pools;
 pub(crate) mod scan;
 pub(crate) mod writes;
 
-use crate::columns::{duration, micros, or_dash, rows, yes};
+use crate::columns::{duration, micros, or_dash, rows, with_parts, yes};
 use crate::protocols;
 use crate::protocols::protocol::host_name;
 use server::ByteSize;
@@ -137,15 +137,9 @@ pub(crate) fn hosts(list: &[(String, Vec<String>)]) -> String {
     if list.is_empty() {
         return "no subsystems: `wirepool export add --help`\n".into();
     }
-    let none = [String::from("none")];
-    let pairs = list.iter().flat_map(|(nqn, hosts)| {
-        let hosts = if hosts.is_empty() { &none[..] } else { hosts };
-        hosts.iter().map(move |host| (nqn, host))
-    });
-    let pairs: Vec<_> = pairs.collect();
-    rows(&pairs)
-        .left("SUBSYSTEM", |(nqn, _)| (*nqn).clone())
-        .left("HOST", |(_, host)| (*host).clone())
+    rows(&with_parts(list, |(_, hosts)| hosts))
+        .left("SUBSYSTEM", |((nqn, _), _)| nqn.clone())
+        .left("HOST", |(_, host)| host.cloned().unwrap_or("none".into()))
         .text()
 }
 

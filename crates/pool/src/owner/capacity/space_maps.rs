@@ -8,14 +8,13 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use crate::format::{
     Key, PAGE_REGIONS, RegionBits, RegionSummary, SummaryPage, Value, VdevId, space_key,
     summarized_key, summary_key,
 };
 use crate::owner::checkpoint::checkpoint_snapshot::CheckpointSnapshot;
-use crate::owner::{Owner, POOL_TREE, State};
+use crate::owner::{Owner, POLL, POOL_TREE, State};
 use crate::shared::all;
 use crate::space::{BlockKind, SavedRegion, Sealed, Space};
 use crate::tree::{Freed, Layer, Lookup, LookupStep, Root};
@@ -23,8 +22,6 @@ use crate::{Error, Result};
 
 /// Bitmaps that are read at once.
 const READS_MAX: usize = 32;
-/// How often a task looks whether another one has loaded a region.
-const POLL: Duration = Duration::from_millis(1);
 
 fn put(layer: &mut Layer, key: Key, value: Option<&[u8]>) {
     match value {

@@ -6,17 +6,14 @@
 //! blocks of the checkpoints before the newest are spared as [`crate::space::KEPT`] says. `docs/decisions/0112`.
 
 use std::rc::Rc;
-use std::time::Duration;
 
 use crate::format::{PoolProperty, VdevId, encode_on, property_key};
-use crate::owner::{Owner, Pool, State};
+use crate::owner::{Owner, POLL, Pool, State};
 use crate::space::{KEPT, Which};
 use crate::{Error, Result};
 
 /// Regions whose freed space is trimmed in one tick.
 const REGIONS_MAX: usize = 64;
-/// How often a close checks whether a trim has ended.
-const POLL: Duration = Duration::from_millis(1);
 /// Bytes of an encoded [`TrimPosition`].
 const POSITION_SIZE: usize = 6;
 

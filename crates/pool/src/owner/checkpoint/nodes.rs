@@ -6,7 +6,6 @@
 
 use std::ops::Range;
 use std::rc::Rc;
-use std::time::Duration;
 
 use io::IoBuf;
 use io::runtime::JoinHandle;
@@ -14,7 +13,7 @@ use io::runtime::JoinHandle;
 use crate::format::{
     Address, BlockPtr, ChecksumKind, Compression, NODE_SIZE_MIN, NodeSize, VdevOffset,
 };
-use crate::owner::Owner;
+use crate::owner::{Owner, POLL};
 use crate::space::BlockKind;
 use crate::tree::{NewNode, TreeParams};
 use crate::written::WriteClass;
@@ -22,8 +21,6 @@ use crate::{Error, Result};
 
 /// Bytes of an extent for nodes.
 const CHUNK: u32 = 256 << 10;
-/// How often a checkpoint without space looks whether a trim has ended.
-const TRIM_POLL: Duration = Duration::from_millis(1);
 
 struct Chunk {
     at: Address,
@@ -140,7 +137,7 @@ impl NodeWriter {
             };
             match is_short {
                 true => self.owner.load_more().await,
-                false => io::time::sleep(TRIM_POLL).await,
+                false => io::time::sleep(POLL).await,
             }
         }
     }

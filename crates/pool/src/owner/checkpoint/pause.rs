@@ -3,13 +3,8 @@
 //! **Owns** the guard [`Pause`]. **Called by** verification and by the addition of disks. **Invariant**: checkpoints go on
 //! when the last guard is dropped.
 
-use std::time::Duration;
-
-use crate::owner::Owner;
 use crate::owner::mover::state::MoverPause;
-
-/// How often a pause checks whether the checkpoint has ended.
-const PAUSE_POLL: Duration = Duration::from_millis(1);
+use crate::owner::{Owner, POLL};
 
 /// No checkpoint is written, and no record is moved, before this is dropped.
 pub(in crate::owner) struct Pause<'a> {
@@ -28,7 +23,7 @@ impl Owner {
             _mover,
         };
         while self.state.borrow().checkpointer.is_running() {
-            io::time::sleep(PAUSE_POLL).await;
+            io::time::sleep(POLL).await;
         }
         pause
     }

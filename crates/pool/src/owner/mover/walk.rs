@@ -11,14 +11,14 @@ use std::time::Duration;
 use io::sync::oneshot;
 
 use super::choice::Choice;
-use super::work::{GAIN_PART, LOW_PART, PAUSE_POLL, REST};
+use super::work::{GAIN_PART, LOW_PART, REST};
 use crate::dataset::{OpenDataset, RecordMove};
 use crate::format::filesystem::{KIND_BLOCK, KIND_DATA};
 use crate::format::{BlockPtr, Key, VdevId};
 use crate::lost::LostBlock;
-use crate::owner::Owner;
 use crate::owner::capacity::space_maps::LoadedRegions;
 use crate::owner::write_back::moves::MoveStep;
+use crate::owner::{Owner, POLL};
 use crate::shared::all;
 use crate::space::{FILL_LEVELS, RowFills};
 use crate::tree::{Visit, Walk, WalkStep};
@@ -341,7 +341,7 @@ impl Owner {
                 return Ok(Walked::Stopped);
             }
             if self.mover.is_paused() {
-                io::time::sleep(PAUSE_POLL).await;
+                io::time::sleep(POLL).await;
                 continue;
             }
             moves = match self.commit_moves(volume, moves) {
@@ -380,7 +380,7 @@ impl Owner {
         self.shared.bell.ring();
         receiver.await.unwrap_or(Err(Error::Device))?;
         while self.state.borrow().checkpointer.is_releasing() {
-            io::time::sleep(RETRY).await;
+            io::time::sleep(POLL).await;
         }
         Ok(())
     }

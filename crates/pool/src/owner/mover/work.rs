@@ -8,10 +8,9 @@
 //! it may be given up at any time. `docs/decisions/0165`.
 
 use std::rc::Rc;
-use std::time::Duration;
 
 use super::state::{MoverPause, RowMoves};
-use crate::owner::{Owner, Pool};
+use crate::owner::{Owner, POLL, Pool};
 
 /// The mover works in the background while less than this part of the pool is free for clients: the less, the fuller rows it moves.
 pub(super) const LOW_PART: u64 = 8;
@@ -19,15 +18,13 @@ pub(super) const LOW_PART: u64 = 8;
 pub(super) const GAIN_PART: u64 = 1024;
 /// Bytes that must die before the background looks again for rows, in walks' least gains.
 pub(super) const REST: u64 = 8;
-/// How often a pause checks whether the groups of the mover are written.
-pub(super) const PAUSE_POLL: Duration = Duration::from_millis(1);
 
 impl Owner {
     /// Waits until the groups of the mover are written, and keeps it from further ones.
     pub(in crate::owner) async fn pause_mover(&self) -> MoverPause<'_> {
         let pause = MoverPause::of(&self.mover);
         while self.mover.groups.get() > 0 && !self.shared.has_failed() {
-            io::time::sleep(PAUSE_POLL).await;
+            io::time::sleep(POLL).await;
         }
         pause
     }

@@ -37,7 +37,7 @@ impl State {
 }
 
 impl Owner {
-    /// Writes the first of these records, which are in the order of their keys, again: as many as one group takes.
+    /// Writes records again, from the lowest key on, up to the limits of one group. `moves` are in the order of their keys.
     pub(in crate::owner) fn commit_moves(
         self: &Rc<Self>,
         volume: &Arc<OpenDataset>,
@@ -72,13 +72,12 @@ impl Owner {
         let sizes = sizes.map(|m| space.of(m.contents.stored().1.len() as u32));
         let mut sizes: Vec<u32> = sizes.collect();
         let bytes = sizes.iter().sum::<u32>();
-        let later = |rest: Vec<_>, fresh: Vec<_>| MoveStep::Later(joined(fresh, rest));
         if !owner.journal.has_room(journal_bytes(count)) {
             owner.checkpointer.request_journal();
-            return later(rest, fresh);
+            return MoveStep::Later(joined(fresh, rest));
         }
         let Some(buf) = self.shared.buffers.try_alloc(bytes as usize) else {
-            return later(rest, fresh);
+            return MoveStep::Later(joined(fresh, rest));
         };
         let movable = owner.allocator.space().movable();
         let budget = &self.shared.budget;

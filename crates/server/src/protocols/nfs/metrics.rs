@@ -11,6 +11,29 @@ use nfs::service::{Counters, HostInfo, Service};
 use nfs::v3::wire::procedure;
 use nfs::wire::operation;
 
+/// Numbers of the state that clients have.
+pub(super) struct StateCounts {
+    clients: usize,
+    sessions: usize,
+    slots: usize,
+    states: usize,
+    delegations: usize,
+}
+
+impl StateCounts {
+    /// The numbers now.
+    pub(super) fn of(service: &Service) -> Self {
+        let (clients, sessions, slots, states) = service.state_counts();
+        Self {
+            clients,
+            sessions,
+            slots,
+            states,
+            delegations: service.delegations(),
+        }
+    }
+}
+
 /// Names of client rules without an answer.
 pub(super) struct NameCounts {
     /// An earlier answer is in force.
@@ -31,12 +54,12 @@ metrics! {
 
 metrics! {
     /// The state of clients.
-    pub(super) STATES, states: s in &Service, [] {
-        Gauge nfs_clients "Records of NFS clients": s.state_counts().0;
-        Gauge nfs_sessions "Sessions of NFS clients": s.state_counts().1;
-        Gauge nfs_slots "Slots of all NFS sessions": s.state_counts().2;
-        Gauge nfs_states "Opens and lock states of NFS clients": s.state_counts().3;
-        Gauge nfs_delegations "Delegations that clients hold": s.delegations();
+    pub(super) STATES, states: s in StateCounts, [] {
+        Gauge nfs_clients "Records of NFS clients": s.clients;
+        Gauge nfs_sessions "Sessions of NFS clients": s.sessions;
+        Gauge nfs_slots "Slots of all NFS sessions": s.slots;
+        Gauge nfs_states "Opens and lock states of NFS clients": s.states;
+        Gauge nfs_delegations "Delegations that clients hold": s.delegations;
     }
 }
 

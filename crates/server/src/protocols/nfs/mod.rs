@@ -487,7 +487,7 @@ impl Protocol for Nfs {
 
     fn metrics(&self, exports: &Exports, out: &mut Families) -> fmt::Result {
         metrics::exports(&exports.nfs.nfs_exports, out)?;
-        metrics::states(&[&self.0.service], out)?;
+        metrics::states(&[metrics::StateCounts::of(&self.0.service)], out)?;
         metrics::hosts(&self.0.service.hosts(), out)?;
         let (kept, unresolved) = self.0.names.failures();
         metrics::names(&[metrics::NameCounts { kept, unresolved }], out)?;

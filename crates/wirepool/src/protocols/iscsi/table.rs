@@ -1,6 +1,6 @@
 //! Text output: the table of iSCSI targets, and values of iSCSI sessions.
 
-use crate::columns::{human, or_dash, rows, yes};
+use crate::columns::{human, or_dash, rows, with_parts, yes};
 use crate::protocols::protocol::{number_of, state};
 use server::ByteSize;
 use server::api::{IscsiFacts, IscsiTarget, NamespaceState, TargetLun};
@@ -8,12 +8,7 @@ use std::fmt::Write;
 
 /// The table of targets and their logical units.
 pub(super) fn targets(list: &[IscsiTarget]) -> String {
-    let pairs = list.iter().flat_map(|t| {
-        let none = t.luns.is_empty().then_some(None);
-        let all = t.luns.iter().map(Some);
-        all.chain(none).map(move |l| (t, l))
-    });
-    let pairs: Vec<_> = pairs.collect();
+    let pairs = with_parts(list, |t| &t.luns);
     let table = rows(&pairs)
         .left("TARGET", |(t, _)| t.iqn.clone())
         .right("LUN", |(_, l)| or_dash(l.map(|l| l.lun.to_string())))

@@ -1,18 +1,13 @@
 //! Text output: the table of subsystems.
 
-use crate::columns::{human, or_dash, rows};
+use crate::columns::{human, or_dash, rows, with_parts};
 use crate::protocols::protocol::{number_of, state};
 use server::api::{Export, NamespaceState};
 use std::fmt::Write;
 
 /// The table of subsystems and their namespaces.
 pub(super) fn exports(exports: &[Export]) -> String {
-    let pairs = exports.iter().flat_map(|e| {
-        let none = e.namespaces.is_empty().then_some(None);
-        let all = e.namespaces.iter().map(Some);
-        all.chain(none).map(move |n| (e, n))
-    });
-    let pairs: Vec<_> = pairs.collect();
+    let pairs = with_parts(exports, |e| &e.namespaces);
     let table = rows(&pairs)
         .left("SUBSYSTEM", |(e, _)| e.nqn.clone())
         .right("NSID", |(_, n)| or_dash(n.map(|n| n.nsid.to_string())))
