@@ -34,6 +34,9 @@ pub enum WorkError {
     /// The peer had no receive posted for too long.
     #[error("receiver not ready for too long")]
     RnrExceeded,
+    /// The memory of the request cannot be registered: the process may lock too little.
+    #[error("memory cannot be registered")]
+    LocalMemory,
     /// The key to withdraw does not exist.
     #[error("no such key")]
     LocalKey,

@@ -3,25 +3,29 @@
 //! **Called by** listeners and queue pairs. **Invariants**: the only place that chooses the driver. Without the feature `sim` a simulated
 //! endpoint is a type without values, so the compiler drops its branches.
 
-use super::{ConnectError, Exposed, Memory, QueuePairConfig, Raised, RdmaInfo, WorkRequest};
+use super::{
+    ConnectError, Exposed, Memory, QueuePairConfig, Raised, RdmaInfo, ReceiveBuffer, WorkRequest,
+};
+use crate::Result;
+use crate::linux::{LinuxEndpoint, LinuxVerbsListener};
 use crate::sim::{SimulatedEndpoint, SimulatedVerbsListener};
-use crate::{Error, Result};
 use std::net::SocketAddr;
 use std::task::{Context, Poll};
 
-/// The error of a machine without RDMA.
-const WITHOUT_RDMA: Error = Error::Unsupported(libc::EOPNOTSUPP);
-
 /// A listener of either driver.
 pub(super) enum ListenerHandle {
+    Linux(LinuxVerbsListener),
     Sim(SimulatedVerbsListener),
 }
 
 impl ListenerHandle {
     /// See [`super::RdmaListener::bind`].
     pub(super) fn listen(addr: SocketAddr) -> Result<(ListenerHandle, SocketAddr)> {
-        let listening = SimulatedVerbsListener::listen(addr).ok_or(WITHOUT_RDMA)?;
-        listening.map(|(listener, local)| (ListenerHandle::Sim(listener), local))
+        if let Some(listening) = SimulatedVerbsListener::listen(addr) {
+            return listening.map(|(listener, local)| (ListenerHandle::Sim(listener), local));
+        }
+        let (listener, local) = LinuxVerbsListener::listen(addr)?;
+        Ok((ListenerHandle::Linux(listener), local))
     }
 
     /// See [`super::RdmaListener::accept`].
@@ -30,6 +34,9 @@ impl ListenerHandle {
         cx: &mut Context<'_>,
     ) -> Poll<Result<(EndpointHandle, Vec<u8>)>> {
         match self {
+            ListenerHandle::Linux(l) => l
+                .poll_arrived(cx)
+                .map_ok(|(endpoint, private)| (EndpointHandle::Linux(Box::new(endpoint)), private)),
             ListenerHandle::Sim(l) => l
                 .poll_arrived(cx)
                 .map_ok(|(endpoint, private)| (EndpointHandle::Sim(endpoint), private)),
@@ -39,6 +46,7 @@ impl ListenerHandle {
 
 /// One end of a connection, on either driver.
 pub(crate) enum EndpointHandle {
+    Linux(Box<LinuxEndpoint>),
     Sim(SimulatedEndpoint),
 }
 
@@ -49,8 +57,11 @@ impl EndpointHandle {
         config: QueuePairConfig,
         private: &[u8],
     ) -> Result<EndpointHandle> {
-        let connecting = SimulatedEndpoint::connect(addr, config, private).ok_or(WITHOUT_RDMA)?;
-        connecting.map(EndpointHandle::Sim)
+        match SimulatedEndpoint::connect(addr, config, private) {
+            Some(connecting) => connecting.map(EndpointHandle::Sim),
+            None => LinuxEndpoint::connect(addr, config, private)
+                .map(|endpoint| EndpointHandle::Linux(Box::new(endpoint))),
+        }
     }
 
     /// Waits for the answer to the connection request.
@@ -59,6 +70,7 @@ impl EndpointHandle {
         cx: &mut Context<'_>,
     ) -> Poll<std::result::Result<Vec<u8>, ConnectError>> {
         match self {
+            EndpointHandle::Linux(e) => e.poll_connected(cx),
             EndpointHandle::Sim(e) => e.poll_connected(cx),
         }
     }
@@ -66,6 +78,7 @@ impl EndpointHandle {
     /// Answers a connection request: yes.
     pub(super) fn accept(&self, config: QueuePairConfig, private: &[u8]) -> Result<()> {
         match self {
+            EndpointHandle::Linux(e) => e.accept(config, private),
             EndpointHandle::Sim(e) => e.accept(config, private),
         }
     }
@@ -73,6 +86,7 @@ impl EndpointHandle {
     /// Waits until the peer has heard that it was accepted.
     pub(super) fn poll_established(&self, cx: &mut Context<'_>) -> Poll<Result<()>> {
         match self {
+            EndpointHandle::Linux(e) => e.poll_established(cx),
             EndpointHandle::Sim(e) => e.poll_established(cx),
         }
     }
@@ -80,6 +94,7 @@ impl EndpointHandle {
     /// Answers a connection request: no.
     pub(super) fn reject(&self, private: &[u8]) {
         match self {
+            EndpointHandle::Linux(e) => e.reject(private),
             EndpointHandle::Sim(e) => e.reject(private),
         }
     }
@@ -87,6 +102,7 @@ impl EndpointHandle {
     /// Our address, and the peer's.
     pub(super) fn addresses(&self) -> (SocketAddr, SocketAddr) {
         match self {
+            EndpointHandle::Linux(e) => e.addresses(),
             EndpointHandle::Sim(e) => e.addresses(),
         }
     }
@@ -94,6 +110,7 @@ impl EndpointHandle {
     /// See [`super::QueuePair::info`].
     pub(super) fn info(&self) -> RdmaInfo {
         match self {
+            EndpointHandle::Linux(e) => e.info(),
             EndpointHandle::Sim(e) => e.info(),
         }
     }
@@ -101,20 +118,24 @@ impl EndpointHandle {
     /// See [`super::QueuePair::post`].
     pub(super) fn post(&self, chain: &mut Vec<WorkRequest>) {
         match self {
+            EndpointHandle::Linux(e) => e.post(chain),
             EndpointHandle::Sim(e) => e.post(chain),
         }
     }
 
     /// Posts a receive with the buffer of an earlier one.
-    pub(super) fn post_receive(&self, buffer: Vec<u8>) {
-        match self {
-            EndpointHandle::Sim(e) => e.post_receive(buffer),
+    pub(super) fn post_receive(&self, buffer: ReceiveBuffer) {
+        match (self, buffer) {
+            (EndpointHandle::Linux(e), ReceiveBuffer::Slot(slot)) => e.post_receive(slot),
+            (EndpointHandle::Sim(e), ReceiveBuffer::Heap(bytes)) => e.post_receive(bytes),
+            _ => unreachable!("a message goes back to the driver that it came from"),
         }
     }
 
     /// See [`super::QueuePair::expose`].
     pub(super) fn expose(&self, memory: Memory) -> Exposed {
         match self {
+            EndpointHandle::Linux(e) => e.expose(memory),
             EndpointHandle::Sim(e) => e.expose(memory),
         }
     }
@@ -122,6 +143,7 @@ impl EndpointHandle {
     /// See [`super::QueuePair::poll_event`].
     pub(super) fn poll_event(&self, cx: &mut Context<'_>) -> Poll<Raised> {
         match self {
+            EndpointHandle::Linux(e) => e.poll_event(cx),
             EndpointHandle::Sim(e) => e.poll_event(cx),
         }
     }
@@ -129,6 +151,7 @@ impl EndpointHandle {
     /// See [`super::QueuePair::disconnect`].
     pub(super) fn disconnect(&self) {
         match self {
+            EndpointHandle::Linux(e) => e.disconnect(),
             EndpointHandle::Sim(e) => e.disconnect(),
         }
     }

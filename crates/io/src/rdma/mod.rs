@@ -27,6 +27,7 @@ pub(crate) use handle::EndpointHandle;
 pub use listen::{Incoming, RdmaListener};
 pub use work::{Exposed, Memory, QueuePairEvent, Remote, RemoteKey, Returned, Verb, WorkRequest};
 
+use crate::linux::ReceiveSlot;
 use std::fmt;
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -146,7 +147,7 @@ impl fmt::Debug for QueuePair {
 
 /// A message from the peer. Its receive is posted again when this is dropped.
 pub struct Received {
-    bytes: Vec<u8>,
+    bytes: ReceiveBuffer,
     owner: Weak<EndpointHandle>,
     /// Memory that the message withdrew from the peer (Send with Invalidate), with its key.
     pub withdrawn: Option<(RemoteKey, Memory)>,
@@ -163,7 +164,8 @@ impl Deref for Received {
 impl Drop for Received {
     fn drop(&mut self) {
         if let Some(owner) = self.owner.upgrade() {
-            owner.post_receive(std::mem::take(&mut self.bytes));
+            let bytes = std::mem::replace(&mut self.bytes, ReceiveBuffer::Heap(Vec::new()));
+            owner.post_receive(bytes);
         }
     }
 }
@@ -174,8 +176,27 @@ impl fmt::Debug for Received {
     }
 }
 
+/// The buffer of a receive.
+pub(crate) enum ReceiveBuffer {
+    /// Of a simulated device.
+    Heap(Vec<u8>),
+    /// Of a real device.
+    Slot(ReceiveSlot),
+}
+
+impl Deref for ReceiveBuffer {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            ReceiveBuffer::Heap(bytes) => bytes,
+            ReceiveBuffer::Slot(slot) => slot,
+        }
+    }
+}
+
 /// A message in the buffer of its receive, and the memory that it withdrew from the peer.
-pub(crate) type Message = (Vec<u8>, Option<(RemoteKey, Memory)>);
+pub(crate) type Message = (ReceiveBuffer, Option<(RemoteKey, Memory)>);
 
 /// What a driver raises: a message, or another event.
 pub(crate) type Raised = Result<Message, QueuePairEvent>;

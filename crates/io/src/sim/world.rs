@@ -80,6 +80,7 @@ impl World {
         let socket = match ops.get_mut(key) {
             Op::Accept { socket, .. } | Op::Connect { socket, .. } => Some(socket.sim().id()),
             Op::Recv { socket, .. } | Op::Send { socket, .. } => Some(socket.sim().id()),
+            Op::Readable { .. } => unreachable!("a simulated world has no descriptors"),
             Op::Read { .. } | Op::Write { .. } | Op::Flush { .. } | Op::Zero { .. } => None,
         };
         if let Some(id) = socket {

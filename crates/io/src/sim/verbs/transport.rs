@@ -5,7 +5,9 @@
 use super::message::{CmMessage, Lane, Letter, QueuePairId, VerbsEvent};
 use super::queue_pair::{Packet, Refused, Stage};
 use super::table::{RETRIES_TIMEOUT, Verbs};
-use crate::rdma::{Ending, Memory, RNR_RETRIES_UNLIMITED, RemoteKey, Returned, Verb, WorkError};
+use crate::rdma::{
+    Ending, Memory, RNR_RETRIES_UNLIMITED, ReceiveBuffer, RemoteKey, Returned, Verb, WorkError,
+};
 use crate::sim::core::Core;
 use crate::sim::event::{Event, Nanos};
 use crate::sim::net::Links;
@@ -226,7 +228,7 @@ impl Verbs {
                 core.trace.bytes(&bytes);
                 buffer.extend_from_slice(&bytes);
                 if let Some(queue_pair) = self.queue_pairs.get_mut(&id) {
-                    queue_pair.raise(core, Ok((buffer, withdrawn)));
+                    queue_pair.raise(core, Ok((ReceiveBuffer::Heap(buffer), withdrawn)));
                 }
                 Carried::Answered(Packet::Ack)
             }

@@ -164,9 +164,12 @@ fn reason(why: Ending) -> CloseReason {
             CloseReason::MemoryAccess
         }
         Ending::Failed(WorkError::RnrExceeded) => CloseReason::SendStall,
-        Ending::Failed(WorkError::RetriesExceeded | WorkError::Flushed | WorkError::LocalKey) => {
-            CloseReason::Network
-        }
+        Ending::Failed(
+            WorkError::RetriesExceeded
+            | WorkError::Flushed
+            | WorkError::LocalKey
+            | WorkError::LocalMemory,
+        ) => CloseReason::Network,
     }
 }
 
