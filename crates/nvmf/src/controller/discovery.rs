@@ -6,7 +6,10 @@
 use super::config::{PortInfo, PortRole, Transport};
 use super::limits::ADMIN_DEPTH_MAX;
 use super::shared::TargetShared;
-use crate::wire::log::discovery::{CNTLID_DYNAMIC, TREQ_NO_SQ_FLOW_CONTROL};
+use crate::wire::log::discovery::{
+    CNTLID_DYNAMIC, RDMA_CMS_IP, RDMA_PRTYPE_UNSPECIFIED, RDMA_QPTYPE_CONNECTED,
+    TREQ_NO_SQ_FLOW_CONTROL,
+};
 use crate::wire::log::{
     AddressFamily, DiscoveryEntry, DiscoveryFlags, DiscoveryLog, SubsystemType,
 };
@@ -79,6 +82,9 @@ fn entry(
     let addr = address::told(addr);
     let mut e = DiscoveryEntry::new_zeroed();
     e.trtype = transport.code() as u8;
+    if transport == Transport::Rdma {
+        e.tsas[..3].copy_from_slice(&[RDMA_QPTYPE_CONNECTED, RDMA_PRTYPE_UNSPECIFIED, RDMA_CMS_IP]);
+    }
     e.adrfam = if addr.is_ipv4() {
         AddressFamily::Ipv4
     } else {

@@ -216,6 +216,9 @@ fn discovery_shows_each_port_with_its_transport() {
         let log = discovery.expect("a connection").log().await.expect("a log");
         let types: Vec<u8> = log.entries.iter().map(|e| e.trtype).collect();
         assert_eq!(types, [3, 1, 3, 1], "each port for discovery and disk");
+        // Queue pair type, provider and connection manager: reserved over TCP without TLS, reserved if zero over RDMA.
+        let specific: Vec<u8> = log.entries.iter().map(|e| e.tsas[0]).collect();
+        assert_eq!(specific, [0, 1, 0, 1]);
         let paths = nvmf_initiator::discover(at, &host_nqn(1), host_id(1)).await;
         let paths = paths.expect("it answers");
         let transports: Vec<_> = paths.iter().map(|p| p.transport).collect();

@@ -68,6 +68,12 @@ pub const TREQ_SECURE_REQUIRED: u8 = 1;
 pub const TREQ_SECURE_NOT_REQUIRED: u8 = 2;
 /// TREQ bit 2: the controller can do without SQ flow control.
 pub const TREQ_NO_SQ_FLOW_CONTROL: u8 = 1 << 2;
+/// RDMA_QPTYPE, byte 0 of TSAS: reliable connected queue pairs.
+pub const RDMA_QPTYPE_CONNECTED: u8 = 1;
+/// RDMA_PRTYPE, byte 1 of TSAS: any provider.
+pub const RDMA_PRTYPE_UNSPECIFIED: u8 = 1;
+/// RDMA_CMS, byte 2 of TSAS: the connection manager with IP addresses.
+pub const RDMA_CMS_IP: u8 = 1;
 /// The value of CNTLID in entries of the dynamic controller model.
 pub const CNTLID_DYNAMIC: u16 = 0xffff;
 
