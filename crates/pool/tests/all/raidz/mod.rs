@@ -47,10 +47,14 @@ async fn raidz(first: usize, shape: Shape) -> VdevSpec {
 }
 
 async fn make(shape: Shape) -> Pool {
+    make_with(shape, Options::default()).await
+}
+
+async fn make_with(shape: Shape, options: Options) -> Pool {
     let host = Host::new([1; 16], "here");
     let spec = PoolSpec::new("tank", vec![raidz(0, shape).await], host);
     let opened = create(spec).await.expect("create");
-    let pool = Pool::open(opened, Options::default()).await;
+    let pool = Pool::open(opened, options).await;
     pool.expect("open")
 }
 
