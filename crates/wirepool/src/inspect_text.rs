@@ -107,6 +107,21 @@ pub(crate) fn labels(image: &Image, findings: &Findings) -> Said {
             human(vdev.entry.data_size),
             vdev.entry.sector()
         );
+        let expansion = vdev.entry.expansion;
+        if let Some(expansion) = expansion {
+            let _ = writeln!(
+                out,
+                "    being expanded: {} rows are moved{}",
+                expansion.position,
+                if expansion.has_scratch {
+                    ", the last ones in scratch areas"
+                } else {
+                    ""
+                }
+            );
+        }
+        let expansion =
+            expansion.map(|e| json!({"rows": e.position, "has_scratch": e.has_scratch}));
         let mut members = Vec::new();
         for member in &vdev.members {
             let membership = match member.membership {
@@ -120,7 +135,7 @@ pub(crate) fn labels(image: &Image, findings: &Findings) -> Said {
             members
                 .push(json!({"guid": hex(member.guid.0), "membership": membership, "path": path}));
         }
-        vdevs.push(json!({"kind": kind, "data_size": vdev.entry.data_size, "members": members}));
+        vdevs.push(json!({"kind": kind, "data_size": vdev.entry.data_size, "expansion": expansion, "members": members}));
     }
     let mut t = table(&["DISK", "COPY", "OFFSET", "EPOCH", "STATE"], &[1, 2, 3]);
     let mut copies = Vec::new();
