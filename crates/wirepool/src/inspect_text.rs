@@ -149,6 +149,21 @@ pub(crate) fn labels(image: &Image, findings: &Findings) -> Said {
             human(vdev.entry.data_size),
             vdev.entry.sector()
         );
+        let expansion = vdev.entry.expansion;
+        if let Some(expansion) = expansion {
+            let _ = writeln!(
+                out,
+                "    being expanded: {} rows are moved{}",
+                expansion.position,
+                if expansion.has_scratch {
+                    ", the last ones in scratch areas"
+                } else {
+                    ""
+                }
+            );
+        }
+        let expansion =
+            expansion.map(|e| json!({"rows": e.position, "has_scratch": e.has_scratch}));
         let mut members = Vec::new();
         for member in &vdev.members {
             let membership = match member.membership {
@@ -162,7 +177,7 @@ pub(crate) fn labels(image: &Image, findings: &Findings) -> Said {
             members
                 .push(json!({"guid": hex(member.guid.0), "membership": membership, "path": path}));
         }
-        vdevs.push(json!({"kind": kind, "data_size": vdev.entry.data_size, "members": members}));
+        vdevs.push(json!({"kind": kind, "data_size": vdev.entry.data_size, "expansion": expansion, "members": members}));
     }
     let (lines, spares) = spare_disks(image);
     out.push_str(&lines);

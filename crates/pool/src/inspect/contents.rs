@@ -14,8 +14,8 @@ use crate::format::{
     Birth, BlockPtr, DEAD_TREE, Dataset, DatasetKind, DatasetRoot, Defect, FIRST_DATASET, Freeing,
     HOLDS_MAX, Hold, KIND_DATASET, KIND_FREEING, KIND_HOLD, KIND_LIST, KIND_NEXT_DATASET,
     KIND_PROPERTY, KIND_RESILVER, KIND_ROOT, KIND_SETTINGS, KIND_SPACE, KIND_SPARE,
-    KIND_SUMMARIZED, KIND_SUMMARY, Key, ListId, PoolProperty, ResilverPosition, Settings,
-    SpareEntry, SpareGuid, TreeId, Uberblock, Value, decode_on,
+    KIND_SUMMARIZED, KIND_SUMMARY, KIND_SUMMARY_ROWS, Key, ListId, PoolProperty, ResilverPosition,
+    Settings, SpareEntry, SpareGuid, TreeId, Uberblock, Value, decode_on,
 };
 use crate::tree::{Visit, Walk, WalkStep};
 
@@ -108,6 +108,7 @@ impl Entries {
         match key.kind() {
             KIND_SPACE => self.saved.load(image, key, bytes)?,
             KIND_SUMMARY => self.summaries.load(image, key, bytes)?,
+            KIND_SUMMARY_ROWS => self.summaries.load_rows(key, bytes)?,
             KIND_SUMMARIZED if object == 0 => {
                 decode_on(bytes)?;
                 self.summaries.are_kept = true;
@@ -175,7 +176,9 @@ impl Image {
                 WalkStep::Visit(Visit::Entry(key, value)) => {
                     if let Err(defect) = entries.take(self, key, &value) {
                         let kind = match key.kind() {
-                            KIND_SPACE | KIND_SUMMARY | KIND_SUMMARIZED => FindingKind::Space,
+                            KIND_SPACE | KIND_SUMMARY | KIND_SUMMARIZED | KIND_SUMMARY_ROWS => {
+                                FindingKind::Space
+                            }
                             _ => FindingKind::Dataset,
                         };
                         let text = format!("entry {key:?} of {POOL}: {defect}");

@@ -298,12 +298,18 @@ impl Image {
         offset: VdevOffset,
         len: usize,
     ) -> Option<IoBuf> {
-        let end = DATA_START.checked_add(offset.0)?.checked_add(len as u64)?;
+        let offset = DATA_START.checked_add(offset.0)?;
+        self.read_disk(disk, offset, len).await
+    }
+
+    /// Reads a range of a disk.
+    pub(super) async fn read_disk(&self, disk: usize, offset: u64, len: usize) -> Option<IoBuf> {
+        let end = offset.checked_add(len as u64)?;
         if len == 0 || len > RUN_SIZE_MAX || end > self.seen[disk].size {
             return None;
         }
         let buf = self.buffers.alloc(len).await;
-        let (read, buf) = self.disks[disk].read(buf, DATA_START + offset.0).await;
+        let (read, buf) = self.disks[disk].read(buf, offset).await;
         read.ok().map(|()| buf)
     }
 

@@ -1,5 +1,6 @@
 //! Pools on a raidz, in the simulator.
 
+mod expand;
 mod full;
 mod inspect;
 mod members;
