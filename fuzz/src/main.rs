@@ -42,6 +42,7 @@ targets! {
     pool_space,
     pool_spare,
     pool_uberblock,
+    rdma_private_data,
     reservation_status,
     scsi_command,
     target_session,

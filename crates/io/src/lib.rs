@@ -16,6 +16,7 @@ pub mod linux;
 pub mod net;
 pub mod printable;
 pub mod ram;
+pub mod rdma;
 mod record;
 pub mod rehearsal;
 pub mod rng;

@@ -16,5 +16,7 @@ pub const PRIVILEGED_PORTS: u16 = 1024;
 pub const PRIVILEGED_CLIENT_PORT_FIRST: u16 = 665;
 /// Pending connections of a listener.
 pub const LISTEN_BACKLOG: i32 = 1024;
+/// Connection requests of a listener for RDMA that nothing has accepted. More are refused.
+pub const RDMA_BACKLOG: usize = 1024;
 /// Helper threads of a process for calls that block (open, ioctl).
 pub const BLOCKING_THREADS_MAX: usize = 4;

@@ -7,11 +7,14 @@ use io::net::TcpOptions;
 
 use super::limits::{IO_QUEUES_MAX, QUEUE_DEPTH_MAX};
 use super::link::Offer;
+use nvmf::controller::Transport;
 use nvmf::wire::nqn::{HostId, Nqn};
 
 /// Address, names and limits of a controller's connections.
 #[derive(Debug, Clone)]
 pub struct Config {
+    /// The transport to the controller.
+    pub transport: Transport,
     /// The controller's address.
     pub addr: SocketAddr,
     /// The subsystem's name.
@@ -24,7 +27,7 @@ pub struct Config {
     pub io_queues: u16,
     /// Outstanding commands per I/O queue; the controller may allow fewer.
     pub queue_depth: u16,
-    /// Parameters to offer: digests, alignment, R2Ts.
+    /// Parameters to offer over TCP: digests, alignment, R2Ts.
     pub offer: Offer,
     /// Keep-alive timeout; zero for none.
     pub keep_alive: Duration,
@@ -69,10 +72,11 @@ impl Default for Reconnect {
 }
 
 impl Config {
-    /// One I/O queue of 128 commands, no digests, keep alive of 5 s, Linux's time limits.
+    /// Over TCP, one I/O queue of 128 commands, no digests, keep alive of 5 s, Linux's time limits.
     #[must_use]
     pub fn new(addr: SocketAddr, subnqn: Nqn, hostnqn: Nqn, host_id: HostId) -> Self {
         Self {
+            transport: Transport::Tcp,
             addr,
             subnqn,
             hostnqn,

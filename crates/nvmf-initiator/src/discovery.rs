@@ -9,6 +9,7 @@ use super::controller::Controller;
 use super::error::{Error, Result};
 use super::limits::{DISCOVERY_ATTEMPTS_MAX, DISCOVERY_ENTRIES_MAX, REFERRALS_MAX};
 use io::net::address;
+use nvmf::controller::Transport;
 use nvmf::wire::FormatError;
 use nvmf::wire::command::Nsid;
 use nvmf::wire::features::AsyncEvent;
@@ -33,7 +34,7 @@ impl Discovery {
     /// # Errors
     /// As [`Controller::connect`].
     pub async fn connect(
-        addr: SocketAddr,
+        (transport, addr): (Transport, SocketAddr),
         hostnqn: Nqn,
         host_id: HostId,
         keep_alive: Duration,
@@ -44,6 +45,7 @@ impl Discovery {
             Reconnect::default()
         };
         let config = Config {
+            transport,
             io_queues: 0,
             keep_alive,
             reconnect,
@@ -121,11 +123,13 @@ impl Discovery {
     }
 }
 
-/// One way to reach a subsystem over TCP, from a discovery log page.
+/// One way to reach a subsystem over TCP or RDMA, from a discovery log page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DiscoveredPath {
     /// The subsystem's name.
     pub subnqn: Nqn,
+    /// Its transport.
+    pub transport: Transport,
     /// Its address.
     pub addr: SocketAddr,
     /// Its type.
@@ -147,9 +151,14 @@ impl DiscoveredPath {
         let ip: IpAddr = text::get(&entry.traddr).parse().ok()?;
         let port: u16 = text::get(&entry.trsvcid).parse().ok()?;
         let subnqn = entry.subnqn.parse().ok()?;
-        let tcp = entry.trtype == TransportType::Tcp as u8;
-        tcp.then(|| Self {
+        let transport = match entry.trtype {
+            t if t == TransportType::Tcp as u8 => Transport::Tcp,
+            t if t == TransportType::Rdma as u8 => Transport::Rdma,
+            _ => return None,
+        };
+        Some(Self {
             subnqn,
+            transport,
             addr: address::canonical(SocketAddr::new(ip, port)),
             subtype,
             portid: entry.portid.get(),
@@ -157,30 +166,31 @@ impl DiscoveredPath {
     }
 }
 
-/// Returns all subsystems that the discovery service at `addr`, or a service that it refers to, reports.
+/// Returns all subsystems that the discovery service at this address, or a service that it refers to, reports.
 ///
 /// # Errors
 /// Those of the first service. A referral that fails is logged and skipped.
 pub async fn discover(
-    addr: SocketAddr,
+    at: (Transport, SocketAddr),
     hostnqn: &Nqn,
     host_id: HostId,
 ) -> Result<Vec<DiscoveredPath>> {
-    let mut asked = vec![addr];
-    let mut paths = ask(addr, hostnqn, host_id).await?;
+    let mut asked = vec![at];
+    let mut paths = ask(at, hostnqn, host_id).await?;
     let mut next = 0;
     while next < paths.len() {
         let path = paths[next].clone();
         next += 1;
-        if path.subtype != SubsystemType::Referral || asked.contains(&path.addr) {
+        let referral = (path.transport, path.addr);
+        if path.subtype != SubsystemType::Referral || asked.contains(&referral) {
             continue;
         }
         if asked.len() == REFERRALS_MAX {
             tracing::warn!(limit = REFERRALS_MAX, "more referrals than are followed");
             break;
         }
-        asked.push(path.addr);
-        match ask(path.addr, hostnqn, host_id).await {
+        asked.push(referral);
+        match ask(referral, hostnqn, host_id).await {
             Ok(more) => {
                 for path in more {
                     if !paths.contains(&path) {
@@ -197,8 +207,12 @@ pub async fn discover(
     Ok(paths)
 }
 
-async fn ask(addr: SocketAddr, hostnqn: &Nqn, host_id: HostId) -> Result<Vec<DiscoveredPath>> {
-    let discovery = Discovery::connect(addr, hostnqn.clone(), host_id, Duration::ZERO).await?;
+async fn ask(
+    at: (Transport, SocketAddr),
+    hostnqn: &Nqn,
+    host_id: HostId,
+) -> Result<Vec<DiscoveredPath>> {
+    let discovery = Discovery::connect(at, hostnqn.clone(), host_id, Duration::ZERO).await?;
     let log = discovery.log().await?;
     discovery.shutdown().await;
     Ok(log

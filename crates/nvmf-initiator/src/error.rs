@@ -6,6 +6,7 @@ use thiserror::Error as ThisError;
 use nvmf::wire::FormatError;
 use nvmf::wire::fabrics::ConnectFault;
 use nvmf::wire::pdu::PduError;
+use nvmf::wire::rdma::RejectStatus;
 use nvmf::wire::status::Status;
 
 /// Result of an initiator call.
@@ -49,6 +50,9 @@ pub enum Error {
     /// No connection could be made: try again later, or another address.
     #[error("cannot connect: {0}")]
     Unreachable(io::Error),
+    /// The controller rejected the connection request over RDMA, with this status if it gave one: correct the request, or try again later.
+    #[error("the connection request was rejected: {0:?}")]
+    Rejected(Option<RejectStatus>),
     /// The controller does not become ready, or has failed: reset or report it.
     #[error("the controller is not ready: {0}")]
     NotReady(&'static str),

@@ -1,4 +1,4 @@
-//! NVMe/TCP initiator in user space.
+//! NVMe initiator in user space, over TCP and RDMA.
 //!
 //! **Owns** the host's end of connections: discovery, controllers, their queues and their recovery. **Called by** the lab,
 //! the simulation and the tests. **Invariants**: no value that a controller sends is trusted as a size of an allocation or as
@@ -8,7 +8,7 @@
 //! connection breaks. A [`Namespace`] sends I/O through the controller's queues. [`nvmf::wire`] has the formats; [`raw`]
 //! sends arbitrary bytes for tests.
 //!
-//! Sources: NVM Express Base Specification 2.0, NVMe/TCP Transport Specification 1.0.
+//! Sources: NVM Express Base Specification 2.0, NVMe/TCP Transport Specification 1.0, NVMe RDMA Transport Specification 1.0.
 
 #![forbid(unsafe_code)]
 
@@ -22,6 +22,7 @@ pub mod limits;
 mod link;
 mod queue;
 pub mod raw;
+mod rdma;
 mod recovery;
 mod state;
 
@@ -32,4 +33,5 @@ pub use error::{Error, Result};
 pub use initiator::LinkState;
 pub use io_commands::{Namespace, WriteOptions};
 pub use link::{LinkInfo, Offer};
+pub use nvmf::controller::Transport;
 pub use state::{ControllerInfo, Stats};

@@ -17,6 +17,8 @@ pub const IO_RESERVED: u16 = 1;
 pub const IO_QUEUES_MAX: u16 = 128;
 /// Most bytes of in-capsule data of a fabrics or admin command (TCP 3.3.1).
 pub const ADMIN_CAPSULE_DATA: u32 = 8192;
+/// READs that the controller may have outstanding on a queue over RDMA.
+pub const RDMA_READS_SERVED: u8 = 16;
 /// Size of the staging area while payloads are large, bytes. It takes a header and little of the payload.
 pub const STAGING_NARROW: usize = 512;
 /// Most data of one command, bytes; the controller may allow less.

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 
 use initiator::inbound::{STAGING_WIDE, receive};
 use io::net::{TcpInfo, TcpOptions, TcpStream};
+use io::rdma::RdmaInfo;
 use io::{RecvBuf, SendBatch};
 
 use super::error::{Error, Result};
@@ -55,8 +56,10 @@ pub struct LinkInfo {
     pub cpda: Pda,
     /// MAXH2CDATA, bytes.
     pub max_h2c_data: u32,
-    /// TCP statistics of the kernel.
+    /// TCP statistics of the kernel; zeroes over RDMA.
     pub tcp: TcpInfo,
+    /// The numbers of the queue pair, over RDMA.
+    pub rdma: Option<RdmaInfo>,
 }
 
 impl Link {
@@ -120,6 +123,7 @@ impl Link {
             cpda: self.encoder.pda,
             max_h2c_data: self.max_h2c_data,
             tcp: self.stream.info().unwrap_or_default(),
+            rdma: None,
         }
     }
 }

@@ -15,8 +15,7 @@ use zerocopy::IntoBytes;
 
 use super::error::{Error, Result};
 use super::limits::{ADMIN_RESERVED, EVENT_REQUESTS_MAX, IO_RESERVED, READY_POLL, TIMEOUT_TICKS};
-use super::link::Link;
-use super::queue::{Command, Data, Queue, Replay, checked};
+use super::queue::{Command, Data, Opened, Queue, Replay, checked};
 use super::state::{ControllerInfo, Inner};
 use initiator::{Backoff, LinkState, LiveTasks, retry, within};
 use nvmf::wire::command::{Nsid, Sqe};
@@ -139,8 +138,9 @@ async fn end(inner: &Inner, state: LinkState, error: Error) {
 
 async fn establish(inner: &Rc<Inner>) -> Result<()> {
     let config = &inner.config;
-    let (link, staging) = Link::open(config.addr, &config.tcp, &config.offer).await?;
-    inner.admin.attach(link, staging);
+    // The controller has no number yet.
+    let opened = Opened::connect(config, (0, entries(&inner.admin)), 0).await?;
+    inner.admin.attach(opened);
     let accepted = connect_queue(inner, &inner.admin, CNTLID_DYNAMIC).await?;
     let cap = Cap::from_bits_retain(property_get(&inner.admin, property::CAP, true).await?);
     let version = property_get(&inner.admin, property::VS, false).await? as u32;
@@ -162,8 +162,8 @@ async fn establish(inner: &Rc<Inner>) -> Result<()> {
         let queues = inner.io.borrow().clone();
         for queue in queues {
             queue.set_capsule_data(capsule_data);
-            let (link, staging) = Link::open(config.addr, &config.tcp, &config.offer).await?;
-            queue.attach(link, staging);
+            let of = (queue.qid(), entries(&queue));
+            queue.attach(Opened::connect(config, of, accepted.cntlid).await?);
             connect_queue(inner, &queue, accepted.cntlid).await?;
         }
     }
@@ -188,19 +188,22 @@ async fn setup_ok(queue: &Queue, sqe: Sqe) -> Result<u64> {
     checked(Ok(cqe)).map(|cqe| cqe.result())
 }
 
+/// Entries of a queue. It holds one command less than it has entries. On an I/O queue no other command is outstanding with Connect, so
+/// its reserved place takes no entry.
+fn entries(queue: &Queue) -> u16 {
+    match queue.qid() {
+        0 => queue.depth() + ADMIN_RESERVED + 1,
+        _ => queue.depth() + 1,
+    }
+}
+
 /// Fabrics Connect on a queue (Base 6.3).
 async fn connect_queue(inner: &Inner, queue: &Queue, cntlid: u16) -> Result<ConnectAccepted> {
     let config = &inner.config;
     let connect = Connect {
         record_format: 0,
         qid: queue.qid(),
-        // SQSIZE is 0's based, and a queue holds one command less than it has entries. On an I/O queue no other command is
-        // outstanding with Connect, so its reserved place takes no entry.
-        sqsize: if queue.qid() == 0 {
-            queue.depth() + ADMIN_RESERVED
-        } else {
-            queue.depth()
-        },
+        sqsize: entries(queue) - 1,
         attributes: ConnectAttributes::empty(),
         kato_ms: if queue.qid() == 0 {
             config.kato_ms()

@@ -2,10 +2,11 @@
 //!
 //! **Owns** [`Carrier`], which the turns and the link of every transport need, and [`ByteStream`], for transports that carry bytes
 //! and not messages. **Called by** [`crate::connections`], [`crate::link`], [`crate::turn`], and [`crate::staging`] and
-//! [`crate::stream`] for byte streams; TCP implements both, and so does TLS (crate `tls`). **Invariants**: one receive and one send
-//! may be in flight at a time, from different tasks.
+//! [`crate::stream`] for byte streams; TCP implements both, and so does TLS (crate `tls`). RDMA is a carrier and no byte stream.
+//! **Invariants**: one receive and one send of a byte stream may be in flight at a time, from different tasks.
 
 use io::net::{TcpInfo, TcpOptions, TcpStream};
+use io::rdma::{Incoming, RdmaInfo};
 use io::{IoBuf, RecvBuf, Result, SendBatch};
 use std::future::Future;
 use std::net::SocketAddr;
@@ -19,6 +20,8 @@ pub enum CarrierInfo {
     Unread,
     /// Those of TCP in the kernel.
     Tcp(TcpInfo),
+    /// Those of a queue pair.
+    Rdma(RdmaInfo),
 }
 
 impl CarrierInfo {
@@ -26,8 +29,17 @@ impl CarrierInfo {
     #[must_use]
     pub fn tcp(&self) -> TcpInfo {
         match self {
-            CarrierInfo::Unread => TcpInfo::default(),
+            CarrierInfo::Unread | CarrierInfo::Rdma(_) => TcpInfo::default(),
             CarrierInfo::Tcp(info) => info.clone(),
+        }
+    }
+
+    /// The numbers of a queue pair; `None` for other transports, and before the first reading.
+    #[must_use]
+    pub fn rdma(&self) -> Option<&RdmaInfo> {
+        match self {
+            CarrierInfo::Rdma(info) => Some(info),
+            CarrierInfo::Unread | CarrierInfo::Tcp(_) => None,
         }
     }
 }
@@ -97,6 +109,25 @@ impl Carrier for TcpStream {
         };
         let _ = self.set_options(&options);
     }
+}
+
+/// A connection request for RDMA, while it is admitted. The protocol's own carrier replaces it when the request was accepted.
+impl Carrier for Incoming {
+    fn peer_addr(&self) -> SocketAddr {
+        Incoming::peer_addr(self)
+    }
+
+    fn local_addr(&self) -> SocketAddr {
+        Incoming::local_addr(self)
+    }
+
+    fn info(&self) -> Result<CarrierInfo> {
+        Ok(CarrierInfo::Unread)
+    }
+
+    fn limit_unacknowledged(&self, _: Duration) {}
+
+    fn probe_silent(&self, _: Duration) {}
 }
 
 impl ByteStream for TcpStream {

@@ -259,8 +259,13 @@ impl<R: CloseReason> Link<R> {
         self.output.take(spare, self.turn)
     }
 
-    /// The send in flight has ended.
-    pub(crate) fn sent(&mut self) {
+    /// The transport sends the messages that were counted in the output. False if there were none.
+    pub fn take_messages(&mut self) -> bool {
+        self.output.take_messages(self.turn)
+    }
+
+    /// The oldest send in flight has ended.
+    pub fn sent(&mut self) {
         if let Some((bytes, replies)) = self.output.sent(&self.account, self.turn) {
             self.tally.sent(bytes, &replies);
         }

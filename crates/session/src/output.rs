@@ -1,8 +1,9 @@
 //! Output of one connection: gathers replies and data of many commands into one send.
 //!
 //! **Owns** the batch to be sent next, and the counts of the batch in flight. **Called by** every command that ends, and by
-//! [`crate::turn`]. **Invariants**: one send is in flight at a time; replies that become ready meanwhile leave with the next
-//! send; payload is sent from its own buffer, without a copy.
+//! [`crate::turn`]. **Invariants**: over a byte stream, one send is in flight at a time, and replies that become ready meanwhile leave
+//! with the next send; a transport of messages keeps the messages, and has them counted here; payload is sent from its own buffer, without
+//! a copy.
 
 use crate::latency::CommandKind;
 use crate::rate;
@@ -11,6 +12,7 @@ use crate::{Account, Hold};
 use io::buf::BufPool;
 use io::time::Instant;
 use io::{Payload, SendBatch};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 /// The output of one connection.
@@ -18,7 +20,11 @@ use std::time::Duration;
 pub struct Output {
     batch: SendBatch,
     waiting: Load,
-    sending: Option<(Instant, Load)>,
+    /// Batches in flight, the oldest first: one over a byte stream, several over a transport of messages.
+    sending: VecDeque<(Instant, Load)>,
+    /// Replies and bytes of payload of the batches in flight.
+    sending_replies: usize,
+    sending_payload: usize,
 }
 
 /// Counts of one batch.
@@ -40,26 +46,26 @@ impl Output {
     /// Whether the next batch is empty and no send is in flight.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.batch.is_empty() && self.sending.is_none()
+        self.batch.is_empty() && self.waiting.bytes == 0 && self.sending.is_empty()
     }
 
     /// Number of replies that are in the next batch or in flight.
     #[must_use]
     pub fn replies(&self) -> usize {
-        self.waiting.replies + self.sending.as_ref().map_or(0, |(_, l)| l.replies)
+        self.waiting.replies + self.sending_replies
     }
 
     /// Bytes of payload that are in the next batch or in flight.
     #[must_use]
     pub fn payload(&self) -> usize {
-        self.waiting.payload + self.sending.as_ref().map_or(0, |(_, l)| l.payload)
+        self.waiting.payload + self.sending_payload
     }
 
-    /// Deadline of the send in flight: `stall`, plus the time for its bytes at the least rate. `None` if no send is in
+    /// Deadline of the oldest send in flight: `stall`, plus the time for its bytes at the least rate. `None` if no send is in
     /// flight.
     #[must_use]
     pub fn deadline(&self, stall: Duration) -> Option<Instant> {
-        let (since, load) = self.sending.as_ref()?;
+        let (since, load) = self.sending.front()?;
         Some(rate::deadline(*since, stall, load.bytes))
     }
 
@@ -67,7 +73,7 @@ impl Output {
     #[must_use]
     pub fn is_stalled(&self, now: Instant, stall: Duration) -> bool {
         self.sending
-            .as_ref()
+            .front()
             .is_some_and(|(since, _)| *since + stall <= now)
     }
 
@@ -113,21 +119,46 @@ impl Output {
         if self.batch.is_empty() {
             return None;
         }
+        self.waiting.bytes = self.batch.len();
+        self.begin_sending(now);
+        Some(std::mem::replace(&mut self.batch, std::mem::take(spare)))
+    }
+
+    /// A message with `bytes` bytes, of which `payload` are payload, lies with the transport and leaves with the next batch.
+    #[inline]
+    pub fn count_message(&mut self, bytes: usize, payload: usize) {
+        self.waiting.bytes += bytes;
+        self.waiting.payload += payload;
+    }
+
+    /// The transport sends the messages that were counted. False if there were none.
+    pub(crate) fn take_messages(&mut self, now: Instant) -> bool {
+        let has_messages = self.waiting.bytes > 0;
+        if has_messages {
+            self.begin_sending(now);
+        }
+        has_messages
+    }
+
+    /// What waited is in flight from `now` on.
+    fn begin_sending(&mut self, now: Instant) {
         let mut load = std::mem::take(&mut self.waiting);
-        load.bytes = self.batch.len();
         let longest = load
             .first_due
             .map_or(0, |at| now.since(at).as_nanos() as u64);
         for (count, ns) in &mut load.due {
             *ns = (u64::from(*count) * longest).saturating_sub(*ns);
         }
-        self.sending = Some((now, load));
-        Some(std::mem::replace(&mut self.batch, std::mem::take(spare)))
+        self.sending_replies += load.replies;
+        self.sending_payload += load.payload;
+        self.sending.push_back((now, load));
     }
 
-    /// Ends the send in flight. Returns its bytes and replies; `None` if no send was in flight.
+    /// Ends the oldest send in flight. Returns its bytes and replies; `None` if no send was in flight.
     pub(crate) fn sent(&mut self, account: &Account, now: Instant) -> Option<(usize, Sends)> {
-        let (since, mut load) = self.sending.take()?;
+        let (since, mut load) = self.sending.pop_front()?;
+        self.sending_replies -= load.replies;
+        self.sending_payload -= load.payload;
         let sending = now.since(since).as_nanos() as u64;
         for (count, ns) in &mut load.due {
             *ns += u64::from(*count) * sending;

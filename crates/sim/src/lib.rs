@@ -29,6 +29,7 @@ pub mod workload;
 use backend::BlockBackend;
 use io::sim::{Sim, SimConfig};
 use model::Violation;
+use nvmf::controller::Transport;
 use pool::Placements;
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,6 +42,8 @@ pub enum Scenario {
     Store,
     /// A server and its clients over NVMe/TCP.
     System,
+    /// A server and its clients over NVMe/RDMA.
+    Rdma,
     /// A server and its clients over iSCSI.
     Iscsi,
     /// As `System` or `Iscsi`, with a server of several shards, over a raw disk or a pool.
@@ -63,9 +66,10 @@ pub enum Scenario {
 
 impl Scenario {
     /// All scenarios.
-    pub const ALL: [Scenario; 11] = [
+    pub const ALL: [Scenario; 12] = [
         Scenario::Store,
         Scenario::System,
+        Scenario::Rdma,
         Scenario::Iscsi,
         Scenario::Shards,
         Scenario::Fence,
@@ -83,6 +87,7 @@ impl Scenario {
         match self {
             Scenario::Store => "store",
             Scenario::System => "system",
+            Scenario::Rdma => "rdma",
             Scenario::Iscsi => "iscsi",
             Scenario::Shards => "shards",
             Scenario::Fence => "fence",
@@ -173,7 +178,8 @@ pub fn run_with(
     let report = sim.block_on(async move {
         match scenario {
             Scenario::Store => store::run(seed, wrap).await,
-            Scenario::System => system::run(seed, wrap, Protocol::Nvme).await,
+            Scenario::System => system::run(seed, wrap, Protocol::Nvme(Transport::Tcp)).await,
+            Scenario::Rdma => system::run(seed, wrap, Protocol::Nvme(Transport::Rdma)).await,
             Scenario::Iscsi => system::run(seed, wrap, Protocol::Iscsi).await,
             Scenario::Shards => system::run_shards(seed, wrap).await,
             Scenario::Fence => system::run_fence(seed, wrap).await,

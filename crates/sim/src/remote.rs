@@ -32,6 +32,7 @@ pub fn failure(e: &Error) -> Failure {
             Failure::Unknown
         }
         Error::Invalid(what) | Error::NotReady(what) => Failure::Wrong(what),
+        Error::Rejected(_) => Failure::Wrong("the connection request was rejected"),
         Error::ConnectRefused(_) => Failure::Wrong("connect was refused"),
         Error::Protocol(_) => Failure::Wrong("the target broke the protocol"),
         Error::Terminated { .. } => Failure::Wrong("the target says that we broke the protocol"),

@@ -30,8 +30,12 @@ fn check(scenario: Scenario, seed: u64) {
 }
 
 fn check_new(scenario: Scenario) {
+    check_some(scenario, RUNS);
+}
+
+fn check_some(scenario: Scenario, runs: u64) {
     let base = number("WIREPOOL_SIM_BASE", BASE);
-    for seed in base..base + number("WIREPOOL_SIM_RUNS", RUNS) {
+    for seed in base..base + number("WIREPOOL_SIM_RUNS", runs) {
         check(scenario, seed);
     }
 }
@@ -44,6 +48,12 @@ fn new_seeds_of_a_raw_disk_alone() {
 #[test]
 fn new_seeds_of_whole_systems() {
     check_new(Scenario::System);
+}
+
+/// Fewer than over TCP: the same target, disk and troubles.
+#[test]
+fn new_seeds_of_whole_systems_over_rdma() {
+    check_some(Scenario::Rdma, RUNS / 5);
 }
 
 #[test]

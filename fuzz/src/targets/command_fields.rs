@@ -16,7 +16,7 @@ pub fn run(input: &[u8]) {
     assert_eq!(Connect::from_sqe(&connect.to_sqe()), connect);
     let get = GetLogPage::from_sqe(&sqe);
     assert_eq!(GetLogPage::from_sqe(&get.to_sqe(sqe.nsid())), get);
-    if let sgl @ (Sgl::InCapsule { .. } | Sgl::Transport { .. }) = sqe.sgl.parse() {
+    if let sgl @ (Sgl::InCapsule { .. } | Sgl::Transport { .. } | Sgl::Keyed { .. }) = sqe.sgl.parse() {
         assert_eq!(SglDescriptor::new(sgl).parse(), sgl);
     }
     let _ = (Property::from_sqe(&sqe), sqe.fuse(), sqe.psdt(), sqe.io_flags(), sqe.feature_select());

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Modules in circles, by crate. A crate without a line has none.
 const LIMITS: &[(&str, usize)] = &[
-    ("io", 30),
+    ("io", 34),
     ("nfs", 5),
     ("pool", 12),
     ("server", 2),

@@ -146,6 +146,15 @@ impl Payload {
         }
     }
 
+    /// The buffer that has the bytes, if they are in one.
+    pub(crate) fn io_buf(&self) -> Option<&IoBuf> {
+        match &self.data {
+            Data::Buf(buf) => Some(buf),
+            Data::Shared(buf) => Some(buf),
+            Data::Heap(_) | Data::SharedHeap(_) | Data::Ram(_) | Data::SharedRam(_) => None,
+        }
+    }
+
     /// Address of the bytes, for the kernel to read.
     pub(crate) fn as_ptr(&self) -> *const u8 {
         match (&self.data, self.as_slice()) {

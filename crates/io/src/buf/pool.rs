@@ -6,7 +6,9 @@
 //! when first created.
 
 use super::slab::Block;
+use crate::Result;
 use crate::limits::{BUF_ALIGN, BUF_LEN_MAX};
+use crate::linux::RdmaDevice;
 use crate::stage::{self, Stage};
 use crate::sync::lock;
 use std::collections::VecDeque;
@@ -171,9 +173,13 @@ impl Accounts {
         );
         let empty = &mut self.empty[class];
         if empty.is_empty() {
-            empty.extend(Block::of_new_slab(len));
+            let new = Block::of_new_slab(len);
+            new.iter().for_each(Block::begin_empty);
+            empty.extend(new);
         }
-        empty.pop()
+        let block = empty.pop()?;
+        block.refill();
+        Some(block)
     }
 
     /// Empties idle blocks, the largest first, until at most `idle_max` bytes of them remain.
@@ -267,6 +273,11 @@ impl IoBuf {
             "a buffer cannot grow beyond its class"
         );
         self.len = len;
+    }
+
+    /// The key of the buffer's memory for requests to an RDMA device. Errors: `Exhausted` if the process may not lock the memory.
+    pub(crate) fn lkey(&self, device: &Arc<RdmaDevice>) -> Result<u32> {
+        self.block().lkey(device)
     }
 
     /// Whether the buffer returns to this pool.

@@ -8,9 +8,13 @@
 
 use std::alloc::{Layout, handle_alloc_error};
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
+use crate::Result;
 use crate::limits::BUF_ALIGN;
+use crate::linux::{RdmaDevice, RegisteredSlab};
+use crate::sync::lock;
 
 /// Length of a slab, bytes. A larger block gets a slab of its own length.
 const SLAB_LEN: usize = 1 << 20;
@@ -18,6 +22,10 @@ const SLAB_LEN: usize = 1 << 20;
 struct Slab {
     ptr: NonNull<u8>,
     len: usize,
+    /// Bytes of emptied blocks.
+    emptied: AtomicUsize,
+    /// Its registrations with RDMA devices, which hold its memory.
+    registered: Mutex<RegisteredSlab>,
 }
 
 // SAFETY: a slab is plain memory; blocks decide which part may be used where.
@@ -43,12 +51,18 @@ impl Slab {
             let layout = Layout::from_size_align(len, BUF_ALIGN);
             handle_alloc_error(layout.expect("slabs are whole pages"))
         };
-        Arc::new(Slab { ptr, len })
+        Arc::new(Slab {
+            ptr,
+            len,
+            emptied: AtomicUsize::new(0),
+            registered: Mutex::default(),
+        })
     }
 }
 
 impl Drop for Slab {
     fn drop(&mut self) {
+        *lock(&self.registered) = RegisteredSlab::default();
         // SAFETY: our own mapping, of which no block is left.
         unsafe {
             libc::munmap(self.ptr.as_ptr().cast(), self.len);
@@ -60,7 +74,7 @@ impl Drop for Slab {
 pub(super) struct Block {
     ptr: NonNull<u8>,
     len: usize,
-    _slab: Arc<Slab>,
+    slab: Arc<Slab>,
 }
 
 // SAFETY: a block is plain memory with exactly one owner at a time.
@@ -79,7 +93,7 @@ impl Block {
             // SAFETY: the slab has `len` bytes from `start` on.
             ptr: unsafe { slab.ptr.add(start) },
             len,
-            _slab: slab.clone(),
+            slab: slab.clone(),
         };
         starts.map(block).collect()
     }
@@ -92,11 +106,40 @@ impl Block {
         self.ptr
     }
 
-    /// Gives the block's memory back to the kernel. The block keeps its addresses.
-    pub(super) fn empty(&mut self) {
-        // SAFETY: whole pages of our own anonymous mapping, to which `&mut self` is the only access.
-        let given =
-            unsafe { libc::madvise(self.ptr.as_ptr().cast(), self.len, libc::MADV_DONTNEED) };
-        assert_eq!(given, 0, "whole pages of an anonymous mapping");
+    /// The key of the block's slab for requests to an RDMA device. Errors: `Exhausted` if the process may not lock the slab.
+    pub(super) fn lkey(&self, device: &Arc<RdmaDevice>) -> Result<u32> {
+        let slab = (self.slab.ptr.as_ptr().cast_const(), self.slab.len);
+        // SAFETY: a slab ends its registrations before its memory.
+        unsafe { lock(&self.slab.registered).lkey(device, slab) }
     }
+
+    /// Gives the block's memory back to the kernel. The block keeps its addresses. A slab that an RDMA device has gives its memory back when
+    /// all its blocks are empty, because the device knows the slab's present pages.
+    pub(super) fn empty(&mut self) {
+        let emptied = self.slab.emptied.fetch_add(self.len, Ordering::Relaxed) + self.len;
+        let mut registered = lock(&self.slab.registered);
+        if registered.is_empty() {
+            discard(self.ptr, self.len);
+        } else if emptied == self.slab.len {
+            *registered = RegisteredSlab::default();
+            discard(self.slab.ptr, self.slab.len);
+        }
+    }
+
+    /// A new block, which is empty.
+    pub(super) fn begin_empty(&self) {
+        self.slab.emptied.fetch_add(self.len, Ordering::Relaxed);
+    }
+
+    /// An emptied block is used again.
+    pub(super) fn refill(&self) {
+        self.slab.emptied.fetch_sub(self.len, Ordering::Relaxed);
+    }
+}
+
+/// Gives whole pages back to the kernel.
+fn discard(at: NonNull<u8>, len: usize) {
+    // SAFETY: whole pages of our own anonymous mapping, of which nothing is in use.
+    let given = unsafe { libc::madvise(at.as_ptr().cast(), len, libc::MADV_DONTNEED) };
+    assert_eq!(given, 0, "whole pages of an anonymous mapping");
 }

@@ -306,6 +306,10 @@ impl UringDriver {
                     .flags(flags)
                     .build()
             }
+            Op::Readable { source } => {
+                let fd = types::Fd(source.as_raw_fd());
+                opcode::PollAdd::new(fd, libc::POLLIN as u32).build()
+            }
             Op::Read {
                 disk,
                 buf,

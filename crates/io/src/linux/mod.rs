@@ -15,6 +15,7 @@ mod net;
 mod process;
 mod signatures;
 mod timers;
+mod verbs;
 
 pub use diag::congestion_at;
 pub(crate) use disk::{LinuxDisk, allocated, discard, open_disk, reserve, resize_disk, stat_disk};
@@ -34,6 +35,9 @@ pub use process::{
     command_name, is_root, listener, process_cpu_time, raise_fd_limit, thread_cpu_time,
 };
 pub use signatures::{Signature, age_of_data, ago, signatures};
+pub(crate) use verbs::{
+    LinuxEndpoint, LinuxVerbsListener, RdmaDevice, ReceiveSlot, RegisteredSlab,
+};
 
 /// Pins the calling thread to one processor. Does nothing if the processor does not exist.
 pub fn pin_to(cpu: usize) {

@@ -30,10 +30,23 @@ pub async fn blocking<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'stat
         return Ok(call());
     }
     let (tx, rx) = oneshot::channel();
+    submit(Box::new(move || tx.send(call())))?;
+    rx.await.ok_or(Error::Cancelled)
+}
+
+/// Runs `call` on a helper thread. Nothing waits for it. Without a thread it is dropped, and what it owns with it.
+pub(crate) fn blocking_detached(call: impl FnOnce() + Send + 'static) {
+    if let Err(error) = submit(Box::new(call)) {
+        tracing::warn!(%error, "a helper thread cannot be started");
+    }
+}
+
+/// Gives a job to a helper thread. Errors: `Exhausted` if no thread can be started.
+fn submit(job: Job) -> Result<()> {
     let helpers = HELPERS.get_or_init(Helpers::default);
     {
         let mut s = helpers.state.lock().unwrap_or_else(PoisonError::into_inner);
-        s.jobs.push_back(Box::new(move || tx.send(call())));
+        s.jobs.push_back(job);
         if s.idle == 0 && s.threads < BLOCKING_THREADS_MAX {
             let started = std::thread::Builder::new()
                 .name("io-blocking".into())
@@ -49,7 +62,7 @@ pub async fn blocking<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'stat
         }
     }
     helpers.work.notify_one();
-    rx.await.ok_or(Error::Cancelled)
+    Ok(())
 }
 
 fn help(helpers: &'static Helpers) {

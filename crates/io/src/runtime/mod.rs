@@ -13,6 +13,7 @@ mod shard;
 mod task;
 
 pub use blocking::blocking;
+pub(crate) use blocking::blocking_detached;
 pub use progress::Polled;
 pub use shard::{Shard, ShardConfig};
 pub use task::JoinHandle;

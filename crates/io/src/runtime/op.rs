@@ -10,6 +10,7 @@ use crate::net::SocketHandle;
 use slab::Slab;
 use std::future::Future;
 use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -39,6 +40,10 @@ pub(crate) enum Op {
         socket: Rc<SocketHandle>,
         batch: SendBatch,
         sent: usize,
+    },
+    /// Waits until a descriptor is readable.
+    Readable {
+        source: Arc<dyn AsRawFd + Send + Sync>,
     },
     /// Reads into `buf[done..]` from `offset + done`.
     Read {

@@ -10,6 +10,7 @@ use crate::rng::Prng;
 use crate::runtime::{Completion, NodeId, Outcome};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BinaryHeap};
+use std::task::Waker;
 
 struct Scheduled {
     at: Nanos,
@@ -69,6 +70,8 @@ pub(super) struct Core {
     pub(super) happened: u64,
     /// Whether the run is over: cancelled operations end at once.
     pub(super) ending: bool,
+    /// Whether a task was woken without the end of an operation.
+    pub(super) woken: bool,
     events: BinaryHeap<Scheduled>,
     serial: u64,
 }
@@ -88,6 +91,7 @@ impl Core {
             trace,
             happened: 0,
             ending: false,
+            woken: false,
             events: BinaryHeap::new(),
             serial: 0,
         }
@@ -142,6 +146,12 @@ impl Core {
                 outcome: Outcome { result, more },
             });
         }
+    }
+
+    /// Wakes a task that waits for something else than an operation.
+    pub(super) fn wake(&mut self, waker: &Waker) {
+        self.woken = true;
+        waker.wake_by_ref();
     }
 
     /// Completes an operation as cancelled, a little later.

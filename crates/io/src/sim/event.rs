@@ -3,6 +3,7 @@
 //! **Called by** [`super::core`], which keeps events in order, and by the network and the disks, which handle them.
 
 use super::SocketId;
+use super::verbs::VerbsEvent;
 use crate::runtime::NodeId;
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ pub(super) fn nanos(d: Duration) -> Nanos {
 pub(super) enum Event {
     Net(NetEvent),
     Disk(DiskEvent),
+    Verbs(VerbsEvent),
     /// The end of a cancelled operation that no other component completes.
     End {
         key: usize,

@@ -17,6 +17,7 @@ mod net;
 pub mod network;
 mod shards;
 mod trace;
+mod verbs;
 mod world;
 
 pub use control::{Node, Sim, remark};
@@ -24,6 +25,8 @@ pub use disk::{DiskConfig, Latency, PowerCutFate, SimDisk, Snapshot};
 pub use fork::{Forked, ProcessCopy, Report, fork};
 pub(crate) use handle::{SimulatedDisk, SimulatedSocket, is_running};
 pub use net::LinkConfig;
+pub use verbs::control as rdma;
+pub(crate) use verbs::{SimulatedEndpoint, SimulatedVerbsListener};
 pub use world::World;
 
 use std::time::Duration;

@@ -1,6 +1,7 @@
 //! Control of the simulated network by tests. Call inside [`super::Sim::block_on`].
 
 use super::control::with_world;
+use super::verbs::control as verbs;
 use super::{LinkConfig, Node};
 
 fn change(a: Node, b: Node, change: impl Fn(&mut LinkConfig)) {
@@ -10,7 +11,7 @@ fn change(a: Node, b: Node, change: impl Fn(&mut LinkConfig)) {
             change(&mut link);
             w.net.links.set(from, to, link);
         }
-        w.net.unblock(&mut w.core);
+        w.unblock();
     });
 }
 
@@ -23,7 +24,7 @@ pub fn set_link(a: Node, b: Node, link: LinkConfig) {
 pub fn set_one_way(from: Node, to: Node, link: LinkConfig) {
     with_world(|w| {
         w.net.links.set(from.id(), to.id(), link);
-        w.net.unblock(&mut w.core);
+        w.unblock();
     });
 }
 
@@ -43,7 +44,8 @@ pub fn heal(a: Node, b: Node) {
     change(a, b, |l| l.cut = false);
 }
 
-/// Resets every connection between two nodes.
+/// Resets every connection between two nodes; queue pairs fail at both ends.
 pub fn reset_connections(a: Node, b: Node) {
     with_world(|w| w.net.reset_between(&mut w.core, a.id(), b.id()));
+    verbs::fail_queue_pairs(a, b);
 }

@@ -4,6 +4,7 @@ use super::core::{Core, Holder};
 use super::disk::Disks;
 use super::event::{Event, nanos};
 use super::net::Net;
+use super::verbs::Verbs;
 use super::{DiskId, SimConfig, SocketId};
 use crate::Result;
 use crate::disk::{DiskInfo, OpenOptions};
@@ -22,6 +23,7 @@ pub struct World {
     pub(super) core: Core,
     pub(super) net: Net,
     pub(super) disks: Disks,
+    pub(super) verbs: Verbs,
     crashed: Vec<NodeId>,
     /// Readings of the clock since the driver was entered last.
     reads: Cell<u64>,
@@ -34,6 +36,7 @@ impl World {
             core,
             net: Net::default(),
             disks: Disks::default(),
+            verbs: Verbs::default(),
             crashed: Vec::new(),
             reads: Cell::new(0),
         }
@@ -77,6 +80,7 @@ impl World {
         let socket = match ops.get_mut(key) {
             Op::Accept { socket, .. } | Op::Connect { socket, .. } => Some(socket.sim().id()),
             Op::Recv { socket, .. } | Op::Send { socket, .. } => Some(socket.sim().id()),
+            Op::Readable { .. } => unreachable!("a simulated world has no descriptors"),
             Op::Read { .. } | Op::Write { .. } | Op::Flush { .. } | Op::Zero { .. } => None,
         };
         if let Some(id) = socket {
@@ -122,7 +126,8 @@ impl World {
             while let Some(event) = self.core.take_due() {
                 self.happen(event, ops);
             }
-            if !self.core.ready.is_empty() || !self.crashed.is_empty() {
+            let is_woken = std::mem::take(&mut self.core.woken);
+            if is_woken || !self.core.ready.is_empty() || !self.crashed.is_empty() {
                 break;
             }
             let next = match (self.core.next_at(), until) {
@@ -167,6 +172,7 @@ impl World {
                     self.power_cut(node);
                 }
             }
+            Event::Verbs(e) => self.verbs.happen(&mut self.core, &self.net.links, e),
             Event::End { key } => self.core.complete(key, -libc::ECANCELED),
         }
     }
@@ -185,6 +191,7 @@ impl World {
             .note(self.core.clock, "power cut", u64::from(node), 0);
         self.net.power_cut(&mut self.core, node);
         self.disks.power_cut(&mut self.core, node);
+        self.verbs.power_cut(node);
         self.crashed.push(node);
     }
 
@@ -193,7 +200,13 @@ impl World {
         self.core
             .trace
             .note(self.core.clock, "power on", u64::from(node), 0);
+        self.unblock();
+    }
+
+    /// Called when links healed or nodes returned: what waits for them goes on.
+    pub(super) fn unblock(&mut self) {
         self.net.unblock(&mut self.core);
+        self.verbs.unblock(&mut self.core, &self.net.links);
     }
 
     pub(super) fn listen(

@@ -9,6 +9,7 @@
 //! **Invariants**: one sender and one receiver task per connection; slots change only in synchronous code, never across an
 //! `await`; once the end of a connection was decided, nothing but one termination request is sent on it.
 
+mod rdma_receiver;
 mod receiver;
 mod shared;
 mod slots;
@@ -19,18 +20,45 @@ use std::rc::Rc;
 use io::sync::{Notify, Semaphore};
 use io::{RecvBuf, SendBatch, spawn};
 
-pub(crate) use slots::{Command, Data, Finished, Replay};
+pub(crate) use slots::{Command, Data, Finished, Replay, Slots};
 
+use super::config::Config;
 use super::error::{Error, Result};
 use super::limits::TERM_TIMEOUT;
 use super::link::{Link, LinkInfo};
+use super::rdma::RdmaLink;
 use initiator::outbound;
 use initiator::slots::Waiting;
+use nvmf::controller::Transport;
 use nvmf::wire::command::Fuse;
 use nvmf::wire::completion::Cqe;
 use nvmf::wire::features::AsyncEvent;
-use shared::{Attached, Mode, QueueShared};
+use shared::{AnyLink, Attached, Mode, QueueShared};
 use slots::new_slots;
+
+/// A new connection for a queue.
+pub(crate) enum Opened {
+    /// Over TCP, with the bytes that were received after ICResp.
+    Tcp(Link, RecvBuf),
+    /// Over RDMA.
+    Rdma(RdmaLink),
+}
+
+impl Opened {
+    /// Connects for queue `qid` of `entries` entries, of the controller `cntlid`.
+    pub(crate) async fn connect(config: &Config, queue: (u16, u16), cntlid: u16) -> Result<Opened> {
+        match config.transport {
+            Transport::Tcp => {
+                let opened = Link::open(config.addr, &config.tcp, &config.offer).await;
+                opened.map(|(link, staging)| Opened::Tcp(link, staging))
+            }
+            Transport::Rdma => {
+                let opened = RdmaLink::open(config.addr, queue, cntlid).await;
+                opened.map(Opened::Rdma)
+            }
+        }
+    }
+}
 
 /// A queue. Clones share its state.
 #[derive(Clone)]
@@ -98,22 +126,34 @@ impl Queue {
     }
 
     /// Attaches a connection. Only set-up commands are sent on it until [`Queue::go_live`].
-    pub(crate) fn attach(&self, link: Link, staging: RecvBuf) {
+    pub(crate) fn attach(&self, opened: Opened) {
         let q = &self.0;
         assert!(q.mode.get() == Mode::Down, "a queue has one connection");
         q.batch.borrow_mut().clear();
         q.cause.replace(None);
         q.terminating.set(false);
         q.mode.set(Mode::Setup);
-        let link = Rc::new(link);
-        let receiver = spawn(receiver::run(q.clone(), link.clone(), staging));
-        let (outbox, stream) = (q.clone(), link.clone());
-        let sender = spawn(async move { outbound::run(&*outbox, &stream.stream).await });
-        q.attached.replace(Some(Attached {
-            link,
-            receiver,
-            sender,
-        }));
+        let attached = match opened {
+            Opened::Tcp(link, staging) => {
+                let link = Rc::new(link);
+                let receiver = spawn(receiver::run(q.clone(), link.clone(), staging));
+                let (outbox, stream) = (q.clone(), link.clone());
+                let sender = spawn(async move { outbound::run(&*outbox, &stream.stream).await });
+                Attached {
+                    link: AnyLink::Tcp(link),
+                    tasks: vec![receiver, sender],
+                }
+            }
+            Opened::Rdma(link) => {
+                let link = Rc::new(link);
+                let receiver = spawn(rdma_receiver::run(q.clone(), link.clone()));
+                Attached {
+                    link: AnyLink::Rdma(link),
+                    tasks: vec![receiver],
+                }
+            }
+        };
+        q.attached.replace(Some(attached));
     }
 
     /// Sends parked commands. New commands are sent at once from here on.
@@ -137,26 +177,25 @@ impl Queue {
             q.mode.set(Mode::Breaking);
         }
         let attached = q.attached.take();
-        if let Some(Attached {
-            link,
-            mut receiver,
-            mut sender,
-        }) = attached
-        {
-            if q.terminating.get() {
+        if let Some(Attached { link, mut tasks }) = attached {
+            if q.terminating.get()
+                && let AnyLink::Tcp(link) = &link
+            {
                 // TCP 3.5: the controller closes the connection after a termination request. Waiting for this lets it read
                 // the request, which a reset could discard.
                 let ended = async {
-                    (&mut sender).await;
-                    (&mut receiver).await;
+                    for task in tasks.iter_mut().rev() {
+                        task.await;
+                    }
                     link.ended().await;
                 };
                 let _ = io::timeout(TERM_TIMEOUT, ended).await;
             }
-            link.stream.shutdown();
+            link.shutdown();
             q.send_wanted.notify();
-            receiver.await;
-            sender.await;
+            for task in tasks {
+                task.await;
+            }
         }
         let cause = q.cause.take().unwrap_or(Error::Disconnected);
         let wake = q

@@ -8,13 +8,15 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 
+use io::net::TcpInfo;
 use io::sync::{Notify, Semaphore};
 use io::{JoinHandle, SendBatch};
 
 use super::slots::{Command, NvmeCommand, Replay, Slots, put_data};
 use crate::error::{Error, Result};
 use crate::limits::ADMIN_CAPSULE_DATA;
-use crate::link::Link;
+use crate::link::{Link, LinkInfo};
+use crate::rdma::RdmaLink;
 use initiator::outbound::Outbox;
 use initiator::slots::HasSlots;
 use nvmf::wire::command::{Sgl, SglDescriptor};
@@ -22,7 +24,9 @@ use nvmf::wire::completion::Cqe;
 use nvmf::wire::features::AsyncEvent;
 use nvmf::wire::opcode::FABRICS;
 use nvmf::wire::opcode::admin::ASYNC_EVENT_REQUEST;
-use nvmf::wire::pdu::{DATA_HEADER_LEN, HEADER_LEN_MAX, PduError, PduType, TERM_DATA_MAX, encode};
+use nvmf::wire::pdu::{
+    DATA_HEADER_LEN, Digests, HEADER_LEN_MAX, Pda, PduError, PduType, TERM_DATA_MAX, encode,
+};
 
 /// State of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,11 +43,43 @@ pub(super) enum Mode {
     Dead,
 }
 
+/// The connection of a queue.
+pub(super) enum AnyLink {
+    /// Over TCP.
+    Tcp(Rc<Link>),
+    /// Over RDMA.
+    Rdma(Rc<RdmaLink>),
+}
+
+impl AnyLink {
+    /// The negotiated parameters.
+    pub(super) fn info(&self) -> LinkInfo {
+        match self {
+            AnyLink::Tcp(link) => link.info(),
+            AnyLink::Rdma(link) => LinkInfo {
+                digests: Digests::default(),
+                cpda: Pda::DWORD,
+                max_h2c_data: 0,
+                tcp: TcpInfo::default(),
+                rdma: Some(link.queue_pair().info()),
+            },
+        }
+    }
+
+    /// Ends the connection; its receiving task ends then.
+    pub(super) fn shutdown(&self) {
+        match self {
+            AnyLink::Tcp(link) => link.stream.shutdown(),
+            AnyLink::Rdma(link) => link.queue_pair().disconnect(),
+        }
+    }
+}
+
 /// The connection of a queue and its tasks.
 pub(super) struct Attached {
-    pub(super) link: Rc<Link>,
-    pub(super) receiver: JoinHandle<()>,
-    pub(super) sender: JoinHandle<()>,
+    pub(super) link: AnyLink,
+    /// The receiving task, and the sending task if there is one.
+    pub(super) tasks: Vec<JoinHandle<()>>,
 }
 
 /// The state of one queue.
@@ -113,6 +149,12 @@ impl QueueShared {
         let slot = slots.get_mut(index);
         let mut sqe = slot.command.sqe;
         sqe.cid = (cid as u16).into();
+        let link = match link {
+            AnyLink::Tcp(link) => link,
+            AnyLink::Rdma(link) => {
+                return link.submit(&mut slots, index, sqe, self.capsule_data.get());
+            }
+        };
         let len = slot.data_len;
         let in_capsule = slot.data.outgoing().is_some() && len <= self.capsule_limit(sqe.opcode);
         let sgl = match (len, in_capsule) {
@@ -188,7 +230,7 @@ impl QueueShared {
         if !self.terminating.get()
             && let Some(Attached { link, .. }) = self.attached.borrow().as_ref()
         {
-            link.stream.shutdown();
+            link.shutdown();
         }
         self.broken.notify();
     }

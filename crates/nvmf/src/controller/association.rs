@@ -4,6 +4,7 @@
 //! the handles of its queues. **Called by** its connections and by the control plane. **Invariants**: the mutex is
 //! taken on control paths only; the data path reads atomics. A controller lives as long as its admin queue.
 
+use super::config::Transport;
 use super::counters::CloseReason;
 use super::events::{EventKind, Events};
 use super::features::Features;
@@ -13,7 +14,7 @@ use super::reservation::Notice;
 use super::subsystem::Subsystem;
 use crate::wire::command::{Cid, Nsid};
 use crate::wire::fabrics::{Cc, Csts};
-use crate::wire::log::{ErrorEntry, ReservationNotification, TransportType};
+use crate::wire::log::{ErrorEntry, ReservationNotification};
 use crate::wire::nqn::{HostId, Nqn};
 use crate::wire::status::Status;
 use backend::Durable;
@@ -46,6 +47,8 @@ pub(crate) enum ControllerKind {
 pub(crate) struct Controller {
     pub(crate) cntlid: u16,
     pub(crate) kind: ControllerKind,
+    /// The transport of all its queues.
+    pub(crate) transport: Transport,
     pub(crate) host_nqn: Nqn,
     pub(crate) host_id: HostId,
     pub(crate) connected_at_ms: u64,
@@ -59,6 +62,7 @@ pub(crate) struct Controller {
 
 /// The state that the mutex guards.
 pub(crate) struct ControllerState {
+    transport: Transport,
     pub(crate) cc: Cc,
     pub(crate) csts: Csts,
     pub(crate) queues: BTreeMap<u16, Arc<QueueHandle>>,
@@ -80,6 +84,7 @@ pub(crate) struct ControllerState {
 /// The host and the purpose of a new controller.
 pub(crate) struct Association {
     pub(crate) kind: ControllerKind,
+    pub(crate) transport: Transport,
     pub(crate) host_nqn: Nqn,
     pub(crate) host_id: HostId,
     pub(crate) kato_ms: u32,
@@ -89,6 +94,7 @@ pub(crate) struct Association {
 impl Controller {
     pub(crate) fn new(cntlid: u16, of: Association, io_queues: u16) -> Controller {
         let state = ControllerState {
+            transport: of.transport,
             cc: Cc::empty(),
             csts: Csts::empty(),
             queues: BTreeMap::new(),
@@ -106,6 +112,7 @@ impl Controller {
         Controller {
             cntlid,
             kind: of.kind,
+            transport: of.transport,
             host_nqn: of.host_nqn,
             host_id: of.host_id,
             connected_at_ms: io::time::wall_clock_ms(),
@@ -400,7 +407,7 @@ impl ControllerState {
         entry.status_phase = U16::new(status.bits() << 1);
         entry.parameter_location = U16::new(0xffff);
         entry.nsid = U32::new(nsid.0);
-        entry.transport = TransportType::Tcp as u8;
+        entry.transport = self.transport.code() as u8;
         self.errors.push_front(entry);
     }
 

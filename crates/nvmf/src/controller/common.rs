@@ -3,7 +3,7 @@
 //! **Owns** the link, the counts that only this protocol has, and the error that ends the connection. **Called by** all phases.
 //! **Invariants**: within a turn only plain fields are counted.
 
-use super::config::PortRole;
+use super::config::{PortRole, Transport};
 use super::counters::{CloseReason, OPCODES};
 use super::shared::TargetShared;
 use super::status::Completion;
@@ -15,6 +15,7 @@ use std::sync::Arc;
 /// The parts of a connection that every phase has.
 pub(super) struct Common {
     target: Arc<TargetShared>,
+    transport: Transport,
     role: PortRole,
     pub(super) link: Link<CloseReason>,
     pub(super) tally: NvmeTally,
@@ -40,14 +41,15 @@ impl NvmeTally {
 }
 
 impl Common {
-    /// The parts of a connection that was accepted at a port with this role.
+    /// The parts of a connection that was accepted at a port with this transport and role.
     pub(super) fn new(
         target: Arc<TargetShared>,
-        role: PortRole,
+        (transport, role): (Transport, PortRole),
         link: Link<CloseReason>,
     ) -> Common {
         Common {
             target,
+            transport,
             role,
             link,
             tally: NvmeTally::default(),
@@ -59,6 +61,11 @@ impl Common {
     #[inline]
     pub(super) fn target(&self) -> &Arc<TargetShared> {
         &self.target
+    }
+
+    /// The transport that the connection came over.
+    pub(super) fn transport(&self) -> Transport {
+        self.transport
     }
 
     /// The role of the port that the connection came to.

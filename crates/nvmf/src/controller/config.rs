@@ -1,6 +1,7 @@
 //! Configuration of a target: limits, subsystems, namespaces, ports.
 
 use super::limits;
+use crate::wire::log::TransportType;
 use crate::wire::nqn::Nqn;
 use backend::BlockBackend;
 use session::admission::AdmissionLimits;
@@ -88,6 +89,22 @@ impl TargetConfig {
         }
     }
 
+    /// Most in-capsule data of an I/O queue, bytes. Over RDMA each receive has room for it, so there it is less.
+    pub(crate) fn in_capsule(&self, transport: Transport) -> u32 {
+        match transport {
+            Transport::Tcp => self.in_capsule,
+            Transport::Rdma => self.in_capsule.min(limits::RDMA_IN_CAPSULE_MAX),
+        }
+    }
+
+    /// Most entries of an I/O queue. Over RDMA each entry has a receive, so there they are fewer.
+    pub(crate) fn queue_depth(&self, transport: Transport) -> u16 {
+        match transport {
+            Transport::Tcp => self.queue_depth_max,
+            Transport::Rdma => self.queue_depth_max.min(limits::RDMA_QUEUE_DEPTH_MAX),
+        }
+    }
+
     /// The same within the named limits.
     pub(crate) fn bounded(mut self) -> TargetConfig {
         self.in_capsule = self.in_capsule.min(limits::IN_CAPSULE_MAX) / 16 * 16;
@@ -166,6 +183,34 @@ impl fmt::Debug for NamespaceConfig {
     }
 }
 
+/// The transport of a port or a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Transport {
+    /// NVMe/TCP.
+    Tcp,
+    /// NVMe/RDMA.
+    Rdma,
+}
+
+impl Transport {
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Transport::Tcp => "TCP",
+            Transport::Rdma => "RDMA",
+        }
+    }
+
+    /// Its TRTYPE.
+    pub(crate) fn code(self) -> TransportType {
+        match self {
+            Transport::Tcp => TransportType::Tcp,
+            Transport::Rdma => TransportType::Rdma,
+        }
+    }
+}
+
 /// The controllers that a listening port offers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PortRole {
@@ -180,6 +225,8 @@ pub enum PortRole {
 pub struct PortInfo {
     /// PORTID: unique among the ports.
     pub id: u16,
+    /// The transport that hosts should use.
+    pub transport: Transport,
     /// The address and port that hosts should use.
     pub addr: SocketAddr,
     /// The controllers that it offers.

@@ -6,7 +6,9 @@
 use super::association::{Association, ControllerKind, ControllerQueue, NotJoined};
 use super::command::Command;
 use super::config::PortRole;
+use super::exchange::Exchange;
 use super::features::grant_keep_alive;
+use super::framing::AnyFraming;
 use super::limits::ADMIN_DEPTH_MAX;
 use super::phase::Core;
 use super::queue_handle::{QueueHandle, TIMER};
@@ -77,6 +79,10 @@ impl Core {
                 Status::CONNECT_INCOMPATIBLE_FORMAT,
                 "unknown record format",
             )),
+            Ok(_) if !self.is_announced(&asked) => Err(Refusal::parameter(
+                ConnectFault::command(Connect::QID_OFFSET),
+                "not the queue of the connection request",
+            )),
             Ok(data) if asked.qid == 0 => self.connect_admin(&asked, &data),
             Ok(data) => self.connect_io(&asked, &data),
         };
@@ -94,7 +100,8 @@ impl Core {
         let attributes = asked.attributes;
         let flow_control = !attributes.contains(ConnectAttributes::NO_SQ_FLOW_CONTROL);
         let config = &self.common.target().config;
-        let (in_capsule, unsent_max) = (config.in_capsule, 2 * config.connection_budget);
+        let in_capsule = config.in_capsule(self.common.transport());
+        let unsent_max = 2 * config.connection_budget;
         if let Some((exchange, _)) = self.exchange_mut() {
             exchange.become_queue(asked.sqsize.saturating_add(1), flow_control);
             if !queue.is_admin() {
@@ -180,6 +187,7 @@ impl Core {
         ))?;
         let association = Association {
             kind,
+            transport: self.common.transport(),
             host_nqn: hostnqn.clone(),
             host_id: data.host_id,
             kato_ms,
@@ -235,13 +243,19 @@ impl Core {
                 "not the controller's host",
             ));
         }
+        if controller.transport != self.common.transport() {
+            return Err(in_data(
+                ConnectData::CNTLID_OFFSET,
+                "a controller of another transport",
+            ));
+        }
         if controller.host_id != data.host_id {
             return Err(in_data(
                 ConnectData::HOSTID_OFFSET,
                 "not the controller's host identifier",
             ));
         }
-        if asked.sqsize == 0 || asked.sqsize >= self.common.target().config.queue_depth_max {
+        if asked.sqsize == 0 || asked.sqsize >= self.queue_depth_max() {
             let fault = ConnectFault::command(Connect::SQSIZE_OFFSET);
             return Err(Refusal::parameter(fault, "queue size out of range"));
         }
@@ -282,6 +296,20 @@ impl Core {
         let refused = &target.connections.refused;
         refused.note(host, RefusalReason::NotListed);
         Refusal::hidden("host is not on the list")
+    }
+
+    /// Most entries of an I/O queue.
+    fn queue_depth_max(&self) -> u16 {
+        let config = &self.common.target().config;
+        config.queue_depth(self.common.transport())
+    }
+
+    /// Whether a Connect names the queue for which the connection was made. A connection over TCP was made for any.
+    fn is_announced(&self, asked: &Connect) -> bool {
+        match self.exchange().map(Exchange::framing) {
+            Some(AnyFraming::Rdma(rdma)) => rdma.announced(asked.qid, asked.sqsize),
+            Some(AnyFraming::Tcp(_)) | None => true,
+        }
     }
 
     /// The queue's handle for the control plane and other queues.

@@ -1,7 +1,7 @@
 //! One connection: one queue of one controller, over any transport.
 //!
 //! **Owns** what a connection does within a turn, and its end. **Called by** [`session::turn`] and by the transports
-//! (`tcp`), on the shard that owns the connection. **Invariants**: every wait for the peer has a deadline; the bytes that a
+//! (`tcp`, `rdma`), on the shard that owns the connection. **Invariants**: every wait for the peer has a deadline; the bytes that a
 //! connection may hold of the buffer pool are bounded by its budget.
 
 use super::counters::{CloseReason, ConnectionState};
@@ -16,6 +16,18 @@ use session::turn::Turns;
 use std::sync::Arc;
 
 impl Core {
+    /// Bytes arrived.
+    #[inline]
+    pub(super) fn arrived(&mut self, bytes: usize) {
+        self.common.link.tally().received(bytes);
+        if let Some(mut ready) = self.ready() {
+            ready.refresh_namespaces();
+        }
+        if let Some(q) = self.queue() {
+            q.controller().heard(self.common.now().as_nanos());
+        }
+    }
+
     /// Without a keep alive timer a host that vanished without a word would keep its controller for ever: then the
     /// transport probes the host.
     fn probe_host(&self, carrier: &impl Carrier) {

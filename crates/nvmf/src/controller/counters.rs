@@ -51,7 +51,7 @@ pub enum CloseReason {
     Network,
     /// The host sent a termination request.
     HostTerminated,
-    /// The host broke the protocol and was sent a termination request.
+    /// The host broke the protocol and was sent a termination request; over RDMA it was disconnected.
     Protocol,
     /// No ICReq in time.
     IcReqTimeout,
@@ -61,6 +61,8 @@ pub enum CloseReason {
     KeepAlive,
     /// Data that an R2T asked for did not come.
     DataTimeout,
+    /// The host's keys give no access to the memory that its commands name (RDMA).
+    MemoryAccess,
     /// The host did not read its replies, or cannot be reached any longer.
     SendStall,
     /// The host did not move the data that it holds buffers for, and others waited for them.
@@ -79,7 +81,7 @@ pub enum CloseReason {
 
 impl CloseReason {
     /// All reasons, in the order of their counters.
-    pub const ALL: [CloseReason; 15] = [
+    pub const ALL: [CloseReason; 16] = [
         CloseReason::Peer,
         CloseReason::Network,
         CloseReason::HostTerminated,
@@ -88,6 +90,7 @@ impl CloseReason {
         CloseReason::ConnectTimeout,
         CloseReason::KeepAlive,
         CloseReason::DataTimeout,
+        CloseReason::MemoryAccess,
         CloseReason::SendStall,
         CloseReason::Reclaimed,
         CloseReason::Disconnect,
@@ -106,6 +109,7 @@ impl CloseReason {
             | CloseReason::ConnectTimeout
             | CloseReason::KeepAlive
             | CloseReason::DataTimeout
+            | CloseReason::MemoryAccess
             | CloseReason::SendStall
             | CloseReason::Reclaimed
             | CloseReason::Limit => true,

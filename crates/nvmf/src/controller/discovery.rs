@@ -3,12 +3,12 @@
 //! **Called by** Get Log Page on discovery controllers. **Invariants**: a host sees only subsystems that it may connect to; the
 //! generation counter changes with the content of the page.
 
-use super::config::{PortInfo, PortRole};
+use super::config::{PortInfo, PortRole, Transport};
 use super::limits::ADMIN_DEPTH_MAX;
 use super::shared::TargetShared;
 use crate::wire::log::discovery::{CNTLID_DYNAMIC, TREQ_NO_SQ_FLOW_CONTROL};
 use crate::wire::log::{
-    AddressFamily, DiscoveryEntry, DiscoveryFlags, DiscoveryLog, SubsystemType, TransportType,
+    AddressFamily, DiscoveryEntry, DiscoveryFlags, DiscoveryLog, SubsystemType,
 };
 use crate::wire::nqn::Nqn;
 use crate::wire::text::put_padded;
@@ -26,7 +26,7 @@ pub(super) fn log(target: &TargetShared, host: &Nqn, here: Option<IpAddr>) -> Di
     for port in &ports {
         // Base 8.5.2: this discovery subsystem itself, so that a host learns that it may stay connected.
         let mut own = entry(
-            port.addr,
+            (port.transport, port.addr),
             port.id,
             SubsystemType::CurrentDiscovery,
             &Nqn::discovery(),
@@ -36,16 +36,18 @@ pub(super) fn log(target: &TargetShared, host: &Nqn, here: Option<IpAddr>) -> Di
     }
     for subsystem in subsystems.iter().filter(|s| s.allows(host)) {
         let io = |p: &&PortInfo| p.role == PortRole::Io;
-        entries.extend(
-            ports
-                .iter()
-                .filter(io)
-                .map(|p| entry(p.addr, p.id, SubsystemType::Nvm, &subsystem.nqn)),
-        );
+        entries.extend(ports.iter().filter(io).map(|p| {
+            entry(
+                (p.transport, p.addr),
+                p.id,
+                SubsystemType::Nvm,
+                &subsystem.nqn,
+            )
+        }));
     }
     for referral in &referrals {
         entries.push(entry(
-            referral.addr,
+            (Transport::Tcp, referral.addr),
             0,
             SubsystemType::Referral,
             &referral.nqn,
@@ -68,10 +70,15 @@ fn told_at(addr: &mut SocketAddr, here: Option<IpAddr>) -> bool {
     found.is_some()
 }
 
-fn entry(addr: SocketAddr, port: u16, kind: SubsystemType, nqn: &Nqn) -> DiscoveryEntry {
+fn entry(
+    (transport, addr): (Transport, SocketAddr),
+    port: u16,
+    kind: SubsystemType,
+    nqn: &Nqn,
+) -> DiscoveryEntry {
     let addr = address::told(addr);
     let mut e = DiscoveryEntry::new_zeroed();
-    e.trtype = TransportType::Tcp as u8;
+    e.trtype = transport.code() as u8;
     e.adrfam = if addr.is_ipv4() {
         AddressFamily::Ipv4
     } else {

@@ -6,14 +6,14 @@
 
 use super::command::{Command, Ended};
 use super::common::Common;
+use super::framing::AnyFraming;
 use super::limits::ADMIN_UNSENT_MAX;
 use super::request::{IoRequest, Request};
 use super::status::Completion;
 use super::table::{Awaiting, CommandTable, Transfer};
-use super::tcp::Framing;
+use super::tcp::Framing as TcpFraming;
 use crate::wire::command::Sgl;
 use crate::wire::completion::Cqe;
-use crate::wire::pdu::{DataPdu, R2t};
 use crate::wire::status::Status;
 use io::stage::Stage;
 use io::{IoBuf, Payload};
@@ -29,7 +29,7 @@ const DEPTH_BEFORE_CONNECT: usize = 32;
 
 /// Commands, data and replies of one connection.
 pub(super) struct Exchange {
-    framing: Framing,
+    framing: AnyFraming,
     table: CommandTable,
     /// Commands that wait for the budget or for a buffer, first come, first served.
     deferred: Deferred,
@@ -141,7 +141,7 @@ pub(super) enum Resumed {
 
 impl Exchange {
     /// The exchange of a connection that waits for its Connect.
-    pub(super) fn new(framing: Framing) -> Exchange {
+    pub(super) fn new(framing: AnyFraming) -> Exchange {
         Exchange {
             framing,
             table: CommandTable::default(),
@@ -174,10 +174,25 @@ impl Exchange {
             .become_io_queue(self.submission.size, in_capsule);
     }
 
-    /// The form of PDUs.
+    /// The form that the transport gives to replies and data.
     #[inline]
-    pub(super) fn framing(&self) -> &Framing {
+    pub(super) fn framing(&self) -> &AnyFraming {
         &self.framing
+    }
+
+    /// The form that the transport gives to replies and data.
+    #[inline]
+    pub(super) fn framing_mut(&mut self) -> &mut AnyFraming {
+        &mut self.framing
+    }
+
+    /// The form of PDUs, over TCP.
+    #[inline]
+    pub(super) fn tcp(&self) -> Option<&TcpFraming> {
+        match &self.framing {
+            AnyFraming::Tcp(tcp) => Some(tcp),
+            AnyFraming::Rdma(_) => None,
+        }
     }
 
     /// The parked commands.
@@ -231,12 +246,14 @@ impl Exchange {
                 Ok(_) => Status::DATA_SGL_LENGTH_INVALID.dnr(),
                 Err(status) => status,
             },
-            Sgl::Transport { length } if length_suits(&command, length as usize, need) => {
-                self.defer(command, need);
-                return Found::Deferred;
-            }
-            Sgl::Transport { .. } | Sgl::Empty => Status::DATA_SGL_LENGTH_INVALID.dnr(),
-            Sgl::Unsupported { .. } => Status::SGL_TYPE_INVALID.dnr(),
+            sgl => match self.framing.host_memory(sgl) {
+                Ok(length) if length_suits(&command, length as usize, need) => {
+                    self.defer(command, need);
+                    return Found::Deferred;
+                }
+                Ok(_) => Status::DATA_SGL_LENGTH_INVALID.dnr(),
+                Err(status) => status,
+            },
         };
         Found::Refused(command, status)
     }
@@ -325,15 +342,12 @@ impl Exchange {
         };
         parked.command.set_hold(Some(hold));
         parked.command.enter(Stage::Receive, now);
-        parked.awaiting = Awaiting::Transfer(Transfer::new(buf, len, due));
-        let r2t = R2t {
-            cccid: parked.command.cid(),
-            ttag: slot as u16,
-            offset: 0,
-            length: len as u32,
-        };
+        let mut transfer = Transfer::new(buf, len, due);
         common.link.await_transfer(due);
-        self.framing.put_r2t(common.link.output_mut(), &r2t);
+        let output = common.link.output_mut();
+        let asker = (slot, &parked.command);
+        self.framing.ask_for_data(output, asker, &mut transfer);
+        parked.awaiting = Awaiting::Transfer(transfer);
     }
 
     /// All data that the command in this slot was asked for is here. Returns the command and its data, or the status that it ends with.
@@ -368,6 +382,7 @@ impl Exchange {
     /// Ends a command: its reply goes out with the next send.
     #[inline]
     pub(super) fn reply(&mut self, common: &mut Common, command: Command, done: Completion) {
+        let sgl = command.sgl();
         let Ended {
             cid,
             kind,
@@ -379,13 +394,13 @@ impl Exchange {
         let mut cqe = Cqe::with_result(cid, done.status, done.result);
         cqe.sqhd = U16::new(self.submission.sqhd());
         let output = common.link.output_mut();
-        self.framing.put_reply(output, &cqe);
+        self.framing.put_reply(output, &cqe, sgl);
         output.count_reply();
     }
 
     /// Ends a command with data for the host and a zero result.
     ///
-    /// Without SQ flow control the host needs nothing of the reply, and the data says that the command succeeded
+    /// Without SQ flow control the host needs nothing of the reply, and over TCP the data says that the command succeeded
     /// (TCP 3.3.2.2, SUCCESS).
     #[inline]
     pub(super) fn reply_with_data(
@@ -395,16 +410,9 @@ impl Exchange {
         payload: Payload,
     ) {
         common.link.hold_until_sent(command.take_hold());
-        let success = !self.submission.has_flow_control();
-        let header = DataPdu {
-            cccid: command.cid(),
-            ttag: 0,
-            offset: 0,
-            last: true,
-            success,
-        };
-        let (output, pool) = common.link.output_and_pool();
-        self.framing.put_data(output, pool, &header, payload);
+        let success = self.framing.has_success_flag() && !self.submission.has_flow_control();
+        self.framing
+            .put_data(&mut common.link, &command, success, payload);
         if success {
             let ended = command.end();
             common.link.command_ended(ended.kind, ended.trail);

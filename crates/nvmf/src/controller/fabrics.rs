@@ -48,6 +48,11 @@ impl Ready<'_> {
         }
     }
 
+    /// Most entries of an I/O queue of this controller.
+    pub(super) fn queue_depth_max(&self) -> u16 {
+        self.target().config.queue_depth(self.common.transport())
+    }
+
     /// Property Get (Base 6.5).
     fn property_get(&mut self, command: Command, asked: Property) {
         let controller = self.queue.controller();
@@ -55,7 +60,7 @@ impl Ready<'_> {
         let state = controller.state();
         let value = match (asked.offset, asked.wide) {
             (property::CAP, Some(true)) => {
-                Some(capabilities(self.target().config.queue_depth_max, discovery).bits())
+                Some(capabilities(self.queue_depth_max(), discovery).bits())
             }
             (property::VS, Some(false)) => Some(u64::from(VERSION_2_0)),
             (property::CC, Some(false)) => Some(u64::from(state.cc.bits())),

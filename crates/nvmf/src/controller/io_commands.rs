@@ -11,7 +11,7 @@ use super::namespace_view::NamespaceView;
 use super::phase::{Lifeline, Ready};
 use super::request::{Blocks, IoRequest, Request};
 use super::status::{Completion, of_storage};
-use crate::wire::command::{Fuse, Nsid, Sgl};
+use crate::wire::command::{Fuse, Nsid};
 use crate::wire::copy::CopyRange;
 use crate::wire::dsm::{self, DsmRange};
 use crate::wire::status::Status;
@@ -149,10 +149,10 @@ impl Ready<'_> {
 
     fn check_read(&self, command: &Command, blocks: Blocks) -> Result<Checked, Status> {
         let checked = self.check_transfer(command.nsid(), blocks)?;
-        match command.sgl() {
-            Sgl::Transport { length } if u64::from(length) == checked.bytes => Ok(checked),
-            Sgl::Transport { .. } | Sgl::Empty => Err(Status::DATA_SGL_LENGTH_INVALID.dnr()),
-            Sgl::InCapsule { .. } | Sgl::Unsupported { .. } => Err(Status::SGL_TYPE_INVALID.dnr()),
+        let length = self.exchange.framing().host_memory(command.sgl())?;
+        match u64::from(length) == checked.bytes {
+            true => Ok(checked),
+            false => Err(Status::DATA_SGL_LENGTH_INVALID.dnr()),
         }
     }
 

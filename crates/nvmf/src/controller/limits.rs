@@ -16,6 +16,12 @@ pub const CONTROLLERS_MAX: u16 = 0xffef;
 pub const ADMIN_IN_CAPSULE: u32 = 8192;
 /// Most in-capsule data of an I/O queue that can be configured, bytes.
 pub const IN_CAPSULE_MAX: u32 = 64 << 10;
+/// Most in-capsule data over RDMA, bytes: what Linux uses too.
+pub const RDMA_IN_CAPSULE_MAX: u32 = 4096;
+/// Most entries of one I/O queue over RDMA: what Linux uses too.
+pub const RDMA_QUEUE_DEPTH_MAX: u16 = 128;
+/// READs of one connection that may be posted at a time. The host may serve fewer.
+pub const RDMA_READS_MAX: u8 = 16;
 /// Largest MDTS that can be configured, bytes: a command's data lies in one buffer.
 pub const MDTS_MAX: u32 = 1 << 20;
 /// Async Event Requests held per controller (AERL + 1).

@@ -1,6 +1,6 @@
-//! The NVMe/TCP target: subsystems, controllers and queues above block backends.
+//! The NVMe target over TCP and RDMA: subsystems, controllers and queues above block backends.
 //!
-//! **Owns** everything between an accepted TCP stream and [`backend::BlockBackend`]. **Called by** the server, which
+//! **Owns** everything between an accepted TCP stream or a connection request for RDMA, and [`backend::BlockBackend`]. **Called by** the server, which
 //! configures it through [`Target`] and hands it every accepted connection with [`Target::serve`] on the shard that
 //! owns it. **Invariants**: connections share nothing on the data path but atomics; control calls are short and
 //! synchronous; a host can cause only bounded memory, and no cost for other hosts.
@@ -14,12 +14,12 @@
 //! | [`session`], `discovery` | snapshots for users, and the discovery log |
 //! | `request`, `command` | a command, parsed once, from its arrival to its reply |
 //! | `table`, `pairs`, `event_requests`, `namespace_view` | commands that wait; the namespaces as one connection sees them |
-//! | `common`, `exchange` | state of every phase; data from hosts, replies |
+//! | `common`, `framing`, `exchange` | state of every phase; the transport's form of replies and data; data from hosts, replies |
 //! | `phase` | one connection: ICReq, Connect, queue, termination |
 //! | `ready`, `io_commands`, `copy`, `fused`, `reservation_commands`, `admin`, `fabrics`, `connect` | handlers of commands |
 //! | `dispatch` | from commands to handlers |
 //! | `connection`, `deadline`, `tally` | turns of a connection, its deadlines, and its counts |
-//! | `tcp` | connections over TCP: PDUs in both directions |
+//! | `tcp`, `rdma` | connections over TCP: PDUs in both directions; connections over RDMA: messages and remote memory |
 //!
 //! A module imports only from its own row and from rows above it, and no modules import each other in a circle.
 //!
@@ -43,6 +43,7 @@ mod events;
 mod exchange;
 mod fabrics;
 mod features;
+mod framing;
 mod fused;
 mod io_commands;
 mod latency;
@@ -52,6 +53,7 @@ mod namespace_view;
 mod pairs;
 mod phase;
 mod queue_handle;
+mod rdma;
 mod ready;
 mod request;
 mod reservation;
@@ -70,7 +72,7 @@ pub use ::session::reservation::{
 };
 pub use config::{
     HostPolicy, NamespaceConfig, PortInfo, PortRole, Referral, SubsystemConfig, TargetConfig,
-    TargetError,
+    TargetError, Transport,
 };
 pub use counters::{CloseReason, ConnectionState, Counters};
 pub use latency::{LATENCY_BOUNDS_US, LatencyBuckets};
@@ -94,7 +96,7 @@ use subsystem::Subsystem;
 /// Result of a control call.
 pub type Result<T> = std::result::Result<T, TargetError>;
 
-/// An NVMe/TCP target. Clones share it; control calls may come from any thread.
+/// An NVMe target. Clones share it; control calls may come from any thread.
 #[derive(Clone)]
 pub struct Target(Arc<TargetShared>);
 
@@ -108,6 +110,12 @@ impl Target {
     /// Serves one connection until it ends. Call it on the shard that owns the connection.
     pub async fn serve(&self, stream: io::net::TcpStream, role: PortRole) {
         tcp::serve(self.0.clone(), stream, role).await;
+    }
+
+    /// Answers one connection request for RDMA, and serves the connection until it ends. Call it on the shard that is to own the
+    /// connection.
+    pub async fn serve_rdma(&self, incoming: io::rdma::Incoming, role: PortRole) {
+        rdma::serve(self.0.clone(), incoming, role).await;
     }
 
     /// Adds a subsystem. Errors: `SubsystemExists`, `ReservedName`.

@@ -7,6 +7,7 @@
 
 use super::association::ControllerQueue;
 use super::common::Common;
+use super::config::Transport;
 use super::counters::{CloseReason, ConnectionState};
 use super::event_requests::EventRequests;
 use super::exchange::Exchange;
@@ -313,12 +314,15 @@ impl Core {
     }
 
     /// Ends the connection because of bytes that the host sent: a termination request goes out, then the host has the linger
-    /// time to close (TCP 3.5).
+    /// time to close (TCP 3.5). Over RDMA the host is disconnected.
     pub(super) fn terminate(&mut self, error: PduError, header: &[u8]) {
         if self.is_terminating() {
             return;
         }
         self.common.complain(error);
+        if self.common.transport() == Transport::Rdma {
+            return self.end(CloseReason::Protocol);
+        }
         self.common.put_term_req(&error, header);
         let since = self.common.now();
         self.counted(|core| {

@@ -9,7 +9,7 @@ use super::phase::{Connection, Lifeline, Ready};
 use super::shared::TargetShared;
 use super::status::Completion;
 use super::table::Awaiting;
-use crate::wire::command::{Nsid, Sgl};
+use crate::wire::command::Nsid;
 use crate::wire::status::{Status, StatusType};
 use backend::Reply;
 use io::time::Instant;
@@ -80,14 +80,12 @@ impl Ready<'_> {
 
     /// Ends an admin command with a data structure; the host's SGL must have room for it (Base 4.1.2).
     pub(super) fn send_structure(&mut self, command: Command, payload: Payload) {
-        let refused = match command.sgl() {
-            Sgl::Transport { length } if length as usize >= payload.len() => None,
-            Sgl::Transport { .. } | Sgl::Empty => Some(Status::DATA_SGL_LENGTH_INVALID),
-            Sgl::InCapsule { .. } | Sgl::Unsupported { .. } => Some(Status::SGL_TYPE_INVALID),
-        };
-        match refused {
-            None => self.complete_with_data(command, payload),
-            Some(status) => self.fail(command, status.dnr()),
+        match self.exchange.framing().host_memory(command.sgl()) {
+            Ok(length) if length as usize >= payload.len() => {
+                self.complete_with_data(command, payload);
+            }
+            Ok(_) => self.fail(command, Status::DATA_SGL_LENGTH_INVALID.dnr()),
+            Err(status) => self.fail(command, status),
         }
     }
 

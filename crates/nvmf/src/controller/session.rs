@@ -8,6 +8,7 @@ use crate::wire::fabrics::Csts;
 use crate::wire::nqn::{HostId, Nqn};
 use crate::wire::pdu::Digests;
 use io::net::TcpInfo;
+use io::rdma::RdmaInfo;
 use session::latency::{CommandLatency, LatencySums};
 use session::signal::INFO;
 use std::net::SocketAddr;
@@ -41,6 +42,8 @@ pub struct QueueInfo {
     pub digests: Digests,
     /// The kernel's view of the connection, at most a second older than the last traffic.
     pub tcp: TcpInfo,
+    /// The queue pair's numbers, over RDMA.
+    pub rdma: Option<RdmaInfo>,
     /// Commands without a reply now.
     pub in_flight: u64,
     /// Bytes received.
@@ -108,6 +111,7 @@ pub(super) fn session_of(c: &Controller) -> SessionInfo {
             shard: h.shard.clone(),
             digests: h.digests,
             tcp: t.carrier.tcp(),
+            rdma: t.carrier.rdma().cloned(),
             in_flight: t.in_flight,
             bytes_in: t.bytes_in,
             bytes_out: t.bytes_out,
@@ -130,7 +134,7 @@ pub(super) fn session_of(c: &Controller) -> SessionInfo {
         host_id: c.host_id,
         subsystem: c.subsystem_name(),
         kind: c.session_kind(),
-        transport: "TCP",
+        transport: c.transport.name(),
         digests,
         state: session,
         queues,

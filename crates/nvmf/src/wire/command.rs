@@ -2,7 +2,7 @@
 //! fields that NVM I/O commands share (NVM 3.2).
 //!
 //! Built by the initiator, read by the controller. Fabrics commands use SGLs only, and on NVMe/TCP
-//! exactly one descriptor, in the entry itself (TCP 3.2).
+//! exactly one descriptor, in the entry itself (TCP 3.2). NVMe/RDMA announces one as well (MSDBD).
 
 use std::fmt;
 
@@ -246,6 +246,7 @@ pub struct SglDescriptor {
     pub address: U64,
     /// Bytes of data.
     pub length: U32,
+    /// Of a keyed data block, a part of the key; else reserved.
     reserved: [u8; 3],
     /// Sub type (bits 3:0) and type (bits 7:4).
     pub identifier: u8,
@@ -254,10 +255,17 @@ layout!(SglDescriptor, 16, address @ 0, length @ 8, identifier @ 15);
 
 /// Type 0h (data block), sub type 1h (offset): data within the capsule.
 const SGL_IN_CAPSULE: u8 = 0x01;
+/// Type 4h (keyed data block), sub type 0h (address): the host's memory by its key.
+const SGL_KEYED: u8 = 0x40;
+/// Type 4h (keyed data block), sub type Fh (NVMe transport specific: the key is to be invalidated with the reply).
+const SGL_KEYED_INVALIDATE: u8 = 0x4f;
 /// Type 5h (transport data block), sub type Ah (transport specific).
 const SGL_TRANSPORT: u8 = 0x5a;
 
-/// The typed form of an SGL descriptor (TCP 3.2).
+/// Longest keyed data block, bytes.
+pub const KEYED_LENGTH_MAX: u32 = 0x00ff_ffff;
+
+/// The typed form of an SGL descriptor (Base 4.1.2, TCP 3.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sgl {
     /// Data in the command capsule, `offset` bytes after the capsule's in-capsule data begins.
@@ -272,10 +280,21 @@ pub enum Sgl {
         /// Bytes of data.
         length: u32,
     },
+    /// Data in the host's memory, by RDMA. Hosts send one without bytes with commands that transfer no data.
+    Keyed {
+        /// Address in the host's terms.
+        address: u64,
+        /// Bytes of memory; 24 bits.
+        length: u32,
+        /// The key to it.
+        key: u32,
+        /// The host wants the key to be invalidated with the reply.
+        invalidate: bool,
+    },
     /// All zero: a data block of no bytes at address 0, which hosts send with commands that
     /// transfer no data.
     Empty,
-    /// Any other type, which NVMe/TCP does not allow.
+    /// Any other type, which fabrics does not allow.
     Unsupported {
         /// The type and sub type byte.
         identifier: u8,
@@ -287,6 +306,12 @@ impl SglDescriptor {
     #[must_use]
     pub fn new(sgl: Sgl) -> Self {
         let (address, length, identifier) = match sgl {
+            Sgl::Keyed {
+                address,
+                length,
+                key,
+                invalidate,
+            } => return Self::keyed(address, length, key, invalidate),
             Sgl::InCapsule { offset, length } => (offset, length, SGL_IN_CAPSULE),
             Sgl::Transport { length } => (0, length, SGL_TRANSPORT),
             Sgl::Empty => (0, 0, 0),
@@ -300,11 +325,34 @@ impl SglDescriptor {
         }
     }
 
+    /// A keyed data block (Base 4.1.2.1): bytes 8 to 10 are the length, 11 to 14 the key.
+    fn keyed(address: u64, length: u32, key: u32, invalidate: bool) -> Self {
+        let [key0, rest @ ..] = key.to_le_bytes();
+        Self {
+            address: U64::new(address),
+            length: U32::new(length & KEYED_LENGTH_MAX | u32::from(key0) << 24),
+            reserved: rest,
+            identifier: match invalidate {
+                true => SGL_KEYED_INVALIDATE,
+                false => SGL_KEYED,
+            },
+        }
+    }
+
     /// The typed form of the descriptor.
     #[must_use]
     pub fn parse(&self) -> Sgl {
         let length = self.length.get();
         match self.identifier {
+            identifier @ (SGL_KEYED | SGL_KEYED_INVALIDATE) => {
+                let [b1, b2, b3] = self.reserved;
+                Sgl::Keyed {
+                    address: self.address.get(),
+                    length: length & KEYED_LENGTH_MAX,
+                    key: u32::from_le_bytes([(length >> 24) as u8, b1, b2, b3]),
+                    invalidate: identifier == SGL_KEYED_INVALIDATE,
+                }
+            }
             SGL_IN_CAPSULE => Sgl::InCapsule {
                 offset: self.address.get(),
                 length,

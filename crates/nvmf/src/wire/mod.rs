@@ -1,4 +1,4 @@
-//! The NVMe and NVMe/TCP wire formats: bytes in, typed values out, and back.
+//! The NVMe, NVMe/TCP and NVMe/RDMA wire formats: bytes in, typed values out, and back.
 //!
 //! Owns every structure that crosses the network: PDUs, commands, completions, and the data
 //! structures that commands transfer. Called by `controller` and by crate `nvmf_initiator`.
@@ -22,6 +22,7 @@ pub mod log;
 pub mod nqn;
 pub mod opcode;
 pub mod pdu;
+pub mod rdma;
 pub mod reservation;
 pub mod status;
 pub mod text;

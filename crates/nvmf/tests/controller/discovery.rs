@@ -3,7 +3,7 @@
 use crate::events::{event, request};
 use crate::fixture::Fixture;
 use crate::host::{Host, connect, host_id, host_nqn, nqn, run};
-use nvmf::controller::{HostPolicy, PortInfo, PortRole, Referral};
+use nvmf::controller::{HostPolicy, PortInfo, PortRole, Referral, Transport};
 use nvmf::wire::command::{Nsid, Sqe};
 use nvmf::wire::fabrics::{ConnectData, ConnectFault};
 use nvmf::wire::features::{self, AsyncEvent, AsyncEventConfig, fid};
@@ -49,6 +49,7 @@ fn hosts_see_the_subsystems_they_may_connect_to() {
     run(async {
         let fx = Fixture::new();
         let port = |id, addr: &str, role| PortInfo {
+            transport: Transport::Tcp,
             id,
             addr: addr.parse().expect("an address"),
             role,

@@ -1,4 +1,4 @@
-//! The target, seen from the other end of a TCP connection.
+//! The target, seen from the other end of a connection.
 
 mod admin;
 mod bad_input;
@@ -13,6 +13,8 @@ mod fixture;
 mod host;
 mod io_commands;
 mod path;
+mod rdma;
+mod rdma_host;
 mod reservations;
 mod spdk;
 mod strangers;

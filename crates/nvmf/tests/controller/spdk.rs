@@ -423,6 +423,7 @@ fn spdk_discovers_without_a_host_nqn() {
         let fx = Fixture::new();
         let name = nvmf::wire::nqn::DISCOVERY_NQN;
         fx.target.set_ports(vec![nvmf::controller::PortInfo {
+            transport: nvmf::controller::Transport::Tcp,
             id: 1,
             addr: fx.addr,
             role: nvmf::controller::PortRole::Io,

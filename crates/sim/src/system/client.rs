@@ -15,7 +15,7 @@ use iscsi_initiator as unit_initiator;
 use nvmf::wire::command::Nsid;
 use nvmf::wire::nqn::{HostId, Nqn};
 use nvmf::wire::pdu::Digests;
-use nvmf_initiator::{Config, Controller, Offer};
+use nvmf_initiator::{Config, Controller, Offer, Transport};
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -67,7 +67,7 @@ pub(super) async fn connect(
     wants: &Wants,
 ) -> Connected {
     match protocol {
-        Protocol::Nvme => connect_nvme(who, addr, wants).await,
+        Protocol::Nvme(transport) => connect_nvme(who, (transport, addr), wants).await,
         Protocol::Iscsi => connect_iscsi(who, addr, wants).await,
     }
 }
@@ -101,10 +101,15 @@ async fn connect_iscsi(who: usize, addr: SocketAddr, wants: &Wants) -> Connected
     }
 }
 
-async fn connect_nvme(who: usize, addr: SocketAddr, wants: &Wants) -> Connected {
+async fn connect_nvme(
+    who: usize,
+    (transport, addr): (Transport, SocketAddr),
+    wants: &Wants,
+) -> Connected {
     let host = host(who);
     let id = HostId([1 + who as u8; 16]);
     let config = Config {
+        transport,
         io_queues: wants.queues,
         queue_depth: wants.depth,
         offer: Offer {

@@ -18,7 +18,7 @@ use nvmf::wire::reservation::{
     AcquireAction, PersistChange, RegisterAction, ReleaseAction, ReservationType,
 };
 use nvmf::wire::status::Status;
-use nvmf_initiator::{Controller, Error, Namespace, WriteOptions};
+use nvmf_initiator::{Controller, Error, Namespace, Transport, WriteOptions};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -136,7 +136,7 @@ fn choose(rules: &mut Rules, who: usize, persist: bool, rng: &mut Prng) -> (Comm
 
 impl Host {
     async fn connect(who: usize, node: Node, server: &Server) -> Host {
-        let to = (Protocol::Nvme, server.address());
+        let to = (Protocol::Nvme(Transport::Tcp), server.address());
         let connected = node.spawn(async move { connect(who, to, &Wants::default()).await });
         match connected.await {
             Some(Connected::Nvme(remote, controller)) => Host {
@@ -195,7 +195,7 @@ impl Host {
 pub(super) async fn run(seed: u64, wrap: Wrap) -> Result<Report, Violation> {
     let mut rng = Prng::new(seed ^ 0x5e57_fe00);
     let plan = Plan::new(&mut rng);
-    let server = Server::new(&plan, wrap, Protocol::Nvme);
+    let server = Server::new(&plan, wrap, Protocol::Nvme(Transport::Tcp));
     let _disks = server.create_disks(&plan);
     server.start();
     let nodes: Vec<Node> = (0..HOSTS).map(|_| Node::new()).collect();

@@ -1,4 +1,4 @@
-//! Scenarios `system`, `iscsi`, `shards` and `fence`: a server over a disk, clients with initiators on other machines, and
+//! Scenarios `system`, `rdma`, `iscsi`, `shards` and `fence`: a server over a disk, clients with initiators on other machines, and
 //! faults.
 //!
 //! **Owns** the course of a run. All clients share one namespace and one model, so every read is checked against the writes
@@ -20,6 +20,7 @@ use io::rng::Prng;
 use io::sim::{Node, SimDisk, network, remark};
 use io::time::sleep;
 use io::{spawn, timeout};
+use nvmf::controller::Transport;
 use plan::{FullBelow, Plan, Trouble};
 use server::Server;
 use std::cell::RefCell;
@@ -34,8 +35,8 @@ const VERIFY_BLOCKS: u64 = 32;
 /// Protocol between clients and server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
-    /// NVMe/TCP.
-    Nvme,
+    /// NVMe over this transport.
+    Nvme(Transport),
     /// iSCSI.
     Iscsi,
 }
@@ -61,7 +62,7 @@ pub async fn run_shards(seed: u64, wrap: Wrap) -> Result<Report, Violation> {
     let mut rng = Prng::new(seed ^ 0x5e57_5a00);
     let protocol = match rng.below(3) {
         0 => Protocol::Iscsi,
-        _ => Protocol::Nvme,
+        _ => Protocol::Nvme(Transport::Tcp),
     };
     let mut plan = Plan::new(&mut rng);
     plan.spread(&mut rng);
@@ -94,7 +95,7 @@ async fn course(
     let disks = server.create_disks(&plan);
     let model = Rc::new(RefCell::new(Model::new(plan.block_size, plan.blocks)));
     server.start();
-    let has_guest = plan.shards > 1 && protocol == Protocol::Nvme;
+    let has_guest = plan.shards > 1 && matches!(protocol, Protocol::Nvme(_));
     let guest = has_guest.then(|| Guest::start(&server, &model, rng.u64()));
     let clients: Vec<Node> = plan.clients.iter().map(|_| Node::new()).collect();
     let mut run = Run {

@@ -8,6 +8,7 @@ use super::pooled::{PoolPlan, disk_name};
 use crate::store::{Wrap, open};
 use backend::BlockBackend;
 use io::net::{TcpListener, TcpStream};
+use io::rdma::RdmaListener;
 use io::runtime::Shard;
 use io::sim::{Node, SimDisk};
 use io::spawn;
@@ -17,6 +18,7 @@ use iscsi::portal as unit_target;
 use iscsi::wire::IscsiName;
 use nvmf::controller::{
     HostPolicy, NamespaceConfig, PortRole, ReservationStore, SubsystemConfig, Target, TargetConfig,
+    Transport,
 };
 use nvmf::wire::nqn::Nqn;
 use scsi::{Device, DeviceConfig, Lun, TargetPort, UnitConfig};
@@ -247,7 +249,7 @@ impl Serve {
             }
         };
         let way = match self.protocol {
-            Protocol::Nvme => Way::nvme(self.config),
+            Protocol::Nvme(_) => Way::nvme(self.config),
             Protocol::Iscsi => Way::iscsi(),
         };
         let this = Life {
@@ -260,8 +262,24 @@ impl Serve {
         let way = this.way.clone();
         self.life.replace(Some(this));
         let others = (1..self.shards).map(|_| Node::current().new_shard());
-        accept(&way, &others.collect::<Vec<_>>()).await;
+        match (self.protocol, way) {
+            (Protocol::Nvme(Transport::Rdma), Way::Nvme(target)) => accept_rdma(&target).await,
+            (_, way) => accept(&way, &others.collect::<Vec<_>>()).await,
+        }
         drop(pool);
+    }
+}
+
+/// Serves connections over RDMA.
+async fn accept_rdma(target: &Target) {
+    let any = SocketAddr::from(([0, 0, 0, 0], PORT));
+    let listener = RdmaListener::bind(any).expect("the port is ours");
+    loop {
+        let incoming = listener.accept().await.expect("the device stays");
+        let target = target.clone();
+        drop(spawn(async move {
+            target.serve_rdma(incoming, PortRole::Io).await;
+        }));
     }
 }
 

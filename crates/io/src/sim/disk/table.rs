@@ -183,7 +183,11 @@ impl Disks {
             | Op::Write { disk, .. }
             | Op::Flush { disk }
             | Op::Zero { disk, .. } => disk.sim().id(),
-            Op::Accept { .. } | Op::Connect { .. } | Op::Recv { .. } | Op::Send { .. } => {
+            Op::Accept { .. }
+            | Op::Connect { .. }
+            | Op::Recv { .. }
+            | Op::Send { .. }
+            | Op::Readable { .. } => {
                 unreachable!("the world sends sockets their own operations")
             }
         };
@@ -311,9 +315,11 @@ impl Disks {
                     0,
                 ))
             }
-            Op::Accept { .. } | Op::Connect { .. } | Op::Recv { .. } | Op::Send { .. } => {
-                Err(libc::EINVAL)
-            }
+            Op::Accept { .. }
+            | Op::Connect { .. }
+            | Op::Recv { .. }
+            | Op::Send { .. }
+            | Op::Readable { .. } => Err(libc::EINVAL),
         }
     }
 

@@ -38,7 +38,7 @@ impl Default for LinkConfig {
 
 impl LinkConfig {
     /// Returns the travel time of a segment of `len` bytes.
-    pub(super) fn travel(&self, core: &mut Core, len: usize) -> Nanos {
+    pub(in crate::sim) fn travel(&self, core: &mut Core, len: usize) -> Nanos {
         let mut t = nanos(self.delay) + core.upto(nanos(self.jitter));
         if self.loss > 0.0 {
             let mut rto = nanos(self.retransmit_after);
@@ -82,7 +82,7 @@ impl Links {
     }
 
     /// Whether no packet gets from `from` to `to` now.
-    pub(super) fn blocked(&self, core: &Core, from: NodeId, to: NodeId) -> bool {
+    pub(in crate::sim) fn blocked(&self, core: &Core, from: NodeId, to: NodeId) -> bool {
         core.is_off(to) || self.get(core, from, to).cut
     }
 }

@@ -11,4 +11,5 @@ mod stream;
 mod transport;
 
 pub use link::LinkConfig;
-pub(super) use sockets::{Net, ip_of};
+pub(super) use link::Links;
+pub(super) use sockets::{Net, ip_of, node_of};

@@ -37,7 +37,11 @@ impl Net {
                 let bytes = batch.copy_from(*sent, SEND_MAX);
                 self.send(core, key, id, bytes);
             }
-            Op::Read { .. } | Op::Write { .. } | Op::Flush { .. } | Op::Zero { .. } => {
+            Op::Read { .. }
+            | Op::Write { .. }
+            | Op::Flush { .. }
+            | Op::Zero { .. }
+            | Op::Readable { .. } => {
                 unreachable!("the world sends disks their own operations")
             }
         }

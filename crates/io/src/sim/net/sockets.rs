@@ -60,7 +60,7 @@ pub(in crate::sim) fn ip_of(node: NodeId) -> IpAddr {
 }
 
 /// The node with address `addr`, as seen from `from`.
-pub(super) fn node_of(from: NodeId, addr: IpAddr) -> Option<NodeId> {
+pub(in crate::sim) fn node_of(from: NodeId, addr: IpAddr) -> Option<NodeId> {
     match addr {
         a if a.is_loopback() || a.is_unspecified() => Some(from),
         IpAddr::V4(a) => match a.octets() {

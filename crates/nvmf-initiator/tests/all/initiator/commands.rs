@@ -12,7 +12,9 @@ use nvmf::wire::opcode::io as op;
 use nvmf::wire::pdu::{Digests, Pda};
 use nvmf::wire::status::Status;
 use nvmf::wire::text;
-use nvmf_initiator::{Config, Discovery, Error, LinkState, Offer, WriteOptions, discover};
+use nvmf_initiator::{
+    Config, Discovery, Error, LinkState, Offer, Transport, WriteOptions, discover,
+};
 use zerocopy::FromZeros;
 
 use crate::initiator::fake::{BLOCK, BLOCKS, Behavior, Fake};
@@ -291,7 +293,7 @@ fn discovery_follows_referrals_and_hears_of_changes() {
                 entry(1, first.addr.port(), &discovery),
             ],
         };
-        let paths = discover(first.addr, &host, HostId([1; 16]))
+        let paths = discover((Transport::Tcp, first.addr), &host, HostId([1; 16]))
             .await
             .expect("discover");
         let found: Vec<_> = paths
@@ -307,8 +309,13 @@ fn discovery_follows_referrals_and_hears_of_changes() {
             (1, 1)
         );
 
-        let persistent =
-            Discovery::connect(first.addr, host, HostId([1; 16]), Duration::from_secs(30)).await;
+        let persistent = Discovery::connect(
+            (Transport::Tcp, first.addr),
+            host,
+            HostId([1; 16]),
+            Duration::from_secs(30),
+        )
+        .await;
         let persistent = persistent.expect("connect");
         assert_eq!(persistent.log().await.expect("log").entries.len(), 4);
         first

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nvmf::controller::{PortInfo, PortRole, Referral, TargetConfig};
+use nvmf::controller::{PortInfo, PortRole, Referral, TargetConfig, Transport};
 use nvmf::wire::command::Nsid;
 use nvmf::wire::features::AsyncEvent;
 use nvmf::wire::nqn::{HostId, Nqn};
@@ -50,11 +50,13 @@ fn discovery_lists_follows_and_reports() {
         second.add_subsystem(subsystem("far")).expect("a new name");
         let (near, far) = (serve(&first), serve(&second));
         first.set_ports(vec![PortInfo {
+            transport: Transport::Tcp,
             id: 1,
             addr: near,
             role: PortRole::Io,
         }]);
         second.set_ports(vec![PortInfo {
+            transport: Transport::Tcp,
             id: 1,
             addr: far,
             role: PortRole::Io,
@@ -63,7 +65,7 @@ fn discovery_lists_follows_and_reports() {
             addr: far,
             nqn: Nqn::discovery(),
         }]);
-        let paths = discover(near, &nqn("host"), HostId([3; 16]))
+        let paths = discover((Transport::Tcp, near), &nqn("host"), HostId([3; 16]))
             .await
             .expect("discover");
         let found: Vec<_> = paths
@@ -72,8 +74,13 @@ fn discovery_lists_follows_and_reports() {
             .collect();
         assert_eq!(found, [(nqn("disk"), near), (nqn("far"), far)]);
 
-        let persistent =
-            Discovery::connect(near, nqn("host"), HostId([3; 16]), Duration::from_secs(30)).await;
+        let persistent = Discovery::connect(
+            (Transport::Tcp, near),
+            nqn("host"),
+            HostId([3; 16]),
+            Duration::from_secs(30),
+        )
+        .await;
         let persistent = persistent.expect("connect");
         let before = persistent.log().await.expect("log");
         first.add_subsystem(subsystem("new")).expect("a new name");

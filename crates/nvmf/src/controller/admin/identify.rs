@@ -4,6 +4,7 @@
 
 use crate::controller::association::{Controller, ControllerKind};
 use crate::controller::command::Command;
+use crate::controller::config::Transport;
 use crate::controller::limits::{
     ABORTS_MAX, ADMIN_DEPTH_MAX, ASYNC_EVENTS_MAX, COPY_BYTES_MAX, COPY_RANGE_BYTES_MAX,
     COPY_RANGES_MAX, ERROR_LOG_MAX, KAS_100MS, NAMESPACES_MAX,
@@ -35,6 +36,8 @@ pub(crate) const ANA_GROUP: u32 = 1;
 const ONCS: u16 = 1 | 1 << 2 | 1 << 3 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 8;
 /// SGLS: SGLs supported, offset in the address field (in-capsule data), transport SGL data block.
 const SGLS: u32 = 1 | 1 << 20 | 1 << 21;
+/// SGLS over RDMA: SGLs supported, keyed SGL data block, offset in the address field (in-capsule data).
+const SGLS_RDMA: u32 = 1 | 1 << 2 | 1 << 20;
 /// CTRATT: 128-bit host identifier, traffic based keep alive.
 const CTRATT: u32 = 1 | 1 << 6;
 /// RESCAP: persist through power loss, the six types, IEKEY as of version 1.3.
@@ -132,8 +135,11 @@ impl Ready<'_> {
         id.elpe = ERROR_LOG_MAX as u8 - 1;
         id.sqes = 0x66;
         id.cqes = 0x44;
-        id.sgls = U32::new(SGLS);
-        id.ioccsz = U32::new((64 + config.in_capsule) / 16);
+        id.sgls = U32::new(match controller.transport {
+            Transport::Tcp => SGLS,
+            Transport::Rdma => SGLS_RDMA,
+        });
+        id.ioccsz = U32::new((64 + config.in_capsule(controller.transport)) / 16);
         id.iorcsz = U32::new(1);
         id.msdbd = 1;
         id
@@ -173,7 +179,7 @@ impl Ready<'_> {
         id.anacap = 1 | 1 << 6;
         id.anagrpmax = U32::new(ANA_GROUP);
         id.nanagrpid = U32::new(1);
-        id.maxcmd = U16::new(self.target().config.queue_depth_max);
+        id.maxcmd = U16::new(self.queue_depth_max());
         id.nn = U32::new(NAMESPACES_MAX);
         id.mnan = U32::new(NAMESPACES_MAX);
         id.oncs = U16::new(ONCS);

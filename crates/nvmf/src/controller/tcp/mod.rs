@@ -19,7 +19,7 @@ mod transfer;
 pub(super) use framing::Framing;
 
 use super::common::Common;
-use super::config::PortRole;
+use super::config::{PortRole, Transport};
 use super::connection::ended;
 use super::counters::ConnectionState;
 use super::phase::Connection;
@@ -40,7 +40,7 @@ pub(super) async fn serve(target: Arc<TargetShared>, stream: TcpStream, role: Po
         return;
     };
     let (link, key) = admitted.into_link(&stream, target.config.connection_budget);
-    let conn = Connection::new(Common::new(target.clone(), role, link));
+    let conn = Connection::new(Common::new(target.clone(), (Transport::Tcp, role), link));
     let sent = transmit(conn.core(), &stream);
     let why = turn::run(conn.core(), &stream, receive(&conn, &stream), sent).await;
     stream.shutdown();

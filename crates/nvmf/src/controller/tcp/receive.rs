@@ -9,6 +9,7 @@ use super::framing::{Framing, capsule_len_max};
 use crate::controller::command::takes_user_data;
 use crate::controller::counters::CloseReason;
 use crate::controller::exchange::{Capsule, Exchange};
+use crate::controller::framing::AnyFraming;
 use crate::controller::phase::{Connection, Core};
 use crate::wire::command::Sqe;
 use crate::wire::pdu::{
@@ -90,8 +91,8 @@ impl Parser {
         if core.is_congested() || core.common.link.ending().is_some() {
             return Some(Next::Wait);
         }
-        let decoded = match core.exchange() {
-            Some(exchange) => decode(bytes, exchange.framing().rules()),
+        let decoded = match core.exchange().and_then(Exchange::tcp) {
+            Some(framing) => decode(bytes, framing.rules()),
             None => decode(bytes, &RxRules::connecting(Receiver::Controller)),
         };
         let frame = match decoded {
@@ -246,10 +247,10 @@ impl Parser {
 impl Core {
     /// Size of the staging area, bytes.
     fn staging_len(&self) -> usize {
-        match self.exchange() {
-            Some(exchange) => {
+        match self.exchange().and_then(Exchange::tcp) {
+            Some(framing) => {
                 let is_data_awaited = self.common.link.transfer_due().is_some();
-                exchange.framing().staging_len(is_data_awaited)
+                framing.staging_len(is_data_awaited)
             }
             None => capsule_len_max(0),
         }
@@ -263,18 +264,6 @@ impl Core {
         };
         if let Some((command, data)) = exchange.pdu_received(common, slot, last, digest) {
             self.data_received(command, data);
-        }
-    }
-
-    /// Bytes arrived.
-    #[inline]
-    fn arrived(&mut self, bytes: usize) {
-        self.common.link.tally().received(bytes);
-        if let Some(mut ready) = self.ready() {
-            ready.refresh_namespaces();
-        }
-        if let Some(q) = self.queue() {
-            q.controller().heard(self.common.now().as_nanos());
         }
     }
 }
@@ -300,7 +289,7 @@ fn initialize(core: &mut Core, req: &IcReq) {
         max_h2c_data,
     });
     let framing = Framing::new(digests, req.hpda, max_h2c_data);
-    core.await_connect(Exchange::new(framing));
+    core.await_connect(Exchange::new(AnyFraming::Tcp(framing)));
 }
 
 /// The digest at a place that was checked to be there.

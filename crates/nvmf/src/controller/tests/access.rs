@@ -45,6 +45,7 @@ fn queue(qid: u16) -> Arc<QueueHandle> {
 /// The rest of a Connect whose checks have passed.
 fn enter(target: &Target, subsystem: &Arc<Subsystem>) -> Option<Arc<Controller>> {
     let association = Association {
+        transport: Transport::Tcp,
         kind: ControllerKind::Io(subsystem.clone()),
         host_nqn: name("host"),
         host_id: HostId([1; 16]),

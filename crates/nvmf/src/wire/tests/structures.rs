@@ -113,7 +113,25 @@ fn sgl_forms() {
         ),
         (Sgl::Transport { length: 4096 }, 0x5a),
         (Sgl::Empty, 0),
-        (Sgl::Unsupported { identifier: 0x40 }, 0x40),
+        (Sgl::Unsupported { identifier: 0x41 }, 0x41),
+        (
+            Sgl::Keyed {
+                address: 1,
+                length: 0x00ab_cdef,
+                key: 0x1234_5678,
+                invalidate: false,
+            },
+            0x40,
+        ),
+        (
+            Sgl::Keyed {
+                address: u64::MAX,
+                length: 0,
+                key: u32::MAX,
+                invalidate: true,
+            },
+            0x4f,
+        ),
     ];
     for (sgl, identifier) in cases {
         let descriptor = SglDescriptor::new(sgl);

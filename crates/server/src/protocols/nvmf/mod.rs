@@ -34,6 +34,7 @@ use io::sync::lock;
 use io::time::Instant;
 use nvmf::controller::{
     self, HostPolicy, NamespaceConfig, PortInfo, PortRole, Referral, Target, TargetConfig,
+    Transport,
 };
 use nvmf::wire::nqn::Nqn;
 use std::fmt;
@@ -349,6 +350,11 @@ fn ports(advertised: &[SocketAddr], listening: &[Listen]) -> Vec<PortInfo> {
         .map(|a| (*a, ListenRole::Nvmf(Role::Io)))
         .chain(listened);
     let roles = all.filter_map(|(addr, role)| Some((addr, port_role(role)?)));
-    let port = |(id, (addr, role))| PortInfo { id, addr, role };
+    let port = |(id, (addr, role))| PortInfo {
+        id,
+        transport: Transport::Tcp,
+        addr,
+        role,
+    };
     (1..).zip(roles).map(port).collect()
 }

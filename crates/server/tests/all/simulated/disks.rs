@@ -5,7 +5,7 @@ use io::sim::{DiskConfig, Latency, Node, Sim, SimConfig, SimDisk};
 use io::time::sleep;
 use nvmf::wire::command::Nsid;
 use nvmf::wire::nqn::HostId;
-use nvmf_initiator::{Controller, DiscoveredPath, Discovery, WriteOptions};
+use nvmf_initiator::{Controller, DiscoveredPath, Discovery, Transport, WriteOptions};
 use server::api::{
     AddDisk, AddExport, DiskState, NamespaceState, NewMedium, RemoveDisk, RemoveExport, ResizeDisk,
 };
@@ -344,7 +344,13 @@ fn discovery_names_an_address_that_can_be_reached() {
     run(async {
         let (_server, addr) = start(CONFIG).await;
         let host = HOST.parse().expect("valid");
-        let discovery = Discovery::connect(addr, host, HostId([7; 16]), Duration::ZERO).await;
+        let discovery = Discovery::connect(
+            (Transport::Tcp, addr),
+            host,
+            HostId([7; 16]),
+            Duration::ZERO,
+        )
+        .await;
         let log = discovery.expect("connect").log().await.expect("the log");
         let paths: Vec<_> = log
             .entries

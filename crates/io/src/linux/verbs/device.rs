@@ -1,0 +1,243 @@
+//! Devices: their protection domain, and registered memory.
+//!
+//! **Owns** one protection domain for each device of the process, and registrations. **Called by** endpoints. **Invariants**: a registration
+//! ends before its memory is freed, and after the last request that uses it.
+
+use super::abi::{Context, Mr, Pd};
+use super::library::{Library, check_pointer, library};
+use crate::Result;
+use crate::sync::lock;
+use std::collections::BTreeMap;
+use std::ffi::CStr;
+use std::ops::Deref;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex};
+
+/// A device in use.
+pub(crate) struct RdmaDevice {
+    pub(super) library: &'static Library,
+    /// Freed by the end of the process only: a removed device may still have endpoints that end.
+    pd: *mut Pd,
+    pub(super) name: String,
+}
+
+// SAFETY: libibverbs locks its objects; the pointers are valid until the process ends.
+unsafe impl Send for RdmaDevice {}
+// SAFETY: as above.
+unsafe impl Sync for RdmaDevice {}
+
+/// The devices in use, by the address of their context.
+static DEVICES: Mutex<BTreeMap<usize, Arc<RdmaDevice>>> = Mutex::new(BTreeMap::new());
+
+impl RdmaDevice {
+    /// The device of a context that librdmacm has opened.
+    pub(super) fn of(context: *mut Context) -> Result<Arc<RdmaDevice>> {
+        let mut devices = lock(&DEVICES);
+        if let Some(known) = devices.get(&(context as usize)) {
+            return Ok(known.clone());
+        }
+        let library = library()?;
+        // SAFETY: librdmacm keeps the contexts of its identifiers open.
+        let pd = check_pointer(unsafe { (library.ibv_alloc_pd)(context) })?;
+        // SAFETY: a context has its device, whose name ends with a zero.
+        let name = unsafe { CStr::from_ptr((*(*context).device).name.as_ptr()) };
+        let device = Arc::new(RdmaDevice {
+            library,
+            pd,
+            name: name.to_string_lossy().into_owned(),
+        });
+        devices.insert(context as usize, device.clone());
+        Ok(device)
+    }
+
+    /// The protection domain.
+    pub(super) fn pd(&self) -> *mut Pd {
+        self.pd
+    }
+
+    /// Registers memory. Errors: `Exhausted` if the process may not lock that many bytes.
+    ///
+    /// # Safety
+    /// The memory must live longer than the registration.
+    pub(super) unsafe fn register(
+        self: &Arc<RdmaDevice>,
+        at: *const u8,
+        len: usize,
+        access: i32,
+    ) -> Result<Registration> {
+        let pointer = at.cast_mut().cast();
+        // SAFETY: the caller keeps the memory; the library only pins it.
+        let mr = unsafe { (self.library.ibv_reg_mr)(self.pd, pointer, len, access) };
+        Ok(Registration {
+            mr: check_pointer(mr)?,
+            device: self.clone(),
+        })
+    }
+}
+
+/// Registered memory.
+pub(super) struct Registration {
+    mr: *mut Mr,
+    device: Arc<RdmaDevice>,
+}
+
+// SAFETY: libibverbs locks its objects.
+unsafe impl Send for Registration {}
+
+impl Registration {
+    /// The key for requests of this side.
+    pub(super) fn lkey(&self) -> u32 {
+        // SAFETY: the registration exists until it is dropped.
+        unsafe { (*self.mr).lkey }
+    }
+
+    /// The key for the peer.
+    pub(super) fn rkey(&self) -> u32 {
+        // SAFETY: as above.
+        unsafe { (*self.mr).rkey }
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        // SAFETY: our own registration, which no request uses any longer.
+        let result = unsafe { (self.device.library.ibv_dereg_mr)(self.mr) };
+        if result != 0 {
+            tracing::warn!(errno = result, "memory stays registered for RDMA");
+        }
+    }
+}
+
+/// Memory for the receives of one endpoint, registered once and cut into equal slots.
+pub(super) struct Area {
+    memory: NonNull<u8>,
+    len: usize,
+    slot_len: usize,
+    registration: Option<Registration>,
+}
+
+// SAFETY: plain memory; slots decide which part may be used where.
+unsafe impl Send for Area {}
+// SAFETY: as above.
+unsafe impl Sync for Area {}
+
+impl Area {
+    /// Maps and registers `count` slots of `slot_len` bytes.
+    pub(super) fn new(device: &Arc<RdmaDevice>, count: usize, slot_len: usize) -> Result<Area> {
+        let len = (count * slot_len)
+            .max(1)
+            .next_multiple_of(crate::limits::BUF_ALIGN);
+        // SAFETY: a new anonymous mapping overlaps no memory of ours.
+        let mapped = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                len,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        if mapped == libc::MAP_FAILED {
+            return Err(std::io::Error::last_os_error().into());
+        }
+        let memory = NonNull::new(mapped.cast()).expect("a mapping has an address");
+        let mut area = Area {
+            memory,
+            len,
+            slot_len,
+            registration: None,
+        };
+        // SAFETY: the area drops its registration before its mapping.
+        let registered =
+            unsafe { device.register(memory.as_ptr(), len, super::abi::ACCESS_LOCAL_WRITE) };
+        area.registration = Some(registered?);
+        Ok(area)
+    }
+
+    /// Address of a slot.
+    pub(super) fn slot(&self, index: usize) -> NonNull<u8> {
+        assert!(
+            (index + 1) * self.slot_len <= self.len,
+            "a slot is in its area"
+        );
+        // SAFETY: the slot lies within the mapping, as was just checked.
+        unsafe { self.memory.add(index * self.slot_len) }
+    }
+
+    /// The key of all slots.
+    pub(super) fn lkey(&self) -> u32 {
+        self.registration.as_ref().map_or(0, Registration::lkey)
+    }
+}
+
+impl Drop for Area {
+    fn drop(&mut self) {
+        self.registration = None;
+        // SAFETY: our own mapping, which neither the device nor a message uses any longer.
+        unsafe {
+            libc::munmap(self.memory.as_ptr().cast(), self.len);
+        }
+    }
+}
+
+/// The bytes of a message in its receive.
+pub(crate) struct ReceiveSlot {
+    area: Arc<Area>,
+    index: usize,
+    len: usize,
+}
+
+impl ReceiveSlot {
+    /// A message of `len` bytes, which the device has put into slot `index`.
+    pub(super) fn new(area: Arc<Area>, index: usize, len: usize) -> ReceiveSlot {
+        assert!(len <= area.slot_len, "a message fits its receive");
+        ReceiveSlot { area, index, len }
+    }
+
+    /// The slot's number.
+    pub(super) fn index(&self) -> usize {
+        self.index
+    }
+}
+
+impl Deref for ReceiveSlot {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        let at = self.area.slot(self.index);
+        // SAFETY: the device has completed this receive, and gets the slot again only after this message was dropped.
+        unsafe { std::slice::from_raw_parts(at.as_ptr(), self.len) }
+    }
+}
+
+/// The registrations of a slab of buffers, one for each device that used it.
+#[derive(Default)]
+pub(crate) struct RegisteredSlab(Vec<Registration>);
+
+impl RegisteredSlab {
+    /// Whether no device has the slab.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The key of the slab for requests to `device`; the first use registers all of it.
+    ///
+    /// # Safety
+    /// The slab must live longer than this.
+    pub(crate) unsafe fn lkey(
+        &mut self,
+        device: &Arc<RdmaDevice>,
+        (at, len): (*const u8, usize),
+    ) -> Result<u32> {
+        let known = self.0.iter().find(|r| Arc::ptr_eq(&r.device, device));
+        if let Some(known) = known {
+            return Ok(known.lkey());
+        }
+        // SAFETY: the caller keeps the slab.
+        let registration = unsafe { device.register(at, len, super::abi::ACCESS_LOCAL_WRITE)? };
+        let lkey = registration.lkey();
+        self.0.push(registration);
+        Ok(lkey)
+    }
+}

@@ -1,0 +1,111 @@
+//! rdma-core, loaded at run time.
+//!
+//! **Owns** the functions of `libibverbs.so.1` and `librdmacm.so.1`. **Called by** the modules beside this one. **Invariants**: a machine
+//! without rdma-core has RDMA nowhere and everything else works; the libraries are never unloaded, so their functions stay valid.
+
+use super::abi::{
+    CmEvent, CmId, CompChannel, ConnParam, Context, Cq, EventChannel, Mr, Pd, QpInitAttr,
+};
+use crate::{Error, Result};
+use libc::{c_char, c_int, c_uint, c_void, sockaddr};
+use std::ffi::CStr;
+use std::sync::OnceLock;
+
+/// Declares the functions of both libraries, and their loading by name.
+macro_rules! functions {
+    ($($library:ident { $($name:ident($($arg:ty),*) $(-> $ret:ty)?;)* })*) => {
+        /// The functions.
+        #[derive(Clone, Copy)]
+        pub(super) struct Library {
+            // SAFETY: types; each call says why it is sound.
+            $($(pub(super) $name: unsafe extern "C" fn($($arg),*) $(-> $ret)?,)*)*
+        }
+
+        impl Library {
+            /// Looks all functions up. `None` if one is missing.
+            fn load($($library: *mut c_void),*) -> Option<Library> {
+                $($(
+                    let name = concat!(stringify!($name), "\0");
+                    // SAFETY: the library is loaded, and the name ends with a zero.
+                    let $name = unsafe { libc::dlsym($library, name.as_ptr().cast()) };
+                    if $name.is_null() {
+                        return None;
+                    }
+                )*)*
+                Some(Library {
+                    $($(
+                        // SAFETY: the function has this type in rdma-core's headers, and is not null.
+                        $name: unsafe {
+                            std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($arg),*) $(-> $ret)?>($name)
+                        },
+                    )*)*
+                })
+            }
+        }
+    };
+}
+
+functions! {
+    ibverbs {
+        ibv_alloc_pd(*mut Context) -> *mut Pd;
+        ibv_reg_mr(*mut Pd, *mut c_void, usize, c_int) -> *mut Mr;
+        ibv_dereg_mr(*mut Mr) -> c_int;
+        ibv_create_comp_channel(*mut Context) -> *mut CompChannel;
+        ibv_destroy_comp_channel(*mut CompChannel) -> c_int;
+        ibv_create_cq(*mut Context, c_int, *mut c_void, *mut CompChannel, c_int) -> *mut Cq;
+        ibv_destroy_cq(*mut Cq) -> c_int;
+        ibv_get_cq_event(*mut CompChannel, *mut *mut Cq, *mut *mut c_void) -> c_int;
+        ibv_ack_cq_events(*mut Cq, c_uint);
+    }
+    rdmacm {
+        rdma_create_event_channel() -> *mut EventChannel;
+        rdma_destroy_event_channel(*mut EventChannel);
+        rdma_create_id(*mut EventChannel, *mut *mut CmId, *mut c_void, c_int) -> c_int;
+        rdma_destroy_id(*mut CmId) -> c_int;
+        rdma_bind_addr(*mut CmId, *mut sockaddr) -> c_int;
+        rdma_listen(*mut CmId, c_int) -> c_int;
+        rdma_resolve_addr(*mut CmId, *mut sockaddr, *mut sockaddr, c_int) -> c_int;
+        rdma_resolve_route(*mut CmId, c_int) -> c_int;
+        rdma_create_qp(*mut CmId, *mut Pd, *mut QpInitAttr) -> c_int;
+        rdma_destroy_qp(*mut CmId);
+        rdma_connect(*mut CmId, *mut ConnParam) -> c_int;
+        rdma_accept(*mut CmId, *mut ConnParam) -> c_int;
+        rdma_reject(*mut CmId, *const c_void, u8) -> c_int;
+        rdma_disconnect(*mut CmId) -> c_int;
+        rdma_migrate_id(*mut CmId, *mut EventChannel) -> c_int;
+        rdma_get_cm_event(*mut EventChannel, *mut *mut CmEvent) -> c_int;
+        rdma_ack_cm_event(*mut CmEvent) -> c_int;
+    }
+}
+
+static LIBRARY: OnceLock<Option<Library>> = OnceLock::new();
+
+/// The functions of rdma-core. Errors: `Unsupported` if it is not installed, or too old.
+pub(super) fn library() -> Result<&'static Library> {
+    let loaded =
+        LIBRARY.get_or_init(|| Library::load(open(c"libibverbs.so.1")?, open(c"librdmacm.so.1")?));
+    loaded.as_ref().ok_or(Error::Unsupported(libc::EOPNOTSUPP))
+}
+
+fn open(name: &CStr) -> Option<*mut c_void> {
+    let name: *const c_char = name.as_ptr();
+    // SAFETY: loads a library by name; its initialisers are those of rdma-core.
+    let library = unsafe { libc::dlopen(name, libc::RTLD_NOW | libc::RTLD_LOCAL) };
+    (!library.is_null()).then_some(library)
+}
+
+/// The result of a call that returns -1 and sets `errno`.
+pub(super) fn check(result: c_int) -> Result<()> {
+    match result {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error().into()),
+    }
+}
+
+/// The result of a call that returns null and sets `errno`.
+pub(super) fn check_pointer<T>(pointer: *mut T) -> Result<*mut T> {
+    match pointer.is_null() {
+        false => Ok(pointer),
+        true => Err(std::io::Error::last_os_error().into()),
+    }
+}

@@ -1,0 +1,27 @@
+//! RDMA on Linux: queue pairs through rdma-core.
+//!
+//! | module | owns |
+//! |---|---|
+//! | `abi` | structures and constants of rdma-core |
+//! | `library` | its functions, loaded at run time |
+//! | `device` | protection domains, registered memory |
+//! | `channel` | descriptors of events and completions |
+//! | `queue` | one queue pair with its completion queue |
+//! | `endpoint` | one end of a connection |
+//! | `listener` | listeners |
+//!
+//! **Owns** the objects of libibverbs and librdmacm. **Called by** [`crate::rdma`]. **Invariants**: completions are taken, then announcements are
+//! armed, then completions are taken again, so that none is missed; a destroy, which may block, runs on a helper thread; memory of a request is
+//! freed after its completion, or after its queue pair was destroyed.
+
+mod abi;
+mod channel;
+mod device;
+mod endpoint;
+mod library;
+mod listener;
+mod queue;
+
+pub(crate) use device::{RdmaDevice, ReceiveSlot, RegisteredSlab};
+pub(crate) use endpoint::LinuxEndpoint;
+pub(crate) use listener::LinuxVerbsListener;

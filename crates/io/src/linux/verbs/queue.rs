@@ -1,0 +1,530 @@
+//! One queue pair with its completion queue, and the memory of its requests.
+//!
+//! **Owns** posted requests and receives. **Called by** the endpoint. **Invariants**: the last request of each post is signalled, so that
+//! entries of the send queue come back; a signalled completion ends all requests before it; a slot is posted again after its message was
+//! dropped.
+
+use super::abi::{self, CmId, Cq, Qp, QpCap, QpInitAttr, RecvWr, SendWr, Sge, Wc};
+use super::channel::CompletionChannel;
+use super::device::{Area, RdmaDevice, ReceiveSlot, Registration};
+use super::library::{check, check_pointer};
+use crate::buf::{IoBuf, Payload};
+use crate::rdma::{
+    Exposed, Memory, QueuePairConfig, QueuePairEvent, Raised, ReceiveBuffer, Remote, RemoteKey,
+    Returned, Verb, WorkError, WorkRequest,
+};
+use crate::{Error, Result};
+use std::collections::{BTreeMap, VecDeque};
+use std::ptr::null_mut;
+use std::sync::Arc;
+
+/// Bytes that are copied into a request instead of being read from registered memory.
+const INLINE_MAX: u32 = 64;
+/// Completions that are taken with one call.
+const COMPLETIONS: usize = 32;
+/// Requests that are posted with one call.
+const CHAIN_MAX: usize = 64;
+
+/// The memory that a posted request uses.
+enum Held {
+    /// The buffer of a READ.
+    Into(IoBuf),
+    /// Bytes that are sent, after their registration if they have one of their own.
+    Outgoing(Option<Registration>, Payload),
+}
+
+/// A posted request.
+struct Posted {
+    serial: u64,
+    tag: Option<u64>,
+    held: Held,
+}
+
+/// A queue pair that an identifier of the connection manager has.
+pub(super) struct VerbsQueue {
+    device: Arc<RdmaDevice>,
+    qp: *mut Qp,
+    cq: *mut Cq,
+    channel: Arc<CompletionChannel>,
+    area: Arc<Area>,
+    config: QueuePairConfig,
+    /// Requests that wait for entries of the send queue.
+    waiting: VecDeque<WorkRequest>,
+    posted: VecDeque<Posted>,
+    next_serial: u64,
+    /// Memory that the peer may use; its registration is dropped first.
+    exposed: BTreeMap<RemoteKey, (Registration, Memory)>,
+    /// The first error of a request.
+    failure: Option<WorkError>,
+    /// A receive ended without a message: the peer sent what cannot be carried out, or the queue pair was flushed.
+    has_lost_receives: bool,
+}
+
+// SAFETY: libibverbs locks its objects, and the memory is only used through them.
+unsafe impl Send for VerbsQueue {}
+
+impl VerbsQueue {
+    /// Makes the queue pair of an identifier that is bound to a device, and posts all its receives. Errors: `Exhausted` if the device
+    /// or the memory that the process may lock is used up.
+    pub(super) fn new(id: *mut CmId, config: QueuePairConfig) -> Result<VerbsQueue> {
+        // SAFETY: the identifier exists, and is bound, so it has a context.
+        let context = unsafe { (*id).verbs };
+        let device = RdmaDevice::of(context)?;
+        let library = device.library;
+        let channel = CompletionChannel::open(library, context)?;
+        let entries = i32::from(config.sends) + i32::from(config.receives);
+        // SAFETY: the context and the channel exist.
+        let cq = unsafe { (library.ibv_create_cq)(context, entries, null_mut(), channel.raw(), 0) };
+        let cq = check_pointer(cq)?;
+        let made = VerbsQueue::make(id, &device, cq, config);
+        if made.is_err() {
+            // SAFETY: our own queue, which nothing uses.
+            unsafe { (library.ibv_destroy_cq)(cq) };
+        }
+        let (qp, area) = made?;
+        let mut queue = VerbsQueue {
+            device,
+            qp,
+            cq,
+            channel,
+            area: Arc::new(area),
+            config,
+            waiting: VecDeque::new(),
+            posted: VecDeque::new(),
+            next_serial: 1,
+            exposed: BTreeMap::new(),
+            failure: None,
+            has_lost_receives: false,
+        };
+        for index in 0..usize::from(config.receives) {
+            queue.post_slot(index);
+        }
+        queue.arm();
+        Ok(queue)
+    }
+
+    fn make(
+        id: *mut CmId,
+        device: &Arc<RdmaDevice>,
+        cq: *mut Cq,
+        config: QueuePairConfig,
+    ) -> Result<(*mut Qp, Area)> {
+        let slot_len = (config.receive_len as usize).next_multiple_of(64);
+        let area = Area::new(device, usize::from(config.receives), slot_len)?;
+        let mut attributes = QpInitAttr {
+            qp_context: null_mut(),
+            send_cq: cq,
+            recv_cq: cq,
+            srq: null_mut(),
+            cap: QpCap {
+                max_send_wr: u32::from(config.sends),
+                max_recv_wr: u32::from(config.receives).max(1),
+                max_send_sge: 1,
+                max_recv_sge: 1,
+                max_inline_data: INLINE_MAX,
+            },
+            qp_type: abi::QPT_RC,
+            sq_sig_all: 0,
+        };
+        // SAFETY: identifier, domain and queue exist; the call copies the attributes.
+        let created =
+            unsafe { (device.library.rdma_create_qp)(id, device.pd(), &raw mut attributes) };
+        check(created).map_err(|e| match e {
+            Error::Os(libc::EINVAL) => Error::Exhausted(libc::ENOMEM),
+            other => other,
+        })?;
+        // SAFETY: the identifier has its queue pair now.
+        Ok((unsafe { (*id).qp }, area))
+    }
+
+    /// The device's name, and the number of the queue pair.
+    pub(super) fn names(&self) -> (String, u32) {
+        // SAFETY: the queue pair exists until the endpoint destroys it.
+        (self.device.name.clone(), unsafe { (*self.qp).qp_num })
+    }
+
+    /// Receives that are configured.
+    pub(super) fn config(&self) -> QueuePairConfig {
+        self.config
+    }
+
+    /// The channel of its completions.
+    pub(super) fn channel(&self) -> &Arc<CompletionChannel> {
+        &self.channel
+    }
+
+    /// The first error of a request.
+    pub(super) fn failure(&self) -> Option<WorkError> {
+        self.failure
+    }
+
+    /// Whether receives ended without a message.
+    pub(super) fn has_lost_receives(&self) -> bool {
+        self.has_lost_receives
+    }
+
+    /// Whether no request is posted.
+    pub(super) fn is_idle(&self) -> bool {
+        self.posted.is_empty()
+    }
+
+    /// Has the next completion announced.
+    pub(super) fn arm(&self) {
+        // SAFETY: the queue has its context, whose functions the provider has set.
+        unsafe {
+            if let Some(arm) = (*(*self.cq).context).req_notify_cq {
+                arm(self.cq, 0);
+            }
+        }
+    }
+
+    fn post_slot(&mut self, index: usize) {
+        let mut sge = Sge {
+            addr: self.area.slot(index).as_ptr() as u64,
+            length: self.config.receive_len,
+            lkey: self.area.lkey(),
+        };
+        let mut request = RecvWr {
+            wr_id: index as u64,
+            next: null_mut(),
+            sg_list: &raw mut sge,
+            num_sge: 1,
+        };
+        let mut bad = null_mut();
+        // SAFETY: the area lives as long as the queue pair, and nothing else uses the slot.
+        let result = unsafe {
+            (*(*self.qp).context)
+                .post_recv
+                .map(|post| post(self.qp, &raw mut request, &raw mut bad))
+        };
+        if result != Some(0) {
+            self.has_lost_receives = true;
+        }
+    }
+
+    /// A message was dropped: its slot is posted again.
+    pub(super) fn post_receive(&mut self, slot: ReceiveSlot) {
+        let index = slot.index();
+        drop(slot);
+        self.post_slot(index);
+    }
+
+    /// Takes requests, and posts as many as the send queue has entries for. A request that cannot be posted ends.
+    pub(super) fn post(&mut self, chain: &mut Vec<WorkRequest>, raised: &mut VecDeque<Raised>) {
+        self.waiting.extend(chain.drain(..));
+        self.post_waiting(raised);
+    }
+
+    /// Posts requests that wait.
+    pub(super) fn post_waiting(&mut self, raised: &mut VecDeque<Raised>) {
+        while !self.waiting.is_empty() && self.posted.len() < usize::from(self.config.sends) {
+            let room = usize::from(self.config.sends) - self.posted.len();
+            if !self.post_chain(room.min(CHAIN_MAX), raised) {
+                return;
+            }
+        }
+    }
+
+    /// Posts up to `most` requests with one call. False if the queue pair takes none.
+    fn post_chain(&mut self, most: usize, raised: &mut VecDeque<Raised>) -> bool {
+        let mut requests: Vec<SendWr> = Vec::with_capacity(most);
+        let mut elements: Vec<Sge> = Vec::with_capacity(most);
+        let mut held = Vec::with_capacity(most);
+        while requests.len() < most
+            && let Some(WorkRequest { tag, work }) = self.waiting.pop_front()
+        {
+            let serial = self.next_serial;
+            self.next_serial += 1;
+            if let Verb::Withdraw { key } = work {
+                self.withdraw(tag, key, raised);
+                continue;
+            }
+            let prepared = prepare(&self.device, serial, work);
+            let (request, element, memory) = match prepared {
+                Ok(prepared) => prepared,
+                Err(returned) => {
+                    self.failure.get_or_insert(WorkError::LocalMemory);
+                    raised.push_back(done(tag, Err(WorkError::LocalMemory), returned));
+                    continue;
+                }
+            };
+            requests.push(request);
+            elements.push(element);
+            held.push(Posted {
+                serial,
+                tag,
+                held: memory,
+            });
+        }
+        let count = requests.len();
+        for at in 0..count {
+            let is_signalled = held[at].tag.is_some() || at + 1 == count;
+            if is_signalled {
+                requests[at].send_flags |= abi::SEND_SIGNALED;
+            }
+            if elements[at].length > 0 {
+                requests[at].sg_list = &raw mut elements[at];
+                requests[at].num_sge = 1;
+            }
+        }
+        for at in (1..count).rev() {
+            let next: *mut SendWr = &raw mut requests[at];
+            requests[at - 1].next = next;
+        }
+        self.posted.extend(held);
+        let Some(first) = requests.first_mut() else {
+            return true;
+        };
+        let mut bad = null_mut();
+        // SAFETY: requests and elements live until the call returns; the memory that they name is held until its completion.
+        let result = unsafe {
+            (*(*self.qp).context)
+                .post_send
+                .map(|post| post(self.qp, first, &raw mut bad))
+        };
+        if result == Some(0) {
+            return true;
+        }
+        // Requests from `bad` on were not taken.
+        let taken = requests
+            .iter()
+            .position(|r| std::ptr::eq(r, bad))
+            .unwrap_or(0);
+        for _ in taken..count {
+            if let Some(not_posted) = self.posted.pop_back() {
+                let returned = returned(not_posted.held);
+                raised.push_back(done(not_posted.tag, Err(WorkError::Flushed), returned));
+            }
+        }
+        self.failure.get_or_insert(WorkError::Flushed);
+        false
+    }
+
+    /// Takes completions. Returns whether there were any.
+    pub(super) fn reap(&mut self, raised: &mut VecDeque<Raised>) -> bool {
+        // SAFETY: all-zero completions are valid.
+        let mut completions: [Wc; COMPLETIONS] = unsafe { std::mem::zeroed() };
+        // SAFETY: fills at most as many completions as there are.
+        let count = unsafe {
+            (*(*self.cq).context).poll_cq.map_or(0, |poll| {
+                poll(self.cq, COMPLETIONS as i32, completions.as_mut_ptr())
+            })
+        };
+        let count = usize::try_from(count).unwrap_or(0);
+        for completion in &completions[..count] {
+            // The opcode of a failed completion is not valid: receives have the numbers of slots, requests have serials above.
+            match completion.wr_id < SERIAL_FIRST {
+                true => self.received(completion, raised),
+                false => self.ended(completion, raised),
+            }
+        }
+        self.post_waiting(raised);
+        count > 0
+    }
+
+    fn received(&mut self, completion: &Wc, raised: &mut VecDeque<Raised>) {
+        if completion.status != abi::WC_SUCCESS {
+            self.has_lost_receives = true;
+            return;
+        }
+        let index = completion.wr_id as usize;
+        let slot = ReceiveSlot::new(self.area.clone(), index, completion.byte_len as usize);
+        raised.push_back(Ok((ReceiveBuffer::Slot(slot), None)));
+    }
+
+    fn ended(&mut self, completion: &Wc, raised: &mut VecDeque<Raised>) {
+        let serial = completion.wr_id - SERIAL_FIRST;
+        let result = match completion.status {
+            abi::WC_SUCCESS => Ok(()),
+            abi::WC_REM_INV_REQ_ERR | abi::WC_REM_OP_ERR => Err(WorkError::RemoteInvalid),
+            abi::WC_REM_ACCESS_ERR => Err(WorkError::RemoteAccess),
+            abi::WC_RETRY_EXC_ERR => Err(WorkError::RetriesExceeded),
+            abi::WC_RNR_RETRY_EXC_ERR => Err(WorkError::RnrExceeded),
+            _ => Err(WorkError::Flushed),
+        };
+        if let Err(why) = result
+            && why != WorkError::Flushed
+        {
+            self.failure.get_or_insert(why);
+        }
+        while let Some(first) = self.posted.front()
+            && first.serial <= serial
+        {
+            let is_named = first.serial == serial;
+            let Some(ended) = self.posted.pop_front() else {
+                return;
+            };
+            // Requests before a completed one were carried out.
+            let result = if is_named { result } else { Ok(()) };
+            if ended.tag.is_some() || result.is_err() {
+                raised.push_back(done(ended.tag, result, returned(ended.held)));
+            }
+        }
+    }
+
+    /// Gives the peer access to memory: a registration of its own.
+    pub(super) fn expose(&mut self, memory: Memory) -> Option<Exposed> {
+        let (at, access) = match &memory {
+            Memory::Writable(buf) => {
+                let access = abi::ACCESS_LOCAL_WRITE | abi::ACCESS_REMOTE_WRITE;
+                (buf.as_ptr(), access)
+            }
+            Memory::Readable(payload) => (payload.as_ptr(), abi::ACCESS_REMOTE_READ),
+        };
+        let len = memory.len();
+        // SAFETY: the memory is kept beside its registration, and dropped after it.
+        let registration = unsafe { self.device.register(at, len, access) }.ok()?;
+        let key = RemoteKey(registration.rkey());
+        self.exposed.insert(key, (registration, memory));
+        Some(Exposed {
+            at: Remote {
+                address: at as u64,
+                key,
+            },
+            len: len as u32,
+            can_invalidate: false,
+        })
+    }
+
+    fn withdraw(&mut self, tag: Option<u64>, key: RemoteKey, raised: &mut VecDeque<Raised>) {
+        let event = match self.exposed.remove(&key) {
+            Some((registration, memory)) => {
+                drop(registration);
+                done(tag, Ok(()), Returned::Memory(memory))
+            }
+            None => done(tag, Err(WorkError::LocalKey), Returned::Nothing),
+        };
+        raised.push_back(event);
+    }
+
+    /// The queue pair has ended: all requests end, and exposed memory comes back.
+    pub(super) fn release(&mut self, raised: &mut VecDeque<Raised>) {
+        for WorkRequest { tag, work } in self.waiting.drain(..) {
+            let returned = match work {
+                Verb::Read { into, .. } => Returned::Buffer(into),
+                _ => Returned::Nothing,
+            };
+            raised.push_back(done(tag, Err(WorkError::Flushed), returned));
+        }
+        for (key, (registration, memory)) in std::mem::take(&mut self.exposed) {
+            drop(registration);
+            raised.push_back(Err(QueuePairEvent::Released { key, memory }));
+        }
+    }
+
+    /// Destroys the completion queue. The queue pair was destroyed before.
+    pub(super) fn destroy(self) {
+        // SAFETY: our own queue; no queue pair uses it, and all announcements were acknowledged.
+        unsafe { (self.device.library.ibv_destroy_cq)(self.cq) };
+    }
+}
+
+/// The first number of requests: smaller ones are slots of receives.
+const SERIAL_FIRST: u64 = 1 << 32;
+
+fn done(
+    tag: Option<u64>,
+    result: std::result::Result<(), WorkError>,
+    returned: Returned,
+) -> Raised {
+    Err(QueuePairEvent::Done {
+        tag: tag.unwrap_or(0),
+        result,
+        returned,
+    })
+}
+
+fn returned(held: Held) -> Returned {
+    match held {
+        Held::Into(buf) => Returned::Buffer(buf),
+        Held::Outgoing(registration, payload) => {
+            drop(registration);
+            drop(payload);
+            Returned::Nothing
+        }
+    }
+}
+
+/// The form of a request for the device. Errors: the memory of a request that cannot be registered.
+fn prepare(
+    device: &Arc<RdmaDevice>,
+    serial: u64,
+    work: Verb,
+) -> std::result::Result<(SendWr, Sge, Held), Returned> {
+    let id = SERIAL_FIRST + serial;
+    match work {
+        Verb::Send {
+            head,
+            data,
+            invalidate,
+        } => {
+            let mut request = SendWr::new(id, abi::WR_SEND);
+            if let Some(key) = invalidate {
+                request.opcode = abi::WR_SEND_WITH_INV;
+                request.invalidate_rkey = key.0;
+            }
+            let bytes = match data {
+                None => head,
+                Some(data) => {
+                    let mut bytes = head;
+                    let at = bytes.len();
+                    bytes.resize(at + data.len(), 0);
+                    data.copy_to(&mut bytes[at..]);
+                    bytes
+                }
+            };
+            outgoing(device, request, Payload::from(bytes))
+        }
+        Verb::Write { data, to } => {
+            let mut request = SendWr::new(id, abi::WR_RDMA_WRITE);
+            request.remote_addr = to.address;
+            request.rkey = to.key.0;
+            outgoing(device, request, data)
+        }
+        Verb::Read { into, from } => {
+            let mut request = SendWr::new(id, abi::WR_RDMA_READ);
+            request.remote_addr = from.address;
+            request.rkey = from.key.0;
+            match into.lkey(device) {
+                Ok(lkey) => {
+                    let element = Sge {
+                        addr: into.as_ptr() as u64,
+                        length: into.len() as u32,
+                        lkey,
+                    };
+                    Ok((request, element, Held::Into(into)))
+                }
+                Err(_) => Err(Returned::Buffer(into)),
+            }
+        }
+        Verb::Withdraw { .. } => unreachable!("a withdrawal is no request of the device"),
+    }
+}
+
+/// A request that sends bytes: copied into it if they are few, else from the registered slab of their buffer, else from memory that is
+/// registered for this request.
+fn outgoing(
+    device: &Arc<RdmaDevice>,
+    mut request: SendWr,
+    payload: Payload,
+) -> std::result::Result<(SendWr, Sge, Held), Returned> {
+    let mut element = Sge {
+        addr: payload.as_ptr() as u64,
+        length: payload.len() as u32,
+        lkey: 0,
+    };
+    let mut registration = None;
+    if element.length <= INLINE_MAX {
+        request.send_flags |= abi::SEND_INLINE;
+    } else if let Some(buf) = payload.io_buf() {
+        element.lkey = buf.lkey(device).map_err(|_| Returned::Nothing)?;
+    } else {
+        // SAFETY: the payload is kept beside its registration until the request has ended.
+        let registered = unsafe { device.register(payload.as_ptr(), payload.len(), 0) };
+        let registered = registered.map_err(|_| Returned::Nothing)?;
+        element.lkey = registered.lkey();
+        registration = Some(registered);
+    }
+    let held = Held::Outgoing(registration, payload);
+    Ok((request, element, held))
+}

@@ -1,0 +1,36 @@
+//! Sizes and limits of queue pairs.
+//!
+//! **Called by** users of queue pairs and by both drivers.
+
+/// The RNR retry count that stands for no limit (IBA 9.7.5.2.8).
+pub const RNR_RETRIES_UNLIMITED: u8 = 7;
+
+/// Sizes and limits of a queue pair.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QueuePairConfig {
+    /// Receives that are posted: messages that the peer may have sent and this side has not dropped.
+    pub receives: u16,
+    /// Bytes of each receive: the longest message of the peer.
+    pub receive_len: u32,
+    /// Work requests in the send queue of the device. More wait before it.
+    pub sends: u16,
+    /// READs that this side may have outstanding. The peer may allow fewer ([`RdmaInfo::reads_out`]).
+    pub reads_out: u8,
+    /// READs that the peer may have outstanding.
+    pub reads_in: u8,
+    /// How often the peer sends a message again that found no receive; [`RNR_RETRIES_UNLIMITED`] for no limit.
+    pub rnr_retries: u8,
+}
+
+impl Default for QueuePairConfig {
+    fn default() -> Self {
+        QueuePairConfig {
+            receives: 32,
+            receive_len: 4096,
+            sends: 256,
+            reads_out: 16,
+            reads_in: 16,
+            rnr_retries: RNR_RETRIES_UNLIMITED,
+        }
+    }
+}

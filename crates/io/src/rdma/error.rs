@@ -1,0 +1,63 @@
+//! Why connections are not made, requests fail, and queue pairs end.
+//!
+//! **Called by** users of queue pairs and by both drivers.
+
+use crate::Error;
+use thiserror::Error as ThisError;
+
+/// Why a connection was not made.
+#[derive(Debug, Clone, PartialEq, Eq, ThisError)]
+pub enum ConnectError {
+    /// The peer refused it; has the peer's private data, which may be empty.
+    #[error("the peer refused the connection")]
+    Rejected(Vec<u8>),
+    /// No device, no route, no answer in time, or no resources.
+    #[error(transparent)]
+    Failed(#[from] Error),
+}
+
+/// Why a work request failed (IBA 11.6.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, ThisError)]
+pub enum WorkError {
+    /// The queue pair had failed or was disconnected before the request was carried out.
+    #[error("flushed")]
+    Flushed,
+    /// The key does not give access to this memory, or the range is not all within it.
+    #[error("remote access error")]
+    RemoteAccess,
+    /// The peer's receive was too short for the message, or the peer could not carry the request out.
+    #[error("remote invalid request")]
+    RemoteInvalid,
+    /// The peer did not answer.
+    #[error("transport retries exceeded")]
+    RetriesExceeded,
+    /// The peer had no receive posted for too long.
+    #[error("receiver not ready for too long")]
+    RnrExceeded,
+    /// The memory of the request cannot be registered: the process may lock too little.
+    #[error("memory cannot be registered")]
+    LocalMemory,
+    /// The key to withdraw does not exist.
+    #[error("no such key")]
+    LocalKey,
+}
+
+/// Why a queue pair ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, ThisError)]
+pub enum Ending {
+    /// The peer disconnected.
+    #[error("the peer disconnected")]
+    Peer,
+    /// This side disconnected.
+    #[error("disconnected")]
+    Here,
+    /// A request of this side failed.
+    #[error("a request failed: {0}")]
+    Failed(WorkError),
+    /// The peer sent a request that cannot be carried out: a wrong key, a range outside, or a message that is too long.
+    #[error("the peer sent a request that cannot be carried out")]
+    BadRequest,
+    /// The device was removed.
+    #[error("the device was removed")]
+    DeviceRemoved,
+}

@@ -1,0 +1,317 @@
+//! One set of tests of queue pairs on the simulated verbs device and on a real one, to show that the two agree.
+//!
+//! The real device is that of the address in `WIREPOOL_RDMA_ADDRESS`; without it, only the simulated one is tested. A guest with soft RoCE
+//! (`rdma link add rxe0 type rxe netdev eth0`) is enough for all of them.
+
+use io::rdma::{
+    ConnectError, Ending, Memory, QueuePair, QueuePairConfig, QueuePairEvent, RdmaListener,
+    Received, Remote, RemoteKey, Returned, Verb, WorkError, WorkRequest,
+};
+use io::sim::{Sim, SimConfig};
+use io::{Error, IoBuf, Payload, Runtime, RuntimeConfig, pool, spawn, timeout};
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+/// Time limit of one test.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Runs a test with an address of a device: simulated, and real if there is one.
+fn both<F: Future<Output = ()> + 'static>(test: impl Fn(SocketAddr) -> F) {
+    let simulated = Sim::new(1, SimConfig::default());
+    simulated.block_on(test("127.0.0.1:0".parse().expect("an address")));
+    if let Ok(address) = std::env::var("WIREPOOL_RDMA_ADDRESS") {
+        let ip: IpAddr = address.parse().expect("an address of a device");
+        let runtime = Runtime::new(RuntimeConfig::default()).expect("io_uring is there");
+        let test = test(SocketAddr::new(ip, 0));
+        runtime.block_on(async {
+            let ended = timeout(LIMIT, test).await;
+            ended.expect("the test came to an end");
+        });
+    }
+}
+
+async fn pair(
+    at: SocketAddr,
+    server: QueuePairConfig,
+    client: QueuePairConfig,
+) -> (QueuePair, QueuePair) {
+    let listener = RdmaListener::bind(at).expect("a free port");
+    let addr = listener.local_addr();
+    let accepted = spawn(async move {
+        let mut incoming = listener.accept().await.expect("a request");
+        assert_eq!(&incoming.private_data()[..5], b"hello");
+        assert!(incoming.reads_allowed() > 0);
+        let accepted = incoming.accept(server, b"welcome").await;
+        accepted.expect("an established connection")
+    });
+    let connected = QueuePair::connect(addr, client, b"hello").await;
+    let (client, answer) = connected.expect("a connection");
+    assert_eq!(&answer[..7], b"welcome");
+    (accepted.await.expect("not killed"), client)
+}
+
+async fn default_pair(at: SocketAddr) -> (QueuePair, QueuePair) {
+    pair(at, QueuePairConfig::default(), QueuePairConfig::default()).await
+}
+
+fn post(queue_pair: &QueuePair, chain: impl IntoIterator<Item = (u64, Verb)>) {
+    let request = |(tag, work)| WorkRequest {
+        tag: Some(tag),
+        work,
+    };
+    queue_pair.post(&mut chain.into_iter().map(request).collect());
+}
+
+fn message(bytes: &[u8]) -> Verb {
+    Verb::Send {
+        head: bytes.to_vec(),
+        data: None,
+        invalidate: None,
+    }
+}
+
+async fn buffer(len: usize, byte: u8) -> IoBuf {
+    let mut buf = pool().alloc(len).await;
+    buf.fill(byte);
+    buf
+}
+
+/// The end of the request with this tag, which is the next event.
+async fn done(queue_pair: &QueuePair, wanted: u64) -> (Result<(), WorkError>, Returned) {
+    match queue_pair.event().await {
+        QueuePairEvent::Done {
+            tag,
+            result,
+            returned,
+        } => {
+            assert_eq!(tag, wanted, "{result:?}");
+            (result, returned)
+        }
+        other => panic!("{other:?} is not the end of request {wanted}"),
+    }
+}
+
+async fn received(queue_pair: &QueuePair) -> Received {
+    match queue_pair.event().await {
+        QueuePairEvent::Received(received) => received,
+        other => panic!("{other:?} is no message"),
+    }
+}
+
+async fn ended(queue_pair: &QueuePair) -> Ending {
+    loop {
+        if let QueuePairEvent::Ended(why) = queue_pair.event().await {
+            return why;
+        }
+    }
+}
+
+#[test]
+fn messages_of_all_lengths_arrive_in_order() {
+    both(|at| async move {
+        let (server, client) = default_pair(at).await;
+        let lengths = [0, 1, 16, 64, 65, 1000, 4096];
+        let text = move |n: usize| vec![n as u8; lengths[n % lengths.len()]];
+        post(&client, (0..200).map(|n| (n as u64, message(&text(n)))));
+        let reader = spawn(async move {
+            for n in 0..200 {
+                assert_eq!(*received(&server).await, *text(n));
+            }
+            server
+        });
+        for n in 0..200 {
+            assert_eq!(done(&client, n).await.0, Ok(()));
+        }
+        reader.await.expect("not killed");
+    });
+}
+
+#[test]
+fn memory_is_read_and_written_by_its_key() {
+    both(|at| async move {
+        let (server, client) = default_pair(at).await;
+        let out = Payload::from([vec![3; 65536], vec![4; 65536]].concat());
+        let readable = client.expose(Memory::Readable(out));
+        let writable = client.expose(Memory::Writable(buffer(1 << 20, 0).await));
+        let half = Remote {
+            address: readable.at.address + 65536,
+            ..readable.at
+        };
+        let into = buffer(65536, 0).await;
+        post(&server, [(1, Verb::Read { into, from: half })]);
+        let (result, Returned::Buffer(read)) = done(&server, 1).await else {
+            panic!("a READ gives its buffer back")
+        };
+        assert_eq!(result, Ok(()));
+        assert!(read.iter().all(|b| *b == 4));
+        // From a buffer of the pool, from the heap, and from memory that takes none.
+        let mut to = writable.at;
+        let sources = [
+            Payload::from(buffer(4096, 5).await),
+            Payload::from(vec![6; 100_000]),
+            Payload::zeroes(0),
+            Payload::from(vec![7; 10]),
+        ];
+        let mut chain = Vec::new();
+        for (n, data) in sources.into_iter().enumerate() {
+            let len = data.len() as u64;
+            chain.push((2 + n as u64, Verb::Write { data, to }));
+            to.address += len;
+        }
+        post(&server, chain);
+        for n in 2..6 {
+            assert_eq!(done(&server, n).await.0, Ok(()));
+        }
+        let key = writable.at.key;
+        post(&client, [(7, Verb::Withdraw { key })]);
+        let (_, Returned::Memory(Memory::Writable(written))) = done(&client, 7).await else {
+            panic!("a withdrawal gives the memory back")
+        };
+        assert!(written[..4096].iter().all(|b| *b == 5));
+        assert!(written[4096..104_096].iter().all(|b| *b == 6));
+        assert!(written[104_096..104_106].iter().all(|b| *b == 7));
+        assert!(written[104_106..].iter().all(|b| *b == 0));
+    });
+}
+
+/// A wrong key or a range outside ends both ends, and the reason of each is the right one.
+#[test]
+fn a_wrong_key_or_range_ends_both_ends() {
+    for wrong in [(1, 0), (0, 4096)] {
+        for reads in [false, true] {
+            both(move |at| async move {
+                let (server, client) = default_pair(at).await;
+                let memory = match reads {
+                    true => Memory::Readable(Payload::from(vec![9; 4096])),
+                    false => Memory::Writable(buffer(4096, 9).await),
+                };
+                let mut from = client.expose(memory).at;
+                from.key = RemoteKey(from.key.0 ^ wrong.0);
+                from.address += wrong.1;
+                let work = match reads {
+                    true => Verb::Read {
+                        into: buffer(4096, 1).await,
+                        from,
+                    },
+                    false => Verb::Write {
+                        data: Payload::from(vec![1; 4096]),
+                        to: from,
+                    },
+                };
+                post(&server, [(1, work), (2, message(b"behind it"))]);
+                assert_eq!(done(&server, 1).await.0, Err(WorkError::RemoteAccess));
+                assert_eq!(done(&server, 2).await.0, Err(WorkError::Flushed));
+                let why = Ending::Failed(WorkError::RemoteAccess);
+                assert_eq!(ended(&server).await, why);
+                // A real device may hear of the disconnect first.
+                let why = ended(&client).await;
+                assert!(matches!(why, Ending::BadRequest | Ending::Peer), "{why:?}");
+            });
+        }
+    }
+}
+
+#[test]
+fn a_message_waits_for_a_receive() {
+    both(|at| async move {
+        let few = QueuePairConfig {
+            receives: 1,
+            ..QueuePairConfig::default()
+        };
+        let (server, client) = pair(at, few, QueuePairConfig::default()).await;
+        post(&client, [(1, message(b"first")), (2, message(b"second"))]);
+        let first = received(&server).await;
+        assert_eq!(done(&client, 1).await.0, Ok(()));
+        assert!(
+            timeout(Duration::from_secs(2), client.event())
+                .await
+                .is_err()
+        );
+        drop(first);
+        assert_eq!(&*received(&server).await, b"second");
+        assert_eq!(done(&client, 2).await.0, Ok(()));
+    });
+}
+
+#[test]
+fn a_disconnect_flushes_the_work_of_both_sides() {
+    both(|at| async move {
+        let none = QueuePairConfig {
+            receives: 0,
+            ..QueuePairConfig::default()
+        };
+        let (server, client) = pair(at, none, none).await;
+        let into = buffer(4096, 0).await;
+        let exposed = client.expose(Memory::Writable(into));
+        assert_eq!(exposed.len, 4096);
+        post(&client, [(1, message(b"never received"))]);
+        post(&server, [(2, message(b"neither"))]);
+        client.disconnect();
+        assert_eq!(done(&client, 1).await.0, Err(WorkError::Flushed));
+        let QueuePairEvent::Released { key, .. } = client.event().await else {
+            panic!("exposed memory comes back")
+        };
+        assert_eq!(key, exposed.at.key);
+        assert_eq!(ended(&client).await, Ending::Here);
+        assert_eq!(done(&server, 2).await.0, Err(WorkError::Flushed));
+        assert_eq!(ended(&server).await, Ending::Peer);
+    });
+}
+
+#[test]
+fn a_rejection_carries_private_data() {
+    both(|at| async move {
+        let listener = RdmaListener::bind(at).expect("a free port");
+        let addr = listener.local_addr();
+        let rejecting = spawn(async move {
+            let incoming = listener.accept().await.expect("a request");
+            incoming.reject(b"no");
+        });
+        let connected = QueuePair::connect(addr, QueuePairConfig::default(), b"hello").await;
+        match connected.map(drop) {
+            Err(ConnectError::Rejected(private)) => assert_eq!(&private[..2], b"no"),
+            other => panic!("{other:?}"),
+        }
+        rejecting.await;
+        // Its listener is gone.
+        let refused = QueuePair::connect(addr, QueuePairConfig::default(), b"hello").await;
+        let refused = refused.map(drop).expect_err("nothing listens");
+        assert!(
+            matches!(refused, ConnectError::Failed(Error::Unreachable(_))),
+            "{refused:?}"
+        );
+    });
+}
+
+fn descriptors() -> usize {
+    std::fs::read_dir("/proc/self/fd")
+        .expect("Linux has it")
+        .count()
+}
+
+/// Many connections, one after the other, leave no buffer and no descriptor behind.
+#[test]
+fn connections_leave_nothing_behind() {
+    both(|at| async move {
+        let mut before = None;
+        for n in 0..32 {
+            let (server, client) = default_pair(at).await;
+            let memory = Memory::Readable(Payload::from(vec![1; 65536]));
+            let from = client.expose(memory).at;
+            let into = buffer(65536, 0).await;
+            post(&server, [(n, Verb::Read { into, from })]);
+            match n % 3 {
+                0 => drop((server, client)),
+                1 => drop((client, server)),
+                _ => drop(done(&server, n).await),
+            }
+            if n == 8 {
+                io::time::sleep(Duration::from_secs(1)).await;
+                before = Some(descriptors());
+            }
+        }
+        io::time::sleep(Duration::from_secs(2)).await;
+        assert_eq!(pool().stats().used, 0);
+        assert!(descriptors() <= before.expect("it was counted") + 2);
+    });
+}

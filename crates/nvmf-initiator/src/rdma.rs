@@ -1,0 +1,152 @@
+//! One connected queue pair of NVMe/RDMA: capsules by SEND, data through memory that the controller may use.
+//!
+//! **Owns** the memory that is exposed for commands, by key. **Called by** a queue, which submits capsules, and by its receiving
+//! task. **Invariants**: a key belongs to one command; memory comes back when the queue pair ends, so that a command may be sent again.
+//!
+//! Sections named "RDMA" are of the NVMe RDMA Transport Specification 1.0.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use io::Payload;
+use io::rdma::{
+    ConnectError, Exposed, Memory, QueuePair, QueuePairConfig, RemoteKey, Verb, WorkRequest,
+};
+use zerocopy::IntoBytes;
+
+use crate::error::{self, Error};
+use crate::limits::RDMA_READS_SERVED;
+use crate::queue::{Data, Slots};
+use nvmf::wire::command::{Sgl, SglDescriptor, Sqe};
+use nvmf::wire::completion::Cqe;
+use nvmf::wire::rdma::{CmAccept, CmReject, CmRequest};
+
+/// Bytes of a reply.
+const REPLY_LEN: u32 = size_of::<Cqe>() as u32;
+
+/// Memory that is exposed for the command in a slot.
+struct ForCommand {
+    slot: u16,
+    /// The reply, if it came before the memory.
+    reply: Option<Cqe>,
+}
+
+/// A connected queue pair.
+pub(crate) struct RdmaLink {
+    queue_pair: QueuePair,
+    exposed: RefCell<BTreeMap<RemoteKey, ForCommand>>,
+}
+
+impl RdmaLink {
+    /// Connects a queue of `entries` entries.
+    pub(crate) async fn open(
+        addr: SocketAddr,
+        (qid, entries): (u16, u16),
+        cntlid: u16,
+    ) -> error::Result<RdmaLink> {
+        let config = QueuePairConfig {
+            receives: entries,
+            receive_len: REPLY_LEN,
+            sends: 2 * entries,
+            reads_out: 0,
+            reads_in: RDMA_READS_SERVED,
+            ..QueuePairConfig::default()
+        };
+        let request = CmRequest::new(qid, entries, cntlid);
+        let connected = QueuePair::connect(addr, config, request.as_bytes()).await;
+        let (queue_pair, private) = connected.map_err(|e| match e {
+            ConnectError::Rejected(private) => Error::Rejected(CmReject::parse(&private)),
+            ConnectError::Failed(e) => Error::Unreachable(e),
+        })?;
+        match CmAccept::parse(&private) {
+            Some(_) => Ok(RdmaLink {
+                queue_pair,
+                exposed: RefCell::default(),
+            }),
+            None => Err(Error::NotReady("it is no NVMe controller")),
+        }
+    }
+
+    /// The queue pair.
+    pub(crate) fn queue_pair(&self) -> &QueuePair {
+        &self.queue_pair
+    }
+
+    /// Sends the command in a slot: its data is in the capsule if it has at most `capsule_max` bytes.
+    pub(crate) fn submit(&self, slots: &mut Slots, slot: u16, mut sqe: Sqe, capsule_max: u32) {
+        let command = slots.get_mut(slot);
+        let len = command.data_len;
+        let outgoing = match &command.data {
+            Data::Out(buf) => Some(Payload::shared(buf.clone())),
+            Data::Small(bytes) => Some(Payload::from(bytes.to_vec())),
+            Data::None | Data::In(_) => None,
+        };
+        let mut in_capsule = None;
+        let sgl = match outgoing {
+            Some(payload) if len <= capsule_max => {
+                in_capsule = Some(payload);
+                Sgl::InCapsule {
+                    offset: 0,
+                    length: len,
+                }
+            }
+            Some(payload) => self.expose(slot, Memory::Readable(payload)),
+            None => match std::mem::replace(&mut command.data, Data::None) {
+                Data::In(buf) => self.expose(slot, Memory::Writable(buf)),
+                _ => Sgl::Keyed {
+                    address: 0,
+                    length: 0,
+                    key: 0,
+                    invalidate: false,
+                },
+            },
+        };
+        sqe.sgl = SglDescriptor::new(sgl);
+        let capsule = Verb::Send {
+            head: sqe.as_bytes().to_vec(),
+            data: in_capsule,
+            invalidate: None,
+        };
+        self.post(None, capsule);
+    }
+
+    fn expose(&self, slot: u16, memory: Memory) -> Sgl {
+        let Exposed {
+            at,
+            len,
+            can_invalidate,
+        } = self.queue_pair.expose(memory);
+        let command = ForCommand { slot, reply: None };
+        self.exposed.borrow_mut().insert(at.key, command);
+        Sgl::Keyed {
+            address: at.address,
+            length: len,
+            key: at.key.0,
+            invalidate: can_invalidate,
+        }
+    }
+
+    fn post(&self, tag: Option<u64>, work: Verb) {
+        self.queue_pair.post(&mut vec![WorkRequest { tag, work }]);
+    }
+
+    /// Keeps the reply of a command whose memory is still exposed, and withdraws the memory. False if it is not exposed.
+    pub(crate) fn keep_reply(&self, slot: u16, cqe: Cqe) -> bool {
+        let mut exposed = self.exposed.borrow_mut();
+        let Some((key, command)) = exposed.iter_mut().find(|(_, c)| c.slot == slot) else {
+            return false;
+        };
+        command.reply = Some(cqe);
+        let key = *key;
+        drop(exposed);
+        self.post(Some(u64::from(key.0)), Verb::Withdraw { key });
+        true
+    }
+
+    /// Memory came back. Returns the slot of its command, and the command's reply if it came before.
+    pub(crate) fn came_back(&self, key: RemoteKey) -> Option<(u16, Option<Cqe>)> {
+        let command = self.exposed.borrow_mut().remove(&key)?;
+        Some((command.slot, command.reply))
+    }
+}
