@@ -8,20 +8,12 @@
 use std::ops::Range;
 
 use super::Space;
+use super::narrow::NarrowRegions;
 use super::sectors::sectors_of;
 use super::summary::Summary;
 use super::vdev::VdevRegions;
 use crate::format::{REGION_SECTORS, SummaryRows, VdevId, VdevOffset};
 use crate::vdev::{NarrowRows, VdevInfo};
-
-/// The regions that an expansion has not passed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct NarrowRegions {
-    /// Sectors of a narrow row.
-    row: u32,
-    /// Regions whose rows are being moved. Those before them have wide rows, those behind them narrow ones.
-    transit: Range<u32>,
-}
 
 impl VdevRegions {
     /// Sectors of a row in a region. A region in transit has narrow rows still.

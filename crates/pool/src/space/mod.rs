@@ -12,6 +12,7 @@ mod fills;
 mod freed;
 mod frees;
 mod load;
+mod narrow;
 mod residency;
 mod rows;
 mod sectors;

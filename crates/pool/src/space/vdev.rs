@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use super::expand::NarrowRegions;
+use super::narrow::NarrowRegions;
 use super::sectors::SectorSet;
 use super::summary::{Released, Summary};
 use crate::format::{Address, REGION_SECTORS, RegionBits, VdevId, VdevOffset};

@@ -77,6 +77,7 @@ pub use member::{MemberState, MemberStatus};
 pub use members::Resilvered;
 pub use open::{OpenOptions, open};
 pub(crate) use row_places::Moving;
+pub use rows::NarrowRows;
 pub use scan::{FoundMember, FoundPool, FoundSpare, FoundVdev, Presence, Scan, Unread, scan};
 pub(crate) use spare::new_guid;
 pub use spare::{check_new_spare, spare_label};
@@ -107,17 +108,6 @@ pub struct VdevInfo {
     pub first_row: u32,
     /// The rows that an expansion has not reached.
     pub narrow: Option<NarrowRows>,
-}
-
-/// The rows of a vdev that an expansion has not reached yet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NarrowRows {
-    /// Sectors of data of such a row.
-    pub row: u32,
-    /// Addresses below this one are in wide rows that are in their places.
-    pub in_place: VdevOffset,
-    /// Addresses from this one on are in narrow rows.
-    pub from: VdevOffset,
 }
 
 /// A top-level vdev, for operators.

@@ -19,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::format::{Address, BlockPtr, Defect};
 
 /// A member that is read, and whether it is in.
-pub(super) type Source = Option<(Arc<Leaf>, bool)>;
+pub(super) type ReadFrom = Option<(Arc<Leaf>, bool)>;
 
 /// A range of one member.
 pub(super) struct Span {
@@ -99,7 +99,7 @@ impl Row {
 pub(super) struct FoundRows {
     pub(super) read: Vec<Row>,
     pub(super) right: Vec<Columns>,
-    sources: Vec<Source>,
+    sources: Vec<ReadFrom>,
     /// The block's bytes: whole sectors.
     pub(super) block: Vec<u8>,
 }
@@ -118,7 +118,7 @@ fn assemble(rows: &Rows, read: &[Row], columns: &[Columns], len: usize) -> Vec<u
 
 impl TopVdev {
     /// The member of each index, if it is in; with `stale`, also if it is stale.
-    pub(super) fn sources(&self, stale: bool) -> Vec<Source> {
+    pub(super) fn sources(&self, stale: bool) -> Vec<ReadFrom> {
         let source = |m: &Member| match m.state {
             MemberState::Online => Some((m.leaf.clone(), true)),
             MemberState::Stale if stale => Some((m.leaf.clone(), false)),
@@ -208,7 +208,7 @@ impl TopVdev {
         rows: &Rows,
         at: u64,
         len: usize,
-        sources: &[Source],
+        sources: &[ReadFrom],
     ) -> Vec<Row> {
         let unit = rows.unit();
         let bands = rows.bands(at, len as u64, u64::from(u32::MAX));
@@ -370,7 +370,7 @@ impl TopVdev {
         rows: &Rows,
         ptr: &BlockPtr,
         len: usize,
-        sources: Vec<Source>,
+        sources: Vec<ReadFrom>,
     ) -> Result<FoundRows> {
         let is_right = |bytes: &[u8]| ptr.verify(&bytes[..ptr.physical_size as usize]);
         self.search_rows(rows, ptr.address(), len, sources, is_right)
@@ -386,7 +386,7 @@ impl TopVdev {
         rows: &Rows,
         at: Address,
         len: usize,
-        sources: Vec<Source>,
+        sources: Vec<ReadFrom>,
         is_right: impl Fn(&[u8]) -> std::result::Result<(), Defect>,
     ) -> Result<FoundRows> {
         let read = self.read_rows(rows, at.offset.0, len, &sources).await;

@@ -160,9 +160,11 @@ impl Vdevs {
 
     /// The addresses of the data units of a row.
     pub(crate) fn units_of_row(&self, row: Address) -> impl Iterator<Item = Address> + use<> {
-        let rows = self.top(row.vdev).and_then(TopVdev::rows);
-        let (count, unit) = rows.map_or((0, 0), |rows| {
-            let bytes = rows.end_of_row(row.offset.0) - row.offset.0;
+        let top = self.top(row.vdev);
+        let rows = top.and_then(|top| Some((top.rows()?, top.end())));
+        let (count, unit) = rows.map_or((0, 0), |(rows, end)| {
+            // the last wide row of an expansion reaches behind the end
+            let bytes = rows.end_of_row(row.offset.0).min(end) - row.offset.0.min(end);
             (bytes as usize / rows.unit(), rows.unit())
         });
         (0..count).map(move |n| row.behind(n * unit))

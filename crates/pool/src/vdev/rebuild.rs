@@ -18,7 +18,7 @@ use super::leaf::Leaf;
 use super::limits::{RUN_CHAIN_MAX, RUN_SIZE};
 use super::members::Resilvered;
 use super::parity::Columns;
-use super::raidz_read::{Source, Span};
+use super::raidz_read::{ReadFrom, Span};
 use super::rows::{Band, Rows};
 use super::top::TopVdev;
 use crate::error::{Error, Result};
@@ -243,7 +243,7 @@ impl TopVdev {
         &self,
         bands: &[Band],
         unit: usize,
-        sources: &[Source],
+        sources: &[ReadFrom],
     ) -> Option<BandColumns> {
         let nothing = |band: &Band| vec![None; band.members()];
         let mut columns: BandColumns = bands.iter().map(nothing).collect();

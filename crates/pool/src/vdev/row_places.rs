@@ -14,7 +14,8 @@ use crate::format::Expansion;
 /// How often a task looks whether others have ended their operations.
 const POLL: Duration = Duration::from_millis(1);
 
-struct State {
+/// The places, and who relies on them.
+struct Places {
     rows: Arc<Rows>,
     /// What labels record.
     labelled: Option<Expansion>,
@@ -27,23 +28,23 @@ struct State {
 }
 
 /// See the module header.
-pub(super) struct RowPlaces(Arc<Mutex<State>>);
+pub(super) struct RowPlaces(Arc<Mutex<Places>>);
 
 /// The places of a vdev do not change until this is dropped.
 #[must_use = "the places may change once it is dropped"]
-pub(crate) struct PlacesHold(Option<Arc<Mutex<State>>>);
+pub(crate) struct PlacesHold(Option<Arc<Mutex<Places>>>);
 
 /// The expansion moves rows until this is dropped.
 #[must_use = "nothing may be moved once it is dropped"]
-pub(crate) struct Moving(Arc<Mutex<State>>);
+pub(crate) struct Moving(Arc<Mutex<Places>>);
 
-fn lock(state: &Mutex<State>) -> MutexGuard<'_, State> {
+fn lock(state: &Mutex<Places>) -> MutexGuard<'_, Places> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl RowPlaces {
     pub(super) fn new(rows: Rows) -> Self {
-        Self(Arc::new(Mutex::new(State {
+        Self(Arc::new(Mutex::new(Places {
             labelled: rows.expansion(),
             rows: Arc::new(rows),
             former: Vec::new(),

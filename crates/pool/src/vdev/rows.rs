@@ -2,17 +2,27 @@
 //!
 //! **Owns** the mapping of addresses to rows, columns and members, to the scratch areas of an expansion, and to the copies of the
 //! journal's segments. **Called by** vdevs with that layout. **Invariants**: an address of a row has one place; the copies of
-//! a segment are on different members; the places of rows, parity and copies do not overlap, but for those that an expansion has left.
+//! a segment are on different members; the places of rows, parity and copies do not overlap, but for places that an expansion has left.
 //! Pure. `docs/decisions/0152`, `0166`.
 
 use std::ops::Range;
 
-use super::NarrowRows;
 use super::geometry::{DATA_START, SCRATCH_START};
 use crate::format::{Expansion, JournalLayout, SCRATCH_AREA_SIZE, VdevEntry, VdevKind, VdevOffset};
 
 /// Rows whose columns are on the same members.
 const BAND_ROWS: u64 = 256;
+
+/// The rows of a vdev that an expansion has not reached yet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NarrowRows {
+    /// Sectors of data of such a row.
+    pub row: u32,
+    /// Addresses below this one are in wide rows that are in their places.
+    pub in_place: VdevOffset,
+    /// Addresses from this one on are in narrow rows.
+    pub from: VdevOffset,
+}
 
 /// The places of a raidz. During an expansion, rows have two widths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -383,7 +393,7 @@ impl Rows {
         }
     }
 
-    /// The places of the widest rows in the scratch areas, whatever the expansion's state is.
+    /// The places of the widest rows in the scratch areas, in any state of the expansion.
     pub(super) fn in_scratch(self, rows: &Range<u64>) -> Self {
         self.at(Some(Expansion {
             position: rows.end,

@@ -136,8 +136,8 @@ impl Directory {
         Ok(())
     }
 
-    /// Takes summaries as unknown that count other rows than there are. Returns their regions. In a pool without saved summaries, those
-    /// that were made from bitmaps are right.
+    /// Takes summaries as unknown that count other rows than there are. Returns their regions. A pool without saved summaries has
+    /// none to doubt: they were made from bitmaps.
     pub(in crate::owner) fn doubt_summaries(
         &self,
         table: &[VdevSpace],

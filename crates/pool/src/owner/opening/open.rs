@@ -23,7 +23,7 @@ use crate::owner::checkpoint::checkpointer::Checkpointer;
 use crate::owner::datasets::index::Datasets;
 use crate::owner::destroy::deadlists::{DEAD_TREE, Deadlists};
 use crate::owner::destroy::destroyer::Destroyer;
-use crate::owner::expansion::Expander;
+use crate::owner::expansion::state::Expander;
 use crate::owner::mover::state::Mover;
 use crate::owner::snapshots::lineage::promoted;
 use crate::owner::snapshots::pending_snapshots::PendingSnapshots;

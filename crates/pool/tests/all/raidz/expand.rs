@@ -87,7 +87,7 @@ async fn inspected(count: usize, without: &[usize]) {
         without.push(count - 1);
     }
     let (mut findings, _) = inspect(count, &without).await;
-    // those that are left out
+    // the disks that are left out
     findings.retain(|f| f.kind != FindingKind::Missing);
     assert!(findings.is_empty(), "{findings:?}");
 }

@@ -8,79 +8,33 @@
 //! that replay needs points into it; regions change their rows while no checkpoint is being written; it moves nothing while a
 //! member is not in or is being resilvered. `docs/decisions/0166`.
 
-use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet};
+use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::rc::Rc;
-use std::time::Duration;
 
 use io::disk::Disk;
 use io::sync::oneshot;
 use io::time::now;
 
-use super::capacity::space_maps::LoadedRegions;
-use super::sweep::scrub_rows::of_row;
-use super::{Owner, POLL, Pool, State};
+use super::state::{Course, Expanding, ExpansionWait};
 use crate::format::{Address, BlockPtr, MemberGuid, VdevId, resilver_key};
+use crate::owner::capacity::space_maps::LoadedRegions;
 use crate::owner::pool_tree::Changes;
+use crate::owner::sweep::scrub_rows::of_row;
+use crate::owner::{Owner, POLL, Pool, State};
 use crate::shared::DESTROYED;
 use crate::space::KEPT;
-use crate::vdev::{ExpansionStatus, MoveStep, Moving, RowsToMove, SetupError, Vdevs};
+use crate::vdev::{MoveStep, Moving, RowsToMove, SetupError, Vdevs};
 use crate::{Error, Result};
 
 /// Regions with used sectors in one window, at most.
 const REGIONS_MAX: usize = 16;
 /// A window takes at most this part of the free space, if it can.
 const FREE_PART: u64 = 4;
-/// Searches for the blocks of rows that are not valid, before those that were found must do: freed sectors belong to no block that a
+/// Searches for the blocks of rows that are not valid, before the found ones must do: freed sectors belong to no block that a
 /// search finds until a checkpoint has released them.
 const SEARCHES_MAX: usize = 3;
-
-/// The reason why an expansion does not go on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ExpansionWait {
-    /// A member is not in.
-    Member,
-    /// A resilver, or a repair of rows, is in progress.
-    Repair,
-    /// There is too little free space to take some out of use.
-    Space,
-    /// A step failed: it is repeated.
-    Failed,
-}
-
-/// An expansion, for operators.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Expanding {
-    /// The vdev.
-    pub vdev: VdevId,
-    /// Its progress.
-    pub status: ExpansionStatus,
-    /// The reason why it does not go on; `None` while it does.
-    pub waits_for: Option<ExpansionWait>,
-    /// Its position when the expander began with it since the pool was opened, in the unit of [`ExpansionStatus::done`].
-    pub began_at: u64,
-    /// Time that the expander took since then.
-    pub active: Duration,
-}
-
-/// The state of the expander.
-#[derive(Default)]
-pub(super) struct Expander {
-    is_ended: Cell<bool>,
-    is_running: Cell<bool>,
-    /// Whether the checkpoints were written whose blocks the allocator must know.
-    has_checkpoints: Cell<bool>,
-    courses: RefCell<BTreeMap<VdevId, Course>>,
-}
-
-/// The course of an expansion since the pool was opened.
-#[derive(Clone, Copy, Default)]
-struct Course {
-    waits_for: Option<ExpansionWait>,
-    began_at: u64,
-    active: Duration,
-}
 
 impl State {
     /// The regions of the next window. `None` if there is too little free space.
@@ -126,7 +80,7 @@ impl State {
 
 impl Owner {
     /// Starts the expander if there is something to expand, unless it works already. Called once a second.
-    pub(super) fn wake_expander(self: &Rc<Self>) {
+    pub(in crate::owner) fn wake_expander(self: &Rc<Self>) {
         let is_idle = self.may_expand() && !self.expander.is_running.get();
         if !is_idle || self.shared.vdevs.expanding().is_empty() {
             return;
@@ -181,7 +135,7 @@ impl Owner {
     }
 
     /// Keeps the expander from further steps, and waits until it has ended the present one.
-    pub(super) async fn end_expander(&self) {
+    pub(in crate::owner) async fn end_expander(&self) {
         self.expander.is_ended.set(true);
         while self.expander.is_running.get() && !self.shared.has_failed() {
             io::time::sleep(POLL).await;
@@ -189,7 +143,7 @@ impl Owner {
     }
 
     /// Loads these regions in the background: their summaries count other rows than there are.
-    pub(super) fn load_doubted(self: &Rc<Self>, regions: Vec<(VdevId, u32)>) {
+    pub(in crate::owner) fn load_doubted(self: &Rc<Self>, regions: Vec<(VdevId, u32)>) {
         if regions.is_empty() {
             return;
         }
