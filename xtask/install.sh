@@ -17,6 +17,8 @@ libfuzzer="c++:g++"
 initiators="iscsi-test-cu:libiscsi-bin"
 terminal="script:bsdutils stty:coreutils"
 monitoring="promtool:prometheus"
+# Judge of the arithmetic of parity.
+isal="/usr/lib/*/libisal.so.2:libisal2 python3:python3-minimal"
 # The browser that tests use, and its driver and judge from npm, at these versions, in target/browser.
 browser="chromium:chromium node:nodejs npm:npm"
 drivers="playwright-core@1.65.1 axe-core@4.14.1"
@@ -32,7 +34,7 @@ for group in "$@"; do
     check) tools="$tools $deny";;
     fuzz) commands="$commands $libfuzzer";;
     vm) commands="$commands $guest" lists=1;;
-    test) tools="$tools $nextest" commands="$commands $initiators $terminal $monitoring $browser" packages=$drivers;;
+    test) tools="$tools $nextest" commands="$commands $initiators $terminal $monitoring $isal $browser" packages=$drivers;;
     posix) tools="$tools $suites" commands="$commands $posix";;
     posix-sources) commands="$commands $posix_sources";;
     bench) commands="$commands $peers";;

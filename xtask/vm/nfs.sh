@@ -8,7 +8,7 @@ if [ "$PEER" != nvmet ]; then check "1 MiB at a time" mounted_as /mnt/a rsize=10
 cd /mnt/a
 
 step "a tree through tar"
-make_tree /usr/lib/x86_64-linux-gnu/perl-base $(amount "" "/usr/share/perl5 /etc")
+make_tree $TREE_OF $(amount "" "/usr/share/perl5 /etc")
 truncate -s 5G /tmp/tree/sparse; echo end >> /tmp/tree/sparse
 check "in" sh -c 'tar --format=posix -C /tmp -cSf - tree | tar -C /mnt/a -xSf -'
 listing /tmp/tree > /tmp/list1; listing /mnt/a/tree > /tmp/list2

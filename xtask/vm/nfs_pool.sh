@@ -3,7 +3,7 @@
 . /vmlab/checks/nfs_lib.sh
 at=/mnt/a
 check "a filesystem is served" served_up || finish
-make_tree /usr/lib/x86_64-linux-gnu/perl-base $(amount "" /etc)
+make_tree $TREE_OF $(amount "" /etc)
 truncate -s 5G /tmp/tree/sparse; echo end >> /tmp/tree/sparse
 listing /tmp/tree > /tmp/tree.list
 as_user() { setpriv --reuid=1000 --regid=1000 --clear-groups "$@"; }

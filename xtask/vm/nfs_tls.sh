@@ -39,7 +39,7 @@ step "xprtsec=tls"
 check "mount" mount_export /tls /mnt/a xprtsec=tls || { cat /tmp/tlshd.log; dmesg | tail -20; finish; }
 check "the kernel's list of mounts" mounted_as /mnt/a xprtsec=tls "vers=$VERS"
 check "the kernel encrypts" test "$(sessions)" -ge 1
-mkdir -p /tmp/tree && cp -a /usr/lib/x86_64-linux-gnu/perl-base $(amount "" "/usr/share/perl5 /etc") /tmp/tree/ 2>/dev/null
+mkdir -p /tmp/tree && cp -a $TREE_OF $(amount "" "/usr/share/perl5 /etc") /tmp/tree/ 2>/dev/null
 check "a tree through tar" sh -c 'tar -C /tmp -cf - tree | tar -C /mnt/a -xf -'
 check "unmount" umount /mnt/a
 check "mount again" mount_export /tls /mnt/a xprtsec=tls

@@ -126,23 +126,28 @@ at "connected"
 check "the writers go on" writers_go_on
 
 check "the writers end without an error" writers_end
-
-step "the cable is cut for 20 s under a writer of each protocol"
-# udev reads a disk again that was closed by a writer. Its reads ahead are not repeated after a cut, so the kernel logs them as errors.
-check "udev has read the disks" udevadm settle --timeout=120
-drill_start 45
-sleep 5
-check "cut" cut_link
-at "cut"
-sleep 20
-check "the NVMe host notices" wait_for 30 not ctrl_live
-check "the iSCSI initiator notices" wait_for 30 not logged_in
-check "end of the cut" mend_link
-at "mended"
-check "both clients are connected again" wait_for 120 clients_live
-at "connected"
-check "the writers waited, and end without an error" drill_end
 check "no I/O error in the kernel's log" no_errors
+
+# The suite has the cut for each protocol in `recovery` and `iscsi_recovery`.
+cable() {
+  step "the cable is cut for 20 s under a writer of each protocol"
+  # udev reads a disk again that was closed by a writer. Its reads ahead are not repeated after a cut, so the kernel logs them as errors.
+  check "udev has read the disks" udevadm settle --timeout=120
+  drill_start 45
+  sleep 5
+  check "cut" cut_link
+  at "cut"
+  sleep 20
+  check "the NVMe host notices" wait_for 30 not ctrl_live
+  check "the iSCSI initiator notices" wait_for 30 not logged_in
+  check "end of the cut" mend_link
+  at "mended"
+  check "both clients are connected again" wait_for 120 clients_live
+  at "connected"
+  check "the writers waited, and end without an error" drill_end
+  check "no I/O error in the kernel's log" no_errors
+}
+if whole; then cable; fi
 
 step "removal"
 written=$(sum_of "$nvme")
@@ -169,16 +174,20 @@ check "the configuration is gone" not test -e /etc/wirepool
 check "the unit is gone" not systemctl cat wirepool
 check "the state is kept" test -d /var/lib/wirepool
 check "the pool's disks are unchanged" equal members "$(sum_of /dev/vdb /dev/vdc)" "$members"
-check "the package is installed again" install_package new
-check "its configuration has no pool" sh -c 'wirepool pool list --json | jq -e "length==0"'
-refused() { ! cli setup --disk /dev/vdb --disk /dev/vdc --listen $ADDR --client any --yes > /tmp/said 2>&1; local rc=$?; tail -3 /tmp/said; return $rc; }
-check "setup refuses the pool's disks" refused
-check "the pool is imported" cli pool import tank -d /dev/vdb /dev/vdc
-check "a volume is exported" cli export nvme tank/vm1 --nqn "$NQN" --host any
-check "connect" timeout 60 nvme connect -t tcp -a 127.0.0.1 -s 4420 -n "$NQN"
-check "namespace appears" wait_for 60 nvme_dev "$NQN" || finish
-check "the data are those that were written" equal data "$(sum_of "$(nvme_dev "$NQN")")" "$written"
-check "disconnect" timeout 60 nvme disconnect -n "$NQN"
+# The pool after a purge, with a fresh configuration.
+imported() {
+  check "the package is installed again" install_package new
+  check "its configuration has no pool" sh -c 'wirepool pool list --json | jq -e "length==0"'
+  refused() { ! cli setup --disk /dev/vdb --disk /dev/vdc --listen $ADDR --client any --yes > /tmp/said 2>&1; local rc=$?; tail -3 /tmp/said; return $rc; }
+  check "setup refuses the pool's disks" refused
+  check "the pool is imported" cli pool import tank -d /dev/vdb /dev/vdc
+  check "a volume is exported" cli export nvme tank/vm1 --nqn "$NQN" --host any
+  check "connect" timeout 60 nvme connect -t tcp -a 127.0.0.1 -s 4420 -n "$NQN"
+  check "namespace appears" wait_for 60 nvme_dev "$NQN" || finish
+  check "the data are those that were written" equal data "$(sum_of "$(nvme_dev "$NQN")")" "$written"
+  check "disconnect" timeout 60 nvme disconnect -n "$NQN"
+}
+if whole; then imported; fi
 check "the foreign disk is unchanged at the end" equal sum "$(sum_of /dev/vdd)" "$foreign"
 [ $FAILS = 0 ] || journalctl -u wirepool --no-pager | tail -60
 finish

@@ -37,9 +37,9 @@ pub use files::{FileChange, FileChangeKind, FileStore, OwnerSpace};
 pub use lost::{LOST_MAX, LostBlock};
 pub use options::Options;
 pub use owner::{
-    Choice, Damage, DamagedObjects, Damages, NewFilesystem, NewVolume, Placements, Pool, PoolSpace,
-    PoolWrites, Resilvering, RowMoves, ScrubPosition, Scrubbed, Source, SpaceMaps, TrimPosition,
-    Trimmed, Verified, VolumeSpace,
+    Choice, Damage, DamagedObjects, Damages, Expanding, ExpansionWait, NewFilesystem, NewVolume,
+    Placements, Pool, PoolSpace, PoolWrites, Resilvering, RowMoves, ScrubPosition, Scrubbed,
+    Source, SpaceMaps, TrimPosition, Trimmed, Verified, VolumeSpace,
 };
 pub use volume::Volume;
 pub use written::{DatasetWrites, WriteClass, WrittenBytes};

@@ -158,12 +158,18 @@ impl Shared {
         self.budget.admit((id, bytes), &self.bell, trouble).await
     }
 
-    /// Reads a node of a tree, from the cache or the devices.
+    /// Reads a node of a tree, from the cache or the devices. Only a read from the devices waits: it has a future of its own on the heap,
+    /// because the futures of all changes and reads contain this one, and are copied at each call.
     pub(crate) async fn node(&self, tree: TreeId, need: &Need) -> Result<Arc<Node>> {
-        let ptr = &need.ptr;
-        if let Some(node) = lock(&self.cache).get(ptr) {
-            return Ok(node);
+        let cached = lock(&self.cache).get(&need.ptr);
+        match cached {
+            Some(node) => Ok(node),
+            None => Box::pin(self.read_node(tree, need)).await,
         }
+    }
+
+    async fn read_node(&self, tree: TreeId, need: &Need) -> Result<Arc<Node>> {
+        let ptr = &need.ptr;
         let bytes = self.vdevs.read_to(ptr, &self.read_buffers).await;
         let loaded = bytes.and_then(|b| tree::load(ptr, b[..ptr.physical_size as usize].to_vec()));
         match &loaded {

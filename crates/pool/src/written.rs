@@ -18,7 +18,8 @@ pub enum WriteClass {
     Nodes,
     /// Labels and uberblocks.
     Labels,
-    /// Blocks and batches that a member lacked or had damaged: written by reads, scrubs, resilvers and replay.
+    /// Blocks and batches that a member lacked or had damaged, written by reads, scrubs, resilvers and replay; and rows that an
+    /// expansion moved.
     Repair,
     /// Records that the row mover wrote again.
     Moved,

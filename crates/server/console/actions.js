@@ -164,6 +164,12 @@ export const attachMember = (pool, member) => ask({
   action: (fields) => api.attachMember({ pool, disk: member.guid, ...fields }),
 });
 
+export const expandVdev = (pool, vdev) => ask({
+  title: `Expand ${vdev.name} by a disk`, button: "Expand", text: ["The disk becomes a member for good. All data is moved in the background; the vdev has its new size when that ends."],
+  fields: [{ name: "new", label: "Path of the new disk", required: true }, size("size", "Create the file with this size, if it is missing")],
+  action: (fields) => api.attachMember({ pool, disk: vdev.name, ...fields }),
+});
+
 export const detachMember = (pool, member) => ask({
   title: `Detach ${member.path || member.was || member.guid}`, button: "Detach", confirm: pool, loss: ["one copy of the data: the mirror has a member less"],
   action: () => api.detachMember({ pool, disk: member.guid }),

@@ -7,7 +7,11 @@ import * as api from "/api.js";
 
 // The jobs of a pool that run or are paused: { pool, kind, words, done, of, job }.
 export function jobsOf(pool) {
-  const all = [["scrub", pool.scrub], ["resilver", pool.resilver], ["trim", pool.trim]];
+  const expanding = (pool.vdevs || []).filter((v) => v.expansion).map((v) => {
+    const { waits_for, ...job } = v.expansion;
+    return [`expansion of ${v.name}`, { ...job, state: waits_for ? "paused" : "running", reason: waits_for }];
+  });
+  const all = [["scrub", pool.scrub], ["resilver", pool.resilver], ["trim", pool.trim], ...expanding];
   return all.filter(([, job]) => job && (job.state === "running" || job.state === "paused")).map(([kind, job]) => ({ pool: pool.name, kind, job }));
 }
 
@@ -16,7 +20,8 @@ function words({ kind, job }) {
   const done = of ? percent(Math.min(100, (job.done / of) * 100)) : "counting";
   const parts = [`${job.state}, ${done}`];
   if (kind !== "trim" && of) parts.push(`${bytes(job.done)} of ${bytes(of)}`);
-  if (job.state === "running" && of && job.done > 0 && job.active_ms > 2000) parts.push(`about ${span((job.active_ms / job.done) * Math.max(0, of - job.done))} left`);
+  const moved = job.done - (job.began_at || 0);
+  if (job.state === "running" && of && moved > 0 && job.active_ms > 2000) parts.push(`about ${span((job.active_ms / moved) * Math.max(0, of - job.done))} left`);
   if (job.repaired) parts.push(`${job.repaired} repaired`);
   if (job.lost) parts.push(`${job.lost} lost`);
   if (job.reason) parts.push(job.reason);
@@ -30,6 +35,6 @@ export function jobs(status, act) {
     const does = (action, name) => h("button", { type: "button", onclick: () => act(`${name} ${j.kind} of ${j.pool}`, () => start({ name: j.pool, action })) }, name, h("span", { class: "hidden" }, ` ${j.kind} of ${j.pool}`));
     return h("div", { class: "job", key: `${j.pool}-${j.kind}` }, h("strong", null, `${j.kind} of ${j.pool}`),
       meter(j.job.done, j.job.of || 0, words(j)),
-      j.kind !== "resilver" && [j.job.state === "running" ? does("pause", "Pause") : does("start", "Resume"), does("stop", "Stop")]);
+      (j.kind === "scrub" || j.kind === "trim") && [j.job.state === "running" ? does("pause", "Pause") : does("start", "Resume"), does("stop", "Stop")]);
   }));
 }

@@ -84,7 +84,7 @@ const membersTable = (pool, writes) => table({
       const name = m.path || m.was || m.guid;
       return [
         m.state === "offline" || m.state === "faulted" ? button("Online", name, () => act_online(pool.name, m)) : m.vdev.members.length > 1 && button("Offline", name, () => act.offlineMember(pool.name, m)),
-        button("Replace", name, () => act.replaceMember(pool.name, m)), button("Attach", `beside ${name}`, () => act.attachMember(pool.name, m)),
+        button("Replace", name, () => act.replaceMember(pool.name, m)), m.vdev.layout?.startsWith("raidz") ? button("Expand", m.vdev.name, () => act.expandVdev(pool.name, m.vdev)) : button("Attach", `beside ${name}`, () => act.attachMember(pool.name, m)),
         m.vdev.members.length > 1 && button("Detach", name, () => act.detachMember(pool.name, m)),
       ];
     } },

@@ -2,7 +2,8 @@
 //!
 //! **Owns** that churn. **Called by** scenarios `pool` and `files`, on pools whose disks are sound, and by `full`, also where
 //! members of each vdev are on failing disks. Each refusal is a violation, with three exceptions: the vdev would have fewer complete
-//! members than it needs, the operation concerns a failing disk, or it would change the number of members of a raidz.
+//! members than it needs, the operation concerns a failing disk, or it would take a member of a raidz away. A raidz is expanded where a
+//! mirror gets a member more.
 //! **Invariant**: a member on a sound disk leaves only if its vdev has enough other sound members that are in, because data
 //! that needs a failing disk is not promised.
 
@@ -21,7 +22,7 @@ use std::time::Duration;
 
 /// Bytes of each part of a scrub that must repair everything.
 pub(crate) const SCRUB_PART: u64 = 256 << 10;
-/// Most members of a vdev.
+/// Most members of a mirror.
 const MEMBERS_MAX: usize = 3;
 
 /// A member and its present state.
@@ -116,7 +117,7 @@ fn unless_last(what: &str, done: Result<(), SetupError>) -> Result<(), Violation
     }
 }
 
-/// Detaches a member. A raidz refuses it, and the attach of another one.
+/// Detaches a member. A raidz refuses it.
 async fn detach(pool: &Pool, member: &Member) -> Result<(), Violation> {
     let done = pool.vdevs().detach(member.guid).await;
     match (member.kind, done) {
@@ -180,10 +181,35 @@ pub(crate) async fn gather(pool: &Pool, names: &[String]) -> Result<(), Violatio
     }
 }
 
-/// Attaches a free disk to a vdev with fewer than the most members.
+/// Expands a raidz by a free disk. It may be refused while a member is not in, and while an expansion is in progress.
+async fn expand(pool: &Pool, media: &Media, vdev: VdevId) -> Result<(), Violation> {
+    let now = members(pool);
+    let Some(name) = media.free(&now).first().copied() else {
+        return Ok(());
+    };
+    // Operations in flight still hold a disk that was replaced.
+    let Ok(disk) = Disk::open(name, OpenOptions::default()).await else {
+        return Ok(());
+    };
+    let is_bad = media.bad.contains(&disk.info().path);
+    match pool.expand(vdev, disk, true).await {
+        // The vdev has grown beyond the disk.
+        Err(SetupError::Truncated { .. }) => Ok(()),
+        Err(SetupError::Degraded { .. } | SetupError::Expanding { .. }) => Ok(()),
+        Err(_) if is_bad => Ok(()),
+        done => done.map(drop).map_err(|e| wrong("expanding", e)),
+    }
+}
+
+/// Attaches a free disk to a mirror with fewer than the most members. A raidz is expanded by it.
 async fn attach(pool: &Pool, media: &Media, rng: &mut Prng) -> Result<Option<VdevId>, Violation> {
     let now = members(pool);
-    let vdev = now[rng.below(now.len() as u64) as usize].vdev;
+    let any = &now[rng.below(now.len() as u64) as usize];
+    let vdev = any.vdev;
+    if matches!(any.kind, VdevKind::Raidz { .. }) {
+        expand(pool, media, vdev).await?;
+        return Ok(None);
+    }
     let (Some(name), true) = (
         media.free(&now).first().copied(),
         now.iter().filter(|s| s.vdev == vdev).count() < MEMBERS_MAX,
@@ -196,7 +222,6 @@ async fn attach(pool: &Pool, media: &Media, rng: &mut Prng) -> Result<Option<Vde
     };
     let is_bad = media.bad.contains(&disk.info().path);
     match pool.vdevs().attach(vdev, disk, true).await {
-        Err(SetupError::FixedMembers { .. }) => Ok(None),
         // The vdev has grown beyond the disk.
         Err(SetupError::Truncated { .. }) => Ok(None),
         Err(_) if is_bad => Ok(None),
@@ -228,6 +253,9 @@ async fn add(pool: &Pool, media: &Media, rng: &mut Prng) -> Result<(), Violation
 /// Enlarges all disks of a vdev, and lets the vdev use the new space.
 async fn grow(pool: &Pool, vdev: VdevId, rng: &mut Prng) -> Result<(), Violation> {
     let more = (1 + rng.below(16)) << 20;
+    if pool.vdevs().expansion(vdev).is_some() {
+        return Ok(());
+    }
     for member in members(pool).into_iter().filter(|s| s.vdev == vdev) {
         if let Some(disk) = Node::current().disk(&member.path) {
             disk.set_size(disk.size() + more);

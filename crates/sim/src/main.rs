@@ -53,6 +53,7 @@ struct Sum {
     answered: u64,
     crashes: u64,
     in_fragments: u64,
+    moved: u64,
 }
 
 impl Sum {
@@ -61,6 +62,7 @@ impl Sum {
         self.answered += outcome.answered;
         self.crashes += outcome.crashes;
         self.in_fragments += outcome.placements.in_fragments;
+        self.moved += outcome.placements.moved;
     }
 }
 
@@ -68,8 +70,8 @@ impl std::fmt::Display for Sum {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(
             f,
-            "{} runs, {} requests, {} power cuts, {} records in fragments",
-            self.runs, self.answered, self.crashes, self.in_fragments
+            "{} runs, {} requests, {} power cuts, {} records in fragments, {} moved",
+            self.runs, self.answered, self.crashes, self.in_fragments, self.moved
         )
     }
 }

@@ -9,6 +9,9 @@ use lab::{Error, Result};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+/// Passes of random overwrites before those of a raidz are measured.
+const AGEING: u64 = 2;
+
 /// Measure the goals: Wirepool compared with qemu-storage-daemon, tgt and nfs-ganesha, a pool with a raw file
 #[derive(Debug, Clone, Parser)]
 #[command(name = "wirepool-suite")]
@@ -92,6 +95,14 @@ impl Extent {
             return Err(Error::usage("--row", why));
         }
         Ok(chosen)
+    }
+
+    /// Overwrites of `blocks` blocks before a measurement, and during it.
+    pub(crate) fn overwrites(&self, blocks: u64) -> (u64, u64) {
+        match self.quick {
+            true => (0, blocks / 64),
+            false => (AGEING * blocks, blocks),
+        }
     }
 
     /// Directory of the disk-backed files.

@@ -115,6 +115,20 @@ pub(crate) enum Alone {
     Import(Act),
     /// A write to a volume of 16 TiB, compared with one of 1 GiB.
     Growth,
+    Raidz(Raidz),
+}
+
+/// Rows of a raidz2 of ten members.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Raidz {
+    /// Raw bytes that records of 4 KiB take.
+    Stored,
+    /// Bytes that members get for random overwrites; percent of the space that is live.
+    Overwritten(u64),
+    /// Requests of 1 MiB in order, compared with all members raw.
+    Sequential(Act),
+    /// Processor time of parity.
+    Parity,
 }
 
 /// A row.
@@ -162,6 +176,7 @@ const M1: u32 = 1 << 20;
 macro_rules! rows {
     ($($table:ident $name:literal, $work:expr, $goal:literal;)*) => {{
         use Alone::{CachedReads, Full, Growth, Import, ManySnapshots, SnapshotsUnderLoad, Written};
+        use Raidz::{Overwritten, Parity, Sequential, Stored};
         use Backing::{Disk, Ram};
         use Work::{Alone as Pool, Beside, Idle, Io, List, Local, Memory, Names, TwoShards};
         &[$(Row { table: Table::$table, name: $name, work: $work, goal: $goal }),*]
@@ -232,4 +247,13 @@ pub(crate) const ROWS: &[Row] = rows! {
     Pool "import after a crash, unflushed writes", Pool(Import(Act::Write)), "time ≤ 10 s";
     // at most 1.5 times the cost
     Pool "4K randwrite, 16 TiB against 1 GiB (sparse)", Pool(Growth), "rate ≥ 0.667 x";
+    Pool "raidz2 8+2, raw bytes stored for each, 4K records", Pool(Alone::Raidz(Stored)), "written ≤ 1.3 each";
+    Pool "raidz2 8+2, bytes written for each, 50 % full", Pool(Alone::Raidz(Overwritten(50))), "written ≤ 1.7 each";
+    Pool "raidz2 8+2, bytes written for each, 70 % full", Pool(Alone::Raidz(Overwritten(70))), "written ≤ 2.2 each";
+    Pool "raidz2 8+2, bytes written for each, 80 % full", Pool(Alone::Raidz(Overwritten(80))), "written ≤ 2.7 each";
+    Pool "raidz2 8+2, bytes written for each, 90 % full", Pool(Alone::Raidz(Overwritten(90))), "written ≤ 4 each";
+    // 0.8 of the part of the raw bytes that is data
+    Pool "raidz2 8+2, 1M write", Pool(Alone::Raidz(Sequential(Act::Write))), "bytes ≥ 0.64 x";
+    Pool "raidz2 8+2, 1M read", Pool(Alone::Raidz(Sequential(Act::Read))), "bytes ≥ 0.8 x";
+    Pool "raidz2 8+2, parity of 1 KiB", Pool(Alone::Raidz(Parity)), "CPU ≤ 0.15 µs";
 };

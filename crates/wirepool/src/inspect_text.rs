@@ -79,6 +79,48 @@ fn said(mut text: String, mut json: Json, findings: &Findings) -> Said {
     }
 }
 
+/// The inspected disks that are spares: lines and JSON.
+fn spare_disks(image: &Image) -> (String, Json) {
+    let mut lines = String::new();
+    let mut list = Vec::new();
+    for (path, label) in &image.spares {
+        let pools = label.pools.iter().map(|pool| shown(&pool.name));
+        let pools = pools.collect::<Vec<_>>().join(", ");
+        let guid = hex(label.spare.0);
+        let _ = writeln!(
+            lines,
+            "  {}: spare {guid} of pool {pools}",
+            self::path(path)
+        );
+        let pools: Vec<_> = label.pools.iter().map(|pool| &pool.name).collect();
+        list.push(json!({"path": path, "guid": guid, "pools": pools}));
+    }
+    (lines, list.into())
+}
+
+/// The spares of a checkpoint: lines and JSON.
+fn spares(contents: &Contents) -> (String, Json) {
+    let mut lines = String::new();
+    let mut list = Vec::new();
+    for (guid, spare) in &contents.spares {
+        let (guid, size) = (hex(guid.0), human(spare.size));
+        let _ = match spare.used {
+            None => writeln!(lines, "spare {guid} ({size}): available"),
+            Some(used) => writeln!(
+                lines,
+                "spare {guid} ({size}): in use as member {}, for member {}",
+                hex(used.member.0),
+                hex(used.instead_of.0)
+            ),
+        };
+        list.push(
+            json!({"guid": guid, "size": spare.size, "member": spare.used.map(|u| hex(u.member.0)),
+            "instead_of": spare.used.map(|u| hex(u.instead_of.0))}),
+        );
+    }
+    (lines, list.into())
+}
+
 pub(crate) fn labels(image: &Image, findings: &Findings) -> Said {
     let label = &image.label;
     let state = match label.state {
@@ -107,6 +149,21 @@ pub(crate) fn labels(image: &Image, findings: &Findings) -> Said {
             human(vdev.entry.data_size),
             vdev.entry.sector()
         );
+        let expansion = vdev.entry.expansion;
+        if let Some(expansion) = expansion {
+            let _ = writeln!(
+                out,
+                "    being expanded: {} rows are moved{}",
+                expansion.position,
+                if expansion.has_scratch {
+                    ", the last ones in scratch areas"
+                } else {
+                    ""
+                }
+            );
+        }
+        let expansion =
+            expansion.map(|e| json!({"rows": e.position, "has_scratch": e.has_scratch}));
         let mut members = Vec::new();
         for member in &vdev.members {
             let membership = match member.membership {
@@ -120,8 +177,10 @@ pub(crate) fn labels(image: &Image, findings: &Findings) -> Said {
             members
                 .push(json!({"guid": hex(member.guid.0), "membership": membership, "path": path}));
         }
-        vdevs.push(json!({"kind": kind, "data_size": vdev.entry.data_size, "members": members}));
+        vdevs.push(json!({"kind": kind, "data_size": vdev.entry.data_size, "expansion": expansion, "members": members}));
     }
+    let (lines, spares) = spare_disks(image);
+    out.push_str(&lines);
     let mut t = table(&["DISK", "COPY", "OFFSET", "EPOCH", "STATE"], &[1, 2, 3]);
     let mut copies = Vec::new();
     for disk in &image.seen {
@@ -148,7 +207,7 @@ pub(crate) fn labels(image: &Image, findings: &Findings) -> Said {
     }
     out.push_str(&text(&t));
     let json = json!({"pool": label.name, "guid": hex(label.pool.0), "state": state,
-        "epoch": label.epoch.0, "host": label.host.name, "vdevs": vdevs, "copies": copies});
+        "epoch": label.epoch.0, "host": label.host.name, "vdevs": vdevs, "spares": spares, "copies": copies});
     said(out, json, findings)
 }
 
@@ -511,7 +570,9 @@ pub(crate) fn account(
     }
     let (freeing, jobs) = freeing(contents, found);
     let datasets: u64 = found.datasets.iter().map(|d| d.used).sum();
+    let (spares, spare_list) = spares(contents);
     let mut out = text(&t);
+    out.push_str(&spares);
     out.push_str(&freeing);
     let _ = writeln!(
         out,
@@ -544,7 +605,7 @@ pub(crate) fn account(
         .map(|(list, bytes)| json!({"list": list.0, "bytes": bytes}))
         .collect();
     let json = json!({"pool": image.label.name, "datasets": list, "lists": found.lists,
-        "freeing": jobs, "list_sizes": sizes,
+        "spares": spare_list, "freeing": jobs, "list_sizes": sizes,
         "pool_tree": found.pool_tree, "journal": found.journal, "saved": found.saved,
         "taken": found.taken, "leaked": found.leaked, "blocks": found.blocks,
         "records_read": found.read_records});

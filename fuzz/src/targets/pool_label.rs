@@ -2,7 +2,7 @@
 //! recomputed, so that the fields are reached.
 
 use pool::format::{
-    Birth, Features, Host, JournalLayout, Label, LabelBranch, LabelEpoch, LabelHistory, Membership, NodeSize, PoolGuid, PoolState, MemberEntry, MemberGuid, VdevEntry, VdevGuid, VdevId, VdevKind, VdevOffset,
+    Birth, Expansion, Features, Host, JournalLayout, Label, LabelBranch, LabelEpoch, LabelHistory, Membership, NodeSize, PoolGuid, PoolState, MemberEntry, MemberGuid, VdevEntry, VdevGuid, VdevId, VdevKind, VdevOffset,
 };
 
 const AT: VdevOffset = VdevOffset(0);
@@ -15,6 +15,8 @@ fn label(kind: VdevKind) -> Label {
         kind,
         ashift: 12,
         members,
+        first_members: 0,
+        expansion: None,
         data_size: 62 << 20,
         has_journal: true,
     };
@@ -42,6 +44,10 @@ fn label(kind: VdevKind) -> Label {
 pub fn run(input: &[u8]) {
     check(label(VdevKind::Mirror), input);
     check(label(VdevKind::Raidz { parity: 1 }), input);
+    let mut expanding = label(VdevKind::Raidz { parity: 1 });
+    expanding.vdevs[0].first_members = 2;
+    expanding.vdevs[0].expansion = Some(Expansion { position: 7, has_scratch: true });
+    check(expanding, input);
 }
 
 fn check(label: Label, input: &[u8]) {

@@ -1,12 +1,16 @@
 //! Bitmaps of space: a decoded bitmap encodes to the same bytes, and its queries agree with its bits. The input's
-//! first four bytes choose a range. A decoded page of summaries encodes to the same bytes.
+//! first four bytes choose a range. A decoded page of summaries encodes to the same bytes, and so do the
+//! rows that they count.
 
-use pool::format::{REGION_BITMAP_SIZE, REGION_SECTORS, RegionBits, SummaryPage};
+use pool::format::{REGION_BITMAP_SIZE, REGION_SECTORS, RegionBits, SummaryPage, SummaryRows};
 
 pub fn run(input: &[u8]) {
     let Some((&[a, b, c, d], rest)) = input.split_first_chunk() else { return };
     if let Ok(page) = SummaryPage::decode(rest) {
         assert_eq!(page.encode().as_ref().map(|bytes| &bytes[..]), Some(rest));
+    }
+    if let Ok(rows) = SummaryRows::decode(rest) {
+        assert_eq!(&rows.encode()[..], rest);
     }
     let mut bytes = [0; REGION_BITMAP_SIZE];
     bytes.iter_mut().zip(rest).for_each(|(byte, change)| *byte = *change);

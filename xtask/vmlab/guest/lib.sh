@@ -38,7 +38,11 @@ fio_line() {
   jq -r '.jobs[0] as $j | (["read","write"][] as $d | $j[$d] | select(.io_bytes>0) | "  \($d): \(.iops|floor) IOPS, \(.bw_bytes/1048576*10|floor/10) MiB/s, mean \(.clat_ns.mean/1000|floor) us, p99 \(.clat_ns.percentile["99.000000"]/1000|floor) us"), "  errors: \($j.error)"'
 }
 # amount SAMPLE WHOLE: how much a check does. The suite takes the sample, WHOLE=1 (`make soak`) the whole.
-amount() { if [ "${WHOLE:-}" = 1 ]; then echo "$2"; else echo "$1"; fi; }
+amount() { if whole; then echo "$2"; else echo "$1"; fi; }
+whole() { [ "${WHOLE:-}" = 1 ]; }
+# Patterns of files of the guest for a tree: the sample has 150 files, the whole 600.
+TREE_OF=/usr/lib/x86_64-linux-gnu/perl-base
+TREE_OF=$(amount "$TREE_OF/[!u]* $TREE_OF/unicore/lib/N*" $TREE_OF)
 # fio_verify FILE-or-DEVICE MIB [fio arguments]: write, read back, compare checksums; a quarter of MIB in the sample
 fio_verify() {
   local file=$1 size=$(amount $(($2 / 4)) "$2")M

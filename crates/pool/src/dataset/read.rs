@@ -151,7 +151,7 @@ impl OpenDataset {
                 Some(Value::Block(first)) => {
                     let mut fragments = vec![first];
                     let others = self.scan_tree(root, fragments_of(&(key..key.next())));
-                    let others = others.await?;
+                    let others = Box::pin(others).await?;
                     fragments.extend(others.iter().filter_map(|(_, value)| value.block()));
                     self.in_fragments(key, fragments)?
                 }
@@ -174,7 +174,7 @@ impl OpenDataset {
             let value = self.look_up_one(root, first).await?;
             return Ok(value.map(|value| (first, value)).into_iter().collect());
         };
-        let mut found = self.scan_tree(root, first..last.next()).await?;
+        let mut found = Box::pin(self.scan_tree(root, first..last.next())).await?;
         // skip records that the layers have
         found.retain(|(key, _)| {
             let asked = sources.binary_search_by_key(key, |(k, _)| *k);

@@ -59,7 +59,7 @@ impl FileStore {
         for edge in edges {
             let record = edge.start / size;
             let part = (edge.start, &zeroes[..(edge.end - edge.start) as usize]);
-            let new = self.make(object, record..record + 1, old.size, part);
+            let new = self.make(object, record..record + 1, &old, part);
             let new = new.await?;
             let grows = new.after > new.before;
             let by_block = grows

@@ -71,7 +71,8 @@ impl FileStore {
         inode.flags = inode.flags.taking(InodeFlags::COUNTED, old.flags);
         let end = offset + data.len() as u64;
         if end.max(inode.size) <= INLINE_MAX as u64 {
-            return self.write_small(object, old, inode, offset, data).await;
+            let write = self.write_small(object, old, inode, offset, data);
+            return Box::pin(write).await;
         }
         let size = self.record_size(object);
         if end.div_ceil(size) > RECORDS_END {
@@ -98,7 +99,7 @@ impl FileStore {
         let mut admitted = self
             .admit_bytes((records.end - records.start) * size)
             .await?;
-        let new = self.make(object, records, old.size, (offset, data)).await?;
+        let new = self.make(object, records, &old, (offset, data)).await?;
         let now = self.own_inode(object).await?;
         inode.used = used(&now, new.before, new.after);
         let (replaced, wake) = {
@@ -240,16 +241,20 @@ impl FileStore {
         Ok(added.count() as u64 * BLOCK_SIZE)
     }
 
-    /// Makes the new contents of records of a file whose size is `visible`, with `part` from its byte on. Bytes behind `visible`
-    /// are zero.
+    /// Makes the new contents of records of a file with the inode `old`, whose space is exact, with `part` from its byte on. Bytes
+    /// behind the old size are zero.
     pub(super) async fn make(
         &self,
         object: ObjectId,
         records: Range<u64>,
-        visible: u64,
+        old: &Inode,
         part: (u64, &[u8]),
     ) -> FileResult<NewRecords> {
-        let before = self.count_records(object, records.clone(), visible).await?;
+        let visible = old.size;
+        let before = match self.known_part(object, old, records.clone()) {
+            Some(known) => known,
+            None => self.count_records(object, records.clone(), visible).await?,
+        };
         let mut new = Vec::with_capacity((records.end - records.start) as usize);
         let mut after = 0;
         for record in records {

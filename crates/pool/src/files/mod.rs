@@ -101,7 +101,7 @@ impl FileStore {
             };
             match waits {
                 Some(opens) => drop(opens.await),
-                None if !is_loaded => self.load_charges().await?,
+                None if !is_loaded => Box::pin(self.load_charges()).await?,
                 None => return Ok(()),
             }
         }

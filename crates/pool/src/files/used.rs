@@ -64,7 +64,7 @@ impl FileStore {
             sum += lens.iter().map(in_file).sum::<u64>();
             let bytes = at * record_size..(next.offset() * record_size).min(limit);
             if self.0.settings.has_blocks() {
-                sum += self.count_blocks(object, bytes, &lens).await?;
+                sum += Box::pin(self.count_blocks(object, bytes, &lens)).await?;
             }
             at = next.offset();
             if at < end {
@@ -101,6 +101,25 @@ impl FileStore {
         Ok(count * BLOCK_SIZE)
     }
 
+    /// Bytes of space of whole records of a file with this inode, if they follow from the inode: its space is exact, and the file is
+    /// empty or has no holes.
+    pub(super) fn known_part(
+        &self,
+        object: ObjectId,
+        inode: &Inode,
+        records: Range<u64>,
+    ) -> Option<u64> {
+        let record_size = self.record_size(object);
+        let limit = space_end(inode.size);
+        let end_of = |record: u64| record.saturating_mul(record_size).min(limit);
+        match inode.used {
+            _ if !inode.flags.has(InodeFlags::COUNTED) => None,
+            0 => Some(0),
+            used if used == limit => Some(end_of(records.end) - end_of(records.start)),
+            _ => None,
+        }
+    }
+
     /// Bytes of space of whole records of a file with this inode, whose space is exact. Counts these records or the others,
     /// whichever are fewer.
     pub(super) async fn count_part(
@@ -113,12 +132,8 @@ impl FileStore {
         let limit = space_end(inode.size);
         let all = limit.div_ceil(record_size);
         let part = records.start.min(all)..records.end.min(all);
-        if part.is_empty() || inode.used == 0 {
-            return Ok(0);
-        }
-        if inode.used == limit {
-            // no hole
-            return Ok((part.end * record_size).min(limit) - part.start * record_size);
+        if let Some(known) = self.known_part(object, inode, records) {
+            return Ok(known);
         }
         if part.end - part.start <= all / 2 {
             return self.count_records(object, part, inode.size).await;
@@ -136,6 +151,11 @@ impl FileStore {
         if inode.flags.has(InodeFlags::COUNTED) || inode.kind != FileKind::File {
             return Ok(inode);
         }
+        Box::pin(self.count_again(object, inode)).await
+    }
+
+    /// Counts the space of a file.
+    async fn count_again(&self, object: ObjectId, inode: Inode) -> FileResult<Inode> {
         let used = self.count_records(object, 0..RECORDS_END, inode.size);
         let Some(used) = unless_lost(used.await)? else {
             return Ok(inode);

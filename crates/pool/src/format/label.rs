@@ -9,7 +9,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::history::{FORKS_MAX, LabelBranch, LabelHistory, RawFork};
 use super::label_fields::{
-    self as fields, Features, HOST_NAME_SIZE, Host, LabelEpoch, MemberEntry, MemberGuid,
+    self as fields, Expansion, Features, HOST_NAME_SIZE, Host, LabelEpoch, MemberEntry, MemberGuid,
     Membership, PoolState, RAIDZ_PARITY_MAX, RawFeatures, RawMember, RawVdev, VdevEntry, VdevKind,
     check_name, field,
 };
@@ -37,9 +37,11 @@ const VERSION_PLAIN: u32 = 1;
 /// Version of labels with a branch and forks.
 const VERSION_BRANCH: u32 = 2;
 /// Version of labels whose vdevs say which of them have segments of the journal. Only pools that need it have such labels.
-const VERSION: u32 = 3;
+const VERSION_PLACES: u32 = 3;
 /// Version of the labels of spares, which have a layout of their own ([`super::SpareLabel`]).
 pub(super) const VERSION_SPARE: u32 = 4;
+/// Version of labels of pools with a raidz that was expanded.
+const VERSION_EXPANDED: u32 = 5;
 const CHECKSUM_SIZE: usize = 16;
 const CHECKED_SIZE: usize = LABEL_SIZE - CHECKSUM_SIZE;
 const TAIL_SIZE: usize = CHECKED_SIZE - 15640;
@@ -110,7 +112,7 @@ impl JournalLayout {
             VdevKind::Disk | VdevKind::Mirror => self.size(),
             VdevKind::Raidz { parity } => {
                 let copies = u64::from(self.segments) * (u64::from(parity) + 1);
-                let slots = copies.div_ceil(u64::from(vdev.members).max(1));
+                let slots = copies.div_ceil(u64::from(vdev.journal_members()).max(1));
                 slots * u64::from(self.segment_size)
             }
         }
@@ -151,7 +153,7 @@ pub struct Label {
 /// Whether a label could not be decoded because a later version wrote it. The disk belongs to a pool nevertheless.
 #[must_use]
 pub fn is_of_later_version(defect: &Defect) -> bool {
-    let later = u64::from(VERSION_SPARE) + 1..;
+    let later = u64::from(VERSION_EXPANDED) + 1..;
     matches!(defect, Defect::Field { field, value } if *field == VERSION_FIELD && later.contains(value))
 }
 
@@ -187,7 +189,8 @@ impl Label {
 
     fn version(&self) -> u32 {
         match self.history.branch {
-            _ if self.needs_places() => VERSION,
+            _ if self.vdevs.iter().any(|vdev| vdev.first_members > 0) => VERSION_EXPANDED,
+            _ if self.needs_places() => VERSION_PLACES,
             LabelBranch(0) => VERSION_PLAIN,
             _ => VERSION_BRANCH,
         }
@@ -249,6 +252,7 @@ impl Label {
         if !vdev.kind.sizes().contains(&vdev.members.into()) {
             return field("vdev's number of members", vdev.members.into());
         }
+        Self::check_expansion(vdev)?;
         let (size, sector) = (vdev.data_size, vdev.sector());
         let room = self.journal.size_on_member(vdev).max(1)..OFFSET_END / vdev.needed() as u64;
         if !room.contains(&size) || !size.is_multiple_of(sector.into()) {
@@ -259,6 +263,28 @@ impl Label {
             return field("size of a journal segment", segment.into());
         }
         Ok(())
+    }
+
+    fn check_expansion(vdev: &VdevEntry) -> Result<(), Defect> {
+        let first = vdev.first_members;
+        let was_expanded = match vdev.kind {
+            VdevKind::Raidz { parity } => u16::from(parity) < first && first < vdev.members,
+            VdevKind::Disk | VdevKind::Mirror => false,
+        };
+        let rows = vdev.data_size / u64::from(vdev.sector());
+        match vdev.expansion {
+            _ if first > 0 && !was_expanded => field(
+                "number of members that a vdev was created with",
+                first.into(),
+            ),
+            Some(Expansion {
+                position,
+                has_scratch,
+            }) if first == 0 || position > rows || has_scratch && position == 0 => {
+                field("position of a vdev's expansion", position)
+            }
+            _ => Ok(()),
+        }
     }
 
     fn check_members(&self) -> Result<(), Defect> {
@@ -301,7 +327,7 @@ impl Label {
     pub fn encode(&self, at: VdevOffset) -> Vec<u8> {
         assert_eq!(self.check(), Ok(()), "{self:?}");
         let (version, mut vdevs, mut added) = (self.version(), self.vdevs.clone(), 0);
-        if version < VERSION {
+        if version < VERSION_PLACES {
             vdevs.iter_mut().for_each(|vdev| vdev.has_journal = false);
             added = self.added().expect("other places need the next version");
         }
@@ -355,7 +381,7 @@ impl Label {
             return Err(Defect::Checksum);
         }
         let version = raw.version.get();
-        if !(VERSION_PLAIN..=VERSION).contains(&version) {
+        if !(VERSION_PLAIN..=VERSION_EXPANDED).contains(&version) || version == VERSION_SPARE {
             return field(VERSION_FIELD, version.into());
         }
         let reserved = raw.reserved_a != 0 || raw.reserved_b != U16::ZERO;
@@ -410,11 +436,15 @@ fn with_places(
     mut vdevs: Vec<VdevEntry>,
     added: usize,
 ) -> Result<Vec<VdevEntry>, Defect> {
-    let most = if version < VERSION { vdevs.len() } else { 0 };
+    let most = if version < VERSION_PLACES {
+        vdevs.len()
+    } else {
+        0
+    };
     if added > most {
         return field("label's number of added vdevs", added as u64);
     }
-    if version < VERSION {
+    if version < VERSION_PLACES {
         if vdevs.iter().any(|vdev| vdev.has_journal) {
             return field("vdev's reserved bytes", 1);
         }

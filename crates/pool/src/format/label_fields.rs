@@ -3,7 +3,7 @@
 //! **Owns** their encoding. **Called by** `label` and `history`. **Invariants**: text and lists are padded with zeroes to their fixed
 //! length, so that each value has one encoding.
 
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 
 use zerocopy::little_endian::{U16, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -37,12 +37,14 @@ pub(super) struct RawVdev {
     ashift: u8,
     members: U16,
     has_journal: u8,
-    reserved_a: [u8; 3],
+    first_members: u8,
+    expansion: u8,
+    reserved: u8,
     data_size: U64,
-    reserved_b: U64,
+    position: U64,
 }
-layout!(RawVdev, 32, guid @ 0, kind @ 8, ashift @ 9, members @ 10, has_journal @ 12, reserved_a @ 13, data_size @ 16,
-    reserved_b @ 24);
+layout!(RawVdev, 32, guid @ 0, kind @ 8, ashift @ 9, members @ 10, has_journal @ 12, first_members @ 13, expansion @ 14,
+    reserved @ 15, data_size @ 16, position @ 24);
 
 pub(super) type RawFeatures = [[u8; FEATURE_SIZE_MAX]; FEATURES_MAX];
 
@@ -129,13 +131,52 @@ pub struct VdevEntry {
     pub ashift: u8,
     /// Number of its members, at most [`super::MEMBERS_MAX`].
     pub members: u16,
+    /// Of a raidz that was expanded: number of members that it was created with. They have the copies of the journal. Zero of every
+    /// other vdev.
+    pub first_members: u16,
+    /// The expansion in progress, by the last member.
+    pub expansion: Option<Expansion>,
     /// Whether it has segments of the journal.
     pub has_journal: bool,
     /// Bytes of data of each member, from the end of the labels at the front: whole sectors.
     pub data_size: u64,
 }
 
+/// The expansion of a raidz by one member, which is its last one. Rows below the position are as wide as the vdev; addresses behind
+/// these rows are in rows without the new member. `docs/decisions/0166`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Expansion {
+    /// Number of rows that are as wide as the vdev.
+    pub position: u64,
+    /// Whether the last ones of these rows are in the scratch areas of the members.
+    pub has_scratch: bool,
+}
+
+/// Bytes of a member's scratch area, which is between its labels and its data.
+pub const SCRATCH_AREA_SIZE: u64 = 512 << 10;
+
+impl Expansion {
+    /// The rows that are in the scratch areas: since the last multiple of their number, if each has a unit of `sector` bytes there.
+    #[must_use]
+    pub fn scratch_rows(&self, sector: u32) -> Range<u64> {
+        let most = SCRATCH_AREA_SIZE / u64::from(sector.max(1));
+        match self.position.checked_sub(1).filter(|_| self.has_scratch) {
+            Some(last) => last / most * most..self.position,
+            None => self.position..self.position,
+        }
+    }
+}
+
 impl VdevEntry {
+    /// Number of members that may have copies of the journal.
+    #[must_use]
+    pub fn journal_members(&self) -> u16 {
+        match self.first_members {
+            0 => self.members,
+            first => first,
+        }
+    }
+
     /// Sector size, bytes.
     #[must_use]
     pub fn sector(&self) -> u32 {
@@ -412,15 +453,27 @@ impl RawVdev {
             ashift: vdev.ashift,
             members: U16::new(vdev.members),
             has_journal: vdev.has_journal.into(),
-            reserved_a: [0; 3],
+            first_members: vdev.first_members as u8,
+            expansion: match vdev.expansion {
+                None => 0,
+                Some(Expansion {
+                    has_scratch: false, ..
+                }) => 1,
+                Some(_) => 2,
+            },
+            reserved: 0,
             data_size: U64::new(vdev.data_size),
-            reserved_b: U64::ZERO,
+            position: U64::new(vdev.expansion.map_or(0, |e| e.position)),
         }
     }
 
     pub(super) fn decode(&self) -> Result<VdevEntry, Defect> {
-        if self.reserved_a != [0; 3] || self.reserved_b != U64::ZERO {
-            return field("vdev's reserved bytes", self.reserved_b.get());
+        if self.reserved != 0 {
+            return field("vdev's reserved bytes", self.reserved.into());
+        }
+        let position = self.position.get();
+        if self.expansion == 0 && position != 0 {
+            return field("position of a vdev that is not being expanded", position);
         }
         if self.has_journal > 1 {
             return field("vdev's part of the journal", self.has_journal.into());
@@ -435,6 +488,15 @@ impl RawVdev {
             },
             ashift: self.ashift,
             members: self.members.get(),
+            first_members: self.first_members.into(),
+            expansion: match self.expansion {
+                0 => None,
+                state @ 1..=2 => Some(Expansion {
+                    position,
+                    has_scratch: state == 2,
+                }),
+                other => return field("vdev's expansion", other.into()),
+            },
             has_journal: self.has_journal == 1,
             data_size: self.data_size.get(),
         })

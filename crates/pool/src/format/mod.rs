@@ -63,11 +63,11 @@ pub use label::{
 };
 pub(crate) use label_fields::FEATURES;
 pub use label_fields::{
-    FEATURE_ACL_RULES, FEATURE_EXACT_SPACE, FEATURE_FILESYSTEMS, FEATURE_OWNER_SPACE,
+    Expansion, FEATURE_ACL_RULES, FEATURE_EXACT_SPACE, FEATURE_FILESYSTEMS, FEATURE_OWNER_SPACE,
     FEATURE_RECORD_SIZES, FEATURE_SETTINGS, FEATURE_SIZE_MAX, FEATURE_SPACE_SUMMARIES,
     FEATURE_SPARES, FEATURES_MAX, Features, HOST_NAME_SIZE, Host, LabelEpoch, MemberEntry,
-    MemberGuid, Membership, NAME_SIZE_MAX, PoolState, RAIDZ_PARITY_MAX, VdevEntry, VdevGuid,
-    VdevKind, check_name,
+    MemberGuid, Membership, NAME_SIZE_MAX, PoolState, RAIDZ_PARITY_MAX, SCRATCH_AREA_SIZE,
+    VdevEntry, VdevGuid, VdevKind, check_name,
 };
 pub use node::{
     BRANCH_ENTRY_SIZE, INLINE_SIZE_MAX, LEAF_ENTRY_OVERHEAD, LEVEL_MAX, NODE_HEADER_SIZE,
@@ -81,9 +81,9 @@ pub use settings::{
     TEXT_SIZE_MAX, TextProperty, TextSetting, settings_key,
 };
 pub use space::{
-    KIND_SPACE, KIND_SUMMARIZED, KIND_SUMMARY, PAGE_REGIONS, REGION_BITMAP_SIZE, REGION_SECTORS,
-    RegionBits, RegionSummary, RowGrid, SUMMARY_PAGE_SIZE, SummaryPage, space_key, summarized_key,
-    summary_key,
+    KIND_SPACE, KIND_SUMMARIZED, KIND_SUMMARY, KIND_SUMMARY_ROWS, PAGE_REGIONS, REGION_BITMAP_SIZE,
+    REGION_SECTORS, RegionBits, RegionSummary, RowGrid, SUMMARY_PAGE_SIZE, SummaryPage,
+    SummaryRows, space_key, summarized_key, summary_key, summary_rows_key,
 };
 pub use spare::{
     KIND_SPARE, SPARE_POOLS_MAX, SpareEntry, SpareGuid, SpareLabel, SparePool, SpareUse, spare_key,

@@ -45,6 +45,79 @@ pub fn summarized_key() -> Key {
     Key::new(ObjectId(0), KIND_SUMMARIZED, 0)
 }
 
+/// Kind of the entry that says which rows the summaries of a raidz count that was expanded; the object is the vdev, the offset 0.
+pub const KIND_SUMMARY_ROWS: Kind = Kind(14);
+const SUMMARY_ROWS_SIZE: usize = 8;
+
+/// The rows that the summaries of a raidz count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SummaryRows {
+    /// Sectors of data of a row, in regions before `boundary`.
+    pub below: u16,
+    /// The same in the other regions.
+    pub behind: u16,
+    /// The first region of the others.
+    pub boundary: u32,
+}
+
+impl SummaryRows {
+    /// Sectors of data of a row that the summary of a region counts.
+    #[must_use]
+    pub fn of(&self, region: u32) -> u16 {
+        match region < self.boundary {
+            true => self.below,
+            false => self.behind,
+        }
+    }
+
+    /// Encodes the entry.
+    #[must_use]
+    pub fn encode(&self) -> [u8; SUMMARY_ROWS_SIZE] {
+        let mut bytes = [0; SUMMARY_ROWS_SIZE];
+        bytes[..2].copy_from_slice(&self.below.to_le_bytes());
+        bytes[2..4].copy_from_slice(&self.behind.to_le_bytes());
+        bytes[4..].copy_from_slice(&self.boundary.to_le_bytes());
+        bytes
+    }
+
+    /// Decodes the entry.
+    ///
+    /// # Errors
+    /// A wrong length, or rows of no sector.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Defect> {
+        let &[a, b, c, d, ref boundary @ ..] = bytes else {
+            return Err(Defect::Length {
+                what: "entry with the rows of summaries",
+                got: bytes.len(),
+                want: SUMMARY_ROWS_SIZE,
+            });
+        };
+        let boundary = boundary.try_into().map_err(|_| Defect::Length {
+            what: "entry with the rows of summaries",
+            got: bytes.len(),
+            want: SUMMARY_ROWS_SIZE,
+        })?;
+        let rows = Self {
+            below: u16::from_le_bytes([a, b]),
+            behind: u16::from_le_bytes([c, d]),
+            boundary: u32::from_le_bytes(boundary),
+        };
+        match rows.below == 0 || rows.behind == 0 {
+            true => Err(Defect::Field {
+                field: "sectors of a row that summaries count",
+                value: 0,
+            }),
+            false => Ok(rows),
+        }
+    }
+}
+
+/// The key of the entry with the rows that a vdev's summaries count.
+#[must_use]
+pub fn summary_rows_key(vdev: VdevId) -> Key {
+    Key::new(ObjectId(vdev.0.into()), KIND_SUMMARY_ROWS, 0)
+}
+
 /// Where rows begin in a region. A mirror has rows of one sector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RowGrid {

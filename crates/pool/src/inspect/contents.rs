@@ -14,8 +14,8 @@ use crate::format::{
     Birth, BlockPtr, DEAD_TREE, Dataset, DatasetKind, DatasetRoot, Defect, FIRST_DATASET, Freeing,
     HOLDS_MAX, Hold, KIND_DATASET, KIND_FREEING, KIND_HOLD, KIND_LIST, KIND_NEXT_DATASET,
     KIND_PROPERTY, KIND_RESILVER, KIND_ROOT, KIND_SETTINGS, KIND_SPACE, KIND_SPARE,
-    KIND_SUMMARIZED, KIND_SUMMARY, Key, ListId, PoolProperty, ResilverPosition, Settings,
-    SpareEntry, TreeId, Uberblock, Value, decode_on,
+    KIND_SUMMARIZED, KIND_SUMMARY, KIND_SUMMARY_ROWS, Key, ListId, PoolProperty, ResilverPosition,
+    Settings, SpareEntry, SpareGuid, TreeId, Uberblock, Value, decode_on,
 };
 use crate::tree::{Visit, Walk, WalkStep};
 
@@ -55,6 +55,8 @@ pub struct Contents {
     pub properties: BTreeSet<PoolProperty>,
     /// The settings that datasets inherit from the pool.
     pub settings: Settings,
+    /// Hot spares.
+    pub spares: BTreeMap<SpareGuid, SpareEntry>,
     /// Nodes of the pool's own tree.
     pub nodes: Vec<BlockPtr>,
     pub(super) saved: Sectors,
@@ -72,6 +74,7 @@ struct Entries {
     next: u64,
     properties: BTreeSet<PoolProperty>,
     settings: Settings,
+    spares: BTreeMap<SpareGuid, SpareEntry>,
     saved: Sectors,
     summaries: Summaries,
 }
@@ -105,6 +108,7 @@ impl Entries {
         match key.kind() {
             KIND_SPACE => self.saved.load(image, key, bytes)?,
             KIND_SUMMARY => self.summaries.load(image, key, bytes)?,
+            KIND_SUMMARY_ROWS => self.summaries.load_rows(key, bytes)?,
             KIND_SUMMARIZED if object == 0 => {
                 decode_on(bytes)?;
                 self.summaries.are_kept = true;
@@ -130,7 +134,10 @@ impl Entries {
                 self.properties.insert(PoolProperty::of_key(key)?);
             }
             KIND_RESILVER => drop(ResilverPosition::decode(bytes)?),
-            KIND_SPARE if object > 0 => drop(SpareEntry::decode(bytes)?),
+            KIND_SPARE if object > 0 => {
+                self.spares
+                    .insert(SpareGuid(object), SpareEntry::decode(bytes)?);
+            }
             other => return field("kind of an entry of the pool's tree", other.0.into()),
         }
         Ok(())
@@ -169,7 +176,9 @@ impl Image {
                 WalkStep::Visit(Visit::Entry(key, value)) => {
                     if let Err(defect) = entries.take(self, key, &value) {
                         let kind = match key.kind() {
-                            KIND_SPACE | KIND_SUMMARY | KIND_SUMMARIZED => FindingKind::Space,
+                            KIND_SPACE | KIND_SUMMARY | KIND_SUMMARIZED | KIND_SUMMARY_ROWS => {
+                                FindingKind::Space
+                            }
                             _ => FindingKind::Dataset,
                         };
                         let text = format!("entry {key:?} of {POOL}: {defect}");
@@ -227,6 +236,7 @@ impl Entries {
             next_dataset: self.next,
             properties: self.properties,
             settings: self.settings,
+            spares: self.spares,
             nodes,
             saved: self.saved,
             summaries: self.summaries,

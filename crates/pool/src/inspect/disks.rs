@@ -16,7 +16,7 @@ use super::limits::BUFFER_BYTES;
 use crate::compress;
 use crate::format::{
     Address, BlockPtr, Defect, LABEL_SIZE, Label, MemberGuid, Membership, PoolGuid, REGION_SECTORS,
-    UBERBLOCK_SIZE, Uberblock, VdevEntry, VdevId, VdevOffset,
+    SpareLabel, UBERBLOCK_SIZE, Uberblock, VdevEntry, VdevId, VdevOffset,
 };
 use crate::journal::Ring;
 use crate::vdev::limits::RUN_SIZE_MAX;
@@ -146,6 +146,8 @@ pub struct Image {
     pub vdevs: Vec<SeenVdev>,
     /// Uberblocks that count, newest first.
     pub uberblocks: Vec<Uberblock>,
+    /// The inspected disks that are spares, which hold nothing, with their labels.
+    pub spares: Vec<(PathBuf, SpareLabel)>,
     buffers: BufPool,
 }
 
@@ -163,17 +165,21 @@ pub struct Copied {
 }
 
 impl Image {
-    /// Reads labels and uberblocks. All disks must belong to one pool and be open for reading only. Spares, which hold nothing, are left
-    /// out.
+    /// Reads labels and uberblocks. All disks must belong to one pool and be open for reading only. Spares are named in
+    /// [`Image::spares`] and read no further.
     ///
     /// # Errors
     /// The reason why there is nothing to inspect.
     pub async fn open(disks: Vec<Disk>) -> Result<Rc<Self>, InspectError> {
         let buffers = BufPool::new(BUFFER_BYTES);
         let (mut kept, mut seen) = (Vec::new(), Vec::with_capacity(disks.len()));
+        let mut spares = Vec::new();
         for disk in disks {
             let found = look(&disk, &buffers).await;
-            if found.label().is_none() && spare_label(&disk).await.is_some() {
+            if found.label().is_none()
+                && let Some(label) = spare_label(&disk).await
+            {
+                spares.push((disk.info().path.clone(), label));
                 continue;
             }
             kept.push(disk);
@@ -207,6 +213,7 @@ impl Image {
             label,
             vdevs,
             uberblocks,
+            spares,
             buffers,
         }))
     }
@@ -291,12 +298,18 @@ impl Image {
         offset: VdevOffset,
         len: usize,
     ) -> Option<IoBuf> {
-        let end = DATA_START.checked_add(offset.0)?.checked_add(len as u64)?;
+        let offset = DATA_START.checked_add(offset.0)?;
+        self.read_disk(disk, offset, len).await
+    }
+
+    /// Reads a range of a disk.
+    pub(super) async fn read_disk(&self, disk: usize, offset: u64, len: usize) -> Option<IoBuf> {
+        let end = offset.checked_add(len as u64)?;
         if len == 0 || len > RUN_SIZE_MAX || end > self.seen[disk].size {
             return None;
         }
         let buf = self.buffers.alloc(len).await;
-        let (read, buf) = self.disks[disk].read(buf, DATA_START + offset.0).await;
+        let (read, buf) = self.disks[disk].read(buf, offset).await;
         read.ok().map(|()| buf)
     }
 

@@ -5,11 +5,15 @@
 //! disk, and so is parity that does not match its row. The arithmetic of parity is the pool's.
 
 use super::disks::{Copied, Flaw, Image, Lacking, SeenVdev};
-use crate::format::{BlockPtr, Defect, Label, Membership, VdevKind, VdevOffset};
+use crate::format::{BlockPtr, Defect, Expansion, Label, Membership, VdevKind, VdevOffset};
 use crate::vdev::parity::{Columns, choices};
 
 /// Rows in which a column is on the same member.
 const BAND_ROWS: u64 = 256;
+/// Offset and bytes of the scratch area of a disk.
+const SCRATCH: (u64, u64) = (512 << 10, 512 << 10);
+/// Offset of the data of a disk.
+const DATA: u64 = 1 << 20;
 
 /// The shape of a raidz.
 #[derive(Debug, Clone, Copy)]
@@ -22,6 +26,17 @@ struct Shape {
     journal: u64,
     copies: u64,
     segment: u64,
+    /// Members with copies of the journal.
+    journal_members: u64,
+    /// During an expansion: number of rows with a unit on each member, and the number of them that are not in scratch areas.
+    expansion: Option<(u64, u64)>,
+}
+
+/// A row: whether it has a unit on each member, and its number among such rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct RowName {
+    is_wide: bool,
+    number: u64,
 }
 
 impl Shape {
@@ -30,38 +45,67 @@ impl Shape {
         let VdevKind::Raidz { parity } = vdev.entry.kind else {
             return None;
         };
+        let unit = u64::from(vdev.entry.sector());
+        let in_place = |e: Expansion| match e.has_scratch {
+            true => (e.position - 1) / (SCRATCH.1 / unit) * (SCRATCH.1 / unit),
+            false => e.position,
+        };
         (vdev.entry.members > parity.into()).then(|| Self {
             members: vdev.entry.members.into(),
             parity: parity.into(),
-            unit: vdev.entry.sector().into(),
+            unit,
             journal: label.journal.size_on(&vdev.entry),
             copies: label.journal.size_on_member(&vdev.entry),
             segment: label.journal.segment_size.into(),
+            journal_members: vdev.entry.journal_members().into(),
+            expansion: vdev.entry.expansion.map(|e| (e.position, in_place(e))),
         })
     }
 
-    fn data(&self) -> u64 {
-        self.members - self.parity
+    /// Number of members that have a unit of a row.
+    fn width(&self, is_wide: bool) -> u64 {
+        self.members - u64::from(!is_wide)
     }
 
-    /// End of the addresses, if each member has `data_size` bytes.
+    /// Data columns of a row.
+    fn data(&self, is_wide: bool) -> u64 {
+        self.width(is_wide) - self.parity
+    }
+
+    /// End of the addresses, if each member has `data_size` bytes. During an expansion, all rows are narrow for this.
     fn end(&self, data_size: u64) -> u64 {
         let rows = data_size.saturating_sub(self.copies) / self.unit;
-        self.journal + rows * self.data() * self.unit
+        self.journal + rows * self.data(self.expansion.is_none()) * self.unit
     }
 
-    /// The rows of a range behind the journal, and for its first row the first column.
-    fn rows(&self, at: u64, len: u64) -> (std::ops::Range<u64>, u64) {
-        let first = (at - self.journal) / self.unit;
-        let behind = first + len / self.unit;
-        let rows = first / self.data()..behind.div_ceil(self.data());
-        (rows, first % self.data())
+    /// The row and column of an address behind the journal.
+    fn row_of(&self, at: u64) -> (RowName, usize) {
+        let unit = (at - self.journal) / self.unit;
+        let wide = self.data(true);
+        let is_wide = self.expansion.is_none_or(|(rows, _)| unit < rows * wide);
+        let data = self.data(is_wide);
+        let row = RowName {
+            is_wide,
+            number: unit / data,
+        };
+        (row, (unit % data) as usize)
     }
 
-    /// The member that has a column of a row, and the offset in its data.
-    fn place(&self, row: u64, column: u64) -> (usize, u64) {
-        let member = (column + row / BAND_ROWS) % self.members;
-        (member as usize, self.copies + row * self.unit)
+    /// The row and column of each unit of a range behind the journal.
+    fn units(&self, at: u64, len: u64) -> Vec<(RowName, usize)> {
+        let units = (at..at + len).step_by(self.unit as usize);
+        units.map(|at| self.row_of(at)).collect()
+    }
+
+    /// The member that has a column of a row, and the offset on its disk.
+    fn place(&self, row: RowName, column: u64) -> (usize, u64) {
+        let member = (column + row.number / BAND_ROWS) % self.width(row.is_wide);
+        let is_in_place = self.expansion.is_none_or(|(_, rows)| row.number < rows);
+        let offset = match is_in_place || !row.is_wide {
+            true => DATA + self.copies + row.number * self.unit,
+            false => SCRATCH.0 + row.number * self.unit % SCRATCH.1,
+        };
+        (member as usize, offset)
     }
 
     /// The members that have an address of the journal, and the offset in the data of each.
@@ -69,8 +113,9 @@ impl Shape {
         let (segment, within) = (at / self.segment, at % self.segment);
         let numbers = (0..=self.parity).map(|copy| segment * (self.parity + 1) + copy);
         let place = |n: u64| {
-            let slot = n / self.members;
-            ((n % self.members) as usize, slot * self.segment + within)
+            let slot = n / self.journal_members;
+            let member = n % self.journal_members;
+            (member as usize, slot * self.segment + within)
         };
         numbers.map(place).collect()
     }
@@ -78,7 +123,7 @@ impl Shape {
 
 /// A row as read.
 struct SeenRow {
-    number: u64,
+    name: RowName,
     columns: Columns,
     /// Columns that could not be read.
     missing: Vec<usize>,
@@ -94,10 +139,10 @@ struct FoundBlock {
 /// data units are not read by anybody. If fewer columns than there is surplus parity explain a mismatch, these are wrong, and data among them belongs
 /// to other blocks; else nobody knows whether parity is wrong or a block that is not being read.
 fn wrong_parity(row: &SeenRow, right: &Columns, shape: &Shape) -> Vec<usize> {
-    let data = shape.data() as usize;
+    let data = shape.data(row.name.is_wide) as usize;
     let is_read = |column: &usize| !row.missing.contains(column);
     let mut seen = right.clone();
-    for column in (data..shape.members as usize).filter(is_read) {
+    for column in (data..right.all().len()).filter(is_read) {
         seen.all_mut()[column].copy_from_slice(&row.columns.all()[column]);
     }
     let wrong: Vec<usize> = seen.wrong_parity().into_iter().filter(is_read).collect();
@@ -152,46 +197,42 @@ impl Image {
         &self,
         vdev: &SeenVdev,
         shape: &Shape,
-        rows: &std::ops::Range<u64>,
+        rows: &[RowName],
         column: u64,
     ) -> Vec<Option<Vec<u8>>> {
-        let count = (rows.end - rows.start) as usize;
         let unit = shape.unit as usize;
-        let (member, offset) = shape.place(rows.start, column);
+        let (member, offset) = shape.place(rows[0], column);
         let Some(disk) = self.disk_in(vdev, member) else {
-            return vec![None; count];
+            return vec![None; rows.len()];
         };
-        let whole = self.read_member(disk, VdevOffset(offset), count * unit);
+        let whole = self.read_disk(disk, offset, rows.len() * unit);
         if let Some(bytes) = whole.await {
             return bytes.chunks(unit).map(|unit| Some(unit.to_vec())).collect();
         }
-        let mut units = Vec::with_capacity(count);
-        for row in rows.clone() {
-            let (_, offset) = shape.place(row, column);
-            let read = self.read_member(disk, VdevOffset(offset), unit).await;
+        let mut units = Vec::with_capacity(rows.len());
+        for row in rows {
+            let (_, offset) = shape.place(*row, column);
+            let read = self.read_disk(disk, offset, unit).await;
             units.push(read.map(|bytes| bytes.to_vec()));
         }
         units
     }
 
     /// Reads all columns of rows.
-    async fn seen_rows(
-        &self,
-        vdev: &SeenVdev,
-        shape: &Shape,
-        rows: std::ops::Range<u64>,
-    ) -> Vec<SeenRow> {
+    async fn seen_rows(&self, vdev: &SeenVdev, shape: &Shape, rows: &[RowName]) -> Vec<SeenRow> {
         let unit = shape.unit as usize;
         let mut seen = Vec::new();
-        let mut start = rows.start;
-        while start < rows.end {
-            let end = rows.end.min((start / BAND_ROWS + 1) * BAND_ROWS);
-            let mut read = Vec::with_capacity(shape.members as usize);
-            for column in 0..shape.members {
-                read.push(self.seen_column(vdev, shape, &(start..end), column).await);
+        let lie_together = |a: &RowName, b: &RowName| {
+            let is_next = shape.place(*b, 0).1 == shape.place(*a, 0).1 + shape.unit;
+            a.is_wide == b.is_wide && is_next && a.number / BAND_ROWS == b.number / BAND_ROWS
+        };
+        for rows in rows.chunk_by(lie_together) {
+            let width = shape.width(rows[0].is_wide);
+            let mut read = Vec::with_capacity(width as usize);
+            for column in 0..width {
+                read.push(self.seen_column(vdev, shape, rows, column).await);
             }
-            for number in start..end {
-                let at = (number - start) as usize;
+            for (at, name) in rows.iter().enumerate() {
                 let units = read.iter_mut().map(|column| column[at].take());
                 let units: Vec<_> = units.collect();
                 let is_missing = |column: &usize| units[*column].is_none();
@@ -199,12 +240,11 @@ impl Image {
                 let columns = units.into_iter();
                 let columns = columns.map(|unit_| unit_.unwrap_or_else(|| vec![0; unit]));
                 seen.push(SeenRow {
-                    number,
-                    columns: Columns::new(columns.collect(), shape.data() as usize),
+                    name: *name,
+                    columns: Columns::new(columns.collect(), shape.data(name.is_wide) as usize),
                     missing,
                 });
             }
-            start = end;
         }
         seen
     }
@@ -216,19 +256,21 @@ impl Image {
         ptr: &BlockPtr,
         len: u64,
     ) -> Option<FoundBlock> {
-        let (rows, first) = shape.rows(ptr.offset.0, len);
-        let (data, parity) = (shape.data() as usize, shape.parity as usize);
-        let seen = self.seen_rows(vdev, &shape, rows).await;
+        let parity = shape.parity as usize;
+        let units = shape.units(ptr.offset.0, len);
+        let mut rows: Vec<RowName> = units.iter().map(|(row, _)| *row).collect();
+        rows.dedup();
+        let seen = self.seen_rows(vdev, &shape, &rows).await;
         let members: Vec<usize> = (0..shape.members as usize).collect();
         let is_doubted = |row: &SeenRow, column: usize, liars: &[usize]| {
-            let (member, _) = shape.place(row.number, column as u64);
+            let (member, _) = shape.place(row.name, column as u64);
             liars.contains(&member)
         };
         for liars in (0..=parity).flat_map(|count| choices(&members, count)) {
             let mut bytes = Vec::with_capacity(len as usize);
             let mut right = Vec::with_capacity(seen.len());
             for row in &seen {
-                let lies = (0..members.len())
+                let lies = (0..row.columns.all().len())
                     .filter(|c| !row.missing.contains(c) && is_doubted(row, *c, &liars));
                 let mut all: Vec<usize> = row.missing.iter().copied().chain(lies).collect();
                 if all.len() > parity {
@@ -236,35 +278,30 @@ impl Image {
                 }
                 let mut columns = row.columns.clone();
                 columns.reconstruct(&all);
-                columns.all()[..data]
-                    .iter()
-                    .for_each(|column| bytes.extend_from_slice(column));
+                let own = units.iter().filter(|(of, _)| *of == row.name);
+                own.for_each(|(_, column)| bytes.extend_from_slice(&columns.all()[*column]));
                 right.push(columns);
             }
-            let start = (first * shape.unit) as usize;
-            let bytes = bytes[start..start + len as usize].to_vec();
             if ptr.verify(&bytes[..ptr.physical_size as usize]).is_ok() {
-                let own = first as usize..first as usize + (len / shape.unit) as usize;
-                let lacking = self.lacking_of(vdev, &shape, &seen, &right, own);
+                let lacking = self.lacking_of(vdev, &shape, &seen, &right, &units);
                 return Some(FoundBlock { bytes, lacking });
             }
         }
         None
     }
 
-    /// The disks with a wrong unit of a block, whose units are `own` of its rows, or with wrong parity in its rows.
+    /// The disks with a wrong unit of a block, whose units are `own`, or with wrong parity in its rows.
     fn lacking_of(
         &self,
         vdev: &SeenVdev,
         shape: &Shape,
         seen: &[SeenRow],
         right: &[Columns],
-        own: std::ops::Range<usize>,
+        own: &[(RowName, usize)],
     ) -> Lacking {
-        let data = shape.data() as usize;
         let mut lacking = Lacking::new();
         let mut add = |row: &SeenRow, column: usize, flaw: Flaw| {
-            let (member, _) = shape.place(row.number, column as u64);
+            let (member, _) = shape.place(row.name, column as u64);
             let Some(disk) = self.disk_in(vdev, member) else {
                 return;
             };
@@ -273,15 +310,16 @@ impl Image {
                 lacking.push((path, flaw));
             }
         };
-        for (index, (row, right)) in seen.iter().zip(right).enumerate() {
-            for column in (0..data).filter(|column| own.contains(&(index * data + column))) {
+        for (row, right) in seen.iter().zip(right) {
+            let data = shape.data(row.name.is_wide) as usize;
+            for column in (0..data).filter(|column| own.contains(&(row.name, *column))) {
                 if row.missing.contains(&column) {
                     add(row, column, Flaw::Unreadable);
                 } else if row.columns.all()[column] != right.all()[column] {
                     add(row, column, Flaw::Wrong(Defect::Checksum));
                 }
             }
-            for column in (data..shape.members as usize).filter(|c| row.missing.contains(c)) {
+            for column in (data..right.all().len()).filter(|c| row.missing.contains(c)) {
                 add(row, column, Flaw::Unreadable);
             }
             for column in wrong_parity(row, right, shape) {

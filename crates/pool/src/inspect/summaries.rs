@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use super::disks::Image;
 use super::space::Sectors;
 use crate::format::{
-    Defect, Key, PAGE_REGIONS, REGION_SECTORS, RegionBits, RegionSummary, SummaryPage, VdevKind,
+    Defect, Key, PAGE_REGIONS, REGION_SECTORS, RegionBits, RegionSummary, SummaryPage, SummaryRows,
+    VdevKind,
 };
 
 /// See the module header.
@@ -17,6 +18,8 @@ pub(super) struct Summaries {
     /// Whether the checkpoint says that it has summaries of all bitmaps.
     pub(super) are_kept: bool,
     regions: BTreeMap<(u16, u32), RegionSummary>,
+    /// The rows that the summaries of a vdev count which was expanded.
+    rows: BTreeMap<u16, SummaryRows>,
 }
 
 impl Summaries {
@@ -41,6 +44,31 @@ impl Summaries {
         Ok(())
     }
 
+    /// Loads the rows that the summaries of a vdev count.
+    pub(super) fn load_rows(&mut self, key: Key, bytes: &[u8]) -> Result<(), Defect> {
+        let vdev = u16::try_from(key.object().0).map_err(|_| Defect::Field {
+            field: "vdev of the rows of summaries",
+            value: key.object().0,
+        })?;
+        self.rows.insert(vdev, SummaryRows::decode(bytes)?);
+        Ok(())
+    }
+
+    /// Sectors of data of the rows that a region's summary counts.
+    fn row(&self, image: &Image, vdev: u16, region: u32) -> u64 {
+        let entry = &image.vdevs[usize::from(vdev)].entry;
+        let VdevKind::Raidz { parity } = entry.kind else {
+            return 1;
+        };
+        // all of a checkpoint from before the first expansion count the rows of the vdev as it was created
+        let first = entry.journal_members().saturating_sub(parity.into());
+        self.rows
+            .get(&vdev)
+            .map_or(first, |rows| rows.of(region))
+            .max(1)
+            .into()
+    }
+
     /// Returns what is wrong, a sentence for each region.
     pub(super) fn compare(&self, image: &Image, saved: &Sectors) -> Vec<String> {
         if !self.are_kept {
@@ -50,7 +78,8 @@ impl Summaries {
         }
         let mut wrong = Vec::new();
         for ((vdev, region), bits) in &saved.0 {
-            let is = summary(image, *vdev, *region, bits);
+            let row = self.row(image, *vdev, *region);
+            let is = summary(image, (*vdev, *region), bits, row);
             let said = self.regions.get(&(*vdev, *region));
             if said != Some(&is) {
                 let text =
@@ -67,12 +96,13 @@ impl Summaries {
 }
 
 /// The summary of a bitmap, row by row.
-fn summary(image: &Image, vdev: u16, region: u32, bits: &RegionBits) -> RegionSummary {
+fn summary(
+    image: &Image,
+    (vdev, region): (u16, u32),
+    bits: &RegionBits,
+    row: u64,
+) -> RegionSummary {
     let known = &image.vdevs[usize::from(vdev)].entry;
-    let row = match known.kind {
-        VdevKind::Raidz { .. } => known.needed() as u64,
-        VdevKind::Disk | VdevKind::Mirror => 1,
-    };
     let sector = u64::from(known.sector());
     let first = u64::from(region) * u64::from(REGION_SECTORS);
     let end = first + u64::from(REGION_SECTORS);

@@ -10,6 +10,7 @@ mod capacity;
 mod checkpoint;
 mod datasets;
 mod destroy;
+mod expansion;
 mod mover;
 mod opening;
 mod pool_tree;
@@ -40,6 +41,7 @@ use checkpoint::checkpointer::Checkpointer;
 use datasets::index::Datasets;
 use destroy::deadlists::Deadlists;
 use destroy::destroyer::Destroyer;
+use expansion::state::Expander;
 use mover::state::Mover;
 use pool_tree::{Changes, PoolTree};
 use snapshots::pending_snapshots::PendingSnapshots;
@@ -57,6 +59,7 @@ pub use capacity::writes::PoolWrites;
 pub use datasets::filesystems::NewFilesystem;
 pub use datasets::inherit::Source;
 pub use datasets::volumes::NewVolume;
+pub use expansion::state::{Expanding, ExpansionWait};
 pub use mover::state::RowMoves;
 pub use opening::choices::Choice;
 pub use sweep::damage::{Damage, DamagedObjects, Damages};
@@ -93,6 +96,7 @@ struct Owner {
     /// Blocks that resilvers in progress copy next.
     resilver_windows: ResilverWindows,
     mover: Mover,
+    expander: Expander,
 }
 
 /// A pool that is open. It lives on the shard that opened it.
@@ -193,6 +197,7 @@ impl Owner {
                 state.checkpointer.tick(journal, frees);
             }
             self.trim_freed();
+            self.wake_expander();
             self.tell_dead();
             self.shared.bell.ring();
         }
@@ -326,6 +331,7 @@ impl Pool {
     pub async fn close(self) -> Result<()> {
         let writes = !self.vdevs().is_read_only();
         self.owner.mover.end();
+        self.owner.end_expander().await;
         // a close does not wait until the file system below has space
         self.vdevs().wait_for_space(false);
         // A successful checkpoint does not prove that all records were written before it.

@@ -89,14 +89,15 @@ impl Space {
     /// The fill of a row of a loaded region.
     fn fill(&self, (index, number): (usize, u32), region: &Region, row: u32) -> RowFill {
         let vdev = &self.vdevs[index];
-        let used = region.used.count_in(row, vdev.row);
+        let size = vdev.row_in(number);
+        let used = region.used.count_in(row, size);
         let is_freed = |sector: u32, count: u32| {
             let at = vdev.address(number, sector);
             let bytes = u64::from(count) * vdev.sector();
             self.frees.any(index, vdev.range(at, bytes as u32))
         };
-        let freed = match used > 0 && is_freed(row, vdev.row) {
-            true => (row..row + vdev.row)
+        let freed = match used > 0 && is_freed(row, size) {
+            true => (row..row + size)
                 .filter(|sector| is_freed(*sector, 1))
                 .count(),
             false => 0,
@@ -104,7 +105,7 @@ impl Space {
         let live = used.saturating_sub(freed as u32);
         RowFill {
             live: u64::from(live) * vdev.sector(),
-            dead: u64::from(vdev.row - live) * vdev.sector(),
+            dead: u64::from(size - live) * vdev.sector(),
         }
     }
 
@@ -140,15 +141,16 @@ impl Space {
         let (number, start, count) = vdev.place(at, bytes);
         let region = vdev.loaded.get(&number)?;
         let end = vdev.inside(number).end;
+        let size = vdev.row_in(number);
         let mut row = vdev.grid(number).before(start)?;
         let first = vdev.address(number, row);
         let mut sum = RowFill::default();
         while row < start + count {
-            if row + vdev.row > end {
+            if row + size > end {
                 return None;
             }
             sum.add(self.fill((index, number), region, row));
-            row += vdev.row;
+            row += size;
         }
         Some((first, sum))
     }
@@ -184,6 +186,8 @@ mod tests {
             end: VdevOffset(256 << 20),
             sector: SECTOR,
             row: 8,
+            first_row: 8,
+            narrow: None,
         }])
     }
 
@@ -230,6 +234,8 @@ mod tests {
             end: VdevOffset(64 << 20),
             sector: SECTOR,
             row: 1,
+            first_row: 1,
+            narrow: None,
         };
         let mut space = Space::new(&[vdev]);
         let (at, _) = space

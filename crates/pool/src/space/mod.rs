@@ -7,10 +7,12 @@
 //! tree, which the opening marks, and without younger records, which the journal has. Pure: no function waits; an allocation that
 //! needs another region records this. `docs/format.md`, "Space"; `docs/decisions/0103`, `0162`.
 
+mod expand;
 mod fills;
 mod freed;
 mod frees;
 mod load;
+mod narrow;
 mod residency;
 mod rows;
 mod sectors;

@@ -296,7 +296,7 @@ impl VdevRegions {
         for (start, count) in runs {
             let first = grid.from(*start);
             let end = (start + count).min(inside.end);
-            let rows = end.saturating_sub(first) / self.row * self.row;
+            let rows = end.saturating_sub(first) / grid.row * grid.row;
             free += rows;
             longest = longest.max(rows);
         }
@@ -393,9 +393,9 @@ impl VdevRegions {
             };
         }
         let grid = self.grid(number);
-        let first = (start + 1).saturating_sub(self.row);
+        let first = (start + 1).saturating_sub(grid.row);
         let first = grid.from(first).min(start);
-        let rows = (start + count - first).next_multiple_of(self.row);
+        let rows = (start + count - first).next_multiple_of(grid.row);
         self.change_summary(number, |summary| {
             summary.free = u32::from(summary.free).saturating_sub(rows) as u16;
             summary.longest = summary.longest.min(summary.free);

@@ -12,7 +12,7 @@ use crate::format::{REGION_SECTORS, RegionBits, RegionSummary, RowGrid};
 impl VdevRegions {
     /// The rows of a region.
     pub(super) fn grid(&self, region: u32) -> RowGrid {
-        RowGrid::new(self.row, self.space.start, region)
+        RowGrid::new(self.row_in(region), self.space.start, region)
     }
 
     /// The rows of a region that are in the vdev's space and in no other region: the first sector of each.
@@ -21,15 +21,16 @@ impl VdevRegions {
     }
 
     /// The number of sectors of a region's rows in `inside`.
-    fn row_sectors(&self, region: u32, inside: Range<u32>) -> u32 {
-        let first = self.grid(region).from(inside.start);
-        inside.end.saturating_sub(first) / self.row * self.row
+    pub(super) fn row_sectors(&self, region: u32, inside: Range<u32>) -> u32 {
+        let grid = self.grid(region);
+        let first = grid.from(inside.start);
+        inside.end.saturating_sub(first) / grid.row * grid.row
     }
 
     /// The number of sectors that can be given out of a region without used sectors.
     pub(super) fn all_free(&self, region: u32) -> u32 {
         let inside = self.inside(region);
-        match inside.is_empty() {
+        match inside.is_empty() || self.is_in_transit(region) {
             true => 0,
             false => self.row_sectors(region, inside),
         }
@@ -41,8 +42,9 @@ impl VdevRegions {
             return Cow::Borrowed(bits);
         }
         let mut whole = bits.clone();
-        let touched = self.rows(region).filter(|row| bits.any(*row, self.row));
-        touched.for_each(|row| whole.set(row, self.row));
+        let row_size = self.row_in(region);
+        let touched = self.rows(region).filter(|row| bits.any(*row, row_size));
+        touched.for_each(|row| whole.set(row, row_size));
         Cow::Owned(whole)
     }
 
@@ -59,6 +61,9 @@ impl VdevRegions {
 
     /// The sectors of a region that can be given out if these are used.
     pub(super) fn free_without(&self, region: u32, used: &RegionBits) -> RegionBits {
+        if self.is_in_transit(region) {
+            return RegionBits::default();
+        }
         self.grid(region).free(self.inside(region), used)
     }
 
@@ -85,6 +90,7 @@ impl VdevRegions {
         let outside =
             self.row_sectors(region, 0..REGION_SECTORS) - self.row_sectors(region, inside);
         let free = u32::from(saved.free).saturating_sub(outside).min(most);
-        (free, u32::from(saved.longest).min(most))
+        let free = free.min(self.all_free(region));
+        (free, u32::from(saved.longest).min(most).min(free))
     }
 }

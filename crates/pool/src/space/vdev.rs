@@ -8,10 +8,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+use super::narrow::NarrowRegions;
 use super::sectors::SectorSet;
 use super::summary::{Released, Summary};
 use crate::format::{Address, REGION_SECTORS, RegionBits, VdevId, VdevOffset};
-use crate::vdev::VdevInfo;
+use crate::vdev::{NarrowRows, VdevInfo};
 
 /// Regions that are searched for a run of the wanted length, before the search gives up.
 const SEARCH_MAX: usize = 64;
@@ -27,8 +28,12 @@ pub struct VdevSpace {
     pub end: VdevOffset,
     /// Bytes of a sector.
     pub sector: u32,
-    /// Sectors of a row: space is given out in whole rows. 1 on a mirror.
+    /// Sectors of a row: space is given out in whole rows. 1 on a mirror. During an expansion, of a wide row.
     pub row: u32,
+    /// Sectors of a row at the creation of the vdev.
+    pub first_row: u32,
+    /// The rows that an expansion has not reached.
+    pub narrow: Option<NarrowRows>,
 }
 
 impl From<&VdevInfo> for VdevSpace {
@@ -39,6 +44,8 @@ impl From<&VdevInfo> for VdevSpace {
             end: VdevOffset(info.size),
             sector: info.sector,
             row: info.row,
+            first_row: info.first_row,
+            narrow: info.narrow,
         }
     }
 }
@@ -79,8 +86,12 @@ pub(super) struct Cursor {
 pub(super) struct VdevRegions {
     pub(super) id: VdevId,
     sector: u64,
-    /// Sectors of a row.
+    /// Sectors of a row. During an expansion, of a wide row.
     pub(super) row: u32,
+    /// Sectors of a row at the creation of the vdev.
+    pub(super) first_row: u32,
+    /// The regions that an expansion has not passed.
+    pub(super) narrow: Option<NarrowRegions>,
     /// The sectors of the vdev's space.
     pub(super) space: Range<u64>,
     /// The number of sectors that can be given out: those of free rows.
@@ -130,6 +141,8 @@ impl VdevRegions {
             id: space.vdev,
             sector,
             row: space.row.max(1),
+            first_row: space.first_row.max(1),
+            narrow: None,
             free: 0,
             in_rows: 0,
             space: sectors,
@@ -149,8 +162,11 @@ impl VdevRegions {
             fresh,
             cursors: [None; 3],
         };
+        if let Some(narrow) = &space.narrow {
+            vdev.narrow = Some(vdev.narrow_regions(narrow));
+        }
         vdev.free = vdev.free_from(vdev.fresh);
-        vdev.in_rows = vdev.free;
+        vdev.in_rows = vdev.all_in_rows();
         vdev
     }
 
@@ -177,7 +193,7 @@ impl VdevRegions {
         let after = self.free_of(last);
         let more = u64::from(after - before) + self.free_from(last + 1);
         self.free += more;
-        self.in_rows += more;
+        self.in_rows = self.all_in_rows();
         if self.queue.remove(&(before, last)) || self.tired.remove(&last) {
             self.queue.insert((after, last));
         }
@@ -336,6 +352,9 @@ impl VdevRegions {
     ) -> Option<(Address, u32)> {
         let end = self.inside(cursor.region).end;
         let grid = self.grid(cursor.region);
+        if self.is_in_transit(cursor.region) {
+            return None;
+        }
         let before = if self.row > 1 {
             self.free_of(cursor.region)
         } else {

@@ -18,7 +18,7 @@ use super::{VdevInfo, Vdevs, area};
 use crate::format::{Birth, LabelEpoch, MemberGuid, UBERBLOCK_SIZE, VDEVS_MAX, VdevId};
 
 /// Epoch of labels that are older than any valid label of the pool.
-const FIRST: LabelEpoch = LabelEpoch(1);
+pub(super) const FIRST: LabelEpoch = LabelEpoch(1);
 
 impl Vdevs {
     /// Adds a top-level vdev. The labels name it when this returns.
@@ -65,7 +65,8 @@ impl Vdevs {
         Ok(info)
     }
 
-    async fn check_new(&self, disks: &[Disk], force: bool) -> Result<(), SetupError> {
+    /// Refuses disks that cannot be new in the pool. With force, they may belong to another pool.
+    pub(super) async fn check_new(&self, disks: &[Disk], force: bool) -> Result<(), SetupError> {
         check_disks(disks.iter(), self.sector().min(UBERBLOCK_SIZE as u32))?;
         for disk in disks.iter().filter(|_| !force) {
             let Some(label) = label_of(disk, &self.scratch).await? else {

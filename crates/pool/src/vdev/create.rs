@@ -137,6 +137,8 @@ impl VdevSpec {
             kind: self.layout.kind(self.members.len()),
             ashift,
             members: self.members.len() as u16,
+            first_members: 0,
+            expansion: None,
             has_journal,
             data_size: sizes.map(geometry::data_size).min().unwrap_or(0),
         }

@@ -294,6 +294,32 @@ pub enum SetupError {
         /// The vdev.
         vdev: VdevId,
     },
+    /// Attach the disk to another vdev.
+    #[error("vdev {} is no raidz", vdev.0)]
+    NoRaidz {
+        /// The vdev.
+        vdev: VdevId,
+    },
+    /// Wait until the expansion has ended.
+    #[error("vdev {} is being expanded already: attach the disk when `wirepool pool status` says that this has ended", vdev.0)]
+    Expanding {
+        /// The vdev.
+        vdev: VdevId,
+    },
+    /// Replace or resilver the vdev's members first.
+    #[error("vdev {} has a disk that is missing, faulted, offline or being resilvered: a raidz is expanded only when all of its disks work", vdev.0)]
+    Degraded {
+        /// The vdev.
+        vdev: VdevId,
+    },
+    /// Add another vdev.
+    #[error("vdev {} cannot have {got} disks: a raidz has {MEMBERS_MAX} at most, and 2^57 bytes of addresses; add a vdev", vdev.0)]
+    Widest {
+        /// The vdev.
+        vdev: VdevId,
+        /// The number of members that it would have.
+        got: usize,
+    },
     /// Connect the disk.
     #[error("the disk of member {:016x} is missing: connect it, or replace it by another one", member.0)]
     Absent {

@@ -3,7 +3,7 @@
 //! **Owns** these places. **Called by** everything that reads or writes a disk, also the offline reader. **Invariant**: areas, data
 //! and slots do not overlap on a disk that [has room](has_room). `docs/format.md`, "Labels" and "Uberblocks".
 
-use crate::format::{LABEL_SIZE, OFFSET_END, UBERBLOCK_SIZE};
+use crate::format::{LABEL_SIZE, OFFSET_END, SCRATCH_AREA_SIZE, UBERBLOCK_SIZE};
 
 /// Size of a label area, bytes.
 pub const AREA_SIZE: u64 = 256 << 10;
@@ -13,6 +13,8 @@ pub const AREAS: usize = 4;
 pub const RING_SLOTS: u64 = (AREA_SIZE - LABEL_SIZE as u64) / UBERBLOCK_SIZE as u64;
 /// Offset of a disk's data, bytes.
 pub const DATA_START: u64 = 1 << 20;
+/// Offset of the scratch area on a disk, bytes: it ends where the data begins.
+pub(crate) const SCRATCH_START: u64 = DATA_START - SCRATCH_AREA_SIZE;
 /// The end of the data is a multiple of this, bytes.
 const DATA_UNIT: u64 = 1 << 20;
 

@@ -12,8 +12,8 @@ use crate::format::VdevId;
 use super::geometry::{self, data_size_max};
 
 impl Vdevs {
-    /// Reads the sizes of a vdev's disks, and uses the space that all of them gained. Returns `None` if there is none, or if
-    /// a disk is missing or offline: the labels at the ends of all disks move, so none may be left behind.
+    /// Reads the sizes of a vdev's disks, and uses the space that all of them gained. Returns `None` if there is none, if the
+    /// vdev is being expanded, or if a disk is missing or offline: the labels at the ends of all disks move, so none may be left behind.
     ///
     /// # Errors
     /// [`SetupError::NoVdev`], [`SetupError::ReadOnly`]; [`SetupError::FileSystemFull`], with nothing changed, if there is no
@@ -23,6 +23,10 @@ impl Vdevs {
             return Err(SetupError::ReadOnly);
         }
         let top = self.top(vdev).ok_or(SetupError::NoVdev { vdev })?;
+        if top.expansion().is_some() {
+            // the place where the last row ends must stay until all rows are moved
+            return Ok(None);
+        }
         let mut turn = self.labelling.enter(0..1);
         turn.come().await;
         let leaves = top.targets();

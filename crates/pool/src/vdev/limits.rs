@@ -33,6 +33,12 @@ pub const COPIES_MAX: usize = 16;
 pub const RUN_SIZE: u64 = 1 << 20;
 /// The same if the next block shares a row of a raidz with the run.
 pub const RUN_CHAIN_MAX: u64 = 8 << 20;
+/// Bytes of data that an expansion reads and writes with one operation on each member.
+pub const EXPANSION_CHUNK: u64 = io::limits::BUF_LEN_MAX as u64;
+/// Such parts that are copied concurrently.
+pub const EXPANSION_CHUNKS_MAX: usize = 3;
+/// Most bytes of data that an expansion moves before labels record the position.
+pub const EXPANSION_BATCH: u64 = 256 << 20;
 /// Smallest disk of a pool, bytes.
 pub const DISK_SIZE_MIN: u64 = 64 << 20;
 /// Smallest and largest part of a vdev's data for a new pool's journal, bytes. Between them it is one part in

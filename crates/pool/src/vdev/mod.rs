@@ -10,6 +10,7 @@ mod add;
 mod area;
 mod create;
 mod error;
+mod expand;
 mod extent_space;
 mod file_space;
 mod fork;
@@ -32,6 +33,7 @@ mod read;
 mod rebuild;
 mod replace;
 mod rings;
+mod row_places;
 mod rows;
 mod scan;
 mod space_below;
@@ -63,6 +65,8 @@ use top::TopVdev;
 
 pub use create::{PoolSpec, create};
 pub use error::SetupError;
+pub use expand::ExpansionStatus;
+pub(crate) use expand::{MoveStep, RowsToMove};
 pub use extent_space::ExtentSpace;
 pub(crate) use fork::first_apart;
 pub use geometry::{AREA_SIZE, AREAS, DATA_START, RING_SLOTS, least_size};
@@ -72,6 +76,8 @@ pub use leaf::{Fault, MemberCounters, MemberTimes};
 pub use member::{MemberState, MemberStatus};
 pub use members::Resilvered;
 pub use open::{OpenOptions, open};
+pub(crate) use row_places::Moving;
+pub use rows::NarrowRows;
 pub use scan::{FoundMember, FoundPool, FoundSpare, FoundVdev, Presence, Scan, Unread, scan};
 pub(crate) use spare::new_guid;
 pub use spare::{check_new_spare, spare_label};
@@ -96,8 +102,12 @@ pub struct VdevInfo {
     pub first_free: VdevOffset,
     /// Sector size, bytes: addresses and lengths are whole sectors.
     pub sector: u32,
-    /// Sectors that are written as a whole: the data of a row of a raidz, 1 on a mirror.
+    /// Sectors that are written as a whole: the data of a row of a raidz, 1 on a mirror. During an expansion, that of wide rows.
     pub row: u32,
+    /// The same at the creation of the vdev.
+    pub first_row: u32,
+    /// The rows that an expansion has not reached.
+    pub narrow: Option<NarrowRows>,
 }
 
 /// A top-level vdev, for operators.
@@ -269,16 +279,21 @@ impl Vdevs {
         self.block_space.of_block(ptr)
     }
 
-    /// Bytes in which the extents of a vdev are given out: the data of a row; one sector on a mirror.
+    /// Bytes in which extents at an address are given out: the data of a row; one sector on a mirror.
     #[must_use]
-    pub fn extent_unit(&self, vdev: VdevId) -> u32 {
-        self.top(vdev).map_or(1, TopVdev::extent_unit)
+    pub fn extent_unit(&self, at: Address) -> u32 {
+        let top = self.top(at.vdev);
+        top.map_or(1, |top| top.extent_unit_at(at.offset))
     }
 
     /// The space that extents take on the vdevs.
     #[must_use]
     pub fn extent_space(&self) -> ExtentSpace {
-        let units = self.stripe.iter().map(|top| top.extent_unit().into());
+        let units = self.table().into_iter().flat_map(|info| {
+            let rows = [Some(info.row), info.narrow.map(|narrow| narrow.row)];
+            let bytes = move |row| u64::from(row) * u64::from(info.sector);
+            rows.into_iter().flatten().map(bytes)
+        });
         ExtentSpace::new(units)
     }
 
@@ -306,6 +321,8 @@ impl Vdevs {
             first_free: VdevOffset(self.journal.size_on(&top.entry())),
             sector: top.sector(),
             row: top.extent_unit() / top.sector(),
+            first_row: top.rows().map_or(1, |rows| rows.first_data() as u32),
+            narrow: top.rows().and_then(|rows| rows.narrow()),
         }
     }
 

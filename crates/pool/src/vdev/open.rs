@@ -340,7 +340,8 @@ impl FoundPool {
                 .iter()
                 .map(|m: &Member| geometry::data_size(m.leaf.size()));
             // A missing member has no size.
-            if let Some(room) = room.min().filter(|_| options.grow && !options.read_only) {
+            let may_grow = options.grow && !options.read_only && entry.expansion.is_none();
+            if let Some(room) = room.min().filter(|_| may_grow) {
                 entry.data_size = entry.data_size.max(room.min(data_size_max(entry.needed())));
             }
             tops.push(TopVdev::new(

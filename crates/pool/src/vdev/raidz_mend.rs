@@ -71,14 +71,13 @@ impl TopVdev {
             let len = space.of_block(ptr) as usize;
             found.push(self.find_rows_in(rows, ptr, len).await?);
         }
-        let data = rows.data();
         let mut versions: BTreeMap<u64, Versions> = BTreeMap::new();
         for found in &found {
             for (row, right) in found.read.iter().zip(&found.right) {
-                let at = row.address(rows);
+                let at = row.address();
                 let of_row = versions.entry(at).or_default();
                 of_row.all.push((found, row, right));
-                let own = (0..data).filter(|c| row.band.unit(row.number, *c, data).is_some());
+                let own = (0..row.band.data()).filter(|c| row.is_own(*c));
                 let units = own.map(|column| (column, &right.all()[column][..]));
                 of_row.verified.extend(units);
             }
@@ -87,6 +86,7 @@ impl TopVdev {
         for (at, versions) in &versions {
             let wanted = versions.wanted();
             if !versions.is_on_members(&wanted) {
+                let data = versions.all[0].1.band.data();
                 torn.push((*at, wanted.all()[..data].concat()));
             }
         }

@@ -10,7 +10,6 @@ use futures_util::future::join_all;
 use io::{BufPool, IoBuf};
 
 use super::area::filled;
-use super::geometry::DATA_START;
 use super::leaf::Leaf;
 use super::member::{Member, MemberState};
 use super::parity::{Columns, choices};
@@ -20,12 +19,12 @@ use crate::error::{Error, Result};
 use crate::format::{Address, BlockPtr, Defect};
 
 /// A member that is read, and whether it is in.
-type Source = Option<(Arc<Leaf>, bool)>;
+pub(super) type ReadFrom = Option<(Arc<Leaf>, bool)>;
 
 /// A range of one member.
 pub(super) struct Span {
     pub(super) leaf: Arc<Leaf>,
-    /// Offset in the member's data.
+    /// Offset on the member's disk, bytes.
     pub(super) offset: u64,
     pub(super) len: usize,
     /// Index of the band, the column, and the first row in the band.
@@ -59,9 +58,9 @@ pub(super) struct Row {
 }
 
 impl Row {
-    /// The address of its first unit.
-    pub(super) fn address(&self, rows: &Rows) -> u64 {
-        self.band.at + self.number as u64 * rows.row_size()
+    /// The lowest address in it, which names it.
+    pub(super) fn address(&self) -> u64 {
+        self.band.address(self.number)
     }
 
     fn offset(&self, unit: usize) -> u64 {
@@ -70,7 +69,7 @@ impl Row {
 
     /// The columns to be reconstructed if these members lie. Where this is more than parity allows, only the missing ones.
     fn doubted(&self, liars: &[usize], parity: usize) -> Vec<usize> {
-        let lying = liars.iter().map(|member| self.band.column(*member));
+        let lying = liars.iter().filter_map(|member| self.band.column(*member));
         let mut all = self.missing.clone();
         all.extend(lying.filter(|column| !self.missing.contains(column)));
         if all.len() > parity {
@@ -79,14 +78,19 @@ impl Row {
         all
     }
 
+    /// Whether a column of this row is a unit of the range.
+    pub(super) fn is_own(&self, column: usize) -> bool {
+        self.band.unit(self.number, column).is_some()
+    }
+
     /// Whether the row can be reconstructed.
-    fn is_enough(&self, parity: usize) -> bool {
+    pub(super) fn is_enough(&self, parity: usize) -> bool {
         self.missing.len() <= parity
     }
 
     /// Whether a unit of the range in this row is missing.
-    fn lacks_own(&self, data: usize) -> bool {
-        let is_own = |column: &usize| self.band.unit(self.number, *column, data).is_some();
+    fn lacks_own(&self) -> bool {
+        let is_own = |column: &usize| self.is_own(*column);
         self.missing.iter().any(is_own)
     }
 }
@@ -95,7 +99,7 @@ impl Row {
 pub(super) struct FoundRows {
     pub(super) read: Vec<Row>,
     pub(super) right: Vec<Columns>,
-    sources: Vec<Source>,
+    sources: Vec<ReadFrom>,
     /// The block's bytes: whole sectors.
     pub(super) block: Vec<u8>,
 }
@@ -105,8 +109,7 @@ fn assemble(rows: &Rows, read: &[Row], columns: &[Columns], len: usize) -> Vec<u
     let unit = rows.unit();
     let mut bytes = Vec::with_capacity(len);
     for (row, columns) in read.iter().zip(columns) {
-        let of_range =
-            (0..rows.data()).filter(|c| row.band.unit(row.number, *c, rows.data()).is_some());
+        let of_range = (0..row.band.data()).filter(|c| row.is_own(*c));
         of_range.for_each(|column| bytes.extend_from_slice(&columns.all()[column]));
     }
     assert_eq!(bytes.len(), len, "units of {unit} bytes");
@@ -115,7 +118,7 @@ fn assemble(rows: &Rows, read: &[Row], columns: &[Columns], len: usize) -> Vec<u
 
 impl TopVdev {
     /// The member of each index, if it is in; with `stale`, also if it is stale.
-    pub(super) fn sources(&self, stale: bool) -> Vec<Source> {
+    pub(super) fn sources(&self, stale: bool) -> Vec<ReadFrom> {
         let source = |m: &Member| match m.state {
             MemberState::Online => Some((m.leaf.clone(), true)),
             MemberState::Stale if stale => Some((m.leaf.clone(), false)),
@@ -142,7 +145,7 @@ impl TopVdev {
                 batch.push((span, buf));
             }
             let reads = batch.into_iter().map(|(span, buf)| async move {
-                let (result, back) = span.leaf.read(buf, DATA_START + span.offset).await;
+                let (result, back) = span.leaf.read(buf, span.offset).await;
                 (span, back.filter(|_| result.is_ok()))
             });
             for (span, read) in join_all(reads).await {
@@ -153,13 +156,13 @@ impl TopVdev {
 
     /// Reads the data units of a range behind the journal, without verification. Nothing if one of them cannot be read.
     pub(super) async fn read_units(&self, rows: &Rows, at: u64, mut buf: IoBuf) -> Option<IoBuf> {
-        let (unit, data) = (rows.unit(), rows.data());
+        let unit = rows.unit();
         let sources = self.sources(false);
         let bands = rows.bands(at, buf.len() as u64, u64::from(u32::MAX));
         let mut spans = Vec::new();
         for (index, band) in bands.iter().enumerate() {
-            for column in 0..data {
-                let of_range = band.rows_of(column, data);
+            for column in 0..band.data() {
+                let of_range = band.rows_of(column);
                 if of_range.is_empty() {
                     continue;
                 }
@@ -175,7 +178,7 @@ impl TopVdev {
         if let [only] = &spans[..]
             && only.len == buf.len()
         {
-            let (result, back) = only.leaf.read(buf, DATA_START + only.offset).await;
+            let (result, back) = only.leaf.read(buf, only.offset).await;
             return back.filter(|_| result.is_ok());
         }
         let starts: Vec<usize> = bands
@@ -190,9 +193,7 @@ impl TopVdev {
             };
             let (index, column, first) = span.place;
             for (row, bytes) in (first..).zip(bytes.chunks(unit)) {
-                let number = bands[index]
-                    .unit(row, column, data)
-                    .expect("it is in the range");
+                let number = bands[index].unit(row, column).expect("it is in the range");
                 let place = starts[index] + number * unit;
                 buf[place..place + unit].copy_from_slice(bytes);
             }
@@ -202,14 +203,20 @@ impl TopVdev {
     }
 
     /// Reads all columns of the rows of a range.
-    async fn read_rows(&self, rows: &Rows, at: u64, len: usize, sources: &[Source]) -> Vec<Row> {
+    pub(super) async fn read_rows(
+        &self,
+        rows: &Rows,
+        at: u64,
+        len: usize,
+        sources: &[ReadFrom],
+    ) -> Vec<Row> {
         let unit = rows.unit();
         let bands = rows.bands(at, len as u64, u64::from(u32::MAX));
         let mut columns: Vec<Vec<Vec<Option<Vec<u8>>>>> = Vec::new();
         let mut spans = Vec::new();
         for (index, band) in bands.iter().enumerate() {
-            columns.push(vec![vec![None; rows.members()]; band.rows]);
-            for column in 0..rows.members() {
+            columns.push(vec![vec![None; band.members()]; band.rows]);
+            for column in 0..band.members() {
                 let Some((leaf, _)) = &sources[band.member(column)] else {
                     continue;
                 };
@@ -267,7 +274,7 @@ impl TopVdev {
                 read.push(Row {
                     band,
                     number,
-                    columns: Columns::new(bytes.collect(), rows.data()),
+                    columns: Columns::new(bytes.collect(), band.data()),
                     missing,
                 });
             }
@@ -301,7 +308,7 @@ impl TopVdev {
         Ok((filled(buffers, &found.block).await, wrong))
     }
 
-    /// The members that are in and have a copy of a range of the journal, and the offset on each.
+    /// The members that are in and have a copy of a range of the journal, and the offset on the disk of each.
     pub(super) fn copies_in(&self, rows: &Rows, at: u64) -> Vec<(Arc<Leaf>, u64)> {
         let sources = self.sources(false);
         let copies = rows.copies(at);
@@ -316,7 +323,7 @@ impl TopVdev {
         let mut columns = Vec::with_capacity(read.len());
         for row in &read {
             let mut whole = row.columns.clone();
-            if !whole.reconstruct(&row.missing) && row.lacks_own(rows.data()) {
+            if !whole.reconstruct(&row.missing) && row.lacks_own() {
                 return None;
             }
             columns.push(whole);
@@ -363,7 +370,7 @@ impl TopVdev {
         rows: &Rows,
         ptr: &BlockPtr,
         len: usize,
-        sources: Vec<Source>,
+        sources: Vec<ReadFrom>,
     ) -> Result<FoundRows> {
         let is_right = |bytes: &[u8]| ptr.verify(&bytes[..ptr.physical_size as usize]);
         self.search_rows(rows, ptr.address(), len, sources, is_right)
@@ -379,12 +386,12 @@ impl TopVdev {
         rows: &Rows,
         at: Address,
         len: usize,
-        sources: Vec<Source>,
+        sources: Vec<ReadFrom>,
         is_right: impl Fn(&[u8]) -> std::result::Result<(), Defect>,
     ) -> Result<FoundRows> {
         let read = self.read_rows(rows, at.offset.0, len, &sources).await;
         let parity = rows.parity();
-        let is_lost = |row: &Row| !row.is_enough(parity) && row.lacks_own(rows.data());
+        let is_lost = |row: &Row| !row.is_enough(parity) && row.lacks_own();
         if read.iter().any(is_lost) {
             return Err(Error::Unreadable { at });
         }
@@ -419,12 +426,12 @@ impl TopVdev {
     pub(super) async fn mend_units(&self, wrong: Vec<WrongUnit>) {
         for unit in wrong.into_iter().filter(|unit| !unit.leaf.is_short()) {
             let bytes = filled(self.row_buffers(), &unit.bytes).await.into();
-            unit.leaf.repair(&bytes, DATA_START + unit.offset).await;
+            unit.leaf.repair(&bytes, unit.offset).await;
         }
         self.fault();
     }
 
-    /// The bytes that a stale member should have of a block's rows, and lacks: offset and bytes of each unit.
+    /// The bytes that a stale member should have of a block's rows, and lacks: offset on its disk and bytes of each unit.
     pub(super) async fn lacking_units(
         &self,
         rows: &Rows,
@@ -438,10 +445,13 @@ impl TopVdev {
         let mut lacking = Vec::new();
         let all = found.read.iter().zip(&found.right);
         for (row, right) in all.filter(|(row, _)| row.is_enough(rows.parity())) {
+            let Some(column) = row.band.column(member) else {
+                continue;
+            };
             let offset = row.offset(unit);
-            let right = &right.all()[row.band.column(member)];
+            let right = &right.all()[column];
             let buf = self.row_buffers().alloc(unit).await;
-            let (result, buf) = leaf.read(buf, DATA_START + offset).await;
+            let (result, buf) = leaf.read(buf, offset).await;
             let has_it = result.is_ok() && buf.is_some_and(|buf| buf[..] == right[..]);
             if !has_it {
                 lacking.push((offset, right.clone()));
@@ -465,12 +475,11 @@ impl FoundRows {
     /// Units that are wrong on members that are in: those of the block itself, and parity of rows that have nothing else. What
     /// other blocks have in these rows was not verified. Counts errors of checksums.
     pub(super) fn wrong_units(&self, rows: &Rows, with_parity: bool) -> Vec<WrongUnit> {
-        let data = rows.data();
         let mut wrong = Vec::new();
         for (row, right) in self.read.iter().zip(&self.right) {
-            let is_own = |column: usize| row.band.unit(row.number, column, data).is_some();
+            let is_own = |column: usize| row.is_own(column);
             let mut right = right.clone();
-            let is_whole = with_parity && (0..data).all(is_own);
+            let is_whole = with_parity && (0..row.band.data()).all(is_own);
             if is_whole {
                 right.compute();
             }
@@ -489,7 +498,7 @@ impl FoundRows {
         is_asked: impl Fn(usize) -> bool,
     ) -> Vec<WrongUnit> {
         let mut wrong = Vec::new();
-        for column in (0..rows.members()).filter(|column| is_asked(*column)) {
+        for column in (0..row.band.members()).filter(|column| is_asked(*column)) {
             let was_read = !row.missing.contains(&column);
             let is_right = was_read && row.columns.all()[column] == right.all()[column];
             let Some((leaf, true)) = &self.sources[row.band.member(column)] else {

@@ -70,14 +70,14 @@ fn valid_row(row: &Row, verified: &Verified, data: usize) -> Option<ValidRow> {
 impl FoundRows {
     /// The addresses of rows that are not valid on the members that are in, if the block's own units are right. Rows that
     /// have only this block are left out: their parity follows from the block.
-    pub(super) fn doubtful_rows(&self, rows: &Rows) -> Vec<u64> {
+    pub(super) fn doubtful_rows(&self) -> Vec<u64> {
         if self.has_stale() {
             return Vec::new();
         }
-        let data = rows.data();
         let all = self.read.iter().zip(&self.right);
         let is_doubtful = |(row, right): &(&Row, &Columns)| {
-            let is_own = |c: &usize| row.band.unit(row.number, *c, data).is_some();
+            let data = row.band.data();
+            let is_own = |c: &usize| row.is_own(*c);
             let own: Vec<usize> = (0..data).filter(is_own).collect();
             if own.len() == data {
                 return false;
@@ -93,7 +93,7 @@ impl FoundRows {
             seen.reconstruct(&rest) && !seen.wrong_parity().is_empty()
         };
         all.filter(is_doubtful)
-            .map(|(row, _)| row.address(rows))
+            .map(|(row, _)| row.address())
             .collect()
     }
 }
@@ -108,7 +108,6 @@ impl TopVdev {
         blocks: &[BlockPtr],
         space: BlockSpace,
     ) -> Vec<WrongUnit> {
-        let data = rows.data();
         let mut verified = Verified::new();
         let mut last = None;
         for ptr in blocks {
@@ -116,12 +115,12 @@ impl TopVdev {
             let Ok(found) = self.find_rows_in(rows, ptr, len).await else {
                 return Vec::new();
             };
-            let number = found.read.iter().position(|row| row.address(rows) == at);
+            let number = found.read.iter().position(|row| row.address() == at);
             let Some(number) = number else {
                 return Vec::new();
             };
             let row = &found.read[number];
-            let own = (0..data).filter(|c| row.band.unit(row.number, *c, data).is_some());
+            let own = (0..row.band.data()).filter(|c| row.is_own(*c));
             let unit = |column: usize| (column, found.right[number].all()[column].clone());
             verified.extend(own.map(unit));
             last = Some((found, number));
@@ -136,7 +135,7 @@ impl TopVdev {
         if !verified.iter().all(is_there) {
             return Vec::new();
         }
-        let Some(valid) = valid_row(row, &verified, data) else {
+        let Some(valid) = valid_row(row, &verified, row.band.data()) else {
             return Vec::new();
         };
         let wrong = found.differing_units(rows, row, &valid.columns, |_| true);
@@ -161,8 +160,13 @@ impl Vdevs {
 
     /// The addresses of the data units of a row.
     pub(crate) fn units_of_row(&self, row: Address) -> impl Iterator<Item = Address> + use<> {
-        let rows = self.top(row.vdev).and_then(TopVdev::rows);
-        let (count, unit) = rows.map_or((0, 0), |rows| (rows.data(), rows.unit()));
+        let top = self.top(row.vdev);
+        let rows = top.and_then(|top| Some((top.rows()?, top.end())));
+        let (count, unit) = rows.map_or((0, 0), |(rows, end)| {
+            // the last wide row of an expansion reaches behind the end
+            let bytes = rows.end_of_row(row.offset.0).min(end) - row.offset.0.min(end);
+            (bytes as usize / rows.unit(), rows.unit())
+        });
         (0..count).map(move |n| row.behind(n * unit))
     }
 
@@ -174,7 +178,7 @@ impl Vdevs {
             return 0;
         };
         let space = self.block_space();
-        let wrong = top.wrong_in_row(rows, row.offset.0, blocks, space).await;
+        let wrong = top.wrong_in_row(&rows, row.offset.0, blocks, space).await;
         let count = wrong.len();
         top.mend_units(wrong).await;
         count

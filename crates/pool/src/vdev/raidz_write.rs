@@ -10,7 +10,7 @@ use io::{SharedBuf, spawn};
 
 use super::geometry::DATA_START;
 use super::leaf::Leaf;
-use super::member::{Attempt, Reach};
+use super::member::{Attempt, Member, Reach};
 use super::parity;
 use super::rows::{Band, Rows};
 use super::top::TopVdev;
@@ -18,7 +18,7 @@ use crate::error::Result;
 use crate::format::VdevOffset;
 use crate::written::WriteClass;
 
-/// A part of a write: for each member that has a part of it, the offset in its data and the bytes.
+/// A part of a write: for each member that has a part of it, the offset on its disk and the bytes.
 type Part = Vec<(usize, u64, SharedBuf)>;
 
 /// One piece of a write.
@@ -49,7 +49,12 @@ impl TopVdev {
             false => {
                 let most = io::limits::BUF_LEN_MAX / (rows.members() * rows.unit());
                 let bands = rows.bands(at.0, len, most as u64);
-                (bands.into_iter().map(Piece::Rows).collect(), Reach::All)
+                let is_wide = |band: &Band| band.members() == rows.members();
+                let reach = match bands.iter().all(is_wide) {
+                    true => Reach::All,
+                    false => Reach::Some,
+                };
+                (bands.into_iter().map(Piece::Rows).collect(), reach)
             }
         };
         let mut attempts: Vec<Attempt> = Vec::new();
@@ -58,6 +63,7 @@ impl TopVdev {
                 let mut members = self.members();
                 let has_part = |index: &usize| match &pieces[..] {
                     [Piece::Copies(copies)] => copies.iter().any(|(member, ..)| member == index),
+                    [Piece::Rows(band), ..] => *index < band.members(),
                     _ => true,
                 };
                 let all = members.iter().enumerate();
@@ -89,9 +95,9 @@ impl TopVdev {
 
     /// The columns of rows of a write that begins at `start`.
     async fn encode(&self, rows: &Rows, band: &Band, start: u64, data: &[u8]) -> Part {
-        let (unit, count) = (rows.unit(), rows.data());
+        let (unit, count) = (rows.unit(), band.data());
         let size = band.rows * unit;
-        let mut buf = self.row_buffers().alloc(size * rows.members()).await;
+        let mut buf = self.row_buffers().alloc(size * band.members()).await;
         let (columns, parity) = buf.split_at_mut(size * count);
         let mut units = data[(band.at - start) as usize..].chunks(unit);
         for row in 0..band.rows {
@@ -111,7 +117,7 @@ impl TopVdev {
             let bytes = buf.part(column * size, size);
             (band.member(column), band.offset, bytes)
         };
-        (0..rows.members()).map(part).collect()
+        (0..band.members()).map(part).collect()
     }
 
     /// Discards the whole rows of a range.
@@ -122,11 +128,17 @@ impl TopVdev {
             }
             return;
         };
-        let (start, size) = rows.whole_rows(at.0, len);
-        let on_each = size / rows.data() as u64;
-        if let Some(band) = rows.bands(start, size, 1).first() {
-            for leaf in self.targets() {
-                leaf.trim(DATA_START + band.offset, on_each).await;
+        let targets: Vec<Option<Arc<Leaf>>> = {
+            let members = self.members();
+            let takes = |m: &Member| m.state.takes_writes().then(|| m.leaf.clone());
+            members.iter().map(takes).collect()
+        };
+        for (start, size) in rows.whole_rows(at.0, len) {
+            let bands = rows.bands(start, size, 1);
+            let Some(band) = bands.first() else { continue };
+            let on_each = size / band.data() as u64;
+            for leaf in targets[..band.members()].iter().flatten() {
+                leaf.trim(band.offset, on_each).await;
             }
         }
     }
@@ -145,7 +157,7 @@ async fn write_part(
         let (_, offset, bytes) = own.expect("each target has a part").clone();
         let leaf = leaf.clone();
         running.push(spawn(async move {
-            let written = leaf.write(&bytes, DATA_START + offset, class).await;
+            let written = leaf.write(&bytes, offset, class).await;
             written.is_ok()
         }));
     }

@@ -64,7 +64,7 @@ impl Vdevs {
         let size = self.stored_size(ptr)?;
         let top = &self.stripe[usize::from(ptr.vdev.0)];
         if let Some(rows) = top.rows() {
-            let found = Box::pin(top.read_in_rows(rows, ptr, size, &io::pool())).await;
+            let found = Box::pin(top.read_in_rows(&rows, ptr, size, &io::pool())).await;
             return found.map(|(read, _wrong)| read);
         }
         let (read, _lacking) = self.find_block(ptr, size, None, &io::pool()).await?;
@@ -88,7 +88,7 @@ impl Vdevs {
         let size = self.stored_size(ptr)?;
         let top = &self.stripe[usize::from(ptr.vdev.0)];
         if let Some(rows) = top.rows() {
-            return Box::pin(self.read_block_in_rows(top, rows, ptr, size, buffers)).await;
+            return Box::pin(self.read_block_in_rows(top, &rows, ptr, size, buffers)).await;
         }
         let (bytes, wrong) = self.find_block(ptr, size, first, buffers).await?;
         let offset = DATA_START + ptr.offset.0;
@@ -175,15 +175,15 @@ impl Vdevs {
         let size = self.stored_size(ptr)?;
         let top = &self.stripe[usize::from(ptr.vdev.0)];
         if let Some(rows) = top.rows() {
-            let found = Box::pin(top.find_rows(rows, ptr, size)).await?;
-            let wrong = found.wrong_units(rows, true);
+            let found = Box::pin(top.find_rows(&rows, ptr, size)).await?;
+            let wrong = found.wrong_units(&rows, true);
             let row = |at| Address {
                 vdev: ptr.vdev,
                 offset: VdevOffset(at),
             };
             let done = BlockScrub {
                 repaired: wrong.len(),
-                doubtful: found.doubtful_rows(rows).into_iter().map(row).collect(),
+                doubtful: found.doubtful_rows().into_iter().map(row).collect(),
             };
             if !self.read_only {
                 Box::pin(top.mend_units(wrong)).await;
@@ -253,7 +253,7 @@ impl Vdevs {
     ) -> Result<bool> {
         let size = self.stored_size(ptr)?;
         if let Some(rows) = top.rows() {
-            return Box::pin(self.bring_units(top, rows, leaf, ptr, size)).await;
+            return Box::pin(self.bring_units(top, &rows, leaf, ptr, size)).await;
         }
         let offset = DATA_START + ptr.offset.0;
         let buf = self.scratch.alloc(size).await;
@@ -287,9 +287,7 @@ impl Vdevs {
         let lacking = top.lacking_units(rows, leaf, &found).await;
         for (offset, bytes) in &lacking {
             let bytes = filled(&self.scratch, bytes).await.into();
-            let written = leaf
-                .write(&bytes, DATA_START + offset, WriteClass::Repair)
-                .await;
+            let written = leaf.write(&bytes, *offset, WriteClass::Repair).await;
             if written.is_err() {
                 top.miss(leaf);
                 return Err(leaf.write_error());
@@ -352,7 +350,7 @@ impl Vdevs {
         let first = members.first().map(|(leaf, _)| leaf);
         let mut is_read = false;
         if let Some(rows) = top.rows() {
-            let read = Box::pin(top.read_units(rows, start.offset.0, buf)).await;
+            let read = Box::pin(top.read_units(&rows, start.offset.0, buf)).await;
             is_read = read.is_some();
             buf = match read {
                 Some(buf) => buf,

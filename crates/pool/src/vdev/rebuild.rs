@@ -18,14 +18,14 @@ use super::leaf::Leaf;
 use super::limits::{RUN_CHAIN_MAX, RUN_SIZE};
 use super::members::Resilvered;
 use super::parity::Columns;
-use super::raidz_read::Span;
-use super::rows::Rows;
+use super::raidz_read::{ReadFrom, Span};
+use super::rows::{Band, Rows};
 use super::top::TopVdev;
 use crate::error::{Error, Result};
 use crate::format::{Birth, BlockPtr, Defect, MemberGuid};
 use crate::written::WriteClass;
 
-/// Bytes at an offset of a member's data.
+/// Bytes at an offset of a member's disk.
 type Part = (u64, Vec<u8>);
 
 /// Whether each block of a run is right in these bytes, which begin with the first block.
@@ -54,7 +54,9 @@ impl Vdevs {
     /// Whether one operation on each member reaches the end of a block and the next block.
     fn is_adjacent(&self, before: &BlockPtr, next: &BlockPtr) -> bool {
         match self.top(next.vdev).and_then(TopVdev::rows) {
-            Some(rows) => rows.row_of(next.offset.0) <= rows.row_of(self.end_of(before) - 1) + 1,
+            Some(rows) => {
+                rows.start_of_row(next.offset.0) <= rows.end_of_row(self.end_of(before) - 1)
+            }
             None => next.offset.0 == self.end_of(before),
         }
     }
@@ -98,7 +100,7 @@ impl Vdevs {
         let is_placed = run.iter().all(|ptr| self.stored_size(ptr).is_ok());
         let done = match top.rows() {
             _ if !is_placed => Ok(None),
-            Some(rows) => Box::pin(self.rebuild_rows(top, rows, (&leaf, held), run)).await,
+            Some(rows) => Box::pin(self.rebuild_rows(top, &rows, (&leaf, held), run)).await,
             None => self.rebuild_copies(top, (&leaf, held), run).await,
         };
         match done {
@@ -120,9 +122,7 @@ impl Vdevs {
         bytes: &SharedBuf,
         offset: u64,
     ) -> Result<()> {
-        let written = leaf
-            .write(bytes, DATA_START + offset, WriteClass::Repair)
-            .await;
+        let written = leaf.write(bytes, offset, WriteClass::Repair).await;
         if written.is_err() {
             top.miss(leaf);
             return Err(leaf.write_error());
@@ -174,7 +174,7 @@ impl Vdevs {
         for range in self.lacking(run, &had) {
             let (at, len) = (range.start, (range.end - range.start) as usize);
             let part = bytes.part((at - start.0) as usize, len);
-            self.put(top, leaf, &part, at).await?;
+            self.put(top, leaf, &part, DATA_START + at).await?;
         }
         done.copied = run.len() as u64 - done.had;
         Ok(Some(done))
@@ -234,31 +234,22 @@ impl Vdevs {
     }
 }
 
-impl TopVdev {
-    /// Whether a member has these bytes.
-    async fn has_bytes(&self, leaf: &Arc<Leaf>, offset: u64, bytes: &[u8]) -> bool {
-        let buf = self.row_buffers().alloc(bytes.len()).await;
-        let (result, buf) = leaf.read(buf, DATA_START + offset).await;
-        result.is_ok() && buf.is_some_and(|buf| buf[..] == *bytes)
-    }
+/// The columns of bands as read, by band and column. A column of a member that is not to be read is missing.
+pub(super) type BandColumns = Vec<Vec<Option<Vec<u8>>>>;
 
-    /// Reads a range behind the journal from the members that are in, without verification. Returns its bytes, and the column of
-    /// a member that is not in, by band. Nothing if a member cannot be read, or too few are in.
-    async fn member_column(
+impl TopVdev {
+    /// Reads all columns of bands. Nothing if one of them cannot be read from a member that is to be read.
+    pub(super) async fn read_bands(
         &self,
-        rows: &Rows,
-        leaf: &Arc<Leaf>,
-        range: Range<u64>,
-    ) -> Option<(Vec<u8>, Vec<Part>)> {
-        let (unit, data) = (rows.unit(), rows.data());
-        let member = self.index_of(leaf)?;
-        let sources = self.sources(false);
-        let len = range.end - range.start;
-        let bands = rows.bands(range.start, len, u64::from(u32::MAX));
-        let mut columns = vec![vec![None; rows.members()]; bands.len()];
+        bands: &[Band],
+        unit: usize,
+        sources: &[ReadFrom],
+    ) -> Option<BandColumns> {
+        let nothing = |band: &Band| vec![None; band.members()];
+        let mut columns: BandColumns = bands.iter().map(nothing).collect();
         let mut spans = Vec::new();
         for (index, band) in bands.iter().enumerate() {
-            for column in 0..rows.members() {
+            for column in 0..band.members() {
                 if let Some((leaf, _)) = &sources[band.member(column)] {
                     spans.push(Span {
                         leaf: leaf.clone(),
@@ -277,9 +268,30 @@ impl TopVdev {
             columns[index][column] = bytes.map(<[u8]>::to_vec);
         })
         .await;
-        if got < wanted {
-            return None;
-        }
+        (got == wanted).then_some(columns)
+    }
+
+    /// Whether a member has these bytes.
+    async fn has_bytes(&self, leaf: &Arc<Leaf>, offset: u64, bytes: &[u8]) -> bool {
+        let buf = self.row_buffers().alloc(bytes.len()).await;
+        let (result, buf) = leaf.read(buf, offset).await;
+        result.is_ok() && buf.is_some_and(|buf| buf[..] == *bytes)
+    }
+
+    /// Reads a range behind the journal from the members that are in, without verification. Returns its bytes, and the column of
+    /// a member that is not in, by band. Nothing if a member cannot be read, or too few are in.
+    async fn member_column(
+        &self,
+        rows: &Rows,
+        leaf: &Arc<Leaf>,
+        range: Range<u64>,
+    ) -> Option<(Vec<u8>, Vec<Part>)> {
+        let unit = rows.unit();
+        let member = self.index_of(leaf)?;
+        let sources = self.sources(false);
+        let len = range.end - range.start;
+        let bands = rows.bands(range.start, len, u64::from(u32::MAX));
+        let columns = self.read_bands(&bands, unit, &sources).await?;
         let mut bytes = Vec::with_capacity(len as usize);
         let mut parts = Vec::with_capacity(bands.len());
         for (band, columns) in bands.iter().zip(columns) {
@@ -287,17 +299,20 @@ impl TopVdev {
             let missing: Vec<usize> = all.filter(|(_, c)| c.is_none()).map(|(n, _)| n).collect();
             let zeroes = || vec![0; band.rows * unit];
             let columns = columns.into_iter().map(|c| c.unwrap_or_else(zeroes));
-            let mut columns = Columns::new(columns.collect(), data);
+            let mut columns = Columns::new(columns.collect(), band.data());
             if !columns.reconstruct(&missing) {
                 return None;
             }
+            let data = band.data();
             for (row, column) in (0..band.rows).flat_map(|r| (0..data).map(move |c| (r, c))) {
-                if band.unit(row, column, data).is_some() {
+                if band.unit(row, column).is_some() {
                     bytes.extend_from_slice(&columns.all()[column][row * unit..][..unit]);
                 }
             }
-            let own = &mut columns.all_mut()[band.column(member)];
-            parts.push((band.offset, std::mem::take(own)));
+            if let Some(column) = band.column(member) {
+                let own = &mut columns.all_mut()[column];
+                parts.push((band.offset, std::mem::take(own)));
+            }
         }
         Some((bytes, parts))
     }

@@ -30,15 +30,17 @@ impl Store for Vdevs {
         }
         let top = self.top(at.vdev).ok_or(Error::Device)?;
         let copies = match top.rows() {
-            Some(rows) if rows.is_journal(at.offset.0) => top.copies_in(rows, at.offset.0),
+            Some(rows) if rows.is_journal(at.offset.0) => top.copies_in(&rows, at.offset.0),
             Some(rows) => {
-                let read = top.read_any(rows, at.offset.0, out.len()).await;
+                let read = top.read_any(&rows, at.offset.0, out.len()).await;
                 out.copy_from_slice(&read.ok_or(Error::Device)?);
                 return Ok(());
             }
             None => {
                 let members = top.members_in().into_iter();
-                members.map(|leaf| (leaf, at.offset.0)).collect()
+                members
+                    .map(|leaf| (leaf, DATA_START + at.offset.0))
+                    .collect()
             }
         };
         if copies.is_empty() {
@@ -46,7 +48,7 @@ impl Store for Vdevs {
         }
         let (leaf, offset) = &copies[candidate % copies.len()];
         let buf = self.scratch.alloc(out.len()).await;
-        let (result, buf) = leaf.read(buf, DATA_START + offset).await;
+        let (result, buf) = leaf.read(buf, *offset).await;
         result.map_err(|_| Error::Device)?;
         out.copy_from_slice(&buf.ok_or(Error::Device)?);
         Ok(())
@@ -75,7 +77,7 @@ impl Store for Vdevs {
         let Some((top, rows)) = self.top(ptr.vdev).and_then(|top| Some((top, top.rows()?))) else {
             return false;
         };
-        top.find_rows_in(rows, ptr, size).await.is_ok()
+        top.find_rows_in(&rows, ptr, size).await.is_ok()
     }
 
     async fn mend_rows(&self, blocks: &[BlockPtr]) -> Result<u64> {
@@ -86,14 +88,14 @@ impl Store for Vdevs {
         let share_a_row = |a: &BlockPtr, b: &BlockPtr| {
             let rows = self.top(a.vdev).and_then(TopVdev::rows);
             let last = a.offset.0 + self.allocated(a) - 1;
-            let is_one = |rows: &Rows| rows.row_of(last) == rows.row_of(b.offset.0);
-            a.vdev == b.vdev && rows.is_some_and(is_one)
+            let is_one = |rows: &Rows| rows.start_of_row(last) == rows.start_of_row(b.offset.0);
+            a.vdev == b.vdev && rows.as_deref().is_some_and(is_one)
         };
         for sharing in blocks.chunk_by(share_a_row) {
             let vdev = sharing[0].vdev;
             let top = self.top(vdev).ok_or(Error::Device)?;
             let rows = top.rows().ok_or(Error::Device)?;
-            let torn = top.torn_rows(rows, sharing, self.block_space()).await;
+            let torn = top.torn_rows(&rows, sharing, self.block_space()).await;
             for (at, bytes) in torn.map_err(|_| Error::Device)? {
                 let offset = VdevOffset(at);
                 Store::write(self, Address { vdev, offset }, &bytes).await?;

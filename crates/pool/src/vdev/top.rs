@@ -16,6 +16,7 @@ use super::layout::Layout;
 use super::leaf::Leaf;
 use super::limits::{ROW_BYTES, SPACE_RETRY};
 use super::member::{Attempt, Changes, Member, MemberState, MemberStatus, Reach};
+use super::row_places::RowPlaces;
 use super::rows::Rows;
 use super::space_below::SpaceBelow;
 use crate::error::{Error, Result};
@@ -28,7 +29,7 @@ pub(super) struct TopVdev {
     entry: VdevEntry,
     layout: Layout,
     /// The places of a raidz; `None` for a mirror.
-    rows: Option<Rows>,
+    rows: Option<RowPlaces>,
     /// Buffers for rows.
     row_buffers: BufPool,
     journal: JournalLayout,
@@ -56,7 +57,7 @@ impl TopVdev {
         Self {
             id,
             layout: Layout::from(entry.kind),
-            rows: Rows::of(&entry, journal),
+            rows: Rows::of(&entry, journal).map(RowPlaces::new),
             row_buffers: BufPool::new(ROW_BYTES),
             journal,
             entry,
@@ -86,6 +87,8 @@ impl TopVdev {
             members: members as u16,
             kind: self.layout.kind(members),
             data_size: self.data_size(),
+            first_members: self.rows().map_or(0, |rows| rows.first_members()),
+            expansion: self.rows.as_ref().and_then(RowPlaces::labelled),
             ..self.entry
         }
     }
@@ -94,8 +97,13 @@ impl TopVdev {
         self.layout
     }
 
-    /// The places of a raidz; `None` for a mirror.
-    pub(super) fn rows(&self) -> Option<&Rows> {
+    /// The places of a raidz; `None` for a mirror. An expansion writes over no place of these rows while the result is kept.
+    pub(super) fn rows(&self) -> Option<Arc<Rows>> {
+        self.rows.as_ref().map(RowPlaces::now)
+    }
+
+    /// The places of a raidz, to change them; `None` for a mirror.
+    pub(super) fn places(&self) -> Option<&RowPlaces> {
         self.rows.as_ref()
     }
 
@@ -112,17 +120,23 @@ impl TopVdev {
     /// End of its addresses.
     pub(super) fn end(&self) -> u64 {
         let size = self.data_size();
-        self.rows.as_ref().map_or(size, |rows| rows.end(size))
+        self.rows().map_or(size, |rows| rows.end(size))
     }
 
     pub(super) fn sector(&self) -> u32 {
         self.entry.sector()
     }
 
-    /// Bytes in which its extents are given out: the data of a row; one sector on a mirror.
+    /// Bytes in which its extents are given out, at most: the data of a row; one sector on a mirror.
     pub(super) fn extent_unit(&self) -> u32 {
-        let row = self.rows.as_ref().map(|rows| rows.row_size() as u32);
+        let row = self.rows().map(|rows| rows.row_size() as u32);
         row.unwrap_or(self.sector())
+    }
+
+    /// As [`TopVdev::extent_unit`], for an extent at this address.
+    pub(super) fn extent_unit_at(&self, at: VdevOffset) -> u32 {
+        let rows = self.rows().filter(|rows| !rows.is_journal(at.0));
+        rows.map_or(self.sector(), |rows| rows.row_size_at(at.0) as u32)
     }
 
     /// Whether a present member is a hard disk.
@@ -359,8 +373,8 @@ impl TopVdev {
 
     /// One attempt of [`TopVdev::write`].
     async fn write_once(&self, at: VdevOffset, data: &SharedBuf, class: WriteClass) -> Result<()> {
-        if let Some(rows) = &self.rows {
-            return Box::pin(self.write_parts(rows, at, data, class)).await;
+        if let Some(rows) = self.rows() {
+            return Box::pin(self.write_parts(&rows, at, data, class)).await;
         }
         let offset = DATA_START + at.0;
         let mut attempts: Vec<Attempt> = Vec::new();

@@ -36,14 +36,19 @@ pub(crate) async fn write(
 
 /// The first byte of a block.
 pub(crate) async fn first(volume: &Volume, block: u64) -> u8 {
+    read(volume, block).await.expect("read")
+}
+
+/// The first byte of a block that may be damaged.
+pub(crate) async fn read(volume: &Volume, block: u64) -> Result<u8, StorageError> {
     let at = Extent {
         start: Lba(block),
         blocks: 1,
     };
-    let read = volume.read(at).await.expect("read");
+    let read = volume.read(at).await?;
     let mut buf = vec![0; BLOCK];
     read.copy_to(&mut buf);
-    buf[0]
+    Ok(buf[0])
 }
 
 /// The byte that distinguishes write or snapshot `n`.

@@ -27,13 +27,13 @@ pub struct AddVdevs {
     pub force: bool,
 }
 
-/// Attaches a disk to the vdev of another one, and resilvers it at once.
+/// Attaches a disk to a mirror, and resilvers it at once; or expands a raidz by it.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AttachMember {
     /// The pool.
     pub pool: String,
-    /// A disk of the vdev.
+    /// A disk of the mirror, or the name of the vdev, such as `raidz2-0`.
     pub disk: String,
     /// The new disk; absolute.
     pub new: PathBuf,

@@ -86,6 +86,23 @@ pub struct Pool {
     pub more_damage: bool,
 }
 
+/// The expansion of a raidz by a disk. The vdev has its new size when it ends.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Expansion {
+    /// Bytes of each disk that are moved.
+    pub done: u64,
+    /// Bytes of each disk that are moved when it ends.
+    pub of: u64,
+    /// `done` when it began, or went on after the pool was opened.
+    pub began_at: u64,
+    /// Time since then in which it did not wait.
+    pub active_ms: u64,
+    /// The reason why it does not go on.
+    pub waits_for: Option<String>,
+    /// Number of disks of the vdev that may fail now without loss.
+    pub may_fail: u64,
+}
+
 /// The row mover of a pool with a raidz: it frees rows by writing the records in sparse rows again.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RowMoves {
@@ -140,6 +157,9 @@ pub struct Vdev {
     pub health: Health,
     /// Bytes of its data, without parity.
     pub size: u64,
+    /// Its expansion by a disk, while that is in progress.
+    #[serde(default)]
+    pub expansion: Option<Expansion>,
     /// Its members.
     pub members: Vec<Member>,
 }

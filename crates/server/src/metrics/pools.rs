@@ -57,6 +57,8 @@ metrics! {
         Gauge pool_online "1 if the pool is open, 0 if it is held back": p.state == DiskState::Online;
         Gauge pool_healthy "1 if every member of the pool has every block, and the pool takes writes": p.health == Some(Health::Online);
         Gauge pool_damaged_ranges "Unreadable ranges of volumes and snapshots that reads, scrubs and resilvers found": p.damage.len();
+        Gauge pool_expanding "1 while a raidz of the pool is expanded by a disk": p.vdevs.iter().any(|v| v.expansion.is_some());
+        Gauge pool_expansion_left_bytes "Bytes of each disk that expansions still move": p.vdevs.iter().filter_map(|v| v.expansion.as_ref()).map(|e| e.of - e.done).sum::<u64>();
         Gauge pool_resilvering "1 during a resilver of the pool": p.resilver.as_ref().is_some_and(|r| r.state == ScanState::Running);
     }
 }

@@ -9,6 +9,7 @@ use super::new_disks::NewDisks;
 use super::notes::{Notes, Replacing};
 use super::open::open_disk;
 use super::spares::member_text;
+use super::view;
 use crate::api::{
     self, AttachMember, DetachMember, OfflineMember, OnlineMember, ReplaceMember, VdevSpec,
 };
@@ -44,6 +45,8 @@ struct NewMember<'a> {
 enum Joining {
     /// As a member more.
     Beside,
+    /// As one disk more of a raidz, whose rows become wider.
+    Wider,
     /// For a member, which leaves.
     InPlace,
 }
@@ -53,14 +56,36 @@ impl Server {
     /// for the others.
     pub async fn attach_member(self: &Rc<Self>, request: AttachMember) -> Result<api::Pool> {
         let _turn = self.turn().await?;
-        let named = self.member_named(&request.pool, &request.disk)?;
+        let vdev = self.vdev_named(&request.pool, &request.disk)?;
+        let is_vdev = vdev.is_some();
+        let named = match vdev {
+            Some(named) => named,
+            None => self.member_named(&request.pool, &request.disk)?,
+        };
+        let joining = match named.layout {
+            Layout::Mirror => Joining::Beside,
+            Layout::Raidz { .. } if is_vdev => Joining::Wider,
+            Layout::Raidz { parity } => {
+                let text = format!(
+                    "{0} is a disk of a raidz: `wirepool pool attach {1} raidz{parity}-{2} {3}` expands it by a disk for good",
+                    request.disk,
+                    request.pool,
+                    named.vdev.0,
+                    request.new.display()
+                );
+                return Err(Error::Conflict(text));
+            }
+        };
         let new = NewMember {
             path: &request.new,
             size: request.size,
             force: request.force,
         };
-        self.join(&request.pool, &named, new, Joining::Beside)
-            .await?;
+        self.join(&request.pool, &named, new, joining).await?;
+        if let Joining::Wider = joining {
+            let text = format!("{} is expanded by {}", request.disk, request.new.display());
+            self.event(&request.pool, "expansion.start", text);
+        }
         self.wake_supervisor(&request.pool);
         self.pool_view(&request.pool)
     }
@@ -242,6 +267,22 @@ impl Server {
         self.pool_view(&request.pool)
     }
 
+    /// A vdev of an open pool with this name, such as `raidz2-0`, by its first disk. `None` if there is none.
+    fn vdev_named(&self, name: &str, vdev: &str) -> Result<Option<Named>> {
+        let pool = self.pool_named(name)?;
+        let notes = self.notes_of(name)?;
+        let vdevs = pool.vdevs().status();
+        let found = vdevs.iter().find(|v| view::vdev(v).name == vdev);
+        let first = found.and_then(|v| Some((v, v.members.first()?)));
+        Ok(first.map(|(vdev, member)| Named {
+            vdev: vdev.id,
+            layout: vdev.kind.into(),
+            member: member.clone(),
+            pool: pool.clone(),
+            notes,
+        }))
+    }
+
     /// The disk of an open pool with this path or GUID.
     fn member_named(&self, name: &str, disk: &str) -> Result<Named> {
         let pool = self.pool_named(name)?;
@@ -365,6 +406,7 @@ impl Server {
         let old = named.member.guid;
         let joined = match (joining, named.pool.spare_of(old)) {
             (Joining::Beside, _) => vdevs.attach(named.vdev, disk, force).await,
+            (Joining::Wider, _) => named.pool.expand(named.vdev, disk, force).await,
             (Joining::InPlace, None) => vdevs.replace(old, disk, force).await,
             (Joining::InPlace, Some((spare, _))) => {
                 let sharers = self.sharers(name, spare);

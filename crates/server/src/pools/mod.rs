@@ -90,6 +90,7 @@ impl Server {
             seen: RefCell::default(),
             returns: RefCell::default(),
             searched: RefCell::default(),
+            expanding: RefCell::default(),
             failed: RefCell::default(),
             looked: RefCell::default(),
         };

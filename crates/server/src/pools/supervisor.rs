@@ -10,7 +10,8 @@ use crate::limits::{DISK_REFRESH, DISK_RETRY};
 use crate::server::Server;
 use io::sync::Notify;
 use io::time::Instant;
-use pool::format::MemberGuid;
+use pool::ExpansionWait;
+use pool::format::{MemberGuid, VdevId};
 use pool::vdev::MemberState;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -35,6 +36,8 @@ pub(super) struct Supervisor {
     pub(super) returns: RefCell<BTreeMap<MemberGuid, u32>>,
     /// State of the search directories when a missing member was last looked for in them.
     pub(super) searched: RefCell<Option<Changed>>,
+    /// Expansions at the last check, and whether each had to wait.
+    pub(super) expanding: RefCell<BTreeMap<VdevId, Option<ExpansionWait>>>,
     /// Since when each member that failed has done so.
     pub(super) failed: RefCell<BTreeMap<MemberGuid, Instant>>,
     /// When spares were last looked for, and the state of the search directories then.

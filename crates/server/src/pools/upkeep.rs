@@ -12,8 +12,9 @@ use crate::limits::RETURNS_MAX;
 use crate::server::Server;
 use crate::word::word;
 use pool::Pool;
-use pool::format::{MemberGuid, PoolProperty};
+use pool::format::{MemberGuid, PoolProperty, VdevId};
 use pool::vdev::{Fault, MemberState, MemberStatus};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 fn members(pool: &Pool) -> Vec<MemberStatus> {
@@ -66,11 +67,37 @@ impl Supervisor {
         }
     }
 
+    /// Records events for expansions that ended, or began to wait, since the last check.
+    fn look_at_expansions(&self, pool: &Pool) {
+        let now = pool.expanding().into_iter();
+        let now: BTreeMap<VdevId, _> = now.map(|e| (e.vdev, e.waits_for)).collect();
+        let before = self.expanding.replace(now.clone());
+        let views = super::view::vdevs(pool);
+        let view = |vdev: &VdevId| views.get(usize::from(vdev.0));
+        for vdev in before.keys().filter(|vdev| !now.contains_key(vdev)) {
+            let name = view(vdev).map_or_else(String::new, |v| v.name.clone());
+            let text = format!("{name} has its new size");
+            self.server.event(&self.name, "expansion.finish", text);
+        }
+        for (vdev, wait) in now
+            .iter()
+            .filter(|(vdev, wait)| before.get(vdev) != Some(wait))
+        {
+            let Some(view) = view(vdev) else { continue };
+            let expansion = view.expansion.as_ref();
+            if let (Some(_), Some(reason)) = (wait, expansion.and_then(|e| e.waits_for.clone())) {
+                let text = format!("the expansion of {} waits: {reason}", view.name);
+                self.server.event(&self.name, "expansion.wait", text);
+            }
+        }
+    }
+
     /// One round of upkeep.
     pub(super) async fn round(&self, pool: &Pool, notes: &Notes) {
         pool.vdevs().check_sizes().await;
         pool.vdevs().look_for_space().await;
         self.look(pool);
+        self.look_at_expansions(pool);
         self.server.look_for_damage(&self.name, pool, notes).await;
         if pool.vdevs().is_read_only() {
             return;

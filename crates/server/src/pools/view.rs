@@ -17,7 +17,7 @@ use backend::{BlockBackend, Usage};
 use io::histogram::Times;
 use pool::format::{PoolProperty, Sync};
 use pool::vdev::{Fault, MemberState, MemberStatus, VdevStatus, least_size};
-use pool::{Pool, VolumeSpace};
+use pool::{Expanding, ExpansionWait, Pool, VolumeSpace};
 
 impl Server {
     /// The pools as they are now.
@@ -264,7 +264,7 @@ fn show_open(view: &mut api::Pool, pool: &Pool) {
     view.state = DiskState::Online;
     view.reason = pool.trouble().map(|trouble| trouble.to_string());
     view.guid = format!("{:016x}", vdevs.pool().0);
-    view.vdevs = vdevs.status().iter().map(vdev).collect();
+    view.vdevs = self::vdevs(pool);
     view.health = match (health(&view.vdevs), &view.reason) {
         (Some(Health::Online | Health::Degraded), Some(_)) => Some(Health::Suspended),
         (found, _) => found,
@@ -370,11 +370,50 @@ pub(super) fn vdev(status: &VdevStatus) -> Vdev {
             _ => Health::Degraded,
         },
         size: status.size,
+        expansion: None,
         members: status
             .members
             .iter()
             .map(|s| member(s, status.member_size))
             .collect(),
+    }
+}
+
+/// The vdevs of an open pool, with their expansions.
+pub(super) fn vdevs(pool: &Pool) -> Vec<Vdev> {
+    let status = pool.vdevs().status();
+    let mut views: Vec<Vdev> = status.iter().map(vdev).collect();
+    for expanding in pool.expanding() {
+        let index = usize::from(expanding.vdev.0);
+        if let (Some(view), Some(status)) = (views.get_mut(index), status.get(index)) {
+            view.expansion = Some(expansion(&expanding, may_fail(status)));
+        }
+    }
+    views
+}
+
+/// The number of members that are in and that a vdev does not need.
+fn may_fail(status: &VdevStatus) -> u64 {
+    let online = status.members.iter();
+    let online = online.filter(|s| s.state == MemberState::Online).count();
+    let needed = status.kind.needed(status.members.len());
+    online.saturating_sub(needed) as u64
+}
+
+fn expansion(expanding: &Expanding, may_fail: u64) -> api::Expansion {
+    let reason = |wait: ExpansionWait| match wait {
+        ExpansionWait::Member => "a disk of the vdev is missing, offline, faulted or stale",
+        ExpansionWait::Repair => "a resilver or a repair is in progress",
+        ExpansionWait::Space => "there is too little free space",
+        ExpansionWait::Failed => "a step failed, and is repeated",
+    };
+    api::Expansion {
+        done: expanding.status.done,
+        of: expanding.status.of,
+        began_at: expanding.began_at,
+        active_ms: expanding.active.as_millis() as u64,
+        waits_for: expanding.waits_for.map(|wait| reason(wait).to_owned()),
+        may_fail,
     }
 }
 

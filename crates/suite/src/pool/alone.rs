@@ -48,6 +48,7 @@ impl PoolFiles<'_> {
             Alone::Full => self.full().await,
             Alone::Import(act) => self.import_after(act).await,
             Alone::Growth => self.growth().await,
+            Alone::Raidz(row) => self.raidz(row).await,
         }
     }
 

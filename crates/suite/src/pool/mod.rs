@@ -6,6 +6,7 @@
 //! | `load` | load on a raw file or on a volume |
 //! | `alone` | rows without a raw file |
 //! | `btrfs` | a file on btrfs |
+//! | `raidz` | rows of a raidz |
 //!
 //! **Owns** the pool, on this thread, and the order of all operations on it. **Invariants**: the file under the pool is written completely
 //! before, so that no file system allocates space during a measurement; reads come from the disk, except in rows about the cache; a raw
@@ -15,6 +16,7 @@ mod alone;
 mod btrfs;
 mod load;
 mod place;
+mod raidz;
 
 use crate::bench::{Bench, local};
 use crate::point::{Point, Sample, point, sample};

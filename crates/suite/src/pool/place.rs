@@ -22,7 +22,7 @@ pub(super) fn refused(e: impl ToString) -> Error {
     Error::target("the pool", e)
 }
 
-fn host() -> Host {
+pub(super) fn host() -> Host {
     Host::new([1; 16], NAME)
 }
 

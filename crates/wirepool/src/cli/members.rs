@@ -29,12 +29,19 @@ A vdev cannot be removed again. Existing data is not moved.")]
         #[arg(short, long)]
         force: bool,
     },
-    /// Attach a disk to a mirror or to a single disk, and resilver it at once.
-    #[command(after_help = "Example: wirepool pool attach tank /dev/nvme0n1 /dev/nvme2n1")]
+    /// Attach a disk to a mirror or to a single disk, and resilver it at once; or expand a raidz by a disk.
+    #[command(after_help = "\
+Examples:
+  wirepool pool attach tank /dev/nvme0n1 /dev/nvme2n1   a mirror has one copy more
+  wirepool pool attach tank raidz2-0 /dev/sdw           a raidz has one disk more, for good
+
+The data of a raidz is moved in the background, also after a restart, into rows that are one disk wider: old data gets the new ratio of
+parity, too. The pool has the new capacity when this ends. It waits while a disk of the vdev is missing or stale.
+`wirepool pool status` shows it.")]
     Attach {
         /// The pool.
         pool: String,
-        /// A disk of the mirror.
+        /// A disk of the mirror, or the name of the vdev.
         disk: String,
         /// The new disk.
         new: PathBuf,

@@ -4,7 +4,7 @@
 
 use crate::columns::{duration, human};
 use io::printable::printable;
-use server::api::{Damage, Pool, Resilver, RowMoves, ScanState, Scrub, Trim};
+use server::api::{Damage, Expansion, Pool, Resilver, RowMoves, ScanState, Scrub, Trim};
 use std::fmt::Write;
 
 /// Bytes per second and the remaining time, if they are known.
@@ -19,10 +19,16 @@ fn pace(done: u64, of: u64, active_ms: u64) -> Option<(u64, String)> {
 
 /// The lines on resilver, scrub and trim.
 pub(crate) fn scans(p: &Pool) -> String {
+    let expansions = p
+        .vdevs
+        .iter()
+        .filter_map(|v| Some((v, v.expansion.as_ref()?)));
+    let expansions: String = expansions.map(|(v, e)| expansion(&v.name, e)).collect();
     let resilver = p.resilver.as_ref().map(resilver);
     let scrub = p.scrub.as_ref().map(scrub);
     let trim = p.trim.as_ref().map(trim);
-    resilver.into_iter().chain(scrub).chain(trim).collect()
+    let scans = resilver.into_iter().chain(scrub).chain(trim);
+    std::iter::once(expansions).chain(scans).collect()
 }
 
 /// The line on the row mover.
@@ -34,6 +40,30 @@ pub(crate) fn row_moves(m: &RowMoves) -> String {
     };
     let (moved, dead) = (human(m.moved), human(m.dead));
     format!("  rows: {now}{moved} moved, {dead} without a block in used rows\n")
+}
+
+/// The lines on an expansion.
+fn expansion(name: &str, e: &Expansion) -> String {
+    let percent = e.done.saturating_mul(100).checked_div(e.of).unwrap_or(100);
+    let mut out = format!(
+        "  scan: expansion of {name}: {} of {} of each disk ({}%)",
+        human(e.done),
+        human(e.of),
+        percent.min(100)
+    );
+    let (done, of) = (e.done - e.began_at.min(e.done), e.of - e.began_at.min(e.of));
+    match (&e.waits_for, pace(done, of, e.active_ms)) {
+        (Some(reason), _) => _ = write!(out, ", waits: {reason}"),
+        (None, Some((rate, left))) => _ = write!(out, " at {}/s, {left} left", human(rate)),
+        (None, None) => {}
+    }
+    let _ = write!(out, "\n        until it ends, the vdev has its old size; ");
+    out += &match e.may_fail {
+        0 => "data is lost if a disk of the vdev fails".to_owned(),
+        1 => "1 disk of the vdev may fail".to_owned(),
+        more => format!("{more} disks of the vdev may fail"),
+    };
+    out + "\n"
 }
 
 fn trim(t: &Trim) -> String {

@@ -4,7 +4,7 @@ use crate::common::{BASE, HOST, Place, RAM, client, connect};
 use iscsi::wire::IscsiName;
 use iscsi_initiator::discover as discover_iscsi;
 use nvmf::wire::nqn::{HostId, Nqn};
-use nvmf_initiator::discover as discover_nvme;
+use nvmf_initiator::{Transport, discover as discover_nvme};
 use serde_json::Value;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -29,7 +29,8 @@ fn told(nvme: u16, iscsi: u16) -> (Vec<String>, Vec<String>) {
     client(async move {
         let at = |port| SocketAddr::from(([127, 0, 0, 1], port));
         let host: Nqn = HOST.parse().expect("valid");
-        let paths = discover_nvme(at(nvme), &host, HostId([7; 16])).await;
+        let service = (Transport::Tcp, at(nvme));
+        let paths = discover_nvme(service, &host, HostId([7; 16])).await;
         let paths = paths.expect("a discovery log").into_iter();
         let initiator = IscsiName::new("iqn.2026-01.org.example:host").expect("valid");
         let limit = Duration::from_secs(60);

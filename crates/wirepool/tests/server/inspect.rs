@@ -32,7 +32,8 @@ fn a_pool_is_inspected_without_its_server() {
     let place = Place::new(BASE);
     let server = place.start();
     let create = ["pool", "create", "tank", "mirror"];
-    server.ok(&[&create[..], &DISKS, &["--size", "128M"]].concat());
+    let spare = ["spare", "s.img"];
+    server.ok(&[&create[..], &DISKS, &spare, &["--size", "128M"]].concat());
     server.ok(&["volume", "create", "tank/vm1", "--size", "1G"]);
     server.ok(&["snapshot", "create", "tank/vm1@monday"]);
     server.ok(&["snapshot", "hold", "backup", "tank/vm1@monday"]);
@@ -58,6 +59,9 @@ fn a_pool_is_inspected_without_its_server() {
         (&"tank".into(), &"exported".into())
     );
     assert_eq!(labels["copies"].as_array().map(Vec::len), Some(8));
+    assert_eq!(labels["spares"].as_array().map(Vec::len), Some(0));
+    let (code, out, _) = inspect(&place, &[&["labels"], &DISKS[..], &["s.img"]].concat());
+    assert!(code == 0 && out.contains(" of pool tank\n"), "{out}");
     let volumes = json(&place, "volumes");
     let vm1 = &volumes["datasets"][0];
     assert_eq!(volumes["settings"]["compression"]["value"], "zstd-3");
@@ -75,6 +79,7 @@ fn a_pool_is_inspected_without_its_server() {
     assert!(json(&place, "journal")["batches"].is_array());
     let space = json(&place, "space");
     assert_eq!(space["leaked"], 0);
+    assert!(space["spares"][0]["size"].is_u64() && space["spares"][0]["member"].is_null());
     assert!(space["freeing"].is_array() && space["list_sizes"].is_array());
     assert_eq!(space["datasets"][1]["quota"], 8 << 20);
     let known = json(&place, "uberblocks");

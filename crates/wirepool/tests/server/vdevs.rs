@@ -77,7 +77,7 @@ fn a_raidz_is_created_and_opens_without_as_many_disks_as_it_has_parity() {
     let add = with_files(&["pool", "add", "tank", "raidz2"], &six, &["--size", SIZE]);
     server.ok(&add);
     let refused = server.refused(&["pool", "attach", "tank", "a.img", "x.img", "--size", SIZE]);
-    assert!(refused.contains("raidz"), "{refused}");
+    assert!(refused.contains("pool attach tank raidz2-0"), "{refused}");
     let refused = server.refused(&["pool", "detach", "tank", "a.img"]);
     assert!(refused.contains("raidz"), "{refused}");
     assert!(server.terminate().success());
@@ -138,5 +138,34 @@ fn disks_of_different_sizes_make_a_raidz_only_with_force() {
     let refused = server.refused(&create);
     assert!(refused.contains("c.img has 128 MiB"), "{refused}");
     server.ok(&[&create[..], &["-f"]].concat());
+    assert!(server.terminate().success());
+}
+
+/// A raidz is expanded by a disk, also over a restart of the server.
+#[test]
+fn a_raidz_is_expanded_by_the_name_of_its_vdev() {
+    let place = Place::new(BASE);
+    let server = place.start();
+    let three = files("abc");
+    let create = with_files(
+        &["pool", "create", "tank", "raidz1"],
+        &three,
+        &["--size", SIZE],
+    );
+    server.ok(&create);
+    let before = server.json(&["pool", "list"])[0]["size"].as_u64();
+    server.ok(&["volume", "create", "tank/vm1", "--size", "1G"]);
+    server.ok(&[
+        "pool", "attach", "tank", "raidz1-0", "d.img", "--size", SIZE,
+    ]);
+    let refused = server.refused(&["pool", "attach", "tank", "raidz1-0", "d.img"]);
+    assert!(refused.contains("d.img"), "{refused}");
+    assert!(server.terminate().success());
+    let server = place.start();
+    server.wait_for(&["pool", "status"], |p| {
+        p[0]["health"] == "online" && p[0]["vdevs"][0]["expansion"].is_null()
+    });
+    let after = server.json(&["pool", "list"])[0]["size"].as_u64();
+    assert!(after > before.map(|size| size * 13 / 10), "{after:?}");
     assert!(server.terminate().success());
 }

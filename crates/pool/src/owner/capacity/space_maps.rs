@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::format::{
     Key, PAGE_REGIONS, RegionBits, RegionSummary, SummaryPage, Value, VdevId, space_key,
-    summarized_key, summary_key,
+    summarized_key, summary_key, summary_rows_key,
 };
 use crate::owner::checkpoint::checkpoint_snapshot::CheckpointSnapshot;
 use crate::owner::{Owner, POLL, POOL_TREE, State};
@@ -297,6 +297,7 @@ impl Owner {
             let mut layers = Vec::new();
             if is_last {
                 self.put_missing(&mut layer);
+                self.put_summary_rows(&mut layer);
             }
             layers.push(std::mem::take(&mut layer).freeze());
             if is_last {
@@ -330,6 +331,17 @@ impl Owner {
             );
         }
         put(layer, summarized_key(), Some(&[1]));
+    }
+
+    /// Puts the rows that the summaries of expanded vdevs count.
+    fn put_summary_rows(&self, layer: &mut Layer) {
+        let state = self.state.borrow();
+        let space = state.allocator.space();
+        for info in self.shared.vdevs.table() {
+            if let Some(rows) = space.summary_rows(info.id) {
+                put(layer, summary_rows_key(info.id), Some(&rows.encode()));
+            }
+        }
     }
 
     async fn merge_maps(

@@ -150,7 +150,7 @@ impl NodeWriter {
             at,
             buf,
             used: 0,
-            unit: self.owner.shared.vdevs.extent_unit(at.vdev) as usize,
+            unit: self.owner.shared.vdevs.extent_unit(at) as usize,
             padding: Vec::new(),
         });
     }

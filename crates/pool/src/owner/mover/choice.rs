@@ -100,6 +100,8 @@ mod tests {
             end: VdevOffset(64 << 20),
             sector: SECTOR,
             row: ROW,
+            first_row: ROW,
+            narrow: None,
         }]);
         for n in 0..ROWS {
             let row = space.allocate(ROW * SECTOR, ROW * SECTOR, BlockKind::Data);

@@ -10,13 +10,14 @@ use std::sync::Arc;
 use crate::dataset;
 use crate::format::{
     BlockPtr, Dataset, DatasetRoot, Defect, Freeing, KIND_DATASET, KIND_FREEING, KIND_LIST,
-    KIND_ROOT, KIND_SPACE, KIND_SUMMARIZED, KIND_SUMMARY, Key, Kind, ListId, Node, PAGE_REGIONS,
-    RegionBits, TreeId, Uberblock, Value, VdevId, decode_on, summarized_key,
+    KIND_ROOT, KIND_SPACE, KIND_SUMMARIZED, KIND_SUMMARY, KIND_SUMMARY_ROWS, Key, Kind, ListId,
+    Node, PAGE_REGIONS, RegionBits, SummaryRows, TreeId, Uberblock, Value, VdevId, decode_on,
+    summarized_key,
 };
 use crate::owner::capacity::maps::Pages;
 use crate::owner::pool_tree::{PoolTree, number};
 use crate::shared::all;
-use crate::space::Space;
+use crate::space::{Space, VdevSpace};
 use crate::tree::{Lookup, LookupStep, Need};
 use crate::{Error, Result};
 
@@ -33,6 +34,8 @@ pub(super) struct Directory {
     pub(in crate::owner) lists: BTreeMap<ListId, u64>,
     /// The pages of summaries, if the tree has none.
     pub(in crate::owner) pages: Option<Pages>,
+    /// The rows that summaries count, by vdev that was expanded.
+    summary_rows: BTreeMap<VdevId, SummaryRows>,
 }
 
 /// A dataset during replay.
@@ -133,6 +136,23 @@ impl Directory {
         Ok(())
     }
 
+    /// Takes summaries as unknown that count other rows than there are. Returns their regions. A pool without saved summaries has
+    /// none to doubt: they were made from bitmaps.
+    pub(in crate::owner) fn doubt_summaries(
+        &self,
+        table: &[VdevSpace],
+        space: &mut Space,
+    ) -> Vec<(VdevId, u32)> {
+        let are_saved = self.pages.is_none();
+        let vdevs = table.iter().filter(|vdev| are_saved && vdev.row > 1);
+        let doubted = vdevs.flat_map(|vdev| {
+            let saved = self.summary_rows.get(&vdev.vdev).copied();
+            let regions = space.doubt_summaries(vdev.vdev, saved);
+            regions.into_iter().map(|region| (vdev.vdev, region))
+        });
+        doubted.collect()
+    }
+
     fn take_bitmap(
         &mut self,
         key: Key,
@@ -161,6 +181,10 @@ impl Directory {
             KIND_SPACE => self.take_bitmap(key, bytes, space)?,
             KIND_SUMMARY => space.know_page(key, bytes)?,
             KIND_SUMMARIZED => decode_on(bytes)?,
+            KIND_SUMMARY_ROWS => {
+                let vdev = VdevId(key.object().0 as u16);
+                self.summary_rows.insert(vdev, SummaryRows::decode(bytes)?);
+            }
             KIND_DATASET => drop(self.datasets.insert(id, Dataset::decode(bytes)?)),
             KIND_ROOT => drop(self.roots.insert(id, DatasetRoot::decode(bytes)?)),
             KIND_FREEING => drop(self.freeing.insert(id.0, Freeing::decode(bytes)?)),

@@ -23,6 +23,7 @@ use crate::owner::checkpoint::checkpointer::Checkpointer;
 use crate::owner::datasets::index::Datasets;
 use crate::owner::destroy::deadlists::{DEAD_TREE, Deadlists};
 use crate::owner::destroy::destroyer::Destroyer;
+use crate::owner::expansion::state::Expander;
 use crate::owner::mover::state::Mover;
 use crate::owner::snapshots::lineage::promoted;
 use crate::owner::snapshots::pending_snapshots::PendingSnapshots;
@@ -62,6 +63,7 @@ impl Pool {
         space.set_budget(options.space_bytes as u64);
         let load = async |need: &Need| shared.node(POOL_TREE, need).await;
         let mut directory = read_tree(load, &uberblock, &mut space).await?;
+        let doubted = directory.doubt_summaries(&table, &mut space);
         let ring = vdevs.ring();
         // Writes since an older uberblock are not part of the pool.
         let replayed = match is_rewound && vdevs.is_read_only() {
@@ -128,7 +130,9 @@ impl Pool {
             doubtful_rows: RefCell::default(),
             resilver_windows: ResilverWindows::new(options.resilver_blocks),
             mover: Mover::default(),
+            expander: Expander::default(),
         });
+        owner.load_doubted(doubted);
         owner.tell_dead();
         let tasks = vec![
             io::spawn(owner.clone().run()),

@@ -395,6 +395,8 @@ impl Pool {
         progress: &mut impl AsyncFnMut(&Resilvering),
     ) -> std::result::Result<u64, SetupError> {
         let (vdevs, member) = (self.vdevs(), begun.member);
+        // an expansion moves no row while the member lacks some
+        let _hold = vdevs.hold_places(vdev).await;
         vdevs.begin_resilver(member)?;
         // later batches go to the member too, so that it has all that replay needs
         let checkpoint = self.checkpoint().await;

@@ -4,31 +4,37 @@
 //! only if every sector of it that is used belongs to a block that was found, and while no freed sector of it can be given out.
 //! `docs/decisions/0159`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::blocks::{Holds, Sweep, VisitedBlock, Visitor};
-use crate::format::{Address, Birth, BlockPtr, TreeId};
+use crate::format::{Address, Birth, BlockPtr, TreeId, VdevOffset};
+use crate::lost::LostBlock;
 use crate::owner::{Owner, Pool};
 use crate::vdev::Vdevs;
+use crate::vdev::limits::RUN_SIZE_MAX;
 use crate::{Error, Result};
 
 /// Stored bytes of the blocks of one part of the search.
 const PART_BYTES: u64 = 64 << 20;
 
+/// Blocks by their address, each with the dataset in which it was found.
+pub(in crate::owner) type FoundBlocks = BTreeMap<Address, (TreeId, LostBlock)>;
+
 /// Finds the blocks of rows.
 struct Search<'a> {
     vdevs: &'a Vdevs,
-    /// By row, its blocks by their address.
-    blocks: BTreeMap<Address, BTreeMap<Address, BlockPtr>>,
+    rows: &'a BTreeSet<Address>,
+    blocks: FoundBlocks,
 }
 
 impl Visitor for Search<'_> {
-    async fn block(&mut self, _: TreeId, block: VisitedBlock<'_>, _: Holds) -> Result<u64> {
+    async fn block(&mut self, tree: TreeId, block: VisitedBlock<'_>, holds: Holds) -> Result<u64> {
         let ptr = block.ptr;
-        if let Some(rows) = self.vdevs.rows_of(ptr) {
-            for (_, blocks) in self.blocks.range_mut(rows) {
-                blocks.insert(ptr.address(), *ptr);
-            }
+        if let Some(rows) = self.vdevs.rows_of(ptr)
+            && self.rows.range(rows).next().is_some()
+        {
+            let found = (tree, block.lost(tree, holds));
+            self.blocks.insert(ptr.address(), found);
         }
         Ok(u64::from(ptr.physical_size))
     }
@@ -37,9 +43,52 @@ impl Visitor for Search<'_> {
     fn damaged(&mut self, _: TreeId, _: Error, _: bool) {}
 }
 
+/// The blocks that reach into a row, by their address.
+pub(in crate::owner) fn of_row(
+    vdevs: &Vdevs,
+    row: Address,
+    blocks: &FoundBlocks,
+) -> BTreeMap<Address, BlockPtr> {
+    let is_in = |ptr: &BlockPtr| vdevs.rows_of(ptr).is_some_and(|rows| rows.contains(&row));
+    // a block that reaches into the row begins before its end, and not much before its begin
+    let last = vdevs.units_of_row(row).last().unwrap_or(row);
+    let first = Address {
+        offset: VdevOffset(row.offset.0.saturating_sub(RUN_SIZE_MAX as u64)),
+        ..row
+    };
+    let near = blocks.range(first..=last);
+    let ptrs = near.map(|(_, (_, block))| block.ptr);
+    ptrs.filter(is_in).map(|ptr| (ptr.address(), ptr)).collect()
+}
+
 impl Owner {
+    /// Walks all trees for the blocks that reach into these rows.
+    ///
+    /// # Errors
+    /// [`Error::Device`].
+    pub(in crate::owner) async fn blocks_of_rows(
+        &self,
+        rows: &BTreeSet<Address>,
+    ) -> Result<FoundBlocks> {
+        let mut search = Search {
+            vdevs: &self.shared.vdevs,
+            rows,
+            blocks: BTreeMap::new(),
+        };
+        let mut next = Some(Sweep::new(Birth(0)));
+        while let Some(sweep) = next {
+            next = self.sweep(sweep, PART_BYTES, &mut search).await?;
+            io::yield_now().await;
+        }
+        Ok(search.blocks)
+    }
+
     /// Whether all used sectors of a row belong to these blocks, and there are some. The row's region is loaded.
-    fn has_all(&self, row: Address, blocks: &BTreeMap<Address, BlockPtr>) -> bool {
+    pub(in crate::owner) fn has_all(
+        &self,
+        row: Address,
+        blocks: &BTreeMap<Address, BlockPtr>,
+    ) -> bool {
         let vdevs = &self.shared.vdevs;
         let state = self.state.borrow();
         let space = state.allocator.space();
@@ -72,24 +121,25 @@ impl Pool {
         // What the scrub repaired in these rows is durable then, and trees point to all blocks of the rows.
         self.checkpoint().await?;
         let vdevs = &owner.shared.vdevs;
-        let mut search = Search {
-            vdevs,
-            blocks: rows.into_iter().map(|row| (row, BTreeMap::new())).collect(),
-        };
-        let mut next = Some(Sweep::new(Birth(0)));
-        while let Some(sweep) = next {
-            next = owner.sweep(sweep, PART_BYTES, &mut search).await?;
-            io::yield_now().await;
-        }
+        let blocks = owner.blocks_of_rows(&rows).await?;
         let mut mended = 0;
-        for (row, blocks) in &search.blocks {
+        for row in &rows {
+            // an expansion moves no row between the comparison with the allocator and the repair
+            let _hold = vdevs.hold_places(row.vdev).await;
             let _reader = owner.shared.readers.enter();
-            let region = owner.state.borrow().allocator.space().region_of(*row);
-            let region: Vec<_> = region.into_iter().collect();
-            let _loaded = owner.load_regions(&region).await?;
-            if owner.has_all(*row, blocks) {
-                let blocks: Vec<BlockPtr> = blocks.values().copied().collect();
-                mended += vdevs.mend_row(*row, &blocks).await as u64;
+            // a row that an expansion moved may reach into the next region
+            let regions: BTreeSet<_> = {
+                let state = owner.state.borrow();
+                let space = state.allocator.space();
+                let units = vdevs.units_of_row(*row);
+                units.filter_map(|unit| space.region_of(unit)).collect()
+            };
+            let regions: Vec<_> = regions.into_iter().collect();
+            let _loaded = owner.load_regions(&regions).await?;
+            let of_row = of_row(vdevs, *row, &blocks);
+            if owner.has_all(*row, &of_row) {
+                let of_row: Vec<BlockPtr> = of_row.into_values().collect();
+                mended += vdevs.mend_row(*row, &of_row).await as u64;
             }
         }
         Ok(mended)

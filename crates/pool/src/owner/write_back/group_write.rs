@@ -113,7 +113,7 @@ impl Owner {
             return budget.moved(id, records, left);
         }
         let extents = writes.iter().map(|(at, data)| {
-            let unit = self.shared.vdevs.extent_unit(at.vdev);
+            let unit = self.shared.vdevs.extent_unit(*at);
             (data.len() as u64).next_multiple_of(unit.into())
         });
         let bytes = (group.bytes() as u64, records);

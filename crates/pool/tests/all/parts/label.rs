@@ -1,10 +1,10 @@
 //! Labels: golden bytes, round trips, refusal of every flipped byte and of another place, limits.
 
 use pool::format::{
-    Birth, Defect, FEATURE_SIZE_MAX, FEATURES_MAX, FORKS_MAX, Features, Fork, HOST_NAME_SIZE, Host,
-    JournalLayout, LABEL_SIZE, Label, LabelBranch, LabelEpoch, LabelHistory, MEMBERS_MAX,
-    MemberEntry, MemberGuid, Membership, NODE_SIZE_DEFAULT, NodeSize, PoolGuid, PoolState,
-    VDEVS_MAX, VdevEntry, VdevGuid, VdevId, VdevKind, VdevOffset, check_name,
+    Birth, Defect, Expansion, FEATURE_SIZE_MAX, FEATURES_MAX, FORKS_MAX, Features, Fork,
+    HOST_NAME_SIZE, Host, JournalLayout, LABEL_SIZE, Label, LabelBranch, LabelEpoch, LabelHistory,
+    MEMBERS_MAX, MemberEntry, MemberGuid, Membership, NODE_SIZE_DEFAULT, NodeSize, PoolGuid,
+    PoolState, VDEVS_MAX, VdevEntry, VdevGuid, VdevId, VdevKind, VdevOffset, check_name,
 };
 use proptest::prelude::*;
 
@@ -30,6 +30,8 @@ fn vdev(guid: u64, members: u16) -> VdevEntry {
         },
         ashift: 12,
         members,
+        first_members: 0,
+        expansion: None,
         has_journal: guid == 0x21,
         data_size: 0x400_0000,
     }
@@ -156,6 +158,85 @@ fn golden_with_places_of_the_journal() {
     let label = label_with_places();
     assert!(label.encode(AT) == want, "other bytes");
     assert_eq!(Label::decode(&want, AT), Ok(label));
+}
+
+/// The second vdev is a raidz1 of three that was created with two members.
+fn label_with_expansion(expansion: Option<Expansion>) -> Label {
+    let mut label = label_with_places();
+    label.vdevs[1].kind = VdevKind::Raidz { parity: 1 };
+    label.vdevs[1].first_members = 2;
+    label.vdevs[1].expansion = expansion;
+    label.members[1].membership = Membership::In;
+    label.members[1].held = Birth(0);
+    label
+}
+
+/// Labels of version 5 have the number of first members, and the position of an expansion.
+#[test]
+fn golden_with_an_expansion() {
+    let position = 0x1234;
+    let states = [
+        (None, 0, 0),
+        (Some(false), 1, position),
+        (Some(true), 2, position),
+    ];
+    for (has_scratch, state, position) in states {
+        let mut want = label_with_places().encode(AT)[..LABEL_SIZE - 16].to_vec();
+        want[4] = 5;
+        // the second member is in
+        want[416 + 8] = 1;
+        want[416 + 16..416 + 24].fill(0);
+        want[808 + 8] = 3;
+        (want[808 + 13], want[808 + 14]) = (2, state);
+        want[808 + 24..808 + 32].copy_from_slice(&u64::to_le_bytes(position));
+        let want = with_checksum(want);
+        let label = label_with_expansion(has_scratch.map(|has_scratch| Expansion {
+            position,
+            has_scratch,
+        }));
+        assert!(label.encode(AT) == want, "other bytes");
+        assert_eq!(Label::decode(&want, AT), Ok(label));
+    }
+}
+
+/// The fields of an expansion are consistent, and reserved in labels of earlier versions.
+#[test]
+fn an_expansion_that_cannot_be_is_refused() {
+    let expansion = |position, has_scratch| {
+        Some(Expansion {
+            position,
+            has_scratch,
+        })
+    };
+    let changes: [fn(&mut VdevEntry); 6] = [
+        |v| v.first_members = 0,
+        |v| v.first_members = 1,
+        |v| v.first_members = 3,
+        |v| v.kind = VdevKind::Mirror,
+        |v| v.data_size = 0x1233 << 12,
+        |v| {
+            v.expansion = Some(Expansion {
+                position: 0,
+                has_scratch: true,
+            })
+        },
+    ];
+    for (number, change) in changes.into_iter().enumerate() {
+        let mut label = label_with_expansion(expansion(0x1234, true));
+        assert_eq!(label.check(), Ok(()));
+        change(&mut label.vdevs[1]);
+        assert!(label.check().is_err(), "change {number}");
+    }
+    for at in [808 + 13, 808 + 14, 808 + 15, 808 + 24] {
+        let mut bytes = label_with_places().encode(AT)[..LABEL_SIZE - 16].to_vec();
+        bytes[at] = 1;
+        let decoded = Label::decode(&with_checksum(bytes), AT);
+        assert!(decoded.is_err(), "byte {at} of version 3");
+    }
+    let mut bytes = label_with_places().encode(AT)[..LABEL_SIZE - 16].to_vec();
+    bytes[4] = 5;
+    let decoded = Label::decode(&with_checksum(bytes), AT);
+    assert!(decoded.is_err(), "one value has one encoding");
 }
 
 /// Each vdev alone needs version 3: a mirror with the journal behind one without, and a raidz.

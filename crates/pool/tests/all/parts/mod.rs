@@ -4,6 +4,7 @@ mod bench_runs;
 mod disks;
 mod format;
 mod golden;
+mod isal;
 mod label;
 mod large;
 mod lost;

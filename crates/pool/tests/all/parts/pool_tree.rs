@@ -6,10 +6,10 @@ use pool::format::{
     BLOCK_PTR_SIZE, Birth, ChecksumKind, DEAD_CHUNK_MAX, Dataset, DatasetKind, DatasetProperty,
     DatasetRoot, FILE_RECORD_SIZE, Freeing, Hold, Key, Kind, ListId, MemberGuid, ObjectId, Packing,
     PoolProperty, PrevSnapshot, REGION_BITMAP_SIZE, RegionBits, RegionSummary, ResilverPosition,
-    RowGrid, SUMMARY_PAGE_SIZE, Setting, Settings, SummaryPage, Switches, Sync, TextProperty,
-    TextSetting, TreeId, VdevId, dataset_key, dead_key, dead_keys, decode_dead, decode_on,
-    encode_dead, encode_on, freeing_key, hold_key, list_key, next_dataset_key, property_key,
-    resilver_key, root_key, settings_key, space_key, summarized_key, summary_key,
+    RowGrid, SUMMARY_PAGE_SIZE, Setting, Settings, SummaryPage, SummaryRows, Switches, Sync,
+    TextProperty, TextSetting, TreeId, VdevId, dataset_key, dead_key, dead_keys, decode_dead,
+    decode_on, encode_dead, encode_on, freeing_key, hold_key, list_key, next_dataset_key,
+    property_key, resilver_key, root_key, settings_key, space_key, summarized_key, summary_key,
 };
 
 /// Own values of compression, checksum and sync.
@@ -268,6 +268,23 @@ fn golden_space() {
         "all free"
     );
     assert!(RegionBits::decode(&bytes[1..]).is_err(), "too short");
+}
+
+/// The rows that summaries count.
+#[test]
+fn golden_rows_of_summaries() {
+    let rows = SummaryRows {
+        below: 9,
+        behind: 8,
+        boundary: 0x0102,
+    };
+    let bytes = rows.encode();
+    assert_eq!(hex(&bytes), "0900080002010000");
+    assert_eq!(SummaryRows::decode(&bytes), Ok(rows));
+    assert_eq!([0x0101, 0x0102].map(|region| rows.of(region)), [9, 8]);
+    assert!(SummaryRows::decode(&bytes[1..]).is_err(), "too short");
+    assert!(SummaryRows::decode(&[]).is_err(), "empty");
+    assert!(SummaryRows::decode(&[0; 8]).is_err(), "rows of nothing");
 }
 
 #[test]

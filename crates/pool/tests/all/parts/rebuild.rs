@@ -133,7 +133,7 @@ async fn add(pool: &Pool, new: usize) -> MemberGuid {
     let vdevs = pool.vdevs();
     let status = vdevs.status().remove(0);
     let disk = disk(new).await;
-    match vdevs.extent_unit(status.id) > BLOCK as u32 {
+    match vdevs.is_raidz(status.id) {
         true => vdevs.replace(status.members[0].guid, disk, false).await,
         false => vdevs.attach(status.id, disk, false).await,
     }

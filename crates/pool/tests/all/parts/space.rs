@@ -107,6 +107,8 @@ fn space_of_rows(start: u64, ends: [u64; 2], row: u64) -> Space {
         end: VdevOffset(ends[usize::from(vdev)] * SECTOR),
         sector: SECTOR as u32,
         row: row as u32,
+        first_row: row as u32,
+        narrow: None,
     });
     Space::new(&vdevs)
 }

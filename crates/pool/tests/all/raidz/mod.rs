@@ -1,5 +1,6 @@
 //! Pools on a raidz, in the simulator.
 
+mod expand;
 mod full;
 mod inspect;
 mod members;
@@ -47,10 +48,14 @@ async fn raidz(first: usize, shape: Shape) -> VdevSpec {
 }
 
 async fn make(shape: Shape) -> Pool {
+    make_with(shape, Options::default()).await
+}
+
+async fn make_with(shape: Shape, options: Options) -> Pool {
     let host = Host::new([1; 16], "here");
     let spec = PoolSpec::new("tank", vec![raidz(0, shape).await], host);
     let opened = create(spec).await.expect("create");
-    let pool = Pool::open(opened, Options::default()).await;
+    let pool = Pool::open(opened, options).await;
     pool.expect("open")
 }
 

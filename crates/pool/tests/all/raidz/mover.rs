@@ -1,11 +1,14 @@
 //! The row mover: random overwrites leave rows with few live blocks, which it frees.
 
+use backend::{BlockBackend, StorageError};
 use io::rng::Prng;
-use pool::Pool;
-use pool::Volume;
+use io::sim::Node;
+use pool::{Options, Pool, Volume};
+use std::collections::BTreeSet;
 
+use crate::blocks::read;
 use crate::raidz::{
-    Shape, byte, deallocate, first, free_all, make, simulated, sound, volume, write,
+    Shape, byte, deallocate, first, free_all, make, make_with, simulated, sound, volume, write,
 };
 
 /// Eight units of data and two of parity.
@@ -41,13 +44,18 @@ impl Blocks {
     pub(super) async fn overwrite(&mut self, count: u64) {
         for _ in 0..count {
             let at = self.rng.below(self.wanted.len() as u64);
-            self.written += 1;
-            let n = byte(self.written);
-            let written = write(&self.volume, at, 1, n).await;
-            let written_before = self.written;
-            written.unwrap_or_else(|e| panic!("overwrite {written_before}: {e}"));
-            self.wanted[at as usize] = n;
+            self.put(at).await;
         }
+    }
+
+    /// Overwrites a block.
+    async fn put(&mut self, at: u64) {
+        self.written += 1;
+        let n = byte(self.written);
+        let written = write(&self.volume, at, 1, n).await;
+        let written_before = self.written;
+        written.unwrap_or_else(|e| panic!("overwrite {written_before}: {e}"));
+        self.wanted[at as usize] = n;
     }
 
     pub(super) async fn check(&self) {
@@ -142,7 +150,7 @@ fn a_pool_without_dead_sectors_refuses_writes_in_the_end() {
                     }
                     Ok(()) => blocks.wanted[block as usize] = byte(block),
                     Err(error) => {
-                        assert_eq!(error, backend::StorageError::NoSpace);
+                        assert_eq!(error, StorageError::NoSpace);
                         refused += 1;
                     }
                 }
@@ -194,6 +202,56 @@ fn quotas_and_rollbacks_do_not_see_the_mover() {
             back.unwrap_or_else(|e| panic!("rollback {round}: {e}"));
             blocks.wanted.clone_from(&held);
         }
+        sound(&pool).await;
+        blocks.check().await;
+        pool.close().await.expect("close");
+    });
+}
+
+/// A damaged record is left where it is: a copy of it would get a checksum and parity as if it were good.
+#[test]
+fn damaged_records_are_not_moved() {
+    simulated(5, async || {
+        let uncached = Options {
+            record_cache_bytes: 0,
+            ..Options::default()
+        };
+        let pool = make_with(WIDE, uncached).await;
+        let mut blocks = Blocks::filled(&pool, 70, 5).await;
+        free_all(&pool).await;
+        // one member more than there is parity, in 16 rows amid the data
+        let rows = (12 << 20)..(12 << 20) + 16 * 4096;
+        for member in ["d0", "d1", "d2"] {
+            let disk = Node::current().disk(member).expect("a disk");
+            disk.rot(rows.clone());
+        }
+        let count = blocks.wanted.len() as u64;
+        let mut damaged = BTreeSet::new();
+        for at in 0..count {
+            if read(&blocks.volume, at).await.is_err() {
+                damaged.insert(at);
+            }
+        }
+        assert!((16..=48).contains(&damaged.len()), "{damaged:?}");
+        for _ in 0..count {
+            let at = blocks.rng.below(count);
+            if !damaged.contains(&at) {
+                blocks.put(at).await;
+            }
+        }
+        let moves = pool.row_moves().expect("a raidz");
+        assert!(moves.moved > 0, "{moves:?}");
+        free_all(&pool).await;
+        for at in 0..count {
+            let wanted = (!damaged.contains(&at)).then(|| blocks.wanted[at as usize]);
+            assert_eq!(read(&blocks.volume, at).await.ok(), wanted, "block {at}");
+        }
+        for at in damaged {
+            blocks.put(at).await;
+        }
+        // until they are written and a checkpoint ended, the damaged ones are in the tree
+        let _proof = blocks.volume.flush().await.expect("flush");
+        free_all(&pool).await;
         sound(&pool).await;
         blocks.check().await;
         pool.close().await.expect("close");

@@ -1,0 +1,4 @@
+//! Expansion of a raidz by one disk.
+
+pub(super) mod state;
+mod work;
