@@ -30,19 +30,19 @@ pub async fn blocking<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'stat
         return Ok(call());
     }
     let (tx, rx) = oneshot::channel();
-    submit(Box::new(move || tx.send(call())))?;
+    submit(Box::new(move || tx.send(call()))).map_err(|(_, error)| error)?;
     rx.await.ok_or(Error::Cancelled)
 }
 
-/// Runs `call` on a helper thread. Nothing waits for it. Without a thread it is dropped, and what it owns with it.
+/// Runs `call` on a helper thread, or here if no thread can be started. Nothing waits for it.
 pub(crate) fn blocking_detached(call: impl FnOnce() + Send + 'static) {
-    if let Err(error) = submit(Box::new(call)) {
-        tracing::warn!(%error, "a helper thread cannot be started");
+    if let Err((job, _)) = submit(Box::new(call)) {
+        job();
     }
 }
 
-/// Gives a job to a helper thread. Errors: `Exhausted` if no thread can be started.
-fn submit(job: Job) -> Result<()> {
+/// Gives a job to a helper thread. Errors: the job, and `Exhausted`, if no thread can be started.
+fn submit(job: Job) -> std::result::Result<(), (Job, Error)> {
     let helpers = HELPERS.get_or_init(Helpers::default);
     {
         let mut s = helpers.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -54,8 +54,9 @@ fn submit(job: Job) -> Result<()> {
             match started {
                 Ok(_) => s.threads += 1,
                 Err(e) if s.threads == 0 => {
-                    s.jobs.pop_back();
-                    return Err(e.into());
+                    if let Some(job) = s.jobs.pop_back() {
+                        return Err((job, e.into()));
+                    }
                 }
                 Err(_) => {}
             }
