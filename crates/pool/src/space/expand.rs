@@ -24,10 +24,15 @@ impl VdevRegions {
         }
     }
 
+    /// The regions whose rows are being moved.
+    pub(super) fn in_transit(&self) -> Range<u32> {
+        let narrow = self.narrow.as_ref();
+        narrow.map_or(0..0, |narrow| narrow.transit.clone())
+    }
+
     /// Whether rows of a region are being moved.
     pub(super) fn is_in_transit(&self, region: u32) -> bool {
-        let narrow = self.narrow.as_ref();
-        narrow.is_some_and(|narrow| narrow.transit.contains(&region))
+        self.in_transit().contains(&region)
     }
 
     /// The sectors that can be given out if nothing is used, also of regions in transit.

@@ -312,16 +312,25 @@ impl VdevRegions {
         }
     }
 
+    /// The first region without a used sector, known or not, of which something may be given out.
+    fn next_empty(&self) -> Option<u32> {
+        let transit = self.in_transit();
+        let below = self.empty.range(..transit.start).next();
+        let known = below.or_else(|| self.empty.range(transit.end..).next());
+        let fresh = match transit.contains(&self.fresh) {
+            true => transit.end,
+            false => self.fresh,
+        };
+        known.copied().or((fresh < self.regions()).then_some(fresh))
+    }
+
     /// Takes the emptiest loaded region out of the queue; regions that are known to be empty come first, tired ones last.
     fn next_region(&mut self) -> Option<u32> {
-        let end = self.regions();
         // a row that reaches into another region is not given out
         let most = REGION_SECTORS - 2 * (self.row - 1);
         let full = |(free, _): &(u32, u32)| *free >= most;
         if !self.queue.last().is_some_and(full) {
-            let next = self.empty.first().copied();
-            let next = next.or((self.fresh < end).then_some(self.fresh));
-            if let Some(region) = next {
+            if let Some(region) = self.next_empty() {
                 self.load_empty(region);
             }
         }

@@ -30,9 +30,6 @@ use crate::{Error, Result};
 
 /// Regions with used sectors in one window, at most.
 const REGIONS_MAX: usize = 16;
-/// Regions in one window, at most, if it can: the allocator looks for free space beyond a window in this number of steps, and gives up
-/// after twice as many.
-const WINDOW_MAX: u32 = 32;
 /// A window takes at most this part of the free space, if it can.
 const FREE_PART: u64 = 4;
 /// Searches for the blocks of rows that are not valid, before the found ones must do: freed sectors belong to no block that a
@@ -51,8 +48,7 @@ impl State {
         while end < regions {
             let is_used = end < space.fresh(vdev);
             let free = space.free_in(vdev, end);
-            let is_long = end - transit.start >= WINDOW_MAX || is_used && used == REGIONS_MAX;
-            let is_full = taken + free > left / FREE_PART || is_long;
+            let is_full = taken + free > left / FREE_PART || is_used && used == REGIONS_MAX;
             if end >= transit.end && is_full {
                 let at = space.address_of(vdev, end);
                 let is_far = end > transit.start && vdevs.position_below(vdev, at).is_some();
