@@ -9,7 +9,7 @@ use crate::{layout, pools};
 use anyhow::Result;
 use server::api::{
     AddVdevs, AttachMember, Call, DetachMember, OfflineMember, OnlineMember, Pool, RemoveSpare,
-    ReplaceMember, ResilverPool, ScrubAction, ScrubPool, TrimPool,
+    ReplaceMember, ResilverPool, ScrubAction, ScrubPool, TrimPool, VdevLayout,
 };
 use std::path::PathBuf;
 
@@ -22,6 +22,18 @@ fn named(disk: &str) -> Result<String> {
         return Ok(disk.to_lowercase());
     }
     Ok(std::path::absolute(disk)?.display().to_string())
+}
+
+/// A vdev by the name that `pool status` shows, such as `raidz2-0`, or a disk. A file of such a name is given with its directory.
+fn vdev_or_disk(word: &str) -> Result<String> {
+    let is_layout = |name: &str| VdevLayout::ALL.iter().any(|l| l.to_string() == name);
+    let is_vdev = word
+        .rsplit_once('-')
+        .is_some_and(|(layout, number)| is_layout(layout) && number.parse::<u16>().is_ok());
+    match is_vdev {
+        true => Ok(word.to_owned()),
+        false => named(word),
+    }
 }
 
 fn absolute(path: Option<PathBuf>) -> Result<Option<PathBuf>> {
@@ -70,7 +82,7 @@ pub(crate) fn member(ask: &Ask, command: MemberCommand) -> Result<String> {
         } => {
             let call = AttachMember {
                 pool,
-                disk: named(&disk)?,
+                disk: vdev_or_disk(&disk)?,
                 new: std::path::absolute(new)?,
                 size,
                 force,
