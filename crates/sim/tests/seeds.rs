@@ -109,28 +109,22 @@ fn new_seeds_of_full_pools() {
     }
 }
 
-/// Proves that the scenario still fragments space and lets the row mover work: a change of the allocator or of the scenario could make all
-/// records fit.
+/// Proves that the scenario still fragments space: a change of the allocator or of the scenario could make all records fit.
 #[test]
 fn full_pools_store_records_in_fragments_and_groups_in_parts() {
-    let (mut split, mut in_fragments, mut moved) = (0, 0, 0);
+    let (mut split, mut in_fragments) = (0, 0);
     for seed in 0..6 {
         let done = run(Scenario::Full, seed, false);
         let placements = done.expect("nothing is wrong").placements;
         // A raidz has no free space smaller than a row.
         in_fragments += u64::from(placements.in_fragments >= 20);
         split += placements.split;
-        moved += placements.moved;
     }
     assert!(
         in_fragments >= 3,
         "{in_fragments} pools with many fragments"
     );
     assert!(split > 0, "groups in several extents");
-    assert!(
-        moved > 0,
-        "records of a raidz that the row mover placed again"
-    );
 }
 
 #[test]
