@@ -329,10 +329,10 @@ impl VdevRegions {
         // a row that reaches into another region is not given out
         let most = REGION_SECTORS - 2 * (self.row - 1);
         let full = |(free, _): &(u32, u32)| *free >= most;
-        if !self.queue.last().is_some_and(full) {
-            if let Some(region) = self.next_empty() {
-                self.load_empty(region);
-            }
+        if !self.queue.last().is_some_and(full)
+            && let Some(region) = self.next_empty()
+        {
+            self.load_empty(region);
         }
         match self.queue.pop_last() {
             Some((free, region)) if free > 0 => Some(region),
