@@ -82,7 +82,7 @@ proptest! {
         let unit = 1_u64 << ashift;
         let data_size = (count + 64) * unit;
         let (start, end) = (narrow.start(), narrow.end(data_size));
-        let mut kept = vec![start..end];
+        let mut kept: Vec<Range<u64>> = std::iter::once(start..end).collect();
         for (from, len) in holes {
             let hole = start + from * unit..start + (from + len) * unit;
             let cut = |range: Range<u64>| [range.start..range.end.min(hole.start), range.start.max(hole.end)..range.end];

@@ -311,7 +311,7 @@ fn an_expansion_blesses_no_rot() {
             let pool = make(shape).await;
             furnish(&pool).await;
             for n in 0..usize::from(parity) {
-                let disk = Node::current().disk(&format!("d{n}")).expect("a disk");
+                let disk = Node::current().disk(format!("d{n}")).expect("a disk");
                 disk.rot(DATA_START + (12 << 20)..DATA_START + (40 << 20));
             }
             let new = disks(count, (1, 0, shape.2)).await.remove(0);
