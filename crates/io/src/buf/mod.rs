@@ -5,6 +5,7 @@
 //! ([`SendBatch`]).
 //! **Invariants**: every byte of a buffer is initialised; a pool never has more bytes than its limit.
 
+mod mapping;
 mod payload;
 mod pool;
 mod recv;
@@ -12,6 +13,7 @@ mod send;
 mod shared;
 mod slab;
 
+pub(crate) use mapping::Mapping;
 pub use payload::Payload;
 pub use pool::{Alloc, BufPool, IoBuf, PoolStats, capacity_of};
 pub use recv::RecvBuf;

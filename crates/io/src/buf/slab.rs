@@ -2,7 +2,7 @@
 //!
 //! The process's allocator is not used: glibc puts a header before each aligned block, so that a block of one page takes two.
 //!
-//! **Owns** the mappings. **Called by** [`super::pool`]. **Invariants**: no two blocks share memory; a slab lives as long as
+//! **Owns** the slabs. **Called by** [`super::pool`]. **Invariants**: no two blocks share memory; a slab lives as long as
 //! one of its blocks; the kernel takes the memory of an emptied block until the block is written again; the block reads as
 //! zero then.
 
@@ -11,6 +11,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use super::mapping::Mapping;
 use crate::Result;
 use crate::limits::BUF_ALIGN;
 use crate::linux::{RdmaDevice, RegisteredSlab};
@@ -20,53 +21,24 @@ use crate::sync::lock;
 const SLAB_LEN: usize = 1 << 20;
 
 struct Slab {
-    ptr: NonNull<u8>,
-    len: usize,
+    /// Its registrations with RDMA devices, which end before its memory.
+    registered: Mutex<RegisteredSlab>,
+    memory: Mapping,
     /// Bytes of emptied blocks.
     emptied: AtomicUsize,
-    /// Its registrations with RDMA devices, which hold its memory.
-    registered: Mutex<RegisteredSlab>,
 }
-
-// SAFETY: a slab is plain memory; blocks decide which part may be used where.
-unsafe impl Send for Slab {}
-// SAFETY: as above.
-unsafe impl Sync for Slab {}
 
 impl Slab {
     fn new(len: usize) -> Arc<Slab> {
-        // SAFETY: a new anonymous mapping at an address that the kernel chooses overlaps no memory of ours.
-        let ptr = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                len,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            )
-        };
-        let ptr = NonNull::new(ptr.cast()).filter(|_| ptr != libc::MAP_FAILED);
-        let Some(ptr) = ptr else {
+        let Ok(memory) = Mapping::new(len) else {
             let layout = Layout::from_size_align(len, BUF_ALIGN);
             handle_alloc_error(layout.expect("slabs are whole pages"))
         };
         Arc::new(Slab {
-            ptr,
-            len,
-            emptied: AtomicUsize::new(0),
             registered: Mutex::default(),
+            memory,
+            emptied: AtomicUsize::new(0),
         })
-    }
-}
-
-impl Drop for Slab {
-    fn drop(&mut self) {
-        *lock(&self.registered) = RegisteredSlab::default();
-        // SAFETY: our own mapping, of which no block is left.
-        unsafe {
-            libc::munmap(self.ptr.as_ptr().cast(), self.len);
-        }
     }
 }
 
@@ -88,10 +60,10 @@ impl Block {
     pub(super) fn of_new_slab(len: usize) -> Vec<Block> {
         assert!(len.is_power_of_two() && len.is_multiple_of(BUF_ALIGN));
         let slab = Slab::new(len.max(SLAB_LEN));
-        let starts = (0..slab.len).step_by(len);
+        let starts = (0..slab.memory.len()).step_by(len);
         let block = |start| Block {
             // SAFETY: the slab has `len` bytes from `start` on.
-            ptr: unsafe { slab.ptr.add(start) },
+            ptr: unsafe { slab.memory.ptr().add(start) },
             len,
             slab: slab.clone(),
         };
@@ -108,7 +80,8 @@ impl Block {
 
     /// The key of the block's slab for requests to an RDMA device. Errors: `Exhausted` if the process may not lock the slab.
     pub(super) fn lkey(&self, device: &Arc<RdmaDevice>) -> Result<u32> {
-        let slab = (self.slab.ptr.as_ptr().cast_const(), self.slab.len);
+        let memory = &self.slab.memory;
+        let slab = (memory.ptr().as_ptr().cast_const(), memory.len());
         // SAFETY: a slab ends its registrations before its memory.
         unsafe { lock(&self.slab.registered).lkey(device, slab) }
     }
@@ -120,9 +93,9 @@ impl Block {
         let mut registered = lock(&self.slab.registered);
         if registered.is_empty() {
             discard(self.ptr, self.len);
-        } else if emptied == self.slab.len {
+        } else if emptied == self.slab.memory.len() {
             *registered = RegisteredSlab::default();
-            discard(self.slab.ptr, self.slab.len);
+            discard(self.slab.memory.ptr(), self.slab.memory.len());
         }
     }
 

@@ -19,6 +19,14 @@ pub struct Remote {
     pub key: RemoteKey,
 }
 
+impl Remote {
+    /// A place to which no key gives access: the peer's device refuses a request for bytes there.
+    pub const NOWHERE: Remote = Remote {
+        address: 0,
+        key: RemoteKey(0),
+    };
+}
+
 /// Memory that a peer may use.
 #[derive(Debug)]
 pub enum Memory {

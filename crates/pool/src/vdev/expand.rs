@@ -249,9 +249,8 @@ impl Vdevs {
         let copy = async |range: Range<u64>, to: Rows| {
             self.copy_rows(top, (&rows, to), range, task, pace).await
         };
-        let next = match next_move(&rows, task) {
-            None => return Ok(MoveStep::Ended),
-            Some(next) => next,
+        let Some(next) = next_move(&rows, task) else {
+            return Ok(MoveStep::Ended);
         };
         let doubtful = match next {
             NextMove::Jump { .. } => Vec::new(),

@@ -6,6 +6,7 @@
 use super::abi::{Context, Mr, Pd};
 use super::library::{Library, check_pointer, library};
 use crate::Result;
+use crate::buf::Mapping;
 use crate::sync::lock;
 use std::collections::BTreeMap;
 use std::ffi::CStr;
@@ -83,6 +84,8 @@ pub(super) struct Registration {
 
 // SAFETY: libibverbs locks its objects.
 unsafe impl Send for Registration {}
+// SAFETY: shared access only reads the keys.
+unsafe impl Sync for Registration {}
 
 impl Registration {
     /// The key for requests of this side.
@@ -110,16 +113,11 @@ impl Drop for Registration {
 
 /// Memory for the receives of one endpoint, registered once and cut into equal slots.
 pub(super) struct Area {
-    memory: NonNull<u8>,
-    len: usize,
+    /// Ends before the memory.
+    registration: Registration,
+    memory: Mapping,
     slot_len: usize,
-    registration: Option<Registration>,
 }
-
-// SAFETY: plain memory; slots decide which part may be used where.
-unsafe impl Send for Area {}
-// SAFETY: as above.
-unsafe impl Sync for Area {}
 
 impl Area {
     /// Maps and registers `count` slots of `slot_len` bytes.
@@ -127,57 +125,30 @@ impl Area {
         let len = (count * slot_len)
             .max(1)
             .next_multiple_of(crate::limits::BUF_ALIGN);
-        // SAFETY: a new anonymous mapping overlaps no memory of ours.
-        let mapped = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                len,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            )
-        };
-        if mapped == libc::MAP_FAILED {
-            return Err(std::io::Error::last_os_error().into());
-        }
-        let memory = NonNull::new(mapped.cast()).expect("a mapping has an address");
-        let mut area = Area {
-            memory,
-            len,
-            slot_len,
-            registration: None,
-        };
+        let memory = Mapping::new(len)?;
+        let at = memory.ptr().as_ptr();
         // SAFETY: the area drops its registration before its mapping.
-        let registered =
-            unsafe { device.register(memory.as_ptr(), len, super::abi::ACCESS_LOCAL_WRITE) };
-        area.registration = Some(registered?);
-        Ok(area)
+        let registration = unsafe { device.register(at, len, super::abi::ACCESS_LOCAL_WRITE)? };
+        Ok(Area {
+            registration,
+            memory,
+            slot_len,
+        })
     }
 
     /// Address of a slot.
     pub(super) fn slot(&self, index: usize) -> NonNull<u8> {
         assert!(
-            (index + 1) * self.slot_len <= self.len,
+            (index + 1) * self.slot_len <= self.memory.len(),
             "a slot is in its area"
         );
         // SAFETY: the slot lies within the mapping, as was just checked.
-        unsafe { self.memory.add(index * self.slot_len) }
+        unsafe { self.memory.ptr().add(index * self.slot_len) }
     }
 
     /// The key of all slots.
     pub(super) fn lkey(&self) -> u32 {
-        self.registration.as_ref().map_or(0, Registration::lkey)
-    }
-}
-
-impl Drop for Area {
-    fn drop(&mut self) {
-        self.registration = None;
-        // SAFETY: our own mapping, which neither the device nor a message uses any longer.
-        unsafe {
-            libc::munmap(self.memory.as_ptr().cast(), self.len);
-        }
+        self.registration.lkey()
     }
 }
 

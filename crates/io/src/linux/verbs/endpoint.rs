@@ -11,7 +11,7 @@ use super::library::check;
 use super::queue::VerbsQueue;
 use crate::rdma::{
     ConnectError, Ending, Exposed, Memory, QueuePairConfig, QueuePairEvent, Raised, RdmaInfo,
-    Remote, RemoteKey, WorkRequest,
+    Remote, WorkRequest,
 };
 use crate::{Error, Result};
 use std::cell::RefCell;
@@ -248,12 +248,8 @@ impl LinuxEndpoint {
         let mut state = self.state.borrow_mut();
         let len = memory.len() as u32;
         let exposed = state.queue.as_mut().and_then(|q| q.expose(memory));
-        // Key 0 gives access to nothing: the peer's request fails.
         exposed.unwrap_or(Exposed {
-            at: Remote {
-                address: 0,
-                key: RemoteKey(0),
-            },
+            at: Remote::NOWHERE,
             len,
             can_invalidate: false,
         })

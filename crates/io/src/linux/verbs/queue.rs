@@ -209,7 +209,8 @@ impl VerbsQueue {
         self.post_slot(index);
     }
 
-    /// Takes requests, and posts as many as the send queue has entries for. A request that cannot be posted ends.
+    /// Posts requests while the send queue has free entries, and keeps the others in line. A request that the device refuses ends with an
+    /// error.
     pub(super) fn post(&mut self, chain: &mut Vec<WorkRequest>, raised: &mut VecDeque<Raised>) {
         self.waiting.extend(chain.drain(..));
         self.post_waiting(raised);

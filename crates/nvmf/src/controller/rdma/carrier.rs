@@ -7,7 +7,7 @@
 //! and the host's device answers it by itself. Without an answer it fails when its retries are exceeded, and the queue pair with it.
 
 use io::Payload;
-use io::rdma::{QueuePair, Remote, RemoteKey, Verb, WorkRequest};
+use io::rdma::{QueuePair, Remote, Verb, WorkRequest};
 use io::time::{Instant, Sleep};
 use session::carrier::{Carrier, CarrierInfo};
 use std::cell::{Cell, RefCell};
@@ -88,10 +88,7 @@ impl RdmaCarrier {
         self.is_probing.set(true);
         let nothing = Verb::Write {
             data: Payload::zeroes(0),
-            to: Remote {
-                address: 0,
-                key: RemoteKey(0),
-            },
+            to: Remote::NOWHERE,
         };
         self.queue_pair.post(&mut vec![WorkRequest {
             tag: Some(TAG_PROBE),

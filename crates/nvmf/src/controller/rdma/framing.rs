@@ -126,17 +126,14 @@ pub(super) fn slot_of(tag: u64) -> Option<usize> {
     (tag & TAG_READ != 0).then_some((tag & u64::from(u32::MAX)) as usize)
 }
 
-/// The host's memory that an SGL names. An SGL without a key names none: the host's device refuses key 0.
+/// The host's memory that an SGL names. An SGL without a key names none.
 fn memory(sgl: Sgl) -> Remote {
     match sgl {
         Sgl::Keyed { address, key, .. } => Remote {
             address,
             key: RemoteKey(key),
         },
-        _ => Remote {
-            address: 0,
-            key: RemoteKey(0),
-        },
+        _ => Remote::NOWHERE,
     }
 }
 

@@ -1,12 +1,13 @@
 //! Queue pairs on the simulated verbs device: messages, remote memory, failures, and the life of buffers.
 
+use crate::common::{buffer, done, ended, message, post, received};
 use io::rdma::{
-    ConnectError, Ending, Memory, QueuePair, QueuePairConfig, QueuePairEvent, RdmaListener, Remote,
-    RemoteKey, Returned, Verb, WorkError, WorkRequest,
+    ConnectError, Ending, Memory, QueuePair, QueuePairConfig, RdmaListener, Remote, RemoteKey,
+    Returned, Verb, WorkError, WorkRequest,
 };
 use io::sim::{Node, Sim, SimConfig, network, rdma as devices};
 use io::time::sleep;
-use io::{Error, IoBuf, Payload, pool, spawn, timeout};
+use io::{Error, Payload, pool, spawn, timeout};
 use std::time::Duration;
 
 const SEC: Duration = Duration::from_secs(1);
@@ -47,58 +48,6 @@ async fn pair(server: QueuePairConfig, client: QueuePairConfig) -> Pair {
 
 async fn default_pair() -> Pair {
     pair(QueuePairConfig::default(), QueuePairConfig::default()).await
-}
-
-fn post(queue_pair: &QueuePair, chain: impl IntoIterator<Item = (u64, Verb)>) {
-    let request = |(tag, work)| WorkRequest {
-        tag: Some(tag),
-        work,
-    };
-    queue_pair.post(&mut chain.into_iter().map(request).collect());
-}
-
-fn message(bytes: &[u8]) -> Verb {
-    Verb::Send {
-        head: bytes.to_vec(),
-        data: None,
-        invalidate: None,
-    }
-}
-
-async fn buffer(len: usize, byte: u8) -> IoBuf {
-    let mut buf = pool().alloc(len).await;
-    buf.fill(byte);
-    buf
-}
-
-/// The end of the request with this tag, which is the next event.
-async fn done(queue_pair: &QueuePair, wanted: u64) -> (Result<(), WorkError>, Returned) {
-    match queue_pair.event().await {
-        QueuePairEvent::Done {
-            tag,
-            result,
-            returned,
-        } => {
-            assert_eq!(tag, wanted);
-            (result, returned)
-        }
-        other => panic!("{other:?} is not the end of request {wanted}"),
-    }
-}
-
-async fn received(queue_pair: &QueuePair) -> io::rdma::Received {
-    match queue_pair.event().await {
-        QueuePairEvent::Received(received) => received,
-        other => panic!("{other:?} is no message"),
-    }
-}
-
-async fn ended(queue_pair: &QueuePair) -> Ending {
-    loop {
-        if let QueuePairEvent::Ended(why) = queue_pair.event().await {
-            return why;
-        }
-    }
 }
 
 #[test]

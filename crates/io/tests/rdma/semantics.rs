@@ -3,12 +3,13 @@
 //! The real device is that of the address in `WIREPOOL_RDMA_ADDRESS`; without it, only the simulated one is tested. A guest with soft RoCE
 //! (`rdma link add rxe0 type rxe netdev eth0`) is enough for all of them.
 
+use crate::common::{buffer, done, ended, message, post, received};
 use io::rdma::{
-    ConnectError, Ending, Memory, QueuePair, QueuePairConfig, QueuePairEvent, RdmaListener,
-    Received, Remote, RemoteKey, Returned, Verb, WorkError, WorkRequest,
+    ConnectError, Ending, Memory, QueuePair, QueuePairConfig, QueuePairEvent, RdmaListener, Remote,
+    RemoteKey, Returned, Verb, WorkError,
 };
 use io::sim::{Sim, SimConfig};
-use io::{Error, IoBuf, Payload, Runtime, RuntimeConfig, pool, spawn, timeout};
+use io::{Error, Payload, Runtime, RuntimeConfig, pool, spawn, timeout};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
@@ -52,58 +53,6 @@ async fn pair(
 
 async fn default_pair(at: SocketAddr) -> (QueuePair, QueuePair) {
     pair(at, QueuePairConfig::default(), QueuePairConfig::default()).await
-}
-
-fn post(queue_pair: &QueuePair, chain: impl IntoIterator<Item = (u64, Verb)>) {
-    let request = |(tag, work)| WorkRequest {
-        tag: Some(tag),
-        work,
-    };
-    queue_pair.post(&mut chain.into_iter().map(request).collect());
-}
-
-fn message(bytes: &[u8]) -> Verb {
-    Verb::Send {
-        head: bytes.to_vec(),
-        data: None,
-        invalidate: None,
-    }
-}
-
-async fn buffer(len: usize, byte: u8) -> IoBuf {
-    let mut buf = pool().alloc(len).await;
-    buf.fill(byte);
-    buf
-}
-
-/// The end of the request with this tag, which is the next event.
-async fn done(queue_pair: &QueuePair, wanted: u64) -> (Result<(), WorkError>, Returned) {
-    match queue_pair.event().await {
-        QueuePairEvent::Done {
-            tag,
-            result,
-            returned,
-        } => {
-            assert_eq!(tag, wanted, "{result:?}");
-            (result, returned)
-        }
-        other => panic!("{other:?} is not the end of request {wanted}"),
-    }
-}
-
-async fn received(queue_pair: &QueuePair) -> Received {
-    match queue_pair.event().await {
-        QueuePairEvent::Received(received) => received,
-        other => panic!("{other:?} is no message"),
-    }
-}
-
-async fn ended(queue_pair: &QueuePair) -> Ending {
-    loop {
-        if let QueuePairEvent::Ended(why) = queue_pair.event().await {
-            return why;
-        }
-    }
 }
 
 #[test]
