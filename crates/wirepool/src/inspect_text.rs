@@ -84,15 +84,14 @@ fn spare_disks(image: &Image) -> (String, Json) {
     let mut lines = String::new();
     let mut list = Vec::new();
     for (path, label) in &image.spares {
-        let pools = label.pools.iter().map(|pool| shown(&pool.name));
-        let pools = pools.collect::<Vec<_>>().join(", ");
+        let pools: Vec<_> = label.pools.iter().map(|pool| &pool.name[..]).collect();
         let guid = hex(label.spare.0);
         let _ = writeln!(
             lines,
-            "  {}: spare {guid} of pool {pools}",
-            self::path(path)
+            "  {}: spare {guid} of pool {}",
+            self::path(path),
+            shown(&pools.join(", "))
         );
-        let pools: Vec<_> = label.pools.iter().map(|pool| &pool.name).collect();
         list.push(json!({"path": path, "guid": guid, "pools": pools}));
     }
     (lines, list.into())

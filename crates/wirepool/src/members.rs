@@ -26,11 +26,7 @@ fn named(disk: &str) -> Result<String> {
 
 /// A vdev by the name that `pool status` shows, such as `raidz2-0`, or a disk. A file of such a name is given with its directory.
 fn vdev_or_disk(word: &str) -> Result<String> {
-    let is_layout = |name: &str| VdevLayout::ALL.iter().any(|l| l.to_string() == name);
-    let is_vdev = word
-        .rsplit_once('-')
-        .is_some_and(|(layout, number)| is_layout(layout) && number.parse::<u16>().is_ok());
-    match is_vdev {
+    match VdevLayout::is_vdev_name(word) {
         true => Ok(word.to_owned()),
         false => named(word),
     }

@@ -14,7 +14,7 @@ pub struct QueuePairConfig {
     pub receive_len: u32,
     /// Work requests in the send queue of the device. More wait before it.
     pub sends: u16,
-    /// READs that this side may have outstanding. The peer may allow fewer ([`RdmaInfo::reads_out`]).
+    /// READs that this side may have outstanding. The peer may allow fewer ([`RdmaInfo::reads_out`](super::RdmaInfo::reads_out)).
     pub reads_out: u8,
     /// READs that the peer may have outstanding.
     pub reads_in: u8,

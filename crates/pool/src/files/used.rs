@@ -128,13 +128,11 @@ impl FileStore {
         inode: &Inode,
         records: Range<u64>,
     ) -> Result<u64> {
-        let record_size = self.record_size(object);
-        let limit = space_end(inode.size);
-        let all = limit.div_ceil(record_size);
-        let part = records.start.min(all)..records.end.min(all);
-        if let Some(known) = self.known_part(object, inode, records) {
+        if let Some(known) = self.known_part(object, inode, records.clone()) {
             return Ok(known);
         }
+        let all = space_end(inode.size).div_ceil(self.record_size(object));
+        let part = records.start.min(all)..records.end.min(all);
         if part.end - part.start <= all / 2 {
             return self.count_records(object, part, inode.size).await;
         }

@@ -31,6 +31,20 @@ impl VdevLayout {
         Self::Raidz3,
     ];
 
+    /// The name of such a vdev of a pool: `raidz2-0`.
+    #[must_use]
+    pub fn vdev_name(self, index: u16) -> String {
+        format!("{self}-{index}")
+    }
+
+    /// Whether a word is the name of a vdev.
+    #[must_use]
+    pub fn is_vdev_name(word: &str) -> bool {
+        word.rsplit_once('-').is_some_and(|(layout, index)| {
+            index.parse::<u16>().is_ok() && Self::ALL.iter().any(|l| l.to_string() == layout)
+        })
+    }
+
     /// The fewest disks of such a vdev.
     #[must_use]
     pub fn least_disks(self) -> usize {

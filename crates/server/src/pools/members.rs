@@ -11,7 +11,8 @@ use super::open::open_disk;
 use super::spares::member_text;
 use super::view;
 use crate::api::{
-    self, AttachMember, DetachMember, OfflineMember, OnlineMember, ReplaceMember, VdevSpec,
+    self, AttachMember, DetachMember, OfflineMember, OnlineMember, ReplaceMember, VdevLayout,
+    VdevSpec,
 };
 use crate::config::{ConfigFile, PoolConfig, PoolEdit};
 use crate::server::Server;
@@ -19,7 +20,7 @@ use crate::size::ByteSize;
 use crate::{Error, Result};
 use io::disk::Disk;
 use pool::Pool;
-use pool::format::{MemberGuid, SpareEntry, SpareGuid, VdevId};
+use pool::format::{MemberGuid, SpareEntry, SpareGuid, VdevId, VdevKind};
 use pool::vdev::{Layout, MemberState, MemberStatus};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -66,11 +67,12 @@ impl Server {
             Layout::Mirror => Joining::Beside,
             Layout::Raidz { .. } if is_vdev => Joining::Wider,
             Layout::Raidz { parity } => {
+                let layout = VdevLayout::from(VdevKind::Raidz { parity });
                 let text = format!(
-                    "{0} is a disk of a raidz: `wirepool pool attach {1} raidz{parity}-{2} {3}` expands it by a disk for good",
+                    "{} is a disk of a raidz: `wirepool pool attach {} {} {}` expands it by a disk for good",
                     request.disk,
                     request.pool,
-                    named.vdev.0,
+                    layout.vdev_name(named.vdev.0),
                     request.new.display()
                 );
                 return Err(Error::Conflict(text));

@@ -362,7 +362,7 @@ pub(super) fn vdev(status: &VdevStatus) -> Vdev {
         .filter(|s| s.state == MemberState::Online)
         .count();
     Vdev {
-        name: format!("{layout}-{}", status.id.0),
+        name: layout.vdev_name(status.id.0),
         layout,
         health: match online {
             n if n < status.kind.needed(status.members.len()) => Health::Faulted,

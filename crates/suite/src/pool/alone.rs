@@ -48,7 +48,6 @@ impl PoolFiles<'_> {
             Alone::Full => self.full().await,
             Alone::Import(act) => self.import_after(act).await,
             Alone::Growth => self.growth().await,
-            Alone::Raidz(row) => self.raidz(row).await,
         }
     }
 
@@ -145,7 +144,7 @@ impl PoolFiles<'_> {
 
     /// Writes while snapshots replace each other. In memory, because disks stall.
     async fn snapshots_under_load(&self) -> Result<Vec<Sample>> {
-        let (place, time) = (self.in_memory()?, self.bench.extent.runtime);
+        let (place, time) = (PoolFiles::in_memory(self.bench)?, self.bench.extent.runtime);
         let pool = place.create(uncached()).await?;
         let (volume, plan) = place.small_volume(&pool).await?;
         let before = volume.measure(plan, time, 1).await?;

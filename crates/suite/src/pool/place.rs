@@ -7,7 +7,7 @@ use crate::rows::LARGE;
 use io::disk::{Disk, OpenOptions};
 use lab::{Error, Result};
 use pool::format::Host;
-use pool::vdev::{self, Opened, PoolSpec};
+use pool::vdev::{self, Opened, PoolSpec, VdevSpec};
 use pool::{NewVolume, Options, Pool, Volume};
 use std::path::{Path, PathBuf};
 
@@ -22,7 +22,7 @@ pub(super) fn refused(e: impl ToString) -> Error {
     Error::target("the pool", e)
 }
 
-pub(super) fn host() -> Host {
+fn host() -> Host {
     Host::new([1; 16], NAME)
 }
 
@@ -63,10 +63,10 @@ impl<'a> PoolFiles<'a> {
     }
 
     /// A directory in memory.
-    pub(super) fn in_memory(&self) -> Result<Self> {
+    pub(super) fn in_memory(bench: &'a Bench) -> Result<Self> {
         Ok(Self {
-            bench: self.bench,
-            dir: directory(&self.bench.memory.0, NAME)?,
+            bench,
+            dir: directory(&bench.memory.0, NAME)?,
         })
     }
 
@@ -86,10 +86,7 @@ impl<'a> PoolFiles<'a> {
     /// A new pool, which replaces the previous one.
     pub(super) async fn create(&self, options: Options) -> Result<Pool> {
         let disk = file(&self.disk(), self.disk_size()).await?;
-        let mut spec = PoolSpec::new(NAME, vec![vec![disk]], host());
-        spec.force = true;
-        let opened = vdev::create(spec).await.map_err(refused)?;
-        Pool::open(opened, options).await.map_err(refused)
+        create_pool(vec![disk].into(), options).await
     }
 
     /// A volume with default properties and this size, written completely.
@@ -99,6 +96,14 @@ impl<'a> PoolFiles<'a> {
         pool.checkpoint().await.map_err(refused)?;
         Ok(volume)
     }
+}
+
+/// A new pool of one vdev. Disks of an earlier pool are used again.
+pub(super) async fn create_pool(vdev: VdevSpec, options: Options) -> Result<Pool> {
+    let mut spec = PoolSpec::new(NAME, vec![vdev], host());
+    spec.force = true;
+    let opened = vdev::create(spec).await.map_err(refused)?;
+    Pool::open(opened, options).await.map_err(refused)
 }
 
 pub(super) async fn new_volume(pool: &Pool, name: &str, size: u64) -> Result<Volume> {

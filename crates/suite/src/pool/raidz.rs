@@ -4,13 +4,13 @@
 //! pool for each member, parity included; overwrites are measured after the pool has aged by the passes that [`crate::Extent::overwrites`] says.
 
 use super::load::{DEPTH, OTHER, OURS, Plan, Target};
-use super::place::{NAME, PoolFiles, VOLUME, file, host, refused, uncached};
+use super::place::{PoolFiles, VOLUME, create_pool, file, refused, uncached};
 use crate::point::{Point, Sample, sample, us};
-use crate::rows::{Act, BLOCK, LARGE, Raidz};
+use crate::rows::{Act, BLOCK, LARGE, M1, Raidz};
 use io::linux::process_cpu_time;
 use lab::{Error, Result};
 use pool::vdev::parity::Columns;
-use pool::vdev::{self, Layout, PoolSpec, VdevSpec};
+use pool::vdev::{Layout, VdevSpec};
 use pool::{NewVolume, Pool};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -22,7 +22,7 @@ const PARITY: u64 = 2;
 /// Smallest member, bytes.
 const MEMBER_MIN: u64 = 64 << 20;
 /// Bytes of the sequential requests.
-const SEQUENTIAL: u64 = 1 << 20;
+const SEQUENTIAL: u64 = M1 as u64;
 /// Sequential requests in flight.
 const SEQUENTIAL_DEPTH: u64 = 4;
 /// Bytes of a unit whose parity is computed.
@@ -61,14 +61,13 @@ fn parity() -> Sample {
 
 impl PoolFiles<'_> {
     pub(super) async fn raidz(&self, row: Raidz) -> Result<Vec<Sample>> {
-        let place = self.in_memory()?;
         let samples = match row {
-            Raidz::Stored => place.stored().await,
-            Raidz::Overwritten(percent) => place.overwritten(percent).await,
-            Raidz::Sequential(act) => place.sequential(act).await,
+            Raidz::Stored => self.stored().await,
+            Raidz::Overwritten(percent) => self.overwritten(percent).await,
+            Raidz::Sequential(act) => self.sequential(act).await,
             Raidz::Parity => Ok(vec![parity()]),
         };
-        for path in place.members().filter(|path| path.exists()) {
+        for path in self.members().filter(|path| path.exists()) {
             std::fs::remove_file(&path).map_err(Error::file(&path))?;
         }
         samples
@@ -92,10 +91,7 @@ impl PoolFiles<'_> {
             layout: Layout::Raidz { parity },
             members,
         };
-        let mut spec = PoolSpec::new(NAME, vec![vdev], host());
-        spec.force = true;
-        let opened = vdev::create(spec).await.map_err(refused)?;
-        Pool::open(opened, uncached()).await.map_err(refused)
+        create_pool(vdev, uncached()).await
     }
 
     /// Raw bytes that are used for each byte of records of 4 KiB.

@@ -1,6 +1,6 @@
 //! A pool that grows, on the command line.
 
-use crate::common::{BASE, Place};
+use crate::common::{BASE, Place, Server};
 use std::fs;
 
 const SIZE: &str = "96M";
@@ -99,17 +99,18 @@ fn a_raidz_is_created_and_opens_without_as_many_disks_as_it_has_parity() {
     assert!(server.terminate().success());
 }
 
+/// A pool `tank` with a raidz1 of `a.img`, `b.img` and `c.img`.
+fn create_raidz1(server: &Server) {
+    let three = files("abc");
+    let words = ["pool", "create", "tank", "raidz1"];
+    server.ok(&with_files(&words, &three, &["--size", SIZE]));
+}
+
 #[test]
 fn a_raidz_with_too_few_disks_is_held_back_and_they_are_named() {
     let place = Place::new(BASE);
     let server = place.start();
-    let three = files("abc");
-    let create = with_files(
-        &["pool", "create", "tank", "raidz1"],
-        &three,
-        &["--size", SIZE],
-    );
-    server.ok(&create);
+    create_raidz1(&server);
     assert!(server.terminate().success());
     for name in ["a.img", "b.img"] {
         fs::remove_file(place.path(name)).expect("removed");
@@ -146,13 +147,7 @@ fn disks_of_different_sizes_make_a_raidz_only_with_force() {
 fn a_raidz_is_expanded_by_the_name_of_its_vdev() {
     let place = Place::new(BASE);
     let server = place.start();
-    let three = files("abc");
-    let create = with_files(
-        &["pool", "create", "tank", "raidz1"],
-        &three,
-        &["--size", SIZE],
-    );
-    server.ok(&create);
+    create_raidz1(&server);
     let before = server.json(&["pool", "list"])[0]["size"].as_u64();
     server.ok(&["volume", "create", "tank/vm1", "--size", "1G"]);
     server.ok(&[
