@@ -36,6 +36,16 @@ fn pool_cuts() {
 }
 
 #[test]
+fn raidz() {
+    passes("raidz");
+}
+
+#[test]
+fn raidz_cuts() {
+    passes("raidz_cuts");
+}
+
+#[test]
 fn recovery() {
     passes("recovery");
 }

@@ -1,35 +1,16 @@
 #!/bin/bash
 # Wear of NVMe disks: QEMU's disks count the bytes that hosts write to them (SMART / Health Information). The server's own counts and its
 # forecast are compared with these counters, which nvme-cli reads.
-. /vmlab/checks/lib.sh
-export WIREPOOL_CONTROL=/tmp/control.sock
-cp /mnt/share/wirepool /tmp/ || { fail "the program is on the share"; finish; }
-cli() { timeout 120 /tmp/wirepool "$@"; }
+. /vmlab/checks/inside_lib.sh
 disks="/dev/nvme0n1 /dev/nvme1n1"
 modprobe nvme
 disks_there() { [ -b /dev/nvme0n1 ] && [ -b /dev/nvme1n1 ]; }
 check "two NVMe disks" wait_for 30 disks_there || finish
-cat > /tmp/wirepool.toml <<END
-[server]
-control = "$WIREPOOL_CONTROL"
-shards = 2
-
-[nvmf]
-listen = ["$ADDR:$PORT"]
-
-[wear]
-rated_tbw = { "/dev/nvme0n1" = 1, "/dev/nvme1n1" = 2 }
-END
-(cd /tmp && exec ./wirepool serve --print-ready --config /tmp/wirepool.toml) > /tmp/ready 2> /tmp/server.log &
-server=$!
-ready() { wait_for 60 grep -qx ready /tmp/ready || { cat /tmp/server.log; return 1; }; }
-check "the server starts in the guest" ready || finish
+rated='[wear]
+rated_tbw = { "/dev/nvme0n1" = 1, "/dev/nvme1n1" = 2 }'
+check "the server starts in the guest" server_here "$rated" || finish
 check "a mirror of the two disks" cli pool create tank mirror $disks || finish
-check "a volume" cli volume create tank/vm1 --size 96M
-check "export it" cli export nvme tank/vm1 --nqn $NQN --host any
-check "connect" connect -i 2
-check "namespace appears" connected || finish
-dev=$(nvme_dev $NQN)
+volume_here 96M
 
 # by_disk: bytes by the counter of each disk, as nvme-cli reads it
 by_disk() { for d in $disks; do nvme smart-log "$d" -o json | jq '(.data_units_written | tostring | tonumber) * 512000'; done; }
@@ -79,8 +60,6 @@ expected=$(paste <(printf '1e12\n2e12\n') <(echo "$before") <(echo "$after") | a
 check "the days are within 10 % of those by the disks' counters" near "$expected" "$(of_interval .forecast.days)"
 
 step "the end"
-check "disconnect" disconnect
-ended() { kill -TERM $server && wait $server; }
-check "the server ends" ended
+end_here
 [ $FAILS = 0 ] || { cat /tmp/server.log; cat /tmp/interval.json; }
 finish

@@ -2,6 +2,7 @@
 //!
 //! **Owns** their list. **Called by** `vm` and `tests/vm.rs`. **Invariants**: each has its script in `xtask/vm`, and a test.
 
+use super::inside::Disks;
 use anyhow::{Context, Result};
 
 /// One check script and the machine that it needs.
@@ -33,11 +34,14 @@ pub(super) enum Scene {
     /// The script is the first process of a machine that boots from a logical unit.
     Boot,
     /// A guest in which a server runs too, on disks whose writes the kernel logs; then the log is replayed on this host.
-    Cuts,
+    Cuts {
+        /// Number of members into which the script divides the logged disk.
+        members: u64,
+    },
     /// A guest that runs systemd, in which packages of this program are installed.
     Package,
-    /// A guest in which a server runs too, on NVMe disks that count written bytes.
-    Wear,
+    /// A guest in which a server runs too.
+    Inside(Disks),
 }
 
 /// All checks, in the order they run in.
@@ -87,7 +91,23 @@ pub const CHECKS: &[Check] = &[
         about: "a server on dm-log-writes: its pool opens wherever the power went; mounted disks, trim",
         cpus: 2,
         append: "",
-        scene: Scene::Cuts,
+        scene: Scene::Cuts { members: 2 },
+        timeout_s: 600,
+    },
+    Check {
+        name: "raidz",
+        about: "a raidz2 under a verifying fio while disks fail, come back empty and come back whole; spare, expansion, fsck",
+        cpus: 2,
+        append: "",
+        scene: Scene::Inside(Disks::One),
+        timeout_s: 900,
+    },
+    Check {
+        name: "raidz_cuts",
+        about: "a raidz1 on dm-log-writes: its pool opens wherever the power went",
+        cpus: 2,
+        append: "",
+        scene: Scene::Cuts { members: 4 },
         timeout_s: 600,
     },
     Check {
@@ -175,7 +195,7 @@ pub const CHECKS: &[Check] = &[
         about: "a server on NVMe disks: their own counters beside the server's, and the forecast",
         cpus: 2,
         append: "",
-        scene: Scene::Wear,
+        scene: Scene::Inside(Disks::TwoNvme),
         timeout_s: 600,
     },
     Check {

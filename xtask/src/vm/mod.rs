@@ -11,9 +11,9 @@ mod boot;
 mod checks;
 mod cuts;
 mod hook;
+mod inside;
 mod package;
 mod server;
-mod wear;
 
 use crate::pynfs::Server as MemoryServer;
 use crate::repo;
@@ -118,9 +118,7 @@ fn build(suite: Option<&str>) -> Result<()> {
 pub fn run(check: &'static Check, peer: Peer) -> Result<Outcome> {
     match check.scene {
         Scene::NfsTls => build(Some(TLS_SUITE))?,
-        Scene::Client | Scene::Nfs | Scene::Boot | Scene::Cuts | Scene::Package | Scene::Wear => {
-            build(None)?
-        }
+        _ => build(None)?,
     }
     let logs = repo::vm_cache().join("logs");
     fs::create_dir_all(&logs)?;
@@ -133,9 +131,9 @@ pub fn run(check: &'static Check, peer: Peer) -> Result<Outcome> {
     println!("== {}: {}", check.name, check.about);
     match check.scene {
         Scene::Boot => return boot::run(check, dir.path(), sockets.path()),
-        Scene::Cuts => return cuts::run(check, dir.path()),
+        Scene::Cuts { members } => return cuts::run(check, members, dir.path()),
         Scene::Package => return package::run(check, dir.path()),
-        Scene::Wear => return wear::run(check, dir.path()),
+        Scene::Inside(disks) => return inside::run(check, disks, dir.path()),
         Scene::Nfs if peer == Peer::Wirepool => return serve_memory(check, None),
         Scene::NfsTls => return serve_memory(check, Some(dir.path())),
         Scene::Client | Scene::Nfs => {}

@@ -253,6 +253,13 @@ impl Server {
             // The same disk is open here, which locks it.
             Err(_) if is_open && member.state == MemberState::Offline => Ok(None),
             Err(_) if is_open && pool.vdevs().answers(member.guid).await => Ok(None),
+            Err(Error::Disk { name, reason }) if is_open => Err(Error::Disk {
+                name,
+                reason: format!(
+                    "{reason}. The pool has had it open since it failed, and does not find this member's label on it: put the \
+                     member's own disk there, or give the member another disk with `wirepool pool replace`"
+                ),
+            }),
             Err(e) => Err(e),
         }
     }
