@@ -33,7 +33,8 @@ impl World {
         if !self.has_grown && of_first.iter().all(is_there) {
             ops.push(Op::Grow);
         }
-        let may_attach = self.start.may_attach();
+        let is_mirror = self.start.is_mirror();
+        let may_attach = is_mirror || count_in == of_first.len();
         if may_attach && of_first.len() <= self.start.members {
             ops.extend(free.iter().map(|disk| Op::Attach(*disk)));
         }
@@ -43,7 +44,7 @@ impl World {
         for member in of_first {
             let is_in = member.state == MemberState::Online;
             let may_leave = !is_in || count_in > needed;
-            if may_attach && may_leave {
+            if is_mirror && may_leave {
                 ops.push(Op::Detach(member.disk));
             }
             if matches!(member.state, MemberState::Online | MemberState::Stale) && may_leave {
@@ -54,7 +55,7 @@ impl World {
             {
                 ops.push(Op::Online(member.disk));
             }
-            if may_attach || may_leave {
+            if is_mirror || may_leave {
                 let replaced = |new: &usize| Op::Replace(member.disk, *new);
                 ops.extend(free.iter().map(replaced));
             }
@@ -96,7 +97,7 @@ impl World {
             for done in tried.await.expect("it has power") {
                 let is_refused = match done {
                     Err(SetupError::LastMember { .. }) => true,
-                    Err(SetupError::FixedMembers { .. }) => !self.start.may_attach(),
+                    Err(SetupError::FixedMembers { .. }) => !self.start.is_mirror(),
                     _ => false,
                 };
                 if !is_refused {

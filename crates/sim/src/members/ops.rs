@@ -15,7 +15,7 @@ pub enum Op {
     Vanish(usize),
     /// The server restarts, and the disk is present again.
     Return(usize),
-    /// A free disk, new or a former member, becomes a stale member of the mirror.
+    /// A free disk, new or a former member, becomes a stale member of the mirror. A raidz is expanded by it.
     Attach(usize),
     /// A member is detached for good.
     Detach(usize),

@@ -7,8 +7,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::rc::Rc;
+use std::time::Duration;
 
 use io::sim::{DiskConfig, Node};
+use io::time::sleep;
 use pool::Pool;
 use pool::format::{MemberGuid, VdevId};
 use pool::vdev::{Layout, MemberState, MemberStatus, SetupError};
@@ -21,6 +23,8 @@ use crate::model::Violation;
 
 const DISK_SIZE: u64 = 64 << 20;
 const GROWTH: u64 = 16 << 20;
+/// Milliseconds that an expansion of the idle vdev may take.
+const EXPANSION_MS_MAX: usize = 60_000;
 /// Number of disks besides those of the first vdev: a new one for each operation of the longest sequence.
 const SPARES: usize = 6;
 /// The vdev under test.
@@ -67,8 +71,8 @@ impl Start {
         }
     }
 
-    /// Whether the members of the vdev may become more or fewer.
-    pub(super) fn may_attach(self) -> bool {
+    /// Whether members of the vdev can be detached, and can join it while others are not in.
+    pub(super) fn is_mirror(self) -> bool {
         self.layout == Layout::Mirror
     }
 }
@@ -297,11 +301,33 @@ impl World {
     }
 
     async fn attach(&mut self, disk: usize) -> Result<(), Violation> {
+        if !self.start.is_mirror() {
+            return self.expand(disk).await;
+        }
         let attach = async move |pool: Rc<Pool>| {
             let disk = opened(disk, false).await;
             pool.vdevs().attach(FIRST, disk, true).await.map(drop)
         };
         self.with("attaching", attach).await
+    }
+
+    /// Expands a raidz, and waits until all rows are moved.
+    async fn expand(&mut self, disk: usize) -> Result<(), Violation> {
+        let expand = async move |pool: Rc<Pool>| {
+            let disk = opened(disk, false).await;
+            pool.expand(FIRST, disk, true).await?;
+            for _ in 0..EXPANSION_MS_MAX {
+                if pool.vdevs().expansion(FIRST).is_none() {
+                    return Ok(true);
+                }
+                sleep(Duration::from_millis(1)).await;
+            }
+            Ok(false)
+        };
+        match self.with("expanding", expand).await? {
+            true => Ok(()),
+            false => Err(Violation("an expansion does not end".into())),
+        }
     }
 
     /// Puts a disk in the place of a member of a raidz.
@@ -344,7 +370,7 @@ impl World {
             }
             Op::Attach(disk) => self.attach(disk).await,
             Op::Detach(disk) => self.detach(disk).await,
-            Op::Replace(old, new) if !self.start.may_attach() => {
+            Op::Replace(old, new) if !self.start.is_mirror() => {
                 self.replace(old, new).await?;
                 self.resilver().await
             }

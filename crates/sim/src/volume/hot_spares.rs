@@ -1,4 +1,4 @@
-//! Hot spares under load: members fail, spares stand in for them, are resilvered, and are given back.
+//! Hot spares under load: members fail, spares stand in for them, are resilvered, and are given back. A raidz is expanded meanwhile.
 //!
 //! **Owns** this churn, and what a server does about spares after it opened a pool. **Called by** scenario `spares`. **Invariants** that it
 //! checks: a spare that is available has its label on a disk; one that is in use is a member, or its use can be undone or begun again from the
@@ -18,6 +18,8 @@ use std::time::Duration;
 
 /// Most members that fail in one incarnation.
 const FAILURES_MAX: u64 = 4;
+/// Probability that a raidz is expanded where a member could fail.
+const GROWTH: f64 = 0.2;
 /// Longest pause before a failure, and longest time until a spare is taken, microseconds.
 const PAUSE_US: u64 = 500;
 /// Times that a disk which is closing is tried again, a millisecond apart.
@@ -142,6 +144,7 @@ pub(super) async fn churn(
     seed: u64,
 ) -> Result<(), Violation> {
     let mut rng = Prng::new(seed);
+    let mut growth = Prng::new(!seed);
     for _ in 0..1 + rng.below(FAILURES_MAX) {
         sleep(Duration::from_micros(rng.below(PAUSE_US))).await;
         gather(&pool, &names, &mut rng).await?;
@@ -153,6 +156,11 @@ pub(super) async fn churn(
         let is_served = |m: &MemberStatus| standing_in(&pool, m.guid).is_some();
         let mut working = now.iter().filter(|(_, m)| !is_served(m));
         let is_whole = working.all(|(_, m)| m.state == MemberState::Online);
+        if is_whole && growth.chance(GROWTH) {
+            grow(&pool, &names, &mut growth).await?;
+            aim(may_cut, &mut rng);
+            continue;
+        }
         let (vdev, member) = &now[rng.below(now.len() as u64) as usize];
         let is_out = member.state != MemberState::Online;
         let online = now
@@ -186,6 +194,32 @@ pub(super) async fn churn(
         settle(&pool, &names).await?;
     }
     Ok(())
+}
+
+/// Expands a raidz by the disk of a spare, if another spare is left. The expansion goes on beside the failures that follow.
+async fn grow(pool: &Pool, names: &[String], rng: &mut Prng) -> Result<(), Violation> {
+    let spares = pool.spares().into_iter();
+    let waiting: Vec<_> = spares.filter(|(_, e)| e.used.is_none()).collect();
+    let vdevs: Vec<_> = pool.vdevs().status();
+    let vdev = &vdevs[rng.below(vdevs.len() as u64) as usize];
+    let is_raidz = matches!(vdev.kind, VdevKind::Raidz { .. });
+    if !is_raidz || waiting.len() < 2 || pool.vdevs().expansion(vdev.id).is_some() {
+        return Ok(());
+    }
+    let (spare, _) = waiting[rng.below(waiting.len() as u64) as usize];
+    let disk = disk_of(pool, names, spare).await?;
+    let removed = pool.remove_spare(spare, Some(&disk)).await;
+    let expanded = match removed {
+        Ok(()) => pool.expand(vdev.id, disk, true).await.map(drop),
+        Err(e) => Err(e),
+    };
+    remark(|| format!("expanded    {expanded:?}"));
+    match expanded {
+        Err(_) if pool.trouble().is_some() => Ok(()),
+        // A write that began while another member failed may have put a member out. The vdev may have members enough.
+        Err(SetupError::Degraded { .. } | SetupError::Shape { .. }) => Ok(()),
+        done => done.map_err(|e| wrong("a raidz is not expanded", &e)),
+    }
 }
 
 /// Brings members back that an earlier incarnation left out, or lets spares stand in for them, and resilvers all.
