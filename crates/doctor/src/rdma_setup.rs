@@ -15,6 +15,8 @@ use std::fmt::Write;
 
 /// The first line of each file.
 const ORIGIN: &str = "# Made by `wirepool rdma setup`.";
+/// The command that restarts the server.
+const RESTART: &str = "systemctl restart wirepool";
 /// Programs that install packages.
 const INSTALLERS: &[&str] = &["apt-get", "dnf", "zypper"];
 
@@ -74,6 +76,8 @@ pub fn plan(facts: &Facts, is_client: bool) -> RdmaSetup {
             });
         }
     }
+    // The server is restarted when packages, files and modules are there, and systemd has read the files.
+    setup.commands.sort_by_key(|c| c == RESTART);
     if setup.ports.is_empty() && !setup.modules.is_empty() {
         setup.by_hand.push(Work {
             object: "RDMA".into(),
@@ -147,7 +151,7 @@ impl RdmaSetup {
                 add_once(&mut self.files, file);
             }
             Step::Advice { text } if text.starts_with("then restart the server") => {
-                add_once(&mut self.commands, "systemctl restart wirepool".to_owned());
+                add_once(&mut self.commands, RESTART.to_owned());
             }
             Step::Set { .. } | Step::File { .. } | Step::Advice { .. } => {
                 by_hand.push(line(step));

@@ -194,6 +194,16 @@ fn without_rdma_core() {
     );
     machine.file("/etc/os-release", b"ID=plan9\n");
     finds(&machine, &found, "install rdma-core");
+    // The server is restarted after everything else.
+    machine.file("/etc/os-release", b"ID=debian\n");
+    machine.file(UNIT, b"[Service]\nUser=wirepool\n");
+    let plan = setup(&machine);
+    assert_eq!(plan.packages.len(), 1, "{plan:?}");
+    assert_eq!(
+        plan.commands,
+        ["systemctl daemon-reload", "systemctl restart wirepool"]
+    );
+    machine.file(UNIT, GOOD_UNIT.as_bytes());
     // A directory that only the loader's configuration names.
     machine.files(&[
         ("/etc/ld.so.conf.d/a.conf", "# text\n/opt/rdma/lib\n"),

@@ -139,6 +139,10 @@ fn subnet_manager(facts: &Facts, j: &mut Judge) {
 /// Work that gives a port another mode.
 fn other_mode(p: &RdmaPort, mode: &str) -> Step {
     let RdmaPort { pci, port, .. } = p;
+    let pci = match pci.as_str() {
+        "" => "PCI-ADDRESS",
+        pci => pci,
+    };
     let (word, number) = match mode {
         "Ethernet" => ("eth", 2),
         _ => ("ib", 1),

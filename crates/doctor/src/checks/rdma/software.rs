@@ -310,7 +310,7 @@ fn device_files(facts: &Facts, j: &mut Judge) {
                 "if they are still missing: udevadm trigger --subsystem-match=infiniband_verbs",
             ),
         ];
-        let evidence = format!("/dev/infiniband has no {}", names.join(" and no "));
+        let evidence = format!("no {}", names.join(" and no "));
         j.find("/dev/infiniband", evidence, steps);
     }
     let (Some(uid), Some(gids)) = (
