@@ -192,7 +192,7 @@ fn expansion_waits(facts: &Facts, j: &mut Judge) {
                 m.path, m.pool, m.path
             )),
         };
-        let mut steps: Vec<Step> = own.map(|m| step(&m)).collect();
+        let mut steps: Vec<Step> = own.map(step).collect();
         if steps.is_empty() {
             steps.push(Step::run(&["wirepool", "pool", "status", "-v", &e.pool]));
         }
