@@ -75,6 +75,9 @@ pub struct Report {
     pub findings: Vec<Finding>,
     /// Checks that lacked a fact.
     pub not_checked: Vec<NotChecked>,
+    /// Lines about the machine that are neither good nor bad.
+    #[serde(default)]
+    pub remarks: Vec<String>,
 }
 
 impl Report {
@@ -106,6 +109,9 @@ impl Report {
             let _ = writeln!(out, "  risk:   {}\n", f.risk);
         }
         self.text_not_checked(&mut out);
+        for remark in &self.remarks {
+            let _ = writeln!(out, "{}", printable(remark));
+        }
         let count = |severity| {
             let found = self.findings.iter().filter(|f| f.severity == severity);
             found.count()

@@ -6,6 +6,7 @@
 use crate::facts::Known;
 use std::fs::File;
 use std::io::{ErrorKind, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
@@ -50,6 +51,17 @@ impl Unread {
 /// A result, or the reason why there is none.
 pub type Read1<T> = Result<T, Unread>;
 
+/// Owner and permissions of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stat {
+    /// The lowest nine bits of its mode.
+    pub mode: u32,
+    /// Its owner.
+    pub uid: u32,
+    /// Its group.
+    pub gid: u32,
+}
+
 /// A machine, or a tree of files that stands for one in a test.
 pub trait Source: Sync {
     /// The text of a file, without white space at its end.
@@ -58,6 +70,8 @@ pub trait Source: Sync {
     fn list(&self, path: &str) -> Read1<Vec<String>>;
     /// The path without links.
     fn resolve(&self, path: &str) -> Read1<String>;
+    /// Owner and permissions of a file.
+    fn stat(&self, path: &str) -> Read1<Stat>;
     /// The output of a program that succeeds, or that fails with an output on stdout.
     fn run(&self, program: &str, args: &[&str]) -> Read1<String>;
 }
@@ -171,6 +185,15 @@ impl Source for Host {
             Ok(inner) => Ok(format!("/{}", inner.display())),
             Err(_) => Err(Unread::Failed(format!("{path} leads out of its tree"))),
         }
+    }
+
+    fn stat(&self, path: &str) -> Read1<Stat> {
+        let found = std::fs::metadata(self.path(path)).map_err(|e| Unread::of(path, &e))?;
+        Ok(Stat {
+            mode: found.mode() & 0o777,
+            uid: found.uid(),
+            gid: found.gid(),
+        })
     }
 
     fn run(&self, program: &str, args: &[&str]) -> Read1<String> {

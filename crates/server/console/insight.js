@@ -74,6 +74,7 @@ export const doctor = {
     for (const n of data.not_checked) reasons.set(n.reason, [...(reasons.get(n.reason) || []), n.object ? `${n.check} (${n.object})` : n.check]);
     return [
       h("p", null, `${data.checks} checks: ${count("critical")} critical, ${plural(count("warning"), "warning")}, ${plural(count("note"), "note")}; ${data.not_checked.length} not checked, which does not mean that they are fine. Nothing on the machine is changed. `, h("button", { type: "button", onclick: () => read() }, "Examine again")),
+      data.remarks.map((r) => h("p", { key: r }, r)),
       data.findings.map((f) => h("article", { class: "card", key: `${f.check} ${f.object}` },
         h("h2", null, h("span", { class: `state ${LEVELS[f.severity]}` }, f.severity), h("span", null, f.object || f.check)),
         h("dl", null, h("dt", null, "Check"), h("dd", null, h("code", null, f.check)), h("dt", null, "Found"), h("dd", null, f.evidence), h("dt", null, "Why"), h("dd", null, f.why), h("dt", null, "Mend"), h("dd", null, h("ul", null, f.steps.map((s) => h("li", null, step(s))))), h("dt", null, "Risk"), h("dd", null, f.risk)))),

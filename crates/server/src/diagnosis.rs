@@ -3,7 +3,7 @@
 //! **Called by** the control API, and by `wirepool doctor` with the answers of a server. **Invariants**: pure; a session whose
 //! connections were not asked for is a fact that is not known.
 
-use crate::api::{Member, MemberTimes, Pool, Queue, SessionSummary, SpareState, Status};
+use crate::api::{Expansion, Member, MemberTimes, Pool, Queue, SessionSummary, SpareState, Status};
 use crate::limits::DOCTOR_SESSIONS_MAX;
 use doctor::facts::{self, Known};
 
@@ -37,7 +37,30 @@ pub fn doctor_facts(
         sessions: sessions.collect(),
         members: status.pools.iter().flat_map(members).collect(),
         spares: status.pools.iter().flat_map(spares).collect(),
+        expansions: status.pools.iter().flat_map(expansions).collect(),
     }
+}
+
+fn expansions(pool: &Pool) -> impl Iterator<Item = facts::Expansion> {
+    let expanding = pool.vdevs.iter();
+    let expanding = expanding.filter_map(|v| Some((v, v.expansion.as_ref()?)));
+    expanding.map(|(vdev, e)| facts::Expansion {
+        pool: pool.name.clone(),
+        vdev: vdev.name.clone(),
+        done: e.done,
+        of: e.of,
+        left_s: left_s(e),
+        waits_for: e.waits_for.clone(),
+        may_fail: e.may_fail,
+    })
+}
+
+/// Seconds until an expansion ends, at its speed since it began or went on; none while nothing was moved.
+fn left_s(e: &Expansion) -> Option<u64> {
+    let moved = u128::from(e.done.saturating_sub(e.began_at));
+    let left = u128::from(e.of.saturating_sub(e.done));
+    let ms = (left * u128::from(e.active_ms)).checked_div(moved)?;
+    u64::try_from(ms / 1000).ok()
 }
 
 fn spares(pool: &Pool) -> impl Iterator<Item = facts::Spare> {
@@ -110,5 +133,32 @@ fn queue(q: &Queue) -> facts::Queue {
         retransmits: u64::from(q.retransmits),
         bytes_out: q.bytes_out,
         congestion: q.congestion.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_left_follows_from_the_speed_so_far() {
+        let e = Expansion {
+            done: 3 << 30,
+            of: 7 << 30,
+            began_at: 1 << 30,
+            active_ms: 60_000,
+            ..Expansion::default()
+        };
+        assert_eq!(left_s(&e), Some(120), "2 GiB in a minute, 4 GiB are left");
+        let done = e.began_at;
+        assert_eq!(left_s(&Expansion { done, ..e.clone() }), None);
+        let of = u64::MAX;
+        let active_ms = u64::MAX;
+        let slow = Expansion { of, active_ms, ..e };
+        assert_eq!(
+            left_s(&slow),
+            None,
+            "longer than a number of seconds can be"
+        );
     }
 }

@@ -117,7 +117,7 @@ fn examine(args: &Doctor, control: Option<PathBuf>) -> Facts {
 }
 
 /// The running server's state, or the reason why it is not known.
-fn server(client: &Client) -> Known<facts::Server> {
+pub(crate) fn server(client: &Client) -> Known<facts::Server> {
     let reason = |e: anyhow::Error| {
         let cause = e.root_cause();
         Known::unknown(format!("no running server was found ({cause})"))

@@ -25,6 +25,7 @@ mod notify;
 mod pages;
 mod pools;
 mod protocols;
+mod rdma_setup_command;
 mod records;
 mod rehearsal;
 mod reservation_command;
@@ -38,6 +39,7 @@ mod why;
 
 use ask::print;
 use clap::Parser;
+use cli::rdma::RdmaCommand;
 use cli::{ApiCommand, Cli, Command, MonitoringCommand};
 use std::io::Write;
 use std::process::ExitCode;
@@ -74,6 +76,9 @@ fn main() -> ExitCode {
             Ok(code) => return code,
             Err(e) => Err(e),
         },
+        Command::Rdma(RdmaCommand::Setup(args)) => {
+            rdma_setup_command::run(&args, cli.control, cli.json)
+        }
         Command::Drill(args) => match drills::run(*args, cli.control, cli.json) {
             Ok(code) => return code,
             Err(e) => Err(e),

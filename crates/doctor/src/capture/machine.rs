@@ -31,10 +31,26 @@ pub(super) fn kernel(source: &dyn Source) -> Kernel {
         version: source.text("/proc/sys/kernel/version"),
         modules: crate::source::known(source.list("/sys/module")),
         boot_modules: Known::Value(boot_modules(source)),
+        distribution: distribution(source),
         zfs,
         io_uring_disabled: source.parse_or("/proc/sys/kernel/io_uring_disabled", 0),
         numa_balancing: source.parse_or("/proc/sys/kernel/numa_balancing", 0),
     }
+}
+
+/// `ID` and `ID_LIKE` (os-release(5)).
+fn distribution(source: &dyn Source) -> Known<String> {
+    let text = source.read("/etc/os-release");
+    let text = match text.or_else(|_| source.read("/usr/lib/os-release")) {
+        Ok(text) => text,
+        Err(e) => return Known::unknown(e.reason()),
+    };
+    let value = |key: &str| {
+        let value = text.lines().find_map(|l| l.strip_prefix(key));
+        value.unwrap_or_default().trim_matches(['"', '\''])
+    };
+    let words = format!("{} {}", value("ID="), value("ID_LIKE="));
+    Known::Value(words.trim().to_owned())
 }
 
 /// Modules by their name in the kernel. Directories that do not exist have none.

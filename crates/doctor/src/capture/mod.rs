@@ -12,17 +12,39 @@ mod parse;
 mod place;
 pub mod probe;
 mod rdma;
+mod service;
 
-use crate::facts::{FORMAT, Facts, Known, Probes, Server};
+use crate::facts::{FORMAT, Facts, Known, Probes, Process, Server};
 use crate::source::Source;
+
+/// Reads the facts of the RDMA checks only: without disks, TCP and probes.
+#[must_use]
+pub fn capture_rdma(source: &dyn Source, server: Known<Server>) -> Facts {
+    let process = process(source, &server);
+    Facts {
+        format: FORMAT,
+        kernel: machine::kernel(source),
+        nics: net::nics(source),
+        rdma: rdma::rdma(source),
+        service: service::service(source, &process),
+        process,
+        server,
+        ..Facts::default()
+    }
+}
+
+/// The process of a server.
+fn process(source: &dyn Source, server: &Known<Server>) -> Known<Process> {
+    match server {
+        Known::Value(server) => Known::Value(machine::process(source, server.pid)),
+        Known::Unknown { unknown } => Known::unknown(unknown),
+    }
+}
 
 /// Reads all facts. `server` has what the control API reported, or the reason why there is nothing.
 #[must_use]
 pub fn capture(source: &dyn Source, server: Known<Server>) -> Facts {
-    let process = match &server {
-        Known::Value(server) => Known::Value(machine::process(source, server.pid)),
-        Known::Unknown { unknown } => Known::unknown(unknown),
-    };
+    let process = process(source, &server);
     let server = server.map(|mut server| {
         for member in &mut server.members {
             member.disk = place::disk_of(source, &member.path);
@@ -39,6 +61,7 @@ pub fn capture(source: &dyn Source, server: Known<Server>) -> Facts {
         nics: net::nics(source),
         disks: disk::disks(source),
         rdma: rdma::rdma(source),
+        service: service::service(source, &process),
         process,
         server,
         probes: Probes {

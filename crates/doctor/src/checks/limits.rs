@@ -80,13 +80,16 @@ fn mib(bytes: u64) -> u64 {
     bytes >> 20
 }
 
-/// A setting of the server's systemd unit.
-fn unit(lines: &[&str]) -> Vec<Step> {
+/// A setting of the server's systemd unit, in a drop-in of the check.
+fn unit(j: &Judge, lines: &[&str]) -> Vec<Step> {
     let lines: Vec<&str> = ["[Service]"]
         .into_iter()
         .chain(lines.iter().copied())
         .collect();
-    let path = "/etc/systemd/system/wirepool.service.d/90-doctor.conf";
+    let path = format!(
+        "/etc/systemd/system/wirepool.service.d/90-doctor-{}.conf",
+        j.check()
+    );
     vec![
         Step::run(&["mkdir", "-p", "/etc/systemd/system/wirepool.service.d"]),
         Step::file(path, &lines),
@@ -106,7 +109,8 @@ fn memlock(facts: &Facts, j: &mut Judge) {
             limit >> 10,
             mib(server.buffer_limit)
         );
-        j.find("server", evidence, unit(&["LimitMEMLOCK=infinity"]));
+        let steps = unit(j, &["LimitMEMLOCK=infinity"]);
+        j.find("server", evidence, steps);
     }
 }
 
@@ -121,7 +125,8 @@ fn open_files(facts: &Facts, j: &mut Judge) {
             server.connections_max
         );
         let line = format!("LimitNOFILE={}", needed.next_power_of_two());
-        j.find("server", evidence, unit(&[&line]));
+        let steps = unit(j, &[&line]);
+        j.find("server", evidence, steps);
     }
 }
 
@@ -139,7 +144,8 @@ fn cgroup_memory(facts: &Facts, j: &mut Judge) {
             mib(server.cache_limit)
         );
         let line = format!("MemoryMax={}M", mib(needed * 5 / 4));
-        j.find("server", evidence, unit(&[&line]));
+        let steps = unit(j, &[&line]);
+        j.find("server", evidence, steps);
     }
 }
 
@@ -152,7 +158,8 @@ fn cgroup_cpu(facts: &Facts, j: &mut Judge) {
     };
     if let Some(n) = j.know("", &process.cgroup.throttled).filter(|n| **n > 0) {
         let evidence = format!("limit of {limit} processors; stopped in {n} periods");
-        j.find("server", evidence, unit(&["CPUQuota="]));
+        let steps = unit(j, &["CPUQuota="]);
+        j.find("server", evidence, steps);
     }
 }
 
@@ -162,7 +169,8 @@ fn swapped(facts: &Facts, j: &mut Judge) {
     };
     if let Some(bytes) = j.know("", &process.swapped).filter(|b| **b > 0) {
         let evidence = format!("{} KiB in swap", bytes >> 10);
-        j.find("server", evidence, unit(&["MemorySwapMax=0"]));
+        let steps = unit(j, &["MemorySwapMax=0"]);
+        j.find("server", evidence, steps);
     }
 }
 

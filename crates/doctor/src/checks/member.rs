@@ -3,7 +3,7 @@
 //! **Called by** [`super`]. **Invariants**: those of [`super`]; without a server they are not made.
 
 use crate::check::{Check, Judge, Side};
-use crate::facts::{Facts, Member, Spare, Times};
+use crate::facts::{Expansion, Facts, Member, Spare, Times};
 use crate::report::Severity;
 use crate::step::Step;
 use std::collections::BTreeMap;
@@ -42,6 +42,24 @@ pub(super) const CHECKS: &[Check] = &[
         why: "When a disk fails, its vdev stays without redundancy until the disk is replaced.",
         risk: "None from looking.",
         judge: spare_unusable,
+    },
+    Check {
+        id: "expansion-waits",
+        side: Side::Server,
+        severity: Severity::Warning,
+        finds: "an expansion of a raidz that does not go on: a disk is missing, offline, faulted or stale, or space is short",
+        why: "The vdev keeps its old size until the expansion ends, and the new disk stores little.",
+        risk: "A resilver reads all data of the vdev's other members.",
+        judge: expansion_waits,
+    },
+    Check {
+        id: "expansion-runs",
+        side: Side::Server,
+        severity: Severity::Note,
+        finds: "an expansion of a raidz that is in progress",
+        why: "It takes a part of the disks' time, and the vdev has its old size until it ends.",
+        risk: "None from waiting.",
+        judge: expansion_runs,
     },
     Check {
         id: "member-errors",
@@ -132,6 +150,64 @@ fn spare_unusable(facts: &Facts, j: &mut Judge) {
             let text =
                 "connect the disk again; or `pool remove` it, and `pool add POOL spare DISK`";
             j.find(name, reason.clone(), vec![Step::advice(text)]);
+        }
+    }
+}
+
+fn expansions<'f>(facts: &'f Facts, j: &mut Judge) -> Vec<(String, &'f Expansion)> {
+    let server = j.know("", &facts.server);
+    let expansions = server.into_iter().flat_map(|s| &s.expansions);
+    let name = |e: &Expansion| format!("{} of pool {}", e.vdev, e.pool);
+    expansions.map(|e| (name(e), e)).collect()
+}
+
+/// The position of an expansion, and the disks that may fail meanwhile.
+fn position(e: &Expansion) -> String {
+    let percent = e.done.saturating_mul(100).checked_div(e.of).unwrap_or(100);
+    format!(
+        "{} of {} MiB of each disk moved ({}%), {} of its disks may fail",
+        e.done >> 20,
+        e.of >> 20,
+        percent.min(100),
+        e.may_fail
+    )
+}
+
+fn expansion_waits(facts: &Facts, j: &mut Judge) {
+    let members = members(facts, j);
+    for (name, e) in expansions(facts, j) {
+        let Some(reason) = &e.waits_for else {
+            continue;
+        };
+        let own = members.iter().map(|(_, m)| m);
+        let own = own.filter(|m| m.pool == e.pool && m.vdev == e.vdev && m.state != "online");
+        let step = |m: &&Member| match m.state.as_str() {
+            "offline" => Step::run(&["wirepool", "pool", "online", &m.pool, &m.path]),
+            "stale" => Step::advice(format!(
+                "the resilver of {} ends the wait: wirepool pool status {} shows the time left",
+                m.path, m.pool
+            )),
+            state => Step::advice(format!(
+                "{} is {state}: connect it again, or wirepool pool replace {} {} NEW-DISK",
+                m.path, m.pool, m.path
+            )),
+        };
+        let mut steps: Vec<Step> = own.map(step).collect();
+        if steps.is_empty() {
+            steps.push(Step::run(&["wirepool", "pool", "status", "-v", &e.pool]));
+        }
+        j.find(name, format!("it waits: {reason}; {}", position(e)), steps);
+    }
+}
+
+fn expansion_runs(facts: &Facts, j: &mut Judge) {
+    for (name, e) in expansions(facts, j) {
+        if e.waits_for.is_none() {
+            let left = match e.left_s {
+                Some(s) => format!("{} h {} min left", s / 3600, s / 60 % 60),
+                None => "time left not known yet".to_owned(),
+            };
+            j.find(name, format!("{}; {left}", position(e)), Vec::new());
         }
     }
 }

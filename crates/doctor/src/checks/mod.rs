@@ -15,7 +15,7 @@ mod limits;
 mod member;
 mod nic;
 mod pitfalls;
-mod rdma;
+pub(crate) mod rdma;
 mod session;
 mod tcp;
 
@@ -36,7 +36,9 @@ pub const AREAS: &[(&str, &[Check])] = &[
     ("Disks", disk::CHECKS),
     ("Health of disks", health::CHECKS),
     ("Disks of pools", member::CHECKS),
-    ("RDMA", rdma::CHECKS),
+    ("RDMA: software", rdma::software::CHECKS),
+    ("RDMA: ports", rdma::link::CHECKS),
+    ("RDMA: RoCE", rdma::roce::CHECKS),
     ("NFS client", client_nfs::CHECKS),
     ("NVMe and iSCSI client", client_block::CHECKS),
 ];
@@ -46,15 +48,35 @@ pub fn all() -> impl Iterator<Item = &'static Check> {
     AREAS.iter().flat_map(|(_, checks)| checks.iter())
 }
 
+/// The checks of RDMA.
+pub fn rdma_checks() -> impl Iterator<Item = &'static Check> {
+    let areas = AREAS.iter().filter(|(area, _)| area.starts_with("RDMA"));
+    areas.flat_map(|(_, checks)| checks.iter())
+}
+
 /// Makes the checks for a server's machine or, with `is_client`, for a client's. Findings are sorted, the worst first.
 #[must_use]
 pub fn judge(facts: &Facts, is_client: bool) -> Report {
+    let mut report = judge_by(all(), facts, is_client);
+    if facts.rdma.ports.value().is_some_and(Vec::is_empty) {
+        let text = "RDMA: this machine has no RDMA device, and its checks have nothing to look at";
+        report.remarks.push(text.to_owned());
+    }
+    report
+}
+
+/// As [`judge`], with some of the checks.
+pub(crate) fn judge_by(
+    checks: impl Iterator<Item = &'static Check>,
+    facts: &Facts,
+    is_client: bool,
+) -> Report {
     let other = match is_client {
         true => Side::Server,
         false => Side::Client,
     };
     let mut report = Report::default();
-    for check in all().filter(|c| c.side != other) {
+    for check in checks.filter(|c| c.side != other) {
         report.checks += 1;
         (check.judge)(facts, &mut Judge::new(check, &mut report));
     }

@@ -17,6 +17,8 @@ pub struct Kernel {
     pub modules: Known<Vec<String>>,
     /// Modules that are loaded at boot by `modules-load.d` or `/etc/modules`.
     pub boot_modules: Known<Vec<String>>,
+    /// The distribution and its relatives, such as `ubuntu debian` (`ID` and `ID_LIKE` of `/etc/os-release`).
+    pub distribution: Known<String>,
     /// Version of the loaded ZFS module; none if it is not loaded.
     pub zfs: Known<Option<String>>,
     /// `kernel.io_uring_disabled`; 0 on kernels without it.

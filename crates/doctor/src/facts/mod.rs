@@ -10,6 +10,7 @@ mod machine;
 mod net;
 mod rdma;
 mod server;
+mod service;
 
 pub use client::{IscsiSession, NfsMount, NvmeController, ScsiDisk};
 pub use disk::{Disk, LbaFormat, Pcie, Smart};
@@ -17,8 +18,11 @@ pub use machine::{
     Cgroup, Clock, Conntrack, Cpu, CpuFrequency, IdleState, Kernel, Memory, NumaNode, Process,
 };
 pub use net::{Channels, Coalesce, Irq, Nic, NicCounters, Pause, Ring, Tcp};
-pub use rdma::{Gid, Ipoib, Rdma, RdmaPort};
-pub use server::{FlushProbe, Member, PathProbe, Probes, Queue, Server, Session, Spare, Times};
+pub use rdma::{DeviceNode, Functions, Gid, Ipoib, Rate, Rdma, RdmaPort};
+pub use server::{
+    Expansion, FlushProbe, Member, PathProbe, Probes, Queue, Server, Session, Spare, Times,
+};
+pub use service::{Service, Unit};
 
 use serde::{Deserialize, Serialize};
 
@@ -97,6 +101,8 @@ pub struct Facts {
     pub disks: Known<Vec<Disk>>,
     /// RDMA devices and interfaces.
     pub rdma: Rdma,
+    /// The server as a service of the machine, whether it runs or not.
+    pub service: Service,
     /// The server's process.
     pub process: Known<Process>,
     /// The running server, from its control API.

@@ -28,6 +28,8 @@ pub struct Server {
     pub members: Vec<Member>,
     /// Hot spares of its pools. A spare that pools share is there once for each of them.
     pub spares: Vec<Spare>,
+    /// Expansions of raidz vdevs that have begun and not ended.
+    pub expansions: Vec<Expansion>,
 }
 
 /// A session.
@@ -119,6 +121,26 @@ pub struct Spare {
     pub instead_of: Option<String>,
     /// Why it cannot be used.
     pub unusable: Option<String>,
+}
+
+/// An expansion of a raidz by a disk.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Expansion {
+    /// The pool.
+    pub pool: String,
+    /// The vdev, such as `raidz2-0`.
+    pub vdev: String,
+    /// Bytes of each disk that are moved.
+    pub done: u64,
+    /// Bytes of each disk that are moved when it ends.
+    pub of: u64,
+    /// Seconds until it ends, at its speed so far; none while that is not known.
+    pub left_s: Option<u64>,
+    /// Why it does not go on.
+    pub waits_for: Option<String>,
+    /// Disks of the vdev that may fail now without loss of data.
+    pub may_fail: u64,
 }
 
 /// Durations of operations.

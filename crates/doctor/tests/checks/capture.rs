@@ -2,17 +2,17 @@
 
 use doctor::capture::capture;
 use doctor::facts::{Facts, Known, Member, Server};
-use doctor::source::{Host, Read1, Source, Unread};
+use doctor::source::{Host, Read1, Source, Stat, Unread};
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
 /// A directory as a machine, with outputs of programs.
-struct Machine {
+pub(crate) struct Machine {
     host: Host,
     programs: BTreeMap<String, String>,
-    dir: tempfile::TempDir,
+    pub(crate) dir: tempfile::TempDir,
 }
 
 impl Source for Machine {
@@ -25,6 +25,9 @@ impl Source for Machine {
     fn resolve(&self, path: &str) -> Read1<String> {
         self.host.resolve(path)
     }
+    fn stat(&self, path: &str) -> Read1<Stat> {
+        self.host.stat(path)
+    }
     fn run(&self, program: &str, args: &[&str]) -> Read1<String> {
         let key = format!("{program} {}", args.join(" "));
         match self.programs.get(&key) {
@@ -35,7 +38,7 @@ impl Source for Machine {
 }
 
 impl Machine {
-    fn new() -> Machine {
+    pub(crate) fn new() -> Machine {
         let dir = tempfile::tempdir().expect("a directory");
         Machine {
             host: Host::below(dir.path()),
@@ -44,34 +47,34 @@ impl Machine {
         }
     }
 
-    fn file(&self, path: &str, text: &[u8]) {
+    pub(crate) fn file(&self, path: &str, text: &[u8]) {
         let path = self.dir.path().join(path.trim_start_matches('/'));
         fs::create_dir_all(path.parent().expect("a parent")).expect("directories");
         fs::write(path, text).expect("a file");
     }
 
-    fn files(&self, files: &[(&str, &str)]) {
+    pub(crate) fn files(&self, files: &[(&str, &str)]) {
         for (path, text) in files {
             self.file(path, text.as_bytes());
         }
     }
 
-    fn link(&self, path: &str, target: &str) {
+    pub(crate) fn link(&self, path: &str, target: &str) {
         let path = self.dir.path().join(path.trim_start_matches('/'));
         fs::create_dir_all(path.parent().expect("a parent")).expect("directories");
         symlink(self.dir.path().join(target.trim_start_matches('/')), path).expect("a link");
     }
 
-    fn program(&mut self, line: &str, output: &str) {
+    pub(crate) fn program(&mut self, line: &str, output: &str) {
         self.programs.insert(line.to_owned(), output.to_owned());
     }
 
-    fn capture(&self) -> Facts {
+    pub(crate) fn capture(&self) -> Facts {
         capture(self, Known::unknown("no server runs"))
     }
 }
 
-fn value<T: std::fmt::Debug>(fact: &Known<T>) -> &T {
+pub(crate) fn value<T: std::fmt::Debug>(fact: &Known<T>) -> &T {
     fact.value().unwrap_or_else(|| panic!("{fact:?} is known"))
 }
 
@@ -398,6 +401,14 @@ fn hostile_contents_become_unknown() {
         "/sys/class/infiniband/mlx5_0/ports/1/state",
         "/sys/class/infiniband/mlx5_0/ports/1/sm_lid",
         "/sys/class/infiniband/mlx5_0/ports/1/gids/0",
+        "/sys/class/infiniband/mlx5_0/ports/1/rate",
+        "/sys/class/infiniband/mlx5_0/device/sriov_totalvfs",
+        "/sys/class/infiniband/mlx5_0/device/sriov_numvfs",
+        "/sys/kernel/config/rdma_cm/mlx5_0/ports/1/default_roce_tos",
+        "/etc/systemd/system/wirepool.service",
+        "/etc/systemd/system/wirepool.service.d/a.conf",
+        "/etc/passwd",
+        "/etc/os-release",
         "/sys/class/nvme/nvme0/transport",
         "/sys/class/nvme/nvme0/ctrl_loss_tmo",
         "/sys/block/sda/queue/scheduler",

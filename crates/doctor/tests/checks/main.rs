@@ -11,6 +11,10 @@ mod docs;
 mod host;
 mod machine;
 mod network;
+mod rdma;
+mod rdma_machine;
+mod rdma_network;
+mod rdma_software;
 
 use doctor::checks::{all, judge};
 use doctor::{Facts, Report};
@@ -42,6 +46,7 @@ pub(crate) use cases;
 fn cases_of_all() -> Vec<Case> {
     let mut cases = machine::cases();
     cases.extend(network::cases());
+    cases.extend(rdma::cases());
     cases.extend(disks::cases());
     cases.extend(client::cases());
     cases
@@ -158,6 +163,7 @@ fn each_unknown_fact_is_listed_and_finds_nothing() {
         "/disks/2/node",
         "/iscsi_sessions/0/target",
         "/iscsi_sessions/1/target",
+        "/kernel/distribution",
         "/nfs_mounts/0/options",
         "/nics/2/node",
         "/nvme_controllers/1/io_policy",
@@ -165,8 +171,10 @@ fn each_unknown_fact_is_listed_and_finds_nothing() {
         "/process/is_privileged",
         "/rdma/ports/0/sm_lid",
         "/rdma/ports/1/sm_lid",
-        "/rdma/ports/2/gids",
+        "/rdma/ports/2/cm_mode",
         "/rdma/ports/2/is_ecn_on",
+        "/rdma/ports/2/is_iwarp",
+        "/rdma/ports/2/traffic_class",
     ];
     let is_unused = |p: &str| {
         let of_remote = ["/disks/3/", "/disks/4/", "/disks/5/"]
@@ -241,6 +249,27 @@ fn hostile_names_stay_on_their_line() {
     let script = doctor::script::script(&report);
     assert!(script.contains("'eth0\n"), "the word is quoted: {script}");
     assert!(!script.contains("\n# \u{1b}"), "{script}");
+}
+
+/// Two findings with one file and different lines would undo each other in a script.
+#[test]
+fn a_file_of_several_findings_has_the_same_lines() {
+    let facts = changed(&vec![
+        ("/process/memlock", 8_388_608.into()),
+        ("/process/open_files", 1024.into()),
+        ("/process/swapped", 4096.into()),
+        ("/service/unit/memlock", 8_388_608.into()),
+        ("/service/unit/device_allow", Value::Array(Vec::new())),
+    ]);
+    let report = judge(&facts, false);
+    let mut files = std::collections::BTreeMap::new();
+    for step in report.findings.iter().flat_map(|f| &f.steps) {
+        if let doctor::Step::File { path, lines } = step {
+            let first = files.entry(path).or_insert(lines);
+            assert_eq!(*first, lines, "{path}");
+        }
+    }
+    assert_eq!(files.len(), 4, "{files:?}");
 }
 
 #[test]

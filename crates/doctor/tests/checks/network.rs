@@ -1,4 +1,4 @@
-//! Cases of network interfaces, interrupts, TCP, sessions and RDMA.
+//! Cases of network interfaces, interrupts, TCP and sessions.
 
 use crate::{Case, cases};
 
@@ -6,7 +6,6 @@ use crate::{Case, cases};
 pub(crate) fn cases() -> Vec<Case> {
     let mut cases = nics();
     cases.extend(tcp());
-    cases.extend(rdma());
     cases
 }
 
@@ -59,28 +58,5 @@ fn tcp() -> Vec<Case> {
         "softnet-dropped": {"/tcp/softnet_dropped": 1} / {"/tcp/softnet_dropped": 0};
         "softnet-squeezed": {"/tcp/softnet_squeezed": 200000} / {"/tcp/softnet_squeezed": 90000};
         "conntrack-full": {"/tcp/conntrack/count": 262000} / {"/tcp/conntrack": null};
-    }
-}
-
-#[rustfmt::skip]
-fn rdma() -> Vec<Case> {
-    cases! {
-        "rdma-modules": {"/kernel/modules": ["ib_uverbs", "rdma_cm"]} / {"/kernel/modules": [], "/rdma/ports": []};
-        "rdma-modules-boot": {"/kernel/boot_modules": ["rdma_cm"]} / {"/kernel/boot_modules": [], "/rdma/ports": []};
-        "rdma-port-down": {"/rdma/ports/0/state": "DOWN"} / {"/rdma/ports": []};
-        "rdma-subnet-manager": {"/rdma/ports/2/sm_lid": 0} / {"/rdma/ports/1/sm_lid": 0};
-        "rdma-port-mode": {"/rdma/ports/1/link_layer": "InfiniBand", "/rdma/ports/1/sm_lid": 1}
-            / {"/rdma/ports/1/link_layer": "InfiniBand", "/rdma/ports/1/sm_lid": 1, "/rdma/ports/1/pci": "0000:42:00.0"};
-        "rdma-ipoib-mode": {"/rdma/ipoib/0": {"name": "ib0", "mode": "datagram", "mtu": 2044}}
-            / {"/rdma/ipoib/0": {"name": "ib0", "mode": "datagram", "mtu": 4092}};
-        "rdma-gids": {"/rdma/ports/0/gids": [{"index": 0, "gid": "fe80:0000:0000:0000:0000:0000:0000:0001", "kind": "RoCE v2"}]}
-            / {"/rdma/ports/2/gids": []};
-        "rdma-roce-mtu": {"/nics/0/mtu": 1500} / {"/nics/0/mtu": 4200};
-        "rdma-flow-control": {"/nics/0/pfc": [], "/nics/0/pause": {"rx": false, "tx": false}}
-            / {"/nics/0/pfc": [], "/nics/0/pause": {"rx": true, "tx": true}};
-        "rdma-ecn": {"/rdma/ports/0/is_ecn_on": false} / {"/rdma/ports/2/is_ecn_on": false};
-        "rdma-sriov-guid": {"/rdma/ports/0/is_virtual_function": true, "/rdma/ports/0/node_guid": "0000:0000:0000:0000"}
-            / {"/rdma/ports/0/is_virtual_function": true};
-        "rdma-errors": {"/rdma/ports/0/errors/out_of_sequence": 3} / {"/rdma/ports/0/errors": {"out_of_sequence": 0}};
     }
 }

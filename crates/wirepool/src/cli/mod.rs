@@ -4,12 +4,14 @@ pub(crate) mod drill;
 pub(crate) mod filesystems;
 pub(crate) mod host;
 pub(crate) mod members;
+pub(crate) mod rdma;
 pub(crate) mod records;
 pub(crate) mod top;
 
 use self::filesystems::FilesystemCommand;
 use self::host::HostCommand;
 use self::members::MemberCommand;
+use self::rdma::RdmaCommand;
 use self::records::RecordCommand;
 use crate::protocols::ExportCommand;
 use clap::{Args, Parser, Subcommand};
@@ -96,6 +98,9 @@ pub(crate) enum Command {
     Probe(lab::cli::Probe),
     Inspect(crate::inspect::Inspect),
     Doctor(Box<crate::doctor_command::Doctor>),
+    /// Set up RDMA on this machine.
+    #[command(subcommand)]
+    Rdma(RdmaCommand),
     Drill(Box<crate::cli::drill::DrillArgs>),
     /// Describe the control API, for programs.
     #[command(subcommand)]

@@ -5,7 +5,7 @@
 
 mod answers;
 mod choose;
-mod dialogue;
+pub(crate) mod dialogue;
 mod disks;
 mod facts;
 mod gather;

@@ -123,3 +123,78 @@ fn clients_get_settings_for_each_export() {
     let text = server.refused(&["client-config", "nothing", "--os", "debian"]);
     assert!(text.contains("export list"), "{text}");
 }
+
+/// A tree of files with an RDMA card, and a server that systemd keeps from it.
+fn card(root: &std::path::Path) {
+    let port = "sys/class/infiniband/mlx5_0/ports/1";
+    for (path, text) in [
+        (format!("{port}/state"), "4: ACTIVE\n"),
+        (format!("{port}/phys_state"), "5: LinkUp\n"),
+        (format!("{port}/link_layer"), "Ethernet\n"),
+        ("sys/module/rdma_cm/x".into(), ""),
+        (
+            "usr/lib/systemd/system/wirepool.service".into(),
+            include_str!("../../package/wirepool.service"),
+        ),
+    ] {
+        let path = root.join(path);
+        std::fs::create_dir_all(path.parent().expect("a parent")).expect("directories");
+        std::fs::write(path, text).expect("a file");
+    }
+}
+
+#[test]
+fn rdma_is_set_up_after_consent_only() {
+    let place = Place::new(BASE);
+    let dir = place.path("");
+    let root = place.path("image");
+    card(&root);
+    let files = [
+        root.join("etc/modules-load.d/wirepool-rdma.conf"),
+        root.join("etc/systemd/system/wirepool.service.d/90-rdma.conf"),
+    ];
+    let root = root.to_str().expect("text");
+    let setup = |args: &[&str]| run(&dir, &[&["rdma", "setup", "--root", root], args].concat());
+    let text = |output: &Output| String::from_utf8_lossy(&output.stdout).into_owned();
+    let plan = json(&setup(&["--json"]));
+    assert_eq!(plan["files"].as_array().expect("a list").len(), 2, "{plan}");
+    assert_eq!(
+        plan["modules"],
+        serde_json::json!(["ib_uverbs", "rdma_ucm"])
+    );
+    for args in [&[][..], &["--print"]] {
+        let output = setup(args);
+        assert!(output.status.success(), "{output:?}");
+        assert!(text(&output).contains("nothing was changed"), "{output:?}");
+    }
+    // Without a person nobody consents.
+    assert_eq!(setup(&["--apply"]).status.code(), Some(1));
+    assert_eq!(setup(&["--apply", "--json"]).status.code(), Some(1));
+    assert_eq!(setup(&["--yes"]).status.code(), Some(2));
+    assert!(files.iter().all(|f| !f.exists()), "nothing is written");
+    let output = setup(&["--apply", "--yes"]);
+    assert!(output.status.success(), "{output:?}");
+    let said = text(&output);
+    assert!(
+        said.contains("not loaded, because --root does not run: ib_uverbs rdma_ucm"),
+        "{said}"
+    );
+    assert!(
+        said.contains("left to do:") && said.contains("systemctl restart wirepool"),
+        "{said}"
+    );
+    for file in &files {
+        assert!(file.exists(), "{}", file.display());
+    }
+    let plan = json(&setup(&["--json"]));
+    let drop_in = plan["files"].as_array().expect("a list");
+    let drop_in = drop_in
+        .iter()
+        .any(|f| f["path"].as_str().is_some_and(|p| p.contains("90-rdma")));
+    assert!(!drop_in, "the unit allows the devices now: {plan}");
+    let client = json(&setup(&["--client", "--json"]));
+    assert!(
+        client["commands"].as_array().expect("a list").is_empty(),
+        "a client has no unit: {client}"
+    );
+}
