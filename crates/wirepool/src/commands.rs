@@ -6,8 +6,8 @@ use crate::ask::Ask;
 use crate::cli::host::HostCommand;
 use crate::cli::{ControlCommand, DiskAdd, DiskCommand, SessionCommand};
 use crate::{
-    client_config_command, console_command, filesystems, pools, protocols, records, setup,
-    snapshots, tables, top, why,
+    client_config_command, console_command, filesystems, pools, protocols, rdma_command, records,
+    setup, snapshots, tables, top, why,
 };
 use anyhow::{Result, bail};
 use server::ByteSize;
@@ -37,6 +37,7 @@ pub(crate) fn run(command: ControlCommand, control: Option<PathBuf>, json: bool)
         ControlCommand::Inherit(call) => records::inherit(&ask, &call),
         ControlCommand::Export(command) => protocols::export(&ask, command),
         ControlCommand::Host(command) => host(&ask, command),
+        ControlCommand::Rdma(command) => rdma_command::run(&ask, command),
         ControlCommand::Console(command) => console_command::run(&ask, command),
         ControlCommand::ClientConfig(args) => client_config_command::run(&ask, args),
         ControlCommand::Setup(args) => setup::run(&ask, *args),

@@ -25,6 +25,7 @@ mod notify;
 mod pages;
 mod pools;
 mod protocols;
+mod rdma_command;
 mod records;
 mod rehearsal;
 mod reservation_command;

@@ -13,8 +13,14 @@ mod place;
 pub mod probe;
 mod rdma;
 
-use crate::facts::{FORMAT, Facts, Known, Probes, Server};
+use crate::facts::{FORMAT, Facts, Known, Probes, Rdma, Server};
 use crate::source::Source;
+
+/// Reads the facts about RDMA only.
+#[must_use]
+pub fn rdma_facts(source: &dyn Source) -> Rdma {
+    rdma::rdma(source)
+}
 
 /// Reads all facts. `server` has what the control API reported, or the reason why there is nothing.
 #[must_use]

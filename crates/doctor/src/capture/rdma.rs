@@ -62,6 +62,7 @@ fn port(source: &dyn Source, device: &str, directory: &str, port: u32) -> RdmaPo
             t.split_once(": ")
                 .map_or(t.clone(), |(_, word)| word.to_owned())
         }),
+        rate: source.text(&format!("{place}/rate")),
         link_layer: source.text(&format!("{place}/link_layer")),
         sm_lid: source.text(&format!("{place}/sm_lid")).map(|t| {
             let digits = t.trim_start_matches("0x");

@@ -30,6 +30,8 @@ pub struct RdmaPort {
     pub netdev: String,
     /// Such as `ACTIVE` or `INIT`.
     pub state: Known<String>,
+    /// Speed of the link, such as `100 Gb/sec (4X EDR)`.
+    pub rate: Known<String>,
     /// `Ethernet` or `InfiniBand`.
     pub link_layer: Known<String>,
     /// LID of the subnet manager; 0 without one.
