@@ -15,7 +15,7 @@ use io::runtime::{Shard, ShardConfig};
 use load::{BLOCK, Bench, LINES, Line, REGION, subsystem};
 use nvmf::controller::{
     HostPolicy, NamespaceConfig, NoReservationStore, PortRole, SubsystemConfig, Target,
-    TargetConfig,
+    TargetConfig, Transports,
 };
 
 /// Bytes of buffers of each end.
@@ -42,6 +42,7 @@ fn start_target() -> (Shard, SocketAddr) {
         serial: "BENCH".into(),
         model: "bench".into(),
         hosts: HostPolicy::Any,
+        transports: Transports::ALL,
     };
     let disk = backend::memory::MemoryDisk::new(REGION, BLOCK).expect("a RAM disk");
     let namespace = NamespaceConfig {

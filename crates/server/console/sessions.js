@@ -39,12 +39,14 @@ function truth(s) {
   const add = (level, text) => all.push({ level, text });
   const tls = s.nfs?.tls?.length ? s.nfs.tls.map((t) => `TLS ${t.version} ${t.cipher}${t.certificate ? `, certificate ${t.certificate}` : ""}`) : [];
   add(tls.length ? "good" : "", tls.length ? tls.join("; ") : "not encrypted");
-  add("", `transport ${s.transport}${s.transport.includes("rdma") ? "" : ": TCP, not RDMA"}`);
+  const overRdma = s.transport.includes("rdma");
+  if (overRdma) add("good", `transport ${s.transport}${s.device ? ` on ${s.device}` : ""}`);
+  else add(s.not_rdma ? "warn" : "", `transport ${s.transport}: TCP, not RDMA${s.not_rdma ? `: ${s.not_rdma}` : ""}`);
   if (s.protocol !== "nfs") add("", `digests: ${digests(s)}`);
   const mtu = s.queues.map((q) => q.path_mtu).filter(Boolean);
   const mss = s.queues.map((q) => q.mss).filter(Boolean);
-  if (mtu.length) add(Math.min(...mtu) !== Math.max(...mtu) ? "warn" : "", `path MTU ${[...new Set(mtu)].join(", ")}, largest segment ${[...new Set(mss)].join(", ")} bytes`);
-  add(s.retransmits ? "warn" : "good", s.retransmits ? `${s.retransmits} segments were sent again` : "no segment was sent again");
+  if (mtu.length) add(Math.min(...mtu) !== Math.max(...mtu) ? "warn" : "", `path MTU ${[...new Set(mtu)].join(", ")}${mss.length ? `, largest segment ${[...new Set(mss)].join(", ")}` : ""} bytes`);
+  if (!overRdma) add(s.retransmits ? "warn" : "good", s.retransmits ? `${s.retransmits} segments were sent again` : "no segment was sent again");
   if (s.reconnects) add("warn", `it reconnected ${s.reconnects} times since the server started`);
   if (s.keep_alive_timeout_ms) add("", `keep alive: heard ${span(s.keep_alive_age_ms)} ago, limit ${span(s.keep_alive_timeout_ms)}`);
   return all;

@@ -1,9 +1,10 @@
 //! Addresses that discovery tells, at the start and whenever they change.
 //!
 //! **Owns** the task that asks the resolver for names of hosts. **Called by** the server, when it starts and when it listens on an address
-//! more. **Invariants**: a change of a name's addresses reaches discovery without a restart (`advertise`, `referrals`).
+//! more or less. **Invariants**: a change of a name's addresses reaches discovery without a restart (`advertise`, `referrals`).
 
 use crate::limits::{HOST_NAMES_EVERY, HOST_NAMES_RETRY};
+use crate::protocols::protocol::AddressState;
 use crate::server::Server;
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -20,8 +21,14 @@ impl Server {
     /// Tells every protocol which addresses its discovery names.
     pub(crate) fn advertise(&self) {
         let (config, listening) = (self.config(), self.listening());
+        let missing = self.state.borrow().listening.missing();
+        let served = AddressState {
+            listening: &listening,
+            missing: &missing,
+            names: &self.host_names,
+        };
         for protocol in self.protocols.all() {
-            protocol.advertise(&config, &listening, &self.host_names);
+            protocol.advertise(&config, &served);
         }
     }
 

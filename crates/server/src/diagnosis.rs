@@ -3,7 +3,9 @@
 //! **Called by** the control API, and by `wirepool doctor` with the answers of a server. **Invariants**: pure; a session whose
 //! connections were not asked for is a fact that is not known.
 
-use crate::api::{Expansion, Member, MemberTimes, Pool, Queue, SessionSummary, SpareState, Status};
+use crate::api::{
+    Expansion, Member, MemberTimes, Pool, Queue, SessionSummary, SpareState, Status, Transport,
+};
 use crate::limits::DOCTOR_SESSIONS_MAX;
 use doctor::facts::{self, Known};
 
@@ -27,13 +29,15 @@ pub fn doctor_facts(
         };
         session(s, now_ms, queues)
     });
+    let over_tcp = status.listen.iter();
+    let over_tcp = over_tcp.filter(|l| l.transport == Transport::Tcp);
     facts::Server {
         pid: status.pid,
         shards: status.shards.len(),
         buffer_limit: buffers.sum(),
         cache_limit: status.pools.iter().map(|p| p.record_cache.limit).sum(),
         connections_max: status.connections_max as u64,
-        listen: status.listen.iter().map(|l| l.address).collect(),
+        listen: over_tcp.map(|l| l.address).collect(),
         sessions: sessions.collect(),
         members: status.pools.iter().flat_map(members).collect(),
         spares: status.pools.iter().flat_map(spares).collect(),

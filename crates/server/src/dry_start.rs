@@ -3,12 +3,15 @@
 //! **Called by** `wirepool serve --check`. **Invariants**: nothing is changed, no port is taken, and a running server with the same
 //! configuration does not matter.
 
+use crate::Error;
 use crate::absent::warning_of;
+use crate::api::{NotListening, Transport};
 use crate::config::ConfigFile;
 use crate::console::{self, Certificate};
 use crate::{listen, metrics};
 use io::linux::addresses_of;
 use io::net::Endpoint;
+use std::fmt::Display;
 use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
@@ -35,6 +38,18 @@ pub fn dry_start(file: &ConfigFile) -> DryStart {
     all.extend(config.console.as_ref().map(|c| (console::LISTEN, c.listen)));
     found.errors.extend(taken_twice(&all));
     found.warnings.extend(all.iter().filter_map(absent));
+    let rdma: Vec<Listening> = config
+        .protocols()
+        .flat_map(|p| p.listening_rdma())
+        .collect();
+    // Ports of RDMA are not those of TCP.
+    found.errors.extend(taken_twice(&rdma));
+    if !rdma.is_empty()
+        && let Err(why) = io::rdma::support()
+    {
+        let missing = rdma.iter().map(|l| missing(*l, Transport::Rdma, &why));
+        found.warnings.extend(missing.map(|m| warning_of(&m)));
+    }
     for (what, path) in [
         ("[server] state_dir", &*config.server.state_dir),
         ("[server] control", &*config.server.control),
@@ -91,7 +106,24 @@ fn absent((setting, address): &Listening) -> Option<String> {
     any_port.set_port(0);
     // A datagram socket takes no port of a listener.
     let error = UdpSocket::bind(any_port).err()?;
-    (error.kind() == ErrorKind::AddrNotAvailable).then(|| warning_of(*address, setting))
+    let (address, setting) = (*address, *setting);
+    let why = Error::AddressAbsent { address, setting };
+    let absent = missing((setting, address), Transport::Tcp, &why);
+    (error.kind() == ErrorKind::AddrNotAvailable).then(|| warning_of(&absent))
+}
+
+/// An address that would not be served.
+fn missing(
+    (setting, address): Listening,
+    transport: Transport,
+    reason: &dyn Display,
+) -> NotListening {
+    NotListening {
+        address,
+        setting: setting.to_owned(),
+        transport,
+        reason: reason.to_string(),
+    }
 }
 
 /// An error, if a directory or a file with its directories cannot be made.
@@ -141,6 +173,22 @@ mod tests {
         assert_eq!(other.warnings.len(), 2, "{other:?}");
         assert!(other.warnings[0].contains("192.0.2.1:4420 of [nvmf] listen"));
         assert!(other.warnings[1].contains("no-such-host.invalid"));
+
+        // The ports of both transports are different ones.
+        let rdma = "[nvmf]\nlisten = [\"127.0.0.1:4420\"]\nlisten_rdma = [\"0.0.0.0:4420\"]\n";
+        let rdma = found(dir.path(), rdma);
+        assert_eq!(rdma.errors, [""; 0]);
+        let reason = io::rdma::support().err().map(|why| why.to_string());
+        assert_eq!(rdma.warnings.len(), reason.iter().len(), "{rdma:?}");
+        for (warning, reason) in rdma.warnings.iter().zip(reason) {
+            assert!(
+                warning.contains("0.0.0.0:4420 of [nvmf] listen_rdma"),
+                "{warning}"
+            );
+            assert!(warning.contains(&reason), "{warning}");
+        }
+        let twice = "[nvmf]\nlisten_rdma = [\"0.0.0.0:4420\", \"10.0.0.1:4420\"]\n";
+        assert_eq!(found(dir.path(), twice).errors.len(), 1);
 
         let good = "[nvmf]\nlisten = [\"[::]:4420\", \"0.0.0.0:4420\", \"127.0.0.1:0\"]\ndiscovery = [\"127.0.0.1:8009\"]\n";
         assert_eq!(found(dir.path(), good), DryStart::default());

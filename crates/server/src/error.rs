@@ -56,6 +56,16 @@ pub enum Error {
         /// The setting with the address.
         setting: &'static str,
     },
+    /// The machine cannot listen on the address for RDMA now: install or load the missing part.
+    #[error("{address} of {setting} is not served over RDMA: {reason}")]
+    RdmaAbsent {
+        /// The address.
+        address: SocketAddr,
+        /// The setting with the address.
+        setting: &'static str,
+        /// The missing part, and the remedy.
+        reason: String,
+    },
     /// Another socket listens on the address: stop its process, or use another address.
     #[error(
         "cannot listen on {address}: the address is in use{holder}; stop that program, or change {setting} in the \

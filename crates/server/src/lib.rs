@@ -29,6 +29,7 @@ mod pools;
 mod process;
 mod protocols;
 mod rates;
+mod rdma_ports;
 mod readiness;
 mod reports;
 mod reservation_requests;

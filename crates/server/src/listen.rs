@@ -2,15 +2,17 @@
 //!
 //! **Owns** the listeners, on the first shard. **Called by** [`crate::server`]. **Invariants**: a lack of descriptors
 //! or memory pauses a listener and is logged once per episode; it never ends the listener. An address that the machine does not have is
-//! tried again until it has it; the other addresses are served meanwhile.
+//! tried again until it has it, and so is one for RDMA whatever the reason is that it cannot be served; the other addresses are served
+//! meanwhile.
 
-use crate::api::Listen;
+use crate::api::{Listen, NotListening};
 use crate::limits::ACCEPT_BACKOFF;
-use crate::protocols::protocol::{Accepted, Address, Service};
+use crate::protocols::protocol::{Address, ConnectionService, Serve};
 use crate::shards::Shards;
 use crate::{Error, Result, taken};
 use io::JoinHandle;
-use io::net::{TcpListener, TcpOptions};
+use io::net::{DetachedStream, TcpListener, TcpOptions};
+use io::rdma::{DetachedIncoming, NoRdma, RdmaListener};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -29,8 +31,8 @@ pub(crate) struct AcceptCounters {
 #[derive(Default)]
 pub(crate) struct Listening {
     addresses: Vec<Listen>,
-    /// Addresses that the machine does not have, each with its setting.
-    absent: BTreeMap<SocketAddr, &'static str>,
+    /// Addresses that are not served now, by setting and address.
+    missing: BTreeMap<(&'static str, SocketAddr), NotListening>,
     tasks: Vec<JoinHandle<()>>,
 }
 
@@ -48,11 +50,9 @@ impl Listening {
         &self.addresses
     }
 
-    /// The addresses that the machine does not have, each with its setting.
-    pub(crate) fn absent(&self) -> impl Iterator<Item = (SocketAddr, &'static str)> {
-        self.absent
-            .iter()
-            .map(|(address, setting)| (*address, *setting))
+    /// The addresses of the configuration that are not served now.
+    pub(crate) fn missing(&self) -> Vec<NotListening> {
+        self.missing.values().cloned().collect()
     }
 
     /// An address is served from now on.
@@ -60,19 +60,26 @@ impl Listening {
         self.addresses.push(address);
     }
 
+    /// An address is served no longer.
+    pub(crate) fn remove(&mut self, address: &Listen) {
+        self.addresses.retain(|other| other != address);
+    }
+
     /// `task` serves an address, or waits for one.
     pub(crate) fn add_task(&mut self, task: JoinHandle<()>) {
+        self.tasks.retain(|task| !task.is_finished());
         self.tasks.push(task);
     }
 
-    /// The machine does not have an address.
-    pub(crate) fn set_absent(&mut self, address: SocketAddr, setting: &'static str) {
-        self.absent.insert(address, setting);
+    /// An address cannot be served now. Returns whether that, or its reason, is new.
+    pub(crate) fn set_missing(&mut self, setting: &'static str, why: NotListening) -> bool {
+        let key = (setting, why.address);
+        self.missing.insert(key, why.clone()) != Some(why)
     }
 
-    /// The machine has an address now.
-    pub(crate) fn set_present(&mut self, address: SocketAddr) {
-        self.absent.remove(&address);
+    /// An address can be served now.
+    pub(crate) fn set_present(&mut self, setting: &'static str, address: SocketAddr) {
+        self.missing.remove(&(setting, address));
     }
 
     /// Ends all tasks.
@@ -81,13 +88,34 @@ impl Listening {
     }
 }
 
-/// Listeners with their addresses and real ports.
-pub(crate) type Listeners = Vec<(TcpListener, Address)>;
+/// A listener of a transport, with the service behind it.
+pub(crate) enum Listener {
+    /// See [`accept`].
+    Tcp(TcpListener, Serve<DetachedStream>),
+    /// See [`accept_rdma`].
+    Rdma(RdmaListener, Serve<DetachedIncoming>),
+}
 
-/// Listens on every address; waits for addresses that are in use. Returns the listeners, and the addresses that the machine does not
-/// have. Errors: `Listen` or `AddressTaken` for the first address that fails.
-pub(crate) async fn bind(wanted: Vec<Address>) -> Result<(Listeners, Vec<Address>)> {
-    let (mut listeners, mut absent) = (Vec::new(), Vec::new());
+impl Listener {
+    /// The address with the real port.
+    pub(crate) fn local_addr(&self) -> SocketAddr {
+        match self {
+            Listener::Tcp(listener, _) => listener.local_addr(),
+            Listener::Rdma(listener, _) => listener.local_addr(),
+        }
+    }
+}
+
+/// Listeners with their addresses and real ports.
+pub(crate) type Listeners = Vec<(Listener, Address)>;
+
+/// Addresses that cannot be served now, each with the reason.
+pub(crate) type Missing = Vec<(Address, Error)>;
+
+/// Listens on every address; waits for addresses that are in use. Returns the listeners, and the addresses that the machine cannot
+/// serve now. Errors: `Listen` or `AddressTaken` for the first address over TCP that fails.
+pub(crate) async fn bind(wanted: Vec<Address>) -> Result<(Listeners, Missing)> {
+    let (mut listeners, mut missing) = (Vec::new(), Vec::new());
     let all: Vec<(SocketAddr, &str)> = wanted
         .iter()
         .map(|w| (w.listen.address, w.setting))
@@ -106,11 +134,13 @@ pub(crate) async fn bind(wanted: Vec<Address>) -> Result<(Listeners, Vec<Address
                 wanted.listen.address = listener.local_addr();
                 listeners.push((listener, wanted));
             }
-            Err(Error::AddressAbsent { .. }) => absent.push(wanted),
+            Err(why @ (Error::AddressAbsent { .. } | Error::RdmaAbsent { .. })) => {
+                missing.push((wanted, why));
+            }
             Err(e) => return Err(e),
         }
     }
-    Ok((listeners, absent))
+    Ok((listeners, missing))
 }
 
 /// Whether a listener on `all` stands for one of the same setting on `address`: `[::]` takes IPv4 too, so that `0.0.0.0` cannot be bound
@@ -125,16 +155,41 @@ pub(crate) fn merges(all: SocketAddr, address: SocketAddr) -> bool {
         && all.port() != 0
 }
 
-/// Listens on one address. Errors: `Listen`, `AddressTaken`, `AddressAbsent`.
-pub(crate) fn bind_one(wanted: &Address) -> Result<TcpListener> {
-    let address = wanted.listen.address;
-    TcpListener::bind(address).map_err(|e| taken::refused(address, wanted.setting, e))
+/// Listens on one address. Errors: over TCP `Listen`, `AddressTaken`, `AddressAbsent`; over RDMA `RdmaAbsent`.
+pub(crate) fn bind_one(wanted: &Address) -> Result<Listener> {
+    let (address, setting) = (wanted.listen.address, wanted.setting);
+    match &wanted.service {
+        ConnectionService::Tcp(serve) => match TcpListener::bind(address) {
+            Ok(listener) => Ok(Listener::Tcp(listener, serve.clone())),
+            Err(e) => Err(taken::refused(address, setting, e)),
+        },
+        ConnectionService::Rdma(serve) => match RdmaListener::bind(address) {
+            Ok(listener) => Ok(Listener::Rdma(listener, serve.clone())),
+            Err(e) => Err(Error::RdmaAbsent {
+                address,
+                setting,
+                reason: no_rdma(e, io::rdma::support()),
+            }),
+        },
+    }
 }
 
-/// Accepts on one listener, without end; connections send with this congestion control.
+/// Why a listener for RDMA cannot be made, and the remedy.
+fn no_rdma(error: io::Error, support: std::result::Result<(), NoRdma>) -> String {
+    match (error, support) {
+        (io::Error::Unreachable(_), _) => "no RDMA device has this address".to_owned(),
+        (io::Error::Busy(_), _) => {
+            "another program listens there over RDMA (such as the kernel's nvmet)".to_owned()
+        }
+        (_, Err(why)) => why.to_string(),
+        (other, Ok(())) => other.to_string(),
+    }
+}
+
+/// Accepts on one listener over TCP, without end; connections send with this congestion control.
 pub(crate) async fn accept(
     listener: TcpListener,
-    service: Service,
+    serve: Serve<DetachedStream>,
     shards: Shards,
     counters: Arc<AcceptCounters>,
     congestion: Option<String>,
@@ -171,10 +226,34 @@ pub(crate) async fn accept(
         }
         let handed = stream
             .set_options(&TcpOptions::default())
-            .and_then(|()| shards.hand(Accepted::Tcp(stream.detach()), &service));
+            .and_then(|()| shards.hand(stream.detach(), &serve));
         if let Err(e) = handed {
-            counters.dropped.fetch_add(1, Ordering::Relaxed);
-            tracing::warn!(%peer, error = %e, "a connection was closed: no shard accepted it");
+            dropped(&counters, peer, e);
+        }
+    }
+}
+
+fn dropped(counters: &AcceptCounters, peer: SocketAddr, error: io::Error) {
+    counters.dropped.fetch_add(1, Ordering::Relaxed);
+    tracing::warn!(%peer, %error, "a connection was closed: no shard accepted it");
+}
+
+/// Takes connection requests of one listener until it fails; its device was removed then. Returns the reason. A request that no shard takes
+/// is rejected.
+pub(crate) async fn accept_rdma(
+    listener: RdmaListener,
+    serve: Serve<DetachedIncoming>,
+    shards: Shards,
+    counters: Arc<AcceptCounters>,
+) -> io::Error {
+    loop {
+        let incoming = match listener.accept().await {
+            Ok(incoming) => incoming,
+            Err(e) => return e,
+        };
+        let peer = incoming.peer_addr();
+        if let Err(e) = shards.hand(incoming.detach(), &serve) {
+            dropped(&counters, peer, e);
         }
     }
 }

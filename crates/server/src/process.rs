@@ -5,6 +5,7 @@
 //! socket or address in use, because a server that was just killed may hold it for a moment. The first SIGTERM,
 //! SIGINT or SIGHUP drains, the second ends at once; SIGKILL at any moment loses no promised data.
 
+use crate::absent::warning_of;
 use crate::accounts::Accounts;
 use crate::api::{ConsoleStatus, Status};
 use crate::config::{Config, ConfigFile, ConsoleConfig};
@@ -89,7 +90,9 @@ async fn run(file: ConfigFile, ready: impl FnOnce(&Status)) -> Result<End> {
     // Connections beyond the limit take descriptors too, until they are refused.
     let browsers = console.as_ref().map_or(0, |_| CONSOLE_CONNECTIONS_MAX);
     let others = config.disks.len() + pool_disks + refused.sum::<usize>() + browsers;
-    let (fd_limit, connections_max, mut warnings) = descriptors(wanted, others);
+    let each = config.protocols().map(|p| p.descriptors_of_connection());
+    let each = each.max().unwrap_or(1);
+    let (fd_limit, connections_max, mut warnings) = descriptors(wanted, others, each);
     warnings.extend(congestion_refused(config.server.congestion.as_deref()));
     warnings.extend(console_warning);
     let runtime = RuntimeConfig {
@@ -140,7 +143,10 @@ async fn run(file: ConfigFile, ready: impl FnOnce(&Status)) -> Result<End> {
     let status_of = control.clone();
     let api = axum::serve(listener, control::router(control));
     tokio::spawn(async move { api.await });
-    status.warnings.iter().for_each(|w| tracing::warn!("{w}"));
+    let logged: Vec<String> = status.not_listening.iter().map(warning_of).collect();
+    let warnings = status.warnings.iter();
+    let warnings = warnings.filter(|w| !logged.contains(w));
+    warnings.for_each(|w| tracing::warn!("{w}"));
     let is_ready = tokio::select! {
         opened = opened(&server) => opened.map(|()| true)?,
         () = signals.next() => false,
@@ -224,7 +230,7 @@ async fn listener_of(
             break listener;
         }
     };
-    let present = async move |s: Rc<Server>| s.address_present(address);
+    let present = async move |s: Rc<Server>| s.address_present(address, setting);
     server.call(present).await.ok()?;
     Some(listener)
 }
@@ -312,8 +318,9 @@ fn lock(config: &Config) -> Result<File> {
     }
 }
 
-/// Raises the descriptor limit; `others` is the number of descriptors of disks and refused connections. Returns the limit, the number of connections that it allows, and warnings.
-fn descriptors(wanted: usize, others: usize) -> (u64, usize, Vec<String>) {
+/// Raises the descriptor limit; `others` is the number of descriptors of disks and refused connections, `each` those of one connection.
+/// Returns the limit, the number of connections that it allows, and warnings.
+fn descriptors(wanted: usize, others: usize, each: usize) -> (u64, usize, Vec<String>) {
     let limit = match io::linux::raise_fd_limit() {
         Ok(limit) => limit,
         Err(e) => {
@@ -324,9 +331,8 @@ fn descriptors(wanted: usize, others: usize) -> (u64, usize, Vec<String>) {
             );
         }
     };
-    let allowed = usize::try_from(limit.saturating_sub(FDS_RESERVED + others as u64))
-        .unwrap_or(usize::MAX)
-        .max(1);
+    let left = usize::try_from(limit.saturating_sub(FDS_RESERVED + others as u64));
+    let allowed = (left.unwrap_or(usize::MAX) / each.max(1)).max(1);
     if allowed >= wanted {
         return (limit, wanted, Vec::new());
     }

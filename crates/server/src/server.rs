@@ -4,7 +4,7 @@
 //! by simulations, and through [`Handle`] by the control API. **Invariants**: a disk that cannot be opened holds back
 //! only its own export; changes are carried out one at a time (see [`crate::change`]).
 
-use crate::api::Listen;
+use crate::api::{Listen, NotListening};
 use crate::config::{Config, ConfigFile, split_volume};
 use crate::disks::{self, DiskState, Disks, OnlineDisk};
 use crate::host_names::HostNames;
@@ -16,12 +16,11 @@ use crate::pools::events::Events;
 use crate::pools::filesystems::Filesystems;
 use crate::pools::open::host;
 use crate::pools::registry::Pools;
-use crate::protocols::protocol::{Address, DiskExports};
+use crate::protocols::protocol::DiskExports;
 use crate::protocols::set::Protocols;
 use crate::shards::Shards;
 use crate::{Error, Result};
 use backend::BlockBackend;
-use io::net::TcpListener;
 use io::sync::{Notify, Semaphore, mailbox, oneshot};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -114,7 +113,7 @@ impl Server {
         let config = file.config().clone();
         let protocols = Protocols::new(&file, connections_max)?;
         let addresses = protocols.all().flat_map(|p| p.addresses(&config)).collect();
-        let (listeners, absent) = listen::bind(addresses).await?;
+        let (listeners, missing) = listen::bind(addresses).await?;
 
         let host = host(file.is_stored()).await;
         let host_names = file
@@ -160,9 +159,11 @@ impl Server {
         }
         server.update_holds();
         drop(io::spawn(server.clone().end_wait()));
-        server.accept(listeners, config.server.congestion.as_deref());
-        for wanted in absent {
-            let later = io::spawn(server.clone().listen_later(wanted));
+        for (listener, address) in listeners {
+            server.accept(listener, address, config.server.congestion.as_deref());
+        }
+        for (wanted, why) in missing {
+            let later = io::spawn(server.clone().listen_later(wanted, why));
             server.state.borrow_mut().listening.add_task(later);
         }
         drop(io::spawn(answer(server.clone(), mailbox)));
@@ -185,20 +186,21 @@ impl Server {
         self.state.borrow().listening.addresses().to_vec()
     }
 
+    /// Addresses of the configuration that are not served now.
+    #[must_use]
+    pub fn not_listening(&self) -> Vec<NotListening> {
+        self.state.borrow().listening.missing()
+    }
+
     /// The configuration as it is now.
     #[must_use]
     pub fn config(&self) -> Config {
         self.state.borrow().file.config().clone()
     }
 
-    pub(crate) fn accept(&self, listeners: Vec<(TcpListener, Address)>, congestion: Option<&str>) {
-        let mut state = self.state.borrow_mut();
-        for (listener, address) in listeners {
-            let (shards, accepts) = (self.shards.clone(), self.accepts.clone());
-            let congestion = congestion.map(str::to_owned);
-            let accepting = listen::accept(listener, address.service, shards, accepts, congestion);
-            state.listening.add_task(io::spawn(accepting));
-        }
+    /// Counters of the listeners.
+    pub(crate) fn accepts(&self) -> &Arc<AcceptCounters> {
+        &self.accepts
     }
 
     /// Starts the supervisor of a disk, which opens it, repeatedly if necessary, and watches its size. The answer is

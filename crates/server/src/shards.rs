@@ -6,7 +6,7 @@
 
 use crate::api::ShardStatus;
 use crate::limits::SHARD_ANSWER_MAX;
-use crate::protocols::protocol::{Accepted, Service};
+use crate::protocols::protocol::Serve;
 use crate::{Error, Result};
 use io::runtime::{RuntimeConfig, Shard, ShardConfig};
 use io::sync::oneshot;
@@ -96,7 +96,7 @@ impl Shards {
 
     /// Hands a connection to the shard with the fewest; it is served there until it ends. Errors: those of
     /// [`Shard::spawn`]; the connection is closed.
-    pub(crate) fn hand(&self, accepted: Accepted, service: &Service) -> io::Result<()> {
+    pub(crate) fn hand<T: Send + 'static>(&self, accepted: T, serve: &Serve<T>) -> io::Result<()> {
         let fewest = |i: &usize| self.0[*i].connections.load(Ordering::Relaxed);
         let index = (0..self.0.len()).min_by_key(fewest).unwrap_or(0);
         self.0[index].connections.fetch_add(1, Ordering::Relaxed);
@@ -104,10 +104,10 @@ impl Shards {
             shards: self.clone(),
             index,
         };
-        let service = service.clone();
+        let serve = serve.clone();
         self.0[index].shard.spawn(move || async move {
             let _counted = counted;
-            service(accepted).await;
+            serve(accepted).await;
         })
     }
 

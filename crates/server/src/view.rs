@@ -16,6 +16,7 @@ pub(crate) struct View {
     pub(crate) state: ServerState,
     pub(crate) uptime_s: u64,
     pub(crate) listen: Vec<api::Listen>,
+    pub(crate) not_listening: Vec<api::NotListening>,
     pub(crate) disks: Vec<Disk>,
     pub(crate) pools: Vec<api::Pool>,
     pub(crate) volumes: Vec<api::Volume>,
@@ -41,6 +42,7 @@ impl Server {
             },
             uptime_s: self.started.elapsed().as_secs(),
             listen: state.listening.addresses().to_vec(),
+            not_listening: state.listening.missing(),
             disks: self.disks(),
             pools: state.pools(),
             volumes: self.volumes(),
@@ -69,6 +71,12 @@ impl Server {
             protocol.describe(state.file.config(), &state.disks, listening, &mut out);
         }
         out
+    }
+
+    /// Every session, over all protocols.
+    #[must_use]
+    pub fn sessions(&self) -> Vec<api::Session> {
+        self.protocols.sessions()
     }
 
     /// The export of a disk or volume.
@@ -152,9 +160,7 @@ impl Server {
                 _ => {}
             }
         }
-        for (address, setting) in state.listening.absent() {
-            out.push(warning_of(address, setting));
-        }
+        out.extend(state.listening.missing().iter().map(warning_of));
         out.extend(self.host_names.warnings());
         out.extend(state.pool_warnings());
         out.extend(state.mount_warnings());

@@ -20,14 +20,17 @@ pub enum RefusalReason {
     NoSecret,
     /// Its rule demands a privileged port.
     UnprivilegedPort,
+    /// Its export is not served over the transport that it used.
+    Transport,
 }
 
 impl RefusalReason {
     /// All reasons.
-    pub const ALL: [RefusalReason; 3] = [
+    pub const ALL: [RefusalReason; 4] = [
         RefusalReason::NotListed,
         RefusalReason::NoSecret,
         RefusalReason::UnprivilegedPort,
+        RefusalReason::Transport,
     ];
 
     /// The reason as a word of the metrics.
@@ -37,6 +40,7 @@ impl RefusalReason {
             RefusalReason::NotListed => "not_listed",
             RefusalReason::NoSecret => "no_secret",
             RefusalReason::UnprivilegedPort => "unprivileged_port",
+            RefusalReason::Transport => "transport",
         }
     }
 }
@@ -152,7 +156,9 @@ mod tests {
         let others = [
             (RefusalReason::NoSecret, 1),
             (RefusalReason::UnprivilegedPort, 0),
+            (RefusalReason::Transport, 0),
         ];
-        assert_eq!(refused.totals(), [listed, others[0], others[1]]);
+        assert_eq!(refused.totals()[0], listed);
+        assert_eq!(refused.totals()[1..], others);
     }
 }

@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use doctor::client_config::{Address, Export, Os, settings};
 use serde::Deserialize;
-use server::api::{GetStatus, ListenRole, NvmfRole, Status};
+use server::api::{GetStatus, ListenRole, NvmfRole, Status, Transport};
 use std::net::SocketAddr;
 
 const EXAMPLES: &str = "\
@@ -106,8 +106,10 @@ fn addresses(args: &ClientConfig, listen: &[SocketAddr], port: u16) -> Vec<Addre
     own.collect()
 }
 
+/// The addresses over TCP.
 fn listening(status: &Status, role: ListenRole) -> Vec<SocketAddr> {
-    let listen = status.listen.iter().filter(|l| l.role == role);
+    let listen = status.listen.iter();
+    let listen = listen.filter(|l| l.role == role && l.transport == Transport::Tcp);
     listen.map(|l| l.address).collect()
 }
 

@@ -26,6 +26,7 @@ mod pages;
 mod pools;
 mod protocols;
 mod rdma_setup_command;
+mod rdma_status_command;
 mod records;
 mod rehearsal;
 mod reservation_command;
@@ -76,6 +77,9 @@ fn main() -> ExitCode {
             Ok(code) => return code,
             Err(e) => Err(e),
         },
+        Command::Rdma(RdmaCommand::Status) => {
+            rdma_status_command::run(cli.control, cli.json).and_then(|text| print(&text))
+        }
         Command::Rdma(RdmaCommand::Setup(args)) => {
             rdma_setup_command::run(&args, cli.control, cli.json)
         }

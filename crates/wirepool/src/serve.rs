@@ -75,7 +75,7 @@ pub(crate) fn run(args: &ServeArgs, control: Option<PathBuf>) -> Result<()> {
 fn ready_lines(status: &Status) -> String {
     let mut out = format!("ready control {}\n", status.control.display());
     for l in &status.listen {
-        let (role, _) = protocols::role(l.role);
+        let (role, _) = protocols::role(l);
         let _ = writeln!(out, "ready {role} {}", l.address);
     }
     if let Some(address) = status.metrics {
@@ -97,7 +97,7 @@ fn banner(status: &Status) -> String {
     );
     let _ = writeln!(out, "  control    {}", status.control.display());
     for l in &status.listen {
-        let (_, role) = protocols::role(l.role);
+        let (_, role) = protocols::role(l);
         let _ = writeln!(out, "  {role:<10} {}", l.address);
     }
     if let Some(address) = status.metrics {

@@ -14,7 +14,7 @@ pub mod probe;
 mod rdma;
 mod service;
 
-use crate::facts::{FORMAT, Facts, Known, Probes, Process, Server};
+use crate::facts::{FORMAT, Facts, Known, Probes, Process, Rdma, Server};
 use crate::source::Source;
 
 /// Reads the facts of the RDMA checks only: without disks, TCP and probes.
@@ -39,6 +39,12 @@ fn process(source: &dyn Source, server: &Known<Server>) -> Known<Process> {
         Known::Value(server) => Known::Value(machine::process(source, server.pid)),
         Known::Unknown { unknown } => Known::unknown(unknown),
     }
+}
+
+/// Reads the facts about RDMA devices only.
+#[must_use]
+pub fn rdma_facts(source: &dyn Source) -> Rdma {
+    rdma::rdma(source)
 }
 
 /// Reads all facts. `server` has what the control API reported, or the reason why there is nothing.

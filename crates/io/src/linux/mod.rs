@@ -36,7 +36,8 @@ pub use process::{
 };
 pub use signatures::{Signature, age_of_data, ago, signatures};
 pub(crate) use verbs::{
-    LinuxEndpoint, LinuxVerbsListener, RdmaDevice, ReceiveSlot, RegisteredSlab,
+    LinuxEndpoint, LinuxRequest, LinuxVerbsListener, RdmaDevice, ReceiveSlot, RegisteredSlab,
+    verbs_support,
 };
 
 /// Pins the calling thread to one processor. Does nothing if the processor does not exist.

@@ -7,7 +7,7 @@ use super::{
     ConnectError, Exposed, Memory, QueuePairConfig, Raised, RdmaInfo, ReceiveBuffer, WorkRequest,
 };
 use crate::Result;
-use crate::linux::{LinuxEndpoint, LinuxVerbsListener};
+use crate::linux::{LinuxEndpoint, LinuxRequest, LinuxVerbsListener};
 use crate::sim::{SimulatedEndpoint, SimulatedVerbsListener};
 use std::net::SocketAddr;
 use std::task::{Context, Poll};
@@ -44,6 +44,22 @@ impl ListenerHandle {
     }
 }
 
+/// A connection request of either driver that no shard owns.
+pub(super) enum RequestHandle {
+    Linux(LinuxRequest),
+    Sim(SimulatedEndpoint),
+}
+
+impl RequestHandle {
+    /// See [`super::DetachedIncoming::attach`].
+    pub(super) fn attach(self) -> EndpointHandle {
+        match self {
+            RequestHandle::Linux(r) => EndpointHandle::Linux(Box::new(r.attach())),
+            RequestHandle::Sim(e) => EndpointHandle::Sim(e),
+        }
+    }
+}
+
 /// One end of a connection, on either driver.
 pub(crate) enum EndpointHandle {
     Linux(Box<LinuxEndpoint>),
@@ -61,6 +77,14 @@ impl EndpointHandle {
             Some(connecting) => connecting.map(EndpointHandle::Sim),
             None => LinuxEndpoint::connect(addr, config, private)
                 .map(|endpoint| EndpointHandle::Linux(Box::new(endpoint))),
+        }
+    }
+
+    /// See [`super::Incoming::detach`].
+    pub(super) fn detach(self) -> RequestHandle {
+        match self {
+            EndpointHandle::Linux(e) => RequestHandle::Linux(e.detach()),
+            EndpointHandle::Sim(e) => RequestHandle::Sim(e),
         }
     }
 

@@ -1,9 +1,10 @@
 //! Listeners and connection requests.
 //!
 //! **Called by** the server's protocols. **Invariants**: a request that is neither accepted nor rejected is rejected when it is dropped;
-//! a listener keeps at most [`crate::limits::RDMA_BACKLOG`] requests, and refuses more.
+//! a listener keeps at most [`crate::limits::RDMA_BACKLOG`] requests, and refuses more. A request moves to another shard before it is answered;
+//! the shard that accepts it owns the queue pair.
 
-use super::handle::ListenerHandle;
+use super::handle::{ListenerHandle, RequestHandle};
 use super::{EndpointHandle, PRIVATE_DATA_MAX, QueuePair, QueuePairConfig};
 use crate::net::address;
 use crate::{Error, Result};
@@ -46,7 +47,43 @@ impl RdmaListener {
     }
 }
 
-/// A connection request of a peer.
+/// A connection request that moves to another shard. Dropping it rejects the request.
+pub struct DetachedIncoming {
+    /// `None` once it was attached.
+    request: Option<RequestHandle>,
+    private: Vec<u8>,
+    local: SocketAddr,
+    peer: SocketAddr,
+}
+
+impl DetachedIncoming {
+    /// Attaches the request to this shard.
+    #[must_use]
+    pub fn attach(mut self) -> Incoming {
+        Incoming {
+            endpoint: self.request.take().map(RequestHandle::attach),
+            private: std::mem::take(&mut self.private),
+            local: self.local,
+            peer: self.peer,
+        }
+    }
+
+    /// The peer's address.
+    #[must_use]
+    pub fn peer_addr(&self) -> SocketAddr {
+        self.peer
+    }
+}
+
+impl Drop for DetachedIncoming {
+    fn drop(&mut self) {
+        if let Some(request) = self.request.take() {
+            request.attach().reject(&[]);
+        }
+    }
+}
+
+/// A connection request of a peer. [`Incoming::detach`] moves it to another shard.
 pub struct Incoming {
     /// `None` once it was answered.
     endpoint: Option<EndpointHandle>,
@@ -89,6 +126,17 @@ impl Incoming {
         let endpoint = self.endpoint.take().ok_or(Error::Closed)?;
         poll_fn(|cx| endpoint.poll_established(cx)).await?;
         Ok(QueuePair::new(endpoint, self.local, self.peer))
+    }
+
+    /// Detaches the request, to be attached and answered on another shard.
+    #[must_use]
+    pub fn detach(mut self) -> DetachedIncoming {
+        DetachedIncoming {
+            request: self.endpoint.take().map(EndpointHandle::detach),
+            private: std::mem::take(&mut self.private),
+            local: self.local,
+            peer: self.peer,
+        }
     }
 
     /// Rejects the request with at most [`PRIVATE_DATA_MAX`] bytes of private data.

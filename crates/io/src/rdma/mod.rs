@@ -5,6 +5,7 @@
 //! | `config`, `error` | sizes and limits; why things end |
 //! | `work` | work requests, their ends, and memory that peers may use |
 //! | `listen` | listeners and connection requests |
+//! | `support` | the reasons why a machine has no RDMA |
 //! | `handle` | the choice of the driver |
 //!
 //! **Owns** queue pairs ([`QueuePair`]) with their receives. **Called by** the server's protocols and by initiators.
@@ -19,12 +20,14 @@ mod config;
 mod error;
 mod handle;
 mod listen;
+mod support;
 mod work;
 
 pub use config::{QueuePairConfig, RNR_RETRIES_UNLIMITED};
 pub use error::{ConnectError, Ending, WorkError};
 pub(crate) use handle::EndpointHandle;
-pub use listen::{Incoming, RdmaListener};
+pub use listen::{DetachedIncoming, Incoming, RdmaListener};
+pub use support::{NoRdma, support};
 pub use work::{Exposed, Memory, QueuePairEvent, Remote, RemoteKey, Returned, Verb, WorkRequest};
 
 use crate::linux::ReceiveSlot;
@@ -37,6 +40,7 @@ use std::task::{Context, Poll};
 
 /// Most private data of a connection request, bytes (IBA 12.6.5; the connection manager of Linux takes the rest for addresses).
 pub const PRIVATE_DATA_MAX: usize = 56;
+
 /// Numbers of a queue pair.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RdmaInfo {
@@ -46,16 +50,20 @@ pub struct RdmaInfo {
     pub queue_pair: u32,
     /// The peer's queue pair's number.
     pub peer_queue_pair: u32,
-    /// Path MTU, bytes.
+    /// Path MTU, bytes; 0 before the connection is established.
     pub path_mtu: u32,
     /// READs that this side may have outstanding.
     pub reads_out: u8,
     /// READs that the peer may have outstanding.
     pub reads_in: u8,
-    /// Messages of ours that found no receive and were sent again.
-    pub rnr_retries: u64,
+    /// Messages of ours that found no receive and were sent again; `None` if the device does not count them by queue pair.
+    pub rnr_retries: Option<u64>,
     /// Receives that are posted now.
     pub receives: u16,
+    /// Bytes of each receive.
+    pub receive_len: u32,
+    /// Most bytes that are copied into a request, so that they need no registered memory.
+    pub inline_max: u32,
 }
 
 /// A connected queue pair. Dropping it disconnects it.

@@ -6,7 +6,9 @@
 use crate::Result;
 use crate::disk::{DiskInfo, OpenOptions};
 use crate::net::{TcpInfo, TcpOptions};
-use crate::rdma::{ConnectError, Exposed, Memory, QueuePairConfig, Raised, RdmaInfo, WorkRequest};
+use crate::rdma::{
+    ConnectError, Exposed, Memory, NoRdma, QueuePairConfig, Raised, RdmaInfo, WorkRequest,
+};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::task::{Context, Poll};
@@ -84,6 +86,10 @@ impl SimulatedDisk {
 }
 
 impl SimulatedVerbsListener {
+    pub(crate) fn support() -> Option<std::result::Result<(), NoRdma>> {
+        None
+    }
+
     pub(crate) fn listen(_: SocketAddr) -> Option<Result<(SimulatedVerbsListener, SocketAddr)>> {
         None
     }

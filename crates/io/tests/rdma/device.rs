@@ -2,8 +2,8 @@
 
 use crate::common::{buffer, done, ended, message, post, received};
 use io::rdma::{
-    ConnectError, Ending, Memory, QueuePair, QueuePairConfig, RdmaListener, Remote, RemoteKey,
-    Returned, Verb, WorkError, WorkRequest,
+    ConnectError, Ending, Memory, NoRdma, QueuePair, QueuePairConfig, RdmaListener, Remote,
+    RemoteKey, Returned, Verb, WorkError, WorkRequest,
 };
 use io::sim::{Node, Sim, SimConfig, network, rdma as devices};
 use io::time::sleep;
@@ -106,7 +106,7 @@ fn a_message_waits_for_a_receive() {
         assert_eq!(done(&p.client, 1).await.0, Ok(()));
         sleep(100 * SEC).await;
         assert!(timeout(SEC, p.client.event()).await.is_err());
-        assert!(p.client.info().rnr_retries > 100);
+        assert!(p.client.info().rnr_retries > Some(100));
         drop(first);
         assert_eq!(&*received(&p.server).await, b"second");
         assert_eq!(done(&p.client, 2).await.0, Ok(()));
@@ -127,7 +127,7 @@ fn a_receiver_may_limit_the_retries() {
         assert_eq!(done(&p.client, 2).await.0, Err(WorkError::Flushed));
         let why = Ending::Failed(WorkError::RnrExceeded);
         assert_eq!(ended(&p.client).await, why);
-        assert_eq!(p.client.info().rnr_retries, 4);
+        assert_eq!(p.client.info().rnr_retries, Some(4));
     });
 }
 
@@ -440,6 +440,8 @@ fn a_removed_device_ends_its_queue_pairs_and_listeners() {
             .0
             .spawn(async move { RdmaListener::bind(addr).map(drop) });
         assert!(matches!(bound.await, Some(Err(Error::Unsupported(_)))));
+        let support = p.machines.0.spawn(async { io::rdma::support() });
+        assert_eq!(support.await, Some(Err(NoRdma::NoDevice)));
         devices::restore_device(p.machines.0);
         let bound = p
             .machines
@@ -476,6 +478,60 @@ fn a_rejection_carries_private_data() {
         let unknown = QueuePair::connect(nobody, QueuePairConfig::default(), &[]).await;
         let refused = ConnectError::Failed(Error::Unreachable(libc::ECONNREFUSED));
         assert_eq!(unknown.map(drop), Err(refused));
+    });
+}
+
+/// The shard of the listener takes a request, and another shard answers it and serves the connection.
+#[test]
+fn a_request_is_answered_on_another_shard() {
+    run(20, async {
+        let machine = Node::new();
+        let addr = machine.addr(4420);
+        let other = machine.new_shard();
+        let listening = machine.spawn(async move {
+            let listener = RdmaListener::bind(addr).expect("a free port");
+            let incoming = listener.accept().await.expect("a request");
+            assert_eq!(incoming.private_data(), b"hello");
+            let (peer, request) = (incoming.peer_addr(), incoming.detach());
+            assert_eq!(request.peer_addr(), peer);
+            let handed = other.spawn(move || async move {
+                let mut incoming = request.attach();
+                assert_eq!(incoming.private_data(), b"hello");
+                assert_eq!((incoming.local_addr(), incoming.peer_addr()), (addr, peer));
+                assert!(incoming.reads_allowed() > 0);
+                let config = QueuePairConfig::default();
+                let accepted = incoming.accept(config, b"welcome").await;
+                let queue_pair = accepted.expect("an established connection");
+                let echo = message(&received(&queue_pair).await);
+                post(&queue_pair, [(1, echo)]);
+                assert_eq!(done(&queue_pair, 1).await.0, Ok(()));
+                assert_eq!(ended(&queue_pair).await, Ending::Peer);
+            });
+            handed.expect("the shard is there");
+            listener
+        });
+        let config = QueuePairConfig::default();
+        let connected = QueuePair::connect(addr, config, b"hello").await;
+        let (queue_pair, answer) = connected.expect("a connection");
+        assert_eq!(answer, b"welcome");
+        drop(listening);
+        post(&queue_pair, [(1, message(b"echo"))]);
+        assert_eq!(done(&queue_pair, 1).await.0, Ok(()));
+        assert_eq!(&*received(&queue_pair).await, b"echo");
+        queue_pair.disconnect();
+        sleep(SEC).await;
+        assert_eq!(devices::queue_pairs(machine), 0);
+    });
+}
+
+/// A request that no shard takes is rejected when it is dropped on its way.
+#[test]
+fn a_request_that_is_dropped_between_shards_is_rejected() {
+    run(21, async {
+        let rejected = answered(|incoming| drop(incoming.detach())).await;
+        assert_eq!(rejected, ConnectError::Rejected(Vec::new()));
+        let there_and_back = answered(|i| i.detach().attach().reject(b"no")).await;
+        assert_eq!(there_and_back, ConnectError::Rejected(b"no".to_vec()));
     });
 }
 

@@ -39,7 +39,9 @@ async fn pair(
     let listener = RdmaListener::bind(at).expect("a free port");
     let addr = listener.local_addr();
     let accepted = spawn(async move {
-        let mut incoming = listener.accept().await.expect("a request");
+        let incoming = listener.accept().await.expect("a request");
+        // As if another shard answered it.
+        let mut incoming = incoming.detach().attach();
         assert_eq!(&incoming.private_data()[..5], b"hello");
         assert!(incoming.reads_allowed() > 0);
         let accepted = incoming.accept(server, b"welcome").await;
@@ -72,6 +74,24 @@ fn messages_of_all_lengths_arrive_in_order() {
             assert_eq!(done(&client, n).await.0, Ok(()));
         }
         reader.await.expect("not killed");
+    });
+}
+
+#[test]
+fn both_ends_know_their_path() {
+    both(|at| async move {
+        let config = QueuePairConfig {
+            receive_len: 1000,
+            ..QueuePairConfig::default()
+        };
+        let (server, client) = pair(at, config, QueuePairConfig::default()).await;
+        let (server, client) = (server.info(), client.info());
+        assert_eq!(server.peer_queue_pair, client.queue_pair);
+        assert_eq!(client.peer_queue_pair, server.queue_pair);
+        assert_eq!(server.path_mtu, client.path_mtu);
+        assert!([256, 512, 1024, 2048, 4096].contains(&server.path_mtu));
+        assert_eq!((server.receives, server.receive_len), (32, 1000));
+        assert!(!server.device.is_empty());
     });
 }
 
@@ -215,12 +235,17 @@ fn a_rejection_carries_private_data() {
         let rejecting = spawn(async move {
             let incoming = listener.accept().await.expect("a request");
             incoming.reject(b"no");
+            let incoming = listener.accept().await.expect("a request");
+            drop(incoming.detach());
         });
         let connected = QueuePair::connect(addr, QueuePairConfig::default(), b"hello").await;
         match connected.map(drop) {
             Err(ConnectError::Rejected(private)) => assert_eq!(&private[..2], b"no"),
             other => panic!("{other:?}"),
         }
+        let connected = QueuePair::connect(addr, QueuePairConfig::default(), b"hello").await;
+        let dropped = connected.map(drop).expect_err("nobody accepted it");
+        assert!(matches!(dropped, ConnectError::Rejected(_)), "{dropped:?}");
         rejecting.await;
         // Its listener is gone.
         let refused = QueuePair::connect(addr, QueuePairConfig::default(), b"hello").await;

@@ -61,6 +61,7 @@ impl Gate<'_> {
             RefusalReason::NotListed => "the initiator is not on the list",
             RefusalReason::NoSecret => "the initiator has no secret",
             RefusalReason::UnprivilegedPort => "the initiator's port is not privileged",
+            RefusalReason::Transport => "the target is not served over this transport",
         };
         let connections = &self.target.connections;
         if connections.counters.log.may_log(io::time::now()) {

@@ -159,6 +159,8 @@ pub struct SubsystemConfig {
     pub model: String,
     /// Hosts that may connect.
     pub hosts: HostPolicy,
+    /// The transports over which hosts may connect.
+    pub transports: Transports,
 }
 
 /// A namespace to serve.
@@ -193,6 +195,9 @@ pub enum Transport {
 }
 
 impl Transport {
+    /// All of them.
+    pub const ALL: [Transport; 2] = [Transport::Tcp, Transport::Rdma];
+
     /// Its name.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -208,6 +213,46 @@ impl Transport {
             Transport::Tcp => TransportType::Tcp,
             Transport::Rdma => TransportType::Rdma,
         }
+    }
+}
+
+/// A set of transports.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Transports {
+    has_tcp: bool,
+    has_rdma: bool,
+}
+
+impl Transports {
+    /// Every transport.
+    pub const ALL: Transports = Transports {
+        has_tcp: true,
+        has_rdma: true,
+    };
+
+    /// Whether `transport` is one of them.
+    #[must_use]
+    pub fn has(self, transport: Transport) -> bool {
+        match transport {
+            Transport::Tcp => self.has_tcp,
+            Transport::Rdma => self.has_rdma,
+        }
+    }
+}
+
+impl FromIterator<Transport> for Transports {
+    fn from_iter<I: IntoIterator<Item = Transport>>(all: I) -> Transports {
+        let mut set = Transports {
+            has_tcp: false,
+            has_rdma: false,
+        };
+        for transport in all {
+            match transport {
+                Transport::Tcp => set.has_tcp = true,
+                Transport::Rdma => set.has_rdma = true,
+            }
+        }
+        set
     }
 }
 

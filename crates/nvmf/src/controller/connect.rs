@@ -170,6 +170,9 @@ impl Core {
             if !subsystem.allows(&hostnqn) {
                 return Err(self.forbidden(&hostnqn, &subnqn));
             }
+            if !subsystem.serves(self.common.transport()) {
+                return Err(self.wrong_transport(&hostnqn, &subnqn));
+            }
             // Base 5.27.1.25: a host identifier of zero names no host.
             if data.host_id.is_zero() {
                 let fault = ConnectFault::data(ConnectData::HOSTID_OFFSET);
@@ -205,6 +208,7 @@ impl Core {
             .map_err(|why| match why {
                 Unavailable::Full => Refusal::busy("too many controllers or connections"),
                 Unavailable::Forbidden => self.forbidden(&hostnqn, &subnqn),
+                Unavailable::Transport => self.wrong_transport(&hostnqn, &subnqn),
             })?;
         Ok(ControllerQueue::new(controller, handle))
     }
@@ -288,14 +292,24 @@ impl Core {
         let target = self.common.target();
         let counters = &target.counters;
         counters.forbidden_connects.fetch_add(1, Ordering::Relaxed);
+        self.note_refused(host, subsystem, RefusalReason::NotListed);
+        Refusal::hidden("host is not on the list")
+    }
+
+    /// The subsystem is not served over this transport: no port of the transport has it, so the answer is [`Refusal::hidden`].
+    fn wrong_transport(&self, host: &Nqn, subsystem: &Nqn) -> Refusal {
+        self.note_refused(host, subsystem, RefusalReason::Transport);
+        Refusal::hidden("the subsystem is not served over this transport")
+    }
+
+    fn note_refused(&self, host: &Nqn, subsystem: &Nqn, reason: RefusalReason) {
         let host = RefusedHost {
             name: host.as_str().to_owned(),
             address: self.common.link.peer().ip(),
             export: subsystem.as_str().to_owned(),
         };
-        let refused = &target.connections.refused;
-        refused.note(host, RefusalReason::NotListed);
-        Refusal::hidden("host is not on the list")
+        let refused = &self.common.target().connections.refused;
+        refused.note(host, reason);
     }
 
     /// Most entries of an I/O queue.

@@ -4,7 +4,9 @@
 //! **Invariants**: every counter is an atomic or behind a lock that only errors take; no connection waits for
 //! another's counting.
 
+use super::config::Transport;
 use crate::wire::pdu::FatalErrorStatus;
+use crate::wire::rdma::RejectStatus;
 use crate::wire::status::Status;
 use session::counters::{ConnectionCounters, ConnectionTotals, Enumerated, RareCounters};
 use std::ops::Deref;
@@ -146,6 +148,10 @@ pub(crate) struct CounterSet {
     pub(crate) forbidden_connects: AtomicU64,
     pdu_errors: [AtomicU64; 7],
     pub(crate) data_digest_errors: AtomicU64,
+    /// By code of [`RejectStatus`].
+    rejected_requests: RareCounters<u16>,
+    /// In the order of [`Transport::ALL`].
+    admitted: [AtomicU64; Transport::ALL.len()],
     pub(crate) admin_commands: AtomicU64,
     pub(crate) fabrics_commands: AtomicU64,
     pub(crate) io_commands: [AtomicU64; OPCODES],
@@ -155,6 +161,16 @@ pub(crate) struct CounterSet {
 impl CounterSet {
     pub(crate) fn pdu_error(&self, fes: FatalErrorStatus) {
         self.pdu_errors[fes as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A connection request over RDMA was rejected.
+    pub(crate) fn rejected(&self, status: RejectStatus) {
+        self.rejected_requests.add(status as u16);
+    }
+
+    /// A connection was admitted.
+    pub(crate) fn admitted(&self, transport: Transport) {
+        self.admitted[transport as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn error(&self, status: Status) {
@@ -176,6 +192,13 @@ impl CounterSet {
                 })
                 .collect(),
             data_digest_errors: get(&self.data_digest_errors),
+            rejected_requests: self
+                .rejected_requests
+                .snapshot()
+                .into_iter()
+                .filter_map(|(code, n)| Some((RejectStatus::from_code(code)?, n)))
+                .collect(),
+            admitted: Transport::ALL.map(|t| (t, get(&self.admitted[t as usize]))),
             admin_commands: get(&self.admin_commands),
             fabrics_commands: get(&self.fabrics_commands),
             io_commands: (0u8..)
@@ -205,6 +228,10 @@ pub struct Counters {
     pub pdu_errors: Vec<(FatalErrorStatus, u64)>,
     /// Data digests that did not match.
     pub data_digest_errors: u64,
+    /// Connection requests over RDMA that were rejected, by the status sent.
+    pub rejected_requests: Vec<(RejectStatus, u64)>,
+    /// Connections that were admitted, by transport.
+    pub admitted: [(Transport, u64); Transport::ALL.len()],
     /// Admin commands, without fabrics commands.
     pub admin_commands: u64,
     /// Fabrics commands.

@@ -1,7 +1,7 @@
 //! The discovery log (Base 5.16.1.23, 8.5; TCP 3.1.1): where a host finds the subsystems it may connect to.
 //!
-//! **Called by** Get Log Page on discovery controllers. **Invariants**: a host sees only subsystems that it may connect to; the
-//! generation counter changes with the content of the page.
+//! **Called by** Get Log Page on discovery controllers. **Invariants**: a host sees only subsystems that it may connect to, each with the
+//! ports of the transports that serve it; the generation counter changes with the content of the page.
 
 use super::config::{PortInfo, PortRole, Transport};
 use super::limits::ADMIN_DEPTH_MAX;
@@ -38,7 +38,7 @@ pub(super) fn log(target: &TargetShared, host: &Nqn, here: Option<IpAddr>) -> Di
         entries.push(own);
     }
     for subsystem in subsystems.iter().filter(|s| s.allows(host)) {
-        let io = |p: &&PortInfo| p.role == PortRole::Io;
+        let io = |p: &&PortInfo| p.role == PortRole::Io && subsystem.serves(p.transport);
         entries.extend(ports.iter().filter(io).map(|p| {
             entry(
                 (p.transport, p.addr),

@@ -72,7 +72,7 @@ pub use ::session::reservation::{
 };
 pub use config::{
     HostPolicy, NamespaceConfig, PortInfo, PortRole, Referral, SubsystemConfig, TargetConfig,
-    TargetError, Transport,
+    TargetError, Transport, Transports,
 };
 pub use counters::{CloseReason, ConnectionState, Counters};
 pub use latency::{LATENCY_BOUNDS_US, LatencyBuckets};
@@ -155,6 +155,19 @@ impl Target {
         self.0.lists_changed();
         for c in self.0.controllers_of_subsystem(Some(&subsystem)) {
             if !subsystem.allows(&c.host_nqn) {
+                c.close_all(CloseReason::Administrator);
+            }
+        }
+        self.0.discovery_changed();
+        Ok(())
+    }
+
+    /// Changes the transports over which hosts may connect; hosts that use another one are disconnected. Errors: `NoSubsystem`.
+    pub fn set_transports(&self, nqn: &Nqn, transports: Transports) -> Result<()> {
+        let subsystem = self.find(nqn)?;
+        subsystem.set_transports(transports);
+        for c in self.0.controllers_of_subsystem(Some(&subsystem)) {
+            if !transports.has(c.transport) {
                 c.close_all(CloseReason::Administrator);
             }
         }

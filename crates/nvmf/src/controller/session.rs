@@ -4,6 +4,7 @@
 
 use super::association::Controller;
 pub use super::association::SessionKind;
+use super::config::Transports;
 use crate::wire::fabrics::Csts;
 use crate::wire::nqn::{HostId, Nqn};
 use crate::wire::pdu::Digests;
@@ -71,6 +72,8 @@ pub struct SessionInfo {
     pub kind: SessionKind,
     /// The transport really in use.
     pub transport: &'static str,
+    /// The transports over which hosts may connect to its subsystem.
+    pub transports: Transports,
     /// Digests in use on every queue.
     pub digests: Digests,
     /// Its state.
@@ -135,6 +138,7 @@ pub(super) fn session_of(c: &Controller) -> SessionInfo {
         subsystem: c.subsystem_name(),
         kind: c.session_kind(),
         transport: c.transport.name(),
+        transports: c.subsystem().map_or(Transports::ALL, |s| s.transports()),
         digests,
         state: session,
         queues,

@@ -47,6 +47,8 @@ pub(crate) enum Unavailable {
     Full,
     /// The subsystem was removed, or the host taken off its list.
     Forbidden,
+    /// The subsystem is not served over this transport.
+    Transport,
 }
 
 impl From<NoPlace> for Unavailable {
@@ -121,7 +123,7 @@ impl TargetShared {
 
     /// Makes a controller with its admin queue, and takes its place among the connections. Access is decided here, under the
     /// lock that a change of access takes next: either this call sees the change, or the change sees the new controller.
-    /// Errors: `Full`, `Forbidden`.
+    /// Errors: `Full`, `Forbidden`, `Transport`.
     pub(crate) fn add_controller(
         &self,
         mut association: Association,
@@ -142,6 +144,9 @@ impl TargetShared {
                 }
                 if !subsystem.allows(&association.host_nqn) {
                     return Err(Unavailable::Forbidden);
+                }
+                if !subsystem.serves(association.transport) {
+                    return Err(Unavailable::Transport);
                 }
                 let listed = subsystem.lists(&association.host_nqn);
                 let others = state.controllers.values();

@@ -4,7 +4,7 @@
 //! **Invariants**: the data path reads a snapshot of the namespaces and reads one atomic to know whether the snapshot
 //! is current; changing the namespaces makes a new snapshot.
 
-use super::config::{HostPolicy, SubsystemConfig, TargetError};
+use super::config::{HostPolicy, SubsystemConfig, TargetError, Transport, Transports};
 use super::latency::{LatencyBuckets, LatencyCounters};
 use super::namespace::Namespace;
 use crate::wire::nqn::Nqn;
@@ -23,6 +23,7 @@ pub(crate) struct Subsystem {
     pub(crate) serial: String,
     pub(crate) model: String,
     hosts: Mutex<HostPolicy>,
+    transports: Mutex<Transports>,
     namespaces: Mutex<Arc<NamespaceMap>>,
     generation: AtomicU64,
     /// Hosts that connect are told to try again later.
@@ -64,6 +65,7 @@ impl Subsystem {
             serial: config.serial,
             model: config.model,
             hosts: Mutex::new(config.hosts),
+            transports: Mutex::new(config.transports),
             namespaces: Mutex::default(),
             generation: AtomicU64::new(1),
             is_held: AtomicBool::new(false),
@@ -98,6 +100,20 @@ impl Subsystem {
 
     pub(crate) fn set_hosts(&self, hosts: HostPolicy) {
         *lock(&self.hosts) = hosts;
+    }
+
+    /// Whether hosts may connect over `transport`.
+    pub(crate) fn serves(&self, transport: Transport) -> bool {
+        self.transports().has(transport)
+    }
+
+    /// The transports over which hosts may connect.
+    pub(crate) fn transports(&self) -> Transports {
+        *lock(&self.transports)
+    }
+
+    pub(crate) fn set_transports(&self, transports: Transports) {
+        *lock(&self.transports) = transports;
     }
 
     pub(crate) fn is_held(&self) -> bool {

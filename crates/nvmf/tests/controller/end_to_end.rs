@@ -7,7 +7,9 @@ use io::net::TcpListener;
 use io::runtime::{Shard, ShardConfig};
 use io::sim::{Node, Sim, SimConfig};
 use io::{IoBuf, RuntimeConfig, pool};
-use nvmf::controller::{CloseReason, HostPolicy, PortRole, SubsystemConfig, Target, TargetConfig};
+use nvmf::controller::{
+    CloseReason, HostPolicy, PortRole, SubsystemConfig, Target, TargetConfig, Transports,
+};
 use nvmf::wire::command::Nsid;
 use nvmf::wire::copy::CopyRange;
 use nvmf::wire::dsm::DsmRange;
@@ -147,6 +149,7 @@ fn queues_of_one_controller_on_two_shards() {
             serial: "S".into(),
             model: "M".into(),
             hosts: HostPolicy::Any,
+            transports: Transports::ALL,
         };
         target.add_subsystem(subsystem).expect("new");
         target
@@ -235,6 +238,7 @@ fn the_same_in_the_simulated_world() {
                 serial: "S".into(),
                 model: "M".into(),
                 hosts: HostPolicy::Any,
+                transports: Transports::ALL,
             };
             target.add_subsystem(subsystem).expect("new");
             target

@@ -5,7 +5,7 @@ use io::net::TcpListener;
 use io::spawn;
 use nvmf::controller::{
     HostPolicy, NamespaceConfig, NoReservationStore, PortRole, ReservationStore, SubsystemConfig,
-    Target, TargetConfig,
+    Target, TargetConfig, Transports,
 };
 use nvmf::wire::pdu::Digests;
 use std::net::SocketAddr;
@@ -47,6 +47,7 @@ pub(crate) fn subsystem() -> SubsystemConfig {
         serial: "WP0001".into(),
         model: "Wirepool test".into(),
         hosts: HostPolicy::Any,
+        transports: Transports::ALL,
     }
 }
 

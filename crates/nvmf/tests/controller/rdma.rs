@@ -7,13 +7,16 @@ use io::Payload;
 use io::rdma::{Ending, Memory, QueuePairConfig, QueuePairEvent, RdmaListener, WorkError};
 use io::sim::{Node, Sim, SimConfig, network, rdma as devices};
 use io::time::sleep;
-use nvmf::controller::{CloseReason, PortInfo, PortRole, Target, TargetConfig, Transport};
+use nvmf::controller::{
+    CloseReason, PortInfo, PortRole, Target, TargetConfig, Transport, Transports,
+};
 use nvmf::wire::command::{Nsid, Sgl, SglDescriptor};
 use nvmf::wire::fabrics::{ConnectData, ConnectFault};
 use nvmf::wire::opcode::io as nvm;
 use nvmf::wire::rdma::{CmRequest, RejectStatus};
 use nvmf::wire::status::Status;
 use nvmf_initiator::{Config, Controller, Discovery, LinkState, Namespace, WriteOptions};
+use session::refused::RefusalReason;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -282,9 +285,74 @@ fn each_bad_connection_request_is_rejected_with_its_status() {
             let asked = ask(served.addr, config, &private).await;
             assert_eq!(asked.map(drop), Err(status));
         }
-        assert_eq!(served.target.counters().accepted, 0);
+        let counters = served.target.counters();
+        assert_eq!(counters.accepted, 0);
+        assert_eq!(counters.admitted[1], (Transport::Rdma, 0));
+        let counted = [
+            (RejectStatus::InvalidLength, 2),
+            (RejectStatus::InvalidRecordFormat, 1),
+            (RejectStatus::InvalidQid, 1),
+            (RejectStatus::InvalidHsqsize, 2),
+            (RejectStatus::InvalidHrqsize, 1),
+            (RejectStatus::InvalidIrd, 1),
+        ];
+        assert_eq!(counters.rejected_requests, counted);
         let longer = [good.as_bytes(), &[0; 24]].concat();
         assert!(ask(served.addr, sizes(), &longer).await.is_ok());
+        quiet(&served).await;
+    });
+}
+
+/// A subsystem that is served over TCP only: its hosts over RDMA are disconnected, and refused as if it did not exist.
+#[test]
+fn a_subsystem_may_be_served_over_one_transport() {
+    run(31, async {
+        let served = default_target().await;
+        let addr = served.addr;
+        let port = |id, transport| PortInfo {
+            id,
+            transport,
+            addr,
+            role: PortRole::Io,
+        };
+        let ports = vec![port(1, Transport::Tcp), port(2, Transport::Rdma)];
+        served.target.set_ports(ports);
+        let admin = RdmaHost::admin(addr, 1, 0).await;
+        let only_tcp = Transports::from_iter([Transport::Tcp]);
+        let set = served.target.set_transports(&nqn(), only_tcp);
+        set.expect("it is there");
+        sleep(SEC).await;
+        assert_eq!(admin.ended().await, Ending::Peer);
+        assert_eq!(closed(&served), [CloseReason::Administrator]);
+
+        let data = ConnectData::new(host_id(1), 0xffff, &nqn(), &host_nqn(1));
+        let mut refused = RdmaHost::open(addr, 0, sizes()).await;
+        let reply = refused.connect(0, 0, &data).await;
+        let fault = ConnectFault::data(ConnectData::SUBNQN_OFFSET);
+        assert!(reply.status().is(fault.status()), "{}", reply.status());
+        assert_eq!(reply.cqe.result(), fault.to_result());
+        let (hosts, totals) = served.target.refused();
+        assert_eq!(totals[3], (RefusalReason::Transport, 1));
+        assert_eq!(totals[0], (RefusalReason::NotListed, 0));
+        let (host, refusals) = &hosts[0];
+        assert_eq!(
+            (host.name.as_str(), refusals.count),
+            (host_nqn(1).as_str(), 1)
+        );
+        assert_eq!(served.target.counters().forbidden_connects, 0);
+
+        let at = (Transport::Rdma, addr);
+        let told = async || {
+            let paths = nvmf_initiator::discover(at, &host_nqn(1), host_id(1)).await;
+            let paths = paths.expect("it answers").into_iter();
+            paths.map(|p| p.transport).collect::<Vec<_>>()
+        };
+        assert_eq!(told().await, [Transport::Tcp]);
+        let set = served.target.set_transports(&nqn(), Transports::ALL);
+        set.expect("it is there");
+        assert_eq!(told().await, [Transport::Tcp, Transport::Rdma]);
+        drop(RdmaHost::admin(addr, 1, 0).await);
+        drop(refused);
         quiet(&served).await;
     });
 }

@@ -7,6 +7,7 @@ use crate::host::{BLOCK, Host, connect, host_id, host_nqn, nqn, read};
 use io::sim::{Node, Sim, SimConfig};
 use nvmf::controller::{
     CloseReason, ConnectionState, HostPolicy, PortRole, SubsystemConfig, Target, TargetConfig,
+    Transports,
 };
 use nvmf::wire::fabrics::ConnectData;
 use nvmf::wire::nqn::{HostId, Nqn};
@@ -34,6 +35,7 @@ async fn serve(config: TargetConfig) -> (Target, SocketAddr) {
         serial: "WP0001".into(),
         model: "Wirepool test".into(),
         hosts,
+        transports: Transports::ALL,
     };
     let listed = HostPolicy::List([host_nqn(LISTED)].into());
     target

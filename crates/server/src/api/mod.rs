@@ -121,6 +121,9 @@ pub struct Status {
     pub state_dir: PathBuf,
     /// Listening addresses.
     pub listen: Vec<Listen>,
+    /// Addresses of the configuration that are not served now. The server tries them again.
+    #[serde(default)]
+    pub not_listening: Vec<NotListening>,
     /// Address of the metrics port.
     pub metrics: Option<SocketAddr>,
     /// The web console, if it is served.
@@ -172,6 +175,60 @@ pub struct Listen {
     /// Tag of the portal group that it belongs to, if its protocol has portal groups.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub portal_group: Option<u16>,
+    /// The transport at this address.
+    #[serde(default)]
+    pub transport: Transport,
+}
+
+/// An address of the configuration that is not served now.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NotListening {
+    /// The address.
+    pub address: SocketAddr,
+    /// The setting with the address, such as `[nvmf] listen_rdma`.
+    pub setting: String,
+    /// The transport at this address.
+    pub transport: Transport,
+    /// The reason, and the remedy if there is one.
+    pub reason: String,
+}
+
+/// A transport of connections.
+#[derive(
+    Debug,
+    Clone,
+    Copy,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Serialize,
+    Deserialize,
+    JsonSchema,
+    clap::ValueEnum,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Transport {
+    /// TCP.
+    #[default]
+    Tcp,
+    /// RDMA: InfiniBand, RoCE or iWARP.
+    Rdma,
+}
+
+impl Transport {
+    /// All of them.
+    pub const ALL: [Transport; 2] = [Transport::Tcp, Transport::Rdma];
+
+    /// The word for it: `tcp` or `rdma`.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Transport::Tcp => "tcp",
+            Transport::Rdma => "rdma",
+        }
+    }
 }
 
 /// One thread of the server.

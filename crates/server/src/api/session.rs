@@ -54,8 +54,14 @@ pub struct SessionSummary {
     pub export: String,
     /// The host's address, from its admin queue or first connection.
     pub peer: Option<SocketAddr>,
-    /// The transport in use: `tcp` or `tcp+tls`.
+    /// The transport in use: `tcp`, `tcp+tls` or `rdma`.
     pub transport: String,
+    /// The RDMA device, over RDMA.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
+    /// Over TCP to a server that is configured for RDMA, too: the reason why the host cannot use RDMA, if the server knows one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_rdma: Option<String>,
     /// PDU headers carry a CRC32C.
     pub header_digest: bool,
     /// PDU data carries a CRC32C.
@@ -136,6 +142,34 @@ pub struct Queue {
     pub commands: u64,
     /// Commands that failed.
     pub errors: u64,
+    /// Its queue pair, over RDMA. The values of TCP are 0 then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rdma: Option<QueuePair>,
+}
+
+/// A queue pair: a connection over RDMA.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct QueuePair {
+    /// Its device.
+    pub device: String,
+    /// Its number.
+    pub number: u32,
+    /// The number of the host's queue pair; 0 if the device does not tell.
+    pub peer_number: u32,
+    /// Path MTU, bytes; 0 if the device does not tell.
+    pub path_mtu: u32,
+    /// READs of the host's memory that may be outstanding.
+    pub reads_out: u8,
+    /// READs of our memory that the host may have outstanding.
+    pub reads_in: u8,
+    /// Receives: the messages that the host may have sent and the server not taken.
+    pub receives: u16,
+    /// Bytes of each receive.
+    pub receive_len: u32,
+    /// Most bytes that are copied into a request.
+    pub inline_max: u32,
+    /// Messages that found no receive of the host and were sent again (RNR); none if the device does not count them by queue pair.
+    pub rnr_retries: Option<u64>,
 }
 
 /// Latencies of one kind of command, µs.

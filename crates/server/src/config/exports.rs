@@ -43,8 +43,18 @@ pub(crate) trait ProtocolConfig {
         &[]
     }
 
-    /// The addresses that it listens on, each with its setting.
+    /// The addresses that it listens on over TCP, each with its setting.
     fn listening(&self) -> Vec<(&'static str, SocketAddr)>;
+
+    /// The addresses that it listens on over RDMA, each with its setting.
+    fn listening_rdma(&self) -> Vec<(&'static str, SocketAddr)> {
+        Vec::new()
+    }
+
+    /// Most descriptors of one connection.
+    fn descriptors_of_connection(&self) -> usize {
+        1
+    }
 
     /// The addresses and names that discovery tells instead of the listening addresses, or beside them.
     fn told(&self) -> Vec<Endpoint> {

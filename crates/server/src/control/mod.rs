@@ -15,8 +15,8 @@ pub(crate) use socket::ControlSocket;
 
 use crate::accounts::Accounts;
 use crate::api::{
-    AskWhy, ConsoleStatus, RefusedHost, Session, SessionSummary, Stages, Status, StoredReport,
-    Writes,
+    AskWhy, ConsoleStatus, Listen, ListenRole, RefusedHost, Session, SessionSummary, Stages,
+    Status, StoredReport, Transport, Writes,
 };
 use crate::diagnosis::doctor_facts;
 use crate::limits::WHY_SECONDS_MAX;
@@ -24,7 +24,7 @@ use crate::rates::{self, History};
 use crate::server::Handle;
 use crate::wear::Monitor;
 use crate::why::{self, Why};
-use crate::{Error, Result, reports};
+use crate::{Error, Result, rdma_ports, reports};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -80,6 +80,7 @@ impl Control {
             control: facts.control.clone(),
             state_dir: facts.state_dir.clone(),
             listen: view.listen,
+            not_listening: view.not_listening,
             metrics: facts.metrics,
             console: facts.console.clone(),
             fd_limit: facts.fd_limit,
@@ -122,12 +123,35 @@ impl Control {
         self.sessions().into_iter().map(|s| s.summary).collect()
     }
 
-    /// One session. Errors: `NoSession`.
-    pub(crate) fn session(&self, id: u32) -> Result<Session> {
-        self.sessions()
-            .into_iter()
+    /// One session. Over TCP to a server that listens for RDMA, the state of the machine's RDMA ports is read for the reason. Errors:
+    /// `NoSession`, `Unavailable`.
+    pub(crate) async fn session(&self, id: u32) -> Result<Session> {
+        let mut all = self.sessions().into_iter();
+        let mut session = all
             .find(|s| s.summary.id == id)
-            .ok_or(Error::NoSession(id))
+            .ok_or(Error::NoSession(id))?;
+        let m = &session.summary;
+        let is_over_tcp = m.protocol == "nvme" && m.transport == Transport::Tcp.word();
+        let may_have_reason = is_over_tcp && m.not_rdma.is_none();
+        let local = session.queues.first().map(|q| q.local.ip());
+        if let Some(local) = local.filter(|_| may_have_reason)
+            && self.listens_for_rdma().await?
+        {
+            let examined = tokio::task::spawn_blocking(move || {
+                let rdma = doctor::capture::rdma_facts(&doctor::source::Host::this());
+                rdma_ports::trouble(local, &rdma)
+            });
+            session.summary.not_rdma = examined.await.ok().flatten();
+        }
+        Ok(session)
+    }
+
+    /// Whether NVMe is served over RDMA. Errors: `Unavailable`.
+    async fn listens_for_rdma(&self) -> Result<bool> {
+        let listening = self.server.call(|s| async move { s.listening() }).await?;
+        let is_it =
+            |l: &Listen| l.transport == Transport::Rdma && matches!(l.role, ListenRole::Nvmf(_));
+        Ok(listening.iter().any(is_it))
     }
 
     /// The time of requests by stage, of every export.

@@ -228,6 +228,7 @@ fn code(e: &Error) -> FailureCode {
         Error::File { .. }
         | Error::Listen { .. }
         | Error::AddressAbsent { .. }
+        | Error::RdmaAbsent { .. }
         | Error::AddressTaken { .. }
         | Error::Disk { .. }
         | Error::Pool { .. }

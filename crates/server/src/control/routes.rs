@@ -115,7 +115,7 @@ routes! {
 
     Get "/v1/sessions" ListSessions => Vec<SessionSummary>, VIEW, control |c, _| Ok(c.summaries());
     Get "/v1/sessions/refused" ListRefusedHosts => Vec<RefusedHost>, VIEW, control |c, _| Ok(c.refused());
-    Post "/v1/sessions/show" ShowSession => Session, LOOKUP, control |c, r| c.session(r.id);
+    Post "/v1/sessions/show" ShowSession => Session, LOOKUP, control |c, r| c.session(r.id).await;
     Get "/v1/stages" GetStages => Stages, VIEW, control |c, _| Ok(c.stages());
     Post "/v1/sessions/end" EndSession => Done, LOOKUP, control |c, r| c.end_session(r.id).map(|()| Done {});
 }

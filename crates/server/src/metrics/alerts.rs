@@ -55,6 +55,9 @@ alerts! {
     DiskHeldBack critical "5m" "wirepool_disk_online == 0"
         "Disk {{ $labels.disk }} cannot be opened"
         "Its export is held back. `wirepool disk list` has the reason.";
+    AddressNotServed warning "10m" "wirepool_addresses_not_served > 0"
+        "{{ $value }} addresses are not served over {{ $labels.transport }}"
+        "The machine lacks the address, or a part that RDMA needs. Hosts use other addresses or TCP, or have no path. `wirepool status` has the reason.";
     DeviceErrors warning "0m" "increase(wirepool_pool_member_read_errors_total[15m]) + increase(wirepool_pool_member_write_errors_total[15m]) > 0"
         "I/O errors of {{ $labels.path }} in pool {{ $labels.pool }}"
         "Reads, writes or flushes failed in the last 15 minutes. Look at cables and at the disk's SMART report (`wirepool doctor`); replace the disk if the errors go on.";

@@ -6,12 +6,13 @@
 use super::families::{Families, metrics};
 use super::table::percentiles;
 use super::{filesystems, pools, writes};
-use crate::api::{Disk, DiskState, ExportStages, Session, ShardStatus, Status, Writes};
+use crate::api::{Disk, DiskState, ExportStages, Session, ShardStatus, Status, Transport, Writes};
 use crate::limits::METRIC_SESSIONS_MAX;
 use crate::protocols::set::Protocols;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::registry::Registry;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -73,6 +74,25 @@ fn stages(e: &ExportStages) -> impl Iterator<Item = ((&str, &str), f64)> {
     })
 }
 
+/// Numbers of sessions, by protocol and transport.
+fn by_transport(sessions: &[Session]) -> BTreeMap<(&str, &str), u64> {
+    let mut out = BTreeMap::new();
+    for s in sessions {
+        let key = (s.summary.protocol.as_str(), s.summary.transport.as_str());
+        *out.entry(key).or_default() += 1;
+    }
+    out
+}
+
+/// Numbers of addresses that are not served, by transport.
+fn not_served(status: &Status) -> impl Iterator<Item = (&'static str, u64)> {
+    Transport::ALL.into_iter().map(|transport| {
+        let missing = status.not_listening.iter();
+        let count = missing.filter(|m| m.transport == transport).count();
+        (transport.word(), count as u64)
+    })
+}
+
 /// The latencies of a session's commands: command and percentile, and the time in seconds.
 fn latencies(s: &Session) -> impl Iterator<Item = ((&str, &'static str), f64)> {
     s.latencies.iter().flat_map(|l| {
@@ -92,6 +112,8 @@ metrics! {
         Counter accept_exhausted "Pauses of listeners for lack of descriptors or memory": s.accepts_exhausted;
         Counter accept_dropped "Connections that no shard accepted": s.accepts_dropped;
         Gauge sessions "Sessions now": s.sessions.len();
+        Gauge sessions_by_transport by [protocol transport] "Sessions now, by protocol and transport": by_transport(&s.sessions);
+        Gauge addresses_not_served by [transport] "Addresses of the configuration that are not served now; `wirepool status` has the reasons": not_served(&s.status);
     }
 }
 

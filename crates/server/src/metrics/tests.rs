@@ -76,6 +76,11 @@ const CASES: &[(&str, Series, Series)] = &[
         &[("wirepool_disk_online{disk='a'}", ONE)],
     ),
     (
+        "AddressNotServed",
+        &[("wirepool_addresses_not_served{transport='rdma'}", ONE)],
+        &[("wirepool_addresses_not_served{transport='rdma'}", ZERO)],
+    ),
+    (
         "DeviceErrors",
         &[
             ("wirepool_pool_member_read_errors_total{path='a'}", ZERO),

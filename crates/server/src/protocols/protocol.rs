@@ -5,7 +5,8 @@
 //! filesystem open, and the protocol accepted it.
 
 use crate::api::{
-    ExportReservations, ExportStages, ExportedAs, Exports, Listen, RefusedHost, Session,
+    ExportReservations, ExportStages, ExportedAs, Exports, Listen, NotListening, RefusedHost,
+    Session,
 };
 use crate::config::{Config, ConfigFile};
 use crate::disks::Disks;
@@ -14,6 +15,7 @@ use crate::metrics::families::Families;
 use backend::file::FileBackend;
 use backend::{BlockBackend, Usage};
 use io::net::DetachedStream;
+use io::rdma::DetachedIncoming;
 use io::time::Instant;
 use session::refused::{self, RefusalTotals};
 use std::fmt;
@@ -24,22 +26,36 @@ use std::time::Duration;
 /// Work on a shard.
 pub(crate) type Work<T> = Pin<Box<dyn Future<Output = T>>>;
 
-/// A connection that a listener accepted, on its way to its shard. Each transport is a variant.
-pub(crate) enum Accepted {
-    /// It carries a stream of bytes.
-    Tcp(DetachedStream),
+/// Serves a connection until it ends. Called on the shard that owns the connection.
+pub(crate) type Serve<T> = Arc<dyn Fn(T) -> Work<()> + Send + Sync>;
+
+/// The service at an address: a variant for each transport, with the form of its connections on their way to their shards.
+#[derive(Clone)]
+pub(crate) enum ConnectionService {
+    /// Connections that carry a stream of bytes.
+    Tcp(Serve<DetachedStream>),
+    /// Connection requests for RDMA.
+    Rdma(Serve<DetachedIncoming>),
 }
 
-/// Serves a connection until it ends. Called on the shard that owns the connection.
-pub(crate) type Service = Arc<dyn Fn(Accepted) -> Work<()> + Send + Sync>;
-
 /// An address that a protocol listens on.
+#[derive(Clone)]
 pub(crate) struct Address {
     pub(crate) listen: Listen,
     /// The setting that names the address.
     pub(crate) setting: &'static str,
     /// Serves connections to the address.
-    pub(crate) service: Service,
+    pub(crate) service: ConnectionService,
+}
+
+/// The addresses of all protocols, as discovery needs them.
+pub(crate) struct AddressState<'a> {
+    /// The addresses that are served, with the real ports.
+    pub(crate) listening: &'a [Listen],
+    /// The addresses of the configuration that are not served.
+    pub(crate) missing: &'a [NotListening],
+    /// The addresses of the names in the configuration.
+    pub(crate) names: &'a HostNames,
 }
 
 /// A protocol.
@@ -47,9 +63,8 @@ pub(crate) trait Protocol: Send + Sync {
     /// The addresses of the configuration.
     fn addresses(&self, config: &Config) -> Vec<Address>;
 
-    /// Says which addresses discovery names. `listening` has the addresses of all protocols, with the real ports; `names` the addresses
-    /// of the names in the configuration.
-    fn advertise(&self, config: &Config, listening: &[Listen], names: &HostNames);
+    /// Says which addresses discovery names.
+    fn advertise(&self, config: &Config, served: &AddressState<'_>);
 
     /// Exports of disks and volumes, if the protocol has such exports.
     fn disk_exports(&self) -> Option<&dyn DiskExports> {

@@ -18,7 +18,7 @@ use iscsi::portal as unit_target;
 use iscsi::wire::IscsiName;
 use nvmf::controller::{
     HostPolicy, NamespaceConfig, PortRole, ReservationStore, SubsystemConfig, Target, TargetConfig,
-    Transport,
+    Transport, Transports,
 };
 use nvmf::wire::nqn::Nqn;
 use scsi::{Device, DeviceConfig, Lun, TargetPort, UnitConfig};
@@ -326,6 +326,7 @@ impl Way {
             serial: "SIM".into(),
             model: "Simulated".into(),
             hosts: HostPolicy::Any,
+            transports: Transports::ALL,
         };
         target.add_subsystem(subsystem).expect("it is the first");
         Way::Nvme(target)

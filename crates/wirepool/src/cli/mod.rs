@@ -33,7 +33,7 @@ Examples:
   wirepool pool create tank mirror /dev/nvme0n1 /dev/nvme1n1
   wirepool volume create tank/vm1 --size 100G
   wirepool fs create tank/home                   then: wirepool fs mount tank/home /mnt/home
-  wirepool export nvme tank/vm1 --host any       served over NVMe/TCP
+  wirepool export nvme tank/vm1 --host any       served over NVMe
   wirepool export iscsi tank/vm2 --initiator any served over iSCSI
   wirepool export add nqn.2026-01.org.example:vm1 vm1
   wirepool host allow nqn.2026-01.org.example:vm1 any
@@ -50,6 +50,7 @@ const SERVE_EXAMPLES: &str = "\
 A configuration to start with:
   [nvmf]
   listen = [\"0.0.0.0:4420\"]                  # I/O and discovery
+  listen_rdma = [\"0.0.0.0:4420\"]             # the same over RDMA, if this machine has it
   discovery = [\"0.0.0.0:8009\"]               # discovery only, on its well-known port
 
   [[disk]]
@@ -71,7 +72,7 @@ A configuration to start with:
 docs/config.md describes every key. `wirepool disk|export|host` change the file while the server runs. SIGTERM and
 Ctrl-C drain: commands in flight are finished and the disks are flushed. A second signal ends the server at once.";
 
-/// Network storage server: pools and disks over NVMe/TCP, iSCSI, NFS and local mounts.
+/// Network storage server: pools and disks over NVMe/TCP, NVMe/RDMA, iSCSI, NFS and local mounts.
 #[derive(Parser)]
 #[command(name = "wirepool", version, after_help = EXAMPLES)]
 pub(crate) struct Cli {
@@ -98,7 +99,7 @@ pub(crate) enum Command {
     Probe(lab::cli::Probe),
     Inspect(crate::inspect::Inspect),
     Doctor(Box<crate::doctor_command::Doctor>),
-    /// Set up RDMA on this machine.
+    /// RDMA on this machine: devices, the server's use of them, and setup.
     #[command(subcommand)]
     Rdma(RdmaCommand),
     Drill(Box<crate::cli::drill::DrillArgs>),

@@ -73,6 +73,7 @@ impl Scratch {
             disk: scratch.volume.clone(),
             nqn: Some(mark.subsystem()),
             hosts: vec![mark.host()],
+            transports: Vec::new(),
         };
         match client.ask(&export) {
             Ok(_) => Ok(scratch),

@@ -16,7 +16,7 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 use protocol::Protocol;
 use serde::Serialize;
-use server::api::{Exports, GetStatus, ListenRole, SessionSummary};
+use server::api::{Exports, GetStatus, Listen, SessionSummary};
 
 macro_rules! registry {
     ($($protocol:ident $type:ident;)*) => {
@@ -95,8 +95,8 @@ pub(crate) fn of_session(s: &SessionSummary) -> &'static dyn Protocol {
 }
 
 /// The words for an address: for programs, and for people.
-pub(crate) fn role(role: ListenRole) -> (&'static str, &'static str) {
-    let found = ALL.iter().find_map(|p| p.role(role));
+pub(crate) fn role(listen: &Listen) -> (&'static str, &'static str) {
+    let found = ALL.iter().find_map(|p| p.role(listen));
     found.unwrap_or_default()
 }
 

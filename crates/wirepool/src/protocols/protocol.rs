@@ -6,7 +6,7 @@ use super::RemoveArgs;
 use crate::ask::Ask;
 use anyhow::Result;
 use server::ByteSize;
-use server::api::{Exports, ListenRole, NamespaceState, Session, SessionSummary, Status};
+use server::api::{Exports, Listen, NamespaceState, Session, SessionSummary, Status};
 
 /// A row of `session show`: name and value.
 pub(crate) type Fact = (&'static str, String);
@@ -44,7 +44,7 @@ pub(crate) trait Protocol: Sync {
     fn word(&self) -> &'static str;
 
     /// The words for an address of this protocol: for programs, and for people.
-    fn role(&self, role: ListenRole) -> Option<(&'static str, &'static str)>;
+    fn role(&self, listen: &Listen) -> Option<(&'static str, &'static str)>;
 
     /// Whether `name` is the name of an export over this protocol.
     fn is_export(&self, name: &str) -> bool;

@@ -9,7 +9,7 @@ use super::protocol::ALL;
 use crate::ask::Ask;
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
-use server::api::{GetStatus, ScanPools, Status};
+use server::api::{GetStatus, ScanPools, Status, Transport};
 use server::config::ConfigFile;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -60,7 +60,9 @@ fn listeners(status: &Status) -> Vec<(super::protocol::Protocol, std::net::Socke
         let protocol = ALL.into_iter().find(|p| p.is_of(l.role))?;
         Some((protocol, l.address))
     };
-    status.listen.iter().filter_map(of).collect()
+    let over_tcp = status.listen.iter();
+    let over_tcp = over_tcp.filter(|l| l.transport == Transport::Tcp);
+    over_tcp.filter_map(of).collect()
 }
 
 /// The output of a program. Errors: it does not run, or fails.

@@ -12,7 +12,7 @@ use crate::protocols;
 use crate::protocols::protocol::host_name;
 use server::ByteSize;
 use server::api::{
-    Disk, DiskState, Latency, Queue, RefusedHost, ServerState, Session, SessionSummary,
+    Disk, DiskState, Latency, Queue, QueuePair, RefusedHost, ServerState, Session, SessionSummary,
     ShardStatus, Status,
 };
 use std::fmt::Write;
@@ -32,8 +32,15 @@ pub(crate) fn status(s: &Status) -> String {
     let _ = writeln!(out, "configuration  {}", s.config.display());
     let _ = writeln!(out, "control        {}", s.control.display());
     for l in &s.listen {
-        let (_, role) = protocols::role(l.role);
+        let (_, role) = protocols::role(l);
         let _ = writeln!(out, "{role:<14} {}", l.address);
+    }
+    for missing in &s.not_listening {
+        let _ = writeln!(
+            out,
+            "not served     {} ({})",
+            missing.address, missing.setting
+        );
     }
     if let Some(address) = s.metrics {
         let _ = writeln!(out, "metrics        http://{address}/metrics");
@@ -176,6 +183,7 @@ pub(crate) fn sessions(list: &[SessionSummary]) -> String {
     let of_queues = |s: &SessionSummary, text: String| {
         or_dash(Some(text).filter(|_| protocols::of_session(s).has_queues()))
     };
+    let of_tcp = |s: &SessionSummary, text| or_dash(Some(text).filter(|_| s.device.is_none()));
     rows(list)
         .right("ID", |s| s.id.to_string())
         .left("PROTOCOL", |s| s.protocol.clone())
@@ -184,14 +192,17 @@ pub(crate) fn sessions(list: &[SessionSummary]) -> String {
         .left("HOST", |s| host_name(s).to_owned())
         .left("PEER", |s| or_dash(s.peer.map(|p| p.to_string())))
         .left("SUBSYSTEM", |s| s.export.clone())
-        .left("TRANSPORT", |s| s.transport.clone())
+        .left("TRANSPORT", |s| match &s.device {
+            Some(device) => format!("{} ({device})", s.transport),
+            None => s.transport.clone(),
+        })
         .left("DIGESTS", |s| {
             digests(s.header_digest, s.data_digest).to_owned()
         })
         .right("QUEUES", |s| s.io_queues.to_string())
         .right("DEPTH", |s| of_queues(s, s.depth.to_string()))
-        .right("RTT", |s| micros(u64::from(s.rtt_us)))
-        .right("RETRANS", |s| s.retransmits.to_string())
+        .right("RTT", |s| of_tcp(s, micros(u64::from(s.rtt_us))))
+        .right("RETRANS", |s| of_tcp(s, s.retransmits.to_string()))
         .right("IN", |s| ByteSize(s.bytes_in).human())
         .right("OUT", |s| ByteSize(s.bytes_out).human())
         .right("COMMANDS", |s| s.commands.to_string())
@@ -220,13 +231,15 @@ pub(crate) fn session(s: &Session) -> String {
         let _ = writeln!(out, "  {key:<14} {value}");
     }
     let queues = queues(&s.queues, protocol.has_queues());
-    let _ = write!(out, "\n{queues}\n{}", latencies(&s.latencies));
+    let pairs = queue_pairs(&s.queues);
+    let _ = write!(out, "\n{queues}{pairs}\n{}", latencies(&s.latencies));
     out
 }
 
 /// The queues of a session, or its connections if these are no queues.
 fn queues(list: &[Queue], are_queues: bool) -> String {
     let title = if are_queues { "QUEUE" } else { "CONNECTION" };
+    let of_tcp = |q: &Queue, text| or_dash(Some(text).filter(|_| q.rdma.is_none()));
     rows(list)
         .right(title, |q| match are_queues && q.qid == 0 {
             true => "admin".to_owned(),
@@ -238,18 +251,49 @@ fn queues(list: &[Queue], are_queues: bool) -> String {
         .left("SHARD", |q| q.shard.clone())
         .left("PEER", |q| q.peer.to_string())
         .left("LOCAL", |q| q.local.to_string())
-        .right("MSS", |q| q.mss.to_string())
+        .right("MSS", |q| of_tcp(q, q.mss.to_string()))
         .right("PATH MTU", |q| q.path_mtu.to_string())
-        .right("RTT", |q| micros(u64::from(q.rtt_us)))
-        .right("RTT VAR", |q| micros(u64::from(q.rtt_var_us)))
-        .right("RETRANS", |q| q.retransmits.to_string())
-        .left("CONGESTION", |q| q.congestion.clone())
+        .right("RTT", |q| of_tcp(q, micros(u64::from(q.rtt_us))))
+        .right("RTT VAR", |q| of_tcp(q, micros(u64::from(q.rtt_var_us))))
+        .right("RETRANS", |q| of_tcp(q, q.retransmits.to_string()))
+        .left("CONGESTION", |q| of_tcp(q, q.congestion.clone()))
         .right("IN FLIGHT", |q| q.in_flight.to_string())
         .right("IN", |q| ByteSize(q.bytes_in).human())
         .right("OUT", |q| ByteSize(q.bytes_out).human())
         .right("COMMANDS", |q| q.commands.to_string())
         .right("ERRORS", |q| q.errors.to_string())
         .text()
+}
+
+/// The queue pairs of a session over RDMA; empty over other transports.
+fn queue_pairs(list: &[Queue]) -> String {
+    let pairs: Vec<(u16, &QueuePair)> = list
+        .iter()
+        .filter_map(|q| Some((q.qid, q.rdma.as_ref()?)))
+        .collect();
+    if pairs.is_empty() {
+        return String::new();
+    }
+    let known = |n: u32| or_dash(Some(n).filter(|n| *n > 0).map(|n| n.to_string()));
+    let table = rows(&pairs)
+        .right("QUEUE", |(qid, _)| match qid {
+            0 => "admin".to_owned(),
+            n => n.to_string(),
+        })
+        .left("DEVICE", |(_, p)| p.device.clone())
+        .right("QUEUE PAIR", |(_, p)| p.number.to_string())
+        .right("OF HOST", |(_, p)| known(p.peer_number))
+        .right("PATH MTU", |(_, p)| known(p.path_mtu))
+        .right("READS OUT", |(_, p)| p.reads_out.to_string())
+        .right("READS IN", |(_, p)| p.reads_in.to_string())
+        .right("RECEIVES", |(_, p)| p.receives.to_string())
+        .right("OF BYTES", |(_, p)| p.receive_len.to_string())
+        .right("INLINE", |(_, p)| p.inline_max.to_string())
+        .right("RNR RETRIES", |(_, p)| {
+            or_dash(p.rnr_retries.map(|n| n.to_string()))
+        })
+        .text();
+    format!("\n{table}")
 }
 
 fn latencies(list: &[Latency]) -> String {

@@ -31,6 +31,7 @@ mod pools;
 mod printing;
 mod probes;
 mod properties;
+mod rdma;
 mod recovery;
 mod recursive;
 mod schema;

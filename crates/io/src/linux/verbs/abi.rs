@@ -78,7 +78,7 @@ pub(super) struct Qp {
 
 /// `struct ibv_qp_cap`.
 #[repr(C)]
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub(super) struct QpCap {
     pub(super) max_send_wr: u32,
     pub(super) max_recv_wr: u32,
@@ -97,6 +97,41 @@ pub(super) struct QpInitAttr {
     pub(super) cap: QpCap,
     pub(super) qp_type: c_int,
     pub(super) sq_sig_all: c_int,
+}
+
+/// `struct ibv_qp_attr` as far as it is used.
+#[repr(C)]
+pub(super) struct QpAttr {
+    unused_states: [c_int; 2],
+    /// `enum ibv_mtu`: 1 is 256 bytes, and each step doubles it.
+    pub(super) path_mtu: c_int,
+    unused_mig_state: c_int,
+    unused_numbers: [u32; 3],
+    pub(super) dest_qp_num: u32,
+    unused_access: c_uint,
+    unused_cap: QpCap,
+    unused_paths: [[u64; 4]; 2],
+    unused_tail: [u64; 3],
+    /// Room for fields that later versions may add.
+    unused_room: [u64; 8],
+}
+
+impl QpAttr {
+    /// Attributes to be filled in.
+    pub(super) fn new() -> QpAttr {
+        QpAttr {
+            unused_states: [0; 2],
+            path_mtu: 0,
+            unused_mig_state: 0,
+            unused_numbers: [0; 3],
+            dest_qp_num: 0,
+            unused_access: 0,
+            unused_cap: QpCap::default(),
+            unused_paths: [[0; 4]; 2],
+            unused_tail: [0; 3],
+            unused_room: [0; 8],
+        }
+    }
 }
 
 /// `struct ibv_sge`.
@@ -220,6 +255,9 @@ const _: () = assert!(size_of::<SendWr>() == 128 && offset_of!(SendWr, remote_ad
 const _: () = assert!(size_of::<RecvWr>() == 32);
 const _: () = assert!(size_of::<Wc>() == 48 && offset_of!(Wc, wc_flags) == 36);
 const _: () = assert!(size_of::<QpInitAttr>() == 64);
+const _: () = assert!(offset_of!(QpAttr, path_mtu) == 8 && offset_of!(QpAttr, dest_qp_num) == 28);
+const _: () =
+    assert!(offset_of!(QpAttr, unused_paths) == 56 && offset_of!(QpAttr, unused_room) == 144);
 const _: () = assert!(size_of::<ConnParam>() == 24 && offset_of!(CmEvent, conn) == 24);
 
 pub(super) const ACCESS_LOCAL_WRITE: c_int = 1;
@@ -227,6 +265,9 @@ pub(super) const ACCESS_REMOTE_WRITE: c_int = 1 << 1;
 pub(super) const ACCESS_REMOTE_READ: c_int = 1 << 2;
 
 pub(super) const QPT_RC: c_int = 2;
+
+pub(super) const QP_PATH_MTU: c_int = 1 << 8;
+pub(super) const QP_DEST_QPN: c_int = 1 << 20;
 
 pub(super) const WR_RDMA_WRITE: c_int = 0;
 pub(super) const WR_SEND: c_int = 2;

@@ -39,14 +39,17 @@ pub(super) struct Said {
 impl CmChannel {
     /// Opens a channel. Errors: `Unsupported` without rdma-core or its kernel module, `Denied`, `Exhausted`.
     pub(super) fn open() -> Result<Arc<CmChannel>> {
-        let library = library()?;
-        // SAFETY: creates an object of the library.
-        let raw = unsafe { (library.rdma_create_event_channel)() };
-        let raw = check_pointer(raw).map_err(|e| match e {
-            // No /dev/infiniband/rdma_cm.
+        CmChannel::open_with(library()?).map_err(|e| match e {
+            // No /dev/infiniband/rdma_cm, or no device.
             Error::NotFound | Error::Gone(_) => Error::Unsupported(libc::EOPNOTSUPP),
             other => other,
-        })?;
+        })
+    }
+
+    /// Opens a channel. Errors: those of the kernel; `NotFound` or `Gone` without its module or a device.
+    pub(super) fn open_with(library: &'static Library) -> Result<Arc<CmChannel>> {
+        // SAFETY: creates an object of the library.
+        let raw = check_pointer(unsafe { (library.rdma_create_event_channel)() })?;
         let channel = Arc::new(CmChannel { library, raw });
         unblock(channel.as_raw_fd())?;
         Ok(channel)

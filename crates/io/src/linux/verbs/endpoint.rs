@@ -8,13 +8,13 @@ use super::abi::{self, CmId, ConnParam};
 use super::channel::{CmChannel, Said, Watch};
 use super::device::ReceiveSlot;
 use super::library::check;
-use super::queue::VerbsQueue;
+use super::queue::{INLINE_MAX, VerbsQueue};
 use crate::rdma::{
     ConnectError, Ending, Exposed, Memory, QueuePairConfig, QueuePairEvent, Raised, RdmaInfo,
     Remote, WorkRequest,
 };
 use crate::{Error, Result};
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -24,8 +24,6 @@ use std::task::{Context, Poll};
 const RESOLVE_MS: i32 = 5000;
 /// Retries of the transport (IBA 9.7.6.1.3): the most.
 const RETRIES: u8 = 7;
-/// Path MTU that is shown while it was not read.
-const PATH_MTU_UNKNOWN: u32 = 0;
 
 /// The stage of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,6 +77,27 @@ pub(crate) struct LinuxEndpoint {
     /// `None` once it was dropped.
     id: Option<Identifier>,
     state: RefCell<State>,
+    /// Path MTU and the peer's queue pair, read once the connection is established: reading asks the device.
+    path: OnceCell<Option<(u32, u32)>>,
+}
+
+/// A connection request that no shard owns. Its answer is awaited nowhere, so all of it may move between threads.
+pub(crate) struct LinuxRequest {
+    id: Identifier,
+    /// READs that the peer serves, and that it wants to have outstanding.
+    reads: (u8, u8),
+}
+
+impl LinuxRequest {
+    /// The endpoint of the request, on this shard.
+    pub(crate) fn attach(self) -> LinuxEndpoint {
+        let endpoint = LinuxEndpoint::new(self.id, Stage::Requested, QueuePairConfig::default());
+        {
+            let mut state = endpoint.state.borrow_mut();
+            (state.reads_out, state.reads_in) = self.reads;
+        }
+        endpoint
+    }
 }
 
 impl LinuxEndpoint {
@@ -97,6 +116,7 @@ impl LinuxEndpoint {
                 said: Watch::default(),
                 completed: Watch::default(),
             }),
+            path: OnceCell::new(),
         }
     }
 
@@ -121,13 +141,18 @@ impl LinuxEndpoint {
         };
         // SAFETY: identifier and channel exist; the event was acknowledged.
         check(unsafe { (id.channel.library.rdma_migrate_id)(id.raw, id.channel.raw()) })?;
-        let endpoint = LinuxEndpoint::new(id, Stage::Requested, QueuePairConfig::default());
-        {
-            let mut state = endpoint.state.borrow_mut();
-            state.reads_out = said.serves;
-            state.reads_in = said.wants;
-        }
-        Ok(endpoint)
+        let reads = (said.serves, said.wants);
+        Ok(LinuxRequest { id, reads }.attach())
+    }
+
+    /// Takes a connection request that was not answered from this shard. Events that its channel has meanwhile are heard on the next one.
+    pub(crate) fn detach(mut self) -> LinuxRequest {
+        let id = self.id.take().expect("a request has its identifier");
+        let state = self.state.borrow();
+        assert_eq!(state.stage, Stage::Requested, "only a request moves");
+        let reads = (state.reads_out, state.reads_in);
+        drop(state);
+        LinuxRequest { id, reads }
     }
 
     /// Sends a connection request, when address and route are resolved.
@@ -219,15 +244,24 @@ impl LinuxEndpoint {
             .as_ref()
             .map(VerbsQueue::names)
             .unwrap_or_default();
+        let path = match (&state.queue, state.stage) {
+            (Some(queue), Stage::Established) => *self.path.get_or_init(|| queue.path()),
+            _ => self.path.get().copied().flatten(),
+        };
+        let (path_mtu, peer_queue_pair) = path.unwrap_or_default();
+        let config = state.queue.as_ref().map(VerbsQueue::config);
         RdmaInfo {
             device,
             queue_pair,
-            peer_queue_pair: 0,
-            path_mtu: PATH_MTU_UNKNOWN,
+            peer_queue_pair,
+            path_mtu,
             reads_out: state.reads_out,
             reads_in: state.reads_in,
-            rnr_retries: 0,
-            receives: state.queue.as_ref().map_or(0, |q| q.config().receives),
+            // Devices count them for a port, not for a queue pair.
+            rnr_retries: None,
+            receives: config.map_or(0, |c| c.receives),
+            receive_len: config.map_or(0, |c| c.receive_len),
+            inline_max: INLINE_MAX,
         }
     }
 
@@ -412,6 +446,10 @@ impl LinuxEndpoint {
 
 impl Drop for LinuxEndpoint {
     fn drop(&mut self) {
+        if self.id.is_none() {
+            // It was detached.
+            return;
+        }
         self.fail(Ending::Here);
         let Some(id) = self.id.take() else { return };
         let queue = self.state.borrow_mut().queue.take();

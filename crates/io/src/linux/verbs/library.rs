@@ -4,8 +4,10 @@
 //! without rdma-core has RDMA nowhere and everything else works; the libraries are never unloaded, so their functions stay valid.
 
 use super::abi::{
-    CmEvent, CmId, CompChannel, ConnParam, Context, Cq, EventChannel, Mr, Pd, QpInitAttr,
+    CmEvent, CmId, CompChannel, ConnParam, Context, Cq, EventChannel, Mr, Pd, Qp, QpAttr,
+    QpInitAttr,
 };
+use crate::rdma::NoRdma;
 use crate::{Error, Result};
 use libc::{c_char, c_int, c_uint, c_void, sockaddr};
 use std::ffi::CStr;
@@ -22,17 +24,17 @@ macro_rules! functions {
         }
 
         impl Library {
-            /// Looks all functions up. `None` if one is missing.
-            fn load($($library: *mut c_void),*) -> Option<Library> {
+            /// Looks all functions up. Errors: the first one that is missing.
+            fn load($($library: *mut c_void),*) -> std::result::Result<Library, NoRdma> {
                 $($(
                     let name = concat!(stringify!($name), "\0");
                     // SAFETY: the library is loaded, and the name ends with a zero.
                     let $name = unsafe { libc::dlsym($library, name.as_ptr().cast()) };
                     if $name.is_null() {
-                        return None;
+                        return Err(NoRdma::OldLibrary(stringify!($name)));
                     }
                 )*)*
-                Some(Library {
+                Ok(Library {
                     $($(
                         // SAFETY: the function has this type in rdma-core's headers, and is not null.
                         $name: unsafe {
@@ -56,6 +58,7 @@ functions! {
         ibv_destroy_cq(*mut Cq) -> c_int;
         ibv_get_cq_event(*mut CompChannel, *mut *mut Cq, *mut *mut c_void) -> c_int;
         ibv_ack_cq_events(*mut Cq, c_uint);
+        ibv_query_qp(*mut Qp, *mut QpAttr, c_int, *mut QpInitAttr) -> c_int;
     }
     rdmacm {
         rdma_create_event_channel() -> *mut EventChannel;
@@ -78,20 +81,36 @@ functions! {
     }
 }
 
-static LIBRARY: OnceLock<Option<Library>> = OnceLock::new();
+static LIBRARY: OnceLock<Library> = OnceLock::new();
 
 /// The functions of rdma-core. Errors: `Unsupported` if it is not installed, or too old.
 pub(super) fn library() -> Result<&'static Library> {
-    let loaded =
-        LIBRARY.get_or_init(|| Library::load(open(c"libibverbs.so.1")?, open(c"librdmacm.so.1")?));
-    loaded.as_ref().ok_or(Error::Unsupported(libc::EOPNOTSUPP))
+    load().map_err(|_| Error::Unsupported(libc::EOPNOTSUPP))
 }
 
-fn open(name: &CStr) -> Option<*mut c_void> {
-    let name: *const c_char = name.as_ptr();
+/// The functions of rdma-core. Errors: the reason why they cannot be loaded; a later call tries again.
+pub(super) fn load() -> std::result::Result<&'static Library, NoRdma> {
+    if let Some(loaded) = LIBRARY.get() {
+        return Ok(loaded);
+    }
+    let loaded = Library::load(open(c"libibverbs.so.1")?, open(c"librdmacm.so.1")?)?;
+    Ok(LIBRARY.get_or_init(|| loaded))
+}
+
+fn open(name: &CStr) -> std::result::Result<*mut c_void, NoRdma> {
     // SAFETY: loads a library by name; its initialisers are those of rdma-core.
-    let library = unsafe { libc::dlopen(name, libc::RTLD_NOW | libc::RTLD_LOCAL) };
-    (!library.is_null()).then_some(library)
+    let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+    if !library.is_null() {
+        return Ok(library);
+    }
+    // SAFETY: the message of the failure belongs to this thread until its next call of the loader.
+    let message: *const c_char = unsafe { libc::dlerror() };
+    let text = match message.is_null() {
+        true => name.to_string_lossy(),
+        // SAFETY: a message is text that ends with a zero.
+        false => unsafe { CStr::from_ptr(message) }.to_string_lossy(),
+    };
+    Err(NoRdma::NoLibrary(text.into_owned()))
 }
 
 /// The result of a call that returns -1 and sets `errno`.

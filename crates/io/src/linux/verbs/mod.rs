@@ -9,6 +9,7 @@
 //! | `queue` | one queue pair with its completion queue |
 //! | `endpoint` | one end of a connection |
 //! | `listener` | listeners |
+//! | `support` | the reasons why there is no RDMA |
 //!
 //! **Owns** the objects of libibverbs and librdmacm. **Called by** [`crate::rdma`]. **Invariants**: completions are taken, then announcements are
 //! armed, then completions are taken again, so that none is missed; a destroy, which may block, runs on a helper thread; memory of a request is
@@ -21,7 +22,9 @@ mod endpoint;
 mod library;
 mod listener;
 mod queue;
+mod support;
 
 pub(crate) use device::{RdmaDevice, ReceiveSlot, RegisteredSlab};
-pub(crate) use endpoint::LinuxEndpoint;
+pub(crate) use endpoint::{LinuxEndpoint, LinuxRequest};
 pub(crate) use listener::LinuxVerbsListener;
+pub(crate) use support::support as verbs_support;

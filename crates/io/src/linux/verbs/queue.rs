@@ -4,7 +4,7 @@
 //! entries of the send queue come back; a signalled completion ends all requests before it; a slot is posted again after its message was
 //! dropped.
 
-use super::abi::{self, CmId, Cq, Qp, QpCap, QpInitAttr, RecvWr, SendWr, Sge, Wc};
+use super::abi::{self, CmId, Cq, Qp, QpAttr, QpCap, QpInitAttr, RecvWr, SendWr, Sge, Wc};
 use super::channel::CompletionChannel;
 use super::device::{Area, RdmaDevice, ReceiveSlot, Registration};
 use super::library::{check, check_pointer};
@@ -19,7 +19,10 @@ use std::ptr::null_mut;
 use std::sync::Arc;
 
 /// Bytes that are copied into a request instead of being read from registered memory.
-const INLINE_MAX: u32 = 64;
+pub(super) const INLINE_MAX: u32 = 64;
+/// The highest code of a path MTU (`IBV_MTU_4096`), and the bytes that each code doubles.
+const MTU_CODE_MAX: u32 = 5;
+const MTU_OF_CODE_0: u32 = 128;
 /// Completions that are taken with one call.
 const COMPLETIONS: usize = 32;
 /// Requests that are posted with one call.
@@ -143,7 +146,29 @@ impl VerbsQueue {
         (self.device.name.clone(), unsafe { (*self.qp).qp_num })
     }
 
-    /// Receives that are configured.
+    /// The path MTU in bytes, and the number of the peer's queue pair, of a connected queue pair. `None` if the device does not tell.
+    pub(super) fn path(&self) -> Option<(u32, u32)> {
+        let mut attributes = QpAttr::new();
+        let mut initial = QpInitAttr {
+            qp_context: null_mut(),
+            send_cq: null_mut(),
+            recv_cq: null_mut(),
+            srq: null_mut(),
+            cap: QpCap::default(),
+            qp_type: 0,
+            sq_sig_all: 0,
+        };
+        let mask = abi::QP_PATH_MTU | abi::QP_DEST_QPN;
+        // SAFETY: the queue pair exists until the endpoint destroys it; the call fills local structures.
+        let result = unsafe {
+            (self.device.library.ibv_query_qp)(self.qp, &raw mut attributes, mask, &raw mut initial)
+        };
+        let mtu = u32::try_from(attributes.path_mtu).ok()?;
+        let is_known = result == 0 && (1..=MTU_CODE_MAX).contains(&mtu);
+        is_known.then(|| (MTU_OF_CODE_0 << mtu, attributes.dest_qp_num))
+    }
+
+    /// Sizes as they are configured.
     pub(super) fn config(&self) -> QueuePairConfig {
         self.config
     }

@@ -6,7 +6,9 @@
 use super::message::{CmMessage, ListenerId, QueuePairId};
 use super::table::Verbs;
 use crate::Result;
-use crate::rdma::{ConnectError, Exposed, Memory, QueuePairConfig, Raised, RdmaInfo, WorkRequest};
+use crate::rdma::{
+    ConnectError, Exposed, Memory, NoRdma, QueuePairConfig, Raised, RdmaInfo, WorkRequest,
+};
 use crate::runtime::{NodeId, current, try_current};
 use crate::sim::core::Core;
 use crate::sim::net::Links;
@@ -46,6 +48,13 @@ fn in_world<T>(call: impl FnOnce(&mut Verbs, &mut Core, &Links) -> T) -> T {
 }
 
 impl SimulatedVerbsListener {
+    pub(crate) fn support() -> Option<std::result::Result<(), NoRdma>> {
+        on_devices(|v, _, _, node| match v.removed.contains(&node) {
+            true => Err(NoRdma::NoDevice),
+            false => Ok(()),
+        })
+    }
+
     pub(crate) fn listen(addr: SocketAddr) -> Option<Result<(SimulatedVerbsListener, SocketAddr)>> {
         let listening = on_devices(|v, _, _, node| v.listen(node, addr))?;
         Some(listening.map(|(id, local)| (SimulatedVerbsListener(id), local)))

@@ -200,8 +200,11 @@ impl Verbs {
             path_mtu: 1024,
             reads_out: q.reads_out,
             reads_in: q.reads_in,
-            rnr_retries: q.rnr_retries,
+            rnr_retries: Some(q.rnr_retries),
             receives: u16::try_from(q.receives.len()).unwrap_or(u16::MAX),
+            receive_len: q.config.receive_len,
+            // A simulated device reads all bytes from where they lie.
+            inline_max: 0,
         }
     }
 

@@ -14,7 +14,7 @@ use backend::memory::MemoryDisk;
 use io::IoBuf;
 use nvmf::controller::{
     HostPolicy, NamespaceConfig, NoReservationStore, PortRole, SubsystemConfig, Target,
-    TargetConfig,
+    TargetConfig, Transports,
 };
 use nvmf::wire::command::Nsid;
 use nvmf::wire::nqn::{HostId, Nqn};
@@ -74,6 +74,7 @@ fn subsystem(name: &str) -> SubsystemConfig {
         serial: name.into(),
         model: "test".into(),
         hosts: HostPolicy::Any,
+        transports: Transports::ALL,
     }
 }
 

@@ -54,6 +54,7 @@ pub(super) async fn serve(target: Arc<TargetShared>, mut incoming: Incoming, rol
     let Some(admitted) = admitted.await else {
         return refuse(&target, incoming, RejectStatus::NoResources);
     };
+    target.counters.admitted(Transport::Rdma);
     let (link, key) = admitted.into_link(&incoming, target.config.connection_budget);
     let conn = Connection::new(Common::new(target.clone(), (Transport::Rdma, role), link));
     let private = CmAccept::new(offer.entries);
@@ -79,6 +80,7 @@ pub(super) async fn serve(target: Arc<TargetShared>, mut incoming: Incoming, rol
 }
 
 fn refuse(target: &TargetShared, incoming: Incoming, status: RejectStatus) {
+    target.counters.rejected(status);
     let counters = &target.connections.counters;
     if counters.log.may_log(io::time::now()) {
         let peer = incoming.peer_addr();

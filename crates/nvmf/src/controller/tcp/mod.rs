@@ -39,6 +39,7 @@ pub(super) async fn serve(target: Arc<TargetShared>, stream: TcpStream, role: Po
     let Some(admitted) = admitted.await else {
         return;
     };
+    target.counters.admitted(Transport::Tcp);
     let (link, key) = admitted.into_link(&stream, target.config.connection_budget);
     let conn = Connection::new(Common::new(target.clone(), (Transport::Tcp, role), link));
     let sent = transmit(conn.core(), &stream);

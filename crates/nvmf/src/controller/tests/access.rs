@@ -28,6 +28,7 @@ fn config(hosts: HostPolicy) -> SubsystemConfig {
         serial: "1".into(),
         model: "1".into(),
         hosts,
+        transports: Transports::ALL,
     }
 }
 

@@ -18,21 +18,23 @@ use self::config::{LunConfig, PortalGroup, TargetConfig, exported_as};
 use self::secret::Realm;
 use super::access::Words;
 use super::protocol::{
-    Accepted, Address, DiskExports, Protocol, Work, off_the_shard, refused_hosts, sessions_of,
+    Address, AddressState, ConnectionService, DiskExports, Protocol, Work, off_the_shard,
+    refused_hosts, sessions_of,
 };
 use super::published::Published;
 use crate::api::{
-    ExportReservations, ExportStages, ExportedAs, Exports, Listen, ListenRole, RefusedHost, Session,
+    ExportReservations, ExportStages, ExportedAs, Exports, Listen, ListenRole, RefusedHost,
+    Session, Transport,
 };
 use crate::config::{Config, ConfigFile};
 use crate::disks::Disks;
-use crate::host_names::HostNames;
 use crate::limits::{DRAIN_MAX, FLUSH_MAX};
 use crate::metrics::families::Families;
 use crate::reservations;
 use ::session::refused::{self, RefusalTotals};
 use ::session::stages::StageCounters;
 use backend::{BlockBackend, Usage};
+use io::net::DetachedStream;
 use io::sync::lock;
 use io::time::Instant;
 use iscsi::login::ChapPolicy;
@@ -216,18 +218,20 @@ impl Protocol for Iscsi {
                     address,
                     role: ListenRole::Iscsi(Role::Iscsi),
                     portal_group: Some(tag),
+                    transport: Transport::Tcp,
                 },
                 setting: config::LISTEN,
-                service: Arc::new(move |Accepted::Tcp(stream)| {
+                service: ConnectionService::Tcp(Arc::new(move |stream: DetachedStream| {
                     let service = service.clone();
                     Box::pin(async move { service.serve(stream.attach()).await })
-                }),
+                })),
             }
         };
         all.map(address).collect()
     }
 
-    fn advertise(&self, config: &Config, listening: &[Listen], names: &HostNames) {
+    fn advertise(&self, config: &Config, served: &AddressState<'_>) {
+        let (listening, names) = (served.listening, served.names);
         let portals = listening.iter();
         let portals = portals.filter_map(|l| Some((l.address, l.portal_group?)));
         self.service.set_portals(portals.collect());

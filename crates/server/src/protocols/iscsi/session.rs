@@ -46,6 +46,8 @@ fn session(s: SessionInfo, patience: Duration) -> Session {
             .unwrap_or_default(),
         peer: all.first().map(|c| c.peer),
         transport: s.transport.to_owned(),
+        device: None,
+        not_rdma: None,
         header_digest: p.header_digest,
         data_digest: p.data_digest,
         io_queues: all.len(),
@@ -104,5 +106,6 @@ fn queue(c: ConnectionInfo) -> Queue {
         bytes_out: c.bytes_out,
         commands: c.commands,
         errors: c.errors,
+        rdma: None,
     }
 }

@@ -29,14 +29,15 @@ use self::rule::{ClientRule, Clients, security_word};
 use self::share::Shares;
 use self::tls::Certificates;
 use super::protocol::{
-    Accepted, Address, FilesystemExports, Protocol, ShareChange, SharedFilesystem, Work,
-    refused_hosts,
+    Address, AddressState, ConnectionService, FilesystemExports, Protocol, ShareChange,
+    SharedFilesystem, Work, refused_hosts,
 };
 use super::published::Published;
-use crate::api::{ExportStages, Exports, Listen, ListenRole, NamespaceState, RefusedHost, Session};
+use crate::api::{
+    ExportStages, Exports, Listen, ListenRole, NamespaceState, RefusedHost, Session, Transport,
+};
 use crate::config::{Config, ConfigFile};
 use crate::disks::Disks;
-use crate::host_names::HostNames;
 use crate::limits::{DRAIN_MAX, FLUSH_MAX};
 use crate::metrics::families::Families;
 use crate::{Error, Result};
@@ -46,6 +47,7 @@ use ::nfs::limits::TRANSFER_MAX;
 use ::nfs::service::{Service, ServiceConfig};
 use ::session::refused::{self, RefusalReason, RefusalTotals};
 use backend::file::FileBackend;
+use io::net::DetachedStream;
 use io::sync::lock;
 use io::time::Instant;
 use std::collections::BTreeMap;
@@ -359,12 +361,13 @@ impl Protocol for Nfs {
                     address: *address,
                     role: ListenRole::Nfs(Role::Nfs),
                     portal_group: None,
+                    transport: Transport::Tcp,
                 },
                 setting: config::LISTEN,
-                service: Arc::new(move |Accepted::Tcp(stream)| {
+                service: ConnectionService::Tcp(Arc::new(move |stream: DetachedStream| {
                     let service = service.clone();
                     Box::pin(async move { service.serve(stream.attach()).await })
-                }),
+                })),
             }
         };
         let listen = config.nfs.listen.iter().filter(|_| self.0.damage.is_none());
@@ -372,8 +375,8 @@ impl Protocol for Nfs {
     }
 
     /// Clients find the service by rpcbind.
-    fn advertise(&self, config: &Config, listening: &[Listen], _names: &HostNames) {
-        let ours = listening.iter();
+    fn advertise(&self, config: &Config, served: &AddressState<'_>) {
+        let ours = served.listening.iter();
         let ours = ours.filter(|l| l.role == ListenRole::Nfs(Role::Nfs));
         let addresses = ours.map(|l| l.address).collect();
         if let (Some(socket), true) = (&config.nfs.rpcbind, self.0.is_stored) {
@@ -456,7 +459,7 @@ impl Protocol for Nfs {
             let export = export.map_or("EXPORT", String::as_str);
             let port = match reason {
                 RefusalReason::UnprivilegedPort => ",insecure",
-                RefusalReason::NotListed | RefusalReason::NoSecret => "",
+                RefusalReason::NotListed | RefusalReason::NoSecret | RefusalReason::Transport => "",
             };
             format!("wirepool host allow {export} {}:rw{port}", h.address)
         };

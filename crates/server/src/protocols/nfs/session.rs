@@ -47,6 +47,8 @@ fn host(h: &HostInfo, lease_ms: u64) -> Session {
         export: String::new(),
         peer: None,
         transport: "tcp".to_owned(),
+        device: None,
+        not_rdma: None,
         header_digest: false,
         data_digest: false,
         io_queues: 0,
@@ -91,6 +93,8 @@ fn session(c: ClientInfo, lease_ms: u64) -> Session {
         export: String::new(),
         peer: all.first().map(|c| c.peer),
         transport: transport(all),
+        device: None,
+        not_rdma: None,
         header_digest: false,
         data_digest: false,
         io_queues: all.len(),
@@ -172,5 +176,6 @@ fn queue((number, c): (u16, ConnectionInfo)) -> Queue {
         bytes_out: c.bytes_out,
         commands: c.requests,
         errors: c.failures,
+        rdma: None,
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! **Called by** [`crate::api`], which re-exports them. **Invariants**: those of the API.
 
+use crate::api::Transport;
 use crate::api::export::NamespaceState;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,6 +14,9 @@ use uuid::Uuid;
 pub struct Exports {
     /// Addresses that discovery returns, if they differ from the listening ones.
     pub advertise: Vec<SocketAddr>,
+    /// The same for RDMA.
+    #[serde(default)]
+    pub advertise_rdma: Vec<SocketAddr>,
     /// Its subsystems.
     pub exports: Vec<Export>,
 }
@@ -43,7 +47,7 @@ pub(crate) type Role = NvmfRole;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionFacts {}
 
-/// The service at an address: NVMe/TCP.
+/// The service at an address: NVMe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
@@ -63,6 +67,9 @@ pub struct Export {
     pub serial: String,
     /// `["any"]`, or the hosts that may connect.
     pub hosts: Vec<String>,
+    /// The transports over which hosts may connect.
+    #[serde(default)]
+    pub transports: Vec<Transport>,
     /// Sessions to it now.
     pub sessions: usize,
     /// Its namespaces.
@@ -104,6 +111,9 @@ pub struct ExportNvme {
     /// Allowed hosts: host NQNs, or `any`.
     #[serde(default)]
     pub hosts: Vec<String>,
+    /// The transports over which hosts may connect; if it is empty all of a new subsystem, and those of an existing one as they are.
+    #[serde(default)]
+    pub transports: Vec<Transport>,
 }
 
 /// Exports a disk as a namespace; the subsystem is created if it does not exist.
@@ -120,6 +130,19 @@ pub struct AddExport {
     /// The namespace's UUID; a random one if not set.
     #[serde(default)]
     pub uuid: Option<Uuid>,
+    /// The transports over which hosts may connect; if it is empty all of a new subsystem, and those of an existing one as they are.
+    #[serde(default)]
+    pub transports: Vec<Transport>,
+}
+
+/// Sets the transports over which hosts may connect to a subsystem. Sessions over others end.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SetExportTransports {
+    /// The subsystem.
+    pub nqn: String,
+    /// The transports, at least one.
+    pub transports: Vec<Transport>,
 }
 
 /// Removes a namespace, or a subsystem with all of them.

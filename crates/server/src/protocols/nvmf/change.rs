@@ -7,6 +7,7 @@ use super::config::{NamespaceConfig, SubsystemEdit};
 use super::limits::NSID_MAX;
 use crate::api::{
     AddExport, AllowHost, DenyHost, Done, Export, ExportNvme, ListExports, RemoveExport,
+    SetExportTransports, Transport,
 };
 use crate::config::Edit;
 use crate::control::route::routes;
@@ -23,6 +24,7 @@ routes! {
     Get "/v1/exports" ListExports => Vec<Export>, VIEW, control |c, _| c.status().await.map(|s| s.exports.nvmf.exports);
     Post "/v1/exports/nvme" ExportNvme => Export, CHANGE, shard |s, r| s.export_nvme(r).await;
     Post "/v1/exports/add" AddExport => Export, CHANGE, shard |s, r| s.add_export(r).await;
+    Post "/v1/exports/transports" SetExportTransports => Export, CHANGE, shard |s, r| s.set_export_transports(r).await;
     Post "/v1/exports/remove" RemoveExport => Done, CHANGE, shard |s, r| s.remove_export(r).await.map(|()| Done {});
     Post "/v1/hosts/allow" AllowHost => Export, CHANGE, shard |s, r| s.allow_host(r).await;
     Post "/v1/hosts/deny" DenyHost => Export, CHANGE, shard |s, r| s.deny_host(r).await;
@@ -70,6 +72,7 @@ impl Server {
             disk: request.disk,
             nsid: None,
             uuid: None,
+            transports: request.transports,
         };
         let mut export = self.add_export(add).await?;
         for host in request.hosts {
@@ -109,11 +112,42 @@ impl Server {
         if !exists {
             edits.insert(0, SubsystemEdit::Add(nqn.clone()));
         }
+        let wanted: BTreeSet<Transport> = request.transports.iter().copied().collect();
+        if !wanted.is_empty() {
+            edits.push(SubsystemEdit::SetTransports(nqn.clone(), wanted.clone()));
+        }
         let new = self.edited(&edits.iter().map(|e| e as &dyn Edit).collect::<Vec<_>>())?;
         self.store(new).await?;
         self.ensure_subsystem(&nqn, exists);
+        if exists && !wanted.is_empty() {
+            self.serve_over(&nqn, &wanted);
+        }
         self.publish(&request.disk);
         self.export_view(&nqn)
+    }
+
+    /// See [`SetExportTransports`]. Errors: `Invalid` without a transport, `NoExport`.
+    pub async fn set_export_transports(&self, request: SetExportTransports) -> Result<Export> {
+        let _turn = self.turn().await?;
+        let nqn = subsystem_name(&request.nqn)?;
+        let wanted: BTreeSet<Transport> = request.transports.into_iter().collect();
+        if wanted.is_empty() {
+            let message =
+                "no transport is named: tcp, rdma or both; `wirepool export remove` ends an export";
+            return Err(Error::Invalid(message.to_owned()));
+        }
+        self.hosts_of(&nqn)?;
+        let edit = SubsystemEdit::SetTransports(nqn.clone(), wanted.clone());
+        let new = self.edited(&[&edit])?;
+        self.store(new).await?;
+        self.serve_over(&nqn, &wanted);
+        self.export_view(&nqn)
+    }
+
+    /// Has the target serve a subsystem over these transports.
+    fn serve_over(&self, nqn: &Nqn, wanted: &BTreeSet<Transport>) {
+        let target = &self.protocols.nvmf.target;
+        let _ = target.set_transports(nqn, super::transports(wanted));
     }
 
     /// See [`RemoveExport`].

@@ -1,8 +1,9 @@
-//! NVMe over TCP in the configuration: `[nvmf]`, and `[[subsystem]]` with its namespaces.
+//! NVMe over TCP and RDMA in the configuration: `[nvmf]`, and `[[subsystem]]` with its namespaces.
 //!
 //! **Called by** the check of the configuration, and by live changes. **Invariants**: those of the configuration.
 
 use super::limits::{NSID_MAX, SERIAL_LEN_MAX, SUBSYSTEMS_MAX};
+use crate::api::Transport;
 use crate::config::UUID_SPACE;
 use crate::config::checker::{Checker, RawAddresses, Result};
 use crate::config::edit::{Edit, find, is, remove, set_list, tables};
@@ -12,6 +13,7 @@ use nvmf::controller::HostPolicy;
 use nvmf::controller::limits::CONNECTIONS_REFUSED_MAX;
 use nvmf::wire::nqn::Nqn;
 use serde::Deserialize;
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use toml::Spanned;
 use toml_edit::{Array, DocumentMut, Item, Table, value};
@@ -19,6 +21,8 @@ use uuid::Uuid;
 
 /// The setting of addresses for I/O and discovery.
 pub(super) const LISTEN: &str = "[nvmf] listen";
+/// The setting of addresses for I/O and discovery over RDMA.
+pub(super) const LISTEN_RDMA: &str = "[nvmf] listen_rdma";
 /// The setting of addresses for discovery.
 pub(super) const DISCOVERY: &str = "[nvmf] discovery";
 
@@ -27,10 +31,14 @@ pub(super) const DISCOVERY: &str = "[nvmf] discovery";
 pub struct Settings {
     /// Addresses that serve I/O and discovery.
     pub listen: Vec<SocketAddr>,
+    /// Addresses that serve I/O and discovery over RDMA.
+    pub listen_rdma: Vec<SocketAddr>,
     /// Addresses that serve only discovery.
     pub discovery: Vec<SocketAddr>,
     /// Addresses that discovery returns instead of `listen`.
     pub advertise: Vec<Endpoint>,
+    /// Addresses that discovery returns instead of `listen_rdma`.
+    pub advertise_rdma: Vec<Endpoint>,
     /// Other discovery services that discovery returns as referrals.
     pub referrals: Vec<Endpoint>,
     /// Maximum number of connections; each queue is one.
@@ -48,6 +56,8 @@ pub struct SubsystemConfig {
     pub serial: String,
     /// Hosts that may connect.
     pub hosts: HostPolicy,
+    /// Transports over which hosts may connect, at least one; all if the file has none.
+    pub transports: BTreeSet<Transport>,
     /// Its namespaces.
     pub namespaces: Vec<NamespaceConfig>,
 }
@@ -67,8 +77,10 @@ pub struct NamespaceConfig {
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawSection {
     listen: RawAddresses,
+    listen_rdma: RawAddresses,
     discovery: RawAddresses,
     advertise: RawAddresses,
+    advertise_rdma: RawAddresses,
     referrals: RawAddresses,
     connections_max: Option<Spanned<u64>>,
 }
@@ -80,6 +92,7 @@ pub(crate) struct RawExport {
     serial: Option<Spanned<String>>,
     #[serde(default)]
     hosts: Vec<Spanned<String>>,
+    transports: Option<Spanned<Vec<Spanned<String>>>>,
     #[serde(default)]
     namespace: Vec<Spanned<RawNamespace>>,
 }
@@ -127,8 +140,17 @@ impl ProtocolConfig for Settings {
         listen.chain(discovery).collect()
     }
 
+    fn listening_rdma(&self) -> Vec<(&'static str, SocketAddr)> {
+        self.listen_rdma.iter().map(|a| (LISTEN_RDMA, *a)).collect()
+    }
+
+    /// A connection over RDMA has a channel for events and one for completions.
+    fn descriptors_of_connection(&self) -> usize {
+        1 + usize::from(!self.listen_rdma.is_empty())
+    }
+
     fn told(&self) -> Vec<Endpoint> {
-        [&self.advertise[..], &self.referrals].concat()
+        [&self.advertise[..], &self.advertise_rdma, &self.referrals].concat()
     }
 
     fn exported_disks(&self) -> Vec<&str> {
@@ -170,8 +192,10 @@ pub(crate) fn check(
     };
     Ok(Settings {
         listen,
+        listen_rdma: c.addresses(raw.listen_rdma)?,
         discovery: c.addresses(raw.discovery)?,
         advertise: c.endpoints(raw.advertise)?,
+        advertise_rdma: c.endpoints(raw.advertise_rdma)?,
         referrals: c.endpoints(raw.referrals)?,
         connections_max: c.connections(raw.connections_max.as_ref())?,
         subsystems: check_subsystems(c, subsystems, exports)?,
@@ -216,11 +240,40 @@ fn check_subsystems(
         subsystems.push(SubsystemConfig {
             serial: check_serial(c, s.serial, &nqn)?,
             hosts: hosts.map_or(HostPolicy::Any, HostPolicy::List),
+            transports: check_transports(c, s.transports)?,
             nqn,
             namespaces,
         });
     }
     Ok(subsystems)
+}
+
+/// The transports of an export; all if the file has none. Errors: an empty list, an unknown word, or one that is there twice.
+fn check_transports(
+    c: &Checker<'_>,
+    raw: Option<Spanned<Vec<Spanned<String>>>>,
+) -> Result<BTreeSet<Transport>> {
+    let Some(raw) = raw else {
+        return Ok(Transport::ALL.into());
+    };
+    let mut out = BTreeSet::new();
+    for word in raw.get_ref() {
+        let mut all = Transport::ALL.into_iter();
+        let Some(transport) = all.find(|t| t.word() == word.get_ref()) else {
+            let message = format!("expected \"tcp\" or \"rdma\", found {:?}", word.get_ref());
+            return c.fail(word.span(), message);
+        };
+        if !out.insert(transport) {
+            return c.fail(word.span(), format!("{} is there twice", word.get_ref()));
+        }
+    }
+    match out.is_empty() {
+        true => c.fail(
+            raw.span(),
+            "expected at least one of \"tcp\" and \"rdma\"; without this key hosts may use both",
+        ),
+        false => Ok(out),
+    }
 }
 
 /// The configured serial number, or one computed from the subsystem's name.
@@ -254,6 +307,8 @@ pub enum SubsystemEdit {
     RemoveNamespace(Nqn, u32),
     /// New list of hosts.
     SetHosts(Nqn, HostPolicy),
+    /// New transports.
+    SetTransports(Nqn, BTreeSet<Transport>),
 }
 
 fn subsystem<'a>(document: &'a mut Table, nqn: &Nqn) -> Option<&'a mut Table> {
@@ -300,6 +355,17 @@ impl Edit for SubsystemEdit {
                         HostPolicy::List(names) => names.iter().map(Nqn::as_str).collect(),
                     };
                     set_list(s, "hosts", &wanted);
+                }
+            }
+            SubsystemEdit::SetTransports(nqn, transports) => {
+                let Some(s) = subsystem(document, nqn) else {
+                    return;
+                };
+                if transports.len() == Transport::ALL.len() {
+                    s.remove("transports");
+                } else {
+                    let wanted: Vec<&str> = transports.iter().map(|t| t.word()).collect();
+                    set_list(s, "transports", &wanted);
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! NVMe/TCP in the metrics.
+//! NVMe in the metrics.
 //!
 //! **Called by** the protocol. **Invariants**: those of all metrics.
 
@@ -51,6 +51,8 @@ metrics! {
     pub(super) COUNTERS, counters: c in Counters, [] {
         Counter connections_accepted "Connections taken": c.accepted;
         Gauge connections_open "Connections open now": c.open;
+        Counter connections_admitted by [transport] "Connections that were given a place, by transport": c.admitted.iter().map(|(t, n)| (t.name().to_ascii_lowercase(), *n));
+        Counter connection_requests_rejected by [status] "Connection requests over RDMA that were rejected, by the status sent": c.rejected_requests.iter().map(|(s, n)| (word(s), *n));
         Gauge connections by [state] "Connections now, by state": c.states.iter().map(|(s, n)| (word(s), *n));
         Counter connections_closed by [reason] "Connections that ended, by reason": c.closed.iter().map(|(r, n)| (word(r), *n));
         Counter connects_refused "Connect commands refused": c.refused_connects;

@@ -1,4 +1,4 @@
-//! NVMe/TCP: the NVMe target, and the configuration's `[[subsystem]]` as the target has them.
+//! NVMe over TCP and RDMA: the NVMe target, and the configuration's `[[subsystem]]` as the target has them.
 //!
 //! **Owns** the subsystems and which of their namespaces are published. **Called by** the server, as a [`Protocol`].
 //! **Invariants**: the number of a session is its controller ID, which has 16 bits.
@@ -8,35 +8,41 @@ pub(crate) mod change;
 pub mod config;
 mod limits;
 pub(crate) mod metrics;
+mod rdma;
 mod session;
 
 use self::api::NvmfRole as Role;
 use self::config::{SubsystemConfig, exported_as};
+use self::rdma::RdmaState;
 use super::access::Words;
 use super::protocol::{
-    Accepted, Address, DiskExports, Protocol, Work, off_the_shard, refused_hosts, sessions_of,
+    Address, AddressState, ConnectionService, DiskExports, Protocol, Work, off_the_shard,
+    refused_hosts, sessions_of,
 };
 use super::published::Published;
 use crate::api::{
     Export, ExportReservations, ExportStages, ExportedAs, Exports, Listen, ListenRole, Namespace,
-    RefusedHost, Session,
+    RefusedHost, Session, Transport,
 };
+use crate::config::exports::ProtocolConfig;
 use crate::config::{Config, ConfigFile};
 use crate::disks::Disks;
-use crate::host_names::HostNames;
 use crate::limits::{DRAIN_MAX, FLUSH_MAX};
 use crate::metrics::families::Families;
 use crate::reservations;
-use ::session::refused::{self, RefusalTotals};
+use ::session::refused::{self, RefusalReason, RefusalTotals};
 use ::session::stages::StageCounters;
 use backend::BlockBackend;
+use io::net::DetachedStream;
+use io::rdma::DetachedIncoming;
 use io::sync::lock;
 use io::time::Instant;
 use nvmf::controller::{
     self, HostPolicy, NamespaceConfig, PortInfo, PortRole, Referral, Target, TargetConfig,
-    Transport,
+    Transports,
 };
 use nvmf::wire::nqn::Nqn;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -56,13 +62,15 @@ const WORDS: Words = Words {
     add_unit: |nqn| format!("wirepool export add {nqn} DISK"),
 };
 
-/// NVMe/TCP.
+/// NVMe over TCP and RDMA.
 pub(crate) struct Nvmf {
     target: Target,
     /// By subsystem and identifier.
     published: Published<(Nqn, u32)>,
-    /// The addresses that discovery tells instead of the listening ones.
-    advertised: Mutex<Vec<SocketAddr>>,
+    /// The addresses that discovery tells instead of the listening ones, over TCP and over RDMA.
+    advertised: Mutex<(Vec<SocketAddr>, Vec<SocketAddr>)>,
+    /// Whether hosts can use RDMA.
+    rdma: Mutex<RdmaState>,
 }
 
 impl Nvmf {
@@ -75,6 +83,7 @@ impl Nvmf {
             }),
             published: Published::default(),
             advertised: Mutex::default(),
+            rdma: Mutex::default(),
         })
     }
 
@@ -85,6 +94,7 @@ impl Nvmf {
             serial: s.serial.clone(),
             model: MODEL.to_owned(),
             hosts: s.hosts.clone(),
+            transports: transports(&s.transports),
         });
         if let Err(e) = added {
             // The configuration has each name once, so this is not the client's fault.
@@ -126,44 +136,61 @@ impl Nvmf {
             nqn: s.nqn.to_string(),
             serial: s.serial.clone(),
             hosts,
+            transports: s.transports.iter().copied().collect(),
             sessions: 0,
             namespaces: s.namespaces.iter().map(namespace).collect(),
         }
     }
 
-    fn address(&self, address: SocketAddr, role: PortRole) -> Address {
+    fn address(&self, (setting, address): (&'static str, SocketAddr)) -> Address {
         let target = self.target.clone();
-        let (listen_role, setting) = match role {
-            PortRole::Io => (Role::Io, config::LISTEN),
-            PortRole::DiscoveryOnly => (Role::Discovery, config::DISCOVERY),
+        let (listen_role, role) = match setting {
+            config::DISCOVERY => (Role::Discovery, PortRole::DiscoveryOnly),
+            _ => (Role::Io, PortRole::Io),
+        };
+        let (transport, service) = match setting {
+            config::LISTEN_RDMA => {
+                let serve = Arc::new(move |incoming: DetachedIncoming| -> Work<()> {
+                    let target = target.clone();
+                    Box::pin(async move { target.serve_rdma(incoming.attach(), role).await })
+                });
+                (Transport::Rdma, ConnectionService::Rdma(serve))
+            }
+            _ => {
+                let serve = Arc::new(move |stream: DetachedStream| -> Work<()> {
+                    let target = target.clone();
+                    Box::pin(async move { target.serve(stream.attach(), role).await })
+                });
+                (Transport::Tcp, ConnectionService::Tcp(serve))
+            }
         };
         Address {
             listen: Listen {
                 address,
                 role: ListenRole::Nvmf(listen_role),
                 portal_group: None,
+                transport,
             },
             setting,
-            service: Arc::new(move |Accepted::Tcp(stream)| {
-                let target = target.clone();
-                Box::pin(async move { target.serve(stream.attach(), role).await })
-            }),
+            service,
         }
     }
 }
 
 impl Protocol for Nvmf {
     fn addresses(&self, config: &Config) -> Vec<Address> {
-        let nvmf = &config.nvmf;
-        let io = nvmf.listen.iter().map(|a| self.address(*a, PortRole::Io));
-        let discovery = nvmf.discovery.iter();
-        let discovery = discovery.map(|a| self.address(*a, PortRole::DiscoveryOnly));
-        io.chain(discovery).collect()
+        let over_tcp = config.nvmf.listening().into_iter();
+        let all = over_tcp.chain(config.nvmf.listening_rdma());
+        all.map(|wanted| self.address(wanted)).collect()
     }
 
-    fn advertise(&self, config: &Config, listening: &[Listen], names: &HostNames) {
-        let advertised = names.addresses(&config.nvmf.advertise);
-        self.target.set_ports(ports(&advertised, listening));
+    fn advertise(&self, config: &Config, served: &AddressState<'_>) {
+        let names = served.names;
+        let advertised = (
+            names.addresses(&config.nvmf.advertise),
+            names.addresses(&config.nvmf.advertise_rdma),
+        );
+        self.target.set_ports(ports(&advertised, served.listening));
         let referrals = names.addresses(&config.nvmf.referrals).into_iter();
         let nqn = Nqn::discovery();
         let referral = |addr| Referral {
@@ -172,6 +199,7 @@ impl Protocol for Nvmf {
         };
         self.target.set_referrals(referrals.map(referral).collect());
         *lock(&self.advertised) = advertised;
+        *lock(&self.rdma) = RdmaState::of(served);
     }
 
     fn disk_exports(&self) -> Option<&dyn DiskExports> {
@@ -179,7 +207,8 @@ impl Protocol for Nvmf {
     }
 
     fn describe(&self, config: &Config, disks: &Disks, _listening: &[Listen], out: &mut Exports) {
-        out.nvmf.advertise.clone_from(&lock(&self.advertised));
+        let (advertise, advertise_rdma) = lock(&self.advertised).clone();
+        (out.nvmf.advertise, out.nvmf.advertise_rdma) = (advertise, advertise_rdma);
         let all = config.nvmf.subsystems.iter();
         out.nvmf.exports = all.map(|s| self.export(s, disks)).collect();
     }
@@ -196,6 +225,12 @@ impl Protocol for Nvmf {
             let has_hosts = !matches!(&s.hosts, HostPolicy::List(names) if names.is_empty());
             let has_namespaces = !s.namespaces.is_empty();
             out.extend(WORDS.warnings(s.nqn.as_str(), has_hosts, has_namespaces));
+            if config.nvmf.listen_rdma.is_empty() && !s.transports.contains(&Transport::Tcp) {
+                out.push(format!(
+                    "{} is served over RDMA only, and the server does not listen for RDMA: set [nvmf] listen_rdma, or `wirepool export transport {} tcp,rdma`",
+                    s.nqn, s.nqn
+                ));
+            }
             out.extend(s.namespaces.iter().filter_map(|n| {
                 let export = exported_as(&s.nqn, n.nsid);
                 self.published.warning(&(s.nqn.clone(), n.nsid), &export)
@@ -205,8 +240,12 @@ impl Protocol for Nvmf {
     }
 
     fn refused(&self) -> Vec<RefusedHost> {
-        let allow =
-            |h: &refused::RefusedHost, _| format!("wirepool host allow {} {}", h.export, h.name);
+        let allow = |h: &refused::RefusedHost, reason| match reason {
+            RefusalReason::Transport => {
+                format!("wirepool export transport {} tcp,rdma", h.export)
+            }
+            _ => format!("wirepool host allow {} {}", h.export, h.name),
+        };
         refused_hosts(WORD, self.target.refused().0, allow)
     }
 
@@ -215,11 +254,9 @@ impl Protocol for Nvmf {
     }
 
     fn sessions(&self) -> Vec<Session> {
-        self.target
-            .sessions()
-            .into_iter()
-            .map(session::session)
-            .collect()
+        let rdma = lock(&self.rdma).clone();
+        let all = self.target.sessions().into_iter();
+        all.map(|s| session::session(s, &rdma)).collect()
     }
 
     fn stages(&self, now: Instant) -> Vec<ExportStages> {
@@ -329,32 +366,108 @@ impl DiskExports for Nvmf {
     }
 }
 
-/// The role of a port of this protocol.
-fn port_role(role: ListenRole) -> Option<PortRole> {
-    match role {
-        ListenRole::Nvmf(Role::Io) => Some(PortRole::Io),
-        ListenRole::Nvmf(Role::Discovery) => Some(PortRole::DiscoveryOnly),
-        _ => None,
+/// Transports of the configuration as the target has them.
+fn transports(of: &BTreeSet<Transport>) -> Transports {
+    of.iter().copied().map(transport).collect()
+}
+
+fn transport(of: Transport) -> controller::Transport {
+    match of {
+        Transport::Tcp => controller::Transport::Tcp,
+        Transport::Rdma => controller::Transport::Rdma,
     }
 }
 
-/// The ports that discovery tells: the advertised addresses, or those listened on. Names that never had an answer are no addresses, and
-/// then the latter are better than nothing.
-fn ports(advertised: &[SocketAddr], listening: &[Listen]) -> Vec<PortInfo> {
-    let listened =
-        |l: &&Listen| advertised.is_empty() || l.role == ListenRole::Nvmf(Role::Discovery);
-    let listened = listening.iter().filter(listened);
-    let listened = listened.map(|l| (l.address, l.role));
-    let advertised = advertised.iter();
-    let all = advertised
-        .map(|a| (*a, ListenRole::Nvmf(Role::Io)))
-        .chain(listened);
-    let roles = all.filter_map(|(addr, role)| Some((addr, port_role(role)?)));
-    let port = |(id, (addr, role))| PortInfo {
+/// The ports that discovery tells: for each transport that is listened on the advertised addresses, or those listened on. Names that never
+/// had an answer are no addresses, and then the latter are better than nothing.
+fn ports(
+    (advertised, advertised_rdma): &(Vec<SocketAddr>, Vec<SocketAddr>),
+    listening: &[Listen],
+) -> Vec<PortInfo> {
+    let listened = |role: Role, on: Transport| {
+        let all = listening.iter();
+        let all = all.filter(move |l| l.role == ListenRole::Nvmf(role) && l.transport == on);
+        all.map(|l| l.address).collect::<Vec<_>>()
+    };
+    let io = |advertised: &[SocketAddr], on| match listened(Role::Io, on) {
+        // Nothing would answer there.
+        none if none.is_empty() && on == Transport::Rdma => none,
+        listened if advertised.is_empty() => listened,
+        _ => advertised.to_vec(),
+    };
+    let (tcp, rdma) = (Transport::Tcp, Transport::Rdma);
+    let groups = [
+        (io(advertised, tcp), tcp, PortRole::Io),
+        (io(advertised_rdma, rdma), rdma, PortRole::Io),
+        (listened(Role::Discovery, tcp), tcp, PortRole::DiscoveryOnly),
+    ];
+    let all = groups.into_iter().flat_map(|(addresses, on, role)| {
+        addresses
+            .into_iter()
+            .map(move |addr| (transport(on), addr, role))
+    });
+    let port = |(id, (transport, addr, role))| PortInfo {
         id,
-        transport: Transport::Tcp,
+        transport,
         addr,
         role,
     };
-    (1..).zip(roles).map(port).collect()
+    (1..).zip(all).map(port).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listen(address: &str, role: Role, transport: Transport) -> Listen {
+        Listen {
+            address: address.parse().expect("an address"),
+            role: ListenRole::Nvmf(role),
+            portal_group: None,
+            transport,
+        }
+    }
+
+    fn told(advertised: [&[&str]; 2], listening: &[Listen]) -> Vec<(u16, &'static str, String)> {
+        let parse = |all: &[&str]| {
+            let all = all.iter().map(|a| a.parse().expect("an address"));
+            all.collect::<Vec<SocketAddr>>()
+        };
+        let [tcp, rdma] = advertised.map(parse);
+        let all = ports(&(tcp, rdma), listening).into_iter();
+        all.map(|p| (p.id, p.transport.name(), p.addr.to_string()))
+            .collect()
+    }
+
+    #[test]
+    fn discovery_tells_the_ports_of_each_transport() {
+        let tcp = listen("10.0.0.1:4420", Role::Io, Transport::Tcp);
+        let rdma = listen("10.0.0.1:4420", Role::Io, Transport::Rdma);
+        let discovery = listen("10.0.0.1:8009", Role::Discovery, Transport::Tcp);
+        let (one, two) = ("10.0.0.1:4420".to_owned(), "192.0.2.1:4420");
+        let last = "10.0.0.1:8009".to_owned();
+        let both = [tcp.clone(), discovery.clone(), rdma];
+        assert_eq!(
+            told([&[], &[]], &both),
+            [
+                (1, "TCP", one.clone()),
+                (2, "RDMA", one.clone()),
+                (3, "TCP", last.clone())
+            ]
+        );
+        assert_eq!(
+            told([&[two], &[]], &both),
+            [
+                (1, "TCP", two.to_owned()),
+                (2, "RDMA", one.clone()),
+                (3, "TCP", last.clone())
+            ]
+        );
+        assert_eq!(told([&[], &[two]], &both)[1].2, two);
+        // Nothing listens for RDMA: its advertised address is of no use.
+        assert_eq!(
+            told([&[], &[two]], &[tcp, discovery]),
+            [(1, "TCP", one), (2, "TCP", last)]
+        );
+    }
 }

@@ -2,14 +2,17 @@
 //!
 //! **Called by** the protocol. **Invariants**: pure translations.
 
-use crate::api::{Latency, Queue, Session, SessionFacts, SessionSummary};
+use super::rdma::RdmaState;
+use crate::api::{Latency, Queue, QueuePair, Session, SessionFacts, SessionSummary};
 use crate::protocols::protocol::millis;
 use crate::word::word;
-use nvmf::controller::{QueueInfo, SessionInfo};
+use io::rdma::RdmaInfo;
+use nvmf::controller::{QueueInfo, SessionInfo, SessionKind, Transport};
 use uuid::Uuid;
 
-/// A session.
-pub(super) fn session(s: SessionInfo) -> Session {
+/// A session; `rdma` is the state of the server's addresses for RDMA.
+pub(super) fn session(s: SessionInfo, rdma: &RdmaState) -> Session {
+    let not_rdma = not_rdma(&s, rdma);
     let io = || s.queues.iter().filter(|q| q.qid != 0);
     let sum = |of: fn(&QueueInfo) -> u64| s.queues.iter().map(of).sum();
     let summary = SessionSummary {
@@ -21,7 +24,12 @@ pub(super) fn session(s: SessionInfo) -> Session {
         host_id: Uuid::from_bytes(s.host_id.0).to_string(),
         export: s.subsystem.to_string(),
         peer: s.queues.first().map(|q| q.peer),
-        transport: s.transport.to_owned(),
+        transport: s.transport.to_ascii_lowercase(),
+        device: s
+            .queues
+            .iter()
+            .find_map(|q| Some(q.rdma.as_ref()?.device.clone())),
+        not_rdma,
         header_digest: s.digests.header,
         data_digest: s.digests.data,
         io_queues: io().count(),
@@ -54,7 +62,7 @@ fn queue(q: QueueInfo) -> Queue {
         peer: q.peer,
         local: q.local,
         mss: q.tcp.mss,
-        path_mtu: q.tcp.path_mtu,
+        path_mtu: q.rdma.as_ref().map_or(q.tcp.path_mtu, |r| r.path_mtu),
         rtt_us: q.tcp.rtt_us,
         rtt_var_us: q.tcp.rtt_var_us,
         retransmits: q.tcp.retransmits,
@@ -64,5 +72,29 @@ fn queue(q: QueueInfo) -> Queue {
         bytes_out: q.bytes_out,
         commands: q.commands,
         errors: q.errors,
+        rdma: q.rdma.map(queue_pair),
     }
+}
+
+fn queue_pair(r: RdmaInfo) -> QueuePair {
+    QueuePair {
+        device: r.device,
+        number: r.queue_pair,
+        peer_number: r.peer_queue_pair,
+        path_mtu: r.path_mtu,
+        reads_out: r.reads_out,
+        reads_in: r.reads_in,
+        receives: r.receives,
+        receive_len: r.receive_len,
+        inline_max: r.inline_max,
+        rnr_retries: r.rnr_retries,
+    }
+}
+
+/// Why a host over TCP cannot use RDMA. Discovery needs none.
+fn not_rdma(s: &SessionInfo, rdma: &RdmaState) -> Option<String> {
+    let is_io = s.kind == SessionKind::Io && s.transport == Transport::Tcp.name();
+    let local = s.queues.first().filter(|_| is_io)?.local.ip();
+    let is_served = s.transports.has(Transport::Rdma);
+    rdma.reason(local, (s.subsystem.as_str(), is_served))
 }

@@ -1,6 +1,7 @@
 //! Live changes: the edited text, and its durable replacement.
 
 use nvmf::controller::HostPolicy;
+use server::api::Transport;
 use server::config::nvmf::SubsystemEdit;
 use server::config::{Config, ConfigFile, DiskEdit, Edit, PoolEdit};
 use server::{ByteSize, Error};
@@ -118,6 +119,25 @@ fn what_was_added_can_be_removed_again() {
         ])
         .expect("removed");
     assert_eq!(without.config(), file.config());
+}
+
+/// A list of all transports is no list: the file stays as it was.
+#[test]
+fn transports_are_edited() {
+    let file = ConfigFile::unsaved(COMMENTED).expect("right");
+    let nqn = file.config().nvmf.subsystems[0].nqn.clone();
+    let edit = |all: &[Transport]| {
+        SubsystemEdit::SetTransports(nqn.clone(), all.iter().copied().collect())
+    };
+    let only_tcp = file.edited(&[&edit(&[Transport::Tcp])]).expect("right");
+    let stored = &only_tcp.config().nvmf.subsystems[0].transports;
+    assert!(stored.iter().eq(&[Transport::Tcp]));
+    let only_rdma = only_tcp.edited(&[&edit(&[Transport::Rdma])]);
+    let only_rdma = only_rdma.expect("right");
+    let stored = &only_rdma.config().nvmf.subsystems[0].transports;
+    assert!(stored.iter().eq(&[Transport::Rdma]));
+    let both = only_rdma.edited(&[&edit(&Transport::ALL)]).expect("right");
+    assert_eq!(both.config(), file.config());
 }
 
 /// Pools may share a spare. Its path is in the list of disks, too, while it is in use.

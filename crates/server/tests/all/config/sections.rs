@@ -2,6 +2,7 @@
 
 use nvmf::controller::HostPolicy;
 use server::ByteSize;
+use server::api::Transport;
 use server::config::{Config, Medium};
 use std::path::Path;
 use std::time::Duration;
@@ -17,8 +18,10 @@ congestion = "reno"
 
 [nvmf]
 listen = ["127.0.0.1:4420", "[::1]:4420"]
+listen_rdma = ["10.0.0.1:4420"]
 discovery = ["127.0.0.1:8009"]
 advertise = ["192.0.2.1:4420"]
+advertise_rdma = ["storage.example:4420"]
 referrals = ["192.0.2.2:8009"]
 connections_max = 100
 
@@ -43,6 +46,7 @@ read_only = true
 nqn = "nqn.2026-01.org.example:vm1"
 serial = "S1"
 hosts = ["nqn.2014-08.org.nvmexpress:uuid:5c1e6f1c-0000-4000-8000-000000000001"]
+transports = ["rdma"]
 [[subsystem.namespace]]
 nsid = 1
 disk = "vm1"
@@ -105,6 +109,10 @@ fn every_key_is_understood() {
     let (s, n) = c.nvmf.export_of("vm1").expect("exported");
     assert!(matches!(&s.hosts, HostPolicy::List(names) if names.len() == 1));
     assert_eq!((s.serial.as_str(), n.nsid), ("S1", 1));
+    assert!(s.transports.iter().eq(&[Transport::Rdma]));
+    let rdma = c.nvmf.listen_rdma[0].to_string();
+    let told = c.nvmf.advertise_rdma[0].to_string();
+    assert_eq!((&*rdma, &*told), ("10.0.0.1:4420", "storage.example:4420"));
     assert_eq!(n.uuid.to_string(), "5c1e6f1c-0000-4000-8000-000000000002");
 }
 
@@ -126,6 +134,8 @@ fn defaults_are_sound_and_stable() {
         HostPolicy::List(Default::default()),
         "nobody, until somebody is let in"
     );
+    assert!(s.transports.iter().eq(&Transport::ALL));
+    assert!(c.nvmf.listen_rdma.is_empty(), "only if it is asked for");
     // Clients identify a disk by these values: they must be the same after every restart.
     assert_eq!(s.serial, "WPD206F932EF9451DCA3");
     assert_eq!(
@@ -136,6 +146,22 @@ fn defaults_are_sound_and_stable() {
 
 /// Each error, and its message.
 const MISTAKES: &[(&str, &str)] = &[
+    (
+        "[[subsystem]]\nnqn='nqn.2026-01.a:b'\ntransports = []\n",
+        "expected at least one of \"tcp\" and \"rdma\"",
+    ),
+    (
+        "[[subsystem]]\nnqn='nqn.2026-01.a:b'\ntransports = [\"udp\"]\n",
+        "expected \"tcp\" or \"rdma\", found \"udp\"",
+    ),
+    (
+        "[[subsystem]]\nnqn='nqn.2026-01.a:b'\ntransports = [\"tcp\", \"tcp\"]\n",
+        "tcp is there twice",
+    ),
+    (
+        "[nvmf]\nlisten_rdma = [\"10.0.0.1\"]\n",
+        "expected an address and a port",
+    ),
     (
         "[[pool]]\nname = \"tank\"\ndisks = [\"a\"]\nspares = [\"b\", \"b\"]\n",
         "wirepool.toml:4:16: pool.spares: this path is there twice",

@@ -173,6 +173,7 @@ fn disks_and_exports_come_and_go_under_a_client() {
             disk: "new".into(),
             nsid: None,
             uuid: None,
+            transports: Vec::new(),
         };
         let exported = server.add_export(export.clone()).await.expect("export");
         assert_eq!(

@@ -242,6 +242,7 @@ fn volumes_and_filesystems_are_not_confused() {
                 disk: "tank/home".into(),
                 nqn: None,
                 hosts: vec!["any".into()],
+                transports: Vec::new(),
             };
             let text = refusal(server.export_nvme(export).await);
             assert!(text.contains("is a filesystem"), "{text}");

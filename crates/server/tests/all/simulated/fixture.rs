@@ -113,6 +113,7 @@ pub(crate) async fn make_on(server: &Rc<Server>, pool: CreatePool) {
         disk: "tank/vm1".into(),
         nqn: Some(NQN.into()),
         hosts: vec!["any".into()],
+        transports: Vec::new(),
     };
     let exported = server.export_nvme(export).await.expect("export");
     assert_eq!(exported.namespaces[0].state, NamespaceState::Served);

@@ -6,6 +6,7 @@ mod fixture;
 mod members;
 mod pools;
 mod raidz;
+mod rdma;
 mod readiness;
 mod resilver;
 mod spares;

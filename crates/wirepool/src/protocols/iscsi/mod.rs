@@ -15,7 +15,7 @@ use console::Term;
 pub(crate) use server::api::IscsiTarget as Export;
 use server::api::{
     AllowInitiator, Chap, Credential, DenyInitiator, ExportIscsi, Exports, IscsiRole as Role,
-    IscsiTarget, ListenRole, MoveTarget, RemoveTarget, SecretText, Session, SetChap,
+    IscsiTarget, Listen, ListenRole, MoveTarget, RemoveTarget, SecretText, Session, SetChap,
     SetDiscoveryChap, Status,
 };
 use std::fmt::Write;
@@ -214,8 +214,8 @@ impl Protocol for Iscsi {
         "iscsi"
     }
 
-    fn role(&self, role: ListenRole) -> Option<(&'static str, &'static str)> {
-        match role {
+    fn role(&self, listen: &Listen) -> Option<(&'static str, &'static str)> {
+        match listen.role {
             ListenRole::Iscsi(Role::Iscsi) => Some(("iscsi", "iSCSI")),
             _ => None,
         }

@@ -13,8 +13,8 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 pub(crate) use server::api::NfsExport as Export;
 use server::api::{
-    AllowNfs, DenyNfs, ExportNfs, Exports, GetStatus, ListenRole, NamespaceState, NfsRole as Role,
-    RemoveNfs, Session, Status,
+    AllowNfs, DenyNfs, ExportNfs, Exports, GetStatus, Listen, ListenRole, NamespaceState,
+    NfsRole as Role, RemoveNfs, Session, Status,
 };
 use std::fmt::Write;
 use std::net::SocketAddr;
@@ -164,8 +164,8 @@ impl Protocol for Nfs {
         "nfs"
     }
 
-    fn role(&self, role: ListenRole) -> Option<(&'static str, &'static str)> {
-        match role {
+    fn role(&self, listen: &Listen) -> Option<(&'static str, &'static str)> {
+        match listen.role {
             ListenRole::Nfs(Role::Nfs) => Some(("nfs", "NFS")),
             _ => None,
         }

@@ -13,14 +13,14 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 pub(crate) use server::api::Export;
 use server::api::{
-    AddExport, AllowHost, DenyHost, ExportNvme, Exports, GetStatus, ListenRole, NvmfRole as Role,
-    RemoveExport, Session, Status,
+    AddExport, AllowHost, DenyHost, ExportNvme, Exports, GetStatus, Listen, ListenRole,
+    NvmfRole as Role, RemoveExport, Session, SetExportTransports, Status, Transport,
 };
 use std::fmt::Write;
 use std::net::SocketAddr;
 use uuid::Uuid;
 
-/// NVMe over TCP.
+/// NVMe over TCP and RDMA.
 pub(crate) struct Nvmf;
 
 #[derive(Subcommand)]
@@ -35,6 +35,9 @@ pub(crate) enum Command {
         /// Allow this host (its NQN, or `any`); may be given several times.
         #[arg(long, value_name = "HOSTNQN")]
         host: Vec<String>,
+        /// Transports over which hosts may connect, separated by commas (default: all).
+        #[arg(long, value_delimiter = ',')]
+        transport: Vec<Transport>,
     },
     /// Export a disk or volume as a namespace. The subsystem is created if it does not exist.
     Add {
@@ -48,6 +51,17 @@ pub(crate) enum Command {
         /// The namespace's UUID (default: a random one).
         #[arg(long)]
         uuid: Option<Uuid>,
+        /// Transports over which hosts may connect to the subsystem, separated by commas (default: all, or as they are).
+        #[arg(long, value_delimiter = ',')]
+        transport: Vec<Transport>,
+    },
+    /// Set the transports over which hosts may connect to a subsystem. Sessions over others end.
+    Transport {
+        /// The subsystem.
+        nqn: String,
+        /// Transports, separated by commas.
+        #[arg(required = true, value_delimiter = ',')]
+        transports: Vec<Transport>,
     },
 }
 
@@ -66,18 +80,39 @@ pub(crate) fn exports(exports: &Exports) -> &[Export] {
 
 pub(crate) fn run(ask: &Ask, command: Command) -> Result<String> {
     match command {
-        Command::Nvme { disk, nqn, host } => export(ask, disk, nqn, host),
+        Command::Nvme {
+            disk,
+            nqn,
+            host,
+            transport,
+        } => {
+            let call = ExportNvme {
+                disk,
+                nqn,
+                hosts: host,
+                transports: transport,
+            };
+            export(ask, call)
+        }
+        Command::Transport { nqn, transports } => {
+            let call = SetExportTransports { nqn, transports };
+            ask.show(&call, |e| {
+                format!("{} is served over {}\n", e.nqn, words(&e.transports))
+            })
+        }
         Command::Add {
             nqn,
             disk,
             nsid,
             uuid,
+            transport,
         } => {
             let call = AddExport {
                 nqn,
                 disk: disk.clone(),
                 nsid,
                 uuid,
+                transports: transport,
             };
             ask.show(&call, |e| exported(e, &disk))
         }
@@ -85,18 +120,22 @@ pub(crate) fn run(ask: &Ask, command: Command) -> Result<String> {
 }
 
 /// `wirepool export nvme`.
-fn export(ask: &Ask, disk: String, nqn: Option<String>, hosts: Vec<String>) -> Result<String> {
-    let call = ExportNvme {
-        disk: disk.clone(),
-        nqn,
-        hosts,
-    };
+fn export(ask: &Ask, call: ExportNvme) -> Result<String> {
     let export = ask.client.ask(&call)?;
     let status = ask.client.ask(&GetStatus {})?;
     ask.print(&export, |e| {
-        let line = connect_line(&status, &e.nqn);
-        exported(e, &disk) + &line.map_or(String::new(), |l| l + "\n")
+        let lines = e.transports.iter().filter_map(|on| {
+            let address = client_address(&status, *on)?;
+            Some(format!("nvme connect {} -n {}\n", at(*on, address), e.nqn))
+        });
+        exported(e, &call.disk) + &lines.collect::<String>()
     })
+}
+
+/// Transports in one text: `tcp, rdma`.
+fn words(transports: &[Transport]) -> String {
+    let words: Vec<&str> = transports.iter().map(|t| t.word()).collect();
+    words.join(", ")
 }
 
 fn exported(e: &Export, disk: &str) -> String {
@@ -119,10 +158,11 @@ impl Protocol for Nvmf {
         "nvme"
     }
 
-    fn role(&self, role: ListenRole) -> Option<(&'static str, &'static str)> {
-        match role {
-            ListenRole::Nvmf(Role::Io) => Some(("io", "NVMe/TCP")),
-            ListenRole::Nvmf(Role::Discovery) => Some(("discovery", "discovery")),
+    fn role(&self, listen: &Listen) -> Option<(&'static str, &'static str)> {
+        match (listen.role, listen.transport) {
+            (ListenRole::Nvmf(Role::Io), Transport::Tcp) => Some(("io", "NVMe/TCP")),
+            (ListenRole::Nvmf(Role::Io), Transport::Rdma) => Some(("rdma", "NVMe/RDMA")),
+            (ListenRole::Nvmf(Role::Discovery), _) => Some(("discovery", "discovery")),
             _ => None,
         }
     }
@@ -195,16 +235,21 @@ impl Protocol for Nvmf {
     }
 
     fn client_lines(&self, status: &Status) -> String {
-        let Some(address) = client_address(status) else {
-            return String::new();
-        };
-        let mut out = String::from("on a Linux client (modprobe nvme-tcp):\n");
-        let _ = writeln!(out, "  nvme discover {}", at(address));
-        for e in &status.exports.nvmf.exports {
-            let _ = writeln!(out, "  nvme connect {} -n {}", at(address), e.nqn);
-        }
-        if address.ip().is_unspecified() {
-            out.push_str("  where ADDRESS is this machine's\n");
+        let mut out = String::new();
+        for on in Transport::ALL {
+            let Some(address) = client_address(status, on) else {
+                continue;
+            };
+            let place = at(on, address);
+            let _ = writeln!(out, "on a Linux client (modprobe nvme-{}):", on.word());
+            let _ = writeln!(out, "  nvme discover {place}");
+            let all = status.exports.nvmf.exports.iter();
+            for e in all.filter(|e| e.transports.contains(&on)) {
+                let _ = writeln!(out, "  nvme connect {place} -n {}", e.nqn);
+            }
+            if address.ip().is_unspecified() {
+                out.push_str("  where ADDRESS is this machine's\n");
+            }
         }
         out
     }
@@ -219,7 +264,7 @@ impl Protocol for Nvmf {
             0 => "off".to_owned(),
             ms => format!("every {} at most", duration(ms)),
         };
-        vec![
+        let mut facts = vec![
             ("protocol", "NVMe".to_owned()),
             ("host", host_name(m).to_owned()),
             ("host ID", m.host_id.clone()),
@@ -237,7 +282,11 @@ impl Protocol for Nvmf {
                 ),
             ),
             ("reconnects", m.reconnects.to_string()),
-        ]
+        ];
+        let device = m.device.iter().map(|d| ("RDMA device", d.clone()));
+        let reason = m.not_rdma.iter().map(|why| ("not over RDMA", why.clone()));
+        facts.extend(device.chain(reason));
+        facts
     }
 }
 
@@ -245,27 +294,23 @@ fn hosts_of(e: &Export) -> String {
     hosts(&[(e.nqn.clone(), e.hosts.clone())])
 }
 
-/// The address that clients connect to; one of the loopback interface only if there is no other.
-fn client_address(status: &Status) -> Option<SocketAddr> {
-    let io = status
-        .listen
-        .iter()
-        .filter(|l| l.role == ListenRole::Nvmf(Role::Io));
-    let advertised = status.exports.nvmf.advertise.first().copied();
-    advertised.or_else(|| io.map(|l| l.address).min_by_key(|a| a.ip().is_loopback()))
+/// The address that clients connect to over a transport; one of the loopback interface only if there is no other.
+fn client_address(status: &Status, on: Transport) -> Option<SocketAddr> {
+    let io = status.listen.iter();
+    let io = io.filter(|l| l.role == ListenRole::Nvmf(Role::Io) && l.transport == on);
+    let listening = io.map(|l| l.address).min_by_key(|a| a.ip().is_loopback());
+    let nvmf = &status.exports.nvmf;
+    match on {
+        Transport::Tcp => nvmf.advertise.first().copied().or(listening),
+        Transport::Rdma => listening.map(|l| nvmf.advertise_rdma.first().copied().unwrap_or(l)),
+    }
 }
 
 /// An address in the form of nvme-cli.
-fn at(address: SocketAddr) -> String {
+fn at(on: Transport, address: SocketAddr) -> String {
     let ip = match address.ip() {
         ip if ip.is_unspecified() => "ADDRESS".to_owned(),
         ip => ip.to_string(),
     };
-    format!("-t tcp -a {ip} -s {}", address.port())
-}
-
-/// The command with which a Linux client connects to a subsystem.
-fn connect_line(status: &Status, nqn: &str) -> Option<String> {
-    let address = client_address(status)?;
-    Some(format!("nvme connect {} -n {nqn}", at(address)))
+    format!("-t {} -a {ip} -s {}", on.word(), address.port())
 }

@@ -20,6 +20,7 @@ pub(super) fn exports(exports: &[Export]) -> String {
             or_dash(served.map(|n| human(n.size)))
         })
         .left("HOSTS", |(e, _)| number_of(&e.hosts))
+        .left("TRANSPORTS", |(e, _)| super::words(&e.transports))
         .right("SESSIONS", |(e, _)| e.sessions.to_string())
         .left("UUID", |(_, n)| or_dash(n.map(|n| n.uuid.to_string())))
         .text();
