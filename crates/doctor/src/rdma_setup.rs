@@ -34,14 +34,14 @@ pub struct RdmaSetup {
     /// Commands after the files are in place, in their order.
     pub commands: Vec<String>,
     /// Work that needs a person.
-    pub by_hand: Vec<Work>,
+    pub by_hand: Vec<ManualWork>,
     /// Facts that could not be read; `wirepool doctor` names them.
     pub unknown: usize,
 }
 
 /// Work that needs a person.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Work {
+pub struct ManualWork {
     /// The port, interface or file.
     pub object: String,
     /// The values that were read.
@@ -68,7 +68,7 @@ pub fn plan(facts: &Facts, is_client: bool) -> RdmaSetup {
             setup.add(step, &mut steps);
         }
         if !steps.is_empty() {
-            setup.by_hand.push(Work {
+            setup.by_hand.push(ManualWork {
                 object: finding.object,
                 found: finding.evidence,
                 why: finding.why,
@@ -79,7 +79,7 @@ pub fn plan(facts: &Facts, is_client: bool) -> RdmaSetup {
     // The server is restarted when packages, files and modules are there, and systemd has read the files.
     setup.commands.sort_by_key(|c| c == RESTART);
     if setup.ports.is_empty() && !setup.modules.is_empty() {
-        setup.by_hand.push(Work {
+        setup.by_hand.push(ManualWork {
             object: "RDMA".into(),
             found: "no device yet".into(),
             why: "The device that appears with the modules may need more.".into(),

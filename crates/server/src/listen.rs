@@ -2,7 +2,7 @@
 //!
 //! **Owns** the listeners, on the first shard. **Called by** [`crate::server`]. **Invariants**: a lack of descriptors
 //! or memory pauses a listener and is logged once per episode; it never ends the listener. An address that the machine does not have is
-//! tried again until it has it, and so is one for RDMA whatever the reason is that it cannot be served; the other addresses are served
+//! tried again until it has it, and so is one for RDMA that cannot be served for any reason; the other addresses are served
 //! meanwhile.
 
 use crate::api::{Listen, NotListening};

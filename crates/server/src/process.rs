@@ -84,15 +84,7 @@ async fn run(file: ConfigFile, ready: impl FnOnce(&Status)) -> Result<End> {
         None => None,
     };
 
-    let pool_disks: usize = config.pools.iter().map(|p| p.disks.len()).sum();
-    let wanted = config.protocols().map(|p| p.connections()).sum();
-    let refused = config.protocols().map(|p| p.refused_connections_max());
-    // Connections beyond the limit take descriptors too, until they are refused.
-    let browsers = console.as_ref().map_or(0, |_| CONSOLE_CONNECTIONS_MAX);
-    let others = config.disks.len() + pool_disks + refused.sum::<usize>() + browsers;
-    let each = config.protocols().map(|p| p.descriptors_of_connection());
-    let each = each.max().unwrap_or(1);
-    let (fd_limit, connections_max, mut warnings) = descriptors(wanted, others, each);
+    let (fd_limit, connections_max, mut warnings) = descriptors_of(&config, console.is_some());
     warnings.extend(congestion_refused(config.server.congestion.as_deref()));
     warnings.extend(console_warning);
     let runtime = RuntimeConfig {
@@ -316,6 +308,22 @@ fn lock(config: &Config) -> Result<File> {
         Err(TryLockError::WouldBlock) => Err(Error::Locked(state_dir.to_path_buf())),
         Err(TryLockError::Error(e)) => Err(failed(e)),
     }
+}
+
+/// Raises the descriptor limit to what the configuration needs. Returns what [`descriptors`] returns.
+fn descriptors_of(config: &Config, has_console: bool) -> (u64, usize, Vec<String>) {
+    let pool_disks: usize = config.pools.iter().map(|p| p.disks.len()).sum();
+    let wanted = config.protocols().map(|p| p.connections()).sum();
+    let refused = config.protocols().map(|p| p.refused_connections_max());
+    // Connections beyond the limit take descriptors too, until they are refused.
+    let browsers = if has_console {
+        CONSOLE_CONNECTIONS_MAX
+    } else {
+        0
+    };
+    let others = config.disks.len() + pool_disks + refused.sum::<usize>() + browsers;
+    let each = config.protocols().map(|p| p.descriptors_of_connection());
+    descriptors(wanted, others, each.max().unwrap_or(1))
 }
 
 /// Raises the descriptor limit; `others` is the number of descriptors of disks and refused connections, `each` those of one connection.

@@ -37,6 +37,19 @@ pub(crate) fn port(machine: &Machine, files: &[(&str, &str)]) {
     }
 }
 
+/// Answers of the programs that show addresses and flow control.
+fn programs(machine: &mut Machine) {
+    machine.program(
+        "ip -j addr",
+        r#"[{"ifname":"ens1","addr_info":[{"local":"10.0.0.1"}]}]"#,
+    );
+    machine.program("ethtool -a ens1", "RX:\toff\nTX:\toff\n");
+    machine.program(
+        "dcb -j pfc show dev ens1",
+        r#"{"prio-pfc":["off","off","off","on"]}"#,
+    );
+}
+
 /// A machine with one Ethernet card of type ConnectX-4 Lx, RoCE and all that it needs.
 pub(crate) fn roce() -> Machine {
     let mut machine = Machine::new();
@@ -128,15 +141,7 @@ pub(crate) fn roce() -> Machine {
     ]);
     permit(&machine, "/dev/infiniband/uverbs0", 0o666);
     permit(&machine, "/dev/infiniband/rdma_cm", 0o666);
-    machine.program(
-        "ip -j addr",
-        r#"[{"ifname":"ens1","addr_info":[{"local":"10.0.0.1"}]}]"#,
-    );
-    machine.program("ethtool -a ens1", "RX:\toff\nTX:\toff\n");
-    machine.program(
-        "dcb -j pfc show dev ens1",
-        r#"{"prio-pfc":["off","off","off","on"]}"#,
-    );
+    programs(&mut machine);
     machine
 }
 

@@ -123,7 +123,7 @@ fn flow_control_for_a_priority_that_is_not_used() {
         &found,
         "mkdir -p /sys/kernel/config/rdma_cm/mlx5_0",
     );
-    // Where it cannot be read, the report says so.
+    // A default that cannot be read is reported as not known.
     remove(&machine, "/sys/kernel/config/rdma_cm");
     finds(
         &machine,

@@ -61,3 +61,33 @@ pub enum Ending {
     #[error("the device was removed")]
     DeviceRemoved,
 }
+
+/// Why programs of this machine cannot use RDMA.
+#[derive(Debug, Clone, PartialEq, Eq, ThisError)]
+pub enum NoRdma {
+    /// A library of rdma-core cannot be loaded; has the loader's message.
+    #[error(
+        "rdma-core is not installed ({0}): install libibverbs1, librdmacm1 and ibverbs-providers (Debian, Ubuntu), or libibverbs and \
+         librdmacm (others)"
+    )]
+    NoLibrary(String),
+    /// The installed rdma-core lacks a function.
+    #[error("rdma-core is too old: it has no function {0}; install version 15 or later")]
+    OldLibrary(&'static str),
+    /// The machine has no RDMA device.
+    #[error(
+        "this machine has no RDMA device: /sys/class/infiniband is empty (load the driver of the card, such as modprobe mlx5_ib)"
+    )]
+    NoDevice,
+    /// The kernel's connection manager is not loaded.
+    #[error("the kernel has no /dev/infiniband/rdma_cm: modprobe rdma_ucm")]
+    NoModule,
+    /// This process may not use the connection manager.
+    #[error(
+        "this process may not open /dev/infiniband/rdma_cm: check the mode of the file (0666 by the rules of rdma-core), and DeviceAllow of a systemd unit"
+    )]
+    Denied,
+    /// Another reason.
+    #[error("the connection manager for RDMA cannot be used: {0}")]
+    Other(Error),
+}

@@ -24,10 +24,10 @@ mod support;
 mod work;
 
 pub use config::{QueuePairConfig, RNR_RETRIES_UNLIMITED};
-pub use error::{ConnectError, Ending, WorkError};
+pub use error::{ConnectError, Ending, NoRdma, WorkError};
 pub(crate) use handle::EndpointHandle;
 pub use listen::{DetachedIncoming, Incoming, RdmaListener};
-pub use support::{NoRdma, support};
+pub use support::support;
 pub use work::{Exposed, Memory, QueuePairEvent, Remote, RemoteKey, Returned, Verb, WorkRequest};
 
 use crate::linux::ReceiveSlot;

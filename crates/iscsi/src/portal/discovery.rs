@@ -4,7 +4,7 @@
 
 use super::incoming::Destination;
 use super::member::{Held, Member};
-use super::transport::Transport;
+use super::transport::PortalTransport;
 use crate::wire::decode::Header;
 use crate::wire::request::{Ahs, Request};
 use crate::wire::response::RejectReason;
@@ -35,7 +35,7 @@ impl Discovery {
     /// Takes a header. Returns where its data segment belongs.
     pub(crate) fn route(
         &mut self,
-        transport: &mut Transport,
+        transport: &mut PortalTransport,
         header: &Header,
         ahs: &[u8],
         request: Result<Request, RejectReason>,
@@ -61,7 +61,7 @@ impl Discovery {
     /// Takes a request that has arrived whole, with its data.
     pub(crate) fn request(
         &mut self,
-        transport: &mut Transport,
+        transport: &mut PortalTransport,
         bhs: &Bhs,
         request: Request,
         data: Vec<u8>,
@@ -72,7 +72,7 @@ impl Discovery {
     }
 
     /// Performs the held requests whose turn has come.
-    pub(crate) fn release_held(&mut self, transport: &mut Transport) {
+    pub(crate) fn release_held(&mut self, transport: &mut PortalTransport) {
         for sn in self.member.due() {
             if let Some(Held::Request(bhs, request, data)) = self.member.release(sn) {
                 self.perform(transport, &bhs, &request, &data);
@@ -80,7 +80,13 @@ impl Discovery {
         }
     }
 
-    fn perform(&mut self, transport: &mut Transport, bhs: &Bhs, request: &Request, data: &[u8]) {
+    fn perform(
+        &mut self,
+        transport: &mut PortalTransport,
+        bhs: &Bhs,
+        request: &Request,
+        data: &[u8],
+    ) {
         self.member.acknowledged_by(request);
         self.member.perform(transport, bhs, request, data);
     }

@@ -6,7 +6,7 @@
 //! the byte stream. Then at most [`EARLY_OUTSIDE_MAX`] bytes lie outside of the pool, and further commands end with TASK SET FULL
 //! (SAM-5 5.3.1), which initiators repeat.
 
-use super::transport::Transport;
+use super::transport::PortalTransport;
 use crate::limits::EARLY_OUTSIDE_MAX;
 use io::IoBuf;
 use session::Hold;
@@ -93,7 +93,7 @@ impl EarlyBuffers {
     }
 
     /// Reserves a pool buffer for the next command if there is one now.
-    pub(crate) fn reserve(&mut self, transport: &mut Transport, len: EarlyLen) -> bool {
+    pub(crate) fn reserve(&mut self, transport: &mut PortalTransport, len: EarlyLen) -> bool {
         self.next = in_pool(transport, len.piece).map(|(b, h)| Early::Whole(b, h));
         if self.next.is_none() {
             self.next = in_pool(transport, len.unsolicited).map(|(b, h)| Early::Part(b, h));
@@ -105,7 +105,11 @@ impl EarlyBuffers {
     }
 
     /// Reserves memory outside of the pool, within the limit.
-    pub(crate) fn reserve_outside(&mut self, transport: &mut Transport, len: EarlyLen) -> Room {
+    pub(crate) fn reserve_outside(
+        &mut self,
+        transport: &mut PortalTransport,
+        len: EarlyLen,
+    ) -> Room {
         self.stop_waiting(transport);
         if self.outside.get() + len.unsolicited > EARLY_OUTSIDE_MAX {
             return Room::None;
@@ -115,7 +119,7 @@ impl EarlyBuffers {
     }
 
     /// Waits in the ledger's queue for bytes for the next command.
-    pub(crate) fn reserve_later(&mut self, transport: &mut Transport, len: EarlyLen) -> Room {
+    pub(crate) fn reserve_later(&mut self, transport: &mut PortalTransport, len: EarlyLen) -> Room {
         let len = len.unsolicited;
         self.is_waiting = true;
         let Some(hold) = transport.link_mut().hold(io::buf::capacity_of(len)) else {
@@ -129,7 +133,7 @@ impl EarlyBuffers {
         Room::Ready
     }
 
-    fn stop_waiting(&mut self, transport: &mut Transport) {
+    fn stop_waiting(&mut self, transport: &mut PortalTransport) {
         if std::mem::take(&mut self.is_waiting) {
             transport.link_mut().forget_request();
         }
@@ -144,7 +148,7 @@ impl EarlyBuffers {
     }
 
     /// A copy of `data` in the smallest memory: of the pool, else outside of it.
-    pub(crate) fn copy(&mut self, transport: &Transport, data: &[u8]) -> Early {
+    pub(crate) fn copy(&mut self, transport: &PortalTransport, data: &[u8]) -> Early {
         let mut early = match in_pool(transport, data.len()) {
             Some((buf, hold)) => Early::Part(buf, hold),
             None => self.outside(data.len()),
@@ -154,7 +158,7 @@ impl EarlyBuffers {
     }
 }
 
-fn in_pool(transport: &Transport, len: usize) -> Option<(IoBuf, Hold)> {
+fn in_pool(transport: &PortalTransport, len: usize) -> Option<(IoBuf, Hold)> {
     let link = transport.link();
     let hold = link.account().try_hold(io::buf::capacity_of(len))?;
     Some((link.pool().try_alloc(len)?, hold))

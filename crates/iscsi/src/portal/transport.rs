@@ -22,7 +22,7 @@ use session::output::stable;
 use std::sync::Arc;
 
 /// The byte stream of a connection.
-pub(crate) struct Transport {
+pub(crate) struct PortalTransport {
     shared: Arc<PortalShared>,
     link: Link<CloseReason>,
     course: Course,
@@ -58,10 +58,10 @@ enum CommandWindow {
     Session(Arc<Session>),
 }
 
-impl Transport {
+impl PortalTransport {
     /// The byte stream of a connection that was accepted just now.
-    pub(crate) fn new(shared: Arc<PortalShared>, link: Link<CloseReason>) -> Transport {
-        Transport {
+    pub(crate) fn new(shared: Arc<PortalShared>, link: Link<CloseReason>) -> PortalTransport {
+        PortalTransport {
             shared,
             link,
             course: Course::Open,

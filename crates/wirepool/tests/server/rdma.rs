@@ -3,10 +3,10 @@
 use crate::common::{BASE, NQN, Place, RAM, client, connect, run};
 use serde_json::Value;
 
-/// An address that no machine has (RFC 5737): without rdma-core it is not served for want of rdma-core, with it for want of a device.
+/// An address that no machine has (RFC 5737): it is not served because rdma-core is missing or, with rdma-core, because no device has it.
 const ELSEWHERE: &str = "192.0.2.1:4420";
 
-/// A server whose only address for RDMA cannot be served starts, serves TCP, and says why wherever somebody looks.
+/// A server whose only address for RDMA cannot be served starts, serves TCP, and reports the reason in the log, in the API and in each command that shows addresses.
 #[test]
 fn a_server_without_rdma_serves_tcp_and_says_why() {
     let rdma = format!("listen_rdma = [\"{ELSEWHERE}\"]\n");

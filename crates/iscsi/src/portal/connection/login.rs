@@ -14,7 +14,7 @@ use crate::portal::session::{
     Alive, ConnectionHandle, Connections, NewSession, Session, SessionKind,
 };
 use crate::portal::shared::PortalShared;
-use crate::portal::transport::Transport;
+use crate::portal::transport::PortalTransport;
 use crate::wire::decode::Rules;
 use crate::wire::request::LoginRequest;
 use crate::wire::response::{LoginResponse, LoginStatus};
@@ -240,7 +240,7 @@ impl Core {
 }
 
 /// The login machine's view of the service.
-fn gate<'a>(transport: &Transport, shared: &'a PortalShared) -> Gate<'a> {
+fn gate<'a>(transport: &PortalTransport, shared: &'a PortalShared) -> Gate<'a> {
     let link = transport.link();
     Gate {
         target: shared,

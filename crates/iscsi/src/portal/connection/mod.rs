@@ -28,7 +28,7 @@ use super::counters::{CloseReason, ConnectionState};
 use super::discovery::Discovery;
 use super::full_feature::{FullFeature, Next};
 use super::member::Member;
-use super::transport::Transport;
+use super::transport::PortalTransport;
 use crate::login::{LoggedIn, Login};
 use crate::wire::request::LoginRequest;
 use crate::wire::response::{AsyncEvent, LoginResponse, RejectReason};
@@ -47,7 +47,7 @@ struct Connection {
 struct Core {
     /// For tasks that come back to the connection.
     me: Weak<Connection>,
-    transport: Transport,
+    transport: PortalTransport,
     phase: Phase,
 }
 
@@ -113,7 +113,7 @@ impl Phase {
 }
 
 impl Core {
-    fn new(me: Weak<Connection>, transport: Transport) -> Core {
+    fn new(me: Weak<Connection>, transport: PortalTransport) -> Core {
         let login = Login::new(transport.shared().config.offer.clone());
         Core {
             me,

@@ -7,7 +7,7 @@ use super::{Connection, Core, Phase};
 use crate::portal::counters::{CloseReason, ConnectionState};
 use crate::portal::session::RELEASE;
 use crate::portal::shared::PortalShared;
-use crate::portal::transport::Transport;
+use crate::portal::transport::PortalTransport;
 use io::net::TcpStream;
 use io::sync::lock;
 use io::time::Instant;
@@ -157,7 +157,7 @@ pub(crate) async fn serve(shared: Arc<PortalShared>, stream: TcpStream) {
     };
     let (link, key) = admitted.into_link(&stream, shared.config.connection_budget);
     let conn = Rc::new_cyclic(|me| {
-        let transport = Transport::new(shared.clone(), link);
+        let transport = PortalTransport::new(shared.clone(), link);
         Connection {
             stream,
             core: RefCell::new(Core::new(me.clone(), transport)),

@@ -11,7 +11,7 @@ use crate::limits::IMMEDIATE_COMMANDS_MAX;
 use crate::portal::early::{EarlyLen, Room};
 use crate::portal::incoming::Destination;
 use crate::portal::session::AbortOrder;
-use crate::portal::transport::Transport;
+use crate::portal::transport::PortalTransport;
 use crate::portal::window::Verdict;
 use crate::wire::Opcode;
 use crate::wire::decode::Header;
@@ -25,7 +25,7 @@ impl FullFeature {
     /// Reserves a buffer for the unsolicited data of a command whose header is here.
     pub(crate) fn reserve_early(
         &mut self,
-        transport: &mut Transport,
+        transport: &mut PortalTransport,
         header: &Header,
         command: &ScsiCommand,
     ) -> Room {
@@ -59,7 +59,7 @@ impl FullFeature {
     /// Takes a header. Returns where its data segment belongs.
     pub(crate) fn route(
         &mut self,
-        transport: &mut Transport,
+        transport: &mut PortalTransport,
         header: &Header,
         ahs: &[u8],
         request: Result<Request, RejectReason>,
@@ -100,7 +100,7 @@ impl FullFeature {
     /// A command's header is here (§11.3); its immediate data follows. Errors: the reason to reject it for.
     fn command_header(
         &mut self,
-        transport: &mut Transport,
+        transport: &mut PortalTransport,
         header: &Header,
         c: ScsiCommand,
         ahs: Ahs,
@@ -140,7 +140,7 @@ impl FullFeature {
 
     fn new_command(
         &self,
-        transport: &Transport,
+        transport: &PortalTransport,
         c: ScsiCommand,
         ahs: Ahs,
         data_len: u32,
@@ -170,7 +170,7 @@ impl FullFeature {
     }
 
     /// A command is here with its immediate data.
-    pub(crate) fn command_arrived(&mut self, transport: &mut Transport, slot: usize) -> Next {
+    pub(crate) fn command_arrived(&mut self, transport: &mut PortalTransport, slot: usize) -> Next {
         let Some(c) = self.commands.get_mut(slot) else {
             return Next::Idle;
         };
@@ -195,7 +195,7 @@ impl FullFeature {
     }
 
     /// Gives a command to the device, in its turn.
-    pub(super) fn deliver(&mut self, transport: &mut Transport, slot: usize) -> Next {
+    pub(super) fn deliver(&mut self, transport: &mut PortalTransport, slot: usize) -> Next {
         transport.link_mut().tally().command();
         let Some(c) = self.commands.get_mut(slot) else {
             return Next::Idle;
@@ -226,7 +226,7 @@ impl FullFeature {
     }
 
     /// Moves a delivered command on until it must wait.
-    pub(super) fn proceed(&mut self, transport: &mut Transport, slot: usize) -> Next {
+    pub(super) fn proceed(&mut self, transport: &mut PortalTransport, slot: usize) -> Next {
         let Some(c) = self.commands.get(slot) else {
             return Next::Idle;
         };
@@ -259,7 +259,7 @@ impl FullFeature {
     }
 
     /// Begins a piece of a command whose data is here, at once or when there are ledger bytes for it.
-    fn begin(&mut self, transport: &mut Transport, slot: usize) -> Next {
+    fn begin(&mut self, transport: &mut PortalTransport, slot: usize) -> Next {
         let Some(c) = self.commands.get_mut(slot) else {
             return Next::Idle;
         };
@@ -287,7 +287,7 @@ impl FullFeature {
     }
 
     /// Takes a command off the table and out of the queue for a turn.
-    fn remove(&mut self, transport: &mut Transport, slot: usize) -> Option<Command> {
+    fn remove(&mut self, transport: &mut PortalTransport, slot: usize) -> Option<Command> {
         let c = self.commands.remove(slot)?;
         transport.position_mut().disown(slot);
         if c.progress == Progress::Waiting {
@@ -297,14 +297,19 @@ impl FullFeature {
     }
 
     /// Forgets a command that was not delivered, as if it had never arrived.
-    pub(crate) fn forget(&mut self, transport: &mut Transport, slot: usize) {
+    pub(crate) fn forget(&mut self, transport: &mut PortalTransport, slot: usize) {
         if let Some(c) = self.remove(transport, slot) {
             c.abandon();
         }
     }
 
     /// Ends a command with the device's outcome.
-    pub(super) fn finish(&mut self, transport: &mut Transport, slot: usize, outcome: Outcome) {
+    pub(super) fn finish(
+        &mut self,
+        transport: &mut PortalTransport,
+        slot: usize,
+        outcome: Outcome,
+    ) {
         let Some(c) = self.remove(transport, slot) else {
             return;
         };
@@ -322,7 +327,7 @@ impl FullFeature {
     }
 
     /// Aborts the commands that others asked to abort.
-    pub(crate) fn abort_ordered(&mut self, transport: &mut Transport) {
+    pub(crate) fn abort_ordered(&mut self, transport: &mut PortalTransport) {
         for order in self.member.handle().take_orders() {
             let covered = self.commands.iter().filter(|(_, c)| {
                 !c.is_before_its_turn() && order.covers(c.request.lun, c.request.itt)
@@ -335,7 +340,12 @@ impl FullFeature {
     }
 
     /// Aborts one command: now, or when its step at the device has ended.
-    pub(super) fn abort(&mut self, transport: &mut Transport, slot: usize, order: &AbortOrder) {
+    pub(super) fn abort(
+        &mut self,
+        transport: &mut PortalTransport,
+        slot: usize,
+        order: &AbortOrder,
+    ) {
         let Some(c) = self.commands.get_mut(slot) else {
             return;
         };

@@ -8,7 +8,7 @@ use super::FullFeature;
 use super::command::{Progress, check_condition};
 use super::next::Next;
 use crate::portal::session::{Alive, Barrier};
-use crate::portal::transport::Transport;
+use crate::portal::transport::PortalTransport;
 use io::IoBuf;
 use io::stage::Trail;
 use io::time::Instant;
@@ -58,7 +58,7 @@ impl FullFeature {
     /// A step has ended. Takes `hold` if its data is on the way to the initiator.
     pub(crate) fn stepped(
         &mut self,
-        transport: &mut Transport,
+        transport: &mut PortalTransport,
         slot: usize,
         (step, trail): (Step, Trail),
         hold: &mut Option<Hold>,
@@ -97,7 +97,7 @@ impl FullFeature {
     }
 
     /// Whether a delivered command may begin. If not it waits, and the connection is woken when it may.
-    pub(super) fn has_turn(&mut self, transport: &Transport, slot: usize) -> bool {
+    pub(super) fn has_turn(&mut self, transport: &PortalTransport, slot: usize) -> bool {
         let Some(c) = self.commands.get_mut(slot) else {
             return true;
         };
@@ -119,7 +119,7 @@ impl FullFeature {
     }
 
     /// Tries again whether a waiting command may begin.
-    pub(crate) fn retry(&mut self, transport: &mut Transport, slot: usize) -> Next {
+    pub(crate) fn retry(&mut self, transport: &mut PortalTransport, slot: usize) -> Next {
         let Some(c) = self.commands.get_mut(slot) else {
             return Next::Idle;
         };
@@ -128,7 +128,7 @@ impl FullFeature {
     }
 
     /// Takes the first deferred command out of its queue and moves it on. `None` if it must wait longer, or none is deferred.
-    pub(crate) fn next_deferred(&mut self, transport: &mut Transport) -> Option<Next> {
+    pub(crate) fn next_deferred(&mut self, transport: &mut PortalTransport) -> Option<Next> {
         if transport.is_closing() {
             return None;
         }
@@ -167,7 +167,7 @@ impl FullFeature {
     }
 
     /// Whether the first deferred command can go on in this turn.
-    pub(crate) fn can_resume(&self, transport: &Transport) -> bool {
+    pub(crate) fn can_resume(&self, transport: &PortalTransport) -> bool {
         let account = transport.link().account();
         let first = self.deferred.first();
         !self.deferred.awaits_buffer()

@@ -34,7 +34,7 @@ use super::counters::{CloseReason, ConnectionState};
 use super::early::EarlyBuffers;
 use super::entry::TargetEntry;
 use super::member::Member;
-use super::transport::Transport;
+use super::transport::PortalTransport;
 use crate::wire::response::AsyncEvent;
 use command::CommandTable;
 use io::time::Instant;
@@ -126,7 +126,7 @@ impl FullFeature {
     }
 
     /// The service ends: asks the initiator to log out (§11.9).
-    pub(crate) fn request_logout(&mut self, transport: &mut Transport) {
+    pub(crate) fn request_logout(&mut self, transport: &mut PortalTransport) {
         if self.is_served() {
             let linger = transport.shared().config.linger.as_secs();
             let event = AsyncEvent::LogoutRequest(linger.clamp(1, 65535) as u16);
@@ -137,7 +137,7 @@ impl FullFeature {
     }
 
     /// The initiator did not log out in time: commands are ignored from now on.
-    pub(crate) fn drain(&mut self, transport: &mut Transport) {
+    pub(crate) fn drain(&mut self, transport: &mut PortalTransport) {
         self.service = Service::Draining;
         transport.enter(ConnectionState::Draining);
     }
@@ -145,7 +145,7 @@ impl FullFeature {
     /// Refuses a PDU and ends the connection.
     fn reject_and_close(
         &mut self,
-        transport: &mut Transport,
+        transport: &mut PortalTransport,
         reason: crate::wire::response::RejectReason,
         bad: &crate::wire::Bhs,
     ) {
@@ -154,7 +154,7 @@ impl FullFeature {
     }
 
     /// The connection has ended: its commands are abandoned. Commands at the backend end by themselves.
-    pub(crate) fn leave(mut self, transport: &mut Transport) {
+    pub(crate) fn leave(mut self, transport: &mut PortalTransport) {
         for (_, c) in self.commands.iter() {
             c.cancel.cancel();
             if !c.request.immediate && !c.is_before_its_turn() {

@@ -7,7 +7,7 @@ use super::command::Progress;
 use super::next::Next;
 use crate::portal::member::Held;
 use crate::portal::retained::Run;
-use crate::portal::transport::Transport;
+use crate::portal::transport::PortalTransport;
 use crate::wire::request::{Request, Snack, SnackKind};
 use crate::wire::response::RejectReason;
 use crate::wire::{Bhs, Sn};
@@ -16,7 +16,7 @@ impl FullFeature {
     /// Takes a request that has arrived whole, with its data.
     pub(crate) fn request(
         &mut self,
-        transport: &mut Transport,
+        transport: &mut PortalTransport,
         bhs: &Bhs,
         request: Request,
         data: Vec<u8>,
@@ -31,7 +31,7 @@ impl FullFeature {
     }
 
     /// Delivers the held request or command with this CmdSN, whose turn has come.
-    pub(crate) fn release(&mut self, transport: &mut Transport, sn: Sn) -> Next {
+    pub(crate) fn release(&mut self, transport: &mut PortalTransport, sn: Sn) -> Next {
         match self.member.release(sn) {
             Some(Held::Command(slot)) => {
                 // The command may have been aborted, and its slot may have another one.
@@ -50,7 +50,7 @@ impl FullFeature {
 
     fn perform(
         &mut self,
-        transport: &mut Transport,
+        transport: &mut PortalTransport,
         bhs: &Bhs,
         request: &Request,
         data: &[u8],
@@ -65,7 +65,7 @@ impl FullFeature {
     }
 
     /// SNACK (§11.16).
-    fn snack(&mut self, transport: &mut Transport, bhs: &Bhs, snack: &Snack) {
+    fn snack(&mut self, transport: &mut PortalTransport, bhs: &Bhs, snack: &Snack) {
         if !self.member.recovers() {
             return self
                 .member

@@ -5,7 +5,7 @@
 
 use super::FullFeature;
 use super::command::{Command, Sent};
-use crate::portal::transport::Transport;
+use crate::portal::transport::PortalTransport;
 use crate::wire::Itt;
 use crate::wire::response::{DataIn, Residual, ScsiResponse};
 use io::Payload;
@@ -13,7 +13,12 @@ use scsi::Outcome;
 
 impl FullFeature {
     /// Answers a command with its outcome.
-    pub(super) fn respond(&mut self, transport: &mut Transport, c: Command, outcome: Outcome) {
+    pub(super) fn respond(
+        &mut self,
+        transport: &mut PortalTransport,
+        c: Command,
+        outcome: Outcome,
+    ) {
         let (itt, sent) = c.answer();
         let residual = match outcome.residual {
             scsi::Residual::None => Residual::None,
@@ -52,7 +57,7 @@ impl FullFeature {
     /// `status`.
     pub(super) fn send_data_in(
         &mut self,
-        transport: &mut Transport,
+        transport: &mut PortalTransport,
         itt: Itt,
         mut sent: Sent,
         mut data: Payload,

@@ -7,7 +7,7 @@ use super::FullFeature;
 use super::next::{Aborting, DevicePart, Next};
 use crate::portal::counters::CloseReason;
 use crate::portal::session::AbortOrder;
-use crate::portal::transport::Transport;
+use crate::portal::transport::PortalTransport;
 use crate::portal::window::Verdict;
 use crate::wire::request::{TaskFunction, TaskManagement};
 use crate::wire::response::{RejectReason, TaskResult, task_response};
@@ -20,7 +20,7 @@ impl FullFeature {
     /// Performs a function.
     pub(super) fn task_management(
         &mut self,
-        transport: &mut Transport,
+        transport: &mut PortalTransport,
         bhs: &Bhs,
         r: &TaskManagement,
     ) -> Next {
@@ -59,14 +59,14 @@ impl FullFeature {
         Next::Idle
     }
 
-    fn respond_task(&mut self, transport: &mut Transport, itt: Itt, result: TaskResult) {
+    fn respond_task(&mut self, transport: &mut PortalTransport, itt: Itt, result: TaskResult) {
         let mut bhs = task_response(itt, result);
         transport.stamp_status(&mut bhs);
         self.member.send_status(transport, bhs, &[]);
     }
 
     /// ABORT TASK: one task of this connection (§11.5.5).
-    fn abort_task(&mut self, transport: &mut Transport, r: &TaskManagement) -> Next {
+    fn abort_task(&mut self, transport: &mut PortalTransport, r: &TaskManagement) -> Next {
         let Some(slot) = self.commands.find(r.referenced) else {
             // It may arrive later: its CmdSN is used up here, and the command is ignored then.
             let session = self.member.session();
@@ -103,7 +103,7 @@ impl FullFeature {
     /// A function over the tasks of one logical unit.
     fn abort_unit(
         &mut self,
-        transport: &mut Transport,
+        transport: &mut PortalTransport,
         r: &TaskManagement,
         function: scsi::TaskManagement,
     ) -> Next {
@@ -119,7 +119,7 @@ impl FullFeature {
     /// A function over many tasks of the session.
     fn abort_many(
         &mut self,
-        transport: &mut Transport,
+        transport: &mut PortalTransport,
         r: &TaskManagement,
         lun: Option<scsi::Lun>,
         then: DevicePart,
@@ -140,7 +140,12 @@ impl FullFeature {
     }
 
     /// The tasks of a function have ended: answers it, then does the device's part.
-    pub(crate) fn tasks_ended(&mut self, transport: &mut Transport, itt: Itt, then: DevicePart) {
+    pub(crate) fn tasks_ended(
+        &mut self,
+        transport: &mut PortalTransport,
+        itt: Itt,
+        then: DevicePart,
+    ) {
         self.respond_task(transport, itt, TaskResult::Complete);
         let (function, lun) = match then {
             DevicePart::None => return,
@@ -155,7 +160,7 @@ impl FullFeature {
     }
 
     /// Ends every session with the target; this one when the response has left.
-    fn end_all_sessions(&mut self, transport: &mut Transport) {
+    fn end_all_sessions(&mut self, transport: &mut PortalTransport) {
         let session = self.member.session();
         for other in transport.shared().sessions_of(&self.entry) {
             if !Arc::ptr_eq(&other, session) {

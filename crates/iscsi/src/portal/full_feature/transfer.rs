@@ -8,7 +8,7 @@ use super::FullFeature;
 use super::next::Next;
 use crate::portal::incoming::Destination;
 use crate::portal::retained::Run;
-use crate::portal::transport::Transport;
+use crate::portal::transport::PortalTransport;
 use crate::wire::request::DataOut;
 use crate::wire::response::{R2t, RejectReason};
 use crate::wire::{Bhs, Ttt};
@@ -20,7 +20,7 @@ impl FullFeature {
     /// The header of a Data-Out is here. Returns where its data belongs.
     pub(super) fn data_header(
         &mut self,
-        transport: &mut Transport,
+        transport: &mut PortalTransport,
         bhs: &Bhs,
         pdu: DataOut,
         len: u32,
@@ -57,7 +57,7 @@ impl FullFeature {
     /// A Data-Out with `len` bytes of data is here, whole; `intact` if its digest matched.
     pub(crate) fn data_arrived(
         &mut self,
-        transport: &mut Transport,
+        transport: &mut PortalTransport,
         slot: usize,
         pdu: &DataOut,
         len: u32,
@@ -74,7 +74,7 @@ impl FullFeature {
     }
 
     /// The F bit of a sequence was seen.
-    fn sequence_ended(&mut self, transport: &mut Transport, slot: usize, ttt: Ttt) -> Next {
+    fn sequence_ended(&mut self, transport: &mut PortalTransport, slot: usize, ttt: Ttt) -> Next {
         let recovers = self.member.recovers();
         let Some(c) = self.commands.get_mut(slot) else {
             return Next::Idle;
@@ -91,7 +91,7 @@ impl FullFeature {
     }
 
     /// Sends R2Ts up to the negotiated number; lost data comes first (§7.8).
-    pub(super) fn ask(&mut self, transport: &mut Transport, slot: usize) {
+    pub(super) fn ask(&mut self, transport: &mut PortalTransport, slot: usize) {
         let most = usize::from(self.member.parameters().max_outstanding_r2t);
         let burst = self.member.parameters().max_burst;
         loop {
@@ -109,7 +109,7 @@ impl FullFeature {
         }
     }
 
-    fn send_r2t(&mut self, transport: &mut Transport, slot: usize, range: (u32, u32)) {
+    fn send_r2t(&mut self, transport: &mut PortalTransport, slot: usize, range: (u32, u32)) {
         let ttt = self.member.new_tag();
         let pause = transport.shared().config.data_timeout;
         let now = transport.now();
@@ -123,7 +123,13 @@ impl FullFeature {
     }
 
     /// Copies data from the staging area; bytes beyond the buffer are dropped.
-    pub(crate) fn put_data(&mut self, transport: &Transport, slot: usize, at: usize, data: &[u8]) {
+    pub(crate) fn put_data(
+        &mut self,
+        transport: &PortalTransport,
+        slot: usize,
+        at: usize,
+        data: &[u8],
+    ) {
         transport.link().data_received(data.len());
         if let Some(c) = self.commands.get_mut(slot) {
             c.data.put(at, data);
@@ -138,7 +144,7 @@ impl FullFeature {
     /// Takes a lent buffer back, after the socket has put `n` bytes into it.
     pub(crate) fn return_buffer(
         &mut self,
-        transport: &Transport,
+        transport: &PortalTransport,
         slot: usize,
         buf: IoBuf,
         n: usize,
@@ -150,14 +156,19 @@ impl FullFeature {
     }
 
     /// A command waits for data that it has a deadline for.
-    pub(crate) fn await_data(&mut self, transport: &mut Transport, slot: usize) {
+    pub(crate) fn await_data(&mut self, transport: &mut PortalTransport, slot: usize) {
         if let Some(due) = self.commands.get(slot).and_then(|c| c.data.due()) {
             transport.link_mut().await_transfer(due);
         }
     }
 
     /// Sends the outstanding R2Ts of a task again whose numbers are in the run (§11.16.1). Returns whether there were any.
-    pub(super) fn repeat_r2ts(&self, transport: &mut Transport, slot: usize, run: Run) -> bool {
+    pub(super) fn repeat_r2ts(
+        &self,
+        transport: &mut PortalTransport,
+        slot: usize,
+        run: Run,
+    ) -> bool {
         let Some(c) = self.commands.get(slot) else {
             return false;
         };
@@ -170,7 +181,7 @@ impl FullFeature {
     }
 }
 
-fn send_r2t(transport: &mut Transport, r2t: &R2t) {
+fn send_r2t(transport: &mut PortalTransport, r2t: &R2t) {
     let mut bhs = r2t.build();
     transport.stamp_next(&mut bhs);
     transport.send(bhs, &[]);

@@ -10,7 +10,7 @@ use super::config::SessionParameters;
 use super::retained::{Retained, Run};
 use super::session::{Alive, ConnectionHandle, Session};
 use super::text_exchange::TextExchange;
-use super::transport::Transport;
+use super::transport::PortalTransport;
 use super::window::Verdict;
 use crate::wire::request::Request;
 use crate::wire::response::RejectReason;
@@ -154,7 +154,7 @@ impl Member {
     /// turn is held; one outside of the command window is ignored.
     pub(crate) fn admit(
         &mut self,
-        transport: &Transport,
+        transport: &PortalTransport,
         bhs: &Bhs,
         request: Request,
         data: Vec<u8>,
@@ -200,7 +200,7 @@ impl Member {
     }
 
     /// The connection leaves its session; the CmdSNs of held requests and commands count as ended.
-    pub(crate) fn leave(&mut self, transport: &Transport) {
+    pub(crate) fn leave(&mut self, transport: &PortalTransport) {
         for sn in self.held.keys() {
             tracing::trace!(sn, "a command that arrived early ends with its connection");
             self.session.command_ended();
@@ -216,7 +216,7 @@ impl Member {
     }
 
     /// Sends a PDU that was stamped with a StatSN.
-    pub(crate) fn send_status(&mut self, transport: &mut Transport, bhs: Bhs, data: &[u8]) {
+    pub(crate) fn send_status(&mut self, transport: &mut PortalTransport, bhs: Bhs, data: &[u8]) {
         if self.recovers() {
             self.retained.keep_status(bhs, data);
         }
@@ -226,7 +226,7 @@ impl Member {
     /// Sends a Data-In PDU.
     pub(crate) fn send_data(
         &mut self,
-        transport: &mut Transport,
+        transport: &mut PortalTransport,
         itt: Itt,
         bhs: Bhs,
         mut data: Payload,
@@ -243,7 +243,12 @@ impl Member {
     }
 
     /// Refuses a PDU (§11.17); its header goes back to the initiator.
-    pub(crate) fn reject(&mut self, transport: &mut Transport, reason: RejectReason, bad: &Bhs) {
+    pub(crate) fn reject(
+        &mut self,
+        transport: &mut PortalTransport,
+        reason: RejectReason,
+        bad: &Bhs,
+    ) {
         transport.shared().counters.rejected(reason);
         let mut bhs = crate::wire::response::reject(reason);
         transport.stamp_status(&mut bhs);
@@ -251,7 +256,7 @@ impl Member {
     }
 
     /// Sends retained statuses again. Returns whether there were any, or the run has no end.
-    pub(crate) fn repeat_statuses(&mut self, transport: &mut Transport, run: Run) -> bool {
+    pub(crate) fn repeat_statuses(&mut self, transport: &mut PortalTransport, run: Run) -> bool {
         let statuses = self.retained.statuses(run);
         let parts = self.retained.data_with_status(run);
         let any = !statuses.is_empty() || !parts.is_empty() || run.count == 0;
@@ -264,7 +269,12 @@ impl Member {
     }
 
     /// Sends retained read data of a task again. Returns whether there was any.
-    pub(crate) fn repeat_data(&mut self, transport: &mut Transport, itt: Itt, run: Run) -> bool {
+    pub(crate) fn repeat_data(
+        &mut self,
+        transport: &mut PortalTransport,
+        itt: Itt,
+        run: Run,
+    ) -> bool {
         let parts = self.retained.data_of(itt, run);
         let any = !parts.is_empty();
         repeat(transport, parts);
@@ -272,7 +282,7 @@ impl Member {
     }
 }
 
-fn repeat(transport: &mut Transport, parts: Vec<(Bhs, Payload)>) {
+fn repeat(transport: &mut PortalTransport, parts: Vec<(Bhs, Payload)>) {
     for (mut bhs, data) in parts {
         transport.stamp_window(&mut bhs);
         transport.send_payload(&bhs, data);

@@ -8,7 +8,7 @@ use crate::limits::PING_DATA_MAX;
 use crate::portal::counters::CloseReason;
 use crate::portal::session::{AbortOrder, SessionKind};
 use crate::portal::text_exchange::TextStep;
-use crate::portal::transport::Transport;
+use crate::portal::transport::PortalTransport;
 use crate::wire::request::{LogoutRequest, NopOut, Request, TextRequest};
 use crate::wire::response::{
     AsyncEvent, RejectReason, async_message, logout_response, nop_in, text_response,
@@ -28,7 +28,7 @@ impl Member {
     /// and no session has a login in full feature phase).
     pub(crate) fn perform(
         &mut self,
-        transport: &mut Transport,
+        transport: &mut PortalTransport,
         bhs: &Bhs,
         request: &Request,
         data: &[u8],
@@ -42,7 +42,7 @@ impl Member {
     }
 
     /// NOP-Out (§11.18): a ping, or the answer to ours.
-    fn nop_out(&mut self, transport: &mut Transport, r: &NopOut, data: &[u8]) {
+    fn nop_out(&mut self, transport: &mut PortalTransport, r: &NopOut, data: &[u8]) {
         if r.itt == Itt::NONE {
             return;
         }
@@ -53,7 +53,7 @@ impl Member {
     }
 
     /// Asks a silent initiator for an answer (§11.19).
-    pub(crate) fn send_ping(&mut self, transport: &mut Transport) {
+    pub(crate) fn send_ping(&mut self, transport: &mut PortalTransport) {
         let ttt = self.new_tag();
         let mut bhs = nop_in(Itt::NONE, ttt, Lun::default());
         transport.stamp_next(&mut bhs);
@@ -62,7 +62,13 @@ impl Member {
     }
 
     /// Text Request (§11.10).
-    fn text_request(&mut self, transport: &mut Transport, bhs: &Bhs, r: &TextRequest, data: &[u8]) {
+    fn text_request(
+        &mut self,
+        transport: &mut PortalTransport,
+        bhs: &Bhs,
+        r: &TextRequest,
+        data: &[u8],
+    ) {
         match self.text.request(r, data) {
             Err(reason) => self.reject(transport, reason, bhs),
             Ok(TextStep::More) => {
@@ -79,7 +85,7 @@ impl Member {
         }
     }
 
-    fn answer(&mut self, transport: &Transport, pairs: &Pairs) -> Vec<u8> {
+    fn answer(&mut self, transport: &PortalTransport, pairs: &Pairs) -> Vec<u8> {
         let mut out = Text::new();
         for (key, value) in pairs.iter() {
             match key {
@@ -96,7 +102,7 @@ impl Member {
     }
 
     /// SendTargets (appendix C): all targets in a discovery session, its own target in a normal session.
-    fn send_targets(&self, transport: &Transport, value: &str, out: &mut Text) {
+    fn send_targets(&self, transport: &PortalTransport, value: &str, out: &mut Text) {
         let (session, shared) = (&self.session, transport.shared());
         let own = session.target();
         let all = match (&session.kind, value) {
@@ -117,7 +123,7 @@ impl Member {
     }
 
     /// Sends a response's text in parts that the initiator takes (§6.2).
-    fn send_text(&mut self, transport: &mut Transport, r: &TextRequest, mut text: Vec<u8>) {
+    fn send_text(&mut self, transport: &mut PortalTransport, r: &TextRequest, mut text: Vec<u8>) {
         let longest = self.parameters.max_send_data as usize;
         let more = text.len() > longest;
         let rest = more.then(|| text.split_off(longest));
@@ -134,7 +140,7 @@ impl Member {
     }
 
     /// Logout (§11.14).
-    fn logout(&mut self, transport: &mut Transport, r: &LogoutRequest) {
+    fn logout(&mut self, transport: &mut PortalTransport, r: &LogoutRequest) {
         let p = self.parameters;
         let own = r.reason == 0 || r.cid == self.handle.cid;
         let result = match r.reason {
@@ -177,7 +183,7 @@ impl Member {
     }
 
     /// Sends an asynchronous message (§11.9).
-    pub(crate) fn tell(&mut self, transport: &mut Transport, event: AsyncEvent) {
+    pub(crate) fn tell(&mut self, transport: &mut PortalTransport, event: AsyncEvent) {
         let mut bhs = async_message(event);
         transport.stamp_status(&mut bhs);
         self.send_status(transport, bhs, &[]);

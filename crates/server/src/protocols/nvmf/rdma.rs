@@ -9,7 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 /// The addresses of the configuration for RDMA, by their state.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct RdmaState {
-    /// Those that are served.
+    /// Addresses that are served.
     listening: Vec<SocketAddr>,
     /// The reason why one is not served.
     missing: Option<String>,

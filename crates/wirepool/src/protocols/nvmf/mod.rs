@@ -97,7 +97,7 @@ pub(crate) fn run(ask: &Ask, command: Command) -> Result<String> {
         Command::Transport { nqn, transports } => {
             let call = SetExportTransports { nqn, transports };
             ask.show(&call, |e| {
-                format!("{} is served over {}\n", e.nqn, words(&e.transports))
+                format!("{} is served over {}\n", e.nqn, table::words(&e.transports))
             })
         }
         Command::Add {
@@ -130,12 +130,6 @@ fn export(ask: &Ask, call: ExportNvme) -> Result<String> {
         });
         exported(e, &call.disk) + &lines.collect::<String>()
     })
-}
-
-/// Transports in one text: `tcp, rdma`.
-fn words(transports: &[Transport]) -> String {
-    let words: Vec<&str> = transports.iter().map(|t| t.word()).collect();
-    words.join(", ")
 }
 
 fn exported(e: &Export, disk: &str) -> String {

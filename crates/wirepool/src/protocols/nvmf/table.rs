@@ -2,7 +2,7 @@
 
 use crate::columns::{human, or_dash, rows, with_parts};
 use crate::protocols::protocol::{number_of, state};
-use server::api::{Export, NamespaceState};
+use server::api::{Export, NamespaceState, Transport};
 use std::fmt::Write;
 
 /// The table of subsystems and their namespaces.
@@ -20,7 +20,7 @@ pub(super) fn exports(exports: &[Export]) -> String {
             or_dash(served.map(|n| human(n.size)))
         })
         .left("HOSTS", |(e, _)| number_of(&e.hosts))
-        .left("TRANSPORTS", |(e, _)| super::words(&e.transports))
+        .left("TRANSPORTS", |(e, _)| words(&e.transports))
         .right("SESSIONS", |(e, _)| e.sessions.to_string())
         .left("UUID", |(_, n)| or_dash(n.map(|n| n.uuid.to_string())))
         .text();
@@ -31,4 +31,10 @@ pub(super) fn exports(exports: &[Export]) -> String {
         }
     }
     table + &notes
+}
+
+/// Transports in one text: `tcp, rdma`.
+pub(super) fn words(transports: &[Transport]) -> String {
+    let words: Vec<&str> = transports.iter().map(|t| t.word()).collect();
+    words.join(", ")
 }
