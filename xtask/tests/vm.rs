@@ -46,6 +46,11 @@ fn raidz_cuts() {
 }
 
 #[test]
+fn rdma() {
+    passes("rdma");
+}
+
+#[test]
 fn recovery() {
     passes("recovery");
 }

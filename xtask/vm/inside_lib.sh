@@ -27,7 +27,12 @@ listen = ["$ADDR:$PORT"]
 
 ${1:-}
 END
-  (cd /tmp && exec ./wirepool serve --print-ready --config /tmp/wirepool.toml) > /tmp/ready 2> /tmp/server.log &
+  server_again
+}
+# server_again: the server starts with the configuration that it has
+server_again() {
+  : > /tmp/ready
+  (cd /tmp && exec ./wirepool serve --print-ready --config /tmp/wirepool.toml) >> /tmp/ready 2>> /tmp/server.log &
   server=$!
   server_ready
 }

@@ -111,6 +111,14 @@ pub const CHECKS: &[Check] = &[
         timeout_s: 600,
     },
     Check {
+        name: "rdma",
+        about: "NVMe/RDMA on soft RoCE: discovery, ext4, verified fio, the server killed, connects and disconnects, an export for TCP only",
+        cpus: 2,
+        append: "",
+        scene: Scene::Inside(Disks::One),
+        timeout_s: 900,
+    },
+    Check {
         name: "reservations",
         about: "two hosts: register, acquire, conflict, restart, preempt, release",
         cpus: 2,

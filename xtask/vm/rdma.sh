@@ -1,0 +1,86 @@
+#!/bin/bash
+# NVMe/RDMA on soft RoCE (rdma_rxe): the server in this guest, and the guest's kernel as its client on the same device. Its speed proves
+# nothing about hardware.
+. /vmlab/checks/inside_lib.sh
+ADDR=10.0.2.15
+over_rdma() { timeout 60 nvme "$1" -t rdma -a $ADDR -s $PORT "${@:2}"; }
+connect_rdma() { over_rdma connect -n $NQN -i 2 -c 2 -l 600; }
+status_is() { cli status --json | jq -e "$1" >/dev/null; }
+missing() { status_is '[.not_listening[] | select(.transport=="rdma" and (.reason|contains("no RDMA device")))] | length==1'; }
+listens() { status_is '[.listen[] | select(.transport=="rdma")] | length==1'; }
+session_is() { cli session list --json | jq -e "[.[] | select(.kind==\"io\")] | length==1 and (.[0] | $1)" >/dev/null; }
+# The words of rdma status
+rdma_says() { cli rdma status > /tmp/said && cat /tmp/said && grep -q -- "$1" /tmp/said; }
+
+step "a server without a device"
+check "the server starts" server_here "listen_rdma = [\"$ADDR:$PORT\"]" || finish
+check "it says that there is no RDMA device" missing
+check "so does rdma status" rdma_says "cannot use RDMA"
+modprobe -a rdma_ucm rdma_rxe nvme-rdma
+check "a soft RoCE device" rdma link add rxe0 type rxe netdev net0 || finish
+check "the server listens without a restart" wait_for 30 listens || { cat /tmp/server.log; finish; }
+check "rdma status shows the device" rdma_says "rxe0/1"
+ramdisk 64 4
+check "a raidz1 of four disks" cli pool create tank raidz1 /dev/ram0 /dev/ram1 /dev/ram2 /dev/ram3 || finish
+check "a volume" cli volume create tank/vm1 --size 96M
+check "export it over both transports" cli export nvme tank/vm1 --nqn $NQN --host any || finish
+
+step "discovery, connection, data"
+discovered() { over_rdma discover | tee /tmp/said && grep -q "trtype: *rdma" /tmp/said && grep -q "subnqn: *$NQN" /tmp/said; }
+check "discovery over RDMA" discovered
+check "connect" connect_rdma || finish
+check "namespace appears" connected || finish
+dev=$(nvme_dev $NQN)
+check "the session is over RDMA" session_is '.transport=="rdma" and .device=="rxe0" and .io_queues==2'
+id=$(cli session list --json | jq '[.[] | select(.kind=="io")][0].id')
+cli session show "$id"
+shows() { cli session show "$id" --json | jq -e "$1" >/dev/null; }
+check "session show has the queue pairs" shows '[.. | .rdma? | select(. != null) | .number > 0 and .peer_number > 0 and .path_mtu > 0] | length >= 3 and all'
+check "verified I/O" fio_verify "$dev" 64
+check "file system" timeout 120 mkfs.ext4 -q "$dev"
+mkdir -p /mnt/fs
+check "mount" mount "$dev" /mnt/fs
+check "verified I/O in files" fio_verify /mnt/fs/verified 48 --fsync=64
+check "unmount" umount /mnt/fs
+check "fsck is clean" e2fsck -fn "$dev"
+
+step "the server is killed under a running fio"
+timeout 300 fio --name=kill --filename="$dev" --offset=48M --size=16M --loops=$(amount 6 30) --rw=randwrite --bs=16k --direct=1 --ioengine=libaio \
+  --iodepth=4 --verify=crc32c --do_verify=1 --verify_fatal=1 --rate=2M,2M --output=/tmp/kill.txt &
+fio=$!
+check "the server is killed" kill -KILL $server
+check "it starts again" server_again
+check "the volume is served again" wait_for 60 session_is '.transport=="rdma"'
+check "the writer got no error" wait $fio || cat /tmp/kill.txt
+check "disconnect" disconnect
+check "nothing left behind" wait_for 30 nothing_left
+
+rounds=$(amount 6 32)
+step "$rounds connects and disconnects"
+round() { connect_rdma >/dev/null && connected && dd if="$(nvme_dev $NQN)" of=/dev/null bs=64k count=4 iflag=direct status=none && disconnect >/dev/null && wait_for 30 nothing_left; }
+fds() { ls /proc/$server/fd | wc -l; }
+rss() { awk '/VmRSS/ { print $2 }' /proc/$server/status; }
+round && round || fail "a first round"
+before=$(fds) memory=$(rss)
+rounds() { local i; for i in $(seq "$rounds"); do round || { echo "round $i failed"; return 1; }; done; }
+check "$rounds rounds" rounds
+fds_back() { [ "$(fds)" -le "$before" ]; }
+check "no descriptor leaked" wait_for 60 fds_back
+memory_kept() { [ "$(rss)" -le $((memory + 4096)) ]; }
+check "resident memory grew by at most 4 MiB" memory_kept
+
+step "the policy of an export"
+check "the subsystem is served over TCP only" cli export transport $NQN tcp
+refused_host() { ! connect_rdma && cli session refused | tee /tmp/said && grep -q "transport" /tmp/said; }
+check "RDMA is refused, and the host is named" refused_host
+check "TCP is not" timeout 60 nvme connect -t tcp -a $ADDR -s $PORT -n $NQN -i 2
+check "namespace appears" connected
+check "the session tells why it is not over RDMA" session_is '.transport=="tcp" and (.not_rdma|length) > 0'
+check "disconnect" disconnect
+
+step "the end"
+check "the server ends" server_ended
+check "the offline reader finds no damage" cli inspect verify /dev/ram0 /dev/ram1 /dev/ram2 /dev/ram3
+check "no error in the kernel's log" sh -c '! dmesg | grep -iE "call trace|rxe.*(error|invalid)|local protection"'
+[ $FAILS = 0 ] || cat /tmp/server.log
+finish
