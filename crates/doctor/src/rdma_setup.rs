@@ -1,7 +1,7 @@
 //! Setup of RDMA on one machine: packages, files, modules, and work by hand.
 //!
-//! **Owns** the choice of steps that a program may carry out. **Called by** `wirepool rdma setup`. **Invariants**: the plan follows from the
-//! findings of the RDMA checks, so a machine without such findings needs nothing; only files of our own are in it, never
+//! **Owns** the choice of steps that a program may carry out. **Called by** `wirepool rdma setup`. **Invariants**: the plan follows from
+//! the findings of the RDMA checks, so a machine without such findings needs nothing; only files of our own are in it, never
 //! a part of another file; nothing is changed here.
 
 use crate::checks::rdma::software::{MODULES_FILE, UNIT_DIRECTORY, UNIT_FILE};

@@ -34,10 +34,10 @@ pub(crate) fn cases() -> Vec<Case> {
         "member-state": {"/server/members/1/state": "faulted"} / {"/server/members": []};
         "spare-in-use": {"/server/spares/0/instead_of": "/dev/nvme1n1"} / {"/server/spares": []};
         "spare-unusable": {"/server/spares/0/unusable": "its disk was not found"} / {"/server/spares/0/instead_of": null};
-        "expansion-waits": {"/server/expansions": [{"pool": "tank", "vdev": "raidz1-0", "done": 1048576, "of": 4194304, "left_s": 60, "waits_for": "a disk of the vdev is missing", "may_fail": 1}]}
-            / {"/server/expansions": [{"pool": "tank", "vdev": "raidz1-0", "done": 1048576, "of": 4194304, "left_s": 60, "waits_for": null, "may_fail": 1}]};
-        "expansion-runs": {"/server/expansions": [{"pool": "tank", "vdev": "raidz1-0", "done": 1048576, "of": 4194304, "left_s": 60, "waits_for": null, "may_fail": 1}]}
-            / {"/server/expansions": [{"pool": "tank", "vdev": "raidz1-0", "done": 1048576, "of": 4194304, "left_s": 60, "waits_for": "a disk of the vdev is missing", "may_fail": 1}]};
+        "expansion-waits": {"/server/expansions": [{"pool": "tank", "vdev": "raidz1-0", "done": 1, "of": 4, "waits_for": "a disk fails"}]}
+            / {"/server/expansions": [{"pool": "tank", "vdev": "raidz1-0", "done": 1, "of": 4, "left_s": 60}]};
+        "expansion-runs": {"/server/expansions": [{"pool": "tank", "vdev": "raidz1-0", "done": 1, "of": 4, "left_s": 60}]}
+            / {"/server/expansions": [{"pool": "tank", "vdev": "raidz1-0", "done": 1, "of": 4, "waits_for": "a disk is missing"}]};
         "member-errors": {"/server/members/1/checksum_errors": 1} / {"/server/members/1/read_errors": 0};
         "mirror-uneven": {"/server/members/1/flushes/p50_us": 101} / {"/server/members/1/flushes/p50_us": 99};
         "member-write-tail": {"/server/members/0/writes/p99_us": 60000}

@@ -1,7 +1,7 @@
 //! Questions and answers, line by line.
 //!
-//! **Owns** the form of a question. **Called by** `choose`, `setup` and `rdma_setup_command`. **Invariants**: an answer that cannot be used is asked for again;
-//! the end of the input ends the dialogue with an error; text from disks is escaped before it is shown.
+//! **Owns** the form of a question. **Called by** `choose`, `setup` and `rdma_setup_command`. **Invariants**: an answer that
+//! cannot be used is asked for again; the end of the input ends the dialogue with an error; text from disks is escaped before it is shown.
 
 use anyhow::{Result, bail};
 use std::io::{BufRead, Write};
