@@ -155,7 +155,7 @@ fn an_export_is_served_over_the_chosen_transports() {
         assert_eq!(told(addr).await, [(Transport::Tcp, addr)]);
         let refused = connect(addr).await.map(drop);
         assert!(
-            matches!(refused, Err(nvmf_initiator::Error::Refused(_))),
+            matches!(refused, Err(nvmf_initiator::Error::ConnectRefused(_))),
             "{refused:?}"
         );
         try_connect(addr, NQN).await.expect("a connection");
