@@ -21,7 +21,7 @@ pub(crate) fn trouble(local: IpAddr, rdma: &Rdma) -> Option<String> {
     let here: Vec<&RdmaPort> = ports.iter().filter(|p| has_gid(p, local)).collect();
     let is_active = |p: &&RdmaPort| p.state.value().is_none_or(|state| state == ACTIVE);
     match here.first() {
-        Some(_) if here.iter().any(|p| is_active(p)) => None,
+        Some(_) if here.iter().any(is_active) => None,
         Some(p) => {
             let state = p.state.value().map_or("not known", String::as_str);
             let (device, port) = (&p.device, p.port);

@@ -148,19 +148,19 @@ fn defaults_are_sound_and_stable() {
 const MISTAKES: &[(&str, &str)] = &[
     (
         "[[subsystem]]\nnqn='nqn.2026-01.a:b'\ntransports = []\n",
-        "expected at least one of \"tcp\" and \"rdma\"",
+        "wirepool.toml:3:14: subsystem.transports: expected at least one of \"tcp\" and \"rdma\"; without this key hosts may use both",
     ),
     (
         "[[subsystem]]\nnqn='nqn.2026-01.a:b'\ntransports = [\"udp\"]\n",
-        "expected \"tcp\" or \"rdma\", found \"udp\"",
+        "wirepool.toml:3:15: subsystem.transports: expected \"tcp\" or \"rdma\", found \"udp\"",
     ),
     (
         "[[subsystem]]\nnqn='nqn.2026-01.a:b'\ntransports = [\"tcp\", \"tcp\"]\n",
-        "tcp is there twice",
+        "wirepool.toml:3:22: subsystem.transports: tcp is there twice",
     ),
     (
         "[nvmf]\nlisten_rdma = [\"10.0.0.1\"]\n",
-        "expected an address and a port",
+        "wirepool.toml:2:16: nvmf.listen_rdma: expected an address and a port such as \"192.0.2.1:4420\" or \"[::]:4420\", found \"10.0.0.1\"",
     ),
     (
         "[[pool]]\nname = \"tank\"\ndisks = [\"a\"]\nspares = [\"b\", \"b\"]\n",

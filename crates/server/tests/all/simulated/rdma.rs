@@ -38,9 +38,12 @@ fn run(seed: u64, test: impl Future<Output = ()> + 'static) {
     Sim::new(seed, SimConfig::default()).block_on(test);
 }
 
+/// A server and its shards.
+type Running = (Rc<Server>, Shards);
+
 /// A server of this configuration with three shards, on `node`.
-async fn serve(node: Node, text: &'static str) -> (Rc<Server>, Shards) {
-    let started: Rc<RefCell<Option<(Rc<Server>, Shards)>>> = Rc::default();
+async fn serve(node: Node, text: &'static str) -> Running {
+    let started: Rc<RefCell<Option<Running>>> = Rc::default();
     let server = started.clone();
     drop(node.spawn(async move {
         let shards = [Shard::here(), node.new_shard(), node.new_shard()];
@@ -155,7 +158,7 @@ fn an_export_is_served_over_the_chosen_transports() {
         assert_eq!(told(addr).await, [(Transport::Tcp, addr)]);
         let refused = connect(addr).await.map(drop);
         assert!(
-            matches!(refused, Err(nvmf_initiator::Error::Refused(_))),
+            matches!(refused, Err(nvmf_initiator::Error::ConnectRefused(_))),
             "{refused:?}"
         );
         try_connect(addr, NQN).await.expect("a connection");
