@@ -4,6 +4,7 @@
 //! short: thousands of them take a minute.
 
 use super::plan::{End, Fault, Plan};
+use crate::workload::Expected;
 use io::rng::Prng;
 use io::sim::{Latency, PowerCutFate};
 use pool::format::{JournalLayout, Sync};
@@ -23,6 +24,16 @@ const LARGE_JOURNAL: JournalLayout = JournalLayout {
     segments: 25,
 };
 
+/// A journal that leaves most of the smallest disks to rows.
+const EXPANDED_JOURNAL: JournalLayout = JournalLayout {
+    segment_size: 256 << 10,
+    segments: 6,
+};
+/// Fraction of small raidz that are expanded.
+const EXPANSIONS: f64 = 0.4;
+/// Disk steps that no incarnation takes.
+const NEVER: u64 = 1 << 40;
+
 /// The aim of a seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Aim {
@@ -33,6 +44,8 @@ pub(super) enum Aim {
     /// Membership: a member of a mirror fails for a while under load and may be resilvered, the power is cut, and either
     /// member is away for the next incarnation. So each member must have what its label says.
     Members,
+    /// Expansion of a raidz: the power goes while its rows are moved.
+    Expansion,
     /// Reuse of space: little space, frequent checkpoints, and reads that take longer than a checkpoint.
     Readers,
 }
@@ -59,6 +72,8 @@ impl Plan {
             Aim::Journal => self.aim_at_journal(rng),
             Aim::Members => self.aim_at_members(rng),
             Aim::Readers => self.aim_at_readers(rng),
+            // Chosen by `aim_at_expansion`.
+            Aim::Expansion => {}
         }
     }
 
@@ -152,6 +167,29 @@ impl Plan {
         self.cut_lives(3 + rng.below(5), 7, rng);
         self.cuts_max = 1;
         self.may_be_away = true;
+    }
+
+    /// Turns some raidz into one that is expanded. Its first rows have data, which must be readable wherever the power goes.
+    pub(super) fn aim_at_expansion(&mut self, rng: &mut Prng) {
+        if !rng.chance(EXPANSIONS) {
+            return;
+        }
+        self.aim = Some(Aim::Expansion);
+        (self.spares, self.failing) = (1, 0);
+        (self.overloads, self.may_be_away) = (false, false);
+        self.profile.expected = Expected::default();
+        self.disk.size = pool::vdev::limits::DISK_SIZE_MIN;
+        self.disk.power_cut = match rng.chance(0.5) {
+            true => PowerCutFate::Torn,
+            false => self.disk.power_cut,
+        };
+        self.journal = EXPANDED_JOURNAL;
+        self.size_volume(256 + rng.below(1024), 64);
+        self.profile.requests = 20 + rng.below(60) as u32;
+        self.profile.whole = false;
+        // The expansion itself chooses when the power goes.
+        let lives = 2 + rng.below(3);
+        self.lives = (0..lives).map(|_| End::PowerCut(NEVER)).collect();
     }
 
     fn aim_at_readers(&mut self, rng: &mut Prng) {

@@ -1,6 +1,7 @@
 //! Scenarios `pool`, `full`, `aimed` and `spares`: a volume of a pool without a network, with power cuts and failing media.
 
 mod aimed;
+mod expansions;
 mod hot_spares;
 mod lapses;
 mod opening;
@@ -65,6 +66,9 @@ fn plan_of(seed: u64, kind: Kind, [rng, harder, openings]: [&mut Prng; 3]) -> Pl
         Kind::Full if is_raidz => plan.crowd_rows(&mut layout),
         Kind::Any | Kind::Aimed if is_raidz && plan.aim != Some(Aim::Readers) => {
             plan.stripe(&mut layout);
+            if kind == Kind::Aimed {
+                plan.aim_at_expansion(&mut Prng::new(seed ^ 0x9001_e4a2));
+            }
         }
         Kind::Spares if is_raidz => {
             plan.stripe(&mut layout);
@@ -345,7 +349,8 @@ async fn live(
         let settings = SimSettings::new(&mut Prng::new(seed ^ 0x5e77));
         settings.apply(&pool, VOLUME, &model).await?;
     }
-    if plan.members > 1 && !plan.hot && rng.chance(0.4) && !plan.away.is_one() {
+    let is_mended = !plan.hot && plan.aim != Some(Aim::Expansion);
+    if plan.members > 1 && is_mended && rng.chance(0.4) && !plan.away.is_one() {
         if plan.spares > 0 {
             plan.heal();
             churn::gather(&pool, &plan.names()).await?;
@@ -410,6 +415,10 @@ fn begin_churn(
     if plan.hot {
         let may_cut = matches!(end, End::PowerCut(_));
         let churn = hot_spares::churn(pool.clone(), plan.names(), may_cut, rng.u64());
+        others.push(spawn(churn));
+    } else if plan.aim == Some(Aim::Expansion) {
+        let may_cut = matches!(end, End::PowerCut(_));
+        let churn = expansions::churn(pool.clone(), plan.names(), may_cut, seed ^ 0xe4a2);
         others.push(spawn(churn));
     } else if plan.spares > 0 {
         let media = Media {
