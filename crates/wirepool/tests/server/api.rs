@@ -156,6 +156,9 @@ fn disks(api: &mut Api, place: &Place) {
 
 fn exports(api: &mut Api) {
     api.post("/v1/exports/add", json!({"nqn": NQN, "disk": "file"}));
+    let over = |all: Value| json!({"nqn": NQN, "transports": all});
+    api.post("/v1/exports/transports", over(json!(["tcp"])));
+    api.answer("/v1/exports/transports", &over(json!([])), 400);
     api.post("/v1/hosts/allow", json!({"nqn": NQN, "host": HOST}));
     api.post("/v1/hosts/deny", json!({"nqn": NQN, "host": HOST}));
     lists(api);
