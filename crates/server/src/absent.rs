@@ -112,7 +112,7 @@ impl Server {
 
     /// Records that an address is served.
     pub(crate) fn address_present(&self, address: SocketAddr, setting: &'static str) {
-        tracing::info!(%address, setting, "the address can be served now");
+        tracing::info!(%address, setting, "the machine has the address: it is served");
         let mut state = self.state.borrow_mut();
         state.listening.set_present(setting, address);
     }
