@@ -45,7 +45,12 @@ const LABELS: u64 = 1 << 20;
 
 /// The journal of a raidz of the smallest disks, which leaves little space to be filled.
 pub(crate) fn journal_of_raidz(members: usize, parity: usize) -> JournalLayout {
-    let of_data = DATA_RAIDZ / (members - parity) as u64;
+    journal_beside(DATA_RAIDZ, members, parity)
+}
+
+/// The journal of a raidz of the smallest disks that leaves `data` bytes for data.
+pub(crate) fn journal_beside(data: u64, members: usize, parity: usize) -> JournalLayout {
+    let of_data = data / (members - parity) as u64;
     let slots = (DISK_SIZE_MIN - 2 * LABELS - of_data) / u64::from(JOURNAL.segment_size);
     JournalLayout {
         segments: slots as u32 * members as u32 / (parity as u32 + 1),

@@ -4,6 +4,7 @@
 //! short: thousands of them take a minute.
 
 use super::plan::{End, Fault, Plan};
+use crate::crowd;
 use crate::workload::Expected;
 use io::rng::Prng;
 use io::sim::{Latency, PowerCutFate};
@@ -29,8 +30,12 @@ const EXPANDED_JOURNAL: JournalLayout = JournalLayout {
     segment_size: 256 << 10,
     segments: 6,
 };
-/// Fraction of small raidz that are expanded.
-const EXPANSIONS: f64 = 0.4;
+/// Per cent of small raidz that are expanded.
+const EXPANSIONS: u64 = 35;
+/// Per cent of small raidz whose rows are short.
+const MOVERS: u64 = 10;
+/// Bytes of rows of a raidz whose rows are short.
+const MOVED_DATA: u64 = 12 << 20;
 /// Disk steps that no incarnation takes.
 const NEVER: u64 = 1 << 40;
 
@@ -46,6 +51,8 @@ pub(super) enum Aim {
     Members,
     /// Expansion of a raidz: the power goes while its rows are moved.
     Expansion,
+    /// The row mover of a raidz: single blocks of a volume that takes much of the pool are overwritten, so that rows are short.
+    Mover,
     /// Reuse of space: little space, frequent checkpoints, and reads that take longer than a checkpoint.
     Readers,
 }
@@ -72,8 +79,8 @@ impl Plan {
             Aim::Journal => self.aim_at_journal(rng),
             Aim::Members => self.aim_at_members(rng),
             Aim::Readers => self.aim_at_readers(rng),
-            // Chosen by `aim_at_expansion`.
-            Aim::Expansion => {}
+            // Chosen by `aim_at_rows`.
+            Aim::Expansion | Aim::Mover => {}
         }
     }
 
@@ -169,27 +176,59 @@ impl Plan {
         self.may_be_away = true;
     }
 
-    /// Turns some raidz into one that is expanded. Its first rows have data, which must be readable wherever the power goes.
-    pub(super) fn aim_at_expansion(&mut self, rng: &mut Prng) {
-        if !rng.chance(EXPANSIONS) {
-            return;
+    /// Gives some raidz another aim: rows that are moved.
+    pub(super) fn aim_at_rows(&mut self, rng: &mut Prng) {
+        let chance = rng.below(100);
+        if chance < EXPANSIONS {
+            self.aim_at_expansion(rng);
+        } else if chance < EXPANSIONS + MOVERS {
+            self.aim_at_mover(rng);
         }
-        self.aim = Some(Aim::Expansion);
-        (self.spares, self.failing) = (1, 0);
-        (self.overloads, self.may_be_away) = (false, false);
+    }
+
+    /// Sets the parameters of a raidz of the smallest disks, without members that fail.
+    fn calm(&mut self) {
+        self.overloads = false;
         self.profile.expected = Expected::default();
+        self.profile.whole = false;
         self.disk.size = pool::vdev::limits::DISK_SIZE_MIN;
-        self.disk.power_cut = match rng.chance(0.5) {
-            true => PowerCutFate::Torn,
-            false => self.disk.power_cut,
-        };
+    }
+
+    /// A raidz that is expanded. Its first rows have data, which must be readable wherever the power goes.
+    fn aim_at_expansion(&mut self, rng: &mut Prng) {
+        self.aim = Some(Aim::Expansion);
+        self.calm();
+        (self.spares, self.failing, self.may_be_away) = (1, 0, false);
+        if rng.chance(0.5) {
+            self.disk.power_cut = PowerCutFate::Torn;
+        }
         self.journal = EXPANDED_JOURNAL;
         self.size_volume(256 + rng.below(1024), 64);
         self.profile.requests = 20 + rng.below(60) as u32;
-        self.profile.whole = false;
         // The expansion itself chooses when the power goes.
         let lives = 2 + rng.below(3);
         self.lives = (0..lives).map(|_| End::PowerCut(NEVER)).collect();
+    }
+
+    /// A raidz whose rows the mover has to free while clients overwrite the records that it moves.
+    fn aim_at_mover(&mut self, rng: &mut Prng) {
+        self.aim = Some(Aim::Mover);
+        self.calm();
+        self.may_be_away = rng.chance(0.5);
+        self.ashift = Some(BLOCK.ilog2() as u8);
+        self.journal = crowd::journal_beside(MOVED_DATA, self.members, self.parity);
+        let used = 50 + rng.below(20);
+        let blocks = MOVED_DATA / u64::from(BLOCK) * used / 100;
+        self.size_volume(blocks, 2);
+        self.profile.zeroes = false;
+        self.profile.expected.no_space = true;
+        self.profile.pause = Duration::from_micros(rng.below(50));
+        self.jobs = 8;
+        self.profile.requests = 600 + rng.below(600) as u32;
+        self.checkpoints = Duration::from_millis(1 << rng.below(6));
+        let lives = 2 + rng.below(2);
+        let mut cut = |_| End::PowerCut(4000 + rng.below(30_000));
+        self.lives = (0..lives).map(&mut cut).collect();
     }
 
     fn aim_at_readers(&mut self, rng: &mut Prng) {

@@ -144,7 +144,7 @@ pub(super) async fn churn(
     seed: u64,
 ) -> Result<(), Violation> {
     let mut rng = Prng::new(seed);
-    let mut growth = Prng::new(!seed);
+    let mut growth = Prng::new(seed ^ 0x9001_e4a4);
     for _ in 0..1 + rng.below(FAILURES_MAX) {
         sleep(Duration::from_micros(rng.below(PAUSE_US))).await;
         gather(&pool, &names, &mut rng).await?;

@@ -67,7 +67,7 @@ fn plan_of(seed: u64, kind: Kind, [rng, harder, openings]: [&mut Prng; 3]) -> Pl
         Kind::Any | Kind::Aimed if is_raidz && plan.aim != Some(Aim::Readers) => {
             plan.stripe(&mut layout);
             if kind == Kind::Aimed {
-                plan.aim_at_expansion(&mut Prng::new(seed ^ 0x9001_e4a2));
+                plan.aim_at_rows(&mut Prng::new(seed ^ 0x9001_e4a3));
             }
         }
         Kind::Spares if is_raidz => {
@@ -265,7 +265,7 @@ async fn check(
     }
     let past = match pool.volume(VOLUME) {
         // A full pool has no space for a rewind. Rows of an older checkpoint may be free when a scrub mends rows.
-        _ if plan.crowd.is_some() || plan.judges_rows => None,
+        _ if plan.crowd.is_some() || plan.aim == Some(Aim::Mover) || plan.judges_rows => None,
         Some(volume) => rewind::prepare(&pool, &volume, &mut rng).await?,
         None => None,
     };
