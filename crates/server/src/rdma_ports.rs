@@ -65,6 +65,7 @@ mod tests {
                 index: 3,
                 gid: gid.into(),
                 kind: "RoCE v2".into(),
+                ..Gid::default()
             }]),
             ..RdmaPort::default()
         }

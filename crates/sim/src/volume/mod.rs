@@ -67,7 +67,7 @@ fn plan_of(seed: u64, kind: Kind, [rng, harder, openings]: [&mut Prng; 3]) -> Pl
         Kind::Any | Kind::Aimed if is_raidz && plan.aim != Some(Aim::Readers) => {
             plan.stripe(&mut layout);
             if kind == Kind::Aimed {
-                plan.aim_at_rows(&mut Prng::new(seed ^ 0x9001_e4a3));
+                plan.aim_at_rows(&mut Prng::new(seed ^ 0x9001_e4a5));
             }
         }
         Kind::Spares if is_raidz => {
