@@ -9,7 +9,7 @@ use io::sim::{Node, Sim, SimConfig};
 use nvmf_initiator::Offer;
 use nvmf_initiator::raw::RawConnection;
 use nvmf::controller::{
-    HostPolicy, NamespaceConfig, NoReservationStore, PortRole, SubsystemConfig, Target, TargetConfig,
+    HostPolicy, NamespaceConfig, NoReservationStore, PortRole, SubsystemConfig, Target, TargetConfig, Transports,
 };
 use nvmf::wire::command::{Cid, Nsid, Sqe};
 use nvmf::wire::fabrics::{Cc, Connect, ConnectAccepted, ConnectAttributes, ConnectData, Property, property};
@@ -86,7 +86,7 @@ async fn hostile(addr: SocketAddr, input: Vec<u8>) {
 async fn session(input: Vec<u8>) {
     let target = Target::new(TargetConfig::default());
     let subsystem =
-        SubsystemConfig { nqn: nqn(), serial: "F".into(), model: "fuzz".into(), hosts: HostPolicy::Any };
+        SubsystemConfig { nqn: nqn(), serial: "F".into(), model: "fuzz".into(), hosts: HostPolicy::Any, transports: Transports::ALL };
     target.add_subsystem(subsystem).expect("new");
     let namespace = NamespaceConfig {
         nsid: 1,
