@@ -8,15 +8,13 @@ use crate::checks::rdma::software::{MODULES_FILE, UNIT_DIRECTORY, UNIT_FILE};
 use crate::checks::{judge_by, rdma_checks};
 use crate::client_config::ConfigFile;
 use crate::facts::{Facts, RdmaPort};
-use crate::step::{Step, line};
+use crate::step::{RESTART, Step, line};
 use io::printable::printable;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write;
 
 /// The first line of each file.
 const ORIGIN: &str = "# Made by `wirepool rdma setup`.";
-/// The command that restarts the server.
-const RESTART: &str = "systemctl restart wirepool";
 /// Programs that install packages.
 const INSTALLERS: &[&str] = &["apt-get", "dnf", "zypper"];
 
@@ -150,7 +148,7 @@ impl RdmaSetup {
                 };
                 add_once(&mut self.files, file);
             }
-            Step::Advice { text } if text.starts_with("then restart the server") => {
+            _ if *step == Step::restart_server() => {
                 add_once(&mut self.commands, RESTART.to_owned());
             }
             Step::Set { .. } | Step::File { .. } | Step::Advice { .. } => {

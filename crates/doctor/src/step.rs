@@ -6,6 +6,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// The command that restarts the server.
+pub(crate) const RESTART: &str = "systemctl restart wirepool";
+
 /// A step that mends a finding. Nothing here is ever carried out by the doctor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase", tag = "do")]
@@ -67,6 +70,12 @@ impl Step {
     #[must_use]
     pub fn advice(text: impl Into<String>) -> Step {
         Step::Advice { text: text.into() }
+    }
+
+    /// The last step of changes that only a new process of the server sees.
+    #[must_use]
+    pub fn restart_server() -> Step {
+        Step::advice(format!("then restart the server: {RESTART}"))
     }
 
     /// A kernel setting, now and at each boot. `check` names the file.

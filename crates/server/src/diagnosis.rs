@@ -61,9 +61,9 @@ fn expansions(pool: &Pool) -> impl Iterator<Item = facts::Expansion> {
 
 /// Seconds until an expansion ends, at its speed since it began or went on; none while nothing was moved.
 fn left_s(e: &Expansion) -> Option<u64> {
-    let moved = u128::from(e.done.saturating_sub(e.began_at));
-    let left = u128::from(e.of.saturating_sub(e.done));
-    let ms = (left * u128::from(e.active_ms)).checked_div(moved)?;
+    let (moved, of) = e.since_start();
+    let left = u128::from(of.saturating_sub(moved));
+    let ms = (left * u128::from(e.active_ms)).checked_div(moved.into())?;
     u64::try_from(ms / 1000).ok()
 }
 

@@ -3,8 +3,8 @@
 //! **Called by** the control API, for a session over TCP to a server that listens for RDMA. **Invariants**: pure; without the knowledge of a
 //! reason there is none.
 
-use doctor::facts::{Rdma, RdmaPort};
-use std::net::{IpAddr, Ipv6Addr};
+use doctor::facts::{Known, RdmaPort};
+use std::net::IpAddr;
 
 /// The state of a port that can be used.
 const ACTIVE: &str = "ACTIVE";
@@ -12,8 +12,8 @@ const ACTIVE: &str = "ACTIVE";
 const INFINIBAND: &str = "InfiniBand";
 
 /// Why a host cannot use RDMA at our address `local`. `None` if it can, or the reason is not known.
-pub(crate) fn trouble(local: IpAddr, rdma: &Rdma) -> Option<String> {
-    let ports = rdma.ports.value().filter(|_| !local.is_loopback())?;
+pub(crate) fn trouble(local: IpAddr, ports: &Known<Vec<RdmaPort>>) -> Option<String> {
+    let ports = ports.value().filter(|_| !local.is_loopback())?;
     if ports.is_empty() {
         return Some("this machine has no RDMA device".to_owned());
     }
@@ -40,19 +40,15 @@ fn is_infiniband(p: &RdmaPort) -> bool {
     p.link_layer.value().is_none_or(|l| l == INFINIBAND)
 }
 
-/// Whether an entry of the port's table of GIDs is this address. An IPv4 address is there in its mapped form.
+/// Whether an entry of the port's table of GIDs is this address.
 fn has_gid(p: &RdmaPort, address: IpAddr) -> bool {
     let mut gids = p.gids.value().into_iter().flatten();
-    gids.any(|g| {
-        let gid: Option<Ipv6Addr> = g.gid.parse().ok();
-        gid.is_some_and(|gid| IpAddr::V6(gid).to_canonical() == address)
-    })
+    gids.any(|g| g.address() == Some(address))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use doctor::Known;
     use doctor::facts::Gid;
 
     fn port(state: &str, link: &str, gid: &str) -> RdmaPort {
@@ -72,11 +68,7 @@ mod tests {
     }
 
     fn reason(ports: Vec<RdmaPort>) -> Option<String> {
-        let rdma = Rdma {
-            ports: Known::Value(ports),
-            ..Rdma::default()
-        };
-        trouble([10, 0, 0, 1].into(), &rdma)
+        trouble([10, 0, 0, 1].into(), &Known::Value(ports))
     }
 
     const HERE: &str = "0000:0000:0000:0000:0000:ffff:0a00:0001";
@@ -97,12 +89,9 @@ mod tests {
     fn nothing_is_said_without_knowledge() {
         let gid = "fe80:0000:0000:0000:0002:c903:0001:0001";
         assert_eq!(reason(vec![port("ACTIVE", "InfiniBand", gid)]), None);
-        let unknown = Rdma::default();
+        let unknown = Known::default();
         assert_eq!(trouble([10, 0, 0, 1].into(), &unknown), None);
-        let none = Rdma {
-            ports: Known::Value(Vec::new()),
-            ..Rdma::default()
-        };
+        let none = Known::Value(Vec::new());
         assert_eq!(trouble([127, 0, 0, 1].into(), &none), None);
         let both = vec![
             port("DOWN", "Ethernet", HERE),

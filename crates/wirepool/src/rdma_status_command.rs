@@ -6,8 +6,8 @@
 use crate::ask::Ask;
 use crate::columns::{or_dash, rows};
 use anyhow::Result;
-use doctor::capture::rdma_facts;
-use doctor::facts::{Known, Rdma, RdmaPort};
+use doctor::capture::rdma_ports;
+use doctor::facts::{Known, RdmaPort};
 use doctor::source::Host;
 use serde::Serialize;
 use server::api::{GetStatus, ListSessions, NotListening, SessionSummary, Status, Transport};
@@ -70,9 +70,9 @@ struct ServerState {
 /// Reads the machine and asks the server. Returns the text, or JSON.
 pub(crate) fn run(control: Option<PathBuf>, json: bool) -> Result<String> {
     let ask = Ask::new(control, json);
-    let facts = rdma_facts(&Host::this());
+    let found = rdma_ports(&Host::this());
     let support = io::rdma::support().map_err(|why| why.to_string());
-    let status = status(&facts, support, server(&ask));
+    let status = status(&found, support, server(&ask));
     ask.print(&status, text)
 }
 
@@ -105,8 +105,12 @@ fn served(status: &Status, sessions: &[SessionSummary]) -> ServerState {
     }
 }
 
-fn status(facts: &Rdma, support: Result<(), String>, server: ServerState) -> RdmaStatus {
-    let (ports, ports_unknown) = match &facts.ports {
+fn status(
+    found: &Known<Vec<RdmaPort>>,
+    support: Result<(), String>,
+    server: ServerState,
+) -> RdmaStatus {
+    let (ports, ports_unknown) = match found {
         Known::Value(ports) => (ports.iter().map(port).collect(), None),
         Known::Unknown { unknown } => (Vec::new(), Some(unknown.clone())),
     };
@@ -223,7 +227,7 @@ mod tests {
         }
     }
 
-    fn machine() -> Rdma {
+    fn machine() -> Known<Vec<RdmaPort>> {
         let value = |text: &str| Known::Value(text.to_owned());
         let port = RdmaPort {
             device: "mlx5_0".into(),
@@ -244,10 +248,7 @@ mod tests {
             }]),
             ..RdmaPort::default()
         };
-        Rdma {
-            ports: Known::Value(vec![port]),
-            ..Rdma::default()
-        }
+        Known::Value(vec![port])
     }
 
     #[test]
@@ -276,10 +277,7 @@ mod tests {
 
     #[test]
     fn the_reason_why_nothing_can_be_used_is_shown() {
-        let none = Rdma {
-            ports: Known::Value(Vec::new()),
-            ..Rdma::default()
-        };
+        let none = Known::Value(Vec::new());
         let missing = NotListening {
             address: "0.0.0.0:4420".parse().expect("an address"),
             setting: "[nvmf] listen_rdma".into(),
@@ -297,10 +295,7 @@ mod tests {
         assert_eq!(json["usable"], false);
         assert_eq!(json["server"]["not_listening"][0]["transport"], "rdma");
 
-        let unknown = Rdma {
-            ports: Known::unknown("permission denied"),
-            ..Rdma::default()
-        };
+        let unknown = Known::unknown("permission denied");
         let shown = text(&status(&unknown, Ok(()), idle(Some("no server"))));
         assert!(shown.contains("not known: permission denied"), "{shown}");
         assert!(shown.contains("server    no server"), "{shown}");

@@ -14,7 +14,7 @@ pub mod probe;
 mod rdma;
 mod service;
 
-use crate::facts::{FORMAT, Facts, Known, Probes, Process, Rdma, Server};
+use crate::facts::{FORMAT, Facts, Known, Probes, Process, RdmaPort, Server};
 use crate::source::Source;
 
 /// Reads the facts of the RDMA checks only: without disks, TCP and probes.
@@ -41,10 +41,10 @@ fn process(source: &dyn Source, server: &Known<Server>) -> Known<Process> {
     }
 }
 
-/// Reads the facts about RDMA devices only.
+/// Reads the facts about ports of RDMA devices only.
 #[must_use]
-pub fn rdma_facts(source: &dyn Source) -> Rdma {
-    rdma::rdma(source)
+pub fn rdma_ports(source: &dyn Source) -> Known<Vec<RdmaPort>> {
+    rdma::all_ports(source)
 }
 
 /// Reads all facts. `server` has what the control API reported, or the reason why there is nothing.

@@ -41,19 +41,23 @@ const LIBRARY_DIRECTORIES: &[&str] = &[
 ];
 
 pub(super) fn rdma(source: &dyn Source) -> Rdma {
-    let devices = source.list_or_empty("/sys/class/infiniband");
     let directories = library_directories(source);
     Rdma {
-        ports: devices.map(|devices| {
-            let all = devices.iter().flat_map(|device| ports(source, device));
-            all.collect()
-        }),
+        ports: all_ports(source),
         ipoib: ipoib(source),
         libraries: libraries(source, &directories),
         providers: providers(source, &directories),
         nodes: nodes(source),
         has_nvme_rdma: has_nvme_rdma(source),
     }
+}
+
+pub(super) fn all_ports(source: &dyn Source) -> Known<Vec<RdmaPort>> {
+    let devices = source.list_or_empty("/sys/class/infiniband");
+    devices.map(|devices| {
+        let all = devices.iter().flat_map(|device| ports(source, device));
+        all.collect()
+    })
 }
 
 fn ports(source: &dyn Source, device: &str) -> Vec<RdmaPort> {

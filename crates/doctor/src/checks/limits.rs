@@ -94,7 +94,7 @@ fn unit(j: &Judge, lines: &[&str]) -> Vec<Step> {
         Step::run(&["mkdir", "-p", "/etc/systemd/system/wirepool.service.d"]),
         Step::file(path, &lines),
         Step::run(&["systemctl", "daemon-reload"]),
-        Step::advice("then restart the server: systemctl restart wirepool"),
+        Step::restart_server(),
     ]
 }
 

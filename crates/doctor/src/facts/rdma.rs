@@ -5,6 +5,7 @@
 use super::{Known, Pcie};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv6Addr};
 
 /// RDMA of the machine.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -122,6 +123,15 @@ pub struct Gid {
     pub kind: String,
     /// The network interface of the address; empty without one.
     pub netdev: String,
+}
+
+impl Gid {
+    /// The IP address that it is: an IPv4 address in its mapped form counts as one. `None` if the value is no GID.
+    #[must_use]
+    pub fn address(&self) -> Option<IpAddr> {
+        let gid: Ipv6Addr = self.gid.parse().ok()?;
+        Some(IpAddr::V6(gid).to_canonical())
+    }
 }
 
 /// An IP interface on InfiniBand.

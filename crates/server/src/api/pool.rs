@@ -103,6 +103,15 @@ pub struct Expansion {
     pub may_fail: u64,
 }
 
+impl Expansion {
+    /// Bytes of each disk that were moved since the expansion began or went on, and bytes that it then had to move.
+    #[must_use]
+    pub fn since_start(&self) -> (u64, u64) {
+        let since = |n: u64| n.saturating_sub(self.began_at);
+        (since(self.done), since(self.of))
+    }
+}
+
 /// The row mover of a pool with a raidz: it frees rows by writing the records in sparse rows again.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RowMoves {

@@ -138,8 +138,8 @@ impl Control {
             && self.listens_for_rdma().await?
         {
             let examined = tokio::task::spawn_blocking(move || {
-                let rdma = doctor::capture::rdma_facts(&doctor::source::Host::this());
-                rdma_ports::trouble(local, &rdma)
+                let ports = doctor::capture::rdma_ports(&doctor::source::Host::this());
+                rdma_ports::trouble(local, &ports)
             });
             session.summary.not_rdma = examined.await.ok().flatten();
         }

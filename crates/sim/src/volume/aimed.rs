@@ -68,20 +68,14 @@ impl Plan {
 
     /// Chooses an aim and sets all parameters for it.
     pub(super) fn aim(&mut self, rng: &mut Prng) {
-        let aim = match rng.below(8) {
-            0..=3 => Aim::Journal,
-            4..=6 => Aim::Members,
-            _ => Aim::Readers,
+        let (aim, set): (Aim, fn(&mut Plan, &mut Prng)) = match rng.below(8) {
+            0..=3 => (Aim::Journal, Plan::aim_at_journal),
+            4..=6 => (Aim::Members, Plan::aim_at_members),
+            _ => (Aim::Readers, Plan::aim_at_readers),
         };
         self.aim = Some(aim);
         self.shrink(rng);
-        match aim {
-            Aim::Journal => self.aim_at_journal(rng),
-            Aim::Members => self.aim_at_members(rng),
-            Aim::Readers => self.aim_at_readers(rng),
-            // Chosen by `aim_at_rows`.
-            Aim::Expansion | Aim::Mover => {}
-        }
+        set(self, rng);
     }
 
     /// Sets the parameters of a small pool that loses power while it works.

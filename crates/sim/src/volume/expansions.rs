@@ -3,14 +3,13 @@
 //! **Owns** the beginning of the expansion and the time of the cut. **Called by** scenario `aimed`, with aim `Expansion`. **Invariants** that
 //! it checks: an expansion begins if there is a free disk, and goes on in each incarnation until it ends.
 
+use super::hot_spares::{free, open};
 use crate::model::Violation;
-use io::disk::{Disk, OpenOptions};
 use io::rng::Prng;
 use io::sim::{Node, remark};
 use io::time::sleep;
 use pool::Pool;
 use pool::format::VdevId;
-use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -48,15 +47,10 @@ pub(super) async fn churn(
 
 /// Begins the expansion with a disk that is no member. False if there is none.
 async fn begin(pool: &Pool, names: &[String]) -> Result<bool, Violation> {
-    let vdevs = pool.vdevs().status();
-    let members = vdevs.iter().flat_map(|vdev| &vdev.members);
-    let members: Vec<&Path> = members.map(|m| m.path.as_path()).collect();
-    let is_free = |name: &&String| !members.contains(&Path::new(name.as_str()));
-    let Some(name) = names.iter().find(is_free) else {
+    let Some(name) = free(pool, names).into_iter().next() else {
         return Ok(false);
     };
-    let disk = Disk::open(name, OpenOptions::default()).await;
-    let disk = disk.map_err(|e| Violation(format!("{name} does not open: {e}")))?;
+    let disk = open(&name).await?;
     match pool.expand(VDEV, disk, true).await {
         Err(_) if pool.trouble().is_some() => Ok(false),
         begun => begun

@@ -40,14 +40,14 @@ fn state_of(pool: &Pool, member: MemberGuid) -> Option<MemberState> {
 }
 
 /// Disks that are no members.
-fn free(pool: &Pool, names: &[String]) -> Vec<String> {
+pub(super) fn free(pool: &Pool, names: &[String]) -> Vec<String> {
     let now = members(pool);
     let is_free = |name: &&String| !now.iter().any(|(_, m)| m.path == Path::new(name.as_str()));
     names.iter().filter(is_free).cloned().collect()
 }
 
 /// Opens a disk that is no member. Operations in flight may hold it for a while.
-async fn open(name: &str) -> Result<Disk, Violation> {
+pub(super) async fn open(name: &str) -> Result<Disk, Violation> {
     for _ in 0..TRIES_MAX {
         match Disk::open(name, OpenOptions::default()).await {
             Ok(disk) => return Ok(disk),

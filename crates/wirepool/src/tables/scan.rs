@@ -51,7 +51,7 @@ fn expansion(name: &str, e: &Expansion) -> String {
         human(e.of),
         percent.min(100)
     );
-    let (done, of) = (e.done - e.began_at.min(e.done), e.of - e.began_at.min(e.of));
+    let (done, of) = e.since_start();
     match (&e.waits_for, pace(done, of, e.active_ms)) {
         (Some(reason), _) => _ = write!(out, ", waits: {reason}"),
         (None, Some((rate, left))) => _ = write!(out, " at {}/s, {left} left", human(rate)),

@@ -70,9 +70,8 @@ pub(in crate::checks) const CHECKS: &[Check] = &[
     },
 ];
 
-/// Whether a GID is an IPv4 address, which is mapped into the last 4 of 16 bytes.
 fn is_ipv4(gid: &Gid) -> bool {
-    gid.gid.contains("0000:0000:0000:ffff:")
+    gid.address().is_some_and(|address| address.is_ipv4())
 }
 
 fn gids(facts: &Facts, j: &mut Judge) {

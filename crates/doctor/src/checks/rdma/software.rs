@@ -232,10 +232,6 @@ fn nvme_module(facts: &Facts, j: &mut Judge) {
     }
 }
 
-fn restart() -> Step {
-    Step::advice("then restart the server: systemctl restart wirepool")
-}
-
 fn libraries(facts: &Facts, j: &mut Judge) {
     if ports(facts, j).is_empty() {
         return;
@@ -247,7 +243,7 @@ fn libraries(facts: &Facts, j: &mut Judge) {
     let needed = ["libibverbs.so.1", "librdmacm.so.1"];
     let missing: Vec<&str> = needed.iter().filter(is_missing).copied().collect();
     if !missing.is_empty() {
-        let steps = vec![install(facts, Package::Core), restart()];
+        let steps = vec![install(facts, Package::Core), Step::restart_server()];
         let evidence = format!("not in the loader's directories: {}", missing.join(" "));
         j.find("rdma-core", evidence, steps);
     }
@@ -268,7 +264,7 @@ fn provider(facts: &Facts, j: &mut Judge) {
         let has_verbs = facts.rdma.libraries.value().is_none_or(|l| !l.is_empty());
         if has_verbs && !installed.iter().any(|i| i == provider) && !seen.contains(provider) {
             seen.push(*provider);
-            let steps = vec![install(facts, Package::Core), restart()];
+            let steps = vec![install(facts, Package::Core), Step::restart_server()];
             let evidence = format!(
                 "no libibverbs/lib{provider}-rdmav*.so for driver {}",
                 p.driver
@@ -354,7 +350,7 @@ fn drop_in() -> Vec<Step> {
             ],
         ),
         Step::run(&["systemctl", "daemon-reload"]),
-        restart(),
+        Step::restart_server(),
     ]
 }
 
