@@ -73,22 +73,6 @@ check "no digest error in the kernel's log" sh -c '! dmesg | grep -iE "digest|da
 check "disconnect" disconnect
 check "nothing left behind" wait_for 30 nothing_left
 
-rounds=$(amount 8 32)
-step "$rounds connects and disconnects"
-round() {
-  connect -i 2 >/dev/null && connected && dd if="$(nvme_dev $NQN)" of=/dev/null bs=64k count=4 iflag=direct status=none &&
-    disconnect >/dev/null && wait_for 30 nothing_left
-}
-field() { sed "s/.*$1 \([0-9]*\).*/\1/"; }
-round && round || fail "a first round"
-before=$(server_usage)
-rounds() { local i; for i in $(seq "$rounds"); do round || { echo "round $i failed"; return 1; }; done; }
-check "$rounds rounds" rounds
-fds_back() { [ "$(server_usage | field fds)" -le "$(echo "$before" | field fds)" ]; }
-check "no file descriptor leaked" wait_for 60 fds_back
-after=$(server_usage)
-echo "before: $before; after: $after"
-memory_kept() { [ "$(echo "$after" | field rss_kib)" -le $(($(echo "$before" | field rss_kib) + 4096)) ]; }
-check "resident memory grew by at most 4 MiB" memory_kept
+rounds_without_leak "$(amount 8 32)" connect -i 2
 check "no error in the kernel's log" sh -c '! dmesg | grep -iE "nvme.*(error|invalid|fail|timed out|timeout)|call trace"'
 finish

@@ -44,6 +44,7 @@ volume_here() {
   check "namespace appears" connected || finish
   dev=$(nvme_dev $NQN)
 }
+server_usage() { echo "fds $(ls /proc/$server/fd | wc -l) rss_kib $(awk '/VmRSS/ { print $2 }' /proc/$server/status)"; }
 server_ended() { kill -TERM $server && wait $server; }
 # end_here DISK...: the server ends, and the offline reader finds no damage on the pool's disks
 end_here() {

@@ -55,4 +55,29 @@ nothing_left() {
   [ -z "$(nvme_ctrls $NQN)" ] && nvme_gone $NQN && ! grep -qsxF $NQN /sys/class/nvme-subsystem/*/subsysnqn &&
     [ -z "$(ls /dev | grep -E '^nvme[0-9]')" ]
 }
+# rounds_without_leak ROUNDS CONNECT...: connecting with this command, reading and disconnecting leaves no descriptor and no memory behind
+rounds_without_leak() {
+  local rounds=$1 before after
+  shift
+  step "$rounds connects and disconnects"
+  round "$@" && round "$@" || fail "a first round"
+  before=$(server_usage)
+  check "$rounds rounds" each_round "$rounds" "$@"
+  fds_back() { [ "$(server_usage | field fds)" -le "$(echo "$before" | field fds)" ]; }
+  check "no file descriptor leaked" wait_for 60 fds_back
+  after=$(server_usage)
+  echo "before: $before; after: $after"
+  memory_kept() { [ "$(echo "$after" | field rss_kib)" -le $(($(echo "$before" | field rss_kib) + 4096)) ]; }
+  check "resident memory grew by at most 4 MiB" memory_kept
+}
+round() {
+  "$@" >/dev/null && connected && dd if="$(nvme_dev $NQN)" of=/dev/null bs=64k count=4 iflag=direct status=none &&
+    disconnect >/dev/null && wait_for 30 nothing_left
+}
+each_round() {
+  local i rounds=$1
+  shift
+  for i in $(seq "$rounds"); do round "$@" || { echo "round $i failed"; return 1; }; done
+}
+field() { sed "s/.*$1 \([0-9]*\).*/\1/"; }
 modprobe nvme-tcp
