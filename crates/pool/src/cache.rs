@@ -7,7 +7,7 @@
 //!
 //! **Owns** the records' buffers. **Called by** reads, on all shards. **Invariants**: cached records and the tables of their
 //! names take at most the limit, and so do their buffers together with evicted ones that are still being sent; a record is
-//! found only by address and birth. A later block at a reused address has a later birth, so no cached record is ever wrong,
+//! found only by address and epoch of placement. A later block at a reused address is placed in a later epoch, so no cached record is ever wrong,
 //! and freed blocks need not be removed.
 
 use std::collections::{HashMap, VecDeque};
@@ -59,14 +59,14 @@ pub struct RecordCacheStats {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Name {
     at: Address,
-    birth: Birth,
+    placed: Birth,
 }
 
 impl Name {
     fn of(ptr: &BlockPtr) -> Self {
         Self {
             at: ptr.address(),
-            birth: ptr.birth,
+            placed: ptr.placed,
         }
     }
 }
@@ -358,6 +358,7 @@ mod tests {
             checksum_kind: ChecksumKind::Xxh3,
             is_fragment: false,
             birth: Birth(birth),
+            placed: Birth(birth),
             checksum: Checksum([0; 16]),
         }
     }

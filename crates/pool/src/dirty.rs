@@ -11,7 +11,7 @@ use io::SharedBuf;
 use io::sync::oneshot;
 
 use crate::compress::Packer;
-use crate::format::{Key, Value};
+use crate::format::{Birth, Key, Value};
 use crate::record::Contents;
 
 /// Most ranges in one group. Further ranges are taken in groups of their own, before any record.
@@ -103,11 +103,16 @@ pub(crate) struct Group {
     pub(crate) whole: Option<SharedBuf>,
     /// Notified when the devices have the group.
     pub(crate) done: Option<oneshot::Sender<()>>,
-    /// Whether its records have these contents already: the row mover writes them again.
-    pub(crate) is_moved: bool,
+    /// Births of the records' contents, if the records are moved: they have these contents already.
+    pub(crate) births: Option<Vec<Birth>>,
 }
 
 impl Group {
+    /// Whether its records are moved.
+    pub(crate) fn is_moved(&self) -> bool {
+        self.births.is_some()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.ranges.is_empty() && self.records.is_empty()
     }

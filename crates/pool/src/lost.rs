@@ -178,11 +178,11 @@ impl Lost {
         list.blocks.values_mut().for_each(|b| b.is_doubted = true);
     }
 
-    /// Ends a complete scrub of all blocks born up to this epoch.
+    /// Ends a complete scrub of all blocks placed up to this epoch.
     pub(crate) fn end_scrub(&self, up_to: Birth) {
         let mut list = lock(&self.list);
         list.blocks
-            .retain(|_, b| !b.is_doubted || b.ptr.birth > up_to);
+            .retain(|_, b| !b.is_doubted || b.ptr.placed > up_to);
         self.any.store(!list.blocks.is_empty(), Ordering::Release);
     }
 

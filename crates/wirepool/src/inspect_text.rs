@@ -468,7 +468,8 @@ pub(crate) fn trees(trees: &[(String, u64, TreeStats)], findings: &Findings) -> 
 }
 
 pub(crate) fn entries((entries, more): (Vec<TreeEntry>, bool), findings: &Findings) -> Said {
-    let mut t = table(&["KEY", "BIRTH", "STORED", "BYTES", "WHERE"], &[1, 2, 3]);
+    let header = ["KEY", "BIRTH", "PLACED", "STORED", "BYTES", "WHERE"];
+    let mut t = table(&header, &[1, 2, 3, 4]);
     let mut list = Vec::new();
     for TreeEntry { key, value } in &entries {
         let name = format!("{key:?}");
@@ -477,18 +478,20 @@ pub(crate) fn entries((entries, more): (Vec<TreeEntry>, bool), findings: &Findin
                 t.add_row([
                     name.clone(),
                     ptr.birth.0.to_string(),
+                    ptr.placed.0.to_string(),
                     ptr.physical_size.to_string(),
                     ptr.logical_size.to_string(),
                     ptr.address().to_string(),
                 ]);
                 list.push(
-                    json!({"key": name, "birth": ptr.birth.0, "stored": ptr.physical_size,
+                    json!({"key": name, "birth": ptr.birth.0, "placed": ptr.placed.0, "stored": ptr.physical_size,
                     "bytes": ptr.logical_size, "vdev": ptr.vdev.0, "offset": ptr.offset.0}),
                 );
             }
             Value::Inline(bytes) => {
                 let len = bytes.len().to_string();
-                t.add_row([name.clone(), "-".into(), "-".into(), len, "inline".into()]);
+                let none = || "-".to_owned();
+                t.add_row([name.clone(), none(), none(), none(), len, "inline".into()]);
                 list.push(json!({"key": name, "bytes": bytes.len()}));
             }
         }

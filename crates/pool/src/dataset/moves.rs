@@ -33,9 +33,14 @@ pub(crate) struct Move {
 }
 
 impl Move {
-    /// The birth of its block.
-    pub(crate) fn birth(&self) -> Birth {
-        self.ptr.birth
+    /// The birth of the record's contents, before and after the move into a block that is placed in the epoch `placed`.
+    pub(crate) fn births(&self, placed: Birth) -> (Birth, Birth) {
+        let before = self.ptr.birth;
+        // with blocks of other births, the contents are those of this moment
+        match self.has_blocks || !BlockPtr::keeps(before, placed) {
+            true => (before, placed),
+            false => (before, before),
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Block pointers: address, sizes, birth and checksum of a block.
+//! Block pointers: address, sizes, births and checksum of a block.
 //!
 //! **Owns** their encoding. **Called by** nodes, and by all structures with a root. **Invariants**: a decoded pointer passed
 //! [`BlockPtr::check`]; only such pointers are encoded. `docs/format.md`, "Block pointer".
@@ -30,13 +30,13 @@ struct RawBlockPtr {
     flags: u8,
     logical_size: U32,
     physical_size: U32,
-    reserved: U32,
+    moved: U32,
     offset: U64,
     birth: U64,
     checksum: [u8; 16],
 }
 layout!(RawBlockPtr, BLOCK_PTR_SIZE, vdev @ 0, compression @ 2, flags @ 3, logical_size @ 4, physical_size @ 8,
-    reserved @ 12, offset @ 16, birth @ 24, checksum @ 32);
+    moved @ 12, offset @ 16, birth @ 24, checksum @ 32);
 
 /// Compression of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -66,8 +66,11 @@ pub struct BlockPtr {
     pub checksum_kind: ChecksumKind,
     /// Whether it is a fragment of a file's record. Fragments of a volume's record are known by their size.
     pub is_fragment: bool,
-    /// The epoch in which it was written.
+    /// The epoch in which its contents were written. Snapshots and deadlists go by it.
     pub birth: Birth,
+    /// The epoch in which it was written to its address: its birth, or a later one if it was moved. Address and placement name
+    /// these bytes for ever; caches and resilvers go by it.
+    pub placed: Birth,
     /// Checksum of the stored bytes.
     pub checksum: Checksum,
 }
@@ -91,8 +94,28 @@ impl BlockPtr {
             checksum_kind,
             is_fragment: false,
             birth,
+            placed: birth,
             checksum: Checksum::of(checksum_kind, at, stored),
         }
+    }
+
+    /// The pointer to a block that was just written, and whose contents are those of a block of this birth.
+    ///
+    /// # Panics
+    /// If the block is older than its contents, or by more epochs younger than a pointer can say ([`BlockPtr::keeps`]).
+    #[must_use]
+    pub fn with_contents_of(self, birth: Birth) -> Self {
+        assert!(Self::keeps(birth, self.placed), "{birth:?} in {self:?}");
+        Self { birth, ..self }
+    }
+
+    /// Whether a pointer to a block that is placed in the epoch `placed` can keep the birth of its contents.
+    #[must_use]
+    pub fn keeps(birth: Birth, placed: Birth) -> bool {
+        placed
+            .0
+            .checked_sub(birth.0)
+            .is_some_and(|moved| u32::try_from(moved).is_ok())
     }
 
     /// Its address.
@@ -125,6 +148,9 @@ impl BlockPtr {
         if self.birth.0 == 0 {
             return field("block pointer's birth", 0);
         }
+        if !Self::keeps(self.birth, self.placed) {
+            return field("epoch of a block pointer's placement", self.placed.0);
+        }
         Ok(())
     }
 
@@ -149,7 +175,7 @@ impl BlockPtr {
                 },
             logical_size: U32::new(self.logical_size),
             physical_size: U32::new(self.physical_size),
-            reserved: U32::ZERO,
+            moved: U32::new((self.placed.0 - self.birth.0) as u32),
             offset: U64::new(self.offset.0),
             birth: U64::new(self.birth.0),
             checksum: self.checksum.0,
@@ -160,7 +186,7 @@ impl BlockPtr {
     /// Decodes a pointer.
     ///
     /// # Errors
-    /// The first field that is malformed, of an unknown kind, or reserved and not zero.
+    /// The first field that is malformed, or of an unknown kind.
     pub fn decode(bytes: &[u8; BLOCK_PTR_SIZE]) -> Result<Self, Defect> {
         let raw: RawBlockPtr = zerocopy::transmute!(*bytes);
         let field = |field, value| Err(Defect::Field { field, value });
@@ -173,9 +199,12 @@ impl BlockPtr {
         if raw.flags & !(CHECKSUM_KIND_MASK | FLAG_FRAGMENT) != 0 {
             return field("block pointer's flags", raw.flags.into());
         }
-        if raw.reserved != U32::ZERO {
-            return field("block pointer's reserved bytes", raw.reserved.get().into());
-        }
+        let Some(placed) = raw.birth.get().checked_add(raw.moved.get().into()) else {
+            return field(
+                "epochs of a block pointer since its birth",
+                raw.moved.get().into(),
+            );
+        };
         let ptr = Self {
             vdev: VdevId(raw.vdev.get()),
             offset: VdevOffset(raw.offset.get()),
@@ -185,6 +214,7 @@ impl BlockPtr {
             checksum_kind: ChecksumKind::from_code(raw.flags & CHECKSUM_KIND_MASK)?,
             is_fragment: raw.flags & FLAG_FRAGMENT != 0,
             birth: Birth(raw.birth.get()),
+            placed: Birth(placed),
             checksum: Checksum(raw.checksum),
         };
         ptr.check()?;

@@ -260,7 +260,7 @@ impl Node {
         self.check_keys()?;
         for index in 0..self.count {
             let ptr = BlockPtr::decode(self.child_bytes(index))?;
-            if ptr.birth > self.birth {
+            if ptr.placed > self.birth {
                 return Err(Defect::Younger { index });
             }
         }
@@ -294,7 +294,7 @@ impl Node {
                 let Ok(payload) = payload.try_into() else {
                     return wrong("a block pointer of another length");
                 };
-                if BlockPtr::decode(payload)?.birth > self.birth {
+                if BlockPtr::decode(payload)?.placed > self.birth {
                     return Err(Defect::Younger { index });
                 }
                 Ok(())

@@ -22,7 +22,7 @@ struct RawPosition {
 }
 layout!(RawPosition, POSITION_SIZE, held @ 0, up_to @ 8, next @ 16);
 
-/// The position of an interrupted resilver. Of the blocks born after `held` and up to `up_to`, the member has those below `next`.
+/// The position of an interrupted resilver. Of the blocks placed after `held` and up to `up_to`, the member has those below `next`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ResilverPosition {
     /// The epoch up to which the member had all blocks when the resilver began.
@@ -40,10 +40,10 @@ pub fn resilver_key(member: MemberGuid) -> Key {
 }
 
 impl ResilverPosition {
-    /// Whether a member that has every block born up to `held` also has this block of its vdev.
+    /// Whether a member that has every block placed up to `held` also has this block of its vdev.
     #[must_use]
     pub fn has(&self, held: Birth, ptr: &BlockPtr) -> bool {
-        self.held <= held && ptr.birth <= self.up_to && ptr.offset.0 < self.next
+        self.held <= held && ptr.placed <= self.up_to && ptr.offset.0 < self.next
     }
 
     /// Encodes the value in the pool's own tree.

@@ -154,8 +154,8 @@ impl Uberblock {
         self.journal.check()?;
         if let Some(ptr) = self.root {
             ptr.check()?;
-            if ptr.birth > self.epoch {
-                return field("birth of what an uberblock points to", ptr.birth.0);
+            if ptr.placed > self.epoch {
+                return field("birth of what an uberblock points to", ptr.placed.0);
             }
         }
         Ok(())

@@ -61,6 +61,7 @@ impl MemoryStore {
             checksum_kind: ChecksumKind::Xxh3,
             is_fragment: false,
             birth,
+            placed: birth,
             checksum: Checksum([0; 16]),
         }
     }

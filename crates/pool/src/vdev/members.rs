@@ -245,7 +245,7 @@ impl Vdevs {
     ) -> Result<Resilvered, SetupError> {
         let (top, leaf, held) = self.stale_member(member)?;
         let mut outcome = Resilvered::default();
-        let is_due = |ptr: &BlockPtr| ptr.vdev == top.id() && ptr.birth > held;
+        let is_due = |ptr: &BlockPtr| ptr.vdev == top.id() && ptr.placed > held;
         let due: Vec<_> = blocks.into_iter().filter(is_due).collect();
         for some in due.chunks(COPIES_MAX) {
             let copies = some.iter().map(|ptr| self.bring(top, &leaf, ptr));

@@ -14,7 +14,7 @@ use super::choice::Choice;
 use super::work::{GAIN_PART, LOW_PART, REST};
 use crate::dataset::{OpenDataset, RecordMove};
 use crate::format::filesystem::{KIND_BLOCK, KIND_DATA};
-use crate::format::{BlockPtr, Key, VdevId};
+use crate::format::{BlockPtr, FEATURE_MOVED_BLOCKS, Key, VdevId};
 use crate::lost::LostBlock;
 use crate::owner::capacity::space_maps::LoadedRegions;
 use crate::owner::write_back::moves::MoveStep;
@@ -81,6 +81,7 @@ impl Owner {
     /// # Errors
     /// Those of a checkpoint, and of reads other than damage.
     pub(super) async fn move_rows(self: &Rc<Self>) -> Result<()> {
+        self.shared.vdevs.require(FEATURE_MOVED_BLOCKS).await?;
         let before = self.balance();
         let moved_before = self.mover.moved.get();
         let fills = self.count_fills().await?;

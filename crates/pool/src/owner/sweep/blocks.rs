@@ -335,7 +335,7 @@ impl Owner {
         }
         let (layered, lists) = (self.layered(), self.lists());
         let dead_root = self.state.borrow().deadlists.root();
-        for (tree, key, ptr) in layered.iter().filter(|(.., ptr)| ptr.birth > since) {
+        for (tree, key, ptr) in layered.iter().filter(|(.., ptr)| ptr.placed > since) {
             let block = key.map_or_else(
                 || VisitedBlock::unknown(ptr),
                 |key| VisitedBlock::entry(key, ptr),
@@ -344,8 +344,8 @@ impl Owner {
         }
         // blocks that only a destroyed snapshot held are on its deadlist alone
         for (list, floor) in lists {
-            let floor = floor.max(since);
-            self.each_listed(dead_root, list, floor, visitor).await?;
+            self.each_listed(dead_root, (list, floor), since, visitor)
+                .await?;
         }
         Ok(part)
     }
@@ -353,10 +353,11 @@ impl Owner {
     async fn each_listed(
         &self,
         root: Root,
-        list: ListId,
-        floor: Birth,
+        (list, floor): (ListId, Birth),
+        since: Birth,
         visitor: &mut impl Visitor,
     ) -> Result<()> {
+        let is_wanted = |ptr: &&BlockPtr| ptr.birth > floor && ptr.placed > since;
         let none = Layer::new();
         let mut scan = Scan::new(root, list_keys(list), Direction::Forward);
         loop {
@@ -370,7 +371,7 @@ impl Owner {
                 }
                 ScanStep::Entry(_, value) => match pointers(&value) {
                     Ok(ptrs) => {
-                        for ptr in ptrs.iter().filter(|ptr| ptr.birth > floor) {
+                        for ptr in ptrs.iter().filter(is_wanted) {
                             let block = VisitedBlock::unknown(ptr);
                             visitor.block(DESTROYED, block, Holds::Record).await?;
                         }
@@ -390,11 +391,12 @@ impl Owner {
         part: &mut PartResult,
         visitor: &mut impl Visitor,
     ) -> Result<()> {
-        let (tree, since) = (held.tree, wanted.since.max(held.floor));
+        let (tree, floor, since) = (held.tree, held.floor, wanted.since);
+        let is_wanted = |ptr: &&BlockPtr| ptr.birth > floor && ptr.placed > since;
         let Range { start, end } = wanted.keys;
         let mut end = part.next.map_or(end, |next| next.min(end));
         let before = part.bytes;
-        let mut walk = Walk::new(held.root, since, start.max(held.from));
+        let mut walk = Walk::new(held.root, since.max(floor), start.max(held.from));
         loop {
             match walk.step() {
                 WalkStep::Need(need) if need.keys().start >= end => {
@@ -434,7 +436,7 @@ impl Owner {
                         part.ends_at(key);
                         return Ok(());
                     }
-                    if let Some(ptr) = value.block().filter(|ptr| ptr.birth > since) {
+                    if let Some(ptr) = value.block().filter(is_wanted) {
                         let block = VisitedBlock::entry(key, ptr);
                         part.bytes += visitor.block(tree, block, Holds::Record).await?;
                     }

@@ -101,7 +101,7 @@ impl Owner {
             match lookup.step() {
                 LookupStep::Need(need) if need.ptr == lost.ptr => return Holding::Yes,
                 // a parent is never older than its child
-                LookupStep::Need(need) if need.ptr.birth < lost.ptr.birth => return Holding::No,
+                LookupStep::Need(need) if need.ptr.birth < lost.ptr.placed => return Holding::No,
                 LookupStep::Need(need) => {
                     let node = self.shared.node(volume.id, &need).await;
                     if node.and_then(|node| lookup.supply(&node)).is_err() {
@@ -139,7 +139,7 @@ impl Owner {
             };
             // these trees are small and rewritten from the root down: a block no younger than the root may belong to
             // them
-            let may_be = root.is_some_and(|root| root.birth >= lost.ptr.birth);
+            let may_be = root.is_some_and(|root| root.birth >= lost.ptr.placed);
             let whole = Damage {
                 dataset: None,
                 objects: None,

@@ -20,7 +20,7 @@ const BLOCKS_MIN: usize = 64;
 #[derive(Debug, Clone, Copy)]
 pub(in crate::owner) struct Due {
     pub(in crate::owner) vdev: VdevId,
-    /// The member has all blocks born up to this epoch.
+    /// The member has all blocks placed up to this epoch.
     pub(in crate::owner) held: Birth,
     /// Younger blocks may be in flight to all members.
     pub(in crate::owner) up_to: Birth,
@@ -33,8 +33,8 @@ impl Due {
     pub(in crate::owner) fn has(&self, ptr: &BlockPtr) -> bool {
         let is_copied = |position: ResilverPosition| position.has(self.held, ptr);
         ptr.vdev == self.vdev
-            && ptr.birth > self.held
-            && ptr.birth <= self.up_to
+            && ptr.placed > self.held
+            && ptr.placed <= self.up_to
             && !self.position.is_some_and(is_copied)
     }
 }

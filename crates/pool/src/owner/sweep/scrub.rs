@@ -134,7 +134,7 @@ impl Part<'_> {
 /// Blocks of destroyed datasets are not read: their loss is no damage.
 impl Visitor for Part<'_> {
     async fn block(&mut self, tree: TreeId, block: VisitedBlock<'_>, holds: Holds) -> Result<u64> {
-        if tree == DESTROYED || block.ptr.birth > self.up_to {
+        if tree == DESTROYED || block.ptr.placed > self.up_to {
             return Ok(0);
         }
         self.batch.push(block.lost(tree, holds));

@@ -72,7 +72,7 @@ impl Owner {
         self.account_group(owner, volume.id, (&group, values), (&writes, placed.stored));
         if !writes.is_empty() {
             owner.committer.begin_group();
-            let class = match group.is_moved {
+            let class = match group.is_moved() {
                 true => WriteClass::Moved,
                 false => {
                     let bytes = writes.iter().map(|(_, data)| data.len() as u64);
@@ -109,7 +109,7 @@ impl Owner {
         let budget = &self.shared.budget;
         let left = owner.allocator.space().allocatable();
         let records = group.records.len() as u64 + values;
-        if group.is_moved {
+        if group.is_moved() {
             return budget.moved(id, records, left);
         }
         let extents = writes.iter().map(|(at, data)| {
@@ -122,7 +122,7 @@ impl Owner {
 
     fn end_group(&self, volume: &Arc<OpenDataset>, group: &Arc<Group>, ticket: Ticket) {
         lock(&volume.state).in_flight.end(group);
-        match group.is_moved {
+        match group.is_moved() {
             true => self.mover.end_group(),
             false => self.shared.budget.written(group.bytes() as u64),
         }

@@ -56,7 +56,8 @@ impl Owner {
         if !state.staged.is_empty() || state.pending_snapshot.is_some() {
             return MoveStep::Later(moves);
         }
-        let moves = moves.into_iter().filter(|m| m.birth() > held);
+        let epoch = owner.journal.epoch();
+        let moves = moves.into_iter().filter(|m| m.births(epoch).0 > held);
         let (mut fresh, mut rest): (Vec<_>, Vec<_>) =
             moves.partition(|m| volume.is_unchanged(&state, m));
         if fresh.is_empty() {
@@ -93,8 +94,8 @@ impl Owner {
         sizes.truncate(count);
         let moved = sizes.iter().map(|size| u64::from(*size)).sum();
         let group = Group {
+            births: Some(fresh.iter().map(|m| m.births(epoch).1).collect()),
             records: fresh.into_iter().map(|m| (m.key, m.contents)).collect(),
-            is_moved: true,
             ..Group::default()
         };
         let deletes = Deletes::with(&group, &state.dataset);

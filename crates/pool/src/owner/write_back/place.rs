@@ -131,9 +131,15 @@ impl Placed {
         for (at, count) in extents {
             let (here, behind) = records.split_at(*count);
             let (sizes_here, sizes_behind) = sizes.split_at(*count);
+            let first = placed.entries.len();
             placed
                 .entries
                 .extend(point(here, *at, sizes_here, birth, kind));
+            if let Some(births) = &group.births {
+                for ((_, ptr), birth) in placed.entries[first..].iter_mut().zip(&births[first..]) {
+                    *ptr = ptr.with_contents_of(*birth);
+                }
+            }
             let bytes = sizes_here.iter().sum::<u32>() as usize;
             placed.writes.push((*at, data.part(from, bytes)));
             from += bytes;

@@ -102,7 +102,7 @@ impl<'a> Merge<'a> {
         let mut frames = Vec::new();
         let state = match root {
             _ if deltas.is_empty() => State::Done(root),
-            Some(ptr) if ptr.birth > params.birth => {
+            Some(ptr) if ptr.placed > params.birth => {
                 let what = "born after the epoch that is being written";
                 return Err(corrupt(&ptr, Defect::OtherNode { what }));
             }
@@ -372,8 +372,8 @@ impl Frame {
 /// Moves the new value of a key to the output.
 fn put(output: &mut Output, params: TreeParams, key: Key, delta: &Delta) {
     if let Delta::Put(value) = delta {
-        let birth = value.block().map(|ptr| ptr.birth);
-        assert!(birth <= Some(params.birth), "{key:?} is too young");
+        let placed = value.block().map(|ptr| ptr.placed);
+        assert!(placed <= Some(params.birth), "{key:?} is too young");
         output.leaves().push_value(key, value);
     }
 }

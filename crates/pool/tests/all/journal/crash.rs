@@ -76,6 +76,7 @@ impl Run {
                     checksum_kind: ChecksumKind::Xxh3,
                     is_fragment: false,
                     birth: Birth(1),
+                    placed: Birth(1),
                     checksum: Checksum::of(ChecksumKind::Xxh3, place, &bytes),
                 },
             ));

@@ -25,6 +25,7 @@ fn block(place: Address) -> (BlockPtr, Vec<u8>) {
         checksum_kind: ChecksumKind::Xxh3,
         is_fragment: false,
         birth: Birth(1),
+        placed: Birth(1),
         checksum: Checksum::of(ChecksumKind::Xxh3, place, &bytes),
     };
     (ptr, bytes)

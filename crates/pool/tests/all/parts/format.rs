@@ -227,10 +227,34 @@ fn pointers_that_do_not_fit_together_are_refused() {
     refused(4, &(LOGICAL_SIZE_MAX + 1).to_le_bytes(), "logical size");
     refused(8, &[0; 4], "physical size");
     refused(8, &0x2001_u32.to_le_bytes(), "physical size");
-    refused(12, &[1], "reserved bytes");
     refused(16, &[1], "offset");
     refused(16, &OFFSET_END.to_le_bytes(), "offset");
     refused(24, &[0; 8], "birth");
+    // the epoch of the placement does not fit into 64 bits
+    refused(
+        12,
+        &[[1, 0, 0, 0].as_slice(), &[0; 8], &[0xff; 8]].concat(),
+        "since its birth",
+    );
+}
+
+/// A moved block has the birth of its contents and the epoch of its placement; a pointer keeps a birth for 2^32 epochs.
+#[test]
+fn pointers_to_moved_blocks_have_two_epochs() {
+    let placed = pointer().placed;
+    let moved = pointer().with_contents_of(Birth(placed.0 - 0x0102));
+    assert_eq!(
+        (moved.birth, moved.placed),
+        (Birth(placed.0 - 0x0102), placed)
+    );
+    let bytes = moved.encode();
+    assert_eq!(bytes[12..16], [2, 1, 0, 0]);
+    assert_eq!(BlockPtr::decode(&bytes), Ok(moved));
+    assert_eq!(pointer().encode()[12..16], [0; 4]);
+    let far = Birth(u64::from(u32::MAX) + 1);
+    assert!(BlockPtr::keeps(Birth(1), far));
+    assert!(!BlockPtr::keeps(Birth(1), Birth(far.0 + 1)));
+    assert!(!BlockPtr::keeps(far, Birth(1)), "older than its contents");
 }
 
 #[test]

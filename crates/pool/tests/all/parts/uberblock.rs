@@ -19,6 +19,7 @@ fn pointer(birth: u64) -> BlockPtr {
         checksum_kind: ChecksumKind::Xxh3,
         is_fragment: false,
         birth: Birth(birth),
+        placed: Birth(birth),
         checksum: Checksum(*b"0123456789abcdef"),
     }
 }

@@ -78,6 +78,7 @@ fn a_reused_address_does_not_give_the_old_node() {
     cache.insert(old, Arc::clone(node));
     let mut new = *old;
     new.birth = Birth(2);
+    new.placed = Birth(2);
     assert!(cache.get(&new).is_none());
     assert!(cache.get(old).is_some());
     cache.insert(&new, Arc::clone(node));

@@ -133,6 +133,7 @@ fn a_sound_node_in_the_wrong_place_is_refused() {
 
     let mut younger = first;
     younger.birth = Birth(2);
+    younger.placed = Birth(2);
     let root = forge(&mut store, 1, 2, &[(key(0), younger)]);
     assert_refused(&mut store, root, 1, &younger, other("its birth"));
 }

@@ -49,6 +49,7 @@ impl Tank {
             self.checkpoint().await;
             let ptr = |n| BlockPtr {
                 birth: Birth(self.last.sequence),
+                placed: Birth(self.last.sequence),
                 ..pointer(place(&self.vdevs, 0, n), version)
             };
             let blocks: Vec<_> = (0..8).map(ptr).collect();

@@ -38,6 +38,7 @@ async fn checkpoint(vdevs: &Vdevs, last: &Uberblock, epoch: u64) -> pool::Result
 fn pointers(vdevs: &Vdevs, blocks: std::ops::Range<u64>, version: u8, birth: u64) -> Vec<BlockPtr> {
     let ptr = |n| BlockPtr {
         birth: Birth(birth),
+        placed: Birth(birth),
         ..pointer(place(vdevs, 0, n), version)
     };
     blocks.map(ptr).collect()

@@ -120,6 +120,7 @@ pub(crate) fn pointer(at: Address, version: u8) -> BlockPtr {
         checksum_kind: ChecksumKind::Xxh3,
         is_fragment: false,
         birth: Birth(1),
+        placed: Birth(1),
         checksum: Checksum::of(ChecksumKind::Xxh3, at, &bytes),
     }
 }

@@ -12,6 +12,7 @@ pub(crate) fn pointer() -> BlockPtr {
         checksum_kind: ChecksumKind::Xxh3,
         is_fragment: false,
         birth: Birth(0x0807_0605),
+        placed: Birth(0x0807_0605),
         checksum: Checksum(*b"0123456789abcdef"),
     }
 }
