@@ -22,6 +22,7 @@ mod lost;
 mod options;
 mod owner;
 mod record;
+mod scattered;
 mod shared;
 pub mod space;
 pub mod tree;
@@ -38,8 +39,8 @@ pub use lost::{LOST_MAX, LostBlock};
 pub use options::Options;
 pub use owner::{
     Choice, Damage, DamagedObjects, Damages, Expanding, ExpansionWait, NewFilesystem, NewVolume,
-    Placements, Pool, PoolSpace, PoolWrites, Resilvering, RowMoves, ScrubPosition, Scrubbed,
-    Source, SpaceMaps, TrimPosition, Trimmed, Verified, VolumeSpace,
+    OrderMoves, Placements, Pool, PoolSpace, PoolWrites, Resilvering, RowMoves, ScrubPosition,
+    Scrubbed, Source, SpaceMaps, TrimPosition, Trimmed, Verified, VolumeSpace,
 };
 pub use volume::Volume;
 pub use written::{DatasetWrites, WriteClass, WrittenBytes};

@@ -17,6 +17,7 @@ use crate::cache::RecordCache;
 use crate::format::{Birth, BlockPtr, Node, TreeId};
 use crate::lost::{Lost, LostBlock};
 use crate::options::Options;
+use crate::scattered::Scattered;
 use crate::tree::{self, Need, NodeCache};
 use crate::vdev::Vdevs;
 use crate::write_budget::{Admitted, WriteBudget};
@@ -59,6 +60,8 @@ pub(crate) struct Shared {
     pub(crate) vdevs: Arc<Vdevs>,
     cache: Mutex<NodeCache>,
     pub(crate) records: RecordCache,
+    /// Parts of datasets whose records lie apart.
+    pub(crate) scattered: Scattered,
     pub(crate) readers: Arc<Readers>,
     pub(crate) budget: WriteBudget,
     /// Most bytes of records that the journal takes in one append.
@@ -89,6 +92,7 @@ impl Shared {
             vdevs,
             cache: Mutex::new(NodeCache::new(options.cache_bytes)),
             records: RecordCache::new(options.record_cache_bytes),
+            scattered: Scattered::default(),
             readers: Arc::default(),
             budget: WriteBudget::new(options.dirty_bytes, node_size.into(), extents),
             bell: Bell::new(),

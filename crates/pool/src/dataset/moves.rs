@@ -13,7 +13,7 @@ use super::read::{Location, Sources};
 use super::state::State;
 use crate::compress::unpack;
 use crate::format::filesystem::{BLOCK_SIZE, KIND_DATA};
-use crate::format::{Birth, BlockPtr, Key};
+use crate::format::{Address, Birth, BlockPtr, Key};
 use crate::lost::LostBlock;
 use crate::record::Contents;
 use crate::shared::Shared;
@@ -33,6 +33,11 @@ pub(crate) struct Move {
 }
 
 impl Move {
+    /// The address of its block.
+    pub(crate) fn address(&self) -> Address {
+        self.ptr.address()
+    }
+
     /// The birth of the record's contents, before and after the move into a block that is placed in the epoch `placed`.
     pub(crate) fn births(&self, placed: Birth) -> (Birth, Birth) {
         let before = self.ptr.birth;

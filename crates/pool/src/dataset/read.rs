@@ -16,8 +16,10 @@ use super::keys::{fragment_key, fragments_of};
 use super::runs::{RUN_MAX, Run, Runs};
 use super::state::Source;
 use crate::dirty::Known;
-use crate::format::{BlockPtr, Compression, Defect, Key, Value};
+use crate::format::filesystem::KIND_DATA;
+use crate::format::{Autodefrag, BlockPtr, Compression, Defect, Key, Value};
 use crate::lost::LostBlock;
+use crate::scattered::{Window, is_apart};
 use crate::{Error, Result};
 use io::sync::lock;
 
@@ -342,13 +344,44 @@ impl OpenDataset {
                 }
             }
         }
-        let reads = runs.into_inner().into_iter();
+        let runs = runs.into_inner();
+        self.note_order(pieces, runs.len() as u64);
+        let reads = runs.into_iter();
         let reads = stream::iter(reads.map(|run| self.read_run(run, is_cached)));
         let failed = reads.buffer_unordered(RUNS_AT_ONCE).concat().await;
         if failed.is_empty() {
             Ok(())
         } else {
             Err(failed)
+        }
+    }
+
+    /// Notes the windows of a request for the order mover, if its blocks lie in this many places and apart.
+    fn note_order(&self, pieces: &[Piece], places: u64) {
+        let scattered = &self.shared.scattered;
+        if places > 0 {
+            scattered.count_read();
+        }
+        let from_devices = pieces
+            .iter()
+            .filter(|piece| !piece.location.blocks().is_empty());
+        let bytes = from_devices.map(|piece| piece.len as u64).sum();
+        if !is_apart(bytes, places)
+            || self.is_snapshot()
+            || self.settings.autodefrag() == Autodefrag::Off
+        {
+            return;
+        }
+        let mut records = pieces
+            .iter()
+            .map(|piece| piece.key)
+            .filter(|key| key.kind() == KIND_DATA);
+        let Some(first) = records.next() else { return };
+        let last = records.next_back().unwrap_or(first);
+        let size = self.settings.record_size_of(first.object());
+        let ends = [first, last].map(|key| Window::of(self.id, key, size));
+        if scattered.note(ends) {
+            self.shared.bell.ring();
         }
     }
 

@@ -7,7 +7,10 @@
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use crate::format::filesystem::record_size_of;
-use crate::format::{Birth, BlockPtr, Dataset, DatasetKind, ObjectId, Packing, Switches, Sync};
+use crate::format::{
+    Autodefrag, Birth, BlockPtr, Dataset, DatasetKind, DatasetProperty, ObjectId, Packing,
+    Switches, Sync,
+};
 
 /// The values of `sync`, by their index in [`Settings`].
 const SYNCS: [Sync; 3] = [Sync::Standard, Sync::Always, Sync::Disabled];
@@ -32,6 +35,8 @@ pub(crate) struct Settings {
     compression: AtomicU8,
     /// The bits of its switches.
     switches: AtomicU32,
+    /// The number of `autodefrag`.
+    autodefrag: AtomicU64,
     /// Whether it may have blocks that win over records, dirty ones too.
     has_blocks: AtomicBool,
     /// Least `change` of an object of a filesystem (`docs/decisions/0324`).
@@ -51,6 +56,7 @@ impl Settings {
             sync: AtomicU8::new(0),
             compression: AtomicU8::new(0),
             switches: AtomicU32::new(0),
+            autodefrag: AtomicU64::new(0),
             has_blocks: AtomicBool::new(dataset.has_blocks),
             change_floor: AtomicU64::new(0),
             is_ended: AtomicBool::new(false),
@@ -77,6 +83,10 @@ impl Settings {
             .store(dataset.compression.code(), Ordering::Release);
         self.switches
             .store(dataset.switches.bits(), Ordering::Release);
+        self.autodefrag.store(
+            dataset.value(DatasetProperty::Autodefrag),
+            Ordering::Release,
+        );
         self.file_record_size
             .store(dataset.file_record_size, Ordering::Release);
         self.size.store(dataset.size, Ordering::Release);
@@ -127,6 +137,12 @@ impl Settings {
     /// The properties with a few values.
     pub(crate) fn switches(&self) -> Switches {
         Switches::of_bits(self.switches.load(Ordering::Acquire))
+    }
+
+    /// Whether records that are read in order and lie apart are moved.
+    pub(crate) fn autodefrag(&self) -> Autodefrag {
+        let number = self.autodefrag.load(Ordering::Acquire);
+        Autodefrag::of_number(number).expect("a number that was stored here")
     }
 
     /// Whether there may be blocks that win over records.

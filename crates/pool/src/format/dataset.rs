@@ -10,8 +10,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::settings::{FILE_RECORD_SIZE, SETTING_SIZE, checksum_code, checksum_from_code};
 use super::{
-    BLOCK_PTR_SIZE, Birth, BlockPtr, ChecksumKind, Defect, Key, Kind, NAME_SIZE_MAX, ObjectId,
-    Packing, Settings, Switches, TreeId, layout,
+    Autodefrag, BLOCK_PTR_SIZE, Birth, BlockPtr, ChecksumKind, Defect, Key, Kind, NAME_SIZE_MAX,
+    ObjectId, Packing, Settings, Switches, TreeId, layout,
 };
 
 /// Kind of the keys of properties. The object is the dataset's identifier, the offset 0.
@@ -169,6 +169,8 @@ pub struct Dataset {
     pub switches: Switches,
     /// Most bytes that it may take without its snapshots; 0 for no limit.
     pub refquota: u64,
+    /// Whether records that are read in order and lie apart are moved, in effect. Its record has only a value of its own.
+    pub autodefrag: Autodefrag,
     /// Whether there may be records in fragments.
     pub has_fragments: bool,
     /// Whether there may be blocks that win over records of files.
@@ -393,6 +395,7 @@ impl Dataset {
             settings: Settings::default(),
             switches: Switches::default(),
             refquota: 0,
+            autodefrag: Autodefrag::On,
             has_fragments: raw.marks & 1 != 0,
             has_blocks: raw.marks & 2 != 0,
             block_size: raw.block_size.get(),

@@ -293,13 +293,16 @@ pub const FEATURE_ACL_RULES: &str = "acl_rules";
 pub const FEATURE_EXACT_SPACE: &str = "exact_space";
 /// The feature of pools with summaries of their space bitmaps.
 pub const FEATURE_SPACE_SUMMARIES: &str = "space_summaries";
+/// The feature of pools whose settings have `autodefrag`.
+pub const FEATURE_AUTODEFRAG: &str = "autodefrag";
 /// The feature of pools with blocks that are younger than their contents.
 pub const FEATURE_MOVED_BLOCKS: &str = "moved_blocks";
 /// The feature of pools that have, or had, hot spares.
 pub const FEATURE_SPARES: &str = "spares";
 /// All features that this version knows.
-pub(crate) const FEATURES: [&str; 9] = [
+pub(crate) const FEATURES: [&str; 10] = [
     FEATURE_ACL_RULES,
+    FEATURE_AUTODEFRAG,
     FEATURE_EXACT_SPACE,
     FEATURE_FILESYSTEMS,
     FEATURE_MOVED_BLOCKS,

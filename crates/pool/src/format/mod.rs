@@ -63,11 +63,11 @@ pub use label::{
 };
 pub(crate) use label_fields::FEATURES;
 pub use label_fields::{
-    Expansion, FEATURE_ACL_RULES, FEATURE_EXACT_SPACE, FEATURE_FILESYSTEMS, FEATURE_MOVED_BLOCKS,
-    FEATURE_OWNER_SPACE, FEATURE_RECORD_SIZES, FEATURE_SETTINGS, FEATURE_SIZE_MAX,
-    FEATURE_SPACE_SUMMARIES, FEATURE_SPARES, FEATURES_MAX, Features, HOST_NAME_SIZE, Host,
-    LabelEpoch, MemberEntry, MemberGuid, Membership, NAME_SIZE_MAX, PoolState, RAIDZ_PARITY_MAX,
-    SCRATCH_AREA_SIZE, VdevEntry, VdevGuid, VdevKind, check_name,
+    Expansion, FEATURE_ACL_RULES, FEATURE_AUTODEFRAG, FEATURE_EXACT_SPACE, FEATURE_FILESYSTEMS,
+    FEATURE_MOVED_BLOCKS, FEATURE_OWNER_SPACE, FEATURE_RECORD_SIZES, FEATURE_SETTINGS,
+    FEATURE_SIZE_MAX, FEATURE_SPACE_SUMMARIES, FEATURE_SPARES, FEATURES_MAX, Features,
+    HOST_NAME_SIZE, Host, LabelEpoch, MemberEntry, MemberGuid, Membership, NAME_SIZE_MAX,
+    PoolState, RAIDZ_PARITY_MAX, SCRATCH_AREA_SIZE, VdevEntry, VdevGuid, VdevKind, check_name,
 };
 pub use node::{
     BRANCH_ENTRY_SIZE, INLINE_SIZE_MAX, LEAF_ENTRY_OVERHEAD, LEVEL_MAX, NODE_HEADER_SIZE,
@@ -77,8 +77,8 @@ pub use packing::{NoPacking, Packing, ZSTD_LEVEL_MAX};
 pub use property::{KIND_PROPERTY, PoolProperty, decode_on, encode_on, property_key};
 pub use resilver::{KIND_RESILVER, ResilverPosition, resilver_key};
 pub use settings::{
-    DatasetProperty, FILE_RECORD_SIZE, KIND_SETTINGS, NoSync, Setting, Settings, Switches,
-    TEXT_SIZE_MAX, TextProperty, TextSetting, settings_key,
+    Autodefrag, DatasetProperty, FILE_RECORD_SIZE, KIND_SETTINGS, NoSync, Setting, Settings,
+    Switches, TEXT_SIZE_MAX, TextProperty, TextSetting, settings_key,
 };
 pub use space::{
     KIND_SPACE, KIND_SUMMARIZED, KIND_SUMMARY, KIND_SUMMARY_ROWS, PAGE_REGIONS, REGION_BITMAP_SIZE,

@@ -4,6 +4,7 @@
 //! pool's own tree, and requests that name a property. **Invariants**: a property has one number, one name and one default;
 //! its own value in a record and the value in effect agree. `docs/format.md`, "Settings".
 
+mod autodefrag;
 mod codes;
 mod record_sizes;
 mod switches;
@@ -18,6 +19,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use super::{Dataset, DatasetKind, Defect, Key, Kind, ObjectId, layout};
 use table::{Row, TABLE};
 
+pub use autodefrag::Autodefrag;
 pub use codes::NoSync;
 pub(super) use codes::{checksum_code, checksum_from_code};
 pub use record_sizes::FILE_RECORD_SIZE;
@@ -81,9 +83,13 @@ impl DatasetProperty {
         self.row().is_recorded
     }
 
-    /// Whether it is one of the rules for access control lists, which need [`super::FEATURE_ACL_RULES`].
-    pub(crate) fn is_acl_rule(self) -> bool {
-        matches!(self, Self::Aclmode | Self::Aclinherit)
+    /// The feature of pools with own values of it, beside [`super::FEATURE_SETTINGS`]: earlier versions do not know the property.
+    pub(crate) fn feature(self) -> Option<&'static str> {
+        match self {
+            Self::Aclmode | Self::Aclinherit => Some(super::FEATURE_ACL_RULES),
+            Self::Autodefrag => Some(super::FEATURE_AUTODEFRAG),
+            _ => None,
+        }
     }
 
     /// Whether datasets inherit it from those above them.

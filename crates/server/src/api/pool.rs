@@ -78,6 +78,9 @@ pub struct Pool {
     /// Its row mover, if it is open and has a raidz.
     #[serde(default)]
     pub row_moves: Option<RowMoves>,
+    /// Its order mover, if it is open.
+    #[serde(default)]
+    pub order_moves: Option<OrderMoves>,
     /// Unreadable ranges that reads, scrubs and resilvers found.
     #[serde(default)]
     pub damage: Vec<Damage>,
@@ -123,6 +126,21 @@ pub struct RowMoves {
     pub moved: u64,
     /// Bytes of used rows that no block takes.
     pub dead: u64,
+}
+
+/// The order mover: it writes records that lie apart again one behind the other, where clients read them in order (`autodefrag`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OrderMoves {
+    /// Whether records are being moved.
+    pub is_moving: bool,
+    /// Bytes that clients read in order and that lie apart, rounded up to parts of 1 MiB: they will be moved.
+    pub waiting: u64,
+    /// Bytes of records that were moved since the pool was opened.
+    pub moved: u64,
+    /// Bytes that were read in order in the last ten minutes, and stay apart because snapshots hold them.
+    pub held: u64,
+    /// Whether nothing is moved because less than a sixteenth of the pool is free.
+    pub is_short: bool,
 }
 
 /// The record cache; counts since the pool was opened.

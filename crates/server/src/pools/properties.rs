@@ -105,8 +105,11 @@ impl Properties<'_> {
                     .and_then(|volume| compression_warning(pool, &volume.dataset())),
                 _ => None,
             };
-            let is_size =
-                [DatasetProperty::Refquota, DatasetProperty::Recordsize].contains(&property);
+            let is_size = match property {
+                DatasetProperty::Refquota | DatasetProperty::Recordsize => true,
+                DatasetProperty::Autodefrag => value.parse::<u64>().is_ok(),
+                _ => false,
+            };
             self.add(property.name(), value, is_size, source);
             if let Some(added) = self.all.last_mut() {
                 added.inherited_from = from;
@@ -149,6 +152,9 @@ pub(super) fn bytes_or_value(property: DatasetProperty, text: &str) -> Result<u6
     }
     let value = match property {
         DatasetProperty::Recordsize => property.parse(&size(text)?.0.to_string()),
+        DatasetProperty::Autodefrag if text.starts_with(|c: char| c.is_ascii_digit()) => {
+            property.parse(&size(text)?.0.to_string())
+        }
         _ => property.parse(text),
     };
     value.ok_or_else(|| {

@@ -107,6 +107,7 @@ impl Holdings {
             autoexpand: false,
             resilver: None,
             row_moves: None,
+            order_moves: None,
             damage: Vec::new(),
             more_damage: false,
         };
@@ -288,6 +289,14 @@ fn show_open(view: &mut api::Pool, pool: &Pool) {
         is_awaited: moves.is_awaited,
         moved: moves.moved,
         dead: moves.dead,
+    });
+    let moves = pool.order_moves();
+    view.order_moves = Some(api::OrderMoves {
+        is_moving: moves.is_moving,
+        waiting: moves.waiting,
+        moved: moves.moved,
+        held: moves.held,
+        is_short: moves.is_short,
     });
     let cache = pool.record_cache();
     view.record_cache = api::RecordCache {

@@ -23,6 +23,8 @@ Properties of filesystems, inherited from the filesystem above or the pool:
   readonly      on or off (not on a pool)
   sharenfs      off, on, or options: export over NFS, such as rw=@10.0.0.0/24,ro=@lab,no_root_squash
   exec          on or off, for later mounts; setuid and devices likewise
+Properties of volumes, filesystems and pools, inherited from the dataset above or the pool:
+  autodefrag    on, off, or a rate such as 50M: records that are read in order and lie apart are written again together
 Properties of volumes and pools, inherited from the dataset above or the pool:
   compression   off, lz4 or zstd-1 to zstd-19
   checksum      xxh3 or blake3

@@ -102,6 +102,7 @@ fn one(p: &Pool, verbose: bool) -> String {
         if let Some(moves) = &p.row_moves {
             out += &scan::row_moves(moves);
         }
+        out.extend(p.order_moves.as_ref().and_then(scan::order_moves));
     }
     for volume in &p.sync_disabled {
         let _ = writeln!(out, "  WARN: {volume}: {SYNC_DISABLED}");

@@ -4,7 +4,9 @@
 
 use crate::columns::{duration, human};
 use io::printable::printable;
-use server::api::{Damage, Expansion, Pool, Resilver, RowMoves, ScanState, Scrub, Trim};
+use server::api::{
+    Damage, Expansion, OrderMoves, Pool, Resilver, RowMoves, ScanState, Scrub, Trim,
+};
 use std::fmt::Write;
 
 /// Bytes per second and the remaining time, if they are known.
@@ -40,6 +42,21 @@ pub(crate) fn row_moves(m: &RowMoves) -> String {
     };
     let (moved, dead) = (human(m.moved), human(m.dead));
     format!("  rows: {now}{moved} moved, {dead} without a block in used rows\n")
+}
+
+/// The line on the order mover. `None` if it has nothing to say.
+pub(crate) fn order_moves(m: &OrderMoves) -> Option<String> {
+    let now = match (m.is_short, m.is_moving || m.waiting > 0) {
+        (true, _) => "nothing is moved: less than a sixteenth of the pool is free; ".to_owned(),
+        (false, true) => format!("{} apart to be moved; ", human(m.waiting)),
+        (false, false) => String::new(),
+    };
+    let held = match m.held {
+        0 => String::new(),
+        held => format!("; {} stay apart: snapshots hold them", human(held)),
+    };
+    let is_idle = *m == OrderMoves::default();
+    (!is_idle).then(|| format!("  order: {now}{} moved{held}\n", human(m.moved)))
 }
 
 /// The lines on an expansion.

@@ -12,6 +12,7 @@ fn dataset() -> Dataset {
         settings: Settings::default(),
         switches: Switches::default(),
         refquota: 0,
+        autodefrag: Autodefrag::On,
         has_fragments: true,
         has_blocks: true,
         block_size: 512,

@@ -3,6 +3,7 @@
 //! **Owns** [`DatasetProperty`] and [`TABLE`]. **Called by** the functions of a property, and the encoding of own values. **Invariant**: the table is in the
 //! order of the numbers, which is that of the properties. `docs/format.md`, "Settings".
 
+use super::autodefrag::Autodefrag;
 use super::codes::{checksum, checksum_code, packing, sync};
 use super::record_sizes::{self, FILE_RECORD_SIZE};
 use crate::format::{Dataset, DatasetKind, Packing, Sync};
@@ -42,6 +43,8 @@ pub enum DatasetProperty {
     Aclmode,
     /// Which entries of its directory a new object inherits.
     Aclinherit,
+    /// Whether records that are read in order and lie apart are written again together.
+    Autodefrag,
 }
 
 /// A line of the table of properties.
@@ -77,8 +80,8 @@ const FILES: &[DatasetKind] = &[DatasetKind::Filesystem];
 impl Row {
     /// Whether it is one of [`super::Switches`].
     pub(super) fn is_switch(&self) -> bool {
-        use DatasetProperty::{Recordsize, Refquota};
-        !self.is_recorded && !matches!(self.property, Refquota | Recordsize)
+        use DatasetProperty::{Autodefrag, Recordsize, Refquota};
+        !self.is_recorded && !matches!(self.property, Refquota | Recordsize | Autodefrag)
     }
 }
 
@@ -120,7 +123,7 @@ macro_rules! switch {
 }
 
 /// All properties, in the order of their numbers.
-pub(super) const TABLE: [Row; 16] = [
+pub(super) const TABLE: [Row; 17] = [
     Row {
         property: DatasetProperty::Compression,
         number: 1,
@@ -237,4 +240,20 @@ pub(super) const TABLE: [Row; 16] = [
         ],
         "discard, noallow, restricted, passthrough or passthrough-x"
     ),
+    Row {
+        property: DatasetProperty::Autodefrag,
+        number: 17,
+        name: "autodefrag",
+        values: "on, off, or the most bytes a second",
+        default: Autodefrag::On.number(),
+        is_recorded: false,
+        is_inherited: true,
+        kinds: ALL,
+        parse: |text| Some(text.parse::<Autodefrag>().ok()?.number()),
+        show: |value| Some(Autodefrag::of_number(value)?.to_string()),
+        read: |dataset| dataset.autodefrag.number(),
+        write: |dataset, value| {
+            dataset.autodefrag = Autodefrag::of_number(value).expect("a possible value");
+        },
+    },
 ];

@@ -235,13 +235,15 @@ impl Allocator {
         usual.or_else(|| self.place_from(Source::Reserve, sizes.get(..1)?, len, space))
     }
 
-    /// Extents for the first records of a group of the row mover, and the number of records in each. Empty if none fits as a
+    /// Extents for the first records of a group of a mover, and the number of records in each. Empty if none fits as a
     /// whole.
     pub(in crate::owner) fn place_moved(&mut self, sizes: &[u32]) -> Vec<(Address, usize)> {
-        let whole = self.place_whole(Source::Movable, sizes);
-        let records = whole.iter().map(|(_, count)| *count as u64);
-        self.placements.moved += records.sum::<u64>();
-        whole
+        self.place_whole(Source::Movable, sizes)
+    }
+
+    /// Counts records of a mover that got extents.
+    pub(in crate::owner) fn count_moved(&mut self, records: u64) {
+        self.placements.moved += records;
     }
 
     fn place_from(

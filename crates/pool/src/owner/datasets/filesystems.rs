@@ -86,12 +86,8 @@ impl Pool {
         if new.record_size != FILE_RECORD_SIZE || own.contains(&DatasetProperty::Recordsize) {
             self.require_record_sizes().await?;
         }
-        if new
-            .values
-            .iter()
-            .any(|(property, _)| property.is_acl_rule())
-        {
-            self.require_acl_rules().await?;
+        for (property, _) in &new.values {
+            self.require_for(*property).await?;
         }
         let properties = NewDataset {
             name: new.name,

@@ -9,9 +9,8 @@ use std::sync::Arc;
 
 use crate::dataset::OpenDataset;
 use crate::format::{
-    Dataset, DatasetKind, DatasetProperty, FEATURE_ACL_RULES, FEATURE_RECORD_SIZES,
-    FEATURE_SETTINGS, Setting, Settings, Sync, TextProperty, TextSetting, dataset_key,
-    settings_key,
+    Dataset, DatasetKind, DatasetProperty, FEATURE_RECORD_SIZES, FEATURE_SETTINGS, Setting,
+    Settings, Sync, TextProperty, TextSetting, dataset_key, settings_key,
 };
 use crate::owner::{Pool, State};
 use crate::{Error, Result};
@@ -158,9 +157,12 @@ impl Pool {
         self.vdevs().require(FEATURE_RECORD_SIZES).await
     }
 
-    /// Records on the labels that settings may have rules for access control lists, before one has.
-    pub(super) async fn require_acl_rules(&self) -> Result<()> {
-        self.vdevs().require(FEATURE_ACL_RULES).await
+    /// Records on the labels that settings may have a property that earlier versions do not know, before one has.
+    pub(super) async fn require_for(&self, property: DatasetProperty) -> Result<()> {
+        match property.feature() {
+            Some(feature) => self.vdevs().require(feature).await,
+            None => Ok(()),
+        }
     }
 
     /// The value of a property of a dataset, or of the pool if it is `None`, and its source. `None` if there is no such
@@ -214,9 +216,7 @@ impl Pool {
         if needs_feature {
             self.require_settings().await?;
         }
-        if property.is_acl_rule() {
-            self.require_acl_rules().await?;
-        }
+        self.require_for(property).await?;
         if property == DatasetProperty::Recordsize {
             if let Some(Setting { value, .. }) = setting {
                 let size = u32::try_from(value).expect("a possible value");

@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use crate::dataset::{self, OpenDataset};
 use crate::format::{
-    ChecksumKind, Dataset, DatasetKind, DatasetProperty, DatasetRoot, Defect, FILE_RECORD_SIZE,
-    Key, ListId, Packing, Record, Settings, Switches, Sync, Value, dataset_key, root_key,
+    Autodefrag, ChecksumKind, Dataset, DatasetKind, DatasetProperty, DatasetRoot, Defect,
+    FILE_RECORD_SIZE, Key, ListId, Packing, Record, Settings, Switches, Sync, Value, dataset_key,
+    root_key,
 };
 use crate::owner::capacity::usage::Owned;
 use crate::owner::pool_tree::Changes;
@@ -140,6 +141,7 @@ impl Pool {
                 settings: Settings::default(),
                 switches: Switches::default(),
                 refquota: 0,
+                autodefrag: Autodefrag::On,
                 has_fragments: false,
                 has_blocks: false,
                 block_size: new.block_size,

@@ -1,4 +1,4 @@
-//! The state of the row mover, and what people see of it.
+//! The state of the movers, and what people see of it.
 //!
 //! **Owns** the counts of its groups, pauses and walks. **Called by** the mover, and by write-back when a group ends. **Invariant**: no
 //! group of moves begins during a pause or once the pool closes.
@@ -31,8 +31,10 @@ pub(in crate::owner) struct Mover {
     pub(super) pauses: Cell<usize>,
     /// Whether the pool closes.
     pub(super) is_ended: Cell<bool>,
+    /// Whether a walk of the row mover is in progress.
     pub(super) is_moving: Cell<bool>,
-    /// Bytes moved since the pool was opened.
+    pub(super) order: Order,
+    /// Bytes that the row mover moved since the pool was opened.
     pub(super) moved: Cell<u64>,
     /// Walks since the pool was opened.
     pub(super) walks: Cell<u64>,
@@ -44,7 +46,38 @@ pub(in crate::owner) struct Mover {
     pub(super) stuck: RefCell<RowFills>,
 }
 
+/// The state of the order mover. [`super::order::OrderMoves`] has the meaning of the fields.
+#[derive(Default)]
+pub(super) struct Order {
+    pub(super) is_moving: Cell<bool>,
+    pub(super) moved: Cell<u64>,
+    pub(super) is_short: Cell<bool>,
+}
+
+/// Why records are moved.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::owner) enum Moves {
+    /// Their rows become free. They may go anywhere.
+    Rows,
+    /// They are read in order. They must lie in at most half as many places afterwards.
+    Order,
+}
+
 impl Mover {
+    /// Counts moved bytes.
+    pub(super) fn count(&self, moves: Moves, bytes: u64) {
+        let moved = match moves {
+            Moves::Rows => &self.moved,
+            Moves::Order => &self.order.moved,
+        };
+        moved.set(moved.get() + bytes);
+    }
+
+    /// Whether records are being moved.
+    pub(super) fn is_busy(&self) -> bool {
+        self.is_moving.get() || self.order.is_moving.get()
+    }
+
     /// A group of moves goes to the devices.
     pub(in crate::owner) fn begin_group(&self) {
         self.groups.set(self.groups.get() + 1);

@@ -11,6 +11,7 @@ use std::time::Duration;
 use io::sync::oneshot;
 
 use super::choice::Choice;
+use super::state::Moves;
 use super::work::{GAIN_PART, LOW_PART, REST};
 use crate::dataset::{OpenDataset, RecordMove};
 use crate::format::filesystem::{KIND_BLOCK, KIND_DATA};
@@ -52,7 +53,7 @@ struct Part {
 
 /// The result of a walk over all trees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Walked {
+pub(super) enum Walked {
     /// All trees were walked.
     Whole,
     /// No free rows were left.
@@ -222,7 +223,7 @@ impl Owner {
                 from = part.next;
                 if !part.records.is_empty() {
                     let moves = self.read_records(&volume, part.records).await?;
-                    match self.rewrite(&volume, moves).await? {
+                    match self.rewrite(&volume, moves, Moves::Rows).await? {
                         Walked::Whole => {}
                         other => return Ok(other),
                     }
@@ -315,7 +316,7 @@ impl Owner {
         fill.is_some_and(|(row, fill)| choice.takes(fill, row))
     }
 
-    async fn read_records(
+    pub(super) async fn read_records(
         &self,
         volume: &OpenDataset,
         records: Vec<(Key, BlockPtr)>,
@@ -331,10 +332,11 @@ impl Owner {
     }
 
     /// Has records written again.
-    async fn rewrite(
+    pub(super) async fn rewrite(
         self: &Rc<Self>,
         volume: &Arc<OpenDataset>,
         mut moves: Vec<RecordMove>,
+        purpose: Moves,
     ) -> Result<Walked> {
         let (mut renewals, mut has_freed) = (0, false);
         while !moves.is_empty() {
@@ -345,14 +347,14 @@ impl Owner {
                 io::time::sleep(POLL).await;
                 continue;
             }
-            moves = match self.commit_moves(volume, moves) {
+            moves = match self.commit_moves(volume, moves, purpose) {
                 MoveStep::Written(0, _) if renewals == RENEWALS_MAX => break,
                 MoveStep::Written(0, rest) => {
                     renewals += 1;
                     renew(volume, rest).await?
                 }
                 MoveStep::Written(bytes, rest) => {
-                    self.mover.moved.set(self.mover.moved.get() + bytes);
+                    self.mover.count(purpose, bytes);
                     has_freed = false;
                     io::yield_now().await;
                     rest
@@ -368,14 +370,14 @@ impl Owner {
                     has_freed = true;
                     moves
                 }
-                MoveStep::Gone => break,
+                MoveStep::NotWorth | MoveStep::Gone => break,
             };
         }
         Ok(Walked::Whole)
     }
 
     /// Waits until the old blocks of all moved records are reusable.
-    async fn free_moved(&self) -> Result<()> {
+    pub(super) async fn free_moved(&self) -> Result<()> {
         let (sender, receiver) = oneshot::channel();
         self.state.borrow_mut().checkpointer.request(sender);
         self.shared.bell.ring();

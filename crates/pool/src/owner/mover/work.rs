@@ -9,7 +9,7 @@
 
 use std::rc::Rc;
 
-use super::state::{MoverPause, RowMoves};
+use super::state::{MoverPause, Moves, RowMoves};
 use crate::owner::{Owner, POLL, Pool};
 
 /// The mover works in the background while less than this part of the pool is free for clients: the less, the fuller rows it moves.
@@ -29,9 +29,9 @@ impl Owner {
         pause
     }
 
-    /// Wakes the mover if rows are short.
+    /// Wakes the mover if rows are short, or if records lie apart that clients read in order.
     pub(in crate::owner) fn wake_mover(&self) {
-        if !self.mover.is_moving.get() && self.needs_rows() {
+        if !self.mover.is_busy() && (self.needs_rows() || self.needs_order()) {
             self.mover.bell.ring();
         }
     }
@@ -57,7 +57,7 @@ impl Owner {
     }
 
     /// Whether a write waits for free rows, or soon might.
-    fn needs_rows(&self) -> bool {
+    pub(super) fn needs_rows(&self) -> bool {
         if !self.may_move() || self.mover.is_paused() {
             return false;
         }
@@ -72,19 +72,35 @@ impl Owner {
         budget.is_mover_awaited() || is_low()
     }
 
-    /// The mover's task.
+    /// The mover's task. Rows come first: a write may wait for them.
     pub(in crate::owner) async fn run_mover(self: Rc<Self>) {
         loop {
             self.mover.bell.rung().await;
-            while self.needs_rows() {
-                self.mover.is_moving.set(true);
-                let walked = self.move_rows().await;
-                self.mover.is_moving.set(false);
-                if let Err(error) = walked {
-                    tracing::warn!(%error, "a walk of the row mover ended");
+            while let Some(purpose) = self.next_moves() {
+                let (is_moving, moved) = match purpose {
+                    Moves::Rows => {
+                        self.mover.is_moving.set(true);
+                        (&self.mover.is_moving, self.move_rows().await)
+                    }
+                    Moves::Order => {
+                        self.mover.order.is_moving.set(true);
+                        (&self.mover.order.is_moving, self.move_next_window().await)
+                    }
+                };
+                is_moving.set(false);
+                if let Err(error) = moved {
+                    tracing::warn!(?purpose, %error, "moving records ended");
                     break;
                 }
             }
+        }
+    }
+
+    fn next_moves(&self) -> Option<Moves> {
+        match (self.needs_rows(), self.needs_order()) {
+            (true, _) => Some(Moves::Rows),
+            (false, true) => Some(Moves::Order),
+            (false, false) => None,
         }
     }
 }

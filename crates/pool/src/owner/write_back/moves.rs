@@ -1,6 +1,6 @@
-//! Groups of the row mover: records that are written again as they are.
+//! Groups of the movers: records that are written again as they are.
 //!
-//! **Owns** the choice of the records that leave together. **Called by** the row mover, on the owner's shard. **Invariants**: a
+//! **Owns** the choice of the records that leave together. **Called by** the movers, on the owner's shard. **Invariants**: a
 //! record leaves only if it is unchanged in the step that takes it, and if no snapshot holds its block; a group takes no space that
 //! admitted records, reservations or nodes need. From there on it goes the way of every group.
 
@@ -12,7 +12,8 @@ use super::group_batch::journal_bytes_max;
 use super::place::{Deletes, Destination};
 use crate::dataset::{OpenDataset, RecordMove};
 use crate::dirty::Group;
-use crate::format::{Birth, NEVER};
+use crate::format::{Address, Birth, NEVER};
+use crate::owner::mover::state::Moves;
 use crate::owner::{Owner, State};
 use io::sync::lock;
 
@@ -24,6 +25,8 @@ pub(in crate::owner) enum MoveStep {
     NoSpace(Vec<RecordMove>),
     /// There is no room in the journal, no memory, or a snapshot of the dataset is pending: later.
     Later(Vec<RecordMove>),
+    /// The records would not lie in fewer places.
+    NotWorth,
     /// The dataset is gone.
     Gone,
 }
@@ -42,6 +45,7 @@ impl Owner {
         self: &Rc<Self>,
         volume: &Arc<OpenDataset>,
         moves: Vec<RecordMove>,
+        purpose: Moves,
     ) -> MoveStep {
         if !self.state.borrow().datasets.is_open(volume) {
             return MoveStep::Gone;
@@ -90,8 +94,14 @@ impl Owner {
         if count == 0 {
             return MoveStep::NoSpace(joined(fresh, rest));
         }
-        rest = joined(fresh.split_off(count), rest);
+        let left = fresh.split_off(count);
         sizes.truncate(count);
+        if purpose == Moves::Order && 2 * extents.len() > places(&fresh, &sizes) {
+            owner.allocator.give_back(&with_bytes(&extents, &sizes));
+            return MoveStep::NotWorth;
+        }
+        owner.allocator.count_moved(count as u64);
+        rest = joined(left, rest);
         let moved = sizes.iter().map(|size| u64::from(*size)).sum();
         let group = Group {
             births: Some(fresh.iter().map(|m| m.births(epoch).1).collect()),
@@ -120,6 +130,26 @@ impl Owner {
         self.shared.bell.ring();
         MoveStep::Written(moved, rest)
     }
+}
+
+/// The number of places where these records lie, of the given numbers of bytes.
+fn places(moves: &[RecordMove], sizes: &[u32]) -> usize {
+    let (mut places, mut end) = (0, None);
+    for (one, size) in moves.iter().zip(sizes) {
+        places += usize::from(end != Some(one.address()));
+        end = Some(one.address().behind(*size as usize));
+    }
+    places
+}
+
+/// The bytes of extents, each of which has a number of records.
+fn with_bytes(extents: &[(Address, usize)], mut sizes: &[u32]) -> Vec<(Address, u32)> {
+    let bytes = extents.iter().map(|(at, count)| {
+        let (here, behind) = sizes.split_at(*count);
+        sizes = behind;
+        (*at, here.iter().sum())
+    });
+    bytes.collect()
 }
 
 /// Records in the order of their keys.

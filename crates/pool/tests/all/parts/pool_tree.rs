@@ -33,6 +33,7 @@ fn dataset() -> Dataset {
         settings: settings([9 + 0x80, 2, 1].map(Some)),
         switches: Switches::default(),
         refquota: 0,
+        autodefrag: pool::format::Autodefrag::On,
         has_fragments: true,
         has_blocks: false,
         block_size: 4096,

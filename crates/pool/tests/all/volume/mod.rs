@@ -4,6 +4,7 @@ mod atomic;
 mod cache;
 mod full_journal;
 mod large;
+mod order;
 mod ranges;
 mod records;
 mod recovery;
