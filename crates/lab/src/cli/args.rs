@@ -31,6 +31,8 @@ pub enum BenchCommand {
     Verify(VerifyArgs),
     /// Make one self-contained page of machine, doctor, probes, results, stages and published results
     Report(super::report_args::ReportArgs),
+    /// Make the table of RDMA on this machine: devices, verbs beside TCP, NVMe/RDMA beside NVMe/TCP
+    RdmaReport(super::rdma_report::RdmaReportArgs),
 }
 
 #[derive(Debug, Args)]
@@ -212,6 +214,22 @@ pub(super) struct HowArgs {
     /// Run workloads that the rules refuse, and flag them
     #[arg(long)]
     pub(super) force: bool,
+}
+
+impl HowArgs {
+    /// The defaults, with this number of rounds.
+    pub(super) fn rounds(rounds: u32) -> HowArgs {
+        HowArgs {
+            rounds,
+            cpus: Vec::new(),
+            spin_us: 0,
+            server_pid: None,
+            create: None,
+            precondition: false,
+            overwrite: false,
+            force: false,
+        }
+    }
 }
 
 /// Arguments of the output.

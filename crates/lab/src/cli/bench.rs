@@ -103,7 +103,7 @@ fn go(
     output::deliver(&report, output)
 }
 
-async fn measure(
+pub(super) async fn measure(
     title: String,
     targets: Vec<Address>,
     workloads: Vec<Workload>,

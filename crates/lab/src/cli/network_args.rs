@@ -101,7 +101,7 @@ fn parse_life(text: &str) -> Result<Duration> {
     within(text, Duration::from_secs(1), Duration::from_secs(24 * 3600))
 }
 
-fn parse_part(text: &str) -> Result<Duration> {
+pub(super) fn parse_part(text: &str) -> Result<Duration> {
     let most = Duration::from_millis(MILLIS_MAX.into());
     within(text, Duration::from_millis(10), most)
 }
