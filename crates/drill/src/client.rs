@@ -5,8 +5,8 @@
 
 use crate::error::Result;
 use crate::timeline::{Layer, Timeline};
-use lab::targets::address::NvmeTcp;
 use lab::targets::nvme::{NvmeSession, NvmeTarget, Patience};
+use lab::targets::nvme_address::{Nvme, Transport};
 use lab::targets::{Session, Target};
 use nvmf_initiator::{LinkState, Reconnect};
 use std::net::SocketAddr;
@@ -55,15 +55,10 @@ impl Client {
 /// # Errors
 /// `Target` if the server refuses or does not answer.
 pub async fn connect(client: &Client, depth: u32) -> Result<NvmeSession> {
-    let address = NvmeTcp {
-        host: client.at.to_string(),
-        nqn: client.nqn.clone(),
-        nsid: client.nsid,
-        queues: 1,
-        header_digest: false,
-        data_digest: false,
+    let (at, nqn) = (client.at.to_string(), client.nqn.clone());
+    let address = Nvme {
         host_nqn: Some(client.host_nqn.clone()),
-        ram: false,
+        ..Nvme::new(Transport::Tcp, at, nqn, client.nsid)
     };
     let patience = Patience {
         keep_alive: KEEP_ALIVE,

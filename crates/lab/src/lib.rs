@@ -14,6 +14,7 @@ mod error;
 pub mod limits;
 pub mod plan;
 pub mod probe;
+pub mod rdma_report;
 pub mod report;
 pub mod served;
 mod signals;

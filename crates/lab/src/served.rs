@@ -5,6 +5,7 @@
 
 use crate::child::{Child, Scratch, output};
 use crate::targets::iscsi_address::Iscsi;
+use crate::targets::nvme_address::{Nvme, Transport};
 use crate::targets::{Address, AnyTarget, OpenAs};
 use crate::{Error, Result};
 use std::fmt::Write;
@@ -141,15 +142,9 @@ impl Served {
     /// Namespace `nsid` as a target; `ram` if it is memory.
     #[must_use]
     pub fn address(&self, nsid: u32, ram: bool) -> Address {
-        Address::NvmeTcp(crate::targets::address::NvmeTcp {
-            host: self.at.nvme.to_string(),
-            nqn: NQN.into(),
-            nsid,
-            queues: 1,
-            header_digest: false,
-            data_digest: false,
-            host_nqn: None,
+        Address::Nvme(Nvme {
             ram,
+            ..Nvme::new(Transport::Tcp, self.at.nvme.to_string(), NQN, nsid)
         })
     }
 

@@ -47,6 +47,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         "crates/lab",
         &[
             "backend",
+            "doctor",
             "io",
             "iscsi",
             "iscsi-initiator",

@@ -46,6 +46,7 @@ pub(super) fn rdma(source: &dyn Source) -> Rdma {
         ports: all_ports(source),
         ipoib: ipoib(source),
         libraries: libraries(source, &directories),
+        version: version(source, &directories),
         providers: providers(source, &directories),
         nodes: nodes(source),
         has_nvme_rdma: has_nvme_rdma(source),
@@ -93,6 +94,9 @@ fn port(source: &dyn Source, device: &str, directory: &str, port: u32) -> RdmaPo
         driver: driver(source, device, directory),
         hca_type: source
             .read(&format!("{directory}/hca_type"))
+            .unwrap_or_default(),
+        firmware: source
+            .read(&format!("{directory}/fw_ver"))
             .unwrap_or_default(),
         state: word(source, &format!("{place}/state")),
         phys_state: word(source, &format!("{place}/phys_state")),
@@ -327,6 +331,20 @@ fn libraries(source: &dyn Source, directories: &[String]) -> Known<Vec<String>> 
     };
     let found = LIBRARIES.iter().filter(is_there);
     Known::Value(found.map(|l| (*l).to_owned()).collect())
+}
+
+/// The version of rdma-core: what follows the third number of the library's name, which is a link's target.
+fn version(source: &dyn Source, directories: &[String]) -> Known<Option<String>> {
+    if directories.is_empty() {
+        return no_libraries();
+    }
+    let mut names = directories
+        .iter()
+        .filter_map(|d| source.link_name(&format!("{d}/libibverbs.so.1")));
+    Known::Value(names.find_map(|name| {
+        let (_, version) = name.strip_prefix("libibverbs.so.1.")?.split_once('.')?;
+        Some(version.to_owned())
+    }))
 }
 
 /// Providers of rdma-core: `libibverbs/libmlx5-rdmav34.so` is `mlx5`.

@@ -17,6 +17,8 @@ pub struct Rdma {
     pub ipoib: Known<Vec<Ipoib>>,
     /// Libraries of rdma-core that the loader finds, such as `libibverbs.so.1`.
     pub libraries: Known<Vec<String>>,
+    /// Version of rdma-core, from the name of its library: `44.0` of `libibverbs.so.1.14.44.0`; none if the name has no version.
+    pub version: Known<Option<String>>,
     /// Names of providers: the parts of rdma-core for one driver each, such as `mlx5`.
     pub providers: Known<Vec<String>>,
     /// Device files through which programs reach the devices.
@@ -53,6 +55,8 @@ pub struct RdmaPort {
     pub driver: String,
     /// Type of its device, such as `MT4115`; empty if the driver does not say.
     pub hca_type: String,
+    /// Version of its firmware; empty without one.
+    pub firmware: String,
     /// Its network interface; empty without one.
     pub netdev: String,
     /// Such as `ACTIVE` or `INIT`.

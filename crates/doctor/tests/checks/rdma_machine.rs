@@ -72,6 +72,7 @@ pub(crate) fn roce() -> Machine {
         &[
             ("node_type", "1: CA\n"),
             ("hca_type", "MT4117\n"),
+            ("fw_ver", "14.32.1010\n"),
             ("node_guid", "b8ce:f603:0011:2233\n"),
             ("ports/1/state", "4: ACTIVE\n"),
             ("ports/1/phys_state", "5: LinkUp\n"),
@@ -111,7 +112,7 @@ pub(crate) fn roce() -> Machine {
             "/etc/modules-load.d/rdma.conf",
             "ib_uverbs\nrdma-cm\nrdma_ucm\n",
         ),
-        ("/usr/lib/x86_64-linux-gnu/libibverbs.so.1", ""),
+        ("/usr/lib/x86_64-linux-gnu/libibverbs.so.1.14.44.0", ""),
         ("/usr/lib/x86_64-linux-gnu/librdmacm.so.1", ""),
         (
             "/usr/lib/x86_64-linux-gnu/libibverbs/libmlx5-rdmav34.so",
@@ -142,6 +143,10 @@ pub(crate) fn roce() -> Machine {
     permit(&machine, "/dev/infiniband/uverbs0", 0o666);
     permit(&machine, "/dev/infiniband/rdma_cm", 0o666);
     programs(&mut machine);
+    machine.link(
+        "/usr/lib/x86_64-linux-gnu/libibverbs.so.1",
+        "/usr/lib/x86_64-linux-gnu/libibverbs.so.1.14.44.0",
+    );
     machine
 }
 

@@ -24,6 +24,12 @@ fn healthy_roce_has_no_finding() {
         (port.driver.as_str(), port.hca_type.as_str()),
         ("mlx5_core", "MT4117")
     );
+    assert_eq!(port.firmware, "14.32.1010");
+    assert_eq!(
+        facts.rdma.version.value(),
+        Some(&Some("44.0".to_owned())),
+        "the library's name has it"
+    );
     assert_eq!(port.gids.value().expect("GIDs").len(), 2);
     assert_eq!(
         facts.rdma.nodes.value().expect("nodes").len(),

@@ -20,8 +20,8 @@ pub struct Bench {
 /// Subcommands of `wirepool bench`.
 #[derive(Debug, Subcommand)]
 pub enum BenchCommand {
-    /// Run one workload on one target: file:PATH, /dev/DISK, mem:SIZE, nvme-tcp://HOST:PORT/NQN?ns=1 or
-    /// iscsi://HOST/IQN/LUN
+    /// Run one workload on one target: file:PATH, /dev/DISK, mem:SIZE, nvme-tcp://HOST:PORT/NQN?ns=1,
+    /// nvme-rdma://HOST:PORT/NQN?ns=1, iscsi://HOST/IQN/LUN or nfs://HOST/PATH/FILE
     Run(RunArgs),
     /// Run every combination of modes, block sizes and depths, on one or more targets
     Matrix(MatrixArgs),
@@ -31,6 +31,8 @@ pub enum BenchCommand {
     Verify(VerifyArgs),
     /// Make one self-contained page of machine, doctor, probes, results, stages and published results
     Report(super::report_args::ReportArgs),
+    /// Make the table of RDMA on this machine: devices, verbs beside TCP, NVMe/RDMA beside NVMe/TCP
+    RdmaReport(super::rdma_report::RdmaReportArgs),
 }
 
 #[derive(Debug, Args)]
@@ -212,6 +214,22 @@ pub(super) struct HowArgs {
     /// Run workloads that the rules refuse, and flag them
     #[arg(long)]
     pub(super) force: bool,
+}
+
+impl HowArgs {
+    /// The defaults, with this number of rounds.
+    pub(super) fn rounds(rounds: u32) -> HowArgs {
+        HowArgs {
+            rounds,
+            cpus: Vec::new(),
+            spin_us: 0,
+            server_pid: None,
+            create: None,
+            precondition: false,
+            overwrite: false,
+            force: false,
+        }
+    }
 }
 
 /// Arguments of the output.

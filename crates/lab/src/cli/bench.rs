@@ -6,6 +6,7 @@ use super::output;
 use crate::engine::Setup;
 use crate::plan::{self, Contender, Plan, Report};
 use crate::stats::process::machine_memory;
+use crate::targets::nvme_address::Transport;
 use crate::targets::{Address, AnyTarget, OpenAs};
 use crate::terminal::{Teller, fill};
 use crate::validity::Thresholds;
@@ -102,7 +103,7 @@ fn go(
     output::deliver(&report, output)
 }
 
-async fn measure(
+pub(super) async fn measure(
     title: String,
     targets: Vec<Address>,
     workloads: Vec<Workload>,
@@ -169,7 +170,7 @@ pub(super) fn check_overwrite(address: &Address, create: bool) -> Result<()> {
     let harmless = match address {
         Address::Memory(_) => true,
         Address::File { path, .. } => create && !path.exists(),
-        Address::NvmeTcp(_) | Address::Iscsi(_) | Address::Nfs(_) => false,
+        Address::Nvme(_) | Address::Iscsi(_) | Address::Nfs(_) => false,
     };
     if harmless {
         return Ok(());
@@ -196,8 +197,12 @@ fn short(address: &Address) -> String {
             .file_name()
             .map_or_else(|| address.to_string(), |n| n.to_string_lossy().into()),
         Address::Memory(_) => address.to_string(),
-        Address::NvmeTcp(t) => format!(
-            "{} ns {}",
+        Address::Nvme(t) => format!(
+            "{}{} ns {}",
+            match t.transport {
+                Transport::Tcp => "",
+                Transport::Rdma => "rdma ",
+            },
             t.nqn.rsplit(':').next().unwrap_or(&t.nqn),
             t.nsid
         ),

@@ -5,7 +5,7 @@ use super::coordinator::block_on;
 use super::network_args::Probe;
 use super::probe_args::{Ioping, Ping};
 use super::report::Surroundings;
-use super::{bench, network, probes, report, verify};
+use super::{bench, network, probes, rdma_report, report, verify};
 use crate::{Error, Result};
 use std::process::ExitCode;
 
@@ -18,6 +18,7 @@ pub fn run(args: Bench, examine: impl FnOnce() -> Surroundings) -> ExitCode {
         BenchCommand::Compare(a) => bench::compare(a),
         BenchCommand::Verify(a) => verify::verify(a),
         BenchCommand::Report(a) => report::report(&a, examine),
+        BenchCommand::RdmaReport(a) => rdma_report::rdma_report(a),
     })
 }
 

@@ -1,4 +1,4 @@
-//! Command line of the lab: `wirepool bench run|matrix|compare|verify|report`, `wirepool demo`, `wirepool ping`, `wirepool ioping`
+//! Command line of the lab: `wirepool bench run|matrix|compare|verify|report|rdma-report`, `wirepool demo`, `wirepool ping`, `wirepool ioping`
 //! and `wirepool probe`.
 //!
 //! **Called by** the `wirepool` binary, which has these commands among its own. **Invariants**: results
@@ -15,6 +15,7 @@ mod output;
 mod probe_args;
 mod probe_output;
 mod probes;
+mod rdma_report;
 mod report;
 mod report_args;
 mod verify;

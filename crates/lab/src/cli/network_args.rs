@@ -14,7 +14,7 @@ use std::time::Duration;
 const EXAMPLES: &str = "\
 Examples:
   wirepool probe serve 10.0.0.7:4421         on one machine: the address to listen on
-  wirepool probe run 10.0.0.7:4421           on the other one: latency and bandwidth, in both directions
+  wirepool probe run 10.0.0.7:4421           on the other one: latency and bandwidth, in both directions; SEND, WRITE and READ over RDMA
   wirepool probe run 10.0.0.7:4421 --streams 8 --time 5s --json
 
 Nothing listens unless `probe serve` runs; it ends after 10 minutes. It asks for no password, and only drops or makes up data: start it
@@ -22,7 +22,7 @@ on networks that you trust. docs/probes.md
 
 Exit codes: 0 measured, 1 not reachable, refused or failed, 2 wrong command line.";
 
-/// Measure latency and bandwidth of TCP between two machines.
+/// Measure latency and bandwidth of TCP and RDMA between two machines.
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Probe {
@@ -78,6 +78,9 @@ pub(super) struct Run {
     /// Congestion control of this side, such as cubic [default: the system's]
     #[arg(long)]
     congestion: Option<String>,
+    /// Measure only TCP, also where both machines have RDMA
+    #[arg(long)]
+    no_rdma: bool,
 }
 
 impl Run {
@@ -89,6 +92,7 @@ impl Run {
             streams: self.streams,
             message: self.size,
             congestion: self.congestion.clone(),
+            rdma: !self.no_rdma,
         })
     }
 }
@@ -97,7 +101,7 @@ fn parse_life(text: &str) -> Result<Duration> {
     within(text, Duration::from_secs(1), Duration::from_secs(24 * 3600))
 }
 
-fn parse_part(text: &str) -> Result<Duration> {
+pub(super) fn parse_part(text: &str) -> Result<Duration> {
     let most = Duration::from_millis(MILLIS_MAX.into());
     within(text, Duration::from_millis(10), most)
 }

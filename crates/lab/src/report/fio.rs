@@ -70,7 +70,8 @@ fn own(report: &Report, row: &Row) -> Value {
         "server_cpu_us_per_io": row.server_us(),
         "device_bytes_per_byte_written": row.write_amplification(),
         "transport": row.rounds.first().and_then(|r| r.facts.transport.as_ref()).map(|t| json!({
-            "kind": t.kind, "congestion": t.congestion, "server_congestion": t.congestion_server,
+            "kind": t.kind, "device": t.rdma.as_ref().map(|r| &r.device), "path_mtu": t.rdma.as_ref().map(|r| r.path_mtu),
+            "congestion": t.congestion, "server_congestion": t.congestion_server,
             "header_digest": t.digests.0, "data_digest": t.digests.1,
             "queue_depth": t.depth, "fallbacks": t.fallbacks,
         })),

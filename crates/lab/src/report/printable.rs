@@ -8,6 +8,7 @@ use crate::plan::{Machine, Report, Row};
 use crate::targets::{Facts, Transport};
 use crate::validity::{Finding, Verdict};
 use io::printable::printable;
+use io::rdma::RdmaInfo;
 
 fn text(text: &str) -> String {
     printable(text).into_owned()
@@ -55,6 +56,10 @@ fn facts(facts: &Facts) -> Facts {
 fn transport(transport: &Transport) -> Transport {
     Transport {
         kind: text(&transport.kind),
+        rdma: transport.rdma.as_ref().map(|rdma| RdmaInfo {
+            device: text(&rdma.device),
+            ..rdma.clone()
+        }),
         congestion: text(&transport.congestion),
         congestion_wanted: text(&transport.congestion_wanted),
         congestion_server: transport.congestion_server.as_deref().map(text),
@@ -86,6 +91,10 @@ mod tests {
             for run in &mut row.rounds {
                 run.facts.transport = Some(Transport {
                     kind: HOSTILE.into(),
+                    rdma: Some(RdmaInfo {
+                        device: HOSTILE.into(),
+                        ..RdmaInfo::default()
+                    }),
                     congestion: HOSTILE.into(),
                     congestion_wanted: HOSTILE.into(),
                     congestion_server: Some(HOSTILE.into()),

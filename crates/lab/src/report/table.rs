@@ -134,7 +134,7 @@ fn describe(out: &mut String, report: &Report) {
                 (false, true) => "data digests",
                 (true, true) => "header and data digests",
             };
-            let _ = writeln!(out, "    {}, {}, {digest}", t.kind, t.congestions());
+            let _ = writeln!(out, "    {}, {}, {digest}", t.kind, t.connection());
         }
     }
     let m = &report.machine;

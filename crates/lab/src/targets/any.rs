@@ -18,7 +18,7 @@ pub enum AnyTarget {
     File(FileTarget),
     /// Memory.
     Memory(MemoryTarget),
-    /// NVMe over TCP.
+    /// NVMe over TCP or RDMA.
     Nvme(NvmeTarget),
     /// iSCSI.
     Iscsi(IscsiTarget),
@@ -37,7 +37,7 @@ impl AnyTarget {
                     .await?,
             ),
             Address::Memory(bytes) => AnyTarget::Memory(MemoryTarget::new(*bytes)?),
-            Address::NvmeTcp(t) => AnyTarget::Nvme(NvmeTarget::open(t).await?),
+            Address::Nvme(t) => AnyTarget::Nvme(NvmeTarget::open(t).await?),
             Address::Iscsi(t) => AnyTarget::Iscsi(IscsiTarget::open(t).await?),
             Address::Nfs(t) => AnyTarget::Nfs(NfsTarget::open(t, how).await?),
         })
@@ -82,7 +82,7 @@ impl AnySession {
         }
     }
 
-    /// The kernel's statistics of the connection that carries reads and writes. `None` without a network or a connection.
+    /// The kernel's statistics of the connection that carries reads and writes. `None` without a network or a connection, and over RDMA.
     #[must_use]
     pub fn tcp(&self) -> Option<TcpInfo> {
         match self {
@@ -100,7 +100,7 @@ pub enum AnySession {
     File(FileSession),
     /// Memory.
     Memory(MemorySession),
-    /// NVMe over TCP.
+    /// NVMe over TCP or RDMA.
     Nvme(NvmeSession),
     /// iSCSI.
     Iscsi(IscsiSession),

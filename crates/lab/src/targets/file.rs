@@ -64,7 +64,7 @@ impl FileTarget {
             Address::File {
                 buffered, shared, ..
             } => (*buffered, *shared),
-            Address::Memory(_) | Address::NvmeTcp(_) | Address::Iscsi(_) | Address::Nfs(_) => {
+            Address::Memory(_) | Address::Nvme(_) | Address::Iscsi(_) | Address::Nfs(_) => {
                 (false, false)
             }
         };

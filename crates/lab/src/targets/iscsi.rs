@@ -109,6 +109,7 @@ impl IscsiTarget {
         }
         Transport {
             kind: "tcp".into(),
+            rdma: None,
             congestion: link.map_or(String::new(), |l| l.tcp.congestion),
             congestion_wanted: CONGESTION.into(),
             congestion_server: congestion_of(self.at),

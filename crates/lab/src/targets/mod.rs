@@ -1,5 +1,5 @@
-//! Targets: a local file or block device, memory, a namespace over NVMe/TCP, a logical unit over iSCSI, a file over NFS,
-//! a volume of a local pool.
+//! Targets: a local file or block device, memory, a namespace over NVMe/TCP or NVMe/RDMA, a logical unit over iSCSI,
+//! a file over NFS, a volume of a local pool.
 //!
 //! **Owns** the interface between the engine and a target: [`Target`] is opened once and [`Target::connect`]ed by
 //! each job on its own thread; a [`Session`] does the I/O. **Called by** the engine and verify. **Invariants**: a
@@ -15,6 +15,7 @@ pub mod memory;
 pub mod nfs;
 pub mod nfs_address;
 pub mod nvme;
+pub mod nvme_address;
 pub mod volume;
 
 pub use address::Address;
@@ -23,8 +24,9 @@ pub use any::{AnySession, AnyTarget};
 use crate::Result;
 use io::IoBuf;
 use io::linux::listener;
+use io::rdma::RdmaInfo;
 use std::future::Future;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 
 /// The congestion control of measured connections: the kernel's default may pace, and its effect would be measured as
@@ -141,7 +143,7 @@ impl Facts {
             holes: 0,
             caches: 0,
             transport: None,
-            server_pid: at.ip().is_loopback().then(|| listener(at)).flatten(),
+            server_pid: is_here(at).then(|| listener(at)).flatten(),
             description: description.into(),
         }
     }
@@ -150,14 +152,16 @@ impl Facts {
 /// The transport in effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Transport {
-    /// `tcp`.
+    /// `tcp` or `rdma`.
     pub kind: String,
-    /// Congestion control in use.
+    /// The queue pair of the first I/O queue, over RDMA.
+    pub rdma: Option<RdmaInfo>,
+    /// Congestion control in use; empty over RDMA.
     pub congestion: String,
-    /// Requested congestion control.
+    /// Requested congestion control; empty over RDMA.
     pub congestion_wanted: String,
     /// Congestion control with which the server sends; `None` if it is unknown, because the server is on another
-    /// machine.
+    /// machine, and over RDMA.
     pub congestion_server: Option<String>,
     /// Header and data digests in use.
     pub digests: (bool, bool),
@@ -170,9 +174,12 @@ pub struct Transport {
 }
 
 impl Transport {
-    /// The congestion control of both directions, in words.
+    /// The connection in words: the congestion control of both directions, or the device and the path MTU.
     #[must_use]
-    pub fn congestions(&self) -> String {
+    pub fn connection(&self) -> String {
+        if let Some(rdma) = &self.rdma {
+            return format!("device {}, path MTU {}", rdma.device, rdma.path_mtu);
+        }
         let server = self.congestion_server.as_deref().unwrap_or("unknown");
         format!("{} to the server, {server} from it", self.congestion)
     }
@@ -180,10 +187,13 @@ impl Transport {
 
 /// The congestion control with which the server at `at` sends, if it is on this machine.
 fn congestion_of(at: SocketAddr) -> Option<String> {
-    at.ip()
-        .is_loopback()
-        .then(|| io::linux::congestion_at(at))
-        .flatten()
+    is_here(at).then(|| io::linux::congestion_at(at)).flatten()
+}
+
+/// Whether an address is one of this machine: a socket can be bound to it. RDMA devices have no loopback address, so a server on this machine
+/// is named by another one.
+fn is_here(at: SocketAddr) -> bool {
+    at.ip().is_loopback() || UdpSocket::bind((at.ip(), 0)).is_ok()
 }
 
 /// The buffer of a write that ended. A broken connection may still hold it: then a copy.

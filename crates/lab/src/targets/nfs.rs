@@ -80,6 +80,7 @@ impl NfsTarget {
         let congestion = links.first().map(|link| link.congestion.clone());
         Transport {
             kind: "tcp".into(),
+            rdma: None,
             congestion: congestion.unwrap_or_default(),
             congestion_wanted: CONGESTION.into(),
             congestion_server: congestion_of(self.at),

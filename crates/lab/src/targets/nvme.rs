@@ -1,10 +1,10 @@
-//! A namespace over NVMe/TCP, through the userspace initiator.
+//! A namespace over NVMe/TCP or NVMe/RDMA, through the userspace initiator.
 //!
 //! **Owns** one controller per job: an admin queue and the job's own I/O queues, on the job's shard. **Invariants**:
-//! the congestion control is set on every socket and read back; requests that the server did not grant are in
+//! over TCP, the congestion control is set on every socket and read back; requests that the server did not grant are in
 //! [`Transport::fallbacks`].
 
-use super::address::NvmeTcp;
+use super::nvme_address::{Nvme, Transport as Over};
 use super::{CONGESTION, Facts, Session, Target, Transport, congestion_of, whole};
 use crate::{Error, Result};
 use io::IoBuf;
@@ -36,7 +36,7 @@ pub struct Patience {
 /// A namespace of a subsystem.
 #[derive(Clone)]
 pub struct NvmeTarget {
-    address: NvmeTcp,
+    address: Nvme,
     at: SocketAddr,
     host_id: HostId,
     facts: Facts,
@@ -45,11 +45,18 @@ pub struct NvmeTarget {
 
 impl NvmeTarget {
     /// Connects to the namespace once. Errors: `Target`.
-    pub async fn open(address: &NvmeTcp) -> Result<NvmeTarget> {
+    pub async fn open(address: &Nvme) -> Result<NvmeTarget> {
         let at = address.resolve()?;
+        let description = match address.transport {
+            Over::Tcp => "NVMe/TCP, userspace initiator",
+            Over::Rdma => {
+                io::rdma::support().map_err(|why| Error::target(address, why))?;
+                "NVMe/RDMA, userspace initiator"
+            }
+        };
         let mut id = [0; 16];
         io::rng::fill(&mut id);
-        let facts = Facts::remote(at, address.ram, "NVMe/TCP, userspace initiator");
+        let facts = Facts::remote(at, address.ram, description);
         let mut target = NvmeTarget {
             address: address.clone(),
             at,
@@ -78,6 +85,7 @@ impl NvmeTarget {
         };
         let host = name(self.address.host_nqn.as_deref().unwrap_or(HOST_NQN))?;
         let mut c = Config::new(self.at, name(&self.address.nqn)?, host, self.host_id);
+        c.transport = self.address.transport;
         c.io_queues = self.address.queues;
         c.queue_depth = u16::try_from(depth.div_ceil(self.address.queues.into()))
             .unwrap_or(DEPTH_MAX)
@@ -125,11 +133,20 @@ impl NvmeTarget {
                 fallbacks.push(format!("no {name} digests, although requested"));
             }
         }
+        let is_tcp = self.address.transport == Over::Tcp;
+        let over_tcp = |text: &str| {
+            if is_tcp {
+                text.to_owned()
+            } else {
+                String::new()
+            }
+        };
         Transport {
-            kind: "tcp".into(),
-            congestion: link.map_or(String::new(), |l| l.tcp.congestion.clone()),
-            congestion_wanted: CONGESTION.into(),
-            congestion_server: congestion_of(self.at),
+            kind: if is_tcp { "tcp" } else { "rdma" }.into(),
+            rdma: link.and_then(|l| l.rdma.clone()),
+            congestion: over_tcp(link.map_or("", |l| &l.tcp.congestion)),
+            congestion_wanted: over_tcp(CONGESTION),
+            congestion_server: is_tcp.then(|| congestion_of(self.at)).flatten(),
             digests,
             queues: queues.into(),
             depth: granted.into(),
@@ -146,7 +163,7 @@ impl Target for NvmeTarget {
     }
 
     async fn connect(&self, depth: u32) -> Result<NvmeSession> {
-        let name = format!("nvme-tcp://{}/{}", self.address.host, self.address.nqn);
+        let name = self.address.subsystem();
         let controller = Controller::connect(self.config(depth)?)
             .await
             .map_err(|e| Error::target(&name, e))?;
@@ -191,10 +208,11 @@ impl NvmeSession {
         self.controller.keep_alive().await.map_err(answered)
     }
 
-    /// Statistics of the first I/O queue's connection.
+    /// Statistics of the first I/O queue's connection; `None` over RDMA.
     pub(super) fn tcp(&self) -> Option<TcpInfo> {
         let links = self.controller.links();
-        links.into_iter().nth(1).map(|link| link.tcp)
+        let link = links.into_iter().nth(1)?;
+        link.rdma.is_none().then_some(link.tcp)
     }
 }
 

@@ -2,5 +2,6 @@
 
 mod engine;
 mod fake;
+mod rdma;
 mod validity;
 mod verify;

@@ -275,6 +275,7 @@ fn holes_are_flagged_by_the_file_system_and_by_what_was_read() {
 fn over_tcp() -> Run {
     let transport = Transport {
         kind: "tcp".into(),
+        rdma: None,
         congestion: "cubic".into(),
         congestion_wanted: "cubic".into(),
         congestion_server: None,

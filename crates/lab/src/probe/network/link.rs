@@ -4,6 +4,7 @@
 
 use super::wire::{WORD_LEN, is_block, word};
 use io::net::{TcpInfo, TcpStream};
+use io::rdma::Ending;
 use io::{IoBuf, Payload, RecvBuf, SendBatch};
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +25,8 @@ pub(super) enum End {
     Broken,
     /// The system's error.
     Failed(io::Error),
+    /// The queue pair's end.
+    Ended(Ending),
 }
 
 impl std::fmt::Display for End {
@@ -33,6 +36,7 @@ impl std::fmt::Display for End {
             End::Silent => write!(f, "the peer was silent for {} s", SILENCE_MAX.as_secs()),
             End::Broken => f.write_str("the peer broke the protocol of the probe"),
             End::Failed(e) => e.fmt(f),
+            End::Ended(why) => why.fmt(f),
         }
     }
 }

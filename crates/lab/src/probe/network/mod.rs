@@ -1,4 +1,4 @@
-//! The TCP probe between two Wirepools: latency and bandwidth, with the facts that explain them.
+//! The probe between two Wirepools: latency and bandwidth of TCP and of RDMA, with the facts that explain them.
 //!
 //! **Called by** `wirepool probe`. **Invariants**: the serving side is started by hand on a named address, and is bounded in time,
 //! connections and bytes of memory; neither side allocates by a length that the peer sent.
@@ -10,6 +10,7 @@
 //! | [`serve`] | the serving side |
 //! | [`run`] | the measuring side |
 //! | [`route`] | the interface on the way, its speed and its MTU |
+//! | [`verbs`] | SEND, WRITE and READ over RDMA |
 //! | [`result`], `verdict`, `text` | numbers, judgement, output |
 
 mod link;
@@ -18,6 +19,7 @@ pub mod route;
 pub mod run;
 pub mod serve;
 mod text;
+pub mod verbs;
 mod verdict;
 pub mod wire;
 

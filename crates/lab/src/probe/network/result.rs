@@ -1,4 +1,4 @@
-//! Results of the TCP probe.
+//! Results of the probe.
 //!
 //! **Called by** its runner, verdict and text, and by the report, which reads stored ones.
 
@@ -41,6 +41,54 @@ pub struct Transfer {
     pub server_busy: f64,
 }
 
+/// One operation over RDMA.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Operation {
+    /// One request of [`Verbs::message`] bytes at a time; for SEND, a message and its answer.
+    pub latency: Summary,
+    /// Bytes of data per second, in blocks of [`Verbs::block`] bytes.
+    pub bytes_per_s: f64,
+    /// Processor time of this side's thread while the rate is measured, as a share of the time.
+    pub client_busy: f64,
+    /// The same of the other side's thread.
+    pub server_busy: f64,
+}
+
+/// Operations over RDMA.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Verbs {
+    /// The device of this side.
+    pub device: String,
+    /// Path MTU, bytes.
+    pub path_mtu: u32,
+    /// Most bytes that are copied into a request.
+    pub inline_max: u32,
+    /// Bytes of each request of the latency measurement.
+    pub message: u32,
+    /// Bytes of each request of the rate measurement.
+    pub block: u32,
+    /// Requests outstanding in the rate measurement.
+    pub depth: u32,
+    /// Messages to the other machine.
+    pub send: Operation,
+    /// Writes to the other machine's memory.
+    pub write: Operation,
+    /// Reads of the other machine's memory.
+    pub read: Operation,
+}
+
+impl Verbs {
+    /// The operations with their names.
+    #[must_use]
+    pub fn operations(&self) -> [(&'static str, &Operation); 3] {
+        [
+            ("SEND, message and answer", &self.send),
+            ("WRITE", &self.write),
+            ("READ", &self.read),
+        ]
+    }
+}
+
 /// The interface on the way to the other machine.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interface {
@@ -65,6 +113,12 @@ pub struct Probed {
     pub transfers: Vec<Transfer>,
     /// The interface on the way, if it is known.
     pub interface: Option<Interface>,
+    /// Operations over RDMA, if they were measured.
+    #[serde(default)]
+    pub verbs: Option<Verbs>,
+    /// Why they were not measured, although they were asked for.
+    #[serde(default)]
+    pub no_verbs: Option<String>,
     /// The judgement.
     pub verdict: Verdict,
 }

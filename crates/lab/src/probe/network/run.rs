@@ -1,10 +1,11 @@
-//! The measuring side of `wirepool probe`: latency, then transfers in each direction and in both.
+//! The measuring side of `wirepool probe`: latency, then transfers in each direction and in both, then operations over RDMA.
 //!
 //! **Invariants**: every connection has a time limit; bytes are counted by the side that received them.
 
 use super::link::{End, Link, SILENCE_MAX, data};
 use super::result::{Flow, Probed, Transfer};
 use super::route::interface;
+use super::verbs;
 use super::verdict::{count, judge};
 use super::wire::{Mode, REPLY_LEN, REPORT_LEN, Reply, Report, Request, word};
 use crate::probe::interrupt::Interrupt;
@@ -34,6 +35,8 @@ pub struct Probe {
     pub message: u32,
     /// Congestion control of this side; the system's if none is named.
     pub congestion: Option<String>,
+    /// Whether RDMA is measured too, where both machines have it.
+    pub rdma: bool,
 }
 
 /// Runs all parts. `say` gets the name of each before it begins.
@@ -67,12 +70,18 @@ pub(crate) async fn run(
         say(&format!("{} {direction} {}", count(streams), probe.address));
         transfers.push(transfer(&probe, streams, to, from).await?);
     }
+    let verbs = match probe.rdma && !interrupt.is_set() {
+        true => Some(verbs::run(&probe, interrupt, say).await),
+        false => None,
+    };
     let mut result = Probed {
         address: probe.address,
         message: probe.message,
         latency: latency.summary(),
         transfers,
         interface: interface(probe.address.ip()),
+        no_verbs: verbs.as_ref().and_then(|v| v.as_ref().err().cloned()),
+        verbs: verbs.and_then(std::result::Result::ok),
         verdict: Verdict::new(Limit::Mixed, ""),
     };
     result.verdict = judge(&result);

@@ -4,11 +4,13 @@
 //! that its request names (a minute) and some seconds; the server ends by itself.
 
 use super::link::{End, Link, SILENCE_MAX, data};
+use super::verbs;
 use super::wire::{Mode, REQUEST_LEN, Refusal, Reply, Report, Request, word};
 use crate::probe::interrupt::Interrupt;
 use crate::{Error, Result};
 use io::linux::thread_cpu_time;
 use io::net::{TcpListener, TcpStream};
+use io::rdma::RdmaListener;
 use io::time::Instant;
 use std::cell::Cell;
 use std::net::SocketAddr;
@@ -48,6 +50,18 @@ pub(crate) async fn serve(
     ));
     let end = io::time::now() + how.time;
     let served = Rc::new(Cell::new(0));
+    let over_rdma = match listen_rdma(listener.local_addr()) {
+        Ok(listener) => Some(io::spawn(accept_rdma(
+            listener,
+            served.clone(),
+            how.connections,
+            say.clone(),
+        ))),
+        Err(why) => {
+            say(&format!("RDMA is not served: {why}"));
+            None
+        }
+    };
     while !interrupt.is_set() && io::time::now() < end {
         match io::timeout(LOOK, listener.accept()).await {
             Ok(Ok(stream)) => {
@@ -63,7 +77,40 @@ pub(crate) async fn serve(
             Err(_) => {}
         }
     }
+    if let Some(task) = over_rdma {
+        task.abort();
+    }
     Ok(())
+}
+
+/// Listens over RDMA on the address of the listener for TCP. Errors: the reason why not.
+fn listen_rdma(at: SocketAddr) -> std::result::Result<RdmaListener, String> {
+    io::rdma::support().map_err(|why| why.to_string())?;
+    RdmaListener::bind(at).map_err(|e| e.to_string())
+}
+
+/// Serves connection requests over RDMA until the device is removed.
+async fn accept_rdma(
+    listener: RdmaListener,
+    served: Rc<Cell<u32>>,
+    connections: u32,
+    say: impl Fn(&str) + Clone + 'static,
+) {
+    say(&format!("listening over RDMA on {}", listener.local_addr()));
+    loop {
+        match listener.accept().await {
+            Ok(incoming) => {
+                let place = Place::take(&served, connections);
+                let say = say.clone();
+                drop(io::spawn(async move {
+                    let line = verbs::serve(incoming, place.is_some()).await;
+                    drop(place);
+                    say(&line);
+                }));
+            }
+            Err(e) => return say(&format!("RDMA is no longer served: {e}")),
+        }
+    }
 }
 
 /// One of the connections that may be served at a time.
@@ -89,7 +136,10 @@ async fn one(stream: TcpStream, has_place: bool) -> String {
     let peer = stream.peer_addr();
     let mut link = Link::new(stream);
     let request = match link.receive::<REQUEST_LEN>().await {
-        Ok(bytes) if has_place => Request::decode(&bytes),
+        Ok(bytes) if has_place => Request::decode(&bytes).and_then(|r| match r.mode {
+            Mode::Verbs => Err(Refusal::Unknown),
+            _ => Ok(r),
+        }),
         Ok(_) => Err(Refusal::Busy),
         Err(end) => return format!("{peer}: no request: {end}"),
     };
@@ -118,6 +168,7 @@ async fn measure(link: &mut Link, request: &Request) -> std::result::Result<u64,
         Mode::Echo => echo(link, request).await,
         Mode::ToServer => receive(link, request).await,
         Mode::FromServer => send(link, request).await,
+        Mode::Verbs => Err(End::Broken),
     }
 }
 
@@ -159,32 +210,40 @@ async fn send(link: &mut Link, request: &Request) -> std::result::Result<u64, En
 }
 
 /// Time and processor time of a measurement.
-struct Meter {
+pub(super) struct Meter {
     begun: Instant,
     cpu: Duration,
 }
 
 impl Meter {
-    fn start() -> Meter {
+    pub(super) fn start() -> Meter {
         Meter {
             begun: io::time::now(),
             cpu: thread_cpu_time(),
         }
     }
 
-    fn report(&self, link: &Link, bytes: u64) -> Report {
-        let (time, tcp) = (self.begun.elapsed(), link.info());
+    /// Time and processor time since the start, without bytes.
+    pub(super) fn measured(&self) -> Report {
+        let time = self.begun.elapsed();
         let cpu = thread_cpu_time().saturating_sub(self.cpu);
         let busy = cpu.as_secs_f64() / time.as_secs_f64().max(1e-9);
         Report {
-            bytes,
             nanos: u64::try_from(time.as_nanos()).unwrap_or(u64::MAX),
+            busy_permille: (busy * 1000.0).round() as u32,
+            ..Report::default()
+        }
+    }
+
+    fn report(&self, link: &Link, bytes: u64) -> Report {
+        let tcp = link.info();
+        Report {
+            bytes,
             mss: tcp.mss,
             path_mtu: tcp.path_mtu,
             rtt_us: tcp.rtt_us,
             retransmits: tcp.retransmits,
-            busy_permille: (busy * 1000.0).round() as u32,
-            ..Report::default()
+            ..self.measured()
         }
         .with_congestion(&tcp.congestion)
     }

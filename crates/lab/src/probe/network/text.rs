@@ -1,6 +1,7 @@
 //! Text of `wirepool probe`.
 
 use super::result::{Flow, Probed};
+use super::verbs;
 use super::verdict::rate;
 use crate::probe::summary::bars;
 use crate::report::table::blank;
@@ -54,7 +55,7 @@ pub fn render(p: &Probed) -> String {
             String::new(),
         ]);
     }
-    let _ = write!(out, "{t}\n\n{}", p.verdict.text());
+    let _ = write!(out, "{t}\n{}\n{}", verbs::render(p), p.verdict.text());
     out
 }
 

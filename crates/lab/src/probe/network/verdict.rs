@@ -169,7 +169,8 @@ fn evidence(v: &mut Verdict, p: &Probed) {
     }
 }
 
-fn most(p: &Probed, direction: &str) -> f64 {
+/// The best rate of one direction, bytes/s.
+pub(super) fn most(p: &Probed, direction: &str) -> f64 {
     let all = one_way(p).filter(|(_, way, _)| *way == direction);
     all.map(|(_, _, f)| f.bytes_per_s).fold(0.0, f64::max)
 }
@@ -246,6 +247,8 @@ pub(super) mod tests {
                 mtu: Some(9000),
                 speed_mbit: Some(10_000),
             }),
+            verbs: None,
+            no_verbs: None,
             verdict: Verdict::new(Limit::Mixed, ""),
         }
     }

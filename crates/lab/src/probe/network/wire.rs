@@ -76,6 +76,8 @@ pub enum Mode {
     ToServer,
     /// Data from the server.
     FromServer,
+    /// SEND, WRITE and READ: only in the private data of a connection request over RDMA (see [`super::verbs::wire`]).
+    Verbs,
 }
 
 impl Mode {
@@ -84,11 +86,12 @@ impl Mode {
             Mode::Echo => 1,
             Mode::ToServer => 2,
             Mode::FromServer => 3,
+            Mode::Verbs => 4,
         }
     }
 
     fn of(code: u8) -> Option<Mode> {
-        [Mode::Echo, Mode::ToServer, Mode::FromServer]
+        [Mode::Echo, Mode::ToServer, Mode::FromServer, Mode::Verbs]
             .into_iter()
             .find(|m| m.code() == code)
     }

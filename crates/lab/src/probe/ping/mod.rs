@@ -10,6 +10,7 @@ pub(super) mod verdict;
 use crate::probe::interrupt::Interrupt;
 use crate::probe::rung::{Rung, timed};
 use crate::probe::verdict::{Limit, Verdict};
+use crate::targets::nvme_address::Transport;
 use crate::targets::{Address, AnySession, AnyTarget, OpenAs, Session, Target};
 use crate::{Error, Result};
 use io::net::TcpStream;
@@ -37,7 +38,11 @@ pub struct Ping {
 /// Protocol, keep-alive and address of a remote target. Errors: `Usage` for a local one, `Target` for an unknown host.
 fn remote(address: &Address) -> Result<(&'static str, &'static str, SocketAddr)> {
     match address {
-        Address::NvmeTcp(t) => Ok(("NVMe/TCP", "Keep Alive", t.resolve()?)),
+        Address::Nvme(t) if t.transport == Transport::Rdma => Err(Error::usage(
+            address.to_string(),
+            "expected nvme-tcp://, iscsi:// or nfs://: ping measures TCP; name the same server with nvme-tcp://",
+        )),
+        Address::Nvme(t) => Ok(("NVMe/TCP", "Keep Alive", t.resolve()?)),
         Address::Iscsi(t) => Ok(("iSCSI", "NOP-Out", t.resolve()?)),
         Address::Nfs(t) => Ok(("NFS", "SEQUENCE", t.resolve()?)),
         Address::File { .. } | Address::Memory(_) => Err(Error::usage(

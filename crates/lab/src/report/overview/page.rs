@@ -92,6 +92,7 @@ fn section(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::probe::network::result::Verbs;
     use crate::probe::samples;
     use crate::report::html::tests::{assert_well_formed, sample};
     use crate::report::overview::input::recognize;
@@ -111,6 +112,10 @@ mod tests {
         ioping.description.push_str(name);
         let mut network = samples::probed();
         network.verdict.evidence.push(name.into());
+        network.verbs = Some(Verbs {
+            device: name.into(),
+            ..Verbs::default()
+        });
         let doctor = json!({ "checks": 112, "not_checked": [1], "findings": [{
             "check": "mtu", "severity": "warning", "object": name, "evidence": name, "why": "w", "steps": [], "risk": "r" }] });
         let why = json!([{ "protocol": "nvme", "export": name, "seconds": 3.0,

@@ -1,4 +1,4 @@
-//! Ping, ioping and the TCP probe.
+//! Ping, ioping and the probe of TCP and RDMA.
 
 use super::server::list;
 use crate::probe::ioping::result::Iopinged;
@@ -120,6 +120,25 @@ pub(super) fn network(p: &Probed) -> String {
     });
     let header = ["streams", "to it", "from it", "sent again"];
     out.push_str(&table(&header, &rows.collect::<Vec<_>>()));
+    if let Some(v) = &p.verbs {
+        let _ = write!(
+            out,
+            "<h3>RDMA, device {}, path MTU {}</h3>",
+            safe(&v.device),
+            v.path_mtu
+        );
+        let latencies = v.operations().map(|(name, o)| numbers(name, &o.latency));
+        out.push_str(&table(&HEADER, &latencies));
+        let rates = v.operations().map(|(name, o)| {
+            vec![
+                name.to_owned(),
+                format!("{} Gb/s", digits(o.bytes_per_s * 8.0 / 1e9)),
+                format!("{} %", digits(o.client_busy * 100.0)),
+                format!("{} %", digits(o.server_busy * 100.0)),
+            ]
+        });
+        out.push_str(&table(&["", "rate", "CPU here", "CPU there"], &rates));
+    }
     let _ = write!(
         out,
         "<div class=\"plots\">{}</div>",
