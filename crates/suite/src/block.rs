@@ -11,7 +11,7 @@ use io::linux::process_cpu_time;
 use lab::engine::{Setup, run};
 use lab::served::{Served, ServedDisk};
 use lab::stats::process::{processors, resident};
-use lab::targets::address::NvmeTcp;
+use lab::targets::nvme_address::Nvme;
 use lab::targets::{Address, Session, Target};
 use lab::workload::Workload;
 use lab::{Error, Result};
@@ -174,7 +174,7 @@ async fn null_disk(bench: &Bench, shards: u32, queues: u16) -> Result<(Served, A
     }
     let served = Served::start(&config).await?;
     let address = match served.address(1, true) {
-        Address::NvmeTcp(t) => Address::NvmeTcp(NvmeTcp { queues, ..t }),
+        Address::Nvme(t) => Address::Nvme(Nvme { queues, ..t }),
         other => other,
     };
     Ok((served, address))

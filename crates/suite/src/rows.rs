@@ -113,6 +113,8 @@ pub(crate) enum Alone {
     SnapshotsUnderLoad,
     ManySnapshots,
     Full,
+    /// Reads in order after random overwrites, when the order mover is done.
+    PutInOrder,
     /// Import after a crash during these writes.
     Import(Act),
     /// A write to a volume of 16 TiB, compared with one of 1 GiB.
@@ -166,6 +168,7 @@ impl Row {
         match self.work {
             Work::Io(_, _, block_size, _) => block_size,
             Work::Raidz(Raidz::Sequential(_)) => M1,
+            Work::Alone(Alone::PutInOrder) => K128,
             _ => BLOCK as u32,
         }
     }
@@ -178,7 +181,7 @@ pub(crate) const M1: u32 = 1 << 20;
 
 macro_rules! rows {
     ($($table:ident $name:literal, $work:expr, $goal:literal;)*) => {{
-        use Alone::{CachedReads, Full, Growth, Import, ManySnapshots, SnapshotsUnderLoad, Written};
+        use Alone::{CachedReads, Full, Growth, Import, ManySnapshots, PutInOrder, SnapshotsUnderLoad, Written};
         use Raidz::{Overwritten, Parity, Sequential, Stored};
         use Backing::{Disk, Ram};
         use Work::{Alone as Pool, Beside, Idle, Io, List, Local, Memory, Names, TwoShards};
@@ -246,6 +249,7 @@ pub(crate) const ROWS: &[Row] = rows! {
     Pool "snapshots under load, in memory", Pool(SnapshotsUnderLoad), "slowest ≤ +10 ms";
     Pool "4K randwrite async Q32, many snapshots", Pool(ManySnapshots), "rate ≥ 0.7 x";
     Pool "4K randwrite async Q32, a full pool", Pool(Full), "rate ≥ 0.7 x";
+    Pool "128K read Q8, overwritten at random twice, put in order", Pool(PutInOrder), "rate ≥ 0.7 x";
     Pool "import after a crash at full load", Pool(Import(Act::SyncWrite)), "replay ≤ 10 s/GiB";
     Pool "import after a crash, unflushed writes", Pool(Import(Act::Write)), "time ≤ 10 s";
     // at most 1.5 times the cost

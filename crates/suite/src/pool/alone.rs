@@ -3,9 +3,9 @@
 //! **Invariants**: a row that compares with the empty pool measures it in the same pool, directly before.
 
 use super::load::{DEPTH, OTHER, OURS, Plan, Target};
-use super::place::{PoolFiles, VOLUME, new_volume, open_devices, refused, uncached};
+use super::place::{PoolFiles, VOLUME, file, new_volume, open_devices, refused, uncached};
 use crate::point::{Point, Sample, sample, us};
-use crate::rows::{Act, Alone, BLOCK, LARGE};
+use crate::rows::{Act, Alone, BLOCK, LARGE, M1};
 use io::RuntimeConfig;
 use io::rng::Prng;
 use io::runtime::{Shard, ShardConfig};
@@ -27,6 +27,14 @@ const BETWEEN_SNAPSHOTS: u64 = 64;
 const FULL: f64 = 0.9;
 /// Rounds of load before the crash: enough to use much of the journal, and too few for a checkpoint to be due.
 const LOADED: u32 = 3;
+/// Requests in order at a time.
+const ORDERED_DEPTH: u64 = 8;
+/// How often a volume is overwritten before it is put in order.
+const OVERWRITTEN: u64 = 2;
+/// Longest time for that.
+const OVERWRITING_MAX: Duration = Duration::from_secs(600);
+/// How often the order mover is asked whether it is done.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
 const SMALL_VOLUME: u64 = 1 << 30;
 const LARGE_VOLUME: u64 = 16 << 40;
 
@@ -46,6 +54,7 @@ impl PoolFiles<'_> {
             Alone::SnapshotsUnderLoad => self.snapshots_under_load().await,
             Alone::ManySnapshots => self.many_snapshots().await,
             Alone::Full => self.full().await,
+            Alone::PutInOrder => self.put_in_order().await,
             Alone::Import(act) => self.import_after(act).await,
             Alone::Growth => self.growth().await,
         }
@@ -140,6 +149,44 @@ impl PoolFiles<'_> {
             sample(OTHER, before),
             ours(format!("{full:.0} % full"), now),
         ])
+    }
+
+    /// Reads a volume in order that was overwritten at random, after the order mover is done; compared with the raw file.
+    async fn put_in_order(&self) -> Result<Vec<Sample>> {
+        let extent = &self.bench.extent;
+        let region = extent.size / 4;
+        let plan = Plan {
+            bytes: LARGE,
+            is_sequential: true,
+            ..Plan::small(Act::Read, ORDERED_DEPTH, region)
+        };
+        let raw = Target::Raw(file(&self.raw(), extent.size).await?);
+        raw.fill(region).await?;
+        let raw = raw.measure(plan, extent.long, 1).await?;
+        let pool = self.create(uncached()).await?;
+        let volume = self.volume(&pool, region).await?;
+        let writes = Plan {
+            most: OVERWRITTEN * region / BLOCK,
+            ..Plan::small(Act::Write, DEPTH, region)
+        };
+        volume.measure(writes, OVERWRITING_MAX, 1).await?;
+        volume.make_durable().await?;
+        let apart = volume.measure(plan, extent.runtime, 1).await?;
+        volume.pass(plan).await?;
+        while pool.order_moves().waiting > 0 || pool.order_moves().is_moving {
+            io::time::sleep(LOOK_EVERY).await;
+        }
+        let moved = pool.order_moves().moved;
+        let now = volume.measure(plan, extent.long, 1).await?;
+        drop(volume);
+        pool.close().await.map_err(refused)?;
+        let mib = |bytes: f64| bytes / f64::from(M1);
+        let before = mib(apart.bytes_per_s.unwrap_or_default());
+        let remark = format!(
+            "{before:.0} MiB/s before, {:.0} MiB moved",
+            mib(moved as f64)
+        );
+        Ok(vec![sample(OTHER, raw), ours(remark, now)])
     }
 
     /// Writes while snapshots replace each other. In memory, because disks stall.
