@@ -1,13 +1,16 @@
 //! The RDMA port behind an address of this machine, and the reason why it cannot be used.
 //!
-//! **Called by** the control API, for a session over TCP to a server that listens for RDMA. **Invariants**: pure; without the knowledge of a
+//! **Called by** the control API, for a session over RDMA, and for one over TCP to a server that listens for RDMA. **Invariants**: pure; without the knowledge of a
 //! reason there is none.
 
+use crate::api::DevicePort;
 use doctor::facts::{Known, RdmaPort};
 use std::net::IpAddr;
 
 /// The state of a port that can be used.
 const ACTIVE: &str = "ACTIVE";
+/// The type of GIDs that the kernel takes if nothing was set.
+const ROCE_DEFAULT: &str = "RoCE v2";
 /// The link layer whose GIDs are no IP addresses.
 const INFINIBAND: &str = "InfiniBand";
 
@@ -36,6 +39,56 @@ pub(crate) fn trouble(local: IpAddr, ports: &Known<Vec<RdmaPort>>) -> Option<Str
     }
 }
 
+/// The port of `device` that our address `local` belongs to: the one whose table of GIDs has it; over InfiniBand, where GIDs are no
+/// addresses, the only port. `None` if it is not known.
+pub(crate) fn behind(
+    device: &str,
+    local: IpAddr,
+    ports: &Known<Vec<RdmaPort>>,
+) -> Option<DevicePort> {
+    let local = local.to_canonical();
+    let of_device: Vec<&RdmaPort> = ports
+        .value()?
+        .iter()
+        .filter(|p| p.device == device)
+        .collect();
+    let found = of_device.iter().find(|p| has_gid(p, local));
+    let p = match (found, of_device.as_slice()) {
+        (Some(p), _) => p,
+        (None, [only]) => only,
+        (None, _) => return None,
+    };
+    Some(DevicePort {
+        number: p.port,
+        state: p.state.value().cloned().unwrap_or_default(),
+        rate_gbps: p.rate.value().map(|rate| rate.gbps),
+        link_layer: p.link_layer.value().cloned().unwrap_or_default(),
+        gid_type: gid_type(p, local),
+    })
+}
+
+/// The type of the GID that connections from an address take. Tables of RoCE list an address once for each version; the setting of the
+/// connection manager decides, and RoCE v2 where nothing was set.
+fn gid_type(p: &RdmaPort, local: IpAddr) -> String {
+    if p.is_iwarp.value() == Some(&true) {
+        return "iWARP".to_owned();
+    }
+    if p.link_layer.value().is_some_and(|l| l == INFINIBAND) {
+        return INFINIBAND.to_owned();
+    }
+    let gids = p.gids.value().into_iter().flatten();
+    let kinds: Vec<&str> = gids
+        .filter(|g| g.address() == Some(local))
+        .map(|g| g.kind.as_str())
+        .collect();
+    let chosen = p.cm_mode.value().and_then(Option::as_deref);
+    let chosen = chosen.unwrap_or(ROCE_DEFAULT);
+    match kinds.contains(&chosen) {
+        true => chosen.to_owned(),
+        false => kinds.first().copied().unwrap_or_default().to_owned(),
+    }
+}
+
 fn is_infiniband(p: &RdmaPort) -> bool {
     p.link_layer.value().is_none_or(|l| l == INFINIBAND)
 }
@@ -49,7 +102,7 @@ fn has_gid(p: &RdmaPort, address: IpAddr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use doctor::facts::Gid;
+    use doctor::facts::{Gid, Rate};
 
     fn port(state: &str, link: &str, gid: &str) -> RdmaPort {
         RdmaPort {
@@ -98,5 +151,50 @@ mod tests {
             port("ACTIVE", "Ethernet", HERE),
         ];
         assert_eq!(reason(both), None, "one of two ports is enough");
+    }
+
+    /// The GID that a connection takes is that of the connection manager's setting, and RoCE v2 without one.
+    #[test]
+    fn the_port_and_gid_of_a_connection_are_found() {
+        let gid = "0000:0000:0000:0000:0000:ffff:0a00:0001";
+        let entry = |kind: &str| Gid {
+            gid: gid.into(),
+            kind: kind.into(),
+            ..Gid::default()
+        };
+        let mut first = port("ACTIVE", "Ethernet", gid);
+        first.gids = Known::Value(vec![entry("IB/RoCE v1"), entry("RoCE v2")]);
+        first.rate = Known::Value(Rate {
+            gbps: 25.0,
+            lanes: 1,
+        });
+        let second = RdmaPort {
+            port: 2,
+            ..port("DOWN", "Ethernet", "fe80::1")
+        };
+        let (device, here) = (first.device.clone(), IpAddr::from([10, 0, 0, 1]));
+        let known = |ports: &[RdmaPort]| Known::Value(ports.to_vec());
+        let both = known(&[first.clone(), second.clone()]);
+        let found = behind(&device, here, &both).expect("it is the first port");
+        assert_eq!(
+            (found.number, found.state.as_str(), found.rate_gbps),
+            (first.port, "ACTIVE", Some(25.0))
+        );
+        assert_eq!(found.gid_type, "RoCE v2");
+        assert_eq!(behind("other", here, &both), None);
+        let elsewhere = IpAddr::from([10, 0, 0, 2]);
+        assert_eq!(behind(&device, elsewhere, &both), None, "two ports");
+        first.cm_mode = Known::Value(Some("IB/RoCE v1".into()));
+        let v1 = behind(&device, here, &known(&[first.clone()]));
+        assert_eq!(v1.expect("the only port").gid_type, "IB/RoCE v1");
+        first.is_iwarp = Known::Value(true);
+        let iwarp = behind(&device, elsewhere, &known(&[first]));
+        assert_eq!(iwarp.expect("the only port").gid_type, "iWARP");
+        let ib = behind(
+            &device,
+            here,
+            &known(&[port("ACTIVE", INFINIBAND, "fe80::1")]),
+        );
+        assert_eq!(ib.expect("the only port").gid_type, INFINIBAND);
     }
 }

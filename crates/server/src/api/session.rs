@@ -108,7 +108,7 @@ pub struct Session {
 }
 
 /// A queue of a session: one connection.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Queue {
     /// Its number; 0 is the admin queue. For iSCSI the CID, for NFS from 1 on.
     pub qid: u16,
@@ -148,7 +148,7 @@ pub struct Queue {
 }
 
 /// A queue pair: a connection over RDMA.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct QueuePair {
     /// Its device.
     pub device: String,
@@ -170,6 +170,24 @@ pub struct QueuePair {
     pub inline_max: u32,
     /// Messages that found no receive of the host and were sent again (RNR); none if the device does not count them by queue pair.
     pub rnr_retries: Option<u64>,
+    /// The port of its device that has our address; `session show` only, and none if the kernel does not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<DevicePort>,
+}
+
+/// The port of an RDMA device behind an address. Empty texts stand for unknown values.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DevicePort {
+    /// Its number.
+    pub number: u32,
+    /// Such as `ACTIVE`.
+    pub state: String,
+    /// Rate of all lanes, Gb/s; none if it is not known.
+    pub rate_gbps: Option<f64>,
+    /// `Ethernet` or `InfiniBand`.
+    pub link_layer: String,
+    /// Type of the GID of our address: `RoCE v2`, `IB/RoCE v1`, `iWARP`, `InfiniBand`.
+    pub gid_type: String,
 }
 
 /// Latencies of one kind of command, µs.

@@ -123,8 +123,8 @@ impl Control {
         self.sessions().into_iter().map(|s| s.summary).collect()
     }
 
-    /// One session. Over TCP to a server that listens for RDMA, the state of the machine's RDMA ports is read for the reason. Errors:
-    /// `NoSession`, `Unavailable`.
+    /// One session. The state of the machine's RDMA ports is read for a session over RDMA, and over TCP to a server that listens for RDMA
+    /// for the reason. Errors: `NoSession`, `Unavailable`.
     pub(crate) async fn session(&self, id: u32) -> Result<Session> {
         let mut all = self.sessions().into_iter();
         let mut session = all
@@ -142,6 +142,17 @@ impl Control {
                 rdma_ports::trouble(local, &ports)
             });
             session.summary.not_rdma = examined.await.ok().flatten();
+        }
+        if session.queues.iter().any(|q| q.rdma.is_some()) {
+            let read = || doctor::capture::rdma_ports(&doctor::source::Host::this());
+            if let Ok(ports) = tokio::task::spawn_blocking(read).await {
+                for queue in &mut session.queues {
+                    let local = queue.local.ip();
+                    if let Some(pair) = &mut queue.rdma {
+                        pair.port = rdma_ports::behind(&pair.device, local, &ports);
+                    }
+                }
+            }
         }
         Ok(session)
     }

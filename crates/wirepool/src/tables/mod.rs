@@ -12,8 +12,8 @@ use crate::protocols;
 use crate::protocols::protocol::host_name;
 use server::ByteSize;
 use server::api::{
-    Disk, DiskState, Latency, Queue, QueuePair, RefusedHost, ServerState, Session, SessionSummary,
-    ShardStatus, Status,
+    DevicePort, Disk, DiskState, Latency, Queue, QueuePair, RefusedHost, ServerState, Session,
+    SessionSummary, ShardStatus, Status,
 };
 use std::fmt::Write;
 
@@ -281,6 +281,15 @@ fn queue_pairs(list: &[Queue]) -> String {
             n => n.to_string(),
         })
         .left("DEVICE", |(_, p)| p.device.clone())
+        .right("PORT", |(_, p)| {
+            or_dash(p.port.as_ref().map(|port| port.number.to_string()))
+        })
+        .left("STATE", |(_, p)| of_port(p, |port| port.state.clone()))
+        .right("RATE", |(_, p)| {
+            let rate = p.port.as_ref().and_then(|port| port.rate_gbps);
+            or_dash(rate.map(|gbps| format!("{gbps} Gb/s")))
+        })
+        .left("GID", |(_, p)| of_port(p, |port| port.gid_type.clone()))
         .right("QUEUE PAIR", |(_, p)| p.number.to_string())
         .right("OF HOST", |(_, p)| known(p.peer_number))
         .right("PATH MTU", |(_, p)| known(p.path_mtu))
@@ -294,6 +303,11 @@ fn queue_pairs(list: &[Queue]) -> String {
         })
         .text();
     format!("\n{table}")
+}
+
+/// A text of the port of a queue pair; a dash if it is not known.
+fn of_port(pair: &QueuePair, text: impl Fn(&DevicePort) -> String) -> String {
+    or_dash(pair.port.as_ref().map(text).filter(|t| !t.is_empty()))
 }
 
 fn latencies(list: &[Latency]) -> String {

@@ -88,6 +88,7 @@ fn queue_pair(r: RdmaInfo) -> QueuePair {
         receive_len: r.receive_len,
         inline_max: r.inline_max,
         rnr_retries: r.rnr_retries,
+        port: None,
     }
 }
 
