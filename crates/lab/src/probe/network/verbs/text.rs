@@ -52,7 +52,7 @@ fn table(p: &Probed, v: &Verbs) -> String {
         one_stream.map_or("–".into(), |t| percent(t.client_busy)),
         one_stream.map_or("–".into(), |t| percent(t.server_busy)),
     ]);
-    let _ = write!(out, "{t}\n");
+    let _ = writeln!(out, "{t}");
     out
 }
 
