@@ -4,9 +4,7 @@ use crate::fixture::{namespace, ram, subsystem};
 use crate::host::{BLOCK, blocks, host_id, host_nqn, nqn, pattern};
 use crate::rdma_host::{ENTRIES, RdmaHost, ask, buffer, keyed, sizes};
 use io::Payload;
-use io::rdma::{
-    DeviceEvent, Ending, Memory, QueuePairConfig, QueuePairEvent, RdmaListener, WorkError,
-};
+use io::rdma::{Ending, Memory, QueuePairConfig, QueuePairEvent, RdmaListener, WorkError};
 use io::sim::{Node, Sim, SimConfig, network, rdma as devices};
 use io::time::sleep;
 use nvmf::controller::{
@@ -684,40 +682,6 @@ fn a_removed_device_ends_its_connections() {
         quiet(&served).await;
         drop((ns, controller));
     });
-}
-
-/// Failures that the device reports: the server closes the connections, the initiator connects again, and no data is lost.
-#[test]
-fn hosts_recover_from_events_of_the_servers_device() {
-    for event in [
-        DeviceEvent::QueuePairFatal,
-        DeviceEvent::CompletionQueueError,
-        DeviceEvent::DeviceFatal,
-    ] {
-        run(19, async move {
-            let served = default_target().await;
-            let (machine, addr) = (Node::new(), served.addr);
-            let config = Config {
-                keep_alive: 5 * SEC,
-                ..config(addr, 1)
-            };
-            let host = machine.spawn(async move {
-                let (controller, ns) = connected(config).await;
-                for n in 0..200u64 {
-                    let bytes = pattern(8192, n as u8);
-                    write(&ns, n % 16 * 16, &bytes).await;
-                    assert!(read(&ns, n % 16 * 16, 8192).await == bytes);
-                }
-                controller.stats().reconnects
-            });
-            sleep(Duration::from_millis(3)).await;
-            devices::raise(served.machine, machine, DeviceEvent::PortError);
-            devices::raise(served.machine, machine, event);
-            let reconnects = io::timeout(600 * SEC, host).await.expect("it ends");
-            assert!(reconnects.expect("not killed") > 0, "{event}");
-            assert!(closed(&served).contains(&CloseReason::Network), "{event}");
-        });
-    }
 }
 
 #[test]
