@@ -51,6 +51,16 @@ fn rdma() {
 }
 
 #[test]
+fn rdma_peer() {
+    passes("rdma_peer");
+}
+
+#[test]
+fn rdma_link() {
+    passes("rdma_link");
+}
+
+#[test]
 fn recovery() {
     passes("recovery");
 }

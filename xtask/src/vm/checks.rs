@@ -42,6 +42,8 @@ pub(super) enum Scene {
     Package,
     /// A guest in which a server runs too.
     Inside(Disks),
+    /// Two guests on one Ethernet segment: a server in the one that runs the script, and in the other a client, which runs `NAME_host.sh`.
+    Linked,
 }
 
 /// All checks, in the order they run in.
@@ -116,6 +118,22 @@ pub const CHECKS: &[Check] = &[
         cpus: 2,
         append: "",
         scene: Scene::Inside(Disks::One),
+        timeout_s: 900,
+    },
+    Check {
+        name: "rdma_peer",
+        about: "the kernel's nvmet-rdma as the peer of our initiator, and beside our server; 100 idle queue pairs; probe, report",
+        cpus: 2,
+        append: "",
+        scene: Scene::Inside(Disks::One),
+        timeout_s: 900,
+    },
+    Check {
+        name: "rdma_link",
+        about: "NVMe/RDMA between two guests: 15 s without carrier under a verifying fio",
+        cpus: 2,
+        append: "",
+        scene: Scene::Linked,
         timeout_s: 900,
     },
     Check {

@@ -1,9 +1,9 @@
-//! A guest in which a server runs too, with the guest's kernel as its client.
+//! A guest in which a server runs too, with the guest's kernel, or that of a second guest, as its client.
 //!
 //! **Owns** the programs that the guest gets, and the images of its disks. **Called by** `vm`. **Invariants**: server and client run in
 //! the guest; only the log of a run is kept.
 
-use super::{Check, Outcome, guest_command, log_of, script, server, watch};
+use super::{Check, Outcome, guest_command, guests_command, log_of, script, server, watch};
 use anyhow::{Context, Result, bail};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -56,9 +56,28 @@ pub(super) fn run(check: &'static Check, disks: Disks, dir: &Path) -> Result<Out
     Ok(Outcome::of(check, status, said, started))
 }
 
+/// Runs two guests on one Ethernet segment, the one with the server first.
+pub(super) fn run_linked(check: &'static Check, dir: &Path) -> Result<Outcome> {
+    let share = share(dir, &[&server::binary()?])?;
+    let mut command = with_server(guests_command("pair", check), &share);
+    command.arg(script(check)).arg(host_script(check));
+    let started = Instant::now();
+    let (status, said) = watch(command, File::create(log_of(check))?)?;
+    Ok(Outcome::of(check, status, said, started))
+}
+
+/// The script of the client of two guests.
+pub(super) fn host_script(check: &Check) -> PathBuf {
+    let script = script(check);
+    script.with_file_name(format!("{}_host.sh", check.name))
+}
+
 /// A guest that shares `share` and whose server listens on its own loopback. The script comes last.
 pub(super) fn guest_with_server(check: &Check, share: &Path) -> Command {
-    let mut command = guest_command(check);
+    with_server(guest_command(check), share)
+}
+
+fn with_server(mut command: Command, share: &Path) -> Command {
     command.arg("--share").arg(share);
     for env in ["PEER=wirepool", "ADDR=127.0.0.1", "PORT=4420"] {
         command.args(["--env", env]);

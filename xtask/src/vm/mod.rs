@@ -46,6 +46,9 @@ pub enum Peer {
     Nvmet,
 }
 
+/// What the lines of each of two guests begin with.
+const GUESTS: [&str; 2] = ["a| ", "b| "];
+
 /// Outcome of one check script.
 #[derive(Debug)]
 pub struct Outcome {
@@ -134,6 +137,7 @@ pub fn run(check: &'static Check, peer: Peer) -> Result<Outcome> {
         Scene::Cuts { members } => return cuts::run(check, members, dir.path()),
         Scene::Package => return package::run(check, dir.path()),
         Scene::Inside(disks) => return inside::run(check, disks, dir.path()),
+        Scene::Linked => return inside::run_linked(check, dir.path()),
         Scene::Nfs if peer == Peer::Wirepool => return serve_memory(check, None),
         Scene::NfsTls => return serve_memory(check, Some(dir.path())),
         Scene::Client | Scene::Nfs => {}
@@ -242,8 +246,12 @@ impl Said {
         self.last = then.last;
     }
 
-    /// Takes one line of output.
+    /// Takes one line of output. Lines of two guests begin with their names.
     fn add(&mut self, line: String) {
+        let line = match GUESTS.iter().find_map(|name| line.strip_prefix(name)) {
+            Some(said) => said.to_owned(),
+            None => line,
+        };
         let passed = line.starts_with("PASS ");
         self.passed += usize::from(passed);
         if line.starts_with("FAIL ") {
@@ -281,7 +289,12 @@ fn follow(output: impl BufRead, mut log: impl Write) -> Result<Said> {
 /// A guest for a check, as `vmlab run` makes it; its script comes last. With `WIREPOOL_VM_WHOLE` in the environment, checks
 /// transfer more data than the sample that the suite takes.
 fn guest_command(check: &Check) -> Command {
-    let mut command = lab_command("run");
+    guests_command("run", check)
+}
+
+/// One guest (`run`), or two (`pair`).
+fn guests_command(verb: &str, check: &Check) -> Command {
+    let mut command = lab_command(verb);
     command
         .args(["--cpus", &check.cpus.to_string()])
         .args(["--timeout", &check.timeout_s.to_string()])
@@ -352,9 +365,20 @@ mod tests {
     }
 
     #[test]
+    fn the_checks_of_two_guests_count_together() {
+        assert!(outcome("a| PASS one (0.1 s)\nb| PASS two (0.1 s)\n", 0).passed());
+        let failed = outcome("a| PASS one (0.1 s)\nb| lost\nb| FAIL two (0.1 s)\n", 1);
+        assert!(!failed.passed());
+        let text = failed.to_string();
+        assert!(text.ends_with("FAIL two (0.1 s)\n       lost"), "{text}");
+    }
+
+    #[test]
     fn every_check_has_its_script() {
         for check in CHECKS {
             assert!(script(check).is_file(), "{}", check.name);
+            let is_linked = check.scene == Scene::Linked;
+            assert!(!is_linked || inside::host_script(check).is_file());
         }
     }
 }

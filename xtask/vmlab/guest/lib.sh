@@ -53,14 +53,15 @@ fio_verify() {
   sed -n '/^{/,$p' /tmp/verify.json | fio_line
 }
 
-# The kernel's own NVMe target: nvmet_up ADDRESS PORT NQN DEVICE
+# The kernel's own NVMe target: nvmet_up ADDRESS PORT NQN DEVICE [TRANSPORT]
 nvmet_up() {
-  modprobe -a nvmet nvmet-tcp || return 1
+  local transport=${5:-tcp}
+  modprobe -a nvmet nvmet-$transport || return 1
   local root=/sys/kernel/config/nvmet
   local subsystem=$root/subsystems/$3 port=$root/ports/1
   mkdir "$subsystem" && echo 1 > "$subsystem/attr_allow_any_host" && mkdir "$subsystem/namespaces/1" &&
     echo "$4" > "$subsystem/namespaces/1/device_path" && echo 1 > "$subsystem/namespaces/1/enable" &&
-    mkdir $port && echo tcp > $port/addr_trtype && echo ipv4 > $port/addr_adrfam && echo "$1" > $port/addr_traddr &&
+    mkdir $port && echo $transport > $port/addr_trtype && echo ipv4 > $port/addr_adrfam && echo "$1" > $port/addr_traddr &&
     echo "$2" > $port/addr_trsvcid && ln -s "$subsystem" "$port/subsystems/$3"
 }
 # ramdisk [MIB [COUNT]]: /dev/ram0...

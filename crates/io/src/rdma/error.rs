@@ -2,6 +2,7 @@
 //!
 //! **Called by** users of queue pairs and by both drivers.
 
+use super::events::DeviceEvent;
 use crate::Error;
 use thiserror::Error as ThisError;
 
@@ -60,6 +61,20 @@ pub enum Ending {
     /// The device was removed.
     #[error("the device was removed")]
     DeviceRemoved,
+    /// The device reported a failure that no request tells of.
+    #[error("the RDMA device reported: {0}")]
+    Device(DeviceEvent),
+}
+
+impl Ending {
+    /// The end of a queue pair by an event of its device.
+    pub(crate) fn of_event(event: DeviceEvent) -> Ending {
+        match event {
+            // The peer's request ended it, as a completion of a receive would tell.
+            DeviceEvent::QueuePairAccess => Ending::BadRequest,
+            other => Ending::Device(other),
+        }
+    }
 }
 
 /// Why programs of this machine cannot use RDMA.

@@ -3,6 +3,7 @@
 //! | module | owns |
 //! |---|---|
 //! | `config`, `error` | sizes and limits; why things end |
+//! | `events` | failures of devices that no request tells of |
 //! | `work` | work requests, their ends, and memory that peers may use |
 //! | `listen` | listeners and connection requests |
 //! | `support` | the reasons why a machine has no RDMA |
@@ -18,6 +19,7 @@
 
 mod config;
 mod error;
+mod events;
 mod handle;
 mod listen;
 mod support;
@@ -25,6 +27,8 @@ mod work;
 
 pub use config::{QueuePairConfig, RNR_RETRIES_UNLIMITED};
 pub use error::{ConnectError, Ending, NoRdma, WorkError};
+pub(crate) use events::count_device_event;
+pub use events::{DeviceEvent, device_events};
 pub(crate) use handle::EndpointHandle;
 pub use listen::{DetachedIncoming, Incoming, RdmaListener};
 pub use support::support;

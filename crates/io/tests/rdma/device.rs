@@ -2,8 +2,8 @@
 
 use crate::common::{buffer, done, ended, message, post, received};
 use io::rdma::{
-    ConnectError, Ending, Memory, NoRdma, QueuePair, QueuePairConfig, RdmaListener, Remote,
-    RemoteKey, Returned, Verb, WorkError, WorkRequest,
+    ConnectError, DeviceEvent, Ending, Memory, NoRdma, QueuePair, QueuePairConfig, RdmaListener,
+    Remote, RemoteKey, Returned, Verb, WorkError, WorkRequest,
 };
 use io::sim::{Node, Sim, SimConfig, network, rdma as devices};
 use io::time::sleep;
@@ -449,6 +449,49 @@ fn a_removed_device_ends_its_queue_pairs_and_listeners() {
             .spawn(async move { RdmaListener::bind(addr).map(drop) });
         assert_eq!(bound.await, Some(Ok(())));
     });
+}
+
+/// An event of a device ends its queue pairs with the reason, and their requests as flushed; the peer's retries find no answer. Events of
+/// ports end nothing, and all are counted.
+#[test]
+fn events_of_a_device_end_queue_pairs_with_the_reason() {
+    for (event, expected) in [
+        (
+            DeviceEvent::DeviceFatal,
+            Some(Ending::Device(DeviceEvent::DeviceFatal)),
+        ),
+        (
+            DeviceEvent::CompletionQueueError,
+            Some(Ending::Device(DeviceEvent::CompletionQueueError)),
+        ),
+        (
+            DeviceEvent::QueuePairFatal,
+            Some(Ending::Device(DeviceEvent::QueuePairFatal)),
+        ),
+        (DeviceEvent::QueuePairAccess, Some(Ending::BadRequest)),
+        (DeviceEvent::PortError, None),
+        (DeviceEvent::PortActive, None),
+        (DeviceEvent::LastWorkReached, None),
+    ] {
+        run(16, async move {
+            let count = || {
+                let all = io::rdma::device_events();
+                all.iter().find(|(e, _)| *e == event).map_or(0, |(_, n)| *n)
+            };
+            let (p, before) = (default_pair().await, count());
+            devices::raise(p.machines.0, p.machines.1, event);
+            assert_eq!(count(), before + 1);
+            post(&p.server, [(1, message(b"after"))]);
+            let Some(expected) = expected else {
+                assert_eq!(done(&p.server, 1).await.0, Ok(()), "{event}");
+                return;
+            };
+            assert_eq!(done(&p.server, 1).await.0, Err(WorkError::Flushed));
+            assert_eq!(ended(&p.server).await, expected, "{event}");
+            post(&p.client, [(1, message(b"unheard"))]);
+            assert!(done(&p.client, 1).await.0.is_err());
+        });
+    }
 }
 
 /// Connects to a listener that answers with `answer`.

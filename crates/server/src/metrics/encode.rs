@@ -9,6 +9,7 @@ use super::{filesystems, pools, writes};
 use crate::api::{Disk, DiskState, ExportStages, Session, ShardStatus, Status, Transport, Writes};
 use crate::limits::METRIC_SESSIONS_MAX;
 use crate::protocols::set::Protocols;
+use crate::word::word;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::registry::Registry;
@@ -114,6 +115,7 @@ metrics! {
         Gauge sessions "Sessions now": s.sessions.len();
         Gauge sessions_by_transport by [protocol transport] "Sessions now, by protocol and transport": by_transport(&s.sessions);
         Gauge addresses_not_served by [transport] "Addresses of the configuration that are not served now; `wirepool status` has the reasons": not_served(&s.status);
+        Counter rdma_device_events by [event] "Asynchronous events of RDMA devices: failures and links of ports": io::rdma::device_events().into_iter().map(|(event, n)| (word(event), n));
     }
 }
 

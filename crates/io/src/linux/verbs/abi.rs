@@ -31,6 +31,16 @@ pub(super) struct Context {
         Option<unsafe extern "C" fn(*mut Qp, *mut RecvWr, *mut *mut RecvWr) -> c_int>,
     unused_after_post: [*mut c_void; 5],
     unused_cmd_fd: c_int,
+    /// The descriptor of asynchronous events.
+    pub(super) async_fd: c_int,
+}
+
+/// `struct ibv_async_event`.
+#[repr(C)]
+pub(super) struct AsyncEvent {
+    /// A queue pair, another object, or, in the lowest four bytes, the number of a port.
+    pub(super) element: u64,
+    pub(super) event: c_int,
 }
 
 /// `struct ibv_pd`.
@@ -251,6 +261,8 @@ pub(super) struct CmEvent {
 const _: () = assert!(offset_of!(Context, poll_cq) == 12 * size_of::<usize>());
 const _: () = assert!(offset_of!(Context, post_send) == 26 * size_of::<usize>());
 const _: () = assert!(offset_of!(Context, unused_cmd_fd) == 33 * size_of::<usize>());
+const _: () = assert!(offset_of!(Context, async_fd) == 33 * size_of::<usize>() + 4);
+const _: () = assert!(size_of::<AsyncEvent>() == 16 && offset_of!(AsyncEvent, event) == 8);
 const _: () = assert!(size_of::<SendWr>() == 128 && offset_of!(SendWr, remote_addr) == 40);
 const _: () = assert!(size_of::<RecvWr>() == 32);
 const _: () = assert!(size_of::<Wc>() == 48 && offset_of!(Wc, wc_flags) == 36);
@@ -283,6 +295,16 @@ pub(super) const WC_REM_ACCESS_ERR: c_int = 10;
 pub(super) const WC_REM_OP_ERR: c_int = 11;
 pub(super) const WC_RETRY_EXC_ERR: c_int = 12;
 pub(super) const WC_RNR_RETRY_EXC_ERR: c_int = 13;
+
+pub(super) const EVENT_CQ_ERR: c_int = 0;
+pub(super) const EVENT_QP_FATAL: c_int = 1;
+pub(super) const EVENT_QP_REQ_ERR: c_int = 2;
+pub(super) const EVENT_QP_ACCESS_ERR: c_int = 3;
+pub(super) const EVENT_PATH_MIG_ERR: c_int = 7;
+pub(super) const EVENT_DEVICE_FATAL: c_int = 8;
+pub(super) const EVENT_PORT_ACTIVE: c_int = 9;
+pub(super) const EVENT_PORT_ERR: c_int = 10;
+pub(super) const EVENT_QP_LAST_WQE_REACHED: c_int = 16;
 
 pub(super) const PS_TCP: c_int = 0x0106;
 

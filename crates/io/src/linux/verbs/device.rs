@@ -4,14 +4,16 @@
 //! ends before its memory is freed, and after the last request that uses it.
 
 use super::abi::{Context, Mr, Pd};
+use super::events::{Told, watch};
 use super::library::{Library, check_pointer, library};
-use crate::Result;
 use crate::buf::Mapping;
 use crate::sync::lock;
+use crate::{Error, Result};
 use std::collections::BTreeMap;
 use std::ffi::CStr;
 use std::ops::Deref;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// A device in use.
@@ -20,6 +22,10 @@ pub(crate) struct RdmaDevice {
     /// Freed by the end of the process only: a removed device may still have endpoints that end.
     pd: *mut Pd,
     pub(super) name: String,
+    /// A registration failed, which was logged.
+    has_told: AtomicBool,
+    /// Its queue pairs, for its events.
+    pub(super) told: Arc<Told>,
 }
 
 // SAFETY: libibverbs locks its objects; the pointers are valid until the process ends.
@@ -46,7 +52,10 @@ impl RdmaDevice {
             library,
             pd,
             name: name.to_string_lossy().into_owned(),
+            has_told: AtomicBool::new(false),
+            told: Arc::default(),
         });
+        watch(library, context, &device.name, &device.told);
         devices.insert(context as usize, device.clone());
         Ok(device)
     }
@@ -70,10 +79,37 @@ impl RdmaDevice {
         // SAFETY: the caller keeps the memory; the library only pins it.
         let mr = unsafe { (self.library.ibv_reg_mr)(self.pd, pointer, len, access) };
         Ok(Registration {
-            mr: check_pointer(mr)?,
+            mr: check_pointer(mr).inspect_err(|error| self.tell(len, *error))?,
             device: self.clone(),
         })
     }
+
+    /// Logs the first registration that fails.
+    fn tell(&self, bytes: usize, error: Error) {
+        if self.has_told.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let limit = match memory_lock_limit() {
+            Some(bytes) => format!("{} KiB", bytes >> 10),
+            None => "none".to_owned(),
+        };
+        tracing::warn!(
+            device = self.name, bytes, %limit, %error,
+            "memory cannot be locked for RDMA, so buffers are registered one by one, and connections may be refused: raise the limit of \
+             locked memory (LimitMEMLOCK=infinity in the unit, or ulimit -l unlimited)"
+        );
+    }
+}
+
+/// The limit of locked memory of this process (RLIMIT_MEMLOCK), bytes; `None` if there is none.
+fn memory_lock_limit() -> Option<u64> {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: fills a local structure.
+    let result = unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &raw mut limit) };
+    (result == 0 && limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
 }
 
 /// Registered memory.

@@ -8,10 +8,11 @@ use super::abi::{self, CmId, ConnParam};
 use super::channel::{CmChannel, Said, Watch};
 use super::device::ReceiveSlot;
 use super::library::check;
-use super::queue::{INLINE_MAX, VerbsQueue};
+use super::queue::VerbsQueue;
+use super::request::INLINE_MAX;
 use crate::rdma::{
-    ConnectError, Ending, Exposed, Memory, QueuePairConfig, QueuePairEvent, Raised, RdmaInfo,
-    Remote, WorkRequest,
+    ConnectError, DeviceEvent, Ending, Exposed, Memory, QueuePairConfig, QueuePairEvent, Raised,
+    RdmaInfo, Remote, WorkError, WorkRequest,
 };
 use crate::{Error, Result};
 use std::cell::{OnceCell, RefCell};
@@ -319,11 +320,21 @@ impl LinuxEndpoint {
             is_ready = true;
         }
         let failure = queue.failure();
+        let trouble = queue.trouble(cx);
         let lost = queue.has_lost_receives();
         let is_idle = queue.is_idle();
         let stage = state.stage;
         drop(state);
         match (stage, failure) {
+            (Stage::Established, Some(why)) if why != WorkError::Flushed => {
+                self.fail(Ending::Failed(why));
+            }
+            (Stage::Established, _)
+                if trouble.is_some_and(|t| t != DeviceEvent::LastWorkReached) =>
+            {
+                let why = trouble.map_or(Ending::BadRequest, Ending::of_event);
+                self.fail(why);
+            }
             (Stage::Established, Some(why)) => self.fail(Ending::Failed(why)),
             (Stage::Established, None) if lost => self.fail(Ending::BadRequest),
             (Stage::Ending(why), _) if is_idle && !is_ready => {
@@ -454,7 +465,8 @@ impl Drop for LinuxEndpoint {
         let Some(id) = self.id.take() else { return };
         let queue = self.state.borrow_mut().queue.take();
         crate::runtime::blocking_detached(move || {
-            if queue.is_some() {
+            if let Some(queue) = &queue {
+                queue.leave();
                 // SAFETY: the identifier has its queue pair; afterwards the device uses no memory of it.
                 unsafe { (id.channel.library.rdma_destroy_qp)(id.raw) };
             }

@@ -4,8 +4,8 @@
 //! without rdma-core has RDMA nowhere and everything else works; the libraries are never unloaded, so their functions stay valid.
 
 use super::abi::{
-    CmEvent, CmId, CompChannel, ConnParam, Context, Cq, EventChannel, Mr, Pd, Qp, QpAttr,
-    QpInitAttr,
+    AsyncEvent, CmEvent, CmId, CompChannel, ConnParam, Context, Cq, EventChannel, Mr, Pd, Qp,
+    QpAttr, QpInitAttr,
 };
 use crate::rdma::NoRdma;
 use crate::{Error, Result};
@@ -58,6 +58,8 @@ functions! {
         ibv_destroy_cq(*mut Cq) -> c_int;
         ibv_get_cq_event(*mut CompChannel, *mut *mut Cq, *mut *mut c_void) -> c_int;
         ibv_ack_cq_events(*mut Cq, c_uint);
+        ibv_get_async_event(*mut Context, *mut AsyncEvent) -> c_int;
+        ibv_ack_async_event(*mut AsyncEvent);
         ibv_query_qp(*mut Qp, *mut QpAttr, c_int, *mut QpInitAttr) -> c_int;
     }
     rdmacm {

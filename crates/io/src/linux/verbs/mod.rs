@@ -7,6 +7,8 @@
 //! | `device` | protection domains, registered memory |
 //! | `channel` | descriptors of events and completions |
 //! | `queue` | one queue pair with its completion queue |
+//! | `request` | requests in the form of the device, and their memory |
+//! | `events` | asynchronous events of devices |
 //! | `endpoint` | one end of a connection |
 //! | `listener` | listeners |
 //! | `support` | the reasons why there is no RDMA |
@@ -19,9 +21,11 @@ mod abi;
 mod channel;
 mod device;
 mod endpoint;
+mod events;
 mod library;
 mod listener;
 mod queue;
+mod request;
 mod support;
 
 pub(crate) use device::{RdmaDevice, ReceiveSlot, RegisteredSlab};

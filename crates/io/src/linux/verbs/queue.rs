@@ -7,19 +7,19 @@
 use super::abi::{self, CmId, Cq, Qp, QpAttr, QpCap, QpInitAttr, RecvWr, SendWr, Sge, Wc};
 use super::channel::CompletionChannel;
 use super::device::{Area, RdmaDevice, ReceiveSlot, Registration};
+use super::events::Trouble;
 use super::library::{check, check_pointer};
-use crate::buf::{IoBuf, Payload};
+use super::request::{Held, INLINE_MAX, SERIAL_FIRST, prepare, returned};
 use crate::rdma::{
-    Exposed, Memory, QueuePairConfig, QueuePairEvent, Raised, ReceiveBuffer, Remote, RemoteKey,
-    Returned, Verb, WorkError, WorkRequest,
+    DeviceEvent, Exposed, Memory, QueuePairConfig, QueuePairEvent, Raised, ReceiveBuffer, Remote,
+    RemoteKey, Returned, Verb, WorkError, WorkRequest,
 };
 use crate::{Error, Result};
 use std::collections::{BTreeMap, VecDeque};
 use std::ptr::null_mut;
 use std::sync::Arc;
+use std::task::Context;
 
-/// Bytes that are copied into a request instead of being read from registered memory.
-pub(super) const INLINE_MAX: u32 = 64;
 /// The highest code of a path MTU (`IBV_MTU_4096`), and the bytes that each code doubles.
 const MTU_CODE_MAX: u32 = 5;
 const MTU_OF_CODE_0: u32 = 128;
@@ -27,14 +27,6 @@ const MTU_OF_CODE_0: u32 = 128;
 const COMPLETIONS: usize = 32;
 /// Requests that are posted with one call.
 const CHAIN_MAX: usize = 64;
-
-/// The memory that a posted request uses.
-enum Held {
-    /// The buffer of a READ.
-    Into(IoBuf),
-    /// Bytes that are sent, after their registration if they have one of their own.
-    Outgoing(Option<Registration>, Payload),
-}
 
 /// A posted request.
 struct Posted {
@@ -49,6 +41,8 @@ pub(super) struct VerbsQueue {
     qp: *mut Qp,
     cq: *mut Cq,
     channel: Arc<CompletionChannel>,
+    /// Events of the device that end the queue pair.
+    trouble: Arc<Trouble>,
     area: Arc<Area>,
     config: QueuePairConfig,
     /// Requests that wait for entries of the send queue.
@@ -85,8 +79,10 @@ impl VerbsQueue {
             unsafe { (library.ibv_destroy_cq)(cq) };
         }
         let (qp, area) = made?;
+        let trouble = device.told.add(qp, cq);
         let mut queue = VerbsQueue {
             device,
+            trouble,
             qp,
             cq,
             channel,
@@ -176,6 +172,16 @@ impl VerbsQueue {
     /// The channel of its completions.
     pub(super) fn channel(&self) -> &Arc<CompletionChannel> {
         &self.channel
+    }
+
+    /// An event of the device that ends the queue pair.
+    pub(super) fn trouble(&self, cx: &Context<'_>) -> Option<DeviceEvent> {
+        self.trouble.poll(cx)
+    }
+
+    /// The queue pair is about to be destroyed: it hears of no event any longer.
+    pub(super) fn leave(&self) {
+        self.device.told.remove(self.qp, self.cq);
     }
 
     /// The first error of a request.
@@ -445,9 +451,6 @@ impl VerbsQueue {
     }
 }
 
-/// The first number of requests: smaller ones are slots of receives.
-const SERIAL_FIRST: u64 = 1 << 32;
-
 fn done(
     tag: Option<u64>,
     result: std::result::Result<(), WorkError>,
@@ -458,99 +461,4 @@ fn done(
         result,
         returned,
     })
-}
-
-fn returned(held: Held) -> Returned {
-    match held {
-        Held::Into(buf) => Returned::Buffer(buf),
-        Held::Outgoing(registration, payload) => {
-            drop(registration);
-            drop(payload);
-            Returned::Nothing
-        }
-    }
-}
-
-/// The form of a request for the device. Errors: the memory of a request that cannot be registered.
-fn prepare(
-    device: &Arc<RdmaDevice>,
-    serial: u64,
-    work: Verb,
-) -> std::result::Result<(SendWr, Sge, Held), Returned> {
-    let id = SERIAL_FIRST + serial;
-    match work {
-        Verb::Send {
-            head,
-            data,
-            invalidate,
-        } => {
-            let mut request = SendWr::new(id, abi::WR_SEND);
-            if let Some(key) = invalidate {
-                request.opcode = abi::WR_SEND_WITH_INV;
-                request.invalidate_rkey = key.0;
-            }
-            let bytes = match data {
-                None => head,
-                Some(data) => {
-                    let mut bytes = head;
-                    let at = bytes.len();
-                    bytes.resize(at + data.len(), 0);
-                    data.copy_to(&mut bytes[at..]);
-                    bytes
-                }
-            };
-            outgoing(device, request, Payload::from(bytes))
-        }
-        Verb::Write { data, to } => {
-            let mut request = SendWr::new(id, abi::WR_RDMA_WRITE);
-            request.remote_addr = to.address;
-            request.rkey = to.key.0;
-            outgoing(device, request, data)
-        }
-        Verb::Read { into, from } => {
-            let mut request = SendWr::new(id, abi::WR_RDMA_READ);
-            request.remote_addr = from.address;
-            request.rkey = from.key.0;
-            match into.lkey(device) {
-                Ok(lkey) => {
-                    let element = Sge {
-                        addr: into.as_ptr() as u64,
-                        length: into.len() as u32,
-                        lkey,
-                    };
-                    Ok((request, element, Held::Into(into)))
-                }
-                Err(_) => Err(Returned::Buffer(into)),
-            }
-        }
-        Verb::Withdraw { .. } => unreachable!("a withdrawal is no request of the device"),
-    }
-}
-
-/// A request that sends bytes: copied into it if they are few, else from the registered slab of their buffer, else from memory that is
-/// registered for this request.
-fn outgoing(
-    device: &Arc<RdmaDevice>,
-    mut request: SendWr,
-    payload: Payload,
-) -> std::result::Result<(SendWr, Sge, Held), Returned> {
-    let mut element = Sge {
-        addr: payload.as_ptr() as u64,
-        length: payload.len() as u32,
-        lkey: 0,
-    };
-    let mut registration = None;
-    if element.length <= INLINE_MAX {
-        request.send_flags |= abi::SEND_INLINE;
-    } else if let Some(buf) = payload.io_buf() {
-        element.lkey = buf.lkey(device).map_err(|_| Returned::Nothing)?;
-    } else {
-        // SAFETY: the payload is kept beside its registration until the request has ended.
-        let registered = unsafe { device.register(payload.as_ptr(), payload.len(), 0) };
-        let registered = registered.map_err(|_| Returned::Nothing)?;
-        element.lkey = registered.lkey();
-        registration = Some(registered);
-    }
-    let held = Held::Outgoing(registration, payload);
-    Ok((request, element, held))
 }

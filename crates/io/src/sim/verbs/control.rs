@@ -1,7 +1,7 @@
 //! Control of the simulated verbs devices by tests. Call inside [`crate::sim::Sim::block_on`].
 
 use super::message::QueuePairId;
-use crate::rdma::{Ending, WorkError};
+use crate::rdma::{DeviceEvent, Ending, WorkError, count_device_event};
 use crate::sim::Node;
 use crate::sim::control::with_world;
 
@@ -43,6 +43,32 @@ pub fn fail_queue_pairs(a: Node, b: Node) {
         for id in ids {
             w.verbs
                 .fail_request(&mut w.core, id, WorkError::RetriesExceeded);
+        }
+    });
+}
+
+/// The device of a node reports an event: a failed device ends all its queue pairs, events of ports end none, and the others end the queue
+/// pairs to the node `peer`.
+pub fn raise(node: Node, peer: Node, event: DeviceEvent) {
+    count_device_event(event);
+    with_world(|w| {
+        let queue_pairs = w.verbs.queue_pairs.iter();
+        let hit = queue_pairs.filter(|(_, q)| {
+            q.node == node.id()
+                && match event {
+                    DeviceEvent::DeviceFatal => true,
+                    DeviceEvent::PortError
+                    | DeviceEvent::PortActive
+                    | DeviceEvent::LastWorkReached => false,
+                    DeviceEvent::CompletionQueueError
+                    | DeviceEvent::QueuePairFatal
+                    | DeviceEvent::QueuePairAccess
+                    | DeviceEvent::PathMigration => q.remote_node == peer.id(),
+                }
+        });
+        let ids: Vec<QueuePairId> = hit.map(|(id, _)| *id).collect();
+        for id in ids {
+            w.verbs.fail(&mut w.core, id, Ending::of_event(event));
         }
     });
 }

@@ -158,7 +158,7 @@ impl Core {
 fn reason(why: Ending) -> CloseReason {
     match why {
         Ending::Peer => CloseReason::Peer,
-        Ending::Here | Ending::DeviceRemoved => CloseReason::Network,
+        Ending::Here | Ending::DeviceRemoved | Ending::Device(_) => CloseReason::Network,
         Ending::BadRequest => CloseReason::Protocol,
         Ending::Failed(WorkError::RemoteAccess | WorkError::RemoteInvalid) => {
             CloseReason::MemoryAccess
