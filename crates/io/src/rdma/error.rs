@@ -61,7 +61,7 @@ pub enum Ending {
     /// The device was removed.
     #[error("the device was removed")]
     DeviceRemoved,
-    /// The device reported a failure that no request tells of.
+    /// The device reported a failure that no completion reports.
     #[error("the RDMA device reported: {0}")]
     Device(DeviceEvent),
 }

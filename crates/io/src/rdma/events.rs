@@ -1,4 +1,4 @@
-//! Events of devices that no request tells of.
+//! Events of devices that no completion reports.
 //!
 //! **Called by** both drivers, which count them, and by metrics.
 

@@ -3,7 +3,7 @@
 //! | module | owns |
 //! |---|---|
 //! | `config`, `error` | sizes and limits; why things end |
-//! | `events` | failures of devices that no request tells of |
+//! | `events` | failures of devices that no completion reports |
 //! | `work` | work requests, their ends, and memory that peers may use |
 //! | `listen` | listeners and connection requests |
 //! | `support` | the reasons why a machine has no RDMA |

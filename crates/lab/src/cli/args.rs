@@ -32,7 +32,7 @@ pub enum BenchCommand {
     /// Make one self-contained page of machine, doctor, probes, results, stages and published results
     Report(super::report_args::ReportArgs),
     /// Make the table of RDMA on this machine: devices, verbs beside TCP, NVMe/RDMA beside NVMe/TCP
-    RdmaReport(super::rdma_report::RdmaReportArgs),
+    RdmaReport(super::rdma_report_args::RdmaReportArgs),
 }
 
 #[derive(Debug, Args)]

@@ -16,6 +16,7 @@ mod probe_args;
 mod probe_output;
 mod probes;
 mod rdma_report;
+mod rdma_report_args;
 mod report;
 mod report_args;
 mod verify;

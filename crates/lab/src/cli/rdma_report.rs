@@ -3,57 +3,21 @@
 use super::args::HowArgs;
 use super::bench::measure;
 use super::coordinator::block_on;
-use super::network_args::parse_part;
+use super::rdma_report_args::RdmaReportArgs;
 use crate::plan::Machine;
 use crate::probe::Interrupt;
 use crate::probe::network::run::{Probe, run};
 use crate::rdma_report::{RdmaFacts, RdmaReport, render};
-use crate::size::parse_time;
 use crate::targets::address_text::resolve;
 use crate::targets::nvme_address::{Nvme, Transport};
 use crate::targets::{Address, AnyTarget, OpenAs};
 use crate::terminal::print;
 use crate::workload::Workload;
 use crate::{Error, Result};
-use clap::Args;
 use std::time::Duration;
-
-const EXAMPLES: &str = "\
-Examples:
-  wirepool bench rdma-report                                              devices, drivers, versions of this machine
-  wirepool bench rdma-report nvme-rdma://10.0.0.7:4420/NQN                and NVMe/TCP beside NVMe/RDMA
-  wirepool bench rdma-report nvme-rdma://10.0.0.7:4420/NQN --probe 10.0.0.7:4421 --json > report.json
-
---probe names a machine on which `wirepool probe serve` runs. Nothing is written to the target. docs/lab.md";
 
 /// Workloads: block size and depth of random reads.
 const WORKLOADS: [(u32, u32); 4] = [(4096, 1), (4096, 32), (128 << 10, 1), (128 << 10, 8)];
-
-/// Make the table of RDMA on this machine: devices, verbs beside TCP, NVMe/RDMA beside NVMe/TCP
-#[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
-pub struct RdmaReportArgs {
-    /// A namespace, over either transport: nvme-rdma://HOST:PORT/NQN?ns=1; it is measured over both
-    target: Option<Address>,
-    /// The same namespace over TCP, if its address over TCP is another one
-    #[arg(requires = "target")]
-    tcp: Option<Address>,
-    /// HOST:PORT of `wirepool probe serve`: measure verbs beside TCP
-    #[arg(long, value_name = "HOST:PORT")]
-    probe: Option<String>,
-    /// Time of each round of a workload
-    #[arg(short, long, default_value = "5s", value_parser = parse_time)]
-    time: Duration,
-    /// Time of each part of the probe
-    #[arg(long, default_value = "2s", value_parser = parse_part)]
-    probe_time: Duration,
-    /// Rounds of each workload, in turn over both transports
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=i64::from(crate::limits::ROUNDS_MAX)))]
-    rounds: u32,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-}
 
 /// Makes the report. Errors: `Usage` for addresses that are not of NVMe; other troubles are in the report.
 pub(super) fn rdma_report(args: RdmaReportArgs) -> Result<()> {

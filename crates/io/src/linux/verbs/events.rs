@@ -1,4 +1,4 @@
-//! Asynchronous events of devices: failures that no completion tells of.
+//! Asynchronous events of devices: failures that no completion reports.
 //!
 //! **Owns** one thread for each device, which waits for its events, and the queue pairs that are told. **Called by** devices and endpoints.
 //! **Invariants**: an event is acknowledged after its queue pair was looked up, so that the number of a destroyed one is not mistaken for that
@@ -39,7 +39,7 @@ impl Trouble {
     }
 }
 
-/// The queue pairs of a device that are told of events, by the addresses of the queue pair and of its completion queue.
+/// The queue pairs of a device that get events, by the addresses of the queue pair and of its completion queue.
 #[derive(Default)]
 pub(super) struct Told(Mutex<BTreeMap<usize, Arc<Trouble>>>);
 

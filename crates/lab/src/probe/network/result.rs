@@ -43,7 +43,7 @@ pub struct Transfer {
 
 /// One operation over RDMA.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Operation {
+pub struct MeasuredVerb {
     /// One request of [`Verbs::message`] bytes at a time; for SEND, a message and its answer.
     pub latency: Summary,
     /// Bytes of data per second, in blocks of [`Verbs::block`] bytes.
@@ -70,17 +70,17 @@ pub struct Verbs {
     /// Requests outstanding in the rate measurement.
     pub depth: u32,
     /// Messages to the other machine.
-    pub send: Operation,
+    pub send: MeasuredVerb,
     /// Writes to the other machine's memory.
-    pub write: Operation,
+    pub write: MeasuredVerb,
     /// Reads of the other machine's memory.
-    pub read: Operation,
+    pub read: MeasuredVerb,
 }
 
 impl Verbs {
     /// The operations with their names.
     #[must_use]
-    pub fn operations(&self) -> [(&'static str, &Operation); 3] {
+    pub fn operations(&self) -> [(&'static str, &MeasuredVerb); 3] {
         [
             ("SEND, message and answer", &self.send),
             ("WRITE", &self.write),

@@ -16,7 +16,7 @@ pub enum Autodefrag {
     Off,
     /// They are moved while clients leave time for it.
     On,
-    /// They are moved with at most this many bytes a second, whatever clients do.
+    /// They are moved with at most this many bytes a second, with and without work of clients.
     Rate(u64),
 }
 

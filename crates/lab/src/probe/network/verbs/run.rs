@@ -4,10 +4,10 @@
 //! early ends the measurement with the reason.
 
 use super::super::link::{End, data};
-use super::super::result::{Operation, Verbs};
+use super::super::result::{MeasuredVerb, Verbs};
 use super::super::run::Probe;
 use super::super::wire::{Mode, REPLY_LEN, REPORT_LEN, Reply, Report, Request};
-use super::wire::{BLOCK, Kind, Offer};
+use super::wire::{BLOCK, BufferOffer, Kind};
 use super::{client_receive_len, event, send, sizes};
 use crate::probe::interrupt::Interrupt;
 use crate::probe::rung::Rung;
@@ -99,9 +99,9 @@ fn refusal(private: &[u8]) -> String {
     }
 }
 
-async fn offer(queue_pair: &QueuePair) -> Result<Offer, End> {
+async fn offer(queue_pair: &QueuePair) -> Result<BufferOffer, End> {
     match event(queue_pair).await? {
-        QueuePairEvent::Received(message) => Offer::decode(&message).ok_or(End::Broken),
+        QueuePairEvent::Received(message) => BufferOffer::decode(&message).ok_or(End::Broken),
         _ => Err(End::Broken),
     }
 }
@@ -119,14 +119,14 @@ impl Work {
 /// The connection of this side.
 struct Side {
     queue_pair: QueuePair,
-    offer: Offer,
+    offer: BufferOffer,
     block: Arc<IoBuf>,
     message: u32,
     time: Duration,
 }
 
 impl Side {
-    async fn operation(&mut self, work: Work, interrupt: &Interrupt) -> Result<Operation, End> {
+    async fn operation(&mut self, work: Work, interrupt: &Interrupt) -> Result<MeasuredVerb, End> {
         let latency = self.latency(work, interrupt).await?;
         // The time since the last report ends here.
         self.ask().await?;
@@ -140,7 +140,7 @@ impl Side {
             Work::Send => report.bytes,
             Work::Write | Work::Read => bytes,
         };
-        Ok(Operation {
+        Ok(MeasuredVerb {
             latency: latency.summary(),
             bytes_per_s: bytes as f64 / time.as_secs_f64().max(1e-9),
             client_busy: busy,

@@ -6,7 +6,7 @@
 use super::super::link::{End, SILENCE_MAX};
 use super::super::serve::Meter;
 use super::super::wire::{Mode, REQUEST_LEN, Refusal, Reply, Report, Request};
-use super::wire::{BLOCK, Kind, Offer};
+use super::wire::{BLOCK, BufferOffer, Kind};
 use super::{event, send, sizes};
 use io::Payload;
 use io::rdma::{Incoming, Memory, QueuePair, QueuePairEvent};
@@ -52,7 +52,7 @@ pub(in crate::probe::network) async fn serve(mut incoming: Incoming, has_place: 
 async fn answer(queue_pair: &QueuePair, time: Duration) -> Result<u64, End> {
     let writable = io::pool().alloc(BLOCK as usize).await;
     let readable = super::super::link::data(BLOCK).await;
-    let offer = Offer::new(
+    let offer = BufferOffer::new(
         queue_pair.expose(Memory::Writable(writable)),
         queue_pair.expose(Memory::Readable(Payload::shared(Arc::clone(&readable)))),
     );

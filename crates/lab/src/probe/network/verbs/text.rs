@@ -1,6 +1,6 @@
 //! Text of the probe of verbs, beside TCP.
 
-use super::super::result::{Operation, Probed, Verbs};
+use super::super::result::{MeasuredVerb, Probed, Verbs};
 use super::super::verdict::{most, rate};
 use crate::report::table::blank;
 use crate::size::{digits, nanos, size};
@@ -28,7 +28,7 @@ fn table(p: &Probed, v: &Verbs) -> String {
     let mut t = blank(&header, 1);
     let percent = |share: f64| format!("{} %", digits(share * 100.0));
     for (name, o) in v.operations() {
-        let Operation {
+        let MeasuredVerb {
             latency,
             bytes_per_s,
             client_busy,
@@ -64,7 +64,7 @@ mod tests {
 
     /// Made-up numbers of verbs.
     fn verbs() -> Verbs {
-        let operation = |p50_ns, gbit: f64| Operation {
+        let operation = |p50_ns, gbit: f64| MeasuredVerb {
             latency: Summary {
                 sent: 10,
                 p50_ns,

@@ -3,7 +3,7 @@
 //! **Called by** both sides. **Invariants**: those of [`super::super::wire`].
 //!
 //! The private data of the connection request is a [`Request`](super::super::wire::Request) of mode `Verbs`; that of a rejection is a
-//! [`Reply`](super::super::wire::Reply). The server's first message is an [`Offer`]. Then the first byte of each message of the client is a
+//! [`Reply`](super::super::wire::Reply). The server's first message is an [`BufferOffer`]. Then the first byte of each message of the client is a
 //! [`Kind`]:
 //! - `Echo`: the message comes back.
 //! - `Data`: it is counted and dropped.
@@ -15,7 +15,7 @@ use io::rdma::{Exposed, Remote, RemoteKey};
 
 /// Bytes of each piece of offered memory, of a block of a transfer, and of the longest message.
 pub const BLOCK: u32 = 64 << 10;
-/// Bytes of an [`Offer`].
+/// Bytes of an [`BufferOffer`].
 pub const OFFER_LEN: usize = 24;
 
 /// The kind of a message from the client.
@@ -52,18 +52,18 @@ impl Kind {
 
 /// The server's memory that the client may use, [`BLOCK`] bytes each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Offer {
+pub struct BufferOffer {
     /// Memory for WRITEs.
     pub writable: Remote,
     /// Memory for READs.
     pub readable: Remote,
 }
 
-impl Offer {
+impl BufferOffer {
     /// The offer of two exposed buffers of [`BLOCK`] bytes.
     #[must_use]
-    pub fn new(writable: Exposed, readable: Exposed) -> Offer {
-        Offer {
+    pub fn new(writable: Exposed, readable: Exposed) -> BufferOffer {
+        BufferOffer {
             writable: writable.at,
             readable: readable.at,
         }
@@ -85,7 +85,7 @@ impl Offer {
 
     /// Reads a message. `None` if its length is another one.
     #[must_use]
-    pub fn decode(message: &[u8]) -> Option<Offer> {
+    pub fn decode(message: &[u8]) -> Option<BufferOffer> {
         let bytes: &[u8; OFFER_LEN] = message.try_into().ok()?;
         let place = |at: usize| Remote {
             address: u64::from_be_bytes(bytes[at..at + 8].try_into().expect("eight bytes")),
@@ -93,7 +93,7 @@ impl Offer {
                 bytes[at + 8..at + 12].try_into().expect("four bytes"),
             )),
         };
-        Some(Offer {
+        Some(BufferOffer {
             writable: place(0),
             readable: place(OFFER_LEN / 2),
         })
@@ -108,7 +108,7 @@ mod tests {
     proptest! {
         #[test]
         fn an_offer_survives_and_has_one_length(bytes in prop::collection::vec(any::<u8>(), 0..40)) {
-            match Offer::decode(&bytes) {
+            match BufferOffer::decode(&bytes) {
                 Some(offer) => prop_assert_eq!(&offer.encode()[..], &bytes[..]),
                 None => prop_assert!(bytes.len() != OFFER_LEN),
             }
