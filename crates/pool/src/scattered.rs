@@ -9,7 +9,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::format::{Key, ObjectId, TreeId};
+use crate::format::{Address, Key, ObjectId, TreeId};
 use io::sync::lock;
 use io::time::Instant;
 
@@ -53,6 +53,16 @@ impl Window {
         let start = self.number.saturating_mul(records);
         start..start.saturating_add(records)
     }
+}
+
+/// Number of places where blocks lie, given by address and bytes in the order of their keys: adjacent ones are one place.
+pub(crate) fn places(blocks: impl IntoIterator<Item = (Address, u64)>) -> u64 {
+    let (mut places, mut end) = (0, None);
+    for (at, bytes) in blocks {
+        places += u64::from(end != Some(at));
+        end = Some(at.behind(bytes as usize));
+    }
+    places
 }
 
 /// Whether `bytes` that are read from `runs` places lie apart.

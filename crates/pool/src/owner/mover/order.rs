@@ -15,7 +15,7 @@ use super::state::Moves;
 use crate::dataset::{Location, OpenDataset, data_keys};
 use crate::format::{Autodefrag, BlockPtr, FEATURE_MOVED_BLOCKS, Key};
 use crate::owner::{Owner, Pool};
-use crate::scattered::{WINDOW_BYTES, Window, is_apart};
+use crate::scattered::{WINDOW_BYTES, Window, is_apart, places};
 use crate::{Error, Result};
 
 /// The mover leaves windows as they are while less than this part of the pool is free for clients.
@@ -129,8 +129,10 @@ impl Owner {
             Err(Error::Corrupt { .. } | Error::Unreadable { .. }) => return Ok(0),
             Err(error) => return Err(error),
         };
-        let (bytes, places) = places(&found.records, |ptr| self.shared.vdevs.allocated(ptr));
-        if !is_apart(bytes, places) {
+        let blocks = found.records.iter();
+        let blocks = blocks.map(|(_, ptr)| (ptr.address(), self.shared.vdevs.allocated(ptr)));
+        let bytes = blocks.clone().map(|(_, bytes)| bytes).sum();
+        if !is_apart(bytes, places(blocks)) {
             self.shared.scattered.let_rest(window, found.held);
             return Ok(0);
         }
@@ -171,25 +173,13 @@ impl Owner {
     }
 }
 
-/// Bytes of records, in the order of their keys, and the number of places where they lie.
-fn places(records: &[(Key, BlockPtr)], allocated: impl Fn(&BlockPtr) -> u64) -> (u64, u64) {
-    let (mut bytes, mut places, mut end) = (0, 0, None);
-    for (_, ptr) in records {
-        let space = allocated(ptr);
-        bytes += space;
-        places += u64::from(end != Some(ptr.address()));
-        end = Some(ptr.address().behind(space as usize));
-    }
-    (bytes, places)
-}
-
 impl Pool {
     /// The state of the order mover.
     #[must_use]
     pub fn order_moves(&self) -> OrderMoves {
         let (order, scattered) = (&self.owner.mover.order, &self.owner.shared.scattered);
         OrderMoves {
-            is_moving: order.is_moving.get(),
+            is_moving: self.owner.mover.moves.get() == Some(Moves::Order),
             waiting: scattered.waiting() as u64 * WINDOW_BYTES,
             moved: order.moved.get(),
             held: scattered.held(),

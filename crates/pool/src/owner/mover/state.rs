@@ -31,8 +31,8 @@ pub(in crate::owner) struct Mover {
     pub(super) pauses: Cell<usize>,
     /// Whether the pool closes.
     pub(super) is_ended: Cell<bool>,
-    /// Whether a walk of the row mover is in progress.
-    pub(super) is_moving: Cell<bool>,
+    /// Why records are being moved now.
+    pub(super) moves: Cell<Option<Moves>>,
     pub(super) order: Order,
     /// Bytes that the row mover moved since the pool was opened.
     pub(super) moved: Cell<u64>,
@@ -49,7 +49,6 @@ pub(in crate::owner) struct Mover {
 /// The state of the order mover. [`super::order::OrderMoves`] has the meaning of the fields.
 #[derive(Default)]
 pub(super) struct Order {
-    pub(super) is_moving: Cell<bool>,
     pub(super) moved: Cell<u64>,
     pub(super) is_short: Cell<bool>,
 }
@@ -71,11 +70,6 @@ impl Mover {
             Moves::Order => &self.order.moved,
         };
         moved.set(moved.get() + bytes);
-    }
-
-    /// Whether records are being moved.
-    pub(super) fn is_busy(&self) -> bool {
-        self.is_moving.get() || self.order.is_moving.get()
     }
 
     /// A group of moves goes to the devices.

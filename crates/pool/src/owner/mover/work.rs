@@ -31,7 +31,7 @@ impl Owner {
 
     /// Wakes the mover if rows are short, or if records lie apart that clients read in order.
     pub(in crate::owner) fn wake_mover(&self) {
-        if !self.mover.is_busy() && (self.needs_rows() || self.needs_order()) {
+        if self.mover.moves.get().is_none() && (self.needs_rows() || self.needs_order()) {
             self.mover.bell.ring();
         }
     }
@@ -77,17 +77,12 @@ impl Owner {
         loop {
             self.mover.bell.rung().await;
             while let Some(purpose) = self.next_moves() {
-                let (is_moving, moved) = match purpose {
-                    Moves::Rows => {
-                        self.mover.is_moving.set(true);
-                        (&self.mover.is_moving, self.move_rows().await)
-                    }
-                    Moves::Order => {
-                        self.mover.order.is_moving.set(true);
-                        (&self.mover.order.is_moving, self.move_next_window().await)
-                    }
+                self.mover.moves.set(Some(purpose));
+                let moved = match purpose {
+                    Moves::Rows => self.move_rows().await,
+                    Moves::Order => self.move_next_window().await,
                 };
-                is_moving.set(false);
+                self.mover.moves.set(None);
                 if let Err(error) = moved {
                     tracing::warn!(?purpose, %error, "moving records ended");
                     break;
@@ -113,7 +108,7 @@ impl Pool {
         let state = owner.state.borrow();
         let space = state.allocator.space();
         space.has_rows().then(|| RowMoves {
-            is_moving: mover.is_moving.get(),
+            is_moving: mover.moves.get() == Some(Moves::Rows),
             is_awaited: owner.shared.budget.is_mover_awaited(),
             moved: mover.moved.get(),
             dead: space.dead_bytes(),

@@ -15,6 +15,7 @@ use crate::dirty::Group;
 use crate::format::{Address, Birth, NEVER};
 use crate::owner::mover::state::Moves;
 use crate::owner::{Owner, State};
+use crate::scattered::places;
 use io::sync::lock;
 
 /// The result of an attempt to write records again.
@@ -96,7 +97,9 @@ impl Owner {
         }
         let left = fresh.split_off(count);
         sizes.truncate(count);
-        if purpose == Moves::Order && 2 * extents.len() > places(&fresh, &sizes) {
+        let before = fresh.iter().zip(&sizes);
+        let before = places(before.map(|(m, size)| (m.address(), u64::from(*size))));
+        if purpose == Moves::Order && 2 * extents.len() as u64 > before {
             owner.allocator.give_back(&with_bytes(&extents, &sizes));
             return MoveStep::NotWorth;
         }
@@ -130,16 +133,6 @@ impl Owner {
         self.shared.bell.ring();
         MoveStep::Written(moved, rest)
     }
-}
-
-/// The number of places where these records lie, of the given numbers of bytes.
-fn places(moves: &[RecordMove], sizes: &[u32]) -> usize {
-    let (mut places, mut end) = (0, None);
-    for (one, size) in moves.iter().zip(sizes) {
-        places += usize::from(end != Some(one.address()));
-        end = Some(one.address().behind(*size as usize));
-    }
-    places
 }
 
 /// The bytes of extents, each of which has a number of records.
