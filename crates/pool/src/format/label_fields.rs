@@ -295,16 +295,19 @@ pub const FEATURE_EXACT_SPACE: &str = "exact_space";
 pub const FEATURE_SPACE_SUMMARIES: &str = "space_summaries";
 /// The feature of pools whose settings have `autodefrag`.
 pub const FEATURE_AUTODEFRAG: &str = "autodefrag";
+/// The feature of pools whose journal may have the contents of records.
+pub const FEATURE_JOURNAL_CONTENTS: &str = "journal_contents";
 /// The feature of pools with blocks that are younger than their contents.
 pub const FEATURE_MOVED_BLOCKS: &str = "moved_blocks";
 /// The feature of pools that have, or had, hot spares.
 pub const FEATURE_SPARES: &str = "spares";
 /// All features that this version knows.
-pub(crate) const FEATURES: [&str; 10] = [
+pub(crate) const FEATURES: [&str; 11] = [
     FEATURE_ACL_RULES,
     FEATURE_AUTODEFRAG,
     FEATURE_EXACT_SPACE,
     FEATURE_FILESYSTEMS,
+    FEATURE_JOURNAL_CONTENTS,
     FEATURE_MOVED_BLOCKS,
     FEATURE_OWNER_SPACE,
     FEATURE_RECORD_SIZES,

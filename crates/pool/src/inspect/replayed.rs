@@ -62,6 +62,8 @@ impl Replayed {
                 let gone = self.top.extract_if(range, |_, _| true);
                 self.given_up.extend(gone.map(|(_, (ptr, _))| ptr));
             }
+            // the block before stays until the record gets another one
+            Record::PutContents(..) => {}
             Record::Freeze(tree, _) => self.freeze(*tree),
             Record::State(bytes) => {
                 if let Some((&ROLLBACK, ids)) = bytes.split_first()

@@ -8,13 +8,14 @@ use std::sync::Arc;
 
 use super::place::{Deletes, Placed};
 use crate::dataset::{self, OpenDataset};
-use crate::dirty::RANGES_MAX;
+use crate::dirty::{Group, RANGES_MAX};
 use crate::format::filesystem::{INODE_SIZE, Inode, inode_key};
 use crate::format::{BlockPtr, Dataset, FRAGMENTS_MAX, Key, ObjectId, Record, Value, dataset_key};
 use crate::journal::Ticket;
 use crate::owner::State;
+use crate::record::Contents;
 
-/// The most bytes in the journal of a group of `records` records.
+/// The most bytes in the journal of a group of `records` records, beside their contents if they are there.
 pub(super) fn journal_bytes_max(records: usize, has_files: bool) -> usize {
     let inodes = match has_files {
         // an inode, and the space of its user and its group
@@ -35,6 +36,7 @@ impl State {
     pub(super) fn journal_group(
         &mut self,
         volume: &Arc<OpenDataset>,
+        group: &Group,
         deletes: &Deletes,
         placed: &Placed,
         (inodes, charges): (&[(ObjectId, Inode)], &[Record]),
@@ -48,6 +50,12 @@ impl State {
         match placed.in_fragments {
             true => records.extend(stale.chain(puts)),
             false => records.extend(puts.chain(stale)),
+        }
+        if placed.in_journal {
+            let put = |(key, contents): &(Key, Contents)| {
+                Record::PutContents(tree, *key, (&**contents).into())
+            };
+            records.extend(group.records.iter().map(put));
         }
         records.extend(inodes.iter().map(|(object, inode)| {
             let value = Value::Inline(inode.encode());

@@ -126,6 +126,7 @@ impl Owner {
             charges: Vec::new(),
             checksum: state.dataset.checksum,
             deletes,
+            is_small: false,
         };
         drop(state);
         self.mover.begin_group();
