@@ -1,11 +1,11 @@
-//! Limits of an open pool.
+//! Options of an open pool: limits, and the use of a feature.
 //!
 //! **Owns** their defaults. **Called by** the opening of a pool, and by what shards share. **Invariant**: none of them is in the
 //! format: a pool may be opened with others.
 
 use crate::journal::UNPROVEN_MAX;
 
-/// Limits of an open pool: bytes of memory, and the work of one checkpoint.
+/// Options of an open pool: bytes of memory, the work of one checkpoint, and the use of a feature.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
     /// Bytes for tree nodes.
@@ -25,6 +25,9 @@ pub struct Options {
     pub space_bytes: usize,
     /// Blocks that a resilver sorts by address at once, about 90 bytes each. At least 64.
     pub resilver_blocks: usize,
+    /// Whether new records get checksums of their parts. Then the pool gets the feature `record_parts`, so that earlier versions
+    /// cannot open it.
+    pub record_parts: bool,
 }
 
 impl Default for Options {
@@ -38,6 +41,7 @@ impl Default for Options {
             unproven_bytes: UNPROVEN_MAX,
             space_bytes: 128 << 20,
             resilver_blocks: 1 << 20,
+            record_parts: true,
         }
     }
 }

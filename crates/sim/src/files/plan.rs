@@ -132,6 +132,7 @@ impl Plan {
                 },
                 space_bytes: crate::volume::space_bytes(&mut own),
                 resilver_blocks: 64,
+                record_parts: true,
             },
             record_size: 4096 << rng.below(4),
             sync: match rng.below(6) {

@@ -11,7 +11,8 @@ use futures_util::future::try_join_all;
 use io::SharedBuf;
 
 use super::commit::Taken;
-use super::place::Placed;
+use super::place::{Checksums, Placed};
+use crate::account::ENTRY_SIZE;
 use crate::dataset::OpenDataset;
 use crate::dirty::Group;
 use crate::format::filesystem::inode_key;
@@ -32,12 +33,12 @@ impl Owner {
         let owner = &mut *owner;
         let group = taken.group.clone();
         // copy and checksum without the volume's lock
-        let placed = Placed::at(
-            taken.destination,
-            &group,
-            owner.journal.epoch(),
-            taken.checksum,
-        );
+        let checksums = Checksums {
+            kind: taken.checksum,
+            has_parts: self.shared.has_record_parts,
+        };
+        let epoch = owner.journal.epoch();
+        let placed = Placed::at(taken.destination, &group, epoch, checksums);
         let deletes = taken.deletes;
         let ticket =
             owner.journal_group(volume, &deletes, &placed, (&taken.inodes, &taken.charges));
@@ -47,8 +48,13 @@ impl Owner {
                 .layers
                 .delete_range(keys, |old| owner.allocator.note_replaced(old.block()));
         }
-        for (key, ptr) in placed.entries {
-            let old = state.layers.put(key, Value::Block(ptr));
+        let part_sums = placed
+            .entries
+            .iter()
+            .map(|(_, block)| block.sums().len() as u64);
+        let part_sums: u64 = part_sums.sum();
+        for (key, block) in placed.entries {
+            let old = state.layers.put(key, Value::Block(block));
             owner
                 .allocator
                 .note_replaced(old.as_ref().and_then(Value::block));
@@ -69,6 +75,11 @@ impl Owner {
         }
         drop(state);
         let values = (taken.inodes.len() + taken.charges.len()) as u64;
+        // the accounts of volumes know the checksums of parts by the size of a record
+        let values = match volume.settings.has_files() {
+            true => values + part_sums.div_ceil(ENTRY_SIZE),
+            false => values,
+        };
         self.account_group(owner, volume.id, (&group, values), (&writes, placed.stored));
         if !writes.is_empty() {
             owner.committer.begin_group();

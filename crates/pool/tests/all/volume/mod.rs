@@ -5,6 +5,7 @@ mod cache;
 mod full_journal;
 mod large;
 mod order;
+mod part_reads;
 mod ranges;
 mod records;
 mod recovery;
