@@ -60,12 +60,12 @@ pub(crate) fn aged_tree(store: &mut MemoryStore, node_kib: u32, keys: u64) -> Ro
     let mut layer = Layer::new();
     for n in 0..keys {
         let at = spread(n, keys);
-        layer.put(key(at), Value::Block(store.allocate(Birth(1))));
+        layer.put(key(at), Value::Block(store.allocate(Birth(1)).into()));
     }
     let first = store.merge(params(node_kib, 1), None, &[layer.freeze()], |_| {});
     let mut layer = Layer::new();
     for n in 0..keys {
-        layer.put(key(n), Value::Block(store.allocate(Birth(2))));
+        layer.put(key(n), Value::Block(store.allocate(Birth(2)).into()));
     }
     let root = store.merge(
         params(node_kib, 2),
@@ -121,7 +121,7 @@ pub(crate) fn merge(
         let start = cpu_ns();
         for (n, value) in values.into_iter().enumerate() {
             let n = round * deltas + n as u64;
-            layer.put(key(spread(n + 77, keys)), Value::Block(value));
+            layer.put(key(spread(n + 77, keys)), Value::Block(value.into()));
         }
         put += cpu_ns() - start;
         layers.push([layer.freeze()]);

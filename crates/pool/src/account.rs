@@ -4,10 +4,11 @@
 //! **Invariants**: the sums are never less than the space of the dataset, its snapshots and the nodes that must still be
 //! written; quotas count the bytes of blocks, and the pool's free space the bytes of the extents that they may need.
 
+use crate::format::part_sums_size;
 use crate::vdev::ExtentSpace;
 
-/// Most bytes that a record's entry adds to a tree: 64 bytes, in nodes of which a third is used.
-const ENTRY_BYTES: u64 = 192;
+/// Most bytes of a record's entry in a tree, without checksums of parts.
+pub(crate) const ENTRY_SIZE: u64 = 64;
 /// Number of trees per entry: blocks that snapshots hold are also in the tree of deadlists.
 const TREES: u64 = 2;
 /// The part of a node that is used at least, as a divisor.
@@ -110,16 +111,23 @@ pub(crate) struct Standing {
 }
 
 impl Account {
+    /// Most bytes that a record's entry adds to a tree, in nodes of which a third is used. The smallest record counts: a longer one of
+    /// a file is counted as several when it has checksums of parts.
+    fn entry_bytes(&self) -> u64 {
+        let part_sums = part_sums_size(u32::try_from(self.record_size).unwrap_or(0));
+        NODE_PART * (ENTRY_SIZE + part_sums as u64)
+    }
+
     /// Most bytes that nodes for unmerged changes may take and keep.
     pub(crate) fn nodes(&self, extents: &Extents) -> u64 {
         let mut layered = self.layered;
         layered.records += self.records_of(self.promised);
         let nodes = [self.merging, layered].map(|put| {
             // A record has one entry, however often it changes.
-            let added = put.records.min(self.records_of(self.size)) * ENTRY_BYTES;
+            let added = put.records.min(self.records_of(self.size)) * self.entry_bytes();
             let added = extents.full_nodes(added).max(extents.least(put.records));
             // no snapshot holds the leaf of a record that is moved
-            let moved = extents.full_nodes(put.moved * ENTRY_BYTES);
+            let moved = extents.full_nodes(put.moved * self.entry_bytes());
             let moved = moved.max(extents.least(put.moved));
             if !self.is_shared {
                 return added + moved;

@@ -71,6 +71,16 @@ impl Name {
     }
 }
 
+impl Name {
+    /// The name of the part of a record from byte `from` of it on. No record begins at an odd address.
+    fn of_part(ptr: &BlockPtr, from: usize) -> Self {
+        Self {
+            at: ptr.address().behind(from + 1),
+            placed: ptr.placed,
+        }
+    }
+}
+
 type NameMap<T> = HashMap<Name, T, BuildHasherDefault<AddressHasher>>;
 
 /// Bytes of a table. It has a byte in addition to each entry, and is at most seven eighths full.
@@ -275,6 +285,19 @@ impl RecordCache {
         }
     }
 
+    /// The parts of the record of `ptr` that begin at these bytes of it, if all of them are cached. The record itself was searched
+    /// before, so that its absence was counted.
+    pub(crate) fn get_parts(
+        &self,
+        ptr: &BlockPtr,
+        starts: impl Iterator<Item = usize>,
+    ) -> Option<Vec<Arc<IoBuf>>> {
+        let mut queues = lock(&self.queues);
+        queues.stats.misses = queues.stats.misses.saturating_sub(1);
+        let parts = starts.map(|start| queues.get(Name::of_part(ptr, start)));
+        parts.collect()
+    }
+
     /// Most bytes of records and tables.
     fn most(&self) -> usize {
         self.limit - self.limit / IDLE_DIVISOR
@@ -299,6 +322,15 @@ impl RecordCache {
 
     /// Caches a record's contents, which [`RecordCache::reserve`] gave the buffer for: another buffer is not kept.
     pub(crate) fn insert_read(&self, ptr: &BlockPtr, buf: IoBuf) -> Arc<IoBuf> {
+        self.insert_named(Name::of(ptr), buf)
+    }
+
+    /// As [`RecordCache::insert_read`], for the part from byte `from` of the record on.
+    pub(crate) fn insert_read_part(&self, ptr: &BlockPtr, from: usize, buf: IoBuf) -> Arc<IoBuf> {
+        self.insert_named(Name::of_part(ptr, from), buf)
+    }
+
+    fn insert_named(&self, name: Name, buf: IoBuf) -> Arc<IoBuf> {
         let is_own = buf.is_of(&self.buffers);
         let bytes = buf.capacity() + HANDLE_BYTES;
         let buf = Arc::new(buf);
@@ -308,7 +340,7 @@ impl RecordCache {
         let mut queues = lock(&self.queues);
         // Other shards may have inserted records meanwhile.
         let mut left = queues.make_room(bytes, self.most());
-        queues.insert(Name::of(ptr), buf.clone());
+        queues.insert(name, buf.clone());
         // The tables may have grown.
         left.extend(queues.make_room(0, self.most()));
         drop(queues);
@@ -325,6 +357,14 @@ impl RecordCache {
         if let Some(mut buf) = self.reserve(contents.len()) {
             buf.copy_from_slice(contents);
             self.insert_read(ptr, buf);
+        }
+    }
+
+    /// As [`RecordCache::insert`], for the part from byte `from` of the record on.
+    pub(crate) fn insert_part(&self, ptr: &BlockPtr, from: usize, contents: &[u8]) {
+        if let Some(mut buf) = self.reserve(contents.len()) {
+            buf.copy_from_slice(contents);
+            self.insert_read_part(ptr, from, buf);
         }
     }
 

@@ -13,7 +13,7 @@ use lz4_flex::block::{
 };
 use zstd::bulk::{Compressor, Decompressor};
 
-use crate::format::{BlockPtr, Compression, Defect, Packing};
+use crate::format::{Block, Compression, Defect, Packing};
 
 /// Divisor of the least saving with which a record is stored compressed: one eighth. Less is not worth the decompression.
 const SAVED_PART: usize = 8;
@@ -215,9 +215,13 @@ pub fn unpack(
 /// Checks that stored bytes match their pointer and decompress to its length.
 ///
 /// # Errors
-/// As [`BlockPtr::verify`] and [`unpack`].
-pub(crate) fn check(ptr: &BlockPtr, stored: &[u8]) -> std::result::Result<(), Defect> {
+/// As [`BlockPtr::verify`](crate::format::BlockPtr::verify), [`Block::verify_parts`] and [`unpack`].
+pub(crate) fn check(block: &Block, stored: &[u8]) -> std::result::Result<(), Defect> {
+    let ptr = block.ptr();
     ptr.verify(stored)?;
+    if block.has_parts() {
+        block.verify_parts(0, stored)?;
+    }
     if ptr.compression == Compression::Off {
         return Ok(());
     }

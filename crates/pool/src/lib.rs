@@ -21,6 +21,7 @@ pub mod journal;
 mod lost;
 mod options;
 mod owner;
+mod part_ends;
 mod record;
 mod scattered;
 mod shared;

@@ -1,4 +1,4 @@
-//! Limits of an open pool.
+//! Options of an open pool: limits, and the use of a feature.
 //!
 //! **Owns** their defaults. **Called by** the opening of a pool, and by what shards share. **Invariant**: none of them is in the
 //! format: a pool may be opened with others.
@@ -17,7 +17,7 @@ pub enum DurableWrites {
     Journal,
 }
 
-/// Limits of an open pool: bytes of memory, and the work of one checkpoint.
+/// Options of an open pool: bytes of memory, the work of one checkpoint, and the use of a feature.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
     /// Bytes for tree nodes.
@@ -39,6 +39,9 @@ pub struct Options {
     pub resilver_blocks: usize,
     /// The way of small durable writes.
     pub durable_writes: DurableWrites,
+    /// Whether new records get checksums of their parts. Then the pool gets the feature `record_parts`, so that earlier versions
+    /// cannot open it.
+    pub record_parts: bool,
 }
 
 impl Default for Options {
@@ -53,6 +56,7 @@ impl Default for Options {
             space_bytes: 128 << 20,
             resilver_blocks: 1 << 20,
             durable_writes: DurableWrites::default(),
+            record_parts: true,
         }
     }
 }

@@ -17,6 +17,7 @@ use crate::cache::RecordCache;
 use crate::format::{Birth, BlockPtr, Node, TreeId};
 use crate::lost::{Lost, LostBlock};
 use crate::options::Options;
+use crate::part_ends::PartEnds;
 use crate::scattered::Scattered;
 use crate::tree::{self, Need, NodeCache};
 use crate::vdev::Vdevs;
@@ -60,6 +61,10 @@ pub(crate) struct Shared {
     pub(crate) vdevs: Arc<Vdevs>,
     cache: Mutex<NodeCache>,
     pub(crate) records: RecordCache,
+    /// Ends of reads of parts of records.
+    pub(crate) part_ends: PartEnds,
+    /// Whether new records get checksums of their parts: the pool has the feature for them.
+    pub(crate) has_record_parts: bool,
     /// Parts of datasets whose records lie apart.
     pub(crate) scattered: Scattered,
     pub(crate) readers: Arc<Readers>,
@@ -92,6 +97,8 @@ impl Shared {
             vdevs,
             cache: Mutex::new(NodeCache::new(options.cache_bytes)),
             records: RecordCache::new(options.record_cache_bytes),
+            part_ends: PartEnds::default(),
+            has_record_parts: options.record_parts,
             scattered: Scattered::default(),
             readers: Arc::default(),
             budget: WriteBudget::new(options.dirty_bytes, node_size.into(), extents),

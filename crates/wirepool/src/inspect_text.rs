@@ -468,30 +468,38 @@ pub(crate) fn trees(trees: &[(String, u64, TreeStats)], findings: &Findings) -> 
 }
 
 pub(crate) fn entries((entries, more): (Vec<TreeEntry>, bool), findings: &Findings) -> Said {
-    let header = ["KEY", "BIRTH", "PLACED", "STORED", "BYTES", "WHERE"];
-    let mut t = table(&header, &[1, 2, 3, 4]);
+    let header = [
+        "KEY", "BIRTH", "PLACED", "STORED", "BYTES", "PARTS", "WHERE",
+    ];
+    let mut t = table(&header, &[1, 2, 3, 4, 5]);
     let mut list = Vec::new();
     for TreeEntry { key, value } in &entries {
         let name = format!("{key:?}");
         match value {
-            Value::Block(ptr) => {
+            Value::Block(block) => {
+                let ptr = block.ptr();
                 t.add_row([
                     name.clone(),
                     ptr.birth.0.to_string(),
                     ptr.placed.0.to_string(),
                     ptr.physical_size.to_string(),
                     ptr.logical_size.to_string(),
+                    match block.parts() {
+                        0 => "-".to_owned(),
+                        parts => parts.to_string(),
+                    },
                     ptr.address().to_string(),
                 ]);
                 list.push(
                     json!({"key": name, "birth": ptr.birth.0, "placed": ptr.placed.0, "stored": ptr.physical_size,
-                    "bytes": ptr.logical_size, "vdev": ptr.vdev.0, "offset": ptr.offset.0}),
+                    "bytes": ptr.logical_size, "parts": block.parts(), "vdev": ptr.vdev.0, "offset": ptr.offset.0}),
                 );
             }
             Value::Inline(bytes) => {
                 let len = bytes.len().to_string();
                 let none = || "-".to_owned();
-                t.add_row([name.clone(), none(), none(), none(), len, "inline".into()]);
+                let at = "inline".to_owned();
+                t.add_row([name.clone(), none(), none(), none(), len, none(), at]);
                 list.push(json!({"key": name, "bytes": bytes.len()}));
             }
         }

@@ -192,7 +192,8 @@ impl ObjectBytes<'_> {
         }
         let _reader = self.of.shared.readers.enter();
         let is_cached = self.is_cached(&bytes);
-        let pieces = self.pieces(bytes, is_cached).await?;
+        let mut pieces = self.pieces(bytes, is_cached).await?;
+        self.of.choose_parts(&mut pieces, len, is_cached);
         self.of.read_pieces(&pieces, len, is_cached).await
     }
 
@@ -204,7 +205,8 @@ impl ObjectBytes<'_> {
         let _reader = self.of.shared.readers.enter();
         let bytes = at..at + out.len() as u64;
         let is_cached = self.is_cached(&bytes);
-        let pieces = self.pieces(bytes, is_cached).await?;
+        let mut pieces = self.pieces(bytes, is_cached).await?;
+        self.of.choose_parts(&mut pieces, out.len(), is_cached);
         self.of.fill(&pieces, out, is_cached).await
     }
 

@@ -117,7 +117,7 @@ impl OpenDataset {
             Err(Error::Corrupt { .. } | Error::Unreadable { .. }) => return Ok(None),
             Err(e) => return Err(e),
         };
-        let is_same = matches!(&record[..], [Location::Block(found)] if found == ptr);
+        let is_same = matches!(&record[..], [Location::Block(found)] if found.ptr() == ptr);
         let stored = u64::from(ptr.logical_size).div_ceil(BLOCK_SIZE) as usize;
         let last = blocks.iter().rposition(|block| !block.is_zero());
         if !is_same || last.is_some_and(|last| last >= stored) {

@@ -13,11 +13,12 @@ use io::{IoBuf, Payload};
 
 use super::OpenDataset;
 use super::keys::{fragment_key, fragments_of};
+use super::part_reads::PartRead;
 use super::runs::{RUN_MAX, Run, Runs};
 use super::state::Source;
 use crate::dirty::Known;
 use crate::format::filesystem::KIND_DATA;
-use crate::format::{Autodefrag, BlockPtr, Compression, Defect, Key, Value};
+use crate::format::{Autodefrag, Block, BlockPtr, Compression, Defect, Key, Value};
 use crate::lost::LostBlock;
 use crate::scattered::{Window, is_apart};
 use crate::{Error, Result};
@@ -41,7 +42,9 @@ type Read<T> = std::result::Result<T, Vec<Error>>;
 pub(crate) enum Location {
     Known(Known),
     Cached(Arc<IoBuf>),
-    Block(BlockPtr),
+    Block(Block),
+    /// These bytes of a block: whole parts, which are read alone.
+    Parts(Block, Range<usize>),
     /// The fragments of the record, in order.
     Fragments(Vec<BlockPtr>),
 }
@@ -57,7 +60,7 @@ impl Location {
         match self {
             Location::Known(known) => known.len(),
             Location::Cached(held) => held.len(),
-            Location::Block(ptr) => ptr.logical_size as usize,
+            Location::Block(block) | Location::Parts(block, _) => block.ptr().logical_size as usize,
             Location::Fragments(fragments) => {
                 fragments.iter().map(|f| f.logical_size as usize).sum()
             }
@@ -67,7 +70,7 @@ impl Location {
     /// The blocks that a read takes from the devices.
     fn blocks(&self) -> &[BlockPtr] {
         match self {
-            Location::Block(ptr) => std::slice::from_ref(ptr),
+            Location::Block(block) | Location::Parts(block, _) => std::slice::from_ref(block.ptr()),
             Location::Fragments(fragments) => fragments,
             Location::Known(_) | Location::Cached(_) => &[],
         }
@@ -90,8 +93,9 @@ impl Piece {
     /// The block that it reads from the first to the last byte.
     fn whole_block(&self) -> Option<&BlockPtr> {
         match &self.location {
-            Location::Block(ptr) if self.skip == 0 && self.len == ptr.logical_size as usize => {
-                Some(ptr)
+            Location::Block(block) => {
+                let ptr = block.ptr();
+                (self.skip == 0 && self.len == ptr.logical_size as usize).then_some(ptr)
             }
             _ => None,
         }
@@ -138,7 +142,7 @@ impl OpenDataset {
                     locations.push(self.in_fragments(key, fragments)?);
                     continue;
                 }
-                Source::Block(ptr) => (Some(Value::Block(ptr)), None),
+                Source::Block(block) => (Some(Value::Block(block)), None),
                 Source::Tree(root) => {
                     let found = found.next_if(|(k, _)| *k == key);
                     (found.map(|(_, value)| value), root)
@@ -146,12 +150,13 @@ impl OpenDataset {
             };
             locations.push(match value {
                 None | Some(Value::Inline(_)) => Location::Known(Known::of_value(value.as_ref())),
-                Some(Value::Block(ptr)) if self.settings.is_whole(&ptr) => {
-                    let held = is_cached.then(|| self.shared.records.get(&ptr)).flatten();
-                    held.map_or(Location::Block(ptr), Location::Cached)
+                Some(Value::Block(block)) if self.settings.is_whole(block.ptr()) => {
+                    let held = is_cached.then(|| self.shared.records.get(block.ptr()));
+                    held.flatten()
+                        .map_or(Location::Block(block), Location::Cached)
                 }
                 Some(Value::Block(first)) => {
-                    let mut fragments = vec![first];
+                    let mut fragments = vec![*first.ptr()];
                     let others = self.scan_tree(root, fragments_of(&(key..key.next())));
                     let others = Box::pin(others).await?;
                     fragments.extend(others.iter().filter_map(|(_, value)| value.block()));
@@ -208,6 +213,16 @@ impl OpenDataset {
         {
             return Ok(lend(held.clone(), piece.skip, piece.len).await);
         }
+        if let [piece] = pieces
+            && let Location::Parts(block, bytes) = &piece.location
+            // else the reply takes a second buffer while this one is held
+            && piece.len * LENT_MAX >= bytes.len().next_power_of_two()
+        {
+            let buffers = io::pool();
+            let read = self.read_parts(block, bytes, is_cached, &buffers).await;
+            let held = self.told(pieces, read.map_err(|error| vec![error]))?;
+            return Ok(lend(held, piece.skip - bytes.start, piece.len).await);
+        }
         if is_cached && let Some(read) = self.read_to_cache(pieces).await {
             return read;
         }
@@ -236,9 +251,10 @@ impl OpenDataset {
     /// `None` if the request is another one, or the cache has no buffer.
     async fn read_to_cache(&self, pieces: &[Piece]) -> Option<Result<Payload>> {
         let [piece] = pieces else { return None };
-        let Location::Block(ptr) = &piece.location else {
+        let Location::Block(block) = &piece.location else {
             return None;
         };
+        let ptr = block.ptr();
         let size = ptr.logical_size as usize;
         if ptr.compression != Compression::Off || self.space(ptr) != Some(size) {
             return None;
@@ -294,9 +310,10 @@ impl OpenDataset {
             Ok(read) if !lost.is_any() => return Ok(read),
             Ok(read) => {
                 for piece in pieces {
-                    // a read may have needed only some of several fragments
-                    if let [ptr] = piece.location.blocks() {
-                        lost.is_right(ptr);
+                    // a read may have needed only parts of a block, or only some of several fragments
+                    match (&piece.location, piece.location.blocks()) {
+                        (Location::Block(_) | Location::Fragments(_), [ptr]) => lost.is_right(ptr),
+                        _ => {}
                     }
                 }
                 return Ok(read);
@@ -319,7 +336,7 @@ impl OpenDataset {
     /// Fills `out` with the bytes of these pieces. If `is_cached`, the records that are read go to the cache. All
     /// records are tried even if one fails, so that the error names all lost blocks.
     async fn read_into(&self, pieces: &[Piece], out: &mut [u8], is_cached: bool) -> Read<()> {
-        let mut runs = Runs::default();
+        let (mut runs, mut parts) = (Runs::default(), Vec::new());
         let mut rest = out;
         for piece in pieces {
             let mut part;
@@ -329,7 +346,12 @@ impl OpenDataset {
                 Location::Known(Known::Data(data)) => part.copy_from_slice(&data[skip..end]),
                 Location::Known(Known::Zero) => part.fill(0),
                 Location::Cached(held) => part.copy_from_slice(&held[skip..end]),
-                Location::Block(ptr) => runs.add(ptr, self.space(ptr), skip, part),
+                Location::Block(block) => {
+                    runs.add(block.ptr(), self.space(block.ptr()), skip, part);
+                }
+                Location::Parts(block, bytes) => {
+                    PartRead::add(&mut parts, (block, bytes), skip, part);
+                }
                 Location::Fragments(fragments) => {
                     for fragment in fragments {
                         let size = fragment.logical_size as usize;
@@ -345,10 +367,17 @@ impl OpenDataset {
             }
         }
         let runs = runs.into_inner();
-        self.note_order(pieces, runs.len() as u64);
+        self.note_order(pieces, (runs.len() + parts.len()) as u64);
+        let parts = parts
+            .into_iter()
+            .map(|read| self.fill_parts(read, is_cached));
+        let mut failed = stream::iter(parts)
+            .buffer_unordered(RUNS_AT_ONCE)
+            .concat()
+            .await;
         let reads = runs.into_iter();
         let reads = stream::iter(reads.map(|run| self.read_run(run, is_cached)));
-        let failed = reads.buffer_unordered(RUNS_AT_ONCE).concat().await;
+        failed.extend(reads.buffer_unordered(RUNS_AT_ONCE).concat().await);
         if failed.is_empty() {
             Ok(())
         } else {

@@ -23,7 +23,7 @@ pub(crate) const STAGED_LAZY_BYTES: usize = 64 << 10;
 pub(crate) fn apply(record: &Record, layer: &mut Layer, mut replaced: impl FnMut(Value)) {
     let old = match record {
         Record::Put(_, key, value) => layer.put(*key, value.clone()),
-        Record::PutFresh(_, key, ptr) => layer.put(*key, Value::Block(*ptr)),
+        Record::PutFresh(_, key, block) => layer.put(*key, Value::Block(block.clone())),
         Record::Delete(_, key) => layer.delete(*key),
         Record::DeleteRange(_, keys) => return layer.delete_range(keys.clone(), replaced),
         Record::PutContents(..) | Record::Freeze(..) | Record::State(_) => {

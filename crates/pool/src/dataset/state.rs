@@ -16,7 +16,7 @@ use super::staged::Staged;
 use super::tails::Tails;
 use crate::dirty::{Dirty, Group, Known};
 use crate::format::filesystem::{Charge, Inode, KIND_BLOCK};
-use crate::format::{BlockPtr, Dataset, DatasetRoot, Key, ObjectId, Record, TreeId, Value};
+use crate::format::{Block, BlockPtr, Dataset, DatasetRoot, Key, ObjectId, Record, TreeId, Value};
 use crate::record::Contents;
 use crate::tree::Root;
 
@@ -44,7 +44,7 @@ pub(crate) struct State {
 pub(super) enum Source {
     Known(Known),
     /// A block on the devices.
-    Block(BlockPtr),
+    Block(Block),
     /// Several blocks: the record is in fragments.
     Fragments(Vec<BlockPtr>),
     /// The tree below this root.
@@ -196,14 +196,16 @@ impl State {
         }
         let said = self.layers.iter().find_map(|l| Some((l, l.get(key)?)));
         match said {
-            Some((_, Some(Value::Block(ptr)))) if self.dataset.is_whole(ptr) => Source::Block(*ptr),
+            Some((_, Some(Value::Block(block)))) if self.dataset.is_whole(block.ptr()) => {
+                Source::Block(block.clone())
+            }
             Some((layer, Some(Value::Block(first)))) => {
                 // the layer has all fragments or none
                 let others = (1..fragments_max(key)).map_while(|number| {
                     let fragment = layer.get(fragment_key(key, number))??;
                     fragment.block().copied()
                 });
-                Source::Fragments(std::iter::once(*first).chain(others).collect())
+                Source::Fragments(std::iter::once(*first.ptr()).chain(others).collect())
             }
             Some((_, value)) => Source::Known(Known::of_value(value)),
             None => Source::Tree(self.layers.root()),

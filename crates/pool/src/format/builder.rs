@@ -8,7 +8,9 @@ use std::ops::Range;
 use zerocopy::IntoBytes;
 use zerocopy::little_endian::{U16, U32, U64};
 
-use super::node::{END_SIZE, FLAG_LOST, MAGIC, RawHeader, TAG_BLOCK, TAG_INLINE, VERSION};
+use super::node::{
+    END_SIZE, FLAG_LOST, MAGIC, RawHeader, TAG_BLOCK, TAG_INLINE, TAG_PARTS, VERSION,
+};
 use super::{
     Birth, BlockPtr, INLINE_SIZE_MAX, KEY_SIZE, Key, LEVEL_MAX, NODE_HEADER_SIZE, NODE_SIZE_MAX,
     Node, TreeId, Value,
@@ -80,9 +82,12 @@ impl NodeBuilder {
         assert!(self.level == 0);
         self.push_key(key);
         match value {
-            Value::Block(ptr) => {
-                self.values.push(TAG_BLOCK);
-                self.values.extend_from_slice(&ptr.encode());
+            Value::Block(block) => {
+                self.values.push(match block.has_parts() {
+                    true => TAG_PARTS,
+                    false => TAG_BLOCK,
+                });
+                block.encode(&mut self.values);
             }
             Value::Inline(bytes) => {
                 assert!(bytes.len() <= INLINE_SIZE_MAX, "{} bytes", bytes.len());

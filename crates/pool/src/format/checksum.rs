@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
-use super::{Address, Defect, SECTOR_SIZE_MIN};
+use super::{Address, Defect};
 
 /// Kind of a checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -73,7 +73,7 @@ impl Checksum {
     /// Returns the checksum of `bytes` that are stored at `at`.
     #[must_use]
     pub fn of(kind: ChecksumKind, at: Address, bytes: &[u8]) -> Self {
-        let seed = (u64::from(at.vdev.0) << 48) | (at.offset.0 / SECTOR_SIZE_MIN);
+        let seed = at.seed();
         match kind {
             ChecksumKind::Xxh3 => Self(xxh3_128_with_seed(bytes, seed).to_le_bytes()),
             ChecksumKind::Blake3 => {

@@ -11,8 +11,8 @@ use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use super::{
-    Address, BLOCK_PTR_SIZE, Birth, BlockPtr, Checksum, Defect, INLINE_SIZE_MAX, KEY_SIZE, Key,
-    PoolGuid, SECTOR_SIZE_MIN, TreeId, Value, layout,
+    Address, BLOCK_PTR_SIZE, Birth, Block, BlockPtr, Checksum, Defect, INLINE_SIZE_MAX, KEY_SIZE,
+    Key, PoolGuid, TreeId, Value, layout,
 };
 
 /// Length of a batch header, bytes.
@@ -41,6 +41,7 @@ const DELETE: u8 = 3;
 const DELETE_RANGE: u8 = 4;
 const FREEZE: u8 = 5;
 const STATE: u8 = 6;
+const PUT_PARTS: u8 = 7;
 const PUT_CONTENTS: u8 = 8;
 /// Flag of a put block whose data is written together with the batch.
 const FLAG_FRESH: u8 = 1;
@@ -103,7 +104,7 @@ pub enum Record {
     /// The key gets this value. A block that it points to was durable before the batch was written.
     Put(TreeId, Key, Value),
     /// The key gets this block, whose data is written together with the batch.
-    PutFresh(TreeId, Key, BlockPtr),
+    PutFresh(TreeId, Key, Block),
     /// The record under the key gets these contents, at most [`CONTENTS_SIZE_MAX`] bytes, which no block has yet.
     PutContents(TreeId, Key, Box<[u8]>),
     /// The key is deleted.
@@ -117,7 +118,7 @@ pub enum Record {
 }
 
 impl Record {
-    /// Length in a batch of a record that puts a block pointer, bytes.
+    /// Length in a batch of a record that puts a block, besides the checksums of its parts, bytes.
     pub const PUT_BLOCK_SIZE: usize = RECORD_HEADER_SIZE + 8 + KEY_SIZE + BLOCK_PTR_SIZE;
     /// Length in a batch of a record that puts an inline value, besides the value, bytes.
     pub const PUT_INLINE_SIZE: usize = RECORD_HEADER_SIZE + 8 + KEY_SIZE;
@@ -131,8 +132,8 @@ impl Record {
     pub fn size(&self) -> usize {
         RECORD_HEADER_SIZE
             + match self {
-                Record::Put(_, _, Value::Block(_)) | Record::PutFresh(..) => {
-                    8 + KEY_SIZE + BLOCK_PTR_SIZE
+                Record::Put(_, _, Value::Block(block)) | Record::PutFresh(_, _, block) => {
+                    8 + KEY_SIZE + block.encoded_size()
                 }
                 Record::Put(_, _, Value::Inline(bytes)) | Record::PutContents(_, _, bytes) => {
                     8 + KEY_SIZE + bytes.len()
@@ -148,7 +149,7 @@ impl Record {
     #[must_use]
     pub fn fresh(&self) -> Option<&BlockPtr> {
         match self {
-            Record::PutFresh(_, _, ptr) => Some(ptr),
+            Record::PutFresh(_, _, block) => Some(block.ptr()),
             _ => None,
         }
     }
@@ -158,9 +159,13 @@ impl Record {
     /// # Panics
     /// If a key is reserved, a range is empty or a value is too long, because such a record would not decode.
     pub fn encode(&self, out: &mut Vec<u8>) {
+        let put = |block: &Block| match block.has_parts() {
+            true => PUT_PARTS,
+            false => PUT_BLOCK,
+        };
         let (kind, flags) = match self {
-            Record::Put(_, _, Value::Block(_)) => (PUT_BLOCK, 0),
-            Record::PutFresh(..) => (PUT_BLOCK, FLAG_FRESH),
+            Record::Put(_, _, Value::Block(block)) => (put(block), 0),
+            Record::PutFresh(_, _, block) => (put(block), FLAG_FRESH),
             Record::Put(_, _, Value::Inline(_)) => (PUT_INLINE, 0),
             Record::PutContents(..) => (PUT_CONTENTS, 0),
             Record::Delete(..) => (DELETE, 0),
@@ -180,16 +185,16 @@ impl Record {
             Record::Put(tree, key, value) => {
                 tree_key(tree, *key);
                 match value {
-                    Value::Block(ptr) => out.extend(ptr.encode()),
+                    Value::Block(block) => block.encode(out),
                     Value::Inline(bytes) => {
                         assert!(bytes.len() <= INLINE_SIZE_MAX, "{} bytes", bytes.len());
                         out.extend(&bytes[..]);
                     }
                 }
             }
-            Record::PutFresh(tree, key, ptr) => {
+            Record::PutFresh(tree, key, block) => {
                 tree_key(tree, *key);
-                out.extend(ptr.encode());
+                block.encode(out);
             }
             Record::PutContents(tree, key, bytes) => {
                 assert!(bytes.len() <= CONTENTS_SIZE_MAX, "{} bytes", bytes.len());
@@ -227,18 +232,24 @@ impl Record {
             .split_at_checked(size)
             .ok_or(wrong("a record cut off"))?;
         *bytes = rest;
-        if flags != 0 && (kind, flags) != (PUT_BLOCK, FLAG_FRESH) {
+        if flags != 0 && (flags != FLAG_FRESH || !matches!(kind, PUT_BLOCK | PUT_PARTS)) {
             return Err(wrong("a record's flags"));
         }
         let mut fields = Fields { payload, index };
         let record = match kind {
-            PUT_BLOCK => {
+            PUT_BLOCK | PUT_PARTS => {
                 let (tree, key) = (fields.tree()?, fields.key()?);
-                let ptr = BlockPtr::decode(fields.take()?)?;
+                let block = match kind {
+                    PUT_BLOCK => BlockPtr::decode(fields.take()?)?.into(),
+                    _ => {
+                        let (ptr, sums) = Block::decode_in_parts(fields.all())?;
+                        Block::of(ptr, sums)
+                    }
+                };
                 if flags == FLAG_FRESH {
-                    Record::PutFresh(tree, key, ptr)
+                    Record::PutFresh(tree, key, block)
                 } else {
-                    Record::Put(tree, key, Value::Block(ptr))
+                    Record::Put(tree, key, Value::Block(block))
                 }
             }
             PUT_INLINE => {
@@ -304,6 +315,10 @@ impl<'a> Fields<'a> {
         Ok(key)
     }
 
+    fn all(&mut self) -> &'a [u8] {
+        std::mem::take(&mut self.payload)
+    }
+
     fn rest(&mut self, max: usize) -> Result<Box<[u8]>, Defect> {
         if self.payload.len() > max {
             return Err(self.wrong("a record with too many bytes"));
@@ -348,8 +363,7 @@ fn field(field: &'static str, value: u64) -> Defect {
 
 /// Checksum of all bytes but the checksum itself, seeded with the address like the checksums of blocks.
 fn checksum_around(at: Address, bytes: &[u8], field: usize) -> Checksum {
-    let seed = (u64::from(at.vdev.0) << 48) | (at.offset.0 / SECTOR_SIZE_MIN);
-    let mut hash = Xxh3::with_seed(seed);
+    let mut hash = Xxh3::with_seed(at.seed());
     hash.update(&bytes[..field]);
     hash.update(&bytes[field + 16..]);
     Checksum(hash.digest128().to_le_bytes())

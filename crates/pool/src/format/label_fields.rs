@@ -299,10 +299,12 @@ pub const FEATURE_AUTODEFRAG: &str = "autodefrag";
 pub const FEATURE_JOURNAL_CONTENTS: &str = "journal_contents";
 /// The feature of pools with blocks that are younger than their contents.
 pub const FEATURE_MOVED_BLOCKS: &str = "moved_blocks";
+/// The feature of pools with checksums of parts of records.
+pub const FEATURE_RECORD_PARTS: &str = "record_parts";
 /// The feature of pools that have, or had, hot spares.
 pub const FEATURE_SPARES: &str = "spares";
 /// All features that this version knows.
-pub(crate) const FEATURES: [&str; 11] = [
+pub(crate) const FEATURES: [&str; 12] = [
     FEATURE_ACL_RULES,
     FEATURE_AUTODEFRAG,
     FEATURE_EXACT_SPACE,
@@ -310,6 +312,7 @@ pub(crate) const FEATURES: [&str; 11] = [
     FEATURE_JOURNAL_CONTENTS,
     FEATURE_MOVED_BLOCKS,
     FEATURE_OWNER_SPACE,
+    FEATURE_RECORD_PARTS,
     FEATURE_RECORD_SIZES,
     FEATURE_SETTINGS,
     FEATURE_SPACE_SUMMARIES,

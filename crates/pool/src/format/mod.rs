@@ -5,6 +5,7 @@
 //! in keys; reserved bytes are written as zero and refused otherwise; one value has exactly one encoding, so that decoding
 //! and encoding again gives the same bytes. Layouts: `docs/format.md`.
 
+mod block;
 mod block_ptr;
 mod block_space;
 mod builder;
@@ -33,6 +34,7 @@ use std::fmt;
 
 use thiserror::Error;
 
+pub use block::{Block, PART_SIZE_MIN, PARTED_SIZE_MIN, PARTS_MAX, part_sums_size};
 pub use block_ptr::{
     BLOCK_PTR_SIZE, BlockPtr, Compression, LOGICAL_SIZE_MAX, OFFSET_END, SECTOR_SIZE_MIN,
 };
@@ -64,10 +66,11 @@ pub use label::{
 pub(crate) use label_fields::FEATURES;
 pub use label_fields::{
     Expansion, FEATURE_ACL_RULES, FEATURE_AUTODEFRAG, FEATURE_EXACT_SPACE, FEATURE_FILESYSTEMS,
-    FEATURE_JOURNAL_CONTENTS, FEATURE_MOVED_BLOCKS, FEATURE_OWNER_SPACE, FEATURE_RECORD_SIZES,
-    FEATURE_SETTINGS, FEATURE_SIZE_MAX, FEATURE_SPACE_SUMMARIES, FEATURE_SPARES, FEATURES_MAX,
-    Features, HOST_NAME_SIZE, Host, LabelEpoch, MemberEntry, MemberGuid, Membership, NAME_SIZE_MAX,
-    PoolState, RAIDZ_PARITY_MAX, SCRATCH_AREA_SIZE, VdevEntry, VdevGuid, VdevKind, check_name,
+    FEATURE_JOURNAL_CONTENTS, FEATURE_MOVED_BLOCKS, FEATURE_OWNER_SPACE, FEATURE_RECORD_PARTS,
+    FEATURE_RECORD_SIZES, FEATURE_SETTINGS, FEATURE_SIZE_MAX, FEATURE_SPACE_SUMMARIES,
+    FEATURE_SPARES, FEATURES_MAX, Features, HOST_NAME_SIZE, Host, LabelEpoch, MemberEntry,
+    MemberGuid, Membership, NAME_SIZE_MAX, PoolState, RAIDZ_PARITY_MAX, SCRATCH_AREA_SIZE,
+    VdevEntry, VdevGuid, VdevKind, check_name,
 };
 pub use node::{
     BRANCH_ENTRY_SIZE, INLINE_SIZE_MAX, LEAF_ENTRY_OVERHEAD, LEVEL_MAX, NODE_HEADER_SIZE,
@@ -159,6 +162,11 @@ pub struct Address {
 }
 
 impl Address {
+    /// The seed of checksums of bytes at this address.
+    fn seed(self) -> u64 {
+        (u64::from(self.vdev.0) << 48) | (self.offset.0 / SECTOR_SIZE_MIN)
+    }
+
     /// The address behind a block of this many bytes.
     pub(crate) fn behind(self, bytes: usize) -> Address {
         Address {
@@ -190,6 +198,12 @@ pub enum Defect {
     /// The bytes do not have the checksum in the pointer.
     #[error("wrong checksum")]
     Checksum,
+    /// The bytes of a part of a block do not have the checksum beside the pointer.
+    #[error("part {number} has a wrong checksum")]
+    PartChecksum {
+        /// Number of the part in its block.
+        number: usize,
+    },
     /// A compressed block does not decompress to the length in its pointer.
     #[error("does not decompress")]
     Packed,

@@ -10,7 +10,7 @@ use std::ops::Range;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::{BLOCK_PTR_SIZE, Birth, BlockPtr, Compression, Defect, KEY_SIZE, Key, layout};
+use super::{BLOCK_PTR_SIZE, Birth, Block, BlockPtr, Compression, Defect, KEY_SIZE, Key, layout};
 
 /// Length of a node header, bytes.
 pub const NODE_HEADER_SIZE: usize = 32;
@@ -39,6 +39,7 @@ pub(super) const VERSION: u8 = 1;
 pub(super) const FLAG_LOST: u32 = 1;
 pub(super) const TAG_BLOCK: u8 = 1;
 pub(super) const TAG_INLINE: u8 = 2;
+pub(super) const TAG_PARTS: u8 = 3;
 
 #[derive(Debug, Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
@@ -93,8 +94,8 @@ impl Default for NodeSize {
 /// The value of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
-    /// A pointer to a block with the data.
-    Block(BlockPtr),
+    /// A block with the data.
+    Block(Block),
     /// The data itself, at most [`INLINE_SIZE_MAX`] bytes.
     Inline(Box<[u8]>),
 }
@@ -102,8 +103,8 @@ pub enum Value {
 /// A [`Value`] inside a node's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ValueRef<'a> {
-    /// A pointer to a block with the data.
-    Block(BlockPtr),
+    /// A pointer to a block with the data, and the encoded checksums of its parts: empty if it has none.
+    Block(BlockPtr, &'a [u8]),
     /// The data itself.
     Inline(&'a [u8]),
 }
@@ -113,20 +114,26 @@ impl ValueRef<'_> {
     #[must_use]
     pub fn to_value(self) -> Value {
         match self {
-            ValueRef::Block(ptr) => Value::Block(ptr),
+            ValueRef::Block(ptr, sums) => Value::Block(Block::of(ptr, sums)),
             ValueRef::Inline(bytes) => Value::Inline(bytes.into()),
         }
     }
 }
 
 impl Value {
-    /// The block that it points to; `None` for an inline value.
+    /// The block that it points to, with the checksums of its parts; `None` for an inline value.
     #[must_use]
-    pub fn block(&self) -> Option<&BlockPtr> {
+    pub fn as_block(&self) -> Option<&Block> {
         match self {
-            Value::Block(ptr) => Some(ptr),
+            Value::Block(block) => Some(block),
             Value::Inline(_) => None,
         }
+    }
+
+    /// The pointer to its block; `None` for an inline value.
+    #[must_use]
+    pub fn block(&self) -> Option<&BlockPtr> {
+        self.as_block().map(Block::ptr)
     }
 }
 
@@ -294,15 +301,23 @@ impl Node {
                 let Ok(payload) = payload.try_into() else {
                     return wrong("a block pointer of another length");
                 };
-                if BlockPtr::decode(payload)?.placed > self.birth {
-                    return Err(Defect::Younger { index });
-                }
-                Ok(())
+                self.check_age(index, &BlockPtr::decode(payload)?)
+            }
+            Some((&TAG_PARTS, payload)) => {
+                let (ptr, _sums) = Block::decode_in_parts(payload)?;
+                self.check_age(index, &ptr)
             }
             Some((&TAG_INLINE, payload)) if payload.len() <= INLINE_SIZE_MAX => Ok(()),
             Some((&TAG_INLINE, _)) => wrong("an inline value that is too long"),
             Some(_) => wrong("a tag that is not known"),
             None => wrong("no tag"),
+        }
+    }
+
+    fn check_age(&self, index: usize, ptr: &BlockPtr) -> Result<(), Defect> {
+        match ptr.placed > self.birth {
+            true => Err(Defect::Younger { index }),
+            false => Ok(()),
         }
     }
 
@@ -458,11 +473,12 @@ impl Node {
     pub fn value(&self, index: usize) -> ValueRef<'_> {
         let value = &self.values()[self.value_range(index..index + 1)];
         let (tag, payload) = value.split_first().expect("checked when decoded");
-        if *tag == TAG_BLOCK {
-            let bytes = payload.try_into().expect("checked when decoded");
-            ValueRef::Block(BlockPtr::decode(bytes).expect("checked when decoded"))
-        } else {
-            ValueRef::Inline(payload)
+        match *tag {
+            TAG_INLINE => ValueRef::Inline(payload),
+            _ => {
+                let (ptr, sums) = payload.split_first_chunk().expect("checked when decoded");
+                ValueRef::Block(BlockPtr::decode(ptr).expect("checked when decoded"), sums)
+            }
         }
     }
 

@@ -15,8 +15,8 @@ use thiserror::Error;
 use super::limits::BUFFER_BYTES;
 use crate::compress;
 use crate::format::{
-    Address, BlockPtr, Defect, LABEL_SIZE, Label, MemberGuid, Membership, PoolGuid, REGION_SECTORS,
-    SpareLabel, UBERBLOCK_SIZE, Uberblock, VdevEntry, VdevId, VdevOffset,
+    Address, Block, BlockPtr, Defect, LABEL_SIZE, Label, MemberGuid, Membership, PoolGuid,
+    REGION_SECTORS, SpareLabel, UBERBLOCK_SIZE, Uberblock, VdevEntry, VdevId, VdevOffset,
 };
 use crate::journal::Ring;
 use crate::vdev::limits::RUN_SIZE_MAX;
@@ -353,9 +353,10 @@ impl Image {
     ///
     /// # Errors
     /// The defect of a pointer that cannot be to a block.
-    pub(super) async fn check(&self, ptr: &BlockPtr) -> Result<(bool, Lacking), Defect> {
+    pub(super) async fn check(&self, block: &Block) -> Result<(bool, Lacking), Defect> {
+        let ptr = block.ptr();
         let len = self.space_of(ptr)? as usize;
-        if let Some(found) = self.check_rows(ptr, len as u64).await {
+        if let Some(found) = self.check_rows(block, len as u64).await {
             return Ok(found);
         }
         let (mut has, mut lacking) = (false, Lacking::new());
@@ -363,7 +364,7 @@ impl Image {
             // One buffer at a time: many checks share the memory for them.
             let flaw = match self.read_member(disk, ptr.offset, len).await {
                 None => Flaw::Unreadable,
-                Some(buf) => match compress::check(ptr, &buf[..ptr.physical_size as usize]) {
+                Some(buf) => match compress::check(block, &buf[..ptr.physical_size as usize]) {
                     Ok(()) => {
                         has = true;
                         continue;

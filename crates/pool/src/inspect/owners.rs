@@ -17,7 +17,7 @@ use super::limits::READS_MAX;
 use super::part::{Part, Who};
 use super::space::Sectors;
 use super::sums::{Memo, Sums};
-use crate::format::{BlockPtr, Key, Node, TreeId};
+use crate::format::{Block, BlockPtr, Key, Node, TreeId};
 
 /// A node to be read, as its parent describes it.
 pub(super) struct Expected {
@@ -43,7 +43,7 @@ pub(super) struct Walked {
 
 /// A record to be read.
 pub(super) struct Check {
-    pub(super) ptr: BlockPtr,
+    pub(super) block: Block,
     pub(super) dataset: String,
     pub(super) part: Part,
     /// Whether its absence on a disk is damage even after a power cut.
@@ -215,7 +215,9 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
             if frame.node.is_leaf() {
                 let (key, value) = (frame.node.key(index), frame.node.value(index).to_value());
                 let inside_old = frame.expected.old;
-                if let Some((below, old)) = self.record(key, value.block(), inside_old, who).await {
+                if let Some((below, old)) =
+                    self.record(key, value.as_block(), inside_old, who).await
+                {
                     let frame = frames.last_mut().expect("its leaf");
                     frame.below += below;
                     if old && !inside_old {
@@ -232,12 +234,12 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
     pub(super) async fn record(
         &mut self,
         key: Key,
-        ptr: Option<&BlockPtr>,
+        block: Option<&Block>,
         inside_old: bool,
         who: &Who,
     ) -> Option<(Sums, bool)> {
         let part = who.part(&(key..key.next()));
-        let Some(ptr) = ptr else {
+        let Some(block) = block else {
             // The values of filesystems are checked with their contents.
             if !who.has_files {
                 let finding = Finding::new(FindingKind::Record, "a value that is not a record");
@@ -245,12 +247,13 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
             }
             return None;
         };
+        let ptr = block.ptr();
         let old = inside_old || ptr.birth <= who.since;
         if old && !inside_old {
             self.shared(ptr, who, part);
         } else if !old && self.own(ptr, &who.name, part.clone()) > 0 {
             let check = Check {
-                ptr: *ptr,
+                block: block.clone(),
                 dataset: who.name.clone(),
                 part,
                 durable: true,
@@ -275,7 +278,7 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
         let start = |check: Check| {
             let image = self.image.clone();
             io::spawn(async move {
-                let copied = image.check(&check.ptr).await;
+                let copied = image.check(&check.block).await;
                 (check, copied)
             })
         };
@@ -288,7 +291,8 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
                 continue;
             };
             let told = |text: String| {
-                let finding = Finding::new(FindingKind::Record, text).at(check.ptr.address());
+                let finding =
+                    Finding::new(FindingKind::Record, text).at(check.block.ptr().address());
                 finding.of(&check.dataset, check.part.clone())
             };
             match copied {
@@ -297,7 +301,7 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
                 Ok((false, _)) if !check.durable => {
                     let note = format!(
                         "the block at {} of the journal's last batches was readable at first, and then not",
-                        check.ptr.address()
+                        check.block.ptr().address()
                     );
                     self.found.findings.note(note);
                 }
@@ -309,7 +313,7 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
                 }
                 Ok((true, lacking)) if !check.durable => {
                     for (disk, _) in lacking {
-                        let (disk, at) = (disk.display(), check.ptr.address());
+                        let (disk, at) = (disk.display(), check.block.ptr().address());
                         let note = format!(
                             "{disk} lacks the block at {at} of the journal's last batches: a power cut may leave this"
                         );

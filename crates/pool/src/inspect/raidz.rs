@@ -5,7 +5,7 @@
 //! disk, and so is parity that does not match its row. The arithmetic of parity is the pool's.
 
 use super::disks::{Copied, Flaw, Image, Lacking, SeenVdev};
-use crate::format::{BlockPtr, Defect, Expansion, Label, Membership, VdevKind, VdevOffset};
+use crate::format::{Block, BlockPtr, Defect, Expansion, Label, Membership, VdevKind, VdevOffset};
 use crate::vdev::parity::{Columns, choices};
 
 /// Rows in which a column is on the same member.
@@ -350,13 +350,14 @@ impl Image {
     }
 
     /// As [`Image::check`], for a block of a raidz; `None` if it is on another vdev.
-    pub(super) async fn check_rows(&self, ptr: &BlockPtr, len: u64) -> Option<(bool, Lacking)> {
+    pub(super) async fn check_rows(&self, block: &Block, len: u64) -> Option<(bool, Lacking)> {
+        let ptr = block.ptr();
         let (vdev, shape) = self.shape_of(ptr)?;
         let Some(found) = self.find((vdev, shape), ptr, len).await else {
             return Some((false, self.not_found(vdev)));
         };
         let bytes = &found.bytes[..ptr.physical_size as usize];
-        Some(match crate::compress::check(ptr, bytes) {
+        Some(match crate::compress::check(block, bytes) {
             Ok(()) => (true, found.lacking),
             Err(defect) => {
                 let disks = self.members_in(ptr.vdev);

@@ -9,14 +9,14 @@ use std::collections::BTreeMap;
 
 use super::disks::Image;
 use super::journal::SeenJournal;
-use crate::format::{BlockPtr, Key, Record, TreeId};
+use crate::format::{Block, BlockPtr, Key, Record, TreeId};
 
 /// A block that a journal record points to.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Put {
     pub(super) tree: TreeId,
     pub(super) key: Key,
-    pub(super) ptr: BlockPtr,
+    pub(super) block: Block,
     /// Whether its batch is known to have been flushed. If not, a power cut may have left it on one disk only.
     pub(super) durable: bool,
 }
@@ -25,7 +25,7 @@ pub(super) struct Put {
 #[derive(Default)]
 pub(super) struct Replayed {
     /// The blocks of the newest layer of each tree.
-    top: BTreeMap<(TreeId, Key), (BlockPtr, bool)>,
+    top: BTreeMap<(TreeId, Key), (Block, bool)>,
     /// Blocks of frozen layers.
     frozen: Vec<Put>,
     /// Blocks that were replaced within their layer.
@@ -49,18 +49,19 @@ impl Replayed {
 
     fn apply(&mut self, record: &Record, durable: bool) {
         match record {
-            Record::PutFresh(tree, key, ptr) => {
-                let old = self.top.insert((*tree, *key), (*ptr, durable));
-                self.given_up.extend(old.map(|(ptr, _)| ptr));
+            Record::PutFresh(tree, key, block) => {
+                let old = self.top.insert((*tree, *key), (block.clone(), durable));
+                self.given_up.extend(old.map(|(block, _)| *block.ptr()));
             }
             Record::Put(tree, key, _) | Record::Delete(tree, key) => {
                 let old = self.top.remove(&(*tree, *key));
-                self.given_up.extend(old.map(|(ptr, _)| ptr));
+                self.given_up.extend(old.map(|(block, _)| *block.ptr()));
             }
             Record::DeleteRange(tree, keys) => {
                 let range = (*tree, keys.start)..(*tree, keys.end);
                 let gone = self.top.extract_if(range, |_, _| true);
-                self.given_up.extend(gone.map(|(_, (ptr, _))| ptr));
+                self.given_up
+                    .extend(gone.map(|(_, (block, _))| *block.ptr()));
             }
             // the block before stays until the record gets another one
             Record::PutContents(..) => {}
@@ -83,16 +84,19 @@ impl Replayed {
 
     /// The blocks in use.
     pub(super) fn held(&self) -> impl Iterator<Item = Put> + '_ {
-        let top = self.top.iter().map(|(key, value)| put((*key, *value)));
-        self.frozen.iter().copied().chain(top)
+        let top = self
+            .top
+            .iter()
+            .map(|(key, value)| put((*key, value.clone())));
+        self.frozen.iter().cloned().chain(top)
     }
 }
 
-fn put(((tree, key), (ptr, durable)): ((TreeId, Key), (BlockPtr, bool))) -> Put {
+fn put(((tree, key), (block, durable)): ((TreeId, Key), (Block, bool))) -> Put {
     Put {
         tree,
         key,
-        ptr,
+        block,
         durable,
     }
 }

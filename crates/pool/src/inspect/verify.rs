@@ -126,8 +126,9 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
         }
         let (mut journal, mut all) = (Sectors::default(), Sectors::default());
         for put in replayed.held() {
-            let at = put.ptr.address();
-            let space = match image.space_of(&put.ptr) {
+            let ptr = put.block.ptr();
+            let at = ptr.address();
+            let space = match image.space_of(ptr) {
                 Ok(space) => space,
                 Err(defect) => {
                     self.add(Finding::new(FindingKind::Journal, defect.to_string()).at(at));
@@ -237,7 +238,7 @@ impl Image {
             let who = dataset.map(|d| Who::new(&d.name, &d.dataset, Birth(0)));
             let part = who.map(|who| who.part(&(put.key..put.key.next())));
             let check = Check {
-                ptr: put.ptr,
+                block: put.block.clone(),
                 dataset: verifier.name_of(put.tree),
                 part: part.unwrap_or_default(),
                 durable: put.durable,

@@ -44,7 +44,8 @@ impl Delta {
     fn memory(&self) -> usize {
         let inline = match self {
             Delta::Put(Value::Inline(bytes)) => bytes.len(),
-            Delta::Put(Value::Block(_)) | Delta::Delete => 0,
+            Delta::Put(Value::Block(block)) => block.sums().len(),
+            Delta::Delete => 0,
         };
         size_of::<(Key, Delta)>() + ENTRY_OVERHEAD + inline
     }

@@ -17,7 +17,7 @@ use super::raidz_scrub::BlockScrub;
 use super::rows::Rows;
 use super::top::TopVdev;
 use crate::error::{Error, Result};
-use crate::format::{Address, BlockPtr, Defect, VdevOffset};
+use crate::format::{Address, Block, BlockPtr, Defect, PART_SIZE_MIN, VdevOffset};
 use crate::written::WriteClass;
 
 impl Vdevs {
@@ -295,6 +295,97 @@ impl Vdevs {
             top.count_write();
         }
         Ok(!lacking.is_empty())
+    }
+
+    /// Reads parts of a block, from byte `from` of it on, into `buf`, whose length is that of these parts. They are verified by their
+    /// own checksums. Members of a mirror that cannot be read or have wrong parts get right ones from another member. If no member
+    /// has right ones, or a unit of a raidz is wrong, the whole block is read, verified and repaired, as by [`Vdevs::read`].
+    /// Returns another buffer if a member kept `buf`.
+    ///
+    /// # Errors
+    /// As [`Vdevs::read`].
+    ///
+    /// # Panics
+    /// If the block has no checksums of parts, or the range is not one of whole parts.
+    pub(crate) async fn read_parts(
+        &self,
+        block: &Block,
+        from: usize,
+        mut buf: IoBuf,
+    ) -> Result<IoBuf> {
+        let (ptr, len) = (block.ptr(), buf.len());
+        let _it_exists = self.stored_size(ptr)?;
+        let top = &self.stripe[usize::from(ptr.vdev.0)];
+        let mut spare = None;
+        // a sector that is larger than a part would have bytes of others
+        if top.sector() <= PART_SIZE_MIN {
+            // with the padding of the block's last sector
+            buf.set_len(len.next_multiple_of(top.sector() as usize));
+            let read = match top.rows() {
+                Some(rows) => {
+                    let at = ptr.offset.0 + from as u64;
+                    Box::pin(top.read_units(&rows, at, buf)).await
+                }
+                None => self.find_parts(top, block, from, buf).await,
+            };
+            if let Some(mut read) = read {
+                read.set_len(len);
+                if block.verify_parts(from, &read).is_ok() {
+                    return Ok(read);
+                }
+                spare = Some(read);
+            }
+        } else {
+            spare = Some(buf);
+        }
+        let mut buf = match spare {
+            Some(buf) => buf,
+            None => io::pool().alloc(len).await,
+        };
+        let whole = self.read_block(ptr, None, &self.scratch).await?;
+        buf.copy_from_slice(&whole[from..from + len]);
+        Ok(buf)
+    }
+
+    /// Reads parts of a block of a mirror into `buf`, whose length is that of their sectors, and repairs them on members that have no
+    /// right ones. Returns `None`, or wrong bytes, if no member has right ones; then no error is counted.
+    async fn find_parts(
+        &self,
+        top: &TopVdev,
+        block: &Block,
+        from: usize,
+        buf: IoBuf,
+    ) -> Option<IoBuf> {
+        let ptr = block.ptr();
+        let (sectors, offset) = (buf.len(), DATA_START + ptr.offset.0 + from as u64);
+        let bytes = sectors.min(ptr.logical_size as usize - from);
+        let mut buf = Some(buf);
+        let (mut wrong, mut unreadable) = (Vec::new(), Vec::new());
+        for (leaf, is_in) in top.readable(ptr.offset) {
+            let into = match buf.take() {
+                Some(buf) => buf,
+                None => io::pool().alloc(sectors).await,
+            };
+            let (result, back) = leaf.read(into, offset).await;
+            let lacks = match (&result, &back) {
+                (Ok(_), Some(read)) if block.verify_parts(from, &read[..bytes]).is_ok() => {
+                    wrong
+                        .iter()
+                        .for_each(|leaf: &Arc<Leaf>| leaf.count_checksum_error());
+                    wrong.append(&mut unreadable);
+                    self.heal(top, wrong, offset, back.as_ref()?).await;
+                    return back;
+                }
+                (Ok(_), Some(_)) => &mut wrong,
+                _ => &mut unreadable,
+            };
+            // a stale member may lack the block; that is no sign of rot
+            if is_in {
+                lacks.push(leaf);
+            }
+            buf = back;
+        }
+        buf
     }
 
     /// Reads adjacent blocks with one operation into a buffer of `buffers`. Each block begins at a sector, right behind the

@@ -148,7 +148,7 @@ impl<T: Ties> Pass<T> {
     fn check_record(&mut self, key: Key, value: &Value) {
         let most = record_size_of(self.at, self.base_record_size);
         if key.kind() == KIND_DATA
-            && let Value::Block(ptr) = value
+            && let Some(ptr) = value.block()
             && ptr.logical_size > most
         {
             self.wrong(format!(

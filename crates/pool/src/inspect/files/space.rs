@@ -37,7 +37,7 @@ pub(super) struct WrongSpace {
 /// Bytes of the contents of a record, or of its first fragment.
 fn len_of(value: &Value) -> u64 {
     match value {
-        Value::Block(ptr) => ptr.logical_size.into(),
+        Value::Block(block) => block.ptr().logical_size.into(),
         Value::Inline(bytes) => bytes.len() as u64,
     }
 }

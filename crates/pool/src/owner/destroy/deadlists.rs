@@ -26,9 +26,9 @@ pub(in crate::owner) use crate::format::dead_keys as list_keys;
 pub(in crate::owner) fn pointers(value: &Value) -> Result<Vec<BlockPtr>, Defect> {
     match value {
         Value::Inline(bytes) => decode_dead(bytes),
-        Value::Block(ptr) => Err(Defect::Field {
+        Value::Block(block) => Err(Defect::Field {
             field: "pointer in place of a chunk of a list of dead blocks",
-            value: ptr.offset.0,
+            value: block.ptr().offset.0,
         }),
     }
 }

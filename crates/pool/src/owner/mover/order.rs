@@ -161,12 +161,16 @@ impl Owner {
         };
         for (number, location) in (0..).zip(located) {
             match location {
-                Location::Block(ptr) if ptr.birth > held_up_to => {
-                    found.records.push((keys.start.after(number), ptr));
+                Location::Block(block) if block.ptr().birth > held_up_to => {
+                    let key = keys.start.after(number);
+                    found.records.push((key, *block.ptr()));
                 }
-                Location::Block(ptr) => found.held += self.shared.vdevs.allocated(&ptr),
+                Location::Block(block) => {
+                    found.held += self.shared.vdevs.allocated(block.ptr());
+                }
                 // records in memory get new places anyway; fragments mean that the pool is full
                 Location::Known(_) | Location::Cached(_) | Location::Fragments(_) => {}
+                Location::Parts(..) => unreachable!("only requests of clients read parts"),
             }
         }
         Ok(found)

@@ -228,11 +228,11 @@ impl Owner {
             return Err(NotTaken::Staged);
         }
         while next.len() > 1
-            && journal_bytes_max(next.len(), has_files) > owner.journal.append_max()
+            && journal_bytes_max(next.iter(), has_files) > owner.journal.append_max()
         {
             next.truncate(next.len() / 2);
         }
-        let journal_bytes = journal_bytes_max(next.len(), has_files);
+        let journal_bytes = journal_bytes_max(next.iter(), has_files);
         let gets_blocks = volume.settings.has_blocks() && !state.dataset.has_blocks;
         if gets_blocks && !owner.mark(volume, &mut state, |dataset| &mut dataset.has_blocks) {
             return Err(NotTaken::NoRoom);
@@ -305,7 +305,7 @@ impl Owner {
                 let bytes = fragments.iter().map(|(_, bytes)| *bytes as usize).sum();
                 let buf = buffers.try_alloc(bytes);
                 let has_files = state.dataset.kind.has_files();
-                let journal_bytes = journal_bytes_max(next.len(), has_files);
+                let journal_bytes = journal_bytes_max(next.iter(), has_files);
                 let is_ready = buf.is_some()
                     && owner.mark(volume, state, |dataset| &mut dataset.has_fragments)
                     && owner.journal.has_room(journal_bytes);

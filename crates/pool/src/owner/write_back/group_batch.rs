@@ -10,23 +10,32 @@ use super::place::{Deletes, Placed};
 use crate::dataset::{self, OpenDataset};
 use crate::dirty::{Group, RANGES_MAX};
 use crate::format::filesystem::{INODE_SIZE, Inode, inode_key};
-use crate::format::{BlockPtr, Dataset, FRAGMENTS_MAX, Key, ObjectId, Record, Value, dataset_key};
+use crate::format::{
+    Block, Dataset, FRAGMENTS_MAX, Key, ObjectId, Record, Value, dataset_key, part_sums_size,
+};
 use crate::journal::Ticket;
 use crate::owner::State;
 use crate::record::Contents;
 
-/// The most bytes in the journal of a group of `records` records, beside their contents if they are there.
-pub(super) fn journal_bytes_max(records: usize, has_files: bool) -> usize {
+/// The most bytes in the journal of a group of these records, beside their contents if they are there.
+pub(super) fn journal_bytes_max<'a>(
+    records: impl ExactSizeIterator<Item = &'a Contents>,
+    has_files: bool,
+) -> usize {
+    let count = records.len();
+    let part_sums: usize = records
+        .map(|record| part_sums_size(record.len() as u32))
+        .sum();
     let inodes = match has_files {
         // an inode, and the space of its user and its group
-        true => (records + RANGES_MAX) * (3 * Record::PUT_INLINE_SIZE + INODE_SIZE + 2 * 8),
+        true => (count + RANGES_MAX) * (3 * Record::PUT_INLINE_SIZE + INODE_SIZE + 2 * 8),
         false => 0,
     };
     let (put, delete) = (Record::PUT_BLOCK_SIZE, Record::DELETE_RANGE_SIZE);
     // whole records, each of which replaces fragments; or one record in fragments
     // a file's record also replaces its blocks, and their fragments
     let deletes = if has_files { 3 } else { 1 };
-    let whole = records * (put + deletes * delete);
+    let whole = count * (put + deletes * delete) + part_sums;
     let in_fragments = FRAGMENTS_MAX as usize * put + delete;
     2 * RANGES_MAX * delete + whole.max(in_fragments) + inodes
 }
@@ -43,7 +52,7 @@ impl State {
     ) -> Ticket {
         let tree = volume.id;
         let delete = |keys: &Range<Key>| Record::DeleteRange(tree, keys.clone());
-        let put = |(key, ptr): &(Key, BlockPtr)| Record::PutFresh(tree, *key, *ptr);
+        let put = |(key, block): &(Key, Block)| Record::PutFresh(tree, *key, block.clone());
         let puts = placed.entries.iter().map(put);
         let stale = deletes.stale.iter().map(delete);
         let mut records: Vec<Record> = deletes.ranges.iter().map(delete).collect();

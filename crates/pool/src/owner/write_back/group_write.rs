@@ -12,7 +12,8 @@ use io::SharedBuf;
 use io::time::now;
 
 use super::commit::Taken;
-use super::place::Placed;
+use super::place::{Checksums, Placed};
+use crate::account::ENTRY_SIZE;
 use crate::dataset::OpenDataset;
 use crate::dirty::Group;
 use crate::format::filesystem::inode_key;
@@ -33,12 +34,12 @@ impl Owner {
         let owner = &mut *owner;
         let group = taken.group.clone();
         // copy and checksum without the volume's lock
-        let placed = Placed::at(
-            taken.destination,
-            &group,
-            owner.journal.epoch(),
-            taken.checksum,
-        );
+        let checksums = Checksums {
+            kind: taken.checksum,
+            has_parts: self.shared.has_record_parts,
+        };
+        let epoch = owner.journal.epoch();
+        let placed = Placed::at(taken.destination, &group, epoch, checksums);
         let deletes = taken.deletes;
         let ticket = owner.journal_group(
             volume,
@@ -65,9 +66,14 @@ impl Owner {
                 superseded += state.journaled.put(*key, contents.clone());
             }
         }
-        for (key, ptr) in placed.entries {
+        let part_sums = placed
+            .entries
+            .iter()
+            .map(|(_, block)| block.sums().len() as u64);
+        let part_sums: u64 = part_sums.sum();
+        for (key, block) in placed.entries {
             superseded += state.journaled.forget(key);
-            let old = state.layers.put(key, Value::Block(ptr));
+            let old = state.layers.put(key, Value::Block(block));
             owner
                 .allocator
                 .note_replaced(old.as_ref().and_then(Value::block));
@@ -91,6 +97,11 @@ impl Owner {
             self.shared.budget.replaced(volume.id, superseded as u64);
         }
         let values = (taken.inodes.len() + taken.charges.len()) as u64;
+        // the accounts of volumes know the checksums of parts by the size of a record
+        let values = match volume.settings.has_files() {
+            true => values + part_sums.div_ceil(ENTRY_SIZE),
+            false => values,
+        };
         if !placed.in_journal {
             self.account_group(owner, volume.id, (&group, values), (&writes, placed.stored));
         }

@@ -50,6 +50,7 @@ impl State {
         !state.dataset.kind.has_files()
             && !self.checkpointer.waits_for_journaled()
             && self.journal.pressure() == Pressure::Low
+            && journal_bytes <= self.journal.append_max()
             && self.journal.has_room(journal_bytes)
             && self.shared.budget.may_hold()
             && self.committer.way.takes_journal()
@@ -67,7 +68,7 @@ impl Owner {
         let taken = {
             let mut state = lock(&volume.state);
             let next = state.journaled.next(GROUP_BYTES);
-            let bytes = journal_bytes_max(next.len(), state.dataset.kind.has_files());
+            let bytes = journal_bytes_max(next.iter(), state.dataset.kind.has_files());
             if !owner.journal.has_room(bytes) {
                 owner.checkpointer.request_journal();
                 return false;

@@ -68,9 +68,12 @@ impl Owner {
         if fresh.is_empty() {
             return MoveStep::Written(0, rest);
         }
-        let journal_bytes = |count| journal_bytes_max(count, volume.settings.has_files());
+        let journal_bytes = |moves: &[RecordMove]| {
+            let records = moves.iter().map(|m| &m.contents);
+            journal_bytes_max(records, volume.settings.has_files())
+        };
         let mut count = fresh.len();
-        while count > 1 && journal_bytes(count) > owner.journal.append_max() {
+        while count > 1 && journal_bytes(&fresh[..count]) > owner.journal.append_max() {
             count /= 2;
         }
         let space = self.shared.vdevs.block_space();
@@ -78,7 +81,7 @@ impl Owner {
         let sizes = sizes.map(|m| space.of(m.contents.stored().1.len() as u32));
         let mut sizes: Vec<u32> = sizes.collect();
         let bytes = sizes.iter().sum::<u32>();
-        if !owner.journal.has_room(journal_bytes(count)) {
+        if !owner.journal.has_room(journal_bytes(&fresh[..count])) {
             owner.checkpointer.request_journal();
             return MoveStep::Later(joined(fresh, rest));
         }

@@ -12,7 +12,8 @@ use crate::dataset::{blocks_of, fragment_key, fragments_of};
 use crate::dirty::Group;
 use crate::format::filesystem::KIND_DATA;
 use crate::format::{
-    Address, Birth, BlockPtr, ChecksumKind, Compression, Dataset, Key, VOLUME_OBJECT, VdevOffset,
+    Address, Birth, Block, BlockPtr, ChecksumKind, Compression, Dataset, Key, VOLUME_OBJECT,
+    VdevOffset,
 };
 use crate::record::Contents;
 
@@ -36,11 +37,19 @@ pub(super) enum Destination {
     },
 }
 
+/// The checksums of a group's blocks.
+#[derive(Clone, Copy)]
+pub(super) struct Checksums {
+    pub(super) kind: ChecksumKind,
+    /// Whether long records get checksums of their parts.
+    pub(super) has_parts: bool,
+}
+
 /// The pointers and the data of a group.
 #[derive(Default)]
 pub(super) struct Placed {
-    /// Keys and pointers, in order.
-    pub(in crate::owner) entries: Vec<(Key, BlockPtr)>,
+    /// Keys and blocks, in order.
+    pub(in crate::owner) entries: Vec<(Key, Block)>,
     /// The data, by address.
     pub(in crate::owner) writes: Vec<(Address, SharedBuf)>,
     /// Bytes of the data.
@@ -101,7 +110,7 @@ impl Placed {
         destination: Destination,
         group: &Group,
         birth: Birth,
-        kind: ChecksumKind,
+        checksums: Checksums,
     ) -> Self {
         match destination {
             Destination::Nowhere => Self::default(),
@@ -113,9 +122,9 @@ impl Placed {
                 extents,
                 sizes,
                 buf,
-            } => Self::whole(group, &extents, &sizes, buf, birth, kind),
+            } => Self::whole(group, (&extents, &sizes), buf, birth, checksums),
             Destination::Fragments { fragments, buf } => {
-                Self::in_fragments(group, &fragments, buf, birth, kind)
+                Self::in_fragments(group, &fragments, buf, birth, checksums.kind)
             }
         }
     }
@@ -124,11 +133,10 @@ impl Placed {
     /// buffer already.
     fn whole(
         group: &Group,
-        extents: &[(Address, usize)],
-        sizes: &[u32],
+        (extents, sizes): (&[(Address, usize)], &[u32]),
         buf: Option<IoBuf>,
         birth: Birth,
-        kind: ChecksumKind,
+        checksums: Checksums,
     ) -> Self {
         let data = match buf {
             Some(buf) => lay_out(group, buf, sizes),
@@ -139,15 +147,10 @@ impl Placed {
         for (at, count) in extents {
             let (here, behind) = records.split_at(*count);
             let (sizes_here, sizes_behind) = sizes.split_at(*count);
-            let first = placed.entries.len();
-            placed
-                .entries
-                .extend(point(here, *at, sizes_here, birth, kind));
-            if let Some(births) = &group.births {
-                for ((_, ptr), birth) in placed.entries[first..].iter_mut().zip(&births[first..]) {
-                    *ptr = ptr.with_contents_of(*birth);
-                }
-            }
+            let births = group.births.as_deref();
+            let births = births.map(|births| &births[placed.entries.len()..]);
+            let entries = point(here, (*at, sizes_here), (birth, births), checksums);
+            placed.entries.extend(entries);
             let bytes = sizes_here.iter().sum::<u32>() as usize;
             placed.writes.push((*at, data.part(from, bytes)));
             from += bytes;
@@ -187,7 +190,9 @@ impl Placed {
                 is_fragment: key.object() != VOLUME_OBJECT,
                 ..BlockPtr::to(*at, fragment, plain, kind, birth)
             };
-            placed.entries.push((fragment_key(*key, number), ptr));
+            placed
+                .entries
+                .push((fragment_key(*key, number), ptr.into()));
             let part = data.part(from, *bytes as usize);
             placed.writes.push((*at, part));
             from = end;
@@ -210,23 +215,30 @@ fn lay_out(group: &Group, mut buf: IoBuf, sizes: &[u32]) -> SharedBuf {
     buf.into()
 }
 
-/// The pointers of records that lie behind each other from `at` on, each in the given number of bytes.
+/// The blocks of records that lie behind each other from `at` on, each in the given number of bytes. They are born in the epoch
+/// `birth`; `births` are those of their contents, if these are older.
 fn point(
     records: &[(Key, Contents)],
-    at: Address,
-    sizes: &[u32],
-    birth: Birth,
-    kind: ChecksumKind,
-) -> impl Iterator<Item = (Key, BlockPtr)> {
+    (at, sizes): (Address, &[u32]),
+    (birth, births): (Birth, Option<&[Birth]>),
+    checksums: Checksums,
+) -> impl Iterator<Item = (Key, Block)> {
     let mut offset = at.offset.0;
-    records.iter().zip(sizes).map(move |((key, data), size)| {
+    let records = records.iter().zip(sizes).enumerate();
+    records.map(move |(index, ((key, data), size))| {
         let address = Address {
             offset: VdevOffset(offset),
             ..at
         };
         let (compression, stored) = data.stored();
-        let ptr = BlockPtr::to(address, stored, (compression, data.len()), kind, birth);
+        let plain = (compression, data.len());
+        let ptr = BlockPtr::to(address, stored, plain, checksums.kind, birth);
+        let ptr = births.map_or(ptr, |births| ptr.with_contents_of(births[index]));
         offset += u64::from(*size);
-        (*key, ptr)
+        let block = match checksums.has_parts {
+            true => Block::in_parts(ptr, stored),
+            false => ptr.into(),
+        };
+        (*key, block)
     })
 }

@@ -380,7 +380,7 @@ fn put(output: &mut Output, params: TreeParams, key: Key, delta: &Delta) {
 
 fn block(value: ValueRef<'_>) -> Option<BlockPtr> {
     match value {
-        ValueRef::Block(ptr) => Some(ptr),
+        ValueRef::Block(ptr, _) => Some(ptr),
         ValueRef::Inline(_) => None,
     }
 }

@@ -231,7 +231,7 @@ fn a_pool_with_a_filesystem_says_so_on_its_disks() {
     on_disk(|_| async move {
         let pool = create_pool().await;
         pool.close().await.expect("closed");
-        assert_eq!(features().await, ["space_summaries"]);
+        assert_eq!(features().await, ["record_parts", "space_summaries"]);
         for name in ["one", "two"] {
             let pool = again().await;
             let new = NewFilesystem::new(name);
@@ -243,6 +243,7 @@ fn a_pool_with_a_filesystem_says_so_on_its_disks() {
                     "exact_space",
                     "filesystems",
                     "owner_space",
+                    "record_parts",
                     "space_summaries"
                 ]
             );
@@ -327,6 +328,48 @@ fn a_record_with_many_newer_blocks_is_read_once() {
             let limit = 3 * SIZE as u64 + 64 * 1024;
             assert!(from_disk <= limit, "{from_disk} bytes, from {offset} on");
         }
+        pool.close().await.expect("closed");
+    });
+}
+
+/// The last part of a record may be short, and end within a sector. A read of it reads its sectors.
+#[test]
+fn a_short_last_part_is_read_alone() {
+    const SIZE: usize = 50_001;
+    on_disk(|_| async {
+        let pool = create_pool().await;
+        let new = NewFilesystem {
+            record_size: 128 << 10,
+            compression: Packing::Off,
+            ..new_files()
+        };
+        let store = pool.create_filesystem(new).await;
+        let bed = open(store.expect("a filesystem")).await;
+        let file = bed.file("file").await;
+        let mut expected = vec![0; SIZE];
+        Prng::new(5).fill(&mut expected);
+        bed.write(file, 0, &expected).await.expect("written");
+        drop(bed);
+        pool.close().await.expect("closed");
+        let pool = again().await;
+        let store = pool.filesystem("files").expect("it is there");
+        let bed = open(store).await;
+        for (offset, len, wanted) in [
+            (100, 50, None),
+            (49_900, 300, Some(4096)),
+            (49_999, 9, Some(0)),
+        ] {
+            let before = read_bytes(&pool);
+            let read = bed.read(file, offset, len).await.expect("read");
+            let from = offset as usize;
+            assert_eq!(read, expected[from..SIZE.min(from + len)]);
+            let from_disk = read_bytes(&pool) - before;
+            assert!(
+                wanted.is_none_or(|wanted| wanted >= from_disk),
+                "{from_disk} bytes at {offset}"
+            );
+        }
+        drop(bed);
         pool.close().await.expect("closed");
     });
 }

@@ -179,7 +179,7 @@ impl View {
             let node = self.node(&ptr).await;
             if node.is_leaf() {
                 break match node.value(0).to_value() {
-                    Value::Block(ptr) => ptr,
+                    Value::Block(block) => *block.ptr(),
                     Value::Inline(_) => panic!("a record is a block"),
                 };
             }

@@ -1,8 +1,9 @@
 //! Golden bytes of the journal; all other bytes are refused.
 
 use pool::format::{
-    BATCH_HEADER_SIZE, Batch, BatchHeader, Birth, Checksum, Defect, Incarnation, Key, Kind,
-    ObjectId, Record, Sequence, TreeId, Value, decode_segment, encode_segment,
+    BATCH_HEADER_SIZE, BLOCK_PTR_SIZE, Batch, BatchHeader, Birth, Block, BlockPtr, Checksum,
+    ChecksumKind, Compression, Defect, Incarnation, Key, Kind, ObjectId, Record, Sequence, TreeId,
+    Value, decode_segment, encode_segment,
 };
 use xxhash_rust::xxh3::xxh3_128_with_seed;
 
@@ -118,7 +119,16 @@ fn no_flipped_byte_and_no_other_place_decodes() {
 fn a_record_that_is_not_known_is_refused_though_its_checksum_is_right() {
     let mut encoded = Vec::new();
     Record::Freeze(TreeId(7), Birth(9)).encode(&mut encoded);
-    for (index, byte) in [(0, 0), (0, 7), (1, 1), (2, 1), (4, 15), (4, 17), (7, 0xff)] {
+    for (index, byte) in [
+        (0, 0),
+        (0, 7),
+        (0, 8),
+        (1, 1),
+        (2, 1),
+        (4, 15),
+        (4, 17),
+        (7, 0xff),
+    ] {
         let mut wrong = encoded.clone();
         wrong[index] = byte;
         let (bytes, _) = Batch::encode(&header(), 1, &wrong, at(0), SECTOR);
@@ -127,4 +137,101 @@ fn a_record_that_is_not_known_is_refused_though_its_checksum_is_right() {
     }
     let (bytes, _) = Batch::encode(&header(), 2, &encoded, at(0), SECTOR);
     assert!(Batch::decode(&bytes, at(0), POOL, SECTOR).is_err());
+}
+
+/// A block of 17 KiB, in parts of 4 KiB.
+fn in_parts() -> Block {
+    let bytes: Vec<u8> = (0..17 << 10).map(|n| (n / 1000) as u8).collect();
+    let plain = (Compression::Off, bytes.len());
+    let ptr = BlockPtr::to(at(0x8000), &bytes, plain, ChecksumKind::Xxh3, Birth(5));
+    Block::in_parts(ptr, &bytes)
+}
+
+fn encoded(record: &Record) -> Vec<u8> {
+    let mut encoded = Vec::new();
+    record.encode(&mut encoded);
+    assert_eq!(encoded.len(), record.size());
+    encoded
+}
+
+fn decoded(record: &[u8]) -> Result<Vec<Record>, Defect> {
+    let (bytes, _) = Batch::encode(&header(), 1, record, at(0), SECTOR);
+    Batch::decode(&bytes, at(0), POOL, SECTOR).map(|batch| batch.records)
+}
+
+/// Kind 7: tree, key, pointer, and 8 bytes for each part; kind 1 for a block without parts.
+#[test]
+fn a_block_with_checksums_of_parts_has_a_kind_of_its_own() {
+    let block = in_parts();
+    assert_eq!(block.sums().len(), 5 * 8);
+    for (record, flags) in [
+        (
+            Record::Put(TreeId(7), key(3), Value::Block(block.clone())),
+            0,
+        ),
+        (Record::PutFresh(TreeId(7), key(3), block.clone()), 1),
+    ] {
+        let mut want = vec![
+            7,
+            flags,
+            0,
+            0,
+            24 + 48 + 40,
+            0,
+            0,
+            0,
+            7,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+        ];
+        want.extend([0, 0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 0, 0, 3]);
+        want.extend(block.ptr().encode());
+        want.extend(block.sums());
+        assert_eq!(encoded(&record), want);
+        assert_eq!(decoded(&want), Ok(vec![record]));
+    }
+    let plain = Record::PutFresh(TreeId(7), key(3), (*block.ptr()).into());
+    assert_eq!(encoded(&plain)[..2], [1, 1]);
+    assert_eq!(decoded(&encoded(&plain)), Ok(vec![plain]));
+}
+
+#[test]
+fn a_block_with_other_checksums_of_parts_than_it_may_have_is_refused() {
+    let good = encoded(&Record::PutFresh(TreeId(7), key(3), in_parts()));
+    let pointer = 8 + 24;
+    // too few, too many, none, no pointer
+    for len in [
+        good.len() - 8,
+        good.len() + 8,
+        pointer + BLOCK_PTR_SIZE,
+        pointer + 40,
+        pointer,
+    ] {
+        let mut wrong = good.clone();
+        wrong.resize(len, 0);
+        wrong[4] = (len - 8) as u8;
+        assert!(decoded(&wrong).is_err(), "{len} bytes");
+    }
+    // another flag; compressed; a keyed checksum; a size below the least; a size of another number of parts
+    for (index, bytes) in [
+        (1, &[2][..]),
+        (pointer + 2, &[1]),
+        (pointer + 3, &[2]),
+        (pointer + 4, &[0xff, 0x3f, 0, 0, 0xff, 0x3f, 0, 0]),
+        (pointer + 4, &[0, 0x40, 0, 0, 0, 0x40, 0, 0]),
+    ] {
+        let mut wrong = good.clone();
+        wrong[index..index + bytes.len()].copy_from_slice(bytes);
+        assert!(decoded(&wrong).is_err(), "{bytes:?} at {index}");
+    }
+    let mut moved = good;
+    moved[4] -= 8;
+    moved.truncate(pointer + BLOCK_PTR_SIZE + 4 * 8);
+    moved[pointer + 4..pointer + 12].copy_from_slice(&[0, 0x40, 0, 0, 0, 0x40, 0, 0]);
+    assert!(decoded(&moved).is_ok(), "four parts of 16 KiB");
 }

@@ -78,7 +78,8 @@ impl Run {
                     birth: Birth(1),
                     placed: Birth(1),
                     checksum: Checksum::of(ChecksumKind::Xxh3, place, &bytes),
-                },
+                }
+                .into(),
             ));
             blocks.push((place, bytes));
         }

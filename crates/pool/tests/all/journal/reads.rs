@@ -60,7 +60,7 @@ fn written(disk: &Mirror, stride: u64, flushed: u64) -> Vec<BlockPtr> {
             let (ptr, bytes) = block(at(DATA_START + sector * SECTOR as u64));
             now(disk.write(ptr.address(), &bytes)).expect("a good disk");
             let key = Key::new(ObjectId(1), Kind(1), batch * BLOCKS + n);
-            records.push(Record::PutFresh(TreeId(16), key, ptr));
+            records.push(Record::PutFresh(TreeId(16), key, ptr.into()));
             ptrs.push(ptr);
         }
         writer.append(&records, 0).expect("room");
@@ -157,7 +157,7 @@ fn is_flush_due(on_hard_disks: bool) -> bool {
     writer.count_seeks(on_hard_disks);
     let record = |n: u64| {
         let (ptr, _) = block(at(DATA_START + sector_of(n, 4) * SECTOR as u64));
-        Record::PutFresh(TreeId(16), Key::new(ObjectId(1), Kind(1), n), ptr)
+        Record::PutFresh(TreeId(16), Key::new(ObjectId(1), Kind(1), n), ptr.into())
     };
     let records: Vec<Record> = (0..16).map(record).collect();
     writer.append(&records, 0).expect("room");

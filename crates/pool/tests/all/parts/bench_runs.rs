@@ -8,6 +8,8 @@ mod files;
 mod many_datasets;
 #[path = "../../../benches/parity.rs"]
 mod parity;
+#[path = "../../../benches/short_reads.rs"]
+mod short_reads;
 #[path = "../../../benches/tree.rs"]
 mod tree;
 
@@ -62,4 +64,18 @@ fn the_bench_of_files_runs() {
         bytes: 8 << 20,
         entries: 100,
     });
+}
+
+/// A short read of a long record reads little more from the devices than one of a record of its size.
+#[test]
+fn a_short_read_costs_its_parts() {
+    let [small, parts, whole] = short_reads::run(short_reads::Scale {
+        reads: 500,
+        bytes: 64 << 20,
+    });
+    for object in 0..2 {
+        let bytes = |costs: [short_reads::Cost; 2]| costs[object].device_bytes;
+        assert!(bytes(parts) <= 1.3 * bytes(small), "{parts:?} {small:?}");
+        assert!(bytes(whole) > 10.0 * bytes(small), "{whole:?} {small:?}");
+    }
 }

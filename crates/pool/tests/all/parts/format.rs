@@ -4,16 +4,17 @@ use crate::hex::hex;
 use crate::parts::golden::{POINTER_HEX, pointer};
 use io::rng::Prng;
 use pool::format::{
-    Address, BLOCK_PTR_SIZE, Birth, BlockPtr, Checksum, ChecksumKind, Defect, Key, Kind,
+    Address, BLOCK_PTR_SIZE, Birth, Block, BlockPtr, Checksum, ChecksumKind, Defect, Key, Kind,
     LOGICAL_SIZE_MAX, NODE_HEADER_SIZE, Node, NodeBuilder, NodeSize, OFFSET_END, ObjectId, TreeId,
     Value, ValueRef, VdevId, VdevOffset,
 };
 use proptest::prelude::*;
+use xxhash_rust::xxh3::xxh3_64;
 
 fn leaf() -> Vec<u8> {
     let mut builder = NodeBuilder::new(0);
     let key = |offset| Key::new(ObjectId(0x11), Kind(0x22), offset);
-    builder.push_value(key(0x33), &Value::Block(pointer()));
+    builder.push_value(key(0x33), &Value::Block(pointer().into()));
     builder.push_value(key(0x44), &Value::Inline((*b"hello").into()));
     builder.take_node(2, TreeId(0x55), Birth(0x0900_0000))
 }
@@ -170,8 +171,55 @@ fn golden_leaf() {
         (node.level(), node.count(), node.tree()),
         (0, 2, TreeId(0x55))
     );
-    assert_eq!(node.value(0), ValueRef::Block(pointer()));
+    assert_eq!(node.value(0), ValueRef::Block(pointer(), &[]));
     assert_eq!(node.value(1), ValueRef::Inline(b"hello"));
+}
+
+/// A block of 20 KiB, whose parts have 4 KiB, and its bytes.
+fn parted() -> (Block, Vec<u8>) {
+    let at = Address {
+        vdev: VdevId(3),
+        offset: VdevOffset(0x1000),
+    };
+    let bytes: Vec<u8> = (0..20u32 << 10).map(|n| (n / 4096) as u8).collect();
+    let plain = (pool::format::Compression::Off, bytes.len());
+    let ptr = BlockPtr::to(at, &bytes, plain, ChecksumKind::Xxh3, Birth(9));
+    (Block::in_parts(ptr, &bytes), bytes)
+}
+
+/// Tag 3, the pointer, and XXH3-64 of each part, exclusive or that of the part's address and length.
+#[test]
+fn a_leaf_has_checksums_of_parts() {
+    let (block, bytes) = parted();
+    let mut builder = NodeBuilder::new(0);
+    let key = Key::new(ObjectId(1), Kind(1), 0);
+    builder.push_value(key, &Value::Block(block.clone()));
+    let node = builder.take_node(1, TreeId(16), Birth(9));
+    let mut want = vec![3];
+    want.extend(block.ptr().encode());
+    for (number, part) in (0..).zip(bytes.chunks(4096)) {
+        let sector: u64 = (3 << 48) | ((0x1000 + number * 4096) / 512);
+        let place = [sector.to_le_bytes(), 4096_u64.to_le_bytes()].concat();
+        want.extend((xxh3_64(part) ^ xxh3_64(&place)).to_le_bytes());
+    }
+    assert_eq!(want.len(), 1 + 48 + 5 * 8);
+    assert!(node.ends_with(&want));
+    let decoded = Node::decode(node.clone()).unwrap();
+    assert_eq!(decoded.value(0).to_value(), Value::Block(block.clone()));
+    let ends_at = NODE_HEADER_SIZE + 16 + 2;
+    let refused = |bytes: Vec<u8>| assert!(Node::decode(bytes).is_err());
+    // compressed; a keyed checksum; too short for parts
+    for (at, value) in [
+        (2, &[1][..]),
+        (3, &[2]),
+        (4, &[0, 0x10, 0, 0, 0, 0x10, 0, 0]),
+    ] {
+        refused(with(node.clone(), ends_at + 1 + at, value));
+    }
+    assert_eq!(block.verify_parts(0, &bytes), Ok(()));
+    assert_eq!(block.verify_parts(8192, &bytes[8192..12288]), Ok(()));
+    let moved = block.verify_parts(4096, &bytes[8192..12288]);
+    assert_eq!(moved, Err(Defect::PartChecksum { number: 1 }));
 }
 
 #[test]

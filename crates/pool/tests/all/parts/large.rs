@@ -334,7 +334,7 @@ async fn prepare(shape: Shape) -> Opened {
         let plain = (Compression::Off, zeroes.len());
         let ptr = BlockPtr::to(at, &zeroes, plain, ChecksumKind::Xxh3, birth);
         let key = Key::new(VOLUME_OBJECT, KIND_RECORD, record);
-        tool.push(key, Value::Block(ptr)).await;
+        tool.push(key, Value::Block(ptr.into())).await;
     }
     let root = DatasetRoot {
         root: Some(tool.end().await),

@@ -92,7 +92,7 @@ impl Checker<'_> {
                 let first = Some(node.key(index));
                 let level = Some(node.level() - 1);
                 self.check(&child, level, first, child_end, is_last && last);
-            } else if let ValueRef::Block(data) = node.value(index) {
+            } else if let ValueRef::Block(data, _) = node.value(index) {
                 assert!(data.birth <= node.birth());
                 assert!(self.parts.blocks.insert(data.offset.0), "held twice");
             }

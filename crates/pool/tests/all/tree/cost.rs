@@ -87,7 +87,7 @@ fn random_updates_read_and_write_only_their_paths() {
         }
         let mut layer = Layer::new();
         for key in &touched {
-            layer.put(*key, Value::Block(store.allocate(Birth(epoch))));
+            layer.put(*key, Value::Block(store.allocate(Birth(epoch)).into()));
         }
         let (reads, writes) = (store.reads, store.writes);
         root = merge(&mut store, params(epoch), root, layer);
@@ -163,8 +163,9 @@ fn a_deleted_range_is_dropped_unread() {
             Freed::Subtree(ptr) => {
                 for visit in store.walk(Some(ptr), Birth(0), Key::START).unwrap() {
                     match visit {
-                        Visit::Node(ptr) | Visit::Entry(_, Value::Block(ptr)) => {
-                            assert!(gone.insert(ptr.offset.0));
+                        Visit::Node(ptr) => assert!(gone.insert(ptr.offset.0)),
+                        Visit::Entry(_, Value::Block(block)) => {
+                            assert!(gone.insert(block.ptr().offset.0));
                         }
                         other => panic!("{other:?}"),
                     }

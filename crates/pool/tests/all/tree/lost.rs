@@ -144,7 +144,7 @@ impl World {
 
     fn put(&mut self, layer: &mut Layer, n: u64) {
         let ptr = put(&mut self.store, layer, n, self.birth);
-        self.held.insert(n, Held::Value(Value::Block(ptr)));
+        self.held.insert(n, Held::Value(Value::Block(ptr.into())));
         self.doubted.remove(&n);
     }
 

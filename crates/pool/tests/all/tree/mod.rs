@@ -28,7 +28,10 @@ fn key(offset: u64) -> Key {
 fn tree(store: &mut MemoryStore, params: TreeParams, offsets: impl Iterator<Item = u64>) -> Root {
     let mut layer = Layer::new();
     for offset in offsets {
-        layer.put(key(offset), Value::Block(store.allocate(params.birth)));
+        layer.put(
+            key(offset),
+            Value::Block(store.allocate(params.birth).into()),
+        );
     }
     merge(store, params, None, layer)
 }
@@ -41,6 +44,6 @@ fn merge(store: &mut MemoryStore, params: TreeParams, root: Root, layer: Layer) 
 
 fn put(store: &mut MemoryStore, layer: &mut Layer, offset: u64, birth: u64) -> BlockPtr {
     let ptr = store.allocate(Birth(birth));
-    layer.put(key(offset), Value::Block(ptr));
+    layer.put(key(offset), Value::Block(ptr.into()));
     ptr
 }

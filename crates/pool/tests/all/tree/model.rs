@@ -131,7 +131,7 @@ impl World {
                     let part = match visit {
                         Visit::Node(ptr) => Freed::Node(ptr),
                         Visit::Older(ptr) => Freed::Subtree(ptr),
-                        Visit::Entry(_, Value::Block(ptr)) => Freed::Data(ptr),
+                        Visit::Entry(_, Value::Block(block)) => Freed::Data(*block.ptr()),
                         Visit::Entry(_, Value::Inline(_)) | Visit::Lost(..) => continue,
                     };
                     self.settle(part, since, keep);
@@ -154,7 +154,7 @@ impl World {
     fn put_block(&mut self, at: u64) {
         let ptr = self.store.allocate(Birth(self.epoch));
         self.live.insert(ptr.offset.0);
-        self.put(at, Value::Block(ptr));
+        self.put(at, Value::Block(ptr.into()));
     }
 
     fn delete(&mut self, at: u64) {

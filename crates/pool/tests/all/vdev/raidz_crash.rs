@@ -71,7 +71,7 @@ async fn write_on(
         row += rows;
         let put = |(n, (ptr, _)): (u64, (BlockPtr, Vec<u8>))| {
             let key = Key::new(ObjectId(1), Kind(1), number * 100 + n);
-            Record::PutFresh(TreeId(16), key, ptr)
+            Record::PutFresh(TreeId(16), key, ptr.into())
         };
         let records: Vec<_> = (0..).zip(group.blocks(vdevs, data)).map(put).collect();
         let Ok(ticket) = writer.append(&records, 1) else {

@@ -91,7 +91,7 @@ fn members_that_missed_writes_do_not_open_the_pool() {
 async fn put_batch(vdevs: &Vdevs, start: Start, blocks: &[(BlockPtr, Vec<u8>)]) {
     let mut writer = Writer::new(vdevs.ring(), start, start, Incarnation(1), Birth(2));
     let put = |(n, (ptr, _)): (u64, &(BlockPtr, Vec<u8>))| {
-        Record::PutFresh(TreeId(16), Key::new(ObjectId(1), Kind(1), n), *ptr)
+        Record::PutFresh(TreeId(16), Key::new(ObjectId(1), Kind(1), n), (*ptr).into())
     };
     let records: Vec<_> = (0..).zip(blocks).map(put).collect();
     writer.append(&records, 0).expect("room");

@@ -69,7 +69,11 @@ fn repeated_reads_of_any_size_come_from_memory() {
 fn a_missed_read_is_a_part_of_the_cached_record() {
     on_disk(|_| async {
         let pool = pool(4 << 20).await;
-        for (name, record_size, blocks) in [("small", 4096, 1), ("large", 128 << 10, 9)] {
+        for (name, record_size, blocks) in [
+            ("small", 4096, 1),
+            ("part", 128 << 10, 1),
+            ("large", 128 << 10, 20),
+        ] {
             let new = NewVolume {
                 record_size,
                 ..NewVolume::new(name, 2 << 20)

@@ -6,6 +6,7 @@ mod full_journal;
 mod journaled;
 mod large;
 mod order;
+mod part_reads;
 mod ranges;
 mod records;
 mod recovery;

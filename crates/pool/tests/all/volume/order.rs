@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use backend::BlockBackend;
 use io::disk::{Disk, OpenOptions};
-use pool::format::{BlockPtr, DatasetProperty, Key, Setting, Value};
+use pool::format::{Block, BlockPtr, DatasetProperty, Key, Setting, Value};
 use pool::inspect::{Findings, Image};
 use pool::{Options, Pool, Volume};
 
@@ -157,14 +157,30 @@ fn blocks_of_snapshots_stay_and_are_counted() {
     });
 }
 
-/// All records of the volume, by the offline reader.
+/// The pointers of all records of the volume, by the offline reader.
 async fn pointers() -> Vec<BlockPtr> {
-    let options = OpenOptions {
-        read_only: true,
-        ..OpenOptions::default()
-    };
-    let disk = Disk::open("disk", options).await.expect("the disk");
-    let image: Rc<Image> = Image::open(vec![disk]).await.expect("a pool");
+    let blocks = blocks_on(&["disk"]).await;
+    blocks.iter().map(|block| *block.ptr()).collect()
+}
+
+/// All records of the volume on these disks, by the offline reader.
+pub(crate) async fn blocks_on(paths: &[&str]) -> Vec<Block> {
+    let mut disks = Vec::new();
+    for path in paths {
+        let options = OpenOptions {
+            read_only: true,
+            ..OpenOptions::default()
+        };
+        let disk = loop {
+            match Disk::open(*path, options.clone()).await {
+                // operations of a closed pool are still ending
+                Err(io::Error::Busy(_)) => io::time::sleep(Duration::from_millis(1)).await,
+                opened => break opened.expect("the disk"),
+            }
+        };
+        disks.push(disk);
+    }
+    let image: Rc<Image> = Image::open(disks).await.expect("a pool");
     let uberblock = image.uberblock(None).expect("an uberblock");
     let mut findings = Findings::default();
     let contents = image.contents(uberblock, &mut findings).await;
@@ -181,7 +197,7 @@ async fn pointers() -> Vec<BlockPtr> {
         }
     }
     let blocks = entries.into_iter().filter_map(|entry| match entry.value {
-        Value::Block(ptr) => Some(ptr),
+        Value::Block(block) => Some(block),
         Value::Inline(_) => None,
     });
     blocks.collect()

@@ -1,0 +1,175 @@
+//! Short reads of long records: only the parts that a request needs.
+//!
+//! **Owns** the choice between a record and its parts, and the reads of parts. **Called by** reading. **Invariants**: a part from
+//! a device is verified by the checksum beside the record's pointer, or with its whole record; a part says nothing about the
+//! other bytes of its record. `docs/decisions/0177`.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use io::{BufPool, IoBuf};
+
+use super::OpenDataset;
+use super::read::{Location, Piece};
+use crate::format::{Block, BlockPtr};
+use crate::{Error, Result};
+
+/// Longer requests, in bytes, read whole records.
+const REQUEST_MAX: usize = 64 << 10;
+/// Divisor of a record: a request that needs more of it reads the whole record.
+const PART_OF_RECORD: usize = 2;
+
+/// A range of one record that pieces of a request need.
+struct Need {
+    ptr: BlockPtr,
+    bytes: Range<usize>,
+}
+
+/// A read of parts of one record.
+pub(super) struct PartRead<'a> {
+    block: Block,
+    /// The bytes of these parts in the record.
+    bytes: Range<usize>,
+    /// First byte of the record for each output.
+    outs: Vec<(usize, &'a mut [u8])>,
+}
+
+impl<'a> PartRead<'a> {
+    /// Adds an output to the read of this record's parts, which is the last one if there is any.
+    pub(super) fn add(
+        reads: &mut Vec<Self>,
+        (block, bytes): (&Block, &Range<usize>),
+        skip: usize,
+        out: &'a mut [u8],
+    ) {
+        match reads.last_mut() {
+            Some(last) if last.block.ptr() == block.ptr() => last.outs.push((skip, out)),
+            _ => reads.push(Self {
+                block: block.clone(),
+                bytes: bytes.clone(),
+                outs: vec![(skip, out)],
+            }),
+        }
+    }
+}
+
+impl OpenDataset {
+    /// Chooses the records of a request of `len` bytes of which only parts are read: short requests, unless they continue another
+    /// one and the record cache can have the record.
+    pub(super) fn choose_parts(&self, pieces: &mut [Piece], len: usize, is_cached: bool) {
+        if len > REQUEST_MAX {
+            return;
+        }
+        // blocks that win over a record lie between the pieces of the record
+        let mut needs: Vec<Need> = Vec::new();
+        for piece in pieces.iter() {
+            let Location::Block(block) = &piece.location else {
+                continue;
+            };
+            let end = piece.skip + piece.len;
+            match needs.last_mut() {
+                Some(need) if need.ptr == *block.ptr() => need.bytes.end = end,
+                _ if block.has_parts() => needs.push(Need {
+                    ptr: *block.ptr(),
+                    bytes: piece.skip..end,
+                }),
+                _ => {}
+            }
+        }
+        let mut chosen = None;
+        let mut needs = needs.into_iter().peekable();
+        for piece in pieces {
+            let Location::Block(block) = &piece.location else {
+                continue;
+            };
+            if let Some(need) = needs.next_if(|need| need.ptr == *block.ptr()) {
+                let parts = self.parts_for(block, &need.bytes, is_cached);
+                chosen = parts.map(|parts| (need.ptr, parts));
+            }
+            if let Some((ptr, parts)) = &chosen
+                && ptr == block.ptr()
+            {
+                piece.location = Location::Parts(block.clone(), parts.clone());
+            }
+        }
+    }
+
+    /// The bytes of the parts to be read for these bytes of a record. `None` if the whole record is to be read.
+    fn parts_for(
+        &self,
+        block: &Block,
+        bytes: &Range<usize>,
+        is_cached: bool,
+    ) -> Option<Range<usize>> {
+        let parts = block.parts_of(bytes)?;
+        let ptr = block.ptr();
+        if parts.len() * PART_OF_RECORD > ptr.logical_size as usize {
+            return None;
+        }
+        if is_cached {
+            let ends = &self.shared.part_ends;
+            let (start, end) = (parts.start, parts.end);
+            let continues = ends.has(ptr.address().behind(start), ptr.placed);
+            ends.note(ptr.address().behind(end), ptr.placed);
+            if continues {
+                return None;
+            }
+        }
+        Some(parts)
+    }
+
+    /// Reads parts of a record, from the cache, or from the devices into a buffer of the cache or of `buffers`. If `is_cached`, they go
+    /// to the cache.
+    pub(super) async fn read_parts(
+        &self,
+        block: &Block,
+        bytes: &Range<usize>,
+        is_cached: bool,
+        buffers: &BufPool,
+    ) -> Result<Arc<IoBuf>> {
+        let (vdevs, records) = (&self.shared.vdevs, &self.shared.records);
+        let ptr = block.ptr();
+        let starts = || bytes.clone().step_by(block.part_size());
+        let is_one = bytes.len() <= block.part_size();
+        if is_cached && let Some(found) = records.get_parts(ptr, starts()) {
+            if let [only] = &found[..] {
+                return Ok(only.clone());
+            }
+            let mut all = buffers.alloc(bytes.len()).await;
+            for (part, out) in found.iter().zip(all.chunks_mut(block.part_size())) {
+                out.copy_from_slice(part);
+            }
+            return Ok(Arc::new(all));
+        }
+        let of_cache = (is_cached && is_one).then(|| records.reserve(bytes.len()));
+        let buf = match of_cache.flatten() {
+            Some(buf) => buf,
+            None => buffers.alloc(bytes.len()).await,
+        };
+        let read = vdevs.read_parts(block, bytes.start, buf).await?;
+        if is_cached && is_one {
+            return Ok(records.insert_read_part(ptr, bytes.start, read));
+        }
+        if is_cached {
+            for (start, part) in starts().zip(read.chunks(block.part_size())) {
+                records.insert_part(ptr, start, part);
+            }
+        }
+        Ok(Arc::new(read))
+    }
+
+    /// Reads parts and fills their outputs. Returns the errors.
+    pub(super) async fn fill_parts(&self, read: PartRead<'_>, is_cached: bool) -> Vec<Error> {
+        let PartRead { block, bytes, outs } = read;
+        let buffers = &self.shared.read_buffers;
+        let found = match self.read_parts(&block, &bytes, is_cached, buffers).await {
+            Ok(found) => found,
+            Err(error) => return vec![error],
+        };
+        for (skip, out) in outs {
+            let start = skip - bytes.start;
+            out.copy_from_slice(&found[start..start + out.len()]);
+        }
+        Vec::new()
+    }
+}
