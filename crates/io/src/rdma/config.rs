@@ -10,6 +10,9 @@ pub const RNR_RETRIES_UNLIMITED: u8 = 7;
 pub struct QueuePairConfig {
     /// Receives that are posted: messages that the peer may have sent and this side has not dropped.
     pub receives: u16,
+    /// Receives that the queue pair takes from a queue which it shares with the queue pairs of its device and thread, all with this number and
+    /// with the same length. They take the place of `receives`, which then only bounds what the peer may have outstanding. 0 for none.
+    pub shared_receives: u32,
     /// Bytes of each receive: the longest message of the peer.
     pub receive_len: u32,
     /// Work requests in the send queue of the device. More wait before it.
@@ -26,6 +29,7 @@ impl Default for QueuePairConfig {
     fn default() -> Self {
         QueuePairConfig {
             receives: 32,
+            shared_receives: 0,
             receive_len: 4096,
             sends: 256,
             reads_out: 16,

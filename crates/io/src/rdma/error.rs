@@ -70,7 +70,10 @@ impl Ending {
     /// The end of a queue pair by an event of its device; `None` if the event ends no queue pair.
     pub(crate) fn of_event(event: DeviceEvent) -> Option<Ending> {
         match event {
-            DeviceEvent::PortError | DeviceEvent::PortActive | DeviceEvent::LastWorkReached => None,
+            DeviceEvent::PortError
+            | DeviceEvent::PortActive
+            | DeviceEvent::LastWorkReached
+            | DeviceEvent::SharedReceivesLow => None,
             // The peer's request ended it, as a completion of a receive would tell.
             DeviceEvent::QueuePairAccess => Some(Ending::BadRequest),
             other => Some(Ending::Device(other)),

@@ -24,11 +24,15 @@ pub enum DeviceEvent {
     PathMigration,
     /// A queue pair that has failed uses no receive of its shared receive queue any longer.
     LastWorkReached,
+    /// A shared receive queue has few receives left.
+    SharedReceivesLow,
+    /// A shared receive queue has failed. Its queue pairs end.
+    SharedReceivesError,
 }
 
 impl DeviceEvent {
     /// All of them.
-    pub const ALL: [DeviceEvent; 8] = [
+    pub const ALL: [DeviceEvent; 10] = [
         DeviceEvent::DeviceFatal,
         DeviceEvent::PortError,
         DeviceEvent::PortActive,
@@ -37,6 +41,8 @@ impl DeviceEvent {
         DeviceEvent::QueuePairAccess,
         DeviceEvent::PathMigration,
         DeviceEvent::LastWorkReached,
+        DeviceEvent::SharedReceivesLow,
+        DeviceEvent::SharedReceivesError,
     ];
 
     /// Whether it is about a port.
@@ -57,6 +63,10 @@ impl fmt::Display for DeviceEvent {
             DeviceEvent::QueuePairAccess => "a peer sent a request that cannot be carried out",
             DeviceEvent::PathMigration => "the other path of a queue pair has failed",
             DeviceEvent::LastWorkReached => "a failed queue pair has used its last receive",
+            DeviceEvent::SharedReceivesLow => {
+                "a shared receive queue has few receives left (raise [nvmf] rdma_shared_receives if it is often)"
+            }
+            DeviceEvent::SharedReceivesError => "a shared receive queue has failed",
         })
     }
 }

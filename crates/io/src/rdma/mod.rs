@@ -38,6 +38,7 @@ pub use support::support;
 pub use work::{Exposed, Memory, QueuePairEvent, Remote, RemoteKey, Returned, Verb, WorkRequest};
 
 use crate::linux::ReceiveSlot;
+use crate::sim::SimulatedReceive;
 use std::fmt;
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -65,8 +66,10 @@ pub struct RdmaInfo {
     pub reads_in: u8,
     /// Messages of ours that found no receive and were sent again; `None` if the device does not count them by queue pair.
     pub rnr_retries: Option<u64>,
-    /// Receives that are posted now.
-    pub receives: u16,
+    /// Receives that are posted now; of a shared queue, all of them.
+    pub receives: u32,
+    /// Receives of the shared queue that it takes from; 0 if it has its own.
+    pub shared_receives: u32,
     /// Bytes of each receive.
     pub receive_len: u32,
     /// Most bytes that are copied into a request, so that they need no registered memory.
@@ -176,9 +179,21 @@ impl Deref for Received {
     }
 }
 
+impl Received {
+    /// Posts the receive again, if it is one of a shared queue, and keeps a copy of the bytes: a message that has to wait takes no receive
+    /// from other peers. A receive of this queue pair alone is kept, because it bounds what the peer may send.
+    pub fn release_shared(&mut self) {
+        if self.bytes.is_shared() {
+            self.bytes = ReceiveBuffer::Copy(self.bytes.to_vec());
+        }
+    }
+}
+
 impl Drop for Received {
     fn drop(&mut self) {
-        if let Some(owner) = self.owner.upgrade() {
+        if self.bytes.is_owned()
+            && let Some(owner) = self.owner.upgrade()
+        {
             let bytes = std::mem::replace(&mut self.bytes, ReceiveBuffer::Heap(Vec::new()));
             owner.post_receive(bytes);
         }
@@ -197,6 +212,26 @@ pub(crate) enum ReceiveBuffer {
     Heap(Vec<u8>),
     /// Of a real device.
     Slot(ReceiveSlot),
+    /// Of a shared queue of a simulated device, to which it returns when it is dropped.
+    Shared(SimulatedReceive),
+    /// A copy, whose receive was posted again.
+    Copy(Vec<u8>),
+}
+
+impl ReceiveBuffer {
+    /// Whether it returns to a shared queue when it is dropped.
+    fn is_shared(&self) -> bool {
+        match self {
+            ReceiveBuffer::Slot(slot) => slot.is_shared(),
+            ReceiveBuffer::Shared(_) => true,
+            ReceiveBuffer::Heap(_) | ReceiveBuffer::Copy(_) => false,
+        }
+    }
+
+    /// Whether its queue pair posts it again.
+    fn is_owned(&self) -> bool {
+        !self.is_shared() && !matches!(self, ReceiveBuffer::Copy(_))
+    }
 }
 
 impl Deref for ReceiveBuffer {
@@ -204,8 +239,9 @@ impl Deref for ReceiveBuffer {
 
     fn deref(&self) -> &[u8] {
         match self {
-            ReceiveBuffer::Heap(bytes) => bytes,
+            ReceiveBuffer::Heap(bytes) | ReceiveBuffer::Copy(bytes) => bytes,
             ReceiveBuffer::Slot(slot) => slot,
+            ReceiveBuffer::Shared(receive) => receive,
         }
     }
 }

@@ -202,6 +202,51 @@ fn a_message_waits_for_a_receive() {
     });
 }
 
+/// Queue pairs that share receives: one that keeps its messages makes the peers of others wait, until a message is dropped or copied; and
+/// one that ends gives the receives of its messages back.
+#[test]
+fn queue_pairs_share_receives() {
+    both(|at| async move {
+        let shared = QueuePairConfig {
+            shared_receives: 4,
+            ..QueuePairConfig::default()
+        };
+        let (a, to_a) = pair(at, shared, QueuePairConfig::default()).await;
+        let (b, to_b) = pair(at, shared, QueuePairConfig::default()).await;
+        assert_eq!((a.info().receives, a.info().shared_receives), (4, 4));
+        let text = |n: u64| [n as u8; 100];
+        post(&to_a, (0..4).map(|n| (n, message(&text(n)))));
+        let mut kept = Vec::new();
+        for n in 0..4 {
+            kept.push(received(&a).await);
+            assert_eq!(done(&to_a, n).await.0, Ok(()));
+        }
+        assert_eq!(b.info().receives, 0);
+        post(&to_b, [(9, message(b"waits"))]);
+        let early = timeout(Duration::from_secs(2), to_b.event()).await;
+        assert!(early.is_err(), "{early:?}");
+        kept[0].release_shared();
+        assert_eq!(&*received(&b).await, b"waits");
+        assert_eq!(done(&to_b, 9).await.0, Ok(()));
+        assert_eq!(*kept[0], text(0));
+        drop(kept);
+        assert_eq!(a.info().receives, 4);
+        post(&to_a, (0..4).map(|n| (n, message(&text(n)))));
+        for n in 0..4 {
+            assert_eq!(done(&to_a, n).await.0, Ok(()));
+        }
+        drop(a);
+        io::time::sleep(Duration::from_secs(1)).await;
+        post(&to_b, (0..4).map(|n| (n, message(&text(n)))));
+        let mut kept = Vec::new();
+        for n in 0..4 {
+            kept.push(received(&b).await);
+            assert_eq!(done(&to_b, n).await.0, Ok(()));
+        }
+        assert_eq!(b.info().receives, 0);
+    });
+}
+
 #[test]
 fn a_disconnect_flushes_the_work_of_both_sides() {
     both(|at| async move {

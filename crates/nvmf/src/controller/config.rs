@@ -27,6 +27,8 @@ pub struct TargetConfig {
     pub io_queues_max: u16,
     /// Most entries of one I/O queue.
     pub queue_depth_max: u16,
+    /// Receives that connections over RDMA share, for each thread and device; 0: each has one for each entry of its queue.
+    pub rdma_shared_receives: u32,
     /// Whether hosts may ask for header digests.
     pub header_digest: bool,
     /// Whether hosts may ask for data digests.
@@ -62,6 +64,7 @@ impl Default for TargetConfig {
             mdts: limits::MDTS_MAX,
             io_queues_max: limits::IO_QUEUES_MAX,
             queue_depth_max: limits::QUEUE_DEPTH_MAX,
+            rdma_shared_receives: 0,
             header_digest: true,
             data_digest: true,
             connections_max: 4096,
@@ -112,6 +115,13 @@ impl TargetConfig {
         self.mdts = 1 << mdts.ilog2();
         self.io_queues_max = self.io_queues_max.clamp(1, limits::IO_QUEUES_MAX);
         self.queue_depth_max = self.queue_depth_max.clamp(2, limits::QUEUE_DEPTH_MAX);
+        if self.rdma_shared_receives > 0 {
+            let (min, max) = (
+                limits::RDMA_SHARED_RECEIVES_MIN,
+                limits::RDMA_SHARED_RECEIVES_MAX,
+            );
+            self.rdma_shared_receives = self.rdma_shared_receives.clamp(min, max);
+        }
         self.controllers_max = self.controllers_max.clamp(
             1,
             usize::from(limits::CONTROLLERS_MAX) - limits::DISCOVERY_MAX,

@@ -22,6 +22,10 @@ pub const RDMA_IN_CAPSULE_MAX: u32 = 4096;
 pub const RDMA_QUEUE_DEPTH_MAX: u16 = 128;
 /// READs of one connection that may be posted at a time. The host may serve fewer.
 pub const RDMA_READS_MAX: u8 = 16;
+/// Receives that the connections of one thread and device may share at most (RDMA).
+pub const RDMA_SHARED_RECEIVES_MAX: u32 = 16_384;
+/// Receives that the connections of one thread and device share at least, if they share any: enough for one whole queue.
+pub const RDMA_SHARED_RECEIVES_MIN: u32 = 128;
 /// Largest MDTS that can be configured, bytes: a command's data lies in one buffer.
 pub const MDTS_MAX: u32 = 1 << 20;
 /// Async Event Requests held per controller (AERL + 1).

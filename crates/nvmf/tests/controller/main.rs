@@ -16,6 +16,7 @@ mod path;
 mod rdma;
 mod rdma_host;
 mod rdma_recovery;
+mod rdma_shared;
 mod reservations;
 mod spdk;
 mod strangers;

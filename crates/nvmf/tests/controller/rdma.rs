@@ -703,14 +703,18 @@ fn a_drain_ends_connections_after_their_commands() {
     });
 }
 
-/// 64 hosts that read and take no reply, beside a good one.
 #[test]
 fn hosts_that_take_nothing_do_not_slow_a_good_one() {
+    take_nothing_beside_a_good_one(TargetConfig::default());
+}
+
+/// 64 hosts that write and take no reply, beside a good one.
+pub(crate) fn take_nothing_beside_a_good_one(of_target: TargetConfig) {
     fairness::run(18, async {
         let machine = Node::new();
         let disk = machine.spawn(fairness::disk(machine)).await;
         let disk = Arc::new(disk.expect("not killed"));
-        let served = serve_on(machine, TargetConfig::default(), disk).await;
+        let served = serve_on(machine, of_target, disk).await;
         let addr = served.addr;
         let good = Node::new().spawn(async move {
             let (_controller, ns) = connected(config(addr, 200)).await;

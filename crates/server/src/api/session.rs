@@ -162,8 +162,11 @@ pub struct QueuePair {
     pub reads_out: u8,
     /// READs of our memory that the host may have outstanding.
     pub reads_in: u8,
-    /// Receives: the messages that the host may have sent and the server not taken.
-    pub receives: u16,
+    /// Receives: the messages that the host may have sent and the server not taken; of a shared queue, those that are posted now.
+    pub receives: u32,
+    /// Receives of the queue that it shares with the other connections of its shard and device; 0 if it has its own.
+    #[serde(default)]
+    pub shared_receives: u32,
     /// Bytes of each receive.
     pub receive_len: u32,
     /// Most bytes that are copied into a request.

@@ -265,6 +265,14 @@ fn queues(list: &[Queue], are_queues: bool) -> String {
         .text()
 }
 
+/// Receives of a queue pair: its own, or those that are posted of all that it shares.
+fn receives(p: &QueuePair) -> String {
+    match p.shared_receives {
+        0 => p.receives.to_string(),
+        all => format!("{} of {all} shared", p.receives),
+    }
+}
+
 /// The queue pairs of a session over RDMA; empty over other transports.
 fn queue_pairs(list: &[Queue]) -> String {
     let pairs: Vec<(u16, &QueuePair)> = list
@@ -295,7 +303,7 @@ fn queue_pairs(list: &[Queue]) -> String {
         .right("PATH MTU", |(_, p)| known(p.path_mtu))
         .right("READS OUT", |(_, p)| p.reads_out.to_string())
         .right("READS IN", |(_, p)| p.reads_in.to_string())
-        .right("RECEIVES", |(_, p)| p.receives.to_string())
+        .right("RECEIVES", |(_, p)| receives(p))
         .right("OF BYTES", |(_, p)| p.receive_len.to_string())
         .right("INLINE", |(_, p)| p.inline_max.to_string())
         .right("RNR RETRIES", |(_, p)| {

@@ -24,7 +24,11 @@ pub(super) struct Context {
     pub(super) poll_cq: Option<unsafe extern "C" fn(*mut Cq, c_int, *mut Wc) -> c_int>,
     // SAFETY: a type; each call says why it is sound.
     pub(super) req_notify_cq: Option<unsafe extern "C" fn(*mut Cq, c_int) -> c_int>,
-    unused_before_post: [*mut c_void; 12],
+    unused_before_shared: [*mut c_void; 7],
+    // SAFETY: a type; each call says why it is sound.
+    pub(super) post_srq_recv:
+        Option<unsafe extern "C" fn(*mut Srq, *mut RecvWr, *mut *mut RecvWr) -> c_int>,
+    unused_before_post: [*mut c_void; 4],
     pub(super) post_send:
         Option<unsafe extern "C" fn(*mut Qp, *mut SendWr, *mut *mut SendWr) -> c_int>,
     pub(super) post_recv:
@@ -86,6 +90,28 @@ pub(super) struct Qp {
     pub(super) qp_num: u32,
 }
 
+/// `struct ibv_srq` as far as it is used.
+#[repr(C)]
+pub(super) struct Srq {
+    pub(super) context: *mut Context,
+}
+
+/// `struct ibv_srq_attr`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub(super) struct SrqAttr {
+    pub(super) max_wr: u32,
+    pub(super) max_sge: u32,
+    pub(super) srq_limit: u32,
+}
+
+/// `struct ibv_srq_init_attr`.
+#[repr(C)]
+pub(super) struct SrqInitAttr {
+    pub(super) srq_context: *mut c_void,
+    pub(super) attr: SrqAttr,
+}
+
 /// `struct ibv_qp_cap`.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
@@ -103,7 +129,7 @@ pub(super) struct QpInitAttr {
     pub(super) qp_context: *mut c_void,
     pub(super) send_cq: *mut Cq,
     pub(super) recv_cq: *mut Cq,
-    pub(super) srq: *mut c_void,
+    pub(super) srq: *mut Srq,
     pub(super) cap: QpCap,
     pub(super) qp_type: c_int,
     pub(super) sq_sig_all: c_int,
@@ -121,7 +147,10 @@ pub(super) struct QpAttr {
     unused_access: c_uint,
     unused_cap: QpCap,
     unused_paths: [[u64; 4]; 2],
-    unused_tail: [u64; 3],
+    unused_before_timer: [u8; 8],
+    /// Code of the pause that a peer makes before it sends a message again that found no receive (IBA table 45).
+    pub(super) min_rnr_timer: u8,
+    unused_tail: [u8; 15],
     /// Room for fields that later versions may add.
     unused_room: [u64; 8],
 }
@@ -138,7 +167,9 @@ impl QpAttr {
             unused_access: 0,
             unused_cap: QpCap::default(),
             unused_paths: [[0; 4]; 2],
-            unused_tail: [0; 3],
+            unused_before_timer: [0; 8],
+            min_rnr_timer: 0,
+            unused_tail: [0; 15],
             unused_room: [0; 8],
         }
     }
@@ -259,6 +290,7 @@ pub(super) struct CmEvent {
 }
 
 const _: () = assert!(offset_of!(Context, poll_cq) == 12 * size_of::<usize>());
+const _: () = assert!(offset_of!(Context, post_srq_recv) == 21 * size_of::<usize>());
 const _: () = assert!(offset_of!(Context, post_send) == 26 * size_of::<usize>());
 const _: () = assert!(offset_of!(Context, unused_cmd_fd) == 33 * size_of::<usize>());
 const _: () = assert!(offset_of!(Context, async_fd) == 33 * size_of::<usize>() + 4);
@@ -270,6 +302,8 @@ const _: () = assert!(size_of::<QpInitAttr>() == 64);
 const _: () = assert!(offset_of!(QpAttr, path_mtu) == 8 && offset_of!(QpAttr, dest_qp_num) == 28);
 const _: () =
     assert!(offset_of!(QpAttr, unused_paths) == 56 && offset_of!(QpAttr, unused_room) == 144);
+const _: () = assert!(offset_of!(QpAttr, min_rnr_timer) == 128);
+const _: () = assert!(size_of::<SrqInitAttr>() == 24);
 const _: () = assert!(size_of::<ConnParam>() == 24 && offset_of!(CmEvent, conn) == 24);
 
 pub(super) const ACCESS_LOCAL_WRITE: c_int = 1;
@@ -279,6 +313,7 @@ pub(super) const ACCESS_REMOTE_READ: c_int = 1 << 2;
 pub(super) const QPT_RC: c_int = 2;
 
 pub(super) const QP_PATH_MTU: c_int = 1 << 8;
+pub(super) const QP_MIN_RNR_TIMER: c_int = 1 << 15;
 pub(super) const QP_DEST_QPN: c_int = 1 << 20;
 
 pub(super) const WR_RDMA_WRITE: c_int = 0;
@@ -288,6 +323,8 @@ pub(super) const WR_SEND_WITH_INV: c_int = 9;
 
 pub(super) const SEND_SIGNALED: c_uint = 1 << 1;
 pub(super) const SEND_INLINE: c_uint = 1 << 3;
+
+pub(super) const SRQ_LIMIT: c_int = 1 << 1;
 
 pub(super) const WC_SUCCESS: c_int = 0;
 pub(super) const WC_REM_INV_REQ_ERR: c_int = 9;
@@ -304,6 +341,8 @@ pub(super) const EVENT_PATH_MIG_ERR: c_int = 7;
 pub(super) const EVENT_DEVICE_FATAL: c_int = 8;
 pub(super) const EVENT_PORT_ACTIVE: c_int = 9;
 pub(super) const EVENT_PORT_ERR: c_int = 10;
+pub(super) const EVENT_SRQ_ERR: c_int = 14;
+pub(super) const EVENT_SRQ_LIMIT_REACHED: c_int = 15;
 pub(super) const EVENT_QP_LAST_WQE_REACHED: c_int = 16;
 
 pub(super) const PS_TCP: c_int = 0x0106;

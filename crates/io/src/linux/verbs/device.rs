@@ -6,6 +6,7 @@
 use super::abi::{Context, Mr, Pd};
 use super::events::{Told, watch};
 use super::library::{Library, check_pointer, library};
+use super::shared::SharedReceives;
 use crate::buf::Mapping;
 use crate::rdma::LockedMemory;
 use crate::sync::lock;
@@ -202,18 +203,45 @@ pub(crate) struct ReceiveSlot {
     area: Arc<Area>,
     index: usize,
     len: usize,
+    /// The shared queue to which the slot returns when it is dropped.
+    shared: Option<Arc<SharedReceives>>,
 }
 
 impl ReceiveSlot {
     /// A message of `len` bytes, which the device has put into slot `index`.
     pub(super) fn new(area: Arc<Area>, index: usize, len: usize) -> ReceiveSlot {
         assert!(len <= area.slot_len, "a message fits its receive");
-        ReceiveSlot { area, index, len }
+        ReceiveSlot {
+            area,
+            index,
+            len,
+            shared: None,
+        }
+    }
+
+    /// A message of `len` bytes in slot `index` of a shared queue.
+    pub(super) fn of_shared(shared: &Arc<SharedReceives>, index: usize, len: usize) -> ReceiveSlot {
+        let mut slot = ReceiveSlot::new(shared.area().clone(), index, len);
+        slot.shared = Some(shared.clone());
+        slot
+    }
+
+    /// Whether it is of a shared queue.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.shared.is_some()
     }
 
     /// The slot's number.
     pub(super) fn index(&self) -> usize {
         self.index
+    }
+}
+
+impl Drop for ReceiveSlot {
+    fn drop(&mut self) {
+        if let Some(shared) = self.shared.take() {
+            shared.post(self.index);
+        }
     }
 }
 

@@ -260,7 +260,8 @@ impl LinuxEndpoint {
             reads_in: state.reads_in,
             // Devices count them for a port, not for a queue pair.
             rnr_retries: None,
-            receives: config.map_or(0, |c| c.receives),
+            receives: state.queue.as_ref().map_or(0, VerbsQueue::receives),
+            shared_receives: config.map_or(0, |c| c.shared_receives),
             receive_len: config.map_or(0, |c| c.receive_len),
             inline_max: INLINE_MAX,
         }
@@ -388,6 +389,9 @@ impl LinuxEndpoint {
                 }
                 if matches!(state.stage, Stage::Connecting | Stage::Accepting) {
                     state.stage = Stage::Established;
+                    if let Some(queue) = &state.queue {
+                        queue.established();
+                    }
                 }
                 Ok(())
             }
@@ -454,12 +458,16 @@ impl Drop for LinuxEndpoint {
         let Some(id) = self.id.take() else { return };
         let queue = self.state.borrow_mut().queue.take();
         crate::runtime::blocking_detached(move || {
-            if let Some(queue) = &queue {
+            let mut queue = queue;
+            if let Some(queue) = &mut queue {
+                queue.wait_for_last_work();
+                queue.give_back();
                 queue.leave();
                 // SAFETY: the identifier has its queue pair; afterwards the device uses no memory of it.
                 unsafe { (id.channel.library.rdma_destroy_qp)(id.raw) };
             }
-            if let Some(queue) = queue {
+            if let Some(mut queue) = queue {
+                queue.give_back();
                 queue.destroy();
             }
             drop(id);

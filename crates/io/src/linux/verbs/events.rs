@@ -4,58 +4,134 @@
 //! **Invariants**: an event is acknowledged after its queue pair was looked up, so that the number of a destroyed one is not mistaken for that
 //! of a new one; each event is counted, and logged once a second at most for each kind.
 
-use super::abi::{self, AsyncEvent, Context, Cq, Qp};
+use super::abi::{self, AsyncEvent, Context, Cq, Qp, Srq};
 use super::library::Library;
 use crate::rdma::{DeviceEvent, count_device_event};
 use crate::sync::lock;
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
 use std::task::{Context as TaskContext, Waker};
 use std::time::{Duration, Instant};
 
 /// Time between two log lines about events of one kind.
 const LOG_PAUSE: Duration = Duration::from_secs(1);
 
-/// An event that ends a queue pair, for its endpoint.
+/// What the device has told of a queue pair.
 #[derive(Default)]
-pub(super) struct Trouble(Mutex<(Option<DeviceEvent>, Option<Waker>)>);
+struct Reported {
+    /// The first event.
+    event: Option<DeviceEvent>,
+    /// Whether it uses no receive of its shared queue any longer.
+    is_last: bool,
+    waker: Option<Waker>,
+}
+
+/// Events of a queue pair, for its endpoint.
+#[derive(Default)]
+pub(super) struct Trouble {
+    state: Mutex<Reported>,
+    /// Announces the last use of a shared receive.
+    last: Condvar,
+}
 
 impl Trouble {
+    /// The event, if there was one.
+    pub(super) fn event(&self) -> Option<DeviceEvent> {
+        lock(&self.state).event
+    }
+
+    /// Blocks until the event of the last use of a shared receive, or for `most`.
+    pub(super) fn wait_for_last_work(&self, most: Duration) {
+        let state = lock(&self.state);
+        let waited = self.last.wait_timeout_while(state, most, |s| !s.is_last);
+        drop(waited);
+    }
+
     /// The event, once there was one; else the task is woken when there is.
     pub(super) fn poll(&self, cx: &TaskContext<'_>) -> Option<DeviceEvent> {
-        let (event, waker) = &mut *lock(&self.0);
-        if event.is_none() && !waker.as_ref().is_some_and(|w| w.will_wake(cx.waker())) {
-            *waker = Some(cx.waker().clone());
+        let state = &mut *lock(&self.state);
+        let is_known = state.waker.as_ref();
+        if state.event.is_none() && !is_known.is_some_and(|w| w.will_wake(cx.waker())) {
+            state.waker = Some(cx.waker().clone());
         }
-        *event
+        state.event
     }
 
     fn tell(&self, what: DeviceEvent) {
-        let (event, waker) = &mut *lock(&self.0);
-        event.get_or_insert(what);
-        if let Some(waker) = waker.take() {
+        let state = &mut *lock(&self.state);
+        state.event.get_or_insert(what);
+        if what == DeviceEvent::LastWorkReached {
+            state.is_last = true;
+            self.last.notify_all();
+        }
+        if let Some(waker) = state.waker.take() {
             waker.wake();
         }
     }
 }
 
-/// The queue pairs of a device that get events, by the addresses of the queue pair and of its completion queue.
+/// Whether a shared receive queue has had the event of few receives since it was armed.
 #[derive(Default)]
-pub(super) struct Told(Mutex<BTreeMap<usize, Arc<Trouble>>>);
+pub(super) struct Shortage(AtomicBool);
+
+impl Shortage {
+    /// Whether there was the event; the next call says no, until there is another one.
+    pub(super) fn take(&self) -> bool {
+        self.0.load(Ordering::Relaxed) && self.0.swap(false, Ordering::Relaxed)
+    }
+}
+
+/// A queue pair that gets events.
+struct Listener {
+    trouble: Arc<Trouble>,
+    /// Address of its shared receive queue; 0 without one.
+    srq: usize,
+}
+
+/// The queues of a device that get events.
+#[derive(Default)]
+struct Listeners {
+    /// By the addresses of the queue pair and of its completion queue.
+    queue_pairs: BTreeMap<usize, Listener>,
+    /// By the address of the shared receive queue.
+    shared: BTreeMap<usize, Arc<Shortage>>,
+}
+
+/// The queues of a device that get events.
+#[derive(Default)]
+pub(super) struct Told(Mutex<Listeners>);
 
 impl Told {
-    /// Adds a queue pair with its completion queue.
-    pub(super) fn add(&self, qp: *mut Qp, cq: *mut Cq) -> Arc<Trouble> {
+    /// Adds a queue pair with its completion queue and its shared receive queue, null without one.
+    pub(super) fn add(&self, qp: *mut Qp, cq: *mut Cq, srq: *mut Srq) -> Arc<Trouble> {
         let trouble = Arc::new(Trouble::default());
-        let mut told = lock(&self.0);
-        told.insert(qp as usize, trouble.clone());
-        told.insert(cq as usize, trouble.clone());
+        let told = &mut lock(&self.0).queue_pairs;
+        for key in [qp as usize, cq as usize] {
+            let listener = Listener {
+                trouble: trouble.clone(),
+                srq: srq as usize,
+            };
+            told.insert(key, listener);
+        }
         trouble
+    }
+
+    /// Adds a shared receive queue.
+    pub(super) fn add_shared(&self, srq: *mut Srq) -> Arc<Shortage> {
+        let shortage = Arc::new(Shortage::default());
+        lock(&self.0).shared.insert(srq as usize, shortage.clone());
+        shortage
+    }
+
+    /// Removes a shared receive queue, before it is destroyed.
+    pub(super) fn remove_shared(&self, srq: *mut Srq) {
+        lock(&self.0).shared.remove(&(srq as usize));
     }
 
     /// Removes a queue pair, before it and its completion queue are destroyed.
     pub(super) fn remove(&self, qp: *mut Qp, cq: *mut Cq) {
-        let mut told = lock(&self.0);
+        let told = &mut lock(&self.0).queue_pairs;
         told.remove(&(qp as usize));
         told.remove(&(cq as usize));
     }
@@ -63,16 +139,29 @@ impl Told {
     /// Passes an event on: to its queue pair, or to all.
     fn pass(&self, what: DeviceEvent, element: u64) {
         let told = lock(&self.0);
+        let queue_pairs = &told.queue_pairs;
+        let element = element as usize;
         match what {
-            DeviceEvent::DeviceFatal => told.values().for_each(|t| t.tell(what)),
+            DeviceEvent::DeviceFatal => {
+                queue_pairs.values().for_each(|q| q.trouble.tell(what));
+            }
+            DeviceEvent::SharedReceivesError => {
+                let users = queue_pairs.values().filter(|q| q.srq == element);
+                users.for_each(|q| q.trouble.tell(what));
+            }
+            DeviceEvent::SharedReceivesLow => {
+                if let Some(shortage) = told.shared.get(&element) {
+                    shortage.0.store(true, Ordering::Relaxed);
+                }
+            }
             DeviceEvent::PortError | DeviceEvent::PortActive => {}
             DeviceEvent::CompletionQueueError
             | DeviceEvent::QueuePairFatal
             | DeviceEvent::QueuePairAccess
             | DeviceEvent::PathMigration
             | DeviceEvent::LastWorkReached => {
-                if let Some(trouble) = told.get(&(element as usize)) {
-                    trouble.tell(what);
+                if let Some(queue_pair) = queue_pairs.get(&element) {
+                    queue_pair.trouble.tell(what);
                 }
             }
         }
@@ -90,6 +179,8 @@ fn event_of(code: i32) -> Option<DeviceEvent> {
         abi::EVENT_PORT_ACTIVE => DeviceEvent::PortActive,
         abi::EVENT_PORT_ERR => DeviceEvent::PortError,
         abi::EVENT_QP_LAST_WQE_REACHED => DeviceEvent::LastWorkReached,
+        abi::EVENT_SRQ_LIMIT_REACHED => DeviceEvent::SharedReceivesLow,
+        abi::EVENT_SRQ_ERR => DeviceEvent::SharedReceivesError,
         _ => return None,
     })
 }
@@ -164,9 +255,13 @@ mod tests {
     fn an_event_reaches_its_queue_pair_or_all() {
         let told = Told::default();
         let one = (0x10 as *mut Qp, 0x11 as *mut Cq);
-        let first = told.add(one.0, one.1);
-        let second = told.add(0x20 as *mut Qp, 0x21 as *mut Cq);
-        let third = told.add(0x30 as *mut Qp, 0x31 as *mut Cq);
+        let first = told.add(one.0, one.1, std::ptr::null_mut());
+        let second = told.add(0x20 as *mut Qp, 0x21 as *mut Cq, 0x22 as *mut Srq);
+        let third = told.add(0x30 as *mut Qp, 0x31 as *mut Cq, std::ptr::null_mut());
+        let shortage = told.add_shared(0x22 as *mut Srq);
+        told.pass(DeviceEvent::SharedReceivesLow, 0x22);
+        assert!(shortage.take() && !shortage.take());
+        told.pass(DeviceEvent::SharedReceivesError, 0x23);
         let cx = TaskContext::from_waker(Waker::noop());
         told.pass(DeviceEvent::QueuePairFatal, 0x10);
         told.pass(DeviceEvent::QueuePairAccess, 0x40);
@@ -184,6 +279,19 @@ mod tests {
         let why = Some(DeviceEvent::CompletionQueueError);
         assert_eq!(third.poll(&cx), why);
         told.remove(one.0, one.1);
-        assert_eq!(lock(&told.0).len(), 4);
+        assert_eq!(lock(&told.0).queue_pairs.len(), 4);
+    }
+
+    #[test]
+    fn a_failed_shared_queue_reaches_its_queue_pairs() {
+        let told = Told::default();
+        let srq = 0x12 as *mut Srq;
+        let users = [0x10, 0x20].map(|at| told.add(at as *mut Qp, (at + 1) as *mut Cq, srq));
+        let other = told.add(0x30 as *mut Qp, 0x31 as *mut Cq, std::ptr::null_mut());
+        told.pass(DeviceEvent::SharedReceivesError, srq as u64);
+        let cx = TaskContext::from_waker(Waker::noop());
+        let why = Some(DeviceEvent::SharedReceivesError);
+        assert!(users.iter().all(|u| u.poll(&cx) == why));
+        assert_eq!(other.poll(&cx), None);
     }
 }

@@ -5,7 +5,7 @@
 
 use super::abi::{
     AsyncEvent, CmEvent, CmId, CompChannel, ConnParam, Context, Cq, EventChannel, Mr, Pd, Qp,
-    QpAttr, QpInitAttr,
+    QpAttr, QpInitAttr, Srq, SrqAttr, SrqInitAttr,
 };
 use crate::rdma::NoRdma;
 use crate::{Error, Result};
@@ -77,6 +77,10 @@ functions! {
         ibv_ack_cq_events(*mut Cq, c_uint);
         ibv_get_async_event(*mut Context, *mut AsyncEvent) -> c_int;
         ibv_ack_async_event(*mut AsyncEvent);
+        ibv_create_srq(*mut Pd, *mut SrqInitAttr) -> *mut Srq;
+        ibv_modify_srq(*mut Srq, *mut SrqAttr, c_int) -> c_int;
+        ibv_destroy_srq(*mut Srq) -> c_int;
+        ibv_modify_qp(*mut Qp, *mut QpAttr, c_int) -> c_int;
         ibv_query_qp(*mut Qp, *mut QpAttr, c_int, *mut QpInitAttr) -> c_int;
     }
     rdmacm {

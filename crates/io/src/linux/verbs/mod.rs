@@ -8,6 +8,7 @@
 //! | `channel` | descriptors of events and completions |
 //! | `queue` | one queue pair with its completion queue |
 //! | `request` | requests in the form of the device, and their memory |
+//! | `shared` | receive queues that queue pairs share |
 //! | `events` | asynchronous events of devices |
 //! | `endpoint` | one end of a connection |
 //! | `listener` | listeners |
@@ -26,6 +27,7 @@ mod library;
 mod listener;
 mod queue;
 mod request;
+mod shared;
 mod support;
 
 pub(crate) use device::{RdmaDevice, ReceiveSlot, RegisteredSlab, locked_memory};

@@ -4,12 +4,13 @@
 //! entries of the send queue come back; a signalled completion ends all requests before it; a slot is posted again after its message was
 //! dropped.
 
-use super::abi::{self, CmId, Cq, Qp, QpAttr, QpCap, QpInitAttr, RecvWr, SendWr, Sge, Wc};
+use super::abi::{self, CmId, Cq, Qp, QpAttr, QpCap, QpInitAttr, RecvWr, SendWr, Sge, Srq, Wc};
 use super::channel::CompletionChannel;
 use super::device::{Area, RdmaDevice, ReceiveSlot, Registration};
 use super::events::Trouble;
 use super::library::{check, check_pointer};
 use super::request::{Held, INLINE_MAX, SERIAL_FIRST, prepare, returned};
+use super::shared::SharedReceives;
 use crate::rdma::{
     DeviceEvent, Exposed, Memory, QueuePairConfig, QueuePairEvent, Raised, ReceiveBuffer, Remote,
     RemoteKey, Returned, Verb, WorkError, WorkRequest,
@@ -19,6 +20,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ptr::null_mut;
 use std::sync::Arc;
 use std::task::Context;
+use std::time::Duration;
 
 /// The highest code of a path MTU (`IBV_MTU_4096`), and the bytes that each code doubles.
 const MTU_CODE_MAX: u32 = 5;
@@ -28,11 +30,24 @@ const COMPLETIONS: usize = 32;
 /// Requests that are posted with one call.
 const CHAIN_MAX: usize = 64;
 
+/// Code of the pause before a message is sent again that found no shared receive: 0.64 ms (IBA table 45).
+const RNR_TIMER: u8 = 12;
+/// Longest wait for the event that a failed queue pair uses no shared receive any longer.
+const LAST_WORK_MAX: Duration = Duration::from_millis(20);
+
 /// A posted request.
 struct Posted {
     serial: u64,
     tag: Option<u64>,
     held: Held,
+}
+
+/// Where its receives are.
+enum Receives {
+    /// Its own slots.
+    Own(Arc<Area>),
+    /// A queue that it shares.
+    Shared(Arc<SharedReceives>),
 }
 
 /// A queue pair that an identifier of the connection manager has.
@@ -43,7 +58,7 @@ pub(super) struct VerbsQueue {
     channel: Arc<CompletionChannel>,
     /// Events of the device that end the queue pair.
     trouble: Arc<Trouble>,
-    area: Arc<Area>,
+    receives: Receives,
     config: QueuePairConfig,
     /// Requests that wait for entries of the send queue.
     waiting: VecDeque<WorkRequest>,
@@ -60,6 +75,16 @@ pub(super) struct VerbsQueue {
 // SAFETY: libibverbs locks its objects, and the memory is only used through them.
 unsafe impl Send for VerbsQueue {}
 
+impl Receives {
+    /// The shared queue for the device; null without one.
+    fn srq(&self) -> *mut Srq {
+        match self {
+            Receives::Own(_) => null_mut(),
+            Receives::Shared(shared) => shared.raw(),
+        }
+    }
+}
+
 impl VerbsQueue {
     /// Makes the queue pair of an identifier that is bound to a device, and posts all its receives. Errors: `Exhausted` if the device
     /// or the memory that the process may lock is used up.
@@ -69,24 +94,37 @@ impl VerbsQueue {
         let device = RdmaDevice::of(context)?;
         let library = device.library;
         let channel = CompletionChannel::open(library, context)?;
-        let entries = i32::from(config.sends) + i32::from(config.receives);
+        let receives = match SharedReceives::of(&device, &config)? {
+            Some(shared) => Receives::Shared(shared),
+            None => {
+                let slot_len = (config.receive_len as usize).next_multiple_of(64);
+                let area = Area::new(&device, usize::from(config.receives), slot_len)?;
+                Receives::Own(Arc::new(area))
+            }
+        };
+        // A peer may use up all shared receives before completions are taken.
+        let most = match &receives {
+            Receives::Own(_) => u32::from(config.receives),
+            Receives::Shared(_) => config.shared_receives,
+        };
+        let entries = i32::from(config.sends) + i32::try_from(most).unwrap_or(i32::MAX / 2);
         // SAFETY: the context and the channel exist.
         let cq = unsafe { (library.ibv_create_cq)(context, entries, null_mut(), channel.raw(), 0) };
         let cq = check_pointer(cq)?;
-        let made = VerbsQueue::make(id, &device, cq, config);
+        let made = VerbsQueue::make(id, &device, cq, (config, receives.srq()));
         if made.is_err() {
             // SAFETY: our own queue, which nothing uses.
             unsafe { (library.ibv_destroy_cq)(cq) };
         }
-        let (qp, area) = made?;
-        let trouble = device.told.add(qp, cq);
+        let qp = made?;
+        let trouble = device.told.add(qp, cq, receives.srq());
         let mut queue = VerbsQueue {
             device,
             trouble,
             qp,
             cq,
             channel,
-            area: Arc::new(area),
+            receives,
             config,
             waiting: VecDeque::new(),
             posted: VecDeque::new(),
@@ -95,8 +133,10 @@ impl VerbsQueue {
             failure: None,
             has_lost_receives: false,
         };
-        for index in 0..usize::from(config.receives) {
-            queue.post_slot(index);
+        if let Receives::Own(_) = queue.receives {
+            for index in 0..usize::from(config.receives) {
+                queue.post_slot(index);
+            }
         }
         queue.arm();
         Ok(queue)
@@ -106,15 +146,13 @@ impl VerbsQueue {
         id: *mut CmId,
         device: &Arc<RdmaDevice>,
         cq: *mut Cq,
-        config: QueuePairConfig,
-    ) -> Result<(*mut Qp, Area)> {
-        let slot_len = (config.receive_len as usize).next_multiple_of(64);
-        let area = Area::new(device, usize::from(config.receives), slot_len)?;
+        (config, srq): (QueuePairConfig, *mut Srq),
+    ) -> Result<*mut Qp> {
         let mut attributes = QpInitAttr {
             qp_context: null_mut(),
             send_cq: cq,
             recv_cq: cq,
-            srq: null_mut(),
+            srq,
             cap: QpCap {
                 max_send_wr: u32::from(config.sends),
                 max_recv_wr: u32::from(config.receives).max(1),
@@ -133,7 +171,7 @@ impl VerbsQueue {
             other => other,
         })?;
         // SAFETY: the identifier has its queue pair now.
-        Ok((unsafe { (*id).qp }, area))
+        Ok(unsafe { (*id).qp })
     }
 
     /// The device's name, and the number of the queue pair.
@@ -189,9 +227,32 @@ impl VerbsQueue {
         self.failure
     }
 
-    /// Whether receives ended without a message.
+    /// Whether receives ended without a message. Those of a shared queue do not end with the queue pair; the event of its last one says that it
+    /// has failed.
     pub(super) fn has_lost_receives(&self) -> bool {
-        self.has_lost_receives
+        let is_shared = matches!(self.receives, Receives::Shared(_));
+        let is_last = self.trouble.event() == Some(DeviceEvent::LastWorkReached);
+        self.has_lost_receives || is_shared && is_last
+    }
+
+    /// Gives receives of a shared queue back that the device has used up and nothing has taken. The queue pair is in its error state, or
+    /// destroyed.
+    pub(super) fn give_back(&mut self) {
+        let Receives::Shared(_) = self.receives else {
+            return;
+        };
+        let mut raised = VecDeque::new();
+        self.waiting.clear();
+        while self.reap(&mut raised) {
+            raised.clear();
+        }
+    }
+
+    /// Waits until a queue pair in its error state uses no receive of its shared queue, or for [`LAST_WORK_MAX`]: not each device tells.
+    pub(super) fn wait_for_last_work(&self) {
+        if let Receives::Shared(_) = self.receives {
+            self.trouble.wait_for_last_work(LAST_WORK_MAX);
+        }
     }
 
     /// Whether no request is posted.
@@ -209,11 +270,39 @@ impl VerbsQueue {
         }
     }
 
+    /// Receives that are posted; of its own ones all that it has.
+    pub(super) fn receives(&self) -> u32 {
+        match &self.receives {
+            Receives::Own(_) => u32::from(self.config.receives),
+            Receives::Shared(shared) => shared.posted(),
+        }
+    }
+
+    /// The queue pair is connected: peers that find no shared receive come back soon. The connection manager asks them to wait 0.65 s, which
+    /// is meant for receives that never come.
+    pub(super) fn established(&self) {
+        let Receives::Shared(_) = self.receives else {
+            return;
+        };
+        let mut attributes = QpAttr::new();
+        attributes.min_rnr_timer = RNR_TIMER;
+        // SAFETY: the queue pair exists until the endpoint destroys it; the call reads local structures.
+        let result = unsafe {
+            (self.device.library.ibv_modify_qp)(self.qp, &raw mut attributes, abi::QP_MIN_RNR_TIMER)
+        };
+        if result != 0 {
+            tracing::debug!(errno = result, "peers without a shared receive wait 0.65 s");
+        }
+    }
+
     fn post_slot(&mut self, index: usize) {
+        let Receives::Own(area) = &self.receives else {
+            return;
+        };
         let mut sge = Sge {
-            addr: self.area.slot(index).as_ptr() as u64,
+            addr: area.slot(index).as_ptr() as u64,
             length: self.config.receive_len,
-            lkey: self.area.lkey(),
+            lkey: area.lkey(),
         };
         let mut request = RecvWr {
             wr_id: index as u64,
@@ -355,12 +444,20 @@ impl VerbsQueue {
     }
 
     fn received(&mut self, completion: &Wc, raised: &mut VecDeque<Raised>) {
-        if completion.status != abi::WC_SUCCESS {
-            self.has_lost_receives = true;
-            return;
-        }
-        let index = completion.wr_id as usize;
-        let slot = ReceiveSlot::new(self.area.clone(), index, completion.byte_len as usize);
+        let (index, len) = (completion.wr_id as usize, completion.byte_len as usize);
+        let is_message = completion.status == abi::WC_SUCCESS;
+        self.has_lost_receives |= !is_message;
+        let slot = match &self.receives {
+            Receives::Own(area) if is_message => ReceiveSlot::new(area.clone(), index, len),
+            Receives::Own(_) => return,
+            Receives::Shared(shared) => {
+                shared.taken();
+                if !is_message {
+                    return shared.post(index);
+                }
+                ReceiveSlot::of_shared(shared, index, len)
+            }
+        };
         raised.push_back(Ok((ReceiveBuffer::Slot(slot), None)));
     }
 

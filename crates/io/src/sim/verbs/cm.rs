@@ -172,6 +172,7 @@ impl Verbs {
         let mut queue_pair = QueuePair::new((node, local), (remote_node, addr), Stage::Connecting);
         queue_pair.configure(config);
         let id = self.add(queue_pair);
+        self.join_shared(id);
         let private = private.to_vec();
         let request = Letter::new(id, id, CmMessage::Request { private, config });
         self.say(core, links, request);
@@ -238,6 +239,7 @@ impl Verbs {
         let Some(peer) = queue_pair.peer else {
             return Err(Error::Closed);
         };
+        self.join_shared(id);
         let private = private.to_vec();
         let accepted = Letter::new(id, peer, CmMessage::Accepted { private, config });
         self.say(core, links, accepted);
@@ -274,7 +276,7 @@ impl Verbs {
         if let Some(peer) = self.queue_pairs.get(&id).and_then(|q| q.peer) {
             self.say(core, links, Letter::new(id, peer, said));
         }
-        self.queue_pairs.remove(&id);
+        self.remove(id);
     }
 
     /// The request of `id` was accepted by `peer`. False if `id` waits for no answer any longer.

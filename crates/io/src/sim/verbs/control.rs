@@ -66,6 +66,17 @@ pub fn raise(node: Node, peer: Node, event: DeviceEvent) {
     });
 }
 
+/// Receives that the queue pairs of a node have posted: their own, and those of shared queues.
+#[must_use]
+pub fn receives(node: Node) -> usize {
+    with_world(|w| {
+        let queue_pairs = w.verbs.queue_pairs.values();
+        let own = queue_pairs.filter(|q| q.node == node.id());
+        let own: usize = own.map(|q| q.receives.len()).sum();
+        own + w.verbs.shared_receives(node.id())
+    })
+}
+
 /// Number of queue pairs that a node has.
 #[must_use]
 pub fn queue_pairs(node: Node) -> usize {

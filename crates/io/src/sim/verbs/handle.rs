@@ -4,19 +4,43 @@
 //! handle closes its listener or queue pair.
 
 use super::message::{CmMessage, ListenerId, QueuePairId};
+use super::shared::SharedId;
 use super::table::Verbs;
 use crate::Result;
 use crate::rdma::{
-    ConnectError, Exposed, Memory, NoRdma, QueuePairConfig, Raised, RdmaInfo, WorkRequest,
+    ConnectError, Exposed, Memory, NoRdma, QueuePairConfig, Raised, RdmaInfo, ReceiveBuffer,
+    WorkRequest,
 };
 use crate::runtime::{NodeId, current, try_current};
 use crate::sim::core::Core;
 use crate::sim::net::Links;
 use std::net::SocketAddr;
+use std::ops::Deref;
 use std::task::{Context, Poll};
 
 /// A simulated listener.
 pub(crate) struct SimulatedVerbsListener(ListenerId);
+
+/// A message in a receive of a shared queue.
+pub(crate) struct SimulatedReceive {
+    of: SharedId,
+    bytes: Vec<u8>,
+}
+
+impl Deref for SimulatedReceive {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for SimulatedReceive {
+    fn drop(&mut self) {
+        let bytes = std::mem::take(&mut self.bytes);
+        on_devices(|v, _, _, _| v.post_shared(self.of, bytes));
+    }
+}
 
 /// One end of a simulated connection.
 pub(crate) struct SimulatedEndpoint {
@@ -140,7 +164,18 @@ impl SimulatedEndpoint {
     }
 
     pub(crate) fn poll_event(&self, cx: &mut Context<'_>) -> Poll<Raised> {
-        in_world(|v, _, _| v.poll_event(self.id, cx))
+        let (event, shared) = in_world(|v, _, _| {
+            let shared = v.queue_pairs.get(&self.id).and_then(|q| q.shared());
+            (v.poll_event(self.id, cx), shared)
+        });
+        // The devices have the bytes; the receive that returns when it is dropped is made outside of them.
+        event.map(|event| match (event, shared) {
+            (Ok((ReceiveBuffer::Heap(bytes), withdrawn)), Some(of)) => {
+                let receive = SimulatedReceive { of, bytes };
+                Ok((ReceiveBuffer::Shared(receive), withdrawn))
+            }
+            (event, _) => event,
+        })
     }
 
     pub(crate) fn disconnect(&self) {

@@ -4,6 +4,7 @@
 //! was asked for or is an error.
 
 use super::message::{Lane, QueuePairId};
+use super::shared::SharedId;
 use crate::rdma::{
     ConnectError, Ending, QueuePairConfig, QueuePairEvent, Raised, Returned, Verb, WorkError,
 };
@@ -124,6 +125,8 @@ pub(super) struct QueuePair {
     pub(super) answer: Option<Result<Vec<u8>, ConnectError>>,
     /// Buffers of posted receives.
     pub(super) receives: VecDeque<Vec<u8>>,
+    /// Whether it is counted among the users of its shared queue.
+    pub(super) has_joined: bool,
     pub(super) outstanding: VecDeque<Outstanding>,
     /// The first of the outstanding requests that were sent.
     pub(super) issued: usize,
@@ -163,6 +166,7 @@ impl QueuePair {
             rnr_limit: 0,
             answer: None,
             receives: VecDeque::new(),
+            has_joined: false,
             outstanding: VecDeque::new(),
             issued: 0,
             reads: 0,
@@ -179,12 +183,21 @@ impl QueuePair {
         }
     }
 
-    /// Takes the caller's sizes, and posts all receives.
+    /// Takes the caller's sizes, and posts all receives that are its own.
     pub(super) fn configure(&mut self, config: QueuePairConfig) {
         self.config = config;
-        self.receives = (0..config.receives)
+        let own = match config.shared_receives {
+            0 => config.receives,
+            _ => 0,
+        };
+        self.receives = (0..own)
             .map(|_| Vec::with_capacity(config.receive_len as usize))
             .collect();
+    }
+
+    /// The shared queue that it takes receives from.
+    pub(super) fn shared(&self) -> Option<SharedId> {
+        SharedId::of(self.node, &self.config)
     }
 
     /// The wire of a lane.

@@ -4,6 +4,7 @@
 
 use super::message::{Lane, ListenerId, QueuePairId, VerbsEvent};
 use super::queue_pair::{QueuePair, Refused, Stage};
+use super::shared::{SharedId, SharedReceives};
 use crate::rdma::{
     Ending, Exposed, Memory, QueuePairEvent, Raised, RdmaInfo, Remote, RemoteKey, Returned, Verb,
     WorkError, WorkRequest,
@@ -36,6 +37,8 @@ pub(super) struct Region {
 pub(in crate::sim) struct Verbs {
     pub(super) queue_pairs: BTreeMap<QueuePairId, QueuePair>,
     pub(super) listeners: BTreeMap<ListenerId, Listener>,
+    /// Receive queues that queue pairs share.
+    pub(super) shared: BTreeMap<SharedId, SharedReceives>,
     /// By key. Keys are unique in the world, so that a key of another node finds nothing.
     pub(super) regions: BTreeMap<u32, Region>,
     /// Nodes whose device was removed.
@@ -201,7 +204,11 @@ impl Verbs {
             reads_out: q.reads_out,
             reads_in: q.reads_in,
             rnr_retries: Some(q.rnr_retries),
-            receives: u16::try_from(q.receives.len()).unwrap_or(u16::MAX),
+            receives: match q.shared() {
+                Some(shared) => self.shared_posted(shared),
+                None => q.receives.len() as u32,
+            },
+            shared_receives: q.config.shared_receives,
             receive_len: q.config.receive_len,
             // A simulated device reads all bytes from where they lie.
             inline_max: 0,
@@ -252,7 +259,7 @@ impl Verbs {
             queue_pair.raise(core, Err(QueuePairEvent::Ended(why)));
         }
         if queue_pair.is_orphan {
-            self.queue_pairs.remove(&id);
+            self.remove(id);
         }
     }
 
@@ -281,7 +288,7 @@ impl Verbs {
         queue_pair.is_orphan = true;
         queue_pair.waker = None;
         if queue_pair.stage == Stage::Flushed {
-            self.queue_pairs.remove(&id);
+            self.remove(id);
         }
     }
 
@@ -336,7 +343,7 @@ impl Verbs {
     pub(in crate::sim) fn power_cut(&mut self, node: NodeId) {
         let gone = self.of_node(node);
         for id in &gone {
-            self.queue_pairs.remove(id);
+            self.remove(*id);
         }
         self.regions.retain(|_, r| !gone.contains(&r.owner));
         self.listeners.retain(|_, l| l.node != node);

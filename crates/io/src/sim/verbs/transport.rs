@@ -15,6 +15,9 @@ use crate::sim::net::Links;
 /// Pause before a message that found no receive is sent again: that of Linux' connection manager (IBA table 45, code 0).
 const RNR_DELAY: Nanos = 655_360_000;
 
+/// The same for a queue pair with a shared receive queue, which sets the pause itself (IBA table 45, code 12).
+const SHARED_RNR_DELAY: Nanos = 640_000;
+
 /// The result of a request at the other end.
 enum Carried {
     Answered(Packet),
@@ -157,7 +160,9 @@ impl Verbs {
                 Lane::Answers => self.answered(core, links, peer, serial, packet),
                 Lane::Requests => {
                     if let Some(packet) = self.request(core, links, (id, peer), serial, packet) {
-                        self.not_ready(core, id, serial, packet);
+                        let shared = self.queue_pairs.get(&peer).and_then(|q| q.shared());
+                        let pause = shared.map_or(RNR_DELAY, |_| SHARED_RNR_DELAY);
+                        self.not_ready(core, id, (serial, packet), pause);
                     }
                 }
             }
@@ -209,19 +214,24 @@ impl Verbs {
     fn carry_out(&mut self, core: &mut Core, id: QueuePairId, packet: Packet) -> Carried {
         match packet {
             Packet::Send { bytes, invalidate } => {
-                let Some(queue_pair) = self.queue_pairs.get_mut(&id) else {
+                let Some(queue_pair) = self.queue_pairs.get(&id) else {
                     return Carried::Refused(Refused::Access);
                 };
-                let Some(mut buffer) = queue_pair.receives.pop_front() else {
+                let (shared, most) = (queue_pair.shared(), queue_pair.config.receive_len as usize);
+                let Some(mut buffer) = self.take_receive(id) else {
                     return Carried::NotReady(Packet::Send { bytes, invalidate });
                 };
-                if bytes.len() > queue_pair.config.receive_len as usize {
+                if bytes.len() > most {
+                    self.flush_receive(shared, buffer);
                     return Carried::Refused(Refused::TooLong);
                 }
                 let withdrawn = match invalidate.map(|key| (key, self.withdraw(id, key))) {
                     None => None,
                     Some((key, Ok(memory))) => Some((RemoteKey(key), memory)),
-                    Some((_, Err(_))) => return Carried::Refused(Refused::Access),
+                    Some((_, Err(_))) => {
+                        self.flush_receive(shared, buffer);
+                        return Carried::Refused(Refused::Access);
+                    }
                 };
                 core.trace
                     .note(core.clock, "message", u64::from(id.0), bytes.len() as u64);
@@ -264,7 +274,13 @@ impl Verbs {
     }
 
     /// A message found no receive: it is sent again, and everything behind it waits.
-    fn not_ready(&mut self, core: &mut Core, id: QueuePairId, serial: u64, packet: Packet) {
+    fn not_ready(
+        &mut self,
+        core: &mut Core,
+        id: QueuePairId,
+        (serial, packet): (u64, Packet),
+        pause: Nanos,
+    ) {
         let Some(queue_pair) = self.queue_pairs.get_mut(&id) else {
             return;
         };
@@ -275,7 +291,7 @@ impl Verbs {
             }
             queue_pair.rnr_tries += 1;
         }
-        let at = core.clock + RNR_DELAY;
+        let at = core.clock + pause;
         queue_pair.requests.packets.push_front((at, serial, packet));
         let again = VerbsEvent::Arrive(id, Lane::Requests);
         core.schedule(at, Event::Verbs(again));

@@ -18,6 +18,8 @@ pub(super) struct Offer {
     pub(super) entries: u16,
     /// Most in-capsule data, bytes.
     in_capsule: u32,
+    /// Receives that it shares with other connections; 0 if it has its own.
+    shared_receives: u32,
 }
 
 impl Offer {
@@ -53,13 +55,15 @@ impl Offer {
             qid,
             entries: hsqsize + 1,
             in_capsule: config.in_capsule(Transport::Rdma),
+            shared_receives: config.rdma_shared_receives,
         })
     }
 
-    /// The queue pair for it: a receive for each entry, room for a READ, or a WRITE and a SEND, for each command.
+    /// The queue pair for it: a receive for each entry or those that it shares, room for a READ, or a WRITE and a SEND, for each command.
     pub(super) fn queue_pair(&self) -> QueuePairConfig {
         QueuePairConfig {
             receives: self.entries,
+            shared_receives: self.shared_receives,
             receive_len: SQE_LEN as u32 + self.in_capsule,
             sends: 3 * self.entries,
             reads_out: RDMA_READS_MAX,

@@ -74,7 +74,13 @@ pub(super) async fn serve(target: Arc<TargetShared>, mut incoming: Incoming, rol
         .borrow_mut()
         .await_connect(Exchange::new(framing));
     let sent = transmit(&conn, &carrier);
-    let why = turn::run(conn.core(), &carrier, receive(&conn, &carrier), sent).await;
+    let why = turn::run(
+        conn.core(),
+        &carrier,
+        receive(&conn, &carrier, offer.entries),
+        sent,
+    )
+    .await;
     carrier.disconnect();
     ended(&target, &conn, key, why);
 }

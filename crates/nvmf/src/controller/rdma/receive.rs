@@ -2,7 +2,7 @@
 //!
 //! **Owns** the messages that were not dispatched yet. **Called by** the turns of a connection, which poll [`receive`]. **Invariants**: ends of
 //! requests are taken also while no command is taken; a capsule is in one message; its receive is posted again when it has been
-//! dispatched; a message that is no capsule ends the connection before any part of it takes effect.
+//! dispatched, one of a shared queue also when its message has to wait; a message that is no capsule ends the connection before any part of it takes effect.
 
 use super::carrier::RdmaCarrier;
 use super::framing::{slot_of, whole};
@@ -23,9 +23,10 @@ use std::task::{Context, Poll};
 use zerocopy::FromBytes;
 
 /// Messages that arrived, and a buffer for in-capsule data.
-#[derive(Default)]
 struct Receiver {
     arrived: VecDeque<Received>,
+    /// Entries of the queue: a host has no more commands outstanding.
+    entries: u16,
     spare: Option<IoBuf>,
     /// Set while the first message waits for a buffer.
     alloc: Option<Pin<Box<Alloc>>>,
@@ -57,7 +58,17 @@ impl Receiver {
                 QueuePairEvent::Ended(why) => ended = Some(why),
             }
         }
+        if self.arrived.len() > usize::from(self.entries) {
+            // With receives of its own the device refuses the message.
+            let many = PduError::sequence("more commands than the queue has entries");
+            self.arrived.clear();
+            core.terminate(many, &[]);
+        }
         self.dispatch(core, cx);
+        // A message that waits, perhaps for its own host, takes no receive from other hosts.
+        for waiting in &mut self.arrived {
+            waiting.release_shared();
+        }
         match ended {
             Some(why) => Poll::Ready(reason(why)),
             None => Poll::Pending,
@@ -175,7 +186,12 @@ fn reason(why: Ending) -> CloseReason {
 }
 
 /// Receives and dispatches until the connection ends.
-pub(super) async fn receive(conn: &Connection, carrier: &RdmaCarrier) -> CloseReason {
-    let mut receiver = Receiver::default();
+pub(super) async fn receive(conn: &Connection, carrier: &RdmaCarrier, entries: u16) -> CloseReason {
+    let mut receiver = Receiver {
+        arrived: VecDeque::new(),
+        entries,
+        spare: None,
+        alloc: None,
+    };
     poll_fn(|cx| receiver.turn(&mut conn.core().borrow_mut(), carrier, cx)).await
 }

@@ -10,7 +10,9 @@ use crate::config::edit::{Edit, find, is, remove, set_list, tables};
 use crate::config::exports::{ExportedAs, Exports, ProtocolConfig};
 use io::net::Endpoint;
 use nvmf::controller::HostPolicy;
-use nvmf::controller::limits::CONNECTIONS_REFUSED_MAX;
+use nvmf::controller::limits::{
+    CONNECTIONS_REFUSED_MAX, RDMA_SHARED_RECEIVES_MAX, RDMA_SHARED_RECEIVES_MIN,
+};
 use nvmf::wire::nqn::Nqn;
 use serde::Deserialize;
 use std::collections::BTreeSet;
@@ -43,6 +45,8 @@ pub struct Settings {
     pub referrals: Vec<Endpoint>,
     /// Maximum number of connections; each queue is one.
     pub connections_max: usize,
+    /// Receives that connections over RDMA share, for each shard and device; 0: none are shared.
+    pub rdma_shared_receives: u32,
     /// The subsystems, in the order they are exported.
     pub subsystems: Vec<SubsystemConfig>,
 }
@@ -83,6 +87,7 @@ pub(crate) struct RawSection {
     advertise_rdma: RawAddresses,
     referrals: RawAddresses,
     connections_max: Option<Spanned<u64>>,
+    rdma_shared_receives: Option<Spanned<u64>>,
 }
 
 #[derive(Deserialize)]
@@ -171,6 +176,19 @@ impl SubsystemConfig {
     }
 }
 
+/// The number of shared receives: 0, or enough for one whole queue.
+fn shared_receives(c: &Checker<'_>, value: Option<&Spanned<u64>>) -> Result<u32> {
+    let (min, max) = (
+        u64::from(RDMA_SHARED_RECEIVES_MIN),
+        u64::from(RDMA_SHARED_RECEIVES_MAX),
+    );
+    let count = match value {
+        Some(v) if *v.get_ref() == 0 => 0,
+        _ => c.number(value, 0, min..=max)?,
+    };
+    Ok(count as u32)
+}
+
 /// A namespace in messages.
 pub(crate) fn exported_as(nqn: &Nqn, nsid: u32) -> ExportedAs {
     ExportedAs {
@@ -198,6 +216,7 @@ pub(crate) fn check(
         advertise_rdma: c.endpoints(raw.advertise_rdma)?,
         referrals: c.endpoints(raw.referrals)?,
         connections_max: c.connections(raw.connections_max.as_ref())?,
+        rdma_shared_receives: shared_receives(c, raw.rdma_shared_receives.as_ref())?,
         subsystems: check_subsystems(c, subsystems, exports)?,
     })
 }

@@ -75,10 +75,11 @@ pub(crate) struct Nvmf {
 
 impl Nvmf {
     /// A target without subsystems. `connections_max` is what descriptors allow.
-    pub(crate) fn new(_file: &ConfigFile, connections_max: usize) -> crate::Result<Nvmf> {
+    pub(crate) fn new(file: &ConfigFile, connections_max: usize) -> crate::Result<Nvmf> {
         Ok(Nvmf {
             target: Target::new(TargetConfig {
                 connections_max,
+                rdma_shared_receives: file.config().nvmf.rdma_shared_receives,
                 ..TargetConfig::default()
             }),
             published: Published::default(),

@@ -85,6 +85,7 @@ fn queue_pair(r: RdmaInfo) -> QueuePair {
         reads_out: r.reads_out,
         reads_in: r.reads_in,
         receives: r.receives,
+        shared_receives: r.shared_receives,
         receive_len: r.receive_len,
         inline_max: r.inline_max,
         rnr_retries: r.rnr_retries,
