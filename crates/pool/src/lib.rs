@@ -37,11 +37,11 @@ pub use compress::unpack;
 pub use error::{Error, Result};
 pub use files::{FileChange, FileChangeKind, FileStore, OwnerSpace};
 pub use lost::{LOST_MAX, LostBlock};
-pub use options::Options;
+pub use options::{DurableWrites, Options};
 pub use owner::{
-    Choice, Damage, DamagedObjects, Damages, Expanding, ExpansionWait, NewFilesystem, NewVolume,
-    OrderMoves, Placements, Pool, PoolSpace, PoolWrites, Resilvering, RowMoves, ScrubPosition,
-    Scrubbed, Source, SpaceMaps, TrimPosition, Trimmed, Verified, VolumeSpace,
+    Choice, Damage, DamagedObjects, Damages, DurableTimes, Expanding, ExpansionWait, NewFilesystem,
+    NewVolume, OrderMoves, Placements, Pool, PoolSpace, PoolWrites, Resilvering, RowMoves,
+    ScrubPosition, Scrubbed, Source, SpaceMaps, TrimPosition, Trimmed, Verified, VolumeSpace,
 };
 pub use volume::Volume;
 pub use written::{DatasetWrites, WriteClass, WrittenBytes};

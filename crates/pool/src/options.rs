@@ -5,6 +5,18 @@
 
 use crate::journal::UNPROVEN_MAX;
 
+/// The way of small durable writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum DurableWrites {
+    /// With their contents in the journal where that was measured to be much faster.
+    #[default]
+    Measured,
+    /// At once to blocks of their own.
+    Blocks,
+    /// With their contents in the journal.
+    Journal,
+}
+
 /// Options of an open pool: bytes of memory, the work of one checkpoint, and the use of a feature.
 #[derive(Debug, Clone, Copy)]
 pub struct Options {
@@ -25,6 +37,8 @@ pub struct Options {
     pub space_bytes: usize,
     /// Blocks that a resilver sorts by address at once, about 90 bytes each. At least 64.
     pub resilver_blocks: usize,
+    /// The way of small durable writes.
+    pub durable_writes: DurableWrites,
     /// Whether new records get checksums of their parts. Then the pool gets the feature `record_parts`, so that earlier versions
     /// cannot open it.
     pub record_parts: bool,
@@ -41,6 +55,7 @@ impl Default for Options {
             unproven_bytes: UNPROVEN_MAX,
             space_bytes: 128 << 20,
             resilver_blocks: 1 << 20,
+            durable_writes: DurableWrites::default(),
             record_parts: true,
         }
     }

@@ -35,6 +35,12 @@ const PART_LEFT: u64 = 3;
 /// The part of the written bytes that a checkpoint is expected to free even if the last one freed nothing.
 const UNEXPECTED: u64 = 4;
 
+/// The part of the memory for dirty records up to which durable records may stay dirty.
+const HELD_PART: u64 = 4;
+/// Durable records may stay dirty while this many times the dirty bytes are free: a checkpoint, which would free space, waits until
+/// they have extents.
+const HELD_SPACE: u64 = 4;
+
 /// Bytes kept free for the pool's own nodes where a volume has a reservation.
 const NODES_MIN: u64 = 1 << 20;
 
@@ -366,6 +372,21 @@ impl WriteBudget {
             let _room = stage::wait(Stage::Memory);
             changed.await;
         }
+    }
+
+    /// Whether so few bytes are dirty that records may stay so although they are durable.
+    pub(crate) fn may_hold(&self) -> bool {
+        let sums = lock(&self.0);
+        sums.dirty <= sums.dirty_max / HELD_PART
+            && sums.dirty.saturating_mul(HELD_SPACE) <= sums.left()
+    }
+
+    /// Replay found records of `bytes` bytes that were admitted before, and that have no extent.
+    pub(crate) fn replayed(&self, id: TreeId, bytes: u64) {
+        let mut sums = lock(&self.0);
+        sums.dirty += bytes;
+        sums.promised += bytes;
+        sums.update(id, |account| account.promised += bytes);
     }
 
     /// Releases the admission of `bytes` bytes of dirty records that were overwritten before write-back.

@@ -269,21 +269,21 @@ pub(crate) fn uberblocks(image: &Image, chosen: u64) -> Said {
 }
 
 fn batch_json(batch: &SeenBatch) -> Json {
-    let [fresh, puts, deletes, ranges, freezes, states] = batch.counts;
+    let [fresh, contents, puts, deletes, ranges, freezes, states] = batch.counts;
     let lacking: Vec<_> = batch.lacking.iter().map(|(disk, _)| disk).collect();
     json!({"sequence": batch.header.sequence.0, "epoch": batch.header.epoch.0,
         "durable_up_to": batch.header.durable_up_to.0, "segment": batch.position.segment,
-        "offset": batch.position.offset, "bytes": batch.size, "put_blocks": fresh, "puts": puts,
+        "offset": batch.position.offset, "bytes": batch.size, "put_blocks": fresh, "put_contents": contents, "puts": puts,
         "deletes": deletes, "delete_ranges": ranges, "freezes": freezes, "states": states,
         "lacking": lacking})
 }
 
 pub(crate) fn journal(journal: &SeenJournal) -> Said {
     let header = [
-        "SEQ", "EPOCH", "SEGMENT", "OFFSET", "BYTES", "BLOCKS", "PUTS", "DELETES", "RANGES",
-        "FREEZES", "STATES", "LACKING",
+        "SEQ", "EPOCH", "SEGMENT", "OFFSET", "BYTES", "BLOCKS", "CONTENTS", "PUTS", "DELETES",
+        "RANGES", "FREEZES", "STATES", "LACKING",
     ];
-    let mut t = table(&header, &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+    let mut t = table(&header, &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
     for batch in &journal.batches {
         let mut row = vec![
             batch.header.sequence.0.to_string(),

@@ -10,7 +10,9 @@ use doctor::capture::rdma_ports;
 use doctor::facts::{Known, RdmaPort};
 use doctor::source::Host;
 use serde::Serialize;
-use server::api::{GetStatus, ListSessions, NotListening, SessionSummary, Status, Transport};
+use server::api::{
+    GetStatus, ListSessions, LockedMemory, NotListening, SessionSummary, Status, Transport,
+};
 use std::fmt::Write;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -65,6 +67,8 @@ struct ServerState {
     not_listening: Vec<NotListening>,
     /// Sessions over RDMA.
     sessions: usize,
+    /// Memory that it may lock.
+    locked_memory: Option<LockedMemory>,
 }
 
 /// Reads the machine and asks the server. Returns the text, or JSON.
@@ -87,6 +91,7 @@ fn server(ask: &Ask) -> ServerState {
             listening: Vec::new(),
             not_listening: Vec::new(),
             sessions: 0,
+            locked_memory: None,
         },
     }
 }
@@ -102,6 +107,7 @@ fn served(status: &Status, sessions: &[SessionSummary]) -> ServerState {
         listening: listening.map(|l| l.address).collect(),
         not_listening: missing.cloned().collect(),
         sessions: sessions.iter().filter(|s| s.transport == word).count(),
+        locked_memory: Some(status.locked_memory),
     }
 }
 
@@ -180,6 +186,23 @@ fn server_lines(server: &ServerState, out: &mut String) {
         out.push_str("server    is not configured for RDMA: set [nvmf] listen_rdma\n");
     }
     let _ = writeln!(out, "sessions  {} over RDMA", server.sessions);
+    if let Some(memory) = server.locked_memory {
+        let _ = writeln!(out, "memory    {}", locked(memory));
+    }
+}
+
+/// The limit of locked memory, and whether it was enough.
+fn locked(memory: LockedMemory) -> String {
+    let LockedMemory { limit, refused } = memory;
+    let limit = limit.map_or("unlimited".to_owned(), |b| {
+        format!("at most {} KiB", b >> 10)
+    });
+    match refused {
+        0 => format!("{limit} may be locked"),
+        _ => format!(
+            "{limit} may be locked: {refused} registrations were refused; `wirepool rdma setup` prints the setting of the unit"
+        ),
+    }
 }
 
 fn name(p: &Port) -> String {
@@ -224,7 +247,27 @@ mod tests {
             listening: Vec::new(),
             not_listening: Vec::new(),
             sessions: 0,
+            locked_memory: None,
         }
+    }
+
+    #[test]
+    fn the_limit_of_locked_memory_is_named() {
+        let shown = |limit, refused| {
+            let mut server = idle(None);
+            server.locked_memory = Some(LockedMemory { limit, refused });
+            text(&status(&machine(), Ok(()), server))
+        };
+        let small = shown(Some(8 << 20), 3);
+        assert!(
+            small.contains("at most 8192 KiB may be locked: 3 registrations were refused"),
+            "{small}"
+        );
+        let enough = shown(None, 0);
+        assert!(
+            enough.contains("memory    unlimited may be locked\n"),
+            "{enough}"
+        );
     }
 
     fn machine() -> Known<Vec<RdmaPort>> {

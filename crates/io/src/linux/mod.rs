@@ -37,7 +37,7 @@ pub use process::{
 pub use signatures::{Signature, age_of_data, ago, signatures};
 pub(crate) use verbs::{
     LinuxEndpoint, LinuxRequest, LinuxVerbsListener, RdmaDevice, ReceiveSlot, RegisteredSlab,
-    verbs_support,
+    locked_memory, verbs_support,
 };
 
 /// Pins the calling thread to one processor. Does nothing if the processor does not exist.

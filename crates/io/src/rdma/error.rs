@@ -67,13 +67,30 @@ pub enum Ending {
 }
 
 impl Ending {
-    /// The end of a queue pair by an event of its device.
-    pub(crate) fn of_event(event: DeviceEvent) -> Ending {
+    /// The end of a queue pair by an event of its device; `None` if the event ends no queue pair.
+    pub(crate) fn of_event(event: DeviceEvent) -> Option<Ending> {
         match event {
+            DeviceEvent::PortError | DeviceEvent::PortActive | DeviceEvent::LastWorkReached => None,
             // The peer's request ended it, as a completion of a receive would tell.
-            DeviceEvent::QueuePairAccess => Ending::BadRequest,
-            other => Ending::Device(other),
+            DeviceEvent::QueuePairAccess => Some(Ending::BadRequest),
+            other => Some(Ending::Device(other)),
         }
+    }
+
+    /// The end of a queue pair by the failures that are known of it, `None` if there is none. The most exact one is the reason: first the
+    /// status of a request, then the event of the device. A flush, of a request or of a receive, is the consequence of an error and not its
+    /// reason, so it decides only if nothing else is known.
+    pub(crate) fn of_failures(
+        request: Option<WorkError>,
+        event: Option<DeviceEvent>,
+        has_lost_receives: bool,
+    ) -> Option<Ending> {
+        let exact = request.filter(|why| *why != WorkError::Flushed);
+        exact
+            .map(Ending::Failed)
+            .or_else(|| event.and_then(Ending::of_event))
+            .or_else(|| request.map(Ending::Failed))
+            .or_else(|| has_lost_receives.then_some(Ending::BadRequest))
     }
 }
 
@@ -105,4 +122,28 @@ pub enum NoRdma {
     /// Another reason.
     #[error("the connection manager for RDMA cannot be used: {0}")]
     Other(Error),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_most_exact_failure_is_the_reason() {
+        let fatal = Some(DeviceEvent::DeviceFatal);
+        let of = Ending::of_failures;
+        let access = Some(Ending::Failed(WorkError::RemoteAccess));
+        assert_eq!(of(Some(WorkError::RemoteAccess), fatal, true), access);
+        let device = Some(Ending::Device(DeviceEvent::DeviceFatal));
+        assert_eq!(of(Some(WorkError::Flushed), fatal, true), device);
+        assert_eq!(of(None, fatal, true), device);
+        let flushed = Some(Ending::Failed(WorkError::Flushed));
+        assert_eq!(of(Some(WorkError::Flushed), None, true), flushed);
+        let port = Some(DeviceEvent::PortError);
+        assert_eq!(of(None, port, true), Some(Ending::BadRequest));
+        let access = Some(DeviceEvent::QueuePairAccess);
+        assert_eq!(of(None, access, false), Some(Ending::BadRequest));
+        assert_eq!(of(None, Some(DeviceEvent::LastWorkReached), false), None);
+        assert_eq!(of(None, None, false), None);
+    }
 }

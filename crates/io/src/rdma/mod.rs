@@ -6,6 +6,7 @@
 //! | `events` | failures of devices that no completion reports |
 //! | `work` | work requests, their ends, and memory that peers may use |
 //! | `listen` | listeners and connection requests |
+//! | `memory` | memory that this process may lock |
 //! | `support` | the reasons why a machine has no RDMA |
 //! | `handle` | the choice of the driver |
 //!
@@ -22,6 +23,7 @@ mod error;
 mod events;
 mod handle;
 mod listen;
+mod memory;
 mod support;
 mod work;
 
@@ -31,6 +33,7 @@ pub(crate) use events::count_device_event;
 pub use events::{DeviceEvent, device_events};
 pub(crate) use handle::EndpointHandle;
 pub use listen::{DetachedIncoming, Incoming, RdmaListener};
+pub use memory::{LockedMemory, locked_memory};
 pub use support::support;
 pub use work::{Exposed, Memory, QueuePairEvent, Remote, RemoteKey, Returned, Verb, WorkRequest};
 

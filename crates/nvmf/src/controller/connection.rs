@@ -121,7 +121,9 @@ impl Turns for Core {
         match self.common.link.ending()? {
             // The reply to Disconnect goes out first.
             CloseReason::Disconnect if !self.common.link.output().is_empty() => None,
-            CloseReason::Peer | CloseReason::Network if self.is_terminating() => {
+            CloseReason::Peer | CloseReason::Network | CloseReason::Device
+                if self.is_terminating() =>
+            {
                 Some(CloseReason::Protocol)
             }
             why => Some(why),

@@ -51,6 +51,8 @@ pub enum CloseReason {
     Peer,
     /// The network failed, or the host reset it.
     Network,
+    /// The RDMA device failed, or was removed.
+    Device,
     /// The host sent a termination request.
     HostTerminated,
     /// The host broke the protocol and was sent a termination request; over RDMA it was disconnected.
@@ -83,9 +85,10 @@ pub enum CloseReason {
 
 impl CloseReason {
     /// All reasons, in the order of their counters.
-    pub const ALL: [CloseReason; 16] = [
+    pub const ALL: [CloseReason; 17] = [
         CloseReason::Peer,
         CloseReason::Network,
+        CloseReason::Device,
         CloseReason::HostTerminated,
         CloseReason::Protocol,
         CloseReason::IcReqTimeout,
@@ -117,6 +120,7 @@ impl CloseReason {
             | CloseReason::Limit => true,
             CloseReason::Peer
             | CloseReason::Network
+            | CloseReason::Device
             | CloseReason::Disconnect
             | CloseReason::ControllerEnded
             | CloseReason::Administrator

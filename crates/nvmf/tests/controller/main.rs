@@ -15,6 +15,7 @@ mod io_commands;
 mod path;
 mod rdma;
 mod rdma_host;
+mod rdma_recovery;
 mod reservations;
 mod spdk;
 mod strangers;

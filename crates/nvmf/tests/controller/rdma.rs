@@ -26,27 +26,33 @@ use zerocopy::little_endian::U16;
 
 const SEC: Duration = Duration::from_secs(1);
 
-fn run<T: 'static>(seed: u64, test: impl Future<Output = T> + 'static) -> T {
+pub(crate) fn run<T: 'static>(seed: u64, test: impl Future<Output = T> + 'static) -> T {
     Sim::new(seed, SimConfig::default()).block_on(test)
 }
 
 /// A target that listens for RDMA on a machine of its own.
-struct Served {
-    target: Target,
-    addr: SocketAddr,
-    machine: Node,
+pub(crate) struct Served {
+    pub(crate) target: Target,
+    pub(crate) addr: SocketAddr,
+    pub(crate) machine: Node,
 }
 
-/// Answers connection requests at `addr` until the test ends.
-fn listen(addr: SocketAddr, target: &Target, role: PortRole) {
-    let listener = RdmaListener::bind(addr).expect("a free port");
+/// Answers connection requests at `addr` until the test ends. A listener that ends with its device is made again.
+pub(crate) fn listen(addr: SocketAddr, target: &Target, role: PortRole) {
+    let mut listener = Some(RdmaListener::bind(addr).expect("a free port"));
     let target = target.clone();
     drop(io::spawn(async move {
-        while let Ok(incoming) = listener.accept().await {
-            let target = target.clone();
-            drop(io::spawn(async move {
-                target.serve_rdma(incoming, role).await;
-            }));
+        loop {
+            if let Some(listener) = listener.take() {
+                while let Ok(incoming) = listener.accept().await {
+                    let target = target.clone();
+                    drop(io::spawn(async move {
+                        target.serve_rdma(incoming, role).await;
+                    }));
+                }
+            }
+            sleep(SEC).await;
+            listener = RdmaListener::bind(addr).ok();
         }
     }));
 }
@@ -56,7 +62,7 @@ async fn serve_disk(config: TargetConfig, disk: Arc<dyn backend::BlockBackend>) 
     serve_on(machine, config, disk).await
 }
 
-async fn serve_on(
+pub(crate) async fn serve_on(
     machine: Node,
     config: TargetConfig,
     disk: Arc<dyn backend::BlockBackend>,
@@ -81,39 +87,39 @@ async fn serve(config: TargetConfig) -> Served {
     serve_disk(config, ram(4 << 20)).await
 }
 
-async fn default_target() -> Served {
+pub(crate) async fn default_target() -> Served {
     serve(TargetConfig::default()).await
 }
 
 /// The configuration of the initiator as host number `host`.
-fn config(addr: SocketAddr, host: u8) -> Config {
+pub(crate) fn config(addr: SocketAddr, host: u8) -> Config {
     Config {
         transport: Transport::Rdma,
         ..Config::new(addr, nqn(), host_nqn(host), host_id(host))
     }
 }
 
-async fn connected(config: Config) -> (Controller, Namespace) {
+pub(crate) async fn connected(config: Config) -> (Controller, Namespace) {
     let controller = Controller::connect(config).await.expect("a connection");
     let namespace = controller.namespace(Nsid(1)).await.expect("namespace 1");
     (controller, namespace)
 }
 
-async fn write(ns: &Namespace, slba: u64, bytes: &[u8]) {
+pub(crate) async fn write(ns: &Namespace, slba: u64, bytes: &[u8]) {
     let mut buf = io::pool().alloc(bytes.len()).await;
     buf.copy_from_slice(bytes);
     let written = ns.write(slba, Arc::new(buf), WriteOptions::default()).await;
     written.expect("it writes");
 }
 
-async fn read(ns: &Namespace, slba: u64, len: usize) -> Vec<u8> {
+pub(crate) async fn read(ns: &Namespace, slba: u64, len: usize) -> Vec<u8> {
     let (result, buf) = ns.read(slba, io::pool().alloc(len).await).await;
     result.expect("it reads");
     buf.to_vec()
 }
 
 /// The reasons for which connections were closed.
-fn closed(served: &Served) -> Vec<CloseReason> {
+pub(crate) fn closed(served: &Served) -> Vec<CloseReason> {
     let counters = served.target.counters();
     let mut reasons = CloseReason::ALL.to_vec();
     reasons.retain(|why| counters.closed_for(*why) > 0);
@@ -121,7 +127,7 @@ fn closed(served: &Served) -> Vec<CloseReason> {
 }
 
 /// Waits until the target has no connection left, and its machine no queue pair.
-async fn quiet(served: &Served) {
+pub(crate) async fn quiet(served: &Served) {
     for _ in 0..100 {
         sleep(SEC).await;
         if served.target.counters().open == 0 {

@@ -10,6 +10,7 @@ mod charges;
 mod demands;
 mod gate;
 mod in_flight;
+mod journaled;
 mod keys;
 mod large;
 mod layers;
@@ -43,6 +44,7 @@ pub(crate) use bytes::{ObjectBytes, is_zero};
 pub(crate) use charges::{Charges, Loaded, Move};
 pub(crate) use demands::{Demand, Promise};
 pub(crate) use gate::ClosedGate;
+pub(crate) use journaled::Journaled;
 pub(crate) use keys::{
     RECORDS_END, block_keys, blocks_of, data_keys, fragment_key, fragments_of, record_key,
 };

@@ -26,7 +26,9 @@ pub(crate) fn apply(record: &Record, layer: &mut Layer, mut replaced: impl FnMut
         Record::PutFresh(_, key, block) => layer.put(*key, Value::Block(block.clone())),
         Record::Delete(_, key) => layer.delete(*key),
         Record::DeleteRange(_, keys) => return layer.delete_range(keys.clone(), replaced),
-        Record::Freeze(..) | Record::State(_) => panic!("{record:?} changes no value"),
+        Record::PutContents(..) | Record::Freeze(..) | Record::State(_) => {
+            panic!("{record:?} changes no value")
+        }
     };
     if let Some(old) = old {
         replaced(old);

@@ -1,6 +1,6 @@
 //! The records of a dataset in memory.
 //!
-//! **Owns** dirty records, groups in flight, and layers: everything between a request and the dataset's tree. **Called
+//! **Owns** dirty records, groups in flight, records that only the journal has, and layers: everything between a request and the dataset's tree. **Called
 //! by** requests and the owner, under the dataset's lock. **Invariants**: newer places are searched first,
 //! so that a change is visible from the moment it is put here; a record is at every moment in one of these places, or
 //! in the tree.
@@ -9,6 +9,7 @@ use super::charges::{Charges, Move};
 use super::demands::Demands;
 use super::gate::Gate;
 use super::in_flight::InFlight;
+use super::journaled::Journaled;
 use super::keys::{fragment_key, fragments_max, record_of_block};
 use super::layers::Layers;
 use super::staged::Staged;
@@ -33,6 +34,7 @@ pub(crate) struct State {
     /// The records of a pending snapshot that were dirty when it was requested.
     pub(crate) pending_snapshot: Option<Dirty>,
     pub(crate) in_flight: InFlight,
+    pub(crate) journaled: Journaled,
     pub(crate) layers: Layers,
     pub(crate) demands: Demands,
 }
@@ -75,6 +77,7 @@ impl State {
             gate: Gate::default(),
             pending_snapshot: None,
             in_flight: InFlight::default(),
+            journaled: Journaled::default(),
             layers: Layers::over(held),
             demands: Demands::default(),
         }
@@ -90,7 +93,10 @@ impl State {
 
     /// Whether the owner has nothing to do for it.
     pub(crate) fn is_at_rest(&self) -> bool {
-        self.is_written() && self.pending_snapshot.is_none() && self.demands.is_empty()
+        self.is_written()
+            && self.journaled.is_empty()
+            && self.pending_snapshot.is_none()
+            && self.demands.is_empty()
     }
 
     /// Whether there are no changes that the journal does not have.
@@ -181,6 +187,7 @@ impl State {
             .or_else(|| hides(&staged))
             .or_else(|| hides(&pending_snapshot))
             .or_else(|| in_flight.find_map(|group| hides(&|key| group.get(key))))
+            .or_else(|| hides(&|key| self.journaled.get(key)))
     }
 
     pub(super) fn source(&self, key: Key) -> Source {

@@ -36,7 +36,7 @@ pub(crate) struct Walked {
     pub(crate) next: Key,
 }
 
-/// Keys below `keys.end` with contents in memory, of dirty records and of groups in flight: the first [`WALK_STEP`] of each.
+/// Keys below `keys.end` with contents in memory, of dirty records, of groups in flight and of records that only the journal has: the first [`WALK_STEP`] of each.
 /// Returns also the first key that may be missing.
 fn keys_in_memory(state: &State, keys: &Range<Key>) -> (Vec<Key>, Key) {
     let (mut all, mut end) = (Vec::new(), keys.end);
@@ -57,6 +57,7 @@ fn keys_in_memory(state: &State, keys: &Range<Key>) -> (Vec<Key>, Key) {
         let found = found.take_while(|key| *key < keys.end);
         add(found.take(WALK_STEP).collect());
     }
+    add(state.journaled.keys_in(keys.clone(), WALK_STEP));
     (all, end)
 }
 

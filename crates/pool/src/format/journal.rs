@@ -21,6 +21,8 @@ pub const BATCH_HEADER_SIZE: usize = 96;
 pub const BATCH_SIZE_MAX: usize = 1 << 20;
 /// Most bytes of a state record.
 pub const STATE_SIZE_MAX: usize = 4096;
+/// Largest contents in a record that puts contents, bytes.
+pub const CONTENTS_SIZE_MAX: usize = 64 << 10;
 /// Length of a segment header, bytes; the rest of its sector is zero.
 pub const SEGMENT_HEADER_SIZE: usize = 64;
 /// Length of a record header, bytes.
@@ -40,6 +42,7 @@ const DELETE_RANGE: u8 = 4;
 const FREEZE: u8 = 5;
 const STATE: u8 = 6;
 const PUT_PARTS: u8 = 7;
+const PUT_CONTENTS: u8 = 8;
 /// Flag of a put block whose data is written together with the batch.
 const FLAG_FRESH: u8 = 1;
 
@@ -102,6 +105,8 @@ pub enum Record {
     Put(TreeId, Key, Value),
     /// The key gets this block, whose data is written together with the batch.
     PutFresh(TreeId, Key, Block),
+    /// The record under the key gets these contents, at most [`CONTENTS_SIZE_MAX`] bytes, which no block has yet.
+    PutContents(TreeId, Key, Box<[u8]>),
     /// The key is deleted.
     Delete(TreeId, Key),
     /// All keys of the range are deleted.
@@ -117,6 +122,8 @@ impl Record {
     pub const PUT_BLOCK_SIZE: usize = RECORD_HEADER_SIZE + 8 + KEY_SIZE + BLOCK_PTR_SIZE;
     /// Length in a batch of a record that puts an inline value, besides the value, bytes.
     pub const PUT_INLINE_SIZE: usize = RECORD_HEADER_SIZE + 8 + KEY_SIZE;
+    /// Length in a batch of a record that puts contents, besides the contents, bytes.
+    pub const PUT_CONTENTS_SIZE: usize = Self::PUT_INLINE_SIZE;
     /// Length in a batch of a record that deletes a range, bytes.
     pub const DELETE_RANGE_SIZE: usize = RECORD_HEADER_SIZE + 8 + 2 * KEY_SIZE;
 
@@ -128,7 +135,9 @@ impl Record {
                 Record::Put(_, _, Value::Block(block)) | Record::PutFresh(_, _, block) => {
                     8 + KEY_SIZE + block.encoded_size()
                 }
-                Record::Put(_, _, Value::Inline(bytes)) => 8 + KEY_SIZE + bytes.len(),
+                Record::Put(_, _, Value::Inline(bytes)) | Record::PutContents(_, _, bytes) => {
+                    8 + KEY_SIZE + bytes.len()
+                }
                 Record::Delete(..) => 8 + KEY_SIZE,
                 Record::DeleteRange(..) => 8 + 2 * KEY_SIZE,
                 Record::Freeze(..) => 16,
@@ -158,6 +167,7 @@ impl Record {
             Record::Put(_, _, Value::Block(block)) => (put(block), 0),
             Record::PutFresh(_, _, block) => (put(block), FLAG_FRESH),
             Record::Put(_, _, Value::Inline(_)) => (PUT_INLINE, 0),
+            Record::PutContents(..) => (PUT_CONTENTS, 0),
             Record::Delete(..) => (DELETE, 0),
             Record::DeleteRange(..) => (DELETE_RANGE, 0),
             Record::Freeze(..) => (FREEZE, 0),
@@ -185,6 +195,11 @@ impl Record {
             Record::PutFresh(tree, key, block) => {
                 tree_key(tree, *key);
                 block.encode(out);
+            }
+            Record::PutContents(tree, key, bytes) => {
+                assert!(bytes.len() <= CONTENTS_SIZE_MAX, "{} bytes", bytes.len());
+                tree_key(tree, *key);
+                out.extend(&bytes[..]);
             }
             Record::Delete(tree, key) => tree_key(tree, *key),
             Record::DeleteRange(tree, keys) => {
@@ -240,6 +255,10 @@ impl Record {
             PUT_INLINE => {
                 let (tree, key) = (fields.tree()?, fields.key()?);
                 Record::Put(tree, key, Value::Inline(fields.rest(INLINE_SIZE_MAX)?))
+            }
+            PUT_CONTENTS => {
+                let (tree, key) = (fields.tree()?, fields.key()?);
+                Record::PutContents(tree, key, fields.rest(CONTENTS_SIZE_MAX)?)
             }
             DELETE => Record::Delete(fields.tree()?, fields.key()?),
             DELETE_RANGE => {

@@ -295,6 +295,8 @@ pub const FEATURE_EXACT_SPACE: &str = "exact_space";
 pub const FEATURE_SPACE_SUMMARIES: &str = "space_summaries";
 /// The feature of pools whose settings have `autodefrag`.
 pub const FEATURE_AUTODEFRAG: &str = "autodefrag";
+/// The feature of pools whose journal may have the contents of records.
+pub const FEATURE_JOURNAL_CONTENTS: &str = "journal_contents";
 /// The feature of pools with blocks that are younger than their contents.
 pub const FEATURE_MOVED_BLOCKS: &str = "moved_blocks";
 /// The feature of pools with checksums of parts of records.
@@ -304,12 +306,13 @@ pub const FEATURE_SPARES: &str = "spares";
 /// The feature of pools whose records have checksums of folded kinds.
 pub const FEATURE_FOLDED_CHECKSUMS: &str = "folded_checksums";
 /// All features that this version knows.
-pub(crate) const FEATURES: [&str; 12] = [
+pub(crate) const FEATURES: [&str; 13] = [
     FEATURE_ACL_RULES,
     FEATURE_AUTODEFRAG,
     FEATURE_EXACT_SPACE,
     FEATURE_FILESYSTEMS,
     FEATURE_FOLDED_CHECKSUMS,
+    FEATURE_JOURNAL_CONTENTS,
     FEATURE_MOVED_BLOCKS,
     FEATURE_OWNER_SPACE,
     FEATURE_RECORD_PARTS,

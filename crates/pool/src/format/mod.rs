@@ -55,7 +55,7 @@ pub use freeing::{Freeing, KIND_FREEING, freeing_key};
 pub use history::{FORKS_MAX, Fork, LabelBranch, LabelHistory};
 pub use hold::{HOLDS_MAX, Hold, KIND_HOLD, hold_key};
 pub use journal::{
-    BATCH_HEADER_SIZE, BATCH_SIZE_MAX, Batch, BatchHeader, Incarnation, Record,
+    BATCH_HEADER_SIZE, BATCH_SIZE_MAX, Batch, BatchHeader, CONTENTS_SIZE_MAX, Incarnation, Record,
     SEGMENT_HEADER_SIZE, STATE_SIZE_MAX, Sequence, decode_segment, encode_segment,
 };
 pub use key::{KEY_SIZE, Key, Kind, ObjectId};
@@ -66,11 +66,11 @@ pub use label::{
 pub(crate) use label_fields::FEATURES;
 pub use label_fields::{
     Expansion, FEATURE_ACL_RULES, FEATURE_AUTODEFRAG, FEATURE_EXACT_SPACE, FEATURE_FILESYSTEMS,
-    FEATURE_FOLDED_CHECKSUMS, FEATURE_MOVED_BLOCKS, FEATURE_OWNER_SPACE, FEATURE_RECORD_PARTS,
-    FEATURE_RECORD_SIZES, FEATURE_SETTINGS, FEATURE_SIZE_MAX, FEATURE_SPACE_SUMMARIES,
-    FEATURE_SPARES, FEATURES_MAX, Features, HOST_NAME_SIZE, Host, LabelEpoch, MemberEntry,
-    MemberGuid, Membership, NAME_SIZE_MAX, PoolState, RAIDZ_PARITY_MAX, SCRATCH_AREA_SIZE,
-    VdevEntry, VdevGuid, VdevKind, check_name,
+    FEATURE_FOLDED_CHECKSUMS, FEATURE_JOURNAL_CONTENTS, FEATURE_MOVED_BLOCKS, FEATURE_OWNER_SPACE,
+    FEATURE_RECORD_PARTS, FEATURE_RECORD_SIZES, FEATURE_SETTINGS, FEATURE_SIZE_MAX,
+    FEATURE_SPACE_SUMMARIES, FEATURE_SPARES, FEATURES_MAX, Features, HOST_NAME_SIZE, Host,
+    LabelEpoch, MemberEntry, MemberGuid, Membership, NAME_SIZE_MAX, PoolState, RAIDZ_PARITY_MAX,
+    SCRATCH_AREA_SIZE, VdevEntry, VdevGuid, VdevKind, check_name,
 };
 pub use node::{
     BRANCH_ENTRY_SIZE, INLINE_SIZE_MAX, LEAF_ENTRY_OVERHEAD, LEVEL_MAX, NODE_HEADER_SIZE,

@@ -24,8 +24,8 @@ pub struct SeenBatch {
     pub at: Address,
     /// Length in bytes: whole sectors.
     pub size: usize,
-    /// Number of records by kind: puts of new blocks, other puts, deletes, range deletes, freezes, state records.
-    pub counts: [u32; 6],
+    /// Number of records by kind: puts of new blocks, puts of contents, other puts, deletes, range deletes, freezes, state records.
+    pub counts: [u32; 7],
     /// Disks that should have it and do not.
     pub lacking: Vec<(PathBuf, Flaw)>,
 }
@@ -68,16 +68,17 @@ pub struct SeenJournal {
     pub size: u64,
 }
 
-fn counts(records: &[Record]) -> [u32; 6] {
-    let mut counts = [0; 6];
+fn counts(records: &[Record]) -> [u32; 7] {
+    let mut counts = [0; 7];
     for record in records {
         counts[match record {
             Record::PutFresh(..) => 0,
-            Record::Put(..) => 1,
-            Record::Delete(..) => 2,
-            Record::DeleteRange(..) => 3,
-            Record::Freeze(..) => 4,
-            Record::State(_) => 5,
+            Record::PutContents(..) => 1,
+            Record::Put(..) => 2,
+            Record::Delete(..) => 3,
+            Record::DeleteRange(..) => 4,
+            Record::Freeze(..) => 5,
+            Record::State(_) => 6,
         }] += 1;
     }
     counts

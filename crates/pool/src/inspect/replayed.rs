@@ -63,6 +63,8 @@ impl Replayed {
                 self.given_up
                     .extend(gone.map(|(_, (block, _))| *block.ptr()));
             }
+            // the block before stays until the record gets another one
+            Record::PutContents(..) => {}
             Record::Freeze(tree, _) => self.freeze(*tree),
             Record::State(bytes) => {
                 if let Some((&ROLLBACK, ids)) = bytes.split_first()

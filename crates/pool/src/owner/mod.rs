@@ -67,6 +67,7 @@ pub use sweep::damage::{Damage, DamagedObjects, Damages};
 pub use sweep::mend::Resilvering;
 pub use sweep::scrub::{ScrubPosition, Scrubbed};
 pub use sweep::verify::Verified;
+pub use write_back::durable_way::DurableTimes;
 
 pub(crate) use crate::format::POOL_TREE;
 
@@ -166,12 +167,7 @@ impl Owner {
                 self.shared.bell.ring();
                 io::yield_now().await;
             }
-            let begins = !self.shared.vdevs.is_read_only() && {
-                let mut state = self.state.borrow_mut();
-                let is_due = state.is_checkpoint_due();
-                state.checkpointer.begin(is_due)
-            };
-            if begins {
+            if !self.shared.vdevs.is_read_only() && self.state.borrow_mut().begin_checkpoint() {
                 let this = self.clone();
                 drop(io::spawn(async move { this.run_checkpoint().await }));
             }
@@ -307,7 +303,7 @@ impl Pool {
         self.owner.shared.records.stats()
     }
 
-    /// Bytes of acknowledged records that are only in memory.
+    /// Bytes of acknowledged records that have no block yet: in memory only, or in the journal too.
     #[must_use]
     pub fn dirty(&self) -> u64 {
         self.owner.shared.budget.dirty()

@@ -131,6 +131,9 @@ pub struct Status {
     pub console: Option<ConsoleStatus>,
     /// Limit of open descriptors.
     pub fd_limit: u64,
+    /// Memory that it may lock for RDMA.
+    #[serde(default)]
+    pub locked_memory: LockedMemory,
     /// Maximum number of connections.
     pub connections_max: usize,
     /// Sessions now.
@@ -153,6 +156,24 @@ pub struct Status {
     pub exports: Exports,
     /// Warnings for the operator.
     pub warnings: Vec<String>,
+}
+
+/// Memory that a server may lock for RDMA.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LockedMemory {
+    /// The limit (RLIMIT_MEMLOCK), bytes; absent if there is none.
+    pub limit: Option<u64>,
+    /// Registrations of memory that were refused since the process began.
+    pub refused: u64,
+}
+
+impl From<io::rdma::LockedMemory> for LockedMemory {
+    fn from(memory: io::rdma::LockedMemory) -> LockedMemory {
+        LockedMemory {
+            limit: memory.limit,
+            refused: memory.refused,
+        }
+    }
 }
 
 /// Present state of a server.

@@ -81,6 +81,9 @@ pub struct Pool {
     /// Its order mover, if it is open.
     #[serde(default)]
     pub order_moves: Option<OrderMoves>,
+    /// The way of its small durable writes, if it is open.
+    #[serde(default)]
+    pub durable_writes: Option<DurableWrites>,
     /// Unreadable ranges that reads, scrubs and resilvers found.
     #[serde(default)]
     pub damage: Vec<Damage>,
@@ -141,6 +144,19 @@ pub struct OrderMoves {
     pub held: u64,
     /// Whether nothing is moved because less than a sixteenth of the pool is free.
     pub is_short: bool,
+}
+
+/// The way of small durable writes: at once to blocks of their own, or with their contents in the journal and to blocks later.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DurableWrites {
+    /// The usual time until such a write to blocks is durable, µs. `None` before one was measured.
+    pub blocks_us: Option<u64>,
+    /// The same of a write with its contents in the journal. `None` where that was not tried: writes to blocks take less than 500 µs.
+    pub journal_us: Option<u64>,
+    /// Number of records whose contents went to the journal since the pool was opened.
+    pub journaled: u64,
+    /// Their bytes.
+    pub journaled_bytes: u64,
 }
 
 /// The record cache; counts since the pool was opened.

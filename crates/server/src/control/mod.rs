@@ -25,6 +25,7 @@ use crate::server::Handle;
 use crate::wear::Monitor;
 use crate::why::{self, Why};
 use crate::{Error, Result, rdma_ports, reports};
+use io::rdma::LockedMemory;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -71,6 +72,7 @@ impl Control {
             protocol.count_sessions(&sessions, &mut exports);
         }
         let facts = &self.facts;
+        let locked_memory = io::rdma::locked_memory();
         Ok(Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             state: view.state,
@@ -84,6 +86,7 @@ impl Control {
             metrics: facts.metrics,
             console: facts.console.clone(),
             fd_limit: facts.fd_limit,
+            locked_memory: locked_memory.into(),
             connections_max: facts.connections_max,
             sessions: sessions.len(),
             shards: view.shards,
@@ -97,6 +100,7 @@ impl Control {
                 .iter()
                 .cloned()
                 .chain(view.warnings)
+                .chain(too_little(locked_memory))
                 .collect(),
         })
     }
@@ -252,4 +256,10 @@ impl Control {
         let ended = protocols.any(|p| p.end_session(id));
         ended.then_some(()).ok_or(Error::NoSession(id))
     }
+}
+
+/// The warning of a server that may lock too little memory for RDMA.
+fn too_little(memory: LockedMemory) -> Option<String> {
+    let refused = memory.refused;
+    (refused > 0).then(|| format!("RDMA: {refused} registrations of memory were refused; {memory}"))
 }

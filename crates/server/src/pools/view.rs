@@ -108,6 +108,7 @@ impl Holdings {
             resilver: None,
             row_moves: None,
             order_moves: None,
+            durable_writes: None,
             damage: Vec::new(),
             more_damage: false,
         };
@@ -297,6 +298,14 @@ fn show_open(view: &mut api::Pool, pool: &Pool) {
         moved: moves.moved,
         held: moves.held,
         is_short: moves.is_short,
+    });
+    let durable = pool.durable_times();
+    let us = |time: std::time::Duration| time.as_micros() as u64;
+    view.durable_writes = Some(api::DurableWrites {
+        blocks_us: durable.blocks.map(us),
+        journal_us: durable.journal.map(us),
+        journaled: durable.journaled,
+        journaled_bytes: durable.bytes,
     });
     let cache = pool.record_cache();
     view.record_cache = api::RecordCache {

@@ -132,7 +132,7 @@ impl Plan {
                 },
                 space_bytes: crate::volume::space_bytes(&mut own),
                 resilver_blocks: 64,
-                record_parts: true,
+                ..Options::default()
             },
             record_size: 4096 << rng.below(4),
             sync: match rng.below(6) {

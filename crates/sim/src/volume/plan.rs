@@ -16,7 +16,7 @@ use pool::format::{ChecksumKind, JournalLayout, Packing, Sync};
 use pool::journal::UNPROVEN_MAX;
 use pool::vdev::limits::DISK_SIZE_MIN;
 use pool::vdev::{DATA_START, Layout};
-use pool::{NewVolume, Options};
+use pool::{DurableWrites, NewVolume, Options};
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -243,6 +243,9 @@ impl Plan {
         let mut rng = Prng::new(rng.u64() ^ 0x4eb1);
         plan.options.resilver_blocks = 64 << rng.below(8);
         plan.options.space_bytes = space_bytes(&mut Prng::new(rng.u64() ^ 0x59ce));
+        if Prng::new(rng.u64() ^ 0x0171).chance(0.3) {
+            plan.options.durable_writes = DurableWrites::Journal;
+        }
         plan
     }
 

@@ -2,10 +2,10 @@
 //!
 //! **Called by** the tables of pools. **Invariants**: as for all tables.
 
-use crate::columns::{duration, human};
+use crate::columns::{duration, human, micros};
 use io::printable::printable;
 use server::api::{
-    Damage, Expansion, OrderMoves, Pool, Resilver, RowMoves, ScanState, Scrub, Trim,
+    Damage, DurableWrites, Expansion, OrderMoves, Pool, Resilver, RowMoves, ScanState, Scrub, Trim,
 };
 use std::fmt::Write;
 
@@ -57,6 +57,22 @@ pub(crate) fn order_moves(m: &OrderMoves) -> Option<String> {
     };
     let is_idle = *m == OrderMoves::default();
     (!is_idle).then(|| format!("  order: {now}{} moved{held}\n", human(m.moved)))
+}
+
+/// The line on small durable writes. `None` before there was one.
+pub(crate) fn durable_writes(d: &DurableWrites) -> Option<String> {
+    let blocks = d.blocks_us.map(|us| format!("{} to blocks", micros(us)))?;
+    let journal = match d.journal_us {
+        Some(us) => format!(", {} through the journal", micros(us)),
+        None => String::new(),
+    };
+    let journaled = match d.journaled {
+        0 => String::new(),
+        _ => format!("; {} went through the journal", human(d.journaled_bytes)),
+    };
+    Some(format!(
+        "  small durable writes: {blocks}{journal}{journaled}\n"
+    ))
 }
 
 /// The lines on an expansion.

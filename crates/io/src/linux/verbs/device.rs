@@ -7,13 +7,14 @@ use super::abi::{Context, Mr, Pd};
 use super::events::{Told, watch};
 use super::library::{Library, check_pointer, library};
 use crate::buf::Mapping;
+use crate::rdma::LockedMemory;
 use crate::sync::lock;
 use crate::{Error, Result};
 use std::collections::BTreeMap;
 use std::ffi::CStr;
 use std::ops::Deref;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// A device in use.
@@ -84,20 +85,28 @@ impl RdmaDevice {
         })
     }
 
-    /// Logs the first registration that fails.
+    /// Counts a registration that failed, and logs the first one.
     fn tell(&self, bytes: usize, error: Error) {
+        REFUSED.fetch_add(1, Ordering::Relaxed);
         if self.has_told.swap(true, Ordering::Relaxed) {
             return;
         }
-        let limit = match memory_lock_limit() {
-            Some(bytes) => format!("{} KiB", bytes >> 10),
-            None => "none".to_owned(),
-        };
         tracing::warn!(
-            device = self.name, bytes, %limit, %error,
-            "memory cannot be locked for RDMA, so buffers are registered one by one, and connections may be refused: raise the limit of \
-             locked memory (LimitMEMLOCK=infinity in the unit, or ulimit -l unlimited)"
+            device = self.name, bytes, %error,
+            "memory cannot be locked for RDMA, so buffers are registered one by one, and connections may be refused; {}",
+            locked_memory()
         );
+    }
+}
+
+/// Registrations that failed.
+static REFUSED: AtomicU64 = AtomicU64::new(0);
+
+/// See [`crate::rdma::locked_memory`].
+pub(crate) fn locked_memory() -> LockedMemory {
+    LockedMemory {
+        limit: memory_lock_limit(),
+        refused: REFUSED.load(Ordering::Relaxed),
     }
 }
 
@@ -248,3 +257,6 @@ impl RegisteredSlab {
         Ok(lkey)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,8 +11,8 @@ use super::library::check;
 use super::queue::VerbsQueue;
 use super::request::INLINE_MAX;
 use crate::rdma::{
-    ConnectError, DeviceEvent, Ending, Exposed, Memory, QueuePairConfig, QueuePairEvent, Raised,
-    RdmaInfo, Remote, WorkError, WorkRequest,
+    ConnectError, Ending, Exposed, Memory, QueuePairConfig, QueuePairEvent, Raised, RdmaInfo,
+    Remote, WorkRequest,
 };
 use crate::{Error, Result};
 use std::cell::{OnceCell, RefCell};
@@ -319,24 +319,13 @@ impl LinuxEndpoint {
             queue.arm();
             is_ready = true;
         }
-        let failure = queue.failure();
         let trouble = queue.trouble(cx);
-        let lost = queue.has_lost_receives();
+        let failed = Ending::of_failures(queue.failure(), trouble, queue.has_lost_receives());
         let is_idle = queue.is_idle();
         let stage = state.stage;
         drop(state);
-        match (stage, failure) {
-            (Stage::Established, Some(why)) if why != WorkError::Flushed => {
-                self.fail(Ending::Failed(why));
-            }
-            (Stage::Established, _)
-                if trouble.is_some_and(|t| t != DeviceEvent::LastWorkReached) =>
-            {
-                let why = trouble.map_or(Ending::BadRequest, Ending::of_event);
-                self.fail(why);
-            }
-            (Stage::Established, Some(why)) => self.fail(Ending::Failed(why)),
-            (Stage::Established, None) if lost => self.fail(Ending::BadRequest),
+        match (stage, failed) {
+            (Stage::Established, Some(why)) => self.fail(why),
             (Stage::Ending(why), _) if is_idle && !is_ready => {
                 self.report(why);
                 is_ready = true;

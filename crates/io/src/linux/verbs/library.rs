@@ -24,6 +24,23 @@ macro_rules! functions {
         }
 
         impl Library {
+            /// A library of which each call ends the process.
+            #[cfg(test)]
+            pub(super) fn without_functions() -> Library {
+                // SAFETY: a type; nothing is done before the process ends.
+                unsafe extern "C" fn missing() {
+                    std::process::abort()
+                }
+                Library {
+                    $($(
+                        // SAFETY: the function takes no argument and never returns.
+                        $name: unsafe {
+                            std::mem::transmute::<unsafe extern "C" fn(), unsafe extern "C" fn($($arg),*) $(-> $ret)?>(missing)
+                        },
+                    )*)*
+                }
+            }
+
             /// Looks all functions up. Errors: the first one that is missing.
             fn load($($library: *mut c_void),*) -> std::result::Result<Library, NoRdma> {
                 $($(

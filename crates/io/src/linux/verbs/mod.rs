@@ -28,7 +28,7 @@ mod queue;
 mod request;
 mod support;
 
-pub(crate) use device::{RdmaDevice, ReceiveSlot, RegisteredSlab};
+pub(crate) use device::{RdmaDevice, ReceiveSlot, RegisteredSlab, locked_memory};
 pub(crate) use endpoint::{LinuxEndpoint, LinuxRequest};
 pub(crate) use listener::LinuxVerbsListener;
 pub(crate) use support::support as verbs_support;

@@ -52,23 +52,16 @@ pub fn fail_queue_pairs(a: Node, b: Node) {
 pub fn raise(node: Node, peer: Node, event: DeviceEvent) {
     count_device_event(event);
     with_world(|w| {
+        let Some(why) = Ending::of_event(event) else {
+            return;
+        };
+        let is_device = event == DeviceEvent::DeviceFatal;
         let queue_pairs = w.verbs.queue_pairs.iter();
-        let hit = queue_pairs.filter(|(_, q)| {
-            q.node == node.id()
-                && match event {
-                    DeviceEvent::DeviceFatal => true,
-                    DeviceEvent::PortError
-                    | DeviceEvent::PortActive
-                    | DeviceEvent::LastWorkReached => false,
-                    DeviceEvent::CompletionQueueError
-                    | DeviceEvent::QueuePairFatal
-                    | DeviceEvent::QueuePairAccess
-                    | DeviceEvent::PathMigration => q.remote_node == peer.id(),
-                }
-        });
+        let hit = queue_pairs
+            .filter(|(_, q)| q.node == node.id() && (is_device || q.remote_node == peer.id()));
         let ids: Vec<QueuePairId> = hit.map(|(id, _)| *id).collect();
         for id in ids {
-            w.verbs.fail(&mut w.core, id, Ending::of_event(event));
+            w.verbs.fail(&mut w.core, id, why);
         }
     });
 }

@@ -158,7 +158,8 @@ impl Core {
 fn reason(why: Ending) -> CloseReason {
     match why {
         Ending::Peer => CloseReason::Peer,
-        Ending::Here | Ending::DeviceRemoved | Ending::Device(_) => CloseReason::Network,
+        Ending::Here => CloseReason::Network,
+        Ending::DeviceRemoved | Ending::Device(_) => CloseReason::Device,
         Ending::BadRequest => CloseReason::Protocol,
         Ending::Failed(WorkError::RemoteAccess | WorkError::RemoteInvalid) => {
             CloseReason::MemoryAccess

@@ -41,6 +41,8 @@ pub(in crate::owner) struct Checkpointer {
     idleness: Idleness,
     /// Pauses that did not end.
     pauses: usize,
+    /// Whether the next checkpoint waits until records that only the journal has get blocks.
+    waits_for_journaled: bool,
     progress: CheckpointProgress,
     /// Durable checkpoints whose freed blocks are not reusable yet.
     releasing: usize,
@@ -66,6 +68,7 @@ impl Checkpointer {
             is_idle_due: false,
             idleness: Idleness::default(),
             pauses: 0,
+            waits_for_journaled: false,
             progress: CheckpointProgress::default(),
             releasing: 0,
             rootless: BTreeSet::new(),
@@ -149,14 +152,25 @@ impl Checkpointer {
         self.releasing > 0
     }
 
-    /// Whether a checkpoint may begin that was requested, or `is_due`. It has begun then.
-    pub(in crate::owner) fn begin(&mut self, is_due: bool) -> bool {
-        let begins =
-            (is_due || !self.requests.is_empty()) && !self.is_running() && self.pauses == 0;
-        if begins {
-            self.stage = Stage::Running;
-        }
-        begins
+    /// Whether a checkpoint may begin that was requested, or `is_due`.
+    pub(super) fn may_begin(&self, is_due: bool) -> bool {
+        (is_due || !self.requests.is_empty()) && !self.is_running() && self.pauses == 0
+    }
+
+    /// A checkpoint begins.
+    pub(super) fn begin(&mut self) {
+        self.stage = Stage::Running;
+    }
+
+    /// The next checkpoint waits until records that only the journal has get blocks, or does not. Returns whether it waits from now on.
+    pub(super) fn wait_for_journaled(&mut self, waits: bool) -> bool {
+        let waited = std::mem::replace(&mut self.waits_for_journaled, waits);
+        waits && !waited
+    }
+
+    /// Whether the next checkpoint waits until records that only the journal has get blocks.
+    pub(in crate::owner) fn waits_for_journaled(&self) -> bool {
+        self.waits_for_journaled
     }
 
     /// The requests that the current checkpoint answers.

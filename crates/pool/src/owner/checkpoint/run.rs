@@ -352,8 +352,26 @@ impl State {
             && (self.is_much_freed() || self.is_much_kept() || self.shared.budget.is_running_out())
     }
 
+    /// Begins a checkpoint if one is due. If records are only in the journal, they get blocks first, and no more join them. Returns
+    /// whether it has begun.
+    pub(in crate::owner) fn begin_checkpoint(&mut self) -> bool {
+        let is_due = self.is_checkpoint_due();
+        let may_begin = self.checkpointer.may_begin(is_due);
+        let has_journaled = |dataset: &Arc<OpenDataset>| !lock(&dataset.state).journaled.is_empty();
+        let waits = may_begin && self.asking().iter().any(has_journaled);
+        if self.checkpointer.wait_for_journaled(waits) {
+            self.committer.write_all();
+            self.shared.bell.ring();
+        }
+        let begins = may_begin && !waits;
+        if begins {
+            self.checkpointer.begin();
+        }
+        begins
+    }
+
     /// Whether a checkpoint is due, unless one is being written.
-    pub(in crate::owner) fn is_checkpoint_due(&self) -> bool {
+    fn is_checkpoint_due(&self) -> bool {
         !self.checkpointer.is_running()
             && (self.checkpointer.is_due()
                 || self.destroyer.is_due()

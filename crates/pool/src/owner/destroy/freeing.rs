@@ -37,8 +37,9 @@ impl State {
         self.committer.forget(volume.id);
         let mut state = lock(&volume.state);
         let dirty = std::mem::take(&mut state.dirty);
+        let journaled = std::mem::take(&mut state.journaled);
         let budget = &volume.shared.budget;
-        budget.replaced(volume.id, dirty.all_bytes() as u64);
+        budget.replaced(volume.id, (dirty.all_bytes() + journaled.bytes()) as u64);
         budget.close(volume.id);
         let origin = state.dataset.origin.and_then(|id| self.datasets.get(id));
         let origin = origin.map(|v| lock(&v.state));

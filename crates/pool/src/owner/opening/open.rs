@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::directory::{Open, OpenDatasets, corrupt, open_datasets, read_tree};
 use super::rewind::{EPOCH_GAP, go_back};
-use crate::dataset::{self, OpenDataset};
+use crate::dataset::{self, Journaled, OpenDataset};
 use crate::format::{
     Birth, Dataset, FEATURE_FOLDED_CHECKSUMS, FEATURE_RECORD_PARTS, FEATURE_RECORD_SIZES,
     FEATURE_SPACE_SUMMARIES, Incarnation, KIND_DATASET, Key, PoolProperty, Record, TreeId,
@@ -32,11 +32,13 @@ use crate::owner::snapshots::snapshot::{StateChange, after_origin, after_snapsho
 use crate::owner::sweep::resilver_window::ResilverWindows;
 use crate::owner::write_back::committer::Committer;
 use crate::owner::{Owner, POOL_TREE, Pool, State};
+use crate::record::Contents;
 use crate::shared::Shared;
 use crate::space::{Space, VdevSpace};
 use crate::tree::Need;
 use crate::vdev::{Opened, Vdevs};
 use crate::{Error, Result};
+use io::sync::lock;
 
 impl Pool {
     /// Opens a pool whose devices are open, and replays its journal. If the operator chose the checkpoint, a damaged
@@ -101,7 +103,7 @@ impl Pool {
             pending_snapshots: PendingSnapshots::default(),
             allocator: Allocator::new(space, maps),
             deadlists: Deadlists::new(dead_root, std::mem::take(&mut directory.lists)),
-            committer: Committer::new(confirmed),
+            committer: Committer::new(confirmed, options.durable_writes),
             checkpointer: Checkpointer::new(uberblock, newest),
             destroyer: Destroyer::new(left, options.freeing_max),
         };
@@ -129,6 +131,7 @@ impl Pool {
             vdevs.require(FEATURE_RECORD_SIZES).await?;
         }
         state.open_accounts();
+        state.adopt_journaled();
         state.supply_budget();
         vdevs.wait_for_space(true);
         let owner = Rc::new(Owner {
@@ -165,6 +168,20 @@ fn writer(vdevs: &Vdevs, uberblock: &Uberblock, replayed: &Replayed, options: &O
 }
 
 impl State {
+    /// Records that only the journal has, as replay found them, are dirty: they get blocks.
+    fn adopt_journaled(&self) {
+        for volume in self.datasets.volumes() {
+            let mut state = lock(&volume.state);
+            if state.journaled.is_empty() {
+                continue;
+            }
+            state.journaled.pack_with(volume.packer());
+            let bytes = state.journaled.bytes() as u64;
+            self.shared.budget.replayed(volume.id, bytes);
+            volume.ask(&mut state);
+        }
+    }
+
     /// Applies a record of the journal.
     fn apply(&mut self, record: &Record, opened: &mut OpenDatasets) -> Result<()> {
         match record {
@@ -180,14 +197,23 @@ impl State {
                 }
                 // the blocks of a dataset that was destroyed later are freed with it
                 if let Some(open) = opened.get_mut(tree) {
+                    open.state.journaled.supersede(record);
                     let allocator = &mut self.allocator;
                     open.state.layers.apply(record, |old| {
                         allocator.note_replaced(old.block());
                     });
                 }
             }
+            Record::PutContents(tree, key, bytes) => {
+                if let Some(open) = opened.get_mut(tree) {
+                    open.state.journaled.put(*key, Contents::inline(bytes));
+                }
+            }
             Record::Freeze(tree, epoch) => {
                 if let Some(open) = opened.get_mut(tree) {
+                    if !open.state.journaled.is_empty() {
+                        return Err(Error::Unknown);
+                    }
                     open.state.layers.freeze(*epoch);
                 }
             }
@@ -204,6 +230,7 @@ impl State {
             StateChange::Rollback(id, snapshot_id) => {
                 let snapshot = opened.remove(&snapshot_id).ok_or(Error::Unknown)?;
                 let volume = opened.get_mut(&id).ok_or(Error::Unknown)?;
+                volume.state.journaled = Journaled::default();
                 self.roll_back(&mut volume.state, &snapshot.state);
                 self.checkpointer.add_rootless(id);
                 opened.insert(snapshot_id, snapshot);

@@ -295,11 +295,15 @@ impl State {
         let changes = vec![(dataset_key(found.id), Some(dataset.encode()))];
         let ticket = self.change(vec![Record::State(change.encode())], changes)?;
         let dirty = std::mem::take(&mut inner.dirty);
+        let journaled = std::mem::take(&mut inner.journaled);
         let budget = &self.shared.budget;
         let staged = inner.staged.forget();
         inner.tails.clear();
         inner.charges.forget();
-        budget.replaced(found.id, dirty.all_bytes() as u64 + staged);
+        budget.replaced(
+            found.id,
+            (dirty.all_bytes() + journaled.bytes()) as u64 + staged,
+        );
         budget.resized(found.id, back.dataset.size);
         self.roll_back(&mut inner, &back);
         found.settings.publish(&inner.dataset);

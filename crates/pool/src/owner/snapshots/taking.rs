@@ -116,9 +116,12 @@ impl Owner {
     /// Takes a dataset's pending snapshot, and the others of the same request, if all their records are written. Returns
     /// whether the dataset waits for others: nothing of it is written until then.
     pub(in crate::owner) fn finish_snapshot(&self, dataset: &OpenDataset) -> bool {
-        let is_written = |pending: &Option<Dirty>| pending.as_ref().is_some_and(Dirty::is_empty);
-        if !is_written(&lock(&dataset.state).pending_snapshot) {
-            return false;
+        {
+            let dataset = lock(&dataset.state);
+            let pending = dataset.pending_snapshot.as_ref();
+            if !pending.is_some_and(Dirty::is_empty) || !dataset.journaled.is_empty() {
+                return false;
+            }
         }
         let mut state = self.state.borrow_mut();
         let Some(request) = state.pending_snapshots.written(dataset.id) else {

@@ -12,6 +12,7 @@ use std::sync::{Arc, MutexGuard};
 use io::sync::oneshot;
 
 use super::group_batch::journal_bytes_max;
+use super::journaled;
 use super::place::{Deletes, Destination};
 use crate::dataset::{self, Demand, LAZY_BYTES, OpenDataset, STAGED_LAZY_BYTES};
 use crate::dirty::Group;
@@ -25,10 +26,10 @@ use crate::written::WriteClass;
 use io::sync::lock;
 
 /// The most bytes of records in one group.
-const GROUP_BYTES: usize = 1 << 20;
+pub(super) const GROUP_BYTES: usize = 1 << 20;
 
 /// Why no group was taken.
-enum NotTaken {
+pub(super) enum NotTaken {
     /// There is no memory, or no space of the pool or its journal, now.
     NoRoom,
     /// A transaction was staged meanwhile, which the journal must have first.
@@ -47,6 +48,8 @@ pub(super) struct Taken {
     pub(super) charges: Vec<Record>,
     /// The keys that it deletes.
     pub(super) deletes: Deletes,
+    /// Whether a client waits for it, and it is small.
+    pub(super) is_small: bool,
 }
 
 impl Taken {
@@ -56,6 +59,7 @@ impl Taken {
         (tree, count): (TreeId, usize),
         lazy: bool,
         destination: Destination,
+        is_small: bool,
     ) -> Self {
         let mut group = state.take(count, lazy);
         let done = group.done.take();
@@ -74,6 +78,7 @@ impl Taken {
             inodes,
             charges,
             deletes,
+            is_small,
         }
     }
 }
@@ -103,6 +108,7 @@ impl Owner {
         self.stock_regions();
         self.write_journal(all);
         self.flush();
+        self.allow_journaled();
     }
 
     /// Answers flushes of a snapshot, which has no dirty records.
@@ -154,6 +160,12 @@ impl Owner {
         loop {
             if self.finish_snapshot(volume) {
                 return true;
+            }
+            if journaled::is_due(&lock(&volume.state), all) {
+                if !self.state.borrow().may_take_group() || !self.write_journaled(volume) {
+                    return true;
+                }
+                continue;
             }
             let (bytes, has_lazy) = {
                 let mut state = lock(&volume.state);
@@ -227,8 +239,13 @@ impl Owner {
             owner.checkpointer.request_journal();
             return Err(NotTaken::NoRoom);
         }
+        let is_small = journaled::is_small(&state, &next, lazy);
+        let contents: usize = next.iter().map(|contents| contents.len()).sum();
         let (count, destination) = match next.is_empty() {
             true => (0, Destination::Nowhere),
+            false if is_small && owner.takes_journal(&state, journal_bytes + contents) => {
+                (next.len(), Destination::Journal)
+            }
             false => {
                 let in_place = state.next_is_large(lazy);
                 self.place_next(owner, volume, &mut state, &next, in_place)?
@@ -239,13 +256,14 @@ impl Owner {
             (volume.id, count),
             lazy,
             destination,
+            is_small,
         ))
     }
 
     /// Finds extents and, unless the records can be written from the memory in which they lie (`in_place`), a buffer for the first of
     /// these records: all of them, or as many as one run of extents takes, or the first one in fragments. Returns their number and
     /// destination.
-    fn place_next(
+    pub(super) fn place_next(
         &self,
         owner: &mut State,
         volume: &Arc<OpenDataset>,

@@ -9,10 +9,12 @@ use std::collections::BTreeMap;
 
 use io::time::{Instant, now};
 
+use super::durable_way::DurableWay;
 use crate::Error;
 use crate::dataset::{Demand, Promise};
 use crate::format::TreeId;
 use crate::journal::{Flush, Pressure, Ticket, Writer};
+use crate::options::DurableWrites;
 use crate::vdev::Stable;
 
 /// Bytes of groups that one turn of the owner makes ready. The groups go to the devices before more are made ready.
@@ -46,11 +48,12 @@ pub(in crate::owner) struct Committer {
     is_flushing: bool,
     /// When the last flush began.
     flush_at: Instant,
+    pub(super) way: DurableWay,
 }
 
 impl Committer {
     /// Nothing is in flight. The devices gave the confirmation `confirmed` during the opening.
-    pub(in crate::owner) fn new(confirmed: Option<Stable>) -> Self {
+    pub(in crate::owner) fn new(confirmed: Option<Stable>, durable_writes: DurableWrites) -> Self {
         Self {
             groups: 0,
             turn_bytes: 0,
@@ -60,6 +63,7 @@ impl Committer {
             confirmed,
             is_flushing: false,
             flush_at: now(),
+            way: DurableWay::new(durable_writes),
         }
     }
 
@@ -208,6 +212,7 @@ impl Committer {
     pub(super) fn end_flush(&mut self, journal: &mut Writer, flush: Flush, confirmed: Stable) {
         self.is_flushing = false;
         journal.flushed(flush);
+        self.way.flushed(journal);
         self.confirmed = Some(confirmed);
         self.answer(journal);
     }

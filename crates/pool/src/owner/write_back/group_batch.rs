@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::place::{Deletes, Placed};
 use crate::dataset::{self, OpenDataset};
-use crate::dirty::RANGES_MAX;
+use crate::dirty::{Group, RANGES_MAX};
 use crate::format::filesystem::{INODE_SIZE, Inode, inode_key};
 use crate::format::{
     Block, Dataset, FRAGMENTS_MAX, Key, ObjectId, Record, Value, dataset_key, part_sums_size,
@@ -17,7 +17,7 @@ use crate::journal::Ticket;
 use crate::owner::State;
 use crate::record::Contents;
 
-/// The most bytes in the journal of a group of these records.
+/// The most bytes in the journal of a group of these records, beside their contents if they are there.
 pub(super) fn journal_bytes_max<'a>(
     records: impl ExactSizeIterator<Item = &'a Contents>,
     has_files: bool,
@@ -45,6 +45,7 @@ impl State {
     pub(super) fn journal_group(
         &mut self,
         volume: &Arc<OpenDataset>,
+        group: &Group,
         deletes: &Deletes,
         placed: &Placed,
         (inodes, charges): (&[(ObjectId, Inode)], &[Record]),
@@ -58,6 +59,12 @@ impl State {
         match placed.in_fragments {
             true => records.extend(stale.chain(puts)),
             false => records.extend(puts.chain(stale)),
+        }
+        if placed.in_journal {
+            let put = |(key, contents): &(Key, Contents)| {
+                Record::PutContents(tree, *key, (&**contents).into())
+            };
+            records.extend(group.records.iter().map(put));
         }
         records.extend(inodes.iter().map(|(object, inode)| {
             let value = Value::Inline(inode.encode());

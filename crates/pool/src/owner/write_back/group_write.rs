@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use futures_util::future::try_join_all;
 use io::SharedBuf;
+use io::time::now;
 
 use super::commit::Taken;
 use super::place::Placed;
@@ -36,13 +37,30 @@ impl Owner {
         let epoch = owner.journal.epoch();
         let placed = Placed::at(taken.destination, &group, epoch, volume.packer());
         let deletes = taken.deletes;
-        let ticket =
-            owner.journal_group(volume, &deletes, &placed, (&taken.inodes, &taken.charges));
+        let ticket = owner.journal_group(
+            volume,
+            &group,
+            &deletes,
+            &placed,
+            (&taken.inodes, &taken.charges),
+        );
+        if taken.is_small {
+            let (records, bytes) = (group.records.len() as u64, group.bytes() as u64);
+            let journaled = placed.in_journal.then_some((records, bytes));
+            owner.committer.way.began(ticket, journaled, now());
+        }
+        let mut superseded = 0;
         let mut state = lock(&volume.state);
         for keys in deletes.ranges.into_iter().chain(deletes.stale) {
+            superseded += state.journaled.forget_range(keys.clone());
             state
                 .layers
                 .delete_range(keys, |old| owner.allocator.note_replaced(old.block()));
+        }
+        if placed.in_journal {
+            for (key, contents) in &group.records {
+                superseded += state.journaled.put(*key, contents.clone());
+            }
         }
         let part_sums = placed
             .entries
@@ -50,6 +68,7 @@ impl Owner {
             .map(|(_, block)| block.sums().len() as u64);
         let part_sums: u64 = part_sums.sum();
         for (key, block) in placed.entries {
+            superseded += state.journaled.forget(key);
             let old = state.layers.put(key, Value::Block(block));
             owner
                 .allocator
@@ -70,13 +89,18 @@ impl Owner {
             state.in_flight.end(&group);
         }
         drop(state);
+        if superseded > 0 {
+            self.shared.budget.replaced(volume.id, superseded as u64);
+        }
         let values = (taken.inodes.len() + taken.charges.len()) as u64;
         // the accounts of volumes know the checksums of parts by the size of a record
         let values = match volume.settings.has_files() {
             true => values + part_sums.div_ceil(ENTRY_SIZE),
             false => values,
         };
-        self.account_group(owner, volume.id, (&group, values), (&writes, placed.stored));
+        if !placed.in_journal {
+            self.account_group(owner, volume.id, (&group, values), (&writes, placed.stored));
+        }
         if !writes.is_empty() {
             owner.committer.begin_group();
             let class = match group.is_moved() {

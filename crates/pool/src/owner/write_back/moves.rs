@@ -128,6 +128,7 @@ impl Owner {
             inodes: Vec::new(),
             charges: Vec::new(),
             deletes,
+            is_small: false,
         };
         drop(state);
         self.mover.begin_group();

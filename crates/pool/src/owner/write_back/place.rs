@@ -22,6 +22,8 @@ use crate::record::Contents;
 pub(super) enum Destination {
     /// The group has no records.
     Nowhere,
+    /// The contents of the records go to the journal.
+    Journal,
     /// Records in these extents, each of the given number of bytes. `buf` takes them, unless they lie in one buffer
     /// already.
     Whole {
@@ -47,6 +49,8 @@ pub(super) struct Placed {
     pub(in crate::owner) stored: u64,
     /// Whether it is one record in fragments.
     pub(in crate::owner) in_fragments: bool,
+    /// Whether the contents of its records go to the journal.
+    pub(in crate::owner) in_journal: bool,
 }
 
 /// The keys that a group deletes.
@@ -103,6 +107,10 @@ impl Placed {
     ) -> Self {
         match destination {
             Destination::Nowhere => Self::default(),
+            Destination::Journal => Self {
+                in_journal: true,
+                ..Self::default()
+            },
             Destination::Whole {
                 extents,
                 sizes,

@@ -3,6 +3,7 @@
 mod atomic;
 mod cache;
 mod full_journal;
+mod journaled;
 mod large;
 mod order;
 mod part_reads;
@@ -55,6 +56,12 @@ async fn create_pool(options: Options) -> Pool {
 
 /// Opens the pool again.
 async fn again() -> Pool {
+    again_with(Options::default()).await
+}
+
+/// The same, with these options.
+async fn again_with(options: Options) -> Pool {
+    let pool_options = options;
     let disk = Disk::open("disk", OpenOptions::default()).await;
     let found = vdev::scan(vec![disk.expect("the disk is there")])
         .await
@@ -62,7 +69,7 @@ async fn again() -> Pool {
         .pop();
     let options = vdev::OpenOptions::new(host());
     let opened = vdev::open(found.expect("a pool"), options).await;
-    let pool = Pool::open(opened.expect("opened"), Options::default()).await;
+    let pool = Pool::open(opened.expect("opened"), pool_options).await;
     pool.expect("a pool")
 }
 

@@ -1,0 +1,129 @@
+//! Records whose contents go to the journal first, and to blocks later.
+//!
+//! **Owns** the choice of these records, and the groups with which they get their blocks. **Called by** write-back. **Invariants**:
+//! such a record has free space, room in the journal and memory for its block, because snapshots and checkpoints wait for it; it
+//! stays admitted until it has the block. `docs/decisions/0171`.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use super::commit::{GROUP_BYTES, Taken};
+use super::durable_way::DurableTimes;
+use super::group_batch::journal_bytes_max;
+use super::place::Deletes;
+use crate::dataset::{self, OpenDataset};
+use crate::dirty::Group;
+use crate::format::CONTENTS_SIZE_MAX;
+use crate::journal::Pressure;
+use crate::owner::{Owner, Pool, State};
+use crate::record::Contents;
+use io::sync::lock;
+
+/// The most bytes of a group whose contents go to the journal. A larger one costs more bytes than seeks.
+const SMALL_BYTES: usize = 32 << 10;
+/// Bytes of one dataset from which they get blocks without waiting for others.
+const MANY_BYTES: usize = 1 << 20;
+
+const _: () = assert!(SMALL_BYTES <= CONTENTS_SIZE_MAX);
+
+/// Whether records that a client waits for are a small group.
+pub(super) fn is_small(state: &dataset::State, next: &[Contents], lazy: bool) -> bool {
+    let bytes: usize = next.iter().map(|contents| contents.len()).sum();
+    !lazy
+        && state.pending_snapshot.is_none()
+        && state.dirty.is_urgent()
+        && !state.dirty.next_is_large(lazy)
+        && !next.is_empty()
+        && bytes <= SMALL_BYTES
+}
+
+/// Whether the records of a dataset that only the journal has get blocks now. `all` of the dirty records are being written.
+pub(super) fn is_due(state: &dataset::State, all: bool) -> bool {
+    let bytes = state.journaled.bytes();
+    bytes > 0 && (all || bytes >= MANY_BYTES || state.pending_snapshot.is_some())
+}
+
+impl State {
+    /// Whether the contents of the next group, which is small, go to the journal, where it takes `journal_bytes`.
+    pub(super) fn takes_journal(&mut self, state: &dataset::State, journal_bytes: usize) -> bool {
+        // blocks of a file's record and the record itself would need an order here
+        !state.dataset.kind.has_files()
+            && !self.checkpointer.waits_for_journaled()
+            && self.journal.pressure() == Pressure::Low
+            && journal_bytes <= self.journal.append_max()
+            && self.journal.has_room(journal_bytes)
+            && self.shared.budget.may_hold()
+            && self.committer.way.takes_journal()
+    }
+}
+
+impl Owner {
+    /// Gives blocks to records of a volume that only the journal has. False if there is no room for them now.
+    pub(super) fn write_journaled(self: &Rc<Self>, volume: &Arc<OpenDataset>) -> bool {
+        let next = lock(&volume.state).journaled.next(GROUP_BYTES);
+        for contents in next {
+            contents.pack();
+        }
+        let mut owner = self.state.borrow_mut();
+        let taken = {
+            let mut state = lock(&volume.state);
+            let next = state.journaled.next(GROUP_BYTES);
+            let bytes = journal_bytes_max(next.iter(), state.dataset.kind.has_files());
+            if !owner.journal.has_room(bytes) {
+                owner.checkpointer.request_journal();
+                return false;
+            }
+            let placed = self.place_next(&mut owner, volume, &mut state, &next, false);
+            let Ok((count, destination)) = placed else {
+                return false;
+            };
+            let group = Group {
+                records: state.journaled.take(count),
+                ..Group::default()
+            };
+            let deletes = Deletes::with(&group, &state.dataset);
+            let group = Arc::new(group);
+            state.in_flight.begin(group.clone());
+            Taken {
+                group,
+                done: None,
+                destination,
+                inodes: Vec::new(),
+                charges: Vec::new(),
+                deletes,
+                is_small: false,
+            }
+        };
+        self.write_group(owner, volume, taken);
+        true
+    }
+
+    /// Sets the feature of contents in the journal, if the choice of the way wants it.
+    pub(super) fn allow_journaled(self: &Rc<Self>) {
+        if self.shared.vdevs.is_read_only() || !self.state.borrow_mut().committer.way.take_wish() {
+            return;
+        }
+        let this = self.clone();
+        drop(io::spawn(async move {
+            match this
+                .shared
+                .vdevs
+                .require(crate::format::FEATURE_JOURNAL_CONTENTS)
+                .await
+            {
+                Ok(()) => this.state.borrow_mut().committer.way.allow(),
+                Err(error) => {
+                    tracing::warn!(%error, "the journal takes no contents: the labels of the pool cannot be written")
+                }
+            }
+        }));
+    }
+}
+
+impl Pool {
+    /// The measured times of small durable writes, and the records whose contents went to the journal.
+    #[must_use]
+    pub fn durable_times(&self) -> DurableTimes {
+        self.owner.state.borrow().committer.way.times()
+    }
+}
