@@ -13,7 +13,7 @@ use lz4_flex::block::{
 };
 use zstd::bulk::{Compressor, Decompressor};
 
-use crate::format::{Block, Compression, Defect, Packing};
+use crate::format::{Block, ChecksumKind, Compression, Defect, Hashes, Packing};
 
 /// Divisor of the least saving with which a record is stored compressed: one eighth. Less is not worth the decompression.
 const SAVED_PART: usize = 8;
@@ -33,10 +33,14 @@ const PROBE: usize = 2048;
 /// Divisor of the least saving of a part that makes the record worth compressing.
 const PROBE_SAVED_PART: usize = 16;
 
-/// Compression of the records of a volume.
+/// Compression and checksums of the records of a volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Packer {
     pub(crate) packing: Packing,
+    /// Kind of the records' checksums: a folded one.
+    pub(crate) checksum: ChecksumKind,
+    /// Whether long records that are not compressed get checksums of their parts.
+    pub(crate) has_parts: bool,
     /// Sector size, bytes.
     pub(crate) sector: u32,
 }
@@ -108,6 +112,17 @@ impl Packer {
     /// Whether records of `size` bytes can become smaller at all.
     pub(crate) fn packs(self, size: usize) -> bool {
         self.most(size).is_some()
+    }
+
+    /// The hashes of a record in its stored form.
+    pub(crate) fn hashes(self, (compression, stored): (Compression, &[u8])) -> Hashes {
+        let has_parts = self.has_parts && compression == Compression::Off;
+        Hashes::of(self.checksum, stored, has_parts)
+    }
+
+    /// Whether records of both have the same checksums.
+    pub(crate) fn hashes_as(self, other: Self) -> bool {
+        (self.checksum, self.has_parts) == (other.checksum, other.has_parts)
     }
 
     /// Compresses a record; `None` if it does not become small enough.
@@ -242,7 +257,12 @@ mod tests {
     ];
 
     fn packer(packing: Packing, sector: u32) -> Packer {
-        Packer { packing, sector }
+        Packer {
+            packing,
+            checksum: ChecksumKind::FoldedXxh3,
+            has_parts: true,
+            sector,
+        }
     }
 
     fn noise(len: usize) -> Vec<u8> {

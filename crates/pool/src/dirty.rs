@@ -432,7 +432,7 @@ impl Dirty {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::{KIND_RECORD, Packing, VOLUME_OBJECT};
+    use crate::format::{ChecksumKind, KIND_RECORD, Packing, VOLUME_OBJECT};
     use proptest::prelude::*;
 
     fn key(record: u64) -> Key {
@@ -442,6 +442,8 @@ mod tests {
     fn contents(n: u8) -> Contents {
         let packer = Packer {
             packing: Packing::Off,
+            checksum: ChecksumKind::FoldedXxh3,
+            has_parts: true,
             sector: 512,
         };
         Contents::copied(vec![n], packer)

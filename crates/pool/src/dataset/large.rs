@@ -55,7 +55,7 @@ impl OpenDataset {
         let record_size = self.settings.record_size as usize;
         let large = Large::new(first, record_size, data, self.packer(), done);
         for contents in large.contents() {
-            if contents.pack() {
+            if contents.prepare() {
                 // yield to other tasks of this shard between two records
                 io::yield_now().await;
             }

@@ -131,10 +131,12 @@ impl OpenDataset {
         }
     }
 
-    /// The compression of its new records.
+    /// The compression and the checksums of its new records.
     pub(crate) fn packer(&self) -> Packer {
         Packer {
             packing: self.settings.compression(),
+            checksum: self.settings.checksum(),
+            has_parts: self.shared.has_record_parts,
             sector: self.shared.vdevs.sector(),
         }
     }

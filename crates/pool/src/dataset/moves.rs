@@ -13,7 +13,7 @@ use super::read::{Location, Sources};
 use super::state::State;
 use crate::compress::unpack;
 use crate::format::filesystem::{BLOCK_SIZE, KIND_DATA};
-use crate::format::{Address, Birth, BlockPtr, Key};
+use crate::format::{Address, Birth, Block, BlockPtr, Key};
 use crate::lost::LostBlock;
 use crate::record::Contents;
 use crate::shared::Shared;
@@ -52,6 +52,7 @@ impl Move {
 /// Where a record was found.
 struct Found {
     sources: [Sources; 2],
+    block: Block,
     has_blocks: bool,
 }
 
@@ -68,7 +69,7 @@ impl OpenDataset {
         };
         let contents = match found.has_blocks {
             true => self.read_with_blocks(key, &ptr).await,
-            false => self.read_stored(key, &ptr).await,
+            false => self.read_stored(key, &found.block).await,
         };
         match contents {
             Ok(contents) => Ok(Some(Move {
@@ -117,21 +118,25 @@ impl OpenDataset {
             Err(Error::Corrupt { .. } | Error::Unreadable { .. }) => return Ok(None),
             Err(e) => return Err(e),
         };
-        let is_same = matches!(&record[..], [Location::Block(found)] if found.ptr() == ptr);
+        let [Location::Block(block)] = &record[..] else {
+            return Ok(None);
+        };
         let stored = u64::from(ptr.logical_size).div_ceil(BLOCK_SIZE) as usize;
         let last = blocks.iter().rposition(|block| !block.is_zero());
-        if !is_same || last.is_some_and(|last| last >= stored) {
+        if block.ptr() != ptr || last.is_some_and(|last| last >= stored) {
             return Ok(None);
         }
         let has_blocks = last.is_some();
         Ok(Some(Found {
             sources,
+            block: block.clone(),
             has_blocks,
         }))
     }
 
     /// The contents of a block, with the stored form that it has.
-    async fn read_stored(&self, key: Key, ptr: &BlockPtr) -> Result<Contents> {
+    async fn read_stored(&self, key: Key, block: &Block) -> Result<Contents> {
+        let ptr = block.ptr();
         let Shared {
             vdevs,
             read_buffers,
@@ -150,12 +155,7 @@ impl OpenDataset {
             at: ptr.address(),
             defect,
         })?;
-        Ok(Contents::of_block(
-            bytes,
-            ptr.compression,
-            stored,
-            self.packer(),
-        ))
+        Ok(Contents::of_block(bytes, block, stored, self.packer()))
     }
 
     /// The contents of a record of a file, up to its stored end, with the blocks that win over it.

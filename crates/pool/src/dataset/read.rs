@@ -311,9 +311,10 @@ impl OpenDataset {
             Ok(read) => {
                 for piece in pieces {
                     // a read may have needed only parts of a block, or only some of several fragments
-                    match (&piece.location, piece.location.blocks()) {
-                        (Location::Block(_) | Location::Fragments(_), [ptr]) => lost.is_right(ptr),
-                        _ => {}
+                    if let Location::Block(_) | Location::Fragments(_) = &piece.location
+                        && let [ptr] = piece.location.blocks()
+                    {
+                        lost.is_right(ptr);
                     }
                 }
                 return Ok(read);

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use crate::format::filesystem::record_size_of;
 use crate::format::{
-    Autodefrag, Birth, BlockPtr, Dataset, DatasetKind, DatasetProperty, ObjectId, Packing,
-    Switches, Sync,
+    Autodefrag, Birth, BlockPtr, ChecksumKind, Dataset, DatasetKind, DatasetProperty, ObjectId,
+    Packing, Switches, Sync,
 };
 
 /// The values of `sync`, by their index in [`Settings`].
@@ -33,6 +33,8 @@ pub(crate) struct Settings {
     sync: AtomicU8,
     /// The code of the compression on disk.
     compression: AtomicU8,
+    /// Whether new records have BLAKE3 checksums.
+    is_blake3: AtomicBool,
     /// The bits of its switches.
     switches: AtomicU32,
     /// The number of `autodefrag`.
@@ -55,6 +57,7 @@ impl Settings {
             size: AtomicU64::new(0),
             sync: AtomicU8::new(0),
             compression: AtomicU8::new(0),
+            is_blake3: AtomicBool::new(false),
             switches: AtomicU32::new(0),
             autodefrag: AtomicU64::new(0),
             has_blocks: AtomicBool::new(dataset.has_blocks),
@@ -81,6 +84,8 @@ impl Settings {
         self.sync.store(sync, Ordering::Release);
         self.compression
             .store(dataset.compression.code(), Ordering::Release);
+        let is_blake3 = dataset.checksum.folded() == ChecksumKind::FoldedBlake3;
+        self.is_blake3.store(is_blake3, Ordering::Release);
         self.switches
             .store(dataset.switches.bits(), Ordering::Release);
         self.autodefrag.store(
@@ -132,6 +137,14 @@ impl Settings {
     pub(crate) fn compression(&self) -> Packing {
         let code = self.compression.load(Ordering::Acquire);
         Packing::from_code(code).expect("a code that was stored here")
+    }
+
+    /// The kind of new records' checksums: the folded one with the hash that the property names.
+    pub(crate) fn checksum(&self) -> ChecksumKind {
+        match self.is_blake3.load(Ordering::Acquire) {
+            true => ChecksumKind::FoldedBlake3,
+            false => ChecksumKind::FoldedXxh3,
+        }
     }
 
     /// The properties with a few values.

@@ -163,7 +163,14 @@ impl FileStore {
             let unit = start..start + BLOCK_SIZE;
             let file = self.bytes(object);
             let bytes = file.laid_over(unit, old.size, (offset, data)).await?;
-            new.push(Contents::copied(bytes, self.0.packer()));
+            let contents = Contents::copied(bytes, self.0.packer());
+            if offset <= block * BLOCK_SIZE
+                && offset + data.len() as u64 >= (block + 1) * BLOCK_SIZE
+            {
+                // here, while other shards go on
+                contents.prepare();
+            }
+            new.push(contents);
         }
         inode.used = old.used + self.added_by_blocks(object, blocks.clone()).await?;
         inode.flags = inode.flags.with(InodeFlags::BLOCKS);
@@ -265,6 +272,13 @@ impl FileStore {
             let bytes = start..end.clamp(start, start + self.record_size(object));
             let new_bytes = self.bytes(object).laid_over(bytes, visible, part).await?;
             let contents = trim(new_bytes).map(|bytes| Contents::copied(bytes, self.0.packer()));
+            if let Some(contents) = &contents
+                && part.0 <= start
+                && data_end >= start + self.record_size(object)
+            {
+                // here, while other shards go on
+                contents.prepare();
+            }
             after += contents.as_ref().map_or(0, |c| c.len() as u64);
             let key = data_keys(object, record..record).start;
             new.push(NewRecord { key, contents });

@@ -12,7 +12,8 @@ use std::sync::Arc;
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{BLOCK_PTR_SIZE, BlockPtr, ChecksumKind, Compression, Defect};
+use super::checksum::place_of;
+use super::{Address, BLOCK_PTR_SIZE, Birth, BlockPtr, ChecksumKind, Compression, Defect, Digest};
 
 /// Smallest block that may have checksums of parts, bytes.
 pub const PARTED_SIZE_MIN: u32 = 16 << 10;
@@ -38,6 +39,70 @@ pub fn part_sums_size(size: u32) -> usize {
     }
 }
 
+/// The hashes of the parts of a block of these bytes.
+fn part_hashes(stored: &[u8]) -> Box<[u64]> {
+    let part = part_size(stored.len() as u32) as usize;
+    stored.chunks(part).map(xxh3_64).collect()
+}
+
+/// The hashes of the stored bytes of a block, which do not depend on its address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hashes {
+    digest: Digest,
+    /// Of each part; empty if the block gets no checksums of parts.
+    parts: Box<[u64]>,
+}
+
+impl Hashes {
+    /// The hashes of a block's stored bytes, for a checksum of the folded kind of `kind`. With those of parts if `has_parts` says that the
+    /// bytes are not compressed, and parts are wanted, and if they may have parts.
+    ///
+    /// # Panics
+    /// If there are 4 GiB or more.
+    #[must_use]
+    pub fn of(kind: ChecksumKind, stored: &[u8], has_parts: bool) -> Self {
+        let digest = Digest::of(kind, stored);
+        let has_parts = has_parts
+            && digest.kind() == ChecksumKind::FoldedXxh3
+            && stored.len() >= PARTED_SIZE_MIN as usize;
+        Self {
+            digest,
+            parts: match has_parts {
+                true => part_hashes(stored),
+                false => Box::default(),
+            },
+        }
+    }
+
+    /// The hashes of a block's bytes, from its checksums. `None` if the kind of its checksum is not a folded one.
+    #[must_use]
+    pub fn of_block(block: &Block) -> Option<Self> {
+        let ptr = block.ptr();
+        let (at, len) = (ptr.address(), ptr.physical_size);
+        let digest = Digest::of_checksum(ptr.checksum_kind, ptr.checksum, at, len)?;
+        let (sums, _) = block.sums().as_chunks::<PART_SUM_SIZE>();
+        let sums = sums.iter().enumerate();
+        // folding a checksum with its address again gives the hash
+        let hashes = sums.map(|(number, sum)| part_sum(ptr, number, u64::from_le_bytes(*sum)));
+        Some(Self {
+            digest,
+            parts: hashes.map(u64::from_le_bytes).collect(),
+        })
+    }
+
+    /// The kind of the checksum that they become.
+    #[must_use]
+    pub fn kind(&self) -> ChecksumKind {
+        self.digest.kind()
+    }
+
+    /// Whether they have those of parts.
+    #[must_use]
+    pub fn has_parts(&self) -> bool {
+        !self.parts.is_empty()
+    }
+}
+
 /// A block of a record: its pointer, and the checksums of its parts if it has them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Block {
@@ -57,24 +122,51 @@ impl Block {
     /// The block of `ptr`, whose bytes are `stored`, with checksums of its parts if it may have them.
     #[must_use]
     pub fn in_parts(ptr: BlockPtr, stored: &[u8]) -> Self {
-        if !Self::may_have_parts(&ptr) {
-            return ptr.into();
+        match Self::may_have_parts(&ptr) {
+            true => Self::with_parts(ptr, &part_hashes(stored)),
+            false => ptr.into(),
         }
-        let mut sums = Vec::with_capacity(part_sums_size(ptr.logical_size));
-        for (number, part) in (0..).zip(stored.chunks(part_size(ptr.logical_size) as usize)) {
-            sums.extend(part_sum(&ptr, number, part));
+    }
+
+    /// A block that is stored at `at`, whose stored bytes have these hashes.
+    #[must_use]
+    pub fn placed(at: Address, hashes: &Hashes, form: (Compression, usize), birth: Birth) -> Self {
+        let ptr = BlockPtr::to_digest(at, hashes.digest, form, birth);
+        match hashes.parts.is_empty() {
+            true => ptr.into(),
+            false => Self::with_parts(ptr, &hashes.parts),
         }
+    }
+
+    fn with_parts(ptr: BlockPtr, hashes: &[u64]) -> Self {
+        let sums = hashes.iter().enumerate();
+        let sums = sums.flat_map(|(number, hash)| part_sum(&ptr, number, *hash));
         Self {
             ptr,
-            sums: Some(sums.into()),
+            sums: Some(sums.collect()),
+        }
+    }
+
+    /// As [`BlockPtr::with_contents_of`].
+    ///
+    /// # Panics
+    /// As [`BlockPtr::with_contents_of`].
+    #[must_use]
+    pub fn with_contents_of(self, birth: Birth) -> Self {
+        Self {
+            ptr: self.ptr.with_contents_of(birth),
+            ..self
         }
     }
 
     /// Whether the block of a pointer may have checksums of parts: it is long, not compressed, and has no keyed checksum,
     /// which a checksum of 64 bits could not replace.
-    fn may_have_parts(ptr: &BlockPtr) -> bool {
+    pub(crate) fn may_have_parts(ptr: &BlockPtr) -> bool {
         ptr.compression == Compression::Off
-            && ptr.checksum_kind == ChecksumKind::Xxh3
+            && matches!(
+                ptr.checksum_kind,
+                ChecksumKind::Xxh3 | ChecksumKind::FoldedXxh3
+            )
             && ptr.logical_size >= PARTED_SIZE_MIN
     }
 
@@ -182,7 +274,7 @@ impl Block {
         assert!(end.is_multiple_of(part) || end == self.ptr.logical_size as usize);
         let (sums, _) = sums.as_chunks::<PART_SUM_SIZE>();
         for (number, bytes) in (from / part..).zip(bytes.chunks(part)) {
-            if part_sum(&self.ptr, number, bytes) != sums[number] {
+            if part_sum(&self.ptr, number, xxh3_64(bytes)) != sums[number] {
                 return Err(Defect::PartChecksum { number });
             }
         }
@@ -190,15 +282,13 @@ impl Block {
     }
 }
 
-/// The checksum of a part: XXH3-64 of its bytes, folded with its address and length. The address is not the seed, so that the hash of
-/// the bytes can be computed before the address is known.
-fn part_sum(ptr: &BlockPtr, number: usize, bytes: &[u8]) -> [u8; PART_SUM_SIZE] {
-    let at = ptr.address();
-    let at = at.behind(number * part_size(ptr.logical_size) as usize);
-    let mut place = [0; 16];
-    place[..8].copy_from_slice(&at.seed().to_le_bytes());
-    place[8..].copy_from_slice(&(bytes.len() as u64).to_le_bytes());
-    (xxh3_64(bytes) ^ xxh3_64(&place)).to_le_bytes()
+/// The checksum of a part of this hash, folded with its address and length.
+fn part_sum(ptr: &BlockPtr, number: usize, hash: u64) -> [u8; PART_SUM_SIZE] {
+    let part = part_size(ptr.logical_size) as usize;
+    let start = number * part;
+    let len = part.min(ptr.logical_size as usize - start);
+    let place = xxh3_64(&place_of(ptr.address().behind(start), len));
+    (hash ^ place).to_le_bytes()
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::{Address, Birth, Checksum, ChecksumKind, Defect, VdevId, VdevOffset, layout};
+use super::{Address, Birth, Checksum, ChecksumKind, Defect, Digest, VdevId, VdevOffset, layout};
 
 /// Length of a block pointer on disk, bytes.
 pub const BLOCK_PTR_SIZE: usize = 48;
@@ -96,6 +96,28 @@ impl BlockPtr {
             birth,
             placed: birth,
             checksum: Checksum::of(checksum_kind, at, stored),
+        }
+    }
+
+    /// As [`BlockPtr::to`], for stored bytes with this digest.
+    #[must_use]
+    pub fn to_digest(
+        at: Address,
+        stored: Digest,
+        (compression, logical_size): (Compression, usize),
+        birth: Birth,
+    ) -> Self {
+        Self {
+            vdev: at.vdev,
+            offset: at.offset,
+            logical_size: logical_size as u32,
+            physical_size: stored.bytes(),
+            compression,
+            checksum_kind: stored.kind(),
+            is_fragment: false,
+            birth,
+            placed: birth,
+            checksum: stored.at(at),
         }
     }
 

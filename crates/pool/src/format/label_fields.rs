@@ -303,12 +303,15 @@ pub const FEATURE_MOVED_BLOCKS: &str = "moved_blocks";
 pub const FEATURE_RECORD_PARTS: &str = "record_parts";
 /// The feature of pools that have, or had, hot spares.
 pub const FEATURE_SPARES: &str = "spares";
+/// The feature of pools whose records have checksums of folded kinds.
+pub const FEATURE_FOLDED_CHECKSUMS: &str = "folded_checksums";
 /// All features that this version knows.
-pub(crate) const FEATURES: [&str; 12] = [
+pub(crate) const FEATURES: [&str; 13] = [
     FEATURE_ACL_RULES,
     FEATURE_AUTODEFRAG,
     FEATURE_EXACT_SPACE,
     FEATURE_FILESYSTEMS,
+    FEATURE_FOLDED_CHECKSUMS,
     FEATURE_JOURNAL_CONTENTS,
     FEATURE_MOVED_BLOCKS,
     FEATURE_OWNER_SPACE,

@@ -34,13 +34,13 @@ use std::fmt;
 
 use thiserror::Error;
 
-pub use block::{Block, PART_SIZE_MIN, PARTED_SIZE_MIN, PARTS_MAX, part_sums_size};
+pub use block::{Block, Hashes, PART_SIZE_MIN, PARTED_SIZE_MIN, PARTS_MAX, part_sums_size};
 pub use block_ptr::{
     BLOCK_PTR_SIZE, BlockPtr, Compression, LOGICAL_SIZE_MAX, OFFSET_END, SECTOR_SIZE_MIN,
 };
 pub use block_space::BlockSpace;
 pub use builder::NodeBuilder;
-pub use checksum::{Checksum, ChecksumKind, NoChecksum};
+pub use checksum::{Checksum, ChecksumKind, Digest, NoChecksum};
 pub use dataset::{
     Dataset, DatasetKind, DatasetRoot, KIND_DATASET, KIND_LIST, KIND_NEXT_DATASET, KIND_ROOT,
     ListId, PrevSnapshot, RECORD_SIZE_MAX, RECORD_SIZE_MIN, Sync, dataset_key, list_key,
@@ -66,11 +66,11 @@ pub use label::{
 pub(crate) use label_fields::FEATURES;
 pub use label_fields::{
     Expansion, FEATURE_ACL_RULES, FEATURE_AUTODEFRAG, FEATURE_EXACT_SPACE, FEATURE_FILESYSTEMS,
-    FEATURE_JOURNAL_CONTENTS, FEATURE_MOVED_BLOCKS, FEATURE_OWNER_SPACE, FEATURE_RECORD_PARTS,
-    FEATURE_RECORD_SIZES, FEATURE_SETTINGS, FEATURE_SIZE_MAX, FEATURE_SPACE_SUMMARIES,
-    FEATURE_SPARES, FEATURES_MAX, Features, HOST_NAME_SIZE, Host, LabelEpoch, MemberEntry,
-    MemberGuid, Membership, NAME_SIZE_MAX, PoolState, RAIDZ_PARITY_MAX, SCRATCH_AREA_SIZE,
-    VdevEntry, VdevGuid, VdevKind, check_name,
+    FEATURE_FOLDED_CHECKSUMS, FEATURE_JOURNAL_CONTENTS, FEATURE_MOVED_BLOCKS, FEATURE_OWNER_SPACE,
+    FEATURE_RECORD_PARTS, FEATURE_RECORD_SIZES, FEATURE_SETTINGS, FEATURE_SIZE_MAX,
+    FEATURE_SPACE_SUMMARIES, FEATURE_SPARES, FEATURES_MAX, Features, HOST_NAME_SIZE, Host,
+    LabelEpoch, MemberEntry, MemberGuid, Membership, NAME_SIZE_MAX, PoolState, RAIDZ_PARITY_MAX,
+    SCRATCH_AREA_SIZE, VdevEntry, VdevGuid, VdevKind, check_name,
 };
 pub use node::{
     BRANCH_ENTRY_SIZE, INLINE_SIZE_MAX, LEAF_ENTRY_OVERHEAD, LEVEL_MAX, NODE_HEADER_SIZE,

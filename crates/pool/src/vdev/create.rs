@@ -19,9 +19,10 @@ use super::spare_label::check_no_spare;
 use super::top::TopVdev;
 use super::{Opened, Shared, Vdevs};
 use crate::format::{
-    Birth, Features, Host, JournalLayout, Label, LabelBranch, LabelEpoch, LabelHistory, MemberGuid,
-    NODE_SIZE_DEFAULT, NODE_SIZE_MAX, NODE_SIZE_MIN, NodeSize, PoolGuid, PoolState, UBERBLOCK_SIZE,
-    Uberblock, VDEVS_MAX, VdevEntry, VdevGuid, VdevId, check_name, is_of_later_version,
+    Birth, FEATURE_FOLDED_CHECKSUMS, Features, Host, JournalLayout, Label, LabelBranch, LabelEpoch,
+    LabelHistory, MemberGuid, NODE_SIZE_DEFAULT, NODE_SIZE_MAX, NODE_SIZE_MIN, NodeSize, PoolGuid,
+    PoolState, UBERBLOCK_SIZE, Uberblock, VDEVS_MAX, VdevEntry, VdevGuid, VdevId, check_name,
+    is_of_later_version,
 };
 
 /// Range of a new vdev's sector size unless one is requested, as a binary logarithm.
@@ -245,13 +246,16 @@ pub async fn create(spec: PoolSpec) -> Result<Opened, SetupError> {
         })?;
     }
     let (changes, below) = (Changes::default(), SpaceBelow::default());
+    // an opening would require it, and write all labels again
+    let mut features = Features::default();
+    features.require(FEATURE_FOLDED_CHECKSUMS);
     let shared = Shared {
         name: spec.name,
         state: PoolState::Active,
         host: spec.host,
         epoch: LabelEpoch(0),
         durable: LabelEpoch(0),
-        features: Features::default(),
+        features,
         histories: vec![LabelHistory::new(LabelBranch(guid()))],
     };
     let mut tops = Vec::with_capacity(entries.len());

@@ -223,9 +223,9 @@ impl Volume {
         }
         let new = Contents::copied(new, packer);
         if at <= start && at + data.len() as u64 >= end {
-            // compress here, while other shards go on; the owner compresses parts of records, which are likely to be
-            // followed by more
-            new.pack();
+            // compress and hash here, while other shards go on; the owner does so with parts of records, which are likely
+            // to be followed by more
+            new.prepare();
         }
         Ok(Some(new))
     }

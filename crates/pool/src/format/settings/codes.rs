@@ -26,8 +26,8 @@ pub(super) fn checksum(value: u64) -> Option<ChecksumKind> {
 /// The byte of a dataset's checksum.
 pub(in crate::format) fn checksum_code(kind: ChecksumKind) -> u8 {
     match kind {
-        ChecksumKind::Xxh3 => 0,
-        ChecksumKind::Blake3 => 2,
+        ChecksumKind::Xxh3 | ChecksumKind::FoldedXxh3 => 0,
+        ChecksumKind::Blake3 | ChecksumKind::FoldedBlake3 => 2,
     }
 }
 

@@ -12,8 +12,9 @@ use super::directory::{Open, OpenDatasets, corrupt, open_datasets, read_tree};
 use super::rewind::{EPOCH_GAP, go_back};
 use crate::dataset::{self, Journaled, OpenDataset};
 use crate::format::{
-    Birth, Dataset, FEATURE_RECORD_PARTS, FEATURE_RECORD_SIZES, FEATURE_SPACE_SUMMARIES,
-    Incarnation, KIND_DATASET, Key, PoolProperty, Record, TreeId, Uberblock, Value, dataset_key,
+    Birth, Dataset, FEATURE_FOLDED_CHECKSUMS, FEATURE_RECORD_PARTS, FEATURE_RECORD_SIZES,
+    FEATURE_SPACE_SUMMARIES, Incarnation, KIND_DATASET, Key, PoolProperty, Record, TreeId,
+    Uberblock, Value, dataset_key,
 };
 use crate::journal::{Replayed, Writer, replay, salvage};
 use crate::options::Options;
@@ -87,6 +88,9 @@ impl Pool {
         let maps = Maps::new(uberblock.root, directory.pages.take());
         if maps.lacks_summaries() && !vdevs.is_read_only() {
             vdevs.require(FEATURE_SPACE_SUMMARIES).await?;
+        }
+        if !vdevs.is_read_only() {
+            vdevs.require(FEATURE_FOLDED_CHECKSUMS).await?;
         }
         if options.record_parts && !vdevs.is_read_only() {
             vdevs.require(FEATURE_RECORD_PARTS).await?;

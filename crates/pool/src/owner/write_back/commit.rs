@@ -17,7 +17,7 @@ use super::place::{Deletes, Destination};
 use crate::dataset::{self, Demand, LAZY_BYTES, OpenDataset, STAGED_LAZY_BYTES};
 use crate::dirty::Group;
 use crate::format::filesystem::Inode;
-use crate::format::{ChecksumKind, ObjectId, Packing, Record, TreeId};
+use crate::format::{ObjectId, Packing, Record, TreeId};
 use crate::journal::{Flush, Ticket};
 use crate::owner::capacity::allocator::Placement;
 use crate::owner::{Owner, State};
@@ -46,8 +46,6 @@ pub(super) struct Taken {
     pub(super) inodes: Vec<(ObjectId, Inode)>,
     /// The space of their owners, where it changes.
     pub(super) charges: Vec<Record>,
-    /// The checksum of its records.
-    pub(super) checksum: ChecksumKind,
     /// The keys that it deletes.
     pub(super) deletes: Deletes,
     /// Whether a client waits for it, and it is small.
@@ -79,7 +77,6 @@ impl Taken {
             destination,
             inodes,
             charges,
-            checksum: state.dataset.checksum,
             deletes,
             is_small,
         }

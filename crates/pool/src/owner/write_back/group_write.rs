@@ -12,7 +12,7 @@ use io::SharedBuf;
 use io::time::now;
 
 use super::commit::Taken;
-use super::place::{Checksums, Placed};
+use super::place::Placed;
 use crate::account::ENTRY_SIZE;
 use crate::dataset::OpenDataset;
 use crate::dirty::Group;
@@ -34,12 +34,8 @@ impl Owner {
         let owner = &mut *owner;
         let group = taken.group.clone();
         // copy and checksum without the volume's lock
-        let checksums = Checksums {
-            kind: taken.checksum,
-            has_parts: self.shared.has_record_parts,
-        };
         let epoch = owner.journal.epoch();
-        let placed = Placed::at(taken.destination, &group, epoch, checksums);
+        let placed = Placed::at(taken.destination, &group, epoch, volume.packer());
         let deletes = taken.deletes;
         let ticket = owner.journal_group(
             volume,

@@ -90,7 +90,6 @@ impl Owner {
                 destination,
                 inodes: Vec::new(),
                 charges: Vec::new(),
-                checksum: state.dataset.checksum,
                 deletes,
                 is_small: false,
             }

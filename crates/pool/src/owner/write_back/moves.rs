@@ -127,7 +127,6 @@ impl Owner {
             },
             inodes: Vec::new(),
             charges: Vec::new(),
-            checksum: state.dataset.checksum,
             deletes,
             is_small: false,
         };

@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use io::{IoBuf, SharedBuf};
 
+use crate::compress::Packer;
 use crate::dataset::{blocks_of, fragment_key, fragments_of};
 use crate::dirty::Group;
 use crate::format::filesystem::KIND_DATA;
@@ -35,14 +36,6 @@ pub(super) enum Destination {
         fragments: Vec<(Address, u32)>,
         buf: IoBuf,
     },
-}
-
-/// The checksums of a group's blocks.
-#[derive(Clone, Copy)]
-pub(super) struct Checksums {
-    pub(super) kind: ChecksumKind,
-    /// Whether long records get checksums of their parts.
-    pub(super) has_parts: bool,
 }
 
 /// The pointers and the data of a group.
@@ -110,7 +103,7 @@ impl Placed {
         destination: Destination,
         group: &Group,
         birth: Birth,
-        checksums: Checksums,
+        packer: Packer,
     ) -> Self {
         match destination {
             Destination::Nowhere => Self::default(),
@@ -122,9 +115,9 @@ impl Placed {
                 extents,
                 sizes,
                 buf,
-            } => Self::whole(group, (&extents, &sizes), buf, birth, checksums),
+            } => Self::whole(group, (&extents, &sizes), buf, birth, packer),
             Destination::Fragments { fragments, buf } => {
-                Self::in_fragments(group, &fragments, buf, birth, checksums.kind)
+                Self::in_fragments(group, &fragments, buf, birth, packer.checksum)
             }
         }
     }
@@ -136,7 +129,7 @@ impl Placed {
         (extents, sizes): (&[(Address, usize)], &[u32]),
         buf: Option<IoBuf>,
         birth: Birth,
-        checksums: Checksums,
+        packer: Packer,
     ) -> Self {
         let data = match buf {
             Some(buf) => lay_out(group, buf, sizes),
@@ -149,7 +142,7 @@ impl Placed {
             let (sizes_here, sizes_behind) = sizes.split_at(*count);
             let births = group.births.as_deref();
             let births = births.map(|births| &births[placed.entries.len()..]);
-            let entries = point(here, (*at, sizes_here), (birth, births), checksums);
+            let entries = point(here, (*at, sizes_here), (birth, births), packer);
             placed.entries.extend(entries);
             let bytes = sizes_here.iter().sum::<u32>() as usize;
             placed.writes.push((*at, data.part(from, bytes)));
@@ -221,7 +214,7 @@ fn point(
     records: &[(Key, Contents)],
     (at, sizes): (Address, &[u32]),
     (birth, births): (Birth, Option<&[Birth]>),
-    checksums: Checksums,
+    packer: Packer,
 ) -> impl Iterator<Item = (Key, Block)> {
     let mut offset = at.offset.0;
     let records = records.iter().zip(sizes).enumerate();
@@ -230,15 +223,14 @@ fn point(
             offset: VdevOffset(offset),
             ..at
         };
-        let (compression, stored) = data.stored();
-        let plain = (compression, data.len());
-        let ptr = BlockPtr::to(address, stored, plain, checksums.kind, birth);
-        let ptr = births.map_or(ptr, |births| ptr.with_contents_of(births[index]));
-        offset += u64::from(*size);
-        let block = match checksums.has_parts {
-            true => Block::in_parts(ptr, stored),
-            false => ptr.into(),
+        let (compression, _stored) = data.stored();
+        let form = (compression, data.len());
+        let block = Block::placed(address, &data.hashes(packer), form, birth);
+        let block = match births {
+            Some(births) => block.with_contents_of(births[index]),
+            None => block,
         };
+        offset += u64::from(*size);
         (*key, block)
     })
 }

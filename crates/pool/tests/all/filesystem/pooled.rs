@@ -231,7 +231,10 @@ fn a_pool_with_a_filesystem_says_so_on_its_disks() {
     on_disk(|_| async move {
         let pool = create_pool().await;
         pool.close().await.expect("closed");
-        assert_eq!(features().await, ["record_parts", "space_summaries"]);
+        assert_eq!(
+            features().await,
+            ["folded_checksums", "record_parts", "space_summaries"]
+        );
         for name in ["one", "two"] {
             let pool = again().await;
             let new = NewFilesystem::new(name);
@@ -242,6 +245,7 @@ fn a_pool_with_a_filesystem_says_so_on_its_disks() {
                 [
                     "exact_space",
                     "filesystems",
+                    "folded_checksums",
                     "owner_space",
                     "record_parts",
                     "space_summaries"

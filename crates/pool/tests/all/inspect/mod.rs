@@ -3,6 +3,7 @@
 mod damage;
 mod files;
 mod leaks;
+mod parts;
 mod sound;
 mod space;
 mod world;

@@ -238,6 +238,28 @@ impl View {
             let _flushed = disk.flush().await.expect("flushed");
         }
     }
+
+    /// Changes the only leaf of a dataset. All checksums up to the uberblock are corrected.
+    pub(crate) async fn forge_leaf(self, name: &str, change: impl FnOnce(&mut Vec<u8>)) {
+        let leaf = self.root(name);
+        let copied = self.image.read(&leaf, false).await.expect("a place");
+        let mut bytes = copied.good.expect("a disk has it")[..leaf.physical_size as usize].to_vec();
+        assert!(TreeNode::decode(bytes.clone()).expect("a node").is_leaf());
+        change(&mut bytes);
+        let Checksum(old) = leaf.checksum;
+        let Checksum(new) = Checksum::of(leaf.checksum_kind, leaf.address(), &bytes);
+        self.forge(|_, value| {
+            let at = value.windows(old.len()).position(|part| part == old);
+            if let Some(at) = at {
+                value[at..at + new.len()].copy_from_slice(&new);
+            }
+        })
+        .await;
+        let first = usize::from(leaf.vdev.0) * 2;
+        for disk in &disks(false).await[first..first + 2] {
+            put(disk, DATA_START + leaf.offset.0, &bytes).await;
+        }
+    }
 }
 
 /// Flips a bit of each byte of a block on some members of its vdev.

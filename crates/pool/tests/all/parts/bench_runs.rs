@@ -6,6 +6,8 @@ mod compression;
 mod files;
 #[path = "../../../benches/many_datasets.rs"]
 mod many_datasets;
+#[path = "../../../benches/owner.rs"]
+mod owner;
 #[path = "../../../benches/parity.rs"]
 mod parity;
 #[path = "../../../benches/short_reads.rs"]
@@ -78,4 +80,19 @@ fn a_short_read_costs_its_parts() {
         assert!(bytes(parts) <= 1.3 * bytes(small), "{parts:?} {small:?}");
         assert!(bytes(whole) > 10.0 * bytes(small), "{whole:?} {small:?}");
     }
+}
+
+#[test]
+fn the_bench_of_the_owner_runs() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let scale = owner::Scale {
+        size: 4 << 20,
+        disk: 256 << 20,
+    };
+    let costs = owner::run(dir.path(), scale);
+    assert!(
+        costs
+            .iter()
+            .all(|cost| cost.owner_us >= 0.0 && cost.shard_us >= 0.0)
+    );
 }

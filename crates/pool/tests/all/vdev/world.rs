@@ -111,17 +111,22 @@ pub(crate) fn content(at: Address, version: u8) -> Vec<u8> {
 
 pub(crate) fn pointer(at: Address, version: u8) -> BlockPtr {
     let bytes = content(at, version);
+    // pools have blocks of both kinds
+    let kind = match (at.offset.0 / BLOCK as u64).is_multiple_of(2) {
+        true => ChecksumKind::Xxh3,
+        false => ChecksumKind::FoldedXxh3,
+    };
     BlockPtr {
         vdev: at.vdev,
         offset: at.offset,
         logical_size: BLOCK as u32,
         physical_size: BLOCK as u32,
         compression: Compression::Off,
-        checksum_kind: ChecksumKind::Xxh3,
+        checksum_kind: kind,
         is_fragment: false,
         birth: Birth(1),
         placed: Birth(1),
-        checksum: Checksum::of(ChecksumKind::Xxh3, at, &bytes),
+        checksum: Checksum::of(kind, at, &bytes),
     }
 }
 

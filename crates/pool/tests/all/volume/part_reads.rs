@@ -349,3 +349,55 @@ fn moved_records_keep_checksums_of_parts() {
         pool.close().await.expect("closed");
     });
 }
+
+/// The bytes of another record, or of another part, at the place of a record are not returned: as after a misdirected write.
+#[test]
+fn bytes_of_another_place_are_not_returned() {
+    on_disk(|_| async {
+        let pool = create_pool(Options::default()).await;
+        let first = put_record(&pool).await;
+        let mut buf = io::pool().alloc(RECORD).await;
+        Prng::new(8).fill(&mut buf);
+        let second = buf.to_vec();
+        let written = opened(&pool).write(Lba(32), buf).await;
+        written.expect("written");
+        pool.close().await.expect("closed");
+        let blocks = blocks_on(&["disk"]).await;
+        let places = [0, 1].map(|n| DATA_START + blocks[n].ptr().offset.0);
+        let part = (BLOCK * 5) as u64;
+        let disk = Disk::open("disk", OpenOptions::default()).await;
+        let disk = disk.expect("the disk");
+        for (bytes, at) in [
+            (&second[..], places[0]),
+            (&second[..BLOCK], places[1] + part),
+        ] {
+            let mut buf = io::pool().alloc(bytes.len()).await;
+            buf.copy_from_slice(bytes);
+            disk.write(buf, at).await.expect("written");
+        }
+        drop(disk);
+        let pool = again().await;
+        let volume = opened(&pool);
+        let wrong = async |block, blocks| {
+            let start = Lba(block);
+            let read = volume.read(Extent { start, blocks }).await;
+            assert!(read.is_err(), "{blocks} blocks from {block} on");
+        };
+        for (block, blocks) in [(3, 1), (0, 32), (37, 1), (32, 32)] {
+            wrong(block, blocks).await;
+        }
+        assert!(read(&volume, 32, 1).await == second[..BLOCK]);
+        // the right bytes at the right place are right again
+        drop(volume);
+        pool.close().await.expect("closed");
+        let disk = Disk::open("disk", OpenOptions::default()).await;
+        let disk = disk.expect("the disk");
+        let mut buf = io::pool().alloc(RECORD).await;
+        buf.copy_from_slice(&first);
+        disk.write(buf, places[0]).await.expect("written");
+        drop(disk);
+        let pool = again().await;
+        assert!(read(&opened(&pool), 0, 32).await == first);
+        pool.close().await.expect("closed");
+    });
+}

@@ -403,7 +403,7 @@ fn a_pool_has_the_feature_once_an_earlier_version_could_not_read_it() {
     once(async |pool| {
         volume(&pool, "v").await;
         pool.close().await.expect("closed");
-        let none = ["record_parts", "space_summaries"];
+        let none = ["folded_checksums", "record_parts", "space_summaries"];
         let set_off = features(async |pool| set(pool, Some("v"), COMPRESSION, "off").await);
         assert_eq!(set_off.await, none, "a record of version 1 says it");
         let wrong = features(async |pool| {
@@ -414,7 +414,12 @@ fn a_pool_has_the_feature_once_an_earlier_version_could_not_read_it() {
         let set_lz4 = features(async |pool| set(pool, Some("v"), COMPRESSION, "lz4").await);
         assert_eq!(
             set_lz4.await,
-            ["record_parts", "settings", "space_summaries"],
+            [
+                "folded_checksums",
+                "record_parts",
+                "settings",
+                "space_summaries"
+            ],
             "the default, as an own value"
         );
         let pool = again().await;
