@@ -65,8 +65,42 @@ check "namespace appears" connected
 check "the session tells why it is not over RDMA" session_is '.transport=="tcp" and (.not_rdma|length) > 0'
 check "disconnect" disconnect
 
+step "receives that connections share"
+check "the subsystem is served over both transports" cli export transport $NQN tcp,rdma
+check "the server ends" server_ended
+sed -i "s/^listen_rdma.*/&\nrdma_shared_receives = 128/" /tmp/wirepool.toml
+check "it starts again" server_again
+check "connect" connect_rdma
+check "namespace appears" connected
+id=$(cli session list --json | jq '[.[] | select(.kind=="io")][0].id')
+cli session show "$id"
+check "session show has them" shows '[.. | .rdma? | select(. != null) | .shared_receives == 128 and .receives > 0] | length >= 3 and all'
+check "verified I/O" fio_verify "$(nvme_dev $NQN)" 32
+check "disconnect" disconnect
+rounds_without_leak "$(amount 3 16)" connect_rdma
+
+step "the device is deleted under load"
+# The driver waits until no program has the device open (decision 0352); the server must end nevertheless, and go on over TCP until then.
+check "connect" connect_rdma
+check "namespace appears" connected
+timeout 100 fio --name=load --filename="$(nvme_dev $NQN)" --size=16M --time_based --runtime=60 --rw=randwrite --bs=64k --direct=1 --ioengine=libaio \
+  --iodepth=16 > /tmp/load.txt 2>&1 &
+fio=$!
+sleep 3
+rdma link delete rxe0 &
+deletion=$!
+no_sessions() { cli session list --json | jq -e '[.[] | select(.transport=="rdma")] | length==0' >/dev/null; }
+check "its sessions end" wait_for 60 no_sessions
+kill $fio 2>/dev/null
+disconnect
+check "nothing left behind" wait_for 60 nothing_left
+check "the server goes on over TCP" connect -i 1
+check "namespace appears" connected
+check "disconnect" disconnect
+
 step "the end"
 check "the server ends" server_ended
+check "the deletion ends with it" wait $deletion
 check "the offline reader finds no damage" cli inspect verify /dev/ram0 /dev/ram1 /dev/ram2 /dev/ram3
 check "no error in the kernel's log" sh -c '! dmesg | grep -iE "call trace|rxe.*(error|invalid)|local protection"'
 [ $FAILS = 0 ] || cat /tmp/server.log

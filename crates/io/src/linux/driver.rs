@@ -426,6 +426,7 @@ impl Driver for UringDriver {
             Wait::Until(at) if !self.arm_timer(at) => Some(at.since(monotonic())),
             _ => None,
         };
+        self.calls.sleeps += 1;
         self.enter(1, left);
         self.remote.awake();
         let (n, fired) = self.reap(done);

@@ -38,7 +38,6 @@ pub use support::support;
 pub use work::{Exposed, Memory, QueuePairEvent, Remote, RemoteKey, Returned, Verb, WorkRequest};
 
 use crate::linux::ReceiveSlot;
-use crate::sim::SimulatedReceive;
 use std::fmt;
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -213,7 +212,11 @@ pub(crate) enum ReceiveBuffer {
     /// Of a real device.
     Slot(ReceiveSlot),
     /// Of a shared queue of a simulated device, to which it returns when it is dropped.
-    Shared(SimulatedReceive),
+    #[cfg_attr(
+        not(feature = "sim"),
+        expect(dead_code, reason = "made by the simulated device")
+    )]
+    Shared(Box<dyn Deref<Target = [u8]>>),
     /// A copy, whose receive was posted again.
     Copy(Vec<u8>),
 }

@@ -25,6 +25,8 @@ pub struct KernelCalls {
     pub enters: u64,
     /// Timers set in the kernel.
     pub timers: u64,
+    /// Waits for completions that slept.
+    pub sleeps: u64,
 }
 
 /// How long a driver waits for completions.

@@ -10,7 +10,6 @@ use crate::rdma::{
     ConnectError, Exposed, Memory, NoRdma, QueuePairConfig, Raised, RdmaInfo, WorkRequest,
 };
 use std::net::SocketAddr;
-use std::ops::Deref;
 use std::path::Path;
 use std::task::{Context, Poll};
 
@@ -25,17 +24,6 @@ pub(crate) enum SimulatedVerbsListener {}
 
 /// One end of a simulated RDMA connection: there is none.
 pub(crate) enum SimulatedEndpoint {}
-
-/// A receive of a simulated shared queue: there is none.
-pub(crate) enum SimulatedReceive {}
-
-impl Deref for SimulatedReceive {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        match *self {}
-    }
-}
 
 pub(crate) fn is_running() -> bool {
     false

@@ -26,7 +26,7 @@ pub use fork::{Forked, ProcessCopy, Report, fork};
 pub(crate) use handle::{SimulatedDisk, SimulatedSocket, is_running};
 pub use net::LinkConfig;
 pub use verbs::control as rdma;
-pub(crate) use verbs::{SimulatedEndpoint, SimulatedReceive, SimulatedVerbsListener};
+pub(crate) use verbs::{SimulatedEndpoint, SimulatedVerbsListener};
 pub use world::World;
 
 use std::time::Duration;

@@ -162,7 +162,7 @@ pub struct QueuePair {
     pub reads_out: u8,
     /// READs of our memory that the host may have outstanding.
     pub reads_in: u8,
-    /// Receives: the messages that the host may have sent and the server not taken; of a shared queue, those that are posted now.
+    /// Receives: the messages that the host may have sent and the server not taken; of a shared queue, the posted ones.
     pub receives: u32,
     /// Receives of the queue that it shares with the other connections of its shard and device; 0 if it has its own.
     #[serde(default)]

@@ -265,7 +265,7 @@ fn queues(list: &[Queue], are_queues: bool) -> String {
         .text()
 }
 
-/// Receives of a queue pair: its own, or those that are posted of all that it shares.
+/// Receives of a queue pair: its own, or the posted ones of its shared queue.
 fn receives(p: &QueuePair) -> String {
     match p.shared_receives {
         0 => p.receives.to_string(),

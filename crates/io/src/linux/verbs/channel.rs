@@ -151,18 +151,15 @@ impl CompletionChannel {
         self.raw
     }
 
-    /// Takes and acknowledges all announcements.
-    pub(super) fn drain(&self) {
-        loop {
-            let mut queue: *mut Cq = null_mut();
-            let mut context = null_mut();
-            // SAFETY: fills local pointers; the descriptor does not block.
-            let result = unsafe {
-                (self.library.ibv_get_cq_event)(self.raw, &raw mut queue, &raw mut context)
-            };
-            if result != 0 {
-                return;
-            }
+    /// Takes and acknowledges an announcement. The channel is of one queue, which has one after it was armed: a second call of the kernel would
+    /// find none, and if there is one, the descriptor stays readable.
+    pub(super) fn take(&self) {
+        let mut queue: *mut Cq = null_mut();
+        let mut context = null_mut();
+        // SAFETY: fills local pointers; the descriptor does not block.
+        let result =
+            unsafe { (self.library.ibv_get_cq_event)(self.raw, &raw mut queue, &raw mut context) };
+        if result == 0 {
             // SAFETY: the queue exists while its channel has announcements of it.
             unsafe { (self.library.ibv_ack_cq_events)(queue, 1) };
         }
@@ -213,5 +210,62 @@ impl Watch {
             self.0 = None;
         }
         is_ready
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Runtime, RuntimeConfig};
+    use std::future::poll_fn;
+    use std::os::fd::{FromRawFd, OwnedFd};
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    /// Rounds until the averages of the shard know that events come quickly, and rounds after it.
+    const ROUNDS: u64 = 64;
+
+    /// A channel is watched by a request of the ring, as a socket is: a shard that spins finds its events without a sleep. An eventfd stands
+    /// for the channel, and the shard may spin so long that no delay of the other thread ends it.
+    #[test]
+    fn a_shard_that_spins_finds_events_of_channels() {
+        // SAFETY: makes a descriptor, which is owned from here on.
+        let channel =
+            Arc::new(unsafe { OwnedFd::from_raw_fd(libc::eventfd(0, libc::EFD_NONBLOCK)) });
+        let (go, wanted) = mpsc::channel::<()>();
+        let writer = channel.clone();
+        let other = std::thread::spawn(move || {
+            while wanted.recv().is_ok() {
+                let one = 1u64.to_ne_bytes();
+                // SAFETY: writes a local array.
+                unsafe { libc::write(writer.as_raw_fd(), one.as_ptr().cast(), one.len()) };
+            }
+        });
+        let config = RuntimeConfig {
+            spin_max: Duration::from_secs(100),
+            ..RuntimeConfig::default()
+        };
+        let runtime = Runtime::new(config).expect("io_uring is there");
+        let slept = runtime.block_on(async move {
+            let mut watch = Watch::default();
+            let mut before = 0;
+            for round in 0..2 * ROUNDS {
+                if round == ROUNDS {
+                    before = crate::runtime::kernel_calls().sleeps;
+                }
+                go.send(()).expect("the thread waits");
+                poll_fn(|cx| match watch.poll(&channel, cx) {
+                    true => Poll::Ready(()),
+                    false => Poll::Pending,
+                })
+                .await;
+                let mut count = [0u8; 8];
+                // SAFETY: reads into a local array.
+                unsafe { libc::read(channel.as_raw_fd(), count.as_mut_ptr().cast(), count.len()) };
+            }
+            crate::runtime::kernel_calls().sleeps - before
+        });
+        assert_eq!(slept, 0);
+        other.join().expect("it ends with its sender");
     }
 }

@@ -6,14 +6,12 @@
 use super::abi::{Context, Mr, Pd};
 use super::events::{Told, watch};
 use super::library::{Library, check_pointer, library};
-use super::shared::SharedReceives;
 use crate::buf::Mapping;
 use crate::rdma::LockedMemory;
 use crate::sync::lock;
 use crate::{Error, Result};
 use std::collections::BTreeMap;
 use std::ffi::CStr;
-use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -182,6 +180,11 @@ impl Area {
         })
     }
 
+    /// Bytes of a slot.
+    pub(super) fn slot_len(&self) -> usize {
+        self.slot_len
+    }
+
     /// Address of a slot.
     pub(super) fn slot(&self, index: usize) -> NonNull<u8> {
         assert!(
@@ -195,63 +198,6 @@ impl Area {
     /// The key of all slots.
     pub(super) fn lkey(&self) -> u32 {
         self.registration.lkey()
-    }
-}
-
-/// The bytes of a message in its receive.
-pub(crate) struct ReceiveSlot {
-    area: Arc<Area>,
-    index: usize,
-    len: usize,
-    /// The shared queue to which the slot returns when it is dropped.
-    shared: Option<Arc<SharedReceives>>,
-}
-
-impl ReceiveSlot {
-    /// A message of `len` bytes, which the device has put into slot `index`.
-    pub(super) fn new(area: Arc<Area>, index: usize, len: usize) -> ReceiveSlot {
-        assert!(len <= area.slot_len, "a message fits its receive");
-        ReceiveSlot {
-            area,
-            index,
-            len,
-            shared: None,
-        }
-    }
-
-    /// A message of `len` bytes in slot `index` of a shared queue.
-    pub(super) fn of_shared(shared: &Arc<SharedReceives>, index: usize, len: usize) -> ReceiveSlot {
-        let mut slot = ReceiveSlot::new(shared.area().clone(), index, len);
-        slot.shared = Some(shared.clone());
-        slot
-    }
-
-    /// Whether it is of a shared queue.
-    pub(crate) fn is_shared(&self) -> bool {
-        self.shared.is_some()
-    }
-
-    /// The slot's number.
-    pub(super) fn index(&self) -> usize {
-        self.index
-    }
-}
-
-impl Drop for ReceiveSlot {
-    fn drop(&mut self) {
-        if let Some(shared) = self.shared.take() {
-            shared.post(self.index);
-        }
-    }
-}
-
-impl Deref for ReceiveSlot {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        let at = self.area.slot(self.index);
-        // SAFETY: the device has completed this receive, and gets the slot again only after this message was dropped.
-        unsafe { std::slice::from_raw_parts(at.as_ptr(), self.len) }
     }
 }
 

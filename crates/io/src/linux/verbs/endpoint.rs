@@ -6,10 +6,10 @@
 
 use super::abi::{self, CmId, ConnParam};
 use super::channel::{CmChannel, Said, Watch};
-use super::device::ReceiveSlot;
 use super::library::check;
 use super::queue::VerbsQueue;
 use super::request::INLINE_MAX;
+use super::slot::ReceiveSlot;
 use crate::rdma::{
     ConnectError, Ending, Exposed, Memory, QueuePairConfig, QueuePairEvent, Raised, RdmaInfo,
     Remote, WorkRequest,
@@ -316,7 +316,7 @@ impl LinuxEndpoint {
         let Some(queue) = queue else { return false };
         let mut is_ready = queue.reap(events);
         if !is_ready && completed.poll(queue.channel(), cx) {
-            queue.channel().drain();
+            queue.channel().take();
             queue.arm();
             is_ready = true;
         }
@@ -346,18 +346,22 @@ impl LinuxEndpoint {
         state.stage = Stage::Ended;
     }
 
-    /// Takes events of the connection manager. Returns whether there may be more.
+    /// Takes events of the connection manager, if its channel has become readable: asking the channel is a call of the kernel, which a
+    /// connection would make several times for each message. Returns whether there may be more.
     fn hear(&self, cx: &mut Context<'_>) -> bool {
+        if self.state.borrow().stage == Stage::Ended {
+            return false;
+        }
         let channel = self.id().channel.clone();
-        let mut has_heard = false;
+        if !self.state.borrow_mut().said.poll(&channel, cx) {
+            return false;
+        }
         while let Some(said) = channel.next() {
-            has_heard = true;
             if let Err(e) = self.act_on(&said) {
                 self.refuse(e.into());
             }
         }
-        let is_ended = self.state.borrow().stage == Stage::Ended;
-        has_heard || (!is_ended && self.state.borrow_mut().said.poll(&channel, cx))
+        true
     }
 
     fn act_on(&self, said: &Said) -> Result<()> {

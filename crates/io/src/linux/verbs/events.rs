@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 /// Time between two log lines about events of one kind.
 const LOG_PAUSE: Duration = Duration::from_secs(1);
 
-/// What the device has told of a queue pair.
+/// Reports of the device about a queue pair.
 #[derive(Default)]
 struct Reported {
     /// The first event.

@@ -9,6 +9,7 @@
 //! | `queue` | one queue pair with its completion queue |
 //! | `request` | requests in the form of the device, and their memory |
 //! | `shared` | receive queues that queue pairs share |
+//! | `slot` | messages in their receives |
 //! | `events` | asynchronous events of devices |
 //! | `endpoint` | one end of a connection |
 //! | `listener` | listeners |
@@ -28,9 +29,11 @@ mod listener;
 mod queue;
 mod request;
 mod shared;
+mod slot;
 mod support;
 
-pub(crate) use device::{RdmaDevice, ReceiveSlot, RegisteredSlab, locked_memory};
+pub(crate) use device::{RdmaDevice, RegisteredSlab, locked_memory};
 pub(crate) use endpoint::{LinuxEndpoint, LinuxRequest};
 pub(crate) use listener::LinuxVerbsListener;
+pub(crate) use slot::ReceiveSlot;
 pub(crate) use support::support as verbs_support;

@@ -6,11 +6,12 @@
 
 use super::abi::{self, CmId, Cq, Qp, QpAttr, QpCap, QpInitAttr, RecvWr, SendWr, Sge, Srq, Wc};
 use super::channel::CompletionChannel;
-use super::device::{Area, RdmaDevice, ReceiveSlot, Registration};
+use super::device::{Area, RdmaDevice, Registration};
 use super::events::Trouble;
 use super::library::{check, check_pointer};
 use super::request::{Held, INLINE_MAX, SERIAL_FIRST, prepare, returned};
 use super::shared::SharedReceives;
+use super::slot::ReceiveSlot;
 use crate::rdma::{
     DeviceEvent, Exposed, Memory, QueuePairConfig, QueuePairEvent, Raised, ReceiveBuffer, Remote,
     RemoteKey, Returned, Verb, WorkError, WorkRequest,

@@ -3,8 +3,7 @@
 //! **Called by** [`crate::rdma`]. **Invariants**: `sim/absent.rs` has the same interface for a build without the feature `sim`; a dropped
 //! handle closes its listener or queue pair.
 
-use super::message::{CmMessage, ListenerId, QueuePairId};
-use super::shared::SharedId;
+use super::message::{CmMessage, ListenerId, QueuePairId, SharedId};
 use super::table::Verbs;
 use crate::Result;
 use crate::rdma::{
@@ -22,7 +21,7 @@ use std::task::{Context, Poll};
 pub(crate) struct SimulatedVerbsListener(ListenerId);
 
 /// A message in a receive of a shared queue.
-pub(crate) struct SimulatedReceive {
+struct SimulatedReceive {
     of: SharedId,
     bytes: Vec<u8>,
 }
@@ -172,7 +171,7 @@ impl SimulatedEndpoint {
         event.map(|event| match (event, shared) {
             (Ok((ReceiveBuffer::Heap(bytes), withdrawn)), Some(of)) => {
                 let receive = SimulatedReceive { of, bytes };
-                Ok((ReceiveBuffer::Shared(receive), withdrawn))
+                Ok((ReceiveBuffer::Shared(Box::new(receive)), withdrawn))
             }
             (event, _) => event,
         })

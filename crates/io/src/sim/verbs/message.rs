@@ -13,6 +13,22 @@ pub(in crate::sim) struct QueuePairId(pub(super) u32);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(in crate::sim) struct ListenerId(pub(super) u32);
 
+/// A shared queue: of one device, and for one number and length of receives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::sim) struct SharedId {
+    pub(super) node: NodeId,
+    pub(super) count: u32,
+    pub(super) len: u32,
+}
+
+impl SharedId {
+    /// The queue for a queue pair of `node`, if its configuration wants one.
+    pub(super) fn of(node: NodeId, config: &QueuePairConfig) -> Option<SharedId> {
+        let (count, len) = (config.shared_receives, config.receive_len);
+        (count > 0).then_some(SharedId { node, count, len })
+    }
+}
+
 /// A message of the connection manager.
 #[derive(Debug, Clone)]
 pub(super) enum CmMessage {

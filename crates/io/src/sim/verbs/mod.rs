@@ -5,6 +5,7 @@
 //! | `message` | identifiers, messages of the connection manager, events |
 //! | `queue_pair` | the state of one end of a connection |
 //! | `shared` | receive queues that queue pairs share |
+//! | `receives` | receives of queue pairs |
 //! | `table` | all queue pairs, listeners, exposed memory, and their events |
 //! | `cm` | messages of the connection manager |
 //! | `transport` | requests from one end to the other |
@@ -21,10 +22,11 @@ pub mod control;
 mod handle;
 mod message;
 mod queue_pair;
+mod receives;
 mod shared;
 mod table;
 mod transport;
 
-pub(crate) use handle::{SimulatedEndpoint, SimulatedReceive, SimulatedVerbsListener};
+pub(crate) use handle::{SimulatedEndpoint, SimulatedVerbsListener};
 pub(in crate::sim) use message::VerbsEvent;
 pub(in crate::sim) use table::Verbs;

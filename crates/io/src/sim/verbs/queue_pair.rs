@@ -3,8 +3,7 @@
 //! **Called by** the table, the connection manager and the transport. **Invariants**: requests end in their order; an end is an event if it
 //! was asked for or is an error.
 
-use super::message::{Lane, QueuePairId};
-use super::shared::SharedId;
+use super::message::{Lane, QueuePairId, SharedId};
 use crate::rdma::{
     ConnectError, Ending, QueuePairConfig, QueuePairEvent, Raised, Returned, Verb, WorkError,
 };

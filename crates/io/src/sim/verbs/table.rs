@@ -2,9 +2,9 @@
 //!
 //! **Called by** the world. **Invariants**: identifiers are not used again; a key gives access for the peer of one queue pair only.
 
-use super::message::{Lane, ListenerId, QueuePairId, VerbsEvent};
+use super::message::{Lane, ListenerId, QueuePairId, SharedId, VerbsEvent};
 use super::queue_pair::{QueuePair, Refused, Stage};
-use super::shared::{SharedId, SharedReceives};
+use super::shared::SharedReceives;
 use crate::rdma::{
     Ending, Exposed, Memory, QueuePairEvent, Raised, RdmaInfo, Remote, RemoteKey, Returned, Verb,
     WorkError, WorkRequest,

@@ -59,7 +59,7 @@ impl Offer {
         })
     }
 
-    /// The queue pair for it: a receive for each entry or those that it shares, room for a READ, or a WRITE and a SEND, for each command.
+    /// The queue pair for it: a receive for each entry or shared ones, room for a READ, or a WRITE and a SEND, for each command.
     pub(super) fn queue_pair(&self) -> QueuePairConfig {
         QueuePairConfig {
             receives: self.entries,
