@@ -68,8 +68,8 @@ impl Contents {
         }
     }
 
-    /// Contents of a block, which is stored as the verified bytes `stored`, and will be stored so again. They have the hashes of the block's
-    /// checksums if these are of the kind that the packer wants: the bytes are not hashed again.
+    /// Contents of a block, which is stored as the verified bytes `stored`, and will be stored so again. They have the hashes of the
+    /// block's checksums if these are of the kind that the packer wants: the bytes are not hashed again.
     pub(crate) fn of_block(bytes: Vec<u8>, block: &Block, stored: &[u8], packer: Packer) -> Self {
         let compression = block.ptr().compression;
         let wants_parts = packer.has_parts && Block::may_have_parts(block.ptr());

@@ -16,6 +16,7 @@ mod large;
 mod layers;
 mod lookup;
 mod moves;
+mod part_choice;
 mod part_reads;
 mod read;
 mod runs;

@@ -1,6 +1,6 @@
-//! Short reads of long records: only the parts that a request needs.
+//! Reads of parts of long records.
 //!
-//! **Owns** the choice between a record and its parts, and the reads of parts. **Called by** reading. **Invariants**: a part from
+//! **Owns** the reads of parts, for requests that `part_choice` gave parts. **Called by** reading. **Invariants**: a part from
 //! a device is verified by the checksum beside the record's pointer, or with its whole record; a part says nothing about the
 //! other bytes of its record. `docs/decisions/0177`.
 
@@ -10,20 +10,8 @@ use std::sync::Arc;
 use io::{BufPool, IoBuf};
 
 use super::OpenDataset;
-use super::read::{Location, Piece};
-use crate::format::{Block, BlockPtr};
+use crate::format::Block;
 use crate::{Error, Result};
-
-/// Longer requests, in bytes, read whole records.
-const REQUEST_MAX: usize = 64 << 10;
-/// Divisor of a record: a request that needs more of it reads the whole record.
-const PART_OF_RECORD: usize = 2;
-
-/// A range of one record that pieces of a request need.
-struct Need {
-    ptr: BlockPtr,
-    bytes: Range<usize>,
-}
 
 /// A read of parts of one record.
 pub(super) struct PartRead<'a> {
@@ -54,70 +42,6 @@ impl<'a> PartRead<'a> {
 }
 
 impl OpenDataset {
-    /// Chooses the records of a request of `len` bytes of which only parts are read: short requests, unless they continue another
-    /// one and the record cache can have the record.
-    pub(super) fn choose_parts(&self, pieces: &mut [Piece], len: usize, is_cached: bool) {
-        if len > REQUEST_MAX {
-            return;
-        }
-        // blocks that win over a record lie between the pieces of the record
-        let mut needs: Vec<Need> = Vec::new();
-        for piece in pieces.iter() {
-            let Location::Block(block) = &piece.location else {
-                continue;
-            };
-            let end = piece.skip + piece.len;
-            match needs.last_mut() {
-                Some(need) if need.ptr == *block.ptr() => need.bytes.end = end,
-                _ if block.has_parts() => needs.push(Need {
-                    ptr: *block.ptr(),
-                    bytes: piece.skip..end,
-                }),
-                _ => {}
-            }
-        }
-        let mut chosen = None;
-        let mut needs = needs.into_iter().peekable();
-        for piece in pieces {
-            let Location::Block(block) = &piece.location else {
-                continue;
-            };
-            if let Some(need) = needs.next_if(|need| need.ptr == *block.ptr()) {
-                let parts = self.parts_for(block, &need.bytes, is_cached);
-                chosen = parts.map(|parts| (need.ptr, parts));
-            }
-            if let Some((ptr, parts)) = &chosen
-                && ptr == block.ptr()
-            {
-                piece.location = Location::Parts(block.clone(), parts.clone());
-            }
-        }
-    }
-
-    /// The bytes of the parts to be read for these bytes of a record. `None` if the whole record is to be read.
-    fn parts_for(
-        &self,
-        block: &Block,
-        bytes: &Range<usize>,
-        is_cached: bool,
-    ) -> Option<Range<usize>> {
-        let parts = block.parts_of(bytes)?;
-        let ptr = block.ptr();
-        if parts.len() * PART_OF_RECORD > ptr.logical_size as usize {
-            return None;
-        }
-        if is_cached {
-            let ends = &self.shared.part_ends;
-            let (start, end) = (parts.start, parts.end);
-            let continues = ends.has(ptr.address().behind(start), ptr.placed);
-            ends.note(ptr.address().behind(end), ptr.placed);
-            if continues {
-                return None;
-            }
-        }
-        Some(parts)
-    }
-
     /// Reads parts of a record, from the cache, or from the devices into a buffer of the cache or of `buffers`. If `is_cached`, they go
     /// to the cache.
     pub(super) async fn read_parts(

@@ -86,15 +86,7 @@ impl Pool {
         let dead_root = directory.roots.remove(&DEAD_TREE).and_then(|r| r.root);
         let left = std::mem::take(&mut directory.freeing);
         let maps = Maps::new(uberblock.root, directory.pages.take());
-        if maps.lacks_summaries() && !vdevs.is_read_only() {
-            vdevs.require(FEATURE_SPACE_SUMMARIES).await?;
-        }
-        if !vdevs.is_read_only() {
-            vdevs.require(FEATURE_FOLDED_CHECKSUMS).await?;
-        }
-        if options.record_parts && !vdevs.is_read_only() {
-            vdevs.require(FEATURE_RECORD_PARTS).await?;
-        }
+        require_features(&vdevs, &maps, &options).await?;
         let mut state = State {
             shared: shared.clone(),
             journal: writer(&vdevs, &uberblock, &replayed, &options),
@@ -151,6 +143,24 @@ impl Pool {
         ];
         Ok(Pool { owner, tasks })
     }
+}
+
+/// Sets the features of summaries, checksums and parts, before the open pool writes any.
+///
+/// # Errors
+/// [`Error::Device`] if too few labels can be written.
+async fn require_features(vdevs: &Vdevs, maps: &Maps, options: &Options) -> Result<()> {
+    if vdevs.is_read_only() {
+        return Ok(());
+    }
+    if maps.lacks_summaries() {
+        vdevs.require(FEATURE_SPACE_SUMMARIES).await?;
+    }
+    vdevs.require(FEATURE_FOLDED_CHECKSUMS).await?;
+    if options.record_parts {
+        vdevs.require(FEATURE_RECORD_PARTS).await?;
+    }
+    Ok(())
 }
 
 /// The journal's writing end, where replay left it.

@@ -62,11 +62,7 @@ impl Owner {
                 superseded += state.journaled.put(*key, contents.clone());
             }
         }
-        let part_sums = placed
-            .entries
-            .iter()
-            .map(|(_, block)| block.sums().len() as u64);
-        let part_sums: u64 = part_sums.sum();
+        let part_sums = placed.part_sums();
         for (key, block) in placed.entries {
             superseded += state.journaled.forget(key);
             let old = state.layers.put(key, Value::Block(block));

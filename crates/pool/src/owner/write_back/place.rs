@@ -97,6 +97,12 @@ impl Deletes {
 }
 
 impl Placed {
+    /// Bytes of the checksums of parts beside its pointers.
+    pub(super) fn part_sums(&self) -> u64 {
+        let blocks = self.entries.iter();
+        blocks.map(|(_, block)| block.sums().len() as u64).sum()
+    }
+
     /// Lays a group out in its extents, and makes its pointers. It copies and checksums all bytes: the caller holds no
     /// lock.
     pub(in crate::owner) fn at(
