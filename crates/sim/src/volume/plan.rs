@@ -144,6 +144,22 @@ pub(crate) fn space_bytes(rng: &mut Prng) -> usize {
     }
 }
 
+fn fault(members: usize, rng: &mut Prng) -> Fault {
+    match rng.below(6) {
+        0 if members > 1 => Fault::Rot,
+        1 if members > 1 => Fault::Errors,
+        2 => Fault::Stalls,
+        _ => Fault::None,
+    }
+}
+
+fn durable_writes(rng: &mut Prng) -> DurableWrites {
+    match rng.chance(0.3) {
+        true => DurableWrites::Journal,
+        false => DurableWrites::Measured,
+    }
+}
+
 impl Plan {
     pub(super) fn new(rng: &mut Prng) -> Plan {
         let block_size: u32 = if rng.chance(0.5) { 512 } else { 4096 };
@@ -223,12 +239,7 @@ impl Plan {
             cuts_max: 4,
             cut_opening: Rc::default(),
             reached: Rc::default(),
-            fault: match rng.below(6) {
-                0 if members > 1 => Fault::Rot,
-                1 if members > 1 => Fault::Errors,
-                2 => Fault::Stalls,
-                _ => Fault::None,
-            },
+            fault: fault(members, rng),
         };
         plan.options.freeing_max = 1 << rng.below(12);
         // A separate generator, so that the runs of older seeds do not change.
@@ -243,9 +254,7 @@ impl Plan {
         let mut rng = Prng::new(rng.u64() ^ 0x4eb1);
         plan.options.resilver_blocks = 64 << rng.below(8);
         plan.options.space_bytes = space_bytes(&mut Prng::new(rng.u64() ^ 0x59ce));
-        if Prng::new(rng.u64() ^ 0x0171).chance(0.3) {
-            plan.options.durable_writes = DurableWrites::Journal;
-        }
+        plan.options.durable_writes = durable_writes(&mut Prng::new(rng.u64() ^ 0x0171));
         plan
     }
 

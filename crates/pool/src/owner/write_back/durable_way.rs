@@ -16,7 +16,7 @@ use crate::options::DurableWrites;
 
 /// Where durable writes take less time than this with blocks at once, nothing else is tried.
 const SLOW: Duration = Duration::from_micros(500);
-/// Each so many groups go the other way, which may have become the faster one.
+/// One group of this number goes the other way, which may have become the faster one.
 const RETRY: u32 = 64;
 /// The weight of a new measurement, as a divisor.
 const WEIGHT: u32 = 8;
