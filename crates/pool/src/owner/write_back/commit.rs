@@ -90,6 +90,7 @@ impl Owner {
         let (snapshots, volumes): (Vec<&Arc<OpenDataset>>, Vec<&Arc<OpenDataset>>) =
             asking.iter().partition(|dataset| dataset.is_snapshot());
         self.state.borrow_mut().committer.begin_turn();
+        self.write_awaited(&volumes);
         for volume in &volumes {
             self.commit_urgent(volume);
         }
@@ -162,7 +163,7 @@ impl Owner {
                 return true;
             }
             if journaled::is_due(&lock(&volume.state), all) {
-                if !self.state.borrow().may_take_group() || !self.write_journaled(volume) {
+                if !self.write_journaled(volume) {
                     return true;
                 }
                 continue;

@@ -100,6 +100,12 @@ impl Committer {
             && !journal.is_flush_overdue()
     }
 
+    /// Whether records that only the journal has may get blocks now. A full journal does not keep them from it: the checkpoint that
+    /// frees it waits for them.
+    pub(super) fn may_write_journaled(&self, journal: &Writer) -> bool {
+        self.groups < GROUPS_MAX && !journal.is_flush_overdue()
+    }
+
     /// A group of a volume is in the batch `ticket`.
     pub(super) fn journaled(&mut self, volume: TreeId, ticket: Ticket) {
         self.last.insert(volume, ticket);

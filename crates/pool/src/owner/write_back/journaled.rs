@@ -58,8 +58,25 @@ impl State {
 }
 
 impl Owner {
+    /// Gives blocks to all records that a checkpoint waits for, before other groups take the rest of the journal.
+    pub(super) fn write_awaited(self: &Rc<Self>, volumes: &[&Arc<OpenDataset>]) {
+        if !self.state.borrow().checkpointer.waits_for_journaled() {
+            return;
+        }
+        for volume in volumes {
+            while !lock(&volume.state).journaled.is_empty() && self.write_journaled(volume) {}
+        }
+    }
+
     /// Gives blocks to records of a volume that only the journal has. False if there is no room for them now.
     pub(super) fn write_journaled(self: &Rc<Self>, volume: &Arc<OpenDataset>) -> bool {
+        let may_write = {
+            let state = self.state.borrow();
+            state.committer.may_write_journaled(&state.journal)
+        };
+        if !may_write {
+            return false;
+        }
         let next = lock(&volume.state).journaled.next(GROUP_BYTES);
         for contents in next {
             contents.pack();
@@ -67,9 +84,15 @@ impl Owner {
         let mut owner = self.state.borrow_mut();
         let taken = {
             let mut state = lock(&volume.state);
-            let next = state.journaled.next(GROUP_BYTES);
-            let bytes = journal_bytes_max(next.iter(), state.dataset.kind.has_files());
-            if !owner.journal.has_room(bytes) {
+            let mut next = state.journaled.next(GROUP_BYTES);
+            let fits = |next: &[Contents]| {
+                let bytes = journal_bytes_max(next.iter(), state.dataset.kind.has_files());
+                bytes <= owner.journal.append_max() && owner.journal.has_room(bytes)
+            };
+            while next.len() > 1 && !fits(&next) {
+                next.truncate(next.len() / 2);
+            }
+            if !fits(&next) {
                 owner.checkpointer.request_journal();
                 return false;
             }
