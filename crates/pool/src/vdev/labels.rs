@@ -40,13 +40,24 @@ impl Vdevs {
     /// # Errors
     /// [`Error::Device`] if no member of a vdev has the label. [`Error::ReadOnly`].
     pub(crate) async fn require(&self, feature: &str) -> Result<()> {
+        self.require_all(&[feature]).await
+    }
+
+    /// As [`Vdevs::require`], with several features: the labels are written once.
+    ///
+    /// # Errors
+    /// Those of [`Vdevs::require`].
+    pub(crate) async fn require_all(&self, features: &[&str]) -> Result<()> {
         if self.read_only {
             return Err(Error::ReadOnly);
         }
-        if !self.shared().features.require(feature) {
-            return Ok(());
+        let new = features
+            .iter()
+            .filter(|feature| self.shared().features.require(feature));
+        match new.count() {
+            0 => Ok(()),
+            _ => self.relabel().await,
         }
-        self.relabel().await
     }
 
     /// Sets the witness, which records the epoch of all labels from now on, first that of the present ones.

@@ -153,14 +153,10 @@ async fn require_features(vdevs: &Vdevs, maps: &Maps, options: &Options) -> Resu
     if vdevs.is_read_only() {
         return Ok(());
     }
-    if maps.lacks_summaries() {
-        vdevs.require(FEATURE_SPACE_SUMMARIES).await?;
-    }
-    vdevs.require(FEATURE_FOLDED_CHECKSUMS).await?;
-    if options.record_parts {
-        vdevs.require(FEATURE_RECORD_PARTS).await?;
-    }
-    Ok(())
+    let mut features = vec![FEATURE_FOLDED_CHECKSUMS];
+    features.extend(maps.lacks_summaries().then_some(FEATURE_SPACE_SUMMARIES));
+    features.extend(options.record_parts.then_some(FEATURE_RECORD_PARTS));
+    vdevs.require_all(&features).await
 }
 
 /// The journal's writing end, where replay left it.
