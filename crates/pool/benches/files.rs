@@ -10,6 +10,7 @@ use backend::file::{
 };
 use backend::{BlockBackend, Extent, Lba};
 use io::disk::{Disk, OpenOptions};
+use io::linux::thread_cpu_time;
 use io::rng::Prng;
 use io::sim::{DiskConfig, Node, Sim, SimConfig};
 use pool::filesystem::FileSystem;
@@ -35,11 +36,9 @@ pub(crate) struct Scale {
     pub(crate) entries: u64,
 }
 
-/// Processor time of this thread, nanoseconds; 0 if the kernel does not report it.
+/// Processor time of this thread, nanoseconds.
 fn cpu_ns() -> u64 {
-    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    let first = stat.split_whitespace().next();
-    first.and_then(|ns| ns.parse().ok()).unwrap_or(0)
+    thread_cpu_time().as_nanos() as u64
 }
 
 struct Bench {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use backend::{BlockBackend, Lba};
 use io::disk::{Disk, OpenOptions};
+use io::linux::thread_cpu_time;
 use io::sim::{DiskConfig, Node, Sim, SimConfig};
 use pool::format::Host;
 use pool::vdev::{PoolSpec, create};
@@ -33,11 +34,9 @@ struct Cost {
     write_ns: u64,
 }
 
-/// Processor time of this thread, nanoseconds; 0 if the kernel does not report it.
+/// Processor time of this thread, nanoseconds.
 fn cpu_ns() -> u64 {
-    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    let first = stat.split_whitespace().next();
-    first.and_then(|ns| ns.parse().ok()).unwrap_or(0)
+    thread_cpu_time().as_nanos() as u64
 }
 
 async fn write(volume: &Volume, block: u64) {

@@ -9,6 +9,7 @@ use std::rc::Rc;
 use backend::{BlockBackend, Lba};
 use futures_util::stream::{self, StreamExt};
 use io::disk::{Disk, OpenOptions};
+use io::linux::thread_cpu_time;
 use io::rng::Prng;
 use io::runtime::{Runtime, RuntimeConfig, Shard, ShardConfig};
 use io::sync::oneshot;
@@ -36,11 +37,9 @@ pub(crate) struct Cost {
     pub(crate) shard_us: f64,
 }
 
-/// Processor time of this thread, microseconds; 0 if the kernel does not report it.
+/// Processor time of this thread, microseconds.
 fn cpu_us() -> f64 {
-    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    let first = stat.split_whitespace().next();
-    first.and_then(|ns| ns.parse::<f64>().ok()).unwrap_or(0.0) / 1000.0
+    thread_cpu_time().as_secs_f64() * 1e6
 }
 
 /// Writes the volume once, `len` bytes at a time, at random or in order. Returns the processor time of this shard.

@@ -69,9 +69,7 @@ impl Name {
             placed: ptr.placed,
         }
     }
-}
 
-impl Name {
     /// The name of the part of a record from byte `from` of it on. No record begins at an odd address.
     fn of_part(ptr: &BlockPtr, from: usize) -> Self {
         Self {

@@ -353,19 +353,14 @@ impl Dirty {
     /// They are those of a large write, else urgent ones, else (with `lazy`) others. Empty while more than [`RANGES_MAX`]
     /// ranges must be taken before.
     pub(crate) fn next(&self, bytes_max: usize, lazy: bool) -> Vec<Contents> {
-        let mut left = match self.has_many_ranges() {
+        let bytes_max = match self.has_many_ranges() {
             true => 0,
             false => bytes_max,
         };
-        let fits = |contents: &&Contents| {
-            let fits = left > 0;
-            left = left.saturating_sub(contents.len());
-            fits
-        };
         match self.large.front().filter(|_| !lazy) {
-            Some(large) => large.contents().take_while(fits).cloned().collect(),
-            None if lazy => self.lazy.values().take_while(fits).cloned().collect(),
-            None => self.urgent.values().take_while(fits).cloned().collect(),
+            Some(large) => Contents::first_of(large.contents(), bytes_max),
+            None if lazy => Contents::first_of(self.lazy.values(), bytes_max),
+            None => Contents::first_of(self.urgent.values(), bytes_max),
         }
     }
 

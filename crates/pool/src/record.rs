@@ -40,6 +40,17 @@ pub(crate) struct Contents {
 }
 
 impl Contents {
+    /// The first of these contents: about `bytes_max` bytes, at least one of them unless `bytes_max` is 0.
+    pub(crate) fn first_of<'a>(all: impl Iterator<Item = &'a Self>, bytes_max: usize) -> Vec<Self> {
+        let mut left = bytes_max;
+        let fits = |contents: &&Self| {
+            let fits = left > 0;
+            left = left.saturating_sub(contents.len());
+            fits
+        };
+        all.take_while(fits).cloned().collect()
+    }
+
     fn new(bytes: Bytes, size: usize, packer: Packer) -> Self {
         let packed = match packer.packs(size) {
             true => OnceLock::new(),

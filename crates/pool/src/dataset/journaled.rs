@@ -82,13 +82,7 @@ impl Journaled {
 
     /// The contents of the first records: about `bytes_max` bytes, at least one record if there is one.
     pub(crate) fn next(&self, bytes_max: usize) -> Vec<Contents> {
-        let mut left = bytes_max;
-        let fits = |contents: &&Contents| {
-            let fits = left > 0;
-            left = left.saturating_sub(contents.len());
-            fits
-        };
-        self.records.values().take_while(fits).cloned().collect()
+        Contents::first_of(self.records.values(), bytes_max)
     }
 
     /// Takes the first `count` records, which get blocks.
@@ -96,7 +90,8 @@ impl Journaled {
     /// # Panics
     /// If there are fewer.
     pub(crate) fn take(&mut self, count: usize) -> Vec<(Key, Contents)> {
-        let records = (0..count).map(|_| self.records.pop_first().expect("as many as there are"));
+        let records =
+            (0..count).map(|_| self.records.pop_first().expect("`count` records are here"));
         let records: Vec<_> = records.collect();
         self.bytes -= records.iter().map(|(_, c)| c.len()).sum::<usize>();
         records

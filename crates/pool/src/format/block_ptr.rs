@@ -85,18 +85,9 @@ impl BlockPtr {
         checksum_kind: ChecksumKind,
         birth: Birth,
     ) -> Self {
-        Self {
-            vdev: at.vdev,
-            offset: at.offset,
-            logical_size: logical_size as u32,
-            physical_size: stored.len() as u32,
-            compression,
-            checksum_kind,
-            is_fragment: false,
-            birth,
-            placed: birth,
-            checksum: Checksum::of(checksum_kind, at, stored),
-        }
+        let checksum = Checksum::of(checksum_kind, at, stored);
+        let sizes = (stored.len() as u32, logical_size as u32);
+        Self::with_checksum(at, sizes, compression, (checksum_kind, checksum), birth)
     }
 
     /// As [`BlockPtr::to`], for stored bytes with this digest.
@@ -107,17 +98,29 @@ impl BlockPtr {
         (compression, logical_size): (Compression, usize),
         birth: Birth,
     ) -> Self {
+        let checksum = (stored.kind(), stored.at(at));
+        let sizes = (stored.bytes(), logical_size as u32);
+        Self::with_checksum(at, sizes, compression, checksum, birth)
+    }
+
+    fn with_checksum(
+        at: Address,
+        (physical_size, logical_size): (u32, u32),
+        compression: Compression,
+        (checksum_kind, checksum): (ChecksumKind, Checksum),
+        birth: Birth,
+    ) -> Self {
         Self {
             vdev: at.vdev,
             offset: at.offset,
-            logical_size: logical_size as u32,
-            physical_size: stored.bytes(),
+            logical_size,
+            physical_size,
             compression,
-            checksum_kind: stored.kind(),
+            checksum_kind,
             is_fragment: false,
             birth,
             placed: birth,
-            checksum: stored.at(at),
+            checksum,
         }
     }
 

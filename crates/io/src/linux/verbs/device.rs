@@ -3,16 +3,17 @@
 //! **Owns** one protection domain for each device of the process, and registrations. **Called by** endpoints. **Invariants**: a registration
 //! ends before its memory is freed, and after the last request that uses it.
 
-use super::abi::{Context, Mr, Pd};
+use super::abi::{Context, Mr, Pd, RecvWr, Sge};
 use super::events::{Told, watch};
 use super::library::{Library, check_pointer, library};
 use crate::buf::Mapping;
 use crate::rdma::LockedMemory;
 use crate::sync::lock;
 use crate::{Error, Result};
+use libc::c_int;
 use std::collections::BTreeMap;
 use std::ffi::CStr;
-use std::ptr::NonNull;
+use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -193,6 +194,29 @@ impl Area {
         );
         // SAFETY: the slot lies within the mapping, as was just checked.
         unsafe { self.memory.ptr().add(index * self.slot_len) }
+    }
+
+    /// Has `post` post a receive of `length` bytes into a slot, whose index is the number of the request. The request and the place for a
+    /// bad one, which `post` gets, live as long as its call. Returns its result.
+    pub(super) fn post_receive(
+        &self,
+        index: usize,
+        length: u32,
+        post: impl FnOnce(*mut RecvWr, *mut *mut RecvWr) -> Option<c_int>,
+    ) -> Option<c_int> {
+        let mut sge = Sge {
+            addr: self.slot(index).as_ptr() as u64,
+            length,
+            lkey: self.lkey(),
+        };
+        let mut request = RecvWr {
+            wr_id: index as u64,
+            next: null_mut(),
+            sg_list: &raw mut sge,
+            num_sge: 1,
+        };
+        let mut bad = null_mut();
+        post(&raw mut request, &raw mut bad)
     }
 
     /// The key of all slots.

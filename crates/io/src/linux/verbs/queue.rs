@@ -4,7 +4,7 @@
 //! entries of the send queue come back; a signalled completion ends all requests before it; a slot is posted again after its message was
 //! dropped.
 
-use super::abi::{self, CmId, Cq, Qp, QpAttr, QpCap, QpInitAttr, RecvWr, SendWr, Sge, Srq, Wc};
+use super::abi::{self, CmId, Cq, Qp, QpAttr, QpCap, QpInitAttr, SendWr, Sge, Srq, Wc};
 use super::channel::CompletionChannel;
 use super::device::{Area, RdmaDevice, Registration};
 use super::events::Trouble;
@@ -300,24 +300,14 @@ impl VerbsQueue {
         let Receives::Own(area) = &self.receives else {
             return;
         };
-        let mut sge = Sge {
-            addr: area.slot(index).as_ptr() as u64,
-            length: self.config.receive_len,
-            lkey: area.lkey(),
-        };
-        let mut request = RecvWr {
-            wr_id: index as u64,
-            next: null_mut(),
-            sg_list: &raw mut sge,
-            num_sge: 1,
-        };
-        let mut bad = null_mut();
-        // SAFETY: the area lives as long as the queue pair, and nothing else uses the slot.
-        let result = unsafe {
-            (*(*self.qp).context)
-                .post_recv
-                .map(|post| post(self.qp, &raw mut request, &raw mut bad))
-        };
+        let result = area.post_receive(index, self.config.receive_len, |request, bad| {
+            // SAFETY: the area lives as long as the queue pair, and nothing else uses the slot.
+            unsafe {
+                (*(*self.qp).context)
+                    .post_recv
+                    .map(|post| post(self.qp, request, bad))
+            }
+        });
         if result != Some(0) {
             self.has_lost_receives = true;
         }

@@ -4,7 +4,7 @@
 //! which return their receives from any thread. **Invariants**: the queue is made with its first queue pair and destroyed after its last one and
 //! the last message; each receive is posted, has a message, or was lost with a queue pair that ended without reporting it.
 
-use super::abi::{self, RecvWr, Sge, Srq, SrqAttr, SrqInitAttr};
+use super::abi::{self, Srq, SrqAttr, SrqInitAttr};
 use super::device::{Area, RdmaDevice};
 use super::events::Shortage;
 use super::library::check_pointer;
@@ -122,24 +122,16 @@ impl SharedReceives {
 
     /// Posts a receive, which has no message any longer.
     pub(super) fn post(&self, index: usize) {
-        let mut sge = Sge {
-            addr: self.area.slot(index).as_ptr() as u64,
-            length: self.receive_len,
-            lkey: self.area.lkey(),
-        };
-        let mut request = RecvWr {
-            wr_id: index as u64,
-            next: null_mut(),
-            sg_list: &raw mut sge,
-            num_sge: 1,
-        };
-        let mut bad = null_mut();
-        // SAFETY: the area lives as long as the queue, and nothing else uses the slot.
-        let result = unsafe {
-            (*(*self.srq).context)
-                .post_srq_recv
-                .map(|post| post(self.srq, &raw mut request, &raw mut bad))
-        };
+        let result = self
+            .area
+            .post_receive(index, self.receive_len, |request, bad| {
+                // SAFETY: the area lives as long as the queue, and nothing else uses the slot.
+                unsafe {
+                    (*(*self.srq).context)
+                        .post_srq_recv
+                        .map(|post| post(self.srq, request, bad))
+                }
+            });
         if result != Some(0) {
             tracing::warn!(
                 device = self.device.name,

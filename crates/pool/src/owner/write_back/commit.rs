@@ -240,8 +240,8 @@ impl Owner {
             owner.checkpointer.request_journal();
             return Err(NotTaken::NoRoom);
         }
-        let is_small = journaled::is_small(&state, &next, lazy);
-        let contents: usize = next.iter().map(|contents| contents.len()).sum();
+        let contents = next.iter().map(|contents| contents.len()).sum();
+        let is_small = journaled::is_small(&state, contents, lazy);
         let (count, destination) = match next.is_empty() {
             true => (0, Destination::Nowhere),
             false if is_small && owner.takes_journal(&state, journal_bytes + contents) => {

@@ -26,15 +26,12 @@ const MANY_BYTES: usize = 1 << 20;
 
 const _: () = assert!(SMALL_BYTES <= CONTENTS_SIZE_MAX);
 
-/// Whether records that a client waits for are a small group.
-pub(super) fn is_small(state: &dataset::State, next: &[Contents], lazy: bool) -> bool {
-    let bytes: usize = next.iter().map(|contents| contents.len()).sum();
+/// Whether the next group of `bytes` bytes is a small one that a client waits for.
+pub(super) fn is_small(state: &dataset::State, bytes: usize, lazy: bool) -> bool {
     !lazy
         && state.pending_snapshot.is_none()
-        && state.dirty.is_urgent()
         && !state.dirty.next_is_large(lazy)
-        && !next.is_empty()
-        && bytes <= SMALL_BYTES
+        && (1..=SMALL_BYTES).contains(&bytes)
 }
 
 /// Whether the records of a dataset that only the journal has get blocks now. `all` of the dirty records are being written.
