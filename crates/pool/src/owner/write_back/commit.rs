@@ -130,6 +130,12 @@ impl Owner {
             if self.finish_snapshot(volume) {
                 return;
             }
+            if journaled::holds_snapshot_up(&lock(&volume.state)) {
+                if !self.write_journaled(volume) {
+                    return;
+                }
+                continue;
+            }
             if !lock(&volume.state).has_urgent() {
                 break;
             }

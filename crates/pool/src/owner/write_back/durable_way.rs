@@ -45,14 +45,24 @@ pub struct DurableTimes {
     pub bytes: u64,
 }
 
+/// The feature of contents in the journal, in the labels of the pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Feature {
+    /// It is not needed yet, or could not be set.
+    Absent,
+    /// It is needed, and not being set.
+    Wanted,
+    /// The labels are being written.
+    BeingSet,
+    /// All labels have it.
+    Set,
+}
+
 /// See the module header.
 #[derive(Debug)]
 pub(super) struct DurableWay {
     setting: DurableWrites,
-    /// Whether the labels have the feature.
-    is_allowed: bool,
-    /// Whether the feature is wanted, and nobody began to set it.
-    is_wanted: bool,
+    feature: Feature,
     times: DurableTimes,
     probe: Option<Probe>,
     /// Whether the journal was the much faster way at the last choice.
@@ -65,8 +75,10 @@ impl DurableWay {
     pub(super) fn new(setting: DurableWrites) -> Self {
         Self {
             setting,
-            is_allowed: false,
-            is_wanted: setting == DurableWrites::Journal,
+            feature: match setting {
+                DurableWrites::Journal => Feature::Wanted,
+                DurableWrites::Measured | DurableWrites::Blocks => Feature::Absent,
+            },
             times: DurableTimes::default(),
             probe: None,
             prefers_journal: false,
@@ -81,8 +93,10 @@ impl DurableWay {
             DurableWrites::Journal => true,
             DurableWrites::Measured => self.is_chosen(),
         };
-        self.is_wanted |= takes && !self.is_allowed;
-        takes && self.is_allowed
+        if takes && self.feature == Feature::Absent {
+            self.feature = Feature::Wanted;
+        }
+        takes && self.feature == Feature::Set
     }
 
     fn is_chosen(&mut self) -> bool {
@@ -94,7 +108,7 @@ impl DurableWay {
         else {
             return false;
         };
-        if blocks < SLOW || !self.is_allowed {
+        if blocks < SLOW || self.feature != Feature::Set {
             return blocks >= SLOW;
         }
         if self.groups == TRIES {
@@ -105,14 +119,21 @@ impl DurableWay {
         self.prefers_journal != is_try
     }
 
-    /// Whether the feature must be set in the labels. The caller begins that.
+    /// Whether the feature must be set in the labels. The caller begins that, and says how it ended.
     pub(super) fn take_wish(&mut self) -> bool {
-        std::mem::take(&mut self.is_wanted) && !self.is_allowed
+        let is_wanted = self.feature == Feature::Wanted;
+        if is_wanted {
+            self.feature = Feature::BeingSet;
+        }
+        is_wanted
     }
 
-    /// The labels have the feature.
-    pub(super) fn allow(&mut self) {
-        self.is_allowed = true;
+    /// Setting the feature has ended: all labels have it, or some could not be written.
+    pub(super) fn feature_ended(&mut self, is_set: bool) {
+        self.feature = match is_set {
+            true => Feature::Set,
+            false => Feature::Absent,
+        };
     }
 
     /// A small group for which a client waits is in the batch `ticket`. `journaled` are the number and the bytes of its records whose
@@ -162,7 +183,7 @@ mod tests {
 
     fn way(blocks: u64, journal: Option<u64>) -> DurableWay {
         let mut way = DurableWay::new(DurableWrites::Measured);
-        way.allow();
+        way.feature_ended(true);
         way.times.blocks = Some(Duration::from_micros(blocks));
         way.times.journal = journal.map(Duration::from_micros);
         way
@@ -203,8 +224,11 @@ mod tests {
         let mut way = DurableWay::new(DurableWrites::Journal);
         assert!(way.take_wish());
         assert!(!way.takes_journal());
-        assert!(way.take_wish());
-        way.allow();
+        assert!(!way.take_wish(), "it is being set");
+        way.feature_ended(false);
+        assert!(!way.takes_journal());
+        assert!(way.take_wish(), "again");
+        way.feature_ended(true);
         assert!(way.takes_journal());
         assert!(!way.take_wish());
     }

@@ -12,8 +12,8 @@ use super::durable_way::DurableTimes;
 use super::group_batch::journal_bytes_max;
 use super::place::Deletes;
 use crate::dataset::{self, OpenDataset};
-use crate::dirty::Group;
-use crate::format::CONTENTS_SIZE_MAX;
+use crate::dirty::{Dirty, Group};
+use crate::format::{CONTENTS_SIZE_MAX, FEATURE_JOURNAL_CONTENTS};
 use crate::journal::Pressure;
 use crate::owner::{Owner, Pool, State};
 use crate::record::Contents;
@@ -38,6 +38,12 @@ pub(super) fn is_small(state: &dataset::State, bytes: usize, lazy: bool) -> bool
 pub(super) fn is_due(state: &dataset::State, all: bool) -> bool {
     let bytes = state.journaled.bytes();
     bytes > 0 && (all || bytes >= MANY_BYTES || state.pending_snapshot.is_some())
+}
+
+/// Whether a pending snapshot waits only for blocks of records that the journal has. Later writes wait for the snapshot.
+pub(super) fn holds_snapshot_up(state: &dataset::State) -> bool {
+    let pending = state.pending_snapshot.as_ref();
+    !state.journaled.is_empty() && pending.is_some_and(Dirty::is_empty)
 }
 
 impl State {
@@ -125,16 +131,14 @@ impl Owner {
         }
         let this = self.clone();
         drop(io::spawn(async move {
-            match this
-                .shared
-                .vdevs
-                .require(crate::format::FEATURE_JOURNAL_CONTENTS)
-                .await
-            {
-                Ok(()) => this.state.borrow_mut().committer.way.allow(),
-                Err(error) => {
-                    tracing::warn!(%error, "the journal takes no contents: the labels of the pool cannot be written")
-                }
+            let set = this.shared.vdevs.require(FEATURE_JOURNAL_CONTENTS).await;
+            this.state
+                .borrow_mut()
+                .committer
+                .way
+                .feature_ended(set.is_ok());
+            if let Err(error) = set {
+                tracing::warn!(%error, "the journal takes no contents: the labels of the pool cannot be written");
             }
         }));
     }

@@ -196,6 +196,41 @@ fn snapshots_have_the_contents_and_a_rollback_forgets_later_ones() {
     });
 }
 
+/// A pending snapshot, whose own records are all written, waits for blocks; the owner then took empty groups for later writes, and
+/// never ended its turn.
+#[test]
+fn durable_writes_wait_for_a_snapshot_that_waits_for_blocks() {
+    on_disk(|_| async move {
+        let (pool, volume) = ready().await;
+        let pool = Rc::new(pool);
+        for n in 1..11 {
+            write_durable(&volume, n, byte(n)).await.expect("written");
+        }
+        let snapshot = io::spawn({
+            let pool = pool.clone();
+            async move { pool.create_snapshot("vm", "one").await }
+        });
+        let later: Vec<_> = (1..11)
+            .map(|n| {
+                let volume = volume.clone();
+                io::spawn(async move { write_durable(&volume, n, 99).await })
+            })
+            .collect();
+        let snapshot = snapshot.await.expect("it ends").expect("taken");
+        for later in later {
+            later.await.expect("it ends").expect("written");
+        }
+        for n in 1..11 {
+            assert_eq!(first(&volume, n).await, 99);
+            assert!([byte(n), 99].contains(&first(&snapshot, n).await));
+        }
+        drop((volume, snapshot));
+        sound(&pool).await;
+        let pool = Rc::into_inner(pool).expect("its tasks have ended");
+        pool.close().await.expect("closed");
+    });
+}
+
 #[test]
 fn a_checkpoint_waits_until_the_contents_have_blocks() {
     on_disk(|disk| async move {
