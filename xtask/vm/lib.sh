@@ -55,7 +55,8 @@ nothing_left() {
   [ -z "$(nvme_ctrls $NQN)" ] && nvme_gone $NQN && ! grep -qsxF $NQN /sys/class/nvme-subsystem/*/subsysnqn &&
     [ -z "$(ls /dev | grep -E '^nvme[0-9]')" ]
 }
-# rounds_without_leak ROUNDS CONNECT...: connecting with this command, reading and disconnecting leaves no descriptor and no memory behind
+# rounds_without_leak ROUNDS CONNECT...: connecting with this command, reading and disconnecting leaves no descriptor and no memory behind.
+# Memory that is used for the first time, such as the pool's caches, is no leak: it grows in one of several series of rounds, a leak in all.
 rounds_without_leak() {
   local rounds=$1 before after
   shift
@@ -65,10 +66,18 @@ rounds_without_leak() {
   check "$rounds rounds" each_round "$rounds" "$@"
   fds_back() { [ "$(server_usage | field fds)" -le "$(echo "$before" | field fds)" ]; }
   check "no file descriptor leaked" wait_for 60 fds_back
-  after=$(server_usage)
-  echo "before: $before; after: $after"
-  memory_kept() { [ "$(echo "$after" | field rss_kib)" -le $(($(echo "$before" | field rss_kib) + 4096)) ]; }
-  check "resident memory grew by at most 4 MiB" memory_kept
+  memory_kept() {
+    local series start
+    for series in 1 2 3 4; do
+      after=$(server_usage)
+      echo "before: ${start:-$before}; after: $after"
+      [ "$(echo "$after" | field rss_kib)" -le $(($(echo "${start:-$before}" | field rss_kib) + 4096)) ] && return
+      start=$after
+      each_round "$rounds" "$@" || return 1
+    done
+    return 1
+  }
+  check "resident memory grows by at most 4 MiB in one of four series" memory_kept "$@"
 }
 round() {
   "$@" >/dev/null && connected && dd if="$(nvme_dev $NQN)" of=/dev/null bs=64k count=4 iflag=direct status=none &&
