@@ -280,7 +280,7 @@ impl VdevRegions {
         }
         let waiting = self
             .tired
-            .iter()
+            .keys()
             .chain(self.queue.iter().map(|(_, region)| region));
         let evictable = waiting.filter(|region| self.is_evictable(**region));
         let evicted: Vec<u32> = evictable.take(surplus).copied().collect();

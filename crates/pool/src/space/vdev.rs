@@ -121,8 +121,8 @@ pub(super) struct VdevRegions {
     pub(super) targets: BTreeMap<u32, Released>,
     /// Loaded regions to write in next: number of free sectors, and number of the region.
     pub(super) queue: BTreeSet<(u32, u32)>,
-    /// Loaded regions that had no run of the wanted length.
-    pub(super) tired: BTreeSet<u32>,
+    /// Loaded regions that had no run of a wanted length, and a bound of their longest run.
+    pub(super) tired: BTreeMap<u32, u32>,
     /// Regions from here on are all free and not loaded.
     pub(super) fresh: u32,
     pub(super) cursors: [Option<Cursor>; 3],
@@ -158,7 +158,7 @@ impl VdevRegions {
             unsaved: BTreeSet::new(),
             targets: BTreeMap::new(),
             queue: BTreeSet::new(),
-            tired: BTreeSet::new(),
+            tired: BTreeMap::new(),
             fresh,
             cursors: [None; 3],
         };
@@ -194,7 +194,7 @@ impl VdevRegions {
         let more = u64::from(after - before) + self.free_from(last + 1);
         self.free += more;
         self.in_rows = self.all_in_rows();
-        if self.queue.remove(&(before, last)) || self.tired.remove(&last) {
+        if self.queue.remove(&(before, last)) || self.tired.remove(&last).is_some() {
             self.queue.insert((after, last));
         }
     }
@@ -262,7 +262,8 @@ impl VdevRegions {
     fn recount(&mut self, number: u32, before: u32) {
         let after = self.free_of(number);
         self.free = self.free + u64::from(after) - u64::from(before);
-        if self.queue.remove(&(before, number)) || (after > before && self.tired.remove(&number)) {
+        let mut is_rested = || after > before && self.tired.remove(&number).is_some();
+        if self.queue.remove(&(before, number)) || is_rested() {
             self.queue.insert((after, number));
         }
     }
@@ -282,14 +283,15 @@ impl VdevRegions {
             self.leave(cursor.region, kind);
         }
         for _ in 0..SEARCH_MAX {
-            let Some(region) = self.next_region() else {
+            let Some(region) = self.next_region(unit) else {
                 break;
             };
             let cursor = self.start_of(region);
             if let Some(found) = self.allocate_at(cursor, want, unit, kind) {
                 return Some(found);
             }
-            self.tired.insert(region);
+            let longest = self.free_bits(region).longest();
+            self.tired.insert(region, longest.min(unit - 1));
         }
         // few regions, or little space: use the regions of the other kinds
         let others: Vec<u32> = self.cursors.iter().flatten().map(|c| c.region).collect();
@@ -324,8 +326,9 @@ impl VdevRegions {
         known.copied().or((fresh < self.regions()).then_some(fresh))
     }
 
-    /// Takes the emptiest loaded region out of the queue; regions that are known to be empty come first, tired ones last.
-    fn next_region(&mut self) -> Option<u32> {
+    /// Takes the emptiest loaded region with `unit` free sectors out of the queue. Regions that are known to be empty come first; last
+    /// come those that had no longer run, and may have this one.
+    fn next_region(&mut self, unit: u32) -> Option<u32> {
         // a row that reaches into another region is not given out
         let most = REGION_SECTORS - 2 * (self.row - 1);
         let full = |(free, _): &(u32, u32)| *free >= most;
@@ -334,14 +337,13 @@ impl VdevRegions {
         {
             self.load_empty(region);
         }
-        match self.queue.pop_last() {
-            Some((free, region)) if free > 0 => Some(region),
-            Some(none) => {
-                self.queue.insert(none);
-                self.tired.pop_first()
-            }
-            None => self.tired.pop_first(),
+        if self.queue.last().is_some_and(|(free, _)| *free >= unit) {
+            return self.queue.pop_last().map(|(_, region)| region);
         }
+        let mut tired = self.tired.iter();
+        let region = *tired.find(|(_, longest)| **longest >= unit)?.0;
+        self.tired.remove(&region);
+        Some(region)
     }
 
     /// The blocks of `kind` leave a region, which goes into the queue.

@@ -735,3 +735,35 @@ fn space_given_back_is_found_after_another_kind_left_the_region() {
     }
     assert_eq!(left, 0);
 }
+
+/// Regions that had no run for a large extent were searched for a small one in the order of their numbers, and the first of them again and
+/// again: the small extent was not found, although others had room for it.
+#[test]
+fn regions_without_long_runs_still_give_out_short_ones() {
+    let sector = SECTOR as u32;
+    let mut space = space(0, [6 * REGION, 1]);
+    let run = |space: &mut Space, sectors: u32| {
+        let found = space.allocate(sectors * sector, sectors * sector, BlockKind::Tree);
+        found.map(|(at, _)| at)
+    };
+    while run(&mut space, 1).is_some() {}
+    // every other sector of region 0, and in each other region 64 runs of eight
+    let mut holes: Vec<Sector> = (0..REGION / 2).map(|n| (0, 2 * n)).collect();
+    for region in 1..6 {
+        let first = |n: u64| region * REGION + 64 * n;
+        holes.extend((0..64).flat_map(|n| sectors((0, first(n)), 8)));
+    }
+    for hole in holes {
+        space.free(address(hole), sector).expect("used");
+    }
+    let (sealed, _) = checkpoint(&mut space);
+    space.release(sealed);
+    assert_eq!(run(&mut space, 32), None);
+    let mut found = 0;
+    while run(&mut space, 8).is_some() {
+        found += 1;
+    }
+    assert_eq!(found, 5 * 64);
+    assert_eq!(run(&mut space, 2), None);
+    assert!(run(&mut space, 1).is_some());
+}
