@@ -39,9 +39,10 @@ pub use files::{FileChange, FileChangeKind, FileStore, OwnerSpace};
 pub use lost::{LOST_MAX, LostBlock};
 pub use options::{DurableWrites, Options};
 pub use owner::{
-    Choice, Damage, DamagedObjects, Damages, DurableTimes, Expanding, ExpansionWait, NewFilesystem,
-    NewVolume, OrderMoves, Placements, Pool, PoolSpace, PoolWrites, Resilvering, RowMoves,
-    ScrubPosition, Scrubbed, Source, SpaceMaps, TrimPosition, Trimmed, Verified, VolumeSpace,
+    BalanceMoves, Choice, Damage, DamagedObjects, Damages, DurableTimes, Expanding, ExpansionWait,
+    NewFilesystem, NewVolume, OrderMoves, Placements, Pool, PoolSpace, PoolWrites, Resilvering,
+    RowMoves, ScrubPosition, Scrubbed, Source, SpaceMaps, TrimPosition, Trimmed, Verified,
+    VolumeSpace,
 };
 pub use volume::Volume;
 pub use written::{DatasetWrites, WriteClass, WrittenBytes};

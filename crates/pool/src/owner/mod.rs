@@ -60,6 +60,7 @@ pub use datasets::filesystems::NewFilesystem;
 pub use datasets::inherit::Source;
 pub use datasets::volumes::NewVolume;
 pub use expansion::state::{Expanding, ExpansionWait};
+pub use mover::balance::BalanceMoves;
 pub use mover::order::OrderMoves;
 pub use mover::state::RowMoves;
 pub use opening::choices::Choice;

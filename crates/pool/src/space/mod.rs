@@ -7,6 +7,7 @@
 //! tree, which the opening marks, and without younger records, which the journal has. Pure: no function waits; an allocation that
 //! needs another region records this. `docs/format.md`, "Space"; `docs/decisions/0103`, `0162`.
 
+mod balance;
 mod expand;
 mod fills;
 mod freed;
@@ -30,6 +31,7 @@ use sectors::Sectors;
 use trims::Trims;
 use vdev::VdevRegions;
 
+pub use balance::{Surplus, Targets};
 pub use fills::{FILL_LEVELS, RowFill, RowFills};
 pub use freed::Sealed;
 pub use load::SavedRegion;
@@ -179,19 +181,26 @@ impl Space {
         } else {
             0
         };
-        self.take(want, least, kind, kept)
+        self.take((want, least), kind, kept, Targets::All)
     }
 
     /// As [`Space::allocate`] for admitted records, which must get an extent: they may take half of the reserve, if
     /// trees took more than was kept for them.
     pub fn allocate_promised(&mut self, want: u32, least: u32) -> Option<(Address, u32)> {
-        self.take(want, least, BlockKind::Data, self.reserve / 2)
+        let kept = self.reserve / 2;
+        self.take((want, least), BlockKind::Data, kept, Targets::All)
     }
 
-    /// As [`Space::allocate`] for records that the row mover writes again: they may take a quarter of the reserve, which the next
+    /// As [`Space::allocate`] for records that a mover writes again: they may take a quarter of the reserve, which the next
     /// checkpoint gives back.
-    pub fn allocate_moved(&mut self, want: u32, least: u32) -> Option<(Address, u32)> {
-        self.take(want, least, BlockKind::Data, self.kept_from_mover())
+    pub fn allocate_moved(
+        &mut self,
+        want: u32,
+        least: u32,
+        targets: Targets,
+    ) -> Option<(Address, u32)> {
+        let kept = self.kept_from_mover();
+        self.take((want, least), BlockKind::Data, kept, targets)
     }
 
     fn kept_from_mover(&self) -> u64 {
@@ -200,10 +209,10 @@ impl Space {
 
     fn take(
         &mut self,
-        want: u32,
-        least: u32,
+        (want, least): (u32, u32),
         kind: BlockKind,
         kept: u64,
+        targets: Targets,
     ) -> Option<(Address, u32)> {
         if self.free_bytes() < kept + u64::from(least) {
             return None;
@@ -211,6 +220,9 @@ impl Space {
         let (first, left) = self.turns[kind as usize];
         for step in 0..self.vdevs.len() {
             let index = (first + step) % self.vdevs.len();
+            if !self.is_target(index, targets) {
+                continue;
+            }
             let Some((at, got)) = self.vdevs[index].allocate(want, least, kind) else {
                 continue;
             };
@@ -278,7 +290,7 @@ impl Space {
         self.free_bytes().saturating_sub(self.reserve)
     }
 
-    /// Free bytes that the row mover may take.
+    /// Free bytes that movers may take.
     #[must_use]
     pub fn movable(&self) -> u64 {
         self.free_bytes().saturating_sub(self.kept_from_mover())

@@ -81,6 +81,9 @@ pub struct Pool {
     /// Its order mover, if it is open.
     #[serde(default)]
     pub order_moves: Option<OrderMoves>,
+    /// Its balance mover, if it is open and has several vdevs.
+    #[serde(default)]
+    pub balance_moves: Option<BalanceMoves>,
     /// The way of its small durable writes, if it is open.
     #[serde(default)]
     pub durable_writes: Option<DurableWrites>,
@@ -144,6 +147,19 @@ pub struct OrderMoves {
     pub held: u64,
     /// Whether nothing is moved because less than a sixteenth of the pool is free.
     pub is_short: bool,
+}
+
+/// The balance mover: it writes records of vdevs that are fuller than others again on emptier ones, as after `pool add` (`autodefrag`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct BalanceMoves {
+    /// Whether records are being moved.
+    pub is_moving: bool,
+    /// Bytes that the fuller vdevs have more than if all vdevs were equally full.
+    pub surplus: u64,
+    /// Bytes of records that were moved since the pool was opened.
+    pub moved: u64,
+    /// Whether the surplus stays where it is: snapshots hold the blocks, or `autodefrag` is off.
+    pub is_stuck: bool,
 }
 
 /// The way of small durable writes: at once to blocks of their own, or with their contents in the journal and to blocks later.

@@ -108,6 +108,7 @@ impl Holdings {
             resilver: None,
             row_moves: None,
             order_moves: None,
+            balance_moves: None,
             durable_writes: None,
             damage: Vec::new(),
             more_damage: false,
@@ -298,6 +299,12 @@ fn show_open(view: &mut api::Pool, pool: &Pool) {
         moved: moves.moved,
         held: moves.held,
         is_short: moves.is_short,
+    });
+    view.balance_moves = pool.balance_moves().map(|moves| api::BalanceMoves {
+        is_moving: moves.is_moving,
+        surplus: moves.surplus,
+        moved: moves.moved,
+        is_stuck: moves.is_stuck,
     });
     let durable = pool.durable_times();
     let us = |time: std::time::Duration| time.as_micros() as u64;

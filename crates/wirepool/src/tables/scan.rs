@@ -5,7 +5,8 @@
 use crate::columns::{duration, human, micros};
 use io::printable::printable;
 use server::api::{
-    Damage, DurableWrites, Expansion, OrderMoves, Pool, Resilver, RowMoves, ScanState, Scrub, Trim,
+    BalanceMoves, Damage, DurableWrites, Expansion, OrderMoves, Pool, Resilver, RowMoves,
+    ScanState, Scrub, Trim,
 };
 use std::fmt::Write;
 
@@ -33,6 +34,21 @@ pub(crate) fn scans(p: &Pool) -> String {
     std::iter::once(expansions).chain(scans).collect()
 }
 
+/// The line on records that are being moved, and why. `None` if none are.
+pub(crate) fn moves(p: &Pool) -> Option<String> {
+    let rows = p.row_moves.as_ref().filter(|m| m.is_moving);
+    let rows = rows.map(|m| match m.is_awaited {
+        true => "rows run short, and a write waits for them".to_owned(),
+        false => "rows run short".to_owned(),
+    });
+    let order = p.order_moves.as_ref().filter(|m| m.is_moving);
+    let order = || order.map(|m| format!("{} are read in order, and lie apart", human(m.waiting)));
+    let balance = p.balance_moves.as_ref().filter(|m| m.is_moving);
+    let balance = || balance.map(|m| format!("{} too much on the fuller vdevs", human(m.surplus)));
+    let why = rows.or_else(order).or_else(balance)?;
+    Some(format!(" moves: records are written again: {why}\n"))
+}
+
 /// The line on the row mover.
 pub(crate) fn row_moves(m: &RowMoves) -> String {
     let now = match (m.is_moving, m.is_awaited) {
@@ -57,6 +73,20 @@ pub(crate) fn order_moves(m: &OrderMoves) -> Option<String> {
     };
     let is_idle = *m == OrderMoves::default();
     (!is_idle).then(|| format!("  order: {now}{} moved{held}\n", human(m.moved)))
+}
+
+/// The line on the balance mover. `None` if it has nothing to say.
+pub(crate) fn balance_moves(m: &BalanceMoves) -> Option<String> {
+    let surplus = human(m.surplus);
+    let now = match (m.is_moving, m.is_stuck) {
+        (true, _) => format!("{surplus} too much on the fuller vdevs; "),
+        (false, true) => format!(
+            "{surplus} too much on the fuller vdevs stay there, because snapshots hold them or autodefrag is off; "
+        ),
+        (false, false) => String::new(),
+    };
+    (m.is_moving || m.is_stuck || m.moved > 0)
+        .then(|| format!("balance: {now}{} moved\n", human(m.moved)))
 }
 
 /// The line on small durable writes. `None` before there was one.

@@ -7,7 +7,7 @@
 
 use super::maps::Maps;
 use crate::format::{Address, BlockPtr, BlockSpace, Defect, FRAGMENTS_MAX, VdevId, VdevOffset};
-use crate::space::{BlockKind, Sealed, Space, Trimming, VdevSpace, Which};
+use crate::space::{BlockKind, Sealed, Space, Targets, Trimming, VdevSpace, Which};
 
 /// The most extents of one group.
 const EXTENTS_MAX: usize = 64;
@@ -30,8 +30,8 @@ enum Source {
     /// The reserve of the trees. A record that was admitted must have a place: without one, checkpoint would follow
     /// checkpoint, and none would help.
     Reserve,
-    /// Space that the row mover may take.
-    Movable,
+    /// Space that a mover may take, on these vdevs.
+    Movable(Targets),
 }
 
 /// How often groups and records were split because free space lay in small runs, and what was moved to make longer ones, since the
@@ -42,7 +42,7 @@ pub struct Placements {
     pub split: u64,
     /// Records that were placed in fragments.
     pub in_fragments: u64,
-    /// Records that the row mover placed again.
+    /// Records that the movers placed again.
     pub moved: u64,
 }
 
@@ -237,8 +237,12 @@ impl Allocator {
 
     /// Extents for the first records of a group of a mover, and the number of records in each. Empty if none fits as a
     /// whole.
-    pub(in crate::owner) fn place_moved(&mut self, sizes: &[u32]) -> Vec<(Address, usize)> {
-        self.place_whole(Source::Movable, sizes)
+    pub(in crate::owner) fn place_moved(
+        &mut self,
+        sizes: &[u32],
+        targets: Targets,
+    ) -> Vec<(Address, usize)> {
+        self.place_whole(Source::Movable(targets), sizes)
     }
 
     /// Counts records of a mover that got extents.
@@ -274,7 +278,7 @@ impl Allocator {
         match source {
             Source::Allocatable => self.space.allocate(want, least, BlockKind::Data),
             Source::Reserve => self.space.allocate_promised(want, least),
-            Source::Movable => self.space.allocate_moved(want, least),
+            Source::Movable(targets) => self.space.allocate_moved(want, least, targets),
         }
     }
 

@@ -7,8 +7,8 @@
 use crate::format::Address;
 use crate::space::{FILL_LEVELS, RowFill, RowFills};
 
-/// Parts that rows of the last level are chosen in.
-const SHARES: u64 = 256;
+/// Parts that rows of the last level, and windows, are chosen in.
+pub(super) const SHARES: u64 = 256;
 
 /// The chosen rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,10 +76,20 @@ impl Choice {
     }
 
     fn part_of(&self, row: Address) -> u64 {
-        // the upper bits of a product depend on all bits of the address
-        let mixed = (row.offset.0 ^ self.salt).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        mixed >> 32 & (SHARES - 1)
+        part_of(row.offset.0 ^ self.salt)
     }
+}
+
+/// Makes the choices of each walk different.
+pub(super) fn salt(walks: u64) -> u64 {
+    walks.wrapping_mul(0x2545_f491_4f6c_dd1d)
+}
+
+/// One of [`SHARES`] parts that numbers fall into, evenly.
+pub(super) fn part_of(number: u64) -> u64 {
+    // the upper bits of a product depend on all bits of the number
+    let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed >> 32 & (SHARES - 1)
 }
 
 #[cfg(test)]

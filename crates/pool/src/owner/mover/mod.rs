@@ -1,8 +1,10 @@
 //! Movers: records are written again as they are. The row mover frees sparse rows of a raidz; the order mover puts records that
-//! lie apart one behind the other.
+//! lie apart one behind the other; the balance mover fills vdevs evenly.
 
+pub(super) mod balance;
 mod choice;
 pub(super) mod order;
+mod pace;
 pub(super) mod state;
 mod walk;
 pub(super) mod work;

@@ -3,13 +3,12 @@
 //! Random overwrites put the records of a volume into places all over the disks. A read in order then needs a read from a device
 //! for each record. Reads note such windows ([`crate::scattered`]); the mover writes the records of a window again, together.
 //!
-//! **Owns** the moves of windows, their rate and their pauses. **Called by** the mover's task. **Invariants**: a block that a
+//! **Owns** the moves of windows. **Called by** the mover's task. **Invariants**: a block that a
 //! snapshot holds stays, because it would be there twice; a window is moved only if it lies in at most half as many places
 //! afterwards; a reader is registered only while records are looked up and read. `docs/decisions/0176`.
 
 use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::state::Moves;
 use crate::dataset::{Location, OpenDataset, data_keys};
@@ -19,11 +18,7 @@ use crate::scattered::{WINDOW_BYTES, Window, is_apart, places};
 use crate::{Error, Result};
 
 /// The mover leaves windows as they are while less than this part of the pool is free for clients.
-const FREE_PART: u64 = 16;
-/// While clients work, the mover rests this many times as long as a window took.
-const REST: u32 = 3;
-/// Longest part of a rest. The mover looks for more urgent work between two parts.
-const REST_PART: Duration = Duration::from_millis(20);
+pub(super) const FREE_PART: u64 = 16;
 
 /// The state of the order mover, for people.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -50,7 +45,7 @@ struct Found {
 impl Owner {
     /// Whether windows wait that may be moved now.
     pub(super) fn needs_order(&self) -> bool {
-        self.may_move() && !self.mover.is_paused() && self.shared.scattered.waiting() > 0
+        self.shared.scattered.waiting() > 0
     }
 
     /// Moves the records of the next window, and rests.
@@ -69,34 +64,10 @@ impl Owner {
         if rate == Autodefrag::Off || !self.has_room_for_order().await? {
             return Ok(());
         }
-        let (begun, reads, put) = (io::time::now(), self.shared.scattered.reads(), self.put());
+        let pace = self.begin_pace();
         let bytes = self.put_in_order(&volume, window).await?;
-        let took = io::time::now().since(begun);
-        let is_alone = self.shared.scattered.reads() == reads && self.put() == put;
-        let rest = match rate {
-            Autodefrag::Rate(rate) => {
-                let least = Duration::from_nanos((bytes * 1_000_000_000) / rate);
-                least.saturating_sub(took)
-            }
-            _ if is_alone => Duration::ZERO,
-            _ => took * REST,
-        };
-        self.rest(rest).await;
+        self.keep_pace(pace, rate, bytes).await;
         Ok(())
-    }
-
-    /// Bytes that clients wrote since the pool was opened.
-    fn put(&self) -> u64 {
-        self.shared.budget.all_put()
-    }
-
-    /// Waits, but not while rows are needed or the pool closes.
-    async fn rest(&self, mut left: Duration) {
-        while !left.is_zero() && self.may_move() && !self.needs_rows() {
-            let part = left.min(REST_PART);
-            io::time::sleep(part).await;
-            left -= part;
-        }
     }
 
     /// Whether enough of the pool is free. If not, all windows are forgotten: reads note them again.

@@ -6,8 +6,10 @@
 use std::cell::{Cell, RefCell};
 
 use io::sync::Bell;
+use io::time::Instant;
 
-use crate::space::RowFills;
+use super::balance::BalanceWalk;
+use crate::space::{RowFills, Targets};
 
 /// The state of the row mover, for people.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -34,6 +36,7 @@ pub(in crate::owner) struct Mover {
     /// Why records are being moved now.
     pub(super) moves: Cell<Option<Moves>>,
     pub(super) order: Order,
+    pub(super) balance: Balance,
     /// Bytes that the row mover moved since the pool was opened.
     pub(super) moved: Cell<u64>,
     /// Walks since the pool was opened.
@@ -53,6 +56,18 @@ pub(super) struct Order {
     pub(super) is_short: Cell<bool>,
 }
 
+/// The state of the balance mover.
+#[derive(Default)]
+pub(super) struct Balance {
+    pub(super) moved: Cell<u64>,
+    /// The walk in progress, unless a part of it is being moved.
+    pub(super) walk: RefCell<Option<BalanceWalk>>,
+    /// Walks since the pool was opened.
+    pub(super) walks: Cell<u64>,
+    /// A walk left a surplus: the next one does not begin before this time.
+    pub(super) rests_until: Cell<Option<Instant>>,
+}
+
 /// Why records are moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::owner) enum Moves {
@@ -60,6 +75,18 @@ pub(in crate::owner) enum Moves {
     Rows,
     /// They are read in order. They must lie in at most half as many places afterwards.
     Order,
+    /// Their vdev is fuller than others. They go to emptier ones.
+    Balance,
+}
+
+impl Moves {
+    /// The vdevs that the records may go to.
+    pub(in crate::owner) fn targets(self) -> Targets {
+        match self {
+            Self::Rows | Self::Order => Targets::All,
+            Self::Balance => Targets::Emptier,
+        }
+    }
 }
 
 impl Mover {
@@ -68,6 +95,7 @@ impl Mover {
         let moved = match moves {
             Moves::Rows => &self.moved,
             Moves::Order => &self.order.moved,
+            Moves::Balance => &self.balance.moved,
         };
         moved.set(moved.get() + bytes);
     }

@@ -1,4 +1,4 @@
-//! One walk of the row mover.
+//! One walk of the row mover, and the steps that it shares with the other movers.
 //!
 //! **Owns** the walk over the trees of all volumes and filesystems, and the judgement of its gain. **Called by** the mover's task.
 //! **Invariants**: a reader is registered only while nodes and records are read, so that freed space becomes reusable; blocks that a
@@ -10,7 +10,8 @@ use std::time::Duration;
 
 use io::sync::oneshot;
 
-use super::choice::Choice;
+use super::balance::Shares;
+use super::choice::{Choice, salt};
 use super::state::Moves;
 use super::work::{GAIN_PART, LOW_PART, REST};
 use crate::dataset::{OpenDataset, RecordMove};
@@ -45,10 +46,19 @@ const GAIN_OF_MOVED: u64 = 16;
 /// The part of the free bytes for moves that a walk plans to take.
 const PLANNED: (u64, u64) = (3, 4);
 
-/// Records of sparse rows, and the key where the next part begins.
-struct Part {
-    records: Vec<(Key, BlockPtr)>,
-    next: Option<Key>,
+/// The records that a walk moves.
+#[derive(Clone, Copy)]
+pub(super) enum Chosen<'a> {
+    /// Those of these rows.
+    Rows(&'a Choice),
+    /// These shares of vdevs.
+    Vdevs(&'a Shares),
+}
+
+/// Chosen records, and the key where the next part begins.
+pub(super) struct Part {
+    pub(super) records: Vec<(Key, BlockPtr)>,
+    pub(super) next: Option<Key>,
 }
 
 /// The result of a walk over all trees.
@@ -169,8 +179,8 @@ impl Owner {
         };
         let walks = self.mover.walks.get();
         self.mover.walks.set(walks + 1);
-        let salt = walks.wrapping_mul(0x2545_f491_4f6c_dd1d);
-        let choice = Choice::of(fills, &self.mover.stuck.borrow(), bytes, (most, salt));
+        let stuck = self.mover.stuck.borrow();
+        let choice = Choice::of(fills, &stuck, bytes, (most, salt(walks)));
         let least = space.size() / GAIN_PART;
         choice.filter(|choice| is_awaited || choice.dead >= least)
     }
@@ -219,7 +229,7 @@ impl Owner {
                 if !self.may_move() {
                     return Ok(Walked::Stopped);
                 }
-                let part = self.sparse_records(&volume, choice, at).await?;
+                let part = self.find_records(&volume, Chosen::Rows(choice), at).await?;
                 from = part.next;
                 if !part.records.is_empty() {
                     let moves = self.read_records(&volume, part.records).await?;
@@ -245,11 +255,14 @@ impl Owner {
         }
     }
 
-    /// Finds records in chosen rows, from a key on, in the tree of a dataset.
-    async fn sparse_records(
+    /// Finds chosen records, from a key on, in the tree of a dataset.
+    ///
+    /// # Errors
+    /// Those of reads, other than damage.
+    pub(super) async fn find_records(
         self: &Rc<Self>,
         volume: &OpenDataset,
-        choice: &Choice,
+        chosen: Chosen<'_>,
         from: Key,
     ) -> Result<Part> {
         let _reader = self.shared.readers.enter();
@@ -282,7 +295,8 @@ impl Owner {
                 WalkStep::Visit(Visit::Entry(key, value)) => {
                     entries += 1;
                     let ptr = value.block().filter(|ptr| ptr.birth > held);
-                    let region = ptr.and_then(|ptr| {
+                    let rows_of = ptr.filter(|_| matches!(chosen, Chosen::Rows(_)));
+                    let region = rows_of.and_then(|ptr| {
                         let state = self.state.borrow();
                         state.allocator.space().region_of(ptr.address())
                     });
@@ -290,7 +304,7 @@ impl Owner {
                         Some((vdev, region)) => self.load_rows(vdev, region).await?,
                         None => None,
                     };
-                    if let Some(ptr) = ptr.filter(|ptr| self.is_chosen(volume, choice, key, ptr)) {
+                    if let Some(ptr) = ptr.filter(|ptr| self.is_chosen(volume, chosen, key, ptr)) {
                         bytes += u64::from(ptr.logical_size);
                         records.push((key, *ptr));
                     }
@@ -302,18 +316,27 @@ impl Owner {
         Ok(Part { records, next })
     }
 
-    /// Whether a block is a whole record in chosen rows.
-    fn is_chosen(&self, volume: &OpenDataset, choice: &Choice, key: Key, ptr: &BlockPtr) -> bool {
+    /// Whether a block is a whole record, and chosen.
+    fn is_chosen(
+        &self,
+        volume: &OpenDataset,
+        chosen: Chosen<'_>,
+        key: Key,
+        ptr: &BlockPtr,
+    ) -> bool {
         let is_record = matches!(key.kind(), KIND_DATA | KIND_BLOCK);
         if !is_record || !volume.settings.is_whole(ptr) {
             return false;
         }
-        let state = self.state.borrow();
-        let fill = state
-            .allocator
-            .space()
-            .row_fill(ptr.address(), ptr.physical_size);
-        fill.is_some_and(|(row, fill)| choice.takes(fill, row))
+        match chosen {
+            Chosen::Rows(choice) => {
+                let state = self.state.borrow();
+                let space = state.allocator.space();
+                let fill = space.row_fill(ptr.address(), ptr.physical_size);
+                fill.is_some_and(|(row, fill)| choice.takes(fill, row))
+            }
+            Chosen::Vdevs(shares) => shares.takes(key, ptr),
+        }
     }
 
     pub(super) async fn read_records(

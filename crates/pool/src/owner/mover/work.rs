@@ -29,9 +29,9 @@ impl Owner {
         pause
     }
 
-    /// Wakes the mover if rows are short, or if records lie apart that clients read in order.
+    /// Wakes the mover if there is work for it.
     pub(in crate::owner) fn wake_mover(&self) {
-        if self.mover.moves.get().is_none() && (self.needs_rows() || self.needs_order()) {
+        if self.mover.moves.get().is_none() && self.next_moves().is_some() {
             self.mover.bell.ring();
         }
     }
@@ -58,9 +58,6 @@ impl Owner {
 
     /// Whether a write waits for free rows, or soon might.
     pub(super) fn needs_rows(&self) -> bool {
-        if !self.may_move() || self.mover.is_paused() {
-            return false;
-        }
         let state = self.state.borrow();
         let space = state.allocator.space();
         let budget = &self.shared.budget;
@@ -81,6 +78,7 @@ impl Owner {
                 let moved = match purpose {
                     Moves::Rows => self.move_rows().await,
                     Moves::Order => self.move_next_window().await,
+                    Moves::Balance => self.move_next_part().await,
                 };
                 self.mover.moves.set(None);
                 if let Err(error) = moved {
@@ -92,11 +90,16 @@ impl Owner {
     }
 
     fn next_moves(&self) -> Option<Moves> {
-        match (self.needs_rows(), self.needs_order()) {
-            (true, _) => Some(Moves::Rows),
-            (false, true) => Some(Moves::Order),
-            (false, false) => None,
+        if !self.may_move() || self.mover.is_paused() {
+            return None;
         }
+        let needs = [
+            (Moves::Rows, self.needs_rows()),
+            (Moves::Order, self.needs_order()),
+            (Moves::Balance, self.needs_balance()),
+        ];
+        let mut needs = needs.into_iter();
+        needs.find_map(|(moves, is_needed)| is_needed.then_some(moves))
     }
 }
 

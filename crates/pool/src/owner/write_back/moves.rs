@@ -93,7 +93,7 @@ impl Owner {
         if !budget.may_move(volume.id, (bytes.into(), count as u64), movable) {
             return MoveStep::NoSpace(joined(fresh, rest));
         }
-        let extents = owner.allocator.place_moved(&sizes);
+        let extents = owner.allocator.place_moved(&sizes, purpose.targets());
         let count: usize = extents.iter().map(|(_, count)| count).sum();
         if count == 0 {
             return MoveStep::NoSpace(joined(fresh, rest));

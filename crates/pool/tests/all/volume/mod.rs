@@ -1,6 +1,7 @@
 //! Volumes on simulated disks: regressions.
 
 mod atomic;
+mod balance;
 mod cache;
 mod full_journal;
 mod journaled;

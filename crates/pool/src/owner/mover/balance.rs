@@ -1,0 +1,215 @@
+//! Balance mover: records of vdevs that are fuller than others are written again on emptier ones, as after `pool add`.
+//!
+//! A vdev that is added to a full pool is empty: new data goes mostly there, and old data is read from the old vdevs only. The mover
+//! walks the trees of all datasets once, and moves a share of the windows of 1 MiB that lie on vdevs above the pool's fill. The share
+//! makes all vdevs equally full, and each file and volume is spread over all of them.
+//!
+//! **Owns** the choice of records, and the steps of a walk. **Called by** the mover's task, one part at a time, after the other
+//! movers. **Invariants**: a block that a snapshot holds stays, because it would be there twice; a record goes to a vdev below the
+//! pool's fill, or stays; after a walk that leaves a surplus, the next one begins an hour later at the earliest. `docs/decisions/0178`.
+
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::choice::{SHARES, part_of, salt};
+use super::order::FREE_PART;
+use super::state::Moves;
+use super::walk::{Chosen, Part, Walked};
+use crate::Result;
+use crate::dataset::OpenDataset;
+use crate::format::{Autodefrag, BlockPtr, FEATURE_MOVED_BLOCKS, Key, TreeId, VdevId};
+use crate::owner::{Owner, Pool};
+use crate::scattered::WINDOW_BYTES;
+use crate::space::Surplus;
+
+/// A walk begins if a vdev has this part of its size more than if all vdevs were equally full.
+const UNEVEN_PART: u64 = 10;
+/// The time after which a surplus that a walk left is tried again: snapshots may be gone.
+const RETRY: Duration = Duration::from_secs(3600);
+
+/// The state of the balance mover, for people.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct BalanceMoves {
+    /// Whether a walk is in progress.
+    pub is_moving: bool,
+    /// Bytes that the fullest vdevs have more than if all vdevs were equally full.
+    pub surplus: u64,
+    /// Bytes of records, in whole sectors, that were moved since the pool was opened.
+    pub moved: u64,
+    /// Whether the surplus stays: a walk could not move it, because snapshots hold the blocks or `autodefrag` is off.
+    pub is_stuck: bool,
+}
+
+/// The share of windows that leave each vdev, of [`SHARES`].
+pub(super) struct Shares {
+    vdevs: Vec<(VdevId, u64)>,
+    /// Chooses other windows from walk to walk.
+    salt: u64,
+}
+
+impl Shares {
+    fn of(surpluses: &[Surplus], salt: u64) -> Self {
+        let share = |of: &Surplus| {
+            let share = u128::from(of.bytes) * u128::from(SHARES);
+            (of.vdev, share.div_ceil(of.filled.max(1).into()) as u64)
+        };
+        Self {
+            vdevs: surpluses.iter().map(share).collect(),
+            salt,
+        }
+    }
+
+    /// Whether a record leaves its vdev. The records of a window that lie on one vdev decide in the same way.
+    pub(super) fn takes(&self, key: Key, ptr: &BlockPtr) -> bool {
+        let vdev = self.vdevs.iter().find(|(vdev, _)| *vdev == ptr.vdev);
+        let window = key.offset().wrapping_mul(ptr.logical_size.into()) / WINDOW_BYTES;
+        let number = window ^ key.object().0.rotate_left(40) ^ self.salt;
+        vdev.is_some_and(|(_, share)| part_of(number) < *share)
+    }
+}
+
+/// A walk over all datasets.
+pub(super) struct BalanceWalk {
+    shares: Shares,
+    /// The datasets that are left, the next one last.
+    left: Vec<TreeId>,
+    /// Where the next part begins.
+    at: Key,
+}
+
+impl BalanceWalk {
+    /// The next part begins here; without a key, with the next dataset.
+    fn go_on(&mut self, next: Option<Key>) {
+        self.at = next.unwrap_or(Key::START);
+        if next.is_none() {
+            self.left.pop();
+        }
+    }
+}
+
+impl Owner {
+    fn surpluses(&self) -> Vec<Surplus> {
+        self.state.borrow().allocator.space().surpluses()
+    }
+
+    /// Whether a walk is in progress, or should begin.
+    pub(super) fn needs_balance(&self) -> bool {
+        let is_due = || !self.rests() && self.is_uneven() && self.has_much_free();
+        self.mover.balance.walk.borrow().is_some() || is_due()
+    }
+
+    fn is_uneven(&self) -> bool {
+        let surpluses = self.surpluses();
+        surpluses.iter().any(|of| of.bytes > of.size / UNEVEN_PART)
+    }
+
+    fn rests(&self) -> bool {
+        let until = self.mover.balance.rests_until.get();
+        until.is_some_and(|until| io::time::now() < until)
+    }
+
+    fn has_much_free(&self) -> bool {
+        let size = self.state.borrow().allocator.space().size();
+        self.shared.budget.left() >= size / FREE_PART
+    }
+
+    /// Moves the records of the next part of a walk, and rests.
+    ///
+    /// # Errors
+    /// Those of a checkpoint, and of reads other than damage. The walk ends.
+    pub(super) async fn move_next_part(self: &Rc<Self>) -> Result<()> {
+        let walk = self.mover.balance.walk.take();
+        let mut walk = match walk {
+            Some(walk) => walk,
+            None => self.begin_balance().await?,
+        };
+        let Some(tree) = walk.left.last().copied() else {
+            return self.end_balance().await;
+        };
+        let volume = self.state.borrow().datasets.get(tree).cloned();
+        let volume = volume.filter(|volume| !volume.is_snapshot());
+        let rate = volume
+            .as_ref()
+            .map_or(Autodefrag::Off, |v| v.settings.autodefrag());
+        let (Some(volume), false) = (volume, rate == Autodefrag::Off) else {
+            walk.go_on(None);
+            self.mover.balance.walk.replace(Some(walk));
+            return Ok(());
+        };
+        let pace = self.begin_pace();
+        let before = self.mover.balance.moved.get();
+        let chosen = Chosen::Vdevs(&walk.shares);
+        let Part { records, next } = self.find_records(&volume, chosen, walk.at).await?;
+        walk.go_on(next);
+        match self.move_part(&volume, records).await? {
+            Walked::Whole => {}
+            Walked::Exhausted => return self.end_balance().await,
+            Walked::Stopped => return Ok(()),
+        }
+        self.mover.balance.walk.replace(Some(walk));
+        let moved = self.mover.balance.moved.get() - before;
+        self.keep_pace(pace, rate, moved).await;
+        io::yield_now().await;
+        Ok(())
+    }
+
+    async fn move_part(
+        self: &Rc<Self>,
+        volume: &Arc<OpenDataset>,
+        records: Vec<(Key, BlockPtr)>,
+    ) -> Result<Walked> {
+        if records.is_empty() {
+            return Ok(Walked::Whole);
+        }
+        let moves = self.read_records(volume, records).await?;
+        self.rewrite(volume, moves, Moves::Balance).await
+    }
+
+    async fn begin_balance(&self) -> Result<BalanceWalk> {
+        self.shared.vdevs.require(FEATURE_MOVED_BLOCKS).await?;
+        let balance = &self.mover.balance;
+        // also if the walk ends with an error
+        balance.rests_until.set(Some(io::time::now() + RETRY));
+        let walks = balance.walks.get();
+        balance.walks.set(walks + 1);
+        let state = self.state.borrow();
+        let space = state.allocator.space();
+        Ok(BalanceWalk {
+            shares: Shares::of(&space.surpluses(), salt(walks)),
+            left: state.datasets.volumes().map(|volume| volume.id).collect(),
+            at: Key::START,
+        })
+    }
+
+    /// Frees the old blocks, and judges what is left.
+    async fn end_balance(self: &Rc<Self>) -> Result<()> {
+        self.free_moved().await?;
+        let is_stuck = self.is_uneven();
+        if !is_stuck {
+            self.mover.balance.rests_until.set(None);
+        }
+        tracing::debug!(
+            moved = self.mover.balance.moved.get(),
+            is_stuck,
+            "a walk of the balance mover"
+        );
+        Ok(())
+    }
+}
+
+impl Pool {
+    /// The state of the balance mover. `None` in a pool of one vdev.
+    #[must_use]
+    pub fn balance_moves(&self) -> Option<BalanceMoves> {
+        let balance = &self.owner.mover.balance;
+        let is_moving =
+            self.owner.mover.moves.get() == Some(Moves::Balance) || balance.walk.borrow().is_some();
+        (self.vdevs().status().len() > 1).then(|| BalanceMoves {
+            is_moving,
+            surplus: self.owner.surpluses().iter().map(|s| s.bytes).sum(),
+            moved: balance.moved.get(),
+            is_stuck: !is_moving && self.owner.rests(),
+        })
+    }
+}
