@@ -40,9 +40,9 @@ pub use lost::{LOST_MAX, LostBlock};
 pub use options::{DurableWrites, Options};
 pub use owner::{
     BalanceMoves, Choice, Damage, DamagedObjects, Damages, DurableTimes, Expanding, ExpansionWait,
-    NewFilesystem, NewVolume, OrderMoves, Placements, Pool, PoolSpace, PoolWrites, Resilvering,
-    RowMoves, ScrubPosition, Scrubbed, Source, SpaceMaps, TrimPosition, Trimmed, Verified,
-    VolumeSpace,
+    NewFilesystem, NewVolume, OrderMoves, Placements, Pool, PoolSpace, PoolWrites, RegionMoves,
+    Resilvering, RowMoves, ScrubPosition, Scrubbed, Source, SpaceMaps, TrimPosition, Trimmed,
+    Verified, VolumeSpace,
 };
 pub use volume::Volume;
 pub use written::{DatasetWrites, WriteClass, WrittenBytes};

@@ -62,6 +62,7 @@ pub use datasets::volumes::NewVolume;
 pub use expansion::state::{Expanding, ExpansionWait};
 pub use mover::balance::BalanceMoves;
 pub use mover::order::OrderMoves;
+pub use mover::regions::RegionMoves;
 pub use mover::state::RowMoves;
 pub use opening::choices::Choice;
 pub use sweep::damage::{Damage, DamagedObjects, Damages};

@@ -8,6 +8,7 @@
 //! needs another region records this. `docs/format.md`, "Space"; `docs/decisions/0103`, `0162`.
 
 mod balance;
+mod closed;
 mod expand;
 mod fills;
 mod freed;
@@ -32,6 +33,7 @@ use trims::Trims;
 use vdev::VdevRegions;
 
 pub use balance::{Surplus, Targets};
+pub use closed::SparseRegion;
 pub use fills::{FILL_LEVELS, RowFill, RowFills};
 pub use freed::Sealed;
 pub use load::SavedRegion;

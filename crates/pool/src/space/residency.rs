@@ -124,7 +124,7 @@ impl VdevRegions {
         let is_empty = self.empty.remove(&region);
         if is_empty {
             self.loaded.insert(region, Region::default());
-            self.queue.insert((self.all_free(region), region));
+            self.enqueue(region);
         }
         is_empty
     }
@@ -217,7 +217,7 @@ impl VdevRegions {
         }
         let after = self.free_of(region);
         self.free = self.free + u64::from(after) - u64::from(before);
-        self.queue.insert((after, region));
+        self.enqueue(region);
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 //!
 //! **Owns** the bitmaps of loaded regions, and the region that each kind writes in. **Called by** [`super::Space`].
 //! **Invariants**: extents are given out in loaded regions only; a loaded region that a kind writes in is in no queue, every
-//! other loaded region is in exactly one; regions from `fresh` on are all free; an extent begins with a row, and all rows
+//! other loaded region is in exactly one unless it is closed; regions from `fresh` on are all free; an extent begins with a row, and all rows
 //! that it reaches into were free as a whole, so that no row with a live block is written. `docs/decisions/0152`, `0162`.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -123,6 +123,8 @@ pub(super) struct VdevRegions {
     pub(super) queue: BTreeSet<(u32, u32)>,
     /// Loaded regions that had no run of a wanted length, and a bound of their longest run.
     pub(super) tired: BTreeMap<u32, u32>,
+    /// Regions in which nothing is given out.
+    pub(super) closed: BTreeSet<u32>,
     /// Regions from here on are all free and not loaded.
     pub(super) fresh: u32,
     pub(super) cursors: [Option<Cursor>; 3],
@@ -159,6 +161,7 @@ impl VdevRegions {
             targets: BTreeMap::new(),
             queue: BTreeSet::new(),
             tired: BTreeMap::new(),
+            closed: BTreeSet::new(),
             fresh,
             cursors: [None; 3],
         };
@@ -349,7 +352,7 @@ impl VdevRegions {
     /// The blocks of `kind` leave a region, which goes into the queue.
     fn leave(&mut self, region: u32, kind: BlockKind) {
         self.cursors[kind as usize] = None;
-        self.queue.insert((self.free_of(region), region));
+        self.enqueue(region);
     }
 
     /// Takes the first run of free rows with at least `unit` sectors from the cursor on. The end of the last row stays free,

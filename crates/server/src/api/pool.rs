@@ -81,6 +81,9 @@ pub struct Pool {
     /// Its order mover, if it is open.
     #[serde(default)]
     pub order_moves: Option<OrderMoves>,
+    /// Its region mover, if it is open.
+    #[serde(default)]
+    pub region_moves: Option<RegionMoves>,
     /// Its balance mover, if it is open and has several vdevs.
     #[serde(default)]
     pub balance_moves: Option<BalanceMoves>,
@@ -147,6 +150,21 @@ pub struct OrderMoves {
     pub held: u64,
     /// Whether nothing is moved because less than a sixteenth of the pool is free.
     pub is_short: bool,
+}
+
+/// The region mover: it empties sparse regions of mirrors where records had to be stored in fragments (`autodefrag`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RegionMoves {
+    /// Whether records are being moved.
+    pub is_moving: bool,
+    /// Bytes of records that were moved since the pool was opened.
+    pub moved: u64,
+    /// Regions of 8192 sectors that became free by it.
+    pub emptied: u64,
+    /// Records that were stored in fragments since the pool was opened, because no run of free space was long enough.
+    pub in_fragments: u64,
+    /// Whether no region is worth it now: all are more than three quarters full, or snapshots hold them.
+    pub has_none: bool,
 }
 
 /// The balance mover: it writes records of vdevs that are fuller than others again on emptier ones, as after `pool add` (`autodefrag`).

@@ -109,6 +109,7 @@ impl Holdings {
             row_moves: None,
             order_moves: None,
             balance_moves: None,
+            region_moves: None,
             durable_writes: None,
             damage: Vec::new(),
             more_damage: false,
@@ -299,6 +300,14 @@ fn show_open(view: &mut api::Pool, pool: &Pool) {
         moved: moves.moved,
         held: moves.held,
         is_short: moves.is_short,
+    });
+    let moves = pool.region_moves();
+    view.region_moves = Some(api::RegionMoves {
+        is_moving: moves.is_moving,
+        moved: moves.moved,
+        emptied: moves.emptied,
+        in_fragments: moves.in_fragments,
+        has_none: moves.has_none,
     });
     view.balance_moves = pool.balance_moves().map(|moves| api::BalanceMoves {
         is_moving: moves.is_moving,

@@ -103,6 +103,7 @@ fn one(p: &Pool, verbose: bool) -> String {
             out += &scan::row_moves(moves);
         }
         out.extend(p.order_moves.as_ref().and_then(scan::order_moves));
+        out.extend(p.region_moves.as_ref().and_then(scan::region_moves));
         out.extend(p.balance_moves.as_ref().and_then(scan::balance_moves));
         out.extend(p.durable_writes.as_ref().and_then(scan::durable_writes));
     }

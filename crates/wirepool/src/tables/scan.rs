@@ -5,8 +5,8 @@
 use crate::columns::{duration, human, micros};
 use io::printable::printable;
 use server::api::{
-    BalanceMoves, Damage, DurableWrites, Expansion, OrderMoves, Pool, Resilver, RowMoves,
-    ScanState, Scrub, Trim,
+    BalanceMoves, Damage, DurableWrites, Expansion, OrderMoves, Pool, RegionMoves, Resilver,
+    RowMoves, ScanState, Scrub, Trim,
 };
 use std::fmt::Write;
 
@@ -45,7 +45,9 @@ pub(crate) fn moves(p: &Pool) -> Option<String> {
     let order = || order.map(|m| format!("{} are read in order, and lie apart", human(m.waiting)));
     let balance = p.balance_moves.as_ref().filter(|m| m.is_moving);
     let balance = || balance.map(|m| format!("{} too much on the fuller vdevs", human(m.surplus)));
-    let why = rows.or_else(order).or_else(balance)?;
+    let regions = p.region_moves.as_ref().filter(|m| m.is_moving);
+    let regions = || regions.map(|_| "free space lies in short runs".to_owned());
+    let why = rows.or_else(order).or_else(regions).or_else(balance)?;
     Some(format!(" moves: records are written again: {why}\n"))
 }
 
@@ -73,6 +75,22 @@ pub(crate) fn order_moves(m: &OrderMoves) -> Option<String> {
     };
     let is_idle = *m == OrderMoves::default();
     (!is_idle).then(|| format!("  order: {now}{} moved{held}\n", human(m.moved)))
+}
+
+/// The line on the region mover. `None` if it has nothing to say.
+pub(crate) fn region_moves(m: &RegionMoves) -> Option<String> {
+    let now = match m.has_none {
+        true => {
+            "; nothing to empty: regions are more than three quarters full, or snapshots hold them"
+        }
+        false => "",
+    };
+    let (moved, emptied, fragments) = (human(m.moved), m.emptied, m.in_fragments);
+    (*m != RegionMoves::default()).then(|| {
+        format!(
+            "regions: {emptied} emptied, {moved} moved; {fragments} records in fragments{now}\n"
+        )
+    })
 }
 
 /// The line on the balance mover. `None` if it has nothing to say.

@@ -220,6 +220,10 @@ impl Allocator {
         least: u32,
         kind: BlockKind,
     ) -> Option<(Address, u32)> {
+        let found = self.space.allocate(want, least, kind);
+        if found.is_some() || !self.space.open_regions() {
+            return found;
+        }
         self.space.allocate(want, least, kind)
     }
 
@@ -231,6 +235,14 @@ impl Allocator {
         len: u32,
         space: BlockSpace,
     ) -> Option<Placement> {
+        let placed = self.place_in_open(sizes, len, space);
+        if placed.is_some() || !self.space.open_regions() {
+            return placed;
+        }
+        self.place_in_open(sizes, len, space)
+    }
+
+    fn place_in_open(&mut self, sizes: &[u32], len: u32, space: BlockSpace) -> Option<Placement> {
         let usual = self.place_from(Source::Allocatable, sizes, len, space);
         usual.or_else(|| self.place_from(Source::Reserve, sizes.get(..1)?, len, space))
     }

@@ -9,16 +9,15 @@
 //! pool's fill, or stays; after a walk that leaves a surplus, the next one begins an hour later at the earliest. `docs/decisions/0178`.
 
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::choice::{SHARES, part_of, salt};
 use super::order::FREE_PART;
+use super::parts::{Position, Step};
 use super::state::Moves;
-use super::walk::{Chosen, Part, Walked};
+use super::walk::Chosen;
 use crate::Result;
-use crate::dataset::OpenDataset;
-use crate::format::{Autodefrag, BlockPtr, FEATURE_MOVED_BLOCKS, Key, TreeId, VdevId};
+use crate::format::{BlockPtr, FEATURE_MOVED_BLOCKS, Key, VdevId};
 use crate::owner::{Owner, Pool};
 use crate::scattered::WINDOW_BYTES;
 use crate::space::Surplus;
@@ -72,20 +71,7 @@ impl Shares {
 /// A walk over all datasets.
 pub(super) struct BalanceWalk {
     shares: Shares,
-    /// The datasets that are left, the next one last.
-    left: Vec<TreeId>,
-    /// Where the next part begins.
-    at: Key,
-}
-
-impl BalanceWalk {
-    /// The next part begins here; without a key, with the next dataset.
-    fn go_on(&mut self, next: Option<Key>) {
-        self.at = next.unwrap_or(Key::START);
-        if next.is_none() {
-            self.left.pop();
-        }
-    }
+    position: Position,
 }
 
 impl Owner {
@@ -124,46 +110,14 @@ impl Owner {
             Some(walk) => walk,
             None => self.begin_balance().await?,
         };
-        let Some(tree) = walk.left.last().copied() else {
-            return self.end_balance().await;
-        };
-        let volume = self.state.borrow().datasets.get(tree).cloned();
-        let volume = volume.filter(|volume| !volume.is_snapshot());
-        let rate = volume
-            .as_ref()
-            .map_or(Autodefrag::Off, |v| v.settings.autodefrag());
-        let (Some(volume), false) = (volume, rate == Autodefrag::Off) else {
-            walk.go_on(None);
-            self.mover.balance.walk.replace(Some(walk));
-            return Ok(());
-        };
-        let pace = self.begin_pace();
-        let before = self.mover.balance.moved.get();
         let chosen = Chosen::Vdevs(&walk.shares);
-        let Part { records, next } = self.find_records(&volume, chosen, walk.at).await?;
-        walk.go_on(next);
-        match self.move_part(&volume, records).await? {
-            Walked::Whole => {}
-            Walked::Exhausted => return self.end_balance().await,
-            Walked::Stopped => return Ok(()),
+        let step = self.step(&mut walk.position, chosen, Moves::Balance);
+        match step.await? {
+            Step::More => drop(self.mover.balance.walk.replace(Some(walk))),
+            Step::Done => self.end_balance().await?,
+            Step::Stopped => {}
         }
-        self.mover.balance.walk.replace(Some(walk));
-        let moved = self.mover.balance.moved.get() - before;
-        self.keep_pace(pace, rate, moved).await;
-        io::yield_now().await;
         Ok(())
-    }
-
-    async fn move_part(
-        self: &Rc<Self>,
-        volume: &Arc<OpenDataset>,
-        records: Vec<(Key, BlockPtr)>,
-    ) -> Result<Walked> {
-        if records.is_empty() {
-            return Ok(Walked::Whole);
-        }
-        let moves = self.read_records(volume, records).await?;
-        self.rewrite(volume, moves, Moves::Balance).await
     }
 
     async fn begin_balance(&self) -> Result<BalanceWalk> {
@@ -173,12 +127,10 @@ impl Owner {
         balance.rests_until.set(Some(io::time::now() + RETRY));
         let walks = balance.walks.get();
         balance.walks.set(walks + 1);
-        let state = self.state.borrow();
-        let space = state.allocator.space();
+        let shares = Shares::of(&self.surpluses(), salt(walks));
         Ok(BalanceWalk {
-            shares: Shares::of(&space.surpluses(), salt(walks)),
-            left: state.datasets.volumes().map(|volume| volume.id).collect(),
-            at: Key::START,
+            shares,
+            position: self.begin_walk(),
         })
     }
 

@@ -1,10 +1,13 @@
 //! Movers: records are written again as they are. The row mover frees sparse rows of a raidz; the order mover puts records that
-//! lie apart one behind the other; the balance mover fills vdevs evenly.
+//! lie apart one behind the other; the balance mover fills vdevs evenly; the region mover makes
+//! long free runs.
 
 pub(super) mod balance;
 mod choice;
 pub(super) mod order;
 mod pace;
+mod parts;
+pub(super) mod regions;
 pub(super) mod state;
 mod walk;
 pub(super) mod work;

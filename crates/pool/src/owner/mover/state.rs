@@ -4,11 +4,14 @@
 //! group of moves begins during a pause or once the pool closes.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 
 use io::sync::Bell;
 use io::time::Instant;
 
 use super::balance::BalanceWalk;
+use super::regions::RegionWalk;
+use crate::format::VdevId;
 use crate::space::{RowFills, Targets};
 
 /// The state of the row mover, for people.
@@ -37,6 +40,7 @@ pub(in crate::owner) struct Mover {
     pub(super) moves: Cell<Option<Moves>>,
     pub(super) order: Order,
     pub(super) balance: Balance,
+    pub(super) regions: Regions,
     /// Bytes that the row mover moved since the pool was opened.
     pub(super) moved: Cell<u64>,
     /// Walks since the pool was opened.
@@ -68,6 +72,22 @@ pub(super) struct Balance {
     pub(super) rests_until: Cell<Option<Instant>>,
 }
 
+/// The state of the region mover.
+#[derive(Default)]
+pub(super) struct Regions {
+    pub(super) moved: Cell<u64>,
+    /// The walk in progress, unless a part of it is being moved.
+    pub(super) walk: RefCell<Option<RegionWalk>>,
+    /// Records in fragments when the last walk began.
+    pub(super) seen: Cell<u64>,
+    /// Regions that were emptied since the pool was opened.
+    pub(super) emptied: Cell<u64>,
+    /// Regions that a walk could not empty, until the time at which they are tried again.
+    pub(super) stuck: RefCell<BTreeMap<(VdevId, u32), Instant>>,
+    /// No walk begins before this time.
+    pub(super) rests_until: Cell<Option<Instant>>,
+}
+
 /// Why records are moved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::owner) enum Moves {
@@ -77,27 +97,39 @@ pub(in crate::owner) enum Moves {
     Order,
     /// Their vdev is fuller than others. They go to emptier ones.
     Balance,
+    /// Their regions become free as a whole.
+    Regions,
 }
 
 impl Moves {
     /// The vdevs that the records may go to.
     pub(in crate::owner) fn targets(self) -> Targets {
         match self {
-            Self::Rows | Self::Order => Targets::All,
+            Self::Rows | Self::Order | Self::Regions => Targets::All,
             Self::Balance => Targets::Emptier,
         }
     }
 }
 
 impl Mover {
-    /// Counts moved bytes.
-    pub(super) fn count(&self, moves: Moves, bytes: u64) {
-        let moved = match moves {
+    fn moved_counter(&self, moves: Moves) -> &Cell<u64> {
+        match moves {
             Moves::Rows => &self.moved,
             Moves::Order => &self.order.moved,
             Moves::Balance => &self.balance.moved,
-        };
+            Moves::Regions => &self.regions.moved,
+        }
+    }
+
+    /// Counts moved bytes.
+    pub(super) fn count(&self, moves: Moves, bytes: u64) {
+        let moved = self.moved_counter(moves);
         moved.set(moved.get() + bytes);
+    }
+
+    /// Bytes that were moved for this reason since the pool was opened.
+    pub(super) fn moved_for(&self, moves: Moves) -> u64 {
+        self.moved_counter(moves).get()
     }
 
     /// A group of moves goes to the devices.

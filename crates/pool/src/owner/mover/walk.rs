@@ -4,6 +4,7 @@
 //! **Invariants**: a reader is registered only while nodes and records are read, so that freed space becomes reusable; blocks that a
 //! snapshot holds are passed over, with all below an old node; a damaged node or record is passed over and noted.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,6 +54,8 @@ pub(super) enum Chosen<'a> {
     Rows(&'a Choice),
     /// These shares of vdevs.
     Vdevs(&'a Shares),
+    /// Those of these regions.
+    Regions(&'a BTreeSet<(VdevId, u32)>),
 }
 
 /// Chosen records, and the key where the next part begins.
@@ -336,6 +339,11 @@ impl Owner {
                 fill.is_some_and(|(row, fill)| choice.takes(fill, row))
             }
             Chosen::Vdevs(shares) => shares.takes(key, ptr),
+            Chosen::Regions(regions) => {
+                let state = self.state.borrow();
+                let region = state.allocator.space().region_of(ptr.address());
+                region.is_some_and(|region| regions.contains(&region))
+            }
         }
     }
 

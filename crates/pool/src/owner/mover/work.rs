@@ -79,6 +79,7 @@ impl Owner {
                     Moves::Rows => self.move_rows().await,
                     Moves::Order => self.move_next_window().await,
                     Moves::Balance => self.move_next_part().await,
+                    Moves::Regions => self.empty_next_part().await,
                 };
                 self.mover.moves.set(None);
                 if let Err(error) = moved {
@@ -96,6 +97,7 @@ impl Owner {
         let needs = [
             (Moves::Rows, self.needs_rows()),
             (Moves::Order, self.needs_order()),
+            (Moves::Regions, self.needs_regions()),
             (Moves::Balance, self.needs_balance()),
         ];
         let mut needs = needs.into_iter();

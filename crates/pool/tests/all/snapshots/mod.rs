@@ -1,6 +1,7 @@
 //! Thousands of snapshots, and full pools, in the simulator.
 
 mod full;
+mod regions;
 
 use crate::blocks::{BLOCK, byte, first, free_all, simulated, sound, volume, write};
 use backend::{BlockBackend, StorageError};
