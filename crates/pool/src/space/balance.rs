@@ -26,7 +26,7 @@ pub struct Surplus {
 pub enum Targets {
     /// All of them.
     All,
-    /// Those that are emptier than the pool.
+    /// Vdevs that are emptier than the pool.
     Emptier,
 }
 

@@ -15,7 +15,7 @@ pub struct SparseRegion {
     pub vdev: VdevId,
     /// Its number.
     pub region: u32,
-    /// Bytes of used sectors, also of those that are freed and not released.
+    /// Bytes of used sectors, and of freed ones before their release.
     pub used: u64,
     /// Bytes of free sectors.
     pub free: u64,
@@ -32,12 +32,11 @@ impl VdevRegions {
         self.closed.insert(region);
     }
 
-    fn open_closed(&mut self) -> bool {
+    fn open_closed(&mut self) {
         let closed = std::mem::take(&mut self.closed);
         for region in &closed {
             self.enqueue(*region);
         }
-        !closed.is_empty()
     }
 
     /// Puts a loaded region that no kind writes in into the queue, unless it is closed.
@@ -79,8 +78,9 @@ impl Space {
 
     /// Opens all closed regions. False if none was closed.
     pub fn open_regions(&mut self) -> bool {
-        let vdevs = self.vdevs.iter_mut();
-        vdevs.fold(false, |any, vdev| vdev.open_closed() || any)
+        let was_closed = self.has_closed_regions();
+        self.vdevs.iter_mut().for_each(VdevRegions::open_closed);
+        was_closed
     }
 
     /// Whether regions are closed.
@@ -89,7 +89,7 @@ impl Space {
         self.vdevs.iter().any(|vdev| !vdev.closed.is_empty())
     }
 
-    /// Bytes of used sectors of a region, also of those that are freed and not released.
+    /// Bytes of used sectors of a region, and of freed ones before their release.
     #[must_use]
     pub fn used_in(&self, vdev: VdevId, region: u32) -> u64 {
         let vdev = self.vdevs.get(usize::from(vdev.0));

@@ -330,7 +330,7 @@ impl VdevRegions {
     }
 
     /// Takes the emptiest loaded region with `unit` free sectors out of the queue. Regions that are known to be empty come first; last
-    /// come those that had no longer run, and may have this one.
+    /// come regions that had no longer run, and may have this one.
     fn next_region(&mut self, unit: u32) -> Option<u32> {
         // a row that reaches into another region is not given out
         let most = REGION_SECTORS - 2 * (self.row - 1);

@@ -11,15 +11,15 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use super::choice::{SHARES, part_of, salt};
+use super::choice::salt;
 use super::order::FREE_PART;
-use super::parts::{Position, Step};
+use super::parts::PartEnd;
 use super::state::Moves;
 use super::walk::Chosen;
+use super::walks::{BalanceWalk, Shares};
 use crate::Result;
-use crate::format::{BlockPtr, FEATURE_MOVED_BLOCKS, Key, VdevId};
+use crate::format::FEATURE_MOVED_BLOCKS;
 use crate::owner::{Owner, Pool};
-use crate::scattered::WINDOW_BYTES;
 use crate::space::Surplus;
 
 /// A walk begins if a vdev has this part of its size more than if all vdevs were equally full.
@@ -38,40 +38,6 @@ pub struct BalanceMoves {
     pub moved: u64,
     /// Whether the surplus stays: a walk could not move it, because snapshots hold the blocks or `autodefrag` is off.
     pub is_stuck: bool,
-}
-
-/// The share of windows that leave each vdev, of [`SHARES`].
-pub(super) struct Shares {
-    vdevs: Vec<(VdevId, u64)>,
-    /// Chooses other windows from walk to walk.
-    salt: u64,
-}
-
-impl Shares {
-    fn of(surpluses: &[Surplus], salt: u64) -> Self {
-        let share = |of: &Surplus| {
-            let share = u128::from(of.bytes) * u128::from(SHARES);
-            (of.vdev, share.div_ceil(of.filled.max(1).into()) as u64)
-        };
-        Self {
-            vdevs: surpluses.iter().map(share).collect(),
-            salt,
-        }
-    }
-
-    /// Whether a record leaves its vdev. The records of a window that lie on one vdev decide in the same way.
-    pub(super) fn takes(&self, key: Key, ptr: &BlockPtr) -> bool {
-        let vdev = self.vdevs.iter().find(|(vdev, _)| *vdev == ptr.vdev);
-        let window = key.offset().wrapping_mul(ptr.logical_size.into()) / WINDOW_BYTES;
-        let number = window ^ key.object().0.rotate_left(40) ^ self.salt;
-        vdev.is_some_and(|(_, share)| part_of(number) < *share)
-    }
-}
-
-/// A walk over all datasets.
-pub(super) struct BalanceWalk {
-    shares: Shares,
-    position: Position,
 }
 
 impl Owner {
@@ -113,9 +79,9 @@ impl Owner {
         let chosen = Chosen::Vdevs(&walk.shares);
         let step = self.step(&mut walk.position, chosen, Moves::Balance);
         match step.await? {
-            Step::More => drop(self.mover.balance.walk.replace(Some(walk))),
-            Step::Done => self.end_balance().await?,
-            Step::Stopped => {}
+            PartEnd::More => drop(self.mover.balance.walk.replace(Some(walk))),
+            PartEnd::Done => self.end_balance().await?,
+            PartEnd::Stopped => {}
         }
         Ok(())
     }
@@ -134,7 +100,7 @@ impl Owner {
         })
     }
 
-    /// Frees the old blocks, and judges what is left.
+    /// Frees the old blocks, and judges the surplus that is left.
     async fn end_balance(self: &Rc<Self>) -> Result<()> {
         self.free_moved().await?;
         let is_stuck = self.is_uneven();

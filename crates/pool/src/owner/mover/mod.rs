@@ -10,4 +10,5 @@ mod parts;
 pub(super) mod regions;
 pub(super) mod state;
 mod walk;
+mod walks;
 pub(super) mod work;

@@ -6,22 +6,15 @@
 use std::rc::Rc;
 
 use super::state::Moves;
-use super::walk::{Chosen, Part, Walked};
+use super::walk::{Chosen, FoundRecords, Walked};
+use super::walks::Position;
 use crate::Result;
-use crate::format::{Autodefrag, Key, TreeId};
+use crate::format::Autodefrag;
 use crate::owner::Owner;
 
-/// The position of a walk.
-pub(super) struct Position {
-    /// The datasets that are left, the next one last.
-    left: Vec<TreeId>,
-    /// Where the next part begins.
-    at: Key,
-}
-
-/// What became of a part.
+/// How a part of a walk ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum PartEnd {
     /// The walk goes on.
     More,
     /// All trees were walked, or no space is left for moves.
@@ -30,24 +23,11 @@ pub(super) enum Step {
     Stopped,
 }
 
-impl Position {
-    /// The next part begins here; without a key, with the next dataset.
-    fn go_on(&mut self, next: Option<Key>) {
-        self.at = next.unwrap_or(Key::START);
-        if next.is_none() {
-            self.left.pop();
-        }
-    }
-}
-
 impl Owner {
     /// The begin of a walk over all volumes and filesystems.
     pub(super) fn begin_walk(&self) -> Position {
         let state = self.state.borrow();
-        Position {
-            left: state.datasets.volumes().map(|volume| volume.id).collect(),
-            at: Key::START,
-        }
+        Position::of(state.datasets.volumes().map(|volume| volume.id).collect())
     }
 
     /// Moves the chosen records of the next part, and rests.
@@ -59,9 +39,9 @@ impl Owner {
         position: &mut Position,
         chosen: Chosen<'_>,
         purpose: Moves,
-    ) -> Result<Step> {
-        let Some(tree) = position.left.last().copied() else {
-            return Ok(Step::Done);
+    ) -> Result<PartEnd> {
+        let Some((tree, from)) = position.next() else {
+            return Ok(PartEnd::Done);
         };
         let volume = self.state.borrow().datasets.get(tree).cloned();
         let volume = volume.filter(|volume| {
@@ -69,24 +49,24 @@ impl Owner {
         });
         let Some(volume) = volume else {
             position.go_on(None);
-            return Ok(Step::More);
+            return Ok(PartEnd::More);
         };
         let pace = self.begin_pace();
         let before = self.mover.moved_for(purpose);
-        let Part { records, next } = self.find_records(&volume, chosen, position.at).await?;
+        let FoundRecords { records, next } = self.find_records(&volume, chosen, from).await?;
         position.go_on(next);
         if !records.is_empty() {
             let moves = self.read_records(&volume, records).await?;
             match self.rewrite(&volume, moves, purpose).await? {
                 Walked::Whole => {}
-                Walked::Exhausted => return Ok(Step::Done),
-                Walked::Stopped => return Ok(Step::Stopped),
+                Walked::Exhausted => return Ok(PartEnd::Done),
+                Walked::Stopped => return Ok(PartEnd::Stopped),
             }
         }
         let moved = self.mover.moved_for(purpose) - before;
         self.keep_pace(pace, volume.settings.autodefrag(), moved)
             .await;
         io::yield_now().await;
-        Ok(Step::More)
+        Ok(PartEnd::More)
     }
 }

@@ -9,15 +9,15 @@
 //! fragments; a block that a snapshot holds stays; regions that a walk could not empty are left alone for an hour.
 //! `docs/decisions/0179`.
 
-use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::time::Duration;
 
-use super::parts::{Position, Step};
+use super::parts::PartEnd;
 use super::state::Moves;
 use super::walk::Chosen;
+use super::walks::RegionWalk;
 use crate::Result;
-use crate::format::{FEATURE_MOVED_BLOCKS, VdevId};
+use crate::format::FEATURE_MOVED_BLOCKS;
 use crate::owner::{Owner, Pool};
 use crate::space::SparseRegion;
 
@@ -45,13 +45,6 @@ pub struct RegionMoves {
     pub in_fragments: u64,
     /// Whether the last walk found no region that is worth it: all are more than three quarters full, or held by snapshots.
     pub has_none: bool,
-}
-
-/// A walk over all datasets, and the regions that it empties.
-pub(super) struct RegionWalk {
-    regions: Vec<SparseRegion>,
-    chosen: BTreeSet<(VdevId, u32)>,
-    position: Position,
 }
 
 impl Owner {
@@ -87,9 +80,9 @@ impl Owner {
         let step = self.step(&mut walk.position, chosen, Moves::Regions).await;
         let is_open = !self.state.borrow().allocator.space().has_closed_regions();
         match step {
-            Ok(Step::More) if !is_open => drop(self.mover.regions.walk.replace(Some(walk))),
-            Ok(Step::More | Step::Done) => return self.end_emptying(&walk).await,
-            Ok(Step::Stopped) => self.open_regions(),
+            Ok(PartEnd::More) if !is_open => drop(self.mover.regions.walk.replace(Some(walk))),
+            Ok(PartEnd::More | PartEnd::Done) => return self.end_emptying(&walk).await,
+            Ok(PartEnd::Stopped) => self.open_regions(),
             Err(error) => {
                 self.open_regions();
                 return Err(error);
@@ -153,7 +146,7 @@ impl Owner {
         chosen
     }
 
-    /// Frees the old blocks, opens the regions, and remembers those that stayed full.
+    /// Frees the old blocks, opens the regions, and remembers the regions that stayed full.
     async fn end_emptying(self: &Rc<Self>, walk: &RegionWalk) -> Result<()> {
         let freed = self.free_moved().await;
         let mut state = self.state.borrow_mut();

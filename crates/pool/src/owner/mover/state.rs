@@ -9,8 +9,7 @@ use std::collections::BTreeMap;
 use io::sync::Bell;
 use io::time::Instant;
 
-use super::balance::BalanceWalk;
-use super::regions::RegionWalk;
+use super::walks::{BalanceWalk, RegionWalk};
 use crate::format::VdevId;
 use crate::space::{RowFills, Targets};
 

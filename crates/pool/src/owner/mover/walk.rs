@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use io::sync::oneshot;
 
-use super::balance::Shares;
 use super::choice::{Choice, salt};
 use super::state::Moves;
+use super::walks::Shares;
 use super::work::{GAIN_PART, LOW_PART, REST};
 use crate::dataset::{OpenDataset, RecordMove};
 use crate::format::filesystem::{KIND_BLOCK, KIND_DATA};
@@ -59,7 +59,7 @@ pub(super) enum Chosen<'a> {
 }
 
 /// Chosen records, and the key where the next part begins.
-pub(super) struct Part {
+pub(super) struct FoundRecords {
     pub(super) records: Vec<(Key, BlockPtr)>,
     pub(super) next: Option<Key>,
 }
@@ -267,7 +267,7 @@ impl Owner {
         volume: &OpenDataset,
         chosen: Chosen<'_>,
         from: Key,
-    ) -> Result<Part> {
+    ) -> Result<FoundRecords> {
         let _reader = self.shared.readers.enter();
         let (root, held) = {
             let state = self.state.borrow();
@@ -316,7 +316,7 @@ impl Owner {
                 WalkStep::Done => break None,
             }
         };
-        Ok(Part { records, next })
+        Ok(FoundRecords { records, next })
     }
 
     /// Whether a block is a whole record, and chosen.
