@@ -11,11 +11,27 @@ listens() { status_is '[.listen[] | select(.transport=="rdma")] | length==1'; }
 # The words of rdma status
 rdma_says() { cli rdma status > /tmp/said && cat /tmp/said && grep -q -- "$1" /tmp/said; }
 
+step "rdma setup"
+loaded() { grep -q "^$1 " /proc/modules; }
+not_loaded() { ! loaded "$1"; }
+setup_says() { cli rdma setup --apply --yes > /tmp/said && cat /tmp/said && grep -q -- "$1" /tmp/said; }
+cp $share/wirepool* /tmp/
+modprobe rdma_rxe
+check "a soft RoCE device" rdma link add rxe0 type rxe netdev net0 || finish
+# Any program that opens a device has the kernel load it, so that no server runs yet.
+check "the module for programs is not loaded" not_loaded rdma_ucm
+check "rdma setup loads it" setup_says "^loaded: .*rdma_ucm"
+check "it is loaded" loaded rdma_ucm
+check "it is loaded at the next boot, too" grep -qx rdma_ucm /etc/modules-load.d/wirepool-rdma.conf
+check "a second run changes nothing" setup_says "nothing was changed"
+check "rdma status shows the device" rdma_says "rxe0/1"
+check "the device is deleted" rdma link delete rxe0
+
 step "a server without a device"
 check "the server starts" server_here "listen_rdma = [\"$ADDR:$PORT\"]" || finish
 check "it says that there is no RDMA device" missing
 check "so does rdma status" rdma_says "cannot use RDMA"
-modprobe -a rdma_ucm rdma_rxe nvme-rdma
+modprobe nvme-rdma
 check "a soft RoCE device" rdma link add rxe0 type rxe netdev net0 || finish
 check "the server listens without a restart" wait_for 30 listens || { cat /tmp/server.log; finish; }
 check "rdma status shows the device" rdma_says "rxe0/1"

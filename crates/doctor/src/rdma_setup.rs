@@ -89,29 +89,19 @@ pub fn plan(facts: &Facts, is_client: bool) -> RdmaSetup {
 
 /// A line about a port.
 fn port(p: &RdmaPort) -> String {
-    let known = |fact: &crate::Known<String>| fact.value().cloned().unwrap_or_else(|| "?".into());
-    let mut out = format!(
-        "{}/{}: {}, {}, link {}",
-        p.device,
-        p.port,
-        known(&p.link_layer),
-        known(&p.state),
-        known(&p.phys_state)
-    );
-    if let Some(rate) = p.rate.value() {
-        let _ = write!(out, ", {} Gb/s", rate.gbps);
+    let p = p.summary();
+    let known = |text: Option<String>| text.unwrap_or_else(|| "?".into());
+    let name = p.name();
+    let (layer, state) = (known(p.link_layer), known(p.state));
+    let mut out = format!("{name}: {layer}, {state}, link {}", known(p.phys_state));
+    if let Some(gbps) = p.rate_gbps {
+        let _ = write!(out, ", {gbps} Gb/s");
     }
-    if !p.netdev.is_empty() {
-        let _ = write!(out, ", interface {}", p.netdev);
+    if !p.interface.is_empty() {
+        let _ = write!(out, ", interface {}", p.interface);
     }
-    let mut kinds: Vec<&str> = Vec::new();
-    for gid in p.gids.value().into_iter().flatten() {
-        if !kinds.contains(&gid.kind.as_str()) {
-            kinds.push(&gid.kind);
-        }
-    }
-    if !kinds.is_empty() {
-        let _ = write!(out, ", GIDs {}", kinds.join(" and "));
+    if !p.gid_types.is_empty() {
+        let _ = write!(out, ", GIDs {}", p.gid_types.join(" and "));
     }
     out
 }

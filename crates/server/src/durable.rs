@@ -1,25 +1,31 @@
 //! Atomic and durable replacement of files.
 //!
-//! **Called by** the configuration and the reservation store. **Invariants**: after [`replace`] returns, the new
+//! **Called by** the stores of the server, and by `wirepool rdma setup`. **Invariants**: after [`replace`] returns, the new
 //! contents survive a power cut; a crash before that leaves the old contents; the next call overwrites the temporary
 //! file of an interrupted one. Blocks: never called on the data path.
 
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, fchown};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 
 /// Replaces the contents of `path`. An existing file keeps its permissions, and its owner where this process may give files away: root
-/// may replace the file of a server that is another user. A new file is readable by its owner only.
-pub(crate) fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
+/// may replace the file of a server that is another user. A new file is readable by its owner only. Errors: those of the file system; the
+/// old contents are there then.
+pub fn replace(path: &Path, contents: &[u8]) -> io::Result<()> {
+    replace_or_create(path, contents, 0o600)
+}
+
+/// As [`replace`]; a new file has these permissions.
+pub fn replace_or_create(path: &Path, contents: &[u8], mode: u32) -> io::Result<()> {
     let dir = match path.parent() {
         Some(p) if !p.as_os_str().is_empty() => p,
         _ => Path::new("."),
     };
     let temporary = temporary_name(path)?;
     let written =
-        write_whole(&temporary, path, contents).and_then(|()| fs::rename(&temporary, path));
+        write_whole(&temporary, path, contents, mode).and_then(|()| fs::rename(&temporary, path));
     if let Err(e) = written {
         // A leftover is harmless, but confusing.
         let _ = fs::remove_file(&temporary);
@@ -38,20 +44,24 @@ fn temporary_name(path: &Path) -> io::Result<PathBuf> {
     Ok(path.with_file_name(temporary))
 }
 
-fn write_whole(temporary: &Path, path: &Path, contents: &[u8]) -> io::Result<()> {
+fn write_whole(temporary: &Path, path: &Path, contents: &[u8], mode: u32) -> io::Result<()> {
     let mut file = OpenOptions::new()
         .write(true)
         .create(true)
         .truncate(true)
         .mode(0o600)
         .open(temporary)?;
-    if let Ok(old) = fs::metadata(path) {
-        match fchown(&file, Some(old.uid()), Some(old.gid())) {
-            Err(e) if e.kind() != io::ErrorKind::PermissionDenied => return Err(e),
-            _ => {}
+    match fs::metadata(path) {
+        Ok(old) => {
+            match fchown(&file, Some(old.uid()), Some(old.gid())) {
+                Err(e) if e.kind() != io::ErrorKind::PermissionDenied => return Err(e),
+                _ => {}
+            }
+            // After the owner, since a change of the owner takes bits away.
+            file.set_permissions(old.permissions())?;
         }
-        // After the owner, since a change of the owner takes bits away.
-        file.set_permissions(old.permissions())?;
+        // The umask does not apply here.
+        Err(_) => file.set_permissions(Permissions::from_mode(mode))?,
     }
     file.write_all(contents)?;
     file.sync_all()
@@ -60,7 +70,6 @@ fn write_whole(temporary: &Path, path: &Path, contents: &[u8]) -> io::Result<()>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn a_file_is_replaced_and_keeps_its_permissions() {
@@ -84,6 +93,10 @@ mod tests {
             0o640
         );
         assert_eq!(fs::read_dir(dir.path()).expect("list").count(), 1);
+        let public = dir.path().join("g");
+        replace_or_create(&public, b"one", 0o644).expect("made");
+        let mode = fs::metadata(&public).expect("there").permissions().mode();
+        assert_eq!(mode & 0o777, 0o644);
     }
 
     #[test]

@@ -18,7 +18,7 @@ mod control;
 mod diagnosis;
 mod disks;
 mod dry_start;
-mod durable;
+pub mod durable;
 mod error;
 mod host_names;
 mod last_answers;

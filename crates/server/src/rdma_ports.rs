@@ -3,16 +3,8 @@
 //! **Called by** the control API, for a session over RDMA, and for one over TCP to a server that listens for RDMA. **Invariants**: pure; without the knowledge of a
 //! reason there is none.
 
-use crate::api::DevicePort;
-use doctor::facts::{Known, RdmaPort};
+use doctor::facts::{Known, PortSummary, RdmaPort};
 use std::net::IpAddr;
-
-/// The state of a port that can be used.
-const ACTIVE: &str = "ACTIVE";
-/// The type of GIDs that the kernel takes if nothing was set.
-const ROCE_DEFAULT: &str = "RoCE v2";
-/// The link layer whose GIDs are no IP addresses.
-const INFINIBAND: &str = "InfiniBand";
 
 /// Why a host cannot use RDMA at our address `local`. `None` if it can, or the reason is not known.
 pub(crate) fn trouble(local: IpAddr, ports: &Known<Vec<RdmaPort>>) -> Option<String> {
@@ -21,88 +13,53 @@ pub(crate) fn trouble(local: IpAddr, ports: &Known<Vec<RdmaPort>>) -> Option<Str
         return Some("this machine has no RDMA device".to_owned());
     }
     let local = local.to_canonical();
-    let here: Vec<&RdmaPort> = ports.iter().filter(|p| has_gid(p, local)).collect();
-    let is_active = |p: &&RdmaPort| p.state.value().is_none_or(|state| state == ACTIVE);
+    let here: Vec<&RdmaPort> = ports.iter().filter(|p| p.has_gid(local)).collect();
     match here.first() {
-        Some(_) if here.iter().any(is_active) => None,
+        Some(_) if here.iter().any(|p| p.is_active() != Some(false)) => None,
         Some(p) => {
             let state = p.state.value().map_or("not known", String::as_str);
-            let (device, port) = (&p.device, p.port);
+            let name = p.name();
             Some(format!(
-                "the RDMA port {device}/{port} of {local} is {state}: check cable and switch port"
+                "the RDMA port {name} of {local} is {state}: check cable and switch port"
             ))
         }
-        None if ports.iter().any(is_infiniband) => None,
+        None if ports.iter().any(|p| p.is_infiniband() != Some(false)) => None,
         None => Some(format!(
             "no RDMA device has a GID of {local}: it is an address of another interface (`wirepool rdma status`)"
         )),
     }
 }
 
-/// The port of `device` that our address `local` belongs to: the one whose table of GIDs has it; over InfiniBand, where GIDs are no
-/// addresses, the only port. `None` if it is not known.
+/// The port of `device` that our address `local` belongs to, with the type of the GID that its connections take: the port whose table of GIDs
+/// has the address; over InfiniBand, where GIDs are no addresses, the only port. `None` if it is not known.
 pub(crate) fn behind(
     device: &str,
     local: IpAddr,
     ports: &Known<Vec<RdmaPort>>,
-) -> Option<DevicePort> {
+) -> Option<PortSummary> {
     let local = local.to_canonical();
-    let of_device: Vec<&RdmaPort> = ports
-        .value()?
-        .iter()
-        .filter(|p| p.device == device)
-        .collect();
-    let found = of_device.iter().find(|p| has_gid(p, local));
+    let of_device = ports.value()?.iter().filter(|p| p.device == device);
+    let of_device: Vec<&RdmaPort> = of_device.collect();
+    let found = of_device.iter().find(|p| p.has_gid(local));
     let p = match (found, of_device.as_slice()) {
         (Some(p), _) => p,
         (None, [only]) => only,
         (None, _) => return None,
     };
-    Some(DevicePort {
-        number: p.port,
-        state: p.state.value().cloned().unwrap_or_default(),
-        rate_gbps: p.rate.value().map(|rate| rate.gbps),
-        link_layer: p.link_layer.value().cloned().unwrap_or_default(),
-        gid_type: gid_type(p, local),
+    Some(PortSummary {
+        gid_types: p
+            .gid_type_of(local)
+            .into_iter()
+            .map(str::to_owned)
+            .collect(),
+        ..p.summary()
     })
-}
-
-/// The type of the GID that connections from an address take. Tables of RoCE list an address once for each version; the setting of the
-/// connection manager decides, and RoCE v2 where nothing was set.
-fn gid_type(p: &RdmaPort, local: IpAddr) -> String {
-    if p.is_iwarp.value() == Some(&true) {
-        return "iWARP".to_owned();
-    }
-    if p.link_layer.value().is_some_and(|l| l == INFINIBAND) {
-        return INFINIBAND.to_owned();
-    }
-    let gids = p.gids.value().into_iter().flatten();
-    let kinds: Vec<&str> = gids
-        .filter(|g| g.address() == Some(local))
-        .map(|g| g.kind.as_str())
-        .collect();
-    let chosen = p.cm_mode.value().and_then(Option::as_deref);
-    let chosen = chosen.unwrap_or(ROCE_DEFAULT);
-    match kinds.contains(&chosen) {
-        true => chosen.to_owned(),
-        false => kinds.first().copied().unwrap_or_default().to_owned(),
-    }
-}
-
-fn is_infiniband(p: &RdmaPort) -> bool {
-    p.link_layer.value().is_none_or(|l| l == INFINIBAND)
-}
-
-/// Whether an entry of the port's table of GIDs is this address.
-fn has_gid(p: &RdmaPort, address: IpAddr) -> bool {
-    let mut gids = p.gids.value().into_iter().flatten();
-    gids.any(|g| g.address() == Some(address))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use doctor::facts::{Gid, Rate};
+    use doctor::facts::{Gid, INFINIBAND, Rate};
 
     fn port(state: &str, link: &str, gid: &str) -> RdmaPort {
         RdmaPort {
@@ -177,24 +134,24 @@ mod tests {
         let both = known(&[first.clone(), second.clone()]);
         let found = behind(&device, here, &both).expect("it is the first port");
         assert_eq!(
-            (found.number, found.state.as_str(), found.rate_gbps),
-            (first.port, "ACTIVE", Some(25.0))
+            (found.port, found.state.as_deref(), found.rate_gbps),
+            (first.port, Some("ACTIVE"), Some(25.0))
         );
-        assert_eq!(found.gid_type, "RoCE v2");
+        assert_eq!(found.gid_types, ["RoCE v2"]);
         assert_eq!(behind("other", here, &both), None);
         let elsewhere = IpAddr::from([10, 0, 0, 2]);
         assert_eq!(behind(&device, elsewhere, &both), None, "two ports");
         first.cm_mode = Known::Value(Some("IB/RoCE v1".into()));
         let v1 = behind(&device, here, &known(&[first.clone()]));
-        assert_eq!(v1.expect("the only port").gid_type, "IB/RoCE v1");
+        assert_eq!(v1.expect("the only port").gid_types, ["IB/RoCE v1"]);
         first.is_iwarp = Known::Value(true);
         let iwarp = behind(&device, elsewhere, &known(&[first]));
-        assert_eq!(iwarp.expect("the only port").gid_type, "iWARP");
+        assert_eq!(iwarp.expect("the only port").gid_types, ["iWARP"]);
         let ib = behind(
             &device,
             here,
             &known(&[port("ACTIVE", INFINIBAND, "fe80::1")]),
         );
-        assert_eq!(ib.expect("the only port").gid_type, INFINIBAND);
+        assert_eq!(ib.expect("the only port").gid_types, [INFINIBAND]);
     }
 }

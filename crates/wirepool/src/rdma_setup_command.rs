@@ -15,9 +15,10 @@ use doctor::client_config::ConfigFile;
 use doctor::facts::Known;
 use doctor::rdma_setup::{RdmaSetup, plan};
 use doctor::source::Host;
-use std::fs::{self, OpenOptions, Permissions};
-use std::io::{ErrorKind, Write};
-use std::os::unix::fs::PermissionsExt;
+use server::durable;
+use std::fmt::Write;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
 use std::path::{Component, Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -84,7 +85,8 @@ pub(crate) fn run(args: &RdmaSetupArgs, control: Option<PathBuf>, json: bool) ->
     if !setup.is_applicable() {
         return print("there is no file to write and no module to load: nothing was changed\n");
     }
-    let (mut input, mut output) = (std::io::stdin().lock(), std::io::stdout());
+    print(&replaced(&setup, &args.root))?;
+    let (mut input, mut output) = (io::stdin().lock(), io::stdout());
     let mut dialogue = Dialogue::with(&mut input, &mut output);
     if !args.yes && !dialogue.consents("Write these files and load these modules")? {
         return print("nothing was changed\n");
@@ -92,11 +94,37 @@ pub(crate) fn run(args: &RdmaSetupArgs, control: Option<PathBuf>, json: bool) ->
     apply(&setup, &args.root, is_this_machine)
 }
 
+/// Names the files with other contents that the files of the plan replace, one a line.
+fn replaced(setup: &RdmaSetup, root: &Path) -> String {
+    let mut out = String::new();
+    for file in &setup.files {
+        let path = place(root, file);
+        if matches!(Former::read(&path, file), Ok(Former::Other)) {
+            let path = path.display();
+            let _ = writeln!(
+                out,
+                "{path} has other contents: it is replaced, and kept as {path}.old"
+            );
+        }
+    }
+    out
+}
+
 /// Writes the files, loads the modules, and prints what stays to be done. Errors: the first step that fails; the ones before stay done.
 fn apply(setup: &RdmaSetup, root: &Path, is_this_machine: bool) -> Result<()> {
     for file in &setup.files {
-        let path = write(root, file)?;
-        print(&format!("written: {}\n", path.display()))?;
+        print(&match write(root, file)? {
+            None => format!("unchanged: {}\n", place(root, file).display()),
+            Some(Written { path, kept: None }) => format!("written: {}\n", path.display()),
+            Some(Written {
+                path,
+                kept: Some(kept),
+            }) => format!(
+                "written: {} (the former file is kept as {})\n",
+                path.display(),
+                kept.display()
+            ),
+        })?;
     }
     if !setup.modules.is_empty() {
         let modules = setup.modules.join(" ");
@@ -135,45 +163,80 @@ fn modprobe(modules: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Writes a file below a root, under another name first. Other contents of a file of this name are kept beside it, with `.old` behind
-/// the name, where neither systemd nor modprobe reads them. Returns its path. Errors: it cannot be written, or a link leads
-/// out of the root.
-fn write(root: &Path, file: &ConfigFile) -> Result<PathBuf> {
+/// A file of the plan that was written.
+#[derive(Debug, PartialEq, Eq)]
+struct Written {
+    /// Its path, the root included.
+    path: PathBuf,
+    /// Its former contents; `None` if there was no file.
+    kept: Option<PathBuf>,
+}
+
+/// Writes a file of the plan below a root; `None` if it has these contents already. A file with other contents is kept beside it under the
+/// first free name of `NAME.old`, `NAME.old2` and so on, which neither systemd nor modprobe reads. Errors: it cannot be
+/// written, or a link leads out of the root.
+fn write(root: &Path, file: &ConfigFile) -> Result<Option<Written>> {
     let root = root.canonicalize()?;
-    let parts = Path::new(&file.path).components();
-    let parts = parts.filter(|c| matches!(c, Component::Normal(_)));
-    let path = root.join(parts.collect::<PathBuf>());
+    let path = place(&root, file);
     let context = || format!("{} cannot be written", path.display());
-    let (Some(directory), Some(name)) = (path.parent(), path.file_name()) else {
+    let Some(directory) = path.parent() else {
         bail!("{} is no path of a file", file.path);
     };
     make_directory(&root, directory).with_context(context)?;
-    let beside = |suffix: &str| {
-        let mut name = name.to_owned();
-        name.push(suffix);
-        directory.join(name)
+    let former = Former::read(&path, file).with_context(context)?;
+    let kept = match former {
+        Former::Same => return Ok(None),
+        Former::Missing => None,
+        Former::Other => Some(keep(&path).with_context(context)?),
     };
-    let (new, old) = (beside(".new"), beside(".old"));
-    match fs::remove_file(&new) {
-        Err(e) if e.kind() != ErrorKind::NotFound => return Err(e).with_context(context),
-        _ => {}
+    durable::replace_or_create(&path, file.text.as_bytes(), 0o644).with_context(context)?;
+    Ok(Some(Written { path, kept }))
+}
+
+/// The place of a file of the plan below a root. Parts such as `..` are left out.
+fn place(root: &Path, file: &ConfigFile) -> PathBuf {
+    let parts = Path::new(&file.path).components();
+    let parts = parts.filter(|c| matches!(c, Component::Normal(_)));
+    root.join(parts.collect::<PathBuf>())
+}
+
+/// The file that is there before a file of the plan is written.
+#[derive(Debug, PartialEq, Eq)]
+enum Former {
+    Missing,
+    /// It has the contents of the plan.
+    Same,
+    /// It has other contents, or is a link.
+    Other,
+}
+
+impl Former {
+    fn read(path: &Path, file: &ConfigFile) -> io::Result<Former> {
+        let is_file = match fs::symlink_metadata(path) {
+            Ok(found) => found.is_file(),
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Former::Missing),
+            Err(e) => return Err(e),
+        };
+        let is_same = is_file && fs::read(path)? == file.text.as_bytes();
+        Ok(if is_same { Former::Same } else { Former::Other })
     }
-    let mut options = OpenOptions::new();
-    let mut out = options
-        .write(true)
-        .create_new(true)
-        .open(&new)
-        .with_context(context)?;
-    out.write_all(file.text.as_bytes()).with_context(context)?;
-    out.set_permissions(Permissions::from_mode(0o644))
-        .with_context(context)?;
-    out.sync_all().with_context(context)?;
-    match fs::rename(&path, &old) {
-        Err(e) if e.kind() != ErrorKind::NotFound => return Err(e).with_context(context),
-        _ => {}
+}
+
+/// Gives a file a second name, under which it is kept when the first one gets other contents. Returns that name. A file that was kept
+/// before is never overwritten.
+fn keep(path: &Path) -> io::Result<PathBuf> {
+    for number in 1_u32.. {
+        let mut name = path.as_os_str().to_owned();
+        name.push(".old");
+        if number > 1 {
+            name.push(number.to_string());
+        }
+        match fs::hard_link(path, &name) {
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
+            linked => return linked.map(|()| name.into()),
+        }
     }
-    fs::rename(&new, &path).with_context(context)?;
-    Ok(path)
+    Err(ErrorKind::AlreadyExists.into())
 }
 
 /// Makes a directory below a root without links, part by part, so that none is made behind a link that leads out of it.
@@ -182,8 +245,10 @@ fn make_directory(root: &Path, directory: &Path) -> Result<()> {
     for part in directory.strip_prefix(root)?.components() {
         at.push(part);
         match fs::create_dir(&at) {
-            Err(e) if e.kind() != ErrorKind::AlreadyExists => return Err(e.into()),
-            _ => {}
+            // Its name must survive a power cut, as the file's does.
+            Ok(()) => File::open(at.parent().unwrap_or(root))?.sync_all()?,
+            Err(e) if e.kind() == ErrorKind::AlreadyExists => {}
+            Err(e) => return Err(e.into()),
         }
         at = at.canonicalize()?;
         if !at.starts_with(root) {
@@ -196,7 +261,7 @@ fn make_directory(root: &Path, directory: &Path) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{PermissionsExt, symlink};
 
     fn file(text: &str) -> ConfigFile {
         ConfigFile {
@@ -207,21 +272,49 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_written_below_the_root_and_the_former_one_is_kept() {
+    fn a_file_is_written_below_the_root_and_former_ones_are_kept() {
         let root = tempfile::tempdir().expect("a directory");
-        let path = write(root.path(), &file("a\n")).expect("written");
         let inside = root.path().canonicalize().expect("a directory");
-        assert!(path.starts_with(inside), "{path:?}");
+        let path = inside.join("etc/modules-load.d/wirepool-rdma.conf");
         let read = |name: &str| fs::read_to_string(path.with_file_name(name)).ok();
-        let (name, old) = ("wirepool-rdma.conf", "wirepool-rdma.conf.old");
-        assert_eq!((read(name).as_deref(), read(old)), (Some("a\n"), None));
+        let [name, old, old2] = ["", ".old", ".old2"].map(|end| format!("wirepool-rdma.conf{end}"));
+        let written = |text: &str| write(root.path(), &file(text)).expect("written");
+        let kept = |name: &str| Written {
+            path: path.clone(),
+            kept: Some(path.with_file_name(name)),
+        };
+        let first = Written {
+            path: path.clone(),
+            kept: None,
+        };
+        assert_eq!(written("a\n"), Some(first));
         let mode = fs::metadata(&path).expect("a file").permissions().mode();
         assert_eq!(mode & 0o777, 0o644);
-        write(root.path(), &file("b\n")).expect("written");
-        assert_eq!(read(name).as_deref(), Some("b\n"));
-        assert_eq!(read(old).as_deref(), Some("a\n"));
+        assert_eq!(written("a\n"), None, "a second run changes nothing");
+        assert_eq!((read(&name).as_deref(), read(&old)), (Some("a\n"), None));
+        assert_eq!(written("b\n"), Some(kept(&old)));
+        assert_eq!(written("c\n"), Some(kept(&old2)));
+        let all = [name, old, old2].map(|n| read(&n).expect("a file"));
+        assert_eq!(all, ["c\n", "a\n", "b\n"]);
         let names = fs::read_dir(path.parent().expect("a parent")).expect("listed");
-        assert_eq!(names.count(), 2, "nothing else is left");
+        assert_eq!(names.count(), 3, "nothing else is left");
+    }
+
+    #[test]
+    fn a_link_in_the_place_of_a_file_is_replaced_and_its_target_is_not() {
+        let (outside, root) = (
+            tempfile::tempdir().expect("a directory"),
+            tempfile::tempdir().expect("a directory"),
+        );
+        let target = outside.path().join("target");
+        fs::write(&target, "a\n").expect("written");
+        let directory = root.path().join("etc/modules-load.d");
+        fs::create_dir_all(&directory).expect("made");
+        symlink(&target, directory.join("wirepool-rdma.conf")).expect("a link");
+        let written = write(root.path(), &file("a\n")).expect("written");
+        let Written { path, kept } = written.expect("a link is no such file");
+        assert!(!path.is_symlink() && kept.is_some_and(|k| k.is_symlink()));
+        assert_eq!(fs::read_to_string(&target).expect("read"), "a\n");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::ask::Ask;
 use crate::columns::{or_dash, rows};
 use anyhow::Result;
 use doctor::capture::rdma_ports;
-use doctor::facts::{Known, RdmaPort};
+use doctor::facts::{Gid, Known, PortSummary, RdmaPort};
 use doctor::source::Host;
 use serde::Serialize;
 use server::api::{
@@ -32,28 +32,13 @@ struct RdmaStatus {
     server: ServerState,
 }
 
-/// A port of a device.
+/// A port of a device with the table of its GIDs.
 #[derive(Serialize)]
 struct Port {
-    device: String,
-    port: u32,
-    /// Its network interface; empty without one.
-    interface: String,
-    state: Option<String>,
-    /// State of the cable's end, such as `LinkUp`.
-    phys_state: Option<String>,
-    /// Gb/s of all lanes.
-    rate_gbps: Option<f64>,
-    link_layer: Option<String>,
-    gids: Vec<GidEntry>,
-}
-
-/// A GID that is set.
-#[derive(Serialize)]
-struct GidEntry {
-    index: u32,
-    kind: String,
-    gid: String,
+    #[serde(flatten)]
+    summary: PortSummary,
+    /// GIDs that are set.
+    gids: Vec<Gid>,
 }
 
 /// The running server and RDMA.
@@ -131,21 +116,13 @@ fn status(
 
 fn port(p: &RdmaPort) -> Port {
     let gids = p.gids.value().into_iter().flatten();
+    let gids = gids.map(|g| Gid {
+        kind: p.gid_type(g).to_owned(),
+        ..g.clone()
+    });
     Port {
-        device: p.device.clone(),
-        port: p.port,
-        interface: p.netdev.clone(),
-        state: p.state.value().cloned(),
-        phys_state: p.phys_state.value().cloned(),
-        rate_gbps: p.rate.value().map(|rate| rate.gbps),
-        link_layer: p.link_layer.value().cloned(),
-        gids: gids
-            .map(|g| GidEntry {
-                index: g.index,
-                kind: g.kind.clone(),
-                gid: g.gid.clone(),
-            })
-            .collect(),
+        summary: p.summary(),
+        gids: gids.collect(),
     }
 }
 
@@ -205,31 +182,29 @@ fn locked(memory: LockedMemory) -> String {
     }
 }
 
-fn name(p: &Port) -> String {
-    format!("{}/{}", p.device, p.port)
-}
-
 fn ports(list: &[Port]) -> String {
+    let interface = |p: &PortSummary| Some(p.interface.clone()).filter(|i| !i.is_empty());
     rows(list)
-        .left("PORT", name)
-        .left("STATE", |p| or_dash(p.state.clone()))
-        .left("LINK", |p| or_dash(p.link_layer.clone()))
-        .left("CABLE", |p| or_dash(p.phys_state.clone()))
-        .left("RATE", |p| {
-            or_dash(p.rate_gbps.map(|r| format!("{r} Gb/s")))
-        })
-        .left("INTERFACE", |p| {
-            or_dash(Some(p.interface.clone()).filter(|i| !i.is_empty()))
-        })
+        .left("PORT", |p| p.summary.name())
+        .left("STATE", |p| or_dash(p.summary.state.clone()))
+        .left("LINK", |p| or_dash(p.summary.link_layer.clone()))
+        .left("CABLE", |p| or_dash(p.summary.phys_state.clone()))
+        .left("RATE", |p| or_dash(rate(&p.summary)))
+        .left("INTERFACE", |p| or_dash(interface(&p.summary)))
         .right("GIDS", |p| p.gids.len().to_string())
         .text()
 }
 
+/// The rate of a port, if it is known.
+pub(crate) fn rate(p: &PortSummary) -> Option<String> {
+    p.rate_gbps.map(|gbps| format!("{gbps} Gb/s"))
+}
+
 fn gids(list: &[Port]) -> String {
     let all = list.iter().flat_map(|p| p.gids.iter().map(move |g| (p, g)));
-    let all: Vec<(&Port, &GidEntry)> = all.collect();
+    let all: Vec<(&Port, &Gid)> = all.collect();
     rows(&all)
-        .left("PORT", |(p, _)| name(p))
+        .left("PORT", |(p, _)| p.summary.name())
         .right("GID", |(_, g)| g.index.to_string())
         .left("TYPE", |(_, g)| g.kind.clone())
         .left("VALUE", |(_, g)| g.gid.clone())
@@ -239,7 +214,7 @@ fn gids(list: &[Port]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use doctor::facts::{Gid, Rate};
+    use doctor::facts::Rate;
 
     fn idle(unknown: Option<&str>) -> ServerState {
         ServerState {

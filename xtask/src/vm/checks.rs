@@ -114,7 +114,7 @@ pub const CHECKS: &[Check] = &[
     },
     Check {
         name: "rdma",
-        about: "NVMe/RDMA on soft RoCE: discovery, ext4, verified fio, the server killed, connects and disconnects, an export for TCP only, shared receives, the device deleted",
+        about: "NVMe/RDMA on soft RoCE: rdma setup, discovery, ext4, verified fio, the server killed, connects and disconnects, an export for TCP only, shared receives, the device deleted",
         cpus: 2,
         append: "",
         scene: Scene::Inside(Disks::One),

@@ -18,7 +18,10 @@ pub use machine::{
     Cgroup, Clock, Conntrack, Cpu, CpuFrequency, IdleState, Kernel, Memory, NumaNode, Process,
 };
 pub use net::{Channels, Coalesce, Irq, Nic, NicCounters, Pause, Ring, Tcp};
-pub use rdma::{DeviceNode, Functions, Gid, Ipoib, Rate, Rdma, RdmaPort};
+pub use rdma::{
+    DeviceNode, ETHERNET, Functions, Gid, INFINIBAND, Ipoib, PORT_ACTIVE, PortSummary, ROCE_V2,
+    Rate, Rdma, RdmaPort,
+};
 pub use server::{
     Expansion, FlushProbe, Member, PathProbe, Probes, Queue, Server, Session, Spare, Times,
 };

@@ -3,9 +3,21 @@
 //! **Called by** [`super`], which re-exports them. **Invariants**: those of [`super`].
 
 use super::{Known, Pcie};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
+
+/// State of a port that carries traffic.
+pub const PORT_ACTIVE: &str = "ACTIVE";
+/// Link layer of RoCE and iWARP.
+pub const ETHERNET: &str = "Ethernet";
+/// Link layer whose GIDs are no IP addresses, and the type of its GIDs.
+pub const INFINIBAND: &str = "InfiniBand";
+/// Type of the GIDs that pass routers; the kernel takes it if nothing was set.
+pub const ROCE_V2: &str = "RoCE v2";
+/// Type of the GIDs of iWARP.
+const IWARP: &str = "iWARP";
 
 /// RDMA of the machine.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -91,6 +103,124 @@ pub struct RdmaPort {
     pub errors: Known<BTreeMap<String, u64>>,
     /// Whether it marks and obeys congestion notifications (ECN for RoCE).
     pub is_ecn_on: Known<bool>,
+}
+
+impl RdmaPort {
+    /// Device and number, such as `mlx5_0/1`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        port_name(&self.device, self.port)
+    }
+
+    /// Whether it carries traffic; `None` if its state is not known.
+    #[must_use]
+    pub fn is_active(&self) -> Option<bool> {
+        self.state.value().map(|state| state == PORT_ACTIVE)
+    }
+
+    /// Whether its link layer is InfiniBand; `None` if it is not known.
+    #[must_use]
+    pub fn is_infiniband(&self) -> Option<bool> {
+        self.link_layer.value().map(|layer| layer == INFINIBAND)
+    }
+
+    /// Whether an entry of its table of GIDs is this address.
+    #[must_use]
+    pub fn has_gid(&self, address: IpAddr) -> bool {
+        let mut gids = self.gids.value().into_iter().flatten();
+        gids.any(|g| g.address() == Some(address))
+    }
+
+    /// Types of the GIDs of its table, each once, in alphabetical order.
+    #[must_use]
+    pub fn gid_types(&self) -> Vec<String> {
+        let gids = self.gids.value().into_iter().flatten();
+        let mut types: Vec<String> = gids.map(|g| self.gid_type(g).to_owned()).collect();
+        types.sort_unstable();
+        types.dedup();
+        types
+    }
+
+    /// Type of an entry of its table. The kernel calls the entries of InfiniBand and iWARP `IB/RoCE v1`.
+    #[must_use]
+    pub fn gid_type<'a>(&self, gid: &'a Gid) -> &'a str {
+        self.type_without_address().unwrap_or(&gid.kind)
+    }
+
+    /// Type of the GID that connections from an address take. Tables of RoCE list an address once for each version; the setting of the
+    /// connection manager decides, and RoCE v2 where nothing was set. `None` without an entry of the address.
+    #[must_use]
+    pub fn gid_type_of(&self, address: IpAddr) -> Option<&str> {
+        if let Some(only) = self.type_without_address() {
+            return Some(only);
+        }
+        let gids = self.gids.value().into_iter().flatten();
+        let of_address = gids.filter(|g| g.address() == Some(address));
+        let mut types = of_address.map(|g| g.kind.as_str());
+        let set = self.cm_mode.value().and_then(Option::as_deref);
+        let chosen = set.unwrap_or(ROCE_V2);
+        types
+            .clone()
+            .find(|t| *t == chosen)
+            .or_else(|| types.next())
+    }
+
+    /// The only type that its GIDs can have; `None` with RoCE.
+    fn type_without_address(&self) -> Option<&'static str> {
+        if self.is_iwarp.value() == Some(&true) {
+            return Some(IWARP);
+        }
+        (self.is_infiniband() == Some(true)).then_some(INFINIBAND)
+    }
+
+    /// The values that outputs show.
+    #[must_use]
+    pub fn summary(&self) -> PortSummary {
+        PortSummary {
+            device: self.device.clone(),
+            port: self.port,
+            interface: self.netdev.clone(),
+            state: self.state.value().cloned(),
+            phys_state: self.phys_state.value().cloned(),
+            rate_gbps: self.rate.value().map(|rate| rate.gbps),
+            link_layer: self.link_layer.value().cloned(),
+            gid_types: self.gid_types(),
+        }
+    }
+}
+
+/// A port of an RDMA device as `rdma status`, `session show` and reports show it. `None` stands for a value that is not known.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct PortSummary {
+    /// Its device, such as `mlx5_0`.
+    pub device: String,
+    /// Its number.
+    pub port: u32,
+    /// Its network interface; empty without one.
+    pub interface: String,
+    /// Such as `ACTIVE`.
+    pub state: Option<String>,
+    /// State of the cable's end, such as `LinkUp`.
+    pub phys_state: Option<String>,
+    /// Gb/s of all lanes.
+    pub rate_gbps: Option<f64>,
+    /// `Ethernet` or `InfiniBand`.
+    pub link_layer: Option<String>,
+    /// Types of its GIDs: `RoCE v2`, `IB/RoCE v1`, `iWARP`, `InfiniBand`; of a session, the type of the GID of its address.
+    pub gid_types: Vec<String>,
+}
+
+impl PortSummary {
+    /// Device and number, such as `mlx5_0/1`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        port_name(&self.device, self.port)
+    }
+}
+
+fn port_name(device: &str, port: u32) -> String {
+    format!("{device}/{port}")
 }
 
 /// Rate of a port.

@@ -11,33 +11,24 @@ use crate::plan::{Machine, Report};
 use crate::probe::network::result::Probed;
 use crate::report::fio;
 use doctor::capture::capture_rdma;
-use doctor::facts::{Facts, Known};
+use doctor::facts::{Facts, Known, PortSummary};
 use doctor::source::Host;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// A port of an RDMA device. Empty texts and `None` stand for unknown values.
+/// A port of an RDMA device, with its card and its interface. Empty texts and `None` stand for unknown values.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Port {
-    /// Device and port, such as `mlx5_0/1`.
-    pub name: String,
+    /// The port.
+    #[serde(flatten)]
+    pub summary: PortSummary,
     /// Driver, such as `mlx5_core`, `rxe`.
     pub driver: String,
     /// Type of the device, such as `MT4115`.
     pub kind: String,
     /// Version of its firmware.
     pub firmware: String,
-    /// State, such as `ACTIVE`.
-    pub state: String,
-    /// Rate of all lanes, Gb/s.
-    pub rate_gbps: Option<f64>,
-    /// `Ethernet` or `InfiniBand`.
-    pub link_layer: String,
-    /// Types of its GIDs, such as `RoCE v2`.
-    pub gid_types: Vec<String>,
-    /// Its network interface.
-    pub interface: String,
-    /// MTU of that interface, bytes.
+    /// MTU of its network interface, bytes.
     pub mtu: Option<u32>,
     /// Generation and lanes of its PCIe link, such as `8 GT/s x8`.
     pub pcie: String,
@@ -70,24 +61,14 @@ impl RdmaFacts {
         let rdma = &facts.rdma;
         let ports = rdma.ports.value().into_iter().flatten();
         let nics: Vec<_> = facts.nics.value().into_iter().flatten().collect();
-        let text = |known: &Known<String>| known.value().cloned().unwrap_or_default();
         let port = |p: &doctor::facts::RdmaPort| {
-            let gids = p.gids.value().into_iter().flatten();
-            let mut gid_types: Vec<String> = gids.map(|g| g.kind.clone()).collect();
-            gid_types.sort_unstable();
-            gid_types.dedup();
             let nic = nics.iter().find(|n| n.name == p.netdev);
             let pcie = p.pcie.value().and_then(Option::as_ref);
             Port {
-                name: format!("{}/{}", p.device, p.port),
+                summary: p.summary(),
                 driver: p.driver.clone(),
                 kind: p.hca_type.clone(),
                 firmware: p.firmware.clone(),
-                state: text(&p.state),
-                rate_gbps: p.rate.value().map(|r| r.gbps),
-                link_layer: text(&p.link_layer),
-                gid_types,
-                interface: p.netdev.clone(),
                 mtu: nic.and_then(|n| n.mtu.value().copied()),
                 pcie: pcie.map_or(String::new(), |l| format!("{} GT/s x{}", l.speed, l.width)),
             }
@@ -200,15 +181,19 @@ mod tests {
     fn facts_of_a_card_are_taken_over() {
         let facts = facts();
         let expected = Port {
-            name: "mlx5_0/1".into(),
+            summary: PortSummary {
+                device: "mlx5_0".into(),
+                port: 1,
+                interface: "ens1".into(),
+                state: Some("ACTIVE".into()),
+                phys_state: None,
+                rate_gbps: Some(25.0),
+                link_layer: Some("Ethernet".into()),
+                gid_types: vec!["IB/RoCE v1".into(), "RoCE v2".into()],
+            },
             driver: "mlx5_core".into(),
             kind: "MT4117".into(),
             firmware: "14.32.1010".into(),
-            state: "ACTIVE".into(),
-            rate_gbps: Some(25.0),
-            link_layer: "Ethernet".into(),
-            gid_types: vec!["IB/RoCE v1".into(), "RoCE v2".into()],
-            interface: "ens1".into(),
             mtu: Some(9000),
             pcie: "8 GT/s x8".into(),
         };

@@ -75,18 +75,20 @@ fn ports(all: &[Port]) -> String {
         true => "–".to_owned(),
         false => printable(text).into_owned(),
     };
+    let known = |text: &Option<String>| or_dash(text.as_deref().unwrap_or_default());
     for p in all {
+        let port = &p.summary;
         t.add_row([
-            or_dash(&p.name),
+            or_dash(&port.name()),
             or_dash(&p.driver),
             or_dash(&p.kind),
             or_dash(&p.firmware),
-            or_dash(&p.state),
-            p.rate_gbps
+            known(&port.state),
+            port.rate_gbps
                 .map_or("–".into(), |gbps| format!("{} Gb/s", digits(gbps))),
-            or_dash(&p.link_layer),
-            or_dash(&p.gid_types.join(", ")),
-            or_dash(&p.interface),
+            known(&port.link_layer),
+            or_dash(&port.gid_types.join(", ")),
+            or_dash(&port.interface),
             p.mtu.map_or("–".into(), |mtu| mtu.to_string()),
             or_dash(&p.pcie),
         ]);

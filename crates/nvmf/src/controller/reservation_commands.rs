@@ -15,16 +15,13 @@ use super::subsystem::Subsystem;
 use crate::wire::command::Nsid;
 use crate::wire::nqn::HostId;
 use crate::wire::reservation::{
-    AcquireAction, PersistChange, RegisterAction, RegistrantStatus, ReleaseAction, ReservationKeys,
-    ReservationStatus, parse_release_key,
+    AcquireAction, CNTLID_DYNAMIC, PersistChange, RegisterAction, RegistrantStatus, ReleaseAction,
+    ReservationKeys, ReservationStatus, parse_release_key,
 };
 use crate::wire::status::Status;
 use io::Payload;
 use session::reservation::{NotChanged, Stored};
 use std::sync::Arc;
-
-/// CNTLID of a registrant without a controller.
-const CNTLID_NONE: u16 = 0xffff;
 
 fn status_of(refusal: Refusal) -> Status {
     match refusal {
@@ -99,26 +96,15 @@ impl Ready<'_> {
         if !extended {
             return self.fail(command, Status::HOST_ID_INCONSISTENT.dnr());
         }
-        let controllers = self
-            .target()
-            .controllers_of_subsystem(self.queue.controller().subsystem());
         let status = {
             let r = view.ns.reservations();
-            let registrants = r.registrants().flat_map(|(host_id, key, holder)| {
-                let mut ids: Vec<u16> = controllers
-                    .iter()
-                    .filter(|c| c.host_id == host_id)
-                    .map(|c| c.cntlid)
-                    .collect();
-                if ids.is_empty() {
-                    ids.push(CNTLID_NONE);
-                }
-                ids.into_iter().map(move |cntlid| RegistrantStatus {
-                    cntlid,
-                    holder,
-                    key,
-                    host_id,
-                })
+            // Controllers are dynamic: an identifier of the moment would tell a host nothing about a registrant.
+            let registrants = r.registrants();
+            let registrants = registrants.map(|(host_id, key, holder)| RegistrantStatus {
+                cntlid: CNTLID_DYNAMIC,
+                holder,
+                key,
+                host_id,
             });
             ReservationStatus {
                 generation: r.generation(),

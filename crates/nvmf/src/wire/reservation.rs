@@ -261,13 +261,16 @@ layout!(ReservationStatusHeader, 24, generation @ 0, kind @ 4, registrants @ 5, 
 /// Bytes of the extended status header.
 pub const EXTENDED_HEADER_LEN: usize = 64;
 
+/// CNTLID of a registrant in a subsystem with dynamic controllers.
+pub const CNTLID_DYNAMIC: u16 = 0xffff;
+
 /// A registrant with a 64-bit host identifier (Base figure 448).
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned,
 )]
 #[repr(C)]
 pub struct Registrant {
-    /// CNTLID: the registrant's controller, 0xffff if none is connected.
+    /// CNTLID: the registrant's controller, or [`CNTLID_DYNAMIC`].
     pub cntlid: U16,
     /// RCSTS bit 0: holds the reservation.
     pub status: u8,
@@ -285,7 +288,7 @@ layout!(Registrant, 24, cntlid @ 0, status @ 2, host_id @ 8, key @ 16);
 )]
 #[repr(C)]
 pub struct RegistrantExtended {
-    /// CNTLID: the registrant's controller, 0xffff if none is connected.
+    /// CNTLID: the registrant's controller, or [`CNTLID_DYNAMIC`].
     pub cntlid: U16,
     /// RCSTS bit 0: holds the reservation.
     pub status: u8,
@@ -301,7 +304,7 @@ layout!(RegistrantExtended, 64, cntlid @ 0, status @ 2, key @ 8, host_id @ 16);
 /// One registrant of a reservation status.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RegistrantStatus {
-    /// The registrant's controller, 0xffff if none is connected.
+    /// The registrant's controller, or [`CNTLID_DYNAMIC`].
     pub cntlid: u16,
     /// Whether it holds the reservation.
     pub holder: bool,

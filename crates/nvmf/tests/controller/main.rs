@@ -17,6 +17,7 @@ mod rdma;
 mod rdma_host;
 mod rdma_recovery;
 mod rdma_shared;
+mod rdma_storms;
 mod reservations;
 mod spdk;
 mod strangers;

@@ -69,6 +69,25 @@ async fn report(h: &mut Host) -> ReservationStatus {
     ReservationStatus::parse(&answer.data, true).expect("a report")
 }
 
+/// A registrant is listed once, however many controllers its host has, and without the identifier of a dynamic controller.
+#[test]
+fn a_registrant_is_reported_once_and_without_a_controller() {
+    run(async {
+        let fx = Fixture::new();
+        let (_a, mut first) = fx.io(1).await;
+        let (_b, _second_controller) = fx.io(1).await;
+        let (_c, mut other) = fx.io(2).await;
+        for (h, key) in [(&mut first, 1), (&mut other, 2)] {
+            assert!(register(h, key, PersistChange::Keep).await.is_success());
+        }
+        let said = report(&mut other).await;
+        let mut listed: Vec<(u16, u64)> =
+            said.registrants.iter().map(|r| (r.cntlid, r.key)).collect();
+        listed.sort_unstable();
+        assert_eq!(listed, [(0xffff, 1), (0xffff, 2)]);
+    });
+}
+
 /// Which commands every type lets a registrant and a stranger do (NVM figure 22).
 #[test]
 fn every_command_meets_every_type() {

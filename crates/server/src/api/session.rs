@@ -2,6 +2,7 @@
 
 use super::SessionFacts;
 use crate::word::word;
+use doctor::facts::PortSummary;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use session::latency::CommandLatency;
@@ -175,22 +176,7 @@ pub struct QueuePair {
     pub rnr_retries: Option<u64>,
     /// The port of its device that has our address; `session show` only, and none if the kernel does not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub port: Option<DevicePort>,
-}
-
-/// The port of an RDMA device behind an address. Empty texts stand for unknown values.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct DevicePort {
-    /// Its number.
-    pub number: u32,
-    /// Such as `ACTIVE`.
-    pub state: String,
-    /// Rate of all lanes, Gb/s; none if it is not known.
-    pub rate_gbps: Option<f64>,
-    /// `Ethernet` or `InfiniBand`.
-    pub link_layer: String,
-    /// Type of the GID of our address: `RoCE v2`, `IB/RoCE v1`, `iWARP`, `InfiniBand`.
-    pub gid_type: String,
+    pub port: Option<PortSummary>,
 }
 
 /// Latencies of one kind of command, µs.

@@ -10,10 +10,12 @@ pub(crate) mod writes;
 use crate::columns::{duration, micros, or_dash, rows, with_parts, yes};
 use crate::protocols;
 use crate::protocols::protocol::host_name;
+use crate::rdma_status_command::rate;
+use doctor::facts::PortSummary;
 use server::ByteSize;
 use server::api::{
-    DevicePort, Disk, DiskState, Latency, Queue, QueuePair, RefusedHost, ServerState, Session,
-    SessionSummary, ShardStatus, Status,
+    Disk, DiskState, Latency, Queue, QueuePair, RefusedHost, ServerState, Session, SessionSummary,
+    ShardStatus, Status,
 };
 use std::fmt::Write;
 
@@ -290,14 +292,13 @@ fn queue_pairs(list: &[Queue]) -> String {
         })
         .left("DEVICE", |(_, p)| p.device.clone())
         .right("PORT", |(_, p)| {
-            or_dash(p.port.as_ref().map(|port| port.number.to_string()))
+            or_dash(p.port.as_ref().map(|port| port.port.to_string()))
         })
         .left("STATE", |(_, p)| of_port(p, |port| port.state.clone()))
-        .right("RATE", |(_, p)| {
-            let rate = p.port.as_ref().and_then(|port| port.rate_gbps);
-            or_dash(rate.map(|gbps| format!("{gbps} Gb/s")))
+        .right("RATE", |(_, p)| of_port(p, rate))
+        .left("GID", |(_, p)| {
+            of_port(p, |port| port.gid_types.first().cloned())
         })
-        .left("GID", |(_, p)| of_port(p, |port| port.gid_type.clone()))
         .right("QUEUE PAIR", |(_, p)| p.number.to_string())
         .right("OF HOST", |(_, p)| known(p.peer_number))
         .right("PATH MTU", |(_, p)| known(p.path_mtu))
@@ -314,8 +315,8 @@ fn queue_pairs(list: &[Queue]) -> String {
 }
 
 /// A text of the port of a queue pair; a dash if it is not known.
-fn of_port(pair: &QueuePair, text: impl Fn(&DevicePort) -> String) -> String {
-    or_dash(pair.port.as_ref().map(text).filter(|t| !t.is_empty()))
+fn of_port(pair: &QueuePair, text: impl Fn(&PortSummary) -> Option<String>) -> String {
+    or_dash(pair.port.as_ref().and_then(text))
 }
 
 fn latencies(list: &[Latency]) -> String {

@@ -183,9 +183,38 @@ fn rdma_is_set_up_after_consent_only() {
         said.contains("left to do:") && said.contains("systemctl restart wirepool"),
         "{said}"
     );
-    for file in &files {
-        assert!(file.exists(), "{}", file.display());
+    let texts = || {
+        files
+            .each_ref()
+            .map(|f| std::fs::read_to_string(f).expect("a file"))
+    };
+    let printed = plan["files"].as_array().expect("a list");
+    let printed: Vec<&str> = printed.iter().filter_map(|f| f["text"].as_str()).collect();
+    for text in texts() {
+        assert!(printed.contains(&text.as_str()), "{text}: {printed:?}");
     }
+    // The modules of an image are never loaded, so its plan still has their file.
+    let second = setup(&["--apply", "--yes"]);
+    assert!(
+        text(&second).contains("unchanged: ") && !text(&second).contains("written: "),
+        "{second:?}"
+    );
+    let before = texts();
+    let own = "nvme_rdma\n";
+    std::fs::write(&files[0], own).expect("an administrator's file");
+    let third = setup(&["--apply", "--yes"]);
+    let kept = files[0].with_extension("conf.old");
+    for words in [
+        "wirepool-rdma.conf has other contents",
+        "(the former file is kept as",
+    ] {
+        assert!(text(&third).contains(words), "{third:?}");
+    }
+    assert_eq!(std::fs::read_to_string(&kept).expect("kept"), own);
+    assert_eq!(texts(), before);
+    let directory = files[0].parent().expect("a parent");
+    let names = std::fs::read_dir(directory).expect("listed").count();
+    assert_eq!(names, 2, "the file and the kept one");
     let plan = json(&setup(&["--json"]));
     let drop_in = plan["files"].as_array().expect("a list");
     let drop_in = drop_in

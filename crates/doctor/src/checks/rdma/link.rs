@@ -4,7 +4,7 @@
 
 use super::{Package, active, infiniband, install, ports, share_card};
 use crate::check::{Check, Judge, Side};
-use crate::facts::{Facts, Pcie, RdmaPort};
+use crate::facts::{ETHERNET, Facts, INFINIBAND, PORT_ACTIVE, Pcie, RdmaPort};
 use crate::report::Severity;
 use crate::step::Step;
 
@@ -95,7 +95,7 @@ fn port_down(facts: &Facts, j: &mut Judge) {
     let ports = ports(facts, j);
     for (name, p) in &ports {
         let physical = j.know(name, &p.phys_state);
-        let Some(state) = j.know(name, &p.state).filter(|s| *s != "ACTIVE") else {
+        let Some(state) = j.know(name, &p.state).filter(|s| *s != PORT_ACTIVE) else {
             continue;
         };
         let physical = physical.map_or("", String::as_str);
@@ -106,7 +106,7 @@ fn port_down(facts: &Facts, j: &mut Judge) {
         };
         let is_spare = ports
             .iter()
-            .any(|(_, q)| share_card(p, q) && q.state.value().is_some_and(|s| s == "ACTIVE"));
+            .any(|(_, q)| share_card(p, q) && q.is_active() == Some(true));
         let severity = match is_spare && physical != "LinkUp" {
             true => Severity::Note,
             false => Severity::Warning,
@@ -170,17 +170,17 @@ fn port_mode(facts: &Facts, j: &mut Judge) {
             share_card(p, q) && q.link_layer.value().is_some_and(|l| l != layer)
         };
         if let Some((other, q)) = ports[..i].iter().find(is_other) {
-            let wanted = q.link_layer.value().map_or("Ethernet", String::as_str);
+            let wanted = q.link_layer.value().map_or(ETHERNET, String::as_str);
             let evidence = format!("{layer}; {other} of the same card has another mode");
             j.find(name, evidence, vec![other_mode(p, wanted)]);
             continue;
         }
         let is_vpi = mode.is_some() || VPI.contains(&p.hca_type.as_str());
         let is_alone = p.phys_state.value().is_some_and(|s| s == "Polling");
-        if is_vpi && is_alone && layer == "InfiniBand" && !p.is_virtual_function {
+        if is_vpi && is_alone && layer == INFINIBAND && !p.is_virtual_function {
             let told = mode.map_or(String::new(), |m| format!(", mlx4_port{} is {m}", p.port));
             let evidence = format!("InfiniBand, and no partner answers (Polling){told}");
-            j.find(name, evidence, vec![other_mode(p, "Ethernet")]);
+            j.find(name, evidence, vec![other_mode(p, ETHERNET)]);
         }
     }
 }

@@ -8,7 +8,7 @@ pub(super) mod roce;
 pub(crate) mod software;
 
 use crate::check::Judge;
-use crate::facts::{Facts, Nic, RdmaPort};
+use crate::facts::{ETHERNET, Facts, INFINIBAND, Nic, PORT_ACTIVE, RdmaPort};
 use crate::step::Step;
 
 /// A part of rdma-core or of its companions, as package.
@@ -62,25 +62,20 @@ fn install(facts: &Facts, package: Package) -> Step {
 
 fn ports<'f>(facts: &'f Facts, j: &mut Judge) -> Vec<(String, &'f RdmaPort)> {
     let ports = j.know("", &facts.rdma.ports).into_iter().flatten();
-    ports
-        .map(|p| (format!("{}/{}", p.device, p.port), p))
-        .collect()
+    ports.map(|p| (p.name(), p)).collect()
 }
 
 /// Ports on InfiniBand.
 fn infiniband<'f>(facts: &'f Facts, j: &mut Judge) -> Vec<(String, &'f RdmaPort)> {
     let mut ports = ports(facts, j);
-    ports.retain(|(name, p)| {
-        j.know(name, &p.link_layer)
-            .is_some_and(|l| l == "InfiniBand")
-    });
+    ports.retain(|(name, p)| j.know(name, &p.link_layer).is_some_and(|l| l == INFINIBAND));
     ports
 }
 
 /// Ports that are active.
 fn active<'f>(facts: &'f Facts, j: &mut Judge) -> Vec<(String, &'f RdmaPort)> {
     let mut ports = ports(facts, j);
-    ports.retain(|(name, p)| j.know(name, &p.state).is_some_and(|s| s == "ACTIVE"));
+    ports.retain(|(name, p)| j.know(name, &p.state).is_some_and(|s| s == PORT_ACTIVE));
     ports
 }
 
@@ -88,7 +83,7 @@ fn active<'f>(facts: &'f Facts, j: &mut Judge) -> Vec<(String, &'f RdmaPort)> {
 fn roce<'f>(facts: &'f Facts, j: &mut Judge) -> Vec<(String, &'f RdmaPort)> {
     let mut ports = active(facts, j);
     ports.retain(|(name, p)| {
-        let is_ethernet = j.know(name, &p.link_layer).is_some_and(|l| l == "Ethernet");
+        let is_ethernet = j.know(name, &p.link_layer).is_some_and(|l| l == ETHERNET);
         is_ethernet && j.know(name, &p.is_iwarp) == Some(&false)
     });
     ports

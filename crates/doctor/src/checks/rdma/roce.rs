@@ -4,14 +4,12 @@
 
 use super::{nic, roce};
 use crate::check::{Check, Judge, Side};
-use crate::facts::{Facts, Gid};
+use crate::facts::{Facts, Gid, ROCE_V2};
 use crate::report::Severity;
 use crate::step::Step;
 
 /// MTU of Ethernet that carries RDMA packets of 4096 bytes.
 const ROCE_MTU: u32 = 4200;
-/// The kind of GIDs that passes routers.
-const ROCE_V2: &str = "RoCE v2";
 
 pub(in crate::checks) const CHECKS: &[Check] = &[
     Check {

@@ -5,7 +5,7 @@
 
 use super::{Package, active, install, ports};
 use crate::check::{Check, Judge, Side};
-use crate::facts::{DeviceNode, Facts, RdmaPort, Unit};
+use crate::facts::{DeviceNode, Facts, PORT_ACTIVE, RdmaPort, Unit};
 use crate::report::Severity;
 use crate::step::Step;
 use std::net::IpAddr;
@@ -175,12 +175,11 @@ fn driver(facts: &Facts, j: &mut Judge) {
 
 /// Modules that these ports need; none without ports.
 fn needed(ports: &[(String, &RdmaPort)]) -> Vec<&'static str> {
-    let is_infiniband = |p: &RdmaPort| p.link_layer.value().is_some_and(|l| l == "InfiniBand");
     let mut needed = Vec::new();
     if !ports.is_empty() {
         needed.extend(MODULES);
     }
-    if ports.iter().any(|(_, p)| is_infiniband(p)) {
+    if ports.iter().any(|(_, p)| p.is_infiniband() == Some(true)) {
         needed.push(IPOIB);
     }
     needed
@@ -428,7 +427,7 @@ fn addresses(facts: &Facts, j: &mut Judge) -> Option<Vec<IpAddr>> {
     let nics = j.know("", &facts.nics)?;
     let mut own = Vec::new();
     for (name, p) in ports(facts, j) {
-        if j.know(&name, &p.state)? != "ACTIVE" {
+        if j.know(&name, &p.state)? != PORT_ACTIVE {
             continue;
         }
         let gids = j.know(&name, &p.gids)?;

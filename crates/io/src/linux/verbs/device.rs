@@ -25,6 +25,8 @@ pub(crate) struct RdmaDevice {
     pub(super) name: String,
     /// A registration failed, which was logged.
     has_told: AtomicBool,
+    /// A shared receive queue was refused, which was logged.
+    has_told_shared: AtomicBool,
     /// Its queue pairs, for its events.
     pub(super) told: Arc<Told>,
 }
@@ -54,6 +56,7 @@ impl RdmaDevice {
             pd,
             name: name.to_string_lossy().into_owned(),
             has_told: AtomicBool::new(false),
+            has_told_shared: AtomicBool::new(false),
             told: Arc::default(),
         });
         watch(library, context, &device.name, &device.told);
@@ -83,6 +86,18 @@ impl RdmaDevice {
             mr: check_pointer(mr).inspect_err(|error| self.tell(len, *error))?,
             device: self.clone(),
         })
+    }
+
+    /// Logs the first refusal of a shared receive queue of `count` receives.
+    pub(super) fn tell_shared(&self, count: u32, error: Error) {
+        if self.has_told_shared.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        tracing::warn!(
+            device = self.name, count, %error,
+            "the RDMA device has no room for a queue of that many shared receives, so connections are rejected: lower [nvmf] \
+             rdma_shared_receives (`ibv_devinfo -v` shows max_srq and max_srq_wr), or set it to 0"
+        );
     }
 
     /// Counts a registration that failed, and logs the first one.

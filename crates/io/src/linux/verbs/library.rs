@@ -151,3 +151,24 @@ pub(super) fn check_pointer<T>(pointer: *mut T) -> Result<*mut T> {
         true => Err(std::io::Error::last_os_error().into()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A machine without rdma-core, and one whose rdma-core lacks a function: the reason names it with the remedy. The C library stands for
+    /// a library that is there and lacks all functions.
+    #[test]
+    fn a_missing_and_an_old_library_are_told() {
+        let missing = open(c"libwirepool-none.so.1").expect_err("there is none");
+        let said = missing.to_string();
+        assert!(matches!(missing, NoRdma::NoLibrary(_)), "{said}");
+        for words in ["libwirepool-none.so.1", "install libibverbs1"] {
+            assert!(said.contains(words), "{said}");
+        }
+        let other = open(c"libc.so.6").expect("the library of this program");
+        let old = Library::load(other, other).map(drop).expect_err("too old");
+        assert_eq!(old, NoRdma::OldLibrary("ibv_alloc_pd"));
+        assert!(old.to_string().contains("version 15 or later"), "{old}");
+    }
+}

@@ -79,10 +79,12 @@ impl SharedReceives {
         };
         // SAFETY: the domain exists; the call copies the attributes.
         let srq = unsafe { (device.library.ibv_create_srq)(device.pd(), &raw mut attributes) };
+        // A device says EINVAL to more receives than it can have.
         let srq = check_pointer(srq).map_err(|e| match e {
             Error::Os(libc::EINVAL) => Error::Exhausted(libc::ENOMEM),
             other => other,
-        })?;
+        });
+        let srq = srq.inspect_err(|e| device.tell_shared(count, *e))?;
         let shared = Arc::new(SharedReceives {
             device: device.clone(),
             srq,

@@ -87,7 +87,7 @@ pub(crate) struct RawSection {
     advertise_rdma: RawAddresses,
     referrals: RawAddresses,
     connections_max: Option<Spanned<u64>>,
-    rdma_shared_receives: Option<Spanned<u64>>,
+    rdma_shared_receives: Option<Spanned<i128>>,
 }
 
 #[derive(Deserialize)]
@@ -177,16 +177,21 @@ impl SubsystemConfig {
 }
 
 /// The number of shared receives: 0, or enough for one whole queue.
-fn shared_receives(c: &Checker<'_>, value: Option<&Spanned<u64>>) -> Result<u32> {
-    let (min, max) = (
-        u64::from(RDMA_SHARED_RECEIVES_MIN),
-        u64::from(RDMA_SHARED_RECEIVES_MAX),
-    );
-    let count = match value {
-        Some(v) if *v.get_ref() == 0 => 0,
-        _ => c.number(value, 0, min..=max)?,
-    };
-    Ok(count as u32)
+fn shared_receives(c: &Checker<'_>, value: Option<&Spanned<i128>>) -> Result<u32> {
+    let (min, max) = (RDMA_SHARED_RECEIVES_MIN, RDMA_SHARED_RECEIVES_MAX);
+    let Some(value) = value else { return Ok(0) };
+    let count = u32::try_from(*value.get_ref()).ok();
+    let allowed = count.filter(|n| *n == 0 || (min..=max).contains(n));
+    match allowed {
+        Some(count) => Ok(count),
+        None => c.fail(
+            value.span(),
+            format!(
+                "expected 0 (each connection has receives of its own), or a number from {min} to {max}, found {}",
+                value.get_ref()
+            ),
+        ),
+    }
 }
 
 /// A namespace in messages.

@@ -163,6 +163,26 @@ const MISTAKES: &[(&str, &str)] = &[
         "wirepool.toml:2:16: nvmf.listen_rdma: expected an address and a port such as \"192.0.2.1:4420\" or \"[::]:4420\", found \"10.0.0.1\"",
     ),
     (
+        "[nvmf]\nrdma_shared_receives = 1\n",
+        "wirepool.toml:2:24: nvmf.rdma_shared_receives: expected 0 (each connection has receives of its own), or a number from 128 to 16384, found 1",
+    ),
+    (
+        "[nvmf]\nrdma_shared_receives = 127\n",
+        "wirepool.toml:2:24: nvmf.rdma_shared_receives: expected 0 (each connection has receives of its own), or a number from 128 to 16384, found 127",
+    ),
+    (
+        "[nvmf]\nrdma_shared_receives = 16385\n",
+        "wirepool.toml:2:24: nvmf.rdma_shared_receives: expected 0 (each connection has receives of its own), or a number from 128 to 16384, found 16385",
+    ),
+    (
+        "[nvmf]\nrdma_shared_receives = -1\n",
+        "wirepool.toml:2:24: nvmf.rdma_shared_receives: expected 0 (each connection has receives of its own), or a number from 128 to 16384, found -1",
+    ),
+    (
+        "[nvmf]\nrdma_shared_receives = 99999999999999999999\n",
+        "wirepool.toml:2:24: expected 0 (each connection has receives of its own), or a number from 128 to 16384, found 99999999999999999999",
+    ),
+    (
         "[[pool]]\nname = \"tank\"\ndisks = [\"a\"]\nspares = [\"b\", \"b\"]\n",
         "wirepool.toml:4:16: pool.spares: this path is there twice",
     ),

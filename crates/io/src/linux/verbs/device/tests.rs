@@ -3,8 +3,10 @@
 
 use super::*;
 use crate::buf::BufPool;
+use crate::linux::verbs::abi::{Srq, SrqInitAttr};
 use crate::linux::verbs::request::{Held, prepare, returned};
-use crate::rdma::{Remote, Returned, Verb};
+use crate::linux::verbs::shared::SharedReceives;
+use crate::rdma::{QueuePairConfig, Remote, Returned, Verb};
 use libc::{c_int, c_void};
 use std::cell::Cell;
 use std::ptr::null_mut;
@@ -52,6 +54,13 @@ unsafe extern "C" fn deregister(mr: *mut Mr) -> c_int {
     0
 }
 
+// SAFETY: called as the library's function; it uses nothing.
+unsafe extern "C" fn refuse_shared(_: *mut Pd, _: *mut SrqInitAttr) -> *mut Srq {
+    // SAFETY: the address of this thread's errno.
+    unsafe { *libc::__errno_location() = libc::EINVAL };
+    null_mut()
+}
+
 /// A device of a process that may lock `limit` bytes.
 fn device(limit: usize) -> (Arc<RdmaDevice>, &'static Limit) {
     let limit: &'static Limit = Box::leak(Box::new(Limit {
@@ -62,6 +71,7 @@ fn device(limit: usize) -> (Arc<RdmaDevice>, &'static Limit) {
     let library = Library {
         ibv_reg_mr: register,
         ibv_dereg_mr: deregister,
+        ibv_create_srq: refuse_shared,
         ..Library::without_functions()
     };
     let device = RdmaDevice {
@@ -69,6 +79,7 @@ fn device(limit: usize) -> (Arc<RdmaDevice>, &'static Limit) {
         pd: std::ptr::from_ref(limit).cast_mut().cast(),
         name: "small0".to_owned(),
         has_told: AtomicBool::new(false),
+        has_told_shared: AtomicBool::new(false),
         told: Arc::default(),
     };
     (Arc::new(device), limit)
@@ -139,4 +150,25 @@ fn receives_that_cannot_be_locked_are_refused() {
     assert!(matches!(more, Err(Error::Exhausted(_))), "{more:?}");
     drop(area);
     assert_eq!(limit.locked.get(), 0);
+}
+
+/// More shared receives than the device can have are no other failure than a device without resources, whose connection requests are
+/// rejected; the setting is named once.
+#[test]
+fn shared_receives_that_the_device_refuses_are_told() {
+    let (device, limit) = device(usize::MAX);
+    let config = QueuePairConfig {
+        shared_receives: 16_384,
+        ..QueuePairConfig::default()
+    };
+    assert!(!device.has_told_shared.load(Ordering::Relaxed));
+    for _ in 0..2 {
+        let refused = SharedReceives::of(&device, &config).map(drop);
+        assert!(matches!(refused, Err(Error::Exhausted(_))), "{refused:?}");
+        assert_eq!(limit.locked.get(), 0, "no receive stays locked");
+    }
+    assert!(
+        device.has_told_shared.load(Ordering::Relaxed),
+        "it was logged"
+    );
 }
