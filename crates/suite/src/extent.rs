@@ -1,6 +1,6 @@
 //! Extent of a run: the command line of the suite.
 
-use crate::rows::{ROWS, Row, Table};
+use crate::rows::{LARGE, ROWS, Row, Table};
 use clap::Parser;
 use lab::child::scratch_parent;
 use lab::limits::ROUNDS_MAX;
@@ -103,6 +103,15 @@ impl Extent {
             true => (0, blocks / 64),
             false => (AGEING * blocks, blocks),
         }
+    }
+
+    /// Bytes of a volume that takes `percent` of a pool of `size` bytes.
+    pub(crate) fn part_of_pool(&self, size: u64, percent: u64) -> u64 {
+        let part = match self.quick {
+            true => self.size,
+            false => size / 100 * percent,
+        };
+        part / LARGE * LARGE
     }
 
     /// Directory of the disk-backed files.

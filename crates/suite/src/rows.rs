@@ -113,6 +113,9 @@ pub(crate) enum Alone {
     SnapshotsUnderLoad,
     ManySnapshots,
     Full,
+    /// Random overwrites of a volume that takes this percentage of the pool, compared with one that takes a fifth; both were overwritten
+    /// three times before.
+    Aged(u64),
     /// Reads in order after random overwrites, when the order mover is done.
     PutInOrder,
     /// Import after a crash during these writes.
@@ -181,7 +184,7 @@ pub(crate) const M1: u32 = 1 << 20;
 
 macro_rules! rows {
     ($($table:ident $name:literal, $work:expr, $goal:literal;)*) => {{
-        use Alone::{CachedReads, Full, Growth, Import, ManySnapshots, PutInOrder, SnapshotsUnderLoad, Written};
+        use Alone::{Aged, CachedReads, Full, Growth, Import, ManySnapshots, PutInOrder, SnapshotsUnderLoad, Written};
         use Raidz::{Overwritten, Parity, Sequential, Stored};
         use Backing::{Disk, Ram};
         use Work::{Alone as Pool, Beside, Idle, Io, List, Local, Memory, Names, TwoShards};
@@ -249,6 +252,9 @@ pub(crate) const ROWS: &[Row] = rows! {
     Pool "snapshots under load, in memory", Pool(SnapshotsUnderLoad), "slowest ≤ +10 ms";
     Pool "4K randwrite async Q32, many snapshots", Pool(ManySnapshots), "rate ≥ 0.7 x";
     Pool "4K randwrite async Q32, a full pool", Pool(Full), "rate ≥ 0.7 x";
+    Pool "4K randwrite async Q32, aged, 70 % full against 20 %", Pool(Aged(70)), "rate ≥ 0.8 x, written ≤ 1.6 each";
+    Pool "4K randwrite async Q32, aged, 80 % full against 20 %", Pool(Aged(80)), "rate ≥ 0.65 x, written ≤ 2.2 each";
+    Pool "4K randwrite async Q32, aged, 90 % full against 20 %", Pool(Aged(90)), "rate ≥ 0.45 x, written ≤ 3.5 each";
     Pool "128K read Q8, overwritten at random twice, put in order", Pool(PutInOrder), "rate ≥ 0.7 x";
     Pool "import after a crash at full load", Pool(Import(Act::SyncWrite)), "replay ≤ 10 s/GiB";
     Pool "import after a crash, unflushed writes", Pool(Import(Act::Write)), "time ≤ 10 s";

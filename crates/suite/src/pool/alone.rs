@@ -31,6 +31,10 @@ const LOADED: u32 = 3;
 const ORDERED_DEPTH: u64 = 8;
 /// How often a volume is overwritten before it is put in order.
 const OVERWRITTEN: u64 = 2;
+/// How often a volume is overwritten before an aged pool is measured.
+const AGEING: u64 = 3;
+/// Percentage of a pool that is full in the comparison with an aged pool.
+const ROOMY: u64 = 20;
 /// Longest time for that.
 const OVERWRITING_MAX: Duration = Duration::from_secs(600);
 /// How often the order mover is asked whether it is done.
@@ -54,6 +58,7 @@ impl PoolFiles<'_> {
             Alone::SnapshotsUnderLoad => self.snapshots_under_load().await,
             Alone::ManySnapshots => self.many_snapshots().await,
             Alone::Full => self.full().await,
+            Alone::Aged(percent) => self.aged(percent).await,
             Alone::PutInOrder => self.put_in_order().await,
             Alone::Import(act) => self.import_after(act).await,
             Alone::Growth => self.growth().await,
@@ -149,6 +154,36 @@ impl PoolFiles<'_> {
             sample(OTHER, before),
             ours(format!("{full:.0} % full"), now),
         ])
+    }
+
+    /// Overwrites a volume that takes a part of the pool, after it was overwritten as a whole; compared with a smaller volume.
+    async fn aged(&self, percent: u64) -> Result<Vec<Sample>> {
+        let (roomy, _) = self.aged_to(ROOMY).await?;
+        let (point, full) = self.aged_to(percent).await?;
+        Ok(vec![
+            sample(OTHER, roomy),
+            ours(format!("{full:.0} % full"), point),
+        ])
+    }
+
+    /// The measurement, and the percentage that is full before it.
+    async fn aged_to(&self, percent: u64) -> Result<(Point, f64)> {
+        let (pool, extent) = (self.create(uncached()).await?, &self.bench.extent);
+        let region = extent.part_of_pool(pool.space().size, percent);
+        let volume = self.volume(&pool, region).await?;
+        let plan = Plan::small(Act::Write, DEPTH, region);
+        let writes = Plan {
+            most: AGEING * region / BLOCK,
+            ..plan
+        };
+        volume.measure(writes, OVERWRITING_MAX, 1).await?;
+        pool.checkpoint().await.map_err(refused)?;
+        let space = pool.space();
+        let full = space.used as f64 / space.size as f64 * 100.0;
+        let point = volume.measure(plan, extent.long, 5).await?;
+        drop(volume);
+        pool.close().await.map_err(refused)?;
+        Ok((point, full))
     }
 
     /// Reads a volume in order that was overwritten at random, after the order mover is done; compared with the raw file.
