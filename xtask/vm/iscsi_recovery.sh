@@ -50,7 +50,6 @@ at() { echo "$1 at $(cut -d' ' -f1 /proc/uptime)"; }
 # The cut drops the packets of both directions without notice to either TCP socket.
 cut_link() { iptables -A INPUT -p tcp --sport $ISCSI_PORT -j DROP && iptables -A OUTPUT -p tcp --dport $ISCSI_PORT -j DROP; }
 mend_link() { iptables -F INPUT && iptables -F OUTPUT; }
-no_errors() { ! dmesg | grep -iE "I/O error|rejecting I/O|call trace"; }
 
 step "link cut for 15 s"
 fio_start 30

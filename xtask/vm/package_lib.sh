@@ -53,7 +53,6 @@ cut_link() {
   done
 }
 mend_link() { iptables -F INPUT; }
-no_errors() { ! dmesg | grep -iE "I/O error|rejecting I/O|call trace"; }
 
 # A writer: rounds of random writes, each of which is read back and compared, until /tmp/stop is there. A pool's write cache is lost with
 # a killed server, so each write is durable when it is acknowledged. The rate leaves the emulated processor to the installation.

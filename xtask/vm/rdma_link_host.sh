@@ -28,7 +28,7 @@ check "controller is live again" wait_for 120 ctrl_live
 at "live"
 check "fio ends without an error" wait $fio || cat /tmp/r.json
 sed -n '/^{/,$p' /tmp/r.json | fio_line
-check "no I/O error in the kernel's log" sh -c '! dmesg | grep -i "I/O error"'
+check "no I/O error in the kernel's log" no_errors
 vmctl set recovered
 check "the server has counted" vmctl wait counted 200
 

@@ -22,6 +22,12 @@ check() {
   echo "$result $name ($(date +%s.%N | awk -v a="$start" '{printf "%.1f", $1-a}') s)"
   [ $result = PASS ]
 }
+# no_errors: the kernel's log has no I/O error. The kernel does not repeat a read ahead whose path is lost, and no program waits for it: such an
+# error has REQ_RAHEAD (80000h) in its flags, and a line of the path, NVMe status 3/71h, before it.
+no_errors() {
+  ! dmesg | grep -iE "I/O error|rejecting I/O|call trace" |
+    grep -vE "op 0x0:\(READ\) flags 0x[0-9a-f]*[89a-f][0-9a-f]{4} |nvme[0-9]+c[0-9]+n[0-9]+: I/O Cmd\(0x2\).*\(sct 0x3 / sc 0x71\)"
+}
 # equal WHAT GOT WANTED: for use under check
 equal() { [ "$2" = "$3" ] || { echo "$1: got '$2', wanted '$3'"; return 1; }; }
 # wait_for SECONDS COMMAND...: until it succeeds
