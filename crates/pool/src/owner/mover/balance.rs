@@ -13,12 +13,12 @@ use std::time::Duration;
 
 use super::choice::salt;
 use super::order::FREE_PART;
-use super::parts::PartEnd;
+use super::parts::{PartEnd, rests};
 use super::state::Moves;
 use super::walk::Chosen;
 use super::walks::{BalanceWalk, Shares};
 use crate::Result;
-use crate::format::FEATURE_MOVED_BLOCKS;
+use crate::format::{FEATURE_MOVED_BLOCKS, VdevId};
 use crate::owner::{Owner, Pool};
 use crate::space::Surplus;
 
@@ -57,8 +57,7 @@ impl Owner {
     }
 
     fn rests(&self) -> bool {
-        let until = self.mover.balance.rests_until.get();
-        until.is_some_and(|until| io::time::now() < until)
+        rests(self.mover.balance.rests_until.get())
     }
 
     fn has_much_free(&self) -> bool {
@@ -123,7 +122,11 @@ impl Pool {
         let balance = &self.owner.mover.balance;
         let is_moving =
             self.owner.mover.moves.get() == Some(Moves::Balance) || balance.walk.borrow().is_some();
-        (self.vdevs().status().len() > 1).then(|| BalanceMoves {
+        let has_several = {
+            let state = self.owner.state.borrow();
+            state.allocator.space().regions(VdevId(1)).is_some()
+        };
+        has_several.then(|| BalanceMoves {
             is_moving,
             surplus: self.owner.surpluses().iter().map(|s| s.bytes).sum(),
             moved: balance.moved.get(),

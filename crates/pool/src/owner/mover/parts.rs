@@ -5,6 +5,8 @@
 
 use std::rc::Rc;
 
+use io::time::Instant;
+
 use super::state::Moves;
 use super::walk::{Chosen, FoundRecords, Walked};
 use super::walks::Position;
@@ -21,6 +23,11 @@ pub(super) enum PartEnd {
     Done,
     /// The pool closes, or takes no changes.
     Stopped,
+}
+
+/// Whether a mover rests that begins no walk before this time.
+pub(super) fn rests(until: Option<Instant>) -> bool {
+    until.is_some_and(|until| io::time::now() < until)
 }
 
 impl Owner {

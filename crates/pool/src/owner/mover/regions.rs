@@ -12,7 +12,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use super::parts::PartEnd;
+use super::parts::{PartEnd, rests};
 use super::state::Moves;
 use super::walk::Chosen;
 use super::walks::RegionWalk;
@@ -54,9 +54,7 @@ impl Owner {
         if regions.walk.borrow().is_some() {
             return true;
         }
-        let until = regions.rests_until.get();
-        let rests = until.is_some_and(|until| io::time::now() < until);
-        !rests && self.in_fragments() > regions.seen.get()
+        !rests(regions.rests_until.get()) && self.in_fragments() > regions.seen.get()
     }
 
     fn in_fragments(&self) -> u64 {

@@ -94,14 +94,14 @@ impl Owner {
         if !self.may_move() || self.mover.is_paused() {
             return None;
         }
-        let needs = [
-            (Moves::Rows, self.needs_rows()),
-            (Moves::Order, self.needs_order()),
-            (Moves::Regions, self.needs_regions()),
-            (Moves::Balance, self.needs_balance()),
-        ];
-        let mut needs = needs.into_iter();
-        needs.find_map(|(moves, is_needed)| is_needed.then_some(moves))
+        let by_urgency = [Moves::Rows, Moves::Order, Moves::Regions, Moves::Balance];
+        let is_needed = |moves: &Moves| match moves {
+            Moves::Rows => self.needs_rows(),
+            Moves::Order => self.needs_order(),
+            Moves::Regions => self.needs_regions(),
+            Moves::Balance => self.needs_balance(),
+        };
+        by_urgency.into_iter().find(is_needed)
     }
 }
 
