@@ -15,7 +15,7 @@ use super::layers::Layers;
 use super::staged::Staged;
 use super::tails::Tails;
 use crate::dirty::{Dirty, Group, Known};
-use crate::format::filesystem::{Charge, Inode, KIND_BLOCK};
+use crate::format::filesystem::{BLOCK_SIZE, Charge, Inode, KIND_BLOCK};
 use crate::format::{Block, BlockPtr, Dataset, DatasetRoot, Key, ObjectId, Record, TreeId, Value};
 use crate::record::Contents;
 use crate::tree::Root;
@@ -130,6 +130,15 @@ impl State {
     pub(crate) fn take(&mut self, count: usize, lazy: bool) -> Group {
         let lazy = lazy && self.pending_snapshot.is_none();
         self.leaving().take(count, lazy)
+    }
+
+    /// Sets the contents of a block of a file. Returns the bytes of dirty contents that they replace.
+    pub(crate) fn put_block(&mut self, key: Key, contents: Contents, is_urgent: bool) -> usize {
+        let start = key.offset() * BLOCK_SIZE;
+        let is_awaited = self
+            .tails
+            .is_awaited(key.object(), &(start..start + BLOCK_SIZE));
+        self.dirty.put(key, contents, is_urgent || is_awaited)
     }
 
     /// A file was written: it has this inode. `before` is the newest one before.

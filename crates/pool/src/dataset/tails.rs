@@ -1,7 +1,7 @@
 //! Tails: inodes of files whose data is not all in the journal.
 //!
 //! A file's size must not exceed its data after a crash. So the journal gets an inode whose size ends before the first dirty
-//! record that the journal's size does not have yet; the true inode is here until the last of these records has left. While a
+//! record or block that the journal's size does not have yet; the true inode is here until the last of these has left. While a
 //! counted file has dirty records, the journal's inode does not say that its space is exact. `docs/decisions/0130`, `0140`.
 //!
 //! **Owns** these inodes, and the charges of the inodes in the journal. **Called by** the store of a filesystem and by the
@@ -11,10 +11,12 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::keys::data_keys;
+use super::keys::{block_keys, data_keys};
 use crate::dirty::{Dirty, Group};
-use crate::format::ObjectId;
-use crate::format::filesystem::{Charge, Inode, InodeFlags, object_keys, record_size_of};
+use crate::format::filesystem::{
+    BLOCK_SIZE, Charge, Inode, InodeFlags, object_keys, record_size_of,
+};
+use crate::format::{Key, ObjectId};
 
 /// The inode of a file with dirty data.
 #[derive(Debug, Clone, Copy)]
@@ -22,7 +24,7 @@ struct Tail {
     inode: Inode,
     /// The size that the journal has, or will have after the staged transactions.
     journaled: u64,
-    /// The size that a request for durability waits for. Records before it leave with the urgent ones.
+    /// The size that a request for durability waits for. Records and blocks before it leave with the urgent ones.
     awaited: u64,
     /// Owners and space of the inode that the journal has, or will have after the staged transactions.
     charged: Charge,
@@ -32,18 +34,20 @@ struct Tail {
 #[derive(Debug, Default)]
 pub(crate) struct Tails(BTreeMap<ObjectId, Tail>);
 
-/// The size that the journal may have: up to the first dirty record behind the size that it has. The dataset has records of
-/// `base` bytes.
+/// The size that the journal may have: up to the first dirty record or block behind the size that it has. The dataset has records
+/// of `base` bytes.
 fn safe_size(dirty: &Dirty, object: ObjectId, base: u32, journaled: u64, size: u64) -> u64 {
     if size <= journaled {
         return size;
     }
-    let record_size = u64::from(record_size_of(object, base));
-    let keys = data_keys(object, journaled / record_size..size.div_ceil(record_size));
-    match dirty.first_in(keys) {
-        Some(key) => (key.offset() * record_size).clamp(journaled, size),
-        None => size,
-    }
+    let first = |keys: fn(ObjectId, Range<u64>) -> Range<Key>, unit: u64| {
+        let key = dirty.first_in(keys(object, journaled / unit..size.div_ceil(unit)))?;
+        Some(key.offset() * unit)
+    };
+    let record = first(data_keys, record_size_of(object, base).into());
+    let block = first(block_keys, BLOCK_SIZE);
+    let first = record.into_iter().chain(block).min();
+    first.map_or(size, |first| first.clamp(journaled, size))
 }
 
 /// The inode that the journal may have of a file with this size there, whose newest inode is `inode`.
@@ -96,10 +100,10 @@ impl Tails {
         }
     }
 
-    /// Whether a request waits for a size that a dirty record in these bytes would keep from the journal.
-    pub(crate) fn is_awaited(&self, object: ObjectId, record: &Range<u64>) -> bool {
+    /// Whether a request waits for a size that dirty contents of these bytes would keep from the journal.
+    pub(crate) fn is_awaited(&self, object: ObjectId, bytes: &Range<u64>) -> bool {
         let tail = self.0.get(&object);
-        tail.is_some_and(|tail| record.end > tail.journaled && record.start < tail.awaited)
+        tail.is_some_and(|tail| bytes.end > tail.journaled && bytes.start < tail.awaited)
     }
 
     /// A transaction sets an inode. Returns the inode that the journal gets with it. A file that grows over dirty records has a

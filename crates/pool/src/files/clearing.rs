@@ -93,7 +93,7 @@ impl FileStore {
             }
             for (key, contents) in cleared.blocks {
                 replaced += match contents {
-                    Some(contents) => state.dirty.put(key, contents, false),
+                    Some(contents) => state.put_block(key, contents, false),
                     None => state.dirty.zero(key..key.next()),
                 };
                 self.0.ask(&mut state);

@@ -184,7 +184,7 @@ impl FileStore {
             let mut replaced = 0;
             for (block, contents) in blocks.zip(new) {
                 let key = block_keys(object, block..block).start;
-                replaced += state.dirty.put(key, contents, is_urgent);
+                replaced += state.put_block(key, contents, is_urgent);
             }
             self.0.settings.note_blocks();
             state.written(object, inode, &old);
