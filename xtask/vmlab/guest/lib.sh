@@ -22,11 +22,14 @@ check() {
   echo "$result $name ($(date +%s.%N | awk -v a="$start" '{printf "%.1f", $1-a}') s)"
   [ $result = PASS ]
 }
-# no_errors: the kernel's log has no I/O error. The kernel does not repeat a read ahead whose path is lost, and no program waits for it: such an
-# error has REQ_RAHEAD (80000h) in its flags, and a line of the path, NVMe status 3/71h, before it.
+# no_errors [PATTERN]: no line of the kernel's log has PATTERN (I/O errors without one), and the kernel logged no call trace. Prints the
+# lines before a call trace, which name its cause. The kernel does not repeat a read ahead whose path is lost, and no program waits for it: such
+# an error has REQ_RAHEAD (80000h) in its flags, and a line of the path, NVMe status 3/71h, before it.
 no_errors() {
-  ! dmesg | grep -iE "I/O error|rejecting I/O|call trace" |
-    grep -vE "op 0x0:\(READ\) flags 0x[0-9a-f]*[89a-f][0-9a-f]{4} |nvme[0-9]+c[0-9]+n[0-9]+: I/O Cmd\(0x2\).*\(sct 0x3 / sc 0x71\)"
+  local ahead='op 0x0:\(READ\) flags 0x[0-9a-f]*[89a-f][0-9a-f]{4} |nvme[0-9]+c[0-9]+n[0-9]+: I/O Cmd\(0x2\).*\(sct 0x3 / sc 0x71\)'
+  dmesg > /tmp/kernel.log
+  grep -i -B 12 -A 20 "call trace" /tmp/kernel.log
+  ! grep -iE "${1:-I/O error|rejecting I/O}|call trace" /tmp/kernel.log | grep -vE "$ahead"
 }
 # equal WHAT GOT WANTED: for use under check
 equal() { [ "$2" = "$3" ] || { echo "$1: got '$2', wanted '$3'"; return 1; }; }
