@@ -4,7 +4,8 @@
 //! connections were not asked for is a fact that is not known.
 
 use crate::api::{
-    Expansion, Member, MemberTimes, Pool, Queue, SessionSummary, SpareState, Status, Transport,
+    DiskState, Expansion, Health, Member, MemberTimes, NamespaceState, Pool, Queue, ScanState,
+    SessionSummary, SpareState, Status, Transport,
 };
 use crate::limits::DOCTOR_SESSIONS_MAX;
 use doctor::facts::{self, Known};
@@ -39,10 +40,82 @@ pub fn doctor_facts(
         connections_max: status.connections_max as u64,
         listen: over_tcp.map(|l| l.address).collect(),
         sessions: sessions.collect(),
+        pools: status
+            .pools
+            .iter()
+            .map(|p| pool(status, p, now_ms))
+            .collect(),
+        exports: exports(status),
         members: status.pools.iter().flat_map(members).collect(),
         spares: status.pools.iter().flat_map(spares).collect(),
         expansions: status.pools.iter().flat_map(expansions).collect(),
     }
+}
+
+fn pool(status: &Status, pool: &Pool, now_ms: u64) -> facts::Pool {
+    let stops = matches!(pool.health, Some(Health::Faulted | Health::Suspended));
+    let reason = pool
+        .reason
+        .as_deref()
+        .unwrap_or("a vdev has lost too many disks");
+    let unusable = (stops || pool.state == DiskState::Held).then(|| reason.to_owned());
+    let age_s = |since_ms: u64| now_ms.saturating_sub(since_ms) / 1000;
+    let is_own = |dataset: &str| dataset.split('/').next() == Some(pool.name.as_str());
+    let volumes = status.volumes.iter().map(|v| (&v.name, v.created_ms));
+    let filesystems = status.filesystems.iter().map(|f| (&f.name, f.created_ms));
+    let made = volumes.chain(filesystems);
+    let made = made.filter(|(name, _)| is_own(name)).map(|(_, ms)| ms);
+    let checked_ms = match &pool.scrub {
+        Some(scrub) if scrub.state == ScanState::Running => None,
+        Some(scrub) if scrub.state == ScanState::Finished => scrub.ended_ms,
+        _ => made.min(),
+    };
+    facts::Pool {
+        name: pool.name.clone(),
+        unusable,
+        size: pool.size,
+        used: pool.used,
+        sync_disabled: pool.sync_disabled.clone(),
+        unscrubbed_s: checked_ms.map(age_s),
+    }
+}
+
+/// The exports of all protocols. On loopback alone no other host reaches them.
+fn exports(status: &Status) -> Vec<facts::ServedExport> {
+    let is_reached = status.listen.iter().any(|l| !l.address.ip().is_loopback());
+    let export =
+        |protocol: &str, name: &str, held: Vec<String>, is_open: bool| facts::ServedExport {
+            name: name.to_owned(),
+            protocol: protocol.to_owned(),
+            held,
+            is_open: is_open && is_reached,
+        };
+    let held = |state: NamespaceState, of: &str, reason: &Option<String>| {
+        let reason = reason.as_deref().unwrap_or("its disk is not there");
+        (state == NamespaceState::Held).then(|| format!("{of}: {reason}"))
+    };
+    let is_any = |hosts: &[String]| hosts.iter().any(|host| host == "any");
+    let nvme = status.exports.nvmf.exports.iter().map(|e| {
+        let namespaces = e.namespaces.iter();
+        let lacks = namespaces.filter_map(|n| held(n.state, &n.disk, &n.reason));
+        export("nvme", &e.nqn, lacks.collect(), is_any(&e.hosts))
+    });
+    let iscsi = status.exports.iscsi.targets.iter().map(|t| {
+        let lacks = t.luns.iter();
+        let lacks = lacks.filter_map(|l| held(l.state, &l.disk, &l.reason));
+        let is_open = is_any(&t.initiators) && t.chap.is_none();
+        export("iscsi", &t.iqn, lacks.collect(), is_open)
+    });
+    let nfs = status.exports.nfs.nfs_exports.iter().map(|e| {
+        let lacks = held(e.state, &e.filesystem, &e.reason);
+        let is_open = |client: &String| {
+            let mut parts = client.split([':', ',']);
+            parts.next() == Some("*") && parts.any(|option| option == "rw")
+        };
+        let is_open = e.clients.iter().any(is_open);
+        export("nfs", &e.path, lacks.into_iter().collect(), is_open)
+    });
+    nvme.chain(iscsi).chain(nfs).collect()
 }
 
 fn expansions(pool: &Pool) -> impl Iterator<Item = facts::Expansion> {

@@ -4,7 +4,7 @@
 //! own message. Names in an answer may come from a peer or a disk: in text output every string of the answer passes
 //! [`io::printable`] before a command sees it, with `--json` none does.
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use hyper::{Method, Request};
@@ -15,17 +15,34 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use server::api::{self, Call, Failure};
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::time::Duration;
 use tokio::net::UnixStream;
 
 /// Longest wait for an answer; longer than the server's own.
 const ANSWER_WAIT_MAX: Duration = Duration::from_secs(90);
 
+/// Wait after which a line on standard error names the reason.
+const ANSWER_WAIT_TOLD: Duration = Duration::from_secs(2);
+
+/// A server took the connection and did not answer in time.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the server at {} did not answer within {} s: it hangs, or its machine is overloaded; its log says more (journalctl -u wirepool)",
+    socket.display(), waited.as_secs()
+)]
+pub(crate) struct NoAnswer {
+    pub(crate) socket: PathBuf,
+    pub(crate) waited: Duration,
+}
+
 /// The client of one server.
 pub(crate) struct Client {
     socket: PathBuf,
     /// Whether answers are for programs: strings stay unchanged.
     exact: bool,
+    /// Longest wait for an answer.
+    wait_max: Duration,
 }
 
 impl Client {
@@ -34,18 +51,43 @@ impl Client {
         Client {
             socket: socket.unwrap_or_else(server::config::default_control),
             exact,
+            wait_max: ANSWER_WAIT_MAX,
         }
     }
 
-    /// Sends a request and waits for the answer.
+    /// The same client, which waits no longer than this for an answer.
+    pub(crate) fn waiting(self, wait_max: Duration) -> Client {
+        Client { wait_max, ..self }
+    }
+
+    /// Sends a request and waits for the answer. Errors: [`NoAnswer`], those of the connection, and the server's refusal.
     pub(crate) fn ask<C: Call>(&self, call: &C) -> Result<C::Reply> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
-        runtime.block_on(async {
-            tokio::time::timeout(ANSWER_WAIT_MAX, ask(&self.socket, call, self.exact))
-                .await
-                .map_err(|_| anyhow!("the server at {} does not answer", self.socket.display()))?
+        let answered = async {
+            let mut asked = pin!(ask(&self.socket, call, self.exact));
+            if ANSWER_WAIT_TOLD < self.wait_max {
+                if let Ok(answer) = tokio::time::timeout(ANSWER_WAIT_TOLD, &mut asked).await {
+                    return answer;
+                }
+                let most = self.wait_max.as_secs();
+                eprintln!(
+                    "waiting for the server at {}, at most {most} s",
+                    self.socket.display()
+                );
+                return asked.await;
+            }
+            asked.await
+        };
+        let waited =
+            runtime.block_on(async { tokio::time::timeout(self.wait_max, answered).await });
+        waited.unwrap_or_else(|_| {
+            Err(NoAnswer {
+                socket: self.socket.clone(),
+                waited: self.wait_max,
+            }
+            .into())
         })
     }
 }

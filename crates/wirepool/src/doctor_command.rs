@@ -4,7 +4,7 @@
 //! without a finding of severity warning or more, else 1.
 
 use crate::ask::{exact, print};
-use crate::client::Client;
+use crate::client::{Client, NoAnswer};
 use anyhow::{Context, Result};
 use clap::Args;
 use doctor::capture::{self, probe};
@@ -15,7 +15,7 @@ use server::doctor_facts;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -80,8 +80,7 @@ pub(crate) fn run(args: Doctor, control: Option<PathBuf>, json: bool) -> Result<
 
 /// The report of this machine as a server, without probes.
 pub(crate) fn report(control: Option<PathBuf>) -> doctor::report::Report {
-    let facts = capture::capture(&Host::this(), server(&Client::new(control, true)));
-    doctor::checks::judge(&facts, false)
+    doctor::checks::judge(&captured(control), false)
 }
 
 fn read(path: &PathBuf) -> Result<Facts> {
@@ -100,11 +99,13 @@ fn read(path: &PathBuf) -> Result<Facts> {
 
 fn examine(args: &Doctor, control: Option<PathBuf>) -> Facts {
     let host = Host::this();
-    let server = match args.client {
-        true => Known::unknown("not asked for: this machine is examined as a client"),
-        false => server(&Client::new(control, true)),
+    let mut facts = match args.client {
+        true => {
+            let reason = "not asked for: this machine is examined as a client";
+            capture::capture(&host, Known::unknown(reason))
+        }
+        false => captured(control),
     };
-    let mut facts = capture::capture(&host, server);
     if !args.addresses.is_empty() {
         let probes = args.addresses.iter().map(|a| probe::path(&host, *a));
         facts.probes.paths = Known::Value(probes.collect());
@@ -116,25 +117,46 @@ fn examine(args: &Doctor, control: Option<PathBuf>) -> Facts {
     facts
 }
 
+/// Longest wait for each answer of the server.
+const SERVER_WAIT_MAX: Duration = Duration::from_secs(2);
+
+/// The facts of this machine and of its server.
+fn captured(control: Option<PathBuf>) -> Facts {
+    let answer = server(control);
+    let silence = answer.as_ref().err();
+    let silence = silence.and_then(|e| e.downcast_ref::<NoAnswer>());
+    let silence = silence.map(|silence| facts::Silence {
+        socket: silence.socket.display().to_string(),
+        waited_ms: u64::try_from(silence.waited.as_millis()).unwrap_or(u64::MAX),
+    });
+    let mut facts = capture::capture(&Host::this(), known(answer));
+    facts.silence = Known::Value(silence);
+    facts
+}
+
 /// The running server's state, or the reason why it is not known.
-pub(crate) fn server(client: &Client) -> Known<facts::Server> {
-    let reason = |e: anyhow::Error| {
-        let cause = e.root_cause();
-        Known::unknown(format!("no running server was found ({cause})"))
-    };
-    let status = match client.ask(&GetStatus {}) {
-        Ok(status) => status,
-        Err(e) => return reason(e),
-    };
-    let sessions = match client.ask(&ListSessions {}) {
-        Ok(sessions) => sessions,
-        Err(e) => return reason(e),
-    };
+pub(crate) fn known_server(control: Option<PathBuf>) -> Known<facts::Server> {
+    known(server(control))
+}
+
+fn known(answer: Result<facts::Server>) -> Known<facts::Server> {
+    match answer {
+        Ok(server) => Known::Value(server),
+        Err(e) if e.is::<NoAnswer>() => Known::unknown(e.to_string()),
+        Err(e) => Known::unknown(format!("no running server was found ({})", e.root_cause())),
+    }
+}
+
+/// The running server's state. Errors: as [`Client::ask`].
+fn server(control: Option<PathBuf>) -> Result<facts::Server> {
+    let client = Client::new(control, true).waiting(SERVER_WAIT_MAX);
+    let status = client.ask(&GetStatus {})?;
+    let sessions = client.ask(&ListSessions {})?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let now_ms = now.map_or(0, |d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX));
     let queues = |id| match client.ask(&ShowSession { id }) {
         Ok(session) => Ok(session.queues),
         Err(e) => Err(format!("the session is not known any more ({e:#})")),
     };
-    Known::Value(doctor_facts(&status, &sessions, now_ms, queues))
+    Ok(doctor_facts(&status, &sessions, now_ms, queues))
 }

@@ -5,7 +5,6 @@
 //! the server's restart and settings of cards and interfaces are left to a person.
 
 use crate::ask::{exact, print};
-use crate::client::Client;
 use crate::doctor_command;
 use crate::setup::dialogue::Dialogue;
 use anyhow::{Context, Result, bail};
@@ -67,7 +66,7 @@ pub(crate) fn run(args: &RdmaSetupArgs, control: Option<PathBuf>, json: bool) ->
         bail!("{} is no directory", args.root.display());
     }
     let server = match (is_this_machine, args.client) {
-        (true, false) => doctor_command::server(&Client::new(control, true)),
+        (true, false) => doctor_command::known_server(control),
         (true, true) => Known::unknown("not asked for: this machine is set up as a client"),
         (false, _) => Known::unknown("not asked for: the system in --root does not run"),
     };

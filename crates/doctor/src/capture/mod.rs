@@ -70,6 +70,7 @@ pub fn capture(source: &dyn Source, server: Known<Server>) -> Facts {
         service: service::service(source, &process),
         process,
         server,
+        silence: Known::Value(None),
         probes: Probes {
             paths: Known::unknown("not asked for: give the ADDRESS of a client or server"),
             flushes: Known::unknown("not asked for: give --probe DIRECTORY"),

@@ -40,6 +40,7 @@ pub(super) fn tcp(source: &dyn Source) -> Tcp {
         sack: source.parse(&setting("tcp_sack")),
         slow_start_after_idle: source.parse(&setting("tcp_slow_start_after_idle")),
         listen_overflows: listen_overflows(source),
+        somaxconn: source.parse("/proc/sys/net/core/somaxconn"),
         softnet_packets: column(0),
         softnet_dropped: column(1),
         softnet_squeezed: column(2),

@@ -16,6 +16,7 @@ mod member;
 mod nic;
 mod pitfalls;
 pub(crate) mod rdma;
+mod served;
 mod session;
 mod tcp;
 
@@ -26,6 +27,7 @@ use std::fmt::Write;
 
 /// All checks, by area.
 pub const AREAS: &[(&str, &[Check])] = &[
+    ("Server, pools and exports", served::CHECKS),
     ("Kernel", kernel::CHECKS),
     ("Limits of the server's process", limits::CHECKS),
     ("Processors", cpu::CHECKS),

@@ -6,6 +6,7 @@ use crate::check::{Check, Judge, Side};
 use crate::facts::{Facts, Known, Nic, Queue, Session};
 use crate::report::Severity;
 use crate::step::Step;
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 /// Bytes of IPv4 and TCP headers with time stamps; IPv6 has 20 more.
@@ -16,6 +17,8 @@ const SLACK: u32 = 40;
 const SENT_MIN: u64 = 16 << 20;
 /// Retransmitted segments of 10,000 that are too many.
 const LOST_OF_10000: u64 = 10;
+/// Sent bytes of a connection with I/O: keep alives and logins stay far below.
+const IO_BYTES_MIN: u64 = 4 << 20;
 /// Round-trip time of a local network, µs.
 const RTT_US_MAX: u32 = 1000;
 /// Reconnects within an hour that are too many.
@@ -55,7 +58,7 @@ pub(super) const CHECKS: &[Check] = &[
         id: "session-rtt",
         side: Side::Server,
         severity: Severity::Note,
-        finds: "a session with a round-trip time above 1 ms",
+        finds: "a client whose sessions with I/O all have a round-trip time above 1 ms",
         why: "Each request at queue depth 1 takes at least this time; a local network has 20 to 200 µs.",
         risk: "None from looking.",
         judge: rtt,
@@ -210,16 +213,23 @@ fn retransmits(facts: &Facts, j: &mut Judge) {
     }
 }
 
+/// One finding for each client. A connection without I/O says nothing: its few segments are acknowledged late (RFC 1122, 4.2.3.2).
 fn rtt(facts: &Facts, j: &mut Judge) {
-    for (name, queues) in connections(facts, j) {
-        let worst = queues.iter().map(|q| q.rtt_us).min().unwrap_or_default();
-        if worst > RTT_US_MAX {
+    let mut clients: BTreeMap<IpAddr, (u32, usize)> = BTreeMap::new();
+    for (_, queues) in connections(facts, j) {
+        let with_io = queues.iter().filter(|q| q.bytes_out >= IO_BYTES_MIN);
+        if let Some(fastest) = with_io.min_by_key(|q| q.rtt_us) {
+            let client = clients.entry(fastest.peer.ip()).or_insert((u32::MAX, 0));
+            client.0 = client.0.min(fastest.rtt_us);
+            client.1 += 1;
+        }
+    }
+    for (address, (rtt, sessions)) in clients {
+        if rtt > RTT_US_MAX {
             let text = "bring client and server into one switch, or expect this latency";
-            j.find(
-                name,
-                format!("{worst} µs on its fastest connection"),
-                vec![Step::advice(text)],
-            );
+            let evidence = format!("{rtt} µs on its fastest connection, of {sessions} sessions");
+            let object = format!("client {address}");
+            j.find(object, evidence, vec![Step::advice(text)]);
         }
     }
 }

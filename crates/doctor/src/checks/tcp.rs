@@ -14,6 +14,9 @@ const CONNTRACK_PERCENT: u64 = 80;
 /// Squeezes of a million packets that are too many.
 const SQUEEZED_OF_MILLION: u64 = 1000;
 
+/// Connections that may wait at a listening socket: all hosts of a rack connect at once after its switch restarts.
+const SOMAXCONN: u64 = 4096;
+
 pub(super) const CHECKS: &[Check] = &[
     Check {
         id: "tcp-congestion",
@@ -183,8 +186,13 @@ fn slow_start(facts: &Facts, j: &mut Judge) {
 }
 
 fn listen_overflow(facts: &Facts, j: &mut Judge) {
-    if let Some(n) = j.know("", &facts.tcp.listen_overflows).filter(|n| **n > 0) {
-        let steps = Step::sysctl(j.check(), "net.core.somaxconn", "4096");
+    let most = j.know("", &facts.tcp.somaxconn).copied();
+    let Some(n) = j.know("", &facts.tcp.listen_overflows) else {
+        return;
+    };
+    // the count is of all time since boot: with this limit there is nothing left to set
+    if *n > 0 && most.is_some_and(|most| most < SOMAXCONN) {
+        let steps = Step::sysctl(j.check(), "net.core.somaxconn", &SOMAXCONN.to_string());
         j.find("TCP", format!("{n} connections dropped since boot"), steps);
     }
 }

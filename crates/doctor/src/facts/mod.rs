@@ -23,7 +23,8 @@ pub use rdma::{
     Rate, Rdma, RdmaPort,
 };
 pub use server::{
-    Expansion, FlushProbe, Member, PathProbe, Probes, Queue, Server, Session, Spare, Times,
+    Expansion, FlushProbe, Member, PathProbe, Pool, Probes, Queue, ServedExport, Server, Session,
+    Silence, Spare, Times,
 };
 pub use service::{Service, Unit};
 
@@ -110,6 +111,8 @@ pub struct Facts {
     pub process: Known<Process>,
     /// The running server, from its control API.
     pub server: Known<Server>,
+    /// The server that does not answer, if there is one.
+    pub silence: Known<Option<Silence>>,
     /// Measurements that were asked for.
     pub probes: Probes,
     /// NFS file systems that this machine mounts.

@@ -27,6 +27,8 @@ pub struct Tcp {
     pub slow_start_after_idle: Known<u32>,
     /// Connections that were dropped because a listening socket was full.
     pub listen_overflows: Known<u64>,
+    /// Most connections that wait at a listening socket (`net.core.somaxconn`).
+    pub somaxconn: Known<u64>,
     /// Packets that were dropped because a processor's queue was full.
     pub softnet_dropped: Known<u64>,
     /// Times that a processor stopped receiving because its budget was used up.

@@ -24,6 +24,10 @@ pub struct Server {
     pub listen: Vec<SocketAddr>,
     /// Its sessions.
     pub sessions: Vec<Session>,
+    /// Its pools.
+    pub pools: Vec<Pool>,
+    /// Its exports over all protocols.
+    pub exports: Vec<ServedExport>,
     /// Disks of its pools.
     pub members: Vec<Member>,
     /// Hot spares of its pools. A spare that pools share is there once for each of them.
@@ -77,6 +81,49 @@ pub struct Queue {
     pub bytes_out: u64,
     /// The congestion control in use.
     pub congestion: String,
+}
+
+/// A pool.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Pool {
+    /// Its name.
+    pub name: String,
+    /// Why it cannot be opened, or takes no writes.
+    pub unusable: Option<String>,
+    /// Bytes that it can hold; 0 while it is not open.
+    pub size: u64,
+    /// Bytes taken.
+    pub used: u64,
+    /// Its datasets with `sync=disabled`.
+    pub sync_disabled: Vec<String>,
+    /// Seconds since its last scrub ended; since its oldest dataset was made, if there was no scrub. None without either, and while a scrub
+    /// runs.
+    pub unscrubbed_s: Option<u64>,
+}
+
+/// An export: a subsystem, a target, or a filesystem.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ServedExport {
+    /// Its name.
+    pub name: String,
+    /// `nvme`, `iscsi` or `nfs`.
+    pub protocol: String,
+    /// Disks that it lacks, each with the reason.
+    pub held: Vec<String>,
+    /// Whether every host that reaches the server may write to it.
+    pub is_open: bool,
+}
+
+/// A server that took a connection on its control socket and did not answer.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Silence {
+    /// The control socket.
+    pub socket: String,
+    /// Time that was waited for an answer, ms.
+    pub waited_ms: u64,
 }
 
 /// A disk of a pool.

@@ -31,6 +31,14 @@ pub(crate) fn cases() -> Vec<Case> {
         "disk-media-errors": {"/disks/2/smart/media_errors": 8} / {"/disks/2/smart/media_errors": 0};
         "disk-firmware": {"/disks/0/model": "Samsung SSD 980 PRO 2TB", "/disks/0/firmware": "3B2QGXA7"}
             / {"/disks/0/model": "Samsung SSD 980 PRO 2TB", "/disks/0/firmware": "5B2QGXA7"};
+        "server-silent": {"/silence": {"socket": "/run/wirepool/control.sock", "waited_ms": 2000}} / {"/silence": null};
+        "pool-unusable": {"/server/pools/0/unusable": "a disk is missing"} / {"/server/pools": []};
+        "export-held": {"/server/exports/1/held": ["tank/home: a disk of pool tank is missing"]} / {"/server/exports/1/held": []};
+        "members-on-one-disk": {"/server/members/1/disk": "nvme0n1"} / {"/server/members/1/disk": "nvme0n1", "/server/members/1/vdev": "mirror-1"};
+        "pool-full": {"/server/pools/0/used": 900000000000u64} / {"/server/pools/0/used": 899999999999u64};
+        "sync-disabled": {"/server/pools/0/sync_disabled": ["tank/vm"]} / {"/server/pools/0/sync_disabled": []};
+        "export-open": {"/server/exports/0/is_open": true} / {"/server/exports/0/is_open": false};
+        "scrub-old": {"/server/pools/0/unscrubbed_s": 3200000} / {"/server/pools/0/unscrubbed_s": null};
         "member-state": {"/server/members/1/state": "faulted"} / {"/server/members": []};
         "spare-in-use": {"/server/spares/0/instead_of": "/dev/nvme1n1"} / {"/server/spares": []};
         "spare-unusable": {"/server/spares/0/unusable": "its disk was not found"} / {"/server/spares/0/instead_of": null};

@@ -36,6 +36,8 @@ fn nics() -> Vec<Case> {
         "session-mss": {"/server/sessions/0/queues/1/mss": 1448} / {"/server/sessions/0/queues/1/mss": 8920};
         "session-retransmits": {"/server/sessions/0/queues/1/retransmits": 1000} / {"/server/sessions/0/queues/1/retransmits": 100};
         "session-rtt": {"/server/sessions/1/queues/0/rtt_us": 1500} / {"/server/sessions/0/queues/0/rtt_us": 1500};
+        "session-rtt": {"/server/sessions/1/queues/0/rtt_us": 1500}
+            / {"/server/sessions/1/queues/0/rtt_us": 40000, "/server/sessions/1/queues/0/bytes_out": 100000};
         "session-congestion": {"/server/sessions/0/queues/0/congestion": "bbr"} / {"/server/sessions": []};
         "session-keep-alive": {"/server/sessions/0/keep_alive_ms": 0} / {"/server/sessions/1/keep_alive_ms": 0};
         "session-reconnects": {"/server/sessions/0/reconnects": 7} / {"/server/sessions/0/reconnects": 6};
@@ -54,7 +56,7 @@ fn tcp() -> Vec<Case> {
         "tcp-window-scaling": {"/tcp/window_scaling": 0} / {"/tcp/window_scaling": 1};
         "tcp-sack": {"/tcp/sack": 0} / {"/tcp/sack": 1};
         "tcp-slow-start-idle": {"/tcp/slow_start_after_idle": 1} / {"/tcp/slow_start_after_idle": 0};
-        "tcp-listen-overflow": {"/tcp/listen_overflows": 1} / {"/tcp/listen_overflows": 0};
+        "tcp-listen-overflow": {"/tcp/listen_overflows": 1, "/tcp/somaxconn": 128} / {"/tcp/listen_overflows": 1};
         "softnet-dropped": {"/tcp/softnet_dropped": 1} / {"/tcp/softnet_dropped": 0};
         "softnet-squeezed": {"/tcp/softnet_squeezed": 200000} / {"/tcp/softnet_squeezed": 90000};
         "conntrack-full": {"/tcp/conntrack/count": 262000} / {"/tcp/conntrack": null};

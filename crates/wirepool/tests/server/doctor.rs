@@ -82,6 +82,74 @@ fn the_doctor_without_a_server_judges_the_machine() {
     }
 }
 
+/// The findings of a check: objects with their evidence.
+fn found(report: &Value, check: &str) -> Vec<String> {
+    let all = report["findings"].as_array().expect("a list");
+    let own = all.iter().filter(|f| f["check"] == check);
+    own.map(|f| format!("{} {}: {}", f["severity"], f["object"], f["evidence"]))
+        .collect()
+}
+
+#[test]
+fn a_server_that_does_not_answer_is_critical() {
+    let place = Place::new(BASE);
+    let dir = place.path("");
+    let socket = place.path("silent.sock");
+    // it takes connections into its queue, and never answers
+    let _listener = std::os::unix::net::UnixListener::bind(&socket).expect("bound");
+    let socket = socket.to_str().expect("text");
+    let report = json(&run(&dir, &["doctor", "--json", "--control", socket]));
+    let silent = found(&report, "server-silent");
+    assert!(
+        matches!(&silent[..], [one] if one.contains("critical") && one.contains(socket)),
+        "{report}"
+    );
+    let reasons = not_checked(&report, "pool-full");
+    assert!(
+        reasons.iter().any(|r| r.contains("did not answer")),
+        "{reasons:?}"
+    );
+    let missing = place.path("missing.sock");
+    let missing = missing.to_str().expect("text");
+    let report = json(&run(&dir, &["doctor", "--json", "--control", missing]));
+    assert!(found(&report, "server-silent").is_empty(), "{report}");
+}
+
+#[test]
+fn pools_and_exports_that_clients_miss_are_critical() {
+    let place = Place::new(BASE);
+    let server = place.start();
+    server.ok(&["pool", "create", "tank", "d1.img", "--size", "128M"]);
+    server.ok(&["volume", "create", "tank/vol", "--size", "16M"]);
+    server.ok(&["set", "sync=disabled", "tank/vol"]);
+    server.ok(&["export", "nvme", "tank/vol", "--nqn", NQN]);
+    let report = json(&server.run(&["doctor", "--json"]));
+    for check in ["pool-unusable", "export-held", "pool-full", "scrub-old"] {
+        assert!(found(&report, check).is_empty(), "{report}");
+        assert!(not_checked(&report, check).is_empty(), "{report}");
+    }
+    let disabled = found(&report, "sync-disabled");
+    assert!(
+        matches!(&disabled[..], [one] if one.contains("tank/vol")),
+        "{report}"
+    );
+    server.terminate();
+    std::fs::rename(place.path("d1.img"), place.path("away.img")).expect("moved");
+    let server = place.start();
+    let report = json(&server.run(&["doctor", "--json"]));
+    let unusable = found(&report, "pool-unusable");
+    assert!(
+        matches!(&unusable[..], [one] if one.contains("critical") && one.contains("pool tank")),
+        "{report}"
+    );
+    let held = found(&report, "export-held");
+    assert!(
+        matches!(&held[..], [one] if one.contains("critical") && one.contains(NQN)),
+        "{report}"
+    );
+    server.terminate();
+}
+
 #[test]
 fn clients_get_settings_for_each_export() {
     let place = Place::new(&format!("{BASE}{RAM}{OTHERS}"));
