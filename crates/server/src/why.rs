@@ -4,7 +4,10 @@
 //! verdict names the numbers that it follows from; counters that went back, because an export was published anew, count from
 //! zero.
 
-use crate::api::{ExportStages, Pool, RequestStages, SessionSummary, SlowRequest, Stages, Status};
+use crate::api::{
+    ExportStages, Member, MemberTimes, Pool, RequestStages, SessionSummary, SlowRequest, Stages,
+    Status,
+};
 use io::histogram::Times;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,6 +22,14 @@ pub struct Reading {
     pub status: Status,
     /// Its sessions.
     pub sessions: Vec<SessionSummary>,
+}
+
+impl Reading {
+    /// Whether there is an export of this name: a subsystem, a target, or `nfs`.
+    #[must_use]
+    pub fn has_export(&self, name: &str) -> bool {
+        self.stages.exports.iter().any(|e| e.export == name)
+    }
 }
 
 /// One export, over an interval.
@@ -107,6 +118,8 @@ pub enum Limit {
     Space,
     /// Changes of the same place come one after the other.
     Order,
+    /// Round trips between client and server.
+    RoundTrip,
     /// The network from the client, or the client's sending.
     NetworkIn,
     /// The network to the client, or the client's receiving.
@@ -162,7 +175,7 @@ fn why(before: &Reading, after: &Reading, now: &ExportStages) -> Why {
         limit: None,
         slowest: now.slowest.clone(),
     };
-    why.limit = (total.count > 0).then(|| verdict(&why, after));
+    why.limit = (total.count > 0).then(|| verdict(&why, before, after));
     why
 }
 
@@ -251,19 +264,19 @@ fn busiest(before: &Reading, after: &Reading, seconds: f64) -> f64 {
     used.fold(0.0, f64::max)
 }
 
-fn verdict(why: &Why, now: &Reading) -> Verdict {
+fn verdict(why: &Why, before: &Reading, now: &Reading) -> Verdict {
     if why.busiest_shard_percent >= BUSY_PERCENT {
         return core(why, now);
     }
     if why.in_flight < IN_FLIGHT_MIN {
-        return client(why, now);
+        return outside(why, before, now);
     }
     let largest = why
         .stages
         .iter()
         .max_by(|a, b| a.percent.total_cmp(&b.percent));
     let Some(part) = largest else {
-        return client(why, now);
+        return outside(why, before, now);
     };
     let share = format!(
         "{:.0} % of a request's time in the server is in stage {}: {:.0} µs on average, 99 % within {:.0} µs",
@@ -291,7 +304,7 @@ fn verdict(why: &Why, now: &Reading) -> Verdict {
             "the pool's journal: writes wait for the batches before theirs",
             &["fewer, larger durable writes", "devices that flush faster"],
         ),
-        "memory" => return memory(share, now),
+        "memory" => return memory(share, before, now),
         "queue" => (
             Limit::Order,
             "order: changes of the same blocks, or the same directory, wait for each other",
@@ -317,7 +330,7 @@ fn verdict(why: &Why, now: &Reading) -> Verdict {
     };
     let mut evidence = vec![share];
     if matches!(limit, Limit::Device | Limit::Flush) {
-        evidence.extend(slowest_member(&now.status.pools));
+        evidence.extend(slowest_member(&before.status.pools, &now.status.pools));
     }
     Verdict {
         limit,
@@ -348,31 +361,65 @@ fn core(why: &Why, now: &Reading) -> Verdict {
     }
 }
 
-fn client(why: &Why, now: &Reading) -> Verdict {
-    let of_export = |s: &&SessionSummary| {
-        s.export == why.export || why.protocol == "nfs" && s.protocol == "nfs"
-    };
-    let of_export = now.sessions.iter().filter(of_export);
-    let rtt = of_export.map(|s| s.rtt_us).max();
+/// The verdict of an export whose requests are outside of the server most of the time: between client and server, or not sent yet.
+/// Requests at a time on the network are their rate times the round trip (Little's law).
+fn outside(why: &Why, before: &Reading, now: &Reading) -> Verdict {
     let mut evidence = vec![format!(
-        "on average {:.2} requests are in the server: it waits for the client most of the time",
+        "on average {:.2} requests are in the server",
         why.in_flight
     )];
-    evidence.extend(rtt.map(|us| format!("a round trip to the client takes {us} µs")));
+    let rate: f64 = why.commands.iter().map(|c| c.per_second).sum();
+    let session = busiest_session(why, before, now);
+    let is_here = |s: &&SessionSummary| s.peer.is_some_and(|peer| peer.ip().is_loopback());
+    if session.as_ref().is_some_and(is_here) {
+        evidence.push("the client runs on this machine: there is no network between".to_owned());
+    } else if let Some(session) = session.filter(|s| s.rtt_us > 0) {
+        let rtt_us = session.rtt_us;
+        let on_network = rate * f64::from(rtt_us) / 1e6;
+        evidence.push(format!(
+            "a round trip to the client takes {rtt_us} µs: on average {on_network:.2} requests are on the network"
+        ));
+        if on_network >= IN_FLIGHT_MIN && on_network > why.in_flight {
+            return Verdict {
+                limit: Limit::RoundTrip,
+                summary: "the network: round trips take most of the time".to_owned(),
+                evidence,
+                helps: vec![
+                    "a shorter path: client and server at one switch, interrupt coalescing (`wirepool doctor` on both machines)".to_owned(),
+                    "more requests at a time from the client (queue depth, threads), which share the round trips".to_owned(),
+                ],
+            };
+        }
+    }
     Verdict {
         limit: Limit::ClientDepth,
-        summary:
-            "the client: it sends few requests at a time, or the network between takes the time"
-                .to_owned(),
+        summary: "the client: it sends few requests at a time, or its own processor is busy"
+            .to_owned(),
         evidence,
         helps: vec![
             "more requests at a time from the client (queue depth, threads)".to_owned(),
-            "a network with shorter round trips".to_owned(),
+            "a client that spends less time between two requests".to_owned(),
         ],
     }
 }
 
-fn memory(share: String, now: &Reading) -> Verdict {
+/// The session with the most commands of the interval.
+fn busiest_session<'r>(
+    why: &Why,
+    before: &Reading,
+    now: &'r Reading,
+) -> Option<&'r SessionSummary> {
+    let of_export = |s: &&SessionSummary| {
+        s.export == why.export || why.protocol == "nfs" && s.protocol == "nfs"
+    };
+    let commands = |s: &&SessionSummary| {
+        let old = before.sessions.iter().find(|old| old.id == s.id);
+        s.commands - old.map_or(0, |old| old.commands.min(s.commands))
+    };
+    now.sessions.iter().filter(of_export).max_by_key(commands)
+}
+
+fn memory(share: String, before: &Reading, now: &Reading) -> Verdict {
     let mut evidence = vec![share];
     let percent = |p: &Pool| p.used * 100 / p.size.max(1);
     if let Some(full) = now.status.pools.iter().find(|p| percent(p) >= FULL_PERCENT) {
@@ -391,7 +438,7 @@ fn memory(share: String, now: &Reading) -> Verdict {
             pool.name, pool.dirty
         ));
     }
-    evidence.extend(slowest_member(&now.status.pools));
+    evidence.extend(slowest_member(&before.status.pools, &now.status.pools));
     Verdict {
         limit: Limit::Memory,
         summary: "memory: requests wait for buffers, or for unwritten data to reach the devices"
@@ -404,19 +451,37 @@ fn memory(share: String, now: &Reading) -> Verdict {
     }
 }
 
-/// The member with the longest mean write or flush, in words.
-fn slowest_member(pools: &[Pool]) -> Option<String> {
-    let members = pools.iter().flat_map(|p| &p.vdevs).flat_map(|v| &v.members);
-    let mean = |t: &crate::api::MemberTimes| t.sum_us.checked_div(t.count).unwrap_or(0);
-    let slowest = members.max_by_key(|s| mean(&s.write_times).max(mean(&s.flush_times)))?;
+/// The member with the longest mean write or flush of the interval, in words. None if no device was written or flushed.
+fn slowest_member(before: &[Pool], now: &[Pool]) -> Option<String> {
+    let members = |pools| -> Vec<&Member> {
+        let pools: &[Pool] = pools;
+        let vdevs = pools.iter().flat_map(|p| &p.vdevs);
+        vdevs.flat_map(|v| &v.members).collect()
+    };
+    let old = members(before);
+    let mean = |times: fn(&Member) -> &MemberTimes, member: &Member| {
+        let old = old.iter().find(|o| o.path == member.path).map(|o| times(o));
+        let now = times(member);
+        let old = old.filter(|old| old.count <= now.count && old.sum_us <= now.sum_us);
+        let (count, sum) = old.map_or((0, 0), |old| (old.count, old.sum_us));
+        (now.sum_us - sum).checked_div(now.count - count)
+    };
+    let of = |member: &Member| {
+        [
+            ("read", mean(|m| &m.read_times, member)),
+            ("write", mean(|m| &m.write_times, member)),
+            ("flush", mean(|m| &m.flush_times, member)),
+        ]
+    };
+    let slowest = members(now)
+        .into_iter()
+        .max_by_key(|m| of(m)[1].1.max(of(m)[2].1))?;
     let path = slowest.path.as_ref()?;
-    Some(format!(
-        "since the pool was opened, {} took {} µs for a read, {} µs for a write and {} µs for a flush on average",
-        path.display(),
-        mean(&slowest.read_times),
-        mean(&slowest.write_times),
-        mean(&slowest.flush_times)
-    ))
+    let parts = of(slowest).into_iter();
+    let parts = parts.filter_map(|(kind, us)| Some(format!("{} µs for a {kind}", us?)));
+    let parts: Vec<String> = parts.collect();
+    let took = || format!("{} took on average {}", path.display(), parts.join(", "));
+    (!parts.is_empty()).then(took)
 }
 
 #[cfg(test)]

@@ -87,6 +87,60 @@ fn a_server_that_waits_for_its_client_says_so() {
     assert_eq!(limit(&[("device", 20)], 200), Limit::ClientDepth);
 }
 
+/// What limits an export whose client has this address and round trip, with 200 requests a second that the server answers in 20 µs.
+fn limit_outside(peer: &str, rtt_us: u32) -> Verdict {
+    let session = |id: u32, commands: u64, rtt_us: u32| -> SessionSummary {
+        let session = serde_json::json!({
+            "id": id, "protocol": "nvme", "kind": "io", "state": "live", "client": "c", "host_id": "", "export": NAME,
+            "peer": peer, "transport": "tcp", "header_digest": false, "data_digest": false, "io_queues": 1, "depth": 1,
+            "bytes_in": 0, "bytes_out": 0, "commands": commands, "errors": 0, "rtt_us": rtt_us, "retransmits": 0,
+            "keep_alive_age_ms": 0, "keep_alive_timeout_ms": 0, "connected_at_ms": 0, "reconnects": 0,
+        });
+        serde_json::from_value(session).expect("a session")
+    };
+    let stages = [("device", 20)];
+    let mut before = reading(5000, 100, vec![requests(500, &stages)]);
+    let mut after = reading(6000, 150, vec![requests(700, &stages)]);
+    // the other session is idle: its round trip says nothing
+    before.sessions = vec![session(1, 9000, 40_000), session(2, 500, rtt_us)];
+    after.sessions = vec![session(1, 9000, 40_000), session(2, 700, rtt_us)];
+    let why = judge(&before, &after, None).remove(0);
+    why.limit.expect("there were requests")
+}
+
+#[test]
+fn the_network_is_blamed_for_its_own_time_only() {
+    let far = limit_outside("10.0.0.7:5000", 5000);
+    assert_eq!(far.limit, Limit::RoundTrip, "{far:?}");
+    let near = limit_outside("10.0.0.7:5000", 50);
+    assert_eq!(near.limit, Limit::ClientDepth, "{near:?}");
+    assert!(near.evidence[1].contains("50 µs"), "{near:?}");
+    let same = limit_outside("127.0.0.1:5000", 5000);
+    assert_eq!(same.limit, Limit::ClientDepth, "{same:?}");
+    assert!(same.evidence[1].contains("this machine"), "{same:?}");
+}
+
+#[test]
+fn device_times_are_of_the_interval() {
+    let pools = |count: u64, sum_us: u64| -> Vec<Pool> {
+        let times = serde_json::json!({"count": count, "sum_us": sum_us, "p50_us": 0, "p99_us": 0, "max_us": 0});
+        let member = serde_json::json!({
+            "guid": "", "path": "/dev/a", "state": "online", "write_times": times, "reads": 0, "writes": count,
+            "read_errors": 0, "write_errors": 0, "checksum_errors": 0, "repairs": 0,
+        });
+        let pool = serde_json::json!({
+            "name": "tank", "guid": "", "state": "online", "health": "online", "reason": null, "disks": [], "size": 1, "used": 0,
+            "freeing": 0, "free": 1, "reserved": 0, "dirty": 0,
+            "vdevs": [{"name": "disk-0", "layout": "disk", "health": "online", "size": 1, "members": [member]}],
+        });
+        vec![serde_json::from_value(pool).expect("a pool")]
+    };
+    let text = slowest_member(&pools(1000, 1000), &pools(1010, 1000 + 10 * 900));
+    let text = text.expect("ten writes");
+    assert_eq!(text, "/dev/a took on average 900 µs for a write");
+    assert_eq!(slowest_member(&pools(5, 50), &pools(5, 50)), None);
+}
+
 #[test]
 fn an_export_that_was_published_anew_counts_from_zero() {
     let before = reading(5000, 0, vec![requests(500, &[("device", 10)])]);

@@ -4,7 +4,7 @@
 
 use crate::ask::Ask;
 use crate::cli::SnapshotCommand;
-use crate::columns::{human, or_dash, rows};
+use crate::columns::{human, or_dash, rows, utc};
 use anyhow::Result;
 use server::ByteSize;
 use server::api::{CloneSnapshot, Dataset, Hold, Snapshot};
@@ -60,6 +60,7 @@ fn list(snapshots: &[Snapshot]) -> String {
         .left("NAME", |s| s.name.clone())
         .right("REFER", |s| human(s.referenced))
         .right("SIZE", |s| or_dash((s.size > 0).then(|| human(s.size))))
+        .left("CREATED", |s| utc(s.created_ms))
         .left("CLONES", |s| s.clones.join(" "))
         .text()
 }

@@ -6,7 +6,7 @@ use crate::ask::Ask;
 use crate::client::Client;
 use crate::columns::rows;
 use anyhow::{Result, bail};
-use server::api::{GetStages, GetStatus, ListSessions, SlowRequest, Status};
+use server::api::{GetStages, GetStatus, ListSessions, SlowRequest};
 use server::why::{Part, Reading, Verdict, Why, judge};
 use std::fmt::Write;
 use std::time::Duration;
@@ -23,9 +23,7 @@ pub(crate) fn why(ask: &Ask, export: Option<String>, time: Duration) -> Result<S
 /// Watches the server for `time`, and judges each export that had requests, or the one of this name.
 pub(crate) fn watch(ask: &Ask, export: Option<String>, time: Duration) -> Result<Vec<Why>> {
     let before = read(&ask.client)?;
-    let wanted = export
-        .map(|name| resolve(&before.status, &name))
-        .transpose()?;
+    let wanted = export.map(|name| resolve(&before, &name)).transpose()?;
     std::thread::sleep(time);
     let after = read(&ask.client)?;
     Ok(judge(&before, &after, wanted.as_deref()))
@@ -41,7 +39,8 @@ pub(crate) fn read(client: &Client) -> Result<Reading> {
 }
 
 /// The export of a disk, volume or filesystem, or the export of this name.
-fn resolve(status: &Status, name: &str) -> Result<String> {
+fn resolve(reading: &Reading, name: &str) -> Result<String> {
+    let status = &reading.status;
     let disks = status.disks.iter().map(|d| (&d.name, &d.exported_as));
     let volumes = status.volumes.iter().map(|v| (&v.name, &v.exported_as));
     if let Some((_, exported)) = disks.chain(volumes).find(|(n, _)| *n == name) {
@@ -50,8 +49,17 @@ fn resolve(status: &Status, name: &str) -> Result<String> {
             None => bail!("{name} is not exported: see `wirepool export --help`"),
         }
     }
-    let is_filesystem = status.filesystems.iter().any(|f| f.name == name);
-    Ok(if is_filesystem { "nfs" } else { name }.to_owned())
+    let shared = status.exports.nfs.nfs_exports.iter();
+    let is_shared = shared.map(|e| &e.path).any(|path| path == name);
+    if is_shared || status.filesystems.iter().any(|f| f.name == name) {
+        return Ok("nfs".to_owned());
+    }
+    if !reading.has_export(name) {
+        bail!(
+            "there is no export, disk, volume or filesystem {name}: `wirepool export list` has them"
+        );
+    }
+    Ok(name.to_owned())
 }
 
 fn page(pages: &[Why], time: Duration) -> String {

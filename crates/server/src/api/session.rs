@@ -79,7 +79,7 @@ pub struct SessionSummary {
     pub commands: u64,
     /// Commands that failed.
     pub errors: u64,
-    /// Smoothed round-trip time of its slowest queue, µs.
+    /// Smoothed round-trip time of its slowest I/O queue, µs; 0 if it is not known.
     pub rtt_us: u32,
     /// Segments sent again, all queues.
     pub retransmits: u64,

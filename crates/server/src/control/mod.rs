@@ -179,13 +179,17 @@ impl Control {
         }
     }
 
-    /// Watches the exports, and judges where the time of their requests goes. Errors: `Invalid`, `Unavailable`.
+    /// Watches the exports, and judges where the time of their requests goes. Errors: `Invalid`, `NoExport`, `Unavailable`.
     pub(crate) async fn why(&self, request: AskWhy) -> Result<Vec<Why>> {
         if !(1..=WHY_SECONDS_MAX).contains(&request.seconds) {
             let message = format!("seconds are 1 to {WHY_SECONDS_MAX}");
             return Err(Error::Invalid(message));
         }
         let before = self.reading().await?;
+        if let Some(name) = request.export.as_ref().filter(|e| !before.has_export(e)) {
+            let text = format!("no such export {name}");
+            return Err(Error::NoExport(text));
+        }
         tokio::time::sleep(Duration::from_secs(request.seconds)).await;
         let after = self.reading().await?;
         Ok(why::judge(&before, &after, request.export.as_deref()))

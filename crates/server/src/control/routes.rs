@@ -92,7 +92,7 @@ routes! {
     /// Judgement of the server and its machine, and the past.
     fn insight_routes, "insight";
 
-    Post "/v1/why" AskWhy => Vec<Why>, VIEW, control |c, r| c.why(r).await;
+    Post "/v1/why" AskWhy => Vec<Why>, LOOKUP, control |c, r| c.why(r).await;
     Post "/v1/rates" ListRates => Vec<Rates>, VIEW, control |c, r| Ok(c.rates.list(&r));
     Get "/v1/doctor" GetDoctor => doctor::Report, VIEW, control |c, _| c.doctor().await;
     Get "/v1/reports" ListReports => Vec<StoredReport>, LOOKUP, control |c, _| c.reports().await;

@@ -169,7 +169,7 @@ metrics! {
         Counter session_retransmits "TCP segments sent again": s.summary.retransmits;
         Counter session_reconnects "Times the host connected again": s.summary.reconnects;
         Gauge session_queues "I/O queues of the session": s.summary.io_queues as u64;
-        Gauge session_rtt_seconds "Smoothed round-trip time of its slowest queue": f64::from(s.summary.rtt_us) / 1e6;
+        Gauge session_rtt_seconds "Smoothed round-trip time of its slowest I/O queue": f64::from(s.summary.rtt_us) / 1e6;
         Gauge session_keep_alive_age_seconds "Time since the last message of the host": s.summary.keep_alive_age_ms as f64 / 1e3;
         Gauge session_latency_seconds by [command percentile] "Time from a command to its answer since the session began, by percentile": latencies(s);
     }

@@ -4,7 +4,7 @@
 //! where they mean the same.
 
 use crate::columns::{human, or_dash, rows, table, text, utc};
-use crate::tables::scan;
+use crate::tables::{advice, scan};
 use server::api::{
     Checkpoint, DiskState, FoundPool, Health, Member, Pool, SYNC_DISABLED, Spare, SpareState,
     Trial, Vdev, Volume, VolumeSync,
@@ -79,6 +79,7 @@ fn one(p: &Pool, verbose: bool) -> String {
     if let Some(reason) = &p.reason {
         let _ = writeln!(out, "reason: {reason}");
     }
+    out += &advice::lines(p);
     if p.read_only {
         out += "  mode: read-only\n";
     }

@@ -118,9 +118,11 @@ fn lists(api: &mut Api) {
 }
 
 fn insight(api: &mut Api) {
-    api.post("/v1/why", json!({"seconds": 1, "export": NQN}));
+    api.post("/v1/why", json!({"seconds": 1}));
     let refused = api.answer("/v1/why", &json!({"seconds": 31}), 400);
     assert_eq!(refused["code"], "invalid");
+    let unknown = json!({"seconds": 1, "export": "nothing"});
+    api.answer("/v1/why", &unknown, 404);
     let rates = api.post("/v1/rates", json!({"day": true}));
     assert_eq!(rates, json!([]), "without a console, nothing is kept");
 }

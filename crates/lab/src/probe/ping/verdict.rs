@@ -94,8 +94,13 @@ fn share(p: &Pinged) -> Verdict {
     let parts = Parts::of(p);
     let all = p.read.p50_ns.max(1);
     let percent = |part: u64| part as f64 / all as f64 * 100.0;
+    let is_loopback = p.address.ip().is_loopback();
+    let network = match is_loopback {
+        true => "this machine's loopback",
+        false => "the network",
+    };
     let parts_text = format!(
-        "of {} for a read of {} bytes, the network takes {} ({:.0} %), the server's protocol {} ({:.0} %), storage {} ({:.0} %)",
+        "of {} for a read of {} bytes, {network} takes {} ({:.0} %), the server's protocol {} ({:.0} %), storage {} ({:.0} %)",
         nanos(all as f64),
         p.size,
         nanos(parts.network as f64),
@@ -114,6 +119,11 @@ fn share(p: &Pinged) -> Verdict {
             .help("a server that restarts, a cable or switch that drops packets, or a server that hangs: wirepool doctor on both machines");
     }
     let is_most = |part: u64| part as f64 >= all as f64 * MOST;
+    if is_most(parts.network) && is_loopback {
+        return Verdict::new(Limit::Mixed, parts_text).help(
+            "both ends are on this machine, and no network is between: ping from the client to measure its way",
+        );
+    }
     if is_most(parts.network) {
         return Verdict::new(Limit::Network, parts_text)
             .help("interrupt coalescing, power states and switches on the way: wirepool doctor on both machines")
@@ -255,6 +265,16 @@ pub(in crate::probe) mod tests {
             assert_eq!(v.limit, limit, "{v:?}");
             assert!(v.summary.contains(text), "{v:?}");
         }
+    }
+
+    #[test]
+    fn loopback_is_no_network() {
+        let mut p = pinged(80, 90, 110);
+        p.address = "127.0.0.1:4420".parse().expect("an address");
+        let v = judge(&p);
+        assert_eq!(v.limit, Limit::Mixed, "{v:?}");
+        assert!(!v.summary.contains("the network"), "{v:?}");
+        assert!(v.helps[0].contains("no network"), "{v:?}");
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub(super) fn session(s: SessionInfo, rdma: &RdmaState) -> Session {
         bytes_out: sum(|q| q.bytes_out),
         commands: sum(|q| q.commands),
         errors: sum(|q| q.errors),
-        rtt_us: s.queues.iter().map(|q| q.tcp.rtt_us).max().unwrap_or(0),
+        rtt_us: io().map(|q| q.tcp.rtt_us).max().unwrap_or(0),
         retransmits: sum(|q| u64::from(q.tcp.retransmits)),
         keep_alive_age_ms: millis(s.keep_alive_age),
         keep_alive_timeout_ms: millis(s.keep_alive),
