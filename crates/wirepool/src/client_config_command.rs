@@ -3,13 +3,16 @@
 //! **Owns** its arguments, and the search for the export. **Called by** `commands`. **Invariants**: files are printed, not
 //! installed; no secret is asked for or printed.
 
-use crate::ask::Ask;
+use crate::ask::{Ask, print_columns};
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use doctor::client_config::{Address, Export, Os, settings};
 use serde::Deserialize;
 use server::api::{GetStatus, ListenRole, NvmfRole, Status, Transport};
 use std::net::SocketAddr;
+
+/// Bytes of the logical blocks that every version of ESXi takes.
+const ESXI_BLOCK: u32 = 512;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -63,7 +66,8 @@ impl System {
     }
 }
 
-/// Finds the export and prints.
+/// Finds the export and prints its settings. Tabs stay tabs: Proxmox' storage.cfg needs them, and [`settings`] refuses names that
+/// have any.
 pub(crate) fn run(ask: &Ask, args: ClientConfig) -> Result<String> {
     let status = ask.client.ask(&GetStatus {})?;
     let Some(export) = find(&status, &args) else {
@@ -79,7 +83,46 @@ pub(crate) fn run(ask: &Ask, args: ClientConfig) -> Result<String> {
         System::Esxi => Os::Esxi,
         System::Windows => Os::Windows,
     };
-    ask.print(&settings(&export, os)?, |s| s.text())
+    let mut settings = settings(&export, os)?;
+    if args.os == System::Esxi {
+        settings
+            .notes
+            .extend(long_blocks(&status, &export).map(esxi_needs_short_blocks));
+    }
+    print_columns(&ask.print(&settings, |s| s.text())?)?;
+    Ok(String::new())
+}
+
+/// The exported disks whose logical blocks are longer than 512 bytes, with the length in bytes. Disks that are held back have none.
+fn long_blocks<'s>(status: &'s Status, export: &'s Export) -> impl Iterator<Item = (&'s str, u32)> {
+    let subsystems = status.exports.nvmf.exports.iter();
+    let subsystems =
+        subsystems.filter(|e| matches!(export, Export::Nvme { nqn, .. } if *nqn == e.nqn));
+    let namespaces = subsystems.flat_map(|e| &e.namespaces);
+    let targets = status.exports.iscsi.targets.iter();
+    let targets = targets.filter(|t| matches!(export, Export::Iscsi { iqn, .. } if *iqn == t.iqn));
+    let luns = targets.flat_map(|t| &t.luns);
+    let all = namespaces.map(|n| (n.disk.as_str(), n.block_size));
+    let all = all.chain(luns.map(|l| (l.disk.as_str(), l.block_size)));
+    all.filter(|(_, block_size)| *block_size > ESXI_BLOCK)
+}
+
+/// The warning about a disk that ESXi refuses. A volume of a pool has `/` in its name, another disk has not.
+fn esxi_needs_short_blocks((disk, block_size): (&str, u32)) -> String {
+    let (kind, command) = match disk.contains('/') {
+        true => (
+            "volume",
+            format!("wirepool volume create NAME --size SIZE --block-size {ESXI_BLOCK}"),
+        ),
+        false => (
+            "disk",
+            format!("wirepool disk add NAME ... --block-size {ESXI_BLOCK}"),
+        ),
+    };
+    format!(
+        "WARNING: {disk} has blocks of {block_size} bytes; ESXi before 8 makes no VMFS datastore on such disks over iSCSI or NVMe/TCP. It \
+         needs blocks of {ESXI_BLOCK} bytes, which a {kind} gets when it is made: {command}"
+    )
 }
 
 fn find(status: &Status, args: &ClientConfig) -> Option<Export> {

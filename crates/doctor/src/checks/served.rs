@@ -149,7 +149,7 @@ fn on_one_disk(facts: &Facts, j: &mut Judge) {
     }
     for ((pool, vdev, disk), paths) in shared {
         if paths.len() > 1 {
-            let evidence = format!("{} are all on {disk}", paths.join(", "));
+            let evidence = format!("{} are on the same disk, {disk}", paths.join(", "));
             let text = format!(
                 "wirepool pool replace {pool} {} with a disk of its own",
                 paths[1]

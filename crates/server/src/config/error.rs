@@ -29,6 +29,17 @@ fn prefix(key: &str) -> String {
 }
 
 impl ConfigError {
+    /// An error that the parser found in `text`. Its "sequence" is a word of programmers: the message shows the form of a list.
+    pub(super) fn of_toml(file: &Path, text: &str, e: &toml::de::Error) -> ConfigError {
+        let span = e.span().unwrap_or(0..0);
+        let found = text.get(span.clone()).unwrap_or_default();
+        let mut error = ConfigError::at(file, text, span, e.message());
+        if let Some(start) = error.message.strip_suffix("a sequence") {
+            error.message = format!("{start}{}", list_form(&error.key, found));
+        }
+        error
+    }
+
     /// An error at `span` (bytes) of `text`; the key is found in the text.
     pub(super) fn at(
         file: &Path,
@@ -46,6 +57,31 @@ impl ConfigError {
             message: message.into(),
         }
     }
+}
+
+/// The keys whose values are tables; all other lists have values in brackets.
+const TABLES: [&str; 8] = [
+    "disk",
+    "pool",
+    "mount",
+    "subsystem",
+    "namespace",
+    "target",
+    "lun",
+    "export",
+];
+
+/// The expected form of the list `key` that was found as the text `found`.
+fn list_form(key: &str, found: &str) -> String {
+    let last = key.rsplit('.').next().unwrap_or(key);
+    if TABLES.contains(&last) {
+        return format!("tables: begin each with a line [[{key}]]");
+    }
+    let values = match found.starts_with(['"', '\'']) {
+        true => found,
+        false => "\"...\", \"...\"",
+    };
+    format!("a list such as {last} = [{values}]")
 }
 
 /// The innermost key whose name or value contains `span`.

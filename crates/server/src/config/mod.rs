@@ -113,9 +113,8 @@ macro_rules! config {
         impl Config {
             /// Parses and checks the text of `path`; relative paths in it start from the file's directory.
             pub fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
-                let raw: RawConfig = toml::from_str(text).map_err(|e| {
-                    ConfigError::at(path, text, e.span().unwrap_or(0..0), e.message())
-                })?;
+                let raw: RawConfig = toml::from_str(text)
+                    .map_err(|e| ConfigError::of_toml(path, text, &e))?;
                 let c = Checker { text, path };
                 let disks = c.disks(raw.disk)?;
                 let pools = c.pools(raw.pool, &disks)?;

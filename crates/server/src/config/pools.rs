@@ -227,7 +227,7 @@ impl Checker<'_> {
             }
             let path = self.resolve(p.get_ref());
             if paths.contains(&path) {
-                return self.fail(p.span(), "this path is there twice");
+                return self.fail(p.span(), format!("{} is there twice", path.display()));
             }
             if let Some(d) = disks.iter().find(|d| d.medium.path() == Some(&path)) {
                 return self.fail(

@@ -38,9 +38,12 @@ impl Checker<'_> {
         let mut rated_tbw = BTreeMap::new();
         for (path, terabytes) in raw.rated_tbw {
             let tb = self.number(Some(&terabytes), 0, 1..=TERABYTES_MAX)?;
-            if rated_tbw.insert(self.resolve(&path), tb).is_some() {
-                return self.fail(terabytes.span(), "this path is there twice");
+            let path = self.resolve(&path);
+            if rated_tbw.contains_key(&path) {
+                let message = format!("{} is there twice", path.display());
+                return self.fail(terabytes.span(), message);
             }
+            rated_tbw.insert(path, tb);
         }
         Ok(WearConfig { rated_tbw })
     }

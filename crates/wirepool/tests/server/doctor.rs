@@ -11,6 +11,7 @@ listen = ["127.0.0.1:0"]
 name = "second"
 kind = "mem"
 size = "16M"
+block_size = 512
 "#;
 
 fn json(output: &Output) -> Value {
@@ -186,6 +187,20 @@ fn clients_get_settings_for_each_export() {
         text.contains("/etc/multipath.conf") && text.contains(iqn),
         "{text}"
     );
+    // Proxmox' storage.cfg: properties of a storage begin with a tab (pve-storage, SectionConfig).
+    let text = server.ok(&["client-config", iqn, "--os", "proxmox"]);
+    assert!(text.contains(&format!("\n\ttarget {iqn}\n")), "{text}");
+    assert!(!text.contains("\\t"), "{text}");
+    // ESXi takes units with blocks of 512 bytes: the disk of the target has them, that of the subsystem has the default.
+    let text = server.ok(&["client-config", NQN, "--os", "esxi"]);
+    assert!(
+        text.contains("ram has blocks of 4096 bytes") && text.contains("--block-size 512"),
+        "{text}"
+    );
+    for (export, os) in [(iqn, "esxi"), (NQN, "debian")] {
+        let text = server.ok(&["client-config", export, "--os", os]);
+        assert!(!text.contains("--block-size"), "{text}");
+    }
     let text = server.refused(&["client-config", NQN, "--os", "windows"]);
     assert!(text.contains("iSCSI"), "{text}");
     let text = server.refused(&["client-config", "nothing", "--os", "debian"]);

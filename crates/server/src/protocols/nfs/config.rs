@@ -10,6 +10,7 @@ pub use super::tls::TlsFiles;
 use crate::config::checker::{Checker, RawAddresses, Result};
 use crate::config::edit::{Edit, find, is, remove, set_list, tables};
 use crate::config::exports::{ExportedAs, Exports, ProtocolConfig};
+use ::nfs::export::Security;
 use ::nfs::rpcbind;
 use serde::Deserialize;
 use std::net::SocketAddr;
@@ -199,7 +200,7 @@ pub(crate) fn check(
         checked.push(ExportConfig {
             filesystem,
             path,
-            clients: check_clients(c, &e.clients)?,
+            clients: check_clients(c, &e.clients, raw.tls.as_ref())?,
         });
     }
     let path = |path: Option<PathBuf>, default: &str| {
@@ -235,7 +236,32 @@ fn check_domain(c: &Checker<'_>, domain: Spanned<String>) -> Result<String> {
     Ok(domain.into_inner())
 }
 
-fn check_clients(c: &Checker<'_>, raw: &[Spanned<String>]) -> Result<Vec<ClientRule>> {
+/// The missing setting that a rule needs, for people.
+fn missing(security: Security, tls: Option<&RawTls>) -> Option<&'static str> {
+    match (security, tls) {
+        (Security::Tls, None) => Some(
+            "xprtsec=tls needs certificates: add the section [nfs.tls] with certificate and key",
+        ),
+        (Security::MutualTls, None) => Some(
+            "xprtsec=mtls needs certificates: add the section [nfs.tls] with certificate, key and client_ca",
+        ),
+        (
+            Security::MutualTls,
+            Some(RawTls {
+                client_ca: None, ..
+            }),
+        ) => Some(
+            "xprtsec=mtls needs an authority of the clients' certificates: give [nfs.tls] a client_ca",
+        ),
+        _ => None,
+    }
+}
+
+fn check_clients(
+    c: &Checker<'_>,
+    raw: &[Spanned<String>],
+    tls: Option<&RawTls>,
+) -> Result<Vec<ClientRule>> {
     let mut clients: Vec<ClientRule> = Vec::new();
     for text in raw {
         if clients.len() == CLIENTS_MAX {
@@ -245,6 +271,9 @@ fn check_clients(c: &Checker<'_>, raw: &[Spanned<String>]) -> Result<Vec<ClientR
         let rule = ClientRule::parse(text.get_ref()).or_else(|e| c.fail(text.span(), e))?;
         if clients.iter().any(|o| o.clients == rule.clients) {
             return c.fail(text.span(), format!("{} is there twice", rule.clients));
+        }
+        if let Some(message) = missing(rule.security, tls) {
+            return c.fail(text.span(), message);
         }
         clients.push(rule);
     }

@@ -420,16 +420,6 @@ impl Protocol for Nfs {
         out.extend(self.0.names.warnings());
         for e in &config.nfs.exports {
             let path = &e.path;
-            let missing = match strictest(&e.clients) {
-                Security::Tls if !certificates.is_on() => Some("tls, but [nfs.tls] is missing"),
-                Security::MutualTls if !certificates.has_client_ca() => {
-                    Some("mtls, but [nfs.tls] has no client_ca")
-                }
-                _ => None,
-            };
-            if let Some(missing) = missing {
-                out.push(format!("{path} demands xprtsec={missing}"));
-            }
             if e.clients.is_empty() {
                 out.push(format!(
                     "{path} lets no client in: `wirepool host allow {path} '*:rw'`, or a client such as 10.0.0.0/24:rw"

@@ -54,17 +54,6 @@ impl Certificates {
         }
     }
 
-    /// Whether there are files.
-    pub(super) fn is_on(&self) -> bool {
-        self.files.is_some()
-    }
-
-    /// Whether clients may show certificates.
-    pub(super) fn has_client_ca(&self) -> bool {
-        let files = self.files.as_ref();
-        files.is_some_and(|files| files.client_ca.is_some())
-    }
-
     /// Why the files cannot be used, for the operator.
     pub(super) fn failure(&self) -> Option<String> {
         lock(&self.state).failure.clone()

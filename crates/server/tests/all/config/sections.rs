@@ -184,7 +184,7 @@ const MISTAKES: &[(&str, &str)] = &[
     ),
     (
         "[[pool]]\nname = \"tank\"\ndisks = [\"a\"]\nspares = [\"b\", \"b\"]\n",
-        "wirepool.toml:4:16: pool.spares: this path is there twice",
+        "wirepool.toml:4:16: pool.spares: /etc/wp/b is there twice",
     ),
     (
         "[[disk]]\nname = \"d\"\nkind = \"file\"\npath = \"b\"\n[[pool]]\nname = \"tank\"\ndisks = [\"a\"]\nspares = [\"b\"]\n",
@@ -236,7 +236,31 @@ const MISTAKES: &[(&str, &str)] = &[
     ),
     (
         "disk = 3\n",
-        "wirepool.toml:1:8: disk: invalid type: integer `3`, expected a sequence",
+        "wirepool.toml:1:8: disk: invalid type: integer `3`, expected tables: begin each with a line [[disk]]",
+    ),
+    (
+        "[disk]\nname = \"a\"\n",
+        "wirepool.toml:1:1: disk: invalid type: map, expected tables: begin each with a line [[disk]]",
+    ),
+    (
+        "[[subsystem]]\nnqn = \"nqn.a\"\nnamespace = 1\n",
+        "wirepool.toml:3:13: subsystem.namespace: invalid type: integer `1`, expected tables: begin each with a line [[subsystem.namespace]]",
+    ),
+    (
+        "[nvmf]\nlisten = 4420\n",
+        "wirepool.toml:2:10: nvmf.listen: invalid type: integer `4420`, expected a list such as listen = [\"...\", \"...\"]",
+    ),
+    (
+        "[[pool]]\nname = \"tank\"\ndisks = \"a.img\"\n",
+        "wirepool.toml:3:9: pool.disks: invalid type: string \"a.img\", expected a list such as disks = [\"a.img\"]",
+    ),
+    (
+        "[[pool]]\nname = \"tank\"\ndisks = [\"a\"]\n[[export]]\nfilesystem = \"tank/home\"\nclients = [\"*:ro\", \"10.0.0.0/24:rw,xprtsec=tls\"]\n",
+        "wirepool.toml:6:20: export.clients: xprtsec=tls needs certificates: add the section [nfs.tls] with certificate and key",
+    ),
+    (
+        "[nfs.tls]\ncertificate = \"c.pem\"\nkey = \"k.pem\"\n[[pool]]\nname = \"tank\"\ndisks = [\"a\"]\n[[export]]\nfilesystem = \"tank/home\"\nclients = [\"*:ro,xprtsec=mtls\"]\n",
+        "wirepool.toml:9:12: export.clients: xprtsec=mtls needs an authority of the clients' certificates: give [nfs.tls] a client_ca",
     ),
     (
         "[[disk]]\nkind = \"mem\"\nsize = \"1G\"\n",
