@@ -1,6 +1,6 @@
 //! IP addresses of this machine, for messages about an address that it does not have.
 //!
-//! **Owns** the reading of the kernel's tables. **Called by** [`crate::taken`] and [`crate::dry_start`]. **Invariants**: nothing
+//! **Owns** the reading of the kernel's tables. **Called by** [`crate::taken`]. **Invariants**: nothing
 //! fails; a table that cannot be read has no addresses. Tables: proc(5), `/proc/net/fib_trie` and `/proc/net/if_inet6`.
 
 use std::collections::BTreeSet;
