@@ -10,6 +10,7 @@ use crate::limits::LISTEN_RETRY;
 use crate::listen::{self, Listener, bind_one};
 use crate::protocols::protocol::{Address, Serve};
 use crate::server::Server;
+use crate::taken;
 use io::rdma::{DetachedIncoming, RdmaListener};
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -80,7 +81,7 @@ impl Server {
 
     /// Records that an address is not on this machine.
     pub(crate) fn address_absent(&self, address: SocketAddr, setting: &'static str) {
-        let why = Error::AddressAbsent { address, setting };
+        let why = taken::absent(address, setting);
         self.note_missing((setting, address), Transport::Tcp, &why);
     }
 

@@ -3,12 +3,11 @@
 //! **Called by** `wirepool serve --check`. **Invariants**: nothing is changed, no port is taken, and a running server with the same
 //! configuration does not matter.
 
-use crate::Error;
 use crate::absent::warning_of;
 use crate::api::{NotListening, Transport};
 use crate::config::ConfigFile;
 use crate::console::{self, Certificate};
-use crate::{listen, metrics};
+use crate::{listen, metrics, taken};
 use io::linux::addresses_of;
 use io::net::Endpoint;
 use std::fmt::Display;
@@ -107,7 +106,7 @@ fn absent((setting, address): &Listening) -> Option<String> {
     // A datagram socket takes no port of a listener.
     let error = UdpSocket::bind(any_port).err()?;
     let (address, setting) = (*address, *setting);
-    let why = Error::AddressAbsent { address, setting };
+    let why = taken::absent(address, setting);
     let absent = missing((setting, address), Transport::Tcp, &why);
     (error.kind() == ErrorKind::AddrNotAvailable).then(|| warning_of(&absent))
 }

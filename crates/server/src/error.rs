@@ -38,8 +38,13 @@ pub enum Error {
     )]
     Locked(PathBuf),
     /// Another server answers on this control socket.
-    #[error("another wirepool server answers on {}: stop it, or set [server] control of this one to another path", .0.display())]
-    ControlInUse(PathBuf),
+    #[error("another wirepool server answers on {}: stop it, or {change}", .path.display())]
+    ControlInUse {
+        /// The socket.
+        path: PathBuf,
+        /// The change that gives this server another socket, for people.
+        change: &'static str,
+    },
     /// The server cannot listen on an address.
     #[error("cannot listen on {address}: {source}")]
     Listen {
@@ -49,12 +54,14 @@ pub enum Error {
         source: io::Error,
     },
     /// The machine does not have the address: a network without carrier, or an address that moves between machines.
-    #[error("the address {address} of {setting} is not on this machine")]
+    #[error("the address {address} of {setting} is not on this machine{own}")]
     AddressAbsent {
         /// The address.
         address: SocketAddr,
         /// The setting with the address.
         setting: &'static str,
+        /// `, which has ADDRESS, ADDRESS`, or empty if its addresses are not known.
+        own: String,
     },
     /// The machine cannot listen on the address for RDMA now: install or load the missing part.
     #[error("{address} of {setting} is not served over RDMA: {reason}")]

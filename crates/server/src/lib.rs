@@ -25,6 +25,7 @@ mod last_answers;
 pub mod limits;
 mod listen;
 mod metrics;
+mod own_addresses;
 mod pools;
 mod process;
 mod protocols;

@@ -62,10 +62,12 @@ async fn run(file: ConfigFile, ready: impl FnOnce(&Status)) -> Result<End> {
     let config = file.config().clone();
     let path = file.path().to_path_buf();
     let control_path = file.control().to_path_buf();
+    let change = file.control_change();
     let pause = async |pause| tokio::time::sleep(pause).await;
     let _lock = until_free(|| lock(&config), pause).await?;
     let mut signals = Signals::new()?;
-    let (_socket, listener) = until_free(|| ControlSocket::bind(&control_path), pause).await?;
+    let (_socket, listener) =
+        until_free(|| ControlSocket::bind(&control_path, change), pause).await?;
     let metrics_listener = match config.metrics {
         Some(address) => {
             present(until_free(|| taken::bind(address, metrics::LISTEN), pause).await)?
@@ -206,7 +208,9 @@ async fn listener_of(
         return bound;
     }
     let (address, setting) = match bind() {
-        Err(Error::AddressAbsent { address, setting }) => (address, setting),
+        Err(Error::AddressAbsent {
+            address, setting, ..
+        }) => (address, setting),
         Ok(listener) => return Some(listener),
         Err(error) => {
             tracing::warn!("{error}");

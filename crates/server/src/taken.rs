@@ -5,7 +5,7 @@
 //! a killed process after the process has ended, and a listening socket that a ring refers to stays bound until then.
 
 use crate::limits::{BUSY_POLL, BUSY_WAIT_MAX};
-use crate::{Error, Result};
+use crate::{Error, Result, own_addresses};
 use io::linux::{command_name, listener};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -35,7 +35,7 @@ pub(crate) async fn until_free<T>(
 fn is_taken(e: &Error) -> bool {
     matches!(
         e,
-        Error::AddressTaken { .. } | Error::Locked(_) | Error::ControlInUse(_)
+        Error::AddressTaken { .. } | Error::Locked(_) | Error::ControlInUse { .. }
     )
 }
 
@@ -48,6 +48,15 @@ pub(crate) fn bind(address: SocketAddr, setting: &'static str) -> Result<TcpList
     bound.map_err(|e| refused(address, setting, e.into()))
 }
 
+/// The error for an address that this machine does not have. Blocks for files of the kernel.
+pub(crate) fn absent(address: SocketAddr, setting: &'static str) -> Error {
+    Error::AddressAbsent {
+        address,
+        setting,
+        own: own_addresses::for_people(),
+    }
+}
+
 /// The error for `address`, of the configuration's `setting`.
 pub(crate) fn refused(address: SocketAddr, setting: &'static str, source: io::Error) -> Error {
     match source {
@@ -56,7 +65,7 @@ pub(crate) fn refused(address: SocketAddr, setting: &'static str, source: io::Er
             setting,
             holder: String::new(),
         },
-        io::Error::Unreachable(_) => Error::AddressAbsent { address, setting },
+        io::Error::Unreachable(_) => absent(address, setting),
         source => Error::Listen { address, source },
     }
 }

@@ -90,6 +90,17 @@ impl ConfigFile {
             .unwrap_or(&self.config.server.control)
     }
 
+    /// The operator's way to another control socket. The file's setting has no effect while the command line or the environment names
+    /// a socket.
+    pub(crate) fn control_change(&self) -> &'static str {
+        match self.control {
+            Some(_) => {
+                "name another path with --control or WIREPOOL_CONTROL, which override [server] control of the configuration"
+            }
+            None => "set [server] control of this one to another path",
+        }
+    }
+
     /// The text.
     #[must_use]
     pub fn config(&self) -> &Config {

@@ -222,7 +222,7 @@ fn code(e: &Error) -> FailureCode {
         | Error::NoExport(_)
         | Error::NoUser(_)
         | Error::NoSession(_) => FailureCode::NotFound,
-        Error::Conflict(_) | Error::Edited(_) | Error::Locked(_) | Error::ControlInUse(_) => {
+        Error::Conflict(_) | Error::Edited(_) | Error::Locked(_) | Error::ControlInUse { .. } => {
             FailureCode::Conflict
         }
         Error::File { .. }

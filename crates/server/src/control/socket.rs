@@ -18,8 +18,9 @@ pub(crate) struct ControlSocket {
 }
 
 impl ControlSocket {
-    /// Binds `path`, inside a tokio runtime. Errors: `ControlInUse` if a server answers there, `File`.
-    pub(crate) fn bind(path: &Path) -> Result<(ControlSocket, UnixListener)> {
+    /// Binds `path`, inside a tokio runtime. `change` is the operator's way to another path. Errors: `ControlInUse` if a server answers
+    /// there, `File`.
+    pub(crate) fn bind(path: &Path, change: &'static str) -> Result<(ControlSocket, UnixListener)> {
         let failed = |source| Error::File {
             what: "listen on the control socket",
             path: path.to_path_buf(),
@@ -40,7 +41,8 @@ impl ControlSocket {
                 )));
             }
             Ok(_) if UnixStream::connect(path).is_ok() => {
-                return Err(Error::ControlInUse(path.to_path_buf()));
+                let path = path.to_path_buf();
+                return Err(Error::ControlInUse { path, change });
             }
             _ => {}
         }
@@ -88,17 +90,17 @@ mod tests {
     async fn a_living_socket_is_respected_and_a_dead_one_replaced() {
         let dir = tempfile::tempdir().expect("a directory");
         let path = dir.path().join("run/control.sock");
-        let (first, listener) = ControlSocket::bind(&path).expect("bind");
+        let (first, listener) = ControlSocket::bind(&path, "").expect("bind");
         assert_eq!(
             fs::metadata(&path).expect("there").permissions().mode() & 0o777,
             0o600
         );
         assert!(matches!(
-            ControlSocket::bind(&path),
-            Err(Error::ControlInUse(_))
+            ControlSocket::bind(&path, ""),
+            Err(Error::ControlInUse { .. })
         ));
         drop(listener);
-        let (second, _listener) = ControlSocket::bind(&path).expect("nobody answers any more");
+        let (second, _listener) = ControlSocket::bind(&path, "").expect("nobody answers any more");
         drop(first);
         assert!(
             path.exists(),
@@ -117,7 +119,7 @@ mod tests {
         let path = dir.path().join("precious");
         fs::write(&path, b"data").expect("write");
         assert!(matches!(
-            ControlSocket::bind(&path),
+            ControlSocket::bind(&path, ""),
             Err(Error::File { .. })
         ));
         assert_eq!(fs::read(&path).expect("read"), b"data");

@@ -6,6 +6,7 @@
 use super::change::{check_new_name, failed, refused, short_disks};
 use super::entry::{PoolState, filesystems_of, volumes_of};
 use super::open::{choose, find, open_devices};
+use super::places::Places;
 use super::recover::{advice, open_or_advise, survey};
 use super::view::{health, vdev as vdev_view};
 use crate::api::{self, Checkpoint, ImportPool, Trial, TryImport};
@@ -153,9 +154,32 @@ impl Server {
             let name = request.name.as_ref();
             name.is_none_or(|w| p.name == *w || format!("{:016x}", p.guid.0) == *w)
         };
-        let pool = choose(found, &reasons, wanted).map_err(Error::Conflict)?;
+        let pool = choose(found, &reasons, wanted)
+            .map_err(|e| Error::Conflict(self.open_here(request, &places).unwrap_or(e)))?;
         let (disks, spares) = places.of(pool.guid);
         Ok((pool, disks, spares))
+    }
+
+    /// The message if the requested pool is open on this server: its disks are in use then, so no label of it was read.
+    fn open_here(&self, request: &ImportPool, places: &Places) -> Option<String> {
+        let state = self.state.borrow();
+        let paths = places.disks();
+        let is_wanted = |p: &&PoolConfig| {
+            let is_there = p.disks.iter().any(|disk| paths.contains(disk));
+            // A directory has no readable labels of an open pool, and no path is listed for them.
+            let may_be_there = request.disks.is_empty() || paths.is_empty();
+            match &request.name {
+                Some(name) => p.name == *name && (is_there || may_be_there),
+                None => is_there,
+            }
+        };
+        let is_open =
+            |p: &&PoolConfig| matches!(state.pools.state(&p.name), Some(PoolState::Online(_)));
+        let mut pools = state.file.config().pools.iter();
+        let name = &pools.find(|p| is_wanted(p) && is_open(p))?.name;
+        Some(format!(
+            "the pool {name:?} is open on this server: `wirepool pool status {name}` shows it"
+        ))
     }
 
     async fn import_options(&self, request: &ImportPool, found: &FoundPool) -> vdev::OpenOptions {

@@ -8,6 +8,7 @@ mod change;
 mod convert;
 mod creation;
 mod damage;
+mod dependents;
 pub(crate) mod entry;
 pub(crate) mod events;
 pub(crate) mod filesystems;

@@ -3,6 +3,7 @@
 //! **Called by** the control API, on the server's shard. **Invariants**: those of [`super::volumes`]; a volume is
 //! rolled back only while it is not exported.
 
+use super::dependents;
 use super::entry::{filesystems_of, full_name, volumes_of};
 use super::filesystems::check_snapshot_name;
 use super::names::{misplaced, names, split};
@@ -146,7 +147,13 @@ impl Server {
         for of in &of {
             self.renew_snapshots(&pool, &full_name(pool_name, of));
         }
-        gone.map_err(|e| failed(pool_name, &request.name, e))
+        gone.map_err(|e| {
+            let clones = || dependents::of_snapshots(&pool, pool_name, &of, Some(name));
+            match (e == pool::Error::Busy).then(clones).flatten() {
+                Some(text) => Error::Conflict(text),
+                None => failed(pool_name, &request.name, e),
+            }
+        })
     }
 
     /// See [`CloneSnapshot`].

@@ -4,6 +4,7 @@
 //! effect. The pool stores volumes, the configuration only their exports.
 
 use super::convert::record_size;
+use super::dependents;
 use super::entry::{full_name, volumes_of};
 use super::lineage::limits_failed;
 use super::names::{misplaced, names};
@@ -220,15 +221,26 @@ impl Server {
         self.withdraw_shares(|other| all.iter().any(|full| full == other));
         let destroyed = match recursive {
             true => pool.destroy_tree(name).await.map_err(|e| match e {
-                pool::Error::Busy => Error::Conflict(format!(
-                    "{full:?}: a snapshot of it or below it has a clone elsewhere, or is being taken"
-                )),
+                pool::Error::Busy => {
+                    let tree = pool.names_below(name);
+                    let clones = dependents::of_snapshots(pool, pool_name, &tree, None);
+                    let text = clones.unwrap_or_else(|| {
+                        format!("{full:?}: a snapshot of it or below it is being taken: try again")
+                    });
+                    Error::Conflict(text)
+                }
                 pool::Error::Held { .. } => Error::Conflict(format!("{full:?}: {e}")),
                 e => failed(pool_name, full, e),
             }),
             false => {
                 let destroyed = pool.destroy_volume(name).await;
-                destroyed.map_err(|e| failed(pool_name, full, e))
+                destroyed.map_err(|e| {
+                    let dependents = || dependents::of_dataset(pool, pool_name, name);
+                    match (e == pool::Error::Busy).then(dependents).flatten() {
+                        Some(text) => Error::Conflict(text),
+                        None => failed(pool_name, full, e),
+                    }
+                })
             }
         };
         self.shares_changed();

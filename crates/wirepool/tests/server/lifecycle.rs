@@ -1,6 +1,6 @@
 //! Start and end of the server, and its state afterwards.
 
-use crate::common::{BASE, NQN, Place, RAM, client, connect};
+use crate::common::{BASE, NQN, Place, RAM, client, connect, run};
 use nvmf::wire::command::{Nsid, Sgl, SglDescriptor, Sqe};
 use nvmf::wire::fabrics::{Connect, ConnectAttributes, ConnectData};
 use nvmf::wire::opcode::io as opcode;
@@ -179,6 +179,21 @@ fn who_holds_an_address_is_named() {
     drop(taken);
 }
 
+/// A mistyped address of `listen` is seen beside the addresses that the machine has.
+#[test]
+fn an_address_of_another_machine_is_told_with_those_of_this_one() {
+    let place = Place::new(&BASE.replace("127.0.0.1:0", "203.0.113.7:4420"));
+    let output = run(
+        place.path("").as_path(),
+        &["serve", "--check", "--config", "w.toml"],
+    );
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(
+        text.contains("is not on this machine, which has") && text.contains("127.0.0.1"),
+        "{text}"
+    );
+}
+
 #[test]
 fn two_servers_do_not_share() {
     let place = with_file(&format!("{BASE}{FILE}"), 1 << 20);
@@ -192,7 +207,22 @@ fn two_servers_do_not_share() {
     let other = Place::new(&BASE.replace("c.sock", &place.path("c.sock").display().to_string()));
     let said = other.serve_fails();
     assert!(
-        said.contains("another wirepool server answers on"),
+        said.contains("another wirepool server answers on")
+            && said.contains("set [server] control of this one"),
+        "{said}"
+    );
+    // A socket of the command line: the setting of the file has no effect, so changing it would not help.
+    let other = Place::new(BASE);
+    let control = place.path("c.sock").display().to_string();
+    let config = other.path("w.toml").display().to_string();
+    let output = run(
+        place.path("").as_path(),
+        &["--control", &control, "serve", "--config", &config],
+    );
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success(), "{output:?}");
+    assert!(
+        said.contains("WIREPOOL_CONTROL") && !said.contains("set [server] control"),
         "{said}"
     );
     let other = Place::new(&format!(

@@ -97,6 +97,11 @@ fn a_pool_moves_under_another_name() {
     server.ok(&["volume", "resize", "tank/vm1", "2G"]);
     server.refused(&["volume", "resize", "tank/vm1", "1G"]);
     server.ok(&["pool", "checkpoint", "tank"]);
+    let refused = server.refused(&["pool", "import", "tank", "-d", "a.img"]);
+    assert!(
+        refused.contains("\"tank\" is open on this server") && refused.contains("pool status"),
+        "{refused}"
+    );
     server.ok(&["pool", "export", "tank"]);
     assert!(!place.text().contains("tank"));
     let found = server.json(&["pool", "import", "-d", "a.img"]);
@@ -349,7 +354,7 @@ fn snapshots_and_clones_come_and_go() {
     server.ok(&["snapshot", "hold", "backup", "tank/vm1@monday"]);
     server.refused(&["snapshot", "hold", "backup", "tank/vm1@monday"]);
     server.refused(&["volume", "rollback", "tank/vm1@monday"]);
-    server.ok(&["volume", "rollback", "tank/vm1@monday", "-f"]);
+    server.ok(&["volume", "rollback", "tank/vm1@monday"]);
     server.ok(&["export", "nvme", "tank/vm1", "--nqn", NQN]);
     let exported = server.refused(&["volume", "rollback", "tank/vm1@monday", "-f"]);
     assert!(exported.contains("export remove"), "{exported}");
@@ -417,4 +422,33 @@ fn a_volume_is_set_to_what_it_promises_and_how_it_is_stored() {
     let status = server.ok(&["pool", "status", "tank"]);
     assert!(!status.contains("WARN"), "{status}");
     assert!(server.terminate().success());
+}
+
+/// A refusal to destroy names the snapshots, clones and datasets that stand in the way, and the command.
+#[test]
+fn dependents_of_a_dataset_are_named() {
+    let place = Place::new(BASE);
+    let server = place.start();
+    server.ok(&["pool", "create", "tank", "a.img", "--size", "64M"]);
+    server.ok(&["fs", "create", "tank/home"]);
+    server.ok(&["volume", "create", "tank/home/data", "--size", "1M"]);
+    server.ok(&["snapshot", "create", "tank/home@monday"]);
+    let refused = server.refused(&["fs", "destroy", "tank/home", "-f"]);
+    for word in [
+        "tank/home@monday",
+        "tank/home/data",
+        "wirepool fs destroy -r -f tank/home",
+    ] {
+        assert!(refused.contains(word), "{refused}");
+    }
+    server.ok(&["clone", "tank/home@monday", "tank/copy"]);
+    let refused = server.refused(&["snapshot", "destroy", "tank/home@monday"]);
+    assert!(refused.contains("tank/copy"), "{refused}");
+    let refused = server.refused(&["fs", "destroy", "-r", "-f", "tank/home"]);
+    assert!(
+        refused.contains("tank/copy is a clone of tank/home@monday"),
+        "{refused}"
+    );
+    server.ok(&["fs", "destroy", "tank/copy", "-f"]);
+    server.ok(&["fs", "destroy", "-r", "-f", "tank/home"]);
 }

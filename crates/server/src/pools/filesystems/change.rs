@@ -6,6 +6,7 @@
 use crate::api::{
     self, DestroyFilesystem, PromoteFilesystem, RenameFilesystem, RollbackFilesystem,
 };
+use crate::pools::dependents;
 use crate::pools::entry::filesystems_of;
 use crate::pools::names::{is_at, names, split};
 use crate::pools::snapshots::failed;
@@ -25,11 +26,10 @@ impl Server {
             false => vec![full.clone()],
         };
         self.check_not_exported(&all)?;
-        let snapshots = pool.snapshots(name).len();
-        if !request.recursive && snapshots > 0 {
-            return Err(Error::Conflict(format!(
-                "the filesystem {full:?} has {snapshots} snapshots: use -r to destroy them, too"
-            )));
+        if !request.recursive
+            && let Some(text) = dependents::of_dataset(&pool, pool_name, name)
+        {
+            return Err(Error::Conflict(text));
         }
         if !request.force {
             let also = match request.recursive {

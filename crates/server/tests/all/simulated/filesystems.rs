@@ -211,7 +211,7 @@ fn a_filesystem_in_use_is_neither_destroyed_nor_renamed_nor_rolled_back() {
             let mut destroy = destroy(false);
             destroy.name = "tank/users".into();
             let text = refusal(server.destroy_filesystem(destroy.clone()).await);
-            assert!(text.contains("has 1 snapshots: use -r"), "{text}");
+            assert!(text.contains("destroy -r -f"), "{text}");
             destroy.recursive = true;
             server.destroy_filesystem(destroy).await.expect("destroyed");
             assert!(server.filesystems().is_empty());
