@@ -120,8 +120,8 @@ fn esxi_needs_short_blocks((disk, block_size): (&str, u32)) -> String {
         ),
     };
     format!(
-        "WARNING: {disk} has blocks of {block_size} bytes; ESXi before 8 makes no VMFS datastore on such disks over iSCSI or NVMe/TCP. It \
-         needs blocks of {ESXI_BLOCK} bytes, which a {kind} gets when it is made: {command}"
+        "WARNING: {disk} has blocks of {block_size} bytes. VMware documents VMFS datastores on remote disks with blocks of {ESXI_BLOCK} bytes \
+         only (vSphere 6.7, \"Device Sector Formats\"). A {kind} gets them when it is made: {command}"
     )
 }
 

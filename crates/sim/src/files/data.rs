@@ -13,6 +13,7 @@ use backend::file::{
 use io::rng::Prng;
 use pool::filesystem::FileSystem;
 use pool::format::ObjectId;
+use pool::format::filesystem::BLOCK_SIZE;
 
 /// Largest size of a file, bytes: many records, also where they are large.
 const SIZE_MAX: u64 = 100_000;
@@ -40,6 +41,8 @@ pub(super) struct Data {
     pub(super) caller: Caller,
     /// Whether the whole filesystem may have a quota.
     pub(super) has_quota: bool,
+    /// Whether most changes of contents are at the ends of files.
+    pub(super) is_at_ends: bool,
 }
 
 impl Data {
@@ -62,6 +65,35 @@ impl Data {
             bytes.fill(1 + self.rng.below(255) as u8);
         }
         bytes
+    }
+
+    /// A write of bytes that the last block of a file has already.
+    async fn write_last_block(&mut self) -> FileResult<()> {
+        let of = self.file();
+        let size = self.files.attributes(of).await?.size;
+        let Some(last) = size.checked_sub(1) else {
+            return Ok(());
+        };
+        let block = last - last % BLOCK_SIZE;
+        let start = block + self.rng.below(size - block);
+        let len = 1 + self.rng.below(size - start);
+        let data = buffer_of(&self.bytes(len)).await;
+        let (at, stability) = (WriteAt::Offset(start), self.stability());
+        let written = self
+            .files
+            .write(&self.caller, of, at, data.into(), stability);
+        written.await.map(drop)
+    }
+
+    /// The end of a file moves by a few blocks at most.
+    async fn move_end(&mut self) -> FileResult<()> {
+        let of = self.file();
+        let size = self.files.attributes(of).await?.size;
+        let size = match self.rng.chance(0.5) {
+            true => size.saturating_sub(1 + self.rng.below(BLOCK_SIZE)),
+            false => size + 1 + self.rng.below(4 * BLOCK_SIZE),
+        };
+        self.set_size_to(of, size.min(SIZE_MAX)).await
     }
 
     async fn write(&mut self) -> FileResult<Option<Violation>> {
@@ -99,11 +131,17 @@ impl Data {
         } else {
             SIZE_MAX
         };
+        let size = self.rng.below(most);
+        let of = self.file();
+        self.set_size_to(of, size).await
+    }
+
+    async fn set_size_to(&mut self, of: Handle, size: u64) -> FileResult<()> {
         let set = SetAttributes {
-            size: Some(self.rng.below(most)),
+            size: Some(size),
             ..SetAttributes::default()
         };
-        let (of, stability) = (self.file(), self.stability());
+        let stability = self.stability();
         let set = self.files.set_attributes(&self.caller, of, set, stability);
         set.await.map(drop)
     }
@@ -160,6 +198,13 @@ impl Data {
 
     /// One operation. Fails as the operation does.
     pub(super) async fn step(&mut self) -> FileResult<Option<Violation>> {
+        if self.is_at_ends && self.rng.chance(0.75) {
+            match self.rng.chance(0.5) {
+                true => self.write_last_block().await?,
+                false => self.move_end().await?,
+            }
+            return Ok(None);
+        }
         match self.rng.below(14) {
             0..5 => return self.write().await,
             5 | 6 => self.set_size().await?,

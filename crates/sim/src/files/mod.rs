@@ -76,6 +76,8 @@ pub(crate) async fn run(seed: u64) -> Result<Report, Violation> {
     if layout.chance(0.4) {
         plan.stripe(&mut layout);
     }
+    // The seeds of the corpus are not among these.
+    plan.is_at_ends = seed % 5 == 4;
     let plan = Rc::new(plan);
     let node = Node::new();
     let names = plan.names().into_iter();
@@ -342,6 +344,7 @@ async fn work(
         durable: plan.durable,
         caller: caller.clone(),
         has_quota: plan.quotas,
+        is_at_ends: plan.is_at_ends,
     };
     for _ in 0..plan.tasks {
         let data = data(rng.u64());

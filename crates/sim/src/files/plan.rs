@@ -73,6 +73,8 @@ pub(super) struct Plan {
     pub(super) owner_quotas: bool,
     /// Whether the record size of new files changes.
     pub(super) record_sizes: bool,
+    /// Whether most changes of contents are at the ends of files.
+    pub(super) is_at_ends: bool,
 }
 
 fn host() -> Host {
@@ -163,6 +165,7 @@ impl Plan {
             owner_quotas: rng.chance(0.5),
             // chosen by a generator of its own
             record_sizes: false,
+            is_at_ends: false,
         }
     }
 
