@@ -290,7 +290,7 @@ mod tests {
     fn a_child_ends_when_asked_and_its_output_is_kept() {
         let dir = tempfile::tempdir().expect("a directory");
         let log = dir.path().join("log");
-        let script = "echo here; trap 'exit 0' TERM; while :; do sleep 0.01; done".to_owned();
+        let script = "trap 'exit 0' TERM; echo here; while :; do sleep 0.01; done".to_owned();
         let args = ["-c".into(), script];
         let child = Child::start(Path::new("/bin/sh"), &args, "", &log).expect("spawned");
         while !fs::read_to_string(&log).expect("the log").contains("here") {

@@ -8,6 +8,7 @@ use std::sync::{Arc, PoisonError};
 
 use super::leaf::Leaf;
 use super::limits::LABEL_ROUNDS_MAX;
+use super::member::Reach;
 use super::top::TopVdev;
 use super::witness::Witness;
 use super::{Shared, Vdevs, area, on_leaves};
@@ -120,7 +121,7 @@ impl Vdevs {
         // The rings of a disk that grew are copied to its end together with its label.
         let mut turn = self.ring_writes.enter(0..1);
         turn.come().await;
-        on_leaves(self.stripe.iter().zip(members), write).await
+        on_leaves(self.stripe.iter().zip(members), Reach::All, write).await
     }
 
     /// Returns a label for each vdev, with a new epoch. Its disk is any member.

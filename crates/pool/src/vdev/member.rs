@@ -116,7 +116,8 @@ impl Member {
 pub(super) enum Reach {
     /// All: as many of them as the layout needs must succeed.
     All,
-    /// Those with a copy of a raidz's journal: all that stay in must succeed.
+    /// Those with a part of it: a copy of a raidz's journal, rows of the former width, or a flush that began before a member joined. All of
+    /// them that stay in must succeed, and members without a part stay in.
     Some,
 }
 

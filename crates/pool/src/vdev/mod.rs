@@ -58,7 +58,7 @@ use crate::journal;
 use crate::written::{ClassCounters, WriteClass, WrittenBytes};
 
 use leaf::Leaf;
-use member::{Attempt, Changes};
+use member::{Attempt, Changes, Reach};
 use space_below::SpaceBelow;
 use stripe::Stripe;
 use top::TopVdev;
@@ -424,7 +424,9 @@ impl Vdevs {
             .filter_map(|m| Some((m, m.unflushed()?)))
             .collect();
         let tops = pending.iter().map(|(top, _)| *top);
-        let results = on_members(tops, |_, leaf| async move { leaf.flush().await.is_ok() }).await;
+        // A member that joins meanwhile, by an expansion, has no part of the writes that are flushed.
+        let flush = |_: &TopVdev, leaf: Arc<Leaf>| async move { leaf.flush().await.is_ok() };
+        let results = on_members(tops, Reach::Some, flush).await;
         let ended = pending
             .iter()
             .zip(results)
@@ -486,15 +488,17 @@ impl Vdevs {
 /// Calls `act` for every member of the vdevs that takes writes, concurrently, and judges each vdev by the results.
 async fn on_members<'a, F: Future<Output = bool> + 'static>(
     tops: impl IntoIterator<Item = &'a TopVdev>,
+    reach: Reach,
     act: impl Fn(&TopVdev, Arc<Leaf>) -> F,
 ) -> Vec<Result<()>> {
     let targets = |top: &'a TopVdev| (top, top.targets());
-    on_leaves(tops.into_iter().map(targets), act).await
+    on_leaves(tops.into_iter().map(targets), reach, act).await
 }
 
 /// As [`on_members`], for the given members.
 async fn on_leaves<'a, F: Future<Output = bool> + 'static>(
     leaves: impl IntoIterator<Item = (&'a TopVdev, Vec<Arc<Leaf>>)>,
+    reach: Reach,
     act: impl Fn(&TopVdev, Arc<Leaf>) -> F,
 ) -> Vec<Result<()>> {
     let start = |(top, leaves): (&'a TopVdev, Vec<Arc<Leaf>>)| {
@@ -505,7 +509,7 @@ async fn on_leaves<'a, F: Future<Output = bool> + 'static>(
     let all: Vec<_> = leaves.into_iter().map(start).collect();
     let mut results = Vec::with_capacity(all.len());
     for (top, running) in all {
-        results.push(top.judge(&Attempt::all(running).await));
+        results.push(top.judge(&Attempt::all(running).await, reach));
     }
     results
 }

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::leaf::Leaf;
 use super::limits::UBERBLOCK_COPIES_MIN;
+use super::member::Reach;
 use super::top::TopVdev;
 use super::{Stable, Vdevs, area, geometry, on_members};
 use crate::error::{Error, Result};
@@ -119,7 +120,7 @@ impl Vdevs {
                 true
             }
         };
-        let results = on_members(self.stripe.iter(), mend).await;
+        let results = on_members(self.stripe.iter(), Reach::All, mend).await;
         drop(turn);
         results.into_iter().fold(Ok(()), Result::and)?;
         self.stripe.iter().for_each(TopVdev::count_write);
@@ -145,7 +146,7 @@ impl Vdevs {
         turn.come().await;
         let tops: Vec<_> = self.stripe.iter().collect();
         let place = |_: &TopVdev, leaf: Arc<Leaf>| place(leaf, self.scratch.clone());
-        let results = on_members(tops.iter().copied(), place).await;
+        let results = on_members(tops.iter().copied(), Reach::All, place).await;
         drop(turn);
         tops.into_iter().for_each(TopVdev::count_write);
         results.into_iter().fold(Ok(()), Result::and)?;

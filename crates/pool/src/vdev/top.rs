@@ -258,8 +258,8 @@ impl TopVdev {
     ///
     /// # Errors
     /// If fewer succeeded: [`Error::FileSystemFull`] if one of them found no space, else [`Error::Device`].
-    pub(super) fn judge(&self, attempts: &[Attempt]) -> Result<()> {
-        self.judge_locked(&mut self.members(), attempts, Reach::All)
+    pub(super) fn judge(&self, attempts: &[Attempt], reach: Reach) -> Result<()> {
+        self.judge_locked(&mut self.members(), attempts, reach)
     }
 
     /// As [`TopVdev::judge`], with the lock of the members.

@@ -332,7 +332,10 @@ fn snapshots_and_clones_come_and_go() {
     assert_eq!(listed[0]["name"], "tank/vm1@monday");
     assert_eq!(listed[0]["clones"][0], "tank/vm2");
     let busy = server.refused(&["snapshot", "destroy", "tank/vm1@monday"]);
-    assert!(busy.contains("in use"), "{busy}");
+    assert!(
+        busy.contains("tank/vm2 is a clone of tank/vm1@monday"),
+        "{busy}"
+    );
     server.refused(&["snapshot", "rename", "tank/vm1@monday", "tank/vm2@tuesday"]);
     server.ok(&["snapshot", "rename", "tank/vm1@monday", "tuesday"]);
     server.ok(&["snapshot", "rename", "tank/vm1@tuesday", "monday"]);

@@ -275,7 +275,10 @@ fn a_volume_is_destroyed_with_its_snapshots_if_asked() {
         server.ok(&["snapshot", "create", snapshot]);
     }
     let told = server.refused(&["volume", "destroy", "-f", "tank/vm1"]);
-    assert!(told.contains("use -r"), "{told}");
+    assert!(
+        told.contains("tank/vm1@one, tank/vm1@two") && told.contains("with -r"),
+        "{told}"
+    );
     let told = server.refused(&["volume", "destroy", "-r", "tank/vm1"]);
     assert!(told.contains("use -f"), "{told}");
     let destroy = ["volume", "destroy", "-rf", "tank/vm1"];
