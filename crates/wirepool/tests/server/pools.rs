@@ -357,7 +357,7 @@ fn snapshots_and_clones_come_and_go() {
     server.ok(&["snapshot", "hold", "backup", "tank/vm1@monday"]);
     server.refused(&["snapshot", "hold", "backup", "tank/vm1@monday"]);
     server.refused(&["volume", "rollback", "tank/vm1@monday"]);
-    server.ok(&["volume", "rollback", "tank/vm1@monday"]);
+    server.ok(&["volume", "rollback", "tank/vm1@monday", "-f"]);
     server.ok(&["export", "nvme", "tank/vm1", "--nqn", NQN]);
     let exported = server.refused(&["volume", "rollback", "tank/vm1@monday", "-f"]);
     assert!(exported.contains("export remove"), "{exported}");
