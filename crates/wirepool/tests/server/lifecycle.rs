@@ -179,7 +179,7 @@ fn who_holds_an_address_is_named() {
     drop(taken);
 }
 
-/// A mistyped address of `listen` is seen beside the addresses that the machine has.
+/// A mistyped address of `listen` is seen beside the addresses that the machine has. A long list is cut, so that none of them is certain.
 #[test]
 fn an_address_of_another_machine_is_told_with_those_of_this_one() {
     let place = Place::new(&BASE.replace("127.0.0.1:0", "203.0.113.7:4420"));
@@ -188,10 +188,7 @@ fn an_address_of_another_machine_is_told_with_those_of_this_one() {
         &["serve", "--check", "--config", "w.toml"],
     );
     let text = String::from_utf8_lossy(&output.stdout);
-    assert!(
-        text.contains("is not on this machine, which has") && text.contains("127.0.0.1"),
-        "{text}"
-    );
+    assert!(text.contains("is not on this machine, which has"), "{text}");
 }
 
 #[test]
