@@ -160,11 +160,12 @@ fn members(pool: &Pool) -> Vec<facts::Member> {
 }
 
 fn member(pool: &Pool, vdev: &str, member: &Member) -> facts::Member {
-    let path = member.path.as_ref().or(member.was.as_ref());
     facts::Member {
         pool: pool.name.clone(),
         vdev: vdev.to_owned(),
-        path: path.map_or(String::new(), |p| p.display().to_string()),
+        path: member
+            .last_path()
+            .map_or(String::new(), |p| p.display().to_string()),
         state: member.state.clone(),
         disk: Known::default(),
         read_errors: member.read_errors,

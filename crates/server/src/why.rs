@@ -421,9 +421,10 @@ fn busiest_session<'r>(
 
 fn memory(share: String, before: &Reading, now: &Reading) -> Verdict {
     let mut evidence = vec![share];
-    let percent = |p: &Pool| p.used * 100 / p.size.max(1);
-    if let Some(full) = now.status.pools.iter().find(|p| percent(p) >= FULL_PERCENT) {
-        evidence.push(format!("pool {} is {} % full", full.name, percent(full)));
+    let mut pools = now.status.pools.iter();
+    if let Some(full) = pools.find(|p| p.used_percent() >= FULL_PERCENT) {
+        let percent = full.used_percent();
+        evidence.push(format!("pool {} is {percent} % full", full.name));
         return Verdict {
             limit: Limit::Space,
             summary: "space: the pool is almost full, and writes wait for space to be freed"

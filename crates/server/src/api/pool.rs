@@ -98,6 +98,15 @@ pub struct Pool {
     pub more_damage: bool,
 }
 
+impl Pool {
+    /// Space taken, % of its size; 0 while it is not open.
+    #[must_use]
+    pub fn used_percent(&self) -> u64 {
+        let used = self.used.saturating_mul(100);
+        used.checked_div(self.size).unwrap_or(0)
+    }
+}
+
 /// The expansion of a raidz by a disk. The vdev has its new size when it ends.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Expansion {
@@ -332,6 +341,14 @@ pub struct Member {
     /// Durations of flushes.
     #[serde(default)]
     pub flush_times: MemberTimes,
+}
+
+impl Member {
+    /// Its path; the last known one if it is missing.
+    #[must_use]
+    pub fn last_path(&self) -> Option<&PathBuf> {
+        self.path.as_ref().or(self.was.as_ref())
+    }
 }
 
 /// Durations of a disk's operations since the pool was opened.

@@ -31,7 +31,7 @@ fn members(pool: &Pool) -> impl Iterator<Item = &Member> {
 
 /// The path of a member, or its GUID.
 fn name(member: &Member) -> String {
-    let path = member.path.as_ref().or(member.was.as_ref());
+    let path = member.last_path();
     path.map_or(member.guid.clone(), |path| path.display().to_string())
 }
 
@@ -119,8 +119,7 @@ fn had_errors(pool: &Pool) -> Option<Advice> {
 }
 
 fn full(pool: &Pool) -> Option<Advice> {
-    let percent = pool.used.saturating_mul(100).checked_div(pool.size)?;
-    (percent >= FULL_PERCENT).then(|| Advice {
+    (pool.used_percent() >= FULL_PERCENT).then(|| Advice {
         status: "The pool is nearly full. Writes become slow, and fail at the end.",
         action: format!(
             "Destroy snapshots or datasets, or add disks: wirepool pool add {} DISK…",

@@ -50,14 +50,13 @@ pub(crate) fn pools(pools: &[Pool]) -> String {
     }
     let known =
         |p: &Pool, text: String| or_dash(Some(text).filter(|_| p.state == DiskState::Online));
-    let percent = |p: &Pool| p.used.saturating_mul(100).checked_div(p.size).unwrap_or(0);
     rows(pools)
         .left("NAME", |p| p.name.clone())
         .right("SIZE", |p| known(p, human(p.size)))
         .right("ALLOC", |p| known(p, human(p.used)))
         .right("FREEING", |p| known(p, human(p.freeing)))
         .right("FREE", |p| known(p, human(p.free)))
-        .right("CAP", |p| known(p, format!("{}%", percent(p))))
+        .right("CAP", |p| known(p, format!("{}%", p.used_percent())))
         .left("HEALTH", |p| state(p).to_owned())
         .text()
 }
