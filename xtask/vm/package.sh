@@ -20,7 +20,7 @@ check "its user cannot log in" login_shell
 check "the configuration is the server's" equal config "$(stat -c '%U:%G %a' $CONFIG)" "wirepool:wirepool 640"
 check "the directory of disks that are files" equal directory "$(stat -c '%U:%G %a' /srv/wirepool)" "wirepool:wirepool 750"
 check "the control socket is root's" cli status
-denied() { ! runuser -u nobody -- wirepool status 2>/tmp/said && cat /tmp/said; }
+denied() { ! runuser -u nobody -- wirepool status 2>/tmp/said && cat /tmp/said && grep -q 'run the command with sudo' /tmp/said; }
 check "another user is denied" denied
 check "no installed file differs from the package" dpkg --verify wirepool
 rating() { systemd-analyze security --no-pager --threshold=20 wirepool > /tmp/rating; local rc=$?; tail -1 /tmp/rating; return $rc; }
@@ -61,6 +61,27 @@ setup_nvme() { cli setup --answers /tmp/site.toml --yes | tee /tmp/nvme.txt; ret
 check "setup: a mirror, a volume, an NVMe export" setup_nvme || finish
 check "the pool is online" pool_is online
 check "the printed connection is to the address of the machine" grep -q "^nvme connect -t tcp -a $ADDR " /tmp/nvme.txt
+
+step "the wear of an NVMe disk, which the server may not ask itself"
+modprobe nvme
+check "an NVMe disk" wait_for 30 test -b /dev/nvme0n1 || finish
+udevadm settle --timeout=60
+check "a pool of it" cli pool create flash /dev/nvme0n1
+flash_health() { cli pool iostat -w flash --json | jq -c '.pools[0].disks[0].health' | tee /tmp/health; }
+counted() { flash_health && jq -e '.source == "nvme" and .host_written > 0' /tmp/health >/dev/null; }
+check "the disk's own counters are shown" counted
+equal_bytes() { equal bytes "$(jq .host_written /tmp/health)" "$(nvme smart-log /dev/nvme0n1 -o json | jq '(.data_units_written | tostring | tonumber) * 512000')"; }
+check "they are those that nvme-cli reads" equal_bytes
+check "the service that reads them has its own user" not equal user "$(ps -o user= -p "$(systemctl show -p MainPID --value wirepool-health)")" root
+capable() { grep CapEff "/proc/$1/status"; }
+check "the server has no capability" equal capabilities "$(capable "$(main_pid)" | cut -f2)" 0000000000000000
+helper_rating() { systemd-analyze security --no-pager --threshold=35 wirepool-health > /tmp/rating; local rc=$?; tail -1 /tmp/rating; return $rc; }
+check "systemd rates the unit 3.5 or better" helper_rating
+stopped() { systemctl stop wirepool-health.socket wirepool-health.service && flash_health && jq -e '.source == null and (.unknown | contains("wirepool-health"))' /tmp/health >/dev/null; }
+check "without the service the reason names it" stopped
+check "the service is started again" systemctl start wirepool-health.socket
+check "and the counters are back" counted
+check "the pool is destroyed" cli pool destroy flash -f
 
 step "the printed settings for NVMe"
 check "they are installed, and connect" install_printed /tmp/nvme.txt

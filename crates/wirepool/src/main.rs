@@ -38,11 +38,13 @@ mod tables;
 mod top;
 mod why;
 
+use anyhow::Context;
 use ask::print;
 use clap::Parser;
 use cli::rdma::RdmaCommand;
 use cli::{ApiCommand, Cli, Command, MonitoringCommand};
 use std::io::Write;
+use std::os::fd::AsFd;
 use std::process::ExitCode;
 
 /// The C library's allocator slows down with the age of a pool's heap (`docs/decisions/0126`).
@@ -56,6 +58,14 @@ fn monitoring(command: MonitoringCommand) -> String {
         MonitoringCommand::GrafanaDashboard => format!("{:#}\n", server::grafana_dashboard()),
         MonitoringCommand::Metrics => server::metrics_page(),
     }
+}
+
+/// Answers a server's questions for health logs until the unit is stopped. Its socket is the standard input, as systemd passes it.
+fn disk_health() -> anyhow::Result<()> {
+    let socket = std::io::stdin().as_fd().try_clone_to_owned()?;
+    server::wear::serve_health(&socket.into()).context(
+        "standard input is no listening Unix socket; systemctl start wirepool-health.socket",
+    )
 }
 
 fn main() -> ExitCode {
@@ -92,6 +102,7 @@ fn main() -> ExitCode {
         }
         Command::Monitoring(command) => print(&monitoring(command)),
         Command::Generate { dir } => pages::generate(&dir),
+        Command::DiskHealth => disk_health(),
         Command::Control(command) => {
             commands::run(command, cli.control, cli.json).and_then(|text| print(&text))
         }

@@ -38,15 +38,7 @@ pub(super) fn run(check: &'static Check, disks: Disks, dir: &Path) -> Result<Out
         Disks::TwoNvme => {
             for name in ["a", "b"] {
                 let path = image(&format!("{name}.img"))?;
-                let drive = format!(
-                    "if=none,id={name},format=raw,cache=writeback,file={}",
-                    path.display()
-                );
-                let device = format!("nvme,drive={name},serial=wear-{name}");
-                for argument in ["-drive", &drive, "-device", &device] {
-                    // One word: the argument itself begins with a dash.
-                    command.arg(format!("--qemu={argument}"));
-                }
+                add_nvme(&mut command, name, &path);
             }
         }
     }
@@ -54,6 +46,19 @@ pub(super) fn run(check: &'static Check, disks: Disks, dir: &Path) -> Result<Out
     let started = Instant::now();
     let (status, said) = watch(command, File::create(log_of(check))?)?;
     Ok(Outcome::of(check, status, said, started))
+}
+
+/// Gives the guest an NVMe disk with the image `path` and `name` in its serial number. It counts written bytes.
+pub(super) fn add_nvme(command: &mut Command, name: &str, path: &Path) {
+    let drive = format!(
+        "if=none,id={name},format=raw,cache=writeback,file={}",
+        path.display()
+    );
+    let device = format!("nvme,drive={name},serial=wear-{name}");
+    for argument in ["-drive", &drive, "-device", &device] {
+        // One word: the argument itself begins with a dash.
+        command.arg(format!("--qemu={argument}"));
+    }
 }
 
 /// Runs two guests on one Ethernet segment, the one with the server first.

@@ -3,7 +3,7 @@
 //! **Owns** the packages and the disks' images. **Called by** `vm`. **Invariants**: server and client run in the guest; nothing of a run
 //! is kept but its log.
 
-use super::{Check, Outcome, guest_command, log_of, script, server, watch};
+use super::{Check, Outcome, guest_command, inside, log_of, script, server, watch};
 use crate::package::{self, Profile};
 use anyhow::Result;
 use std::fs::{self, File};
@@ -34,6 +34,9 @@ pub(super) fn run(check: &'static Check, dir: &Path) -> Result<Outcome> {
         File::create(&path)?.set_len(bytes)?;
         command.arg("--disk").arg(path);
     }
+    let flash = dir.join("flash.img");
+    File::create(&flash)?.set_len(DISK)?;
+    inside::add_nvme(&mut command, "flash", &flash);
     command.arg(script(check));
     let started = Instant::now();
     let (status, said) = watch(command, File::create(log_of(check))?)?;

@@ -5,7 +5,7 @@
 //! after [`WAIT_MAX`]. NVM Express Base Specification 2.0, "Get Log Page"; ATA/ATAPI Command Set 4, "READ LOG EXT"; SAT-4,
 //! "ATA PASS-THROUGH (16)".
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
@@ -107,19 +107,28 @@ impl HealthDevice {
     /// # Errors
     /// See [`NoHealth`].
     pub fn open(path: &Path) -> std::result::Result<HealthDevice, NoHealth> {
-        let failed = |e: std::io::Error| NoHealth::Failed(e.into());
         let meta = std::fs::metadata(path).map_err(failed)?;
-        if !meta.file_type().is_block_device() {
-            return Err(NoHealth::File);
-        }
-        let (major, minor) = (libc::major(meta.rdev()), libc::minor(meta.rdev()));
-        let link = std::fs::read_link(format!("/sys/dev/block/{major}:{minor}")).map_err(failed)?;
-        let source = source_of(&link).map_err(NoHealth::Kind)?;
+        let source = kind_of(&meta)?;
         // a device that is being probed or has no medium must not block the open
         let flags = libc::O_CLOEXEC | libc::O_NONBLOCK;
         let opened = OpenOptions::new().read(true).custom_flags(flags).open(path);
         let file = opened.map_err(failed)?;
         Ok(HealthDevice { file, source })
+    }
+
+    /// The disk of an open file.
+    ///
+    /// # Errors
+    /// See [`NoHealth`].
+    pub fn of(file: File) -> std::result::Result<HealthDevice, NoHealth> {
+        let source = kind_of(&file.metadata().map_err(failed)?)?;
+        Ok(HealthDevice { file, source })
+    }
+
+    /// The open file, for a process that may do more.
+    #[must_use]
+    pub fn file(&self) -> &File {
+        &self.file
     }
 
     /// The way to its logs.
@@ -199,6 +208,20 @@ impl HealthDevice {
             false => Err(Error::Unsupported(libc::EOPNOTSUPP)),
         }
     }
+}
+
+fn failed(e: std::io::Error) -> NoHealth {
+    NoHealth::Failed(e.into())
+}
+
+/// The way to the logs of a file with this metadata.
+fn kind_of(meta: &Metadata) -> std::result::Result<HealthSource, NoHealth> {
+    if !meta.file_type().is_block_device() {
+        return Err(NoHealth::File);
+    }
+    let (major, minor) = (libc::major(meta.rdev()), libc::minor(meta.rdev()));
+    let link = std::fs::read_link(format!("/sys/dev/block/{major}:{minor}")).map_err(failed)?;
+    source_of(&link).map_err(NoHealth::Kind)
 }
 
 /// ATA PASS-THROUGH (16) with READ LOG EXT of one page.

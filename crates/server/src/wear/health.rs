@@ -6,6 +6,8 @@
 
 use crate::api::DiskHealth;
 use io::linux::{HealthDevice, HealthSource, LogPage, NoHealth};
+use rustix::io::Errno;
+use std::fs::File;
 use std::path::Path;
 
 /// SMART / Health Information of NVMe.
@@ -21,18 +23,51 @@ const ATA_SOLID_STATE: u8 = 7;
 /// Bytes of a logical sector as ATA's statistics count them; disks with other sectors are rare, and count these too.
 const ATA_SECTOR: u64 = 512;
 
+/// Why a log was not read.
+#[derive(Debug)]
+struct Unread {
+    log: &'static str,
+    error: io::Error,
+}
+
+/// A disk whose log this process may not read.
+pub(super) struct Denied {
+    pub(super) device: HealthDevice,
+    /// The log, for people.
+    pub(super) log: &'static str,
+}
+
 /// Asks the disk at `path`. Blocks.
-pub(super) fn read(path: &Path) -> DiskHealth {
-    let read = HealthDevice::open(path).map_err(|e| match e {
+pub(super) fn read(path: &Path) -> Result<DiskHealth, Denied> {
+    HealthDevice::open(path).map_or_else(unopened, ask)
+}
+
+/// Asks the disk of an open file. Blocks.
+pub(super) fn of(file: File) -> DiskHealth {
+    let asked = HealthDevice::of(file).map_or_else(unopened, ask);
+    asked.unwrap_or_else(|denied| unknown(format!("{}: permission denied", denied.log)))
+}
+
+fn ask(device: HealthDevice) -> Result<DiskHealth, Denied> {
+    let read = match device.source() {
+        HealthSource::Nvme => nvme(&device),
+        HealthSource::Scsi => ata(&device),
+    };
+    match read {
+        Ok(health) => Ok(health),
+        Err(Unread { log, error }) if matches!(error, io::Error::Denied(_)) => {
+            Err(Denied { device, log })
+        }
+        Err(Unread { log, error }) => Ok(unknown(format!("{log}: {error}"))),
+    }
+}
+
+fn unopened(reason: NoHealth) -> Result<DiskHealth, Denied> {
+    Ok(unknown(match reason {
         NoHealth::File => "a file: the disk below it is not asked".to_owned(),
         NoHealth::Kind(name) => format!("{name} is neither an NVMe nor a SCSI disk"),
         NoHealth::Failed(e) => format!("cannot be opened: {e}"),
-    });
-    let read = read.and_then(|device| match device.source() {
-        HealthSource::Nvme => nvme(&device),
-        HealthSource::Scsi => ata(&device),
-    });
-    read.unwrap_or_else(unknown)
+    }))
 }
 
 /// Nothing is known, for this reason.
@@ -43,9 +78,10 @@ pub(super) fn unknown(reason: String) -> DiskHealth {
     }
 }
 
-fn nvme(device: &HealthDevice) -> Result<DiskHealth, String> {
+fn nvme(device: &HealthDevice) -> Result<DiskHealth, Unread> {
+    const LOG: &str = "NVMe health log";
     let page = device.nvme_log(NVME_HEALTH);
-    let page = page.map_err(|e| format!("NVMe health log: {e}"))?;
+    let page = page.map_err(|error| Unread { log: LOG, error })?;
     let media_written = device.nvme_log(OCP_HEALTH).ok().and_then(|p| ocp(&p));
     Ok(DiskHealth {
         media_written,
@@ -77,11 +113,14 @@ fn ocp(page: &LogPage) -> Option<u64> {
     (page[496..512] == GUID).then(|| wide(page, 0))
 }
 
-fn ata(device: &HealthDevice) -> Result<DiskHealth, String> {
+fn ata(device: &HealthDevice) -> Result<DiskHealth, Unread> {
+    const LOG: &str = "ATA device statistics";
+    let unread = |error| Unread { log: LOG, error };
     let page = |number| device.ata_log(ATA_STATISTICS, number);
-    let general = page(ATA_GENERAL).map_err(|e| format!("ATA device statistics: {e}"))?;
+    let general = page(ATA_GENERAL).map_err(unread)?;
     let solid_state = page(ATA_SOLID_STATE).ok();
-    ata_health(&general, solid_state.as_ref()).ok_or_else(|| "no ATA device statistics".to_owned())
+    let health = ata_health(&general, solid_state.as_ref());
+    health.ok_or_else(|| unread(io::Error::from_errno(Errno::OPNOTSUPP.raw_os_error())))
 }
 
 /// Bytes of a statistic that the disk supports and has a value for.
@@ -169,7 +208,9 @@ mod tests {
     #[test]
     fn a_file_says_that_nothing_is_known() {
         let file = tempfile::NamedTempFile::new().expect("a file");
-        let health = read(file.path());
+        let Ok(health) = read(file.path()) else {
+            panic!("no log is read of a file");
+        };
         assert_eq!(health.host_written, None);
         assert!(health.unknown.is_some_and(|u| u.contains("a file")));
     }

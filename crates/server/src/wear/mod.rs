@@ -7,8 +7,10 @@
 
 mod forecast;
 mod health;
+mod helper;
 
 pub use forecast::{Observed, forecast};
+pub use helper::serve_health;
 
 use crate::api::{DiskHealth, DiskWrites, Writes};
 use crate::config::WearConfig;
@@ -94,6 +96,18 @@ impl Watched {
     }
 }
 
+/// Asks a disk; if this process may not, the service behind the socket `helper`. Blocks.
+fn read(path: &Path, helper: &Path) -> DiskHealth {
+    health::read(path).unwrap_or_else(|denied| {
+        helper::ask(helper, denied.device.file()).unwrap_or_else(|e| {
+            health::unknown(format!(
+                "{}: permission denied, and the service wirepool-health, which may read it, does not answer: {e}",
+                denied.log
+            ))
+        })
+    })
+}
+
 impl Monitor {
     fn state(&self) -> MutexGuard<'_, WatchedDisks> {
         lock(&self.0)
@@ -148,7 +162,7 @@ impl Monitor {
                 }
                 state.asked.push(disk.path.clone());
             }
-            let health = health::read(&disk.path);
+            let health = read(&disk.path, Path::new(helper::SOCKET));
             let sample = Sample {
                 at_ms,
                 disk: health.host_written,

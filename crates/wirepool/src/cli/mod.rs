@@ -115,6 +115,9 @@ pub(crate) enum Command {
         /// The directory; it is created.
         dir: PathBuf,
     },
+    /// Read health logs of disks for a server that may not; for the unit wirepool-health, whose socket is the standard input.
+    #[command(hide = true)]
+    DiskHealth,
     #[command(flatten)]
     Control(ControlCommand),
 }
