@@ -58,6 +58,10 @@ fn list(snapshots: &[Snapshot]) -> String {
     }
     rows(snapshots)
         .left("NAME", |s| s.name.clone())
+        .right("USED", |s| match s.used_at_most {
+            true => format!("<{}", human(s.used)),
+            false => human(s.used),
+        })
         .right("REFER", |s| human(s.referenced))
         .right("SIZE", |s| or_dash((s.size > 0).then(|| human(s.size))))
         .left("CREATED", |s| utc(s.created_ms))

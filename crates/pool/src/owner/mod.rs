@@ -65,6 +65,7 @@ pub use mover::order::OrderMoves;
 pub use mover::regions::RegionMoves;
 pub use mover::state::RowMoves;
 pub use opening::choices::Choice;
+pub use snapshots::used::SnapshotUse;
 pub use sweep::damage::{Damage, DamagedObjects, Damages};
 pub use sweep::mend::Resilvering;
 pub use sweep::scrub::{ScrubPosition, Scrubbed};

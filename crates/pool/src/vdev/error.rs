@@ -1,6 +1,6 @@
 //! Errors of creating, opening and changing a pool's devices, by what the operator does next.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
@@ -37,9 +37,7 @@ pub enum SetupError {
         got: usize,
     },
     /// Use a larger disk.
-    #[error(
-        "{} has {size} bytes: use a disk of at least {} MiB", path.display(), DISK_SIZE_MIN >> 20
-    )]
+    #[error("{}", too_small(path, *size))]
     TooSmall {
         /// The smallest of the disks that are too small.
         path: PathBuf,
@@ -378,10 +376,40 @@ fn uberblocks_lost(checkpoint: Option<u64>, missing: &[MemberGuid]) -> String {
     }
 }
 
+fn too_small(path: &Path, size: u64) -> String {
+    let (path, least) = (path.display(), DISK_SIZE_MIN >> 20);
+    match size {
+        0 => format!(
+            "{path} has no bytes: it is empty, or a drive without a medium, such as a loop device without a file (losetup); use a disk of at \
+             least {least} MiB"
+        ),
+        size => format!("{path} has {size} bytes: use a disk of at least {least} MiB"),
+    }
+}
+
 fn guids(members: &[MemberGuid]) -> String {
     let each: Vec<_> = members
         .iter()
         .map(|member| format!("{:016x}", member.0))
         .collect();
     each.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_drive_without_a_medium_is_no_small_disk() {
+        let empty = too_small(Path::new("/dev/loop0"), 0);
+        assert!(
+            empty.contains("without a medium") && empty.contains("losetup"),
+            "{empty}"
+        );
+        let small = too_small(Path::new("/dev/sda"), 4096);
+        assert_eq!(
+            small,
+            "/dev/sda has 4096 bytes: use a disk of at least 64 MiB"
+        );
+    }
 }

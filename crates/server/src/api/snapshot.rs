@@ -13,6 +13,12 @@ pub struct Snapshot {
     pub size: u64,
     /// Bytes of its records as stored, including shared ones, as of the last checkpoint.
     pub referenced: u64,
+    /// Bytes that are free once it alone is destroyed, as of the last checkpoint.
+    #[serde(default)]
+    pub used: u64,
+    /// Whether `used` is only an upper bound: it holds too many blocks to count them for an answer, or its list is damaged.
+    #[serde(default)]
+    pub used_at_most: bool,
     /// Time of its creation, ms since 1970.
     pub created_ms: u64,
     /// Its clones.

@@ -6,7 +6,7 @@
 use super::entry::full_name;
 use super::filesystems::check_snapshot_name;
 use super::names::{names, split};
-use super::snapshots::{failed, view};
+use super::snapshots::{failed, view_one};
 use crate::api::{
     self, Hold, HoldSnapshot, ListHolds, PromoteVolume, ReleaseSnapshot, RenameSnapshot,
     RenameVolume,
@@ -87,7 +87,7 @@ impl Server {
         self.renew_snapshots(&pool, full);
         let found = pool.snapshot(volume, new);
         let found = found.ok_or_else(|| Error::NoSnapshot(request.name.clone()))?;
-        Ok(view(&pool, volume, &found))
+        Ok(view_one(&pool, volume, &found).await)
     }
 
     /// See [`HoldSnapshot`].

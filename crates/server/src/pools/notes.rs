@@ -90,6 +90,18 @@ fn read(path: &Path) -> std::io::Result<Kept> {
     }
 }
 
+impl Kept {
+    /// A text for people, with the last known path of each disk before its GUID.
+    pub(crate) fn with_paths(&self, text: &str) -> String {
+        let known = self.paths.iter();
+        known.fold(text.to_owned(), |text, (guid, path)| {
+            let guid = format!("{guid:016x}");
+            let named = format!("{} ({guid})", path.display());
+            text.replace(&guid, &named)
+        })
+    }
+}
+
 impl Notes {
     /// The notes on a pool; in memory without a state directory.
     pub(crate) async fn load(state_dir: Option<&Path>, pool: PoolGuid) -> Notes {
@@ -153,5 +165,21 @@ impl Notes {
         // Concurrent updates stay.
         change(&mut self.kept.borrow_mut());
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_names_the_last_path_of_a_disk_before_its_guid() {
+        let mut kept = Kept::default();
+        kept.paths.insert(0xab, "/dev/sdb".into());
+        let reason = kept.with_paths("connect 00000000000000ab, 00000000000000cd");
+        assert_eq!(
+            reason,
+            "connect /dev/sdb (00000000000000ab), 00000000000000cd"
+        );
     }
 }

@@ -4,6 +4,7 @@
 //! opening of configured pools. **Invariants**: a trial writes nothing; advice names the choice with the smallest
 //! loss.
 
+use super::notes::Notes;
 use super::open::{choose, find, open_devices};
 use super::search::{Labelled, paths_of};
 use super::witness::EpochFile;
@@ -71,8 +72,9 @@ pub(super) async fn open_configured(server: &Server, config: &PoolConfig) -> Res
     if let Some(witness) = EpochFile::of(state_dir, found.guid).await {
         options.witness = Some(witness);
     }
+    let kept = Notes::load(state_dir, found.guid).await.kept();
     let opened = vdev::open(found, options.clone()).await;
-    let opened = opened.map_err(|e| with_reasons(e.to_string()))?;
+    let opened = opened.map_err(|e| with_reasons(kept.with_paths(&e.to_string())))?;
     open_or_advise(opened, config, options).await
 }
 

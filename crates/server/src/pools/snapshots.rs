@@ -12,7 +12,7 @@ use crate::api::{
 };
 use crate::server::Server;
 use crate::{Error, Result};
-use pool::{Pool, Volume};
+use pool::{Pool, SnapshotUse, Volume};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -33,8 +33,18 @@ pub(super) fn failed(pool: &str, full: &str, e: pool::Error) -> Error {
     }
 }
 
-pub(super) fn view(pool: &Pool, volume: &str, snapshot: &Volume) -> api::Snapshot {
+/// Blocks of snapshots' lists that are read for one answer: 64 bytes each, from the disks if they are in no cache.
+const ANSWER_BLOCKS: usize = 1 << 18;
+
+/// `blocks` is the number of blocks that may still be read for this answer.
+async fn view(pool: &Pool, volume: &str, snapshot: &Volume, blocks: &mut usize) -> api::Snapshot {
     let dataset = snapshot.dataset();
+    let referenced = snapshot.referenced();
+    let (used, used_at_most) = match pool.snapshot_use(snapshot, blocks).await {
+        Ok(SnapshotUse::Exact(bytes)) => (bytes, false),
+        Ok(SnapshotUse::AtMost(bytes)) => (bytes, true),
+        Err(_) => (referenced, true),
+    };
     api::Snapshot {
         name: format!(
             "{}@{}",
@@ -42,7 +52,9 @@ pub(super) fn view(pool: &Pool, volume: &str, snapshot: &Volume) -> api::Snapsho
             dataset.name
         ),
         size: dataset.size,
-        referenced: snapshot.referenced(),
+        referenced,
+        used,
+        used_at_most,
         created_ms: dataset.created / 1_000_000,
         clones: pool
             .clones(snapshot)
@@ -52,30 +64,36 @@ pub(super) fn view(pool: &Pool, volume: &str, snapshot: &Volume) -> api::Snapsho
     }
 }
 
+/// The view of a single snapshot.
+pub(super) async fn view_one(pool: &Pool, volume: &str, snapshot: &Volume) -> api::Snapshot {
+    view(pool, volume, snapshot, &mut { ANSWER_BLOCKS }).await
+}
+
 impl Server {
     /// See [`ListSnapshots`]. Errors: `NoPool`, `NoVolume`, `Invalid`, `Pool`.
     pub async fn list_snapshots(&self, request: ListSnapshots) -> Result<Vec<api::Snapshot>> {
+        let mut blocks = ANSWER_BLOCKS;
+        let mut views = Vec::new();
         if let Some(full) = request.volume {
             let (pool, _) = self.dataset_named(&full)?;
             let (_, volume) = names(&full)?;
-            let found = pool.snapshots(volume);
-            return Ok(found.iter().map(|s| view(&pool, volume, s)).collect());
+            for snapshot in pool.snapshots(volume) {
+                views.push(view(&pool, volume, &snapshot, &mut blocks).await);
+            }
+            return Ok(views);
         }
         let names = self.state.borrow().pools.names();
         let pools: Vec<Rc<Pool>> = names.iter().filter_map(|n| self.open_pool(n)).collect();
-        let of_pool = |pool: Rc<Pool>| {
+        for pool in pools {
             let datasets = volumes_of(&pool).into_iter().chain(filesystems_of(&pool));
-            let names = datasets.map(|v| v.dataset().name);
-            let of_volume = |volume: String| {
-                let found = pool.snapshots(&volume);
-                found
-                    .iter()
-                    .map(|s| view(&pool, &volume, s))
-                    .collect::<Vec<_>>()
-            };
-            names.flat_map(of_volume).collect::<Vec<_>>()
-        };
-        Ok(pools.into_iter().flat_map(of_pool).collect())
+            let names: Vec<String> = datasets.map(|v| v.dataset().name).collect();
+            for volume in names {
+                for snapshot in pool.snapshots(&volume) {
+                    views.push(view(&pool, &volume, &snapshot, &mut blocks).await);
+                }
+            }
+        }
+        Ok(views)
     }
 
     /// See [`CreateSnapshot`]. Errors: `Invalid`, `Conflict`, `NoPool`, `NoVolume`, `Pool`. The same holds for the
@@ -108,7 +126,7 @@ impl Server {
         let shown = of.first().map_or(volume, String::as_str);
         let snapshot = pool.snapshot(shown, name);
         let snapshot = snapshot.ok_or_else(|| Error::NoSnapshot(request.name.clone()))?;
-        Ok(view(&pool, shown, &snapshot))
+        Ok(view_one(&pool, shown, &snapshot).await)
     }
 
     /// The pool and the dataset of a request for snapshots of a name. A recursive one may name the pool: the dataset is empty then, and

@@ -5,3 +5,4 @@ pub(super) mod lineage;
 pub(super) mod pending_snapshots;
 pub(super) mod snapshot;
 pub(super) mod taking;
+pub(super) mod used;

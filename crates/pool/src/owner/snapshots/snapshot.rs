@@ -327,7 +327,7 @@ impl State {
     }
 
     /// The snapshot before a snapshot.
-    fn prev_of(&self, snapshot: &Dataset) -> PrevSnapshot {
+    pub(in crate::owner) fn prev_of(&self, snapshot: &Dataset) -> PrevSnapshot {
         let of = snapshot.of.expect("a snapshot is of a volume");
         let volume = self.datasets.get(of);
         let volume = volume.expect("a volume outlives its snapshots");

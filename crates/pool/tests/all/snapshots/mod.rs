@@ -10,7 +10,7 @@ use io::rng::Prng;
 use io::sim::{DiskConfig, Node};
 use pool::format::Host;
 use pool::vdev::{PoolSpec, create};
-use pool::{Error, Options, Pool, Volume};
+use pool::{Error, Options, Pool, SnapshotUse, Volume};
 
 async fn make(size: u64, freeing_max: usize) -> Pool {
     make_with(size, |options| options.freeing_max = freeing_max).await
@@ -84,6 +84,64 @@ fn a_pool_full_of_snapshots_takes_a_destroy_and_then_writes() {
         let space = pool.volume_spaces()["vm"];
         assert_eq!(space.by_snapshots, 0);
         assert!(space.used >= space.referenced, "{space:?}");
+        pool.close().await.expect("close");
+    });
+}
+
+async fn used(pool: &Pool, name: &str, blocks: usize) -> SnapshotUse {
+    let snapshot = pool.snapshot("vm", name).expect("there");
+    let used = pool.snapshot_use(&snapshot, &mut { blocks }).await;
+    used.expect("an intact list")
+}
+
+#[test]
+fn the_used_space_of_a_snapshot_is_free_once_it_is_destroyed() {
+    simulated(3, async || {
+        let pool = make(96 << 20, 1000).await;
+        let vol = volume(&pool, "vm", 64 << 20).await;
+        for (snapshot, blocks) in [("s0", 256), ("s1", 64), ("s2", 128)] {
+            write(&vol, 0, blocks, 7).await.expect("written");
+            pool.create_snapshot("vm", snapshot).await.expect("taken");
+        }
+        write(&vol, 0, 256, 8).await.expect("written");
+        let _proof = vol.flush().await.expect("flush");
+        pool.checkpoint().await.expect("a checkpoint");
+        // s1 holds 256 blocks that the volume no longer holds; those of s0's time are shared with s0
+        let listed = || pool.volume_spaces()["vm"].by_snapshots;
+        assert!(listed() > 0);
+        for name in ["s1", "s0", "s2"] {
+            let SnapshotUse::Exact(bytes) = used(&pool, name, 1 << 20).await else {
+                panic!("{name} has few blocks");
+            };
+            assert!(bytes > 0, "{name}");
+            let before = listed();
+            pool.destroy_snapshot("vm", name).await.expect("destroyed");
+            free_all(&pool).await;
+            assert_eq!(listed(), before - bytes, "{name}");
+        }
+        assert_eq!(listed(), 0);
+        pool.close().await.expect("close");
+    });
+}
+
+#[test]
+fn a_list_that_is_too_long_for_an_answer_gives_a_bound() {
+    simulated(4, async || {
+        let pool = make(96 << 20, 1000).await;
+        let vol = volume(&pool, "vm", 64 << 20).await;
+        write(&vol, 0, 256, 7).await.expect("written");
+        pool.create_snapshot("vm", "s0").await.expect("taken");
+        assert_eq!(used(&pool, "s0", 0).await, SnapshotUse::Exact(0));
+        write(&vol, 0, 256, 8).await.expect("written");
+        let _proof = vol.flush().await.expect("flush");
+        pool.checkpoint().await.expect("a checkpoint");
+        let SnapshotUse::Exact(bytes) = used(&pool, "s0", 1 << 20).await else {
+            panic!("a short list");
+        };
+        let SnapshotUse::AtMost(most) = used(&pool, "s0", 1).await else {
+            panic!("more blocks than one");
+        };
+        assert!(bytes <= most, "{bytes} {most}");
         pool.close().await.expect("close");
     });
 }
