@@ -87,6 +87,9 @@ fn drawing(report: &Report) -> Timeline {
         title: "answered commands per second, and events of each layer".into(),
         end: report.seconds(),
         rates: report.rates(),
+        last_phase: report
+            .load_end()
+            .map(|end| (end, "every block is read back".into())),
         bands: bands.collect(),
         lanes: lanes.filter(|lane| !lane.marks.is_empty()).collect(),
     }

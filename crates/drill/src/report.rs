@@ -66,6 +66,8 @@ pub struct Report {
     step_ms: u64,
     /// Answered commands, by step.
     answers: Vec<u32>,
+    /// Milliseconds from the start to the end of the load; later answers are reads of the check of all data.
+    load_end_ms: Option<u64>,
     events: Vec<Event>,
     /// Events beyond the limit of the timeline.
     more_events: u64,
@@ -101,6 +103,7 @@ pub fn conclude<S: Session>(
         layers,
         step_ms: millis(STEP),
         answers: timeline.steps(),
+        load_end_ms: timeline.load_end().map(millis),
         events,
         more_events,
         about,
@@ -247,6 +250,11 @@ impl Report {
 
     pub(crate) fn seconds(&self) -> f64 {
         self.seconds
+    }
+
+    /// The end of the load, seconds from the start.
+    pub(crate) fn load_end(&self) -> Option<f64> {
+        self.load_end_ms.map(|ms| ms as f64 / 1000.0)
     }
 
     /// Cells of a row of the table of disturbances.

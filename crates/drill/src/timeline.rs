@@ -93,6 +93,8 @@ struct Records {
     last: Option<Duration>,
     pauses: Vec<Pause>,
     longest: Option<Pause>,
+    /// The end of the load.
+    load_end: Option<Duration>,
 }
 
 /// Records of a drill.
@@ -145,12 +147,18 @@ impl Timeline {
         self.records().last = Some(now);
     }
 
+    /// The end of the load, if it has ended: later answers are those of the check of all data.
+    pub(crate) fn load_end(&self) -> Option<Duration> {
+        self.records().load_end
+    }
+
     /// The load ends: a pause that is under way ends too.
     pub(crate) fn end(&self) {
         let now = self.now();
         let mut records = self.records();
         records.pause_until(now);
         records.last = None;
+        records.load_end = Some(now);
     }
 
     /// A command was answered with success.

@@ -1,6 +1,7 @@
 //! Columns, sizes, times and durations of text output.
 //!
-//! **Called by** everything that prints a table. **Invariants**: columns are never truncated; of the server's types it knows sizes only.
+//! **Called by** everything that prints a table. **Invariants**: columns are never truncated; a table that is wider than the terminal
+//! gets cells of several lines, if it then fits; of the server's types it knows sizes only.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use server::ByteSize;
@@ -90,9 +91,9 @@ pub(crate) fn or_dash(text: Option<String>) -> String {
     text.unwrap_or_else(|| "-".to_owned())
 }
 
-/// The table without spaces at the ends of lines.
+/// The table without spaces at the ends of lines, for the terminal of the standard output.
 pub(crate) fn text(t: &Table) -> String {
-    t.lines().map(|l| l.trim_end().to_owned() + "\n").collect()
+    lab::report::table::fitted(t)
 }
 
 /// A time as `2026-11-21 12:00:00 UTC`.

@@ -10,6 +10,7 @@ use crate::child::{Scratch, interrupt_is_the_end, on_interrupt, scratch_parent};
 use crate::cli::Demo;
 use crate::engine::Setup;
 use crate::plan::{Contender, Plan, Report};
+use crate::report::wrap::wrap;
 use crate::report::{fio, html, table};
 use crate::served::{NQN, ServeConfig, Served, ServedDisk};
 use crate::size::size;
@@ -17,7 +18,7 @@ use crate::stats::process::machine_memory;
 use crate::targets::volume::{NewPool, VolumeTarget};
 use crate::targets::{Address, AnyTarget, OpenAs};
 use crate::terminal::{Teller, fill, print, write};
-use crate::validity::Thresholds;
+use crate::validity::{Thresholds, Weight};
 use crate::workload::Workload;
 use crate::{Error, Result};
 use std::path::{Path, PathBuf};
@@ -228,6 +229,40 @@ async fn measure(
     plan.execute(teller).await
 }
 
+/// A sentence on the rates of the pool over NVMe/TCP, the last target, beside those of the file, the first one.
+fn conclusion(report: &Report) -> String {
+    let last = report.targets.len() - 1;
+    let rows = report.rows.iter().filter(|row| row.target == last);
+    let is_doubtful = |row: &&crate::plan::Row| {
+        matches!(row.verdict.weight(), Some(Weight::Flag | Weight::Refuse))
+    };
+    let doubtful = rows.clone().filter(is_doubtful).count();
+    let mut ratios = rows.filter(|row| !is_doubtful(row)).filter_map(|row| {
+        let ratio = row.ratio(report.base(row)?)?;
+        Some((row.workload.writes(), ratio.median))
+    });
+    let (writes, reads): (Vec<_>, Vec<_>) = ratios.by_ref().partition(|(writes, _)| *writes);
+    let span = |rates: &[(bool, f64)]| {
+        let low = rates.iter().map(|r| r.1).fold(f64::INFINITY, f64::min);
+        let high = rates.iter().map(|r| r.1).fold(0.0, f64::max);
+        match rates.is_empty() {
+            true => "no valid row of".to_owned(),
+            false => format!("{low:.2} to {high:.2} times the file's rate in"),
+        }
+    };
+    let mut text = format!(
+        "This shows: a volume of a mirrored pool, over NVMe/TCP, with checksums and two copies of each block, does {} reads, and \
+         {} writes. Both copies go to one disk here: 0.5 is the most for large writes.",
+        span(&reads),
+        span(&writes)
+    );
+    if doubtful > 0 {
+        let rows = if doubtful == 1 { "row" } else { "rows" };
+        text += &format!(" {doubtful} {rows} of it, flagged or refused above, are not counted.");
+    }
+    wrap(&text, "", 110)
+}
+
 fn deliver(report: &Report, args: &Demo, served: &Served) -> Result<()> {
     if args.json {
         return print(&fio::text(report));
@@ -238,12 +273,36 @@ fn deliver(report: &Report, args: &Demo, served: &Served) -> Result<()> {
     let at = served.addresses();
     let (nvme, discovery) = (at.nvme, at.discovery);
     print(&format!(
-        "{}\nA Linux client, as root (modprobe nvme-tcp), while it serves (--keep):\n  \
+        "{}\n{}\nA Linux client, as root (modprobe nvme-tcp), while it serves (--keep):\n  \
          nvme discover -t tcp -a {} -s {}\n  nvme connect -t tcp -a {} -s {} -n {NQN}\n  nvme disconnect -n {NQN}\n",
         table::render(report, false),
+        conclusion(report),
         discovery.ip(),
         discovery.port(),
         nvme.ip(),
         nvme.port(),
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::html::tests::sample;
+
+    #[test]
+    fn the_conclusion_counts_no_doubtful_rows() {
+        let report = sample();
+        let last = report.targets.len() - 1;
+        let text = conclusion(&report).replace('\n', " ");
+        let doubtful = report.rows.iter().filter(|r| {
+            r.target == last && matches!(r.verdict.weight(), Some(Weight::Flag | Weight::Refuse))
+        });
+        let doubtful = doubtful.count();
+        assert!(doubtful > 0, "the sample has some");
+        assert!(text.contains(&format!("{doubtful} row")), "{text}");
+        assert!(
+            text.contains("times the file's rate") || text.contains("no valid row"),
+            "{text}"
+        );
+    }
 }

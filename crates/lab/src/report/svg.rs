@@ -139,68 +139,111 @@ pub(super) struct Bar {
     pub(super) high: f64,
 }
 
-/// Horizontal bars in named groups, with a mark at 1.
+/// Characters of a bold line of title that the width of a plot has room for.
+const TITLE_LINE: usize = 72;
+/// The same for a line of small text.
+const TEXT_LINE: usize = 92;
+
+/// Horizontal bars in named groups, with a mark at 1, and a legend of the bars' names.
 pub(super) fn bars(title: &str, groups: &[(String, Vec<Bar>)]) -> String {
     const BAR: f64 = 16.0;
-    const NAME: f64 = 150.0;
+    const LINE: f64 = 16.0;
+    let title_lines = wrap(title, TITLE_LINE);
+    let legend = legend(groups);
     let count: usize = groups.iter().map(|g| g.1.len()).sum();
-    let height = TOP + 20.0 + count as f64 * (BAR + 3.0) + groups.len() as f64 * 10.0;
+    let names: usize = groups.iter().map(|g| wrap(&g.0, TEXT_LINE).len()).sum();
+    let top_of_bars = 12.0 + title_lines.len() as f64 * LINE;
+    let end_of_bars =
+        top_of_bars + count as f64 * (BAR + 3.0) + names as f64 * LINE + groups.len() as f64 * 8.0;
+    let height = end_of_bars + (legend.len() + 1) as f64 * LINE + 8.0;
     let top = groups
         .iter()
         .flat_map(|g| &g.1)
         .map(|b| b.high.max(b.value))
         .fold(1.0, f64::max);
-    let at = |v: f64| NAME + v / top * (WIDTH - NAME - 60.0);
+    let at = |v: f64| 4.0 + v / top * (WIDTH - 64.0);
     let mut out = format!(
-        r#"<svg viewBox="0 0 {WIDTH} {height:.0}" role="img" aria-label="{0}"><text class="title" x="4" y="16">{0}</text>"#,
+        r#"<svg viewBox="0 0 {WIDTH} {height:.0}" role="img" aria-label="{}">"#,
         escape(title)
     );
-    let mut y = TOP;
+    text_lines(&mut out, "title", 16.0, &title_lines);
+    let one = at(1.0);
+    let mut y = top_of_bars;
     for (name, group) in groups {
-        let _ = write!(
-            out,
-            r#"<text class="tick" x="4" y="{:.1}">{}</text>"#,
-            y + BAR - 4.0,
-            escape(name)
-        );
+        let name_lines = wrap(name, TEXT_LINE);
+        text_lines(&mut out, "tick", y + 12.0, &name_lines);
+        y += name_lines.len() as f64 * LINE;
         for b in group {
             let tip = format!(
                 "{} {}: {:.2} ({:.2}–{:.2})",
                 name, b.name, b.value, b.low, b.high
             );
-            let _ = write!(
-                out,
-                r#"<rect class="s{}" x="{NAME}" y="{y:.1}" width="{:.1}" height="{BAR}"><title>{}</title></rect>"#,
-                b.colour % COLOURS,
-                (at(b.value) - NAME).max(1.0),
-                escape(&tip)
-            );
             let mid = y + BAR / 2.0;
             let _ = write!(
                 out,
-                r#"<line class="whisker" x1="{:.1}" y1="{mid:.1}" x2="{:.1}" y2="{mid:.1}"/>"#,
+                r#"<rect class="s{}" x="4" y="{y:.1}" width="{:.1}" height="{BAR}"><title>{}</title></rect><line class="whisker" x1="{:.1}" y1="{mid:.1}" x2="{:.1}" y2="{mid:.1}"/><text class="tick" x="{:.1}" y="{:.1}">{:.2}</text>"#,
+                b.colour % COLOURS,
+                (at(b.value) - 4.0).max(1.0),
+                escape(&tip),
                 at(b.low),
-                at(b.high)
-            );
-            let _ = write!(
-                out,
-                r#"<text class="tick" x="{:.1}" y="{:.1}">{:.2}</text>"#,
+                at(b.high),
                 at(b.high.max(b.value)) + 6.0,
                 y + BAR - 4.0,
                 b.value
             );
             y += BAR + 3.0;
         }
-        y += 10.0;
+        y += 8.0;
     }
-    let one = at(1.0);
     let _ = write!(
         out,
-        r#"<line class="one" x1="{one:.1}" y1="{:.1}" x2="{one:.1}" y2="{:.1}"/></svg>"#,
-        TOP - 4.0,
-        y
+        r#"<line class="one" x1="{one:.1}" y1="{:.1}" x2="{one:.1}" y2="{:.1}"/><text class="tick mid" x="{one:.1}" y="{:.1}">1</text>"#,
+        top_of_bars - 2.0,
+        end_of_bars,
+        end_of_bars + 12.0
     );
+    let mut y = end_of_bars + LINE + 4.0;
+    for (name, colour) in legend {
+        let _ = write!(
+            out,
+            r#"<rect class="s{}" x="4" y="{y:.1}" width="12" height="12"/><text class="tick" x="22" y="{:.1}">{}</text>"#,
+            colour % COLOURS,
+            y + 10.0,
+            escape(&name)
+        );
+        y += LINE;
+    }
+    out.push_str("</svg>");
     out
+}
+
+/// The names of all bars with their colours, each once.
+fn legend(groups: &[(String, Vec<Bar>)]) -> Vec<(String, usize)> {
+    let mut seen: Vec<(String, usize)> = Vec::new();
+    for bar in groups.iter().flat_map(|g| &g.1) {
+        if !seen.iter().any(|(name, _)| *name == bar.name) {
+            seen.push((bar.name.clone(), bar.colour));
+        }
+    }
+    seen
+}
+
+/// Lines of text one below the other, the first with its base line at `y`.
+fn text_lines(out: &mut String, class: &str, y: f64, lines: &[String]) {
+    for (number, line) in lines.iter().enumerate() {
+        let _ = write!(
+            out,
+            r#"<text class="{class}" x="4" y="{:.1}">{}</text>"#,
+            y + number as f64 * 16.0,
+            escape(line)
+        );
+    }
+}
+
+/// A text in lines of at most this many characters, unless a word is longer.
+fn wrap(text: &str, most: usize) -> Vec<String> {
+    let wrapped = super::wrap::wrap(text, "", most);
+    wrapped.lines().map(str::to_owned).collect()
 }
 
 /// Vertical bars with their names below and their values above.
@@ -236,33 +279,32 @@ pub(super) fn columns(title: &str, bars: &[(String, f64)]) -> String {
     out
 }
 
-/// One bar of parts, percent, with the names of the larger ones in it.
+/// One bar of parts, percent, and a legend of their names.
 pub(super) fn shares(title: &str, parts: &[(String, f64)]) -> String {
     const BAR: f64 = 26.0;
-    const NAMED: f64 = 8.0;
+    const COLUMNS: usize = 4;
+    const LINE: f64 = 18.0;
     let all: f64 = parts.iter().map(|p| p.1).sum::<f64>().max(1e-9);
+    let height = BAR + 8.0 + parts.len().div_ceil(COLUMNS) as f64 * LINE;
     let mut out = format!(
-        r#"<svg viewBox="0 0 {WIDTH} {0}" role="img" aria-label="{1}">"#,
-        BAR + 18.0,
+        r#"<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{}">"#,
         escape(title)
     );
     let mut x = 0.0;
     for (i, (name, percent)) in parts.iter().enumerate() {
         let width = percent / all * WIDTH;
         let name = escape(&io::printable::printable(name));
+        let (key_x, key_y) = (
+            (i % COLUMNS) as f64 * WIDTH / COLUMNS as f64,
+            BAR + 8.0 + (i / COLUMNS) as f64 * LINE,
+        );
+        let colour = i % COLOURS;
         let _ = write!(
             out,
-            r#"<rect class="s{}" x="{x:.1}" y="0" width="{width:.1}" height="{BAR}"><title>{name}: {percent:.1} %</title></rect>"#,
-            i % COLOURS
+            r#"<rect class="s{colour}" x="{x:.1}" y="0" width="{width:.1}" height="{BAR}"><title>{name}: {percent:.1} %</title></rect><rect class="s{colour}" x="{key_x:.1}" y="{key_y:.1}" width="12" height="12"/><text class="tick" x="{:.1}" y="{:.1}">{name} {percent:.1} %</text>"#,
+            key_x + 17.0,
+            key_y + 10.0
         );
-        if *percent >= NAMED {
-            let _ = write!(
-                out,
-                r#"<text class="tick mid" x="{:.1}" y="{:.1}">{name}</text>"#,
-                x + width / 2.0,
-                BAR + 14.0
-            );
-        }
         x += width;
     }
     out.push_str("</svg>");
@@ -331,6 +373,46 @@ fn nice(step: f64) -> f64 {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    fn bar(name: &str, colour: usize) -> Bar {
+        Bar {
+            name: name.into(),
+            colour,
+            value: 0.5,
+            low: 0.4,
+            high: 0.6,
+        }
+    }
+
+    #[test]
+    fn bars_have_a_legend_and_their_title_is_whole() {
+        let title = "rate of a remote target as a share of the local one's (median, slowest and fastest round)";
+        let groups = [
+            (
+                "4k randread QD1".to_owned(),
+                vec![bar("nvme", 0), bar("iscsi", 1)],
+            ),
+            ("4k randread QD32".to_owned(), vec![bar("nvme", 0)]),
+        ];
+        let drawn = bars(title, &groups);
+        let texts: Vec<&str> = drawn
+            .split("<text ")
+            .skip(1)
+            .filter_map(|t| t.split_once('>')?.1.split("</text>").next())
+            .collect();
+        assert!(
+            texts.iter().all(|t| t.chars().count() <= TEXT_LINE),
+            "{texts:?}"
+        );
+        assert_eq!(texts[..2].join(" "), escape(title));
+        for name in ["nvme", "iscsi"] {
+            assert_eq!(
+                texts.iter().filter(|t| **t == name).count(),
+                1,
+                "{name}: {texts:?}"
+            );
+        }
+    }
 
     proptest! {
         #[test]

@@ -6,7 +6,8 @@ use crate::size::{self, count, digits, nanos};
 use crate::stats::process::processors;
 use crate::validity::Weight;
 use comfy_table::presets::UTF8_BORDERS_ONLY;
-use comfy_table::{CellAlignment, ContentArrangement, Table};
+use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table};
+use console::{Term, measure_text_width};
 use std::fmt::Write;
 
 /// Block size from which a rate is given in MiB/s.
@@ -61,6 +62,41 @@ pub fn blank(header: &[&str], numbers: usize) -> Table {
     t
 }
 
+/// Columns up to this width, such as numbers, keep their cells in one line.
+const WHOLE: u16 = 14;
+
+/// The text of a table without spaces at the ends of lines. If the standard output is a terminal that is narrower than the table, cells get
+/// several lines; if words and numbers alone are wider than the terminal, each row is one line.
+#[must_use]
+pub fn fitted(t: &Table) -> String {
+    let size = Term::stdout().size_checked();
+    within(t, size.map(|(_, columns)| columns.into()))
+}
+
+fn lines(t: &Table) -> String {
+    t.lines().map(|l| l.trim_end().to_owned() + "\n").collect()
+}
+
+fn within(t: &Table, width: Option<usize>) -> String {
+    let whole = lines(t);
+    let fits = |text: &str, width| text.lines().all(|l| measure_text_width(l) <= width);
+    let Some(width) = width.filter(|width| !fits(&whole, *width)) else {
+        return whole;
+    };
+    let mut t = t.clone();
+    t.set_content_arrangement(ContentArrangement::Dynamic);
+    t.set_width(u16::try_from(width).unwrap_or(u16::MAX));
+    let widths = t.column_max_content_widths();
+    for (column, width) in t.column_iter_mut().zip(widths) {
+        if width <= WHOLE {
+            column.set_constraint(ColumnConstraint::ContentWidth);
+        }
+    }
+    Some(lines(&t))
+        .filter(|text| fits(text, width))
+        .unwrap_or(whole)
+}
+
 fn cells(report: &Report, row: &Row, full: bool) -> Vec<String> {
     let mut cells = vec![row.workload.to_string(), report.label(row).to_owned()];
     if row.rounds.is_empty() {
@@ -107,7 +143,7 @@ pub fn render(report: &Report, full: bool) -> String {
         last = Some(&row.workload);
         t.add_row(cells(report, row, full));
     }
-    let mut out = format!("{}\n{t}\n", report.title);
+    let mut out = format!("{}\n{}", report.title, fitted(&t));
     describe(&mut out, report);
     reasons(&mut out, report);
     out
@@ -188,5 +224,40 @@ fn reasons(out: &mut String, report: &Report) {
                 heavy.join("; ")
             );
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn example() -> Table {
+        let mut t = blank(&["NAME", "SIZE", "EXPORTED AS"], 1);
+        t.add_row([
+            "tank/vm1",
+            "1.5 GiB",
+            "nqn.2026-01.org.example:vm1 iqn.2026-01.org.example:vm1",
+        ]);
+        t
+    }
+
+    #[test]
+    fn a_table_that_is_wider_than_the_terminal_gets_more_lines() {
+        let t = example();
+        let whole = within(&t, None);
+        assert_eq!(whole.lines().count(), 5, "borders, titles, one row");
+        assert_eq!(within(&t, Some(200)), whole, "a wide terminal");
+        let narrow = within(&t, Some(50));
+        assert!(narrow.lines().all(|l| l.chars().count() <= 50), "{narrow}");
+        assert!(narrow.contains("1.5 GiB"), "numbers stay whole: {narrow}");
+        for word in ["nqn.2026-01.org.example:vm1", "iqn.2026-01.org.example:vm1"] {
+            assert!(narrow.contains(word), "nothing is lost: {narrow}");
+        }
+    }
+
+    #[test]
+    fn a_terminal_that_is_too_narrow_gets_whole_lines() {
+        let t = example();
+        assert_eq!(within(&t, Some(8)), within(&t, None));
     }
 }

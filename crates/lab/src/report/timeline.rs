@@ -48,6 +48,8 @@ pub struct Timeline {
     pub end: f64,
     /// Begin in seconds of each step of equal length, and the rate in it.
     pub rates: Vec<(f64, f64)>,
+    /// Begin and name of a last phase, such as a check of all data, whose rates say nothing about the load: they may leave the scale.
+    pub last_phase: Option<(f64, String)>,
     /// Disturbances.
     pub bands: Vec<Band>,
     /// Layers, from top to bottom.
@@ -58,15 +60,34 @@ pub struct Timeline {
 #[must_use]
 pub fn timeline(t: &Timeline) -> String {
     let end = t.rates.iter().map(|r| r.0).fold(t.end.max(0.1), f64::max);
-    let top = t.rates.iter().map(|r| r.1).fold(1.0, f64::max);
+    let last_phase = t.last_phase.as_ref();
+    let load = || {
+        t.rates
+            .iter()
+            .filter(|r| last_phase.is_none_or(|(begin, _)| r.0 < *begin))
+    };
+    let top = load().map(|r| r.1).fold(1.0, f64::max);
     let height = TOP + PLOT + t.lanes.len() as f64 * LANE + BOTTOM;
     let lanes_end = height - BOTTOM;
     let x_at = |seconds: f64| LEFT + (seconds / end).clamp(0.0, 1.0) * (WIDTH - LEFT - RIGHT);
-    let y_at = |rate: f64| TOP + PLOT - rate / top * PLOT;
+    let y_at = |rate: f64| TOP + PLOT - rate.min(top) / top * PLOT;
     let mut out = format!(
         r#"<svg class="wide" viewBox="0 0 {WIDTH} {height:.0}" role="img" aria-label="{0}"><text class="title" x="4" y="16">{0}</text>"#,
         text(&t.title)
     );
+    if let Some((begin, name)) = last_phase {
+        let from = x_at(*begin);
+        let _ = write!(
+            out,
+            r#"<rect class="after" x="{from:.1}" y="{TOP}" width="{:.1}" height="{PLOT}"/><text class="tick end" x="{:.1}" y="{:.1}">{}</text>"#,
+            (WIDTH - RIGHT - from).max(1.5),
+            WIDTH - RIGHT,
+            TOP - 6.0,
+            text(&format!(
+                "{name}, from {begin:.2} s; its rate is not to scale"
+            ))
+        );
+    }
     for band in &t.bands {
         let (from, to) = (x_at(band.from), x_at(band.to));
         let _ = write!(
@@ -153,6 +174,7 @@ mod tests {
             title: "A <title>".into(),
             end: 0.0,
             rates: Vec::new(),
+            last_phase: Some((-5.0, "<check>".into())),
             bands: vec![Band {
                 from: -1.0,
                 to: 99.0,
@@ -163,9 +185,49 @@ mod tests {
                 marks: vec![(5.0, "a & \u{1b}b".into())],
             }],
         });
-        for raw in ["<title>A", "<cut>", "& ", "\u{1b}", "NaN", "inf", "x=\"-"] {
+        for raw in [
+            "<title>A", "<cut>", "<check>", "& ", "\u{1b}", "NaN", "inf", "x=\"-",
+        ] {
             assert!(!drawn.contains(raw), "{raw}: {drawn}");
         }
         assert!(drawn.contains("&lt;cut&gt;") && drawn.ends_with("</svg>"));
+    }
+    /// The heights of the plot's points, from the polygon.
+    fn heights(drawn: &str) -> Vec<f64> {
+        let points = drawn
+            .split("points=\"")
+            .nth(1)
+            .and_then(|p| p.split('"').next());
+        let points = points.expect("a polygon").split(' ');
+        points
+            .filter_map(|p| p.split_once(',')?.1.parse().ok())
+            .collect()
+    }
+
+    #[test]
+    fn a_fast_last_phase_does_not_flatten_the_load() {
+        let mut drawing = Timeline {
+            title: "rates".into(),
+            end: 4.0,
+            rates: vec![
+                (0.0, 100.0),
+                (1.0, 50.0),
+                (2.0, 100_000.0),
+                (3.0, 100_000.0),
+            ],
+            last_phase: Some((2.0, "every block is read back".into())),
+            bands: Vec::new(),
+            lanes: Vec::new(),
+        };
+        let drawn = timeline(&drawing);
+        assert!(drawn.contains("every block is read back, from 2.00 s"));
+        let with = heights(&drawn);
+        assert_eq!(with[1..5], [TOP, TOP + PLOT / 2.0, TOP, TOP], "{with:?}");
+        drawing.last_phase = None;
+        let without = heights(&timeline(&drawing));
+        assert!(
+            without[1] > TOP + PLOT * 0.9,
+            "flat without it: {without:?}"
+        );
     }
 }

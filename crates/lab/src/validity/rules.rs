@@ -9,7 +9,7 @@ use crate::limits::SERIES_STEP;
 use crate::size::{self, digits};
 use crate::stats::{Spread, variation};
 use crate::targets::{Engine, Facts, Medium};
-use crate::workload::Workload;
+use crate::workload::{Sync, Workload};
 use std::time::Duration;
 
 /// Findings before the row is run. `region` is the used part of the target, bytes.
@@ -23,6 +23,13 @@ pub fn before(facts: &Facts, w: &Workload, region: u64, t: &Thresholds) -> Vec<F
         );
         f.add(Weight::Refuse, Rule::DepthIgnored, text);
     }
+    let in_turn = facts.direct == Some(false) && w.writes() && w.sync == Sync::Fua;
+    f.flag_if(in_turn && w.depth * w.jobs > 1, Rule::DepthIgnored, || {
+        format!(
+            "depth {} has no effect: Linux makes durable writes of a file through the page cache one after the other",
+            w.depth * w.jobs
+        )
+    });
     let blocks = region / u64::from(w.block_size);
     f.flag_if(
         blocks < t.blocks_min && facts.medium != Medium::Ram,

@@ -101,6 +101,25 @@ fn a_depth_that_a_synchronous_target_ignores_is_refused() {
         None
     );
     assert_eq!(found_before(&facts(), &deep, 64 << 20).weight(), None);
+    let buffered = Facts {
+        direct: Some(false),
+        ..facts()
+    };
+    let durable = |depth| Workload {
+        read_percent: 0,
+        sync: Sync::Fua,
+        depth,
+        ..Workload::default()
+    };
+    let is_ignored = |facts: &Facts, depth| {
+        found_before(facts, &durable(depth), 64 << 20).has(Rule::DepthIgnored)
+    };
+    assert!(
+        is_ignored(&buffered, 32),
+        "one after the other in the kernel"
+    );
+    assert!(!is_ignored(&buffered, 1));
+    assert!(!is_ignored(&facts(), 32), "direct writes are concurrent");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::result::{Iopinged, Operation, Request};
 use crate::probe::ping::text::{HEADER, cells};
 use crate::probe::summary::bars;
-use crate::report::table::blank;
+use crate::report::table::{blank, fitted};
 use crate::size::{nanos, size};
 use std::fmt::Write;
 
@@ -45,7 +45,7 @@ pub fn render(r: &Iopinged) -> String {
         &format!("{} of {} bytes", r.operation.words(), r.size),
         &r.requests,
     ));
-    let _ = writeln!(out, "{t}");
+    out += &fitted(&t);
     let _ = write!(out, "{}\n{}", bars(&r.requests.histogram), r.verdict.text());
     out
 }

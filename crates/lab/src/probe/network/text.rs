@@ -4,7 +4,7 @@ use super::result::{Flow, Probed};
 use super::verbs;
 use super::verdict::rate;
 use crate::probe::summary::bars;
-use crate::report::table::blank;
+use crate::report::table::{blank, fitted};
 use crate::size::{digits, nanos};
 use std::fmt::Write;
 
@@ -55,7 +55,13 @@ pub fn render(p: &Probed) -> String {
             String::new(),
         ]);
     }
-    let _ = write!(out, "{t}\n{}\n{}", verbs::render(p), p.verdict.text());
+    let _ = write!(
+        out,
+        "{}{}\n{}",
+        fitted(&t),
+        verbs::render(p),
+        p.verdict.text()
+    );
     out
 }
 

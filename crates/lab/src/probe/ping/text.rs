@@ -2,7 +2,7 @@
 
 use super::result::{Pinged, Round};
 use crate::probe::summary::{Summary, bars};
-use crate::report::table::blank;
+use crate::report::table::{blank, fitted};
 use crate::size::nanos;
 use std::fmt::Write;
 use std::time::Duration;
@@ -67,7 +67,7 @@ pub fn render(p: &Pinged) -> String {
     for (name, s) in rungs {
         t.add_row(cells(name, s));
     }
-    let _ = writeln!(out, "{t}");
+    out += &fitted(&t);
     for (name, s) in rungs.iter().filter(|(_, s)| s.answered() > 0) {
         let _ = write!(out, "{name}\n{}", bars(&s.histogram));
     }

@@ -91,8 +91,15 @@ fn is_local(address: &str) -> bool {
 /// Rates of remote targets as shares of a local one's, of the same workload in the same command.
 pub(super) fn against(all: &[&Runs]) -> Option<String> {
     let mut groups = Vec::new();
+    let mut names: Vec<&str> = Vec::new();
     for runs in all {
         let rows = &runs.wirepool.rows;
+        for row in rows.iter().filter(|r| !is_local(&r.address)) {
+            if !names.contains(&row.target.as_str()) {
+                names.push(&row.target);
+            }
+        }
+        let colour = |name: &str| names.iter().position(|n| *n == name).unwrap_or(0);
         let bases = rows
             .iter()
             .filter(|r| is_local(&r.address) && r.iops.median > 0.0);
@@ -105,9 +112,9 @@ pub(super) fn against(all: &[&Runs]) -> Option<String> {
             let remote = rows.iter().filter(|r| {
                 r.workload == base.workload && !is_local(&r.address) && r.iops.median > 0.0
             });
-            let found = remote.enumerate().map(|(i, r)| Bar {
+            let found = remote.map(|r| Bar {
                 name: io::printable::printable(&r.target).into_owned(),
-                colour: i,
+                colour: colour(&r.target),
                 value: r.iops.median / base.iops.median,
                 low: r.iops.min / base.iops.median,
                 high: r.iops.max / base.iops.median,

@@ -2,9 +2,8 @@
 
 use super::super::result::{MeasuredVerb, Probed, Verbs};
 use super::super::verdict::{most, rate};
-use crate::report::table::blank;
+use crate::report::table::{blank, fitted};
 use crate::size::{digits, nanos, size};
-use std::fmt::Write;
 
 /// The numbers of verbs with those of TCP, or the reason why there are none; empty if they were not asked for.
 pub(in crate::probe::network) fn render(p: &Probed) -> String {
@@ -52,7 +51,7 @@ fn table(p: &Probed, v: &Verbs) -> String {
         one_stream.map_or("–".into(), |t| percent(t.client_busy)),
         one_stream.map_or("–".into(), |t| percent(t.server_busy)),
     ]);
-    let _ = writeln!(out, "{t}");
+    out += &fitted(&t);
     out
 }
 
