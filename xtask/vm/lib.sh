@@ -27,7 +27,7 @@ if [ "$PEER" = nvmet ]; then
   server_usage() { echo "fds 0 rss_kib 0"; }
 else
   target_up() {
-    cli disk add d0 --file @DIR/d0.img --size "$1" && cli host allow $NQN any && cli export add $NQN d0 --nsid 1
+    cli disk add d0 --file @DIR/d0.img --size "$1" && cli export add $NQN d0 --nsid 1 && cli host allow $NQN any
   }
   disk_resize() { cli disk resize d0 "$1"; }
   disk_allocated() { host allocated d0.img; }

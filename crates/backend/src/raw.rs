@@ -44,7 +44,9 @@ pub enum OpenError {
         needed: u32,
     },
     /// It has no whole block.
-    #[error("it is empty: set its size")]
+    #[error(
+        "it is empty: set the size of a file; a block device has no medium, or, as a loop device, no file"
+    )]
     Empty,
 }
 

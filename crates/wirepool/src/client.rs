@@ -14,6 +14,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use server::api::{self, Call, Failure};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::time::Duration;
@@ -118,14 +119,29 @@ pub(crate) fn for_people<T: Serialize + DeserializeOwned>(answer: &T) -> serde_j
     serde_json::from_value(printable(serde_json::to_value(answer)?))
 }
 
+/// The error of a connection to a control socket, with the next step.
+fn unreached(socket: &Path, e: std::io::Error) -> anyhow::Error {
+    let of_root = Path::new(server::config::ROOT_CONTROL);
+    let at = socket.display();
+    let step = match e.kind() {
+        ErrorKind::PermissionDenied => {
+            format!("this user may not use the control socket {at}: run the command with sudo")
+        }
+        _ if socket != of_root && !socket.exists() && of_root.exists() => format!(
+            "no server of this user answers on {at}, but root's is at {}: run the command with sudo",
+            of_root.display()
+        ),
+        _ => format!(
+            "no server answers on {at}: start one with `wirepool serve --config FILE`, or name its socket with --control \
+             or WIREPOOL_CONTROL"
+        ),
+    };
+    anyhow::Error::new(e).context(step)
+}
+
 async fn ask<C: Call>(socket: &Path, call: &C, exact: bool) -> Result<C::Reply> {
-    let stream = UnixStream::connect(socket).await.with_context(|| {
-        format!(
-            "no server answers on {}: start one with `wirepool serve --config FILE`, or name its socket with --control \
-             or WIREPOOL_CONTROL",
-            socket.display()
-        )
-    })?;
+    let stream = UnixStream::connect(socket).await;
+    let stream = stream.map_err(|e| unreached(socket, e))?;
     let talk = || format!("connection to the server at {}", socket.display());
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream))
         .await
@@ -162,5 +178,24 @@ async fn ask<C: Call>(socket: &Path, call: &C, exact: bool) -> Result<C::Reply> 
             "the server answers {status}: {}",
             printable_text(&String::from_utf8_lossy(&body))
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_without_the_right_is_told_to_use_sudo() {
+        let socket = Path::new("/tmp/no-such-directory/control.sock");
+        let denied = std::io::Error::from(ErrorKind::PermissionDenied);
+        let said = format!("{:#}", unreached(socket, denied));
+        assert!(said.contains("run the command with sudo"), "{said}");
+        let absent = std::io::Error::from(ErrorKind::ConnectionRefused);
+        let said = format!(
+            "{:#}",
+            unreached(Path::new(server::config::ROOT_CONTROL), absent)
+        );
+        assert!(said.contains("start one with `wirepool serve"), "{said}");
     }
 }

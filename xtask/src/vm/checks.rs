@@ -225,6 +225,14 @@ pub const CHECKS: &[Check] = &[
         timeout_s: 600,
     },
     Check {
+        name: "why",
+        about: "`wirepool why` names planted limits: depth, core, slow reads and flushes, overload, a full pool, a far and a narrow network",
+        cpus: 2,
+        append: "",
+        scene: Scene::Inside(Disks::One),
+        timeout_s: 900,
+    },
+    Check {
         name: "iscsi_boot",
         about: "iSCSI: QEMU boots from a LUN with its own driver, writes, and boots from it again",
         cpus: 1,

@@ -33,7 +33,7 @@ pub use mount_flags::{FlagsError, MountFlags};
 pub use mounts::{MountConfig, MountEdit};
 pub(crate) use pools::split_volume;
 pub use pools::{PoolConfig, PoolEdit};
-pub use server::{ServerConfig, default_control};
+pub use server::{ROOT_CONTROL, ServerConfig, default_control};
 pub use wear::WearConfig;
 
 use crate::protocols::protocols;

@@ -59,12 +59,15 @@ pub(super) struct RawServer {
     disk_wait_s: Option<Spanned<u64>>,
 }
 
-/// The default control socket: `/run/wirepool/control.sock` for root, else in `$XDG_RUNTIME_DIR`.
+/// The default control socket of root's server.
+pub const ROOT_CONTROL: &str = "/run/wirepool/control.sock";
+
+/// The default control socket: [`ROOT_CONTROL`] for root, else in `$XDG_RUNTIME_DIR`.
 #[must_use]
 pub fn default_control() -> PathBuf {
     match std::env::var_os("XDG_RUNTIME_DIR").filter(|d| !d.is_empty()) {
         Some(dir) if !io::linux::is_root() => PathBuf::from(dir).join("wirepool/control.sock"),
-        _ => PathBuf::from("/run/wirepool/control.sock"),
+        _ => PathBuf::from(ROOT_CONTROL),
     }
 }
 

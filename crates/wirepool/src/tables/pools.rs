@@ -163,7 +163,7 @@ fn member(s: &Member, indent: &str, verbose: bool) -> Vec<String> {
     let name = match &s.path {
         Some(path) => path.display().to_string(),
         None => match &s.was {
-            Some(was) => format!("{} was {}", s.guid, was.display()),
+            Some(was) => format!("{} ({})", was.display(), s.guid),
             None => s.guid.clone(),
         },
     };
@@ -252,6 +252,8 @@ pub(crate) fn trial(t: &Trial) -> String {
 /// The loss if a pool is opened at a checkpoint.
 fn lost(c: &Checkpoint) -> String {
     match (&c.reason, c.lost_checkpoints, c.lost_batches) {
+        // later writes may take the blocks that the next checkpoint freed
+        (Some(reason), 1.., _) => format!("overwritten since, or damaged: {reason}"),
         (Some(reason), ..) => format!("cannot be opened: {reason}"),
         (None, 0, 0) => "nothing".into(),
         (None, 0, batches) => format!("{batches} durable batches of the journal"),

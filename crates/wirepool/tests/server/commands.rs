@@ -25,7 +25,6 @@ fn what_the_command_line_makes_is_there_after_a_restart() {
         "5c1e6f1c-0000-4000-8000-0000000000aa",
     ]);
     server.ok(&["host", "allow", NQN, HOST]);
-    server.ok(&["host", "allow", "nqn.other", "any"]);
     server.ok(&["disk", "resize", "m", "2M"]);
     server.ok(&["disk", "resize", "f", "16M"]);
     server.ok(&["disk", "remove", "n"]);
@@ -154,6 +153,10 @@ fn what_cannot_be_is_refused_by_name() {
         (&["host", "allow", NQN, HOST], "any host may connect"),
         (&["host", "deny", NQN, HOST], "any host may connect"),
         (
+            &["host", "allow", "nqn.nope", "any"],
+            "no such subsystem nqn.nope",
+        ),
+        (
             &["host", "deny", "nqn.nope", "any"],
             "no such subsystem nqn.nope",
         ),
@@ -209,7 +212,7 @@ fn a_change_that_cannot_be_written_is_undone() {
         &["disk", "resize", "ram", "32M"],
         &["export", "remove", NQN],
         &["host", "deny", NQN, "any"],
-        &["host", "allow", "nqn.new", "any"],
+        &["host", "deny", NQN, "any"],
     ] {
         let said = server.refused(args);
         assert!(

@@ -43,7 +43,9 @@ fn host_name(text: &str) -> Result<Nqn> {
 }
 
 fn no_subsystem(nqn: &Nqn) -> Error {
-    Error::NoExport(format!("no such subsystem {nqn}"))
+    Error::NoExport(format!(
+        "no such subsystem {nqn}: `wirepool export list` has the names, `wirepool export nvme DISK --nqn {nqn}` makes a new one"
+    ))
 }
 
 /// The names on a host list; `None` for any host.
@@ -193,12 +195,10 @@ impl Server {
     pub async fn allow_host(&self, request: AllowHost) -> Result<Export> {
         let _turn = self.turn().await?;
         let nqn = subsystem_name(&request.nqn)?;
-        let now = self.hosts_of(&nqn).ok();
-        let exists = now.is_some();
-        let now = now.map_or(Some(BTreeSet::new()), names);
+        let now = names(self.hosts_of(&nqn)?);
         let hosts = WORDS.allow(nqn.as_str(), now, &[request.host], host_name)?;
         let hosts = hosts.map_or(HostPolicy::Any, HostPolicy::List);
-        self.set_hosts(&nqn, hosts, exists).await
+        self.set_hosts(&nqn, hosts).await
     }
 
     /// See [`DenyHost`].
@@ -207,7 +207,7 @@ impl Server {
         let nqn = subsystem_name(&request.nqn)?;
         let now = names(self.hosts_of(&nqn)?);
         let hosts = WORDS.deny(nqn.as_str(), now, &request.host, host_name)?;
-        self.set_hosts(&nqn, HostPolicy::List(hosts), true).await
+        self.set_hosts(&nqn, HostPolicy::List(hosts)).await
     }
 
     fn hosts_of(&self, nqn: &Nqn) -> Result<HostPolicy> {
@@ -218,13 +218,10 @@ impl Server {
             .ok_or_else(|| no_subsystem(nqn))
     }
 
-    async fn set_hosts(&self, nqn: &Nqn, hosts: HostPolicy, exists: bool) -> Result<Export> {
-        let add = SubsystemEdit::Add(nqn.clone());
+    async fn set_hosts(&self, nqn: &Nqn, hosts: HostPolicy) -> Result<Export> {
         let set = SubsystemEdit::SetHosts(nqn.clone(), hosts.clone());
-        let edits = [&add as &dyn Edit, &set];
-        let new = self.edited(&edits[usize::from(exists)..])?;
+        let new = self.edited(&[&set as &dyn Edit])?;
         self.store(new).await?;
-        self.ensure_subsystem(nqn, exists);
         let _ = self.protocols.nvmf.target.set_hosts(nqn, hosts);
         self.export_view(nqn)
     }
