@@ -195,9 +195,7 @@ fn a_thousand_idle_exports_have_few_series() {
             )
         };
         let all: String = (0..count).map(one).collect();
-        let place = Place::new(&format!(
-            "{BASE}[metrics]\nlisten = \"127.0.0.1:0\"\n{all}"
-        ));
+        let place = Place::new(&format!("{BASE}[metrics]\nlisten = \"127.0.0.1:0\"\n{all}"));
         let server = place.start();
         let text = scrape(server.metrics.expect("served"));
         assert!(server.terminate().success());
