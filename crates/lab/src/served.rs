@@ -51,6 +51,21 @@ pub struct ServeConfig {
     pub known_ports: bool,
     /// Serve metrics.
     pub metrics: bool,
+    /// Serve the web console.
+    pub console: bool,
+}
+
+/// How to log in to the web console of a server.
+#[derive(Debug, Clone)]
+pub struct ConsoleLogin {
+    /// Address of its HTTPS port.
+    pub address: SocketAddr,
+    /// The user.
+    pub user: String,
+    /// The user's password.
+    pub password: String,
+    /// The file of the certificate that the server made for itself.
+    pub certificate: PathBuf,
 }
 
 /// A running server.
@@ -70,6 +85,8 @@ pub(crate) struct Addresses {
     pub(crate) nfs: SocketAddr,
     /// None if metrics are not served.
     pub(crate) metrics: Option<SocketAddr>,
+    /// None if the console is not served.
+    pub(crate) console: Option<SocketAddr>,
 }
 
 /// `port` of the loopback address if it is free, else any free one. Errors: `Target`.
@@ -91,6 +108,7 @@ impl Served {
             iscsi: port(3260)?,
             nfs: port(2049)?,
             metrics: config.metrics.then(|| port(9464)).transpose()?,
+            console: config.console.then(|| port(8443)).transpose()?,
         };
         let file = dir.0.join("wirepool.toml");
         fs::write(&file, config.text(&dir.0, at)).map_err(Error::file(&file))?;
@@ -128,6 +146,33 @@ impl Served {
     /// Runs a command of the command line that must succeed. Errors: `Program`.
     pub fn ask(&self, words: &[&str]) -> Result<()> {
         ask(&self.program, &self.dir.0, words)
+    }
+
+    /// Adds a user of the web console, with a random password; none if the console is not served. Errors: `Program`, `File`.
+    pub fn add_console_user(&self, user: &str) -> Result<Option<ConsoleLogin>> {
+        let Some(address) = self.at.console else {
+            return Ok(None);
+        };
+        let password = format!("{:016x}", io::rng::u64());
+        // The command reads a password from its stdin, and never from its arguments, which other users see.
+        let path = self.dir.0.join("password");
+        let failed = Error::file(&path);
+        let stdin = fs::write(&path, format!("{password}\n")).and_then(|()| fs::File::open(&path));
+        let stdin = stdin.map_err(failed)?;
+        let removed = fs::remove_file(&path);
+        removed.map_err(Error::file(&path))?;
+        let mut command = Command::new(&self.program);
+        command
+            .args(["console", "user", "add", user])
+            .env("WIREPOOL_CONTROL", control(&self.dir.0))
+            .stdin(stdin);
+        output(&mut command)?;
+        Ok(Some(ConsoleLogin {
+            address,
+            user: user.to_owned(),
+            password,
+            certificate: self.dir.0.join("state/console/certificate.pem"),
+        }))
     }
 
     /// Logical unit `lun` as a target; `ram` if it is memory.
@@ -199,6 +244,7 @@ impl ServeConfig {
             cpus: cpus.into(),
             known_ports: false,
             metrics: false,
+            console: false,
         }
     }
 
@@ -210,6 +256,9 @@ impl ServeConfig {
         );
         if let Some(m) = at.metrics {
             let _ = write!(t, "\n[metrics]\nlisten = \"{m}\"\n");
+        }
+        if let Some(console) = at.console {
+            let _ = write!(t, "\n[console]\nlisten = \"{console}\"\n");
         }
         for (is_on, section, at) in [
             (!self.luns.is_empty(), "iscsi", at.iscsi),
@@ -286,6 +335,7 @@ mod tests {
             iscsi: at,
             nfs: at,
             metrics: Some(at),
+            console: Some(at),
         };
         let t: toml::Table = c.text(Path::new("/tmp/x"), at).parse().expect("TOML");
         assert_eq!(t["disk"].as_array().expect("a list").len(), 4);
@@ -293,6 +343,7 @@ mod tests {
         assert_eq!(t["target"][0]["lun"][0]["disk"].as_str(), Some("disk5"));
         assert_eq!(t["pool"][0]["disks"][1].as_str(), Some("/tmp/b"));
         assert_eq!(t["nfs"]["listen"][0].as_str(), Some("127.0.0.1:1"));
+        assert_eq!(t["console"]["listen"].as_str(), Some("127.0.0.1:1"));
         let namespaces = &t["subsystem"][0]["namespace"];
         assert_eq!(namespaces[3]["disk"].as_str(), Some("tank/vm1"));
     }

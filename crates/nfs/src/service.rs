@@ -17,7 +17,7 @@ use crate::shared::Shared;
 use backend::file::FileBackend;
 use session::refused::{RefusalTotals, Refusals, RefusedHost};
 use session::stages::StageCounters;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -102,6 +102,14 @@ impl Service {
         })?;
         self.0.end_denied(path);
         Ok(())
+    }
+
+    /// The paths of the exports that a host may use, in the order of the exports.
+    #[must_use]
+    pub fn exports_for(&self, host: IpAddr) -> Vec<String> {
+        let tree = self.0.tree();
+        let allowed = tree.exports().filter(|export| export.rule(host).is_some());
+        allowed.map(|export| export.config.path.clone()).collect()
     }
 
     /// The time of requests by stage since the start, of all exports together.

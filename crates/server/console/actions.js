@@ -96,11 +96,27 @@ export const removeExport = (protocol, name, sessions) => ask({
   action: () => REMOVE[protocol](name),
 });
 
+const secret = (name, label, help) => ({ name, label, help, type: "password" });
+const CHAP = [{ name: "user", label: "Name of the initiators", required: true }, { ...secret("secret", "Their secret", "12 to 255 bytes. It is stored on the server, and never shown again."), required: true }, { name: "mutual", label: "Name of this server, for mutual CHAP", help: "None if empty." }, secret("mutual_secret", "Its secret", "It must differ from the initiators' secret.")];
+const chapOf = ({ user, secret, mutual, mutual_secret }) => ({ user, secret, ...(mutual ? { mutual: { user: mutual, secret: mutual_secret || "" } } : {}) });
+
+export const setChap = (iqn) => ask({
+  title: `CHAP of ${iqn}`, button: "Set", text: ["Initiators must prove that they know the secret. Sessions that exist stay."], fields: CHAP,
+  action: (fields) => api.setChap({ iqn, chap: chapOf(fields) }).then(() => `logins to ${iqn} need the secret`),
+});
+
+export const removeChap = (iqn) => ask({
+  title: `Remove CHAP of ${iqn}`, button: "Remove", confirm: iqn, loss: ["the proof of initiators: their names alone decide"],
+  action: () => api.setChap({ iqn }).then(() => `logins to ${iqn} need no secret`),
+});
+
 const snapshotsOf = async (name) => (await api.listSnapshots({})).filter((s) => s.name.startsWith(`${name}@`) || s.name.startsWith(`${name}/`));
 
-export async function destroyDataset(dataset, isVolume, others) {
-  const { name } = dataset;
-  const snapshots = await snapshotsOf(name);
+const datasetNames = async () => (await Promise.all([api.listVolumes(), api.listFilesystems()])).flat().map((d) => d.name);
+
+export async function destroyDataset({ name }, isVolume) {
+  const [snapshots, others, found] = await Promise.all([snapshotsOf(name), datasetNames(), api.listRows({ list: isVolume ? "volumes" : "filesystems", of: name })]);
+  const dataset = found.rows[0] || {};
   const below = others.filter((o) => o.startsWith(`${name}/`));
   const recursive = snapshots.length > 0 || below.length > 0;
   ask({
@@ -109,6 +125,7 @@ export async function destroyDataset(dataset, isVolume, others) {
     text: ["It cannot be brought back. It must not be exported or mounted."],
     action: () => (isVolume ? api.destroyVolume : api.destroyFilesystem)({ name, force: true, recursive }).then(() => `${name} is destroyed`),
   });
+  return "";
 }
 
 export const destroySnapshot = (s) => ask({
@@ -131,11 +148,59 @@ export const hold = (s, release) => ask({
   action: (fields) => (release ? api.releaseSnapshot : api.holdSnapshot)({ name: s.name, ...fields }),
 });
 
-export const destroyPool = (pool, volumes, filesystems) => ask({
-  title: `Destroy pool ${pool.name}`, button: "Destroy", confirm: pool.name,
-  loss: [`${bytes(pool.used)} of data on ${plural(pool.disks.length, "disk")}`, `${plural(volumes, "volume")}, ${plural(filesystems, "filesystem")} and all of their snapshots`],
-  action: () => api.destroyPool({ name: pool.name, force: true }).then(() => `pool ${pool.name} is destroyed`),
+const LAYOUTS = { name: "layout", label: "Layout", options: ["mirror", "raidz1", "raidz2", "raidz3", "disk"], value: "mirror", help: "A mirror keeps its data until its last disk fails; a raidz1, raidz2 or raidz3 when one, two or three of its disks fail; a single disk never." };
+
+// A request that the server refuses because something would be overwritten or risked: its words are shown, and only the typed name is a consent.
+async function withConsent(name, title, request, consent) {
+  try {
+    return await request({});
+  } catch (e) {
+    if (e.code !== "conflict" || !/-f\b|force/.test(e.message)) throw e;
+    ask({ title, button: "Do it nevertheless", confirm: name, text: ["The server refused this, because:"], loss: [e.message], action: () => request(consent) });
+    return "";
+  }
+}
+
+export const createPool = () => ask({
+  title: "Create a pool", button: "Create", text: ["The disks become those of the pool. A disk that holds something is not overwritten without a further question."],
+  fields: [{ name: "name", label: "Name", required: true, placeholder: "tank" }, LAYOUTS, { name: "disks", label: "Paths of its disks, separated by spaces", required: true, help: "Paths in /dev/disk/by-id stay the same." }, { name: "spares", label: "Paths of hot spares" }, size("size", "Create missing files with this size")],
+  action: ({ name, layout, disks, spares, ...rest }) => withConsent(name, `Overwrite the disks of ${name}?`,
+    (consent) => api.createPool({ name, vdevs: [{ layout, members: list(disks) }], spares: list(spares), ...rest, ...consent }).then((p) => `pool ${p.name} is there`), { force: true }),
 });
+
+const importFound = (pool, disks) => ask({
+  title: `Import ${pool.name}`, button: "Import",
+  text: [`Last used by ${pool.host || "an unknown host"}, ${pool.state}; ${plural(pool.disks.length, "disk")} present, ${pool.missing} missing.`, ...(pool.reason ? [pool.reason] : [])],
+  fields: [{ name: "rename", label: "New name", help: "Its own if empty." }, { name: "read_only", label: "Open it read-only", type: "checkbox" }],
+  action: (fields) => withConsent(pool.name, `Import ${pool.name} nevertheless?`,
+    (consent) => api.importPool({ name: pool.guid, disks, ...fields, ...consent }).then((p) => `pool ${p.name} is imported`), { force: true }),
+});
+
+export const findPools = (perform) => ask({
+  title: "Import a pool", button: "Look for pools", text: ["Reads the labels of disks, and changes nothing."],
+  fields: [{ name: "disks", label: "Disks, or directories with disks, separated by spaces", help: "The search directories of the configuration if empty." }],
+  action: async ({ disks }) => {
+    const places = list(disks);
+    const found = await api.scanPools({ disks: places });
+    if (!found.length) throw new Error("No pool was found there that is not open already.");
+    const name = (p) => `${p.name} (${p.guid})`;
+    const choose = () => ask({ title: "Import a pool", button: "Go on", fields: [{ name: "pool", label: "Pool", options: found.map(name), value: name(found[0]), required: true }],
+      action: async ({ pool }) => { importFound(found.find((p) => name(p) === pool), places); return ""; } });
+    if (found.length > 1) choose();
+    else importFound(found[0], places);
+    return "";
+  },
+});
+
+export async function destroyPool(pool) {
+  const [volumes, filesystems] = (await Promise.all([api.listVolumes(), api.listFilesystems()])).map((all) => all.filter((d) => d.name.startsWith(`${pool.name}/`)).length);
+  ask({
+    title: `Destroy pool ${pool.name}`, button: "Destroy", confirm: pool.name,
+    loss: [`${bytes(pool.used)} of data on ${plural(pool.disks.length, "disk")}`, `${plural(volumes, "volume")}, ${plural(filesystems, "filesystem")} and all of their snapshots`],
+    action: () => api.destroyPool({ name: pool.name, force: true }).then(() => `pool ${pool.name} is destroyed`),
+  });
+  return "";
+}
 
 export const exportPool = (name) => ask({
   title: `Export pool ${name}`, button: "Export", confirm: name, text: ["The pool is closed, so that another machine can import it. Its data stays; its volumes must not be exported."],

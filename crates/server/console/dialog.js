@@ -7,6 +7,13 @@ export const onNote = (f) => {
   note = f;
 };
 
+// A reader may look: what changes something is shown, and cannot be pressed. The server refuses it in any case.
+let reader = false;
+export const setReader = (is) => {
+  reader = is;
+};
+export const isReader = () => reader;
+
 // fields: [{ name, label, type, value, options, required, help, placeholder }]. action(values) returns a promise; its text, if any, is shown.
 export function ask({ title, text = [], loss = [], fields = [], confirm, button, action }) {
   const before = document.activeElement;

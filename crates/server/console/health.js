@@ -1,4 +1,4 @@
-// Health of the server in one sentence, from its status.
+// Health of the server in one sentence, from the state in short.
 
 import { plural } from "/format.js";
 
@@ -17,17 +17,17 @@ export function health(status) {
     if (pool.size && pool.free / pool.size < 0.05) warn.push(`pool ${pool.name} is almost full`);
     if (pool.sync_disabled.length) warn.push(`${pool.sync_disabled.join(", ")} confirm${pool.sync_disabled.length > 1 ? "" : "s"} flushes that are not durable`);
   }
-  for (const disk of status.disks) if (disk.state === "held") bad.push(`disk ${disk.name} is not open (${disk.reason || "no reason is known"})`);
-  for (const mount of status.filesystems) if (mount.mount?.state === "held") warn.push(`${mount.name} is not mounted (${mount.mount.reason || "no reason is known"})`);
+  for (const disk of status.held_disks) bad.push(`disk ${disk.name} is not open (${disk.reason || "no reason is known"})`);
+  for (const mount of status.held_mounts) warn.push(`${mount.name} is not mounted (${mount.reason || "no reason is known"})`);
   for (const text of status.warnings) if (![...bad, ...warn].some((w) => text.includes(w))) warn.push(text);
+  if (status.more_warnings) warn.push(`${plural(status.more_warnings, "further warning")}: see wirepool status`);
   const all = [...bad, ...warn];
   if (all.length) {
     const more = all.length > 1 ? ` And ${plural(all.length - 1, "more warning")}.` : "";
     return { level: bad.length ? "bad" : "warn", text: `${sentence(all[0])}.${more}`, all };
   }
-  const exports = (status.exports?.length || 0) + (status.targets?.length || 0) + (status.nfs_exports?.length || 0);
   const pools = status.pools.length ? `${plural(status.pools.length, "pool")} online` : "no pool yet";
-  return { level: "good", text: `All is well: ${pools}, ${plural(exports, "export")}, ${plural(status.sessions, "session")}.`, all };
+  return { level: "good", text: `All is well: ${pools}, ${plural(status.exports, "export")}, ${plural(status.sessions, "session")}.`, all };
 }
 
 const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1);

@@ -2,7 +2,7 @@
 
 import { h } from "/dom.js";
 import { bars } from "/chart.js";
-import { table } from "/table.js";
+import { ask, table } from "/table.js";
 import { bytes, micros, percent, plural, rate, when } from "/format.js";
 import { charts, rates } from "/overview.js";
 import * as api from "/api.js";
@@ -38,7 +38,7 @@ let day = false;
 export const history = {
   title: "History",
   async load(_, old) {
-    const [points, events, minutes] = await Promise.all([rates(old?.points), api.listEvents(), day ? api.listRates({ day: true }) : []]);
+    const [points, events, minutes] = await Promise.all([rates(old?.points), ask("events", "events"), day ? api.listRates({ day: true }) : []]);
     return { points, events, minutes };
   },
   view({ data, read }) {
@@ -50,7 +50,7 @@ export const history = {
       h("div", { class: "tools", role: "group", "aria-label": "Length" }, h("button", { type: "button", "aria-pressed": String(!day), class: day ? "" : "main", onclick: choose(false) }, "Half an hour"), h("button", { type: "button", "aria-pressed": String(day), class: day ? "main" : "", onclick: choose(true) }, "One day")),
       day && !data.minutes.length ? h("p", { class: "quiet" }, "The day begins with the first full minute of the server.") : charts(day ? data.minutes : data.points),
       h("h2", null, "Events since the server started"),
-      table({ id: "events", caption: "Events", rows: [...data.events].reverse(), key: (e) => e.sequence, empty: "none since the server started", columns: [{ name: "Time", text: (e) => when(e.time_ms) }, { name: "Pool", text: (e) => e.pool }, { name: "Class", text: (e) => e.class }, { name: "Event", text: (e) => e.text }] }),
+      table({ id: "events", caption: "Events", part: data.events, key: (e) => e.sequence, empty: "none since the server started", columns: [{ name: "Time", field: "time_ms", text: (e) => when(e.time_ms) }, { name: "Pool", field: "pool", text: (e) => e.pool }, { name: "Class", text: (e) => e.class }, { name: "Event", text: (e) => e.text }] }),
     ];
   },
 };
@@ -82,6 +82,15 @@ export const doctor = {
       table({ id: "unchecked", caption: "Checks that lacked a fact", rows: [...reasons].map(([reason, checks]) => ({ reason, checks })), key: (r) => r.reason, empty: "every check had its facts", columns: [{ name: "Reason", text: (r) => r.reason }, { name: "Checks", text: (r) => r.checks.join(", ") }] }),
     ];
   },
+};
+
+export const log = {
+  title: "Log",
+  load: async () => ({ list: await ask("log", "log") }),
+  view: ({ data }) => [
+    h("p", { class: "quiet" }, "The last lines of the server's log, newest first, since it started. The journal of the machine has all of them."),
+    table({ id: "log", caption: "Lines of the log", part: data.list, key: (l) => l.sequence, empty: "no line yet", columns: [{ name: "Number", field: "sequence", right: true, text: (l) => String(l.sequence) }, { name: "Line", cell: (l) => h("span", { class: /\bERROR\b/.test(l.text) ? "bad" : /\bWARN\b/.test(l.text) ? "warn" : "" }, l.text) }] }),
+  ],
 };
 
 export const reports = {

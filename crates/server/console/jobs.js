@@ -2,6 +2,7 @@
 
 import { h } from "/dom.js";
 import { meter } from "/chart.js";
+import { isReader } from "/dialog.js";
 import { bytes, percent, span } from "/format.js";
 import * as api from "/api.js";
 
@@ -32,7 +33,7 @@ export function jobs(status, act) {
   const all = status.pools.flatMap(jobsOf);
   return all.length > 0 && h("section", { class: "jobs", key: "jobs", "aria-label": "Running jobs" }, all.map((j) => {
     const start = j.kind === "scrub" ? api.scrubPool : api.trimPool;
-    const does = (action, name) => h("button", { type: "button", onclick: () => act(`${name} ${j.kind} of ${j.pool}`, () => start({ name: j.pool, action })) }, name, h("span", { class: "hidden" }, ` ${j.kind} of ${j.pool}`));
+    const does = (action, name) => h("button", { type: "button", disabled: isReader(), onclick: () => act(`${name} ${j.kind} of ${j.pool}`, () => start({ name: j.pool, action })) }, name, h("span", { class: "hidden" }, ` ${j.kind} of ${j.pool}`));
     return h("div", { class: "job", key: `${j.pool}-${j.kind}` }, h("strong", null, `${j.kind} of ${j.pool}`),
       meter(j.job.done, j.job.of || 0, words(j)),
       (j.kind === "scrub" || j.kind === "trim") && [j.job.state === "running" ? does("pause", "Pause") : does("start", "Resume"), does("stop", "Stop")]);

@@ -5,18 +5,20 @@ import { byTimer, send } from "/call.js";
 import { health } from "/health.js";
 import { jobs } from "/jobs.js";
 import { onTable } from "/table.js";
-import { onNote, show } from "/dialog.js";
+import { isReader, onNote, setReader, show } from "/dialog.js";
 import * as api from "/api.js";
 import overview from "/overview.js";
 import { pool, pools } from "/pools.js";
 import { dataset, datasets, snapshots } from "/datasets.js";
 import { exports } from "/exports.js";
 import { session, sessions } from "/sessions.js";
-import { doctor, history, reports, why } from "/insight.js";
+import { doctor, history, log, reports, why } from "/insight.js";
 
-const VIEWS = { overview, pools, datasets, snapshots, exports, sessions, why, history, doctor, reports };
+const VIEWS = { overview, pools, datasets, snapshots, exports, sessions, why, history, doctor, reports, log };
 // Views of one object: not in the list, and marked as a part of another view.
 const PARTS = { pool: [pool, "pools"], dataset: [dataset, "datasets"], session: [session, "sessions"] };
+// The key of each view.
+const KEYS = "1234567890l";
 const EVERY_MS = 2000;
 
 const state = { user: null, status: null, data: null, view: null, name: "", arg: "", lost: "", failure: "", turn: 0 };
@@ -45,14 +47,14 @@ const decode = (text) => {
   }
 };
 
-// Reads the status and the view's data, then draws; the next reading waits longer if this one was slow.
+// Reads the state in short and the view's data, then draws; the next reading waits longer if this one was slow.
 async function read(byPerson = true) {
   clearTimeout(timer);
   state.turn += 1;
   const { turn, view, arg, data } = state;
   const started = performance.now();
   try {
-    const begin = () => Promise.all([api.getStatus(), view.load ? view.load(arg, data) : null]);
+    const begin = () => Promise.all([api.getSummary(), view.load ? view.load(arg, data) : null]);
     const [status, more] = await (byPerson ? begin() : byTimer(begin));
     if (turn !== state.turn) return;
     Object.assign(state, { status, data: more, lost: "", failure: "" });
@@ -92,8 +94,8 @@ function draw() {
     h("header", null,
       h("span", { class: "brand" }, "Wirepool"),
       h("span", { class: `health ${well.level}`, id: "health", role: "status" }, well.text),
-      h("span", { class: "user" }, h("button", { type: "button", onclick: keys }, "Keys"), h("span", { class: "quiet" }, state.user), h("button", { type: "button", onclick: logOut }, "Log out"))),
-    h("nav", { class: "views", "aria-label": "Views" }, Object.entries(VIEWS).map(([name, v], i) => h("a", { href: `#/${name}`, "aria-current": name === state.name ? "page" : undefined, title: `key ${(i + 1) % 10}` }, v.title))),
+      h("span", { class: "user" }, h("button", { type: "button", onclick: keys }, "Keys"), h("span", { class: "quiet" }, isReader() ? `${state.user}, who may only look` : state.user), h("button", { type: "button", onclick: logOut }, "Log out"))),
+    h("nav", { class: "views", "aria-label": "Views" }, Object.entries(VIEWS).map(([name, v], i) => h("a", { href: `#/${name}`, "aria-current": name === state.name ? "page" : undefined, title: `key ${KEYS[i]}` }, v.title))),
     lost,
     jobs(status, act),
     h("main", { id: "main", tabindex: "-1", key: `${state.name}/${state.arg}`, "aria-busy": ready ? undefined : "true" },
@@ -108,15 +110,15 @@ const skip = (event) => {
 };
 
 function keys() {
-  const rows = [...Object.values(VIEWS).map((v, i) => [`${(i + 1) % 10}`, v.title]), ["/", "filter the table"], ["r", "read again"], ["?", "these keys"], ["Esc", "close a dialog"]];
+  const rows = [...Object.values(VIEWS).map((v, i) => [KEYS[i], v.title]), ["/", "filter the table"], ["r", "read again"], ["?", "these keys"], ["Esc", "close a dialog"]];
   show("Keys", h("dl", null, rows.map(([key, text]) => [h("dt", null, h("code", null, key)), h("dd", null, text)])));
 }
 
 document.addEventListener("keydown", (event) => {
   const typing = event.target.matches?.("input, select, textarea") || document.querySelector("dialog[open]");
   if (!state.user || typing || event.ctrlKey || event.altKey || event.metaKey) return;
-  const number = "1234567890".indexOf(event.key);
-  if (number >= 0 && number < Object.keys(VIEWS).length) location.hash = `#/${Object.keys(VIEWS)[number]}`;
+  const number = KEYS.indexOf(event.key);
+  if (event.key.length === 1 && number >= 0 && number < Object.keys(VIEWS).length) location.hash = `#/${Object.keys(VIEWS)[number]}`;
   else if (event.key === "/") document.querySelector("input.filter")?.focus();
   else if (event.key === "r") read();
   else if (event.key === "?") keys();
@@ -136,7 +138,7 @@ function logIn(words = "") {
     try {
       const answer = await send("POST", "/session", { user: user.value, password: password.value });
       password.value = "";
-      begin(answer.user);
+      begin(answer);
     } catch (e) {
       logIn(e.message);
       document.getElementById("password").select();
@@ -158,12 +160,13 @@ async function logOut() {
   logIn();
 }
 
-function begin(user) {
+function begin({ user, role }) {
   state.user = user;
+  setReader(role === "reader");
   route();
 }
 
-onTable(draw);
+onTable(draw, () => read());
 onNote((text) => {
   note(text);
   read();
@@ -176,6 +179,6 @@ document.addEventListener("visibilitychange", () => {
 });
 
 send("GET", "/session").then(
-  (answer) => begin(answer.user),
+  begin,
   (e) => (e.status === 401 ? logIn() : setTimeout(() => location.reload(), EVERY_MS)),
 );

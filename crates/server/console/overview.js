@@ -48,8 +48,8 @@ const card = (pool, writes) => h("article", { class: "card", key: pool.name },
 export default {
   title: "Overview",
   async load(_, old) {
-    const [writes, events, points] = await Promise.all([api.listWrites(), api.listEvents(), rates(old?.points)]);
-    return { writes, events, points };
+    const [writes, events, points] = await Promise.all([api.listWear(), api.listRows({ list: "events", count: 8 }), rates(old?.points)]);
+    return { writes, events: events.rows, points };
   },
   view({ status, data, health }) {
     return [
@@ -59,7 +59,7 @@ export default {
       h("h2", null, "The last half hour"),
       charts(data.points),
       h("section", { class: "card" }, h("h2", null, "Last events"),
-        data.events.length ? h("ul", null, data.events.slice(-8).reverse().map((e) => h("li", { key: e.sequence }, h("span", { class: "quiet" }, when(e.time_ms)), " ", e.pool, ": ", e.text))) : h("p", { class: "quiet" }, "none since the server started")),
+        data.events.length ? h("ul", null, data.events.map((e) => h("li", { key: e.sequence }, h("span", { class: "quiet" }, when(e.time_ms)), " ", e.pool, ": ", e.text))) : h("p", { class: "quiet" }, "none since the server started")),
     ];
   },
 };

@@ -2,21 +2,26 @@
 
 import { h } from "/dom.js";
 import { meter } from "/chart.js";
-import { table } from "/table.js";
+import { ask, table } from "/table.js";
 import { bytes, days, micros, percent, when } from "/format.js";
+import { isReader } from "/dialog.js";
 import { levelOf, stateOf, wear } from "/overview.js";
 import * as act from "/actions.js";
 import * as api from "/api.js";
 
-const button = (name, of, onclick, disabled) => h("button", { type: "button", disabled, onclick }, name, of && h("span", { class: "hidden" }, ` ${of}`));
+const button = (name, of, onclick, disabled) => h("button", { type: "button", disabled: disabled || isReader(), onclick }, name, of && h("span", { class: "hidden" }, ` ${of}`));
 export { button };
 
 export const pools = {
   title: "Pools",
-  load: async () => ({ writes: await api.listWrites() }),
-  view: ({ status, data }) => [
+  async load() {
+    const [writes, disks] = await Promise.all([api.listWear(), ask("disks", "disks")]);
+    return { writes, disks };
+  },
+  view: ({ status, data, act: perform }) => [
+    h("div", { class: "tools" }, button("Create a pool", "", act.createPool), button("Import a pool", "", () => act.findPools(perform))),
     table({
-      id: "pools", caption: "Pools", rows: status.pools, key: (p) => p.name,
+      id: "pools", caption: "Pools", rows: status.pools, key: (p) => p.name, empty: "no pool yet",
       columns: [
         { name: "Pool", text: (p) => p.name, cell: (p) => h("a", { href: `#/pool/${encodeURIComponent(p.name)}` }, p.name) },
         { name: "Health", text: stateOf, cell: (p) => h("span", { class: `state ${levelOf(p)}` }, stateOf(p)) },
@@ -29,13 +34,13 @@ export const pools = {
     h("h2", null, "Disks outside of pools"),
     h("div", { class: "tools" }, button("Add a disk", "", act.addDisk)),
     table({
-      id: "disks", caption: "Disks outside of pools", rows: status.disks, key: (d) => d.name, empty: "none",
+      id: "disks", caption: "Disks outside of pools", part: data.disks, key: (d) => d.name, empty: "none",
       columns: [
-        { name: "Disk", text: (d) => d.name },
-        { name: "Kind", text: (d) => d.kind },
-        { name: "State", text: (d) => (d.reason ? `${d.state}: ${d.reason}` : d.state) },
-        { name: "Size", right: true, sort: (d) => d.size, cell: (d) => bytes(d.size) },
-        { name: "Path", text: (d) => d.path || "–" },
+        { name: "Disk", field: "name", text: (d) => d.name },
+        { name: "Kind", field: "kind", text: (d) => d.kind },
+        { name: "State", field: "state", text: (d) => (d.reason ? `${d.state}: ${d.reason}` : d.state) },
+        { name: "Size", right: true, field: "size", cell: (d) => bytes(d.size) },
+        { name: "Path", field: "path", text: (d) => d.path || "–" },
         { name: "Exported as", text: (d) => d.nqn || d.iqn || "–" },
         { name: "", cell: (d) => [!d.nqn && !d.iqn && [button("NVMe", `export ${d.name}`, () => act.exportNvme(d.name)), button("iSCSI", `export ${d.name}`, () => act.exportIscsi(d.name))], button("Remove", d.name, () => act.removeDisk(d))] },
       ],
@@ -55,6 +60,9 @@ function health(m) {
   const used = health.percentage_used !== null && health.percentage_used !== undefined ? `${percent(health.percentage_used)} used, ` : "";
   return used + (forecast.days !== null && forecast.days !== undefined ? `${days(forecast.days)} left` : `unknown: ${forecast.unknown || health.unknown || "the disk says nothing"}`);
 }
+
+// Rows of each list on the page of a pool, which has several.
+const SHORT = 20;
 
 const errors = (m) => m.read_errors + m.write_errors + m.checksum_errors;
 
@@ -93,12 +101,15 @@ const membersTable = (pool, writes) => table({
 
 let act_online = () => {};
 
+// Sizes and times as people read them.
+const valueOf = (p) => (p.is_size && /^\d+$/.test(p.value) ? bytes(Number(p.value)) : p.property === "creation" ? when(Number(p.value)) : p.value);
+
 function properties(name, all) {
   return table({
     id: `properties-${name}`, caption: `Properties of ${name}`, rows: all, key: (p) => p.property,
     columns: [
       { name: "Property", text: (p) => p.property },
-      { name: "Value", text: (p) => (p.is_size && /^\d+$/.test(p.value) ? bytes(Number(p.value)) : p.value), cell: (p) => [p.is_size && /^\d+$/.test(p.value) ? bytes(Number(p.value)) : p.value, p.warning && h("p", { class: "warn" }, p.warning)] },
+      { name: "Value", text: valueOf, cell: (p) => [valueOf(p), p.warning && h("p", { class: "warn" }, p.warning)] },
       { name: "Source", text: (p) => (p.inherited_from ? `inherited from ${p.inherited_from}` : p.source) },
       { name: "", cell: (p) => p.settable && button("Set", p.property, () => act.setProperty(name, p.property, p.value)) },
     ],
@@ -107,7 +118,7 @@ function properties(name, all) {
 export { properties };
 
 const amplification = (w) => {
-  const client = w.datasets.reduce((sum, d) => sum + d.client, 0);
+  const { client } = w;
   const { data, journal, nodes, labels, repair } = w.written;
   return client ? `${((data + journal + nodes + labels + repair) / client).toFixed(2)} bytes written for each byte of clients` : "no writes of clients yet";
 };
@@ -118,8 +129,10 @@ export const pool = {
   title: "Pool",
   head: (name) => `Pool ${name}`,
   async load(name) {
-    const [writes, history, events, all] = await Promise.all([api.listWrites(), api.poolHistory({ name }).catch(() => []), api.listEvents({ pool: name }), api.getProperties({ names: [name] }).catch(() => [])]);
-    return { writes, history, events, all };
+    const none = { total: 0, matching: 0, rows: [] };
+    const part = (list) => ask(`pool-${list}`, list, { of: name, size: SHORT }).catch(() => none);
+    const [writes, history, events, written, all] = await Promise.all([api.listWear(), part("history"), part("events"), part("written"), api.getProperties({ names: [name] }).catch(() => [])]);
+    return { writes, history, events, written, all };
   },
   view({ status, data, arg, act: perform }) {
     const p = status.pools.find((one) => one.name === arg);
@@ -144,13 +157,13 @@ export const pool = {
           button("Scrub", "", () => act.startScrub(p.name)), button("Trim", "", () => act.startTrim(p.name)),
           button("Checkpoint", "", () => perform("checkpoint", () => api.checkpointPool({ name: p.name }))),
           button("Add vdev", "", () => act.addVdev(p.name)), button("Add spare", "", () => act.addSpare(p.name)), button("Export pool", "", () => act.exportPool(p.name)),
-          button("Destroy", "pool", () => act.destroyPool(p, status.volumes.filter((v) => v.name.startsWith(`${p.name}/`)).length, status.filesystems.filter((f) => f.name.startsWith(`${p.name}/`)).length)))),
+          button("Destroy", "pool", () => perform(`destroy ${p.name}`, () => act.destroyPool(p))))),
       h("h2", null, "Members"), membersTable(p, w), p.spares?.length > 0 && [h("h2", null, "Spares"), sparesTable(p)],
       p.damage.length > 0 && [h("h2", { class: "bad" }, "Unreadable ranges"), table({ id: "damage", caption: "Unreadable ranges", rows: p.damage.map((d, i) => ({ ...d, i })), key: (d) => d.i, columns: [{ name: "Dataset", text: (d) => d.dataset }, { name: "File", text: (d) => d.path || "–" }, { name: "Offset", right: true, sort: (d) => d.offset ?? -1, cell: (d) => (d.offset ?? "–").toString() }, { name: "Length", right: true, sort: (d) => d.len ?? -1, cell: (d) => (d.len ? bytes(d.len) : "–") }] })],
-      w && [h("h2", null, "Written bytes"), table({ id: "written", caption: "Written bytes by dataset", rows: w.datasets, key: (d) => d.name, columns: [{ name: "Dataset", text: (d) => d.name }, ...["client", "data", "journal", "nodes"].map((c) => ({ name: c, right: true, sort: (d) => d[c], cell: (d) => bytes(d[c]) }))] })],
+      w && [h("h2", null, "Written bytes"), table({ id: "pool-written", caption: "Written bytes by dataset", part: data.written, size: SHORT, key: (d) => d.name, columns: [{ name: "Dataset", field: "name", text: (d) => d.name }, ...["client", "data", "journal", "nodes"].map((c) => ({ name: c, right: true, field: c, cell: (d) => bytes(d[c]) }))] })],
       h("h2", null, "Properties"), properties(p.name, data.all),
-      h("h2", null, "History"), table({ id: "pool-history", caption: "Changes of the pool", rows: data.history.map((e, i) => ({ ...e, i })).reverse(), key: (e) => e.i, columns: [{ name: "Time", text: (e) => when(e.time_ms) }, { name: "Host", text: (e) => e.host }, { name: "Change", text: (e) => e.what }] }),
-      h("h2", null, "Events"), table({ id: "pool-events", caption: "Events of the pool", rows: [...data.events].reverse(), key: (e) => e.sequence, columns: [{ name: "Time", text: (e) => when(e.time_ms) }, { name: "Class", text: (e) => e.class }, { name: "Event", text: (e) => e.text }] }),
+      h("h2", null, "History"), table({ id: "pool-history", caption: "Changes of the pool", part: data.history, size: SHORT, key: (e) => `${e.time_ms} ${e.what}`, columns: [{ name: "Time", field: "time_ms", text: (e) => when(e.time_ms) }, { name: "Host", text: (e) => e.host }, { name: "Change", text: (e) => e.what }] }),
+      h("h2", null, "Events"), table({ id: "pool-events", caption: "Events of the pool", part: data.events, size: SHORT, key: (e) => e.sequence, columns: [{ name: "Time", field: "time_ms", text: (e) => when(e.time_ms) }, { name: "Class", text: (e) => e.class }, { name: "Event", text: (e) => e.text }] }),
     ];
   },
 };

@@ -1,34 +1,38 @@
 // Sessions, and the truth about their transport.
 
 import { h } from "/dom.js";
-import { table } from "/table.js";
-import { bytes, count, micros, span, when } from "/format.js";
+import { ask, table } from "/table.js";
+import { bytes, count, micros, plural, span, when } from "/format.js";
 import { button } from "/pools.js";
 import * as act from "/actions.js";
 import * as api from "/api.js";
 
 const digests = (s) => [s.header_digest && "header", s.data_digest && "data"].filter(Boolean).join("+") || "none";
 
+// Rows of a page, and what it shows of them: sessions have many fields.
+const FEW = 25;
+const FIELDS = ["id", "client", "export", "kind", "protocol", "transport", "peer", "state", "io_queues", "depth", "header_digest", "data_digest", "rtt_us", "retransmits", "bytes_in", "bytes_out", "errors", "connected_at_ms"];
+
 export const sessions = {
   title: "Sessions",
   every: 4000,
-  load: async () => ({ list: await api.listSessions() }),
+  load: async () => ({ list: await ask("sessions", "sessions", { fields: FIELDS, size: FEW }) }),
   view: ({ data }) => table({
-    id: "sessions", caption: "Sessions", rows: data.list, key: (s) => s.id, empty: "no client is connected",
+    id: "sessions", caption: "Sessions", part: data.list, size: FEW, key: (s) => s.id, empty: "no client is connected",
     columns: [
-      { name: "Host", text: (s) => s.client || "–", cell: (s) => h("a", { href: `#/session/${s.id}` }, s.client || `session ${s.id}`) },
-      { name: "Export", text: (s) => s.export || s.kind },
-      { name: "Protocol", text: (s) => `${s.protocol} ${s.transport}` },
-      { name: "From", text: (s) => s.peer || "–" },
-      { name: "State", text: (s) => s.state },
-      { name: "Queues", right: true, sort: (s) => s.io_queues, cell: (s) => (s.depth ? `${s.io_queues} × ${s.depth}` : String(s.io_queues)) },
+      { name: "Host", field: "client", text: (s) => s.client || "–", cell: (s) => h("a", { href: `#/session/${s.id}` }, s.client || `session ${s.id}`) },
+      { name: "Export", field: "export", text: (s) => s.export || s.kind },
+      { name: "Protocol", field: "protocol", text: (s) => `${s.protocol} ${s.transport}` },
+      { name: "From", field: "peer", text: (s) => s.peer || "–" },
+      { name: "State", field: "state", text: (s) => s.state },
+      { name: "Queues", right: true, field: "io_queues", cell: (s) => (s.depth ? `${s.io_queues} × ${s.depth}` : String(s.io_queues)) },
       { name: "Digests", text: digests },
-      { name: "RTT", right: true, sort: (s) => s.rtt_us, cell: (s) => micros(s.rtt_us) },
-      { name: "Resent", right: true, sort: (s) => s.retransmits, cell: (s) => h("span", { class: s.retransmits ? "warn" : "" }, count(s.retransmits)) },
-      { name: "In", right: true, sort: (s) => s.bytes_in, cell: (s) => bytes(s.bytes_in) },
-      { name: "Out", right: true, sort: (s) => s.bytes_out, cell: (s) => bytes(s.bytes_out) },
-      { name: "Errors", right: true, sort: (s) => s.errors, cell: (s) => count(s.errors) },
-      { name: "Connected", right: true, sort: (s) => s.connected_at_ms, cell: (s) => span(Date.now() - s.connected_at_ms) },
+      { name: "RTT", right: true, field: "rtt_us", cell: (s) => micros(s.rtt_us) },
+      { name: "Resent", right: true, field: "retransmits", cell: (s) => h("span", { class: s.retransmits ? "warn" : "" }, count(s.retransmits)) },
+      { name: "In", right: true, field: "bytes_in", cell: (s) => bytes(s.bytes_in) },
+      { name: "Out", right: true, field: "bytes_out", cell: (s) => bytes(s.bytes_out) },
+      { name: "Errors", right: true, field: "errors", cell: (s) => count(s.errors) },
+      { name: "Connected", right: true, field: "connected_at_ms", cell: (s) => span(Date.now() - s.connected_at_ms) },
     ],
   }),
 };
@@ -60,7 +64,7 @@ export const session = {
     return [
       h("section", { class: "card" },
         h("h2", null, s.client || "a host without a name"),
-        h("dl", null, [["Export", s.export || "–"], ["Protocol", `${s.protocol}, ${s.kind}, ${s.state}`], ["From", s.peer || "–"], ["Host ID", s.host_id || "–"], ["Since", `${when(s.connected_at_ms)} (${span(Date.now() - s.connected_at_ms)})`], ["Received", bytes(s.bytes_in)], ["Sent", bytes(s.bytes_out)], ["Commands", `${count(s.commands)}, ${count(s.errors)} failed`]].map(([k, v]) => [h("dt", null, k), h("dd", null, v)])),
+        h("dl", null, [["Export", s.export || "–"], ["Protocol", `${s.protocol}, ${s.kind}, ${s.state}`], ["From", s.peer || "–"], ["Host ID", s.host_id || "–"], ["Since", `${when(s.connected_at_ms)} (${span(Date.now() - s.connected_at_ms)})`], ["Received", bytes(s.bytes_in)], ["Sent", bytes(s.bytes_out)], ...(s.nfs ? [["NFS", `version ${s.nfs.version || "unknown"}, ${plural(s.nfs.sessions, "session")} of ${plural(s.nfs.slots, "slot")}`], ["State", `${plural(s.nfs.opens, "open file")}, ${plural(s.nfs.locks, "lock")}, ${plural(s.nfs.delegations, "delegation")}`], ["May use", s.nfs.exports?.length ? s.nfs.exports.join(", ") : "no export"]] : []), ["Commands", `${count(s.commands)}, ${count(s.errors)} failed`]].map(([k, v]) => [h("dt", null, k), h("dd", null, v)])),
         button("End session", "", () => act.endSession(s))),
       h("section", { class: "card" }, h("h2", null, "The truth about its transport"), h("ul", null, truth(s).map((t) => h("li", { class: t.level }, t.text)))),
       h("h2", null, "Connections"),

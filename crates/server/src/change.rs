@@ -45,6 +45,7 @@ impl Server {
                 what: "a helper thread",
                 source,
             })??;
+        self.config_writes.set(self.config_writes.get() + 1);
         self.state.borrow_mut().file = new;
         Ok(())
     }

@@ -179,6 +179,14 @@ pub const RATES_MAX: usize = 900;
 pub const RATES_OF_MINUTE: usize = 30;
 /// Steps of a minute that are kept.
 pub const MINUTES_MAX: usize = 1440;
+/// Lines of the log that are kept in memory.
+pub const LOG_LINES_MAX: usize = 1000;
+/// Longest line that is kept whole, bytes.
+pub const LOG_LINE_LEN_MAX: usize = 1024;
+/// Warnings, held objects, damaged ranges and dataset names in the server's state in short.
+pub const SUMMARY_ENTRIES_MAX: usize = 20;
+/// Most rows of one part of a list.
+pub const ROWS_MAX: usize = 200;
 /// Longest time for which a request watches exports, s.
 pub const WHY_SECONDS_MAX: u64 = 30;
 /// Sessions whose connections the doctor looks at, so that a large server is judged within a few seconds.

@@ -7,6 +7,7 @@
 use crate::api::{Listen, NotListening};
 use crate::config::{Config, ConfigFile, split_volume};
 use crate::disks::{self, DiskState, Disks, OnlineDisk};
+use crate::grouped::Groups;
 use crate::host_names::HostNames;
 use crate::limits::{
     CALL_WAIT_MAX, CALLS_MAX, DISK_REFRESH, DISK_RETRY, DISK_WAIT_MAX, START_WAIT_MAX,
@@ -22,7 +23,7 @@ use crate::shards::Shards;
 use crate::{Error, Result};
 use backend::BlockBackend;
 use io::sync::{Notify, Semaphore, mailbox, oneshot};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -36,6 +37,10 @@ pub struct Server {
     pub(crate) started: io::time::Instant,
     /// Permit for one change at a time.
     pub(crate) changing: Semaphore,
+    /// Changes of the configuration that wait to be written together.
+    pub(crate) groups: Groups,
+    /// Writes of the configuration file since the start.
+    pub(crate) config_writes: Cell<u64>,
     /// Wakes the task that makes exports follow the properties of filesystems.
     pub(crate) shares: Notify,
     pub(crate) state: RefCell<Holdings>,
@@ -127,6 +132,8 @@ impl Server {
             host_names: Arc::new(HostNames::load(host_names)),
             started: io::time::now(),
             changing: Semaphore::new(1),
+            groups: Groups::default(),
+            config_writes: Cell::new(0),
             shares: Notify::new(),
             state: RefCell::new(Holdings {
                 file,
@@ -196,6 +203,12 @@ impl Server {
     #[must_use]
     pub fn config(&self) -> Config {
         self.state.borrow().file.config().clone()
+    }
+
+    /// Writes of the configuration file since the start. Changes that wait at the same time may share one.
+    #[must_use]
+    pub fn config_writes(&self) -> u64 {
+        self.config_writes.get()
     }
 
     /// Counters of the listeners.

@@ -12,14 +12,15 @@ use std::str::FromStr;
 
 const UNITS: [(char, u32); 5] = [('K', 10), ('M', 20), ('G', 30), ('T', 40), ('P', 50)];
 
-/// A number of bytes. Parses `"512M"`, `"4G"`, `"4GiB"`, `"65536"`; writes the shortest exact form.
+/// A number of bytes. Parses `"512M"`, `"4G"`, `"4GiB"`, `"1.5T"`, `"65536"`; writes the shortest exact form. A fraction counts in the next
+/// smaller unit and is rounded down there, so that `"1.1T"` is a whole number of gibibytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ByteSize(pub u64);
 
 /// The text is not a size; the message has the expected form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "expected a size such as \"512M\", \"4G\" or \"1T\" (powers of 1024), found {found:?}{hint}"
+    "expected a size such as \"512M\", \"4G\" or \"1.5T\" (powers of 1024), found {found:?}{hint}"
 )]
 pub struct SizeError {
     found: String,
@@ -37,19 +38,28 @@ impl FromStr for ByteSize {
         let text_trimmed = text.trim();
         let digits = text_trimmed.bytes().take_while(u8::is_ascii_digit).count();
         let (number, unit) = text_trimmed.split_at(digits);
-        if unit.starts_with('.') {
-            return Err(fail(
-                "; whole numbers only: write \"1536M\" for one and a half gibibytes",
-            ));
-        }
         if number.is_empty() {
             return Err(fail(""));
         }
+        let (fraction, unit) = match unit.strip_prefix('.') {
+            None => ("", unit),
+            Some(rest) => {
+                let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+                if digits == 0 {
+                    return Err(fail("; digits are missing after the point"));
+                }
+                rest.split_at(digits)
+            }
+        };
         let number: u64 = number
             .parse()
             .map_err(|_| fail("; the number is too large"))?;
         let unit = unit.trim_start();
         let mut chars = unit.chars();
+        let is_bytes = unit.is_empty() || unit.eq_ignore_ascii_case("b");
+        if is_bytes && !fraction.is_empty() {
+            return Err(fail("; a part of a byte is none: is the unit missing?"));
+        }
         let Some(letter) = chars.next() else {
             return Ok(ByteSize(number));
         };
@@ -58,7 +68,7 @@ impl FromStr for ByteSize {
             .iter()
             .find(|(c, _)| *c == letter.to_ascii_uppercase())
         else {
-            return if unit.eq_ignore_ascii_case("b") {
+            return if is_bytes {
                 Ok(ByteSize(number))
             } else {
                 Err(fail(""))
@@ -71,9 +81,17 @@ impl FromStr for ByteSize {
         }
         let bytes = number
             .checked_mul(1 << shift)
+            .and_then(|bytes| bytes.checked_add(parts_of_1024(fraction) << (shift - 10)))
             .ok_or_else(|| fail("; the number is too large"))?;
         Ok(ByteSize(bytes))
     }
+}
+
+/// A decimal fraction in parts of 1024, rounded down. Digits after the ninth do not count.
+fn parts_of_1024(digits: &str) -> u64 {
+    let digits = &digits[..digits.len().min(9)];
+    let value: u64 = digits.parse().unwrap_or(0);
+    value * 1024 / 10_u64.pow(digits.len() as u32)
 }
 
 impl fmt::Display for ByteSize {
@@ -117,7 +135,7 @@ impl JsonSchema for ByteSize {
             "description": "A number of bytes, or text with a unit of a power of 1024, such as \"4G\".",
             "type": ["integer", "string"],
             "minimum": 0,
-            "pattern": "^\\s*[0-9]+\\s*([KMGTPkmgtp](i|iB)?|[Bb])?\\s*$",
+            "pattern": "^\\s*([0-9]+\\s*[Bb]?|[0-9]+(\\.[0-9]+)?\\s*[KMGTPkmgtp](i|iB)?)\\s*$",
         })
     }
 }
@@ -170,6 +188,11 @@ mod tests {
             ("4g", 4 << 30),
             ("2TiB", 2 << 40),
             ("1 G", 1 << 30),
+            ("1.5G", 1536 << 20),
+            ("0.25 TiB", 256 << 30),
+            ("1.1T", 1126 << 30),
+            ("2.999999999999K", 3071),
+            ("1.0M", 1 << 20),
         ] {
             let size: ByteSize = text.parse().expect(text);
             assert_eq!(size.0, bytes, "{text}");
@@ -185,7 +208,11 @@ mod tests {
             "",
             "G",
             "4GB",
-            "1.5G",
+            "1.5",
+            "1.5 B",
+            "1.G",
+            ".5G",
+            "1.5.5G",
             "-1",
             "4Q",
             "99999999999999999999",

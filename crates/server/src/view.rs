@@ -35,11 +35,7 @@ impl Server {
             .filter(|s| !s.answers)
             .map(|s| format!("shard {} does not answer", s.shard));
         View {
-            state: if state.draining {
-                ServerState::Draining
-            } else {
-                ServerState::Serving
-            },
+            state: state.server_state(),
             uptime_s: self.started.elapsed().as_secs(),
             listen: state.listening.addresses().to_vec(),
             not_listening: state.listening.missing(),
@@ -129,7 +125,7 @@ impl Server {
     }
 
     /// Warnings for the operator.
-    fn warnings(&self, state: &Holdings) -> Vec<String> {
+    pub(crate) fn warnings(&self, state: &Holdings) -> Vec<String> {
         let mut out = Vec::new();
         let config = state.file.config();
         for d in &config.disks {
@@ -168,5 +164,15 @@ impl Server {
             out.extend(protocol.warnings(config));
         }
         out
+    }
+}
+
+impl Holdings {
+    /// Whether the server takes connections, or finishes.
+    pub(crate) fn server_state(&self) -> ServerState {
+        match self.draining {
+            true => ServerState::Draining,
+            false => ServerState::Serving,
+        }
     }
 }

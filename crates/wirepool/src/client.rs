@@ -150,7 +150,7 @@ async fn ask<C: Call>(socket: &Path, call: &C, exact: bool) -> Result<C::Reply> 
     let request = Request::builder().uri(C::PATH).header("host", "wirepool");
     let request = match C::METHOD {
         api::Method::Get => request.method(Method::GET).body(Full::default())?,
-        api::Method::Post => {
+        api::Method::Ask | api::Method::Post => {
             let body = Bytes::from(serde_json::to_vec(call)?);
             request
                 .method(Method::POST)

@@ -10,7 +10,7 @@ use clap::Subcommand;
 use console::Term;
 use server::api::{
     AddConsoleUser, ConsoleUser, ListConsoleUsers, RemoveConsoleUser, SecretText,
-    SetConsolePassword, UnlockConsoleUser,
+    SetConsolePassword, UnlockConsoleUser, UserRole,
 };
 use std::io::{IsTerminal, Read};
 
@@ -21,6 +21,7 @@ const EXAMPLES: &str = "\
 Examples:
   wirepool console user add ann                asks for the password twice
   pass show wirepool | wirepool console user add ann
+  wirepool console user add wall --read-only   may look, and change nothing
   wirepool console user password ann           its browsers are logged out
   wirepool console user list
 
@@ -39,6 +40,9 @@ pub(crate) enum UserCommand {
     Add {
         /// The name: letters, digits, '.', '_' and '-'.
         name: String,
+        /// A user who may look at everything, and change nothing.
+        #[arg(long)]
+        read_only: bool,
     },
     /// Remove a user. Its browsers are logged out.
     Remove {
@@ -63,10 +67,23 @@ pub(crate) enum UserCommand {
 pub(crate) fn run(ask: &Ask, command: ConsoleCommand) -> Result<String> {
     let ConsoleCommand::User(command) = command;
     match command {
-        UserCommand::Add { name } => {
+        UserCommand::Add { name, read_only } => {
             let password = password(&name)?;
-            ask.show(&AddConsoleUser { name, password }, |user| {
-                format!("user {} may log in to the console\n", user.name)
+            let role = match read_only {
+                true => UserRole::Reader,
+                false => UserRole::Admin,
+            };
+            let call = AddConsoleUser {
+                name,
+                password,
+                role,
+            };
+            ask.show(&call, |user| match user.role {
+                UserRole::Admin => format!("user {} may log in to the console\n", user.name),
+                UserRole::Reader => format!(
+                    "user {} may log in to the console, and only look\n",
+                    user.name
+                ),
             })
         }
         UserCommand::Remove { name } => {
@@ -93,8 +110,16 @@ fn list(users: &[ConsoleUser]) -> String {
     }
     rows(users)
         .left("USER", |u| u.name.clone())
+        .left("ROLE", |u| role_word(u.role).to_owned())
         .right("BROWSERS", |u| u.sessions.to_string())
         .text()
+}
+
+fn role_word(role: UserRole) -> &'static str {
+    match role {
+        UserRole::Admin => "admin",
+        UserRole::Reader => "reader",
+    }
 }
 
 /// Asks for the password twice, or reads the first line of stdin.

@@ -11,7 +11,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use tracing_subscriber::EnvFilter;
 
-/// Writer of the log: each event is one line, for all contents of names and messages.
+/// Writer of the log: each event is one line, for all contents of names and messages. The last lines are kept in memory, too.
 struct Lines<W: std::io::Write>(W);
 
 impl<W: std::io::Write> std::io::Write for Lines<W> {
@@ -20,6 +20,7 @@ impl<W: std::io::Write> std::io::Write for Lines<W> {
         let text = String::from_utf8_lossy(event);
         let line = text.strip_suffix('\n').unwrap_or(&text);
         let line = io::printable::printable(line);
+        server::recent_log::keep(&line);
         self.0.write_all(format!("{line}\n").as_bytes())?;
         Ok(event.len())
     }

@@ -57,6 +57,7 @@ pub(crate) async fn demo(args: &Demo) -> Result<()> {
         shards: 0,
         known_ports: true,
         metrics: true,
+        console: args.keep,
         ..ServeConfig::of(
             program,
             vec![ServedDisk::Volume(format!("{POOL}/{VOLUME}"))],
@@ -71,6 +72,7 @@ pub(crate) async fn demo(args: &Demo) -> Result<()> {
     deliver(&report?, args, &served)?;
     if args.keep {
         interrupt_is_the_end();
+        tell_console(&served)?;
         eprintln!("serving until Ctrl-C");
         served.wait();
         return Err(Error::program("wirepool serve", "ended by itself"));
@@ -141,6 +143,20 @@ fn tell_ports(served: &Served, teller: &Teller) {
     if let Some(m) = at.metrics {
         teller.say(&format!("metrics: GET /metrics on {m}"));
     }
+}
+
+/// Prints the address of the web console, and how to log in. Errors: those of the command that adds the user.
+fn tell_console(served: &Served) -> Result<()> {
+    let Some(login) = served.add_console_user("demo")? else {
+        return Ok(());
+    };
+    print(&format!(
+        "\nThe web console: https://{}/\n  user {}, password {}\n  The browser warns of a certificate that it does not know: the server made it for itself ({}).\n",
+        login.address,
+        login.user,
+        login.password,
+        login.certificate.display(),
+    ))
 }
 
 /// The six points of the table.

@@ -10,13 +10,13 @@ mod password;
 mod sessions;
 mod users;
 
-use crate::api::ConsoleUser;
+use crate::api::{ConsoleUser, UserRole};
 use crate::limits::{CONSOLE_USER_LEN_MAX, LOGINS_WAITING_MAX};
 use crate::{Error, Result};
 use attempts::Attempts;
 use io::sync::lock;
 use sessions::Sessions;
-pub(crate) use sessions::Token;
+pub(crate) use sessions::{Token, Visitor};
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -67,18 +67,27 @@ impl Accounts {
         let users = self.work(|a| a.users.list()).await?;
         let sessions = lock(&self.0.sessions);
         let now = io::time::now();
-        let all = users.into_iter().map(|(name, changed_ms)| ConsoleUser {
-            sessions: sessions.count(&name, now),
-            name,
-            changed_ms,
-        });
+        let all = users
+            .into_iter()
+            .map(|(name, changed_ms, role)| ConsoleUser {
+                sessions: sessions.count(&name, now),
+                name,
+                changed_ms,
+                role,
+            });
         Ok(all.collect())
     }
 
     /// Adds a user. Errors: `Invalid`, `Conflict` if it exists, `File`.
-    pub(crate) async fn add(&self, name: String, password: String) -> Result<ConsoleUser> {
+    pub(crate) async fn add(
+        &self,
+        name: String,
+        password: String,
+        role: UserRole,
+    ) -> Result<ConsoleUser> {
         let added = name.clone();
-        self.hashed(move |a| a.users.add(&name, &password)).await?;
+        self.hashed(move |a| a.users.add(&name, &password, role))
+            .await?;
         self.one(added).await
     }
 
@@ -129,14 +138,14 @@ impl Accounts {
             .begin(address, &name, now)
             .map_err(Refusal::Later)?;
         let user = name.clone();
-        let right = self.hashed(move |a| a.users.is_right(&name, &password));
+        let right = self.hashed(move |a| a.users.check(&name, &password));
         match right.await {
-            Ok(true) => {
+            Ok(Some(role)) => {
                 let now = io::time::now();
                 lock(&self.0.attempts).succeeded(address, &user, now);
-                Ok(lock(&self.0.sessions).begin(&user, now))
+                Ok(lock(&self.0.sessions).begin(&user, role, now))
             }
-            Ok(false) => {
+            Ok(None) => {
                 tracing::warn!(%address, user, "a login to the console failed");
                 Err(Refusal::Wrong)
             }
@@ -148,7 +157,7 @@ impl Accounts {
     }
 
     /// The user of a session. `is_used` says that a person made the request, not a timer: the session stays for longer.
-    pub(crate) fn user_of(&self, token: &str, is_used: bool) -> Option<String> {
+    pub(crate) fn user_of(&self, token: &str, is_used: bool) -> Option<Visitor> {
         lock(&self.0.sessions).find(token, is_used, io::time::now())
     }
 

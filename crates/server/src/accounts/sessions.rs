@@ -4,6 +4,7 @@
 //! [`BROWSERS_MAX`] sessions, the one that was used longest ago ends for a new one; a session ends [`BROWSER_IDLE_MAX`] after a person
 //! used it, and [`BROWSER_LIFE_MAX`] after its begin.
 
+use crate::api::UserRole;
 use crate::limits::{BROWSER_IDLE_MAX, BROWSER_LIFE_MAX, BROWSERS_MAX};
 use io::time::Instant;
 use sha2::{Digest, Sha256};
@@ -27,6 +28,15 @@ impl fmt::Debug for Token {
 }
 
 /// SHA-256 of a token.
+/// A user who is logged in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Visitor {
+    /// The user's name.
+    pub(crate) name: String,
+    /// What the user may do.
+    pub(crate) role: UserRole,
+}
+
 type Mark = [u8; 32];
 
 fn mark(token: &str) -> Mark {
@@ -34,7 +44,7 @@ fn mark(token: &str) -> Mark {
 }
 
 struct Browser {
-    user: String,
+    user: Visitor,
     began: Instant,
     used: Instant,
 }
@@ -51,7 +61,7 @@ pub(super) struct Sessions(HashMap<Mark, Browser>);
 
 impl Sessions {
     /// Begins a session.
-    pub(super) fn begin(&mut self, user: &str, now: Instant) -> Token {
+    pub(super) fn begin(&mut self, user: &str, role: UserRole, now: Instant) -> Token {
         self.0.retain(|_, browser| !browser.is_over(now));
         if self.0.len() >= BROWSERS_MAX {
             let oldest = self.0.iter().min_by_key(|(_, b)| b.used);
@@ -63,7 +73,10 @@ impl Sessions {
         io::rng::fill(&mut secret);
         let token = Token(secret.iter().map(|b| format!("{b:02x}")).collect());
         let browser = Browser {
-            user: user.to_owned(),
+            user: Visitor {
+                name: user.to_owned(),
+                role,
+            },
             began: now,
             used: now,
         };
@@ -72,7 +85,7 @@ impl Sessions {
     }
 
     /// The user of a session. `is_used` says that a person made the request.
-    pub(super) fn find(&mut self, token: &str, is_used: bool, now: Instant) -> Option<String> {
+    pub(super) fn find(&mut self, token: &str, is_used: bool, now: Instant) -> Option<Visitor> {
         let mark = mark(token);
         let browser = self.0.get_mut(&mark)?;
         if browser.is_over(now) {
@@ -92,13 +105,14 @@ impl Sessions {
 
     /// Ends the sessions of a user.
     pub(super) fn end_all(&mut self, user: &str) {
-        self.0.retain(|_, browser| browser.user != user);
+        self.0.retain(|_, browser| browser.user.name != user);
     }
 
     /// Number of sessions of a user.
     pub(super) fn count(&self, user: &str, now: Instant) -> usize {
         let all = self.0.values();
-        all.filter(|b| b.user == user && !b.is_over(now)).count()
+        all.filter(|b| b.user.name == user && !b.is_over(now))
+            .count()
     }
 }
 
@@ -111,16 +125,17 @@ mod tests {
     fn a_session_ends_with_idleness_age_user_and_logout() {
         let start = io::time::now();
         let mut sessions = Sessions::default();
-        let token = sessions.begin("ann", start);
+        let token = sessions.begin("ann", UserRole::Admin, start);
         let user = |s: &mut Sessions, used, now| s.find(token.text(), used, now);
-        assert_eq!(user(&mut sessions, true, start).as_deref(), Some("ann"));
+        let found = user(&mut sessions, true, start).expect("logged in");
+        assert_eq!((found.name.as_str(), found.role), ("ann", UserRole::Admin));
         assert_eq!(sessions.find("0000", true, start), None);
         // Requests of a timer do not keep it.
         let idle = start + BROWSER_IDLE_MAX;
         assert!(user(&mut sessions, false, idle).is_some());
         assert!(user(&mut sessions, false, idle + Duration::from_secs(1)).is_none());
 
-        let token = sessions.begin("ann", start);
+        let token = sessions.begin("ann", UserRole::Admin, start);
         let mut now = start;
         while now.since(start) <= BROWSER_LIFE_MAX {
             assert!(sessions.find(token.text(), true, now).is_some());
@@ -128,7 +143,10 @@ mod tests {
         }
         assert!(sessions.find(token.text(), true, now).is_none());
 
-        let (a, b) = (sessions.begin("ann", start), sessions.begin("bob", start));
+        let (a, b) = (
+            sessions.begin("ann", UserRole::Admin, start),
+            sessions.begin("bob", UserRole::Reader, start),
+        );
         assert_eq!(sessions.count("ann", start), 1);
         sessions.end_all("ann");
         assert!(sessions.find(a.text(), true, start).is_none());
@@ -140,8 +158,13 @@ mod tests {
     fn a_session_too_many_ends_the_one_that_was_used_longest_ago() {
         let start = io::time::now();
         let mut sessions = Sessions::default();
-        let begin =
-            |s: &mut Sessions, n: usize| s.begin("ann", start + Duration::from_millis(n as u64));
+        let begin = |s: &mut Sessions, n: usize| {
+            s.begin(
+                "ann",
+                UserRole::Admin,
+                start + Duration::from_millis(n as u64),
+            )
+        };
         let tokens: Vec<Token> = (0..=BROWSERS_MAX)
             .map(|n| begin(&mut sessions, n))
             .collect();

@@ -5,6 +5,7 @@
 //! without a restart; a file that cannot be read is never overwritten. Every method blocks.
 
 use super::password::Hash;
+use crate::api::UserRole;
 use crate::limits::{CONSOLE_USER_LEN_MAX, CONSOLE_USERS_MAX};
 use crate::{Error, Result, durable};
 use io::sync::lock;
@@ -23,6 +24,8 @@ pub(crate) const DIRECTORY: &str = "console";
 #[serde(deny_unknown_fields)]
 struct Stored {
     changed_ms: u64,
+    #[serde(default)]
+    role: UserRole,
     argon2id: Hash,
 }
 
@@ -44,13 +47,15 @@ impl Users {
     }
 
     /// Names, and the times of the last change.
-    pub(super) fn list(&self) -> Result<Vec<(String, u64)>> {
+    pub(super) fn list(&self) -> Result<Vec<(String, u64, UserRole)>> {
         let all = self.read()?.into_iter();
-        Ok(all.map(|(name, user)| (name, user.changed_ms)).collect())
+        Ok(all
+            .map(|(name, user)| (name, user.changed_ms, user.role))
+            .collect())
     }
 
     /// Errors: `Invalid`, `Conflict`, `File`.
-    pub(super) fn add(&self, name: &str, password: &str) -> Result<()> {
+    pub(super) fn add(&self, name: &str, password: &str, role: UserRole) -> Result<()> {
         check_name(name)?;
         let hash = Hash::new(password)?;
         self.change(|all| {
@@ -64,7 +69,7 @@ impl Users {
                 let message = format!("there are at most {CONSOLE_USERS_MAX} users");
                 return Err(Error::Conflict(message));
             }
-            all.insert(name.to_owned(), stored(hash));
+            all.insert(name.to_owned(), stored(hash, role));
             Ok(())
         })
     }
@@ -74,7 +79,7 @@ impl Users {
         let hash = Hash::new(password)?;
         self.change(|all| match all.get_mut(name) {
             Some(user) => {
-                *user = stored(hash);
+                *user = stored(hash, user.role);
                 Ok(())
             }
             None => Err(Error::NoUser(name.to_owned())),
@@ -89,11 +94,13 @@ impl Users {
         })
     }
 
-    /// Whether a user has this name and password. It takes the same time for a name that nobody has. Errors: `File`.
-    pub(super) fn is_right(&self, name: &str, password: &str) -> Result<bool> {
+    /// The role of the user with this name and password, if there is one. It takes the same time for a name that nobody has. Errors: `File`.
+    pub(super) fn check(&self, name: &str, password: &str) -> Result<Option<UserRole>> {
         let user = self.read()?.remove(name);
+        let role = user.as_ref().map(|user| user.role);
         let hash = user.map_or_else(Hash::of_nobody, |user| user.argon2id);
-        Ok(hash.is_of(password))
+        let is_right = hash.is_of(password);
+        Ok(role.filter(|_| is_right))
     }
 
     fn change(&self, change: impl FnOnce(&mut All) -> Result<()>) -> Result<()> {
@@ -131,9 +138,10 @@ impl Users {
     }
 }
 
-fn stored(argon2id: Hash) -> Stored {
+fn stored(argon2id: Hash, role: UserRole) -> Stored {
     Stored {
         changed_ms: io::time::wall_clock_ms(),
+        role,
         argon2id,
     }
 }
@@ -157,15 +165,25 @@ mod tests {
     fn users_are_stored_for_their_owner_alone() {
         let dir = tempfile::tempdir().expect("a directory");
         let users = Users::new(dir.path());
-        assert!(!users.is_right("ann", "long enough").expect("no file"));
-        users.add("ann", "long enough").expect("added");
+        assert!(
+            users
+                .check("ann", "long enough")
+                .expect("no file")
+                .is_none()
+        );
+        users
+            .add("ann", "long enough", UserRole::Admin)
+            .expect("added");
+        users
+            .add("eve", "only looks", UserRole::Reader)
+            .expect("added");
         assert!(matches!(
-            users.add("ann", "something else"),
+            users.add("ann", "something else", UserRole::Admin),
             Err(Error::Conflict(_))
         ));
         for bad in ["", "a b", "<img>", "../x", &"x".repeat(33)] {
             assert!(matches!(
-                users.add(bad, "long enough"),
+                users.add(bad, "long enough", UserRole::Admin),
                 Err(Error::Invalid(_))
             ));
         }
@@ -176,12 +194,21 @@ mod tests {
         assert!(!text.contains("long enough"));
 
         let again = Users::new(dir.path());
-        assert!(again.is_right("ann", "long enough").expect("read"));
-        assert!(!again.is_right("bob", "long enough").expect("read"));
+        let role = |name, password| again.check(name, password).expect("read");
+        assert_eq!(role("ann", "long enough"), Some(UserRole::Admin));
+        assert_eq!(role("eve", "only looks"), Some(UserRole::Reader));
+        assert_eq!(role("bob", "long enough"), None);
         again.set("ann", "even longer").expect("set");
-        assert!(!again.is_right("ann", "long enough").expect("read"));
-        assert!(again.is_right("ann", "even longer").expect("read"));
+        assert_eq!(role("ann", "long enough"), None);
+        again.set("eve", "still looks").expect("set");
+        assert_eq!(
+            role("eve", "still looks"),
+            Some(UserRole::Reader),
+            "a new password keeps the role"
+        );
+        assert_eq!(role("ann", "even longer"), Some(UserRole::Admin));
         again.remove("ann").expect("removed");
+        again.remove("eve").expect("removed");
         assert!(matches!(again.remove("ann"), Err(Error::NoUser(_))));
         assert!(matches!(
             again.set("ann", "long enough"),
@@ -197,8 +224,8 @@ mod tests {
         std::fs::create_dir(dir.path().join("console")).expect("made");
         std::fs::write(&path, "{\"ann\": {}}").expect("written");
         let users = Users::new(dir.path());
-        assert!(users.is_right("ann", "").is_err());
-        assert!(users.add("bob", "long enough").is_err());
+        assert!(users.check("ann", "").is_err());
+        assert!(users.add("bob", "long enough", UserRole::Admin).is_err());
         let text = std::fs::read_to_string(&path).expect("text");
         assert_eq!(text, "{\"ann\": {}}");
     }

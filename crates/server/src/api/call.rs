@@ -13,8 +13,18 @@ use std::path::PathBuf;
 pub enum Method {
     /// `GET` without a body: it changes nothing.
     Get,
-    /// `POST` with the request as JSON.
+    /// `POST` with the request as JSON: a question, which changes nothing.
+    Ask,
+    /// `POST` with the request as JSON: a change.
     Post,
+}
+
+impl Method {
+    /// Whether the request changes something.
+    #[must_use]
+    pub fn is_change(self) -> bool {
+        matches!(self, Method::Post)
+    }
 }
 
 /// A request: its path and its answer. The table of `server::control::routes` implements this for each request.

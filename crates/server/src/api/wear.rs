@@ -26,6 +26,9 @@ pub struct PoolWrites {
     pub guid: String,
     /// Blocks and batches, each once for all members of a mirror; without labels.
     pub written: WrittenBytes,
+    /// Data of acknowledged writes of clients, all datasets.
+    #[serde(default)]
+    pub client: u64,
     /// Its journal.
     pub journal: JournalUse,
     /// Its volumes and filesystems.
@@ -113,6 +116,10 @@ pub struct DatasetWrites {
     /// Nodes of its tree.
     pub nodes: u64,
 }
+
+/// As `GET /v1/pools/writes`, without datasets: its size does not grow with volumes.
+#[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
+pub struct ListWear {}
 
 /// Bytes written to a disk, and its wear.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

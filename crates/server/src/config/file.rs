@@ -7,14 +7,17 @@ use super::{Config, Edit};
 use crate::limits::CONFIG_LEN_MAX;
 use crate::{Error, Result, durable};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use toml_edit::DocumentMut;
 
 /// A configuration and its file.
 #[derive(Debug, Clone)]
 pub struct ConfigFile {
     path: PathBuf,
-    text: String,
-    config: Config,
+    text: Arc<str>,
+    config: Arc<Config>,
+    /// The text in parts, as an edit left it, so that the next edit need not parse it.
+    document: Option<Arc<DocumentMut>>,
     stored: bool,
     control: Option<PathBuf>,
 }
@@ -39,8 +42,9 @@ impl ConfigFile {
         let config = Config::parse(&text, &path)?;
         Ok(ConfigFile {
             path,
-            text,
-            config,
+            text: text.into(),
+            config: Arc::new(config),
+            document: None,
             stored: true,
             control: None,
         })
@@ -52,8 +56,9 @@ impl ConfigFile {
         let config = Config::parse(text, &path)?;
         Ok(ConfigFile {
             path,
-            text: text.to_owned(),
-            config,
+            text: text.into(),
+            config: Arc::new(config),
+            document: None,
             stored: false,
             control: None,
         })
@@ -109,22 +114,24 @@ impl ConfigFile {
 
     /// The file with `edits`, not written yet. Errors: `Config` if the result would be invalid.
     pub fn edited(&self, edits: &[&dyn Edit]) -> Result<ConfigFile> {
-        let mut document: DocumentMut =
-            self.text
-                .parse()
-                .map_err(|e: toml_edit::TomlError| Error::File {
-                    what: "edit the configuration",
-                    path: self.path.clone(),
-                    source: std::io::Error::other(e),
-                })?;
+        let unreadable = |e: toml_edit::TomlError| Error::File {
+            what: "edit the configuration",
+            path: self.path.clone(),
+            source: std::io::Error::other(e),
+        };
+        let mut document = match &self.document {
+            Some(parsed) => DocumentMut::clone(parsed),
+            None => self.text.parse().map_err(unreadable)?,
+        };
         for e in edits {
             e.apply(&mut document);
         }
         let text = document.to_string();
         let config = Config::parse(&text, &self.path)?;
         Ok(ConfigFile {
-            text,
-            config,
+            text: text.into(),
+            config: Arc::new(config),
+            document: Some(Arc::new(document)),
             ..self.clone()
         })
     }

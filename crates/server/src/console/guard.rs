@@ -2,10 +2,12 @@
 //!
 //! **Owns** the cookie's name, the policy of the pages, and the check of a request's origin. **Called by** the router, for each request.
 //! **Invariants**: a request that changes something names this console as its origin, and has a header that only a script of this console
-//! can set; a request without a session never reaches the control API; no page of this console is shown in a frame.
+//! can set; a request without a session never reaches the control API, nor a change of a user who may only look; no page of this console is shown in a frame.
 
 use super::listener::Peer;
-use crate::control::Control;
+use crate::accounts::Visitor;
+use crate::api::UserRole;
+use crate::control::{Control, questions};
 use crate::limits::{CONSOLE_BODY_MAX, REQUEST_LEN_MAX};
 use axum::Json;
 use axum::body::{Body, to_bytes};
@@ -15,6 +17,8 @@ use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
+use std::collections::BTreeSet;
+use std::sync::OnceLock;
 use tokio::time::timeout;
 
 /// The cookie with the token. A browser takes this prefix only from HTTPS, for the whole host and no other.
@@ -119,7 +123,7 @@ pub(super) fn token(headers: &HeaderMap) -> Option<&str> {
 }
 
 /// The user whose session the request has.
-pub(super) fn user(control: &Control, headers: &HeaderMap) -> Option<String> {
+pub(super) fn user(control: &Control, headers: &HeaderMap) -> Option<Visitor> {
     let is_timer = headers
         .get(OWN)
         .is_some_and(|v| v.as_bytes() == TIMER.as_bytes());
@@ -128,21 +132,13 @@ pub(super) fn user(control: &Control, headers: &HeaderMap) -> Option<String> {
 
 /// Requests about the console's own users, which a session must not give to its thief.
 const USERS: &str = "/v1/console/";
-/// Requests that are sent with a body and change nothing.
-const QUESTIONS: [&str; 10] = [
-    "/v1/why",
-    "/v1/rates",
-    "/v1/snapshots",
-    "/v1/snapshots/holds",
-    "/v1/sessions/show",
-    "/v1/pools/events",
-    "/v1/pools/history",
-    "/v1/properties/get",
-    "/v1/filesystems/diff",
-    "/v1/filesystems/owners",
-];
+/// Whether a request may change something: all but those of which the table of routes says that they do not.
+fn is_change(method: &Method, path: &str) -> bool {
+    static QUESTIONS: OnceLock<BTreeSet<&'static str>> = OnceLock::new();
+    *method != Method::GET && !QUESTIONS.get_or_init(questions).contains(path)
+}
 
-/// Lets requests with a session pass, and writes changes to the log.
+/// Lets requests with a session pass, changes only for users that may change something, and writes changes to the log.
 pub(super) async fn known(
     State(control): State<Control>,
     Extension(peer): Extension<Peer>,
@@ -158,7 +154,13 @@ pub(super) async fn known(
         let message = "users are managed with `wirepool console user` on the server";
         return refuse(StatusCode::FORBIDDEN, message);
     }
-    let is_change = request.method() != Method::GET && !QUESTIONS.contains(&path.as_str());
+    let is_change = is_change(request.method(), &path);
+    let Visitor { name: user, role } = user;
+    if is_change && role == UserRole::Reader {
+        tracing::warn!(user, address = %peer.address, path, "a reader of the console asked for a change");
+        let message = format!("the user {user} may look, and change nothing");
+        return refuse(StatusCode::FORBIDDEN, &message);
+    }
     let response = next.run(request).await;
     if is_change {
         let status = response.status().as_u16();

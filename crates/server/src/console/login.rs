@@ -5,7 +5,7 @@
 
 use super::guard::{COOKIE, refuse, token, user};
 use super::listener::Peer;
-use crate::accounts::Refusal;
+use crate::accounts::{Refusal, Visitor};
 use crate::control::Control;
 use axum::Json;
 use axum::body::Bytes;
@@ -14,7 +14,7 @@ use axum::http::header::{HeaderMap, RETRY_AFTER, SET_COOKIE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -27,10 +27,15 @@ fn cookie(value: &str, rest: &str) -> String {
     format!("{COOKIE}={value}; Path=/; Secure; HttpOnly; SameSite=Strict{rest}")
 }
 
+/// The user, for the pages.
+fn who(user: &Visitor) -> Value {
+    json!({ "user": user.name, "role": user.role })
+}
+
 /// The user of the request's session.
 pub(super) async fn show(State(control): State<Control>, headers: HeaderMap) -> Response {
     match user(&control, &headers) {
-        Some(user) => Json(json!({ "user": user })).into_response(),
+        Some(user) => Json(who(&user)).into_response(),
         None => refuse(StatusCode::UNAUTHORIZED, "log in first"),
     }
 }
@@ -58,7 +63,8 @@ pub(super) async fn begin(
             }
             peer.place.set_known();
             tracing::info!(user, address = %peer.address, "logged in to the console");
-            let body = Json(json!({ "user": user }));
+            let visitor = accounts.user_of(new.text(), true);
+            let body = Json(visitor.as_ref().map(who));
             ([(SET_COOKIE, cookie(new.text(), ""))], body).into_response()
         }
         Err(Refusal::Wrong) => refuse(StatusCode::UNAUTHORIZED, "user or password is wrong"),

@@ -20,7 +20,7 @@ pub(super) fn describe_all(routes: Vec<Route>) -> Value {
         let operation = route.operation;
         let method = match operation.method {
             Method::Get => "get",
-            Method::Post => "post",
+            Method::Ask | Method::Post => "post",
         };
         let described = describe(&operation, &mut requests, &mut answers, failure.as_value());
         paths.insert(operation.path.to_owned(), json!({ method: described }));
@@ -88,7 +88,8 @@ fn describe(
         "description": text,
         "responses": responses,
     });
-    if operation.method == Method::Post {
+    described["x-changes"] = json!(operation.method.is_change());
+    if operation.method != Method::Get {
         described["requestBody"] =
             json!({ "required": true, "content": content(request.as_value()) });
     }

@@ -10,7 +10,7 @@ mod routes;
 mod socket;
 
 pub use routes::openapi;
-pub(crate) use routes::{requests, router};
+pub(crate) use routes::{questions, requests, router};
 pub(crate) use socket::ControlSocket;
 
 use crate::accounts::Accounts;

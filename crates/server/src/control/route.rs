@@ -37,7 +37,7 @@ pub(crate) const CHANGE: &[FailureCode] = &[
     FailureCode::Unavailable,
 ];
 
-/// Builds a function that returns a table of routes, and implements [`Call`] for their requests. A line has method, path,
+/// Builds a function that returns a table of routes, and implements [`Call`] for their requests. A line has method (`Get`, `Ask` for a question with fields, `Post` for a change), path,
 /// request, answer, failures, the thread that answers (`control` or `shard`), and the handler.
 macro_rules! routes {
     (
@@ -101,7 +101,7 @@ impl Route {
         };
         let method = match C::METHOD {
             Method::Get => get(handler),
-            Method::Post => post(handler),
+            Method::Ask | Method::Post => post(handler),
         };
         Route {
             operation: Operation {

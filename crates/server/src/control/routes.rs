@@ -13,16 +13,16 @@ use crate::api::{
     Dataset, DestroyFilesystem, DestroyPool, DestroySnapshot, DestroyVolume, DetachMember,
     DiffFilesystem, Difference, Disk, Done, EndSession, Event, ExportPool, ExportReservations,
     FailureCode, Filesystem, FoundPool, GetDoctor, GetOpenApi, GetProperties, GetStages, GetStatus,
-    HistoryEntry, Hold, HoldSnapshot, ImportPool, InheritProperty, ListConsoleUsers, ListDisks,
-    ListEvents, ListFilesystems, ListHolds, ListOwnerSpace, ListPools, ListRates, ListRefusedHosts,
-    ListReports, ListReservations, ListSessions, ListSnapshots, ListVolumes, ListWrites,
-    MountFilesystem, OfflineMember, OnlineMember, OpenApi, OwnerSpace, Pool, PoolHistory,
-    PromoteFilesystem, PromoteVolume, Property, Rates, RefusedHost, ReleaseSnapshot,
-    RemoveConsoleUser, RemoveDisk, RemoveSpare, RenameFilesystem, RenameSnapshot, RenameVolume,
-    ReplaceMember, ResilverPool, ResizeDisk, ResizeVolume, RollbackFilesystem, RollbackVolume,
-    ScanPools, ScrubPool, Session, SessionSummary, SetConsolePassword, SetProperty, ShowSession,
-    Snapshot, Stages, Status, StoredReport, Trial, TrimPool, TryImport, UnlockConsoleUser,
-    UnmountFilesystem, Volume, Writes,
+    GetSummary, HistoryEntry, Hold, HoldSnapshot, ImportPool, InheritProperty, ListConsoleUsers,
+    ListDisks, ListEvents, ListFilesystems, ListHolds, ListOwnerSpace, ListPools, ListRates,
+    ListRefusedHosts, ListReports, ListReservations, ListRows, ListSessions, ListSnapshots,
+    ListVolumes, ListWear, ListWrites, MountFilesystem, OfflineMember, OnlineMember, OpenApi,
+    OwnerSpace, Pool, PoolHistory, PromoteFilesystem, PromoteVolume, Property, Rates, RefusedHost,
+    ReleaseSnapshot, RemoveConsoleUser, RemoveDisk, RemoveSpare, RenameFilesystem, RenameSnapshot,
+    RenameVolume, ReplaceMember, ResilverPool, ResizeDisk, ResizeVolume, RollbackFilesystem,
+    RollbackVolume, Rows, ScanPools, ScrubPool, Session, SessionSummary, SetConsolePassword,
+    SetProperty, ShowSession, Snapshot, Stages, Status, StoredReport, Summary, Trial, TrimPool,
+    TryImport, UnlockConsoleUser, UnmountFilesystem, Volume, Writes,
 };
 use crate::limits::REQUEST_LEN_MAX;
 use crate::protocols::protocols;
@@ -30,6 +30,7 @@ use crate::why::Why;
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
 use axum::http::Uri;
+use std::collections::BTreeSet;
 
 /// The table of each protocol's requests.
 macro_rules! tables {
@@ -56,6 +57,13 @@ pub(super) fn all() -> Vec<Route> {
     ];
     let tables = tables.into_iter().chain(protocols!(tables));
     tables.flat_map(|table| table()).collect()
+}
+
+/// The paths of requests that change nothing.
+pub(crate) fn questions() -> BTreeSet<&'static str> {
+    let all = all().into_iter().map(|route| route.operation);
+    let questions = all.filter(|o| !o.method.is_change());
+    questions.map(|o| o.path).collect()
 }
 
 /// The OpenAPI document of the control API.
@@ -85,6 +93,8 @@ routes! {
     fn server_routes, "server";
 
     Get "/v1/status" GetStatus => Status, VIEW, control |c, _| c.status().await;
+    Get "/v1/summary" GetSummary => Summary, VIEW, control |c, _| c.summary().await;
+    Ask "/v1/rows" ListRows => Rows, LOOKUP, control |c, r| c.rows(r).await;
     Get "/v1/openapi.json" GetOpenApi => OpenApi, VIEW, control |_, _| Ok(OpenApi(openapi()));
 }
 
@@ -92,8 +102,8 @@ routes! {
     /// Judgement of the server and its machine, and the past.
     fn insight_routes, "insight";
 
-    Post "/v1/why" AskWhy => Vec<Why>, LOOKUP, control |c, r| c.why(r).await;
-    Post "/v1/rates" ListRates => Vec<Rates>, VIEW, control |c, r| Ok(c.rates.list(&r));
+    Ask "/v1/why" AskWhy => Vec<Why>, LOOKUP, control |c, r| c.why(r).await;
+    Ask "/v1/rates" ListRates => Vec<Rates>, VIEW, control |c, r| Ok(c.rates.list(&r));
     Get "/v1/doctor" GetDoctor => doctor::Report, VIEW, control |c, _| c.doctor().await;
     Get "/v1/reports" ListReports => Vec<StoredReport>, LOOKUP, control |c, _| c.reports().await;
 }
@@ -103,7 +113,7 @@ routes! {
     fn console_routes, "console";
 
     Get "/v1/console/users" ListConsoleUsers => Vec<ConsoleUser>, LOOKUP, control |c, _| c.accounts.list().await;
-    Post "/v1/console/users/add" AddConsoleUser => ConsoleUser, CHANGE, control |c, r| c.accounts.add(r.name, r.password.0).await;
+    Post "/v1/console/users/add" AddConsoleUser => ConsoleUser, CHANGE, control |c, r| c.accounts.add(r.name, r.password.0, r.role).await;
     Post "/v1/console/users/password" SetConsolePassword => ConsoleUser, CHANGE, control |c, r| c.accounts.set_password(r.name, r.password.0).await;
     Post "/v1/console/users/remove" RemoveConsoleUser => Done, CHANGE, control |c, r| c.accounts.remove(r.name).await.map(|()| Done {});
     Post "/v1/console/users/unlock" UnlockConsoleUser => Done, LOOKUP, control |c, r| c.accounts.unlock(r.name).await.map(|()| Done {});
@@ -115,7 +125,7 @@ routes! {
 
     Get "/v1/sessions" ListSessions => Vec<SessionSummary>, VIEW, control |c, _| Ok(c.summaries());
     Get "/v1/sessions/refused" ListRefusedHosts => Vec<RefusedHost>, VIEW, control |c, _| Ok(c.refused());
-    Post "/v1/sessions/show" ShowSession => Session, LOOKUP, control |c, r| c.session(r.id).await;
+    Ask "/v1/sessions/show" ShowSession => Session, LOOKUP, control |c, r| c.session(r.id).await;
     Get "/v1/stages" GetStages => Stages, VIEW, control |c, _| Ok(c.stages());
     Post "/v1/sessions/end" EndSession => Done, LOOKUP, control |c, r| c.end_session(r.id).map(|()| Done {});
 }
@@ -124,7 +134,7 @@ routes! {
     /// Reservations of exports of every protocol.
     fn reservation_routes, "reservations";
 
-    Post "/v1/reservations" ListReservations => Vec<ExportReservations>, LOOKUP, shard |s, r| s.list_reservations(r);
+    Ask "/v1/reservations" ListReservations => Vec<ExportReservations>, LOOKUP, shard |s, r| s.list_reservations(r);
     Post "/v1/reservations/clear" ClearReservations => Done, CHANGE, shard |s, r| s.clear_reservations(r).await.map(|()| Done {});
 }
 
@@ -144,8 +154,9 @@ routes! {
 
     Get "/v1/pools" ListPools => Vec<Pool>, VIEW, shard |s, _| Ok(s.pools_now().await);
     Get "/v1/pools/writes" ListWrites => Writes, VIEW, control |c, _| c.writes(crate::wear::COMMAND_AGE).await;
+    Get "/v1/pools/wear" ListWear => Writes, VIEW, control |c, _| c.wear_of_pools().await;
     Post "/v1/pools/create" CreatePool => Pool, CHANGE, shard |s, r| s.create_pool(r).await;
-    Post "/v1/pools/scan" ScanPools => Vec<FoundPool>, CHANGE, shard |s, r| s.scan_pools(r).await;
+    Ask "/v1/pools/scan" ScanPools => Vec<FoundPool>, CHANGE, shard |s, r| s.scan_pools(r).await;
     Post "/v1/pools/import" ImportPool => Pool, CHANGE, shard |s, r| s.import_pool(r).await;
     Post "/v1/pools/import/try" TryImport => Trial, CHANGE, shard |s, r| s.try_import(r).await;
     Post "/v1/pools/export" ExportPool => Done, CHANGE, shard |s, r| s.export_pool(r).await.map(|()| Done {});
@@ -154,8 +165,8 @@ routes! {
     Post "/v1/pools/trim" TrimPool => Pool, CHANGE, shard |s, r| s.trim_pool(r).await;
     Post "/v1/pools/scrub" ScrubPool => Pool, CHANGE, shard |s, r| s.scrub_pool(r).await;
     Post "/v1/pools/resilver" ResilverPool => Pool, CHANGE, shard |s, r| s.resilver_pool(r).await;
-    Post "/v1/pools/history" PoolHistory => Vec<HistoryEntry>, CHANGE, shard |s, r| s.pool_history(r).await;
-    Post "/v1/pools/events" ListEvents => Vec<Event>, VIEW, shard |s, r| Ok(s.events(&r));
+    Ask "/v1/pools/history" PoolHistory => Vec<HistoryEntry>, CHANGE, shard |s, r| s.pool_history(r).await;
+    Ask "/v1/pools/events" ListEvents => Vec<Event>, VIEW, shard |s, r| Ok(s.events(&r));
 }
 
 routes! {
@@ -175,7 +186,7 @@ routes! {
     /// Properties of pools and volumes.
     fn property_routes, "properties";
 
-    Post "/v1/properties/get" GetProperties => Vec<Property>, LOOKUP, shard |s, r| s.properties(&r).await;
+    Ask "/v1/properties/get" GetProperties => Vec<Property>, LOOKUP, shard |s, r| s.properties(&r).await;
     Post "/v1/properties/set" SetProperty => Property, CHANGE, shard |s, r| s.set_property(r).await;
     Post "/v1/properties/inherit" InheritProperty => Property, CHANGE, shard |s, r| s.inherit_property(r).await;
 }
@@ -204,8 +215,8 @@ routes! {
     Post "/v1/filesystems/promote" PromoteFilesystem => Filesystem, CHANGE, shard |s, r| s.promote_filesystem(r).await;
     Post "/v1/filesystems/rollback" RollbackFilesystem => Filesystem, CHANGE, shard |s, r| s.rollback_filesystem(r).await;
     Post "/v1/filesystems/mount" MountFilesystem => Filesystem, CHANGE, shard |s, r| s.mount_filesystem(r).await;
-    Post "/v1/filesystems/diff" DiffFilesystem => Vec<Difference>, CHANGE, shard |s, r| s.diff_filesystem(r).await;
-    Post "/v1/filesystems/owners" ListOwnerSpace => Vec<OwnerSpace>, CHANGE, shard |s, r| s.owner_space(r).await;
+    Ask "/v1/filesystems/diff" DiffFilesystem => Vec<Difference>, CHANGE, shard |s, r| s.diff_filesystem(r).await;
+    Ask "/v1/filesystems/owners" ListOwnerSpace => Vec<OwnerSpace>, CHANGE, shard |s, r| s.owner_space(r).await;
     Post "/v1/filesystems/unmount" UnmountFilesystem => Done, CHANGE, shard |s, r| s.unmount_filesystem(r).await.map(|()| Done {});
 }
 
@@ -213,12 +224,12 @@ routes! {
     /// Snapshots and clones.
     fn snapshot_routes, "snapshots";
 
-    Post "/v1/snapshots" ListSnapshots => Vec<Snapshot>, LOOKUP, shard |s, r| s.list_snapshots(r).await;
+    Ask "/v1/snapshots" ListSnapshots => Vec<Snapshot>, LOOKUP, shard |s, r| s.list_snapshots(r).await;
     Post "/v1/snapshots/create" CreateSnapshot => Snapshot, CHANGE, shard |s, r| s.create_snapshot(r).await;
     Post "/v1/snapshots/destroy" DestroySnapshot => Done, CHANGE, shard |s, r| s.destroy_snapshot(r).await.map(|()| Done {});
     Post "/v1/snapshots/rename" RenameSnapshot => Snapshot, CHANGE, shard |s, r| s.rename_snapshot(r).await;
     Post "/v1/snapshots/hold" HoldSnapshot => Vec<Hold>, CHANGE, shard |s, r| s.hold_snapshot(r).await;
     Post "/v1/snapshots/release" ReleaseSnapshot => Vec<Hold>, CHANGE, shard |s, r| s.release_snapshot(r).await;
-    Post "/v1/snapshots/holds" ListHolds => Vec<Hold>, CHANGE, shard |s, r| s.list_holds(r).await;
+    Ask "/v1/snapshots/holds" ListHolds => Vec<Hold>, CHANGE, shard |s, r| s.list_holds(r).await;
     Post "/v1/snapshots/clone" CloneSnapshot => Dataset, CHANGE, shard |s, r| s.clone_snapshot(r).await;
 }

@@ -22,6 +22,7 @@ use std::sync::Arc;
 pub(super) struct Snapshot {
     pub(super) status: Status,
     pub(super) mounts: Vec<filesystems::Totals>,
+    pub(super) config_writes: u64,
     pub(super) writes: Writes,
     pub(super) sessions: Vec<Session>,
     pub(super) protocols: Arc<Protocols>,
@@ -108,6 +109,7 @@ metrics! {
         Gauge build_info by [version] "Always 1; the version is its label": [(&*s.status.version, 1.0)];
         Gauge uptime_seconds "Time since the server started": s.status.uptime_s;
         Gauge warnings "Number of warnings in `wirepool status`": s.status.warnings.len();
+        Counter config_writes "Writes of the configuration file; changes of exports that wait at the same time share one": s.config_writes;
         Gauge open_files_limit "Limit of open descriptors": s.status.fd_limit;
         Gauge connections_limit "Limit of connections": s.status.connections_max;
         Counter accept_exhausted "Pauses of listeners for lack of descriptors or memory": s.accepts_exhausted;

@@ -90,9 +90,11 @@ async fn scrape(State(control): State<Control>, headers: HeaderMap) -> Response 
         Ok(status) => status,
         Err(e) => return failed(&e),
     };
-    let mounts = control.server.call(|s| async move { s.mount_totals() });
-    let mounts = match mounts.await {
-        Ok(mounts) => mounts,
+    let on_shard = control
+        .server
+        .call(|s| async move { (s.mount_totals(), s.config_writes()) });
+    let (mounts, config_writes) = match on_shard.await {
+        Ok(both) => both,
         Err(e) => return failed(&e),
     };
     let writes = match control.writes(SCRAPE_AGE).await {
@@ -102,6 +104,7 @@ async fn scrape(State(control): State<Control>, headers: HeaderMap) -> Response 
     let snapshot = encode::Snapshot {
         status,
         mounts,
+        config_writes,
         writes,
         sessions: control.sessions(),
         protocols: control.server.protocols().clone(),

@@ -29,6 +29,11 @@ impl Server {
     /// The volumes as they are now.
     #[must_use]
     pub fn volumes(&self) -> Vec<api::Volume> {
+        self.volumes_that(|_| true)
+    }
+
+    /// The volumes whose whole names are wanted.
+    fn volumes_that(&self, is_wanted: impl Fn(&str) -> bool) -> Vec<api::Volume> {
         let state = self.state.borrow();
         let mut out = Vec::new();
         for (name, pool) in state.pools.all_open() {
@@ -36,6 +41,9 @@ impl Server {
             for volume in volumes_of(pool) {
                 let space = spaces.get(&volume.dataset().name).copied();
                 let full = full_name(name, &volume.dataset().name);
+                if !is_wanted(&full) {
+                    continue;
+                }
                 let exported_as = self.exported_as(state.file.config(), &full);
                 let space = space.unwrap_or_default();
                 out.push(volume_view(name, pool, &volume, space, exported_as));
@@ -45,13 +53,23 @@ impl Server {
         out
     }
 
+    /// The numbers of volumes and of filesystems of open pools.
+    pub(crate) fn dataset_counts(&self) -> (usize, usize) {
+        let state = self.state.borrow();
+        let pools = state.pools.all_open();
+        pools.fold((0, 0), |(volumes, filesystems), (_, pool)| {
+            let (more, of_files) = (volumes_of(pool).len(), filesystems_of(pool).len());
+            (volumes + more, filesystems + of_files)
+        })
+    }
+
     pub(super) fn pool_view(&self, name: &str) -> Result<api::Pool> {
         let found = self.pools().into_iter().find(|p| p.name == name);
         found.ok_or_else(|| Error::NoPool(name.to_owned()))
     }
 
     pub(super) fn volume_view(&self, name: &str) -> Result<api::Volume> {
-        let found = self.volumes().into_iter().find(|v| v.name == name);
+        let found = self.volumes_that(|full| full == name).pop();
         found.ok_or_else(|| Error::NoVolume(name.to_owned()))
     }
 }

@@ -57,6 +57,7 @@ fn writes_of(name: &str, pool: &Pool) -> PoolWrites {
         name: name.to_owned(),
         guid: format!("{:016x}", vdevs.pool().0),
         written: writes.all.into(),
+        client: datasets.iter().map(|d| d.client).sum(),
         journal: JournalUse {
             used: writes.journal_used,
             size: writes.journal_size,

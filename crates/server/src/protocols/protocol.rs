@@ -5,8 +5,8 @@
 //! filesystem open, and the protocol accepted it.
 
 use crate::api::{
-    ExportReservations, ExportStages, ExportedAs, Exports, Listen, NotListening, RefusedHost,
-    Session,
+    ExportReservations, ExportRow, ExportStages, ExportedAs, Exports, Listen, NotListening,
+    RefusedHost, Session,
 };
 use crate::config::{Config, ConfigFile};
 use crate::disks::Disks;
@@ -63,6 +63,11 @@ pub(crate) trait Protocol: Send + Sync {
     /// The addresses of the configuration.
     fn addresses(&self, config: &Config) -> Vec<Address>;
 
+    /// The addresses that clients are told instead of those that are listened on.
+    fn told(&self) -> Vec<Listen> {
+        Vec::new()
+    }
+
     /// Says which addresses discovery names.
     fn advertise(&self, config: &Config, served: &AddressState<'_>);
 
@@ -81,6 +86,9 @@ pub(crate) trait Protocol: Send + Sync {
 
     /// Sets the number of sessions of each export.
     fn count_sessions(&self, sessions: &[Session], out: &mut Exports);
+
+    /// These exports in the common form, those of this protocol.
+    fn rows(&self, exports: &Exports) -> Vec<ExportRow>;
 
     /// Warnings about exports, for the operator.
     fn warnings(&self, config: &Config) -> Vec<String>;

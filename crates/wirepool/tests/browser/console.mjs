@@ -14,7 +14,7 @@ const AXE = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
 const URL = process.env.WIREPOOL_URL;
 const PASSWORD = process.env.WIREPOOL_PASSWORD;
 const SHOTS = process.env.WIREPOOL_SHOTS;
-const VIEWS = ["overview", "pools", "datasets", "snapshots", "exports", "sessions", "why", "history", "doctor", "reports"];
+const VIEWS = ["overview", "pools", "datasets", "snapshots", "exports", "sessions", "why", "history", "doctor", "reports", "log"];
 
 const args = process.getuid() === 0 ? ["--no-sandbox"] : [];
 const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args });
@@ -115,6 +115,23 @@ await step("every view is accessible, light and dark, wide and narrow", async ()
   await page.setViewportSize({ width: 1100, height: 800 });
 });
 
+// Elements whose contents are wider than they are, at a window of 1280 pixels.
+const clipped = () => page.evaluate(() => {
+  const shown = (e) => e.clientWidth > 1 && getComputedStyle(e).display !== "inline";
+  const all = [document.documentElement, ...document.querySelectorAll("#app *")].filter((e) => shown(e) && e.scrollWidth > e.clientWidth + 1 && !(e instanceof SVGElement));
+  return all.map((e) => `${e.tagName.toLowerCase()}.${e.className} "${e.textContent.slice(0, 40)}": ${e.scrollWidth} in ${e.clientWidth}`);
+});
+
+await step("nothing is clipped at 1280 pixels", async () => {
+  await page.setViewportSize({ width: 1280, height: 800 });
+  const session = await page.evaluate(() => fetch("/v1/sessions").then((r) => r.json()).then((all) => all[0].id));
+  for (const view of [...VIEWS, "pool/tank", "dataset/tank%2Fvm1", `session/${session}`]) {
+    await go(view);
+    assert.deepEqual(await clipped(), [], view);
+  }
+  await page.setViewportSize({ width: 1100, height: 800 });
+});
+
 await step("names of hosts and subsystems stay text", async () => {
   for (const view of ["sessions", "exports", "why"]) {
     await go(view);
@@ -130,21 +147,27 @@ await step("names of hosts and subsystems stay text", async () => {
 
 await step("ten thousand sessions with hostile names are one page of rows", async () => {
   const real = await page.evaluate(() => fetch("/v1/sessions").then((r) => r.json()));
+  // The server's part of the list, with as many sessions as no test can make.
   const many = Array.from({ length: 10000 }, (_, id) => ({ ...real[0], id, client: `nqn.2026-01.org.example:${id}\u001b[31m\u202e<script>alert(${id})</script>` }));
-  await page.route("**/v1/sessions", (route) => route.fulfill({ json: many }));
+  await page.route("**/v1/rows", (route) => {
+    const { list, first = 0, count = 50, words = "" } = route.request().postDataJSON();
+    if (list !== "sessions") return route.fallback();
+    const found = many.filter((s) => s.client.includes(words));
+    return route.fulfill({ json: { total: many.length, matching: found.length, rows: found.slice(first, first + count) } });
+  });
   await go("overview");
   await go("sessions");
-  await page.getByText("page 1 of 200").waitFor();
-  assert.equal(await page.locator("tbody tr").count(), 50);
+  await page.getByText("page 1 of 400").waitFor();
+  assert.equal(await page.locator("tbody tr").count(), 25);
   await page.getByText("9\\u{1b}[31m\\u{202e}<script>alert(9)</script>").first().waitFor();
   await button("Last").click();
-  await page.getByText("page 200 of 200").waitFor();
+  await page.getByText("page 400 of 400").waitFor();
   await page.keyboard.press("/");
   await page.keyboard.type("example:7777");
   await page.getByText("1 of 10000").waitFor();
   assert.equal(await page.locator("tbody tr").count(), 1);
   await page.getByLabel("Filter: Sessions").fill("");
-  await page.unroute("**/v1/sessions");
+  await page.unroute("**/v1/rows");
   await go("overview");
 });
 
@@ -159,10 +182,12 @@ await step("a volume is made, exported, and destroyed by keyboard; destruction a
   await accessible("dialog");
   await page.keyboard.press("Enter");
   await dialog().getByRole("alert").filter({ hasText: "size" }).waitFor();
-  await dialog().getByLabel("Size for clients").fill("8M");
+  // The form that the field's own help has.
+  await dialog().getByText("Such as 100G or 1.5T.").waitFor();
+  await dialog().getByLabel("Size for clients").fill("1.5G");
   await page.keyboard.press("Enter");
   await page.getByText("volume tank/made is there").waitFor();
-  await page.locator("tr", { hasText: "tank/made" }).waitFor();
+  await page.locator("tr", { hasText: "tank/made" }).getByText("1.50 GiB").waitFor();
   await button("Snapshot of tank/made").click();
   await dialog().getByLabel("Name of the snapshot").fill("monday");
   await page.keyboard.press("Enter");
@@ -183,6 +208,113 @@ await step("a volume is made, exported, and destroyed by keyboard; destruction a
   await page.getByText("tank/made is destroyed").waitFor();
   await page.locator("tr", { hasText: "tank/made" }).waitFor({ state: "detached" });
   expected = () => false;
+});
+
+await step("a pool is made; a disk that holds something is overwritten after the typed consent only; the pool is exported and imported", async () => {
+  // Refusals, and questions about a pool that has just gone.
+  expected = (text) => text.includes("409") || text.includes("404");
+  await go("pools");
+  const disk = `${process.env.WIREPOOL_DISKS}/new.img`;
+  const fill = async (name, disks) => {
+    await button("Create a pool").click();
+    await dialog().getByLabel("Name", { exact: true }).fill(name);
+    await dialog().getByLabel("Layout").selectOption("disk");
+    await dialog().getByLabel("Paths of its disks").fill(disks);
+    await dialog().getByLabel("Create missing files").fill("0.125G");
+    await dialog().getByRole("button", { name: "Create", exact: true }).click();
+  };
+  await fill("second", disk);
+  await page.getByText("pool second is there").waitFor();
+  // A file that holds something: the refusal names it.
+  await fill("third", `${process.env.WIREPOOL_DISKS}/foreign.img`);
+  await dialog().getByText(/foreign\.img .*overwrites all disks/).waitFor();
+  await accessible("consent");
+  const nevertheless = dialog().getByRole("button", { name: "Do it nevertheless" });
+  assert.equal(await nevertheless.isDisabled(), true);
+  await dialog().getByLabel("to confirm").fill("thir");
+  assert.equal(await nevertheless.isDisabled(), true);
+  assert.equal(await page.evaluate(() => fetch("/v1/pools").then((r) => r.json()).then((all) => all.some((p) => p.name === "third"))), false);
+  await dialog().getByLabel("to confirm").fill("third");
+  await nevertheless.click();
+  await page.getByText("pool third is there").waitFor();
+  await go("pool/second");
+  await button("Export pool").click();
+  await dialog().getByLabel("to confirm").fill("second");
+  await dialog().getByRole("button", { name: "Export", exact: true }).click();
+  await page.getByText("Export pool second: done").waitFor();
+  await go("pools");
+  await page.locator("tr", { hasText: "second" }).waitFor({ state: "detached" });
+  await button("Import a pool").click();
+  await dialog().getByLabel("Disks, or directories").fill(disk);
+  await dialog().getByRole("button", { name: "Look for pools" }).click();
+  await dialog().getByText("1 disk present, 0 missing").waitFor();
+  await dialog().getByRole("button", { name: "Import", exact: true }).click();
+  await page.getByText("pool second is imported").waitFor();
+  await page.locator("tr", { hasText: "second" }).waitFor();
+  for (const name of ["second", "third"]) {
+    await go(`pool/${name}`);
+    await button("Destroy pool").click();
+    await dialog().getByLabel("to confirm").fill(name);
+    await dialog().getByRole("button", { name: "Destroy", exact: true }).click();
+    await page.getByText(`pool ${name} is destroyed`).waitFor();
+    await go("pools");
+  }
+  expected = () => false;
+});
+
+await step("CHAP is set, and its secret is never shown", async () => {
+  expected = (text) => text.includes("400");
+  await go("datasets");
+  await button("Create a volume").click();
+  await dialog().getByLabel("Name below the pool").fill("iscsi");
+  await dialog().getByLabel("Size for clients").fill("8M");
+  await page.keyboard.press("Enter");
+  await page.getByText("volume tank/iscsi is there").waitFor();
+  await button("iSCSI export tank/iscsi").click();
+  await dialog().getByLabel("Initiators that may log in").fill("any");
+  await dialog().getByLabel("Target").fill("iqn.2026-01.org.example:chap");
+  await page.keyboard.press("Enter");
+  await page.getByText("tank/iscsi is exported as").waitFor();
+  await go("exports");
+  await button("CHAP of iqn.2026-01.org.example:chap").click();
+  await dialog().getByLabel("Name of the initiators").fill("them");
+  const secret = dialog().getByLabel("Their secret");
+  assert.equal(await secret.getAttribute("type"), "password");
+  await secret.fill("short");
+  await page.keyboard.press("Enter");
+  await dialog().getByRole("alert").filter({ hasText: "12" }).waitFor();
+  await secret.fill("a secret of initiators");
+  await page.keyboard.press("Enter");
+  await page.getByText("need the secret").waitFor();
+  const row = page.locator("tr", { hasText: "iqn.2026-01.org.example:chap" });
+  await row.getByText("CHAP them").waitFor();
+  const told = await page.evaluate(() => Promise.all(["/v1/targets", "/v1/status"].map((path) => fetch(path).then((r) => r.text()))));
+  assert.ok(told.every((text) => !text.includes("a secret of initiators")));
+  await button("Remove CHAP of iqn.2026-01.org.example:chap").click();
+  await dialog().getByLabel("to confirm").fill("iqn.2026-01.org.example:chap");
+  await dialog().getByRole("button", { name: "Remove", exact: true }).click();
+  await page.getByText("need no secret").waitFor();
+  await button("Remove iqn.2026-01.org.example:chap").click();
+  await dialog().getByLabel("to confirm").fill("iqn.2026-01.org.example:chap");
+  await dialog().getByRole("button", { name: "Remove", exact: true }).click();
+  await row.waitFor({ state: "detached" });
+  await go("datasets");
+  await button("Destroy tank/iscsi").click();
+  await dialog().getByLabel("to confirm").fill("tank/iscsi");
+  await dialog().getByRole("button", { name: "Destroy", exact: true }).click();
+  await page.getByText("tank/iscsi is destroyed").waitFor();
+  expected = () => false;
+});
+
+await step("times are dates, and the log is a view", async () => {
+  await go("dataset/tank%2Fvm1");
+  const creation = page.locator("tr", { has: page.getByText("creation", { exact: true }) });
+  await creation.getByText(/^20\d\d-\d\d-\d\d \d\d:\d\d:\d\d$/).waitFor();
+  await page.keyboard.press("l");
+  await page.waitForFunction(() => location.hash === "#/log");
+  await page.getByLabel("Filter: Lines of the log").fill("logged in to the console");
+  await page.getByText(/INFO .*logged in to the console/).first().waitFor();
+  await page.getByLabel("Filter: Lines of the log").fill("");
 });
 
 await step("a scrub is started, and its job is shown", async () => {
@@ -273,6 +405,25 @@ await step("screenshots", async () => {
   await go("datasets");
   await shot("phone");
   await page.setViewportSize({ width: 1100, height: 800 });
+});
+
+await step("a reader looks at everything, and can press nothing that changes something", async () => {
+  await button("Log out").click();
+  await page.getByLabel("User", { exact: true }).fill("eve");
+  await page.getByLabel("Password", { exact: true }).fill(PASSWORD);
+  expected = (text) => text.includes("401") || text.includes("403");
+  await button("Log in").click();
+  await page.getByText("eve, who may only look").waitFor();
+  for (const view of VIEWS) {
+    await go(view);
+    await accessible(`${view}, reader`);
+  }
+  await go("datasets");
+  assert.equal(await button("Create a volume").isDisabled(), true);
+  assert.equal(await button("Destroy tank/vm1").isDisabled(), true);
+  const own = { method: "POST", headers: { "x-wirepool": "person" }, body: JSON.stringify({ name: "tank/vm1", force: true }) };
+  assert.equal(await page.evaluate((options) => fetch("/v1/volumes/destroy", options).then((r) => r.status), own), 403);
+  expected = () => false;
 });
 
 await step("logged out, the browser is a stranger again", async () => {

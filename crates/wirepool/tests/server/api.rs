@@ -18,7 +18,7 @@ const SIZE: &str = "96M";
 const DOCS: &str = include_str!("../../../../docs/control-api.md");
 
 /// The control API of one server; what passes is checked against the description that the server gives.
-struct Api {
+pub(crate) struct Api {
     socket: PathBuf,
     document: Value,
     /// Paths that were answered with success.
@@ -26,7 +26,7 @@ struct Api {
 }
 
 impl Api {
-    fn of(place: &Place) -> Api {
+    pub(crate) fn of(place: &Place) -> Api {
         let mut api = Api {
             socket: place.path("c.sock"),
             document: Value::Null,
@@ -91,7 +91,7 @@ impl Api {
         self.answer(path, &Value::Null, 200)
     }
 
-    fn post(&mut self, path: &str, body: Value) -> Value {
+    pub(crate) fn post(&mut self, path: &str, body: Value) -> Value {
         self.answer(path, &body, 200)
     }
 }
@@ -100,7 +100,9 @@ impl Api {
 fn lists(api: &mut Api) {
     for path in [
         "/v1/status",
+        "/v1/summary",
         "/v1/openapi.json",
+        "/v1/pools/wear",
         "/v1/disks",
         "/v1/pools",
         "/v1/pools/writes",
@@ -115,6 +117,24 @@ fn lists(api: &mut Api) {
     ] {
         api.get(path);
     }
+    for list in [
+        "disks",
+        "volumes",
+        "filesystems",
+        "snapshots",
+        "exports",
+        "sessions",
+        "events",
+        "written",
+        "log",
+    ] {
+        let part = api.post(
+            "/v1/rows",
+            json!({"list": list, "sort": "name", "count": 1}),
+        );
+        assert!(part["rows"].as_array().map_or(0, Vec::len) <= 1, "{part}");
+    }
+    api.answer("/v1/rows", &json!({"list": "disks", "count": 0}), 400);
 }
 
 fn insight(api: &mut Api) {
@@ -326,6 +346,8 @@ fn pools(api: &mut Api, place: &Place, server: &Server) {
     volumes(api);
     filesystems(api, place);
     let tank = json!({"name": "tank"});
+    api.post("/v1/rows", json!({"list": "history", "of": "tank"}));
+    api.answer("/v1/rows", &json!({"list": "history"}), 400);
     for path in ["checkpoint", "scrub", "trim", "resilver", "history"] {
         api.post(&format!("/v1/pools/{path}"), tank.clone());
     }

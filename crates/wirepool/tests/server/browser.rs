@@ -3,14 +3,16 @@
 //! **Invariants**: `xtask/install.sh test` puts the npm packages into `target/browser`; nothing is fetched. With
 //! `WIREPOOL_BLESS=1` the screenshots of `docs/console.md` are written.
 
-use crate::common::{HOST, client, connect};
-use crate::console::{PASSWORD, start};
+use crate::api::Api;
+use crate::common::{HOST, Server, client, connect};
+use crate::console::{PASSWORD, start, user};
 use nvmf::wire::command::Nsid;
 use nvmf::wire::nqn::{HostId, Nqn};
 use nvmf_initiator::{Config, WriteOptions};
+use serde_json::json;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,9 +35,63 @@ fn packages() -> PathBuf {
     dir
 }
 
+/// Volumes of a large server, each with an export.
+const MANY: usize = 1000;
+/// Clients that export them.
+const EXPORTERS: usize = 25;
+
+/// A browser that runs a script of `tests/browser` against the console; its output goes to `log`.
+fn browser(script: &str, server: &Server, (disks, shots): (&Path, &Path), log: &File) -> Child {
+    let scripts = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/browser");
+    let url = format!("https://{}/", server.console.expect("served"));
+    Command::new("node")
+        .arg(scripts.join(script))
+        .env("NODE_PATH", packages())
+        .env("WIREPOOL_URL", url)
+        .env("WIREPOOL_PASSWORD", PASSWORD)
+        .env("WIREPOOL_DISKS", disks)
+        .env("WIREPOOL_SHOTS", shots)
+        .stdin(Stdio::null())
+        .stderr(log.try_clone().expect("a log"))
+        .stdout(log.try_clone().expect("a log"))
+        .spawn()
+        .expect("node runs: `xtask/install.sh test` installs it")
+}
+
+/// Regression: with a thousand volumes, the console asked for 636 KB every two seconds.
+#[test]
+fn a_poll_of_a_large_server_is_small() {
+    let (place, server) = start("");
+    server.ok(&["pool", "create", "tank", "d1.img", "--size", "800M"]);
+    let mut api = Api::of(&place);
+    for n in 1..=MANY {
+        let name = format!("tank/v{n}");
+        api.post("/v1/volumes/create", json!({"name": name, "size": "1M"}));
+    }
+    // Together, as an orchestrator does: they share writes of the configuration.
+    std::thread::scope(|scope| {
+        for first in 1..=EXPORTERS {
+            let mut api = Api::of(&place);
+            scope.spawn(move || {
+                for n in (first..=MANY).step_by(EXPORTERS) {
+                    let export = json!({"disk": format!("tank/v{n}"), "hosts": ["any"]});
+                    api.post("/v1/exports/nvme", export);
+                }
+            });
+        }
+    });
+    let (dir, said) = (place.path(""), place.path("browser.log"));
+    let log = File::create(&said).expect("a log");
+    let mut child = browser("polls.mjs", &server, (&dir, &dir), &log);
+    let status = child.wait().expect("a child");
+    let said = fs::read_to_string(said).expect("a log");
+    println!("{said}");
+    assert!(status.success(), "{said}\n{}", server.log());
+    assert!(server.terminate().success());
+}
+
 #[test]
 fn the_console_works_in_a_browser() {
-    let packages = packages();
     let (place, server) = start("");
     fs::create_dir(place.path("w.state/reports")).expect("made");
     fs::write(place.path("w.state/reports/cable.html"), REPORT).expect("written");
@@ -50,29 +106,19 @@ fn the_console_works_in_a_browser() {
         server.ok(&["host", "allow", nqn, "any"]);
     }
 
+    let mut foreign = vec![0; 128 << 20];
+    foreign[..15].copy_from_slice(b"something dear.");
+    fs::write(place.path("foreign.img"), foreign).expect("written");
+    let reader = user(&place, &["add", "eve", "--read-only"], PASSWORD);
+    assert!(reader.is_ok(), "{reader:?}");
+
     let bless = std::env::var_os("WIREPOOL_BLESS").is_some();
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/images");
     let shots = if bless { docs } else { place.path("shots") };
     fs::create_dir_all(&shots).expect("made");
     let said = place.path("browser.log");
     let log = File::create(&said).expect("a log");
-    let mut browser = Command::new("node")
-        .arg(concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/tests/browser/console.mjs"
-        ))
-        .env("NODE_PATH", packages)
-        .env(
-            "WIREPOOL_URL",
-            format!("https://{}/", server.console.expect("served")),
-        )
-        .env("WIREPOOL_PASSWORD", PASSWORD)
-        .env("WIREPOOL_SHOTS", &shots)
-        .stdin(Stdio::null())
-        .stderr(log.try_clone().expect("a log"))
-        .stdout(log)
-        .spawn()
-        .expect("node runs: `xtask/install.sh test` installs it");
+    let mut browser = browser("console.mjs", &server, (&place.path(""), &shots), &log);
 
     // Two sessions with some load, while the browser looks.
     let name = |text: &str| text.parse::<Nqn>().expect("valid");

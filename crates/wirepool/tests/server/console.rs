@@ -21,7 +21,7 @@ pub(crate) fn start(extra: &str) -> (Place, Server) {
 }
 
 /// `wirepool console user`, with a password in stdin; its output, or its error.
-fn user(place: &Place, args: &[&str], password: &str) -> Result<String, String> {
+pub(crate) fn user(place: &Place, args: &[&str], password: &str) -> Result<String, String> {
     let mut child = Command::new(env!("CARGO_BIN_EXE_wirepool"))
         .args(["console", "user"])
         .args(args)
@@ -166,7 +166,10 @@ fn a_user_logs_in_works_and_logs_out() {
     let mut browser = Browser::new(&place, &server);
     assert_eq!(browser.get("/session").status, 401);
     assert_eq!(browser.log_in("ann", PASSWORD).status, 200);
-    assert_eq!(browser.get("/session").json(), json!({"user": "ann"}));
+    assert_eq!(
+        browser.get("/session").json(),
+        json!({"user": "ann", "role": "admin"})
+    );
     assert_eq!(browser.get("/v1/disks").json()[0]["name"], "ram");
     let status = browser.get("/v1/status").json();
     let shown = &status["console"]["fingerprint"];
@@ -181,6 +184,14 @@ fn a_user_logs_in_works_and_logs_out() {
     assert!(
         log.contains("user=\"ann\"") && !log.contains(PASSWORD),
         "{log}"
+    );
+    // The console shows the log, newest first, and a part of it by its words.
+    let lines = browser.post("/v1/rows", &json!({"list": "log", "words": "CONSOLE ann"}));
+    let lines = lines.json();
+    let text = lines["rows"][0]["text"].as_str().expect("a line");
+    assert!(
+        text.contains("a request of the console") && log.contains(text),
+        "{text}"
     );
     let refused = browser.post("/v1/pools/create", &pool);
     assert_eq!(refused.json()["code"], "conflict");
@@ -338,6 +349,108 @@ fn users_are_managed_on_the_server_only() {
     browser.origin = format!("https://localhost:{}", browser.address.port());
     assert_eq!(browser.get("/session").status, 401);
     assert_eq!(browser.log_in("ann", PASSWORD).status, 200);
+    assert!(server.terminate().success());
+}
+
+/// What `wirepool demo --keep` serves and prints: the user and the password that it makes are those of the console.
+#[test]
+fn the_demo_has_a_console_to_log_in_to() {
+    let disks = vec![lab::served::ServedDisk::Memory(16 << 20)];
+    let config = lab::served::ServeConfig {
+        console: true,
+        ..lab::served::ServeConfig::of(env!("CARGO_BIN_EXE_wirepool").into(), disks, "")
+    };
+    crate::common::client(async move {
+        let served = lab::served::Served::start(&config)
+            .await
+            .expect("it serves");
+        let login = served
+            .add_console_user("demo")
+            .expect("added")
+            .expect("served");
+        let mut browser = Browser {
+            address: login.address,
+            certificate: fs::read(&login.certificate).expect("made"),
+            cookie: None,
+            origin: format!("https://localhost:{}", login.address.port()),
+        };
+        assert_eq!(browser.log_in(&login.user, &login.password).status, 200);
+        assert_eq!(browser.get("/v1/disks").json()[0]["kind"], "mem");
+        served.stop().expect("it ends");
+    });
+}
+
+/// Every request of the table of routes: a reader gets answers to questions, and 403 for all others, whatever they would change.
+#[test]
+fn a_reader_may_ask_everything_and_change_nothing() {
+    let (place, server) = start("");
+    server.ok(&["pool", "create", "tank", "d.img", "--size", "96M"]);
+    let said = user(&place, &["add", "eve", "--read-only"], PASSWORD);
+    assert!(said.is_ok_and(|text| text.contains("only look")));
+    let mut reader = Browser::new(&place, &server);
+    let answer = reader.log_in("eve", PASSWORD);
+    assert_eq!(answer.json(), json!({"user": "eve", "role": "reader"}));
+    let before = place.text();
+    let (mut questions, mut changes) = (0, 0);
+    let document = server::openapi();
+    for (path, methods) in document["paths"].as_object().expect("paths") {
+        let (method, operation) = methods
+            .as_object()
+            .and_then(|m| m.iter().next())
+            .expect("one");
+        let is_change = operation["x-changes"].as_bool().expect("a flag");
+        // `why` and the doctor take seconds, and are questions.
+        if path == "/v1/why" || path == "/v1/doctor" {
+            assert!(!is_change, "{path}");
+            continue;
+        }
+        let status = match method.as_str() {
+            "get" => reader.get(path).status,
+            _ => {
+                reader
+                    .post(path, &json!({"name": "tank", "force": true}))
+                    .status
+            }
+        };
+        match is_change || path.starts_with("/v1/console/") {
+            true => {
+                assert_eq!(status, 403, "{method} {path}");
+                changes += 1;
+            }
+            false => {
+                assert!(
+                    status == 200 || status == 400 || status == 404,
+                    "{path}: {status}"
+                );
+                questions += 1;
+            }
+        }
+    }
+    assert!(questions > 15 && changes > 50, "{questions} {changes}");
+    assert_eq!(place.text(), before);
+    assert_eq!(server.json(&["pool", "list"])[0]["name"], "tank");
+    // A handler that takes another form of the path gets nothing, either.
+    for path in [
+        "/v1/pools/destroy/",
+        "//v1/pools/destroy",
+        "/v1/pools/./destroy",
+    ] {
+        let status = reader
+            .post(path, &json!({"name": "tank", "force": true}))
+            .status;
+        assert!((400..500).contains(&status), "{path}: {status}");
+    }
+    let listed = server.json(&["console", "user", "list"]);
+    assert_eq!(
+        (&listed[0]["role"], &listed[1]["role"]),
+        (&json!("admin"), &json!("reader"))
+    );
+    // A new password is no way to more rights.
+    user(&place, &["password", "eve"], "something new").expect("set");
+    assert_eq!(
+        reader.log_in("eve", "something new").json()["role"],
+        "reader"
+    );
     assert!(server.terminate().success());
 }
 

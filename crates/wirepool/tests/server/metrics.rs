@@ -180,6 +180,35 @@ fn metrics_parse_and_count() {
     assert!(elsewhere.expect("an answer").starts_with("HTTP/1.1 404"));
 }
 
+/// Most series of an export over NVMe that had no command, and of its RAM disk.
+const IDLE_SERIES_MAX: usize = 9;
+
+/// Regression: a thousand exports without a client had 104,000 series (15 MB a scrape), nearly all of them empty buckets.
+#[test]
+fn a_thousand_idle_exports_have_few_series() {
+    let exports = |count: usize| {
+        let one = |n: usize| {
+            format!(
+                "[[disk]]\nname = \"d{n}\"\nkind = \"mem\"\nsize = \"1M\"\n\
+                 [[subsystem]]\nnqn = \"nqn.2026-01.org.example:d{n}\"\nhosts = [\"any\"]\n\
+                 [[subsystem.namespace]]\nnsid = 1\ndisk = \"d{n}\"\n"
+            )
+        };
+        let all: String = (0..count).map(one).collect();
+        let place = Place::new(&format!("{BASE}[metrics]\nlisten = \"127.0.0.1:0\"\n{all}"));
+        let server = place.start();
+        let text = scrape(server.metrics.expect("served"));
+        assert!(server.terminate().success());
+        (parse(&text).len(), text.len())
+    };
+    let (none, _) = exports(0);
+    let (all, bytes) = exports(1000);
+    let of_exports = all - none;
+    println!("a thousand idle exports have {of_exports} series, the scrape {bytes} bytes");
+    assert!(of_exports > 1000, "they are in the scrape");
+    assert!(of_exports <= 1000 * IDLE_SERIES_MAX, "{of_exports}");
+}
+
 /// Debian's promtool finds nothing wrong with names, units and help texts.
 #[test]
 fn prometheus_finds_nothing_wrong() {

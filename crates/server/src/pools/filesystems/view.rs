@@ -3,7 +3,7 @@
 //! **Called by** the control API and the metrics. **Invariants**: read-only.
 
 use super::registry::{MountEntry, MountState};
-use crate::api::{self, DiskState};
+use crate::api::{self, DiskState, HeldObject};
 use crate::pools::entry::{filesystems_of, full_name};
 use crate::pools::names::by_hierarchy;
 use crate::server::{Holdings, Server};
@@ -99,7 +99,19 @@ impl Holdings {
         Some(view)
     }
 
-    /// Warnings about mounts that are not there.
+    /// The filesystems that could not be mounted.
+    pub(crate) fn held_mounts(&self) -> impl Iterator<Item = HeldObject> {
+        let mounts = self.filesystems.mounts.iter();
+        mounts.filter_map(|(name, entry)| match &entry.state {
+            MountState::Held { reason, .. } => Some(HeldObject {
+                name: name.clone(),
+                reason: reason.clone(),
+            }),
+            MountState::Opening | MountState::Mounted(_) => None,
+        })
+    }
+
+    /// A warning for each filesystem that is not mounted.
     pub(crate) fn mount_warnings(&self) -> Vec<String> {
         let warning = |(name, entry): (&String, &MountEntry)| match &entry.state {
             MountState::Held { reason, .. } => {

@@ -23,8 +23,8 @@ use super::protocol::{
 };
 use super::published::Published;
 use crate::api::{
-    ExportReservations, ExportStages, ExportedAs, Exports, Listen, ListenRole, RefusedHost,
-    Session, Transport,
+    ExportPart, ExportReservations, ExportRow, ExportStages, ExportedAs, Exports, IscsiTarget,
+    Listen, ListenRole, RefusedHost, Session, TargetLun, Transport,
 };
 use crate::config::{Config, ConfigFile};
 use crate::disks::Disks;
@@ -259,6 +259,34 @@ impl Protocol for Iscsi {
         for t in &mut out.iscsi.targets {
             t.sessions = sessions_of(sessions, &t.iqn);
         }
+    }
+
+    fn rows(&self, exports: &Exports) -> Vec<ExportRow> {
+        let part = |l: &TargetLun| ExportPart {
+            number: Some(l.lun.into()),
+            disk: l.disk.clone(),
+            state: l.state,
+            reason: l.reason.clone(),
+        };
+        let chap = |t: &IscsiTarget| {
+            let user = t.chap.as_ref()?;
+            let mutual = if t.chap_mutual.is_some() {
+                ", mutual"
+            } else {
+                ""
+            };
+            Some(format!("CHAP {user}{mutual}"))
+        };
+        let row = |t: &IscsiTarget| ExportRow {
+            protocol: WORD.to_owned(),
+            name: t.iqn.clone(),
+            clients: t.initiators.clone(),
+            sessions: t.sessions,
+            parts: t.luns.iter().map(part).collect(),
+            protection: chap(t),
+            shared_by: None,
+        };
+        exports.iscsi.targets.iter().map(row).collect()
     }
 
     fn warnings(&self, config: &Config) -> Vec<String> {

@@ -63,6 +63,9 @@ pub struct NfsFacts {
     pub locks: usize,
     /// Files whose reads or writes were delegated to it.
     pub delegations: usize,
+    /// Paths of the exports that its address may use, at most 20.
+    #[serde(default)]
+    pub exports: Vec<String>,
     /// What its connections agreed on in their TLS handshakes, each once; empty without TLS.
     #[serde(default)]
     pub tls: Vec<NfsTls>,

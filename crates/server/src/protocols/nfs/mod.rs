@@ -34,7 +34,8 @@ use super::protocol::{
 };
 use super::published::Published;
 use crate::api::{
-    ExportStages, Exports, Listen, ListenRole, NamespaceState, RefusedHost, Session, Transport,
+    ExportPart, ExportRow, ExportStages, Exports, Listen, ListenRole, NamespaceState, RefusedHost,
+    Session, Transport,
 };
 use crate::config::{Config, ConfigFile};
 use crate::disks::Disks;
@@ -402,6 +403,33 @@ impl Protocol for Nfs {
 
     /// A client is not a client of one export.
     fn count_sessions(&self, _sessions: &[Session], _out: &mut Exports) {}
+
+    fn rows(&self, exports: &Exports) -> Vec<ExportRow> {
+        // A client is not one of a single export: it counts for each that its address may use.
+        let service = &self.0.service;
+        let hosts = service.clients().into_iter();
+        let hosts = hosts.filter_map(|c| c.connections.first().map(|c| c.peer.ip()));
+        let hosts = hosts.chain(service.hosts().into_iter().map(|h| h.host));
+        let mut users: BTreeMap<String, usize> = BTreeMap::new();
+        for path in hosts.flat_map(|host| service.exports_for(host)) {
+            *users.entry(path).or_default() += 1;
+        }
+        let row = |e: &NfsExport| ExportRow {
+            protocol: "nfs".to_owned(),
+            name: e.path.clone(),
+            clients: e.clients.clone(),
+            sessions: users.get(&e.path).copied().unwrap_or(0),
+            parts: vec![ExportPart {
+                number: None,
+                disk: e.filesystem.clone(),
+                state: e.state,
+                reason: e.reason.clone(),
+            }],
+            protection: (e.xprtsec != "none").then(|| format!("xprtsec={}", e.xprtsec)),
+            shared_by: e.shared_by.clone(),
+        };
+        exports.nfs.nfs_exports.iter().map(row).collect()
+    }
 
     fn warnings(&self, config: &Config) -> Vec<String> {
         let mut out = Vec::new();

@@ -5,8 +5,10 @@
 
 use super::api::{self, NfsTls};
 use crate::api::{Latency, NfsFacts, Queue, Session, SessionFacts, SessionSummary};
+use crate::limits::SUMMARY_ENTRIES_MAX;
 use crate::protocols::protocol::millis;
 use nfs::service::{ClientInfo, ConnectionInfo, HostInfo, Service};
+use std::net::IpAddr;
 
 /// Numbers of NFS clients begin above those of iSCSI sessions.
 const FIRST_ID: u32 = 2 << 16;
@@ -26,15 +28,15 @@ pub(super) fn client(service: &Service, id: u32) -> Option<u64> {
 pub(super) fn sessions(service: &Service) -> Vec<Session> {
     let lease = millis(service.lease());
     let all = service.clients().into_iter();
-    let clients = all.map(|c| session(c, lease));
+    let clients = all.map(|c| session(c, lease, service));
     let hosts = service.hosts();
     clients
-        .chain(hosts.iter().map(|h| host(h, lease)))
+        .chain(hosts.iter().map(|h| host(h, lease, service)))
         .collect()
 }
 
 /// A host that uses version 3 as a session. Nothing is kept for it, so it cannot be ended.
-fn host(h: &HostInfo, lease_ms: u64) -> Session {
+fn host(h: &HostInfo, lease_ms: u64, service: &Service) -> Session {
     let age = millis(h.silent_for);
     let now = io::time::wall_clock_ms();
     let summary = SessionSummary {
@@ -66,6 +68,7 @@ fn host(h: &HostInfo, lease_ms: u64) -> Session {
     };
     let facts = NfsFacts {
         version: "3".to_owned(),
+        exports: exports(service, Some(h.host)),
         ..NfsFacts::default()
     };
     Session {
@@ -79,7 +82,7 @@ fn host(h: &HostInfo, lease_ms: u64) -> Session {
     }
 }
 
-fn session(c: ClientInfo, lease_ms: u64) -> Session {
+fn session(c: ClientInfo, lease_ms: u64, service: &Service) -> Session {
     let all = &c.connections;
     let sum = |of: fn(&ConnectionInfo) -> u64| all.iter().map(of).sum();
     let age = millis(c.age);
@@ -120,6 +123,7 @@ fn session(c: ClientInfo, lease_ms: u64) -> Session {
         opens: c.opens,
         locks: c.locks,
         delegations: c.delegations,
+        exports: exports(service, all.first().map(|c| c.peer.ip())),
         tls: tls(all),
     };
     Session {
@@ -131,6 +135,13 @@ fn session(c: ClientInfo, lease_ms: u64) -> Session {
             ..SessionFacts::default()
         },
     }
+}
+
+/// The first exports that a host may use; none without a connection.
+fn exports(service: &Service, host: Option<IpAddr>) -> Vec<String> {
+    let mut paths = host.map_or_else(Vec::new, |host| service.exports_for(host));
+    paths.truncate(SUMMARY_ENTRIES_MAX);
+    paths
 }
 
 /// TCP, with TLS if all connections have it.

@@ -11,11 +11,13 @@ use crate::api::{
 };
 use crate::config::Edit;
 use crate::control::route::routes;
+use crate::grouped::ConfigChange;
 use crate::server::Server;
 use crate::{Error, Result};
 use nvmf::controller::HostPolicy;
 use nvmf::wire::nqn::Nqn;
 use std::collections::BTreeSet;
+use uuid::Uuid;
 
 routes! {
     /// Exports over NVMe.
@@ -57,75 +59,39 @@ fn names(hosts: HostPolicy) -> Option<BTreeSet<Nqn>> {
 }
 
 impl Server {
-    /// See [`ExportNvme`].
+    /// See [`ExportNvme`]. The namespace, the transports and the hosts are one change.
     pub async fn export_nvme(&self, request: ExportNvme) -> Result<Export> {
-        for host in request.hosts.iter().filter(|h| *h != "any") {
-            host_name(host)?;
-        }
         let nqn = match request.nqn {
-            Some(nqn) => subsystem_name(&nqn)?.to_string(),
-            None => format!(
+            Some(nqn) => subsystem_name(&nqn)?,
+            None => subsystem_name(&format!(
                 "nqn.2014-08.org.nvmexpress:uuid:{}",
                 self.identity_of(&request.disk)
-            ),
+            ))?,
         };
-        let add = AddExport {
-            nqn: nqn.clone(),
+        let addition = Addition {
+            nqn,
             disk: request.disk,
             nsid: None,
             uuid: None,
-            transports: request.transports,
+            transports: request.transports.into_iter().collect(),
+            hosts: request.hosts,
+            planned: None,
         };
-        let mut export = self.add_export(add).await?;
-        for host in request.hosts {
-            export = self
-                .allow_host(AllowHost {
-                    nqn: nqn.clone(),
-                    host,
-                })
-                .await?;
-        }
-        Ok(export)
+        self.change(addition).await
     }
 
     /// See [`AddExport`].
     pub async fn add_export(&self, request: AddExport) -> Result<Export> {
-        let _turn = self.turn().await?;
-        let nqn = subsystem_name(&request.nqn)?;
-        let (nsid, exists) = {
-            let state = self.state.borrow();
-            let config = state.file.config();
-            state.exportable(&request.disk)?;
-            let subsystem = config.nvmf.subsystem(&nqn);
-            let is_taken = |nsid| subsystem.is_some_and(|s| s.namespace(nsid).is_some());
-            let name = nqn.as_str();
-            let nsid = WORDS.free_number(name, request.nsid, 1..=NSID_MAX, is_taken)?;
-            (nsid, subsystem.is_some())
+        let addition = Addition {
+            nqn: subsystem_name(&request.nqn)?,
+            disk: request.disk,
+            nsid: request.nsid,
+            uuid: request.uuid,
+            transports: request.transports.into_iter().collect(),
+            hosts: Vec::new(),
+            planned: None,
         };
-        let uuid = request
-            .uuid
-            .unwrap_or_else(|| self.export_uuid(&request.disk));
-        let namespace = NamespaceConfig {
-            nsid,
-            disk: request.disk.clone(),
-            uuid,
-        };
-        let mut edits = vec![SubsystemEdit::AddNamespace(nqn.clone(), namespace)];
-        if !exists {
-            edits.insert(0, SubsystemEdit::Add(nqn.clone()));
-        }
-        let wanted: BTreeSet<Transport> = request.transports.iter().copied().collect();
-        if !wanted.is_empty() {
-            edits.push(SubsystemEdit::SetTransports(nqn.clone(), wanted.clone()));
-        }
-        let new = self.edited(&edits.iter().map(|e| e as &dyn Edit).collect::<Vec<_>>())?;
-        self.store(new).await?;
-        self.ensure_subsystem(&nqn, exists);
-        if exists && !wanted.is_empty() {
-            self.serve_over(&nqn, &wanted);
-        }
-        self.publish(&request.disk);
-        self.export_view(&nqn)
+        self.change(addition).await
     }
 
     /// See [`SetExportTransports`]. Errors: `Invalid` without a transport, `NoExport`.
@@ -193,12 +159,12 @@ impl Server {
 
     /// See [`AllowHost`].
     pub async fn allow_host(&self, request: AllowHost) -> Result<Export> {
-        let _turn = self.turn().await?;
-        let nqn = subsystem_name(&request.nqn)?;
-        let now = names(self.hosts_of(&nqn)?);
-        let hosts = WORDS.allow(nqn.as_str(), now, &[request.host], host_name)?;
-        let hosts = hosts.map_or(HostPolicy::Any, HostPolicy::List);
-        self.set_hosts(&nqn, hosts).await
+        let permission = Permission {
+            nqn: subsystem_name(&request.nqn)?,
+            host: request.host,
+            planned: None,
+        };
+        self.change(permission).await
     }
 
     /// See [`DenyHost`].
@@ -207,7 +173,12 @@ impl Server {
         let nqn = subsystem_name(&request.nqn)?;
         let now = names(self.hosts_of(&nqn)?);
         let hosts = WORDS.deny(nqn.as_str(), now, &request.host, host_name)?;
-        self.set_hosts(&nqn, HostPolicy::List(hosts)).await
+        let hosts = HostPolicy::List(hosts);
+        let set = SubsystemEdit::SetHosts(nqn.clone(), hosts.clone());
+        let new = self.edited(&[&set])?;
+        self.store(new).await?;
+        let _ = self.protocols.nvmf.target.set_hosts(&nqn, hosts);
+        self.export_view(&nqn)
     }
 
     fn hosts_of(&self, nqn: &Nqn) -> Result<HostPolicy> {
@@ -218,24 +189,134 @@ impl Server {
             .ok_or_else(|| no_subsystem(nqn))
     }
 
-    async fn set_hosts(&self, nqn: &Nqn, hosts: HostPolicy) -> Result<Export> {
-        let set = SubsystemEdit::SetHosts(nqn.clone(), hosts.clone());
-        let new = self.edited(&[&set as &dyn Edit])?;
-        self.store(new).await?;
-        let _ = self.protocols.nvmf.target.set_hosts(nqn, hosts);
-        self.export_view(nqn)
-    }
-
     /// Adds a subsystem that a change created to the target.
     fn ensure_subsystem(&self, nqn: &Nqn, exists: bool) {
-        if !exists && let Some(s) = self.config().nvmf.subsystem(nqn) {
+        let state = self.state.borrow();
+        if !exists && let Some(s) = state.file.config().nvmf.subsystem(nqn) {
             self.protocols.nvmf.add_subsystem(s);
         }
     }
 
     fn export_view(&self, nqn: &Nqn) -> Result<Export> {
-        let mut exports = self.exports().nvmf.exports.into_iter();
-        let found = exports.find(|e| e.nqn == nqn.as_str());
-        found.ok_or_else(|| no_subsystem(nqn))
+        let state = self.state.borrow();
+        let found = state.file.config().nvmf.subsystem(nqn);
+        let s = found.ok_or_else(|| no_subsystem(nqn))?;
+        Ok(self.protocols.nvmf.export(s, &state.disks))
     }
+}
+
+/// Hosts of a subsystem after `more` are added to those that may connect `now`.
+fn with_hosts(nqn: &Nqn, now: Option<HostPolicy>, more: &[String]) -> Result<HostPolicy> {
+    let now = now.map_or(Some(BTreeSet::new()), names);
+    let hosts = WORDS.allow(nqn.as_str(), now, more, host_name)?;
+    Ok(hosts.map_or(HostPolicy::Any, HostPolicy::List))
+}
+
+/// The addition of a namespace, with its subsystem if there is none of this name.
+struct Addition {
+    nqn: Nqn,
+    disk: String,
+    /// By default the lowest free one.
+    nsid: Option<u32>,
+    uuid: Option<Uuid>,
+    /// New transports of the subsystem; empty: as they are.
+    transports: BTreeSet<Transport>,
+    /// More hosts that may connect.
+    hosts: Vec<String>,
+    /// All hosts then, if there are more; and whether the subsystem was there already.
+    planned: Option<(Option<HostPolicy>, bool)>,
+}
+
+impl ConfigChange for Addition {
+    type Reply = Export;
+
+    fn names(&self) -> Vec<String> {
+        vec![self.nqn.to_string(), self.disk.clone()]
+    }
+
+    fn plan(&mut self, server: &Server) -> Result<Vec<Box<dyn Edit>>> {
+        let (nsid, exists) = {
+            let state = server.state.borrow();
+            state.exportable(&self.disk)?;
+            let subsystem = state.file.config().nvmf.subsystem(&self.nqn);
+            let is_taken = |nsid| subsystem.is_some_and(|s| s.namespace(nsid).is_some());
+            let name = self.nqn.as_str();
+            let nsid = WORDS.free_number(name, self.nsid, 1..=NSID_MAX, is_taken)?;
+            (nsid, subsystem.is_some())
+        };
+        let uuid = self.uuid.unwrap_or_else(|| server.export_uuid(&self.disk));
+        let namespace = NamespaceConfig {
+            nsid,
+            disk: self.disk.clone(),
+            uuid,
+        };
+        let mut edits = Vec::new();
+        if !exists {
+            edits.push(SubsystemEdit::Add(self.nqn.clone()));
+        }
+        edits.push(SubsystemEdit::AddNamespace(self.nqn.clone(), namespace));
+        if !self.transports.is_empty() {
+            let wanted = self.transports.clone();
+            edits.push(SubsystemEdit::SetTransports(self.nqn.clone(), wanted));
+        }
+        let mut hosts = None;
+        if !self.hosts.is_empty() {
+            let all = with_hosts(&self.nqn, server.hosts_of(&self.nqn).ok(), &self.hosts)?;
+            edits.push(SubsystemEdit::SetHosts(self.nqn.clone(), all.clone()));
+            hosts = Some(all);
+        }
+        self.planned = Some((hosts, exists));
+        Ok(boxed(edits))
+    }
+
+    fn take_effect(self, server: &Server) -> Result<Export> {
+        let (hosts, exists) = self.planned.unwrap_or_default();
+        server.ensure_subsystem(&self.nqn, exists);
+        if exists && !self.transports.is_empty() {
+            server.serve_over(&self.nqn, &self.transports);
+        }
+        if let Some(hosts) = hosts.filter(|_| exists) {
+            let _ = server.protocols.nvmf.target.set_hosts(&self.nqn, hosts);
+        }
+        server.publish(&self.disk);
+        server.export_view(&self.nqn)
+    }
+}
+
+/// The permission of a host for a subsystem.
+struct Permission {
+    nqn: Nqn,
+    host: String,
+    /// All hosts then.
+    planned: Option<HostPolicy>,
+}
+
+impl ConfigChange for Permission {
+    type Reply = Export;
+
+    fn names(&self) -> Vec<String> {
+        vec![self.nqn.to_string()]
+    }
+
+    fn plan(&mut self, server: &Server) -> Result<Vec<Box<dyn Edit>>> {
+        let now = server.hosts_of(&self.nqn)?;
+        let hosts = with_hosts(&self.nqn, Some(now), std::slice::from_ref(&self.host))?;
+        self.planned = Some(hosts.clone());
+        Ok(boxed(vec![SubsystemEdit::SetHosts(
+            self.nqn.clone(),
+            hosts,
+        )]))
+    }
+
+    fn take_effect(self, server: &Server) -> Result<Export> {
+        if let Some(hosts) = self.planned {
+            let _ = server.protocols.nvmf.target.set_hosts(&self.nqn, hosts);
+        }
+        server.export_view(&self.nqn)
+    }
+}
+
+fn boxed(edits: Vec<SubsystemEdit>) -> Vec<Box<dyn Edit>> {
+    let edits = edits.into_iter();
+    edits.map(|e| Box::new(e) as Box<dyn Edit>).collect()
 }

@@ -42,7 +42,7 @@ metrics! {
         Counter subsystem_read_bytes "Bytes that clients read": t.bytes_read;
         Counter subsystem_written_bytes "Bytes that clients wrote or zeroed": t.bytes_written;
         Counter subsystem_media_errors "Commands that failed with a media error": t.media_errors;
-        Histogram subsystem_command_seconds by [command] "Time from an I/O command to its answer, 10 µs to 30 s in steps of 1, 2, 5": t.latencies.iter().map(|l| (word(l.kind), histogram(l)));
+        Histogram subsystem_command_seconds by [command] "Time from an I/O command to its answer; absent until the first such command of the subsystem": commands(&t.latencies);
     }
 }
 
@@ -68,13 +68,36 @@ metrics! {
     }
 }
 
-/// Latencies in seconds.
+/// Upper bounds of the buckets that are exported, µs; each is one of [`LATENCY_BOUNDS_US`]. Steps of 1, 2, 5 where media and networks
+/// differ, of ten where only the order of magnitude matters. `why` and `session show` have finer times of their own.
+const EXPORTED_BOUNDS_US: [u64; 10] = [
+    20, 50, 100, 200, 500, 1000, 2000, 10_000, 100_000, 1_000_000,
+];
+
+/// The histograms of the kinds of commands that a subsystem has had. One without a command has none: a thousand idle subsystems would
+/// otherwise have a hundred thousand series.
+fn commands(all: &[LatencyBuckets]) -> impl Iterator<Item = (String, Histogram)> {
+    let used = all.iter().filter(|l| l.counts.iter().any(|n| *n > 0));
+    used.map(|l| (word(l.kind), histogram(l)))
+}
+
+/// Latencies in seconds, in the buckets that are exported.
 fn histogram(l: &LatencyBuckets) -> Histogram {
-    let bounds = LATENCY_BOUNDS_US.iter().map(|us| *us as f64 / 1e6);
-    let bounds = bounds.chain([f64::INFINITY]);
+    let mut from = 0;
+    let mut part = |until: usize| {
+        let count = l.counts[from..until].iter().sum();
+        from = until;
+        count
+    };
+    let mut buckets = Vec::with_capacity(EXPORTED_BOUNDS_US.len() + 1);
+    for bound in EXPORTED_BOUNDS_US {
+        let until = LATENCY_BOUNDS_US.partition_point(|us| *us <= bound);
+        buckets.push((bound as f64 / 1e6, part(until)));
+    }
+    buckets.push((f64::INFINITY, part(l.counts.len())));
     Histogram {
         sum: l.sum_us as f64 / 1e6,
-        buckets: bounds.zip(l.counts).collect(),
+        buckets,
     }
 }
 
@@ -104,5 +127,48 @@ fn io_opcode(code: u8) -> &'static str {
         opcode::RESERVATION_RELEASE => "reservation_release",
         opcode::COPY => "copy",
         _ => "other",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use session::latency::CommandKind;
+
+    /// A kind with one command in each bucket of the target.
+    fn one_each() -> LatencyBuckets {
+        LatencyBuckets {
+            kind: CommandKind::Read,
+            counts: [1; LATENCY_BOUNDS_US.len() + 1],
+            sum_us: 7_000_000,
+        }
+    }
+
+    #[test]
+    fn exported_buckets_have_all_commands_up_to_their_bound() {
+        let exported = histogram(&one_each());
+        assert_eq!(exported.sum, 7.0);
+        assert_eq!(exported.buckets.len(), EXPORTED_BOUNDS_US.len() + 1);
+        let mut below = 0;
+        for ((bound, count), us) in exported.buckets.iter().zip(EXPORTED_BOUNDS_US) {
+            below += count;
+            assert_eq!(*bound, us as f64 / 1e6);
+            assert!(LATENCY_BOUNDS_US.contains(&us), "{us} splits a bucket");
+            let expected = LATENCY_BOUNDS_US.iter().filter(|b| **b <= us).count();
+            assert_eq!(below, expected as u64, "{us}");
+        }
+        let all: u64 = exported.buckets.iter().map(|(_, n)| n).sum();
+        assert_eq!(all, LATENCY_BOUNDS_US.len() as u64 + 1);
+    }
+
+    #[test]
+    fn a_kind_without_commands_has_no_histogram() {
+        let mut idle = one_each();
+        idle.counts.fill(0);
+        idle.kind = CommandKind::Write;
+        let names: Vec<String> = commands(&[one_each(), idle])
+            .map(|(name, _)| name)
+            .collect();
+        assert_eq!(names, ["read"]);
     }
 }

@@ -21,8 +21,8 @@ use super::protocol::{
 };
 use super::published::Published;
 use crate::api::{
-    Export, ExportReservations, ExportStages, ExportedAs, Exports, Listen, ListenRole, Namespace,
-    RefusedHost, Session, Transport,
+    Export, ExportPart, ExportReservations, ExportRow, ExportStages, ExportedAs, Exports, Listen,
+    ListenRole, Namespace, RefusedHost, Session, Transport,
 };
 use crate::config::exports::ProtocolConfig;
 use crate::config::{Config, ConfigFile};
@@ -218,6 +218,42 @@ impl Protocol for Nvmf {
         for e in &mut out.nvmf.exports {
             e.sessions = sessions_of(sessions, &e.nqn);
         }
+    }
+
+    fn told(&self) -> Vec<Listen> {
+        let told = |transport| {
+            move |address: &SocketAddr| Listen {
+                address: *address,
+                role: ListenRole::Nvmf(Role::Io),
+                portal_group: None,
+                transport,
+            }
+        };
+        let (tcp, rdma) = &*lock(&self.advertised);
+        let over_rdma = rdma.iter().map(told(Transport::Rdma));
+        tcp.iter()
+            .map(told(Transport::Tcp))
+            .chain(over_rdma)
+            .collect()
+    }
+
+    fn rows(&self, exports: &Exports) -> Vec<ExportRow> {
+        let part = |n: &Namespace| ExportPart {
+            number: Some(n.nsid),
+            disk: n.disk.clone(),
+            state: n.state,
+            reason: n.reason.clone(),
+        };
+        let row = |e: &Export| ExportRow {
+            protocol: WORD.to_owned(),
+            name: e.nqn.clone(),
+            clients: e.hosts.clone(),
+            sessions: e.sessions,
+            parts: e.namespaces.iter().map(part).collect(),
+            protection: None,
+            shared_by: None,
+        };
+        exports.nvmf.exports.iter().map(row).collect()
     }
 
     fn warnings(&self, config: &Config) -> Vec<String> {

@@ -13,8 +13,8 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 pub(crate) use server::api::Export;
 use server::api::{
-    AddExport, AllowHost, DenyHost, ExportNvme, Exports, GetStatus, Listen, ListenRole,
-    NvmfRole as Role, RemoveExport, Session, SetExportTransports, Status, Transport,
+    AddExport, AllowHost, DenyHost, ExportNvme, Exports, GetSummary, Listen, ListenRole,
+    NvmfRole as Role, RemoveExport, Session, SetExportTransports, Status, Summary, Transport,
 };
 use std::fmt::Write;
 use std::net::SocketAddr;
@@ -122,10 +122,11 @@ pub(crate) fn run(ask: &Ask, command: Command) -> Result<String> {
 /// `wirepool export nvme`.
 fn export(ask: &Ask, call: ExportNvme) -> Result<String> {
     let export = ask.client.ask(&call)?;
-    let status = ask.client.ask(&GetStatus {})?;
+    // Not the whole status: it has every volume and export.
+    let summary = ask.client.ask(&GetSummary {})?;
     ask.print(&export, |e| {
         let lines = e.transports.iter().filter_map(|on| {
-            let address = client_address(&status, *on)?;
+            let address = address_of(&summary, *on)?;
             Some(format!("nvme connect {} -n {}\n", at(*on, address), e.nqn))
         });
         exported(e, &call.disk) + &lines.collect::<String>()
@@ -290,14 +291,33 @@ fn hosts_of(e: &Export) -> String {
 
 /// The address that clients connect to over a transport; one of the loopback interface only if there is no other.
 fn client_address(status: &Status, on: Transport) -> Option<SocketAddr> {
-    let io = status.listen.iter();
-    let io = io.filter(|l| l.role == ListenRole::Nvmf(Role::Io) && l.transport == on);
-    let listening = io.map(|l| l.address).min_by_key(|a| a.ip().is_loopback());
+    let listening = for_hosts(&status.listen, on);
     let nvmf = &status.exports.nvmf;
     match on {
         Transport::Tcp => nvmf.advertise.first().copied().or(listening),
         Transport::Rdma => listening.map(|l| nvmf.advertise_rdma.first().copied().unwrap_or(l)),
     }
+}
+
+/// The same, from the state in short.
+fn address_of(summary: &Summary, on: Transport) -> Option<SocketAddr> {
+    let listening = for_hosts(&summary.listen, on);
+    let told = summary.told.iter().find(|l| serves_hosts(l, on));
+    let told = told.map(|l| l.address);
+    match on {
+        Transport::Tcp => told.or(listening),
+        Transport::Rdma => listening.map(|l| told.unwrap_or(l)),
+    }
+}
+
+fn serves_hosts(l: &Listen, on: Transport) -> bool {
+    l.role == ListenRole::Nvmf(Role::Io) && l.transport == on
+}
+
+/// The address for hosts among those that are listened on; one of the loopback interface only if there is no other.
+fn for_hosts(listen: &[Listen], on: Transport) -> Option<SocketAddr> {
+    let io = listen.iter().filter(|l| serves_hosts(l, on));
+    io.map(|l| l.address).min_by_key(|a| a.ip().is_loopback())
 }
 
 /// An address in the form of nvme-cli.
