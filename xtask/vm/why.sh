@@ -40,8 +40,8 @@ limit_is() {
   cli why "$NQN" --seconds 1 > /tmp/why.txt 2>&1
   kill $load
   wait $load
-  jq -r '.[] | .verdict | "\(.limit): \(.summary)\n  \(.evidence | join("\n  "))"' /tmp/why.json || cat /tmp/why.json /tmp/why.txt
-  jq -e --arg wanted "$wanted" '.[0].verdict.limit as $l | $wanted | split(",") | index($l)' /tmp/why.json > /dev/null || { cat /tmp/why.txt; tail -20 /tmp/load.txt; return 1; }
+  jq -r '.[] | .limit | "\(.limit): \(.summary)\n  \(.evidence | join("\n  "))"' /tmp/why.json || cat /tmp/why.json /tmp/why.txt
+  jq -e --arg wanted "$wanted" '.[0].limit.limit as $l | $wanted | split(",") | index($l)' /tmp/why.json > /dev/null || { cat /tmp/why.txt; tail -20 /tmp/load.txt; return 1; }
 }
 
 modprobe dm-mod
@@ -91,6 +91,22 @@ check "durable writes: flushes" limit_is flush,journal --rw=randwrite --bs=4k --
 check "a disk of 2 MB/s" slow 0 0 0
 check "narrow" narrow 2000000
 check "more writes than the disk takes: memory" limit_is memory --rw=randwrite --bs=64k --iodepth=32
+check "no limit" narrow max
+check "disconnect" disconnect
+
+step "a full pool"
+fill() {
+  local free
+  free=$(cli pool status --json | jq '.[0].free')
+  cli volume create tank/rest --size $((free / 1048576 * 98 / 100))M && cli export nvme tank/rest --nqn nqn.2026-01.test.wirepool:rest --host any && use rest &&
+    timeout 300 fio --name=fill --filename="$dev" --rw=write --bs=128k --size=100% --direct=1 --ioengine=libaio --iodepth=8 --refill_buffers --output=/tmp/fill.txt
+  cli pool status --json | jq -e '.[0] | .used / .size > 0.95' || { cli pool status -v; tail -5 /tmp/fill.txt; return 1; }
+}
+check "95 % of the pool are used" fill
+check "disconnect" disconnect
+check "a volume that is written" use reads || finish
+check "a disk of 2 MB/s" narrow 2000000
+check "more writes than the disk takes: space" limit_is space --rw=randwrite --bs=64k --iodepth=32
 check "no limit" narrow max
 check "disconnect" disconnect
 [ $FAILS = 0 ] || tail -50 /tmp/server.log

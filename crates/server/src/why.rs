@@ -130,6 +130,8 @@ pub enum Limit {
 const BUSY_PERCENT: f64 = 90.0;
 /// With fewer requests in the server at a time, the client or the network is the limit.
 const IN_FLIGHT_MIN: f64 = 0.5;
+/// With fewer requests in the server at a time, the client waits for the answer to one before it sends the next.
+const ONE_AT_A_TIME: f64 = 1.05;
 /// A pool fuller than this, in %, slows writes down.
 const FULL_PERCENT: u64 = 95;
 
@@ -278,6 +280,22 @@ fn verdict(why: &Why, before: &Reading, now: &Reading) -> Verdict {
     let Some(part) = largest else {
         return outside(why, before, now);
     };
+    let is_here = busiest_session(why, before, now).is_some_and(is_on_this_machine);
+    let on_processor = match part.stage.as_str() {
+        "device" | "flush" | "journal" | "memory" | "queue" => false,
+        // without a network, a reply waits for processor time
+        "receive" | "send" => is_here,
+        _ => true,
+    };
+    if on_processor && why.in_flight <= ONE_AT_A_TIME {
+        return client_depth(vec![format!(
+            "on average {:.2} requests are in the server, and the busiest shard uses {:.0} % of a core",
+            why.in_flight, why.busiest_shard_percent
+        )]);
+    }
+    if on_processor {
+        return core(why, now);
+    }
     let share = format!(
         "{:.0} % of a request's time in the server is in stage {}: {:.0} µs on average, 99 % within {:.0} µs",
         part.percent, part.stage, part.mean_us, part.p99_us
@@ -370,8 +388,7 @@ fn outside(why: &Why, before: &Reading, now: &Reading) -> Verdict {
     )];
     let rate: f64 = why.commands.iter().map(|c| c.per_second).sum();
     let session = busiest_session(why, before, now);
-    let is_here = |s: &&SessionSummary| s.peer.is_some_and(|peer| peer.ip().is_loopback());
-    if session.as_ref().is_some_and(is_here) {
+    if session.is_some_and(is_on_this_machine) {
         evidence.push("the client runs on this machine: there is no network between".to_owned());
     } else if let Some(session) = session.filter(|s| s.rtt_us > 0) {
         let rtt_us = session.rtt_us;
@@ -391,6 +408,11 @@ fn outside(why: &Why, before: &Reading, now: &Reading) -> Verdict {
             };
         }
     }
+    client_depth(evidence)
+}
+
+/// The verdict of an export whose client sends too little.
+fn client_depth(evidence: Vec<String>) -> Verdict {
     Verdict {
         limit: Limit::ClientDepth,
         summary: "the client: it sends few requests at a time, or its own processor is busy"
@@ -401,6 +423,10 @@ fn outside(why: &Why, before: &Reading, now: &Reading) -> Verdict {
             "a client that spends less time between two requests".to_owned(),
         ],
     }
+}
+
+fn is_on_this_machine(session: &SessionSummary) -> bool {
+    session.peer.is_some_and(|peer| peer.ip().is_loopback())
 }
 
 /// The session with the most commands of the interval.

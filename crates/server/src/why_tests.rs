@@ -87,8 +87,8 @@ fn a_server_that_waits_for_its_client_says_so() {
     assert_eq!(limit(&[("device", 20)], 200), Limit::ClientDepth);
 }
 
-/// What limits an export whose client has this address and round trip, with 200 requests a second that the server answers in 20 µs.
-fn limit_outside(peer: &str, rtt_us: u32) -> Verdict {
+/// What limits an export whose client has this address and round trip, with 200 requests a second and these times in the server, µs.
+fn limit_for(peer: &str, rtt_us: u32, stages: &[(&str, u64)]) -> Verdict {
     let session = |id: u32, commands: u64, rtt_us: u32| -> SessionSummary {
         let session = serde_json::json!({
             "id": id, "protocol": "nvme", "kind": "io", "state": "live", "client": "c", "host_id": "", "export": NAME,
@@ -98,14 +98,36 @@ fn limit_outside(peer: &str, rtt_us: u32) -> Verdict {
         });
         serde_json::from_value(session).expect("a session")
     };
-    let stages = [("device", 20)];
-    let mut before = reading(5000, 100, vec![requests(500, &stages)]);
-    let mut after = reading(6000, 150, vec![requests(700, &stages)]);
+    let mut before = reading(5000, 100, vec![requests(500, stages)]);
+    let mut after = reading(6000, 150, vec![requests(700, stages)]);
     // the other session is idle: its round trip says nothing
     before.sessions = vec![session(1, 9000, 40_000), session(2, 500, rtt_us)];
     after.sessions = vec![session(1, 9000, 40_000), session(2, 700, rtt_us)];
     let why = judge(&before, &after, None).remove(0);
     why.limit.expect("there were requests")
+}
+
+/// The same for requests that the server answers in 20 µs.
+fn limit_outside(peer: &str, rtt_us: u32) -> Verdict {
+    limit_for(peer, rtt_us, &[("device", 20)])
+}
+
+#[test]
+fn a_client_on_this_machine_has_no_network() {
+    let of = |peer, us| limit_for(peer, 50, &[("send", us), ("compute", us / 10)]).limit;
+    let (here, far) = ("127.0.0.1:5000", "10.0.0.7:5000");
+    // 200 requests a second of 4.4 ms: 0.9 at a time; of 44 ms: 8.8
+    assert_eq!(of(here, 4000), Limit::ClientDepth);
+    assert_eq!(of(here, 40_000), Limit::Core);
+    assert_eq!(of(far, 4000), Limit::NetworkOut);
+    assert_eq!(of(far, 40_000), Limit::NetworkOut);
+}
+
+#[test]
+fn a_single_request_that_is_worked_on_waits_for_the_client() {
+    let of = |us| limit_for("10.0.0.7:5000", 50, &[("compute", us)]).limit;
+    assert_eq!(of(4000), Limit::ClientDepth);
+    assert_eq!(of(40_000), Limit::Core);
 }
 
 #[test]

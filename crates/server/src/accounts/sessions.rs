@@ -27,7 +27,6 @@ impl fmt::Debug for Token {
     }
 }
 
-/// SHA-256 of a token.
 /// A user who is logged in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Visitor {
@@ -37,6 +36,7 @@ pub(crate) struct Visitor {
     pub(crate) role: UserRole,
 }
 
+/// SHA-256 of a token.
 type Mark = [u8; 32];
 
 fn mark(token: &str) -> Mark {
