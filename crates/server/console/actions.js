@@ -151,12 +151,14 @@ export const hold = (s, release) => ask({
 const LAYOUTS = { name: "layout", label: "Layout", options: ["mirror", "raidz1", "raidz2", "raidz3", "disk"], value: "mirror", help: "A mirror keeps its data until its last disk fails; a raidz1, raidz2 or raidz3 when one, two or three of its disks fail; a single disk never." };
 
 // A request that the server refuses because something would be overwritten or risked: its words are shown, and only the typed name is a consent.
-async function withConsent(name, title, request, consent) {
+async function withConsent(name, title, risk, request, consent) {
   try {
     return await request({});
   } catch (e) {
     if (e.code !== "conflict" || !/-f\b|force/.test(e.message)) throw e;
-    ask({ title, button: "Do it nevertheless", confirm: name, text: ["The server refused this, because:"], loss: [e.message], action: () => request(consent) });
+    // The end of the message is for the command line.
+    const reason = e.message.replace(/[.;:] [^.]*\buse -f\b.*$/s, "");
+    ask({ title, button: "Do it nevertheless", confirm: name, text: ["The server refused this:", reason], loss: [risk], action: () => request(consent) });
     return "";
   }
 }
@@ -164,7 +166,7 @@ async function withConsent(name, title, request, consent) {
 export const createPool = () => ask({
   title: "Create a pool", button: "Create", text: ["The disks become those of the pool. A disk that holds something is not overwritten without a further question."],
   fields: [{ name: "name", label: "Name", required: true, placeholder: "tank" }, LAYOUTS, { name: "disks", label: "Paths of its disks, separated by spaces", required: true, help: "Paths in /dev/disk/by-id stay the same." }, { name: "spares", label: "Paths of hot spares" }, size("size", "Create missing files with this size")],
-  action: ({ name, layout, disks, spares, ...rest }) => withConsent(name, `Overwrite the disks of ${name}?`,
+  action: ({ name, layout, disks, spares, ...rest }) => withConsent(name, `Overwrite the disks of ${name}?`, `everything on ${disks}${spares ? ` ${spares}` : ""}`,
     (consent) => api.createPool({ name, vdevs: [{ layout, members: list(disks) }], spares: list(spares), ...rest, ...consent }).then((p) => `pool ${p.name} is there`), { force: true }),
 });
 
@@ -172,7 +174,7 @@ const importFound = (pool, disks) => ask({
   title: `Import ${pool.name}`, button: "Import",
   text: [`Last used by ${pool.host || "an unknown host"}, ${pool.state}; ${plural(pool.disks.length, "disk")} present, ${pool.missing} missing.`, ...(pool.reason ? [pool.reason] : [])],
   fields: [{ name: "rename", label: "New name", help: "Its own if empty." }, { name: "read_only", label: "Open it read-only", type: "checkbox" }],
-  action: (fields) => withConsent(pool.name, `Import ${pool.name} nevertheless?`,
+  action: (fields) => withConsent(pool.name, `Import ${pool.name} nevertheless?`, "the pool, if another host still writes to it",
     (consent) => api.importPool({ name: pool.guid, disks, ...fields, ...consent }).then((p) => `pool ${p.name} is imported`), { force: true }),
 });
 

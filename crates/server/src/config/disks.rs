@@ -5,6 +5,7 @@ use super::edit::{Edit, find, is, remove, set, tables};
 use crate::limits::{DISK_NAME_LEN_MAX, DISK_SIZE_MAX, DISK_SIZE_MIN, DISKS_MAX};
 use crate::size::ByteSize;
 use serde::Deserialize;
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use toml::Spanned;
@@ -168,6 +169,7 @@ fn valid_name(name: &str) -> bool {
 impl Checker<'_> {
     pub(super) fn disks(&self, raw: Vec<Spanned<RawDisk>>) -> Result<Vec<DiskConfig>> {
         let mut disks: Vec<DiskConfig> = Vec::new();
+        let mut named = BTreeSet::new();
         for d in raw {
             let span = d.span();
             if disks.len() == DISKS_MAX {
@@ -177,7 +179,7 @@ impl Checker<'_> {
             let name_span = d.name.span();
             let path_span = d.path.as_ref().map_or(span.clone(), Spanned::span);
             let disk = self.disk(d, span)?;
-            if disks.iter().any(|o| o.name == disk.name) {
+            if !named.insert(disk.name.clone()) {
                 return self.fail(
                     name_span,
                     format!("there is another disk named {:?}", disk.name),

@@ -8,7 +8,7 @@ use super::checker::{Checker, Result};
 use super::disks::DiskConfig;
 use super::pools::{PoolConfig, split_volume};
 use io::net::Endpoint;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::SocketAddr;
 use toml::Spanned;
@@ -82,7 +82,7 @@ pub(crate) trait ProtocolConfig {
 
 /// The disks and pools of the configuration, and the exports that were checked.
 pub(crate) struct Exports<'a> {
-    disks: &'a [DiskConfig],
+    disks: BTreeSet<&'a str>,
     pools: &'a [PoolConfig],
     exported: BTreeMap<String, ExportedAs>,
 }
@@ -90,7 +90,7 @@ pub(crate) struct Exports<'a> {
 impl<'a> Exports<'a> {
     pub(super) fn new(disks: &'a [DiskConfig], pools: &'a [PoolConfig]) -> Exports<'a> {
         Exports {
-            disks,
+            disks: disks.iter().map(|d| d.name.as_str()).collect(),
             pools,
             exported: BTreeMap::new(),
         }
@@ -102,10 +102,10 @@ impl<'a> Exports<'a> {
         if disk.contains('/') {
             return self.check_volume(c, name);
         }
-        if self.disks.iter().any(|d| d.name == *disk) {
+        if self.disks.contains(disk.as_str()) {
             return Ok(());
         }
-        let known: Vec<_> = self.disks.iter().map(|d| d.name.as_str()).collect();
+        let known: Vec<&str> = self.disks.iter().copied().collect();
         let known = match known.is_empty() {
             true => "there are none".into(),
             false => format!("there are {}", known.join(", ")),

@@ -214,21 +214,24 @@ await step("a pool is made; a disk that holds something is overwritten after the
   // Refusals, and questions about a pool that has just gone.
   expected = (text) => text.includes("409") || text.includes("404");
   await go("pools");
-  const disk = `${process.env.WIREPOOL_DISKS}/new.img`;
-  const fill = async (name, disks) => {
+  const disks = process.env.WIREPOOL_DISKS.replace(/\/$/, "");
+  const disk = `${disks}/new.img`;
+  const fill = async (name, paths) => {
     await button("Create a pool").click();
     await dialog().getByLabel("Name", { exact: true }).fill(name);
     await dialog().getByLabel("Layout").selectOption("disk");
-    await dialog().getByLabel("Paths of its disks").fill(disks);
+    await dialog().getByLabel("Paths of its disks").fill(paths);
     await dialog().getByLabel("Create missing files").fill("0.125G");
     await dialog().getByRole("button", { name: "Create", exact: true }).click();
   };
   await fill("second", disk);
   await page.getByText("pool second is there").waitFor();
   // A file that holds something: the refusal names it.
-  await fill("third", `${process.env.WIREPOOL_DISKS}/foreign.img`);
-  await dialog().getByText(/foreign\.img .*overwrites all disks/).waitFor();
+  await fill("third", `${disks}/foreign.img`);
+  await dialog().getByText(/foreign\.img is a file with unknown contents/).waitFor();
+  await dialog().getByText(`everything on ${disks}/foreign.img`).waitFor();
   await accessible("consent");
+  if (SHOTS) await shot("consent");
   const nevertheless = dialog().getByRole("button", { name: "Do it nevertheless" });
   assert.equal(await nevertheless.isDisabled(), true);
   await dialog().getByLabel("to confirm").fill("thir");
@@ -396,6 +399,8 @@ await step("screenshots", async () => {
   await go("overview");
   await page.waitForFunction(() => document.querySelectorAll("polyline").length > 5);
   await shot("overview");
+  await go("log");
+  await shot("log");
   await page.emulateMedia({ colorScheme: "dark", reducedMotion: "reduce" });
   await go("why");
   await page.locator(".bar").first().waitFor();

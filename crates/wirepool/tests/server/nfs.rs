@@ -1,5 +1,6 @@
 //! Filesystems over NFS: exports, rights, restarts, clients as sessions.
 
+use crate::api::Api;
 use crate::common::{BASE, Place, Server, client};
 use crate::filesystems::can_mount;
 use crate::metrics::scrape;
@@ -240,7 +241,10 @@ fn rights_change_under_connected_clients() {
 
 #[test]
 fn clients_are_sessions_that_can_be_ended() {
-    let (_place, server) = start();
+    let (place, server) = start();
+    server.ok(&["fs", "create", "tank/closed"]);
+    let elsewhere = ["export", "nfs", "tank/closed", "--client", "192.0.2.1:rw"];
+    server.ok(&elsewhere);
     server.ok(&[
         "export",
         "nfs",
@@ -249,6 +253,7 @@ fn clients_are_sessions_that_can_be_ended() {
         "*:rw,squash=none,insecure",
     ]);
     let address = server.nfs[0];
+    let mut api = Api::of(&place);
     let server = client(async move {
         let mut client = Client::with_session(address, b"the client").await;
         write(&mut client, "file", b"one").await;
@@ -264,6 +269,18 @@ fn clients_are_sessions_that_can_be_ended() {
             (&facts["version"], &facts["opens"], &facts["slots"]),
             (&"4.1".into(), &1.into(), &8.into())
         );
+        // The exports that it may use, and no other; each of them counts it.
+        assert_eq!(facts["exports"], serde_json::json!(["/tank/home"]));
+        let list = serde_json::json!({"list": "exports", "sort": "name"});
+        let rows = api.post("/v1/rows", list);
+        let row = |n: usize| {
+            (
+                rows["rows"][n]["name"].clone(),
+                rows["rows"][n]["sessions"].clone(),
+            )
+        };
+        assert_eq!(row(0), ("/tank/closed".into(), 0.into()), "{rows}");
+        assert_eq!(row(1), ("/tank/home".into(), 1.into()), "{rows}");
         assert!(shown["queues"][0]["mss"].as_u64() > Some(0), "{shown}");
         assert!(shown["commands"].as_u64() >= Some(4), "{shown}");
         let text = scrape(server.metrics.expect("a metrics port"));

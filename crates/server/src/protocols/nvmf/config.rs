@@ -232,6 +232,7 @@ fn check_subsystems(
     exports: &mut Exports<'_>,
 ) -> Result<Vec<SubsystemConfig>> {
     let mut subsystems: Vec<SubsystemConfig> = Vec::new();
+    let mut named = BTreeSet::new();
     for s in raw {
         if subsystems.len() == SUBSYSTEMS_MAX {
             let message = format!("expected at most {SUBSYSTEMS_MAX} subsystems");
@@ -242,7 +243,7 @@ fn check_subsystems(
         if nqn.is_discovery() {
             return c.fail(s.nqn.span(), "this name is the discovery service's own");
         }
-        if subsystems.iter().any(|o| o.nqn == nqn) {
+        if !named.insert(nqn.clone()) {
             let message = format!("there is another subsystem named {nqn}");
             return c.fail(s.nqn.span(), message);
         }

@@ -276,7 +276,7 @@ const MISTAKES: &[(&str, &str)] = &[
     ),
     (
         "[[disk]]\nname = \"a\"\nkind = \"mem\"\nsize = \"4GB\"\n",
-        "wirepool.toml:4:8: disk.size: expected a size such as \"512M\", \"4G\" or \"1T\" (powers of 1024), found \"4GB\"; units are powers of 1024: leave the B out",
+        "wirepool.toml:4:8: disk.size: expected a size such as \"512M\", \"4G\" or \"1.5T\" (powers of 1024), found \"4GB\"; units are powers of 1024: leave the B out",
     ),
     (
         "[[disk]]\nname = \"a\"\nkind = \"mem\"\nsize = \"1K\"\n",

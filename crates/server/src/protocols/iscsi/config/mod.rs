@@ -14,6 +14,7 @@ use io::net::address::host_name;
 use iscsi::portal::{Acl, Redirect};
 use iscsi::wire::IscsiName;
 use serde::Deserialize;
+use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use toml::Spanned;
 use uuid::Uuid;
@@ -257,13 +258,14 @@ fn check_targets(
     exports: &mut Exports<'_>,
 ) -> Result<Vec<TargetConfig>> {
     let mut targets: Vec<TargetConfig> = Vec::new();
+    let mut named = BTreeSet::new();
     for t in raw {
         if targets.len() == TARGETS_MAX {
             return c.fail(t.span(), format!("expected at most {TARGETS_MAX} targets"));
         }
         let t = t.into_inner();
         let iqn = check_name(c, &t.iqn)?;
-        if targets.iter().any(|o| o.iqn == iqn) {
+        if !named.insert(iqn.clone()) {
             let message = format!("there is another target named {iqn}");
             return c.fail(t.iqn.span(), message);
         }
