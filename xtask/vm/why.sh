@@ -29,13 +29,13 @@ use() {
   connected || return 1
   dev=$(nvme_dev $NQN)
 }
-# limit_is WANTED FIO...: `why` names one of the WANTED limits (separated by commas) under this load
+# limit_is WANTED FIO...: `why` names one of the WANTED limits (separated by commas) under this load, after WARM seconds of it
 limit_is() {
   local wanted=$1
   shift
-  timeout 120 fio --name=load --filename="$dev" --direct=1 --ioengine=libaio --time_based --runtime=60 --norandommap --refill_buffers "$@" > /tmp/load.txt 2>&1 &
+  timeout 150 fio --name=load --filename="$dev" --direct=1 --ioengine=libaio --time_based --runtime=90 --norandommap --refill_buffers "$@" > /tmp/load.txt 2>&1 &
   local load=$!
-  sleep 8
+  sleep ${WARM:-6}
   cli why "$NQN" --seconds 10 --json > /tmp/why.json
   cli why "$NQN" --seconds 1 > /tmp/why.txt 2>&1
   kill $load
@@ -90,7 +90,8 @@ check "another volume" use writes || finish
 check "durable writes: flushes" limit_is flush,journal --rw=randwrite --bs=4k --iodepth=4 --fdatasync=1
 check "a disk of 2 MB/s" slow 0 0 0
 check "narrow" narrow 2000000
-check "more writes than the disk takes: memory" limit_is memory --rw=randwrite --bs=64k --iodepth=32
+WARM=25
+check "more writes than the disk takes: memory" limit_is memory --rw=randwrite --bs=4k --iodepth=64
 check "no limit" narrow max
 check "disconnect" disconnect
 
@@ -106,7 +107,7 @@ check "95 % of the pool are used" fill
 check "disconnect" disconnect
 check "a volume that is written" use reads || finish
 check "a disk of 2 MB/s" narrow 2000000
-check "more writes than the disk takes: space" limit_is space --rw=randwrite --bs=64k --iodepth=32
+check "more writes than the disk takes: space" limit_is space --rw=randwrite --bs=4k --iodepth=64
 check "no limit" narrow max
 check "disconnect" disconnect
 [ $FAILS = 0 ] || tail -50 /tmp/server.log

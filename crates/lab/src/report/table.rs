@@ -8,6 +8,7 @@ use crate::validity::Weight;
 use comfy_table::presets::UTF8_BORDERS_ONLY;
 use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table};
 use console::{Term, measure_text_width};
+use std::collections::HashSet;
 use std::fmt::Write;
 
 /// Block size from which a rate is given in MiB/s.
@@ -92,9 +93,17 @@ fn within(t: &Table, width: Option<usize>) -> String {
             column.set_constraint(ColumnConstraint::ContentWidth);
         }
     }
-    Some(lines(&t))
-        .filter(|text| fits(text, width))
-        .unwrap_or(whole)
+    let narrow = lines(&t);
+    let words: HashSet<&str> = narrow.split_whitespace().collect();
+    // a name that is cut in two cannot be copied
+    let is_whole = whole.split_whitespace().all(|word| {
+        let is_line = word.chars().all(|c| !c.is_alphanumeric());
+        is_line || words.contains(word)
+    });
+    match fits(&narrow, width) && is_whole {
+        true => narrow,
+        false => whole,
+    }
 }
 
 fn cells(report: &Report, row: &Row, full: bool) -> Vec<String> {
@@ -247,8 +256,8 @@ mod tests {
         let whole = within(&t, None);
         assert_eq!(whole.lines().count(), 5, "borders, titles, one row");
         assert_eq!(within(&t, Some(200)), whole, "a wide terminal");
-        let narrow = within(&t, Some(50));
-        assert!(narrow.lines().all(|l| l.chars().count() <= 50), "{narrow}");
+        let narrow = within(&t, Some(60));
+        assert!(narrow.lines().all(|l| l.chars().count() <= 60), "{narrow}");
         assert!(narrow.contains("1.5 GiB"), "numbers stay whole: {narrow}");
         for word in ["nqn.2026-01.org.example:vm1", "iqn.2026-01.org.example:vm1"] {
             assert!(narrow.contains(word), "nothing is lost: {narrow}");
@@ -258,6 +267,8 @@ mod tests {
     #[test]
     fn a_terminal_that_is_too_narrow_gets_whole_lines() {
         let t = example();
-        assert_eq!(within(&t, Some(8)), within(&t, None));
+        for width in [8, 50] {
+            assert_eq!(within(&t, Some(width)), within(&t, None), "no name is cut");
+        }
     }
 }

@@ -25,6 +25,9 @@ fn what_the_command_line_makes_is_there_after_a_restart() {
         "5c1e6f1c-0000-4000-8000-0000000000aa",
     ]);
     server.ok(&["host", "allow", NQN, HOST]);
+    server.ok(&["disk", "add", "o", "--mem", "1M"]);
+    server.ok(&["export", "add", "nqn.other", "o"]);
+    server.ok(&["host", "allow", "nqn.other", "any"]);
     server.ok(&["disk", "resize", "m", "2M"]);
     server.ok(&["disk", "resize", "f", "16M"]);
     server.ok(&["disk", "remove", "n"]);
@@ -37,7 +40,7 @@ fn what_the_command_line_makes_is_there_after_a_restart() {
         )
     };
     let before = wanted("state");
-    assert_eq!(before.0.as_array().map(Vec::len), Some(2));
+    assert_eq!(before.0.as_array().map(Vec::len), Some(3));
     assert_eq!(before.0[0]["size"], 16 << 20);
     assert_eq!(before.0[1]["size"], 2 << 20);
     assert_eq!(before.1[0]["namespaces"][0]["nsid"], 5);
@@ -71,6 +74,7 @@ fn what_the_command_line_makes_is_there_after_a_restart() {
     server.ok(&["host", "deny", "nqn.other", "any"]);
     server.ok(&["export", "remove", NQN, "--nsid", "5"]);
     server.ok(&["export", "remove", "nqn.other"]);
+    server.ok(&["disk", "remove", "o"]);
     server.ok(&["disk", "remove", "f"]);
     assert_eq!(
         fs::metadata(place.path("f.img"))
