@@ -1,16 +1,15 @@
-//! Group commit of changes that only edit the configuration: those that wait at the same time become one write of its file.
+//! Group commit of changes that only edit the configuration: the changes in the queue become one write of its file.
 //!
-//! **Owns** the queue of such changes ([`Groups`]). **Called by** changes of exports, on the server's shard. **Invariants**: a change
-//! is answered after the write that has it is durable; two changes of a group name no object in common, so that each is planned against
+//! **Owns** the plan, the write and the effect of such changes. **Called by** changes of exports, on the server's shard. **Invariants**: a change
+//! is answered after its write is durable; two changes of a group name no object in common, so that each is planned against
 //! the configuration before the group; a change that fails does not fail another one: if a group as a whole is refused or cannot be
 //! written, its changes are carried out one by one. Decision 0416.
 
 use crate::Result;
 use crate::config::Edit;
+use crate::group_queue::{Groups, QueuedChange};
 use crate::server::Server;
 use io::sync::oneshot;
-use std::cell::{Cell, RefCell};
-use std::collections::{BTreeSet, VecDeque};
 
 /// A change that only edits the configuration.
 pub(crate) trait ConfigChange: 'static {
@@ -27,20 +26,12 @@ pub(crate) trait ConfigChange: 'static {
     fn take_effect(self, server: &Server) -> Result<Self::Reply>;
 }
 
-/// A change in the queue, and its client.
-trait Waiting {
-    fn names(&self) -> Vec<String>;
-    fn plan(&mut self, server: &Server) -> Result<Vec<Box<dyn Edit>>>;
-    /// Answers the client: `written` is the end of the write.
-    fn end(self: Box<Self>, server: &Server, written: Result<()>);
-}
-
 struct Change<C: ConfigChange> {
     change: C,
     answer: oneshot::Sender<Result<C::Reply>>,
 }
 
-impl<C: ConfigChange> Waiting for Change<C> {
+impl<C: ConfigChange> QueuedChange<Server> for Change<C> {
     fn names(&self) -> Vec<String> {
         self.change.names()
     }
@@ -55,55 +46,9 @@ impl<C: ConfigChange> Waiting for Change<C> {
     }
 }
 
-/// The changes that wait for the next group, by number in the order of their arrival.
-#[derive(Default)]
-pub(crate) struct Groups {
-    waiting: RefCell<VecDeque<(u64, Box<dyn Waiting>)>>,
-    last: Cell<u64>,
-}
-
-impl Groups {
-    fn add(&self, change: Box<dyn Waiting>) -> u64 {
-        self.last.set(self.last.get() + 1);
-        let number = self.last.get();
-        self.waiting.borrow_mut().push_back((number, change));
-        number
-    }
-
-    /// Removes a change. True if it was still waiting.
-    fn withdraw(&self, number: u64) -> bool {
-        let mut waiting = self.waiting.borrow_mut();
-        let before = waiting.len();
-        waiting.retain(|(n, _)| *n != number);
-        waiting.len() < before
-    }
-
-    fn has(&self, number: u64) -> bool {
-        self.waiting.borrow().iter().any(|(n, _)| *n == number)
-    }
-
-    /// Removes the next group: changes in the order of their arrival, without those that name an object of an earlier one.
-    fn next(&self) -> Vec<Box<dyn Waiting>> {
-        let mut named = BTreeSet::new();
-        let mut group = Vec::new();
-        let mut later = VecDeque::new();
-        for (number, change) in self.waiting.take() {
-            let names = change.names();
-            let is_apart = names.iter().all(|name| !named.contains(name));
-            named.extend(names);
-            match is_apart {
-                true => group.push(change),
-                false => later.push_back((number, change)),
-            }
-        }
-        *self.waiting.borrow_mut() = later;
-        group
-    }
-}
-
 /// Takes a change out of the queue if its client stops waiting.
 struct Withdrawal<'a> {
-    groups: &'a Groups,
+    groups: &'a Groups<Server>,
     number: u64,
 }
 
@@ -114,7 +59,7 @@ impl Drop for Withdrawal<'_> {
 }
 
 impl Server {
-    /// Carries out a change together with the others that wait. Errors: those of the change; `Unavailable` while the server shuts down;
+    /// Carries out a change together with the others in the queue. Errors: the refusal of the change; `Unavailable` while the server shuts down;
     /// `File` or `Edited` if the configuration cannot be written.
     pub(crate) async fn change<C: ConfigChange>(&self, change: C) -> Result<C::Reply> {
         let (answer, answered) = oneshot::channel();
@@ -138,7 +83,7 @@ impl Server {
     }
 
     /// Writes the configuration once for a group of changes, and answers them.
-    async fn commit(&self, group: Vec<Box<dyn Waiting>>) {
+    async fn commit(&self, group: Vec<Box<dyn QueuedChange<Server>>>) {
         let mut planned = Vec::new();
         let mut edits = Vec::new();
         for mut change in group {

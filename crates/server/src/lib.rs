@@ -20,6 +20,7 @@ mod disks;
 mod dry_start;
 pub mod durable;
 mod error;
+mod group_queue;
 mod grouped;
 mod host_names;
 mod last_answers;

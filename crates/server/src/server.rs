@@ -7,7 +7,7 @@
 use crate::api::{Listen, NotListening};
 use crate::config::{Config, ConfigFile, split_volume};
 use crate::disks::{self, DiskState, Disks, OnlineDisk};
-use crate::grouped::Groups;
+use crate::group_queue::Groups;
 use crate::host_names::HostNames;
 use crate::limits::{
     CALL_WAIT_MAX, CALLS_MAX, DISK_REFRESH, DISK_RETRY, DISK_WAIT_MAX, START_WAIT_MAX,
@@ -38,7 +38,7 @@ pub struct Server {
     /// Permit for one change at a time.
     pub(crate) changing: Semaphore,
     /// Changes of the configuration that wait to be written together.
-    pub(crate) groups: Groups,
+    pub(crate) groups: Groups<Server>,
     /// Writes of the configuration file since the start.
     pub(crate) config_writes: Cell<u64>,
     /// Wakes the task that makes exports follow the properties of filesystems.

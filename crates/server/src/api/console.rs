@@ -173,7 +173,7 @@ pub struct Summary {
     pub uptime_s: u64,
     /// Listening addresses.
     pub listen: Vec<Listen>,
-    /// Addresses that clients are told instead of those that are listened on.
+    /// Addresses that clients are told instead of the listening ones.
     pub told: Vec<Listen>,
     /// Number of sessions now.
     pub sessions: usize,

@@ -63,7 +63,7 @@ pub(crate) trait Protocol: Send + Sync {
     /// The addresses of the configuration.
     fn addresses(&self, config: &Config) -> Vec<Address>;
 
-    /// The addresses that clients are told instead of those that are listened on.
+    /// The addresses that clients are told instead of the listening ones.
     fn told(&self) -> Vec<Listen> {
         Vec::new()
     }

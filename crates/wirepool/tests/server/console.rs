@@ -380,7 +380,7 @@ fn the_demo_has_a_console_to_log_in_to() {
     });
 }
 
-/// Every request of the table of routes: a reader gets answers to questions, and 403 for all others, whatever they would change.
+/// Every request of the table of routes: a reader gets answers to questions, and 403 for all others.
 #[test]
 fn a_reader_may_ask_everything_and_change_nothing() {
     let (place, server) = start("");

@@ -314,7 +314,7 @@ fn serves_hosts(l: &Listen, on: Transport) -> bool {
     l.role == ListenRole::Nvmf(Role::Io) && l.transport == on
 }
 
-/// The address for hosts among those that are listened on; one of the loopback interface only if there is no other.
+/// The address for hosts among the listening ones; one of the loopback interface only if there is no other.
 fn for_hosts(listen: &[Listen], on: Transport) -> Option<SocketAddr> {
     let io = listen.iter().filter(|l| serves_hosts(l, on));
     io.map(|l| l.address).min_by_key(|a| a.ip().is_loopback())
