@@ -205,7 +205,7 @@ impl Server {
     }
 }
 
-/// Hosts of a subsystem after `more` are added to those that may connect `now`.
+/// Hosts of a subsystem: the hosts of `now`, and `more`.
 fn with_hosts(nqn: &Nqn, now: Option<HostPolicy>, more: &[String]) -> Result<HostPolicy> {
     let now = now.map_or(Some(BTreeSet::new()), names);
     let hosts = WORDS.allow(nqn.as_str(), now, more, host_name)?;
