@@ -132,6 +132,9 @@ const BUSY_PERCENT: f64 = 90.0;
 const IN_FLIGHT_MIN: f64 = 0.5;
 /// With fewer requests in the server at a time, the client waits for the answer to one before it sends the next.
 const ONE_AT_A_TIME: f64 = 1.05;
+/// Round trips that take this many times as long as the shortest one, and this much longer, µs, wait in a queue of the network.
+const QUEUED_TIMES: u32 = 8;
+const QUEUED_US: u32 = 500;
 /// A pool fuller than this, in %, slows writes down.
 const FULL_PERCENT: u64 = 95;
 
@@ -397,6 +400,9 @@ fn outside(why: &Why, before: &Reading, now: &Reading) -> Verdict {
             "a round trip to the client takes {rtt_us} µs: on average {on_network:.2} requests are on the network"
         ));
         if on_network >= IN_FLIGHT_MIN && on_network > why.in_flight {
+            if let Some(queued) = queued(session, before) {
+                return narrow(queued, evidence);
+            }
             return Verdict {
                 limit: Limit::RoundTrip,
                 summary: "the network: round trips take most of the time".to_owned(),
@@ -421,6 +427,52 @@ fn client_depth(evidence: Vec<String>) -> Verdict {
         helps: vec![
             "more requests at a time from the client (queue depth, threads)".to_owned(),
             "a client that spends less time between two requests".to_owned(),
+        ],
+    }
+}
+
+/// A network in which replies, or requests, wait in a queue.
+struct Queued {
+    limit: Limit,
+    rtt_min_us: u32,
+    bytes_per_interval: u64,
+}
+
+/// The queue before the narrowest link, if round trips take much longer than an empty network: then its rate is the limit, not its length.
+fn queued(session: &SessionSummary, before: &Reading) -> Option<Queued> {
+    let (rtt, least) = (session.rtt_us, session.rtt_min_us);
+    let is_queued = least > 0 && rtt / least >= QUEUED_TIMES && rtt - least >= QUEUED_US;
+    let old = before.sessions.iter().find(|old| old.id == session.id);
+    let since = |now: u64, of: fn(&SessionSummary) -> u64| now.saturating_sub(old.map_or(0, of));
+    let bytes_in = since(session.bytes_in, |s| s.bytes_in);
+    let bytes_out = since(session.bytes_out, |s| s.bytes_out);
+    is_queued.then_some(Queued {
+        limit: match bytes_in > bytes_out {
+            true => Limit::NetworkIn,
+            false => Limit::NetworkOut,
+        },
+        rtt_min_us: least,
+        bytes_per_interval: bytes_in.max(bytes_out),
+    })
+}
+
+fn narrow(queued: Queued, mut evidence: Vec<String>) -> Verdict {
+    evidence.push(format!(
+        "an empty network takes {} µs: data waits in front of the narrowest link, {} MiB of it went through in this time",
+        queued.rtt_min_us,
+        queued.bytes_per_interval >> 20
+    ));
+    let direction = match queued.limit {
+        Limit::NetworkIn => "from",
+        _ => "to",
+    };
+    Verdict {
+        limit: queued.limit,
+        summary: format!("the network {direction} the client: its narrowest link is full"),
+        evidence,
+        helps: vec![
+            "`wirepool session show ID` has RTT, MSS and retransmits".to_owned(),
+            "a faster link, or several links with one connection each".to_owned(),
         ],
     }
 }

@@ -113,6 +113,32 @@ fn limit_outside(peer: &str, rtt_us: u32) -> Verdict {
 }
 
 #[test]
+fn a_narrow_network_is_told_from_a_long_one() {
+    let session = |bytes_out: u64, rtt_min_us: u32| -> SessionSummary {
+        let session = serde_json::json!({
+            "id": 2, "protocol": "nvme", "kind": "io", "state": "live", "client": "c", "host_id": "", "export": NAME,
+            "peer": "10.0.0.7:5000", "transport": "tcp", "header_digest": false, "data_digest": false, "io_queues": 1, "depth": 16,
+            "bytes_in": 0, "bytes_out": bytes_out, "commands": bytes_out / 131_072, "errors": 0, "rtt_us": 100_000,
+            "rtt_min_us": rtt_min_us, "retransmits": 0, "keep_alive_age_ms": 0, "keep_alive_timeout_ms": 0,
+            "connected_at_ms": 0, "reconnects": 0,
+        });
+        serde_json::from_value(session).expect("a session")
+    };
+    let limit = |rtt_min_us| {
+        let stages = [("send", 2000)];
+        let mut before = reading(5000, 100, vec![requests(500, &stages)]);
+        let mut after = reading(6000, 150, vec![requests(600, &stages)]);
+        before.sessions = vec![session(0, rtt_min_us)];
+        after.sessions = vec![session(100 * 131_072, rtt_min_us)];
+        let why = judge(&before, &after, None).remove(0);
+        why.limit.expect("there were requests").limit
+    };
+    assert_eq!(limit(300), Limit::NetworkOut, "data waits before a link");
+    assert_eq!(limit(80_000), Limit::RoundTrip, "the path is long");
+    assert_eq!(limit(0), Limit::RoundTrip, "nothing is known of it");
+}
+
+#[test]
 fn a_client_on_this_machine_has_no_network() {
     let of = |peer, us| limit_for(peer, 50, &[("send", us), ("compute", us / 10)]).limit;
     let (here, far) = ("127.0.0.1:5000", "10.0.0.7:5000");

@@ -136,6 +136,10 @@ pub(crate) fn tcp_info(fd: &OwnedFd) -> Result<TcpInfo> {
         mss: info.tcpi_snd_mss,
         path_mtu: info.tcpi_pmtu,
         rtt_us: info.tcpi_rtt,
+        // without a sample it is the largest number; kernels before 4.6 have none
+        rtt_min_us: Some(info.tcpi_min_rtt)
+            .filter(|us| *us != u32::MAX)
+            .unwrap_or(0),
         rtt_var_us: info.tcpi_rttvar,
         retransmits: info.tcpi_total_retrans,
         congestion: String::from_utf8_lossy(name).into_owned(),

@@ -30,6 +30,8 @@ pub struct TcpInfo {
     pub path_mtu: u32,
     /// Smoothed round-trip time, µs.
     pub rtt_us: u32,
+    /// Smallest round-trip time of the connection, µs; 0 if it is not known.
+    pub rtt_min_us: u32,
     /// Mean deviation of the round-trip time, µs.
     pub rtt_var_us: u32,
     /// Segments that were sent again, since the start.

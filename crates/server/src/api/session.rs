@@ -81,6 +81,9 @@ pub struct SessionSummary {
     pub errors: u64,
     /// Smoothed round-trip time of its slowest I/O queue, µs; 0 if it is not known.
     pub rtt_us: u32,
+    /// Smallest round-trip time of that queue, µs; 0 if it is not known.
+    #[serde(default)]
+    pub rtt_min_us: u32,
     /// Segments sent again, all queues.
     pub retransmits: u64,
     /// Time since the last message of the host, ms; 0 for iSCSI.

@@ -190,6 +190,7 @@ impl Net {
             mss: 1448,
             path_mtu: 1500,
             rtt_us: u32::try_from((there.delay + back.delay).as_micros()).unwrap_or(u32::MAX),
+            rtt_min_us: u32::try_from((there.delay + back.delay).as_micros()).unwrap_or(u32::MAX),
             rtt_var_us: u32::try_from((there.jitter + back.jitter).as_micros()).unwrap_or(u32::MAX),
             retransmits: s.retransmits,
             congestion: "simulated".into(),

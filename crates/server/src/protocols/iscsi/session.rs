@@ -32,6 +32,7 @@ fn session(s: SessionInfo, patience: Duration) -> Session {
         "discovery"
     };
     let p = &s.parameters;
+    let slowest = all.iter().max_by_key(|c| c.tcp.rtt_us);
     let summary = SessionSummary {
         id: FIRST_ID + u32::from(s.tsih),
         protocol: "iscsi".to_owned(),
@@ -56,7 +57,8 @@ fn session(s: SessionInfo, patience: Duration) -> Session {
         bytes_out: sum(|c| c.bytes_out),
         commands: sum(|c| c.commands),
         errors: sum(|c| c.errors),
-        rtt_us: all.iter().map(|c| c.tcp.rtt_us).max().unwrap_or(0),
+        rtt_us: slowest.map_or(0, |c| c.tcp.rtt_us),
+        rtt_min_us: slowest.map_or(0, |c| c.tcp.rtt_min_us),
         retransmits: sum(|c| u64::from(c.tcp.retransmits)),
         // Traffic of any connection keeps the session.
         keep_alive_age_ms: all.iter().map(|c| millis(c.silent)).min().unwrap_or(0),

@@ -60,6 +60,7 @@ fn host(h: &HostInfo, lease_ms: u64, service: &Service) -> Session {
         commands: h.calls,
         errors: h.refused,
         rtt_us: 0,
+        rtt_min_us: 0,
         retransmits: 0,
         keep_alive_age_ms: age,
         keep_alive_timeout_ms: lease_ms,
@@ -86,6 +87,7 @@ fn session(c: ClientInfo, lease_ms: u64, service: &Service) -> Session {
     let all = &c.connections;
     let sum = |of: fn(&ConnectionInfo) -> u64| all.iter().map(of).sum();
     let age = millis(c.age);
+    let slowest = all.iter().max_by_key(|c| c.tcp.rtt_us);
     let summary = SessionSummary {
         id: number(c.id),
         protocol: "nfs".to_owned(),
@@ -106,7 +108,8 @@ fn session(c: ClientInfo, lease_ms: u64, service: &Service) -> Session {
         bytes_out: sum(|c| c.bytes_out),
         commands: sum(|c| c.requests),
         errors: sum(|c| c.failures),
-        rtt_us: all.iter().map(|c| c.tcp.rtt_us).max().unwrap_or(0),
+        rtt_us: slowest.map_or(0, |c| c.tcp.rtt_us),
+        rtt_min_us: slowest.map_or(0, |c| c.tcp.rtt_min_us),
         retransmits: sum(|c| u64::from(c.tcp.retransmits)),
         keep_alive_age_ms: age,
         keep_alive_timeout_ms: lease_ms,

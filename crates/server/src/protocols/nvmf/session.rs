@@ -15,6 +15,7 @@ pub(super) fn session(s: SessionInfo, rdma: &RdmaState) -> Session {
     let not_rdma = not_rdma(&s, rdma);
     let io = || s.queues.iter().filter(|q| q.qid != 0);
     let sum = |of: fn(&QueueInfo) -> u64| s.queues.iter().map(of).sum();
+    let slowest = io().max_by_key(|q| q.tcp.rtt_us);
     let summary = SessionSummary {
         id: u32::from(s.cntlid),
         protocol: "nvme".to_owned(),
@@ -38,7 +39,8 @@ pub(super) fn session(s: SessionInfo, rdma: &RdmaState) -> Session {
         bytes_out: sum(|q| q.bytes_out),
         commands: sum(|q| q.commands),
         errors: sum(|q| q.errors),
-        rtt_us: io().map(|q| q.tcp.rtt_us).max().unwrap_or(0),
+        rtt_us: slowest.map_or(0, |q| q.tcp.rtt_us),
+        rtt_min_us: slowest.map_or(0, |q| q.tcp.rtt_min_us),
         retransmits: sum(|q| u64::from(q.tcp.retransmits)),
         keep_alive_age_ms: millis(s.keep_alive_age),
         keep_alive_timeout_ms: millis(s.keep_alive),
