@@ -55,9 +55,10 @@ fn ask(device: HealthDevice) -> Result<DiskHealth, Denied> {
     };
     match read {
         Ok(health) => Ok(health),
-        Err(Unread { log, error }) if matches!(error, io::Error::Denied(_)) => {
-            Err(Denied { device, log })
-        }
+        Err(Unread {
+            log,
+            error: io::Error::Denied(_),
+        }) => Err(Denied { device, log }),
         Err(Unread { log, error }) => Ok(unknown(format!("{log}: {error}"))),
     }
 }
