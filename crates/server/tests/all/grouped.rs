@@ -158,6 +158,8 @@ fn a_refused_export_fails_alone() {
 fn hosts_of_one_subsystem_that_are_allowed_together_are_all_allowed() {
     run(async |dir| {
         let (server, path) = start(&dir, &names()).await;
+        let made = server.export_nvme(export("d0")).await;
+        made.expect("a subsystem");
         let host = |n: usize| format!("nqn.2026-01.org.example:host{n}");
         let allow = |n: usize| {
             let server = server.clone();
