@@ -46,6 +46,9 @@ pub(super) enum Scene {
     Linked,
 }
 
+/// The check that only `make soak` runs: its verdicts need a machine without other work.
+pub const SOAK_ONLY: &str = "why";
+
 /// All checks, in the order they run in.
 pub const CHECKS: &[Check] = &[
     Check {
@@ -225,7 +228,7 @@ pub const CHECKS: &[Check] = &[
         timeout_s: 600,
     },
     Check {
-        name: "why",
+        name: SOAK_ONLY,
         about: "`wirepool why` names planted limits: depth, core, slow reads and flushes, overload, a full pool, a far and a narrow network",
         cpus: 2,
         append: "",

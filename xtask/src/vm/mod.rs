@@ -19,7 +19,7 @@ use crate::pynfs::Server as MemoryServer;
 use crate::repo;
 use anyhow::{Context, Result, bail};
 use checks::Scene;
-pub use checks::{CHECKS, Check, check_named};
+pub use checks::{CHECKS, Check, SOAK_ONLY, check_named};
 use hook::Hook;
 use server::Server;
 use std::collections::VecDeque;
