@@ -129,6 +129,17 @@ async fn detach(pool: &Pool, member: &Member) -> Result<(), Violation> {
     }
 }
 
+/// Opens a disk that is no member any more. Operations in flight hold it for a while; `None` if it is held for a second.
+async fn released(name: &str) -> Option<Disk> {
+    for _ in 0..100 {
+        if let Ok(disk) = Disk::open(name, OpenOptions::default()).await {
+            return Some(disk);
+        }
+        sleep(Duration::from_millis(10)).await;
+    }
+    None
+}
+
 /// Puts a free disk in the place of a member of a raidz.
 async fn replace(pool: &Pool, member: &Member, names: &[String]) -> Result<(), Violation> {
     let now = members(pool);
@@ -136,8 +147,7 @@ async fn replace(pool: &Pool, member: &Member, names: &[String]) -> Result<(), V
     let Some(name) = names.iter().find(is_free) else {
         return Ok(());
     };
-    // Operations in flight still hold a disk that was replaced.
-    let Ok(disk) = Disk::open(name, OpenOptions::default()).await else {
+    let Some(disk) = released(name).await else {
         return Ok(());
     };
     match pool.vdevs().replace(member.guid, disk, true).await {
