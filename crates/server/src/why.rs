@@ -273,17 +273,18 @@ fn verdict(why: &Why, before: &Reading, now: &Reading) -> Verdict {
     if why.busiest_shard_percent >= BUSY_PERCENT {
         return core(why, now);
     }
+    let session = busiest_session(why, before, now);
     if why.in_flight < IN_FLIGHT_MIN {
-        return outside(why, before, now);
+        return outside(why, session, before);
     }
     let largest = why
         .stages
         .iter()
         .max_by(|a, b| a.percent.total_cmp(&b.percent));
     let Some(part) = largest else {
-        return outside(why, before, now);
+        return outside(why, session, before);
     };
-    let is_here = busiest_session(why, before, now).is_some_and(is_on_this_machine);
+    let is_here = session.is_some_and(is_on_this_machine);
     let on_processor = match part.stage.as_str() {
         "device" | "flush" | "journal" | "memory" | "queue" => false,
         // without a network, a reply waits for processor time
@@ -384,13 +385,12 @@ fn core(why: &Why, now: &Reading) -> Verdict {
 
 /// The verdict of an export whose requests are outside of the server most of the time: between client and server, or not sent yet.
 /// Requests at a time on the network are their rate times the round trip (Little's law).
-fn outside(why: &Why, before: &Reading, now: &Reading) -> Verdict {
+fn outside(why: &Why, session: Option<&SessionSummary>, before: &Reading) -> Verdict {
     let mut evidence = vec![format!(
         "on average {:.2} requests are in the server",
         why.in_flight
     )];
     let rate: f64 = why.commands.iter().map(|c| c.per_second).sum();
-    let session = busiest_session(why, before, now);
     if session.is_some_and(is_on_this_machine) {
         evidence.push("the client runs on this machine: there is no network between".to_owned());
     } else if let Some(session) = session.filter(|s| s.rtt_us > 0) {

@@ -9,7 +9,7 @@
 use crate::child::{Scratch, interrupt_is_the_end, on_interrupt, scratch_parent};
 use crate::cli::Demo;
 use crate::engine::Setup;
-use crate::plan::{Contender, Plan, Report};
+use crate::plan::{Contender, Plan, Report, Row};
 use crate::report::wrap::wrap;
 use crate::report::{fio, html, table};
 use crate::served::{NQN, ServeConfig, Served, ServedDisk};
@@ -18,7 +18,7 @@ use crate::stats::process::machine_memory;
 use crate::targets::volume::{NewPool, VolumeTarget};
 use crate::targets::{Address, AnyTarget, OpenAs};
 use crate::terminal::{Teller, fill, print, write};
-use crate::validity::{Thresholds, Weight};
+use crate::validity::Thresholds;
 use crate::workload::Workload;
 use crate::{Error, Result};
 use std::path::{Path, PathBuf};
@@ -249,15 +249,13 @@ async fn measure(
 fn conclusion(report: &Report) -> String {
     let last = report.targets.len() - 1;
     let rows = report.rows.iter().filter(|row| row.target == last);
-    let is_doubtful = |row: &&crate::plan::Row| {
-        matches!(row.verdict.weight(), Some(Weight::Flag | Weight::Refuse))
-    };
+    let is_doubtful = |row: &&Row| row.verdict.weight().is_some();
     let doubtful = rows.clone().filter(is_doubtful).count();
-    let mut ratios = rows.filter(|row| !is_doubtful(row)).filter_map(|row| {
+    let ratios = rows.filter(|row| !is_doubtful(row)).filter_map(|row| {
         let ratio = row.ratio(report.base(row)?)?;
         Some((row.workload.writes(), ratio.median))
     });
-    let (writes, reads): (Vec<_>, Vec<_>) = ratios.by_ref().partition(|(writes, _)| *writes);
+    let (writes, reads): (Vec<_>, Vec<_>) = ratios.partition(|(writes, _)| *writes);
     let span = |rates: &[(bool, f64)]| {
         let low = rates.iter().map(|r| r.1).fold(f64::INFINITY, f64::min);
         let high = rates.iter().map(|r| r.1).fold(0.0, f64::max);
@@ -310,10 +308,8 @@ mod tests {
         let report = sample();
         let last = report.targets.len() - 1;
         let text = conclusion(&report).replace('\n', " ");
-        let doubtful = report.rows.iter().filter(|r| {
-            r.target == last && matches!(r.verdict.weight(), Some(Weight::Flag | Weight::Refuse))
-        });
-        let doubtful = doubtful.count();
+        let of_last = report.rows.iter().filter(|r| r.target == last);
+        let doubtful = of_last.filter(|r| r.verdict.weight().is_some()).count();
         assert!(doubtful > 0, "the sample has some");
         assert!(text.contains(&format!("{doubtful} row")), "{text}");
         assert!(

@@ -72,9 +72,14 @@ pub(super) async fn open_configured(server: &Server, config: &PoolConfig) -> Res
     if let Some(witness) = EpochFile::of(state_dir, found.guid).await {
         options.witness = Some(witness);
     }
-    let kept = Notes::load(state_dir, found.guid).await.kept();
-    let opened = vdev::open(found, options.clone()).await;
-    let opened = opened.map_err(|e| with_reasons(kept.with_paths(&e.to_string())))?;
+    let guid = found.guid;
+    let opened = match vdev::open(found, options.clone()).await {
+        Ok(opened) => opened,
+        Err(e) => {
+            let kept = Notes::load(state_dir, guid).await.kept();
+            return Err(with_reasons(kept.with_paths(&e.to_string())));
+        }
+    };
     open_or_advise(opened, config, options).await
 }
 

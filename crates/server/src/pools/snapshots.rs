@@ -72,25 +72,32 @@ pub(super) async fn view_one(pool: &Pool, volume: &str, snapshot: &Volume) -> ap
 impl Server {
     /// See [`ListSnapshots`]. Errors: `NoPool`, `NoVolume`, `Invalid`, `Pool`.
     pub async fn list_snapshots(&self, request: ListSnapshots) -> Result<Vec<api::Snapshot>> {
-        let mut blocks = ANSWER_BLOCKS;
-        let mut views = Vec::new();
-        if let Some(full) = request.volume {
+        self.snapshot_views(request.volume, true).await
+    }
+
+    /// The snapshots of a dataset, or all. Their used space is an upper bound if it is not `counted`: then nothing is read.
+    /// Errors: as [`Server::list_snapshots`].
+    pub(crate) async fn snapshot_views(
+        &self,
+        of: Option<String>,
+        counted: bool,
+    ) -> Result<Vec<api::Snapshot>> {
+        let mut blocks = if counted { ANSWER_BLOCKS } else { 0 };
+        let mut found: Vec<(Rc<Pool>, String)> = Vec::new();
+        if let Some(full) = of {
             let (pool, _) = self.dataset_named(&full)?;
-            let (_, volume) = names(&full)?;
-            for snapshot in pool.snapshots(volume) {
-                views.push(view(&pool, volume, &snapshot, &mut blocks).await);
+            found.push((pool, names(&full)?.1.to_owned()));
+        } else {
+            let names = self.state.borrow().pools.names();
+            for pool in names.iter().filter_map(|n| self.open_pool(n)) {
+                let datasets = volumes_of(&pool).into_iter().chain(filesystems_of(&pool));
+                found.extend(datasets.map(|v| (pool.clone(), v.dataset().name)));
             }
-            return Ok(views);
         }
-        let names = self.state.borrow().pools.names();
-        let pools: Vec<Rc<Pool>> = names.iter().filter_map(|n| self.open_pool(n)).collect();
-        for pool in pools {
-            let datasets = volumes_of(&pool).into_iter().chain(filesystems_of(&pool));
-            let names: Vec<String> = datasets.map(|v| v.dataset().name).collect();
-            for volume in names {
-                for snapshot in pool.snapshots(&volume) {
-                    views.push(view(&pool, &volume, &snapshot, &mut blocks).await);
-                }
+        let mut views = Vec::new();
+        for (pool, volume) in found {
+            for snapshot in pool.snapshots(&volume) {
+                views.push(view(&pool, &volume, &snapshot, &mut blocks).await);
             }
         }
         Ok(views)

@@ -13,23 +13,51 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::Result;
 use crate::format::{
     Birth, BlockPtr, BlockSpace, DEAD_CHUNK_MAX, Defect, Key, ListId, PrevSnapshot, Value,
     dead_key, dead_keys, decode_dead, encode_dead,
 };
-use crate::tree::{Layer, Root};
+use crate::shared::Shared;
+use crate::tree::{Direction, Layer, Root, Scan, ScanStep};
 
 pub(crate) use crate::format::DEAD_TREE;
-pub(in crate::owner) use crate::format::dead_keys as list_keys;
 
 /// The pointers in a chunk.
-pub(in crate::owner) fn pointers(value: &Value) -> Result<Vec<BlockPtr>, Defect> {
+pub(in crate::owner) fn pointers(value: &Value) -> std::result::Result<Vec<BlockPtr>, Defect> {
     match value {
         Value::Inline(bytes) => decode_dead(bytes),
         Value::Block(block) => Err(Defect::Field {
             field: "pointer in place of a chunk of a list of dead blocks",
             value: block.ptr().offset.0,
         }),
+    }
+}
+
+/// A scan of the chunks of a list, in the order of their keys.
+pub(in crate::owner) struct ListScan(Scan);
+
+impl ListScan {
+    pub(in crate::owner) fn new(root: Root, list: ListId) -> Self {
+        Self(Scan::new(root, dead_keys(list), Direction::Forward))
+    }
+
+    /// The next chunk, with `changes` on top of the stored ones; `None` at the end.
+    ///
+    /// # Errors
+    /// A node of the tree cannot be read: the scan is at its end.
+    pub(in crate::owner) async fn next(
+        &mut self,
+        shared: &Shared,
+        changes: &Layer,
+    ) -> Result<Option<(Key, Value)>> {
+        loop {
+            match self.0.step(&[changes]) {
+                ScanStep::Need(need) => self.0.supply(shared.node(DEAD_TREE, &need).await?)?,
+                ScanStep::Entry(key, value) => return Ok(Some((key, value))),
+                ScanStep::Done => return Ok(None),
+            }
+        }
     }
 }
 

@@ -8,14 +8,14 @@
 //! operations that destroy, and by checkpoints. **Invariants**: the blocks that a checkpoint frees and the rest that
 //! it notes become durable together; a block that another dataset may hold is never freed.
 
-use super::deadlists::{DEAD_TREE, DeadlistChanges, Fate, list_keys, pointers};
+use super::deadlists::{DeadlistChanges, Fate, ListScan, pointers};
 use super::destroyer::{DestroyProgress, PendingDestroy};
 use crate::dataset::{self, OpenDataset};
 use crate::format::{Birth, Freeing, Key, ListId, NEVER, PrevSnapshot, Value};
 use crate::owner::checkpoint::checkpoint_snapshot::CheckpointSnapshot;
 use crate::owner::{Owner, Pool, State};
 use crate::shared::DESTROYED;
-use crate::tree::{Direction, Reap, ReapStep, Scan, ScanStep};
+use crate::tree::{Reap, ReapStep};
 use crate::{Error, Result};
 use io::sync::lock;
 
@@ -195,16 +195,12 @@ impl Owner {
         let Freeing::List { list, prev } = destroy else {
             return Ok(Some(destroy));
         };
-        let mut scan = Scan::new(checkpoint.dead_root, list_keys(list), Direction::Forward);
+        let mut scan = ListScan::new(checkpoint.dead_root, list);
         let mut steps = 0;
         while *budget > 0 {
-            let (key, value) = match scan.step(&[&deadlists.layer]) {
-                ScanStep::Need(need) => {
-                    scan.supply(self.shared.node(DEAD_TREE, &need).await?)?;
-                    continue;
-                }
-                ScanStep::Entry(key, value) => (key, value),
-                ScanStep::Done => return Ok(None),
+            let chunk = scan.next(&self.shared, &deadlists.layer).await?;
+            let Some((key, value)) = chunk else {
+                return Ok(None);
             };
             self.pass_chunk(checkpoint, deadlists, (key, &value), prev, budget)?;
             steps += 1;

@@ -6,9 +6,9 @@
 //! **Called by** lists of snapshots. **Invariants**: as of the last checkpoint; reads are bounded by the caller; nothing is changed.
 
 use crate::format::{BlockPtr, ListId, PrevSnapshot};
-use crate::owner::destroy::deadlists::{DEAD_TREE, Fate, list_keys, pointers};
+use crate::owner::destroy::deadlists::{Fate, ListScan, pointers};
 use crate::owner::{Pool, State};
-use crate::tree::{Direction, Layer, Root, Scan, ScanStep};
+use crate::tree::{Layer, Root};
 use crate::{Error, Result, Volume};
 
 /// Chunks of a list that are read between two yields to other tasks.
@@ -50,6 +50,9 @@ impl Pool {
             if all == 0 {
                 return Ok(SnapshotUse::Exact(0));
             }
+            if *blocks == 0 {
+                return Ok(SnapshotUse::AtMost(all));
+            }
             match self.alone(root, list, prev, blocks).await {
                 Ok(Some(bytes)) => return Ok(SnapshotUse::Exact(bytes.min(all))),
                 Ok(None) => return Ok(SnapshotUse::AtMost(all)),
@@ -76,28 +79,21 @@ impl Pool {
         let space = self.vdevs().block_space();
         let is_alone = |ptr: &&BlockPtr| Fate::of(prev, ptr.birth) == Fate::Free;
         let none = Layer::new();
-        let mut scan = Scan::new(root, list_keys(list), Direction::Forward);
+        let mut scan = ListScan::new(root, list);
         let (mut bytes, mut chunks) = (0, 0);
-        loop {
-            match scan.step(&[&none]) {
-                ScanStep::Need(need) => {
-                    scan.supply(self.owner.shared.node(DEAD_TREE, &need).await?)?;
-                }
-                ScanStep::Entry(_, value) => {
-                    let ptrs = pointers(&value).map_err(Error::Invalid)?;
-                    let Some(rest) = blocks.checked_sub(ptrs.len()) else {
-                        return Ok(None);
-                    };
-                    *blocks = rest;
-                    let alone = ptrs.iter().filter(is_alone);
-                    bytes += alone.map(|ptr| space.of_block(ptr)).sum::<u64>();
-                    chunks += 1;
-                    if chunks % STEP_CHUNKS == 0 {
-                        io::yield_now().await;
-                    }
-                }
-                ScanStep::Done => return Ok(Some(bytes)),
+        while let Some((_, value)) = scan.next(&self.owner.shared, &none).await? {
+            let ptrs = pointers(&value).map_err(Error::Invalid)?;
+            let Some(rest) = blocks.checked_sub(ptrs.len()) else {
+                return Ok(None);
+            };
+            *blocks = rest;
+            let alone = ptrs.iter().filter(is_alone);
+            bytes += alone.map(|ptr| space.of_block(ptr)).sum::<u64>();
+            chunks += 1;
+            if chunks % STEP_CHUNKS == 0 {
+                io::yield_now().await;
             }
         }
+        Ok(Some(bytes))
     }
 }

@@ -9,10 +9,10 @@
 use crate::dataset::OpenDataset;
 use crate::format::{Birth, BlockPtr, Key, ListId, TreeId, Value};
 use crate::lost::LostBlock;
-use crate::owner::destroy::deadlists::{DEAD_TREE, list_keys, pointers};
+use crate::owner::destroy::deadlists::{DEAD_TREE, ListScan, pointers};
 use crate::owner::{Owner, POOL_TREE, State};
 use crate::shared::DESTROYED;
-use crate::tree::{Delta, Direction, Layer, Root, Scan, ScanStep, Visit, Walk, WalkStep, lost};
+use crate::tree::{Delta, Layer, Root, Visit, Walk, WalkStep, lost};
 use crate::{Error, Result};
 use io::sync::lock;
 use std::collections::{BTreeMap, BTreeSet};
@@ -359,17 +359,10 @@ impl Owner {
     ) -> Result<()> {
         let is_wanted = |ptr: &&BlockPtr| ptr.birth > floor && ptr.placed > since;
         let none = Layer::new();
-        let mut scan = Scan::new(root, list_keys(list), Direction::Forward);
+        let mut scan = ListScan::new(root, list);
         loop {
-            match scan.step(&[&none]) {
-                ScanStep::Need(need) => {
-                    let node = self.shared.node(DEAD_TREE, &need).await;
-                    if let Err(e) = node.and_then(|node| scan.supply(node)) {
-                        visitor.damaged(DEAD_TREE, e, false);
-                        return Ok(());
-                    }
-                }
-                ScanStep::Entry(_, value) => match pointers(&value) {
+            match scan.next(&self.shared, &none).await {
+                Ok(Some((_, value))) => match pointers(&value) {
                     Ok(ptrs) => {
                         for ptr in ptrs.iter().filter(is_wanted) {
                             let block = VisitedBlock::unknown(ptr);
@@ -378,7 +371,11 @@ impl Owner {
                     }
                     Err(defect) => visitor.damaged(DEAD_TREE, Error::Invalid(defect), false),
                 },
-                ScanStep::Done => return Ok(()),
+                Ok(None) => return Ok(()),
+                Err(e) => {
+                    visitor.damaged(DEAD_TREE, e, false);
+                    return Ok(());
+                }
             }
         }
     }
