@@ -170,10 +170,7 @@ impl Owner {
                 self.shared.bell.ring();
                 io::yield_now().await;
             }
-            if !self.shared.vdevs.is_read_only() && self.state.borrow_mut().begin_checkpoint() {
-                let this = self.clone();
-                drop(io::spawn(async move { this.run_checkpoint().await }));
-            }
+            self.begin_checkpoint();
         }
     }
 

@@ -142,6 +142,10 @@ impl State {
         let id = volume.id;
         let (dataset, frozen, root) = {
             let mut state = lock(&volume.state);
+            assert!(
+                state.journaled.is_empty(),
+                "a checkpoint waits until contents of the journal have blocks"
+            );
             state.layers.freeze(birth);
             let frozen: Vec<Frozen> = state.layers.frozen().cloned().collect();
             (state.dataset.clone(), frozen, state.layers.held())

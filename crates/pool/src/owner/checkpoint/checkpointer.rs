@@ -157,9 +157,10 @@ impl Checkpointer {
         (is_due || !self.requests.is_empty()) && !self.is_running() && self.pauses == 0
     }
 
-    /// A checkpoint begins.
-    pub(super) fn begin(&mut self) {
+    /// A checkpoint begins. Returns the requests that it answers.
+    pub(super) fn begin(&mut self) -> Vec<CheckpointRequest> {
         self.stage = Stage::Running;
+        std::mem::take(&mut self.requests)
     }
 
     /// The next checkpoint waits until records that only the journal has get blocks, or does not. Returns whether it waits from now on.
@@ -171,11 +172,6 @@ impl Checkpointer {
     /// Whether the next checkpoint waits until records that only the journal has get blocks.
     pub(in crate::owner) fn waits_for_journaled(&self) -> bool {
         self.waits_for_journaled
-    }
-
-    /// The requests that the current checkpoint answers.
-    pub(super) fn take_requests(&mut self) -> Vec<CheckpointRequest> {
-        std::mem::take(&mut self.requests)
     }
 
     /// The current checkpoint holds all changes up to now. Returns the datasets whose root it must write.

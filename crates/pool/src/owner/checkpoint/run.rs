@@ -14,6 +14,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::checkpoint_snapshot::{CheckpointSnapshot, MERGE_STEPS};
+use super::checkpointer::CheckpointRequest;
 use super::nodes::NodeWriter;
 use super::yielder::Yielder;
 use crate::dataset::OpenDataset;
@@ -90,9 +91,31 @@ impl State {
 }
 
 impl Owner {
-    pub(in crate::owner) async fn run_checkpoint(self: Rc<Self>) {
-        let requests = self.state.borrow_mut().checkpointer.take_requests();
-        let done = self.clone().checkpoint().await;
+    /// Begins a checkpoint if one is due. What it holds is frozen in the same step as the decision: the records that it waited for have
+    /// blocks then, and none has joined them in the journal.
+    pub(in crate::owner) fn begin_checkpoint(self: &Rc<Self>) {
+        if self.shared.vdevs.is_read_only() {
+            return;
+        }
+        let mut state = self.state.borrow_mut();
+        if !state.may_begin_checkpoint() {
+            return;
+        }
+        let requests = state.checkpointer.begin();
+        let checkpoint = state.freeze();
+        let this = self.clone();
+        drop(io::spawn(async move {
+            this.run_checkpoint(checkpoint, requests).await;
+        }));
+    }
+
+    /// Writes a checkpoint, and answers the requests for it.
+    async fn run_checkpoint(
+        self: Rc<Self>,
+        checkpoint: CheckpointSnapshot,
+        requests: Vec<CheckpointRequest>,
+    ) {
+        let done = self.clone().checkpoint(checkpoint).await;
         if let Err(error) = &done {
             tracing::error!(%error, "a checkpoint failed: the pool takes no more changes");
             self.fail(error.clone());
@@ -117,8 +140,7 @@ impl Owner {
         }
     }
 
-    async fn checkpoint(self: Rc<Self>) -> Result<()> {
-        let checkpoint = self.state.borrow_mut().freeze();
+    async fn checkpoint(self: Rc<Self>, checkpoint: CheckpointSnapshot) -> Result<()> {
         let mut deadlists = DeadlistChanges::new(checkpoint.birth, self.shared.vdevs.block_space());
         for id in &checkpoint.forgotten {
             deadlists.clear(*id);
@@ -352,9 +374,8 @@ impl State {
             && (self.is_much_freed() || self.is_much_kept() || self.shared.budget.is_running_out())
     }
 
-    /// Begins a checkpoint if one is due. If records are only in the journal, they get blocks first, and no more join them. Returns
-    /// whether it has begun.
-    pub(in crate::owner) fn begin_checkpoint(&mut self) -> bool {
+    /// Whether a checkpoint is due and may begin. If records are only in the journal, they get blocks first, and no more join them.
+    fn may_begin_checkpoint(&mut self) -> bool {
         let is_due = self.is_checkpoint_due();
         let may_begin = self.checkpointer.may_begin(is_due);
         let has_journaled = |dataset: &Arc<OpenDataset>| !lock(&dataset.state).journaled.is_empty();
@@ -363,11 +384,7 @@ impl State {
             self.committer.write_all();
             self.shared.bell.ring();
         }
-        let begins = may_begin && !waits;
-        if begins {
-            self.checkpointer.begin();
-        }
-        begins
+        may_begin && !waits
     }
 
     /// Whether a checkpoint is due, unless one is being written.

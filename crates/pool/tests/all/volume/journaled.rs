@@ -4,6 +4,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use backend::{BlockBackend, Extent, Lba, StorageError};
+use futures_util::future::join3;
 use io::sim::{DiskConfig, Latency, Node, Sim, SimConfig};
 use io::time::now;
 use pool::{DurableWrites, Options, Pool, Volume};
@@ -258,6 +259,31 @@ fn a_checkpoint_waits_until_the_contents_have_blocks() {
         }
         pool.close().await.expect("closed");
     });
+}
+
+/// Regression: a checkpoint decided to begin, and another turn of the owner put contents into the journal before the checkpoint took
+/// its place there. It did not have these contents, and replay began behind them. A snapshot of several volumes makes such a turn.
+#[test]
+fn no_contents_join_the_journal_between_the_decision_for_a_checkpoint_and_its_place() {
+    let before = || async {
+        let (pool, first) = ready().await;
+        let second = volume(&pool, "vm2", 64 << 20).await;
+        write(&first, 1000, 1, 1).await.expect("written");
+        write(&second, 1000, 1, 1).await.expect("written");
+        // all of them ask before the owner's turn
+        let snapshots = pool.create_snapshot_tree("", "s");
+        let (snapshots, written, checkpoint) =
+            join3(snapshots, write_durable(&first, 1, 7), pool.checkpoint()).await;
+        snapshots.expect("taken");
+        written.expect("written");
+        checkpoint.expect("a checkpoint");
+    };
+    let after = |pool: Pool| async move {
+        let volume = pool.volume("vm").expect("it is there");
+        assert_eq!(first(&volume, 1).await, 7);
+        pool.close().await.expect("closed");
+    };
+    across_a_crash(before, after);
 }
 
 /// Where both ways take as long, the journal's is tried and then left.
