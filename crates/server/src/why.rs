@@ -135,6 +135,8 @@ const ONE_AT_A_TIME: f64 = 1.05;
 /// Round trips that take this many times as long as the shortest one, and this much longer, µs, wait in a queue of the network.
 const QUEUED_TIMES: u32 = 8;
 const QUEUED_US: u32 = 500;
+/// Requests that wait in such a queue at least.
+const QUEUED_MIN: f64 = 2.0;
 /// A pool fuller than this, in %, slows writes down.
 const FULL_PERCENT: u64 = 95;
 
@@ -400,7 +402,7 @@ fn outside(why: &Why, session: Option<&SessionSummary>, before: &Reading) -> Ver
             "a round trip to the client takes {rtt_us} µs: on average {on_network:.2} requests are on the network"
         ));
         if on_network >= IN_FLIGHT_MIN && on_network > why.in_flight {
-            if let Some(queued) = queued(session, before) {
+            if let Some(queued) = queued(session, before, rate) {
                 return narrow(queued, evidence);
             }
             return Verdict {
@@ -438,10 +440,12 @@ struct Queued {
     bytes_per_interval: u64,
 }
 
-/// The queue before the narrowest link, if round trips take much longer than an empty network: then its rate is the limit, not its length.
-fn queued(session: &SessionSummary, before: &Reading) -> Option<Queued> {
+/// The queue before the narrowest link, if round trips take much longer than an empty network, and several requests of `rate` a second wait
+/// in the difference: then its rate is the limit, not its length. A single request cannot queue; its path has become longer.
+fn queued(session: &SessionSummary, before: &Reading, rate: f64) -> Option<Queued> {
     let (rtt, least) = (session.rtt_us, session.rtt_min_us);
-    let is_queued = least > 0 && rtt / least >= QUEUED_TIMES && rtt - least >= QUEUED_US;
+    let is_slower = least > 0 && rtt / least >= QUEUED_TIMES && rtt - least >= QUEUED_US;
+    let is_queued = is_slower && rate * f64::from(rtt - least) / 1e6 >= QUEUED_MIN;
     let old = before.sessions.iter().find(|old| old.id == session.id);
     let since = |now: u64, of: fn(&SessionSummary) -> u64| now.saturating_sub(old.map_or(0, of));
     let bytes_in = since(session.bytes_in, |s| s.bytes_in);

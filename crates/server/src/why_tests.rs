@@ -124,18 +124,19 @@ fn a_narrow_network_is_told_from_a_long_one() {
         });
         serde_json::from_value(session).expect("a session")
     };
-    let limit = |rtt_min_us| {
+    let limit = |count: u64, rtt_min_us| {
         let stages = [("send", 2000)];
         let mut before = reading(5000, 100, vec![requests(500, &stages)]);
-        let mut after = reading(6000, 150, vec![requests(600, &stages)]);
+        let mut after = reading(6000, 150, vec![requests(500 + count, &stages)]);
         before.sessions = vec![session(0, rtt_min_us)];
-        after.sessions = vec![session(100 * 131_072, rtt_min_us)];
+        after.sessions = vec![session(count * 131_072, rtt_min_us)];
         let why = judge(&before, &after, None).remove(0);
         why.limit.expect("there were requests").limit
     };
-    assert_eq!(limit(300), Limit::NetworkOut, "data waits before a link");
-    assert_eq!(limit(80_000), Limit::RoundTrip, "the path is long");
-    assert_eq!(limit(0), Limit::RoundTrip, "nothing is known of it");
+    assert_eq!(limit(100, 300), Limit::NetworkOut, "data waits");
+    assert_eq!(limit(100, 80_000), Limit::RoundTrip, "the path is long");
+    assert_eq!(limit(100, 0), Limit::RoundTrip, "nothing is known of it");
+    assert_eq!(limit(10, 300), Limit::RoundTrip, "one request cannot queue");
 }
 
 #[test]
