@@ -6,6 +6,7 @@ use crate::workload::{Expected, Profile};
 use io::disk::DiskKind;
 use io::rng::Prng;
 use io::sim::{DiskConfig, LinkConfig};
+use pool::DurableWrites;
 use pool::vdev::Layout;
 use std::time::Duration;
 
@@ -150,6 +151,11 @@ impl Plan {
             volume_size,
             block_size: self.block_size,
             record_size,
+            durable_writes: match rng.chance(0.5) {
+                true => DurableWrites::Journal,
+                false => DurableWrites::Measured,
+            },
+            checkpoints: Duration::from_micros(200 << rng.below(14)),
         });
         for (_, trouble) in &mut self.troubles {
             if let Trouble::Full { lasts } = *trouble {

@@ -10,7 +10,7 @@ use io::rng::Prng;
 use io::time::sleep;
 use pool::format::{ChecksumKind, Host, JournalLayout, Packing, Sync};
 use pool::vdev::{Layout, OpenOptions, PoolSpec, Scan, VdevSpec, create, open, scan};
-use pool::{NewVolume, Options, Pool};
+use pool::{DurableWrites, NewVolume, Options, Pool};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,6 +28,10 @@ pub(super) struct PoolPlan {
     pub(super) volume_size: u64,
     pub(super) block_size: u32,
     pub(super) record_size: u32,
+    /// Where small durable writes go first.
+    pub(super) durable_writes: DurableWrites,
+    /// Pause between two requests for a checkpoint.
+    pub(super) checkpoints: Duration,
 }
 
 /// The name of the disk of this number.
@@ -101,6 +105,7 @@ impl PoolPlan {
             cache_bytes: 64 << 10,
             record_cache_bytes: 256 << 10,
             dirty_bytes: 1 << 20,
+            durable_writes: self.durable_writes,
             ..Options::default()
         };
         let pool = Pool::open(opened, options).await;
@@ -113,6 +118,14 @@ impl PoolPlan {
             }
         };
         (pool, Arc::new(volume))
+    }
+
+    /// Requests checkpoints as long as the server runs. One that fails, on a full disk, is no fault of the server.
+    pub(super) async fn request_checkpoints(self, pool: Pool) {
+        loop {
+            sleep(self.checkpoints).await;
+            let _done = pool.checkpoint().await;
+        }
     }
 
     fn volume(&self) -> NewVolume {

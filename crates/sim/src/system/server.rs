@@ -239,12 +239,12 @@ struct Serve {
 
 impl Serve {
     async fn run(self) {
-        let mut pool = None;
-        let backend = match &self.pool {
+        let backend = match self.pool {
             None => open(self.block_size, self.wrap).await,
             Some(plan) => {
                 let (opened, volume) = plan.open().await;
-                pool = Some(opened);
+                // it owns the pool
+                drop(spawn(plan.request_checkpoints(opened)));
                 (self.wrap)(volume)
             }
         };
@@ -266,7 +266,6 @@ impl Serve {
             (Protocol::Nvme(Transport::Rdma), Way::Nvme(target)) => accept_rdma(&target).await,
             (_, way) => accept(&way, &others.collect::<Vec<_>>()).await,
         }
-        drop(pool);
     }
 }
 
