@@ -8,7 +8,7 @@ use crate::crowd;
 use crate::workload::Expected;
 use io::rng::Prng;
 use io::sim::{Latency, PowerCutFate};
-use pool::format::{JournalLayout, Sync};
+use pool::format::{ChecksumKind, JournalLayout, Packing, Sync};
 use std::time::Duration;
 
 /// Sector size, and unit that a power cut does not tear, bytes.
@@ -55,6 +55,8 @@ pub(super) enum Aim {
     Mover,
     /// Reuse of space: little space, frequent checkpoints, and reads that take longer than a checkpoint.
     Readers,
+    /// Rot where the data lies, on one member of a mirror with long records, of which reads take parts.
+    Rot,
 }
 
 impl Plan {
@@ -68,10 +70,11 @@ impl Plan {
 
     /// Chooses an aim and sets all parameters for it.
     pub(super) fn aim(&mut self, rng: &mut Prng) {
-        let (aim, set): (Aim, fn(&mut Plan, &mut Prng)) = match rng.below(8) {
+        let (aim, set): (Aim, fn(&mut Plan, &mut Prng)) = match rng.below(9) {
             0..=3 => (Aim::Journal, Plan::aim_at_journal),
             4..=6 => (Aim::Members, Plan::aim_at_members),
-            _ => (Aim::Readers, Plan::aim_at_readers),
+            7 => (Aim::Readers, Plan::aim_at_readers),
+            _ => (Aim::Rot, Plan::aim_at_rot),
         };
         self.aim = Some(aim);
         self.shrink(rng);
@@ -223,6 +226,20 @@ impl Plan {
         let lives = 2 + rng.below(2);
         let mut cut = |_| End::PowerCut(4000 + rng.below(30_000));
         self.lives = (0..lives).map(&mut cut).collect();
+    }
+
+    fn aim_at_rot(&mut self, rng: &mut Prng) {
+        (self.disks, self.members) = (2, 2);
+        (self.fault, self.failing, self.may_be_away) = (Fault::Rot, 1, false);
+        self.journal = EXPANDED_JOURNAL;
+        self.disk.size = pool::vdev::limits::DISK_SIZE_MIN;
+        self.volume.record_size = BLOCK << (2 + rng.below(2));
+        self.volume.compression = Packing::Off;
+        self.volume.checksum = ChecksumKind::Xxh3;
+        self.options.record_parts = true;
+        self.size_volume(64 + rng.below(256), 16);
+        self.profile.requests = 40 + rng.below(80) as u32;
+        self.cut_lives(1 + rng.below(3), 9, rng);
     }
 
     fn aim_at_readers(&mut self, rng: &mut Prng) {

@@ -64,7 +64,9 @@ fn plan_of(seed: u64, kind: Kind, [rng, harder, openings]: [&mut Prng; 3]) -> Pl
     let is_raidz = layout.chance(0.4);
     match kind {
         Kind::Full if is_raidz => plan.crowd_rows(&mut layout),
-        Kind::Any | Kind::Aimed if is_raidz && plan.aim != Some(Aim::Readers) => {
+        Kind::Any | Kind::Aimed
+            if is_raidz && !matches!(plan.aim, Some(Aim::Readers | Aim::Rot)) =>
+        {
             plan.stripe(&mut layout);
             if kind == Kind::Aimed {
                 plan.aim_at_rows(&mut Prng::new(seed ^ 0x9001_e4a5));

@@ -470,7 +470,10 @@ impl Plan {
             match self.fault {
                 Fault::None => {}
                 Fault::Rot => {
-                    let start = rng.below(self.disk.size);
+                    let start = match self.aim {
+                        Some(Aim::Rot) => self.data_start(),
+                        _ => rng.below(self.disk.size),
+                    };
                     let len = 1 << rng.below(24);
                     disk.rot(start..(start + len).min(self.disk.size));
                 }
@@ -483,11 +486,19 @@ impl Plan {
         }
     }
 
+    /// The first byte of each member behind the journal.
+    fn data_start(&self) -> u64 {
+        let copies = self.journal.segments as usize * (self.parity + 1);
+        let slots = match self.parity {
+            0 => copies,
+            _ => copies.div_ceil(self.members),
+        };
+        DATA_START + slots as u64 * u64::from(self.journal.segment_size)
+    }
+
     /// Rots the rows that are given out first, on all failing members of a raidz. Each row still has enough sound units.
     pub(super) fn rot_rows(&self) {
-        let copies = self.journal.segments as usize * (self.parity + 1);
-        let slots = copies.div_ceil(self.members) as u64;
-        let start = DATA_START + slots * u64::from(self.journal.segment_size);
+        let start = self.data_start();
         for number in self.failing_disks() {
             let disk = Node::current().disk(format!("disk{number}"));
             let disk = disk.expect("the run created it");
