@@ -61,6 +61,11 @@ fn rdma_link() {
 }
 
 #[test]
+fn iser() {
+    passes("iser");
+}
+
+#[test]
 fn recovery() {
     passes("recovery");
 }

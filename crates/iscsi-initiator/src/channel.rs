@@ -5,17 +5,18 @@
 
 use super::config::Config;
 use super::error::{Error, ProtocolError, Result};
+use super::iser::{IserLink, IserSizes};
 use super::limits::REDIRECTIONS_MAX;
 use super::login::{LoggedIn, Login, Next, Purpose};
+use super::outgoing::{digest_matches, put_pdu};
 use initiator::inbound::{STAGING_WIDE, receive};
 use io::net::address::socket_address;
 use io::net::{TcpOptions, TcpStream};
 use io::{RecvBuf, SendBatch};
 use iscsi::limits::CHAP_CHALLENGE_LEN;
+use iscsi::portal::IscsiTransport;
 use iscsi::wire::Bhs;
-use iscsi::wire::bhs::padding;
 use iscsi::wire::decode::{Decoded, Rules, decode};
-use session::digest::{Crc32c, DIGEST_LEN, crc32c};
 use std::net::{IpAddr, SocketAddr};
 
 /// The port of a TargetAddress without one (§13.8).
@@ -23,14 +24,50 @@ const DEFAULT_PORT: u16 = 3260;
 
 /// See the module header.
 pub(super) struct Channel {
-    pub(super) stream: TcpStream,
-    pub(super) staging: RecvBuf,
+    pub(super) carrier: Carrier,
     pub(super) rules: Rules,
 }
 
+/// The connection of a transport.
+pub(super) enum Carrier {
+    /// Over TCP, with received bytes.
+    Tcp(TcpStream, RecvBuf),
+    /// Over RDMA.
+    Iser(IserLink),
+}
+
+/// How to connect.
+#[derive(Clone)]
+pub(super) enum Way {
+    /// Over TCP, with these socket options.
+    Tcp(TcpOptions),
+    /// Over RDMA.
+    Iser(IserSizes),
+}
+
+impl Way {
+    /// The way of a session.
+    pub(super) fn of(config: &Config) -> Way {
+        match config.transport {
+            IscsiTransport::Tcp => Way::Tcp(config.tcp.clone()),
+            IscsiTransport::Iser => Way::Iser(IserSizes::of(config)),
+        }
+    }
+}
+
 impl Channel {
-    /// Connects. Fails with `Unreachable`.
-    pub(super) async fn open(addr: SocketAddr, tcp: &TcpOptions) -> Result<Channel> {
+    /// Connects. Fails with `Unreachable`, over RDMA also with `NotAccepted`.
+    async fn open(addr: SocketAddr, way: &Way) -> Result<Channel> {
+        let tcp = match way {
+            Way::Tcp(tcp) => tcp,
+            Way::Iser(sizes) => {
+                let link = IserLink::open(addr, *sizes).await?;
+                return Ok(Channel {
+                    carrier: Carrier::Iser(link),
+                    rules: Rules::LOGIN,
+                });
+            }
+        };
         let stream = TcpStream::connect(addr).await.map_err(Error::Unreachable)?;
         // A task that is repeated on the next connection must not also arrive, later, on this one.
         let options = TcpOptions {
@@ -39,51 +76,57 @@ impl Channel {
         };
         stream.set_options(&options).map_err(Error::Unreachable)?;
         Ok(Channel {
-            stream,
-            staging: RecvBuf::new(STAGING_WIDE),
+            carrier: Carrier::Tcp(stream, RecvBuf::new(STAGING_WIDE)),
             rules: Rules::LOGIN,
         })
     }
 
     /// Sends a PDU.
     pub(super) async fn send(&self, bhs: Bhs, data: &[u8]) -> Result<()> {
+        let stream = match &self.carrier {
+            Carrier::Tcp(stream, _) => stream,
+            Carrier::Iser(link) => {
+                link.send(bhs, data);
+                return Ok(());
+            }
+        };
         let mut batch = SendBatch::new();
         put_pdu(&mut batch, &self.rules, bhs, data);
-        self.stream
-            .send(batch)
-            .await
-            .0
-            .map_err(|_| Error::Disconnected)
+        stream.send(batch).await.0.map_err(|_| Error::Disconnected)
     }
 
     /// Receives a PDU.
     pub(super) async fn receive(&mut self) -> Result<(Bhs, Vec<u8>)> {
+        let (stream, staging) = match &mut self.carrier {
+            Carrier::Tcp(stream, staging) => (&*stream, staging),
+            Carrier::Iser(link) => return link.receive(&self.rules).await,
+        };
         let header = loop {
-            match decode(self.staging.readable(), &self.rules).map_err(ProtocolError::from)? {
-                Decoded::NeedMore(_) => receive(&self.stream, &mut self.staging).await?,
+            match decode(staging.readable(), &self.rules).map_err(ProtocolError::from)? {
+                Decoded::NeedMore(_) => receive(stream, staging).await?,
                 Decoded::Header(header) => break header,
             }
         };
         let len = header.data_len as usize;
-        self.staging.consume(header.len);
+        staging.consume(header.len);
         let mut data = Vec::new();
         while data.len() < len {
-            let here = self.staging.readable();
+            let here = staging.readable();
             let n = here.len().min(len - data.len());
             data.extend_from_slice(&here[..n]);
-            self.staging.consume(n);
+            staging.consume(n);
             if data.len() < len {
-                receive(&self.stream, &mut self.staging).await?;
+                receive(stream, staging).await?;
             }
         }
-        while self.staging.readable().len() < header.trailer {
-            receive(&self.stream, &mut self.staging).await?;
+        while staging.readable().len() < header.trailer {
+            receive(stream, staging).await?;
         }
-        let trailer = &self.staging.readable()[..header.trailer];
+        let trailer = &staging.readable()[..header.trailer];
         if self.rules.data_digest && len > 0 && !digest_matches(trailer, &data) {
             return Err(Error::DataDigest);
         }
-        self.staging.consume(header.trailer);
+        staging.consume(header.trailer);
         Ok((header.bhs, data))
     }
 
@@ -91,11 +134,11 @@ impl Channel {
     pub(super) async fn log_in(
         addr: SocketAddr,
         purpose: &Purpose,
-        tcp: &TcpOptions,
+        way: &Way,
     ) -> Result<(Channel, LoggedIn)> {
         let mut addr = addr;
         for _ in 0..=REDIRECTIONS_MAX {
-            let mut channel = Channel::open(addr, tcp).await?;
+            let mut channel = Channel::open(addr, way).await?;
             let mut random = [0; CHAP_CHALLENGE_LEN + 1];
             io::rng::fill(&mut random);
             let mut login = Login::new(purpose.clone(), random);
@@ -132,6 +175,7 @@ impl Purpose {
             isid: config.isid,
             chap: config.chap.clone(),
             proposal: config.proposal.clone(),
+            transport: config.transport,
         }
     }
 }
@@ -147,52 +191,4 @@ pub(super) fn target_address(text: &str) -> Option<SocketAddr> {
         ip.parse::<IpAddr>().ok()?.to_canonical(),
         DEFAULT_PORT,
     ))
-}
-
-/// Appends a PDU with a short data segment to the batch.
-pub(super) fn put_pdu(batch: &mut SendBatch, rules: &Rules, mut bhs: Bhs, data: &[u8]) {
-    bhs.set_data_len(data.len() as u32);
-    put_header(batch, rules, &bhs);
-    if data.is_empty() {
-        return;
-    }
-    batch.put(data);
-    put_trailer(batch, rules, data);
-}
-
-/// Appends a header and its digest to the batch.
-pub(super) fn put_header(batch: &mut SendBatch, rules: &Rules, bhs: &Bhs) {
-    batch.put(&bhs.0);
-    if rules.header_digest {
-        batch.put(&crc32c(&bhs.0).to_le_bytes());
-    }
-}
-
-/// Appends padding and digest of the data segment `data` to the batch.
-pub(super) fn put_trailer(batch: &mut SendBatch, rules: &Rules, data: &[u8]) {
-    let pad = &[0; 3][..padding(data.len() as u32)];
-    if !pad.is_empty() {
-        batch.put(pad);
-    }
-    if rules.data_digest {
-        batch.put(&digest(data, pad).to_le_bytes());
-    }
-}
-
-fn digest(data: &[u8], pad: &[u8]) -> u32 {
-    if pad.is_empty() {
-        return crc32c(data);
-    }
-    let mut digest = Crc32c::new();
-    digest.update(data);
-    digest.update(pad);
-    digest.value()
-}
-
-/// Whether `trailer`, padding and digest, ends with the digest of `data` and padding.
-pub(super) fn digest_matches(trailer: &[u8], data: &[u8]) -> bool {
-    let Some((pad, sent)) = trailer.split_last_chunk::<DIGEST_LEN>() else {
-        return false;
-    };
-    u32::from_le_bytes(*sent) == digest(data, pad)
 }

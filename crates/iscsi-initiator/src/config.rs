@@ -3,6 +3,7 @@
 use super::limits::{DATA_SEGMENT_MAX, DATA_SEGMENT_MIN, QUEUE_DEPTH_MAX};
 use io::net::TcpOptions;
 use iscsi::login::{Algorithm, Credential};
+use iscsi::portal::IscsiTransport;
 use iscsi::wire::{IscsiName, Isid};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -12,6 +13,11 @@ use std::time::Duration;
 pub struct Config {
     /// The portal's address.
     pub addr: SocketAddr,
+    /// The transport.
+    pub transport: IscsiTransport,
+    /// Whether responses of the target may withdraw the memory of their task, over RDMA. Devices of Linux cannot have that of memory that a
+    /// program registered.
+    pub remote_invalidation: bool,
     /// The target's name.
     pub target: IscsiName,
     /// This initiator's name.
@@ -32,7 +38,7 @@ pub struct Config {
     pub command_timeout: Duration,
     /// How to restore a broken connection.
     pub reconnect: Reconnect,
-    /// Socket options.
+    /// Socket options, over TCP.
     pub tcp: TcpOptions,
 }
 
@@ -133,6 +139,8 @@ impl Config {
     pub fn new(addr: SocketAddr, target: IscsiName, initiator: IscsiName) -> Self {
         Self {
             addr,
+            transport: IscsiTransport::Tcp,
+            remote_invalidation: false,
             target,
             initiator,
             isid: random_isid(),

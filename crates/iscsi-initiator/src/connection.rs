@@ -5,6 +5,7 @@
 
 use super::engine::Engine;
 use super::error::{Error, Result};
+use super::iser::IserLink;
 use super::login::LoggedIn;
 use super::tasks::{Ended, ScsiTask, Tasks};
 use initiator::outbound::Outbox;
@@ -12,6 +13,7 @@ use initiator::slots::HasSlots;
 use io::net::TcpStream;
 use io::sync::{Notify, Semaphore};
 use io::{JoinHandle, SendBatch};
+use iscsi::wire::Bhs;
 use iscsi::wire::decode::Rules;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -29,16 +31,34 @@ pub(super) enum Mode {
     Dead,
 }
 
-/// One logged-in connection.
+/// One logged-in connection over TCP.
 pub(super) struct Link {
     pub(super) stream: TcpStream,
     pub(super) rules: Rules,
-    pub(super) session: LoggedIn,
+}
+
+/// One logged-in connection.
+pub(super) enum AnyLink {
+    /// Over TCP.
+    Tcp(Rc<Link>),
+    /// Over RDMA.
+    Iser(Rc<IserLink>),
+}
+
+impl AnyLink {
+    /// Ends the connection; its receiving task ends then.
+    pub(super) fn shutdown(&self) {
+        match self {
+            AnyLink::Tcp(link) => link.stream.shutdown(),
+            AnyLink::Iser(link) => link.queue_pair().disconnect(),
+        }
+    }
 }
 
 /// The connection and its tasks.
 pub(super) struct Attached {
-    pub(super) link: Rc<Link>,
+    pub(super) link: AnyLink,
+    pub(super) session: LoggedIn,
     pub(super) receiver: JoinHandle<()>,
     pub(super) sender: JoinHandle<()>,
 }
@@ -75,9 +95,38 @@ impl ConnectionShared {
         self.cause.replace(Some(cause));
         self.engine.borrow_mut().close();
         if let Some(attached) = self.attached.borrow().as_ref() {
-            attached.link.stream.shutdown();
+            attached.link.shutdown();
         }
         self.broken.notify();
+    }
+
+    /// Wakes the sender if there is something to send.
+    pub(super) fn send_if_wanted(&self) {
+        if !self.engine.borrow().batch.is_empty() {
+            self.send_wanted.notify();
+        }
+    }
+
+    /// Has `handle` pass a PDU with its data to the engine, and wakes the tasks that wait for its effects.
+    pub(super) fn control(
+        &self,
+        bhs: &Bhs,
+        data: &[u8],
+        handle: impl FnOnce(&mut Engine, &Bhs, &[u8]) -> Result<()>,
+    ) -> Result<()> {
+        let mut engine = self.engine.borrow_mut();
+        let told = engine.events.len() as u64 + engine.events_lost;
+        let handled = handle(&mut engine, bhs, data);
+        let tells = engine.events.len() as u64 + engine.events_lost != told;
+        let leaving = engine.leave_within.is_some();
+        drop(engine);
+        if tells {
+            self.event_ready.notify();
+        }
+        if leaving {
+            self.attend();
+        }
+        handled
     }
 
     /// Wakes recovery if it may have to act.

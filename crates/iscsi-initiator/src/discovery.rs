@@ -3,14 +3,16 @@
 //! **Called by** users of the initiator. **Invariants**: text, PDUs, targets and addresses have named limits, so that an
 //! endless answer ends the discovery.
 
-use super::channel::Channel;
+use super::channel::{Channel, Way};
 use super::config::{Chap, Proposal, random_isid};
 use super::error::{Error, ProtocolError, Result};
+use super::iser::IserSizes;
 use super::limits::{DISCOVERY_PDUS_MAX, DISCOVERY_TARGETS_MAX, DISCOVERY_TEXT_MAX};
 use super::login::{FIRST_CMD_SN, LoggedIn, Purpose};
 use initiator::within;
 use io::net::TcpOptions;
 use iscsi::limits::KEY_LEN_MAX;
+use iscsi::portal::IscsiTransport;
 use iscsi::wire::request::{LogoutRequest, NopOut, TextRequest};
 use iscsi::wire::text::Text;
 use iscsi::wire::{Bhs, IscsiName, Itt, Lun, Opcode, Sn, Ttt};
@@ -58,6 +60,19 @@ pub async fn discover(
     chap: Option<Chap>,
     limit: Duration,
 ) -> Result<Vec<DiscoveredTarget>> {
+    discover_over((IscsiTransport::Tcp, addr), initiator, chap, limit).await
+}
+
+/// [`discover`] over any transport.
+///
+/// # Errors
+/// Those of [`discover`].
+pub async fn discover_over(
+    (transport, addr): (IscsiTransport, SocketAddr),
+    initiator: &IscsiName,
+    chap: Option<Chap>,
+    limit: Duration,
+) -> Result<Vec<DiscoveredTarget>> {
     let purpose = Purpose {
         initiator: initiator.clone(),
         target: None,
@@ -67,10 +82,14 @@ pub async fn discover(
             max_recv_data: 64 << 10,
             ..Proposal::default()
         },
+        transport,
     };
     within(limit, Error::Timeout, async {
-        let tcp = TcpOptions::default();
-        let (channel, session) = Channel::log_in(addr, &purpose, &tcp).await?;
+        let way = match transport {
+            IscsiTransport::Tcp => Way::Tcp(TcpOptions::default()),
+            IscsiTransport::Iser => Way::Iser(IserSizes::DISCOVERY),
+        };
+        let (channel, session) = Channel::log_in(addr, &purpose, &way).await?;
         Exchange::new(channel, &session).run().await
     })
     .await

@@ -73,6 +73,9 @@ pub enum Error {
     /// No connection could be made: try again later, or another address.
     #[error("cannot connect: {0}")]
     Unreachable(io::Error),
+    /// The target rejected the connection request over RDMA: try again later.
+    #[error("the target rejected the connection request")]
+    NotAccepted,
     /// This handle was closed: connect again.
     #[error("closed")]
     Closed,

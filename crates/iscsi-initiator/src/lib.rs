@@ -14,7 +14,9 @@
 //! | `channel` | a connection with one PDU at a time, for logins and discovery | §11 |
 //! | `tasks` | SCSI tasks by their tag | §11.2.1.8 |
 //! | `engine` | a session without I/O: serial numbers, data, R2Ts, the batch to be sent | §4.2 |
+//! | `outgoing` | PDUs that are to be sent, as bytes or as messages | §11 |
 //! | `queue`, `connection`, `receiver` | the engine's connection: socket and tasks | |
+//! | `iser`, `iser_receiver` | the same over RDMA: queue pair, exposed memory, tasks | RFC 7145 |
 //! | [`session`], `state`, `shared`, `recovery` | the session's handle and state; login, keep-alive, reconnection | §7 |
 //! | [`unit`](mod@unit), `commands`, [`data`], [`sense`], `verdict` | SCSI commands and their answers | SPC-4, SBC-3 |
 //! | [`discovery`] | SendTargets | appendix C |
@@ -30,8 +32,11 @@ pub mod data;
 pub mod discovery;
 mod engine;
 pub mod error;
+mod iser;
+mod iser_receiver;
 pub mod limits;
 mod login;
+mod outgoing;
 mod pass_through;
 mod queue;
 mod receiver;
@@ -45,7 +50,7 @@ pub mod unit;
 mod verdict;
 
 pub use config::{Chap, Config, Proposal, Reconnect};
-pub use discovery::{DiscoveredTarget, discover};
+pub use discovery::{DiscoveredTarget, discover, discover_over};
 pub use error::{Error, ProtocolError, Result};
 pub use initiator::LinkState;
 pub use sense::Sense;

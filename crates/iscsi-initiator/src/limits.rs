@@ -53,3 +53,7 @@ pub const ANSWER_MAX: usize = 4096;
 pub const LUNS_MAX: usize = 1024;
 /// Most ranges of one UNMAP.
 pub const UNMAP_RANGES_MAX: usize = 256;
+/// Receives of a connection over iSER beyond those for responses to tasks.
+pub const ISER_OTHER_PDUS: u16 = 64;
+/// READs of our memory that a target may have outstanding.
+pub const ISER_READS_SERVED: u8 = 16;

@@ -8,8 +8,9 @@ use super::chap::{self, Expected};
 use super::config::{Chap, Proposal};
 use super::error::{Error, ProtocolError, Result};
 use super::limits::{LOGIN_PDUS_MAX, LOGIN_TEXT_MAX, UNKNOWN_KEYS_MAX};
-use iscsi::limits::CHAP_CHALLENGE_LEN;
+use iscsi::limits::{CHAP_CHALLENGE_LEN, ISER_RECV_DATA_MAX};
 use iscsi::login::Parameters;
+use iscsi::portal::IscsiTransport;
 use iscsi::wire::request::LoginRequest;
 use iscsi::wire::response::{LoginResponse, LoginStatus};
 use iscsi::wire::text::{Pairs, Text, number};
@@ -33,6 +34,14 @@ pub(super) struct Purpose {
     pub(super) isid: Isid,
     pub(super) chap: Option<Chap>,
     pub(super) proposal: Proposal,
+    pub(super) transport: IscsiTransport,
+}
+
+impl Purpose {
+    /// Whether it is a normal session over RDMA, which negotiates the extensions of iSER.
+    fn is_iser_session(&self) -> bool {
+        self.transport == IscsiTransport::Iser && self.target.is_some()
+    }
 }
 
 /// The next step after a response.
@@ -84,6 +93,8 @@ pub(super) struct Login {
     unknown: usize,
     exp_stat_sn: Option<Sn>,
     parameters: Parameters,
+    /// The target has the extensions of iSER.
+    has_extensions: bool,
     alias: Option<String>,
     portal_group: Option<u16>,
 }
@@ -93,7 +104,10 @@ impl Login {
     pub(super) fn new(purpose: Purpose, random: [u8; CHAP_CHALLENGE_LEN + 1]) -> Login {
         let p = &purpose.proposal;
         let parameters = Parameters {
-            max_recv_data: p.max_recv_data,
+            max_recv_data: match purpose.transport {
+                IscsiTransport::Tcp => p.max_recv_data,
+                IscsiTransport::Iser => ISER_RECV_DATA_MAX,
+            },
             time2retain_s: 0,
             ..Parameters::default()
         };
@@ -107,6 +121,7 @@ impl Login {
             unknown: 0,
             exp_stat_sn: None,
             parameters,
+            has_extensions: false,
             alias: None,
             portal_group: None,
         }
@@ -288,11 +303,29 @@ impl Login {
     fn proposal(&self) -> Text {
         let mut out = Text::new();
         let p = &self.purpose.proposal;
-        let digest = |wanted: bool| if wanted { "CRC32C,None" } else { "None" };
+        let is_tcp = self.purpose.transport == IscsiTransport::Tcp;
+        let digest = |wanted: bool| {
+            if wanted && is_tcp {
+                "CRC32C,None"
+            } else {
+                "None"
+            }
+        };
         let yes = |b: bool| if b { "Yes" } else { "No" };
         out.put("HeaderDigest", digest(p.header_digest));
         out.put("DataDigest", digest(p.data_digest));
-        out.put("MaxRecvDataSegmentLength", &p.max_recv_data.to_string());
+        if self.purpose.is_iser_session() {
+            out.put("RDMAExtensions", "Yes");
+            let most = ISER_RECV_DATA_MAX.to_string();
+            out.put("InitiatorRecvDataSegmentLength", &most);
+            out.put("TargetRecvDataSegmentLength", &most);
+        } else {
+            let most = match self.purpose.transport {
+                IscsiTransport::Tcp => p.max_recv_data,
+                IscsiTransport::Iser => ISER_RECV_DATA_MAX,
+            };
+            out.put("MaxRecvDataSegmentLength", &most.to_string());
+        }
         out.put("DefaultTime2Wait", "0");
         out.put("DefaultTime2Retain", "0");
         out.put("ErrorRecoveryLevel", "0");
@@ -327,6 +360,9 @@ impl Login {
         if !r.transit {
             return self.send(OPERATIONAL, Some(FULL_FEATURE), out);
         }
+        if self.purpose.is_iser_session() && !self.has_extensions {
+            return Err(ProtocolError::Key("RDMAExtensions").into());
+        }
         if r.tsih == 0 {
             return Err(ProtocolError::Unexpected("a session without a handle").into());
         }
@@ -344,6 +380,7 @@ impl Login {
 
     /// Handles the target's answer to one of our keys, or its declaration. `Ok(false)`: the key is unknown.
     fn answered(&mut self, key: &str, v: &str) -> Result<bool> {
+        let is_iser = self.purpose.is_iser_session();
         let offer = &self.purpose.proposal;
         let p = &mut self.parameters;
         match key {
@@ -351,6 +388,17 @@ impl Login {
             "DataDigest" => p.data_digest = digest("DataDigest", v, offer.data_digest)?,
             "MaxRecvDataSegmentLength" => {
                 p.max_send_data = ranged("MaxRecvDataSegmentLength", v, 512, 0xff_ffff)?;
+            }
+            "RDMAExtensions" if is_iser => {
+                self.has_extensions = boolean("RDMAExtensions", v, |b| b)?;
+            }
+            "TargetRecvDataSegmentLength" if is_iser => {
+                let most = ISER_RECV_DATA_MAX;
+                p.max_send_data = ranged("TargetRecvDataSegmentLength", v, 512, most)?;
+            }
+            "InitiatorRecvDataSegmentLength" if is_iser => {
+                let most = ISER_RECV_DATA_MAX;
+                p.max_recv_data = ranged("InitiatorRecvDataSegmentLength", v, 512, most)?;
             }
             "InitialR2T" => p.initial_r2t = boolean("InitialR2T", v, |b| b || !offer.initial_r2t)?,
             "ImmediateData" => {

@@ -5,19 +5,22 @@
 //! next login, and so are unanswered tasks that may be sent twice; the engine changes only in synchronous code, never across
 //! an `await`; nothing is sent on a connection after its end was decided.
 
-use super::channel::Channel;
-use super::connection::{Attached, ConnectionShared, Link, Mode};
+use super::channel::{Carrier, Channel};
+use super::connection::{AnyLink, Attached, ConnectionShared, Link, Mode};
 use super::engine::Engine;
 use super::error::Error;
+use super::iser_receiver;
 use super::limits::LOGOUT_TIMEOUT;
 use super::login::LoggedIn;
+use super::outgoing::Outgoing;
 use super::receiver;
 use super::state::LinkInfo;
 use super::tasks::{Finished, Task};
 use initiator::outbound;
 use initiator::slots::Waiting;
-use io::spawn;
+use io::net::TcpInfo;
 use io::sync::{Notify, Semaphore};
+use io::{SendBatch, spawn};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -61,15 +64,27 @@ impl Queue {
     /// The parameters that the present connection negotiated.
     pub(super) fn link_info(&self) -> Option<LinkInfo> {
         let attached = self.0.attached.borrow();
-        let link = &attached.as_ref()?.link;
+        let Attached { link, session, .. } = attached.as_ref()?;
+        let (portal, tcp, rdma) = match link {
+            AnyLink::Tcp(link) => {
+                let tcp = link.stream.info().unwrap_or_default();
+                (link.stream.peer_addr(), tcp, None)
+            }
+            AnyLink::Iser(link) => {
+                let queue_pair = link.queue_pair();
+                let rdma = Some(queue_pair.info());
+                (queue_pair.peer_addr(), TcpInfo::default(), rdma)
+            }
+        };
         Some(LinkInfo {
-            parameters: link.session.parameters,
-            tsih: link.session.tsih,
-            alias: link.session.alias.clone(),
-            portal_group: link.session.portal_group,
+            parameters: session.parameters,
+            tsih: session.tsih,
+            alias: session.alias.clone(),
+            portal_group: session.portal_group,
             window: self.0.engine.borrow().window,
-            portal: link.stream.peer_addr(),
-            tcp: link.stream.info().unwrap_or_default(),
+            portal,
+            tcp,
+            rdma,
         })
     }
 
@@ -79,17 +94,28 @@ impl Queue {
         assert!(q.mode.get() == Mode::Down, "a session has one connection");
         q.cause.replace(None);
         q.mode.set(Mode::Live);
-        self.with_engine(|e| e.begin(&session, channel.rules));
-        let link = Rc::new(Link {
-            stream: channel.stream,
-            rules: channel.rules,
-            session,
-        });
-        let receiver = spawn(receiver::run(q.clone(), link.clone(), channel.staging));
-        let (outbox, stream) = (q.clone(), link.clone());
-        let sender = spawn(async move { outbound::run(&*outbox, &stream.stream).await });
+        let rules = channel.rules;
+        let (link, receiver, sender) = match channel.carrier {
+            Carrier::Tcp(stream, staging) => {
+                let batch = Outgoing::Stream(SendBatch::new(), rules);
+                self.with_engine(|e| e.begin(&session, batch));
+                let link = Rc::new(Link { stream, rules });
+                let receiver = spawn(receiver::run(q.clone(), link.clone(), staging));
+                let (outbox, stream) = (q.clone(), link.clone());
+                let sender = spawn(async move { outbound::run(&*outbox, &stream.stream).await });
+                (AnyLink::Tcp(link), receiver, sender)
+            }
+            Carrier::Iser(link) => {
+                self.with_engine(|e| e.begin(&session, Outgoing::Messages(Vec::new())));
+                let link = Rc::new(link);
+                let receiver = spawn(iser_receiver::run(q.clone(), link.clone(), rules));
+                let sender = spawn(iser_receiver::send(q.clone(), link.clone()));
+                (AnyLink::Iser(link), receiver, sender)
+            }
+        };
         q.attached.replace(Some(Attached {
             link,
+            session,
             receiver,
             sender,
         }));
@@ -104,7 +130,7 @@ impl Queue {
         }
         let attached = q.attached.take();
         if let Some(attached) = attached {
-            attached.link.stream.shutdown();
+            attached.link.shutdown();
             q.send_wanted.notify();
             attached.receiver.await;
             attached.sender.await;

@@ -4,11 +4,11 @@
 //!
 //! **Called by** the queue. **Invariants**: a payload counts as received only after its digest was checked.
 
-use super::channel::digest_matches;
 use super::connection::{ConnectionShared, Link};
-use super::engine::{Arrival, DataIn};
+use super::engine::{Arrival, DataIn, Engine};
 use super::error::{Error, ProtocolError, Result};
 use super::limits::STAGING_NARROW;
+use super::outgoing::digest_matches;
 use super::tasks::Data;
 use initiator::inbound::Inbound;
 use io::RecvBuf;
@@ -45,9 +45,7 @@ impl Receiver {
     async fn run(&mut self) -> Result<std::convert::Infallible> {
         loop {
             let rest = self.drain()?;
-            if !self.queue.engine.borrow().batch.is_empty() {
-                self.queue.send_wanted.notify();
-            }
+            self.queue.send_if_wanted();
             match rest {
                 Some(rest) => self.receive_rest(rest).await?,
                 None => self.receive_more().await?,
@@ -92,18 +90,7 @@ impl Receiver {
         if self.link.rules.data_digest && !data.is_empty() && !digest_matches(trailer, data) {
             return Err(Error::DataDigest);
         }
-        let mut engine = self.queue.engine.borrow_mut();
-        let told = engine.events.len() as u64 + engine.events_lost;
-        let handled = engine.control(&header.bhs, data);
-        let tells = engine.events.len() as u64 + engine.events_lost != told;
-        let leaving = engine.leave_within.is_some();
-        drop(engine);
-        if tells {
-            self.queue.event_ready.notify();
-        }
-        if leaving {
-            self.queue.attend();
-        }
+        let handled = self.queue.control(&header.bhs, data, Engine::control);
         self.inbound.consume(whole);
         handled
     }

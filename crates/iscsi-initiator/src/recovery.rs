@@ -4,7 +4,7 @@
 //! (§6.3.5), which ends every task of the old session at the target before the new one begins. Then unanswered tasks are sent
 //! again. **Called by** [`Session`](super::Session).
 
-use super::channel::Channel;
+use super::channel::{Channel, Way};
 use super::engine::Engine;
 use super::error::{Error, Result};
 use super::limits::TIMEOUT_TICKS;
@@ -19,7 +19,8 @@ use std::time::Duration;
 pub(super) async fn connect(inner: &Rc<Inner>) -> Result<LiveTasks> {
     let config = &inner.config;
     let purpose = Purpose::of(config);
-    let login = Channel::log_in(config.addr, &purpose, &config.tcp);
+    let way = Way::of(config);
+    let login = Channel::log_in(config.addr, &purpose, &way);
     let (channel, session) = within(config.connect_timeout, Error::Timeout, login).await?;
     inner.queue.attach(channel, session);
     inner.enter(LinkState::Live);

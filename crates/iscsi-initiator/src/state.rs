@@ -2,6 +2,7 @@
 
 use super::sense::Sense;
 use io::net::TcpInfo;
+use io::rdma::RdmaInfo;
 use iscsi::login::Parameters;
 use iscsi::wire::Lun;
 use std::net::SocketAddr;
@@ -51,6 +52,8 @@ pub struct LinkInfo {
     pub window: u32,
     /// The portal that is connected, after redirections.
     pub portal: SocketAddr,
-    /// TCP statistics of the kernel.
+    /// TCP statistics of the kernel; zeroes over RDMA.
     pub tcp: TcpInfo,
+    /// The numbers of the queue pair, over RDMA.
+    pub rdma: Option<RdmaInfo>,
 }

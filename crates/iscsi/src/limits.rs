@@ -61,3 +61,17 @@ pub const DISCOVERY_MAX: usize = 4096;
 /// Bytes of unsolicited data that one connection may have outside of the buffer pool, because its other commands wait for PDUs
 /// that follow this data.
 pub const EARLY_OUTSIDE_MAX: usize = 4 << 20;
+
+/// Longest data segment taken in a message over iSER, bytes (TargetRecvDataSegmentLength): the length of a login's text, so that all receives
+/// are of one size.
+pub const ISER_RECV_DATA_MAX: u32 = LOGIN_DATA_MAX;
+/// Longest additional header segments taken in a message over iSER, bytes: enough for a CDB of 76 bytes.
+pub const ISER_AHS_MAX: usize = 64;
+/// Longest data segment sent in a message of a normal session over iSER, bytes. Linux' receives have no room for more, although its
+/// InitiatorRecvDataSegmentLength is larger.
+pub const ISER_SEND_DATA_MAX: u32 = 128;
+/// Receives of a connection over iSER beyond its command window: for requests that take no place in the window, and for unsolicited data
+/// (MaxOutstandingUnexpectedPDUs). A message that finds no receive is sent again by the initiator's device.
+pub const ISER_OTHER_PDUS: u16 = 32;
+/// READs of an initiator's memory that one connection over iSER may have outstanding.
+pub const ISER_READS_MAX: u8 = 16;

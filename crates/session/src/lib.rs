@@ -10,6 +10,7 @@
 //! | [`deferred`] | commands that wait for buffers |
 //! | [`link`], [`turn`] | the state that every connection has, and the order of its turns |
 //! | [`carrier`], [`stream`] | the transport's connection below a session: TCP, or a layer above it; output over a byte stream |
+//! | [`rdma`] | the same over RDMA: queue pair, work chains, arrivals |
 //! | [`output`], [`staging`] | output batches, and staging areas for received bytes |
 //! | [`digest`] | CRC32C |
 //! | [`reservation`] | saved reservations of a namespace or logical unit |
@@ -34,6 +35,7 @@ pub mod limits;
 pub mod link;
 pub mod output;
 pub mod rate;
+pub mod rdma;
 pub mod refused;
 pub mod reservation;
 pub mod signal;

@@ -28,7 +28,8 @@ pub fn failure(e: &Error) -> Failure {
         | Error::Aborted
         | Error::Disconnected
         | Error::Closed
-        | Error::Unreachable(_) => Failure::Unknown,
+        | Error::Unreachable(_)
+        | Error::NotAccepted => Failure::Unknown,
         Error::Refused(_) => Failure::Wrong("the unit refused a command"),
         Error::Protected(_) => Failure::Wrong("the unit is not write-protected"),
         Error::ReservationConflict => Failure::Wrong("nobody reserves the unit"),

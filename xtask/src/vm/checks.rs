@@ -172,6 +172,14 @@ pub const CHECKS: &[Check] = &[
         timeout_s: 900,
     },
     Check {
+        name: "iser",
+        about: "iSCSI over RDMA between two guests: discovery, ext4, verified fio, 15 s without carrier, the server killed, logins and logouts",
+        cpus: 2,
+        append: "",
+        scene: Scene::Linked,
+        timeout_s: 1200,
+    },
+    Check {
         name: "iscsi_reservations",
         about: "iSCSI: two initiators: register, reserve, conflict, restart, preempt, release",
         cpus: 2,

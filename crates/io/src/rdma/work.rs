@@ -83,10 +83,12 @@ pub enum Verb {
         /// Where they go.
         to: Remote,
     },
-    /// Reads `into.len()` bytes of the peer's memory.
+    /// Reads `into.len() - at` bytes of the peer's memory.
     Read {
-        /// Where they go.
+        /// The buffer that they go to.
         into: IoBuf,
+        /// Offset of the first of them in the buffer, at most its length; the bytes before it stay.
+        at: usize,
         /// Where they come from.
         from: Remote,
     },

@@ -161,7 +161,17 @@ fn memory_is_read_and_written_by_its_key() {
             ..readable.at
         };
         let into = buffer(4096, 0).await;
-        post(&p.server, [(1, Verb::Read { into, from: half })]);
+        post(
+            &p.server,
+            [(
+                1,
+                Verb::Read {
+                    into,
+                    at: 0,
+                    from: half,
+                },
+            )],
+        );
         let (result, Returned::Buffer(read)) = done(&p.server, 1).await else {
             panic!("a READ gives its buffer back")
         };
@@ -228,6 +238,7 @@ fn a_key_gives_access_to_its_memory_and_to_nothing_else() {
             let work = match reads {
                 true => Verb::Read {
                     into: buffer(4096, 1).await,
+                    at: 0,
                     from: at,
                 },
                 false => Verb::Write {
@@ -256,10 +267,10 @@ fn keys_of_another_queue_pair_give_no_access() {
         let memory = Memory::Readable(Payload::from(vec![1; 4096]));
         let from = a.client.expose(memory).at;
         let into = buffer(4096, 0).await;
-        post(&b.server, [(1, Verb::Read { into, from })]);
+        post(&b.server, [(1, Verb::Read { into, at: 0, from })]);
         assert_eq!(done(&b.server, 1).await.0, Err(WorkError::RemoteAccess));
         let into = buffer(4096, 0).await;
-        post(&a.server, [(1, Verb::Read { into, from })]);
+        post(&a.server, [(1, Verb::Read { into, at: 0, from })]);
         assert_eq!(done(&a.server, 1).await.0, Ok(()));
     });
 }
@@ -311,7 +322,7 @@ fn reads_are_bounded_by_what_the_peer_allows() {
         let mut reads = Vec::new();
         for tag in 0..20 {
             let into = buffer(4096, 0).await;
-            reads.push((tag, Verb::Read { into, from }));
+            reads.push((tag, Verb::Read { into, at: 0, from }));
         }
         post(&p.server, reads);
         for tag in 0..20 {
@@ -349,7 +360,7 @@ fn the_buffer_of_a_read_is_held_until_its_end() {
             let from = p.client.expose(memory).at;
             let into = buffer(4096, 0).await;
             assert_eq!(pool().stats().used, 4096);
-            post(&p.server, [(1, Verb::Read { into, from })]);
+            post(&p.server, [(1, Verb::Read { into, at: 0, from })]);
             match seed % 2 {
                 0 => {
                     drop(p.server);

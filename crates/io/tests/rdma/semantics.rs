@@ -106,13 +106,20 @@ fn memory_is_read_and_written_by_its_key() {
             address: readable.at.address + 65536,
             ..readable.at
         };
-        let into = buffer(65536, 0).await;
-        post(&server, [(1, Verb::Read { into, from: half })]);
+        // Behind bytes that stay.
+        let (into, at) = (buffer(512 + 65536, 9).await, 512);
+        let read = Verb::Read {
+            into,
+            at,
+            from: half,
+        };
+        post(&server, [(1, read)]);
         let (result, Returned::Buffer(read)) = done(&server, 1).await else {
             panic!("a READ gives its buffer back")
         };
         assert_eq!(result, Ok(()));
-        assert!(read.iter().all(|b| *b == 4));
+        assert!(read[..at].iter().all(|b| *b == 9));
+        assert!(read[at..].iter().all(|b| *b == 4));
         // From a buffer of the pool, from the heap, and from memory that takes none.
         let mut to = writable.at;
         let sources = [
@@ -160,6 +167,7 @@ fn a_wrong_key_or_range_ends_both_ends() {
                 let work = match reads {
                     true => Verb::Read {
                         into: buffer(4096, 1).await,
+                        at: 0,
                         from,
                     },
                     false => Verb::Write {
@@ -318,7 +326,7 @@ fn connections_leave_nothing_behind() {
             let memory = Memory::Readable(Payload::from(vec![1; 65536]));
             let from = client.expose(memory).at;
             let into = buffer(65536, 0).await;
-            post(&server, [(n, Verb::Read { into, from })]);
+            post(&server, [(n, Verb::Read { into, at: 0, from })]);
             match n % 3 {
                 0 => drop((server, client)),
                 1 => drop((client, server)),

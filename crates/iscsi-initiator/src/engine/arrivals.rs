@@ -96,6 +96,41 @@ impl Engine {
         }
     }
 
+    /// The slot of the task that a PDU ends, if it ends one.
+    pub(crate) fn ended_by(&self, bhs: &Bhs, data: &[u8]) -> Option<u16> {
+        let task = match bhs.opcode() {
+            Some(Opcode::ScsiResponse) => bhs.itt(),
+            Some(Opcode::TaskResponse) => {
+                let (_, task) = self.aborts.iter().find(|(itt, _)| *itt == bhs.itt())?;
+                *task
+            }
+            Some(Opcode::Reject) => Bhs(*data.first_chunk()?).itt(),
+            _ => return None,
+        };
+        tasks::find(&self.tasks, task).ok()
+    }
+
+    /// Handles a PDU of a connection over iSER, where data and requests for it are no PDUs. An error ends the connection.
+    pub(crate) fn iser_pdu(&mut self, bhs: &Bhs, data: &[u8]) -> Result<()> {
+        self.heard += 1;
+        match bhs.opcode() {
+            Some(Opcode::DataIn | Opcode::R2t) => {
+                return Err(ProtocolError::Unexpected("a Data-In or an R2T over iSER").into());
+            }
+            Some(Opcode::ScsiResponse) => {
+                let index = tasks::find(&self.tasks, bhs.itt())?;
+                let slot = self.tasks.get_mut(index);
+                // The target does not tell how much it moved, but how much it did not.
+                slot.moved = match Residual::parse(bhs) {
+                    Residual::Underflow(n) => slot.data_len.saturating_sub(n),
+                    Residual::None | Residual::Overflow(_) => slot.data_len,
+                };
+            }
+            _ => {}
+        }
+        self.control(bhs, data)
+    }
+
     /// Handles a PDU other than Data-In. An error ends the connection.
     pub(crate) fn control(&mut self, bhs: &Bhs, data: &[u8]) -> Result<()> {
         let has_status = match bhs.opcode() {

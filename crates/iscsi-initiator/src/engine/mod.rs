@@ -12,16 +12,15 @@ mod echo;
 pub(super) use arrivals::{Arrival, DataIn};
 pub(super) use echo::Echo;
 
-use super::channel::{put_header, put_pdu, put_trailer};
 use super::error::Error;
 use super::limits::{ABORTS_MAX, EVENTS_MAX};
 use super::login::{FIRST_CMD_SN, LoggedIn};
+use super::outgoing::{Message, Outgoing};
 use super::state::Event;
-use super::tasks::{self, Data, Slot, Task, Tasks};
+use super::tasks::{self, Data, Task, Tasks};
+use io::SendBatch;
 use io::sync::Permit;
-use io::{Payload, SendBatch};
 use iscsi::login::Parameters;
-use iscsi::wire::decode::Rules;
 use iscsi::wire::request::{
     DataOut, LogoutRequest, NopOut, ScsiCommand, TaskAttribute, TaskManagement,
 };
@@ -37,11 +36,10 @@ const OTHER_TAG: u32 = 1 << 30;
 /// See the module header.
 pub(super) struct Engine {
     pub(super) tasks: Tasks,
-    /// The batch to be sent next.
-    pub(super) batch: SendBatch,
+    /// The PDUs to be sent next.
+    pub(super) batch: Outgoing,
     /// Number of the batch to be sent next.
     pub(super) batch_number: u64,
-    rules: Rules,
     parameters: Parameters,
     cmd_sn: Sn,
     max_cmd_sn: Sn,
@@ -78,9 +76,8 @@ impl Engine {
     pub(super) fn new(depth: u16) -> Engine {
         Engine {
             tasks: tasks::new_tasks(depth),
-            batch: SendBatch::new(),
+            batch: Outgoing::Messages(Vec::new()),
             batch_number: 0,
-            rules: Rules::LOGIN,
             parameters: Parameters::default(),
             cmd_sn: FIRST_CMD_SN,
             max_cmd_sn: FIRST_CMD_SN,
@@ -103,15 +100,14 @@ impl Engine {
         }
     }
 
-    /// Called after a login: sends parked tasks. New tasks are sent at once from here on.
-    pub(super) fn begin(&mut self, session: &LoggedIn, rules: Rules) {
-        self.rules = rules;
+    /// Called after a login: sends parked tasks in the form of `batch`, which is empty. New tasks are sent at once from here on.
+    pub(super) fn begin(&mut self, session: &LoggedIn, batch: Outgoing) {
+        self.batch = batch;
         self.parameters = session.parameters;
         self.cmd_sn = FIRST_CMD_SN;
         self.max_cmd_sn = session.max_cmd_sn;
         self.window = session.max_cmd_sn.next().since(session.exp_cmd_sn);
         self.exp_stat_sn = session.exp_stat_sn;
-        self.batch.clear();
         self.aborts.clear();
         self.ping = None;
         self.logout = None;
@@ -148,13 +144,23 @@ impl Engine {
 
     /// Swaps an empty batch for the one to be sent. Returns whether there is something to send.
     pub(super) fn swap_batch(&mut self, batch: &mut SendBatch) -> bool {
-        if self.batch.is_empty() {
-            return false;
+        match &mut self.batch {
+            Outgoing::Stream(next, _) if !next.is_empty() => std::mem::swap(next, batch),
+            Outgoing::Stream(..) | Outgoing::Messages(_) => return false,
         }
         self.batch_number += 1;
         self.nop_replies = 0;
-        std::mem::swap(&mut self.batch, batch);
         true
+    }
+
+    /// Takes the messages that are to be sent, over iSER.
+    pub(super) fn take_messages(&mut self) -> Vec<Message> {
+        self.batch_number += 1;
+        self.nop_replies = 0;
+        match &mut self.batch {
+            Outgoing::Stream(..) => Vec::new(),
+            Outgoing::Messages(messages) => std::mem::take(messages),
+        }
     }
 
     /// Sends waiting tasks as far as the window is open.
@@ -201,10 +207,9 @@ impl Engine {
             cdb: slot.command.cdb,
         };
         self.cmd_sn = self.cmd_sn.next();
-        let mut bhs = command.build();
-        bhs.set_data_len(immediate);
-        put_header(&mut self.batch, &self.rules, &bhs);
-        put_data(&mut self.batch, &self.rules, slot, 0, immediate);
+        let slot = self.tasks.get(index);
+        let begins = (slot, Some(index));
+        self.batch.put_part(command.build(), begins, (0, immediate));
         if immediate < end {
             self.data_out(index, itt, Ttt::NONE, immediate, end);
         }
@@ -230,10 +235,8 @@ impl Engine {
                 data_sn,
                 offset,
             };
-            let mut bhs = pdu.build();
-            bhs.set_data_len(len);
-            put_header(&mut self.batch, &self.rules, &bhs);
-            put_data(&mut self.batch, &self.rules, slot, offset, len);
+            self.batch
+                .put_part(pdu.build(), (slot, None), (offset, len));
             offset += len;
             data_sn += 1;
         }
@@ -264,7 +267,7 @@ impl Engine {
             cmd_sn: self.cmd_sn,
             exp_stat_sn: self.exp_stat_sn,
         };
-        put_pdu(&mut self.batch, &self.rules, nop.build(), &[]);
+        self.batch.put(nop.build());
     }
 
     /// Sends a logout request that closes the session (§11.14). No command is sent after it.
@@ -280,7 +283,7 @@ impl Engine {
             cmd_sn: self.cmd_sn,
             exp_stat_sn: self.exp_stat_sn,
         };
-        put_pdu(&mut self.batch, &self.rules, request.build(), &[]);
+        self.batch.put(request.build());
     }
 
     /// Called once per tick, a fraction of the command timeout. Aborts tasks that have had no answer for `ticks` ticks.
@@ -303,7 +306,7 @@ impl Engine {
                 exp_stat_sn: self.exp_stat_sn,
                 ref_cmd_sn: slot.command.cmd_sn,
             };
-            put_pdu(&mut self.batch, &self.rules, request.build(), &[]);
+            self.batch.put(request.build());
         }
         !self.tasks.has_abort_expired(self.tick, ticks)
     }
@@ -316,20 +319,4 @@ impl Engine {
         }
         self.events.push_back(event);
     }
-}
-
-/// Appends a data segment from a task's data, with padding and digest.
-fn put_data(batch: &mut SendBatch, rules: &Rules, slot: &Slot, offset: u32, len: u32) {
-    let (offset, len) = (offset as usize, len as usize);
-    let Some(bytes) = slot.data.outgoing().map(|all| &all[offset..offset + len]) else {
-        return;
-    };
-    if bytes.is_empty() {
-        return;
-    }
-    match &slot.data {
-        Data::Out(buf) => batch.put_payload(Payload::shared(buf.clone()).sub(offset, len)),
-        _ => batch.put(bytes),
-    }
-    put_trailer(batch, rules, bytes);
 }

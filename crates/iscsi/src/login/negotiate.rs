@@ -30,6 +30,8 @@ pub struct Offer {
     pub max_outstanding_r2t: u16,
     /// Error recovery level: 0 or 1.
     pub error_recovery_level: u8,
+    /// The session is one over RDMA (iSER).
+    pub rdma: bool,
 }
 
 impl Default for Offer {
@@ -45,11 +47,28 @@ impl Default for Offer {
             first_burst: 128 << 10,
             max_outstanding_r2t: 4,
             error_recovery_level: 1,
+            rdma: false,
         }
     }
 }
 
 impl Offer {
+    /// The same values for a session over RDMA: without digests and recovery of lost PDUs, because RDMA loses and damages nothing (RFC 7145,
+    /// sections 6.1 and 4.4), with one connection, and without Data-Out PDUs, which would need more receives than commands do.
+    #[must_use]
+    pub fn over_rdma(self) -> Offer {
+        Offer {
+            header_digest: false,
+            data_digest: false,
+            max_connections: 1,
+            initial_r2t: true,
+            max_recv_data: limits::ISER_RECV_DATA_MAX,
+            error_recovery_level: 0,
+            rdma: true,
+            ..self
+        }
+    }
+
     /// The same values, lowered to §13 and the named limits.
     #[must_use]
     pub fn bounded(mut self) -> Offer {
@@ -137,7 +156,7 @@ const NOT_UNDERSTOOD: &str = "NotUnderstood";
 const IRRELEVANT: &str = "Irrelevant";
 
 /// Keys that may be negotiated once each (§6.2), by their bit.
-const KEYS: [&str; 24] = [
+const KEYS: [&str; 25] = [
     "HeaderDigest",
     "DataDigest",
     "MaxConnections",
@@ -162,6 +181,7 @@ const KEYS: [&str; 24] = [
     "RDMAExtensions",
     "TargetRecvDataSegmentLength",
     "InitiatorRecvDataSegmentLength",
+    "MaxOutstandingUnexpectedPDUs",
 ];
 
 /// The answer to a key.
@@ -215,8 +235,11 @@ impl Negotiation {
         Ok(())
     }
 
-    /// Declares, once, the longest data segment that we take (§13.12).
+    /// Declares, once, the longest data segment that we take (§13.12). Normal sessions over RDMA negotiate it by another key.
     pub fn declare(&mut self, out: &mut Text) {
+        if self.offer.rdma && !self.discovery {
+            return;
+        }
         if !std::mem::replace(&mut self.declared, true) {
             self.parameters.max_recv_data = self.offer.max_recv_data;
             out.put(
@@ -232,8 +255,44 @@ impl Negotiation {
         p.first_burst = p.first_burst.min(p.max_burst);
     }
 
+    /// The answer to a key of iSER (RFC 7145, section 6), `None` to another key. An answer of `None` rejects the value.
+    fn extension(&mut self, key: &str, offered: &str) -> Option<Option<Answer>> {
+        let p = &mut self.parameters;
+        let o = &self.offer;
+        let length = ranged(offered, 512, 0xff_ffff).map(|n| n.min(o.max_recv_data));
+        Some(match key {
+            // This is plain TCP.
+            "RDMAExtensions" if !o.rdma => Some(yes(false)),
+            "TargetRecvDataSegmentLength"
+            | "InitiatorRecvDataSegmentLength"
+            | "MaxOutstandingUnexpectedPDUs"
+                if !o.rdma =>
+            {
+                Some(value(IRRELEVANT))
+            }
+            // Without them nothing else can be spoken over RDMA.
+            "RDMAExtensions" => boolean(offered).filter(|b| *b).map(yes),
+            "TargetRecvDataSegmentLength" => length.map(|n| {
+                p.max_recv_data = n;
+                value(n)
+            }),
+            "InitiatorRecvDataSegmentLength" => length.map(|n| {
+                p.max_send_data = n;
+                value(n)
+            }),
+            // 0 is no limit, and 1 is none of the values.
+            "MaxOutstandingUnexpectedPDUs" => ranged(offered, 0, u64::from(u32::MAX))
+                .filter(|n| *n != 1)
+                .map(|_| value(limits::ISER_OTHER_PDUS)),
+            _ => return None,
+        })
+    }
+
     /// The answer to a key; `None` rejects its value.
     fn value_of(&mut self, key: &str, offered: &str) -> Option<Answer> {
+        if let Some(answer) = self.extension(key, offered) {
+            return answer;
+        }
         let irrelevant = self.discovery || !self.leading;
         let p = &mut self.parameters;
         let o = &self.offer;
@@ -313,9 +372,6 @@ impl Negotiation {
             // §13.25: obsolete.
             "IFMarker" | "OFMarker" => yes(false),
             "IFMarkInt" | "OFMarkInt" => return None,
-            // RFC 7145: this is plain TCP.
-            "RDMAExtensions" => yes(false),
-            "TargetRecvDataSegmentLength" | "InitiatorRecvDataSegmentLength" => value(IRRELEVANT),
             // An answer to a key that we never sent.
             _ if matches!(offered, NOT_UNDERSTOOD | REJECT | IRRELEVANT) => Answer::Silence,
             _ => value(NOT_UNDERSTOOD),
@@ -403,6 +459,50 @@ mod tests {
             (n.parameters.max_send_data, n.parameters.first_burst),
             (65536, 32768)
         );
+    }
+
+    #[test]
+    fn keys_of_rdma_are_negotiated_over_rdma_only() {
+        let table = [
+            ("RDMAExtensions", "Yes", "Yes", "No"),
+            (
+                "TargetRecvDataSegmentLength",
+                "262144",
+                "8192",
+                "Irrelevant",
+            ),
+            (
+                "InitiatorRecvDataSegmentLength",
+                "4096",
+                "4096",
+                "Irrelevant",
+            ),
+            ("MaxOutstandingUnexpectedPDUs", "0", "32", "Irrelevant"),
+            ("HeaderDigest", "CRC32C,None", "None", "CRC32C"),
+            ("ErrorRecoveryLevel", "1", "0", "1"),
+            ("MaxConnections", "4", "1", "4"),
+            ("InitialR2T", "No", "Yes", "No"),
+        ];
+        let offer = Offer::default();
+        let mut rdma = Negotiation::new(&offer.clone().over_rdma(), false, None);
+        let mut tcp = Negotiation::new(&offer, false, None);
+        for (key, offered, over_rdma, over_tcp) in table {
+            assert_eq!(ask(&mut rdma, key, offered), format!("{key}={over_rdma}\0"));
+            assert_eq!(ask(&mut tcp, key, offered), format!("{key}={over_tcp}\0"));
+        }
+        assert_eq!(rdma.parameters.max_recv_data, 8192);
+        assert_eq!(rdma.parameters.max_send_data, 4096);
+        let mut declared = Text::new();
+        rdma.declare(&mut declared);
+        assert_eq!(declared.len(), 0);
+        let mut again = Negotiation::new(&offer.over_rdma(), false, None);
+        let refused = [
+            ("RDMAExtensions", "No"),
+            ("MaxOutstandingUnexpectedPDUs", "1"),
+        ];
+        for (key, offered) in refused {
+            assert_eq!(ask(&mut again, key, offered), format!("{key}=Reject\0"));
+        }
     }
 
     #[test]

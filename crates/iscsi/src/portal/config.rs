@@ -7,6 +7,7 @@ use crate::wire::IscsiName;
 use session::admission::AdmissionLimits;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
@@ -83,6 +84,37 @@ impl Config {
         self.connection_budget = self.connection_budget.max(2 * io::limits::BUF_LEN_MAX);
         self
     }
+}
+
+/// A transport of iSCSI.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IscsiTransport {
+    /// TCP.
+    Tcp,
+    /// RDMA (iSER, RFC 7145).
+    Iser,
+}
+
+impl IscsiTransport {
+    /// The transport as a word of the control API and of metrics.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            IscsiTransport::Tcp => "tcp",
+            IscsiTransport::Iser => "rdma",
+        }
+    }
+}
+
+/// A listening address of a portal group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Portal {
+    /// The address.
+    pub address: SocketAddr,
+    /// The tag of the portal group.
+    pub group: u16,
+    /// The transport that is served there.
+    pub transport: IscsiTransport,
 }
 
 /// Which initiators may log in to a target.

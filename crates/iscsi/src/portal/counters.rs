@@ -75,11 +75,15 @@ pub enum CloseReason {
     Drained,
     /// Too many connections, or too many that have not logged in.
     Limit,
+    /// The initiator named memory that it gives no access to (iSER).
+    MemoryAccess,
+    /// The RDMA device failed or was removed.
+    Device,
 }
 
 impl CloseReason {
     /// All reasons, in the order of their counters.
-    pub const ALL: [CloseReason; 16] = [
+    pub const ALL: [CloseReason; 18] = [
         CloseReason::Peer,
         CloseReason::Network,
         CloseReason::Protocol,
@@ -96,6 +100,8 @@ impl CloseReason {
         CloseReason::Administrator,
         CloseReason::Drained,
         CloseReason::Limit,
+        CloseReason::MemoryAccess,
+        CloseReason::Device,
     ];
 
     /// Whether the reason is trouble that the log names.
@@ -109,7 +115,9 @@ impl CloseReason {
             | CloseReason::DataTimeout
             | CloseReason::SendStall
             | CloseReason::Reclaimed
-            | CloseReason::Limit => true,
+            | CloseReason::Limit
+            | CloseReason::MemoryAccess
+            | CloseReason::Device => true,
             CloseReason::Peer
             | CloseReason::Network
             | CloseReason::Logout

@@ -3,6 +3,7 @@
 //! **Called by** the login machine and, when the machine has finished, by the connection. **Invariants**: a login is admitted by the
 //! rules that hold at its end (§6.3.2), not by the rules at its first request.
 
+use super::config::IscsiTransport;
 use super::session::SessionKind;
 use super::shared::PortalShared;
 use crate::login::{Admission, Applicant, LoggedIn, Realm, Refusal};
@@ -18,6 +19,8 @@ pub(crate) struct Gate<'a> {
     pub(crate) local: SocketAddr,
     pub(crate) peer: SocketAddr,
     pub(crate) now_ns: u64,
+    /// The transport of the connection.
+    pub(crate) transport: IscsiTransport,
 }
 
 fn refused<T>(status: LoginStatus) -> Result<T, Refusal> {
@@ -95,7 +98,7 @@ impl Realm for Gate<'_> {
         let Some(entry) = self.target.entry(name) else {
             return refused(LoginStatus::NOT_FOUND);
         };
-        if !self.target.serves(&entry, self.local) {
+        if !self.target.serves(&entry, self.local, self.transport) {
             return refused(LoginStatus::NOT_FOUND);
         }
         if !entry.allows(&who.initiator) {
@@ -115,7 +118,13 @@ impl Realm for Gate<'_> {
         let joined = match who.tsih {
             0 => None,
             tsih => match self.target.session(tsih) {
-                Some(s) if s.is_of(&who.initiator, who.isid, Some(name)) => Some(s.parameters),
+                // Connections of a session have one transport: its parameters depend on it.
+                Some(s)
+                    if s.is_of(&who.initiator, who.isid, Some(name))
+                        && s.transport == self.transport =>
+                {
+                    Some(s.parameters)
+                }
                 Some(_) => return refused(LoginStatus::CANNOT_INCLUDE),
                 None => return refused(LoginStatus::SESSION_DOES_NOT_EXIST),
             },

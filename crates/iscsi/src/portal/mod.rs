@@ -1,7 +1,8 @@
 //! iSCSI portal: targets, sessions and connections on top of SCSI devices.
 //!
-//! **Owns** everything between an accepted TCP stream and [`scsi::Device`]. **Called by** the server, which configures it
-//! through [`Target`] and hands it every accepted connection with [`Target::serve`] on the shard that owns it.
+//! **Owns** everything between an accepted TCP stream, or a connection request over RDMA, and [`scsi::Device`]. **Called by** the server,
+//! which configures it through [`Target`] and hands it every connection with [`Target::serve`] or [`Target::serve_rdma`] on the shard that
+//! owns it.
 //! **Invariants**: connections share nothing on the data path but a session's window; control calls are short and
 //! synchronous; an initiator costs bounded memory, and nothing that it sends slows other initiators down.
 //!
@@ -11,7 +12,7 @@
 //! |---|---|
 //! | [`config`], [`counters`], `window` | settings, totals, CmdSN |
 //! | `entry`, [`session`], `throttle`, `shared` | a target, a session, wrong secrets, their registers |
-//! | `incoming`, `transport` | the byte stream of one connection in both directions, StatSN, its end |
+//! | `incoming`, `framing`, `transport` | the PDUs of one connection in both directions, StatSN, its end |
 //! | `retained`, `text_exchange`, `member` | a connection's part in its session: responses, pings, text, logout |
 //! | `early`, `full_feature`, `discovery` | full feature phase of a normal and of a discovery session |
 //! | `gate`, `connection` | logins, the phases of a connection, its turns, receiving, deadlines |
@@ -22,6 +23,7 @@ pub mod counters;
 mod discovery;
 mod early;
 mod entry;
+mod framing;
 mod full_feature;
 mod gate;
 mod incoming;
@@ -35,7 +37,9 @@ mod transport;
 mod window;
 
 pub use ::session::latency::{CommandKind, CommandLatency};
-pub use config::{Acl, Authentication, Config, Redirect, TargetConfig, TargetError};
+pub use config::{
+    Acl, Authentication, Config, IscsiTransport, Portal, Redirect, TargetConfig, TargetError,
+};
 pub use counters::{CloseReason, ConnectionState, Counters};
 pub use session::{ConnectionInfo, SessionInfo};
 
@@ -65,6 +69,12 @@ impl Target {
     /// Serves one connection until it ends. Call it on the shard that owns the connection.
     pub async fn serve(&self, stream: io::net::TcpStream) {
         connection::serve(self.0.clone(), stream).await;
+    }
+
+    /// Answers one connection request over RDMA (iSER), and serves the connection until it ends. Call it on the shard that owns the
+    /// connection.
+    pub async fn serve_rdma(&self, incoming: io::rdma::Incoming) {
+        connection::serve_rdma(self.0.clone(), incoming).await;
     }
 
     /// Adds a target. Errors: `TargetExists`.
@@ -127,11 +137,11 @@ impl Target {
     }
 
     /// Sets the addresses and the tags of the portal groups.
-    pub fn set_portals(&self, portals: Vec<(SocketAddr, u16)>) {
+    pub fn set_portals(&self, portals: Vec<Portal>) {
         self.0.set_portals(portals);
     }
 
-    /// Sets the addresses that discovery names instead of a portal group's own; a group without such an address names its
+    /// Sets the addresses that discovery over TCP names instead of a portal group's own; a group without such an address names its
     /// own.
     pub fn set_advertised(&self, advertised: Vec<(SocketAddr, u16)>) {
         self.0.set_advertised(advertised);

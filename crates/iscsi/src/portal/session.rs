@@ -5,12 +5,13 @@
 //! session ends with its last connection; every command of an older session of the same initiator port has ended when
 //! this one begins (§6.3.5).
 
-use super::config::SessionParameters;
+use super::config::{IscsiTransport, SessionParameters};
 use super::counters::CloseReason;
 use super::entry::TargetEntry;
 use super::window::{Verdict, Window};
 use crate::wire::{IscsiName, Isid, Itt, Lun, Sn};
 use io::net::TcpInfo;
+use io::rdma::RdmaInfo;
 use io::sync::lock;
 use io::sync::oneshot;
 use io::time::Instant;
@@ -171,6 +172,7 @@ pub(crate) struct Session {
     pub(crate) initiator: IscsiName,
     pub(crate) alias: Option<String>,
     pub(crate) kind: SessionKind,
+    pub(crate) transport: IscsiTransport,
     pub(crate) parameters: SessionParameters,
     pub(crate) authenticated: bool,
     pub(crate) connections: Arc<Connections>,
@@ -186,6 +188,7 @@ pub(crate) struct NewSession {
     pub(crate) initiator: IscsiName,
     pub(crate) alias: Option<String>,
     pub(crate) kind: SessionKind,
+    pub(crate) transport: IscsiTransport,
     pub(crate) parameters: SessionParameters,
     pub(crate) authenticated: bool,
     pub(crate) connections: Arc<Connections>,
@@ -201,6 +204,7 @@ impl Session {
             initiator: n.initiator,
             alias: n.alias,
             kind: n.kind,
+            transport: n.transport,
             parameters: n.parameters,
             authenticated: n.authenticated,
             connections: n.connections,
@@ -300,7 +304,7 @@ impl Session {
             initiator: self.initiator.clone(),
             alias: self.alias.clone(),
             target: self.target().cloned(),
-            transport: "tcp",
+            transport: self.transport,
             authenticated: self.authenticated,
             parameters: self.parameters,
             connections,
@@ -328,6 +332,7 @@ impl ConnectionHandle {
             header_digest: self.parameters.header_digest,
             data_digest: self.parameters.data_digest,
             tcp: of_all.carrier.tcp(),
+            rdma: of_all.carrier.rdma().cloned(),
             in_flight: of_all.in_flight,
             silent: totals.heard_at.map_or(Duration::ZERO, Instant::elapsed),
             bytes_in: of_all.bytes_in,
@@ -353,8 +358,10 @@ pub struct ConnectionInfo {
     pub header_digest: bool,
     /// CRC32C over data.
     pub data_digest: bool,
-    /// The kernel's view of the connection, at most a second older than the last traffic.
+    /// The kernel's view of the connection, at most a second older than the last traffic; zeroes over RDMA.
     pub tcp: TcpInfo,
+    /// The numbers of the queue pair, over RDMA.
+    pub rdma: Option<RdmaInfo>,
     /// Commands without a reply now.
     pub in_flight: u64,
     /// Time since the initiator sent its last byte.
@@ -383,7 +390,7 @@ pub struct SessionInfo {
     /// TargetName; none for a discovery session.
     pub target: Option<IscsiName>,
     /// The transport in use.
-    pub transport: &'static str,
+    pub transport: IscsiTransport,
     /// Whether the initiator has proven itself.
     pub authenticated: bool,
     /// Parameters negotiated on the leading connection.

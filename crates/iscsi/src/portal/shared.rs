@@ -4,7 +4,9 @@
 //! logins and by connections that end. **Invariants**: the mutex of the registers is held for a few instructions and never
 //! across an await; a session is registered until its last connection has left.
 
-use super::config::{Authentication, Config, TargetConfig, TargetError, Unnamed};
+use super::config::{
+    Authentication, Config, IscsiTransport, Portal, TargetConfig, TargetError, Unnamed,
+};
 use super::counters::{CloseReason, ConnectionState, CounterSet};
 use super::entry::TargetEntry;
 use super::session::{ConnectionHandle, NewSession, Session, SessionKind};
@@ -34,7 +36,7 @@ struct Registers {
     targets: BTreeMap<IscsiName, Arc<TargetEntry>>,
     sessions: BTreeMap<u16, Arc<Session>>,
     last_tsih: u16,
-    portals: Vec<(SocketAddr, u16)>,
+    portals: Vec<Portal>,
     advertised: Vec<(SocketAddr, u16)>,
     discovery: Authentication,
 }
@@ -183,18 +185,23 @@ impl PortalShared {
     }
 
     /// Whether a portal group that `local` belongs to serves a target. Without portals everything is served everywhere.
-    pub(crate) fn serves(&self, entry: &TargetEntry, local: SocketAddr) -> bool {
+    pub(crate) fn serves(
+        &self,
+        entry: &TargetEntry,
+        local: SocketAddr,
+        transport: IscsiTransport,
+    ) -> bool {
         let registers = self.registers();
         let mut matching = registers
             .portals
             .iter()
-            .filter(|(p, _)| is_portal(*p, local))
+            .filter(|p| p.transport == transport && is_portal(p.address, local))
             .peekable();
-        matching.peek().is_none() || matching.any(|(_, tag)| *tag == entry.portal_group)
+        matching.peek().is_none() || matching.any(|p| p.group == entry.portal_group)
     }
 
     /// Sets the addresses of portal groups.
-    pub(crate) fn set_portals(&self, portals: Vec<(SocketAddr, u16)>) {
+    pub(crate) fn set_portals(&self, portals: Vec<Portal>) {
         self.registers().portals = portals;
     }
 
@@ -228,19 +235,28 @@ impl PortalShared {
         all
     }
 
-    /// TargetAddress of a target (§13.8), as seen from a connection to `local`.
-    pub(crate) fn addresses_of(&self, entry: &TargetEntry, local: SocketAddr) -> Vec<String> {
+    /// TargetAddress of a target (§13.8), as seen from a connection to `local`. SendTargets does not name transports, so the addresses are those
+    /// of the connection's own transport.
+    pub(crate) fn addresses_of(
+        &self,
+        entry: &TargetEntry,
+        local: SocketAddr,
+        transport: IscsiTransport,
+    ) -> Vec<String> {
         let tag = entry.portal_group;
         let mut out: Vec<String> = Vec::new();
         let registers = self.registers();
-        let advertised = registers.advertised.iter().any(|(_, t)| *t == tag);
-        let shown = if advertised {
-            &registers.advertised
-        } else {
-            &registers.portals
-        };
-        let of_group = shown.iter().filter(|(_, t)| *t == tag);
-        for addr in of_group.filter_map(|(a, _)| reached_at(*a, local.ip())) {
+        let listening = registers.portals.iter();
+        let listening = listening.filter(|p| p.transport == transport && p.group == tag);
+        let mut shown: Vec<SocketAddr> = listening.map(|p| p.address).collect();
+        if transport == IscsiTransport::Tcp {
+            let advertised = registers.advertised.iter().filter(|(_, t)| *t == tag);
+            let advertised: Vec<SocketAddr> = advertised.map(|(a, _)| *a).collect();
+            if !advertised.is_empty() {
+                shown = advertised;
+            }
+        }
+        for addr in shown.into_iter().filter_map(|a| reached_at(a, local.ip())) {
             let shown = format!("{addr},{tag}");
             if !out.contains(&shown) {
                 out.push(shown);

@@ -1,30 +1,36 @@
-//! The byte stream of one connection in both directions, in all of the connection's phases.
+//! The transport of one connection in both directions, in all of the connection's phases.
 //!
 //! **Owns** the link of the session core, the receiver's position, StatSN and the framing of PDUs that are sent, and how the
 //! connection ends. **Called by** every phase, with each PDU that it sends. **Invariants**: payload is sent from where it lies,
 //! and copied only to take a digest of bytes that may change; StatSN grows by one with each PDU that carries a status
 //! (§4.2.2.2) and with nothing else; the first reason to close stays.
 
+use super::config::IscsiTransport;
 use super::counters::{CloseReason, ConnectionState};
+use super::framing::{AnyFraming, IserFraming};
 use super::incoming::Position;
 use super::session::Session;
 use super::shared::PortalShared;
 use crate::limits::{STAGING_MAX, UNSENT_REPLIES_MAX};
+use crate::login::Offer;
 use crate::wire::bhs::padding;
 use crate::wire::decode::Rules;
+use crate::wire::iser::{Advertised, IserHeader};
 use crate::wire::{Bhs, Sn};
-use io::Payload;
 use io::time::Instant;
+use io::{IoBuf, Payload};
 use session::Hold;
 use session::digest::{Crc32c, crc32c};
 use session::link::{Link, is_broken};
 use session::output::stable;
+use session::rdma::chain::WorkChain;
 use std::sync::Arc;
 
-/// The byte stream of a connection.
+/// The transport of a connection.
 pub(crate) struct PortalTransport {
     shared: Arc<PortalShared>,
     link: Link<CloseReason>,
+    framing: AnyFraming,
     course: Course,
     /// The state that the service's counters count this connection in.
     counted: ConnectionState,
@@ -59,11 +65,16 @@ enum CommandWindow {
 }
 
 impl PortalTransport {
-    /// The byte stream of a connection that was accepted just now.
-    pub(crate) fn new(shared: Arc<PortalShared>, link: Link<CloseReason>) -> PortalTransport {
+    /// The transport of a connection that was accepted just now.
+    pub(crate) fn new(
+        shared: Arc<PortalShared>,
+        link: Link<CloseReason>,
+        framing: AnyFraming,
+    ) -> PortalTransport {
         PortalTransport {
             shared,
             link,
+            framing,
             course: Course::Open,
             counted: ConnectionState::Login,
             rules: Rules::LOGIN,
@@ -92,6 +103,26 @@ impl PortalTransport {
     #[inline]
     pub(crate) fn link_mut(&mut self) -> &mut Link<CloseReason> {
         &mut self.link
+    }
+
+    /// The transport's kind.
+    pub(crate) fn kind(&self) -> IscsiTransport {
+        self.framing.transport()
+    }
+
+    /// Whether PDUs are messages (iSER).
+    #[inline]
+    pub(crate) fn is_iser(&self) -> bool {
+        matches!(self.framing, AnyFraming::Iser(_))
+    }
+
+    /// Our offer in negotiations.
+    pub(crate) fn offer(&self) -> Offer {
+        let offer = self.shared.config.offer.clone();
+        match self.framing {
+            AnyFraming::Tcp => offer,
+            AnyFraming::Iser(_) => offer.over_rdma(),
+        }
     }
 
     /// When this turn began.
@@ -251,6 +282,59 @@ impl PortalTransport {
         bhs.set_window(exp, max);
     }
 
+    /// Longest data segment to be sent, bytes, where `negotiated` was negotiated.
+    pub(crate) fn data_max(&self, negotiated: u32) -> usize {
+        let most = match &self.framing {
+            AnyFraming::Tcp => negotiated,
+            AnyFraming::Iser(iser) => negotiated.min(iser.data_max()),
+        };
+        most as usize
+    }
+
+    /// The work chain with the link that counts it, over RDMA.
+    pub(crate) fn chain(&mut self) -> Option<(&mut WorkChain, &mut Link<CloseReason>)> {
+        match &mut self.framing {
+            AnyFraming::Tcp => None,
+            AnyFraming::Iser(iser) => Some((iser.chain(), &mut self.link)),
+        }
+    }
+
+    /// The messages of a connection over RDMA.
+    pub(crate) fn iser_mut(&mut self) -> Option<&mut IserFraming> {
+        match &mut self.framing {
+            AnyFraming::Tcp => None,
+            AnyFraming::Iser(iser) => Some(iser),
+        }
+    }
+
+    /// Memory that the message advertises which is dispatched now; none over TCP.
+    pub(crate) fn advertised(&self) -> IserHeader {
+        match &self.framing {
+            AnyFraming::Tcp => IserHeader::default(),
+            AnyFraming::Iser(iser) => iser.advertised(),
+        }
+    }
+
+    /// Sends read data by a WRITE, `offset` bytes behind the beginning of the initiator's memory.
+    pub(crate) fn write(&mut self, payload: Payload, to: Option<Advertised>, offset: u32) {
+        // A command that reads was checked to name memory.
+        if let (AnyFraming::Iser(iser), Some(to)) = (&mut self.framing, to) {
+            iser.write(self.link.output_mut(), payload, (to, offset));
+        }
+    }
+
+    /// Reads data of the write in `slot` into `into.0[into.1..]`, from `offset` bytes behind the beginning of the initiator's memory.
+    pub(crate) fn read(
+        &mut self,
+        slot: usize,
+        into: (IoBuf, usize),
+        (from, offset): (Advertised, u32),
+    ) {
+        if let AnyFraming::Iser(iser) = &mut self.framing {
+            iser.read(slot, into, (from, offset));
+        }
+    }
+
     fn put_header(&mut self, bhs: &Bhs) {
         self.link.output_mut().put(&bhs.0);
         if self.rules.header_digest {
@@ -259,10 +343,18 @@ impl PortalTransport {
     }
 
     /// Sends a PDU with a short data segment.
-    pub(crate) fn send(&mut self, mut bhs: Bhs, data: &[u8]) {
+    pub(crate) fn send(&mut self, bhs: Bhs, data: &[u8]) {
+        self.send_response(bhs, data, IserHeader::default());
+    }
+
+    /// Sends the response to a command that advertised `memory`, with a short data segment.
+    pub(crate) fn send_response(&mut self, mut bhs: Bhs, data: &[u8], memory: IserHeader) {
         bhs.set_data_len(data.len() as u32);
-        self.put_header(&bhs);
         self.link.output_mut().count_reply();
+        if let AnyFraming::Iser(iser) = &mut self.framing {
+            return iser.send(self.link.output_mut(), &bhs, data, memory);
+        }
+        self.put_header(&bhs);
         if data.is_empty() {
             return;
         }
@@ -277,7 +369,7 @@ impl PortalTransport {
         }
     }
 
-    /// Sends a PDU whose data is a payload. The header has its length.
+    /// Sends a PDU whose data is a payload, over TCP. The header has its length.
     pub(crate) fn send_payload(&mut self, bhs: &Bhs, payload: Payload) {
         let len = payload.len();
         self.put_header(bhs);

@@ -2,7 +2,7 @@
 
 use crate::fixture::{DISK, Fixture, name, simulated, target_config};
 use crate::initiator::{INITIATOR, text};
-use iscsi::portal::{Acl, Config, Redirect, TargetConfig};
+use iscsi::portal::{Acl, Config, IscsiTransport, Portal, Redirect, TargetConfig};
 use iscsi::wire::response::LoginStatus;
 use iscsi::wire::text::Pairs;
 use iscsi::wire::{Opcode, Ttt};
@@ -148,9 +148,14 @@ fn discovery_lists_what_is_open_in_as_many_pieces_as_asked_for() {
             ..target_config("iqn.2026-11.test:hidden")
         };
         f.target.add_target(hidden).expect("new");
+        let portal = |address, group| Portal {
+            address,
+            group,
+            transport: IscsiTransport::Tcp,
+        };
         f.target.set_portals(vec![
-            (f.addr, 1),
-            ("192.0.2.9:3260".parse().expect("an address"), 2),
+            portal(f.addr, 1),
+            portal("192.0.2.9:3260".parse().expect("an address"), 2),
         ]);
         let mut i = f.connect().await;
         let keys = [

@@ -8,6 +8,8 @@ mod early;
 mod fairness;
 mod fixture;
 mod initiator;
+mod iser;
+mod iser_host;
 mod login;
 mod loopback;
 mod random;

@@ -36,7 +36,7 @@ pub enum Address {
 }
 
 const EXPECTED: &str = "expected file:PATH, a path, mem:SIZE, nvme-tcp://HOST:PORT/NQN?ns=1, nvme-rdma://HOST:PORT/NQN?ns=1, \
-                        iscsi://HOST/IQN/LUN or nfs://HOST/PATH";
+                        iscsi://HOST/IQN/LUN, iser://HOST/IQN/LUN or nfs://HOST/PATH";
 
 impl FromStr for Address {
     type Err = Error;
@@ -47,11 +47,9 @@ impl FromStr for Address {
             let named = Nvme::parse(transport, rest);
             return named.map(Address::Nvme).map_err(|why| bad(&why));
         }
-        if let Some(rest) = text.strip_prefix(iscsi_address::SCHEME) {
-            return rest
-                .parse()
-                .map(Address::Iscsi)
-                .map_err(|why: String| bad(&why));
+        if let Some((transport, rest)) = iscsi_address::transport_of(text) {
+            let named = Iscsi::parse(transport, rest);
+            return named.map(Address::Iscsi).map_err(|why| bad(&why));
         }
         if let Some(rest) = text.strip_prefix(nfs_address::SCHEME) {
             return rest

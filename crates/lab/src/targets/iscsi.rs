@@ -1,7 +1,7 @@
-//! A logical unit over iSCSI, through the userspace initiator.
+//! A logical unit over iSCSI or iSER, through the userspace initiator.
 //!
 //! **Owns** one session per job, with one connection, on the job's shard. **Invariants**: the congestion control is
-//! set on every socket and read back; requests that the target did not grant are in [`Transport::fallbacks`]; secrets
+//! set on every socket and read back, over TCP; requests that the target did not grant are in [`Transport::fallbacks`]; secrets
 //! come from files that only their owner can read, and are never printed.
 
 use super::iscsi_address::Iscsi;
@@ -11,6 +11,7 @@ use crate::{Error, Result};
 use io::IoBuf;
 use io::net::{TcpInfo, TcpOptions};
 use iscsi::login::{Credential, Secret};
+use iscsi::portal;
 use iscsi::wire::IscsiName;
 use iscsi_initiator::limits::QUEUE_DEPTH_MAX;
 use iscsi_initiator::{Chap, Config, Proposal, Unit, WriteOptions};
@@ -35,7 +36,11 @@ impl IscsiTarget {
     /// Connects to the unit once. Errors: `Target`; `Usage` or `File` for an unusable secret.
     pub async fn open(address: &Iscsi) -> Result<IscsiTarget> {
         let at = address.resolve()?;
-        let facts = Facts::remote(at, address.ram, "iSCSI, userspace initiator");
+        let description = match address.transport {
+            portal::IscsiTransport::Tcp => "iSCSI, userspace initiator",
+            portal::IscsiTransport::Iser => "iSER, userspace initiator",
+        };
+        let facts = Facts::remote(at, address.ram, description);
         let mut target = IscsiTarget {
             chap: chap(address)?,
             address: address.clone(),
@@ -58,12 +63,13 @@ impl IscsiTarget {
         c.queue_depth = u16::try_from(depth)
             .unwrap_or(QUEUE_DEPTH_MAX)
             .min(QUEUE_DEPTH_MAX);
+        c.transport = self.address.transport;
         c.chap = self.chap.clone();
         c.proposal = Proposal {
             header_digest: self.address.header_digest,
             data_digest: self.address.data_digest,
             immediate_data: self.address.immediate,
-            initial_r2t: self.address.initial_r2t,
+            initial_r2t: self.wants_r2t(),
             ..Proposal::default()
         };
         c.tcp = TcpOptions {
@@ -71,6 +77,11 @@ impl IscsiTarget {
             ..TcpOptions::default()
         };
         Ok(c)
+    }
+
+    /// Whether it is asked for that no data comes before an R2T. Over RDMA there is no other way.
+    fn wants_r2t(&self) -> bool {
+        self.address.initial_r2t || self.address.transport == portal::IscsiTransport::Iser
     }
 
     /// The properties of the session's connection, and fallbacks from the requested ones.
@@ -97,22 +108,20 @@ impl IscsiTarget {
                 self.address.immediate,
                 agreed.immediate_data,
             ),
-            (
-                "unsolicited data",
-                !self.address.initial_r2t,
-                !agreed.initial_r2t,
-            ),
+            ("unsolicited data", !self.wants_r2t(), !agreed.initial_r2t),
         ] {
             if wanted && !got {
                 fallbacks.push(format!("no {what}, although requested"));
             }
         }
+        let is_tcp = self.address.transport == portal::IscsiTransport::Tcp;
+        let over_tcp = |word: &str| if is_tcp { word } else { "" }.to_owned();
         Transport {
-            kind: "tcp".into(),
-            rdma: None,
-            congestion: link.map_or(String::new(), |l| l.tcp.congestion),
-            congestion_wanted: CONGESTION.into(),
-            congestion_server: congestion_of(self.at),
+            kind: self.address.transport.word().into(),
+            rdma: link.as_ref().and_then(|l| l.rdma.clone()),
+            congestion: over_tcp(link.as_ref().map_or("", |l| &l.tcp.congestion)),
+            congestion_wanted: over_tcp(CONGESTION),
+            congestion_server: is_tcp.then(|| congestion_of(self.at)).flatten(),
             digests: (agreed.header_digest, agreed.data_digest),
             queues: 1,
             depth: granted,
@@ -201,9 +210,10 @@ impl IscsiSession {
         self.session.ping().await.map_err(answered)
     }
 
-    /// Statistics of the session's connection.
+    /// Statistics of the session's connection, over TCP.
     pub(super) fn tcp(&self) -> Option<TcpInfo> {
-        self.session.link().map(|link| link.tcp)
+        let link = self.session.link()?;
+        link.rdma.is_none().then_some(link.tcp)
     }
 }
 

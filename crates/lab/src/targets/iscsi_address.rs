@@ -1,4 +1,4 @@
-//! Addresses of logical units: `iscsi://HOST[:PORT]/IQN/LUN`, with options behind a `?`.
+//! Addresses of logical units: `iscsi://HOST[:PORT]/IQN/LUN`, and `iser://` for RDMA, with options behind a `?`.
 //!
 //! **Called by** [`super::address`]. **Invariants**: the text form of an [`Iscsi`] parses to the same value; a secret
 //! is never part of an address, only its file.
@@ -6,19 +6,34 @@
 use super::address_text::{flag, resolve_or};
 use crate::Result;
 use iscsi::login::Algorithm;
+use iscsi::portal::IscsiTransport;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::str::FromStr;
 
-/// Prefix of these addresses.
-pub(super) const SCHEME: &str = "iscsi://";
+/// Prefix of the addresses of a transport.
+fn scheme(transport: IscsiTransport) -> &'static str {
+    match transport {
+        IscsiTransport::Tcp => "iscsi://",
+        IscsiTransport::Iser => "iser://",
+    }
+}
+
+/// The transport of such an address, and the rest of the text; `None` for other addresses.
+pub(super) fn transport_of(text: &str) -> Option<(IscsiTransport, &str)> {
+    let all = [IscsiTransport::Tcp, IscsiTransport::Iser].into_iter();
+    all.filter_map(|t| Some((t, text.strip_prefix(scheme(t))?)))
+        .next()
+}
+
 /// The default port (RFC 7143, 4.2.7.1).
 const DEFAULT_PORT: u16 = 3260;
 
 /// A logical unit served over iSCSI.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Iscsi {
+    /// The transport.
+    pub transport: IscsiTransport,
     /// Host, with a port other than 3260.
     pub host: String,
     /// The target.
@@ -58,6 +73,7 @@ impl Iscsi {
     #[must_use]
     pub fn new(host: impl Into<String>, iqn: impl Into<String>, lun: u16) -> Iscsi {
         Iscsi {
+            transport: IscsiTransport::Tcp,
             host: host.into(),
             iqn: iqn.into(),
             lun,
@@ -79,28 +95,32 @@ impl Iscsi {
     }
 }
 
-impl FromStr for Iscsi {
-    type Err = String;
-
+impl Iscsi {
     /// Reads what follows the scheme.
-    fn from_str(rest: &str) -> std::result::Result<Iscsi, String> {
-        const EXPECTED: &str = "expected iscsi://HOST[:PORT]/IQN/LUN";
+    pub(super) fn parse(
+        transport: IscsiTransport,
+        rest: &str,
+    ) -> std::result::Result<Iscsi, String> {
+        let expected = format!("expected {}HOST[:PORT]/IQN/LUN", scheme(transport));
         let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
         let mut parts = place.split('/');
         let (Some(host), Some(iqn), Some(lun), None) =
             (parts.next(), parts.next(), parts.next(), parts.next())
         else {
-            return Err(EXPECTED.into());
+            return Err(expected);
         };
         if host.is_empty() || iqn.is_empty() || host.contains('@') {
             return Err(format!(
-                "{EXPECTED}; a user is named by ?chap=USER&secret=FILE"
+                "{expected}; a user is named by ?chap=USER&secret=FILE"
             ));
         }
         let lun = lun
             .parse()
             .map_err(|_| format!("expected a logical unit number, found {lun:?}"))?;
-        let mut t = Iscsi::new(host, iqn, lun);
+        let mut t = Iscsi {
+            transport,
+            ..Iscsi::new(host, iqn, lun)
+        };
         let (mut secret, mut mutual_secret): (Option<PathBuf>, Option<PathBuf>) = (None, None);
         let (mut user, mut mutual_user) = (None, None);
         for word in query.split('&').filter(|w| !w.is_empty()) {
@@ -132,6 +152,9 @@ impl FromStr for Iscsi {
                 }
             }
         }
+        if transport == IscsiTransport::Iser && (t.header_digest || t.data_digest) {
+            return Err("no digests over RDMA, which has its own checks".into());
+        }
         let both = |name: Option<String>, file: Option<PathBuf>, what: &str| match (name, file) {
             (None, None) => Ok(None),
             (Some(name), Some(file)) => Ok(Some((name, file))),
@@ -152,7 +175,8 @@ impl FromStr for Iscsi {
 
 impl fmt::Display for Iscsi {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{SCHEME}{}/{}/{}", self.host, self.iqn, self.lun)?;
+        let scheme = scheme(self.transport);
+        write!(f, "{scheme}{}/{}/{}", self.host, self.iqn, self.lun)?;
         let mut words = Vec::new();
         let mut put = |on: bool, word: &str| {
             if on {
@@ -193,6 +217,7 @@ mod tests {
     fn names_survive_being_printed_and_read() {
         for text in [
             "iscsi://127.0.0.1/iqn.2026-01.org.example:d/0",
+            "iser://10.0.0.7/iqn.x:y/7?immediate=0&medium=ram",
             "iscsi://[::1]:3261/iqn.x:y/7?hdgst=1&ddgst=1&immediate=0&r2t=1&initiator=iqn.h&chap=u&secret=/a/b&mutual=t&mutual-secret=c&algorithm=sha1&medium=ram",
         ] {
             let a: Address = text.parse().expect(text);
@@ -204,6 +229,8 @@ mod tests {
     fn what_is_wrong_is_named() {
         for (text, why) in [
             ("iscsi://h", "expected iscsi://HOST"),
+            ("iser://h", "expected iser://HOST"),
+            ("iser://h/iqn.x/0?ddgst=1", "no digests over RDMA"),
             ("iscsi://h/iqn.x", "expected iscsi://HOST"),
             ("iscsi://h/iqn.x/0/1", "expected iscsi://HOST"),
             ("iscsi://user%secret@h/iqn.x/0", "?chap=USER&secret=FILE"),

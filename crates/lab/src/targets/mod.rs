@@ -1,4 +1,4 @@
-//! Targets: a local file or block device, memory, a namespace over NVMe/TCP or NVMe/RDMA, a logical unit over iSCSI,
+//! Targets: a local file or block device, memory, a namespace over NVMe/TCP or NVMe/RDMA, a logical unit over iSCSI or iSER,
 //! a file over NFS, a volume of a local pool.
 //!
 //! **Owns** the interface between the engine and a target: [`Target`] is opened once and [`Target::connect`]ed by

@@ -3,6 +3,7 @@
 use super::SessionFacts;
 use crate::word::word;
 use doctor::facts::PortSummary;
+use io::rdma::RdmaInfo;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use session::latency::CommandLatency;
@@ -180,6 +181,25 @@ pub struct QueuePair {
     /// The port of its device that has our address; `session show` only, and none if the kernel does not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<PortSummary>,
+}
+
+impl From<RdmaInfo> for QueuePair {
+    fn from(r: RdmaInfo) -> QueuePair {
+        QueuePair {
+            device: r.device,
+            number: r.queue_pair,
+            peer_number: r.peer_queue_pair,
+            path_mtu: r.path_mtu,
+            reads_out: r.reads_out,
+            reads_in: r.reads_in,
+            receives: r.receives,
+            shared_receives: r.shared_receives,
+            receive_len: r.receive_len,
+            inline_max: r.inline_max,
+            rnr_retries: r.rnr_retries,
+            port: None,
+        }
+    }
 }
 
 /// Latencies of one kind of command, µs.

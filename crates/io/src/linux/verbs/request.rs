@@ -82,15 +82,15 @@ pub(super) fn prepare(
             request.rkey = to.key.0;
             outgoing(device, request, data)
         }
-        Verb::Read { into, from } => {
+        Verb::Read { into, at, from } => {
             let mut request = SendWr::new(id, abi::WR_RDMA_READ);
             request.remote_addr = from.address;
             request.rkey = from.key.0;
             match key_of(device, &into, abi::ACCESS_LOCAL_WRITE) {
                 Ok((lkey, registration)) => {
                     let element = Sge {
-                        addr: into.as_ptr() as u64,
-                        length: into.len() as u32,
+                        addr: into[at..].as_ptr() as u64,
+                        length: (into.len() - at) as u32,
                         lkey,
                     };
                     Ok((request, element, Held::Into(registration, into)))

@@ -237,9 +237,9 @@ impl Verbs {
             return;
         };
         if let Some((serial, bytes)) = half_read
-            && let Some(Verb::Read { into, .. }) = queue_pair.find(serial).map(|o| &mut o.work)
+            && let Some(Verb::Read { into, at, .. }) = queue_pair.find(serial).map(|o| &mut o.work)
         {
-            into[..bytes.len()].copy_from_slice(&bytes);
+            into[*at..*at + bytes.len()].copy_from_slice(&bytes);
         }
         while let Some(ended) = queue_pair.outstanding.pop_front() {
             let result = ended.result.unwrap_or(Err(WorkError::Flushed));

@@ -42,10 +42,10 @@ impl Verbs {
             };
             let packet = match &mut next.work {
                 Verb::Read { .. } if all_reads => return,
-                Verb::Read { into, from } => Packet::Read {
+                Verb::Read { into, at, from } => Packet::Read {
                     address: from.address,
                     key: from.key.0,
-                    len: into.len(),
+                    len: into.len() - *at,
                 },
                 Verb::Send {
                     head,
@@ -316,8 +316,9 @@ impl Verbs {
         let Some(request) = queue_pair.find(serial) else {
             return;
         };
-        if let (Packet::Data { bytes }, Verb::Read { into, .. }) = (&packet, &mut request.work) {
-            into.copy_from_slice(bytes);
+        if let (Packet::Data { bytes }, Verb::Read { into, at, .. }) = (&packet, &mut request.work)
+        {
+            into[*at..].copy_from_slice(bytes);
             core.trace.bytes(bytes);
         }
         request.result = Some(Ok(()));

@@ -13,13 +13,13 @@ use crate::pair::{
     BLOCK, config, connect, listen, pattern, read, run, run_simulated, serve, target,
 };
 
-const QUICKLY: Reconnect = Reconnect {
+pub(super) const QUICKLY: Reconnect = Reconnect {
     delay_min: Duration::from_millis(5),
     delay_max: Duration::from_millis(50),
     loss_timeout: Duration::from_secs(60),
 };
 
-async fn write_and_read(unit: Rc<Unit>, worker: u64, stop: Rc<Cell<bool>>) -> u64 {
+pub(super) async fn write_and_read(unit: Rc<Unit>, worker: u64, stop: Rc<Cell<bool>>) -> u64 {
     let write = async |at, data| {
         let written = unit.write(at, data, WriteOptions::default()).await;
         written.expect("write");

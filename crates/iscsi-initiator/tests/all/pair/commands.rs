@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 /// Writes and reads back data of all sizes, at the queue depth of `config`.
-async fn move_data(config: Config) {
+pub(super) async fn move_data(config: Config) {
     let (session, unit) = connect(config).await;
     let unit = Rc::new(unit);
     let sizes = [1, 2, 7, 8, 16, 63, 128, 129, 512, 1024, 2048];

@@ -2,7 +2,9 @@
 
 use crate::pair::{DISK, config, connect, name, run, serve, target, target_config};
 use iscsi::login::{Algorithm, ChapPolicy, Credential, Secret};
-use iscsi::portal::{Authentication, Config as Settings, Redirect, Target, TargetConfig};
+use iscsi::portal::{
+    Authentication, Config as Settings, IscsiTransport, Portal, Redirect, Target, TargetConfig,
+};
 use iscsi::wire::response::LoginStatus;
 use iscsi_initiator::{Chap, Config, Error, Session, discover};
 use std::time::Duration;
@@ -173,7 +175,11 @@ fn discovery_names_targets_and_portals() {
         };
         target.add_target(second).expect("a new name");
         let addr = serve(&target);
-        target.set_portals(vec![(addr, 1)]);
+        target.set_portals(vec![Portal {
+            address: addr,
+            group: 1,
+            transport: IscsiTransport::Tcp,
+        }]);
         let me = name("iqn.2026-11.test:initiator");
         let limit = Duration::from_secs(5);
         let found = discover(addr, &me, None, limit).await.expect("answered");

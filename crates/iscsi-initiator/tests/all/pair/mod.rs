@@ -2,6 +2,7 @@
 
 mod breaks;
 mod commands;
+mod iser;
 mod login;
 
 use std::net::SocketAddr;

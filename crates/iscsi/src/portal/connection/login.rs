@@ -4,7 +4,9 @@
 //! ended, with all of its commands at the backend, before its successor is in full feature phase (§6.3.5).
 
 use super::{Accepted, Core, Phase};
+use crate::limits::{ISER_SEND_DATA_MAX, LOGIN_DATA_MAX};
 use crate::login::{LoggedIn, Refusal, Step, Then, refuse};
+use crate::portal::config::IscsiTransport;
 use crate::portal::counters::{CloseReason, ConnectionState};
 use crate::portal::discovery::Discovery;
 use crate::portal::full_feature::FullFeature;
@@ -195,6 +197,12 @@ impl Core {
         });
         shared.counters.logins.fetch_add(1, Ordering::Relaxed);
         let kind = session.kind.clone();
+        if let Some(iser) = self.transport.iser_mut() {
+            iser.set_data_max(match kind {
+                SessionKind::Discovery => LOGIN_DATA_MAX,
+                SessionKind::Normal { .. } => ISER_SEND_DATA_MAX,
+            });
+        }
         let member = Member::new(session, joined.handle, joined.alive, who.parameters);
         self.established(match kind {
             SessionKind::Discovery => Phase::Discovery(Box::new(Discovery::new(member))),
@@ -209,6 +217,7 @@ impl Core {
         let a = &who.applicant;
         let alive = Arc::new(Alive::default());
         let shared = self.transport.shared().clone();
+        let transport = self.transport.kind();
         let link = self.transport.link_mut();
         let addresses = (link.local(), link.peer());
         let signal = link.signal().clone();
@@ -223,7 +232,7 @@ impl Core {
         };
         place.map_err(|_| LoginStatus::OUT_OF_RESOURCES)?;
         let session = match a.tsih {
-            0 => new_session(&shared, request, who)?,
+            0 => new_session(&shared, request, who, transport)?,
             tsih => shared
                 .session(tsih)
                 .ok_or(LoginStatus::SESSION_DOES_NOT_EXIST)?,
@@ -247,6 +256,7 @@ fn gate<'a>(transport: &PortalTransport, shared: &'a PortalShared) -> Gate<'a> {
         local: link.local(),
         peer: link.peer(),
         now_ns: link.now().as_nanos(),
+        transport: transport.kind(),
     }
 }
 
@@ -254,6 +264,7 @@ fn new_session(
     shared: &PortalShared,
     request: &LoginRequest,
     who: &LoggedIn,
+    transport: IscsiTransport,
 ) -> Result<Arc<Session>, LoginStatus> {
     let a = &who.applicant;
     let connections = Arc::new(Connections::default());
@@ -278,6 +289,7 @@ fn new_session(
         initiator: a.initiator.clone(),
         alias: who.alias.clone(),
         kind,
+        transport,
         parameters: who.parameters,
         authenticated: who.proved.is_some(),
         connections,

@@ -1,6 +1,6 @@
-//! One TCP connection and its phases: login, then full feature phase of a discovery or a normal session.
+//! One connection and its phases: login, then full feature phase of a discovery or a normal session.
 //!
-//! **Owns** the phase and its transport, and does the work that phases leave to it. **Called by** [`super::Target::serve`], once per
+//! **Owns** the phase and its transport, and does the work that phases leave to it. **Called by** [`super::Target`], once per
 //! connection, on the shard that owns it. **Invariants**: one task per connection polls receiver, sender and timer, so that a turn
 //! is one wake-up; the core is borrowed only between awaits. A command whose answer is known at once costs no task. Every wait for
 //! the peer has a deadline. A connection's part of the buffer pool is bounded by its budget.
@@ -12,16 +12,19 @@
 //! |---|---|
 //! | `serve` | a connection from its begin to its end, and its turns |
 //! | `receive` | PDUs from the staging area to the phase |
+//! | `iser` | connections over RDMA: their begin, and PDUs from messages to the phase |
 //! | `login` | PDUs of a login, and the step to full feature phase |
 //! | `device` | steps of commands at the device, task management functions that wait |
 //! | `deadline` | deadlines |
 
 mod deadline;
 mod device;
+mod iser;
 mod login;
 mod receive;
 mod serve;
 
+pub(crate) use iser::serve_rdma;
 pub(crate) use serve::serve;
 
 use super::counters::{CloseReason, ConnectionState};
@@ -33,13 +36,11 @@ use crate::login::{LoggedIn, Login};
 use crate::wire::request::LoginRequest;
 use crate::wire::response::{AsyncEvent, LoginResponse, RejectReason};
 use crate::wire::{Bhs, IscsiName};
-use io::net::TcpStream;
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 
-/// A connection: its stream, and its state.
+/// A connection, which its tasks refer to.
 struct Connection {
-    stream: TcpStream,
     core: RefCell<Core>,
 }
 
@@ -114,7 +115,7 @@ impl Phase {
 
 impl Core {
     fn new(me: Weak<Connection>, transport: PortalTransport) -> Core {
-        let login = Login::new(transport.shared().config.offer.clone());
+        let login = Login::new(transport.offer());
         Core {
             me,
             transport,

@@ -16,6 +16,7 @@ use crate::wire::bhs::BHS_LEN;
 use crate::wire::decode::{DecodeError, Decoded, HEADER_LEN_MAX, Header, decode};
 use crate::wire::request::Request;
 use crate::wire::response::RejectReason;
+use io::net::TcpStream;
 use io::{IoBuf, RecvBuf};
 use session::digest::{Crc32c, DIGEST_LEN};
 use session::staging::Staging;
@@ -93,12 +94,7 @@ impl Core {
             }
         };
         let request = Request::parse(&header.bhs);
-        let room = match (&mut self.phase, &request) {
-            (Phase::FullFeature(f), Ok(Request::Scsi(command))) => {
-                f.reserve_early(&mut self.transport, &header, command)
-            }
-            _ => Room::Ready,
-        };
+        let room = self.reserve_early(&header, &request);
         if room == Room::Later {
             return Some(Receive::NextTurn);
         }
@@ -121,7 +117,21 @@ impl Core {
         None
     }
 
-    fn undecodable(&mut self, e: DecodeError, bytes: &[u8]) {
+    /// Reserves a buffer for the unsolicited data of a command whose header is here.
+    pub(super) fn reserve_early(
+        &mut self,
+        header: &Header,
+        request: &Result<Request, RejectReason>,
+    ) -> Room {
+        match (&mut self.phase, request) {
+            (Phase::FullFeature(f), Ok(Request::Scsi(command))) => {
+                f.reserve_early(&mut self.transport, header, command)
+            }
+            _ => Room::Ready,
+        }
+    }
+
+    pub(super) fn undecodable(&mut self, e: DecodeError, bytes: &[u8]) {
         match e {
             // §7.8: the length cannot be trusted, so the next PDU cannot be found.
             DecodeError::HeaderDigest => {
@@ -144,7 +154,7 @@ impl Core {
     }
 
     /// Finds the destination of a PDU's data. SCSI PDUs take effect before their data arrives, other PDUs after it.
-    fn route(
+    pub(super) fn route(
         &mut self,
         header: &Header,
         ahs: &[u8],
@@ -168,6 +178,22 @@ impl Core {
         destination
     }
 
+    /// Copies bytes of a data segment to their destination.
+    pub(super) fn deposit(&mut self, destination: &mut Destination, bytes: &[u8]) {
+        match destination {
+            Destination::Command { slot, at } | Destination::DataOut { slot, at, .. } => {
+                if let Phase::FullFeature(f) = &mut self.phase {
+                    f.put_data(&self.transport, *slot, *at, bytes);
+                }
+                *at += bytes.len();
+            }
+            Destination::Request(_, memory) | Destination::Login(memory) => {
+                memory.extend_from_slice(bytes);
+            }
+            Destination::Nothing => {}
+        }
+    }
+
     fn parse_data(&mut self, staging: &mut RecvBuf, mut incoming: Incoming) -> Option<Receive> {
         let arrived = staging.readable().len().min(incoming.missing);
         if arrived > 0 {
@@ -175,18 +201,7 @@ impl Core {
             if self.transport.rules().data_digest {
                 incoming.digest.update(bytes);
             }
-            match &mut incoming.destination {
-                Destination::Command { slot, at } | Destination::DataOut { slot, at, .. } => {
-                    if let Phase::FullFeature(f) = &mut self.phase {
-                        f.put_data(&self.transport, *slot, *at, bytes);
-                    }
-                    *at += arrived;
-                }
-                Destination::Request(_, memory) | Destination::Login(memory) => {
-                    memory.extend_from_slice(bytes);
-                }
-                Destination::Nothing => {}
-            }
+            self.deposit(&mut incoming.destination, bytes);
             staging.consume(arrived);
             incoming.missing -= arrived;
         }
@@ -253,7 +268,7 @@ impl Core {
     }
 
     /// A PDU is here, whole.
-    fn pdu_arrived(&mut self, incoming: Incoming, intact: bool) {
+    pub(super) fn pdu_arrived(&mut self, incoming: Incoming, intact: bool) {
         let Incoming {
             bhs, destination, ..
         } = incoming;
@@ -308,18 +323,18 @@ impl Core {
 }
 
 /// Receives and dispatches until the connection ends.
-pub(super) async fn receive(conn: &Connection) -> CloseReason {
+pub(super) async fn receive(conn: &Connection, stream: &TcpStream) -> CloseReason {
     let mut staging = Staging::new(conn.core.borrow().staging_len());
     loop {
         let next = conn.core.borrow_mut().parse(staging.area());
         let result = match next {
             Receive::Staged(whole) => {
                 staging.resize(conn.core.borrow().staging_len());
-                staging.receive(&conn.stream, whole).await
+                staging.receive(stream, whole).await
             }
             Receive::Direct { slot, buf, at, len } => {
                 staging.resize(conn.core.borrow().staging_len());
-                let (result, buf, n) = staging.receive_into(&conn.stream, buf, at, len).await;
+                let (result, buf, n) = staging.receive_into(stream, buf, at, len).await;
                 conn.core.borrow_mut().direct_received(slot, buf, at, n);
                 result
             }

@@ -1,10 +1,11 @@
 //! A connection from its begin to its end, and the order of its turns.
 //!
-//! **Called by** [`crate::portal::Target::serve`].
+//! **Called by** [`crate::portal::Target::serve`], and by `iser` for connections over RDMA.
 
 use super::receive::receive;
 use super::{Connection, Core, Phase};
 use crate::portal::counters::{CloseReason, ConnectionState};
+use crate::portal::framing::AnyFraming;
 use crate::portal::session::RELEASE;
 use crate::portal::shared::PortalShared;
 use crate::portal::transport::PortalTransport;
@@ -156,22 +157,30 @@ pub(crate) async fn serve(shared: Arc<PortalShared>, stream: TcpStream) {
         return;
     };
     let (link, key) = admitted.into_link(&stream, shared.config.connection_budget);
-    let conn = Rc::new_cyclic(|me| {
-        let transport = PortalTransport::new(shared.clone(), link);
-        Connection {
-            stream,
+    let conn = Connection::new(PortalTransport::new(shared.clone(), link, AnyFraming::Tcp));
+    let sent = transmit(&conn.core, &stream);
+    let why = turn::run(&conn.core, &stream, receive(&conn, &stream), sent).await;
+    stream.shutdown();
+    conn.ended(&shared, key, why);
+}
+
+impl Connection {
+    /// A connection that waits for a login.
+    pub(super) fn new(transport: PortalTransport) -> Rc<Connection> {
+        Rc::new_cyclic(|me| Connection {
             core: RefCell::new(Core::new(me.clone(), transport)),
-        }
-    });
-    let stream = &conn.stream;
-    let sent = transmit(&conn.core, stream);
-    let why = turn::run(&conn.core, stream, receive(&conn), sent).await;
-    conn.stream.shutdown();
-    let mut core = conn.core.borrow_mut();
-    core.end(why);
-    core.log(why);
-    all.ended(key, core.transport.counted(), why);
-    core.dissolve();
-    drop(core);
-    all.closed();
+        })
+    }
+
+    /// The connection has ended because of `why`; `key` is its place in the register.
+    pub(super) fn ended(&self, shared: &PortalShared, key: usize, why: CloseReason) {
+        let all = &shared.connections;
+        let mut core = self.core.borrow_mut();
+        core.end(why);
+        core.log(why);
+        all.ended(key, core.transport.counted(), why);
+        core.dissolve();
+        drop(core);
+        all.closed();
+    }
 }

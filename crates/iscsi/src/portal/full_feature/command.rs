@@ -8,6 +8,7 @@
 use super::write_data::{TransportError, WriteData};
 use crate::portal::session::Barrier;
 use crate::wire::Itt;
+use crate::wire::iser::IserHeader;
 use crate::wire::request::{ScsiCommand, TaskAttribute};
 use io::Payload;
 use io::stage::{Stage, Trail};
@@ -24,6 +25,8 @@ use std::rc::Rc;
 pub(super) struct Command {
     /// The request, checked once.
     pub(super) request: ScsiCommand,
+    /// Memory of the initiator for its data, over RDMA.
+    pub(super) memory: IserHeader,
     /// The part of the CDB after its first 16 bytes.
     pub(super) cdb_rest: Vec<u8>,
     trail: Trail,
@@ -150,6 +153,7 @@ impl Command {
     ) -> Command {
         Command {
             request,
+            memory: IserHeader::default(),
             cdb_rest,
             trail: Trail::begin(started),
             progress: Progress::Arriving,
@@ -285,10 +289,10 @@ impl Command {
         }
     }
 
-    /// Ends the command with a response. Returns what the response needs: tag and data sent.
-    pub(super) fn answer(self) -> (Itt, Sent) {
+    /// Ends the command with a response. Returns what the response needs: tag, memory and data sent.
+    pub(super) fn answer(self) -> (Itt, IserHeader, Sent) {
         self.unanswered.answered();
-        (self.request.itt, self.sent)
+        (self.request.itt, self.memory, self.sent)
     }
 
     /// Ends the command without a response: it was aborted, its PDU was damaged or came too late, or its connection is lost.

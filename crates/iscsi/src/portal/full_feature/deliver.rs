@@ -118,6 +118,11 @@ impl FullFeature {
             return Err(RejectReason::IMMEDIATE_COMMANDS);
         }
         self.member.acknowledged(c.exp_stat_sn);
+        if transport.is_iser() && !self.names_memory(transport, &c, header.data_len) {
+            transport.complain("a command that names no memory for its data");
+            self.reject_and_close(transport, RejectReason::INVALID_PDU_FIELD, &header.bhs);
+            return Ok((Destination::Nothing, Next::Idle));
+        }
         let mut command = self.new_command(transport, c, ahs, header.data_len);
         let failed = command.is_failed();
         if room == Room::None {
@@ -138,6 +143,18 @@ impl FullFeature {
         Ok((Destination::Command { slot, at: 0 }, Next::Idle))
     }
 
+    /// Whether a command with `data_len` bytes of immediate data names memory for all data that is to be moved by RDMA.
+    fn names_memory(&self, transport: &PortalTransport, c: &ScsiCommand, data_len: u32) -> bool {
+        let memory = transport.advertised();
+        let unsolicited = match c.last {
+            true => data_len,
+            false => self.member.parameters().first_burst,
+        };
+        let reads = c.read && c.expected_len > 0;
+        let writes = c.write && c.expected_len > unsolicited;
+        (!reads || memory.read.is_some()) && (!writes || memory.write.is_some())
+    }
+
     fn new_command(
         &self,
         transport: &PortalTransport,
@@ -152,6 +169,7 @@ impl FullFeature {
             && (data_len == 0 || p.immediate_data && data_len <= most)
             && (c.last || !p.initial_r2t);
         let mut command = Command::new(c, ahs.cdb_rest, data_len, transport.now());
+        command.memory = transport.advertised();
         if unsolicited && !allowed {
             command.fail(UNEXPECTED_UNSOLICITED_DATA);
             return command;
@@ -339,7 +357,7 @@ impl FullFeature {
         }
     }
 
-    /// Aborts one command: now, or when its step at the device has ended.
+    /// Aborts one command: now, or when its step at the device or its READ has ended.
     pub(super) fn abort(
         &mut self,
         transport: &mut PortalTransport,
@@ -356,7 +374,8 @@ impl FullFeature {
         });
         c.cancel.cancel();
         c.barriers.borrow_mut().extend(order.barrier.clone());
-        if c.progress != Progress::Executing {
+        // A READ uses the initiator's memory until it has ended.
+        if c.progress != Progress::Executing && !c.data.is_reading() {
             self.deferred.remove(slot);
             self.finish(transport, slot, check_condition(0x0b, (0, 0), 0));
             transport.link_mut().set_transfer_due(self.first_due());

@@ -85,11 +85,11 @@ impl FullFeature {
         }
         c.go(Progress::Transfer, transport.now());
         c.set_task(task);
-        let (itt, sent) = (c.request.itt, c.sent);
+        let (to, sent) = ((c.request.itt, c.memory), c.sent);
         if !data.is_empty() {
             transport.hold_until_sent(hold.take());
         }
-        let sent = self.send_data_in(transport, itt, sent, data, None);
+        let sent = self.send_data_in(transport, to, sent, data, None);
         if let Some(c) = self.commands.get_mut(slot) {
             c.sent = sent;
         }

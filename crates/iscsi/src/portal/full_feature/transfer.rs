@@ -1,10 +1,12 @@
-//! Data from the initiator: unsolicited, and solicited with R2Ts (§4.2.4.2, §11.7, §11.8).
+//! Data from the initiator: unsolicited, and solicited with R2Ts (§4.2.4.2, §11.7, §11.8) or, over iSER, by READs (RFC 7145, section 7.3.6).
 //!
 //! **Called by** the receiver and by commands that move on. **Invariants**: an R2T is sent only when its buffer is there and fits
 //! the connection's budget; no offset of a Data-Out makes a byte be written outside of its command's buffer; a sequence ends
-//! with its F bit, and a command with an error ends only after that (§7.8).
+//! with its F bit, and a command with an error ends only after that (§7.8); a buffer that a READ fills is with the device until the READ has
+//! ended.
 
 use super::FullFeature;
+use super::command::check_condition;
 use super::next::Next;
 use crate::portal::incoming::Destination;
 use crate::portal::retained::Run;
@@ -26,6 +28,11 @@ impl FullFeature {
         len: u32,
     ) -> (Destination, Next) {
         self.member.acknowledged(pdu.exp_stat_sn);
+        if transport.is_iser() && pdu.ttt != Ttt::NONE {
+            transport.complain("a solicited Data-Out over iSER");
+            self.reject_and_close(transport, RejectReason::PROTOCOL_ERROR, bhs);
+            return (Destination::Nothing, Next::Idle);
+        }
         let recovers = self.member.recovers();
         let found = self.commands.find(pdu.itt);
         let Some((slot, c)) = found.and_then(|slot| Some((slot, self.commands.get_mut(slot)?)))
@@ -90,10 +97,13 @@ impl FullFeature {
         self.proceed(transport, slot)
     }
 
-    /// Sends R2Ts up to the negotiated number; lost data comes first (§7.8).
+    /// Sends R2Ts up to the negotiated number; lost data comes first (§7.8). Over iSER one READ brings the rest of the piece.
     pub(super) fn ask(&mut self, transport: &mut PortalTransport, slot: usize) {
-        let most = usize::from(self.member.parameters().max_outstanding_r2t);
-        let burst = self.member.parameters().max_burst;
+        let p = self.member.parameters();
+        let (most, burst) = match transport.is_iser() {
+            true => (1, u32::MAX),
+            false => (usize::from(p.max_outstanding_r2t), p.max_burst),
+        };
         loop {
             let Some(c) = self.commands.get_mut(slot) else {
                 return;
@@ -119,7 +129,35 @@ impl FullFeature {
         };
         let (r2t, due) = c.data.ask(&c.request, ttt, range, (now, due));
         transport.link_mut().await_transfer(due);
-        send_r2t(transport, &r2t);
+        if !transport.is_iser() {
+            return send_r2t(transport, &r2t);
+        }
+        // The command was checked to name memory for this.
+        if let (Some(from), Some((into, offset))) = (c.memory.write, c.data.lend_to_read(&r2t)) {
+            transport.read(slot, into, (from, offset));
+        }
+    }
+
+    /// A READ has brought the rest of a command's piece into its buffer.
+    pub(crate) fn data_read(
+        &mut self,
+        transport: &mut PortalTransport,
+        slot: usize,
+        buf: IoBuf,
+    ) -> Next {
+        let Some(c) = self.commands.get_mut(slot) else {
+            return Next::Idle;
+        };
+        let bytes = c.data.read_ended(buf);
+        transport.link().data_received(bytes);
+        transport.link_mut().tally().received(bytes);
+        if c.aborted.is_some() {
+            self.finish(transport, slot, check_condition(0x0b, (0, 0), 0));
+            transport.link_mut().set_transfer_due(self.first_due());
+            return Next::Idle;
+        }
+        c.data.end_wait_if_settled();
+        self.proceed(transport, slot)
     }
 
     /// Copies data from the staging area; bytes beyond the buffer are dropped.

@@ -37,6 +37,10 @@ pub(super) struct WriteData {
     /// Ranges of lost data: offset and length.
     missing: Vec<(u32, u32)>,
     r2t_sn: u32,
+    /// Where solicited data begins; none before it was asked for.
+    solicited_from: Option<u32>,
+    /// The first byte of the piece that the READ fills which has the buffer; none without a READ.
+    reading: Option<usize>,
     /// R2Ts that were sent for lost data.
     recoveries: u32,
     /// When the data that is awaited must be here; parts of it that arrive do not move this.
@@ -56,6 +60,8 @@ impl WriteData {
             sequences: Vec::new(),
             missing: Vec::new(),
             r2t_sn: 0,
+            solicited_from: None,
+            reading: None,
             recoveries: 0,
             due: None,
         }
@@ -182,6 +188,30 @@ impl WriteData {
         Some((self.buf.take()?, room))
     }
 
+    /// Lends the buffer to the READ that brings the data which `r2t` asks for, the rest of the piece. Returns it with the position of the data in
+    /// it, and with the offset of the data in the initiator's memory, which has the solicited data only.
+    pub(super) fn lend_to_read(&mut self, r2t: &R2t) -> Option<((IoBuf, usize), u32)> {
+        let mut buf = self.buf.take()?;
+        buf.set_len((self.end - self.base) as usize);
+        let at = (r2t.offset - self.base) as usize;
+        self.reading = Some(at);
+        Some(((buf, at), r2t.offset - self.solicited_from?))
+    }
+
+    /// Whether a READ has the buffer.
+    pub(super) fn is_reading(&self) -> bool {
+        self.reading.is_some()
+    }
+
+    /// The READ has ended: all data of the piece is here. Returns the bytes that it brought.
+    pub(super) fn read_ended(&mut self, buf: IoBuf) -> usize {
+        let at = self.reading.take().unwrap_or(buf.len());
+        let bytes = buf.len() - at;
+        self.sequences.clear();
+        self.buf = Some(buf);
+        bytes
+    }
+
     /// Takes a lent buffer back.
     pub(super) fn put_back(&mut self, buf: IoBuf) {
         self.buf = Some(buf);
@@ -284,6 +314,7 @@ impl WriteData {
             len,
         };
         self.r2t_sn += 1;
+        self.solicited_from.get_or_insert(offset);
         if let Some(hold) = &mut self.hold {
             hold.to_peer(now);
         }

@@ -12,6 +12,7 @@ use super::session::{Alive, ConnectionHandle, Session};
 use super::text_exchange::TextExchange;
 use super::transport::PortalTransport;
 use super::window::Verdict;
+use crate::wire::iser::IserHeader;
 use crate::wire::request::Request;
 use crate::wire::response::RejectReason;
 use crate::wire::{Bhs, Itt, Sn, Ttt};
@@ -217,13 +218,23 @@ impl Member {
 
     /// Sends a PDU that was stamped with a StatSN.
     pub(crate) fn send_status(&mut self, transport: &mut PortalTransport, bhs: Bhs, data: &[u8]) {
+        self.send_response(transport, (bhs, IserHeader::default()), data);
+    }
+
+    /// Sends a SCSI Response that was stamped with a StatSN, with the memory that its command advertised.
+    pub(crate) fn send_response(
+        &mut self,
+        transport: &mut PortalTransport,
+        (bhs, memory): (Bhs, IserHeader),
+        data: &[u8],
+    ) {
         if self.recovers() {
             self.retained.keep_status(bhs, data);
         }
-        transport.send(bhs, data);
+        transport.send_response(bhs, data, memory);
     }
 
-    /// Sends a Data-In PDU.
+    /// Sends a Data-In PDU, over TCP.
     pub(crate) fn send_data(
         &mut self,
         transport: &mut PortalTransport,

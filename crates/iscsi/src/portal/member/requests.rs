@@ -48,7 +48,7 @@ impl Member {
         }
         let mut bhs = nop_in(r.itt, Ttt::NONE, r.lun);
         transport.stamp_status(&mut bhs);
-        let longest = PING_DATA_MAX.min(self.parameters.max_send_data as usize);
+        let longest = PING_DATA_MAX.min(transport.data_max(self.parameters.max_send_data));
         self.send_status(transport, bhs, &data[..data.len().min(longest)]);
     }
 
@@ -116,7 +116,7 @@ impl Member {
         };
         for entry in all {
             out.put("TargetName", entry.name.as_str());
-            for address in shared.addresses_of(&entry, transport.link().local()) {
+            for address in shared.addresses_of(&entry, transport.link().local(), transport.kind()) {
                 out.put("TargetAddress", &address);
             }
         }
@@ -124,7 +124,7 @@ impl Member {
 
     /// Sends a response's text in parts that the initiator takes (§6.2).
     fn send_text(&mut self, transport: &mut PortalTransport, r: &TextRequest, mut text: Vec<u8>) {
-        let longest = self.parameters.max_send_data as usize;
+        let longest = transport.data_max(self.parameters.max_send_data);
         let more = text.len() > longest;
         let rest = more.then(|| text.split_off(longest));
         let mut ttt = Ttt::NONE;

@@ -4,9 +4,9 @@
 //! |---|---|
 //! | `accept` | connection requests and their rejections |
 //! | [`framing`] | work requests: replies, data by WRITE, READs of data |
-//! | `carrier` | the queue pair as a carrier, and probes of silent hosts |
 //! | `receive` | from messages to commands |
-//! | `transmit` | posts what became ready in a turn |
+//!
+//! Queue pair, work chains and their posting are those of [`session::rdma`].
 //!
 //! **Owns** a connection from its request to its end. **Called by** [`super::Target::serve_rdma`]. **Invariants**: one task per connection
 //! polls receiver, sender and timer, so that a turn is one wake-up; everything that became ready in a turn is posted with one call; a
@@ -16,10 +16,8 @@
 //! Sections named "RDMA" are of the NVMe RDMA Transport Specification 1.0.
 
 mod accept;
-mod carrier;
 mod framing;
 mod receive;
-mod transmit;
 
 pub(super) use framing::Framing;
 
@@ -29,16 +27,18 @@ use super::connection::ended;
 use super::counters::{CloseReason, ConnectionState};
 use super::exchange::Exchange;
 use super::framing::AnyFraming;
-use super::phase::Connection;
+use super::phase::{Connection, Core};
 use super::shared::TargetShared;
 use crate::wire::rdma::{CmAccept, CmReject, RejectStatus};
 use accept::Offer;
-use carrier::RdmaCarrier;
 use io::rdma::Incoming;
 use receive::receive;
+use session::link::Link;
+use session::rdma::carrier::RdmaCarrier;
+use session::rdma::chain::WorkChain;
+use session::rdma::transmit::{Chained, transmit};
 use session::turn;
 use std::sync::Arc;
-use transmit::transmit;
 use zerocopy::IntoBytes;
 
 /// Answers one connection request, and serves the connection until it ends.
@@ -73,7 +73,7 @@ pub(super) async fn serve(target: Arc<TargetShared>, mut incoming: Incoming, rol
     conn.core()
         .borrow_mut()
         .await_connect(Exchange::new(framing));
-    let sent = transmit(&conn, &carrier);
+    let sent = transmit(conn.core(), &carrier);
     let why = turn::run(
         conn.core(),
         &carrier,
@@ -83,6 +83,16 @@ pub(super) async fn serve(target: Arc<TargetShared>, mut incoming: Incoming, rol
     .await;
     carrier.disconnect();
     ended(&target, &conn, key, why);
+}
+
+impl Chained for Core {
+    fn chain(&mut self) -> Option<(&mut WorkChain, &mut Link<CloseReason>)> {
+        let (exchange, common) = self.exchange_mut()?;
+        match exchange.framing_mut() {
+            AnyFraming::Rdma(rdma) => Some((rdma.chain(), &mut common.link)),
+            AnyFraming::Tcp(_) => None,
+        }
+    }
 }
 
 fn refuse(target: &TargetShared, incoming: Incoming, status: RejectStatus) {

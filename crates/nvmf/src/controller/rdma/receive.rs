@@ -4,8 +4,7 @@
 //! requests are taken also while no command is taken; a capsule is in one message; its receive is posted again when it has been
 //! dispatched, one of a shared queue also when its message has to wait; a message that is no capsule ends the connection before any part of it takes effect.
 
-use super::carrier::RdmaCarrier;
-use super::framing::{slot_of, whole};
+use super::framing::whole;
 use crate::controller::command::takes_user_data;
 use crate::controller::counters::CloseReason;
 use crate::controller::exchange::Capsule;
@@ -15,7 +14,9 @@ use crate::wire::command::{SQE_LEN, Sqe};
 use crate::wire::pdu::PduError;
 use io::IoBuf;
 use io::buf::{Alloc, BufPool};
-use io::rdma::{Ending, QueuePairEvent, Received, Returned, WorkError};
+use io::rdma::Received;
+use session::rdma::arrived::{Arrived, RdmaReason, poll_arrived, reason};
+use session::rdma::carrier::RdmaCarrier;
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -41,21 +42,14 @@ impl Receiver {
         cx: &mut Context<'_>,
     ) -> Poll<CloseReason> {
         let mut ended = None;
-        while let Poll::Ready(event) = carrier.queue_pair().poll_event(cx) {
-            carrier.heard(core.common.now());
-            match event {
-                QueuePairEvent::Received(message) => {
+        while let Poll::Ready(arrived) = poll_arrived(carrier, &mut core.common.link, cx) {
+            match arrived {
+                Arrived::Message(message) => {
                     core.arrived(message.len());
                     self.arrived.push_back(message);
                 }
-                QueuePairEvent::Done {
-                    tag,
-                    result,
-                    returned,
-                } => core.work_ended(carrier, tag, result, returned),
-                // This side exposes no memory.
-                QueuePairEvent::Released { .. } => {}
-                QueuePairEvent::Ended(why) => ended = Some(why),
+                Arrived::Read(slot, buf) => core.data_read(slot, buf),
+                Arrived::Ended(why) => ended = Some(why),
             }
         }
         if self.arrived.len() > usize::from(self.entries) {
@@ -127,31 +121,13 @@ fn make_spare(receiver: &mut Receiver, pool: &BufPool, cx: &mut Context<'_>) -> 
 }
 
 impl Core {
-    /// A posted request has ended.
-    fn work_ended(
-        &mut self,
-        carrier: &RdmaCarrier,
-        tag: u64,
-        result: Result<(), WorkError>,
-        returned: Returned,
-    ) {
-        // After a failure the end of the queue pair follows, which names the reason.
-        if carrier.probe_ended(tag) || result.is_err() {
-            return;
-        }
-        match (slot_of(tag), returned) {
-            (Some(slot), Returned::Buffer(buf)) => self.data_read(slot, buf),
-            _ => self.common.link.sent(),
-        }
-    }
-
     /// A READ has ended: the data of the command in `slot` is here, and the command is executed.
     fn data_read(&mut self, slot: usize, buf: IoBuf) {
         let Some((exchange, common)) = self.exchange_mut() else {
             return;
         };
         if let AnyFraming::Rdma(rdma) = exchange.framing_mut() {
-            rdma.read_ended();
+            rdma.chain().read_ended();
         }
         let (buf, len) = whole(buf);
         if let Some(transfer) = exchange.table_mut().transfer(slot) {
@@ -165,24 +141,10 @@ impl Core {
     }
 }
 
-/// Why a connection ends with its queue pair.
-fn reason(why: Ending) -> CloseReason {
-    match why {
-        Ending::Peer => CloseReason::Peer,
-        Ending::Here => CloseReason::Network,
-        Ending::DeviceRemoved | Ending::Device(_) => CloseReason::Device,
-        Ending::BadRequest => CloseReason::Protocol,
-        Ending::Failed(WorkError::RemoteAccess | WorkError::RemoteInvalid) => {
-            CloseReason::MemoryAccess
-        }
-        Ending::Failed(WorkError::RnrExceeded) => CloseReason::SendStall,
-        Ending::Failed(
-            WorkError::RetriesExceeded
-            | WorkError::Flushed
-            | WorkError::LocalKey
-            | WorkError::LocalMemory,
-        ) => CloseReason::Network,
-    }
+impl RdmaReason for CloseReason {
+    const PROTOCOL: CloseReason = CloseReason::Protocol;
+    const DEVICE: CloseReason = CloseReason::Device;
+    const MEMORY_ACCESS: CloseReason = CloseReason::MemoryAccess;
 }
 
 /// Receives and dispatches until the connection ends.

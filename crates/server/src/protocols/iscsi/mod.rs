@@ -1,4 +1,4 @@
-//! iSCSI targets: from the configuration's `[[target]]` to the iSCSI service and its SCSI devices.
+//! iSCSI targets over TCP and RDMA (iSER): from the configuration's `[[target]]` to the iSCSI service and its SCSI devices.
 //!
 //! **Owns** the state of iSCSI exports. **Called by** the server, as a [`Protocol`]. **Invariants**: a target whose secret
 //! is missing refuses every login. RFC 7143, SPC-4.
@@ -35,10 +35,11 @@ use ::session::refused::{self, RefusalTotals};
 use ::session::stages::StageCounters;
 use backend::{BlockBackend, Usage};
 use io::net::DetachedStream;
+use io::rdma::DetachedIncoming;
 use io::sync::lock;
 use io::time::Instant;
 use iscsi::login::ChapPolicy;
-use iscsi::portal::{self, Authentication};
+use iscsi::portal::{self, Authentication, Portal};
 use iscsi::wire::IscsiName;
 use scsi::{Device, DeviceConfig, Lun, TargetPort, UnitConfig};
 use std::collections::BTreeMap;
@@ -104,6 +105,37 @@ impl Iscsi {
 
     fn state(&self) -> MutexGuard<'_, Targets> {
         lock(&self.targets)
+    }
+
+    /// A listening address of a portal group.
+    fn address(&self, (address, transport): (SocketAddr, Transport), tag: u16) -> Address {
+        let service = self.service.clone();
+        let (setting, service) = match transport {
+            Transport::Tcp => {
+                let serve = Arc::new(move |stream: DetachedStream| -> Work<()> {
+                    let service = service.clone();
+                    Box::pin(async move { service.serve(stream.attach()).await })
+                });
+                (config::LISTEN, ConnectionService::Tcp(serve))
+            }
+            Transport::Rdma => {
+                let serve = Arc::new(move |incoming: DetachedIncoming| -> Work<()> {
+                    let service = service.clone();
+                    Box::pin(async move { service.serve_rdma(incoming.attach()).await })
+                });
+                (config::LISTEN_RDMA, ConnectionService::Rdma(serve))
+            }
+        };
+        Address {
+            listen: Listen {
+                address,
+                role: ListenRole::Iscsi(Role::Iscsi),
+                portal_group: Some(tag),
+                transport,
+            },
+            setting,
+            service,
+        }
     }
 
     /// The device of a target, and the number of a unit in it.
@@ -210,30 +242,27 @@ fn authentication(policy: Result<Option<ChapPolicy>, String>) -> Authentication 
 impl Protocol for Iscsi {
     fn addresses(&self, config: &Config) -> Vec<Address> {
         let groups = config.iscsi.groups.iter();
-        let all = groups.flat_map(|g| g.listen.iter().map(move |a| (*a, g.tag)));
-        let address = |(address, tag)| {
-            let service = self.service.clone();
-            Address {
-                listen: Listen {
-                    address,
-                    role: ListenRole::Iscsi(Role::Iscsi),
-                    portal_group: Some(tag),
-                    transport: Transport::Tcp,
-                },
-                setting: config::LISTEN,
-                service: ConnectionService::Tcp(Arc::new(move |stream: DetachedStream| {
-                    let service = service.clone();
-                    Box::pin(async move { service.serve(stream.attach()).await })
-                })),
-            }
+        let of_group = |g: &PortalGroup| {
+            let tcp = g.listen.iter().map(|a| (*a, Transport::Tcp));
+            let rdma = g.listen_rdma.iter().map(|a| (*a, Transport::Rdma));
+            let all = tcp.chain(rdma);
+            all.map(|a| self.address(a, g.tag)).collect::<Vec<_>>()
         };
-        all.map(address).collect()
+        groups.flat_map(of_group).collect()
     }
 
     fn advertise(&self, config: &Config, served: &AddressState<'_>) {
         let (listening, names) = (served.listening, served.names);
-        let portals = listening.iter();
-        let portals = portals.filter_map(|l| Some((l.address, l.portal_group?)));
+        let portals = listening.iter().filter_map(|l| {
+            Some(Portal {
+                address: l.address,
+                group: l.portal_group?,
+                transport: match l.transport {
+                    Transport::Tcp => portal::IscsiTransport::Tcp,
+                    Transport::Rdma => portal::IscsiTransport::Iser,
+                },
+            })
+        });
         self.service.set_portals(portals.collect());
         let groups = config.iscsi.groups.iter();
         let of_group = |g: &PortalGroup| {

@@ -3,7 +3,7 @@
 //! **Called by** the protocol. **Invariants**: pure functions.
 
 use super::api;
-use crate::api::{IscsiFacts, Latency, Queue, Session, SessionFacts, SessionSummary};
+use crate::api::{IscsiFacts, Latency, Queue, QueuePair, Session, SessionFacts, SessionSummary};
 use crate::protocols::protocol::millis;
 use iscsi::portal::{ConnectionInfo, SessionInfo, Target};
 use std::time::Duration;
@@ -46,8 +46,10 @@ fn session(s: SessionInfo, patience: Duration) -> Session {
             .map(ToString::to_string)
             .unwrap_or_default(),
         peer: all.first().map(|c| c.peer),
-        transport: s.transport.to_owned(),
-        device: None,
+        transport: s.transport.word().to_owned(),
+        device: all
+            .iter()
+            .find_map(|c| Some(c.rdma.as_ref()?.device.clone())),
         not_rdma: None,
         header_digest: p.header_digest,
         data_digest: p.data_digest,
@@ -98,7 +100,7 @@ fn queue(c: ConnectionInfo) -> Queue {
         peer: c.peer,
         local: c.local,
         mss: c.tcp.mss,
-        path_mtu: c.tcp.path_mtu,
+        path_mtu: c.rdma.as_ref().map_or(c.tcp.path_mtu, |r| r.path_mtu),
         rtt_us: c.tcp.rtt_us,
         rtt_var_us: c.tcp.rtt_var_us,
         retransmits: c.tcp.retransmits,
@@ -108,6 +110,6 @@ fn queue(c: ConnectionInfo) -> Queue {
         bytes_out: c.bytes_out,
         commands: c.commands,
         errors: c.errors,
-        rdma: None,
+        rdma: c.rdma.map(QueuePair::from),
     }
 }

@@ -4,7 +4,7 @@
 
 use super::config::{LunConfig, Settings, TargetConfig, exported_as};
 use super::{Iscsi, WORDS};
-use crate::api::{IscsiTarget, Listen, TargetLun};
+use crate::api::{IscsiTarget, Listen, TargetLun, Transport};
 use crate::disks::Disks;
 use iscsi::portal::Acl;
 use iscsi::wire::IscsiName;
@@ -83,7 +83,7 @@ impl Iscsi {
         out
     }
 
-    /// The addresses of a portal group that discovery returns.
+    /// The addresses of a portal group that discovery over TCP returns.
     fn portals_of(&self, tag: u16, listening: &[Listen]) -> Vec<SocketAddr> {
         let state = self.state();
         let advertised = state.advertised.iter().filter(|(_, t)| *t == tag);
@@ -91,7 +91,8 @@ impl Iscsi {
         if !advertised.is_empty() {
             return advertised;
         }
-        let listened = listening.iter().filter(|l| l.portal_group == Some(tag));
+        let over_tcp = listening.iter().filter(|l| l.transport == Transport::Tcp);
+        let listened = over_tcp.filter(|l| l.portal_group == Some(tag));
         listened.map(|l| l.address).collect()
     }
 }

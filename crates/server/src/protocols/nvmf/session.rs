@@ -6,7 +6,6 @@ use super::rdma::RdmaState;
 use crate::api::{Latency, Queue, QueuePair, Session, SessionFacts, SessionSummary};
 use crate::protocols::protocol::millis;
 use crate::word::word;
-use io::rdma::RdmaInfo;
 use nvmf::controller::{QueueInfo, SessionInfo, SessionKind, Transport};
 use uuid::Uuid;
 
@@ -74,24 +73,7 @@ fn queue(q: QueueInfo) -> Queue {
         bytes_out: q.bytes_out,
         commands: q.commands,
         errors: q.errors,
-        rdma: q.rdma.map(queue_pair),
-    }
-}
-
-fn queue_pair(r: RdmaInfo) -> QueuePair {
-    QueuePair {
-        device: r.device,
-        number: r.queue_pair,
-        peer_number: r.peer_queue_pair,
-        path_mtu: r.path_mtu,
-        reads_out: r.reads_out,
-        reads_in: r.reads_in,
-        receives: r.receives,
-        shared_receives: r.shared_receives,
-        receive_len: r.receive_len,
-        inline_max: r.inline_max,
-        rnr_retries: r.rnr_retries,
-        port: None,
+        rdma: q.rdma.map(QueuePair::from),
     }
 }
 

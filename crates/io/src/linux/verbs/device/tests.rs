@@ -94,7 +94,7 @@ fn write(pool: &BufPool, len: usize) -> Verb {
 fn read(pool: &BufPool, len: usize) -> Verb {
     let into = pool.try_alloc(len).expect("the pool has room");
     let from = Remote::NOWHERE;
-    Verb::Read { into, from }
+    Verb::Read { into, at: 0, from }
 }
 
 /// The key of a request, and its memory.

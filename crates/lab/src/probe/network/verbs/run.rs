@@ -229,6 +229,7 @@ impl Side {
     fn read(&self, into: IoBuf) -> Verb {
         Verb::Read {
             into,
+            at: 0,
             from: self.offer.readable,
         }
     }

@@ -25,9 +25,11 @@ pub use edit::{DiscoveryEdit, TargetChange, TargetEdit};
 
 /// The setting of listening addresses.
 pub(super) const LISTEN: &str = "[iscsi] listen";
+/// The setting of listening addresses for RDMA (iSER).
+pub(super) const LISTEN_RDMA: &str = "[iscsi] listen_rdma";
 /// Directory of CHAP secrets in the state directory.
 pub(super) const SECRETS: &str = "chap";
-/// Tag of the portal group that `[iscsi] listen` makes.
+/// Tag of the portal group that `[iscsi] listen` and `listen_rdma` make.
 const FIRST_GROUP: u16 = 1;
 /// A domain that ICANN reserved for private use in that month, so that nobody can own it (`docs/decisions/0200`).
 const NAMING_AUTHORITY_DEFAULT: &str = "iqn.2024-08.internal.wirepool";
@@ -61,9 +63,11 @@ pub struct ChapNames {
 pub struct PortalGroup {
     /// Its tag.
     pub tag: u16,
-    /// Listening addresses, at least one.
+    /// Listening addresses over TCP. The first group has one here or in `listen_rdma`, other groups have one here.
     pub listen: Vec<SocketAddr>,
-    /// Addresses that discovery returns instead.
+    /// Listening addresses over RDMA (iSER).
+    pub listen_rdma: Vec<SocketAddr>,
+    /// Addresses that discovery over TCP returns instead.
     pub advertise: Vec<Endpoint>,
 }
 
@@ -105,6 +109,7 @@ pub struct LunConfig {
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawSection {
     listen: RawAddresses,
+    listen_rdma: RawAddresses,
     advertise: RawAddresses,
     connections_max: Option<Spanned<u64>>,
     naming_authority: Option<Spanned<String>>,
@@ -119,6 +124,7 @@ pub(crate) struct RawSection {
 struct RawGroup {
     tag: Spanned<u64>,
     listen: Spanned<Vec<Spanned<String>>>,
+    listen_rdma: RawAddresses,
     advertise: RawAddresses,
 }
 
@@ -187,6 +193,16 @@ impl ProtocolConfig for Settings {
         all.map(|a| (LISTEN, *a)).collect()
     }
 
+    fn listening_rdma(&self) -> Vec<(&'static str, SocketAddr)> {
+        let all = self.groups.iter().flat_map(|g| &g.listen_rdma);
+        all.map(|a| (LISTEN_RDMA, *a)).collect()
+    }
+
+    /// A connection over RDMA has a channel for events and one for completions.
+    fn descriptors_of_connection(&self) -> usize {
+        1 + usize::from(!self.listening_rdma().is_empty())
+    }
+
     fn told(&self) -> Vec<Endpoint> {
         let all = self.groups.iter().flat_map(|g| &g.advertise);
         all.cloned().collect()
@@ -226,12 +242,14 @@ pub(crate) fn check(
     exports: &mut Exports<'_>,
 ) -> Result<Settings> {
     let listen = c.addresses(raw.listen)?;
+    let listen_rdma = c.addresses(raw.listen_rdma)?;
     let advertise = c.endpoints(raw.advertise)?;
     let mut groups = Vec::new();
-    if !listen.is_empty() {
+    if !(listen.is_empty() && listen_rdma.is_empty()) {
         groups.push(PortalGroup {
             tag: FIRST_GROUP,
             listen,
+            listen_rdma,
             advertise,
         });
     }
@@ -388,13 +406,22 @@ fn check_group(c: &Checker<'_>, g: RawGroup, others: &[PortalGroup]) -> Result<P
     if listen.is_empty() {
         return c.fail(span, format!("expected 1 to {LISTENERS_MAX} addresses"));
     }
+    let rdma_span = g.listen_rdma.as_ref().map(Spanned::span);
+    let listen_rdma = c.addresses(g.listen_rdma)?;
     let taken = |a: &&SocketAddr| a.port() != 0 && others.iter().any(|o| o.listen.contains(a));
+    let taken_rdma =
+        |a: &&SocketAddr| a.port() != 0 && others.iter().any(|o| o.listen_rdma.contains(a));
     if let Some(twice) = listen.iter().find(taken) {
+        return c.fail(span, format!("another portal group has {twice} already"));
+    }
+    if let Some(twice) = listen_rdma.iter().find(taken_rdma) {
+        let span = rdma_span.unwrap_or(span);
         return c.fail(span, format!("another portal group has {twice} already"));
     }
     Ok(PortalGroup {
         tag,
         listen,
+        listen_rdma,
         advertise: c.endpoints(g.advertise)?,
     })
 }

@@ -6,10 +6,10 @@
 //! A queue pair that only receives never finds out that its peer has vanished. A WRITE of no bytes needs no key (IBA C9-88) and no receive,
 //! and the host's device answers it by itself. Without an answer it fails when its retries are exceeded, and the queue pair with it.
 
+use crate::carrier::{Carrier, CarrierInfo};
 use io::Payload;
 use io::rdma::{QueuePair, Remote, Verb, WorkRequest};
 use io::time::{Instant, Sleep};
-use session::carrier::{Carrier, CarrierInfo};
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::net::SocketAddr;
@@ -21,7 +21,7 @@ use std::time::Duration;
 const TAG_PROBE: u64 = 4 << 32;
 
 /// A queue pair with its probe.
-pub(super) struct RdmaCarrier {
+pub struct RdmaCarrier {
     queue_pair: QueuePair,
     /// Silence after which the host is probed; none before it was asked for.
     probe_after: Cell<Option<Duration>>,
@@ -34,7 +34,8 @@ pub(super) struct RdmaCarrier {
 
 impl RdmaCarrier {
     /// The carrier of a connection that was just accepted.
-    pub(super) fn new(queue_pair: QueuePair) -> RdmaCarrier {
+    #[must_use]
+    pub fn new(queue_pair: QueuePair) -> RdmaCarrier {
         RdmaCarrier {
             queue_pair,
             probe_after: Cell::new(None),
@@ -45,12 +46,13 @@ impl RdmaCarrier {
     }
 
     /// The queue pair.
-    pub(super) fn queue_pair(&self) -> &QueuePair {
+    #[must_use]
+    pub fn queue_pair(&self) -> &QueuePair {
         &self.queue_pair
     }
 
     /// Disconnects.
-    pub(super) fn disconnect(&self) {
+    pub fn disconnect(&self) {
         self.queue_pair.disconnect();
     }
 
