@@ -438,6 +438,9 @@ fn strangers_are_closed_in_time() {
         };
         let asked = QueuePair::connect(served.addr, without_reads, &[0x80, 0, 0, 0]).await;
         assert!(matches!(asked, Err(ConnectError::Rejected(_))));
+        sleep(SEC).await;
+        let counters = served.target.counters();
+        assert_eq!(counters.closed_for(CloseReason::Protocol), 2);
         drop((silent, rude));
         quiet(&served).await;
     });

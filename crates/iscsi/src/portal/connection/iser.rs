@@ -19,7 +19,7 @@ use crate::wire::decode::{Decoded, decode};
 use crate::wire::iser::{Capabilities, ISER_HEADER_LEN, IserHeader};
 use crate::wire::request::Request;
 use io::IoBuf;
-use io::rdma::{self, QueuePairConfig, Received};
+use io::rdma::{self, QueuePair, QueuePairConfig, Received};
 use session::digest::Crc32c;
 use session::link::Link;
 use session::rdma::arrived::{Arrived, RdmaReason, poll_arrived, reason};
@@ -173,10 +173,6 @@ fn sizes(config: &Config) -> QueuePairConfig {
 
 /// Answers one connection request, and serves the connection until it ends.
 pub(crate) async fn serve_rdma(shared: Arc<PortalShared>, mut incoming: rdma::Incoming) {
-    // Without READs, no write could bring more than unsolicited data.
-    if incoming.reads_allowed() == 0 {
-        return refuse(&shared, incoming, "the initiator serves no READs");
-    }
     let all = &shared.connections;
     let stall = shared.config.stall_timeout;
     let admitted = all.admit(&incoming, ConnectionState::Login, stall).await;
@@ -185,24 +181,43 @@ pub(crate) async fn serve_rdma(shared: Arc<PortalShared>, mut incoming: rdma::In
     };
     let (link, key) = admitted.into_link(&incoming, shared.config.connection_budget);
     let announced = Capabilities::parse(incoming.private_data());
-    let private = announced.build();
-    let accepting = incoming.accept(sizes(&shared.config), &private);
-    let why = match io::timeout(shared.config.login_timeout, accepting).await {
-        Ok(Ok(queue_pair)) => {
+    let why = match accept(&shared, &mut incoming, announced).await {
+        Ok(queue_pair) => {
             let carrier = RdmaCarrier::new(queue_pair);
-            let framing = AnyFraming::Iser(IserFraming::new(&carrier, announced.invalidates));
+            let framing = IserFraming::new(&carrier, announced.invalidates);
+            let framing = AnyFraming::Iser(framing);
             let transport = PortalTransport::new(shared.clone(), link, framing);
             return serve_accepted(&shared, &carrier, transport, key).await;
         }
-        Ok(Err(io::Error::Exhausted(_))) => {
-            refuse(&shared, incoming, "no resources of the RDMA device");
-            CloseReason::Limit
-        }
-        Ok(Err(_)) | Err(_) => CloseReason::Network,
+        Err(why) => why,
     };
+    match why {
+        CloseReason::Protocol => refuse(&shared, incoming, "the initiator serves no READs"),
+        CloseReason::Limit => refuse(&shared, incoming, "no resources of the RDMA device"),
+        _ => {}
+    }
     drop(link);
     all.ended(key, ConnectionState::Login, why);
     all.closed();
+}
+
+/// Accepts a connection request. Errors: `Protocol` without READs, since no write could bring more than immediate data then; `Limit` if the
+/// device has no resources; `Network`.
+async fn accept(
+    shared: &PortalShared,
+    incoming: &mut rdma::Incoming,
+    announced: Capabilities,
+) -> Result<QueuePair, CloseReason> {
+    if incoming.reads_allowed() == 0 {
+        return Err(CloseReason::Protocol);
+    }
+    let private = announced.build();
+    let accepting = incoming.accept(sizes(&shared.config), &private);
+    match io::timeout(shared.config.login_timeout, accepting).await {
+        Ok(Ok(queue_pair)) => Ok(queue_pair),
+        Ok(Err(io::Error::Exhausted(_))) => Err(CloseReason::Limit),
+        Ok(Err(_)) | Err(_) => Err(CloseReason::Network),
+    }
 }
 
 /// Serves an accepted connection until it ends.

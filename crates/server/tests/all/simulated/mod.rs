@@ -3,6 +3,7 @@
 mod disks;
 mod filesystems;
 mod fixture;
+mod iser;
 mod members;
 mod pools;
 mod raidz;

@@ -34,15 +34,15 @@ nsid = 1
 disk = "ram"
 "#;
 
-fn run(seed: u64, test: impl Future<Output = ()> + 'static) {
+pub(super) fn run(seed: u64, test: impl Future<Output = ()> + 'static) {
     Sim::new(seed, SimConfig::default()).block_on(test);
 }
 
 /// A server and its shards.
-type Running = (Rc<Server>, Shards);
+pub(super) type Running = (Rc<Server>, Shards);
 
 /// A server of this configuration with three shards, on `node`.
-async fn serve(node: Node, text: &'static str) -> Running {
+pub(super) async fn serve(node: Node, text: &'static str) -> Running {
     let started: Rc<RefCell<Option<Running>>> = Rc::default();
     let server = started.clone();
     drop(node.spawn(async move {
