@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+use super::departure::Service;
 use super::narrow::NarrowRegions;
 use super::sectors::SectorSet;
 use super::summary::{Released, Summary};
@@ -85,6 +86,11 @@ pub(super) struct Cursor {
 
 pub(super) struct VdevRegions {
     pub(super) id: VdevId,
+    pub(super) service: Service,
+    /// Bytes of used sectors that are not freed.
+    pub(super) used: i64,
+    /// Bytes of freed sectors that are not reusable yet.
+    pub(super) pending: i64,
     sector: u64,
     /// Sectors of a row. During an expansion, of a wide row.
     pub(super) row: u32,
@@ -141,6 +147,9 @@ impl VdevRegions {
         let fresh = region_of(sectors.start);
         let mut vdev = Self {
             id: space.vdev,
+            service: Service::Open,
+            used: 0,
+            pending: 0,
             sector,
             row: space.row.max(1),
             first_row: space.first_row.max(1),
