@@ -5,19 +5,8 @@
 //! still say which of its addresses block pointers have. `docs/decisions/0180`.
 
 use super::Space;
-use super::vdev::VdevRegions;
+use super::vdev::{Service, VdevRegions};
 use crate::format::{Address, REGION_SECTORS, VdevId};
-
-/// What a vdev does for the pool.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Service {
-    /// It gives out space.
-    Open,
-    /// It is being removed: it gives out no space, and its blocks are on it.
-    Leaving,
-    /// It was removed: its addresses are in block pointers, and its blocks are elsewhere.
-    Removed,
-}
 
 impl VdevRegions {
     /// Whether it gives out space.

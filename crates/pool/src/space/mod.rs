@@ -35,13 +35,12 @@ use vdev::VdevRegions;
 
 pub use balance::{Surplus, Targets};
 pub use closed::SparseRegion;
-pub use departure::Service;
 pub use fills::{FILL_LEVELS, RowFill, RowFills};
 pub use freed::Sealed;
 pub use load::SavedRegion;
 pub use trim::{Trimming, Which};
 pub use trims::KEPT;
-pub use vdev::{BlockKind, VdevSpace};
+pub use vdev::{BlockKind, Service, VdevSpace};
 
 /// Bytes given out on the emptiest vdev before the next vdev has its turn.
 const TURN_BYTES: u64 = 1 << 20;

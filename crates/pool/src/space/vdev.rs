@@ -8,7 +8,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use super::departure::Service;
 use super::narrow::NarrowRegions;
 use super::sectors::SectorSet;
 use super::summary::{Released, Summary};
@@ -60,6 +59,17 @@ pub enum BlockKind {
     Tree,
     /// Nodes of the pool's own tree, which no saved bitmap shows.
     PoolTree,
+}
+
+/// What a vdev does for the pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Service {
+    /// It gives out space.
+    Open,
+    /// It is being removed: it gives out no space, and its blocks are on it.
+    Leaving,
+    /// It was removed: its addresses are in block pointers, and its blocks are elsewhere.
+    Removed,
 }
 
 /// A loaded region.

@@ -317,7 +317,7 @@ impl Vdevs {
         self.top(vdev).map_or(0, TopVdev::end)
     }
 
-    /// The top-level vdevs, by index, with those that were removed.
+    /// The top-level vdevs, by index, with the removed ones.
     #[must_use]
     pub fn table(&self) -> Vec<VdevInfo> {
         self.stripe.all().map(|m| self.info(m)).collect()

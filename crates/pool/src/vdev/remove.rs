@@ -1,7 +1,7 @@
 //! Removed vdevs: the places of their blocks, and the end of a removal.
 //!
 //! **Owns** the step after which a vdev is no part of the pool. **Called by** reads of blocks, and by the pool's owner. **Invariants**: the
-//! labels of the other vdevs durably say that the vdev is removed before its own labels are wiped; when they say so, a durable
+//! labels of the other vdevs durably say that the vdev is removed before its own labels are wiped; before that, a durable
 //! checkpoint has the place of each block of the vdev. `docs/decisions/0180`.
 
 use std::sync::Arc;
@@ -82,7 +82,7 @@ impl Vdevs {
         places
     }
 
-    /// Takes a vdev out of the pool: labels say so when this returns, and its disks have none any longer. A durable checkpoint has a copy
+    /// Takes a vdev out of the pool: labels record this when the call returns, and its disks have no labels any longer. A durable checkpoint has a copy
     /// of each of its blocks, and no task writes to it.
     ///
     /// # Errors

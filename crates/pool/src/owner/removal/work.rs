@@ -109,7 +109,7 @@ impl Owner {
         }
     }
 
-    /// Copies what is left, and ends the removal if nothing is. Returns the reason why it has to wait.
+    /// Copies the blocks that have no copy, and ends the removal if all have one. Returns the reason why it has to wait.
     async fn go_on_removing(self: &Rc<Self>) -> Result<Option<RemovalWait>> {
         let Some((vdev, entry)) = self.state.borrow().leaving() else {
             return Ok(None);
