@@ -1,4 +1,4 @@
-//! Churn of members under load: offline, online, attach, detach, replace, add, grow; scrubs and trims.
+//! Churn of members under load: offline, online, attach, detach, replace, add, grow, removal of vdevs; scrubs and trims.
 //!
 //! **Owns** that churn. **Called by** scenarios `pool` and `files`, on pools whose disks are sound, and by `full`, also where
 //! members of each vdev are on failing disks. Each refusal is a violation, with three exceptions: the vdev would have fewer complete
@@ -263,7 +263,10 @@ async fn add(pool: &Pool, media: &Media, rng: &mut Prng) -> Result<(), Violation
 /// Enlarges all disks of a vdev, and lets the vdev use the new space.
 async fn grow(pool: &Pool, vdev: VdevId, rng: &mut Prng) -> Result<(), Violation> {
     let more = (1 + rng.below(16)) << 20;
-    if pool.vdevs().expansion(vdev).is_some() {
+    let is_leaving = pool
+        .removing()
+        .is_some_and(|removing| removing.vdev == vdev);
+    if pool.vdevs().expansion(vdev).is_some() || is_leaving {
         return Ok(());
     }
     for member in members(pool).into_iter().filter(|s| s.vdev == vdev) {
@@ -279,6 +282,27 @@ async fn grow(pool: &Pool, vdev: VdevId, rng: &mut Prng) -> Result<(), Violation
         _ => Err(Violation(format!(
             "a vdev that grew ({grown}) had {before} bytes"
         ))),
+    }
+}
+
+/// Begins to remove a vdev, or gives up the removal in progress.
+async fn remove(pool: &Pool, vdev: VdevId, rng: &mut Prng) -> Result<(), Violation> {
+    let done = match pool.removing() {
+        Some(_) if rng.chance(0.5) => pool.stop_removal().await,
+        Some(_) => Ok(()),
+        None => pool.remove_vdev(vdev).await,
+    };
+    match done {
+        Err(
+            SetupError::LastVdev { .. }
+            | SetupError::HasJournal { .. }
+            | SetupError::NoRoom { .. }
+            | SetupError::NoVdev { .. }
+            | SetupError::Removing { .. }
+            | SetupError::NotRemoving
+            | SetupError::Expanding { .. },
+        ) => Ok(()),
+        done => done.map_err(|e| wrong("removing a vdev", e)),
     }
 }
 
@@ -332,7 +356,7 @@ pub(crate) async fn churn(pool: Rc<Pool>, media: Media, seed: u64) -> Result<(),
         sleep(Duration::from_micros(rng.below(5000))).await;
         let now = members(&pool);
         let any = &now[rng.below(now.len() as u64) as usize];
-        match rng.below(10) {
+        match rng.below(11) {
             0 if media.may_leave(&pool, any) => {
                 let done = unless_last("offline", pool.vdevs().offline(any.guid).await);
                 media.unless_bad(any, done)?;
@@ -364,7 +388,8 @@ pub(crate) async fn churn(pool: Rc<Pool>, media: Media, seed: u64) -> Result<(),
             5 if media.grows => add(&pool, &media, &mut rng).await?,
             6 if media.grows => grow(&pool, any.vdev, &mut rng).await?,
             7 => trim(&pool).await?,
-            8 => {
+            8 if media.grows => remove(&pool, any.vdev, &mut rng).await?,
+            9 => {
                 let on = rng.chance(0.8);
                 let set = pool.set_property(PoolProperty::Autotrim, on).await;
                 set.map_err(|e| Violation(format!("setting autotrim: {e}")))?;
