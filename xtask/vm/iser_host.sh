@@ -9,11 +9,7 @@ not_logged_in() { ! logged_in; }
 modprobe -a rdma_rxe ib_iser
 check "the host's soft RoCE device" rdma link add rxe0 type rxe netdev seg0 || finish
 check "the server is there" vmctl wait served 300 || finish
-iface_up() {
-  iscsiadm -m iface -I iser >/dev/null 2>&1 || iscsiadm -m iface -I iser -o new || return 1
-  iscsiadm -m iface -I iser -o update -n iface.transport_name -v iser
-}
-check "an interface of open-iscsi for iSER" iface_up
+# The interface `iser` is built into open-iscsi.
 discover_iser() { timeout 60 iscsiadm -m discovery -t sendtargets -p $PORTAL -I iser; }
 named() { discover_iser > /tmp/discovered && equal targets "$(cat /tmp/discovered)" "$PORTAL,1 $IQN"; }
 check "discovery over iSER" named || finish
