@@ -106,6 +106,14 @@ pub(crate) async fn replace_one_of(
     }
 }
 
+/// The members of vdevs that are not being removed: the others may be gone at any time.
+fn staying(pool: &Pool) -> Vec<Member> {
+    let leaving = pool.removing().map(|removing| removing.vdev);
+    let mut all = members(pool);
+    all.retain(|member| Some(member.vdev) != leaving);
+    all
+}
+
 fn wrong(what: &str, e: SetupError) -> Violation {
     Violation(format!("{what}: {e}"))
 }
@@ -166,6 +174,8 @@ pub(crate) async fn gather(pool: &Pool, names: &[String]) -> Result<(), Violatio
         if matches!(member.state, MemberState::Offline | MemberState::Faulted) {
             match vdevs.online(member.guid, None).await {
                 Err(SetupError::Absent { .. }) => lacks_disk = true,
+                // its vdev was removed meanwhile
+                Err(SetupError::NoMember { .. }) => continue,
                 other => other.map_err(|e| wrong("a member does not come back", e))?,
             }
         }
@@ -213,7 +223,7 @@ async fn expand(pool: &Pool, media: &Media, vdev: VdevId) -> Result<(), Violatio
 
 /// Attaches a free disk to a mirror with fewer than the most members. A raidz is expanded by it.
 async fn attach(pool: &Pool, media: &Media, rng: &mut Prng) -> Result<Option<VdevId>, Violation> {
-    let now = members(pool);
+    let now = staying(pool);
     let any = &now[rng.below(now.len() as u64) as usize];
     let vdev = any.vdev;
     if matches!(any.kind, VdevKind::Raidz { .. }) {
@@ -251,10 +261,12 @@ async fn add(pool: &Pool, media: &Media, rng: &mut Prng) -> Result<(), Violation
     if disks.is_empty() {
         return Ok(());
     }
+    // blocks that leave the pool with a vdev take space of it with them
+    let is_removing = pool.removing().is_some();
     let before = pool.space().size;
     let added = pool.add_vdev(disks, true).await;
     added.map_err(|e| wrong("adding a vdev", e))?;
-    match pool.space().size > before {
+    match pool.space().size > before || is_removing {
         true => Ok(()),
         false => Err(Violation("a vdev more gives no space".into())),
     }
@@ -263,10 +275,7 @@ async fn add(pool: &Pool, media: &Media, rng: &mut Prng) -> Result<(), Violation
 /// Enlarges all disks of a vdev, and lets the vdev use the new space.
 async fn grow(pool: &Pool, vdev: VdevId, rng: &mut Prng) -> Result<(), Violation> {
     let more = (1 + rng.below(16)) << 20;
-    let is_leaving = pool
-        .removing()
-        .is_some_and(|removing| removing.vdev == vdev);
-    if pool.vdevs().expansion(vdev).is_some() || is_leaving {
+    if pool.vdevs().expansion(vdev).is_some() {
         return Ok(());
     }
     for member in members(pool).into_iter().filter(|s| s.vdev == vdev) {
@@ -274,11 +283,12 @@ async fn grow(pool: &Pool, vdev: VdevId, rng: &mut Prng) -> Result<(), Violation
             disk.set_size(disk.size() + more);
         }
     }
+    let is_removing = pool.removing().is_some();
     let before = pool.space().size;
     let grown = pool.grow(vdev).await;
     let grown = grown.map_err(|e| wrong("growing", e))?;
     match pool.space().size > before {
-        now if now == grown => Ok(()),
+        now if now == grown || is_removing => Ok(()),
         _ => Err(Violation(format!(
             "a vdev that grew ({grown}) had {before} bytes"
         ))),
@@ -354,7 +364,7 @@ pub(crate) async fn churn(pool: Rc<Pool>, media: Media, seed: u64) -> Result<(),
     let mut rng = Prng::new(seed);
     for _ in 0..rng.below(6) {
         sleep(Duration::from_micros(rng.below(5000))).await;
-        let now = members(&pool);
+        let now = staying(&pool);
         let any = &now[rng.below(now.len() as u64) as usize];
         match rng.below(11) {
             0 if media.may_leave(&pool, any) => {
