@@ -88,9 +88,8 @@ impl Space {
             &mut freed.blocks
         };
         set.of_mut(index).insert(range);
-        let vdev = &mut self.vdevs[index];
-        vdev.used -= sectors;
-        vdev.pending += sectors;
+        self.used -= sectors;
+        self.pending += sectors;
         Ok(())
     }
 
@@ -121,7 +120,7 @@ impl Space {
                 let vdev = &mut self.vdevs[index];
                 for (region, runs) in set.regions() {
                     let count: u64 = runs.iter().map(|(_, count)| u64::from(*count)).sum();
-                    vdev.pending -= (count * vdev.sector()) as i64;
+                    self.pending -= (count * vdev.sector()) as i64;
                     match is_node {
                         true => vdev.release_nodes(region, &runs),
                         false => vdev.release(region, &runs, seal),

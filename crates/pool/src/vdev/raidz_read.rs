@@ -10,14 +10,13 @@ use futures_util::future::join_all;
 use io::{BufPool, IoBuf};
 
 use super::area::filled;
-use super::copies::PlacedBlock;
 use super::leaf::Leaf;
 use super::member::{Member, MemberState};
 use super::parity::{Columns, choices};
 use super::rows::{Band, Rows};
 use super::top::TopVdev;
 use crate::error::{Error, Result};
-use crate::format::{Address, Defect};
+use crate::format::{Address, BlockPtr, Defect};
 
 /// A member that is read, and whether it is in.
 pub(super) type ReadFrom = Option<(Arc<Leaf>, bool)>;
@@ -290,20 +289,19 @@ impl TopVdev {
     pub(super) async fn read_in_rows(
         &self,
         rows: &Rows,
-        placed: &PlacedBlock,
+        ptr: &BlockPtr,
         size: usize,
         buffers: &BufPool,
     ) -> Result<(IoBuf, Vec<WrongUnit>)> {
-        let PlacedBlock { ptr, at } = placed;
         let buf = buffers.alloc(size).await;
-        let read = self.read_units(rows, at.offset.0, buf).await;
+        let read = self.read_units(rows, ptr.offset.0, buf).await;
         if let Some(buf) = read
             && ptr.verify(&buf[..ptr.physical_size as usize]).is_ok()
         {
             return Ok((buf, Vec::new()));
         }
         let found = self
-            .find_rows(rows, placed, size)
+            .find_rows(rows, ptr, size)
             .await
             .inspect_err(|_| self.fault())?;
         let wrong = found.wrong_units(rows, false);
@@ -340,15 +338,14 @@ impl TopVdev {
     pub(super) async fn find_rows(
         &self,
         rows: &Rows,
-        placed: &PlacedBlock,
+        ptr: &BlockPtr,
         len: usize,
     ) -> Result<FoundRows> {
-        let found = self.find_rows_in(rows, *placed, len).await;
+        let found = self.find_rows_in(rows, ptr, len).await;
         match found {
             // A stale member may have what others lost.
             Err(error) if self.members().iter().any(|m| m.state == MemberState::Stale) => {
-                let sources = self.sources(true);
-                let with_stale = self.find_rows_of(rows, placed, len, sources).await;
+                let with_stale = self.find_rows_of(rows, ptr, len, self.sources(true)).await;
                 with_stale.map_err(|_| error)
             }
             found => found,
@@ -362,22 +359,22 @@ impl TopVdev {
     pub(super) async fn find_rows_in(
         &self,
         rows: &Rows,
-        block: impl Into<PlacedBlock>,
+        ptr: &BlockPtr,
         len: usize,
     ) -> Result<FoundRows> {
-        let sources = self.sources(false);
-        self.find_rows_of(rows, &block.into(), len, sources).await
+        self.find_rows_of(rows, ptr, len, self.sources(false)).await
     }
 
     async fn find_rows_of(
         &self,
         rows: &Rows,
-        PlacedBlock { ptr, at }: &PlacedBlock,
+        ptr: &BlockPtr,
         len: usize,
         sources: Vec<ReadFrom>,
     ) -> Result<FoundRows> {
         let is_right = |bytes: &[u8]| ptr.verify(&bytes[..ptr.physical_size as usize]);
-        self.search_rows(rows, *at, len, sources, is_right).await
+        self.search_rows(rows, ptr.address(), len, sources, is_right)
+            .await
     }
 
     /// Reads all columns of the rows of a range, and finds the fewest members that lie so that `is_right` accepts its bytes.

@@ -1,7 +1,0 @@
-//! Removal of a vdev.
-pub(in crate::owner) mod state;
-
-mod copier;
-mod pool_nodes;
-mod stop;
-mod work;
