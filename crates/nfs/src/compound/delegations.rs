@@ -143,9 +143,15 @@ impl Compound<'_> {
 
     /// Whether the client can be called back now.
     pub(super) fn can_call(&self, client: u64) -> bool {
+        self.has_back_channel(client, &[BackState::Working])
+    }
+
+    /// Whether a session of the client has a back channel in one of these states.
+    fn has_back_channel(&self, client: u64, states: &[BackState]) -> bool {
         let sessions = self.context.shared.clients().sessions_of(client);
-        let works = |state| state == BackState::Working;
-        sessions.iter().any(|session| works(session.back().state()))
+        sessions
+            .iter()
+            .any(|session| states.contains(&session.back().state()))
     }
 
     /// The delegation that OPEN returns, for these access and wish bits.
@@ -172,7 +178,9 @@ impl Compound<'_> {
         self.grant(target, &args, false).await
     }
 
-    /// The delegation that a client reclaims with CLAIM_PREVIOUS, for these access and wish bits.
+    /// The delegation that a client reclaims with CLAIM_PREVIOUS, for these access and wish bits. A client reclaims at once, often
+    /// before it has answered the first call of its new back channel: such a channel counts as one. If it does not work, the next
+    /// conflict takes the delegation away, as from any client that is silent.
     pub(super) async fn reclaim_delegation(
         &self,
         target: &Target,
@@ -191,7 +199,8 @@ impl Compound<'_> {
             _ => return Ok(Delegated::None(Why::NotWanted)),
         };
         let args = self.delegation_args(client, (target, file), kind, true)?;
-        let is_recalled = !self.can_call(client);
+        let may_be_called = [BackState::Untried, BackState::Working];
+        let is_recalled = !self.has_back_channel(client, &may_be_called);
         self.grant(target, &args, is_recalled).await
     }
 
