@@ -6,9 +6,9 @@
 use crate::ask::{Ask, print_columns};
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
-use doctor::client_config::{Address, Export, Os, settings};
+use doctor::client_config::{self, Address, Export, Os, settings};
 use serde::Deserialize;
-use server::api::{GetStatus, ListenRole, NvmfRole, Status, Transport};
+use server::api::{GetStatus, IscsiRole, ListenRole, NfsRole, NvmfRole, Status, Transport};
 use std::net::SocketAddr;
 
 /// Bytes of the logical blocks that every version of ESXi takes.
@@ -19,6 +19,7 @@ Examples:
   wirepool client-config nqn.2026-01.org.example:vm1 --os debian
   wirepool client-config tank/vm2 --os proxmox --address 10.0.0.1 --address 10.0.1.1   two paths
   wirepool client-config /tank/home --os rhel
+  wirepool client-config tank/vm2 --os debian --transport rdma   NVMe/RDMA, iSER or NFS over RDMA
 
 Prints files with their paths, then commands; comments have the reason of each value. Nothing is installed. With several
 addresses the settings are those for multipath.";
@@ -35,6 +36,9 @@ pub(crate) struct ClientConfig {
     /// Address of this server for clients; may be given several times. Default: the addresses that it listens on.
     #[arg(long, value_name = "ADDRESS")]
     address: Vec<String>,
+    /// The transport between client and server.
+    #[arg(long, value_enum, default_value_t = Transport::Tcp)]
+    transport: Transport,
 }
 
 /// The system of a client.
@@ -83,7 +87,11 @@ pub(crate) fn run(ask: &Ask, args: ClientConfig) -> Result<String> {
         System::Esxi => Os::Esxi,
         System::Windows => Os::Windows,
     };
-    let mut settings = settings(&export, os)?;
+    let transport = match args.transport {
+        Transport::Tcp => client_config::ClientTransport::Tcp,
+        Transport::Rdma => client_config::ClientTransport::Rdma,
+    };
+    let mut settings = settings(&export, os, transport)?;
     if args.os == System::Esxi {
         settings
             .notes
@@ -131,8 +139,12 @@ fn find(status: &Status, args: &ClientConfig) -> Option<Export> {
         .or_else(|| nfs(status, args))
 }
 
-/// The given addresses with the port of the listening ones, or else the listening ones.
+/// The given addresses with the port of the listening ones, or else the listening ones. None if nothing listens over RDMA: an address
+/// that is given does not change that.
 fn addresses(args: &ClientConfig, listen: &[SocketAddr], port: u16) -> Vec<Address> {
+    if listen.is_empty() && args.transport == Transport::Rdma {
+        return Vec::new();
+    }
     let port = listen.first().map_or(port, SocketAddr::port);
     if !args.address.is_empty() {
         let given = args.address.iter().cloned();
@@ -149,10 +161,16 @@ fn addresses(args: &ClientConfig, listen: &[SocketAddr], port: u16) -> Vec<Addre
     own.collect()
 }
 
-/// The addresses over TCP.
-fn listening(status: &Status, role: ListenRole) -> Vec<SocketAddr> {
+/// The addresses over a transport.
+fn listening(
+    status: &Status,
+    transport: Transport,
+    portal_group: Option<u16>,
+    role: ListenRole,
+) -> Vec<SocketAddr> {
     let listen = status.listen.iter();
-    let listen = listen.filter(|l| l.role == role && l.transport == Transport::Tcp);
+    let listen = listen.filter(|l| l.role == role && l.transport == transport);
+    let listen = listen.filter(|l| l.portal_group == portal_group);
     listen.map(|l| l.address).collect()
 }
 
@@ -163,14 +181,19 @@ fn nvme(status: &Status, args: &ClientConfig) -> Option<Export> {
         e.nqn == args.export || e.namespaces.iter().any(|n| n.disk == args.export)
     };
     let e = all.find(is_it)?;
-    // Each I/O address answers discovery, too; an address for discovery only is preferred.
-    let mut listen = listening(status, ListenRole::Nvmf(NvmfRole::Discovery));
-    if listen.is_empty() {
-        listen = nvmf.advertise.clone();
-    }
-    if listen.is_empty() {
-        listen = listening(status, ListenRole::Nvmf(NvmfRole::Io));
-    }
+    let listen = |role| listening(status, args.transport, None, ListenRole::Nvmf(role));
+    let listen = match args.transport {
+        // Each I/O address answers discovery, too; an address for discovery only is preferred.
+        Transport::Tcp => [
+            listen(NvmfRole::Discovery),
+            nvmf.advertise.clone(),
+            listen(NvmfRole::Io),
+        ]
+        .into_iter()
+        .find(|l| !l.is_empty())
+        .unwrap_or_default(),
+        Transport::Rdma => listen(NvmfRole::Io),
+    };
     Some(Export::Nvme {
         nqn: e.nqn.clone(),
         discovery: addresses(args, &listen, 8009),
@@ -184,9 +207,19 @@ fn iscsi(status: &Status, args: &ClientConfig) -> Option<Export> {
         t.iqn == args.export || t.luns.iter().any(|l| l.disk == args.export)
     };
     let t = all.find(is_it)?;
+    let portals = match args.transport {
+        // The addresses that discovery returns, which may be others than the server's own.
+        Transport::Tcp => t.portals.clone(),
+        Transport::Rdma => listening(
+            status,
+            Transport::Rdma,
+            Some(t.portal_group),
+            ListenRole::Iscsi(IscsiRole::Iscsi),
+        ),
+    };
     Some(Export::Iscsi {
         iqn: t.iqn.clone(),
-        portals: addresses(args, &t.portals, 3260),
+        portals: addresses(args, &portals, 3260),
         luns: t.luns.iter().map(|l| l.lun).collect(),
         has_chap: t.chap.is_some(),
     })
@@ -195,9 +228,13 @@ fn iscsi(status: &Status, args: &ClientConfig) -> Option<Export> {
 fn nfs(status: &Status, args: &ClientConfig) -> Option<Export> {
     let mut all = status.exports.nfs.nfs_exports.iter();
     let e = all.find(|e| e.path == args.export || e.filesystem == args.export)?;
+    let listen = match args.transport {
+        Transport::Tcp => e.addresses.clone(),
+        Transport::Rdma => listening(status, Transport::Rdma, None, ListenRole::Nfs(NfsRole::Nfs)),
+    };
     Some(Export::Nfs {
         path: e.path.clone(),
-        addresses: addresses(args, &e.addresses, 2049),
+        addresses: addresses(args, &listen, 2049),
         shards: status.shards.len(),
     })
 }

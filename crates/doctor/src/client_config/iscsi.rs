@@ -1,8 +1,8 @@
-//! iSCSI on Linux.
+//! iSCSI over TCP and RDMA (iSER) on Linux.
 //!
 //! **Called by** [`super`].
 
-use super::settings::{Address, ClientSettings, Export, Os};
+use super::settings::{Address, ClientSettings, ClientTransport, Export, Os};
 use super::timeouts::{
     ISCSI_NOOP_S, ISCSI_QUEUE_DEPTH, ISCSI_REPLACEMENT_MULTIPATH_S, ISCSI_REPLACEMENT_S,
     ISCSI_SESSION_COMMANDS, SCSI_COMMAND_S,
@@ -19,7 +19,7 @@ pub(super) fn linux(export: &Export, s: &mut ClientSettings) {
     else {
         return;
     };
-    s.file("/etc/iscsi/iscsid.conf", iscsid(export, s.os, *has_chap));
+    s.file("/etc/iscsi/iscsid.conf", iscsid(export, s, *has_chap));
     s.file(
         "/etc/udev/rules.d/90-wirepool-iscsi.rules",
         format!(
@@ -43,11 +43,24 @@ pub(super) fn linux(export: &Export, s: &mut ClientSettings) {
         s.package("multipath-tools", "device-mapper-multipath");
         s.command("systemctl enable --now multipathd");
     }
+    s.needs_rdma();
     s.command("udevadm control --reload");
+    // The interface `iser` is built into open-iscsi; records of a discovery with it have its transport.
+    let interface = match s.transport {
+        ClientTransport::Tcp => "",
+        ClientTransport::Rdma => {
+            s.file(
+                "/etc/modules-load.d/wirepool-iser.conf",
+                "# iscsid does not load the transport's module at boot.\nib_iser\n".into(),
+            );
+            s.command("modprobe ib_iser");
+            " -I iser"
+        }
+    };
     s.command("systemctl enable --now iscsid");
     for portal in portals {
         s.command(format!(
-            "iscsiadm -m discovery -t sendtargets -p {}",
+            "iscsiadm -m discovery -t sendtargets -p {}{interface}",
             portal.portal()
         ));
     }
@@ -58,7 +71,26 @@ pub(super) fn linux(export: &Export, s: &mut ClientSettings) {
     s.note("the initiator's name is in /etc/iscsi/initiatorname.iscsi; on the server: wirepool host allow IQN NAME");
 }
 
-fn iscsid(export: &Export, os: Os, has_chap: bool) -> String {
+/// How data of writes travels.
+fn data_of_writes(transport: ClientTransport) -> &'static str {
+    match transport {
+        ClientTransport::Tcp => {
+            "# Small writes go out with their command, without a round trip.\n\
+             node.session.iscsi.InitialR2T = No\n\
+             node.session.iscsi.ImmediateData = Yes\n\
+             node.session.iscsi.FirstBurstLength = 262144\n\
+             node.session.iscsi.MaxBurstLength = 16776192\n\
+             node.conn[0].iscsi.MaxRecvDataSegmentLength = 262144\n"
+        }
+        ClientTransport::Rdma => {
+            "# Small writes go out with their command; the server reads the rest by RDMA.\n\
+             node.session.iscsi.InitialR2T = Yes\n\
+             node.session.iscsi.ImmediateData = Yes\n"
+        }
+    }
+}
+
+fn iscsid(export: &Export, s: &ClientSettings, has_chap: bool) -> String {
     let (wait, reason) = match export.has_paths() {
         true => (
             ISCSI_REPLACEMENT_MULTIPATH_S,
@@ -69,7 +101,7 @@ fn iscsid(export: &Export, os: Os, has_chap: bool) -> String {
             "I/O waits so long for a server that restarts; then it fails. open-iscsi's own 120 s is short for a reboot.",
         ),
     };
-    let startup = match os {
+    let startup = match s.os {
         Os::Rhel => "/bin/systemctl start iscsid.socket iscsiuio.socket",
         _ => "/bin/systemctl start iscsid.socket",
     };
@@ -85,15 +117,11 @@ fn iscsid(export: &Export, os: Os, has_chap: bool) -> String {
          # Commands in flight of the session and of a disk; the own values (128 and 32) do not fill a fast network.\n\
          node.session.cmds_max = {ISCSI_SESSION_COMMANDS}\n\
          node.session.queue_depth = {ISCSI_QUEUE_DEPTH}\n\
-         # Small writes go out with their command, without a round trip.\n\
-         node.session.iscsi.InitialR2T = No\n\
-         node.session.iscsi.ImmediateData = Yes\n\
-         node.session.iscsi.FirstBurstLength = 262144\n\
-         node.session.iscsi.MaxBurstLength = 16776192\n\
-         node.conn[0].iscsi.MaxRecvDataSegmentLength = 262144\n\
+         {}\
          # One session for each portal.\n\
          node.session.nr_sessions = 1\n",
-        2 * ISCSI_NOOP_S
+        2 * ISCSI_NOOP_S,
+        data_of_writes(s.transport)
     );
     if has_chap {
         text += "node.session.auth.authmethod = CHAP\n\

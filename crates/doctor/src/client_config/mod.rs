@@ -11,7 +11,7 @@ mod other;
 mod settings;
 pub mod timeouts;
 
-pub use settings::{Address, ClientSettings, ConfigFile, Export, Os, Unsupported};
+pub use settings::{Address, ClientSettings, ClientTransport, ConfigFile, Export, Os, Unsupported};
 
 /// Whether a name is one plain word in every file and command below.
 fn is_plain(name: &str) -> bool {
@@ -20,9 +20,18 @@ fn is_plain(name: &str) -> bool {
 }
 
 /// Makes the settings of a client. Errors: [`Unsupported`].
-pub fn settings(export: &Export, os: Os) -> Result<ClientSettings, Unsupported> {
+pub fn settings(
+    export: &Export,
+    os: Os,
+    transport: ClientTransport,
+) -> Result<ClientSettings, Unsupported> {
     if export.addresses().is_empty() {
-        return Err(Unsupported::NoAddress);
+        return Err(Unsupported::NoAddress(transport));
+    }
+    if transport == ClientTransport::Rdma && matches!(os, Os::Esxi | Os::Windows) {
+        return Err(Unsupported::NoClient(
+            "settings for RDMA exist for Linux only: use TCP with this system",
+        ));
     }
     let hosts = export.addresses().iter().map(|a| a.host.as_str());
     let uuids = match export {
@@ -37,6 +46,7 @@ pub fn settings(export: &Export, os: Os) -> Result<ClientSettings, Unsupported> 
     let mut settings = ClientSettings {
         export: export.name().to_owned(),
         os,
+        transport,
         packages: Vec::new(),
         files: Vec::new(),
         commands: Vec::new(),

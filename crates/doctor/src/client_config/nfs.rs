@@ -2,10 +2,10 @@
 //!
 //! **Called by** [`super`].
 
-use super::settings::{ClientSettings, Export, Os};
+use super::settings::{ClientSettings, ClientTransport, Export, Os};
 use super::timeouts::{NFS_CONNECTIONS, NFS_TIMEO};
 
-/// The port of NFS, which needs no option.
+/// The port of NFS over TCP, which needs no option.
 const PORT: u16 = 2049;
 
 /// Reads ahead of NFS mounts: the kernel's own 128 KiB wait for each round trip. awk looks whether the device is an NFS mount.
@@ -24,21 +24,36 @@ pub(super) fn linux(export: &Export, s: &mut ClientSettings) {
     else {
         return;
     };
-    let connections = NFS_CONNECTIONS.min(*shards as u64).max(1);
-    let mut options = format!("vers=4.2,proto=tcp,hard,timeo={NFS_TIMEO},retrans=2");
+    let mut options = format!(
+        "vers=4.2,proto={},hard,timeo={NFS_TIMEO},retrans=2",
+        s.transport.word()
+    );
+    let connections = match s.transport {
+        ClientTransport::Tcp => NFS_CONNECTIONS.min(*shards as u64),
+        ClientTransport::Rdma => 1,
+    };
     if connections > 1 {
         options += &format!(",nconnect={connections}");
     }
     let address = &addresses[0];
-    if address.port != PORT {
+    if address.port != PORT || s.transport == ClientTransport::Rdma {
         options += &format!(",port={}", address.port);
     }
     s.file("/etc/udev/rules.d/90-wirepool-nfs.rules", READ_AHEAD.into());
+    let seconds = NFS_TIMEO / 10;
+    let of_transport = match s.transport {
+        ClientTransport::Tcp => format!(
+            "TCP repeats what is lost, so a request is\n\
+             # sent again after {seconds} s only. nconnect: connections are spread over processors here and shards of the server."
+        ),
+        ClientTransport::Rdma => format!(
+            "the card repeats lost packets, so a\n\
+             # request is sent again after {seconds} s only. port: older kernels have no default for RDMA."
+        ),
+    };
     let reasons = format!(
-        "# hard: programs wait for a server that is away; soft would fail writes. timeo: TCP repeats what is lost, so a request is\n\
-         # sent again after {} s only. nconnect: connections are spread over processors here and shards of the server. Sizes of reads\n\
+        "# hard: programs wait for a server that is away; soft would fail writes. timeo: {of_transport} Sizes of reads\n\
          # and writes are left out: client and server agree on the longest. vers=4.2: locks survive a restart of the server.\n",
-        NFS_TIMEO / 10
     );
     match s.os {
         Os::Proxmox => {
@@ -60,6 +75,14 @@ pub(super) fn linux(export: &Export, s: &mut ClientSettings) {
         }
     }
     s.package("nfs-common", "nfs-utils");
+    if s.transport == ClientTransport::Rdma {
+        s.file(
+            "/etc/modules-load.d/wirepool-nfs.conf",
+            "# The transport's module is there before the first mount.\nrpcrdma\n".into(),
+        );
+        s.needs_rdma();
+        s.command("modprobe rpcrdma");
+    }
     s.command("udevadm control --reload");
     if s.os != Os::Proxmox {
         s.command("mount /mnt");

@@ -1,4 +1,4 @@
-//! NVMe/TCP on Linux.
+//! NVMe over TCP and RDMA on Linux.
 //!
 //! **Called by** [`super`].
 
@@ -15,9 +15,10 @@ pub(super) fn linux(export: &Export, s: &mut ClientSettings) {
     else {
         return;
     };
+    let transport = s.transport.word();
     s.file(
         "/etc/modules-load.d/wirepool-nvme.conf",
-        "# nvme-cli does not load the transport's module at boot.\nnvme-tcp\n".into(),
+        format!("# nvme-cli does not load the transport's module at boot.\nnvme-{transport}\n"),
     );
     let mut text = format!(
         "# Read by `nvme connect-all` at boot (nvmf-autoconnect.service). It connects to each subsystem that this host may use.\n\
@@ -30,7 +31,7 @@ pub(super) fn linux(export: &Export, s: &mut ClientSettings) {
     for a in discovery {
         let _ = writeln!(
             text,
-            "--transport=tcp --traddr={} --trsvcid={} --keep-alive-tmo={NVME_KEEP_ALIVE_S} \
+            "--transport={transport} --traddr={} --trsvcid={} --keep-alive-tmo={NVME_KEEP_ALIVE_S} \
              --reconnect-delay={NVME_RECONNECT_S} --ctrl-loss-tmo={NVME_LOSS_S} --queue-size={NVME_QUEUE_ENTRIES}",
             a.host, a.port
         );
@@ -51,12 +52,13 @@ pub(super) fn linux(export: &Export, s: &mut ClientSettings) {
     }
     s.file("/etc/udev/rules.d/90-wirepool-nvme.rules", rules);
     if let Os::Proxmox = s.os {
-        s.note("Proxmox has no storage type for NVMe/TCP: make an LVM volume group on /dev/disk/by-id/nvme-uuid.… and add it as shared LVM");
+        s.note("Proxmox has no storage type for NVMe over a network: make an LVM volume group on /dev/disk/by-id/nvme-uuid.… and add it as shared LVM");
     } else {
         fstab(namespaces, s);
     }
     s.package("nvme-cli", "nvme-cli");
-    s.command("modprobe nvme-tcp");
+    s.needs_rdma();
+    s.command(format!("modprobe nvme-{transport}"));
     s.command("udevadm control --reload");
     s.command("systemctl enable nvmf-autoconnect.service");
     s.command("nvme connect-all");

@@ -21,6 +21,27 @@ pub enum Os {
     Windows,
 }
 
+/// The transport between a client and the server.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ClientTransport {
+    /// TCP.
+    #[default]
+    Tcp,
+    /// RDMA: NVMe/RDMA, iSER, NFS over RDMA.
+    Rdma,
+}
+
+impl ClientTransport {
+    /// The word for it in settings of NVMe and NFS.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            ClientTransport::Tcp => "tcp",
+            ClientTransport::Rdma => "rdma",
+        }
+    }
+}
+
 /// An address for clients: host and port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
@@ -48,7 +69,7 @@ impl Address {
 /// An export of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Export {
-    /// A subsystem over NVMe/TCP.
+    /// A subsystem over NVMe.
     Nvme {
         /// Its NQN.
         nqn: String,
@@ -111,6 +132,8 @@ pub struct ClientSettings {
     pub export: String,
     /// The system.
     pub os: Os,
+    /// The transport.
+    pub transport: ClientTransport,
     /// Commands that install packages. They come first: a package asks about its file of settings if that exists before it.
     pub packages: Vec<String>,
     /// Files of settings.
@@ -137,8 +160,8 @@ pub struct ConfigFile {
 pub enum Unsupported {
     /// The system has no client for the protocol.
     NoClient(&'static str),
-    /// The export has no address: its protocol is off.
-    NoAddress,
+    /// The export has no address over this transport.
+    NoAddress(ClientTransport),
     /// A name has characters that a file of settings cannot have.
     Name(String),
 }
@@ -147,8 +170,16 @@ impl fmt::Display for Unsupported {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Unsupported::NoClient(reason) => f.write_str(reason),
-            Unsupported::NoAddress => {
-                f.write_str("the server has no address for this export: give the protocol's section a `listen`, or use --address")
+            Unsupported::NoAddress(transport) => {
+                let setting = match transport {
+                    ClientTransport::Tcp => "listen",
+                    ClientTransport::Rdma => "listen_rdma",
+                };
+                write!(
+                    f,
+                    "the server has no address for this export over {}: give the protocol's section a `{setting}`",
+                    transport.word().to_uppercase()
+                )
             }
             Unsupported::Name(name) => write!(
                 f,
@@ -175,6 +206,16 @@ impl ClientSettings {
             is_added: true,
             text,
         });
+    }
+
+    /// What every client needs for RDMA: the package of the libraries, and the setup of the card.
+    pub(super) fn needs_rdma(&mut self) {
+        if self.transport == ClientTransport::Rdma {
+            self.package("rdma-core", "rdma-core");
+            self.note(
+                "`wirepool rdma setup --client` on the client names the rest that its card needs",
+            );
+        }
     }
 
     pub(super) fn command(&mut self, command: impl Into<String>) {

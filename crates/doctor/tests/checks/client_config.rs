@@ -1,6 +1,8 @@
 //! Settings of clients, against golden files, and refusals.
 
-use doctor::client_config::{Address, Export, Os, Unsupported, settings};
+use doctor::client_config::{
+    Address, ClientSettings, ClientTransport, Export, Os, Unsupported, settings,
+};
 use std::path::PathBuf;
 
 const SYSTEMS: &[(&str, Os)] = &[
@@ -43,6 +45,11 @@ fn nfs(host: &str, port: u16) -> Export {
     }
 }
 
+/// Settings over TCP.
+fn over_tcp(export: &Export, os: Os) -> Result<ClientSettings, Unsupported> {
+    settings(export, os, ClientTransport::Tcp)
+}
+
 fn golden(name: &str, text: &str) {
     let directory = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/client_config");
     let path = directory.join(format!("{name}.txt"));
@@ -70,7 +77,7 @@ fn settings_are_the_golden_ones() {
     ];
     for (name, export) in &exports {
         for (system, os) in SYSTEMS {
-            let text = match settings(export, *os) {
+            let text = match over_tcp(export, *os) {
                 Ok(s) => s.text(),
                 Err(e) => format!("{e}\n"),
             };
@@ -80,10 +87,35 @@ fn settings_are_the_golden_ones() {
 }
 
 #[test]
+fn settings_over_rdma_are_the_golden_ones() {
+    let exports = [
+        ("nvme", {
+            let mut export = nvme(&[]);
+            if let Export::Nvme { discovery, .. } = &mut export {
+                discovery.push(address("10.0.0.1", 4420));
+            }
+            export
+        }),
+        ("iscsi", iscsi(&["10.0.0.1"], false)),
+        ("nfs", nfs("10.0.0.1", 20049)),
+    ];
+    for (name, export) in &exports {
+        for (system, os) in &SYSTEMS[..3] {
+            let settings = settings(export, *os, ClientTransport::Rdma).expect("settings");
+            golden(&format!("{name}-rdma-{system}"), &settings.text());
+        }
+        for (_, os) in &SYSTEMS[3..] {
+            let refused = settings(export, *os, ClientTransport::Rdma);
+            assert!(matches!(refused, Err(Unsupported::NoClient(_))));
+        }
+    }
+}
+
+#[test]
 fn an_export_without_an_address_is_refused() {
     assert_eq!(
-        settings(&nvme(&[]), Os::Debian),
-        Err(Unsupported::NoAddress)
+        over_tcp(&nvme(&[]), Os::Debian),
+        Err(Unsupported::NoAddress(ClientTransport::Tcp))
     );
 }
 
@@ -103,12 +135,12 @@ fn a_name_that_would_change_a_file_is_refused() {
                 discovery: vec![address("10.0.0.1", 4420)],
                 namespaces: vec![],
             };
-            assert_eq!(settings(&export, *os), Err(Unsupported::Name(bad.into())));
+            assert_eq!(over_tcp(&export, *os), Err(Unsupported::Name(bad.into())));
         }
     }
     let export = nfs("10.0.0.1;reboot", 2049);
     assert!(matches!(
-        settings(&export, Os::Debian),
+        over_tcp(&export, Os::Debian),
         Err(Unsupported::Name(_))
     ));
 }
@@ -116,15 +148,15 @@ fn a_name_that_would_change_a_file_is_refused() {
 #[test]
 fn the_settings_satisfy_the_checks_of_clients() {
     // The checks ask for 60 s at least, and for 30 s at most with multipath.
-    let text = settings(&iscsi(&["10.0.0.1"], false), Os::Debian)
+    let text = over_tcp(&iscsi(&["10.0.0.1"], false), Os::Debian)
         .expect("settings")
         .text();
     assert!(text.contains("replacement_timeout = 600"), "{text}");
-    let text = settings(&iscsi(&["10.0.0.1", "10.0.1.1"], false), Os::Debian);
+    let text = over_tcp(&iscsi(&["10.0.0.1", "10.0.1.1"], false), Os::Debian);
     let text = text.expect("settings").text();
     assert!(text.contains("replacement_timeout = 15"), "{text}");
     assert!(text.contains("no_path_retry 120"), "{text}");
-    let text = settings(&nvme(&["10.0.0.1"]), Os::Rhel)
+    let text = over_tcp(&nvme(&["10.0.0.1"]), Os::Rhel)
         .expect("settings")
         .text();
     assert!(

@@ -234,20 +234,32 @@ pub(crate) fn session(s: &Session) -> String {
         let _ = writeln!(out, "  {key:<14} {value}");
     }
     let queues = queues(&s.queues, protocol.has_queues());
-    let pairs = queue_pairs(&s.queues);
+    let pairs = queue_pairs(&s.queues, protocol.has_queues());
     let _ = write!(out, "\n{queues}{pairs}\n{}", latencies(&s.latencies));
     out
 }
 
+/// The title of a column with numbers of queues, or of connections if these are no queues.
+fn number_title(are_queues: bool) -> &'static str {
+    match are_queues {
+        true => "QUEUE",
+        false => "CONNECTION",
+    }
+}
+
+/// The number of a queue or connection. The first queue is the admin queue.
+fn number_of(qid: u16, are_queues: bool) -> String {
+    match are_queues && qid == 0 {
+        true => "admin".to_owned(),
+        false => qid.to_string(),
+    }
+}
+
 /// The queues of a session, or its connections if these are no queues.
 fn queues(list: &[Queue], are_queues: bool) -> String {
-    let title = if are_queues { "QUEUE" } else { "CONNECTION" };
     let of_tcp = |q: &Queue, text| or_dash(Some(text).filter(|_| q.rdma.is_none()));
     rows(list)
-        .right(title, |q| match are_queues && q.qid == 0 {
-            true => "admin".to_owned(),
-            false => q.qid.to_string(),
-        })
+        .right(number_title(are_queues), |q| number_of(q.qid, are_queues))
         .right("DEPTH", |q| {
             or_dash(are_queues.then(|| q.depth.to_string()))
         })
@@ -277,7 +289,7 @@ fn receives(p: &QueuePair) -> String {
 }
 
 /// The queue pairs of a session over RDMA; empty over other transports.
-fn queue_pairs(list: &[Queue]) -> String {
+fn queue_pairs(list: &[Queue], are_queues: bool) -> String {
     let pairs: Vec<(u16, &QueuePair)> = list
         .iter()
         .filter_map(|q| Some((q.qid, q.rdma.as_ref()?)))
@@ -287,9 +299,8 @@ fn queue_pairs(list: &[Queue]) -> String {
     }
     let known = |n: u32| or_dash(Some(n).filter(|n| *n > 0).map(|n| n.to_string()));
     let table = rows(&pairs)
-        .right("QUEUE", |(qid, _)| match qid {
-            0 => "admin".to_owned(),
-            n => n.to_string(),
+        .right(number_title(are_queues), |(qid, _)| {
+            number_of(*qid, are_queues)
         })
         .left("DEVICE", |(_, p)| p.device.clone())
         .right("PORT", |(_, p)| {

@@ -16,7 +16,7 @@ pub(crate) use server::api::IscsiTarget as Export;
 use server::api::{
     AllowInitiator, Chap, Credential, DenyInitiator, ExportIscsi, Exports, IscsiRole as Role,
     IscsiTarget, Listen, ListenRole, MoveTarget, RemoveTarget, SecretText, Session, SetChap,
-    SetDiscoveryChap, Status,
+    SetDiscoveryChap, Status, Transport,
 };
 use std::fmt::Write;
 use std::fs::File;
@@ -215,8 +215,9 @@ impl Protocol for Iscsi {
     }
 
     fn role(&self, listen: &Listen) -> Option<(&'static str, &'static str)> {
-        match listen.role {
-            ListenRole::Iscsi(Role::Iscsi) => Some(("iscsi", "iSCSI")),
+        match (listen.role, listen.transport) {
+            (ListenRole::Iscsi(Role::Iscsi), Transport::Tcp) => Some(("iscsi", "iSCSI")),
+            (ListenRole::Iscsi(Role::Iscsi), Transport::Rdma) => Some(("iser", "iSER")),
             _ => None,
         }
     }
