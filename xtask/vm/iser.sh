@@ -16,6 +16,8 @@ ramdisk 64 4
 check "a raidz1 of four disks" cli pool create tank raidz1 /dev/ram0 /dev/ram1 /dev/ram2 /dev/ram3 || finish
 check "a volume" cli volume create tank/vm1 --size 96M
 check "export it" cli export iscsi tank/vm1 --iqn $IQN --initiator any || finish
+printed() { cli client-config $IQN --os debian --transport rdma | grep -xF "iscsiadm -m discovery -t sendtargets -p $ADDR:3260 -I iser"; }
+check "client-config names the discovery that the host makes" printed
 vmctl set served
 
 check "the host has logged in" vmctl wait logged_in 300

@@ -43,6 +43,16 @@ check "export it over both transports" cli export nvme tank/vm1 --nqn $NQN --hos
 step "discovery, connection, data"
 discovered() { over_rdma discover | tee /tmp/said && grep -q "trtype: *rdma" /tmp/said && grep -q "subnqn: *$NQN" /tmp/said; }
 check "discovery over RDMA" discovered
+# The lines of discovery.conf that client-config prints for this subsystem
+as_printed() {
+  mkdir -p /etc/nvme
+  cli client-config $NQN --os debian --transport rdma --json | jq -r '.files[] | select(.path=="/etc/nvme/discovery.conf").text' > /etc/nvme/discovery.conf
+  grep -v '^#' /etc/nvme/discovery.conf && timeout 60 nvme connect-all
+}
+check "connect with the settings of client-config" as_printed
+check "namespace appears" connected
+check "the session is over RDMA" session_is '.transport=="rdma"'
+check "disconnect" disconnect
 check "connect" connect_rdma || finish
 check "namespace appears" connected || finish
 dev=$(nvme_dev $NQN)
