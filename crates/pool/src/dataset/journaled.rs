@@ -25,6 +25,11 @@ impl Journaled {
         self.bytes
     }
 
+    /// Number of records.
+    pub(crate) fn len(&self) -> usize {
+        self.records.len()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.records.is_empty()
     }

@@ -23,7 +23,7 @@ use crate::format::{
 pub use crate::format::{JournalPosition as Position, JournalStart as Start};
 pub use replay::{Replayed, replay, salvage};
 pub use unproven::UNPROVEN_MAX;
-pub use writer::{BatchWrite, Flush, Pressure, Ticket, WRITES_MAX, Writer};
+pub use writer::{BatchWrite, Flush, Pressure, Reserve, Ticket, WRITES_MAX, Writer};
 
 /// The devices, for replay. Every range has one or more candidates, whose bytes should be equal: in a mirror the copies of
 /// its members.
@@ -138,6 +138,23 @@ impl Ring {
             (self.room(end) >= self.sector as usize).then_some(end),
             self.is_free(next, tail).then_some(next),
         ]
+    }
+
+    /// The end of `count` batches of `size` bytes each, one behind the other from `end` on.
+    fn behind(&self, end: Position, count: usize, size: usize) -> Position {
+        let sector = self.sector as usize;
+        let here = self.room(end) / size;
+        if count <= here {
+            let offset = end.offset + (count * size) as u32;
+            return Position { offset, ..end };
+        }
+        let of_segment = ((self.segment_size as usize - sector) / size).max(1);
+        let segments = (count - here).div_ceil(of_segment);
+        let of_last = count - here - (segments - 1) * of_segment;
+        Position {
+            segment: end.segment + segments as u64,
+            offset: (sector + of_last * size) as u32,
+        }
     }
 
     pub(crate) fn next_segment(&self, at: Position) -> Position {

@@ -5,6 +5,8 @@
 //! after a flush that began when its batch, every batch before, and all their data had been written; after a failed write
 //! nothing becomes durable. `docs/decisions/0102`.
 
+mod room;
+
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 
@@ -16,6 +18,8 @@ use crate::format::{
     Address, BATCH_HEADER_SIZE, Batch, BatchHeader, Birth, Incarnation, Record, SECTOR_SIZE_MIN,
     Sequence, VdevOffset, encode_segment,
 };
+
+pub use room::Reserve;
 
 /// Most batches in flight.
 pub const WRITES_MAX: usize = 8;
@@ -120,6 +124,7 @@ pub struct Writer {
     /// Use of the ring at which a checkpoint is due, percent.
     due: u64,
     throttle: CheckpointThrottle,
+    reserve: Reserve,
     failed: bool,
 }
 
@@ -159,6 +164,7 @@ impl Writer {
             // The changes during a checkpoint are unknown before the first one.
             due: *CHECKPOINT_PERCENT.start(),
             throttle: CheckpointThrottle::default(),
+            reserve: Reserve::default(),
             failed: false,
             ring,
         }
@@ -217,28 +223,6 @@ impl Writer {
             }
         }
         Ok(Ticket(sequence))
-    }
-
-    /// Whether `bytes` bytes of records fit into the open batch.
-    fn joins(&self, bytes: usize) -> bool {
-        self.padded(self.open.encoded.len() + bytes) <= self.ring.batch_max()
-    }
-
-    /// Whether the ring has room for one append of up to `bytes` bytes of records.
-    #[must_use]
-    pub fn has_room(&self, bytes: usize) -> bool {
-        let open = self.open.encoded.len();
-        let mut end = self.head.position;
-        let size = match self.joins(bytes) {
-            true => self.padded(open + bytes),
-            false => {
-                end = self.ring.place(end, self.padded(open));
-                end.offset += self.padded(open) as u32;
-                self.padded(bytes)
-            }
-        };
-        let at = self.ring.place(end, size);
-        self.ring.is_free(at, self.tail.position.segment)
     }
 
     fn seal(&mut self) {

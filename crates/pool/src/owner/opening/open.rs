@@ -175,8 +175,10 @@ fn writer(vdevs: &Vdevs, uberblock: &Uberblock, replayed: &Replayed, options: &O
 
 impl State {
     /// Records that only the journal has, as replay found them, are dirty: they get blocks.
-    fn adopt_journaled(&self) {
-        for volume in self.datasets.volumes() {
+    fn adopt_journaled(&mut self) {
+        let volumes: Vec<_> = self.datasets.volumes().cloned().collect();
+        self.reserve_journal(&volumes);
+        for volume in volumes {
             let mut state = lock(&volume.state);
             if state.journaled.is_empty() {
                 continue;

@@ -89,7 +89,11 @@ impl Owner {
         let asking = self.state.borrow_mut().asking();
         let (snapshots, volumes): (Vec<&Arc<OpenDataset>>, Vec<&Arc<OpenDataset>>) =
             asking.iter().partition(|dataset| dataset.is_snapshot());
-        self.state.borrow_mut().committer.begin_turn();
+        {
+            let mut state = self.state.borrow_mut();
+            state.committer.begin_turn();
+            state.reserve_journal(&asking);
+        }
         self.write_awaited(&volumes);
         for volume in &volumes {
             self.commit_urgent(volume);
@@ -250,12 +254,15 @@ impl Owner {
         let is_small = journaled::is_small(&state, contents, lazy);
         let (count, destination) = match next.is_empty() {
             true => (0, Destination::Nowhere),
-            false if is_small && owner.takes_journal(&state, journal_bytes + contents) => {
+            false
+                if is_small
+                    && owner.takes_journal(&state, (next.len(), journal_bytes + contents)) =>
+            {
                 (next.len(), Destination::Journal)
             }
             false => {
                 let in_place = state.next_is_large(lazy);
-                self.place_next(owner, volume, &mut state, &next, in_place)?
+                self.place_next(owner, volume, &mut state, (&next, journal_bytes), in_place)?
             }
         };
         Ok(Taken::take(
@@ -268,14 +275,14 @@ impl Owner {
     }
 
     /// Finds extents and, unless the records can be written from the memory in which they lie (`in_place`), a buffer for the first of
-    /// these records: all of them, or as many as one run of extents takes, or the first one in fragments. Returns their number and
-    /// destination.
+    /// these records: all of them, or as many as one run of extents takes, or the first one in fragments. Their group has up to
+    /// `journal_bytes` bytes in the journal. Returns their number and destination.
     pub(super) fn place_next(
         &self,
         owner: &mut State,
         volume: &Arc<OpenDataset>,
         state: &mut dataset::State,
-        next: &[Contents],
+        (next, journal_bytes): (&[Contents], usize),
         in_place: bool,
     ) -> Result<(usize, Destination), NotTaken> {
         let space = self.shared.vdevs.block_space();
@@ -308,8 +315,6 @@ impl Owner {
             Some(Placement::Fragments(fragments)) => {
                 let bytes = fragments.iter().map(|(_, bytes)| *bytes as usize).sum();
                 let buf = buffers.try_alloc(bytes);
-                let has_files = state.dataset.kind.has_files();
-                let journal_bytes = journal_bytes_max(next.iter(), has_files);
                 let is_ready = buf.is_some()
                     && owner.mark(volume, state, |dataset| &mut dataset.has_fragments)
                     && owner.journal.has_room(journal_bytes);

@@ -11,7 +11,8 @@ use crate::dataset::{self, OpenDataset};
 use crate::dirty::{Group, RANGES_MAX};
 use crate::format::filesystem::{INODE_SIZE, Inode, inode_key};
 use crate::format::{
-    Block, Dataset, FRAGMENTS_MAX, Key, ObjectId, Record, Value, dataset_key, part_sums_size,
+    Block, BlockSpace, Dataset, FRAGMENTS_MAX, Key, ObjectId, Record, Value, dataset_key,
+    part_sums_size,
 };
 use crate::journal::Ticket;
 use crate::owner::State;
@@ -38,6 +39,19 @@ pub(super) fn journal_bytes_max<'a>(
     let whole = count * (put + deletes * delete) + part_sums;
     let in_fragments = FRAGMENTS_MAX as usize * put + delete;
     2 * RANGES_MAX * delete + whole.max(in_fragments) + inodes
+}
+
+/// The most bytes in the journal of a group that gives blocks to records of these lengths, which only the journal has. They are
+/// records of a volume.
+pub(super) fn block_bytes_max(lens: impl Iterator<Item = u32> + Clone, space: BlockSpace) -> usize {
+    let (put, delete) = (Record::PUT_BLOCK_SIZE, Record::DELETE_RANGE_SIZE);
+    let whole = lens.clone();
+    let whole = whole.map(|len| put + delete + part_sums_size(len)).sum();
+    // or only the first one
+    let first: u32 = lens.take(1).sum();
+    let least = space.of((first / FRAGMENTS_MAX).max(1));
+    let fragments = space.of(first).div_ceil(least) as usize;
+    (fragments * put + delete).max(whole)
 }
 
 impl State {

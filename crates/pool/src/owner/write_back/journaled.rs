@@ -1,7 +1,7 @@
 //! Records whose contents go to the journal first, and to blocks later.
 //!
 //! **Owns** the choice of these records, and the groups with which they get their blocks. **Called by** write-back. **Invariants**:
-//! such a record has free space, room in the journal and memory for its block, because snapshots and checkpoints wait for it; it
+//! such a record has free space, a reserve of the journal and memory for its block, because snapshots and checkpoints wait for it; it
 //! stays admitted until it has the block. `docs/decisions/0171`.
 
 use std::rc::Rc;
@@ -9,12 +9,14 @@ use std::sync::Arc;
 
 use super::commit::{GROUP_BYTES, Taken};
 use super::durable_way::DurableTimes;
-use super::group_batch::journal_bytes_max;
+use super::group_batch::block_bytes_max;
 use super::place::Deletes;
 use crate::dataset::{self, OpenDataset};
 use crate::dirty::{Dirty, Group};
-use crate::format::{CONTENTS_SIZE_MAX, FEATURE_JOURNAL_CONTENTS};
-use crate::journal::Pressure;
+use crate::format::{
+    BlockSpace, CONTENTS_SIZE_MAX, FEATURE_JOURNAL_CONTENTS, INLINE_SIZE_MAX, Record,
+};
+use crate::journal::{Pressure, Reserve};
 use crate::owner::{Owner, Pool, State};
 use crate::record::Contents;
 use io::sync::lock;
@@ -46,17 +48,57 @@ pub(super) fn holds_snapshot_up(state: &dataset::State) -> bool {
     !state.journaled.is_empty() && pending.is_some_and(Dirty::is_empty)
 }
 
+/// The appends with which `records` records of a dataset get their blocks, each alone; and the mark of fragments before them.
+fn reserve_for(state: &dataset::State, records: usize, space: BlockSpace) -> Reserve {
+    if records == 0 {
+        return Reserve::default();
+    }
+    let mark = usize::from(!state.dataset.has_fragments);
+    let len = state.dataset.record_size.min(SMALL_BYTES as u32);
+    let bytes = block_bytes_max(std::iter::once(len), space);
+    Reserve {
+        appends: records + mark,
+        bytes: bytes.max(Record::PUT_INLINE_SIZE + INLINE_SIZE_MAX),
+    }
+}
+
 impl State {
-    /// Whether the contents of the next group, which is small, go to the journal, where it takes `journal_bytes`.
-    pub(super) fn takes_journal(&mut self, state: &dataset::State, journal_bytes: usize) -> bool {
+    /// Whether the contents of the next group go to the journal: `records` small records, for which the batch has up to `bytes` bytes. The
+    /// journal keeps room for the batches with their blocks then.
+    pub(super) fn takes_journal(
+        &mut self,
+        state: &dataset::State,
+        (records, bytes): (usize, usize),
+    ) -> bool {
         // blocks of a file's record and the record itself would need an order here
-        !state.dataset.kind.has_files()
-            && !self.checkpointer.waits_for_journaled()
-            && self.journal.pressure() == Pressure::Low
-            && journal_bytes <= self.journal.append_max()
-            && self.journal.has_room(journal_bytes)
-            && self.shared.budget.may_hold()
-            && self.committer.way.takes_journal()
+        if state.dataset.kind.has_files()
+            || self.checkpointer.waits_for_journaled()
+            || self.journal.pressure() != Pressure::Low
+            || !self.shared.budget.may_hold()
+        {
+            return false;
+        }
+        let more = reserve_for(state, records, self.shared.vdevs.block_space());
+        let reserve = self.journal.reserve().with(more);
+        let takes = bytes.max(reserve.bytes) <= self.journal.append_max()
+            && self.journal.may_reserve(reserve, bytes)
+            && self.committer.way.takes_journal();
+        if takes {
+            self.journal.set_reserve(reserve);
+        }
+        takes
+    }
+
+    /// Has the journal keep room for the blocks of the records that only it has, and no longer for overwritten ones. `datasets`
+    /// are all that have such records.
+    pub(in crate::owner) fn reserve_journal(&mut self, datasets: &[Arc<OpenDataset>]) {
+        let space = self.shared.vdevs.block_space();
+        let reserves = datasets.iter().map(|dataset| {
+            let state = lock(&dataset.state);
+            reserve_for(&state, state.journaled.len(), space)
+        });
+        let reserve = reserves.fold(Reserve::default(), Reserve::with);
+        self.journal.set_reserve(reserve);
     }
 }
 
@@ -88,21 +130,36 @@ impl Owner {
         let taken = {
             let mut state = lock(&volume.state);
             let mut next = state.journaled.next(GROUP_BYTES);
-            let fits = |next: &[Contents]| {
-                let bytes = journal_bytes_max(next.iter(), state.dataset.kind.has_files());
-                bytes <= owner.journal.append_max() && owner.journal.has_room(bytes)
+            let reserve = owner.journal.reserve();
+            // A batch of one append of the reserve has room. A larger one must leave room for all others, because it may get extents for
+            // fewer records.
+            owner.journal.set_reserve(reserve.without(1));
+            let space = self.shared.vdevs.block_space();
+            let bytes_of = |next: &[Contents]| {
+                let lens = next.iter().map(|contents| contents.len() as u32);
+                block_bytes_max(lens, space)
             };
-            while next.len() > 1 && !fits(&next) {
+            let fits = |bytes| bytes <= owner.journal.append_max() && owner.journal.has_room(bytes);
+            while next.len() > 1 && !fits(bytes_of(&next)) {
                 next.truncate(next.len() / 2);
             }
-            if !fits(&next) {
+            let bytes = bytes_of(&next);
+            if !fits(bytes) {
+                owner.journal.set_reserve(reserve);
                 owner.checkpointer.request_journal();
                 return false;
             }
-            let placed = self.place_next(&mut owner, volume, &mut state, &next, false);
+            let had_mark = state.dataset.has_fragments;
+            owner
+                .journal
+                .set_reserve(reserve.without(1 + usize::from(!had_mark)));
+            let placed = self.place_next(&mut owner, volume, &mut state, (&next, bytes), false);
+            let marks = usize::from(state.dataset.has_fragments != had_mark);
             let Ok((count, destination)) = placed else {
+                owner.journal.set_reserve(reserve.without(marks));
                 return false;
             };
+            owner.journal.set_reserve(reserve.without(count + marks));
             let group = Group {
                 records: state.journaled.take(count),
                 ..Group::default()

@@ -208,7 +208,7 @@ impl Run {
 #[test]
 fn every_power_cut_leaves_a_prefix_with_all_that_was_acknowledged() {
     let (mut full, mut laps) = (0, 0);
-    for seed in 0..400 {
+    for seed in 0..800 {
         let mut run = Run::new(seed);
         for _ in 0..30 {
             for _ in 0..run.random.below(60) {

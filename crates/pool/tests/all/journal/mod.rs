@@ -5,4 +5,5 @@ mod crash;
 mod disk;
 mod pressure;
 mod reads;
+mod reserve;
 mod rot;

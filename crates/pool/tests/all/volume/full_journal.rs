@@ -5,10 +5,14 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::Poll;
 
+use std::time::Duration;
+
+use backend::{BlockBackend, Lba};
 use io::sim::{DiskConfig, Node, Sim, SimConfig};
 use pool::format::{PoolProperty, Sync};
-use pool::{Error, NewVolume, Options, Pool, Result};
+use pool::{DurableWrites, Error, NewVolume, Options, Pool, Result};
 
+use crate::blocks::{byte, first, sound, volume};
 use crate::volume::{BLOCK, again, create_pool};
 
 /// Bytes of each volume.
@@ -286,5 +290,45 @@ fn a_change_that_waits_for_the_journal_ends_when_the_devices_fail() {
         disk.kill();
         let (_, mut results) = operations.results().await;
         assert_eq!(results.pop(), Some(("destroy", Err(Error::Device))));
+    });
+}
+
+/// Regression: records whose contents only the journal had needed room in the full journal for their blocks, the checkpoint that would
+/// have freed the journal waited for these blocks, and the pool hung.
+#[test]
+fn a_full_journal_has_room_for_the_blocks_of_contents_in_it() {
+    const WRITES: u64 = 20;
+    crate::volume::on_disk(|_| async move {
+        let pool = create_pool(Options {
+            durable_writes: DurableWrites::Journal,
+            ..Options::default()
+        })
+        .await;
+        let vm = volume(&pool, "vm", 64 << 20).await;
+        let write = async |block: u64| {
+            let mut buf = io::pool().alloc(BLOCK).await;
+            buf.fill(byte(block));
+            let _durable = vm.write_durable(Lba(block), buf).await.expect("written");
+        };
+        write(0).await;
+        // the labels get the feature
+        io::time::sleep(Duration::from_secs(3)).await;
+        let mut operations = Operations::that_fill(pool).await;
+        for block in 1..=WRITES {
+            write(block * 3).await;
+        }
+        assert_eq!(operations.pool.dirty(), WRITES * BLOCK as u64);
+        let before = operations.pool.sequence();
+        operations.begin().await;
+        let (pool, results) = operations.results().await;
+        assert!(results.iter().all(|(_, result)| result.is_ok()));
+        assert!(pool.sequence() > before, "the journal was never full");
+        for block in 1..=WRITES {
+            assert_eq!(first(&vm, block * 3).await, byte(block * 3));
+        }
+        sound(&pool).await;
+        drop(vm);
+        let pool = Rc::into_inner(pool).expect("its operations have ended");
+        pool.close().await.expect("closed");
     });
 }
