@@ -113,47 +113,54 @@ impl IserLink {
         }
     }
 
-    /// Sends the engine's messages, and exposes the memory of the tasks that they begin.
+    /// Sends the engine's messages, and exposes the memory of the tasks that they begin. If memory cannot be exposed, its task keeps it and the
+    /// queue pair ends.
     pub(super) fn send_all(&self, tasks: &mut Tasks, messages: Vec<Message>) {
         for message in messages {
             let memory = match message.task {
-                Some(index) => self.expose(tasks, index),
+                Some(index) => match self.expose(tasks, index) {
+                    Ok(memory) => memory,
+                    Err(memory) => {
+                        put_back(tasks, index, memory);
+                        return self.queue_pair.disconnect();
+                    }
+                },
                 None => IserHeader::default(),
             };
             self.post(message, memory);
         }
     }
 
-    /// Exposes the memory of a task whose unsolicited data is `moved`.
-    fn expose(&self, tasks: &mut Tasks, index: u16) -> IserHeader {
+    /// Exposes the memory of a task whose unsolicited data is `moved`. Fails with the memory, as the queue pair does.
+    fn expose(&self, tasks: &mut Tasks, index: u16) -> std::result::Result<IserHeader, Memory> {
         let slot = tasks.get_mut(index);
         let mut memory = IserHeader::default();
         if slot.data_len == 0 {
-            return memory;
+            return Ok(memory);
         }
         let rest = (slot.data_len - slot.moved) as usize;
         if let Some(all) = payload(&slot.data) {
             if rest > 0 {
                 let solicited = Memory::Readable(all.sub(slot.moved as usize, rest));
-                memory.write = Some(self.expose_for(index, solicited));
+                memory.write = Some(self.expose_for(index, solicited)?);
             }
         } else if let Data::In(buf) = std::mem::replace(&mut slot.data, Data::None) {
-            memory.read = Some(self.expose_for(index, Memory::Writable(buf)));
+            memory.read = Some(self.expose_for(index, Memory::Writable(buf))?);
         }
-        memory
+        Ok(memory)
     }
 
-    fn expose_for(&self, index: u16, memory: Memory) -> Advertised {
-        let at = self.queue_pair.expose(memory).at;
+    fn expose_for(&self, index: u16, memory: Memory) -> std::result::Result<Advertised, Memory> {
+        let at = self.queue_pair.expose(memory)?.at;
         let of = ForTask {
             index,
             is_withdrawn: false,
         };
         self.exposed.borrow_mut().insert(at.key, of);
-        Advertised {
+        Ok(Advertised {
             key: at.key.0,
             address: at.address,
-        }
+        })
     }
 
     fn post(&self, message: Message, memory: IserHeader) {
@@ -195,10 +202,15 @@ impl IserLink {
         memory: Memory,
     ) -> Option<u16> {
         let index = self.exposed.borrow_mut().remove(&key)?.index;
-        if let Memory::Writable(buf) = memory {
-            tasks.get_mut(index).data = Data::In(buf);
-        }
+        put_back(tasks, index, memory);
         Some(index)
+    }
+}
+
+/// Gives a task its buffer back.
+fn put_back(tasks: &mut Tasks, index: u16, memory: Memory) {
+    if let Memory::Writable(buf) = memory {
+        tasks.get_mut(index).data = Data::In(buf);
     }
 }
 

@@ -32,6 +32,13 @@ struct ForCommand {
     reply: Option<Cqe>,
 }
 
+/// Gives a command its buffer back.
+pub(crate) fn put_back(slots: &mut Slots, slot: u16, memory: Memory) {
+    if let Memory::Writable(buf) = memory {
+        slots.get_mut(slot).data = Data::In(buf);
+    }
+}
+
 /// A connected queue pair.
 pub(crate) struct RdmaLink {
     queue_pair: QueuePair,
@@ -73,7 +80,8 @@ impl RdmaLink {
         &self.queue_pair
     }
 
-    /// Sends the command in a slot: its data is in the capsule if it has at most `capsule_max` bytes.
+    /// Sends the command in a slot: its data is in the capsule if it has at most `capsule_max` bytes. If its memory cannot be exposed, the
+    /// command keeps it and the queue pair ends.
     pub(crate) fn submit(&self, slots: &mut Slots, slot: u16, mut sqe: Sqe, capsule_max: u32) {
         let command = slots.get_mut(slot);
         let len = command.data_len;
@@ -91,9 +99,18 @@ impl RdmaLink {
                     length: len,
                 }
             }
-            Some(payload) => self.expose(slot, Memory::Readable(payload)),
+            Some(payload) => match self.expose(slot, Memory::Readable(payload)) {
+                Ok(sgl) => sgl,
+                Err(_) => return self.queue_pair.disconnect(),
+            },
             None => match std::mem::replace(&mut command.data, Data::None) {
-                Data::In(buf) => self.expose(slot, Memory::Writable(buf)),
+                Data::In(buf) => match self.expose(slot, Memory::Writable(buf)) {
+                    Ok(sgl) => sgl,
+                    Err(memory) => {
+                        put_back(slots, slot, memory);
+                        return self.queue_pair.disconnect();
+                    }
+                },
                 _ => Sgl::Keyed {
                     address: 0,
                     length: 0,
@@ -111,20 +128,21 @@ impl RdmaLink {
         self.post(None, capsule);
     }
 
-    fn expose(&self, slot: u16, memory: Memory) -> Sgl {
+    /// Fails with the memory, as the queue pair does.
+    fn expose(&self, slot: u16, memory: Memory) -> Result<Sgl, Memory> {
         let Exposed {
             at,
             len,
             can_invalidate,
-        } = self.queue_pair.expose(memory);
+        } = self.queue_pair.expose(memory)?;
         let command = ForCommand { slot, reply: None };
         self.exposed.borrow_mut().insert(at.key, command);
-        Sgl::Keyed {
+        Ok(Sgl::Keyed {
             address: at.address,
             length: len,
             key: at.key.0,
             invalidate: can_invalidate,
-        }
+        })
     }
 
     fn post(&self, tag: Option<u64>, work: Verb) {

@@ -28,6 +28,7 @@ pub mod workload;
 
 use backend::BlockBackend;
 use io::sim::{Sim, SimConfig};
+use iscsi::portal::IscsiTransport;
 use model::Violation;
 use nvmf::controller::Transport;
 use pool::Placements;
@@ -46,6 +47,8 @@ pub enum Scenario {
     Rdma,
     /// A server and its clients over iSCSI.
     Iscsi,
+    /// As `System`, over iSER.
+    Iser,
     /// As `System` or `Iscsi`, with a server of several shards, over a raw disk or a pool.
     Shards,
     /// Hosts that reserve a namespace.
@@ -66,11 +69,12 @@ pub enum Scenario {
 
 impl Scenario {
     /// All scenarios.
-    pub const ALL: [Scenario; 12] = [
+    pub const ALL: [Scenario; 13] = [
         Scenario::Store,
         Scenario::System,
         Scenario::Rdma,
         Scenario::Iscsi,
+        Scenario::Iser,
         Scenario::Shards,
         Scenario::Fence,
         Scenario::Pool,
@@ -89,6 +93,7 @@ impl Scenario {
             Scenario::System => "system",
             Scenario::Rdma => "rdma",
             Scenario::Iscsi => "iscsi",
+            Scenario::Iser => "iser",
             Scenario::Shards => "shards",
             Scenario::Fence => "fence",
             Scenario::Pool => "pool",
@@ -180,7 +185,8 @@ pub fn run_with(
             Scenario::Store => store::run(seed, wrap).await,
             Scenario::System => system::run(seed, wrap, Protocol::Nvme(Transport::Tcp)).await,
             Scenario::Rdma => system::run(seed, wrap, Protocol::Nvme(Transport::Rdma)).await,
-            Scenario::Iscsi => system::run(seed, wrap, Protocol::Iscsi).await,
+            Scenario::Iscsi => system::run(seed, wrap, Protocol::Iscsi(IscsiTransport::Tcp)).await,
+            Scenario::Iser => system::run(seed, wrap, Protocol::Iscsi(IscsiTransport::Iser)).await,
             Scenario::Shards => system::run_shards(seed, wrap).await,
             Scenario::Fence => system::run_fence(seed, wrap).await,
             Scenario::Pool => volume::run(seed, wrap, volume::Kind::Any).await,

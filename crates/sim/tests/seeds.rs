@@ -61,6 +61,12 @@ fn new_seeds_of_whole_systems_over_iscsi() {
     check_new(Scenario::Iscsi);
 }
 
+/// Fewer than over TCP: the same target, disk and troubles.
+#[test]
+fn new_seeds_of_whole_systems_over_iser() {
+    check_some(Scenario::Iser, RUNS / 5);
+}
+
 #[test]
 fn new_seeds_of_servers_with_several_shards() {
     check_new(Scenario::Shards);

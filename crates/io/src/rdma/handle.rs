@@ -157,7 +157,7 @@ impl EndpointHandle {
     }
 
     /// See [`super::QueuePair::expose`].
-    pub(super) fn expose(&self, memory: Memory) -> Exposed {
+    pub(super) fn expose(&self, memory: Memory) -> std::result::Result<Exposed, Memory> {
         match self {
             EndpointHandle::Linux(e) => e.expose(memory),
             EndpointHandle::Sim(e) => e.expose(memory),

@@ -133,8 +133,10 @@ impl QueuePair {
 
     /// Gives the peer access to `memory` until one of: the peer invalidates its key by a message ([`Received::withdrawn`]), this side
     /// withdraws it ([`Verb::Withdraw`]), the queue pair ends ([`QueuePairEvent::Released`]). Work that is posted later finds the access in force.
-    #[must_use]
-    pub fn expose(&self, memory: Memory) -> Exposed {
+    ///
+    /// # Errors
+    /// The memory, if the queue pair has ended or the device cannot register it.
+    pub fn expose(&self, memory: Memory) -> Result<Exposed, Memory> {
         self.endpoint.expose(memory)
     }
 

@@ -146,7 +146,7 @@ impl SimulatedEndpoint {
         match *self {}
     }
 
-    pub(crate) fn expose(&self, _: Memory) -> Exposed {
+    pub(crate) fn expose(&self, _: Memory) -> std::result::Result<Exposed, Memory> {
         match *self {}
     }
 

@@ -153,8 +153,14 @@ fn memory_is_read_and_written_by_its_key() {
     run(6, async {
         let p = default_pair().await;
         let out = Payload::from([vec![3; 4096], vec![4; 4096]].concat());
-        let readable = p.client.expose(Memory::Readable(out));
-        let writable = p.client.expose(Memory::Writable(buffer(8192, 0).await));
+        let readable = p
+            .client
+            .expose(Memory::Readable(out))
+            .expect("it is connected");
+        let writable = p
+            .client
+            .expose(Memory::Writable(buffer(8192, 0).await))
+            .expect("it is connected");
         assert_eq!((readable.len, writable.len), (8192, 8192));
         let half = Remote {
             address: readable.at.address + 4096,
@@ -224,7 +230,7 @@ fn a_key_gives_access_to_its_memory_and_to_nothing_else() {
                 true => writable().await,
                 false => readable().await,
             };
-            let mut at = p.client.expose(memory).at;
+            let mut at = p.client.expose(memory).expect("it is connected").at;
             match wrong {
                 Wrong::Key => at.key = RemoteKey(at.key.0 ^ 1),
                 Wrong::Beyond => at.address += 1,
@@ -265,7 +271,7 @@ fn keys_of_another_queue_pair_give_no_access() {
     run(7, async {
         let (a, b) = (default_pair().await, default_pair().await);
         let memory = Memory::Readable(Payload::from(vec![1; 4096]));
-        let from = a.client.expose(memory).at;
+        let from = a.client.expose(memory).expect("it is connected").at;
         let into = buffer(4096, 0).await;
         post(&b.server, [(1, Verb::Read { into, at: 0, from })]);
         assert_eq!(done(&b.server, 1).await.0, Err(WorkError::RemoteAccess));
@@ -279,7 +285,10 @@ fn keys_of_another_queue_pair_give_no_access() {
 fn a_message_withdraws_memory_and_gives_it_back() {
     run(8, async {
         let p = default_pair().await;
-        let exposed = p.client.expose(Memory::Writable(buffer(4096, 0).await));
+        let exposed = p
+            .client
+            .expose(Memory::Writable(buffer(4096, 0).await))
+            .expect("it is connected");
         let write = Verb::Write {
             data: Payload::from(vec![6; 4096]),
             to: exposed.at,
@@ -318,7 +327,7 @@ fn reads_are_bounded_by_what_the_peer_allows() {
         let p = pair(QueuePairConfig::default(), client).await;
         assert_eq!(p.server.info().reads_out, 2);
         let memory = Memory::Readable(Payload::from(vec![1; 4096]));
-        let from = p.client.expose(memory).at;
+        let from = p.client.expose(memory).expect("it is connected").at;
         let mut reads = Vec::new();
         for tag in 0..20 {
             let into = buffer(4096, 0).await;
@@ -357,7 +366,7 @@ fn the_buffer_of_a_read_is_held_until_its_end() {
         run(seed, async move {
             let p = default_pair().await;
             let memory = Memory::Readable(Payload::from(vec![1; 4096]));
-            let from = p.client.expose(memory).at;
+            let from = p.client.expose(memory).expect("it is connected").at;
             let into = buffer(4096, 0).await;
             assert_eq!(pool().stats().used, 4096);
             post(&p.server, [(1, Verb::Read { into, at: 0, from })]);
@@ -383,7 +392,10 @@ fn the_buffer_of_a_read_is_held_until_its_end() {
 fn exposed_memory_is_given_back_with_the_queue_pair() {
     run(11, async {
         let p = default_pair().await;
-        let exposed = p.client.expose(Memory::Writable(buffer(4096, 0).await));
+        let exposed = p
+            .client
+            .expose(Memory::Writable(buffer(4096, 0).await))
+            .expect("it is connected");
         assert_eq!(exposed.len, 4096);
         drop(p.client);
         sleep(SEC).await;

@@ -100,8 +100,12 @@ fn memory_is_read_and_written_by_its_key() {
     both(|at| async move {
         let (server, client) = default_pair(at).await;
         let out = Payload::from([vec![3; 65536], vec![4; 65536]].concat());
-        let readable = client.expose(Memory::Readable(out));
-        let writable = client.expose(Memory::Writable(buffer(1 << 20, 0).await));
+        let readable = client
+            .expose(Memory::Readable(out))
+            .expect("it is connected");
+        let writable = client
+            .expose(Memory::Writable(buffer(1 << 20, 0).await))
+            .expect("it is connected");
         let half = Remote {
             address: readable.at.address + 65536,
             ..readable.at
@@ -161,7 +165,7 @@ fn a_wrong_key_or_range_ends_both_ends() {
                     true => Memory::Readable(Payload::from(vec![9; 4096])),
                     false => Memory::Writable(buffer(4096, 9).await),
                 };
-                let mut from = client.expose(memory).at;
+                let mut from = client.expose(memory).expect("it is connected").at;
                 from.key = RemoteKey(from.key.0 ^ wrong.0);
                 from.address += wrong.1;
                 let work = match reads {
@@ -264,7 +268,9 @@ fn a_disconnect_flushes_the_work_of_both_sides() {
         };
         let (server, client) = pair(at, none, none).await;
         let into = buffer(4096, 0).await;
-        let exposed = client.expose(Memory::Writable(into));
+        let exposed = client
+            .expose(Memory::Writable(into))
+            .expect("it is connected");
         assert_eq!(exposed.len, 4096);
         post(&client, [(1, message(b"never received"))]);
         post(&server, [(2, message(b"neither"))]);
@@ -275,6 +281,12 @@ fn a_disconnect_flushes_the_work_of_both_sides() {
         };
         assert_eq!(key, exposed.at.key);
         assert_eq!(ended(&client).await, Ending::Here);
+        // Regression: the memory was dropped.
+        let kept = client.expose(Memory::Writable(buffer(4096, 7).await));
+        let Err(Memory::Writable(kept)) = kept else {
+            panic!("a queue pair that has ended exposes nothing")
+        };
+        assert!(kept.iter().all(|byte| *byte == 7));
         assert_eq!(done(&server, 2).await.0, Err(WorkError::Flushed));
         assert_eq!(ended(&server).await, Ending::Peer);
     });
@@ -324,7 +336,7 @@ fn connections_leave_nothing_behind() {
         for n in 0..32 {
             let (server, client) = default_pair(at).await;
             let memory = Memory::Readable(Payload::from(vec![1; 65536]));
-            let from = client.expose(memory).at;
+            let from = client.expose(memory).expect("it is connected").at;
             let into = buffer(65536, 0).await;
             post(&server, [(n, Verb::Read { into, at: 0, from })]);
             match n % 3 {

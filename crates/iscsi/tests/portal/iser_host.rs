@@ -214,7 +214,7 @@ impl IserHost {
 
     /// Gives the target access to memory.
     pub(crate) fn expose(&self, memory: Memory) -> Advertised {
-        let at = self.queue_pair.expose(memory).at;
+        let at = self.queue_pair.expose(memory).expect("it is connected").at;
         Advertised {
             key: at.key.0,
             address: at.address,

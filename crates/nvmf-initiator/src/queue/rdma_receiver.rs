@@ -8,9 +8,9 @@ use io::rdma::{Memory, QueuePairEvent, Received, RemoteKey, Returned};
 use zerocopy::FromBytes;
 
 use super::shared::QueueShared;
-use super::slots::{Data, Slots, find};
+use super::slots::find;
 use crate::error::Error;
-use crate::rdma::RdmaLink;
+use crate::rdma::{RdmaLink, put_back};
 use nvmf::wire::completion::Cqe;
 use nvmf::wire::pdu::PduError;
 
@@ -71,13 +71,6 @@ fn came_back(
     match reply {
         Some(cqe) => finish(queue, slot, cqe),
         None => Ok(()),
-    }
-}
-
-/// Gives a command its buffer back.
-fn put_back(slots: &mut Slots, slot: u16, memory: Memory) {
-    if let Memory::Writable(buf) = memory {
-        slots.get_mut(slot).data = Data::In(buf);
     }
 }
 

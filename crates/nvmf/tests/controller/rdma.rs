@@ -403,7 +403,7 @@ fn keys_and_ranges_outside_of_the_offer_end_the_connection() {
                     true => Memory::Writable(buffer(small, 0).await),
                     false => Memory::Readable(Payload::from(vec![0; small as usize * BLOCK])),
                 };
-                let mut exposed = io.queue_pair.expose(memory);
+                let mut exposed = io.queue_pair.expose(memory).expect("it is connected");
                 exposed.len = 16 * BLOCK as u32;
                 if let Wrong::Key = wrong {
                     exposed.at.key.0 ^= 1;
@@ -473,7 +473,10 @@ fn replies_invalidate_the_keys_that_hosts_want_invalidated() {
         let served = default_target().await;
         let admin = RdmaHost::admin(served.addr, 1, 0).await;
         let mut io = RdmaHost::io(served.addr, &admin, 1, (1, sizes())).await;
-        let exposed = io.queue_pair.expose(Memory::Writable(buffer(1, 9).await));
+        let exposed = io
+            .queue_pair
+            .expose(Memory::Writable(buffer(1, 9).await))
+            .expect("it is connected");
         let mut sqe = blocks(nvm::READ, 0, 1);
         sqe.sgl = keyed(exposed);
         let reply = io.command(sqe, &[]).await;
@@ -482,7 +485,10 @@ fn replies_invalidate_the_keys_that_hosts_want_invalidated() {
             panic!("the memory comes back with the reply")
         };
         assert!(buf.iter().all(|b| *b == 0), "the disk is empty");
-        let exposed = io.queue_pair.expose(Memory::Writable(buf));
+        let exposed = io
+            .queue_pair
+            .expose(Memory::Writable(buf))
+            .expect("it is connected");
         let mut sqe = blocks(nvm::READ, u64::MAX / 2, 1);
         sqe.sgl = keyed(exposed);
         let reply = io.command(sqe, &[]).await;
@@ -490,7 +496,7 @@ fn replies_invalidate_the_keys_that_hosts_want_invalidated() {
         let Some(memory) = reply.withdrawn else {
             panic!("also with an error")
         };
-        let exposed = io.queue_pair.expose(memory);
+        let exposed = io.queue_pair.expose(memory).expect("it is connected");
         let mut sqe = blocks(nvm::READ, 0, 1);
         sqe.sgl = SglDescriptor::new(Sgl::Keyed {
             address: exposed.at.address,
@@ -535,7 +541,7 @@ fn more_commands_than_entries_end_the_connection() {
             // The data never comes: the key gives no access, but the READs wait behind the first one.
             let readable = Memory::Readable(Payload::from(vec![0; 16 * BLOCK]));
             let mut sqe = blocks(nvm::WRITE, 0, 16);
-            sqe.sgl = keyed(io.queue_pair.expose(readable));
+            sqe.sgl = keyed(io.queue_pair.expose(readable).expect("it is connected"));
             io.send(sqe, &[]);
         }
         let mut replies = 0;
@@ -583,7 +589,7 @@ fn hosts_that_die_amid_a_read_leave_nothing_behind() {
                 for _ in 0..ENTRIES - 1 {
                     let readable = Memory::Readable(Payload::from(vec![1; 1 << 20]));
                     let mut sqe = blocks(nvm::WRITE, 0, 2048);
-                    sqe.sgl = keyed(io.queue_pair.expose(readable));
+                    sqe.sgl = keyed(io.queue_pair.expose(readable).expect("it is connected"));
                     io.send(sqe, &[]);
                 }
                 sleep(Duration::from_micros(40 * seed)).await;
@@ -614,7 +620,7 @@ fn a_host_without_receives_is_closed_in_time() {
         for _ in 0..ENTRIES - 1 {
             let memory = Memory::Writable(buffer(8, 0).await);
             let mut sqe = blocks(nvm::READ, 0, 8);
-            sqe.sgl = keyed(io.queue_pair.expose(memory));
+            sqe.sgl = keyed(io.queue_pair.expose(memory).expect("it is connected"));
             io.send(sqe, &[]);
         }
         assert_eq!(io.ended().await, Ending::Peer);
@@ -752,7 +758,7 @@ async fn take_nothing(addr: SocketAddr, host: u8) {
             let count = if n == 0 { 1 } else { 2048 };
             let memory = Memory::Readable(Payload::zeroes(count as usize * BLOCK));
             let mut sqe = blocks(nvm::WRITE, 0, count);
-            sqe.sgl = keyed(io.queue_pair.expose(memory));
+            sqe.sgl = keyed(io.queue_pair.expose(memory).expect("it is connected"));
             io.send(sqe, &[]);
         }
         let _ = io::timeout(HELD, io.ended()).await;

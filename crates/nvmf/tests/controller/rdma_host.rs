@@ -110,7 +110,7 @@ impl RdmaHost {
     fn send_connect(&mut self, qid: u16, kato_ms: u32, data: &ConnectData) -> u16 {
         let mut sqe = connect(qid, ENTRIES - 1, kato_ms).to_sqe();
         let readable = Memory::Readable(Payload::from(data.as_bytes().to_vec()));
-        sqe.sgl = keyed(self.queue_pair.expose(readable));
+        sqe.sgl = keyed(self.queue_pair.expose(readable).expect("it is connected"));
         self.send(sqe, &[])
     }
 

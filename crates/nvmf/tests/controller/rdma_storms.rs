@@ -133,7 +133,7 @@ fn replies_wait_for_the_receives_of_a_slow_host() {
         for _ in 0..ENTRIES - 1 {
             let memory = Memory::Writable(buffer(8, 0).await);
             let mut sqe = blocks(nvm::READ, 0, 8);
-            sqe.sgl = keyed(io.queue_pair.expose(memory));
+            sqe.sgl = keyed(io.queue_pair.expose(memory).expect("it is connected"));
             io.send(sqe, &[]);
         }
         for _ in 0..ENTRIES - 1 {

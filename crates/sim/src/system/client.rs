@@ -10,6 +10,7 @@ use crate::remote_unit::{self, RemoteUnit};
 use crate::workload::Job;
 use io::spawn;
 use io::time::sleep;
+use iscsi::portal::IscsiTransport;
 use iscsi::wire::IscsiName;
 use iscsi_initiator as unit_initiator;
 use nvmf::wire::command::Nsid;
@@ -68,13 +69,18 @@ pub(super) async fn connect(
 ) -> Connected {
     match protocol {
         Protocol::Nvme(transport) => connect_nvme(who, (transport, addr), wants).await,
-        Protocol::Iscsi => connect_iscsi(who, addr, wants).await,
+        Protocol::Iscsi(transport) => connect_iscsi(who, (transport, addr), wants).await,
     }
 }
 
-async fn connect_iscsi(who: usize, addr: SocketAddr, wants: &Wants) -> Connected {
+async fn connect_iscsi(
+    who: usize,
+    (transport, addr): (IscsiTransport, SocketAddr),
+    wants: &Wants,
+) -> Connected {
     let me = IscsiName::new(&format!("iqn.2026-01.example:host-{who}")).expect("a valid name");
     let config = unit_initiator::Config {
+        transport,
         queue_depth: wants.depth,
         proposal: unit_initiator::Proposal {
             header_digest: wants.header_digest,

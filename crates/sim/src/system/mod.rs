@@ -1,4 +1,4 @@
-//! Scenarios `system`, `rdma`, `iscsi`, `shards` and `fence`: a server over a disk, clients with initiators on other machines, and
+//! Scenarios `system`, `rdma`, `iscsi`, `iser`, `shards` and `fence`: a server over a disk, clients with initiators on other machines, and
 //! faults.
 //!
 //! **Owns** the course of a run. All clients share one namespace and one model, so every read is checked against the writes
@@ -20,6 +20,7 @@ use io::rng::Prng;
 use io::sim::{Node, SimDisk, network, remark};
 use io::time::sleep;
 use io::{spawn, timeout};
+use iscsi::portal::IscsiTransport;
 use nvmf::controller::Transport;
 use plan::{FullBelow, Plan, Trouble};
 use server::Server;
@@ -37,8 +38,8 @@ const VERIFY_BLOCKS: u64 = 32;
 pub enum Protocol {
     /// NVMe over this transport.
     Nvme(Transport),
-    /// iSCSI.
-    Iscsi,
+    /// iSCSI over this transport.
+    Iscsi(IscsiTransport),
 }
 
 /// State of a run.
@@ -61,7 +62,7 @@ struct Run {
 pub async fn run_shards(seed: u64, wrap: Wrap) -> Result<Report, Violation> {
     let mut rng = Prng::new(seed ^ 0x5e57_5a00);
     let protocol = match rng.below(3) {
-        0 => Protocol::Iscsi,
+        0 => Protocol::Iscsi(IscsiTransport::Tcp),
         _ => Protocol::Nvme(Transport::Tcp),
     };
     let mut plan = Plan::new(&mut rng);

@@ -8,13 +8,13 @@ use super::pooled::{PoolPlan, disk_name};
 use crate::store::{Wrap, open};
 use backend::BlockBackend;
 use io::net::{TcpListener, TcpStream};
-use io::rdma::RdmaListener;
+use io::rdma::{Incoming, RdmaListener};
 use io::runtime::Shard;
 use io::sim::{Node, SimDisk};
 use io::spawn;
 use io::sync::lock;
 use io::time::sleep;
-use iscsi::portal as unit_target;
+use iscsi::portal::{self as unit_target, IscsiTransport};
 use iscsi::wire::IscsiName;
 use nvmf::controller::{
     HostPolicy, NamespaceConfig, PortRole, ReservationStore, SubsystemConfig, Target, TargetConfig,
@@ -250,7 +250,7 @@ impl Serve {
         };
         let way = match self.protocol {
             Protocol::Nvme(_) => Way::nvme(self.config),
-            Protocol::Iscsi => Way::iscsi(),
+            Protocol::Iscsi(_) => Way::iscsi(),
         };
         let this = Life {
             way,
@@ -262,23 +262,22 @@ impl Serve {
         let way = this.way.clone();
         self.life.replace(Some(this));
         let others = (1..self.shards).map(|_| Node::current().new_shard());
-        match (self.protocol, way) {
-            (Protocol::Nvme(Transport::Rdma), Way::Nvme(target)) => accept_rdma(&target).await,
-            (_, way) => accept(&way, &others.collect::<Vec<_>>()).await,
+        match self.protocol {
+            Protocol::Nvme(Transport::Rdma) | Protocol::Iscsi(IscsiTransport::Iser) => {
+                accept_rdma(&way).await;
+            }
+            _ => accept(&way, &others.collect::<Vec<_>>()).await,
         }
     }
 }
 
 /// Serves connections over RDMA.
-async fn accept_rdma(target: &Target) {
+async fn accept_rdma(way: &Way) {
     let any = SocketAddr::from(([0, 0, 0, 0], PORT));
     let listener = RdmaListener::bind(any).expect("the port is ours");
     loop {
         let incoming = listener.accept().await.expect("the device stays");
-        let target = target.clone();
-        drop(spawn(async move {
-            target.serve_rdma(incoming, PortRole::Io).await;
-        }));
+        drop(spawn(way.clone().serve_rdma(incoming)));
     }
 }
 
@@ -315,6 +314,13 @@ impl Way {
         match self {
             Way::Nvme(target) => target.serve(stream, PortRole::Io).await,
             Way::Iscsi(target, _) => target.serve(stream).await,
+        }
+    }
+
+    async fn serve_rdma(self, incoming: Incoming) {
+        match self {
+            Way::Nvme(target) => target.serve_rdma(incoming, PortRole::Io).await,
+            Way::Iscsi(target, _) => target.serve_rdma(incoming).await,
         }
     }
 

@@ -12,7 +12,7 @@ use super::request::INLINE_MAX;
 use super::slot::ReceiveSlot;
 use crate::rdma::{
     ConnectError, Ending, Exposed, Memory, QueuePairConfig, QueuePairEvent, Raised, RdmaInfo,
-    Remote, WorkRequest,
+    WorkRequest,
 };
 use crate::{Error, Result};
 use std::cell::{OnceCell, RefCell};
@@ -280,15 +280,11 @@ impl LinuxEndpoint {
         }
     }
 
-    pub(crate) fn expose(&self, memory: Memory) -> Exposed {
-        let mut state = self.state.borrow_mut();
-        let len = memory.len() as u32;
-        let exposed = state.queue.as_mut().and_then(|q| q.expose(memory));
-        exposed.unwrap_or(Exposed {
-            at: Remote::NOWHERE,
-            len,
-            can_invalidate: false,
-        })
+    pub(crate) fn expose(&self, memory: Memory) -> std::result::Result<Exposed, Memory> {
+        match self.state.borrow_mut().queue.as_mut() {
+            Some(queue) => queue.expose(memory),
+            None => Err(memory),
+        }
     }
 
     pub(crate) fn poll_event(&self, cx: &mut Context<'_>) -> Poll<Raised> {

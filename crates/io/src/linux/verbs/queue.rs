@@ -482,8 +482,8 @@ impl VerbsQueue {
         }
     }
 
-    /// Gives the peer access to memory: a registration of its own.
-    pub(super) fn expose(&mut self, memory: Memory) -> Option<Exposed> {
+    /// Gives the peer access to memory: a registration of its own. Returns the memory if the device cannot register it.
+    pub(super) fn expose(&mut self, memory: Memory) -> std::result::Result<Exposed, Memory> {
         let (at, access) = match &memory {
             Memory::Writable(buf) => {
                 let access = abi::ACCESS_LOCAL_WRITE | abi::ACCESS_REMOTE_WRITE;
@@ -493,10 +493,12 @@ impl VerbsQueue {
         };
         let len = memory.len();
         // SAFETY: the memory is kept beside its registration, and dropped after it.
-        let registration = unsafe { self.device.register(at, len, access) }.ok()?;
+        let Ok(registration) = (unsafe { self.device.register(at, len, access) }) else {
+            return Err(memory);
+        };
         let key = RemoteKey(registration.rkey());
         self.exposed.insert(key, (registration, memory));
-        Some(Exposed {
+        Ok(Exposed {
             at: Remote {
                 address: at as u64,
                 key,

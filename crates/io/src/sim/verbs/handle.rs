@@ -158,7 +158,7 @@ impl SimulatedEndpoint {
         on_devices(|v, _, _, _| v.post_receive(self.id, buffer));
     }
 
-    pub(crate) fn expose(&self, memory: Memory) -> Exposed {
+    pub(crate) fn expose(&self, memory: Memory) -> std::result::Result<Exposed, Memory> {
         in_world(|v, core, _| v.expose(core, self.id, memory))
     }
 

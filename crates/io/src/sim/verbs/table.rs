@@ -126,8 +126,13 @@ impl Verbs {
         }
     }
 
-    /// Gives the peer of a queue pair access to memory.
-    pub(super) fn expose(&mut self, core: &mut Core, id: QueuePairId, memory: Memory) -> Exposed {
+    /// Gives the peer of a queue pair access to memory. Returns the memory if the queue pair has ended.
+    pub(super) fn expose(
+        &mut self,
+        core: &mut Core,
+        id: QueuePairId,
+        memory: Memory,
+    ) -> std::result::Result<Exposed, Memory> {
         let key = loop {
             let key = core.rng.u64() as u32;
             if key != 0 && !self.regions.contains_key(&key) {
@@ -136,22 +141,23 @@ impl Verbs {
         };
         let address = core.rng.u64() >> 1 & !0xfff;
         let len = u32::try_from(memory.len()).expect("a buffer is small");
-        if self.queue_pairs.get(&id).is_some_and(|q| !q.has_ended()) {
-            let region = Region {
-                owner: id,
-                address,
-                memory,
-            };
-            self.regions.insert(key, region);
+        if self.queue_pairs.get(&id).is_none_or(QueuePair::has_ended) {
+            return Err(memory);
         }
-        Exposed {
+        let region = Region {
+            owner: id,
+            address,
+            memory,
+        };
+        self.regions.insert(key, region);
+        Ok(Exposed {
             at: Remote {
                 address,
                 key: RemoteKey(key),
             },
             len,
             can_invalidate: true,
-        }
+        })
     }
 
     /// Withdraws the access to memory of a queue pair.

@@ -52,9 +52,10 @@ pub(in crate::probe::network) async fn serve(mut incoming: Incoming, has_place: 
 async fn answer(queue_pair: &QueuePair, time: Duration) -> Result<u64, End> {
     let writable = io::pool().alloc(BLOCK as usize).await;
     let readable = super::super::link::data(BLOCK).await;
+    let expose = |memory| queue_pair.expose(memory).map_err(|_| End::Closed);
     let offer = BufferOffer::new(
-        queue_pair.expose(Memory::Writable(writable)),
-        queue_pair.expose(Memory::Readable(Payload::shared(Arc::clone(&readable)))),
+        expose(Memory::Writable(writable))?,
+        expose(Memory::Readable(Payload::shared(Arc::clone(&readable))))?,
     );
     send(queue_pair, offer.encode().to_vec());
     let mut meter = Meter::start();
