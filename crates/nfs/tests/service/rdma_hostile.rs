@@ -136,18 +136,45 @@ fn keys_and_ranges_outside_of_the_offer_end_the_connection() {
 fn more_calls_than_credits_end_the_connection() {
     simulated(|| async {
         let (fixture, mut client) = served(b"").await;
-        // The READs of the first calls last longer than all messages take.
-        for _ in 0..66 {
-            let chunk = client.rdma().long(noise(1_000_000));
+        // The READs of the first calls last longer than the messages take.
+        for _ in 0..65 {
+            let record = client.call(100_003, 3, 0).to_vec();
             let chunks = Chunks {
-                reads: vec![chunk],
+                reads: vec![client.rdma().long(record.clone())],
                 ..Chunks::default()
             };
-            client.rdma().put(7, Kind::Chunked(chunks), &[]);
+            client.rdma().put(xid(&record), Kind::Chunked(chunks), &[]);
         }
         client.rdma().ended().await;
         io::time::sleep(Duration::from_secs(1)).await;
         assert_eq!(closed_for(&fixture, CloseReason::Protocol), 1);
+        drop(client);
+        quiet(&fixture).await;
+    });
+}
+
+/// Long calls wait for the bytes of their connection, and each is answered.
+#[test]
+fn calls_beyond_the_budget_wait() {
+    simulated(|| async {
+        let (fixture, mut client) = served(b"").await;
+        let mut left = Vec::new();
+        for _ in 0..64 {
+            let mut record = client.call(100_003, 3, 0).to_vec();
+            // NULL has no arguments: the rest is ignored.
+            record.resize(1_000_000, 0);
+            let chunks = Chunks {
+                reads: vec![client.rdma().long(record.clone())],
+                ..Chunks::default()
+            };
+            left.push(xid(&record));
+            client.rdma().put(xid(&record), Kind::Chunked(chunks), &[]);
+        }
+        while !left.is_empty() {
+            let answer = client.rdma().answer().await.expect("a reply");
+            left.retain(|xid| *xid != answer.header.xid);
+            assert!(io::pool().stats().used <= 17 << 20, "beyond the budget");
+        }
         drop(client);
         quiet(&fixture).await;
     });
