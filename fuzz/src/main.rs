@@ -29,6 +29,7 @@ targets! {
     iscsi_login,
     iscsi_pdu,
     iscsi_session,
+    nfs_rdma,
     nfs_rpc,
     pdu_decode_controller_to_host,
     pdu_decode_host_to_controller,

@@ -66,6 +66,11 @@ fn iser() {
 }
 
 #[test]
+fn nfs_rdma() {
+    passes("nfs_rdma");
+}
+
+#[test]
 fn recovery() {
     passes("recovery");
 }

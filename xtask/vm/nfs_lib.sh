@@ -1,7 +1,9 @@
 # Functions of the NFS check scripts. PEER=memory is the service in memory on the host, PEER=wirepool a server on the host with a
-# filesystem of a mirrored pool, PEER=nvmet the guest kernel's own server.
+# filesystem of a mirrored pool, PEER=nvmet the guest kernel's own server. PROTO is the transport of mounts.
 . /vmlab/checks/lib.sh
 VERS=${VERS:-4.1}
+PROTO=${PROTO:-tcp}
+NFS_PORT=${NFS_PORT:-2049}
 
 if [ "$PEER" = nvmet ]; then
   ADDR=10.0.2.15 NFS_PORT=2049 EXPORT=/
@@ -28,7 +30,9 @@ fi
 
 # mount_nfs DIRECTORY [OPTIONS]
 mount_nfs() {
-  local options="vers=$VERS,proto=tcp,port=$NFS_PORT,hard,timeo=50,retrans=2"
+  local port=$NFS_PORT
+  [ "$PROTO" != rdma ] || port=20049
+  local options="vers=$VERS,proto=$PROTO,port=$port,hard,timeo=50,retrans=2"
   [ "$VERS" != 3 ] || options="$options,mountport=$NFS_PORT,mountproto=tcp,nolock"
   mkdir -p "$1" && timeout 120 mount -t nfs -o "$options${2:+,$2}" "$ADDR:$EXPORT" "$1"
 }

@@ -3,28 +3,54 @@
 //! **Called by** the creation of sessions, and by tests, which choose every byte. **Invariants**: a reply is bounded; its
 //! transaction number is the call's.
 
+use super::config::Config;
 use super::error::{Error, ProtocolError, Result};
 use super::limits::CHANNEL_REPLY_MAX;
+use super::rdma::RdmaLink;
 use super::results::Results;
 use initiator::inbound::{STAGING_WIDE, receive};
 use io::net::{TcpOptions, TcpStream};
 use io::{RecvBuf, SendBatch};
 use nfs::rpc::record::{Framing, MARK_LEN, mark};
 use nfs::rpc::{Call, Credential, Reply};
+use nfs::service::NfsTransport;
 use nfs::wire::{Header, Op, PROC_COMPOUND, PROGRAM, VERSION};
 use nfs::xdr::{Reader, Writer, Xdr};
 use std::net::SocketAddr;
 
 /// See the module header.
 pub struct Channel {
-    pub(super) stream: TcpStream,
-    pub(super) staging: RecvBuf,
+    pub(super) link: ChannelLink,
     credential: Credential,
     xid: u32,
 }
 
+/// The connection of a channel.
+pub(super) enum ChannelLink {
+    /// A byte stream, and bytes that have arrived.
+    Tcp(TcpStream, RecvBuf),
+    /// A queue pair.
+    Rdma(RdmaLink),
+}
+
 impl Channel {
-    /// Connects. Calls are made with `credential`.
+    /// Connects as a session of this configuration does.
+    pub(super) async fn of(config: &Config) -> Result<Channel> {
+        match config.transport {
+            NfsTransport::Tcp => {
+                Channel::connect(config.addr, config.credential(), &config.tcp).await
+            }
+            NfsTransport::Rdma => Ok(Channel {
+                link: ChannelLink::Rdma(
+                    RdmaLink::open(config.addr, config.remote_invalidation).await?,
+                ),
+                credential: config.credential(),
+                xid: 0,
+            }),
+        }
+    }
+
+    /// Connects over TCP. Calls are made with `credential`.
     ///
     /// # Errors
     /// [`Error::Unreachable`].
@@ -37,8 +63,7 @@ impl Channel {
         let stream = stream.map_err(Error::Unreachable)?;
         stream.set_options(tcp).map_err(Error::Unreachable)?;
         Ok(Channel {
-            stream,
-            staging: RecvBuf::new(STAGING_WIDE),
+            link: ChannelLink::Tcp(stream, RecvBuf::new(STAGING_WIDE)),
             credential,
             xid: 0,
         })
@@ -61,11 +86,16 @@ impl Channel {
 
     /// Sends a record of these bytes.
     pub async fn send(&mut self, record: &[u8]) -> Result<()> {
-        let mut batch = SendBatch::new();
-        batch.put(&mark(record.len()));
-        batch.put(record);
-        let (sent, _) = self.stream.send(batch).await;
-        sent.map_err(|_| Error::Disconnected)
+        match &self.link {
+            ChannelLink::Tcp(stream, _) => {
+                let mut batch = SendBatch::new();
+                batch.put(&mark(record.len()));
+                batch.put(record);
+                let (sent, _) = stream.send(batch).await;
+                sent.map_err(|_| Error::Disconnected)
+            }
+            ChannelLink::Rdma(link) => link.send(record),
+        }
     }
 
     /// Receives the next record.
@@ -73,28 +103,32 @@ impl Channel {
     /// # Errors
     /// [`Error::Disconnected`]; [`Error::Protocol`] if it is too long.
     pub async fn receive(&mut self) -> Result<Vec<u8>> {
+        let (stream, staging) = match &mut self.link {
+            ChannelLink::Tcp(stream, staging) => (stream, staging),
+            ChannelLink::Rdma(link) => return link.receive().await,
+        };
         let mut framing = Framing::new(CHANNEL_REPLY_MAX);
         let mut record = Vec::new();
         loop {
-            while self.staging.readable().len() < MARK_LEN {
-                receive(&self.stream, &mut self.staging).await?;
+            while staging.readable().len() < MARK_LEN {
+                receive(stream, staging).await?;
             }
-            let header = self.staging.readable()[..MARK_LEN].try_into();
-            self.staging.consume(MARK_LEN);
+            let header = staging.readable()[..MARK_LEN].try_into();
+            staging.consume(MARK_LEN);
             let begun = framing.begin(header.expect("four bytes"));
             begun.map_err(ProtocolError::from)?;
             loop {
-                let bytes = self.staging.readable();
+                let bytes = staging.readable();
                 let len = bytes.len().min(framing.missing());
                 record.extend_from_slice(&bytes[..len]);
-                self.staging.consume(len);
+                staging.consume(len);
                 if framing.arrived(len) {
                     return Ok(record);
                 }
                 if framing.missing() == 0 {
                     break;
                 }
-                receive(&self.stream, &mut self.staging).await?;
+                receive(stream, staging).await?;
             }
         }
     }

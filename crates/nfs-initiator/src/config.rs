@@ -3,6 +3,7 @@
 use super::limits::{CONNECTIONS_MAX, SLOTS_MAX};
 use io::net::TcpOptions;
 use nfs::rpc::{AuthSys, Credential};
+use nfs::service::NfsTransport;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -11,6 +12,10 @@ use std::time::Duration;
 pub struct Config {
     /// The server's address.
     pub addr: SocketAddr,
+    /// The transport.
+    pub transport: NfsTransport,
+    /// Whether the server may withdraw keys of this side with its replies over RDMA.
+    pub remote_invalidation: bool,
     /// The client's name (`co_ownerid`). A client of the same name replaces this one and ends its sessions.
     pub owner: Vec<u8>,
     /// Minor version: 1 or 2.
@@ -34,13 +39,15 @@ pub struct Config {
 }
 
 impl Config {
-    /// 64 slots on one connection, version 4.2, root, 30 s for a call, a random name.
+    /// 64 slots on one connection over TCP, version 4.2, root, 30 s for a call, a random name.
     #[must_use]
     pub fn new(addr: SocketAddr) -> Self {
         let mut id = [0; 8];
         io::rng::fill(&mut id);
         Self {
             addr,
+            transport: NfsTransport::Tcp,
+            remote_invalidation: true,
             owner: format!("wirepool-{:016x}", u64::from_be_bytes(id)).into_bytes(),
             minor: 2,
             slots: 64,

@@ -5,6 +5,7 @@
 
 use super::engine::{Answer, CallParts, Calls, Engine, Finished};
 use super::error::{Error, Result};
+use super::rdma::RdmaLink;
 use initiator::LinkState;
 use initiator::outbound::Outbox;
 use initiator::slots::{Data, HasSlots, Waiting};
@@ -14,6 +15,23 @@ use io::sync::{Notify, Semaphore};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
+/// A connection of the session.
+pub(super) enum AnyLink {
+    /// A byte stream.
+    Tcp(Rc<TcpStream>),
+    /// A queue pair.
+    Rdma(Rc<RdmaLink>),
+}
+
+impl AnyLink {
+    fn end(&self) {
+        match self {
+            AnyLink::Tcp(stream) => stream.shutdown(),
+            AnyLink::Rdma(link) => link.queue_pair().disconnect(),
+        }
+    }
+}
+
 /// See the module header.
 pub(super) struct ConnectionShared {
     pub(super) engine: RefCell<Engine>,
@@ -21,7 +39,7 @@ pub(super) struct ConnectionShared {
     pub(super) state: Cell<LinkState>,
     /// Why the session ended.
     pub(super) cause: RefCell<Option<Error>>,
-    pub(super) streams: Vec<Rc<TcpStream>>,
+    pub(super) links: Vec<AnyLink>,
     /// Notified when a connection has something to send, by connection.
     pub(super) send_wanted: Vec<Notify>,
 }
@@ -48,7 +66,7 @@ impl ConnectionShared {
         });
         self.cause.replace(Some(cause.clone()));
         self.engine.borrow_mut().end(&cause);
-        self.streams.iter().for_each(|stream| stream.shutdown());
+        self.links.iter().for_each(AnyLink::end);
         self.send_wanted.iter().for_each(Notify::notify);
     }
 

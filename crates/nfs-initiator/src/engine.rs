@@ -9,9 +9,10 @@ use super::reply::{self, Expected, HEAD_MAX, ReadData};
 use super::results::Results;
 use initiator::slots::{self, Data, Replay, Request};
 use io::sync::Permit;
-use io::{Payload, SendBatch};
+use io::{IoBuf, Payload, SendBatch};
 use nfs::rpc::Call;
 use nfs::rpc::record::{MARK_LEN, mark};
+use nfs::service::NfsTransport;
 use nfs::wire::channel::Sequence;
 use nfs::wire::{Op, PROC_COMPOUND, PROGRAM, SessionId, VERSION};
 use nfs::xdr::{Reader, Writer, padding};
@@ -28,6 +29,24 @@ pub(super) struct CallParts {
     pub(super) operations: Vec<u8>,
     /// Their number.
     pub(super) count: u32,
+    /// Memory for a long reply over RDMA.
+    pub(super) reply: Option<IoBuf>,
+}
+
+/// A call that a connection over RDMA has to send.
+pub(super) struct Message {
+    /// Its slot.
+    pub(super) index: u16,
+    /// Its transaction number.
+    pub(super) xid: u32,
+    /// The call, without the data of a WRITE.
+    pub(super) record: Vec<u8>,
+}
+
+/// Calls of one connection that were not sent.
+enum Unsent {
+    Stream(SendBatch),
+    Messages(Vec<Message>),
 }
 
 /// The answer to a call.
@@ -63,7 +82,7 @@ pub(super) struct Engine {
     highest_slot: u32,
     /// The header of each call behind the transaction number, up to the COMPOUND's minor version.
     head: Vec<u8>,
-    batches: Vec<SendBatch>,
+    unsent: Vec<Unsent>,
     tick: u32,
     /// Calls that were submitted.
     pub(super) submitted: u64,
@@ -97,7 +116,12 @@ impl Engine {
             session,
             highest_slot: u32::from(slots) - 1,
             head: writer.to_vec()[4..].to_vec(),
-            batches: (0..config.connections).map(|_| SendBatch::new()).collect(),
+            unsent: (0..config.connections)
+                .map(|_| match config.transport {
+                    NfsTransport::Tcp => Unsent::Stream(SendBatch::new()),
+                    NfsTransport::Rdma => Unsent::Messages(Vec::new()),
+                })
+                .collect(),
             tick: 0,
             submitted: 0,
             flags: 0,
@@ -117,7 +141,7 @@ impl Engine {
         let sequence = &mut self.sequences[usize::from(index)];
         *sequence = sequence.wrapping_add(1);
         self.submitted += 1;
-        let connection = usize::from(index) % self.batches.len();
+        let connection = usize::from(index) % self.unsent.len();
         self.encode(index, xid, connection);
         (index, connection)
     }
@@ -142,7 +166,20 @@ impl Engine {
         let count = call.command.count + 1;
         let mut encoded = Writer::new();
         Op::Sequence(sequence).encode(&mut encoded);
-        let batch = &mut self.batches[connection];
+        let batch = match &mut self.unsent[connection] {
+            Unsent::Stream(batch) => batch,
+            Unsent::Messages(messages) => {
+                let encoded = encoded.to_vec();
+                let (xid_bytes, count) = (xid.to_be_bytes(), count.to_be_bytes());
+                let parts = [&xid_bytes[..], &self.head, &count, &encoded, &operations];
+                messages.push(Message {
+                    index,
+                    xid,
+                    record: parts.concat(),
+                });
+                return;
+            }
+        };
         batch.put(&mark(own + data_len + pad));
         batch.put(&xid.to_be_bytes());
         batch.put(&self.head);
@@ -157,8 +194,18 @@ impl Engine {
 
     /// Swaps an empty batch for the one of a connection. Returns whether there is something to send.
     pub(super) fn swap_batch(&mut self, connection: usize, batch: &mut SendBatch) -> bool {
-        std::mem::swap(&mut self.batches[connection], batch);
+        if let Unsent::Stream(unsent) = &mut self.unsent[connection] {
+            std::mem::swap(unsent, batch);
+        }
         !batch.is_empty()
+    }
+
+    /// Takes the calls that a connection over RDMA has to send.
+    pub(super) fn take_messages(&mut self, connection: usize) -> Vec<Message> {
+        match &mut self.unsent[connection] {
+            Unsent::Stream(_) => Vec::new(),
+            Unsent::Messages(messages) => std::mem::take(messages),
+        }
     }
 
     fn expected(&self, index: u16) -> Expected {
@@ -170,7 +217,11 @@ impl Engine {
     }
 
     fn find(&self, record: &[u8]) -> Result<u16> {
-        let xid = Reader::new(record).u32()?;
+        self.find_call(Reader::new(record).u32()?)
+    }
+
+    /// The slot of the call with this transaction number. Errors: there is none.
+    pub(super) fn find_call(&self, xid: u32) -> Result<u16> {
         let found = self.calls.find(xid).ok_or(ProtocolError::NoCall)?;
         Ok(found)
     }
@@ -230,6 +281,27 @@ impl Engine {
             Err(error) => Err(error),
         };
         self.finish(index, answer);
+        Ok(())
+    }
+
+    /// Handles a record whose READ data, `written` bytes, was placed into the call's buffer. Without, it is a whole record. Errors end
+    /// the session.
+    pub(super) fn reply_apart(&mut self, record: &[u8], written: Option<usize>) -> Result<()> {
+        let index = self.find(record)?;
+        let Data::In(buf) = &self.calls.get(index).data else {
+            return self.reply(record);
+        };
+        let most = buf.len();
+        // A READ that failed is found out with the whole record.
+        let Ok(Some(data)) = reply::read_data(&record[4..], &self.expected(index)) else {
+            return self.reply(record);
+        };
+        let is_fit = written == Some(data.len) && data.len <= most;
+        if !is_fit || data.start + 4 != record.len() {
+            let why = "data of a READ is not in the memory of its call";
+            return Err(ProtocolError::Transfer(why).into());
+        }
+        self.read_done(index, &data);
         Ok(())
     }
 

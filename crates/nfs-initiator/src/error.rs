@@ -47,6 +47,9 @@ pub enum Error {
     /// No connection could be made: try again later, or another address.
     #[error("cannot connect: {0}")]
     Unreachable(io::Error),
+    /// The server rejected a connection over RDMA: it has too many, or too few resources.
+    #[error("the server rejected the connection")]
+    NotAccepted,
     /// This session was closed: connect again.
     #[error("closed")]
     Closed,

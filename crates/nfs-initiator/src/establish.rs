@@ -31,7 +31,7 @@ pub(super) struct Established {
 }
 
 async fn connect(config: &Config) -> Result<Channel> {
-    Channel::connect(config.addr, config.credential(), &config.tcp).await
+    Channel::of(config).await
 }
 
 fn wanted(config: &Config) -> Extent {

@@ -16,6 +16,7 @@
 //! | `establish` | client ID, session, further connections | §18.34 to §18.36 |
 //! | `engine`, `reply` | a session without I/O: slots, calls to be sent, replies | §2.10.6 |
 //! | `connection`, `receiver` | the engine's connections: sockets and tasks | |
+//! | `rdma` | connections over RDMA: queue pairs, credits, memory of calls | RFC 8166 |
 //! | [`session`] | the handle of a session; time limits, lease | §8.3 |
 //! | [`attributes`] | values of attributes | §5 |
 //! | [`files`], [`directories`] | operations on files and directories | §18 |
@@ -32,6 +33,7 @@ pub mod error;
 mod establish;
 pub mod files;
 pub mod limits;
+mod rdma;
 mod receiver;
 mod reply;
 pub mod results;
@@ -44,5 +46,6 @@ pub use directories::Entry;
 pub use error::{Error, ProtocolError, Result};
 pub use files::{File, FileHandle, OpenOptions, Stable};
 pub use initiator::LinkState;
+pub use nfs::service::NfsTransport;
 pub use results::Results;
 pub use session::Session;

@@ -20,6 +20,12 @@ pub const OPERATIONS_MAX: u32 = 32;
 pub const CHANNEL_REPLY_MAX: usize = 2 << 20;
 /// Size of the staging area while payloads are large, bytes: the head of a READ's reply, and little of the next payload.
 pub const STAGING_NARROW: usize = 2304;
+/// Calls and their replies that are on the way on one connection over RDMA, at most.
+pub const RDMA_DEPTH_MAX: u16 = 128;
+/// READs of the server that are served at a time on one connection.
+pub const RDMA_READS_SERVED: u8 = 16;
+/// Bytes of the memory for a reply with extended attributes.
+pub const XATTR_REPLY_MAX: u32 = 72 << 10;
 /// Longest text of a user or group that is kept, bytes.
 pub const PRINCIPAL_LEN_MAX: usize = nfs::limits::PRINCIPAL_LEN_MAX;
 /// Longest name in a directory, bytes.

@@ -38,9 +38,9 @@ struct Rest {
 }
 
 /// Receives until the session ends, and records the reason.
-pub(super) async fn run(shared: Rc<ConnectionShared>, connection: usize, staging: RecvBuf) {
+pub(super) async fn run(shared: Rc<ConnectionShared>, stream: Rc<TcpStream>, staging: RecvBuf) {
     let mut receiver = Receiver {
-        stream: shared.streams[connection].clone(),
+        stream,
         shared: shared.clone(),
         inbound: Inbound::new(staging, STAGING_NARROW),
         framing: Framing::new(REPLY_MAX as usize),

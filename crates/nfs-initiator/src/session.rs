@@ -3,25 +3,31 @@
 //! **Owns** the tasks that watch time limits and renew the lease. **Called by** users of the initiator. **Invariants**: the
 //! session ends when its handle is dropped; a call that the server asks to repeat later is repeated a bounded number of times.
 
-use super::channel::Channel;
+use super::channel::ChannelLink;
 use super::config::Config;
-use super::connection::{ConnectionShared, Outgoing};
+use super::connection::{AnyLink, ConnectionShared, Outgoing};
 use super::engine::{Answer, CallParts, Engine, Finished};
 use super::error::{Error, Result};
 use super::establish::{Established, establish, forget};
 use super::limits::{
-    CLOSE_TIMEOUT, DELAY_PAUSE, DELAYS_MAX, OPERATIONS_MAX, TIMEOUT_TICKS, TRANSFER_MAX,
+    CLOSE_TIMEOUT, DELAY_PAUSE, DELAYS_MAX, OPERATIONS_MAX, REPLY_MAX, TIMEOUT_TICKS, TRANSFER_MAX,
+    XATTR_REPLY_MAX,
 };
+use super::rdma::receiver as rdma;
 use super::receiver;
 use super::results::Results;
+use initiator::inbound::STAGING_WIDE;
 use initiator::outbound;
 use initiator::slots::Data;
 use initiator::{LinkState, LiveTasks, within};
 use io::net::TcpInfo;
+use io::rdma::RdmaInfo;
 use io::spawn;
 use io::sync::{Notify, Semaphore};
+use io::{IoBuf, RecvBuf};
+use nfs::service::NfsTransport;
 use nfs::wire::channel::Channel as Extent;
-use nfs::wire::{Op, SessionId, Status};
+use nfs::wire::{Minor2, Op, SessionId, Status};
 use nfs::xdr::Writer;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -70,12 +76,13 @@ impl Session {
         } = established;
         let slots = u16::try_from(granted.slots)
             .expect("the server grants at most the slots of the request");
-        let (mut streams, mut stagings) = (Vec::new(), Vec::new());
-        for Channel {
-            stream, staging, ..
-        } in channels
-        {
-            streams.push(Rc::new(stream));
+        let (mut links, mut stagings) = (Vec::new(), Vec::new());
+        for channel in channels {
+            let (link, staging) = match channel.link {
+                ChannelLink::Tcp(stream, staging) => (AnyLink::Tcp(Rc::new(stream)), Some(staging)),
+                ChannelLink::Rdma(link) => (AnyLink::Rdma(Rc::new(link)), None),
+            };
+            links.push(link);
             stagings.push(staging);
         }
         let shared = Rc::new(ConnectionShared {
@@ -83,18 +90,31 @@ impl Session {
             permits: Semaphore::new(slots.into()),
             state: Cell::new(LinkState::Live),
             cause: RefCell::default(),
-            send_wanted: streams.iter().map(|_| Notify::new()).collect(),
-            streams,
+            send_wanted: links.iter().map(|_| Notify::new()).collect(),
+            links,
         });
         for (connection, staging) in stagings.into_iter().enumerate() {
-            drop(spawn(receiver::run(shared.clone(), connection, staging)));
-            let outbox = Outgoing {
-                shared: shared.clone(),
-                connection,
-            };
-            drop(spawn(async move {
-                outbound::run(&outbox, &outbox.shared.streams[connection]).await;
-            }));
+            match (&shared.links[connection], staging) {
+                (AnyLink::Rdma(link), _) => {
+                    let (shared, link) = (shared.clone(), link.clone());
+                    drop(spawn(rdma::run(shared.clone(), link.clone(), connection)));
+                    drop(spawn(rdma::send(shared, link, connection)));
+                }
+                (AnyLink::Tcp(stream), staging) => {
+                    let staging = staging.unwrap_or_else(|| RecvBuf::new(STAGING_WIDE));
+                    let stream = stream.clone();
+                    drop(spawn(receiver::run(
+                        shared.clone(),
+                        stream.clone(),
+                        staging,
+                    )));
+                    let outbox = Outgoing {
+                        shared: shared.clone(),
+                        connection,
+                    };
+                    drop(spawn(async move { outbound::run(&outbox, &stream).await }));
+                }
+            }
         }
         let mut tasks = vec![spawn(watch_timeouts(shared.clone(), config.clone()))];
         if !config.keep_alive.is_zero() {
@@ -125,7 +145,7 @@ impl Session {
     /// Connections.
     #[must_use]
     pub fn connections(&self) -> usize {
-        self.0.shared.streams.len()
+        self.0.shared.links.len()
     }
 
     /// Largest READ and WRITE of the session, bytes.
@@ -141,11 +161,24 @@ impl Session {
         self.0.shared.engine.borrow().flags
     }
 
-    /// TCP statistics of the kernel, of each connection.
+    /// TCP statistics of the kernel, of each connection over TCP.
     #[must_use]
     pub fn links(&self) -> Vec<TcpInfo> {
-        let streams = self.0.shared.streams.iter();
-        streams.map(|s| s.info().unwrap_or_default()).collect()
+        let tcp = |link: &AnyLink| match link {
+            AnyLink::Tcp(stream) => Some(stream.info().unwrap_or_default()),
+            AnyLink::Rdma(_) => None,
+        };
+        self.0.shared.links.iter().filter_map(tcp).collect()
+    }
+
+    /// Numbers of the queue pair of each connection over RDMA.
+    #[must_use]
+    pub fn queue_pairs(&self) -> Vec<RdmaInfo> {
+        let rdma = |link: &AnyLink| match link {
+            AnyLink::Tcp(_) => None,
+            AnyLink::Rdma(link) => Some(link.info()),
+        };
+        self.0.shared.links.iter().filter_map(rdma).collect()
     }
 
     /// Longest result of READDIR to ask for, bytes.
@@ -189,14 +222,33 @@ impl Session {
     pub(super) async fn submit(&self, operations: &[Op<'_>], data: Data) -> Finished {
         let mut writer = Writer::new();
         operations.iter().for_each(|op| op.encode(&mut writer));
-        self.execute(writer, operations.len(), data).await
+        let reply = match self.0.config.transport {
+            NfsTransport::Tcp => 0,
+            NfsTransport::Rdma => operations.iter().map(long_reply).sum(),
+        };
+        let reply = match reply {
+            0 => None,
+            len => Some(io::pool().alloc(len).await),
+        };
+        self.execute_with(writer, operations.len(), (data, reply))
+            .await
     }
 
     /// The same with encoded operations.
     pub(super) async fn execute(&self, operations: Writer, count: usize, data: Data) -> Finished {
+        self.execute_with(operations, count, (data, None)).await
+    }
+
+    async fn execute_with(
+        &self,
+        operations: Writer,
+        count: usize,
+        (data, reply): (Data, Option<IoBuf>),
+    ) -> Finished {
         let entry = CallParts {
             operations: operations.to_vec(),
             count: u32::try_from(count).expect("a COMPOUND is short"),
+            reply,
         };
         self.0.shared.execute(entry, data).await
     }
@@ -211,6 +263,20 @@ impl Session {
         let _ = within(CLOSE_TIMEOUT, Error::Timeout, end).await;
         self.0.shared.end(Error::Closed);
     }
+}
+
+/// Bytes that the result of an operation may take beyond those of a message.
+fn long_reply(op: &Op<'_>) -> usize {
+    let len = match op {
+        Op::ReadDir(args) => args.bytes_max.saturating_add(OVERHEAD),
+        Op::Minor2(op) => match **op {
+            Minor2::GetXattr { .. } | Minor2::ListXattrs { .. } => XATTR_REPLY_MAX,
+            Minor2::ReadPlus { count, .. } => count.saturating_add(OVERHEAD),
+            _ => 0,
+        },
+        _ => 0,
+    };
+    len.min(REPLY_MAX) as usize
 }
 
 /// Ends the session if a call has no answer in time.

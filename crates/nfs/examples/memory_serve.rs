@@ -12,7 +12,7 @@ use io::{Runtime, RuntimeConfig};
 use nfs::export::{ExportConfig, Hosts, Rule, Security, Squash};
 use nfs::rpc::ALPN;
 use nfs::rpcbind::SOCKET;
-use nfs::service::{Service, ServiceConfig};
+use nfs::service::{NfsTransport, Service, ServiceConfig};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -87,7 +87,10 @@ async fn serve(addr: SocketAddr, lease: Duration, tls: Option<PathBuf>) -> Resul
     }
     let listener = TcpListener::bind(addr).map_err(|e| e.to_string())?;
     service
-        .register(Path::new(SOCKET), &[listener.local_addr()])
+        .register(
+            Path::new(SOCKET),
+            &[(listener.local_addr(), NfsTransport::Tcp)],
+        )
         .await;
     println!("serving {}", listener.local_addr());
     let sweeping = service.clone();

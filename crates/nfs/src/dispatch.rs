@@ -16,6 +16,15 @@ use io::SharedBuf;
 use session::latency::CommandKind;
 use std::sync::Arc;
 
+/// The limits of a reply.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ReplyLimits {
+    /// Most bytes that one READ returns.
+    pub(crate) read_max: u32,
+    /// Most bytes of the reply that the connection can carry.
+    pub(crate) reply_max: usize,
+}
+
 /// A call that is being executed.
 pub(crate) struct Request<'a> {
     pub(crate) shared: &'a Arc<Shared>,
@@ -32,8 +41,7 @@ pub(crate) struct Request<'a> {
     pub(crate) arguments: Reader<'a>,
     /// The whole record.
     pub(crate) record: &'a SharedBuf,
-    /// Most bytes that one READ returns.
-    pub(crate) read_max: u32,
+    pub(crate) limits: ReplyLimits,
     /// The reply, which has its RPC header.
     pub(crate) out: Writer,
 }
@@ -62,12 +70,12 @@ impl Outcome {
     }
 }
 
-/// Executes one record of a connection, given by its origin and its path for callbacks. Each READ returns at most `read_max` bytes.
+/// Executes one record of a connection, given by its origin and its path for callbacks.
 pub(crate) async fn execute(
     shared: &Arc<Shared>,
     (origin, path): (Origin, &Arc<CallbackPath>),
     record: &SharedBuf,
-    read_max: u32,
+    limits: ReplyLimits,
 ) -> Outcome {
     let mut reader = Reader::new(record);
     let call = match Call::decode(&mut reader) {
@@ -80,7 +88,7 @@ pub(crate) async fn execute(
     let mut out = Writer::new();
     Reply::Success.encode(call.xid, &mut out);
     let rights = shared.identity.rights(&call.credential).await;
-    let peer = origin.peer;
+    let peer = (origin.peer, origin.transport);
     let request = Request {
         shared,
         origin,
@@ -91,7 +99,7 @@ pub(crate) async fn execute(
         procedure: call.procedure,
         arguments: reader,
         record,
-        read_max,
+        limits,
         out,
     };
     let executed = match (call.program, call.version) {

@@ -12,7 +12,7 @@
 //! | `guard` | the same files for users that are no clients |
 //! | [`v3`] | version 3, and MOUNT |
 //! | [`rpcbind`] | registration with rpcbind |
-//! | `shared`, `connection`, [`service`] | the state of a service, its connections, and the calls that configure it |
+//! | `shared`, `transport`, `connection`, [`service`] | the state of a service, its connections, and the calls that configure it |
 //!
 //! **Called by** the server, tests and fuzz targets. **Invariants**: this crate uses sockets, clock and
 //! randomness only through crate `io`; nothing that a peer sends is trusted for an allocation or an index; a reply that promises
@@ -38,6 +38,7 @@ pub mod rpc;
 pub mod rpcbind;
 pub mod service;
 mod shared;
+mod transport;
 pub mod v3;
 pub mod wire;
 pub mod xdr;

@@ -92,3 +92,11 @@ pub const REFERRING_CALLS_MAX: usize = 64;
 pub const STRANGERS_MAX: usize = 64;
 /// Hosts of version 3 whose calls are counted.
 pub const HOSTS_MAX: usize = 1024;
+/// Calls that a client may have outstanding on one connection over RDMA: the credits of each reply (RFC 8166, section 3.3.1).
+pub const RDMA_CREDITS: u16 = 64;
+/// Longest message over RDMA in both directions, bytes: a multiple of 1024.
+pub const RDMA_INLINE_MAX: u32 = 4096;
+/// Callbacks that may be outstanding on one connection over RDMA, if the client grants them (RFC 8167, section 4.2).
+pub const RDMA_CALLBACKS_MAX: u16 = 16;
+/// Reads of clients' memory that are outstanding on one connection.
+pub const RDMA_READS_MAX: u8 = 16;

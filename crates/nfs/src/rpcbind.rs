@@ -7,6 +7,7 @@
 use crate::limits::{RPCBIND_REPLY_MAX, RPCBIND_TIMEOUT};
 use crate::rpc::record::{MARK_LEN, mark};
 use crate::rpc::{Call, Credential, Reply};
+use crate::transport::NfsTransport;
 use crate::v3::wire::{self as wire3, mount};
 use crate::wire;
 use crate::xdr::{Reader, Writer};
@@ -39,7 +40,7 @@ const SERVED: [(u32, u32); 3] = [
 struct Entry {
     program: u32,
     version: u32,
-    /// Network: `tcp` or `tcp6`.
+    /// Network: `tcp`, `tcp6`, `rdma` or `rdma6` (RFC 8166, section 9).
     network: &'static str,
     /// Address and port, as text (RFC 5665, section 5.2.3).
     address: String,
@@ -77,32 +78,52 @@ impl Entry {
     }
 }
 
+/// The network of a transport for addresses of IPv4 and of IPv6.
+fn networks_of(transport: NfsTransport) -> (&'static str, &'static str) {
+    match transport {
+        NfsTransport::Tcp => ("tcp", "tcp6"),
+        NfsTransport::Rdma => ("rdma", "rdma6"),
+    }
+}
+
+/// The programs that clients look for on a transport: they mount over TCP what they use over RDMA.
+fn served_over(transport: NfsTransport) -> &'static [(u32, u32)] {
+    match transport {
+        NfsTransport::Tcp => &SERVED,
+        NfsTransport::Rdma => &SERVED[..2],
+    }
+}
+
 /// The entries for these listeners: the first one of each network counts. A listener on every IPv6 address has the IPv4 ones, too.
-fn entries_of(listeners: &[SocketAddr]) -> Vec<Entry> {
-    let mut networks: Vec<(&'static str, String)> = Vec::new();
-    let mut add = |network, ip: IpAddr, port: u16| {
+fn entries_of(listeners: &[(SocketAddr, NfsTransport)]) -> Vec<Entry> {
+    let mut networks: Vec<(&'static str, NfsTransport, String)> = Vec::new();
+    let mut add = |network, transport, ip: IpAddr, port: u16| {
         let [high, low] = port.to_be_bytes();
-        if !networks.iter().any(|(other, _)| *other == network) {
-            networks.push((network, format!("{ip}.{high}.{low}")));
+        if !networks.iter().any(|(other, ..)| *other == network) {
+            networks.push((network, transport, format!("{ip}.{high}.{low}")));
         }
     };
-    for listener in listeners {
-        let network = if listener.is_ipv4() { "tcp" } else { "tcp6" };
-        add(network, listener.ip(), listener.port());
+    for (listener, transport) in listeners {
+        let (four, six) = networks_of(*transport);
+        let network = if listener.is_ipv4() { four } else { six };
+        add(network, *transport, listener.ip(), listener.port());
     }
-    for listener in listeners
+    for (listener, transport) in listeners
         .iter()
-        .filter(|l| l.is_ipv6() && l.ip().is_unspecified())
+        .filter(|(l, _)| l.is_ipv6() && l.ip().is_unspecified())
     {
-        add("tcp", IpAddr::from([0; 4]), listener.port());
+        let (network, _) = networks_of(*transport);
+        add(network, *transport, IpAddr::from([0; 4]), listener.port());
     }
-    let of_network = |(network, address): &(&'static str, String)| {
-        SERVED.map(|(program, version)| Entry {
-            program,
-            version,
+    let of_network = |(network, transport, address): &(&'static str, NfsTransport, String)| {
+        let entry = |(program, version): &(u32, u32)| Entry {
+            program: *program,
+            version: *version,
             network,
             address: address.clone(),
-        })
+        };
+        let served = served_over(*transport).iter();
+        served.map(entry).collect::<Vec<_>>()
     };
     networks.iter().flat_map(of_network).collect()
 }
@@ -189,7 +210,10 @@ fn unset_all(socket: &Path, entries: &[Entry]) -> Result<(), Failure> {
 
 impl Registry {
     /// Makes entries for the listeners.
-    pub(crate) async fn register(socket: &Path, listeners: &[SocketAddr]) -> Registry {
+    pub(crate) async fn register(
+        socket: &Path,
+        listeners: &[(SocketAddr, NfsTransport)],
+    ) -> Registry {
         let (path, entries) = (socket.to_path_buf(), entries_of(listeners));
         let done = io::blocking(move || {
             let mut made = Vec::new();
@@ -236,11 +260,12 @@ impl Registry {
 mod tests {
     use super::*;
 
+    fn over_tcp(text: &str) -> (SocketAddr, NfsTransport) {
+        (text.parse().expect("an address"), NfsTransport::Tcp)
+    }
+
     fn entries(listeners: &[&str]) -> Vec<(&'static str, String)> {
-        let listeners: Vec<SocketAddr> = listeners
-            .iter()
-            .map(|text| text.parse().expect("an address"))
-            .collect();
+        let listeners: Vec<_> = listeners.iter().map(|text| over_tcp(text)).collect();
         let all = entries_of(&listeners);
         assert_eq!(all.len() % SERVED.len(), 0);
         let firsts = all.iter().step_by(SERVED.len());
@@ -264,9 +289,25 @@ mod tests {
     }
 
     #[test]
+    fn over_rdma_there_is_nfs_only() {
+        let any = |text: &str| (text.parse().expect("an address"), NfsTransport::Rdma);
+        let all = entries_of(&[over_tcp("0.0.0.0:2049"), any("[::]:20049")]);
+        let programs = |network| {
+            let of_network = all.iter().filter(|e| e.network == network);
+            of_network
+                .map(|e| (e.program, e.version))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(programs("tcp"), SERVED);
+        assert_eq!(programs("rdma6"), [(100_003, 3), (100_003, 4)]);
+        assert_eq!(programs("rdma"), [(100_003, 3), (100_003, 4)]);
+        assert_eq!(all[3].address, "::.78.81");
+    }
+
+    #[test]
     fn an_entry_has_the_layout_of_rpcb() {
         let mut writer = Writer::new();
-        entries_of(&["127.0.0.1:2049".parse().expect("an address")])[2].encode(&mut writer);
+        entries_of(&[over_tcp("127.0.0.1:2049")])[2].encode(&mut writer);
         let mut expected = Vec::new();
         for word in [100_005u32, 3, 3] {
             expected.extend(word.to_be_bytes());

@@ -7,6 +7,7 @@ pub use crate::client::{ClientInfo, ConnectionInfo};
 pub use crate::shared::config::{Delegations, ServiceConfig};
 pub use crate::shared::counters::{CloseReason, ConnectionState, Counters, Refusal};
 pub use crate::shared::records::{ClientStore, NoClientStore};
+pub use crate::transport::NfsTransport;
 pub use crate::v3::{HostInfo, Mount};
 
 use crate::connection;
@@ -36,6 +37,12 @@ impl Service {
     /// Serves one connection until it ends. Call it on the shard that owns the connection.
     pub async fn serve(&self, stream: io::net::TcpStream) {
         connection::serve(self.0.clone(), stream).await;
+    }
+
+    /// Answers one connection request for RPC-over-RDMA, and serves the connection until it ends. Call it on the shard that owns the
+    /// connection.
+    pub async fn serve_rdma(&self, incoming: io::rdma::Incoming) {
+        connection::serve_rdma(self.0.clone(), incoming).await;
     }
 
     /// The same files for users that are no clients of this service: FUSE mounts, SMB. Their operations recall delegations that are
@@ -189,7 +196,7 @@ impl Service {
 
     /// Registers NFS and MOUNT with the rpcbind that listens at `socket` ([`crate::rpcbind::SOCKET`]), for clients that ask it for
     /// ports. A failure is a line in the log. Returns the number of entries that are there. Call it once, when the listeners are bound.
-    pub async fn register(&self, socket: &Path, listeners: &[SocketAddr]) -> usize {
+    pub async fn register(&self, socket: &Path, listeners: &[(SocketAddr, NfsTransport)]) -> usize {
         let registry = Registry::register(socket, listeners).await;
         let count = registry.len();
         *self.0.registry() = registry;

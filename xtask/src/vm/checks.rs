@@ -180,6 +180,14 @@ pub const CHECKS: &[Check] = &[
         timeout_s: 1200,
     },
     Check {
+        name: "nfs_rdma",
+        about: "NFS over RDMA between two guests: 3, 4.1 and 4.2, verified fio, a second client with locks and recalls, 15 s without carrier, the server killed",
+        cpus: 2,
+        append: "",
+        scene: Scene::Linked,
+        timeout_s: 1500,
+    },
+    Check {
         name: "iscsi_reservations",
         about: "iSCSI: two initiators: register, reserve, conflict, restart, preempt, release",
         cpus: 2,

@@ -21,7 +21,8 @@ pub struct Bench {
 #[derive(Debug, Subcommand)]
 pub enum BenchCommand {
     /// Run one workload on one target: file:PATH, /dev/DISK, mem:SIZE, nvme-tcp://HOST:PORT/NQN?ns=1,
-    /// nvme-rdma://HOST:PORT/NQN?ns=1, iscsi://HOST/IQN/LUN, iser://HOST/IQN/LUN or nfs://HOST/PATH/FILE
+    /// nvme-rdma://HOST:PORT/NQN?ns=1, iscsi://HOST/IQN/LUN, iser://HOST/IQN/LUN, nfs://HOST/PATH/FILE
+    /// or nfs-rdma://HOST/PATH/FILE
     Run(RunArgs),
     /// Run every combination of modes, block sizes and depths, on one or more targets
     Matrix(MatrixArgs),

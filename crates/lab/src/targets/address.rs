@@ -1,5 +1,5 @@
 //! Addresses of targets: `file:PATH`, `mem:SIZE`, `nvme-tcp://HOST:PORT/NQN?ns=1`, `nvme-rdma://HOST:PORT/NQN?ns=1`,
-//! `iscsi://HOST/IQN/LUN`, `nfs://HOST/PATH`.
+//! `iscsi://HOST/IQN/LUN`, `nfs://HOST/PATH`, and the same over RDMA.
 //!
 //! **Called by** the command line and state files. **Invariants**: the text form of an [`Address`] parses to the same
 //! value.
@@ -36,7 +36,7 @@ pub enum Address {
 }
 
 const EXPECTED: &str = "expected file:PATH, a path, mem:SIZE, nvme-tcp://HOST:PORT/NQN?ns=1, nvme-rdma://HOST:PORT/NQN?ns=1, \
-                        iscsi://HOST/IQN/LUN, iser://HOST/IQN/LUN or nfs://HOST/PATH";
+                        iscsi://HOST/IQN/LUN, iser://HOST/IQN/LUN, nfs://HOST/PATH or nfs-rdma://HOST/PATH";
 
 impl FromStr for Address {
     type Err = Error;
@@ -51,11 +51,9 @@ impl FromStr for Address {
             let named = Iscsi::parse(transport, rest);
             return named.map(Address::Iscsi).map_err(|why| bad(&why));
         }
-        if let Some(rest) = text.strip_prefix(nfs_address::SCHEME) {
-            return rest
-                .parse()
-                .map(Address::Nfs)
-                .map_err(|why: String| bad(&why));
+        if let Some((transport, rest)) = nfs_address::transport_of(text) {
+            let named = Nfs::parse(transport, rest);
+            return named.map(Address::Nfs).map_err(|why| bad(&why));
         }
         if let Some(rest) = text.strip_prefix("mem:") {
             return Ok(Address::Memory(parse_size(rest)?));

@@ -11,7 +11,7 @@ use crate::{Error, Result};
 use io::IoBuf;
 use io::net::{TcpInfo, TcpOptions};
 use nfs_initiator::limits::SLOTS_MAX;
-use nfs_initiator::{Config, File, Kind, OpenOptions, Stable};
+use nfs_initiator::{Config, File, Kind, NfsTransport, OpenOptions, Stable};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -64,6 +64,7 @@ impl NfsTarget {
                 congestion: Some(CONGESTION.into()),
                 ..TcpOptions::default()
             },
+            transport: self.address.transport,
             ..Config::new(self.at)
         }
     }
@@ -78,12 +79,14 @@ impl NfsTarget {
         }
         let links = session.links();
         let congestion = links.first().map(|link| link.congestion.clone());
+        let is_tcp = self.address.transport == NfsTransport::Tcp;
+        let over_tcp = |word: &str| if is_tcp { word } else { "" }.to_owned();
         Transport {
-            kind: "tcp".into(),
-            rdma: None,
+            kind: self.address.transport.word().into(),
+            rdma: session.queue_pairs().into_iter().next(),
             congestion: congestion.unwrap_or_default(),
-            congestion_wanted: CONGESTION.into(),
-            congestion_server: congestion_of(self.at),
+            congestion_wanted: over_tcp(CONGESTION),
+            congestion_server: is_tcp.then(|| congestion_of(self.at)).flatten(),
             digests: (false, false),
             queues: self.address.connections.into(),
             depth: slots,

@@ -1,25 +1,45 @@
-//! Addresses of files: `nfs://HOST[:PORT]/PATH/FILE`, with options behind a `?`.
+//! Addresses of files: `nfs://HOST[:PORT]/PATH/FILE`, and `nfs-rdma://` for RDMA, with options behind a `?`.
 //!
 //! **Called by** [`super::address`]. **Invariants**: the text form of an [`Nfs`] parses to the same value.
 
 use super::address_text::resolve_or;
 use crate::Result;
+use nfs_initiator::NfsTransport;
 use std::fmt;
 use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt;
-use std::str::FromStr;
 
-/// Prefix of these addresses.
-pub(super) const SCHEME: &str = "nfs://";
-/// The default port (RFC 8881, section 2.9.3).
-const DEFAULT_PORT: u16 = 2049;
+/// Prefix of the addresses of a transport.
+fn scheme(transport: NfsTransport) -> &'static str {
+    match transport {
+        NfsTransport::Tcp => "nfs://",
+        NfsTransport::Rdma => "nfs-rdma://",
+    }
+}
+
+/// The transport of such an address, and the rest of the text; `None` for other addresses.
+pub(super) fn transport_of(text: &str) -> Option<(NfsTransport, &str)> {
+    let all = [NfsTransport::Tcp, NfsTransport::Rdma].into_iter();
+    all.filter_map(|t| Some((t, text.strip_prefix(scheme(t))?)))
+        .next()
+}
+
+/// The default port (RFC 8881, section 2.9.3; RFC 8267, section 6).
+fn default_port(transport: NfsTransport) -> u16 {
+    match transport {
+        NfsTransport::Tcp => 2049,
+        NfsTransport::Rdma => 20049,
+    }
+}
 /// Most connections of a session.
 const CONNECTIONS_MAX: u16 = nfs_initiator::limits::CONNECTIONS_MAX;
 
 /// A file served over NFS 4.1 or 4.2.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Nfs {
-    /// Host, with a port other than 2049.
+    /// The transport.
+    pub transport: NfsTransport,
+    /// Host, with a port other than the transport's default.
     pub host: String,
     /// Path from the server's root on, with the export's.
     pub path: String,
@@ -34,10 +54,11 @@ pub struct Nfs {
 }
 
 impl Nfs {
-    /// A file, with default options.
+    /// A file over TCP, with default options.
     #[must_use]
     pub fn new(host: impl Into<String>, path: impl Into<String>) -> Nfs {
         Nfs {
+            transport: NfsTransport::Tcp,
             host: host.into(),
             path: path.into(),
             connections: 1,
@@ -49,7 +70,7 @@ impl Nfs {
 
     /// The socket address. Errors: `Target` if the name cannot be resolved.
     pub fn resolve(&self) -> Result<SocketAddr> {
-        resolve_or(&self.host, DEFAULT_PORT)
+        resolve_or(&self.host, default_port(self.transport))
     }
 
     /// The directory's path, and the file's name.
@@ -66,18 +87,19 @@ impl Nfs {
     }
 }
 
-impl FromStr for Nfs {
-    type Err = String;
-
-    /// Reads the text behind the scheme.
-    fn from_str(rest: &str) -> std::result::Result<Nfs, String> {
-        const EXPECTED: &str = "expected nfs://HOST[:PORT]/PATH/FILE";
+impl Nfs {
+    /// Reads the text behind the scheme. Errors: a sentence for people.
+    pub(super) fn parse(transport: NfsTransport, rest: &str) -> std::result::Result<Nfs, String> {
+        let expected = || format!("expected {}HOST[:PORT]/PATH/FILE", scheme(transport));
         let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
-        let (host, path) = place.split_once('/').ok_or(EXPECTED)?;
+        let (host, path) = place.split_once('/').ok_or_else(expected)?;
         if host.is_empty() || path.is_empty() || path.ends_with('/') {
-            return Err(EXPECTED.into());
+            return Err(expected());
         }
-        let mut t = Nfs::new(host, path);
+        let mut t = Nfs {
+            transport,
+            ..Nfs::new(host, path)
+        };
         let (mut uid, mut gid) = (None, None);
         for word in query.split('&').filter(|w| !w.is_empty()) {
             let (key, value) = word
@@ -122,7 +144,8 @@ impl FromStr for Nfs {
 
 impl fmt::Display for Nfs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{SCHEME}{}/{}", self.host, self.path)?;
+        let scheme = scheme(self.transport);
+        write!(f, "{scheme}{}/{}", self.host, self.path)?;
         let mut words = Vec::new();
         if self.connections != 1 {
             words.push(format!("connections={}", self.connections));
@@ -151,6 +174,7 @@ mod tests {
     fn names_survive_being_printed_and_read() {
         for text in [
             "nfs://127.0.0.1/tank/home/disk.img",
+            "nfs-rdma://10.0.0.7/tank/home/disk.img?minor=1",
             "nfs://[::1]:2050/f?connections=4&minor=1&uid=0&gid=7&medium=ram",
         ] {
             let a: Address = text.parse().expect(text);

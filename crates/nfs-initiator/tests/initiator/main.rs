@@ -3,6 +3,7 @@
 mod fake;
 mod lies;
 mod pair;
+mod rdma;
 
 use testkit::Runs;
 

@@ -10,8 +10,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use testkit::{empty, listen, pattern};
 
-/// Serves `/tank/home` until the test ends.
-fn serve() -> SocketAddr {
+/// A service with `/tank/home`.
+pub(super) fn service() -> Service {
     let service = Service::new(ServiceConfig {
         handle_key: [7; 16],
         ..ServiceConfig::default()
@@ -26,6 +26,12 @@ fn serve() -> SocketAddr {
         }],
     };
     service.add_export(export).expect("a new export");
+    service
+}
+
+/// Serves `/tank/home` until the test ends.
+fn serve() -> SocketAddr {
+    let service = service();
     listen("127.0.0.1:0".parse().expect("an address"), move |stream| {
         let service = service.clone();
         async move { service.serve(stream).await }
@@ -41,7 +47,7 @@ async fn connect(addr: SocketAddr) -> Session {
     Session::connect(config).await.expect("it serves")
 }
 
-const NEW: OpenOptions = OpenOptions {
+pub(super) const NEW: OpenOptions = OpenOptions {
     write: true,
     create: true,
 };

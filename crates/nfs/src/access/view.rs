@@ -6,6 +6,7 @@ use crate::export::{Access, Export, Protection, Rule, Tree};
 use crate::handle::ObjectId;
 use crate::rpc::Credential;
 use crate::shared::Shared;
+use crate::transport::NfsTransport;
 use backend::file::{Caller, FileBackend, Handle};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -39,9 +40,10 @@ pub(crate) enum NoObject {
 pub(crate) struct Origin {
     /// The address of the client.
     pub(crate) peer: IpAddr,
+    pub(crate) transport: NfsTransport,
     pub(crate) protection: Protection,
-    /// Whether only the administrator of the client's machine can have made the connection: it comes from a privileged port, or has
-    /// shown the machine's certificate.
+    /// Whether only the administrator of the client's machine can have made the connection: it comes from a privileged port, is over RDMA,
+    /// or has shown the machine's certificate.
     pub(crate) is_privileged: bool,
 }
 

@@ -3,7 +3,9 @@
 //! **Owns** [`ClientInfo`], and the flags of SEQUENCE about revoked states. **Called by** the service. **Invariants**: plain data.
 
 use super::Clients;
+use crate::transport::NfsTransport;
 use io::net::TcpInfo;
+use io::rdma::RdmaInfo;
 use session::latency::CommandLatency;
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
@@ -21,12 +23,16 @@ pub struct ConnectionInfo {
     pub peer: SocketAddr,
     /// Our address.
     pub local: SocketAddr,
+    /// The transport.
+    pub transport: NfsTransport,
     /// The thread that serves it.
     pub shard: String,
     /// What its TLS handshake agreed on; `None` without TLS.
     pub tls: Option<tls::Session>,
     /// The kernel's view of the connection, at most a second older than the last traffic.
     pub tcp: TcpInfo,
+    /// The queue pair of a connection over RDMA, likewise; `None` before the first reading.
+    pub rdma: Option<RdmaInfo>,
     /// Requests that are being executed.
     pub in_flight: u64,
     /// Bytes received.

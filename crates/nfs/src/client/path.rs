@@ -31,6 +31,8 @@ pub struct CallbackPath {
     is_silent: AtomicBool,
     /// The standing of the host at a change of the exports: see [`CallbackPath::standing`].
     standing: AtomicU64,
+    /// Longest call that the connection carries, bytes.
+    call_max: usize,
     wake: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -48,7 +50,17 @@ impl CallbackPath {
             is_answering: AtomicBool::new(false),
             is_silent: AtomicBool::new(false),
             standing: AtomicU64::new(0),
+            call_max: usize::MAX,
             wake: Box::new(wake),
+        }
+    }
+
+    /// The same path for calls of at most `len` bytes.
+    #[must_use]
+    pub fn with_calls_up_to(self, len: usize) -> Self {
+        Self {
+            call_max: len,
+            ..self
         }
     }
 
@@ -77,7 +89,7 @@ impl CallbackPath {
     }
 
     /// Adds a call; `encode` makes its record for a transaction number. Returns the future of the reply behind its RPC
-    /// transaction number: `None` if the connection ends before. `None` if the path is closed, or too many calls wait.
+    /// transaction number: `None` if the connection ends before. `None` if the path is closed, too many calls wait, or the record is too long.
     pub fn call(&self, encode: impl FnOnce(u32) -> Vec<u8>) -> Option<Receiver<Vec<u8>>> {
         let mut state = lock(&self.state);
         if state.is_closed || state.waiting.len() >= CALLBACKS_MAX {
@@ -86,17 +98,23 @@ impl CallbackPath {
         // Calls end long before the numbers wrap.
         state.last_xid = state.last_xid.wrapping_add(1);
         let xid = state.last_xid;
+        let record = encode(xid);
+        if record.len() > self.call_max {
+            return None;
+        }
         let (sender, receiver) = oneshot::channel();
         state.waiting.insert(xid, sender);
-        state.unsent.push(encode(xid));
+        state.unsent.push(record);
         drop(state);
         (self.wake)();
         Some(receiver)
     }
 
-    /// The calls that must be sent.
-    pub fn take_unsent(&self) -> Vec<Vec<u8>> {
-        std::mem::take(&mut lock(&self.state).unsent)
+    /// The next calls that must be sent, at most `max`.
+    pub fn take_unsent(&self, max: usize) -> Vec<Vec<u8>> {
+        let mut state = lock(&self.state);
+        let count = state.unsent.len().min(max);
+        state.unsent.drain(..count).collect()
     }
 
     /// A reply arrived. Returns whether a call with this transaction number waited for it.
@@ -174,8 +192,9 @@ mod tests {
         });
         let (first, second) = (path.call(record).unwrap(), path.call(record).unwrap());
         assert_eq!(woken.load(Ordering::Relaxed), 2);
-        assert_eq!(path.take_unsent(), [record(1), record(2)]);
-        assert!(path.take_unsent().is_empty());
+        assert_eq!(path.take_unsent(1), [record(1)]);
+        assert_eq!(path.take_unsent(9), [record(2)]);
+        assert!(path.take_unsent(9).is_empty());
         assert!(path.answered(2, vec![7]));
         assert!(!path.answered(2, vec![7]), "a reply is taken once");
         assert!(!path.answered(9, vec![7]), "a reply to no call");
@@ -183,6 +202,12 @@ mod tests {
         path.close();
         assert_eq!(outcome(first), Poll::Ready(None));
         assert!(path.call(record).is_none() && !path.is_usable());
+    }
+
+    #[test]
+    fn a_call_that_is_too_long_is_not_made() {
+        let path = CallbackPath::new(|| {}).with_calls_up_to(3);
+        assert!(path.call(record).is_none() && path.take_unsent(1).is_empty());
     }
 
     #[test]

@@ -5,6 +5,7 @@
 pub(super) use crate::access::{Object, Target};
 use crate::access::{Origin, View};
 use crate::client::{CallbackPath, Principal, Session, Visitor};
+use crate::dispatch::ReplyLimits;
 use crate::rpc::Credential;
 use crate::shared::Shared;
 use crate::wire::callback::ReferringCall;
@@ -24,8 +25,8 @@ pub(super) struct Compound<'a> {
     pub(super) out: Writer,
     /// The record of the request.
     pub(super) record: &'a SharedBuf,
-    /// Most bytes that one READ returns.
-    pub(super) read_max: u32,
+    /// The limits of the reply.
+    pub(super) limits: ReplyLimits,
     /// Minor version.
     pub(super) minor: u32,
 }

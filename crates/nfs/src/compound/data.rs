@@ -121,13 +121,13 @@ impl Compound<'_> {
     ) -> Result<(), Status> {
         let target = self.context.target(Status::Isdir)?;
         self.check_data(&target, stateid, false).await?;
-        let len = count.min(self.read_max) as usize;
+        let len = count.min(self.limits.read_max) as usize;
         let data = match target.files().read(target.handle, offset, len).await {
             Ok(data) => data,
             Err(error) => return Err(self.no_file(&target, error).await),
         };
         self.out.bool(data.is_end);
-        self.out.payload(data.bytes);
+        self.out.item(data.bytes);
         Ok(())
     }
 

@@ -209,7 +209,7 @@ impl Compound<'_> {
             Err(FileError::Invalid) => return Err(Status::WrongType),
             Err(error) => return Err(status_of(error)),
         };
-        self.out.opaque(&path);
+        self.out.item(path.into());
         Ok(())
     }
 }

@@ -32,7 +32,7 @@ pub(crate) async fn execute(request: Request<'_>) -> Result<Outcome, Reply> {
         ),
         out: request.out,
         record: request.record,
-        read_max: request.read_max,
+        limits: request.limits,
         minor: header.minor,
     };
     compound.run(&header, &mut reader).await;

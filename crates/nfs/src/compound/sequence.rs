@@ -188,12 +188,18 @@ impl Compound<'_> {
         session.complete(slot.number, reply, io::time::now());
     }
 
+    /// Longest reply of the session that the connection can carry, bytes.
+    fn reply_max(&self, session: &Session) -> usize {
+        let most = session.fore().reply_max as usize;
+        most.min(self.limits.reply_max)
+    }
+
     /// Bytes that the results may still take, without the RPC header.
     pub(super) fn room(&self, results: Mark) -> usize {
         let Some(session) = &self.context.session else {
             return usize::MAX;
         };
-        let most = session.fore().reply_max as usize;
+        let most = self.reply_max(session);
         let most = self
             .context
             .cached_max
@@ -216,7 +222,7 @@ impl Compound<'_> {
             return Ok(());
         };
         let len = self.out.len_since(results) + more;
-        if self.out.len() + more > session.fore().reply_max as usize {
+        if self.out.len() + more > self.reply_max(session) {
             return Err(Status::RepTooBig);
         }
         match self.context.cached_max {

@@ -115,7 +115,8 @@ impl Compound<'_> {
         self.check_data(&target, stateid, false).await?;
         let size = self.file_attributes(&target).await?.size;
         let overhead = READ_PLUS_LEN + READ_PLUS_SEGMENTS_MAX * SEGMENT_LEN;
-        let len = u64::from(count.min(self.read_max)).min(room.saturating_sub(overhead) as u64);
+        let len =
+            u64::from(count.min(self.limits.read_max)).min(room.saturating_sub(overhead) as u64);
         let end = offset.saturating_add(len).min(size);
         let header = self.out.mark();
         self.out.bool(false);

@@ -3,16 +3,16 @@
 //! **Called by** the receiver, with each whole record. **Invariants**: a request runs to its end even if its connection ends
 //! before, so that its slot gets its reply; its bytes of the ledger are held until its reply was sent.
 
-use super::receive::Record;
+use super::framing::ReplyTo;
+use super::request::{Call, Record};
 use super::{Connection, Core};
 use crate::access::Origin;
-use crate::dispatch::{self, Outcome};
+use crate::dispatch::{self, Outcome, ReplyLimits};
 use crate::export::Security;
 use crate::limits::{SMALL_REQUEST_MAX, TRANSFER_MAX};
-use crate::rpc::record::mark;
 use crate::shared::counters::CloseReason;
-use crate::xdr::{Part, Writer};
-use io::Payload;
+use crate::transport::NfsTransport;
+use crate::xdr::Writer;
 use io::limits::PRIVILEGED_PORTS;
 use io::stage::Trail;
 use session::carrier::Carrier;
@@ -21,47 +21,57 @@ use std::future::Future;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// Bytes of a reply that are copied into the output; longer parts are sent from their own memory.
-const COPY_MAX: usize = 2048;
-
 impl Core {
-    /// Executes a record: at once, or in a task of its own.
-    pub(super) fn execute(connection: &Rc<Connection>, record: Record, hold: Option<Hold>) {
-        let (shared, origin, path, waker, me, trail) = {
+    /// Executes a request: at once, or in a task of its own.
+    pub(super) fn execute<C: Carrier + 'static>(connection: &Rc<Connection<C>>, call: Call) {
+        let Call {
+            record,
+            hold,
+            reply_to,
+        } = call;
+        let (shared, origin, path, waker, trail) = {
             let mut core = connection.core.borrow_mut();
             core.running += 1;
             core.link.tally().command();
+            let transport = core.framing.transport();
+            // NFS clients over RDMA are kernels, and bind no privileged port.
             let origin = Origin {
                 peer: core.link.peer().ip(),
+                transport,
                 protection: core.protection.clone(),
                 is_privileged: core.protection.security == Security::MutualTls
-                    || core.link.peer().port() < PRIVILEGED_PORTS,
+                    || core.link.peer().port() < PRIVILEGED_PORTS
+                    || transport == NfsTransport::Rdma,
             };
             let waker = core.link.waker().clone();
             let (path, trail) = (core.path.clone(), Trail::begin(core.link.now()));
-            let me = core.me.clone();
-            (core.shared.clone(), origin, path, waker, me, trail)
+            (core.shared.clone(), origin, path, waker, trail)
         };
         let read_max = match &record {
             Record::Small(_) => TRANSFER_MAX,
             // The ledger granted no bytes for data that a long request reads.
             Record::Large(_) => SMALL_REQUEST_MAX as u32,
         };
+        let limits = ReplyLimits {
+            read_max,
+            reply_max: connection.core.borrow().framing.reply_max(&reply_to),
+        };
         let mut future = Box::pin(trail.follow(async move {
-            let outcome = dispatch::execute(&shared, (origin, &path), &record, read_max).await;
+            let outcome = dispatch::execute(&shared, (origin, &path), &record, limits).await;
             drop(record);
             outcome
         }));
         let polled = future.as_mut().poll(&mut Context::from_waker(&waker));
         if let Poll::Ready((outcome, trail)) = polled {
             let mut core = connection.core.borrow_mut();
-            return core.finish(&connection.stream, outcome, hold, trail);
+            return core.finish(&connection.carrier, (outcome, trail), hold, reply_to);
         }
+        let connection = Rc::downgrade(connection);
         drop(io::spawn(async move {
-            let (outcome, trail) = future.await;
-            if let Some(connection) = me.upgrade() {
+            let ended = future.await;
+            if let Some(connection) = connection.upgrade() {
                 let mut core = connection.core.borrow_mut();
-                core.finish(&connection.stream, outcome, hold, trail);
+                core.finish(&connection.carrier, ended, hold, reply_to);
                 core.link.waker().wake_by_ref();
             }
         }));
@@ -71,9 +81,9 @@ impl Core {
     fn finish(
         &mut self,
         carrier: &impl Carrier,
-        outcome: Outcome,
+        (outcome, trail): (Outcome, Trail),
         hold: Option<Hold>,
-        trail: Trail,
+        reply_to: ReplyTo,
     ) {
         self.running -= 1;
         self.link.command_ended(outcome.kind, trail);
@@ -89,7 +99,7 @@ impl Core {
             self.established(carrier);
         }
         match outcome.reply {
-            Some(reply) => self.send(reply, hold),
+            Some(reply) => self.send(reply, hold, reply_to),
             None => {
                 self.complaint = Some("a record is no RPC call".into());
                 self.link.end(CloseReason::Protocol);
@@ -97,17 +107,13 @@ impl Core {
         }
     }
 
-    pub(super) fn send(&mut self, reply: Writer, hold: Option<Hold>) {
+    pub(super) fn send(&mut self, reply: Writer, hold: Option<Hold>, reply_to: ReplyTo) {
         self.link.hold_until_sent(hold);
         let output = self.link.output_mut();
-        output.put(&mark(reply.len()));
-        reply.into_parts(|part| match part {
-            Part::Bytes(bytes) if bytes.len() > COPY_MAX => {
-                output.put_payload(Payload::from(bytes.to_vec()));
-            }
-            Part::Bytes(bytes) => output.put(bytes),
-            Part::Payload(payload) => output.put_payload(payload),
-        });
+        let sent = self.framing.put_reply(output, reply, reply_to);
         output.count_reply();
+        if let Err(complaint) = sent {
+            self.fault(complaint);
+        }
     }
 }

@@ -1,55 +1,59 @@
-//! One TCP connection: RPC records in, replies out.
+//! One connection: RPC records in, replies out.
 //!
 //! | module | owns |
 //! |---|---|
 //! | `serve` | a connection from its begin to its end, and its turns |
 //! | `receive` | records from the byte stream |
 //! | `upgrade` | TLS, from the probe to the end of the handshake |
+//! | `rdma` | the same over RDMA: records from messages and from the client's memory, replies into it |
+//! | `framing` | the form that records have on the connection |
+//! | `request` | requests that have arrived |
 //! | `execute` | requests that are being executed, and their replies |
 //!
-//! **Owns** the order in which a connection works. **Called by** [`crate::service::Service::serve`], once per connection, on the
-//! shard that owns it. **Invariants**: one task per connection polls receiver, sender and timer, so that a turn is one wake-up.
+//! **Owns** the order in which a connection works. **Called by** [`crate::service::Service::serve`] and
+//! [`crate::service::Service::serve_rdma`], once per connection, on the shard that owns it. **Invariants**: one task per connection polls receiver, sender and timer, so that a turn is one wake-up.
 //! Requests are executed side by side, and a request whose reply is known at once costs no task. Every wait for the client has a
 //! deadline, and the bytes that a connection may hold of the buffer pool are bounded by its budget.
 
 mod execute;
+mod framing;
+mod rdma;
 mod receive;
+mod request;
 mod serve;
 mod upgrade;
 
+pub(crate) use rdma::serve_rdma;
 pub(crate) use serve::serve;
 
 use crate::client::CallbackPath;
 use crate::export::{Protection, Standing};
 use crate::limits::CONNECTION_REQUESTS_MAX;
-use crate::rpc::record::mark;
 use crate::shared::Shared;
 use crate::shared::counters::{CloseReason, ConnectionState};
 use crate::shared::peers::Peer;
+use framing::AnyFraming;
 use io::time::Instant;
 use session::carrier::Carrier;
 use session::link::Link;
 use std::cell::RefCell;
-use std::rc::Weak;
 use std::sync::Arc;
 use std::time::Duration;
-use tls::Stream;
 
 /// Silence after which the kernel probes the client of an established connection.
 const PROBE_AFTER: Duration = Duration::from_secs(60);
 
-/// A connection: its stream, and its state.
-struct Connection {
-    stream: Stream,
+/// A connection: its carrier, and its state.
+struct Connection<C> {
+    carrier: C,
     core: RefCell<Core>,
 }
 
 /// The state of a connection.
 struct Core {
-    /// For requests that end later.
-    me: Weak<Connection>,
     shared: Arc<Shared>,
     link: Link<CloseReason>,
+    framing: AnyFraming,
     /// The connection in the register.
     register: Arc<Peer>,
     /// The connection, as callbacks use it.
@@ -68,11 +72,9 @@ struct Core {
 impl Core {
     /// Sends callbacks that were added.
     fn send_callbacks(&mut self) {
-        let records = self.path.take_unsent();
-        let output = self.link.output_mut();
+        let records = self.path.take_unsent(self.framing.calls_allowed());
         for record in records {
-            output.put(&mark(record.len()));
-            output.put(&record);
+            self.framing.put_call(self.link.output_mut(), record);
         }
     }
 

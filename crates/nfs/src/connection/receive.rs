@@ -4,6 +4,8 @@
 //! a byte of it is kept; a long record is received into a buffer that the ledger granted; a record must be complete by a deadline
 //! that counts from its first byte.
 
+use super::framing::ReplyTo;
+use super::request::{Call, Record};
 use super::{Connection, Core, upgrade};
 use crate::dispatch;
 use crate::limits::{REQUEST_MAX, SMALL_REQUEST_MAX, STAGING_LEN};
@@ -19,43 +21,25 @@ use session::staging::Staging;
 use session::turn::until_drained;
 use std::convert::Infallible;
 use std::future::poll_fn;
-use std::ops::Deref;
 use std::rc::Rc;
 use std::task::Poll;
+use tls::Stream;
 
 /// Bytes of the longest record: RPC headers are in [`crate::limits::OVERHEAD_MAX`].
-const RECORD_MAX: usize = REQUEST_MAX as usize;
+pub(super) const RECORD_MAX: usize = REQUEST_MAX as usize;
 
 /// Bytes of a transaction number.
-const XID_LEN: usize = 4;
-
-/// A whole record.
-pub(super) enum Record {
-    /// A short one.
-    Small(SharedBuf),
-    /// A long one, in a buffer of the pool.
-    Large(SharedBuf),
-}
-
-impl Deref for Record {
-    type Target = SharedBuf;
-
-    fn deref(&self) -> &SharedBuf {
-        match self {
-            Record::Small(bytes) | Record::Large(bytes) => bytes,
-        }
-    }
-}
+pub(super) const XID_LEN: usize = 4;
 
 type Result<T> = std::result::Result<T, CloseReason>;
 
 /// Receives and executes until the connection ends.
-pub(super) async fn receive(connection: &Rc<Connection>) -> CloseReason {
+pub(super) async fn receive(connection: &Rc<Connection<Stream>>) -> CloseReason {
     let why = match receive_all(connection).await {
         Ok(never) => match never {},
         Err(why) => why,
     };
-    match connection.stream.failure() {
+    match connection.carrier.failure() {
         // A handshake has its own reason.
         Some(failure) if why != CloseReason::Handshake => {
             connection.core.borrow_mut().complaint = Some(failure.to_string());
@@ -65,7 +49,7 @@ pub(super) async fn receive(connection: &Rc<Connection>) -> CloseReason {
     }
 }
 
-async fn receive_all(connection: &Rc<Connection>) -> Result<Infallible> {
+async fn receive_all(connection: &Rc<Connection<Stream>>) -> Result<Infallible> {
     let mut staging = Staging::new(STAGING_LEN);
     loop {
         until_drained(&connection.core, Core::is_busy).await;
@@ -85,12 +69,17 @@ async fn receive_all(connection: &Rc<Connection>) -> Result<Infallible> {
             },
             (Record::Large(_), hold) => hold,
         };
-        Core::execute(connection, record, hold);
+        let call = Call {
+            record,
+            hold,
+            reply_to: ReplyTo::Stream,
+        };
+        Core::execute(connection, call);
     }
 }
 
 /// A reply to a callback arrived. Errors: it is too long, or no callback waits for it.
-fn answered(connection: &Connection, xid: u32, record: &Record) -> Result<()> {
+fn answered(connection: &Connection<Stream>, xid: u32, record: &Record) -> Result<()> {
     let mut core = connection.core.borrow_mut();
     let waited = match record {
         Record::Small(bytes) => core.path.answered(xid, bytes[XID_LEN..].to_vec()),
@@ -106,7 +95,7 @@ fn answered(connection: &Connection, xid: u32, record: &Record) -> Result<()> {
 }
 
 /// Waits for bytes of the shard's buffers.
-async fn granted(connection: &Connection, bytes: usize) -> Hold {
+async fn granted(connection: &Connection<Stream>, bytes: usize) -> Hold {
     poll_fn(|_| match connection.core.borrow_mut().link.hold(bytes) {
         Some(hold) => Poll::Ready(hold),
         None => Poll::Pending,
@@ -115,10 +104,10 @@ async fn granted(connection: &Connection, bytes: usize) -> Hold {
 }
 
 /// Receives until the staging area has `len` bytes.
-async fn staged(connection: &Connection, staging: &mut Staging, len: usize) -> Result<()> {
+async fn staged(connection: &Connection<Stream>, staging: &mut Staging, len: usize) -> Result<()> {
     while staging.area().readable().len() < len {
         let received = staging
-            .receive::<CloseReason>(&connection.stream, len)
+            .receive::<CloseReason>(&connection.carrier, len)
             .await?;
         connection.core.borrow_mut().arrived(received);
     }
@@ -127,7 +116,7 @@ async fn staged(connection: &Connection, staging: &mut Staging, len: usize) -> R
 
 /// The next fragment begins.
 async fn fragment(
-    connection: &Connection,
+    connection: &Connection<Stream>,
     staging: &mut Staging,
     framing: &mut Framing,
 ) -> Result<()> {
@@ -151,7 +140,7 @@ async fn fragment(
 /// Receives a record. A long one comes with the bytes that the ledger granted for its buffer: data to be written is handed on as a
 /// part of it.
 async fn next_record(
-    connection: &Connection,
+    connection: &Connection<Stream>,
     staging: &mut Staging,
 ) -> Result<(Record, Option<Hold>)> {
     let mut framing = Framing::new(RECORD_MAX);
@@ -171,7 +160,7 @@ async fn next_record(
 }
 
 async fn large(
-    connection: &Connection,
+    connection: &Connection<Stream>,
     staging: &mut Staging,
     mut framing: Framing,
 ) -> Result<(SharedBuf, Hold)> {
@@ -195,7 +184,7 @@ async fn large(
                 continue;
             }
             let missing = framing.missing();
-            let stream = &connection.stream;
+            let stream = &connection.carrier;
             let (received, back, into) = staging
                 .receive_into::<CloseReason>(stream, buffer, at, missing)
                 .await;

@@ -2,6 +2,7 @@
 //!
 //! **Called by** [`crate::service::Service::serve`].
 
+use super::framing::AnyFraming;
 use super::receive::receive;
 use super::{Connection, Core};
 use crate::client::CallbackPath;
@@ -80,7 +81,8 @@ impl Turns for Core {
     }
 
     fn over(&mut self) -> Option<CloseReason> {
-        if self.is_draining && self.running == 0 && self.link.output().is_empty() {
+        let is_idle = self.running == 0 && self.framing.is_idle();
+        if self.is_draining && is_idle && self.link.output().is_empty() {
             self.link.end(CloseReason::Drained);
         }
         self.link.ending()
@@ -114,47 +116,59 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: TcpStream) {
         return;
     };
     let (link, key) = admitted.into_link(&stream, shared.config.connection_budget);
-    let ends = (link.local(), link.peer());
-    // Hosts of one address share it by connection until a client is known, and version 3 names none.
-    let ip = link.peer().ip();
-    link.account()
-        .belongs_to(HostKey::named(&link.peer().to_string(), ip));
-    let register = Arc::new(Peer::new(ends, link.signal().clone()));
-    shared.peers.insert(key, register.clone());
-    let signal = link.signal().clone();
-    let path = Arc::new(CallbackPath::new(move || signal.raise(signal::OWN)));
-    let state_since = link.accepted_at();
-    let connection = Rc::new_cyclic(|me| Connection {
-        stream: Stream::new(stream),
-        core: RefCell::new(Core {
-            me: me.clone(),
-            shared: shared.clone(),
+    let core = Core::new(shared.clone(), (link, key), AnyFraming::Stream);
+    let connection = Rc::new(Connection {
+        carrier: Stream::new(stream),
+        core: RefCell::new(core),
+    });
+    let (core, stream) = (&connection.core, &connection.carrier);
+    let why = turn::run(core, stream, receive(&connection), transmit(core, stream)).await;
+    if core.borrow_mut().ended(key, why) == ConnectionState::Handshaking {
+        let failures = &shared.counters.handshake_failures;
+        failures.fetch_add(1, Ordering::Relaxed);
+    }
+    connection.carrier.close().await;
+    all.closed();
+}
+
+impl Core {
+    /// The state of an admitted connection, which is in the register from now on under the key of its link.
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        (link, key): (Link<CloseReason>, usize),
+        framing: AnyFraming,
+    ) -> Core {
+        let ends = (link.local(), link.peer());
+        // Hosts of one address share it by connection until a client is known, and version 3 names none.
+        let ip = link.peer().ip();
+        link.account()
+            .belongs_to(HostKey::named(&link.peer().to_string(), ip));
+        let register = Arc::new(Peer::new(ends, framing.transport(), link.signal().clone()));
+        shared.peers.insert(key, register.clone());
+        let signal = link.signal().clone();
+        let path = CallbackPath::new(move || signal.raise(signal::OWN));
+        Core {
+            state_since: link.accepted_at(),
+            shared,
             link,
             register,
-            path: path.clone(),
+            path: Arc::new(path.with_calls_up_to(framing.call_max())),
+            framing,
             state: ConnectionState::Connecting,
-            state_since,
             protection: Protection::default(),
             running: 0,
             is_draining: false,
             complaint: None,
-        }),
-    });
-    let (core, stream) = (&connection.core, &connection.stream);
-    let why = turn::run(core, stream, receive(&connection), transmit(core, stream)).await;
-    path.close();
-    let state = {
-        let mut core = connection.core.borrow_mut();
-        core.link.end(why);
-        core.log(why);
-        core.state
-    };
-    if state == ConnectionState::Handshaking {
-        let failures = &shared.counters.handshake_failures;
-        failures.fetch_add(1, Ordering::Relaxed);
+        }
     }
-    shared.peers.remove(key);
-    all.ended(key, state, why);
-    connection.stream.close().await;
-    all.closed();
+
+    /// The connection has ended: it leaves the register, and no callback of it gets a reply. Returns its last state.
+    pub(super) fn ended(&mut self, key: usize, why: CloseReason) -> ConnectionState {
+        self.path.close();
+        self.link.end(why);
+        self.log(why);
+        self.shared.peers.remove(key);
+        self.shared.connections.ended(key, self.state, why);
+        self.state
+    }
 }

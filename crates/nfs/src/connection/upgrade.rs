@@ -4,6 +4,7 @@
 //! came earlier may be anybody's, and ends the connection; a connection begins TLS once, and before it does anything else, so nothing of a request
 //! or a session was sent without protection.
 
+use super::framing::ReplyTo;
 use super::{Connection, Core};
 use crate::export::{Protection, Security};
 use crate::rpc::{AuthStat, Probe, Reply};
@@ -12,11 +13,11 @@ use crate::xdr::Writer;
 use session::staging::Staging;
 use session::turn::until_drained;
 use std::sync::atomic::Ordering;
-use tls::{Acceptor, Session};
+use tls::{Acceptor, Session, Stream};
 
 /// A probe arrived: it is refused, or TLS begins. Returns at the end of the handshake. Errors: the handshake failed.
 pub(super) async fn probed(
-    connection: &Connection,
+    connection: &Connection<Stream>,
     probe: Probe,
     staging: &mut Staging,
 ) -> Result<(), CloseReason> {
@@ -28,7 +29,7 @@ pub(super) async fn probed(
         let mut core = connection.core.borrow_mut();
         let mut reply = Writer::new();
         Probe::encode_start(xid, &mut reply);
-        core.send(reply, None);
+        core.send(reply, None, ReplyTo::Stream);
         core.enter(ConnectionState::Handshaking);
     }
     until_drained(&connection.core, |_| false).await;
@@ -38,7 +39,7 @@ pub(super) async fn probed(
     };
     let shaken = match begun {
         Ok(engine) => {
-            let started = connection.stream.start(engine).await;
+            let started = connection.carrier.start(engine).await;
             started.map_err(|e| e.to_string())
         }
         Err(e) => Err(e),
@@ -58,10 +59,10 @@ pub(super) async fn probed(
 
 impl Core {
     /// The number of a probe that TLS may follow, and what the handshake needs. `None` if it is refused: then it was answered.
-    fn admit(&mut self, probe: Probe, connection: &Connection) -> Option<(u32, Acceptor)> {
+    fn admit(&mut self, probe: Probe, connection: &Connection<Stream>) -> Option<(u32, Acceptor)> {
         let (xid, status, reason) = match probe {
             Probe::Refused(xid, status) => (xid, status, "it is no NULL call without contents"),
-            Probe::Start(xid) if connection.stream.is_started() => {
+            Probe::Start(xid) if connection.carrier.is_started() => {
                 (xid, AuthStat::BadCredential, "the connection has TLS")
             }
             Probe::Start(xid) if !self.is_fresh() => {
@@ -87,7 +88,7 @@ impl Core {
         }
         let mut reply = Writer::new();
         Reply::AuthError(status).encode(xid, &mut reply);
-        self.send(reply, None);
+        self.send(reply, None, ReplyTo::Stream);
         None
     }
 

@@ -4,6 +4,7 @@
 //! **Invariants**: bytes that are no call are never answered, because no transaction number of theirs can be trusted.
 
 mod auth;
+pub mod rdma;
 pub mod record;
 mod tls;
 

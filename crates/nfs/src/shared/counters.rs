@@ -58,6 +58,10 @@ pub enum CloseReason {
     Limit,
     /// The administrator ended the client.
     Administrator,
+    /// The RDMA device failed or was removed.
+    Device,
+    /// The client's memory gave no access to a chunk that it named.
+    MemoryAccess,
 }
 
 impl CloseReason {
@@ -72,6 +76,8 @@ impl CloseReason {
             | CloseReason::DataTimeout
             | CloseReason::SendStall
             | CloseReason::Reclaimed
+            | CloseReason::Device
+            | CloseReason::MemoryAccess
             | CloseReason::Limit => true,
             CloseReason::Peer
             | CloseReason::Network
@@ -96,6 +102,8 @@ impl Enumerated for CloseReason {
         CloseReason::Drained,
         CloseReason::Limit,
         CloseReason::Administrator,
+        CloseReason::Device,
+        CloseReason::MemoryAccess,
     ];
 }
 
@@ -161,6 +169,8 @@ pub(crate) struct CounterSet {
     pub(crate) handshakes: AtomicU64,
     pub(crate) handshake_failures: AtomicU64,
     pub(crate) probes_refused: AtomicU64,
+    /// Messages over RDMA that were answered with an error of the transport.
+    pub(crate) rdma_faults: AtomicU64,
     /// Delegations that were granted, recalled and revoked.
     pub(crate) delegations: AtomicU64,
     pub(crate) recalls: AtomicU64,
@@ -184,6 +194,7 @@ impl Default for CounterSet {
             handshakes: AtomicU64::new(0),
             handshake_failures: AtomicU64::new(0),
             probes_refused: AtomicU64::new(0),
+            rdma_faults: AtomicU64::new(0),
             delegations: AtomicU64::new(0),
             recalls: AtomicU64::new(0),
             revocations: AtomicU64::new(0),
@@ -218,6 +229,8 @@ pub struct Counters {
     pub handshake_failures: u64,
     /// Probes for TLS that were refused.
     pub probes_refused: u64,
+    /// Messages over RDMA that were answered with an error of the transport: chunks that cannot be used, or a reply that does not fit them.
+    pub rdma_faults: u64,
     /// Delegations that were granted.
     pub delegations: u64,
     /// Delegations that were recalled.
@@ -282,6 +295,7 @@ impl CounterSet {
             handshakes: get(&self.handshakes),
             handshake_failures: get(&self.handshake_failures),
             probes_refused: get(&self.probes_refused),
+            rdma_faults: get(&self.rdma_faults),
             delegations: get(&self.delegations),
             recalls: get(&self.recalls),
             revocations: get(&self.revocations),

@@ -5,6 +5,7 @@
 
 use super::counters::CloseReason;
 use crate::client::ConnectionInfo;
+use crate::transport::NfsTransport;
 use io::sync::lock;
 use session::latency::{CommandLatency, LatencySums};
 use session::signal::{INFO, Signal};
@@ -19,6 +20,7 @@ use tls::Session;
 pub(crate) struct Peer {
     peer: SocketAddr,
     local: SocketAddr,
+    transport: NfsTransport,
     shard: String,
     signal: Arc<Signal<CloseReason>>,
     /// The client ID; 0 if no session was used.
@@ -31,11 +33,13 @@ pub(crate) struct Peer {
 impl Peer {
     pub(crate) fn new(
         (local, peer): (SocketAddr, SocketAddr),
+        transport: NfsTransport,
         signal: Arc<Signal<CloseReason>>,
     ) -> Self {
         Self {
             peer,
             local,
+            transport,
             shard: std::thread::current().name().unwrap_or("main").to_owned(),
             signal,
             client: AtomicU64::new(0),
@@ -65,9 +69,11 @@ impl Peer {
         ConnectionInfo {
             peer: self.peer,
             local: self.local,
+            transport: self.transport,
             shard: self.shard.clone(),
             tls: self.tls.get().cloned(),
             tcp: totals.carrier.tcp(),
+            rdma: totals.carrier.rdma().cloned(),
             in_flight: totals.in_flight,
             bytes_in: totals.bytes_in,
             bytes_out: totals.bytes_out,

@@ -52,7 +52,7 @@ impl Procedure<'_> {
         self.write_now(&target).await;
         self.out.count(data.bytes.len());
         self.out.bool(data.is_end);
-        self.out.payload(data.bytes);
+        self.out.item(data.bytes);
         Ok(())
     }
 

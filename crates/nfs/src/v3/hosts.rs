@@ -4,6 +4,7 @@
 //! one that was silent longest goes first.
 
 use crate::limits::HOSTS_MAX;
+use crate::transport::NfsTransport;
 use io::time::Instant;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -28,6 +29,8 @@ pub struct HostInfo {
     pub bytes_in: u64,
     /// Bytes of the replies.
     pub bytes_out: u64,
+    /// The transport of its last call.
+    pub transport: NfsTransport,
 }
 
 #[derive(Debug)]
@@ -39,6 +42,7 @@ struct Host {
     refused: u64,
     bytes_in: u64,
     bytes_out: u64,
+    transport: NfsTransport,
 }
 
 /// All hosts.
@@ -52,7 +56,7 @@ impl Hosts {
     /// A host called, with this many bytes of call and reply.
     pub(crate) fn called(
         &mut self,
-        host: IpAddr,
+        (host, transport): (IpAddr, NfsTransport),
         (bytes_in, bytes_out): (usize, usize),
         is_refused: bool,
         now: Instant,
@@ -75,11 +79,13 @@ impl Hosts {
                 refused: 0,
                 bytes_in: 0,
                 bytes_out: 0,
+                transport,
             };
             self.hosts.insert(host, new);
         }
         if let Some(host) = self.hosts.get_mut(&host) {
             host.last = now;
+            host.transport = transport;
             host.calls += 1;
             host.refused += u64::from(is_refused);
             host.bytes_in += bytes_in as u64;
@@ -98,6 +104,7 @@ impl Hosts {
             refused: of.refused,
             bytes_in: of.bytes_in,
             bytes_out: of.bytes_out,
+            transport: of.transport,
         };
         self.hosts.iter().map(info).collect()
     }
@@ -106,6 +113,8 @@ impl Hosts {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const TCP: NfsTransport = NfsTransport::Tcp;
     use io::sim::{Sim, SimConfig};
 
     #[test]
@@ -114,11 +123,11 @@ mod tests {
             let mut hosts = Hosts::default();
             let host = |number: u32| IpAddr::from(number.to_be_bytes());
             for number in 0..HOSTS_MAX as u32 {
-                hosts.called(host(number), (10, 20), false, io::time::now());
+                hosts.called((host(number), TCP), (10, 20), false, io::time::now());
                 io::time::sleep(Duration::from_millis(1)).await;
             }
-            hosts.called(host(0), (1, 2), true, io::time::now());
-            hosts.called(host(u32::MAX), (1, 2), false, io::time::now());
+            hosts.called((host(0), TCP), (1, 2), true, io::time::now());
+            hosts.called((host(u32::MAX), TCP), (1, 2), false, io::time::now());
             let infos = hosts.infos(io::time::now());
             assert_eq!(infos.len(), HOSTS_MAX);
             let first = &infos[0];

@@ -33,7 +33,7 @@ impl Procedure<'_> {
         let target = self.target(object)?;
         let path = target.files().read_link(target.handle).await?;
         self.write_now(&target).await;
-        self.out.opaque(&path);
+        self.out.item(path.into());
         Ok(())
     }
 

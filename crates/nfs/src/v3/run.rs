@@ -90,7 +90,7 @@ async fn run(request: Request<'_>, arguments: &Arguments<'_>) -> Outcome {
         (request.credential, request.rights),
         request.record,
         request.out,
-        request.read_max,
+        request.limits.read_max,
     );
     let status_at = procedure.out.mark();
     procedure.out.u32(Status::Ok.code());

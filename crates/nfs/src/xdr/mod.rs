@@ -126,9 +126,19 @@ pub fn padding(len: usize) -> usize {
 #[derive(Debug, Default)]
 pub struct Writer {
     bytes: Vec<u8>,
-    /// Payloads, each with the number of `bytes` before it.
-    payloads: Vec<(usize, Payload)>,
+    /// Payloads in order.
+    payloads: Vec<Placed>,
     payload_len: usize,
+}
+
+/// A payload in its place.
+#[derive(Debug)]
+struct Placed {
+    /// Number of the writer's bytes before it.
+    before: usize,
+    payload: Payload,
+    /// See [`Part::Item`].
+    is_item: bool,
 }
 
 /// A position in a [`Writer`].
@@ -170,7 +180,7 @@ impl Writer {
     pub fn truncate(&mut self, mark: Mark) {
         self.bytes.truncate(mark.bytes);
         let removed = self.payloads.drain(mark.payloads..);
-        self.payload_len -= removed.map(|(_, payload)| payload.len()).sum::<usize>();
+        self.payload_len -= removed.map(|placed| placed.payload.len()).sum::<usize>();
     }
 
     /// Replaces the number at `mark`, which was written with [`Writer::u32`].
@@ -182,7 +192,7 @@ impl Writer {
     #[must_use]
     pub fn len_since(&self, mark: Mark) -> usize {
         let payloads = self.payloads[mark.payloads..].iter();
-        self.bytes.len() - mark.bytes + payloads.map(|(_, p)| p.len()).sum::<usize>()
+        self.bytes.len() - mark.bytes + payloads.map(|placed| placed.payload.len()).sum::<usize>()
     }
 
     /// An unsigned number of 32 bits.
@@ -225,10 +235,23 @@ impl Writer {
 
     /// A payload as opaque bytes of variable length, without a copy.
     pub fn payload(&mut self, value: Payload) {
-        let len = value.len();
+        self.place(value, false);
+    }
+
+    /// The same for an item that a transport may place apart from its message ([`Part::Item`]).
+    pub fn item(&mut self, value: Payload) {
+        self.place(value, true);
+    }
+
+    fn place(&mut self, payload: Payload, is_item: bool) {
+        let len = payload.len();
         self.count(len);
         self.payload_len += len;
-        self.payloads.push((self.bytes.len(), value));
+        self.payloads.push(Placed {
+            before: self.bytes.len(),
+            payload,
+            is_item,
+        });
         self.pad(len);
     }
 
@@ -240,10 +263,13 @@ impl Writer {
     /// Everything in order: slices of bytes, and payloads.
     pub fn into_parts(self, mut part: impl FnMut(Part<'_>)) {
         let mut at = 0;
-        for (before, payload) in self.payloads {
-            part(Part::Bytes(&self.bytes[at..before]));
-            part(Part::Payload(payload));
-            at = before;
+        for placed in self.payloads {
+            part(Part::Bytes(&self.bytes[at..placed.before]));
+            part(match placed.is_item {
+                true => Part::Item(placed.payload),
+                false => Part::Payload(placed.payload),
+            });
+            at = placed.before;
         }
         part(Part::Bytes(&self.bytes[at..]));
     }
@@ -253,12 +279,12 @@ impl Writer {
     pub fn to_vec(&self) -> Vec<u8> {
         let mut all = Vec::with_capacity(self.len());
         let mut at = 0;
-        for (before, payload) in &self.payloads {
-            all.extend_from_slice(&self.bytes[at..*before]);
+        for placed in &self.payloads {
+            all.extend_from_slice(&self.bytes[at..placed.before]);
             let start = all.len();
-            all.resize(start + payload.len(), 0);
-            payload.copy_to(&mut all[start..]);
-            at = *before;
+            all.resize(start + placed.payload.len(), 0);
+            placed.payload.copy_to(&mut all[start..]);
+            at = placed.before;
         }
         all.extend_from_slice(&self.bytes[at..]);
         all
@@ -272,6 +298,9 @@ pub enum Part<'a> {
     Bytes(&'a [u8]),
     /// A payload with a buffer of its own.
     Payload(Payload),
+    /// A payload that the transport may place apart from the message, in memory that the peer named for it: an item that is eligible for direct
+    /// data placement (RFC 8267). Its padding begins the next bytes.
+    Item(Payload),
 }
 
 #[cfg(test)]
@@ -338,7 +367,9 @@ mod tests {
         };
         writer.into_parts(|part| match part {
             Part::Bytes(bytes) => all.extend_from_slice(bytes),
-            Part::Payload(payload) => all.extend_from_slice(payload.as_slice().unwrap()),
+            Part::Payload(payload) | Part::Item(payload) => {
+                all.extend_from_slice(payload.as_slice().unwrap());
+            }
         });
         assert_eq!(all, [0, 0, 0, 1, 0, 0, 0, 4, 6, 6, 6, 6]);
         assert_eq!(removed, all.len());

@@ -72,12 +72,18 @@ impl Client {
     pub(crate) async fn with_back_channel_of(fixture: &Fixture, owner: &str, minor: u32) -> Client {
         let mut client = Client::connect(fixture.addr).await;
         client.minor = minor;
+        client.establish_back(owner).await;
+        client
+    }
+
+    /// Creates a session with a back channel that was tried.
+    pub(crate) async fn establish_back(&mut self, owner: &str) {
+        let client = self;
         let flags = client.create_session(owner.as_bytes(), FORE, 2).await;
         assert_eq!(flags, 2, "the back channel was granted");
         let mut results = client.run(&[Op::ReclaimComplete { one_fs: false }]).await;
         results.ok(operation::RECLAIM_COMPLETE);
         client.answer_null().await;
-        client
     }
 
     /// Takes CB_NULL, and answers it.

@@ -88,7 +88,7 @@ fn a_session_that_lost_its_callback_path_is_told() {
         let mut client = Client::with_back_channel(&fixture, "a").await;
         let mut second = Client::connect(fixture.addr).await;
         (second.session, second.sequence) = (client.session, client.sequence);
-        client.stream.tcp().shutdown();
+        client.stream().tcp().shutdown();
         assert_eq!(client.receive().await, None);
         second.run(&[]).await;
         assert_eq!(second.flags, PATH_DOWN | PATH_DOWN_SESSION);
@@ -133,7 +133,7 @@ fn a_callback_is_sent_again_on_another_connection() {
         let first = client.callback().await;
         let mut second = Client::connect(fixture.addr).await;
         (second.session, second.sequence) = (client.session, client.sequence);
-        client.stream.tcp().shutdown();
+        client.stream().tcp().shutdown();
         assert_eq!(client.receive().await, None);
         assert_eq!(second.bind(3).await, Ok(3));
         // CB_NULL and the retry come in one of two orders.

@@ -1,6 +1,7 @@
 //! A client whose requests the tests choose, valid or not.
 
 use crate::back::{PROGRAM_OF_CALLBACKS, callback_user};
+use crate::rdma_link::RdmaLink;
 use io::net::TcpStream;
 use io::{Payload, RecvBuf, SendBatch};
 use nfs::rpc::record::{Framing, MARK_LEN, mark};
@@ -25,8 +26,14 @@ pub(crate) const FORE: Channel = Channel {
     slots: 8,
 };
 
+/// The connection of a client.
+enum Link {
+    Tcp(Box<Stream>),
+    Rdma(RdmaLink),
+}
+
 pub(crate) struct Client {
-    pub(crate) stream: Stream,
+    link: Link,
     staging: Option<RecvBuf>,
     xid: u32,
     pub(crate) uid: u32,
@@ -54,6 +61,25 @@ pub(crate) struct Results {
 }
 
 impl Results {
+    /// The results of a COMPOUND, behind the RPC header.
+    pub(crate) fn of(bytes: Vec<u8>) -> Results {
+        let mut results = Results {
+            status: Status::Ok,
+            count: 0,
+            bytes,
+            at: 0,
+        };
+        results.status = Status::from_code(results.u32()).expect("a status");
+        assert_eq!(results.opaque(), b"test");
+        results.count = results.u32();
+        results
+    }
+
+    /// Bytes that were not read.
+    pub(crate) fn rest(&self) -> usize {
+        self.bytes.len() - self.at
+    }
+
     pub(crate) fn read<T>(&mut self, read: impl FnOnce(&mut Reader<'_>) -> T) -> T {
         let mut reader = Reader::new(&self.bytes[self.at..]);
         let value = read(&mut reader);
@@ -121,7 +147,10 @@ impl Results {
 
 impl Client {
     pub(crate) async fn connect(addr: SocketAddr) -> Client {
-        Client::over(TcpStream::connect(addr).await.expect("the server listens"))
+        let stream = TcpStream::connect(addr).await;
+        Client::over(Link::Tcp(Box::new(Stream::new(
+            stream.expect("the server listens"),
+        ))))
     }
 
     /// From a privileged port.
@@ -129,12 +158,33 @@ impl Client {
         let stream = TcpStream::connect_privileged(addr).await;
         let stream = stream.expect("the server listens");
         assert!(stream.local_addr().port() < 1024);
-        Client::over(stream)
+        Client::over(Link::Tcp(Box::new(Stream::new(stream))))
     }
 
-    fn over(stream: TcpStream) -> Client {
+    /// Over RDMA.
+    pub(crate) fn over_rdma(link: RdmaLink) -> Client {
+        Client::over(Link::Rdma(link))
+    }
+
+    /// The byte stream of a connection over TCP.
+    pub(crate) fn stream(&self) -> &Stream {
+        match &self.link {
+            Link::Tcp(stream) => stream,
+            Link::Rdma(_) => panic!("the connection is over RDMA"),
+        }
+    }
+
+    /// The link of a connection over RDMA.
+    pub(crate) fn rdma(&mut self) -> &mut RdmaLink {
+        match &mut self.link {
+            Link::Rdma(link) => link,
+            Link::Tcp(_) => panic!("the connection is over TCP"),
+        }
+    }
+
+    fn over(link: Link) -> Client {
         Client {
-            stream: Stream::new(stream),
+            link,
             staging: Some(RecvBuf::new(2 << 20)),
             xid: 1,
             uid: 0,
@@ -163,7 +213,7 @@ impl Client {
     pub(crate) async fn secure(&mut self, connector: &Connector) -> Result<Session, TlsError> {
         assert!(self.probe().await, "the server allows TLS");
         let engine = connector.engine("server.test").expect("a name");
-        self.stream.start(engine).await
+        self.stream().start(engine).await
     }
 
     /// A client with a session that has reclaimed everything.
@@ -217,7 +267,7 @@ impl Client {
         let mut batch = SendBatch::new();
         batch.put_payload(Payload::from(bytes));
         // A connection that the server closed is found by the next receive.
-        let _ = self.stream.send(batch).await;
+        let _ = self.stream().send(batch).await;
     }
 
     pub(crate) fn call(&mut self, program: u32, version: u32, procedure: u32) -> Writer {
@@ -242,6 +292,9 @@ impl Client {
     }
 
     pub(crate) async fn send(&self, record: Vec<u8>) {
+        if let Link::Rdma(link) = &self.link {
+            return link.send(record).await;
+        }
         let mut bytes = mark(record.len()).to_vec();
         bytes.extend(record);
         self.send_bytes(bytes).await;
@@ -249,6 +302,9 @@ impl Client {
 
     /// The next record; `None` if the server closed the connection.
     pub(crate) async fn receive(&mut self) -> Option<Vec<u8>> {
+        if let Link::Rdma(link) = &mut self.link {
+            return link.receive().await;
+        }
         let mut framing = Framing::new(4 << 20);
         let mut record = Vec::new();
         loop {
@@ -274,7 +330,7 @@ impl Client {
                 return Some(bytes);
             }
             staging.make_room(len);
-            let (received, back) = self.stream.recv(staging).await;
+            let (received, back) = self.stream().recv(staging).await;
             self.staging = Some(back);
             if received.unwrap_or(0) == 0 {
                 return None;
@@ -319,16 +375,7 @@ impl Client {
     pub(crate) async fn results_of(&mut self, record: Vec<u8>) -> Results {
         let (reply, bytes) = self.reply_to(record).await;
         assert_eq!(reply, Reply::Success);
-        let mut results = Results {
-            status: Status::Ok,
-            count: 0,
-            bytes,
-            at: 0,
-        };
-        results.status = Status::from_code(results.u32()).expect("a status");
-        assert_eq!(results.opaque(), b"test");
-        results.count = results.u32();
-        results
+        Results::of(bytes)
     }
 
     pub(crate) fn next_sequence(&mut self, cache_this: bool) -> Op<'static> {

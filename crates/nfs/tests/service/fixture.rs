@@ -3,6 +3,7 @@
 use crate::client::Client;
 use backend::file::FileBackend;
 use backend::file::memory::{MemoryFiles, MemoryOptions};
+use io::rdma::RdmaListener;
 use io::sim::{Node, Sim, SimConfig};
 use nfs::export::{ExportConfig, Hosts, Rule, Squash};
 use nfs::service::{Service, ServiceConfig};
@@ -23,6 +24,8 @@ pub(crate) const NO_ATTRS: Attrs<'static> = Attrs {
 pub(crate) struct Fixture {
     pub(crate) service: Service,
     pub(crate) addr: SocketAddr,
+    /// The machine of the service.
+    pub(crate) machine: Node,
     /// The files of the export.
     pub(crate) files: Arc<dyn FileBackend>,
 }
@@ -85,8 +88,31 @@ impl Fixture {
         Fixture {
             service,
             addr,
+            machine,
             files,
         }
+    }
+
+    /// Serves over RDMA, too. Returns the address.
+    pub(crate) async fn listen_rdma(&self) -> SocketAddr {
+        let (machine, service) = (self.machine, self.service.clone());
+        let listening = machine.spawn(async move {
+            let listener = RdmaListener::bind(machine.addr(20049)).expect("a free port");
+            let addr = listener.local_addr();
+            drop(io::spawn(async move {
+                while let Ok(incoming) = listener.accept().await {
+                    let service = service.clone();
+                    drop(io::spawn(async move { service.serve_rdma(incoming).await }));
+                }
+            }));
+            addr
+        });
+        listening.await.expect("not killed")
+    }
+
+    /// The address of [`Fixture::listen_rdma`].
+    pub(crate) fn listening(&self) -> SocketAddr {
+        self.machine.addr(20049)
     }
 
     pub(crate) async fn client(&self, owner: &str) -> Client {

@@ -1,7 +1,7 @@
 //! Registration with an rpcbind of our own.
 
 use nfs::rpc::{Call, Reply};
-use nfs::service::{Service, ServiceConfig};
+use nfs::service::{NfsTransport, Service, ServiceConfig};
 use nfs::xdr::{Reader, Writer};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -92,7 +92,8 @@ fn programs_are_registered_and_removed_and_others_stay() {
         let (path, entries) = (used.clone(), now.clone());
         async move {
             let service = Service::new(ServiceConfig::default());
-            let listeners = ["0.0.0.0:2049".parse().expect("an address")];
+            let any = "0.0.0.0:2049".parse().expect("an address");
+            let listeners = [(any, NfsTransport::Tcp)];
             assert_eq!(service.register(&path, &listeners).await, 2);
             let all = entries.lock().expect("no panic").clone();
             assert_eq!(all.get(&key(100_003, 4)), Some(&"0.0.0.0.8.1".to_string()));
@@ -114,7 +115,8 @@ fn without_an_rpcbind_nothing_happens() {
         let path = used.clone();
         async move {
             let service = Service::new(ServiceConfig::default());
-            let listeners = ["0.0.0.0:2049".parse().expect("an address")];
+            let any = "0.0.0.0:2049".parse().expect("an address");
+            let listeners = [(any, NfsTransport::Tcp)];
             assert_eq!(service.register(&path, &listeners).await, 0);
             assert_eq!(service.unregister().await, 0);
         }

@@ -87,7 +87,7 @@ async fn ends(stream: &TcpStream) -> bool {
 async fn send_plain(client: &Client, bytes: &[u8]) {
     let mut batch = SendBatch::new();
     batch.put_payload(Payload::from(bytes.to_vec()));
-    let _ = client.stream.tcp().send(batch).await;
+    let _ = client.stream().tcp().send(batch).await;
 }
 
 fn write<'a>(stateid: Stateid, data: &'a [u8]) -> Op<'a> {
@@ -311,14 +311,14 @@ fn strangers_are_refused_and_told() {
         // In TLS 1.3 a client ends its handshake before the server has seen its certificate.
         if client.secure(&stranger).await.is_ok() {
             assert_eq!(client.receive().await, None);
-            let told = client.stream.failure();
+            let told = client.stream().failure();
             assert!(matches!(told, Some(TlsError::Protocol(_))), "{told:?}");
         }
         let mut client = Client::connect(fixture.addr).await;
         let distrusting = connector(&parties().other, None);
         let refused = client.secure(&distrusting).await;
         assert!(matches!(refused, Err(TlsError::Protocol(_))), "{refused:?}");
-        client.stream.close().await;
+        client.stream().close().await;
         io::time::sleep(Duration::from_secs(5)).await;
         let counters = fixture.service.counters();
         assert_eq!((counters.handshakes, counters.handshake_failures), (0, 2));
@@ -384,7 +384,7 @@ fn bytes_before_the_reply_to_a_probe_end_the_connection() {
         bytes.extend(probe);
         bytes.extend([22, 3, 1]);
         client.send_bytes(bytes).await;
-        assert!(ends(client.stream.tcp()).await);
+        assert!(ends(client.stream().tcp()).await);
         io::time::sleep(Duration::from_secs(5)).await;
         let counters = fixture.service.counters();
         assert_eq!(counters.connections.closed_for(CloseReason::Handshake), 1);
@@ -411,12 +411,12 @@ fn handshakes_that_fail_end_their_connections_and_no_others() {
             let mut client = Client::connect(fixture.addr).await;
             assert!(client.probe().await);
             send_plain(&client, bytes).await;
-            assert!(ends(client.stream.tcp()).await, "{bytes:?}");
+            assert!(ends(client.stream().tcp()).await, "{bytes:?}");
         }
         // The end of the network.
         let mut client = Client::connect(fixture.addr).await;
         assert!(client.probe().await);
-        client.stream.tcp().shutdown();
+        client.stream().tcp().shutdown();
         assert_eq!(honest.at(HOME, &[]).await.status, Status::Ok);
         io::time::sleep(Duration::from_secs(5)).await;
         let counters = fixture.service.counters();
@@ -440,7 +440,7 @@ fn a_connection_without_a_session_after_its_handshake_ends() {
         let closed = io::timeout(Duration::from_secs(60), client.receive()).await;
         assert_eq!(closed.expect("closed by the deadline"), None);
         assert_eq!(
-            client.stream.failure(),
+            client.stream().failure(),
             None,
             "the server says that it ends"
         );
@@ -457,7 +457,7 @@ fn forged_records_end_a_connection() {
         let mut forged = vec![23, 3, 3, 0, 40];
         forged.extend([7; 40]);
         send_plain(&client, &forged).await;
-        assert!(ends(client.stream.tcp()).await);
+        assert!(ends(client.stream().tcp()).await);
         io::time::sleep(Duration::from_secs(5)).await;
         let counters = fixture.service.counters();
         assert_eq!(counters.connections.closed_for(CloseReason::Tls), 1);

@@ -1,4 +1,4 @@
-//! Connections over RDMA: the parts that NVMe/RDMA and iSER have in common.
+//! Connections over RDMA: the parts that NVMe/RDMA, iSER and NFS over RDMA have in common.
 //!
 //! | module | owns |
 //! |---|---|
@@ -7,8 +7,8 @@
 //! | [`arrived`] | events of the queue pair: messages, ended READs, the end |
 //! | [`transmit`] | posts what became ready in a turn |
 //!
-//! **Owns** the order of work on one queue pair, and the number of READs that are posted. **Called by** the target of `nvmf` and the portal of
-//! `iscsi`, which know the form of messages and the memory that their hosts name. **Invariants**: everything that became ready in a turn is posted
+//! **Owns** the order of work on one queue pair, and the number of READs that are posted. **Called by** the target of `nvmf`, the portal of
+//! `iscsi` and the connections of `nfs`, which know the form of messages and the memory that their hosts name. **Invariants**: everything that became ready in a turn is posted
 //! with one call; at most as many READs are posted as the host serves; a WRITE is posted before the message that tells the host of its data.
 
 pub mod arrived;

@@ -22,7 +22,7 @@ use io::IoBuf;
 use io::rdma::{self, QueuePair, QueuePairConfig, Received};
 use session::digest::Crc32c;
 use session::link::Link;
-use session::rdma::arrived::{Arrived, RdmaReason, poll_arrived, reason};
+use session::rdma::arrived::{Arrivals, RdmaReason, take_arrivals};
 use session::rdma::carrier::RdmaCarrier;
 use session::rdma::chain::WorkChain;
 use session::rdma::transmit::{Chained, transmit};
@@ -46,22 +46,9 @@ impl Receiver {
         carrier: &RdmaCarrier,
         cx: &mut Context<'_>,
     ) -> Poll<CloseReason> {
-        let mut ended = None;
-        while let Poll::Ready(arrived) = poll_arrived(carrier, core.transport.link_mut(), cx) {
-            match arrived {
-                Arrived::Message(message) => {
-                    core.arrived(message.len());
-                    self.arrived.push_back(message);
-                }
-                Arrived::Read(slot, buf) => core.data_read(slot, buf),
-                Arrived::Ended(why) => ended = Some(reason(why)),
-            }
-        }
+        let ended = take_arrivals(core, carrier, &mut self.arrived, cx);
         self.dispatch(core);
-        match ended {
-            Some(why) => Poll::Ready(why),
-            None => Poll::Pending,
-        }
+        ended
     }
 
     /// Dispatches messages, until there are none, too much lies unsent, or a buffer is missing.
@@ -130,8 +117,13 @@ impl Core {
         self.end(CloseReason::Protocol);
         true
     }
+}
 
-    /// A READ for the command in `slot` has ended.
+impl Arrivals for Core {
+    fn arrived(&mut self, bytes: usize) {
+        Core::arrived(self, bytes);
+    }
+
     fn data_read(&mut self, slot: usize, buf: IoBuf) {
         if let Some(iser) = self.transport.iser_mut() {
             iser.chain().read_ended();

@@ -15,6 +15,7 @@ use crate::targets::{Address, AnySession, AnyTarget, OpenAs, Session, Target};
 use crate::{Error, Result};
 use io::net::TcpStream;
 use io::rng::Prng;
+use nfs_initiator::NfsTransport;
 use result::{Connection, Pinged, Round};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -44,6 +45,10 @@ fn remote(address: &Address) -> Result<(&'static str, &'static str, SocketAddr)>
         )),
         Address::Nvme(t) => Ok(("NVMe/TCP", "Keep Alive", t.resolve()?)),
         Address::Iscsi(t) => Ok(("iSCSI", "NOP-Out", t.resolve()?)),
+        Address::Nfs(t) if t.transport == NfsTransport::Rdma => Err(Error::usage(
+            address.to_string(),
+            "expected nvme-tcp://, iscsi:// or nfs://: ping measures TCP; name the same server with nfs://",
+        )),
         Address::Nfs(t) => Ok(("NFS", "SEQUENCE", t.resolve()?)),
         Address::File { .. } | Address::Memory(_) => Err(Error::usage(
             address.to_string(),

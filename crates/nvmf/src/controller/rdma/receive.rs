@@ -15,7 +15,7 @@ use crate::wire::pdu::PduError;
 use io::IoBuf;
 use io::buf::{Alloc, BufPool};
 use io::rdma::Received;
-use session::rdma::arrived::{Arrived, RdmaReason, poll_arrived, reason};
+use session::rdma::arrived::{Arrivals, RdmaReason, take_arrivals};
 use session::rdma::carrier::RdmaCarrier;
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -41,17 +41,7 @@ impl Receiver {
         carrier: &RdmaCarrier,
         cx: &mut Context<'_>,
     ) -> Poll<CloseReason> {
-        let mut ended = None;
-        while let Poll::Ready(arrived) = poll_arrived(carrier, &mut core.common.link, cx) {
-            match arrived {
-                Arrived::Message(message) => {
-                    core.arrived(message.len());
-                    self.arrived.push_back(message);
-                }
-                Arrived::Read(slot, buf) => core.data_read(slot, buf),
-                Arrived::Ended(why) => ended = Some(why),
-            }
-        }
+        let ended = take_arrivals(core, carrier, &mut self.arrived, cx);
         if self.arrived.len() > usize::from(self.entries) {
             // With receives of its own the device refuses the message.
             let many = PduError::sequence("more commands than the queue has entries");
@@ -63,10 +53,7 @@ impl Receiver {
         for waiting in &mut self.arrived {
             waiting.release_shared();
         }
-        match ended {
-            Some(why) => Poll::Ready(reason(why)),
-            None => Poll::Pending,
-        }
+        ended
     }
 
     /// Dispatches capsules, until there are none, too much lies unsent, or a buffer is missing.
@@ -120,8 +107,12 @@ fn make_spare(receiver: &mut Receiver, pool: &BufPool, cx: &mut Context<'_>) -> 
     }
 }
 
-impl Core {
-    /// A READ has ended: the data of the command in `slot` is here, and the command is executed.
+impl Arrivals for Core {
+    fn arrived(&mut self, bytes: usize) {
+        Core::arrived(self, bytes);
+    }
+
+    /// The data of the command in `slot` is here, and the command is executed.
     fn data_read(&mut self, slot: usize, buf: IoBuf) {
         let Some((exchange, common)) = self.exchange_mut() else {
             return;

@@ -21,6 +21,8 @@ use toml_edit::{Array, DocumentMut, Table, value};
 
 /// The setting of listening addresses.
 pub(super) const LISTEN: &str = "[nfs] listen";
+/// The setting of listening addresses over RDMA.
+pub(super) const LISTEN_RDMA: &str = "[nfs] listen_rdma";
 /// The directory of the service in the state directory.
 pub(super) const STATE: &str = "nfs";
 /// The directory of client records in the state directory.
@@ -35,8 +37,10 @@ const PATH_LEN_MAX: usize = 1024;
 /// `[nfs]` and `[[export]]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// Addresses that serve NFS.
+    /// Addresses that serve NFS over TCP.
     pub listen: Vec<SocketAddr>,
+    /// Addresses that serve NFS over RDMA.
+    pub listen_rdma: Vec<SocketAddr>,
     /// Maximum number of connections.
     pub connections_max: usize,
     /// The lease of clients, which is the grace period after a start, too.
@@ -70,6 +74,7 @@ pub struct ExportConfig {
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawSection {
     listen: RawAddresses,
+    listen_rdma: RawAddresses,
     connections_max: Option<Spanned<u64>>,
     lease_s: Option<Spanned<u64>>,
     tls: Option<RawTls>,
@@ -99,6 +104,12 @@ pub(crate) struct RawExport {
 }
 
 impl Settings {
+    /// Whether there is an address to listen on.
+    #[must_use]
+    pub fn is_on(&self) -> bool {
+        !(self.listen.is_empty() && self.listen_rdma.is_empty())
+    }
+
     /// The export of a filesystem.
     #[must_use]
     pub fn export_of(&self, filesystem: &str) -> Option<&ExportConfig> {
@@ -115,10 +126,20 @@ impl Settings {
 
 impl ProtocolConfig for Settings {
     fn connections(&self) -> usize {
-        match self.listen.is_empty() {
-            true => 0,
-            false => self.connections_max,
+        match self.is_on() {
+            true => self.connections_max,
+            false => 0,
         }
+    }
+
+    /// A connection over RDMA has a channel for events and one for completions.
+    fn descriptors_of_connection(&self) -> usize {
+        1 + usize::from(!self.listen_rdma.is_empty())
+    }
+
+    fn listening_rdma(&self) -> Vec<(&'static str, SocketAddr)> {
+        let all = self.listen_rdma.iter();
+        all.map(|a| (LISTEN_RDMA, *a)).collect()
     }
 
     fn listening(&self) -> Vec<(&'static str, SocketAddr)> {
@@ -210,6 +231,7 @@ pub(crate) fn check(
     let lease_s = c.number(raw.lease_s.as_ref(), LEASE_S_DEFAULT, LEASE_S_RANGE)?;
     Ok(Settings {
         listen: c.addresses(raw.listen)?,
+        listen_rdma: c.addresses(raw.listen_rdma)?,
         connections_max: c.connections(raw.connections_max.as_ref())?,
         lease: Duration::from_secs(lease_s),
         tls: raw.tls.map(|tls| TlsFiles {

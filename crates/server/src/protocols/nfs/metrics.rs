@@ -83,6 +83,7 @@ metrics! {
         Counter nfs_refused_calls by [reason] "Calls that RPC refused, by reason: program, version, procedure, arguments, rpc, credential": c.refused.iter().map(|(why, n)| (word(why), *n));
         Counter nfs_tls_handshakes by [result] "TLS handshakes of NFS clients, by result": [("ok", c.handshakes), ("failed", c.handshake_failures)];
         Counter nfs_tls_probes_refused "Requests for TLS that were refused": c.probes_refused;
+        Counter nfs_rdma_faults "Messages over RDMA that were answered with an error of the transport": c.rdma_faults;
         Counter nfs_delegations_granted "Delegations that clients were granted": c.delegations;
         Counter nfs_delegations_recalled "Delegations that were recalled": c.recalls;
         Counter nfs_delegations_revoked "Delegations that were revoked because they were not returned in time": c.revocations;

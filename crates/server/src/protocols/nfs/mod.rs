@@ -45,10 +45,11 @@ use crate::{Error, Result};
 use ::nfs::export::{Hosts, Rule, Security};
 use ::nfs::identity::{IdentityConfig, SystemAccounts};
 use ::nfs::limits::TRANSFER_MAX;
-use ::nfs::service::{Service, ServiceConfig};
+use ::nfs::service::{NfsTransport, Service, ServiceConfig};
 use ::session::refused::{self, RefusalReason, RefusalTotals};
 use backend::file::FileBackend;
 use io::net::DetachedStream;
+use io::rdma::DetachedIncoming;
 use io::sync::lock;
 use io::time::Instant;
 use std::collections::BTreeMap;
@@ -111,7 +112,7 @@ impl Nfs {
     /// The service, without exports. `connections_max` is what descriptors allow. Blocks for files of the state directory. With a damaged
     /// one it has no addresses, and a warning.
     pub(crate) fn new(file: &ConfigFile, connections_max: usize) -> Result<Nfs> {
-        let is_on = !file.config().nfs.listen.is_empty();
+        let is_on = file.config().nfs.is_on();
         let mut damage = None;
         let mut note = |e: Error| damage = Some(e.to_string());
         let identity = match is_on {
@@ -164,6 +165,37 @@ impl Nfs {
             drop(io::spawn(follow_names(inner.clone())));
         }
         Ok(Nfs(inner))
+    }
+
+    /// A listening address.
+    fn address(&self, (address, transport): (SocketAddr, Transport)) -> Address {
+        let service = self.0.service.clone();
+        let (setting, service) = match transport {
+            Transport::Tcp => {
+                let serve = Arc::new(move |stream: DetachedStream| -> Work<()> {
+                    let service = service.clone();
+                    Box::pin(async move { service.serve(stream.attach()).await })
+                });
+                (config::LISTEN, ConnectionService::Tcp(serve))
+            }
+            Transport::Rdma => {
+                let serve = Arc::new(move |incoming: DetachedIncoming| -> Work<()> {
+                    let service = service.clone();
+                    Box::pin(async move { service.serve_rdma(incoming.attach()).await })
+                });
+                (config::LISTEN_RDMA, ConnectionService::Rdma(serve))
+            }
+        };
+        Address {
+            listen: Listen {
+                address,
+                role: ListenRole::Nfs(Role::Nfs),
+                portal_group: None,
+                transport,
+            },
+            setting,
+            service,
+        }
     }
 
     fn export(&self, e: &ExportConfig, shares: &Shares, addresses: &[SocketAddr]) -> NfsExport {
@@ -355,31 +387,24 @@ async fn follow_names(inner: Arc<Inner>) {
 
 impl Protocol for Nfs {
     fn addresses(&self, config: &Config) -> Vec<Address> {
-        let address = |address: &SocketAddr| {
-            let service = self.0.service.clone();
-            Address {
-                listen: Listen {
-                    address: *address,
-                    role: ListenRole::Nfs(Role::Nfs),
-                    portal_group: None,
-                    transport: Transport::Tcp,
-                },
-                setting: config::LISTEN,
-                service: ConnectionService::Tcp(Arc::new(move |stream: DetachedStream| {
-                    let service = service.clone();
-                    Box::pin(async move { service.serve(stream.attach()).await })
-                })),
-            }
-        };
-        let listen = config.nfs.listen.iter().filter(|_| self.0.damage.is_none());
-        listen.map(address).collect()
+        if self.0.damage.is_some() {
+            return Vec::new();
+        }
+        let tcp = config.nfs.listen.iter().map(|a| (*a, Transport::Tcp));
+        let rdma = config.nfs.listen_rdma.iter();
+        let rdma = rdma.map(|a| (*a, Transport::Rdma));
+        tcp.chain(rdma).map(|a| self.address(a)).collect()
     }
 
     /// Clients find the service by rpcbind.
     fn advertise(&self, config: &Config, served: &AddressState<'_>) {
         let ours = served.listening.iter();
         let ours = ours.filter(|l| l.role == ListenRole::Nfs(Role::Nfs));
-        let addresses = ours.map(|l| l.address).collect();
+        let over = |transport| match transport {
+            Transport::Tcp => NfsTransport::Tcp,
+            Transport::Rdma => NfsTransport::Rdma,
+        };
+        let addresses = ours.map(|l| (l.address, over(l.transport))).collect();
         if let (Some(socket), true) = (&config.nfs.rpcbind, self.0.is_stored) {
             let (service, socket) = (self.0.service.clone(), socket.clone());
             self.0.registration.begin(service, socket, addresses);
@@ -392,7 +417,9 @@ impl Protocol for Nfs {
 
     fn describe(&self, config: &Config, _disks: &Disks, listening: &[Listen], out: &mut Exports) {
         let ours = listening.iter();
-        let ours = ours.filter(|l| l.role == ListenRole::Nfs(Role::Nfs));
+        // Clients without an option for another transport use TCP.
+        let ours =
+            ours.filter(|l| l.role == ListenRole::Nfs(Role::Nfs) && l.transport == Transport::Tcp);
         let addresses: Vec<SocketAddr> = ours.map(|l| l.address).collect();
         let all = config.nfs.exports.iter();
         let shares = lock(&self.0.shares);
@@ -433,7 +460,7 @@ impl Protocol for Nfs {
 
     fn warnings(&self, config: &Config) -> Vec<String> {
         let mut out = Vec::new();
-        if config.nfs.listen.is_empty() && !config.nfs.exports.is_empty() {
+        if !config.nfs.is_on() && !config.nfs.exports.is_empty() {
             out.push("NFS is off: give [nfs] listen an address and restart the server".to_owned());
         }
         if let Some(reason) = &self.0.damage {

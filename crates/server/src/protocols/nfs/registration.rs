@@ -5,7 +5,7 @@
 
 use io::sync::lock;
 use io::sync::oneshot;
-use nfs::service::Service;
+use nfs::service::{NfsTransport, Service};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -17,16 +17,21 @@ pub(super) struct Registration(Mutex<Option<oneshot::Receiver<()>>>);
 impl Registration {
     /// Begins to register the service at these addresses with the rpcbind of a socket. Addresses that only this machine reaches
     /// are left out.
-    pub(super) fn begin(&self, service: Service, socket: PathBuf, addresses: Vec<SocketAddr>) {
-        let is_remote = |address: &SocketAddr| !address.ip().is_loopback();
-        let addresses: Vec<SocketAddr> = addresses.into_iter().filter(is_remote).collect();
-        if addresses.is_empty() {
+    pub(super) fn begin(
+        &self,
+        service: Service,
+        socket: PathBuf,
+        listeners: Vec<(SocketAddr, NfsTransport)>,
+    ) {
+        let mut listeners = listeners;
+        listeners.retain(|(address, _)| !address.ip().is_loopback());
+        if listeners.is_empty() {
             return;
         }
         let (done, wait) = oneshot::channel();
         *lock(&self.0) = Some(wait);
         drop(io::spawn(async move {
-            let entries = service.register(&socket, &addresses).await;
+            let entries = service.register(&socket, &listeners).await;
             if entries > 0 {
                 tracing::info!(entries, "NFS is registered with rpcbind");
             }

@@ -4,10 +4,10 @@
 //! connections, or a host that uses version 3.
 
 use super::api::{self, NfsTls};
-use crate::api::{Latency, NfsFacts, Queue, Session, SessionFacts, SessionSummary};
+use crate::api::{Latency, NfsFacts, Queue, QueuePair, Session, SessionFacts, SessionSummary};
 use crate::limits::SUMMARY_ENTRIES_MAX;
 use crate::protocols::protocol::millis;
-use nfs::service::{ClientInfo, ConnectionInfo, HostInfo, Service};
+use nfs::service::{ClientInfo, ConnectionInfo, HostInfo, NfsTransport, Service};
 use std::net::IpAddr;
 
 /// Numbers of NFS clients begin above those of iSCSI sessions.
@@ -48,7 +48,7 @@ fn host(h: &HostInfo, lease_ms: u64, service: &Service) -> Session {
         host_id: String::new(),
         export: String::new(),
         peer: None,
-        transport: "tcp".to_owned(),
+        transport: h.transport.word().to_owned(),
         device: None,
         not_rdma: None,
         header_digest: false,
@@ -98,7 +98,9 @@ fn session(c: ClientInfo, lease_ms: u64, service: &Service) -> Session {
         export: String::new(),
         peer: all.first().map(|c| c.peer),
         transport: transport(all),
-        device: None,
+        device: all
+            .iter()
+            .find_map(|c| Some(c.rdma.as_ref()?.device.clone())),
         not_rdma: None,
         header_digest: false,
         data_digest: false,
@@ -147,8 +149,14 @@ fn exports(service: &Service, host: Option<IpAddr>) -> Vec<String> {
     paths
 }
 
-/// TCP, with TLS if all connections have it.
+/// RDMA if a connection is over it; else TCP, with TLS if all connections have it.
 fn transport(all: &[ConnectionInfo]) -> String {
+    let over_rdma = all.iter().filter(|c| c.transport == NfsTransport::Rdma);
+    match over_rdma.count() {
+        0 => {}
+        over_rdma if over_rdma == all.len() => return "rdma".to_owned(),
+        over_rdma => return format!("rdma ({over_rdma} of {})", all.len()),
+    }
     match all.iter().filter(|c| c.tls.is_some()).count() {
         0 => "tcp".to_owned(),
         protected if protected == all.len() => "tcp+tls".to_owned(),
@@ -180,7 +188,7 @@ fn queue((number, c): (u16, ConnectionInfo)) -> Queue {
         peer: c.peer,
         local: c.local,
         mss: c.tcp.mss,
-        path_mtu: c.tcp.path_mtu,
+        path_mtu: c.rdma.as_ref().map_or(c.tcp.path_mtu, |r| r.path_mtu),
         rtt_us: c.tcp.rtt_us,
         rtt_var_us: c.tcp.rtt_var_us,
         retransmits: c.tcp.retransmits,
@@ -190,6 +198,6 @@ fn queue((number, c): (u16, ConnectionInfo)) -> Queue {
         bytes_out: c.bytes_out,
         commands: c.requests,
         errors: c.failures,
-        rdma: None,
+        rdma: c.rdma.map(QueuePair::from),
     }
 }

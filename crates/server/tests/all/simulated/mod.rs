@@ -5,6 +5,7 @@ mod filesystems;
 mod fixture;
 mod iser;
 mod members;
+mod nfs_rdma;
 mod pools;
 mod raidz;
 mod rdma;

@@ -1,0 +1,121 @@
+//! Callbacks over RDMA (RFC 8167): on the connection of the session, with credits of their own.
+
+use crate::client::Client;
+use crate::fixture::{Fixture, HOME, NO_ATTRS, open_with, simulated};
+use crate::rdma::quiet;
+use crate::rdma_link::RdmaLink;
+use nfs::rpc::rdma::chunks::Chunks;
+use nfs::rpc::rdma::{Fault, Kind, RdmaHeader};
+use nfs::wire::callback::CallbackOp;
+use nfs::wire::files::{Claim, CreateHow};
+use nfs::wire::{Op, Stateid, Status};
+use std::time::Duration;
+
+const CREATE: Option<CreateHow<'static>> = Some(CreateHow::Unchecked(NO_ATTRS));
+
+/// A client over RDMA whose session has a back channel.
+async fn called(fixture: &Fixture, callbacks: u32) -> Client {
+    let addr = fixture.listen_rdma().await;
+    let mut link = RdmaLink::open(addr, true).await;
+    link.callbacks = callbacks;
+    let mut client = Client::over_rdma(link);
+    client.establish_back("holder").await;
+    client
+}
+
+async fn delegated(client: &mut Client, name: &str) -> Stateid {
+    let open = open_with(Claim::Name(name.as_bytes()), CREATE, 1, 0);
+    let mut results = client.at(HOME, &[open]).await;
+    let (_, kind) = results.open_wishing();
+    assert_eq!(kind, 1, "a delegation for reading");
+    results.stateid()
+}
+
+/// Another client over TCP opens files for writing: their delegations are recalled.
+async fn conflict(other: &mut Client, name: &str) -> Status {
+    let open = open_with(Claim::Name(name.as_bytes()), CREATE, 2, 0);
+    other.at(HOME, &[open]).await.status
+}
+
+#[test]
+fn a_delegation_is_recalled_over_rdma() {
+    simulated(|| async {
+        let fixture = Fixture::new().await;
+        let mut holder = called(&fixture, 8).await;
+        let stateid = delegated(&mut holder, "f").await;
+        let mut other = fixture.client("other").await;
+        assert_eq!(conflict(&mut other, "f").await, Status::Delay);
+        let callback = holder.callback().await;
+        let CallbackOp::Recall { stateid: named, .. } = callback.op() else {
+            panic!("CB_RECALL, not {:?}", callback.op());
+        };
+        assert_eq!(named.other, stateid.other);
+        holder.answer(&callback, Status::Ok, &[]).await;
+        let path = [HOME[0], HOME[1], "f"];
+        let back = holder.at(&path, &[Op::DelegReturn { stateid }]).await;
+        assert_eq!(back.status, Status::Ok);
+        assert_eq!(conflict(&mut other, "f").await, Status::Ok);
+        drop((holder, other));
+        quiet(&fixture).await;
+    });
+}
+
+#[test]
+fn callbacks_wait_for_the_clients_credits() {
+    simulated(|| async {
+        let fixture = Fixture::new().await;
+        let mut holder = called(&fixture, 2).await;
+        for name in ["a", "b", "c", "d"] {
+            delegated(&mut holder, name).await;
+        }
+        let mut other = fixture.client("other").await;
+        for name in ["a", "b", "c", "d"] {
+            assert_eq!(conflict(&mut other, name).await, Status::Delay);
+        }
+        let first = holder.callback().await;
+        let second = holder.callback().await;
+        // The client has room for two.
+        assert!(holder.next_call(5).await.is_none());
+        holder.answer(&first, Status::Ok, &[]).await;
+        let third = holder.callback().await;
+        assert!(holder.next_call(1).await.is_none());
+        holder.answer(&second, Status::Ok, &[]).await;
+        holder.answer(&third, Status::Ok, &[]).await;
+        holder.callback().await;
+        drop((holder, other));
+        quiet(&fixture).await;
+    });
+}
+
+#[test]
+fn an_error_of_the_transport_ends_a_callback() {
+    simulated(|| async {
+        let fixture = Fixture::new().await;
+        let mut holder = called(&fixture, 8).await;
+        delegated(&mut holder, "f").await;
+        let mut other = fixture.client("other").await;
+        assert_eq!(conflict(&mut other, "f").await, Status::Delay);
+        let record = holder.next_call(10).await.expect("a callback");
+        let header = RdmaHeader {
+            xid: crate::rdma::xid(&record),
+            credits: 8,
+            kind: Kind::Error(Fault::Chunk),
+        };
+        holder.rdma().message(header.encode());
+        io::time::sleep(Duration::from_millis(10)).await;
+        holder.run(&[]).await;
+        assert_ne!(holder.flags, 0, "the back channel has failed");
+        // A second answer to the same call is a reply to no callback.
+        let header = RdmaHeader {
+            kind: Kind::Inline(Chunks::default()),
+            ..header
+        };
+        let reply = [&record[..4], &[0, 0, 0, 1]].concat();
+        holder
+            .rdma()
+            .message([&header.encode()[..], &reply].concat());
+        holder.rdma().ended().await;
+        drop((holder, other));
+        quiet(&fixture).await;
+    });
+}
