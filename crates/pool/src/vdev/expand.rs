@@ -179,7 +179,7 @@ impl Vdevs {
     ) -> std::result::Result<(), SetupError> {
         let mut shared = self.shared().clone();
         shared.epoch = FIRST;
-        let tops: Vec<_> = self.stripe.iter().collect();
+        let tops: Vec<_> = self.stripe.all().collect();
         let mut label = self
             .labels(shared, &tops)
             .swap_remove(usize::from(top.id().0));

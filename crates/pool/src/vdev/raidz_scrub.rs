@@ -8,11 +8,11 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use super::Vdevs;
 use super::parity::{Columns, choices};
 use super::raidz_read::{FoundRows, Row, WrongUnit};
 use super::rows::Rows;
 use super::top::TopVdev;
+use super::{PlacedBlock, Vdevs};
 use crate::format::{Address, BlockPtr, BlockSpace, VdevOffset};
 
 /// The result of a block's scrub.
@@ -148,14 +148,15 @@ impl TopVdev {
 
 impl Vdevs {
     /// The first and the last row that a block reaches into; `None` on a vdev without rows.
-    pub(crate) fn rows_of(&self, ptr: &BlockPtr) -> Option<RangeInclusive<Address>> {
-        let rows = self.top(ptr.vdev)?.rows()?;
-        let row = |at: u64| Address {
-            vdev: ptr.vdev,
-            offset: VdevOffset(rows.start_of_row(at)),
+    pub(crate) fn rows_of(&self, block: impl Into<PlacedBlock>) -> Option<RangeInclusive<Address>> {
+        let PlacedBlock { ptr, at } = block.into();
+        let rows = self.top(at.vdev)?.rows()?;
+        let row = |offset: u64| Address {
+            vdev: at.vdev,
+            offset: VdevOffset(rows.start_of_row(offset)),
         };
-        let size = self.stored_size(ptr).ok()? as u64;
-        Some(row(ptr.offset.0)..=row(ptr.offset.0 + size - 1))
+        let size = self.stored_size(&ptr).ok()? as u64;
+        Some(row(at.offset.0)..=row(at.offset.0 + size - 1))
     }
 
     /// The addresses of the data units of a row.

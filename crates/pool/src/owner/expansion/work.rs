@@ -14,7 +14,6 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use io::disk::Disk;
-use io::sync::oneshot;
 use io::time::now;
 
 use super::state::{Course, Expanding, ExpansionWait};
@@ -155,13 +154,6 @@ impl Owner {
                 this.state.borrow().supply_budget();
             }
         }));
-    }
-
-    async fn write_checkpoint(&self) -> Result<()> {
-        let (sender, receiver) = oneshot::channel();
-        self.state.borrow_mut().checkpointer.request(sender);
-        self.shared.bell.ring();
-        receiver.await.unwrap_or(Err(Error::Device))
     }
 
     /// Moves the rows of one window. Returns the reason why it did not, or not to its end; `None` if it did, or if the vdev is not being
@@ -389,6 +381,10 @@ impl Pool {
         disk: Disk,
         force: bool,
     ) -> std::result::Result<MemberGuid, SetupError> {
+        let leaving = self.owner.state.borrow().leaving();
+        if leaving.is_some_and(|(leaving, _)| leaving == vdev) {
+            return Err(SetupError::Removing { vdev });
+        }
         let pause = self.owner.pause().await;
         let was_expanding = self.vdevs().expansion(vdev).is_some();
         let joined = self.vdevs().expand(vdev, disk, force).await;

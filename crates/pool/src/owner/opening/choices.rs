@@ -78,6 +78,8 @@ impl<'a> Trial<'a> {
         let mut space = Space::new(&table);
         let load = async |need: &tree::Need| self.node(&need.ptr).await;
         let mut directory = read_tree(load, uberblock, &mut space).await?;
+        self.vdevs
+            .know_copies(&std::mem::take(&mut directory.copies))?;
         for root in directory.roots.values().filter_map(|found| found.root) {
             self.node(&root).await?;
         }

@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use crate::dataset;
 use crate::format::{
-    BlockPtr, Dataset, DatasetRoot, Defect, Freeing, KIND_DATASET, KIND_FREEING, KIND_LIST,
-    KIND_ROOT, KIND_SPACE, KIND_SUMMARIZED, KIND_SUMMARY, KIND_SUMMARY_ROWS, Key, Kind, ListId,
-    Node, PAGE_REGIONS, RegionBits, SummaryRows, TreeId, Uberblock, Value, VdevId, decode_on,
-    summarized_key,
+    BlockPtr, CopiedRun, Dataset, DatasetRoot, Defect, Freeing, KIND_COPY, KIND_DATASET,
+    KIND_FREEING, KIND_LIST, KIND_ROOT, KIND_SPACE, KIND_SUMMARIZED, KIND_SUMMARY,
+    KIND_SUMMARY_ROWS, Key, Kind, ListId, Node, PAGE_REGIONS, RegionBits, SummaryRows, TreeId,
+    Uberblock, Value, VdevId, decode_on, summarized_key,
 };
 use crate::owner::capacity::maps::Pages;
 use crate::owner::pool_tree::{PoolTree, number};
@@ -36,6 +36,8 @@ pub(super) struct Directory {
     pub(in crate::owner) pages: Option<Pages>,
     /// The rows that summaries count, by vdev that was expanded.
     summary_rows: BTreeMap<VdevId, SummaryRows>,
+    /// Copies of blocks of vdevs that are being removed, or were removed.
+    pub(in crate::owner) copies: Vec<CopiedRun>,
 }
 
 /// A dataset during replay.
@@ -185,6 +187,7 @@ impl Directory {
                 let vdev = VdevId(key.object().0 as u16);
                 self.summary_rows.insert(vdev, SummaryRows::decode(bytes)?);
             }
+            KIND_COPY => self.copies.push(CopiedRun::decode(key, bytes)?),
             KIND_DATASET => drop(self.datasets.insert(id, Dataset::decode(bytes)?)),
             KIND_ROOT => drop(self.roots.insert(id, DatasetRoot::decode(bytes)?)),
             KIND_FREEING => drop(self.freeing.insert(id.0, Freeing::decode(bytes)?)),
