@@ -310,6 +310,7 @@ async fn remove(pool: &Pool, vdev: VdevId, rng: &mut Prng) -> Result<(), Violati
             | SetupError::NoVdev { .. }
             | SetupError::Removing { .. }
             | SetupError::NotRemoving
+            | SetupError::RemovalEnds { .. }
             | SetupError::Expanding { .. },
         ) => Ok(()),
         done => done.map_err(|e| wrong("removing a vdev", e)),

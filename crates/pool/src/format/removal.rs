@@ -132,8 +132,10 @@ impl CopiedRun {
 /// The step of a removal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RemovalStep {
-    /// Blocks are copied; of a vdev that labels say was removed, all are.
+    /// Blocks are copied.
     Copying,
+    /// All blocks have copies: labels may say that the vdev is removed.
+    Copied,
     /// The removal was given up: the copies are being freed.
     Stopping,
 }
@@ -161,6 +163,7 @@ impl RemovalEntry {
             state: match self.step {
                 RemovalStep::Copying => 1,
                 RemovalStep::Stopping => 2,
+                RemovalStep::Copied => 3,
             },
             reserved: [0; 7],
             up_to: self.up_to.0.into(),
@@ -186,6 +189,7 @@ impl RemovalEntry {
         let step = match raw.state {
             1 => RemovalStep::Copying,
             2 => RemovalStep::Stopping,
+            3 => RemovalStep::Copied,
             other => return field("step of a removal", other.into()),
         };
         let up_to = Birth(raw.up_to.get());
@@ -228,7 +232,11 @@ mod tests {
 
     #[test]
     fn encoded_removals_decode_and_other_bytes_are_refused() {
-        for step in [RemovalStep::Copying, RemovalStep::Stopping] {
+        for step in [
+            RemovalStep::Copying,
+            RemovalStep::Stopping,
+            RemovalStep::Copied,
+        ] {
             let entry = RemovalEntry {
                 step,
                 up_to: Birth(9),

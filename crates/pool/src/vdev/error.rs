@@ -329,6 +329,12 @@ pub enum SetupError {
     /// There is nothing to stop.
     #[error("no vdev is being removed")]
     NotRemoving,
+    /// The last step of a removal cannot be stopped.
+    #[error("vdev {} is leaving the pool: all of its blocks have copies, and its removal can no longer be stopped", vdev.0)]
+    RemovalEnds {
+        /// The vdev.
+        vdev: VdevId,
+    },
     /// Wait until the expansion has ended.
     #[error("vdev {} is being expanded already: attach the disk when `wirepool pool status` says that this has ended", vdev.0)]
     Expanding {

@@ -13,7 +13,7 @@ use super::raidz_read::{FoundRows, Row, WrongUnit};
 use super::rows::Rows;
 use super::top::TopVdev;
 use super::{PlacedBlock, Vdevs};
-use crate::format::{Address, BlockPtr, BlockSpace, VdevOffset};
+use crate::format::{Address, BlockSpace, VdevOffset};
 
 /// The result of a block's scrub.
 #[derive(Debug, Default)]
@@ -105,14 +105,14 @@ impl TopVdev {
         &self,
         rows: &Rows,
         at: u64,
-        blocks: &[BlockPtr],
+        blocks: &[PlacedBlock],
         space: BlockSpace,
     ) -> Vec<WrongUnit> {
         let mut verified = Verified::new();
         let mut last = None;
-        for ptr in blocks {
-            let len = space.of_block(ptr) as usize;
-            let Ok(found) = self.find_rows_in(rows, ptr, len).await else {
+        for block in blocks {
+            let len = space.of_block(&block.ptr) as usize;
+            let Ok(found) = self.find_rows_in(rows, *block, len).await else {
                 return Vec::new();
             };
             let number = found.read.iter().position(|row| row.address() == at);
@@ -173,7 +173,7 @@ impl Vdevs {
 
     /// Rewrites the units of a row that are wrong, parity or units without a block. `blocks` are all blocks in the row; the
     /// row is not given out meanwhile. Returns the number of these units.
-    pub(crate) async fn mend_row(&self, row: Address, blocks: &[BlockPtr]) -> usize {
+    pub(crate) async fn mend_row(&self, row: Address, blocks: &[PlacedBlock]) -> usize {
         let top = self.top(row.vdev).and_then(|top| Some((top, top.rows()?)));
         let Some((top, rows)) = top.filter(|_| !self.read_only) else {
             return 0;

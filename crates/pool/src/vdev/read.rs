@@ -196,11 +196,19 @@ impl Vdevs {
     /// # Errors
     /// As [`Vdevs::read`].
     pub(crate) async fn scrub_block(&self, ptr: &BlockPtr) -> Result<BlockScrub> {
+        self.scrub_placed(&self.placed(ptr)?).await
+    }
+
+    /// As [`Vdevs::scrub_block`], at this address.
+    ///
+    /// # Errors
+    /// As [`Vdevs::read`].
+    pub(crate) async fn scrub_placed(&self, placed: &PlacedBlock) -> Result<BlockScrub> {
+        let ptr = &placed.ptr;
         let size = self.stored_size(ptr)?;
-        let placed = self.placed(ptr)?;
         let top = &self.stripe[usize::from(placed.at.vdev.0)];
         if let Some(rows) = top.rows() {
-            let found = Box::pin(top.find_rows(&rows, &placed, size)).await?;
+            let found = Box::pin(top.find_rows(&rows, placed, size)).await?;
             let wrong = found.wrong_units(&rows, true);
             let row = |at| Address {
                 vdev: placed.at.vdev,
@@ -246,7 +254,7 @@ impl Vdevs {
         match good {
             Some(good) => self.heal(top, wrong, offset, &good).await,
             // Only a stale member may have a right copy. This repairs the others from it.
-            None => drop(self.read_block(ptr, None, &io::pool()).await?),
+            None => drop(self.read_at(placed).await?),
         }
         Ok(BlockScrub {
             repaired: count,

@@ -17,14 +17,14 @@ use io::disk::Disk;
 use io::time::now;
 
 use super::state::{Course, Expanding, ExpansionWait};
-use crate::format::{Address, BlockPtr, MemberGuid, VdevId, resilver_key};
+use crate::format::{Address, MemberGuid, VdevId, resilver_key};
 use crate::owner::capacity::space_maps::LoadedRegions;
 use crate::owner::pool_tree::Changes;
-use crate::owner::sweep::scrub_rows::of_row;
+use crate::owner::sweep::scrub_rows::{FoundBlock, of_row};
 use crate::owner::{Owner, POLL, Pool, State};
 use crate::shared::DESTROYED;
 use crate::space::KEPT;
-use crate::vdev::{MoveStep, Moving, RowsToMove, SetupError, Vdevs};
+use crate::vdev::{MoveStep, Moving, PlacedBlock, RowsToMove, SetupError, Vdevs};
 use crate::{Error, Result};
 
 /// Regions with used sectors in one window, at most.
@@ -312,12 +312,12 @@ impl Owner {
             self.write_checkpoint().await?;
             let blocks = self.blocks_of_rows(&used).await?;
             let mut are_known = true;
-            for (tree, block) in blocks.values() {
-                match vdevs.scrub_block(&block.ptr).await {
+            for FoundBlock { placed, tree, lost } in blocks.values() {
+                match vdevs.scrub_placed(placed).await {
                     Ok(_) => {}
                     Err(e @ (Error::Corrupt { .. } | Error::Unreadable { .. })) => {
                         if *tree != DESTROYED {
-                            self.shared.lost.note(&e, *block);
+                            self.shared.lost.note(&e, *lost);
                         }
                     }
                     Err(other) => return Err(other),
@@ -327,13 +327,13 @@ impl Owner {
                 let of_row = of_row(&vdevs, *row, &blocks);
                 match self.has_all(*row, &of_row) {
                     true => {
-                        let of_row: Vec<BlockPtr> = of_row.into_values().collect();
+                        let of_row: Vec<PlacedBlock> = of_row.into_values().collect();
                         vdevs.mend_row(*row, &of_row).await;
                     }
                     false => are_known = false,
                 }
             }
-            task.blocks = blocks.into_values().map(|(_, block)| block.ptr).collect();
+            task.blocks = blocks.into_values().map(|found| found.placed).collect();
             if are_known {
                 break;
             }

@@ -106,7 +106,7 @@ impl State {
     /// Whether blocks are copied from a vdev.
     fn copies_from(&self, vdev: VdevId) -> bool {
         let leaving = self.leaving();
-        leaving.is_some_and(|(of, entry)| of == vdev && entry.step == RemovalStep::Copying)
+        leaving.is_some_and(|(of, entry)| of == vdev && entry.step != RemovalStep::Stopping)
     }
 
     /// Notes copies that were written. Blocks that were freed meanwhile get no entry, and their copies are freed.
@@ -144,12 +144,25 @@ impl State {
             assert!(vdevs.copies().insert(run), "{run:?} was copied twice");
             self.pool_tree.put(copy_key(run.from), Some(run.encode()));
         }
-        let entry = RemovalEntry {
-            step: RemovalStep::Copying,
-            up_to: self.journal.epoch(),
-        };
-        self.pool_tree.note_removal(vdev, entry);
+        // it may have been given up while the copies were written
+        if let Some((_, entry)) = self.leaving() {
+            let up_to = self.journal.epoch();
+            self.pool_tree
+                .note_removal(vdev, RemovalEntry { up_to, ..entry });
+        }
     }
+}
+
+/// Bytes of the first blocks, which are written from one buffer.
+fn sizes_of_group(blocks: &[(PlacedBlock, Vec<u8>)]) -> impl Iterator<Item = u32> {
+    let mut left = GROUP_BYTES;
+    let sizes = blocks.iter().map(|(_, bytes)| bytes.len() as u32);
+    let sizes = sizes.enumerate().take_while(move |(n, size)| {
+        let fits = *size <= left;
+        left = left.saturating_sub(*size);
+        *n == 0 || fits
+    });
+    sizes.map(|(_, size)| size)
 }
 
 /// Extents for the first blocks of a batch.
@@ -182,7 +195,8 @@ impl Copier<'_> {
             let reads = some.iter().map(|found| vdevs.read_at(&found.block));
             for (found, read) in some.iter().zip(all(reads).await) {
                 match read {
-                    Ok(bytes) => right.push((found.block, bytes)),
+                    // memory of its own: nobody waits for buffers while it has some
+                    Ok(bytes) => right.push((found.block, bytes.to_vec())),
                     Err(e @ (Error::Corrupt { .. } | Error::Unreadable { .. })) => {
                         if !owner
                             .state
@@ -204,23 +218,37 @@ impl Copier<'_> {
         self.write_copies(right).await
     }
 
-    async fn write_copies(&mut self, mut blocks: Vec<(PlacedBlock, IoBuf)>) -> Result<()> {
+    async fn write_copies(&mut self, mut blocks: Vec<(PlacedBlock, Vec<u8>)>) -> Result<()> {
         let owner = self.owner;
         while !blocks.is_empty() {
             let pause = owner.pause().await;
             if let Some(trouble) = owner.shared.trouble() {
                 return Err(trouble);
             }
-            match self.room(&mut blocks) {
+            blocks.retain(|(block, _)| {
+                let state = owner.state.borrow();
+                !state.allocator.space().is_freed(block.at)
+            });
+            if blocks.is_empty() {
+                return Ok(());
+            }
+            // nobody waits for buffers during a pause: their owners may wait for a checkpoint
+            let sizes: Vec<u32> = sizes_of_group(&blocks).collect();
+            let size = sizes.iter().sum::<u32>() as usize;
+            let Some(buf) = owner.shared.buffers.try_alloc(size) else {
+                drop(pause);
+                drop(owner.shared.buffers.alloc(size).await);
+                continue;
+            };
+            match self.room(&sizes) {
                 Room::Extents(places, extents) => {
                     let some: Vec<_> = blocks.drain(..places.len()).collect();
-                    self.write(some, &places, &extents).await?;
+                    self.write((some, buf), &places, &extents).await?;
                 }
                 Room::NotLoaded => {
-                    drop(pause);
+                    drop((buf, pause));
                     owner.load_more().await;
                 }
-                Room::None if blocks.is_empty() => return Ok(()),
                 Room::None => {
                     self.walk.is_short = true;
                     return Err(Error::NoSpace);
@@ -230,27 +258,18 @@ impl Copier<'_> {
         Ok(())
     }
 
-    /// Extents for the first of these blocks. Blocks that were freed are taken out.
-    fn room(&self, blocks: &mut Vec<(PlacedBlock, IoBuf)>) -> Room {
+    /// Extents for the first blocks of these sizes.
+    fn room(&self, sizes: &[u32]) -> Room {
         let mut state = self.owner.state.borrow_mut();
         let state = &mut *state;
         let space = state.allocator.space();
-        blocks.retain(|(block, _)| !space.is_freed(block.at));
-        // an extent is written from one buffer
-        let mut left = GROUP_BYTES;
-        let sizes = blocks.iter().map(|(_, bytes)| bytes.len() as u32);
-        let sizes = sizes.enumerate().take_while(|(n, size)| {
-            left = left.saturating_sub(*size);
-            *n == 0 || left > 0
-        });
-        let sizes: Vec<u32> = sizes.map(|(_, size)| size).collect();
         let shared = &self.owner.shared;
         let bytes: u64 = sizes.iter().map(|size| u64::from(*size)).sum();
         let most = shared.vdevs.extent_space().most(bytes);
-        if blocks.is_empty() || shared.budget.left_for_moves(space.movable()) < most {
+        if shared.budget.left_for_moves(space.movable()) < most {
             return Room::None;
         }
-        let extents = state.allocator.place_moved(&sizes, Targets::All);
+        let extents = state.allocator.place_moved(sizes, Targets::All);
         if extents.is_empty() {
             return match state.allocator.space().is_short() {
                 true => Room::NotLoaded,
@@ -274,28 +293,26 @@ impl Copier<'_> {
     /// Writes blocks to their places, and notes the copies. The caller keeps checkpoints from their begin.
     async fn write(
         &mut self,
-        blocks: Vec<(PlacedBlock, IoBuf)>,
+        (blocks, mut buf): (Vec<(PlacedBlock, Vec<u8>)>, IoBuf),
         places: &[Address],
         extents: &[(Address, usize)],
     ) -> Result<()> {
         let owner = self.owner;
-        let mut rest = blocks.iter();
-        let mut writes = Vec::with_capacity(extents.len());
-        for (at, len) in extents {
-            let mut bytes = Vec::with_capacity(*len);
-            while bytes.len() < *len
-                && let Some((_, block)) = rest.next()
-            {
-                bytes.extend_from_slice(block);
-            }
-            let mut buf = owner.shared.buffers.alloc(bytes.len()).await;
-            buf.copy_from_slice(&bytes);
-            writes.push((*at, SharedBuf::from(buf)));
+        buf.set_len(blocks.iter().map(|(_, bytes)| bytes.len()).sum());
+        let mut rest = &mut buf[..];
+        for (_, bytes) in &blocks {
+            let (place, behind) = rest.split_at_mut(bytes.len());
+            place.copy_from_slice(bytes);
+            rest = behind;
         }
+        let data = SharedBuf::from(buf);
+        let mut from = 0;
         let vdevs = &owner.shared.vdevs;
-        let writes = writes
-            .into_iter()
-            .map(|(at, data)| vdevs.write(at, data, WriteClass::Moved));
+        let writes = extents.iter().map(|(at, len)| {
+            let part = data.part(from, *len);
+            from += *len;
+            vdevs.write(*at, part, WriteClass::Moved)
+        });
         if let Err(error) = try_join_all(writes).await {
             owner.fail(error.clone());
             return Err(error);

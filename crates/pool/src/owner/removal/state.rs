@@ -46,8 +46,8 @@ pub(in crate::owner) struct Remover {
     /// Whether the pool closes.
     pub(super) is_ended: Cell<bool>,
     pub(super) is_running: Cell<bool>,
-    /// Whether the labels are being written that say that the vdev is removed.
-    pub(super) is_finishing: Cell<bool>,
+    /// The vdev, while the labels are being written that say that it is removed.
+    pub(super) finishes: Cell<Option<VdevId>>,
     /// Whether all blocks that were placed on the vdev before it gave out no space are in trees.
     pub(super) is_settled: Cell<bool>,
     pub(super) waits_for: Cell<Option<RemovalWait>>,

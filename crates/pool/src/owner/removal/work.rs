@@ -15,9 +15,10 @@ use io::time::{now, sleep};
 
 use super::state::{RemovalWait, Removing};
 use crate::format::{Birth, FEATURE_REMOVED_VDEVS, RemovalEntry, RemovalStep, VdevId, removal_key};
+use crate::owner::pool_tree::PoolTree;
 use crate::owner::{Owner, POLL, Pool, State};
 use crate::space::Service;
-use crate::vdev::SetupError;
+use crate::vdev::{SetupError, Vdevs};
 use crate::{Error, Result};
 
 /// The time after which a removal is tried again that waits for something.
@@ -39,6 +40,32 @@ impl State {
         for info in self.shared.vdevs.table().iter().filter(|i| i.is_removed) {
             self.allocator.space_mut().serve(info.id, Service::Removed);
         }
+    }
+
+    /// Notes for the next checkpoint that all blocks of a vdev have copies. False if the removal was given up.
+    fn note_copied(&mut self, vdev: VdevId) -> bool {
+        let leaving = self.leaving().filter(|(of, _)| *of == vdev);
+        let Some((_, entry)) = leaving.filter(|(_, e)| e.step != RemovalStep::Stopping) else {
+            return false;
+        };
+        let step = RemovalStep::Copied;
+        self.pool_tree
+            .note_removal(vdev, RemovalEntry { step, ..entry });
+        true
+    }
+
+    /// Refuses a checkpoint from before the removal of a vdev.
+    ///
+    /// # Errors
+    /// [`Error::BeforeRemoval`].
+    pub(in crate::owner) fn check_removed(vdevs: &Vdevs, pool_tree: &PoolTree) -> Result<()> {
+        for info in vdevs.table().iter().filter(|info| info.is_removed) {
+            let entry = pool_tree.removals().get(&info.id);
+            if entry.is_none_or(|entry| entry.step != RemovalStep::Copied) {
+                return Err(Error::BeforeRemoval { vdev: info.id });
+            }
+        }
+        Ok(())
     }
 
     /// Why a vdev cannot be removed now.
@@ -138,6 +165,9 @@ impl Owner {
             let is_damaged = walk.damaged > 0;
             return Ok(is_damaged.then_some(RemovalWait::Damaged));
         }
+        if !self.state.borrow_mut().note_copied(vdev) {
+            return Ok(None);
+        }
         // Afterwards all copies are durable, and so is each free of a block without one. Nobody reads such a block any longer.
         self.write_checkpoint().await?;
         self.shared.readers.quiesce().await;
@@ -176,13 +206,13 @@ impl Owner {
             let state = self.state.borrow();
             let entry = state.leaving().map(|(_, entry)| entry.step);
             let has_nodes = state.allocator.space().has_pool_nodes(vdev);
-            if entry != Some(RemovalStep::Copying) || has_nodes || !self.may_remove() {
+            if entry != Some(RemovalStep::Copied) || has_nodes || !self.may_remove() {
                 return Ok(());
             }
         }
-        self.remover.is_finishing.set(true);
+        self.remover.finishes.set(Some(vdev));
         let removed = self.shared.vdevs.remove(vdev).await;
-        self.remover.is_finishing.set(false);
+        self.remover.finishes.set(None);
         let mut state = self.state.borrow_mut();
         state.allocator.space_mut().serve(vdev, Service::Removed);
         let extents = self.shared.vdevs.extent_space();
@@ -264,6 +294,12 @@ impl Pool {
             let ticket = state.change(Vec::new(), changes)?;
             state.allocator.space_mut().serve(vdev, Service::Leaving);
             state.supply_budget();
+            let remover = &self.owner.remover;
+            remover.is_settled.set(false);
+            remover.waits_for.set(None);
+            remover.rests_until.set(None);
+            remover.copied.set(0);
+            remover.active.set(Duration::ZERO);
             Ok(((), ticket))
         };
         let begun = self.owner.change_durably(begin).await;
@@ -271,12 +307,6 @@ impl Pool {
             return Err(error);
         }
         begun.map_err(SetupError::failed)?;
-        let remover = &self.owner.remover;
-        remover.is_settled.set(false);
-        remover.waits_for.set(None);
-        remover.rests_until.set(None);
-        remover.copied.set(0);
-        remover.active.set(Duration::ZERO);
         self.owner.wake_remover();
         Ok(())
     }
@@ -284,17 +314,20 @@ impl Pool {
     /// Gives up the removal of a vdev: it gives out space again as soon as the copies are freed, which is done in the background.
     ///
     /// # Errors
-    /// [`SetupError::NotRemoving`], [`SetupError::ReadOnly`], [`SetupError::Device`].
+    /// [`SetupError::NotRemoving`]; [`SetupError::RemovalEnds`] if the labels without the vdev are being written;
+    /// [`SetupError::ReadOnly`], [`SetupError::Device`].
     pub async fn stop_removal(&self) -> std::result::Result<(), SetupError> {
         if self.vdevs().is_read_only() {
             return Err(SetupError::ReadOnly);
         }
-        let is_refused = Cell::new(false);
+        let refused: Cell<Option<SetupError>> = Cell::new(None);
         let stop = |state: &mut State| {
-            let leaving = state.leaving();
-            let Some((vdev, entry)) = leaving.filter(|_| !self.owner.remover.is_finishing.get())
-            else {
-                is_refused.set(true);
+            if let Some(vdev) = self.owner.remover.finishes.get() {
+                refused.set(Some(SetupError::RemovalEnds { vdev }));
+                return Err(Error::Unknown);
+            }
+            let Some((vdev, entry)) = state.leaving() else {
+                refused.set(Some(SetupError::NotRemoving));
                 return Err(Error::Unknown);
             };
             let entry = RemovalEntry {
@@ -305,8 +338,8 @@ impl Pool {
             Ok(((), state.change(Vec::new(), changes)?))
         };
         let stopped = self.owner.change_durably(stop).await;
-        if is_refused.get() {
-            return Err(SetupError::NotRemoving);
+        if let Some(error) = refused.take() {
+            return Err(error);
         }
         stopped.map_err(SetupError::failed)?;
         self.owner.remover.rests_until.set(None);
