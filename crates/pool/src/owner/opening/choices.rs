@@ -10,8 +10,8 @@ use std::sync::Arc;
 use super::directory::{open_datasets, read_tree};
 use crate::format::{BlockPtr, Node, Uberblock};
 use crate::journal::{Replayed, salvage};
+use crate::owner::Pool;
 use crate::owner::destroy::deadlists::DEAD_TREE;
-use crate::owner::{Pool, State};
 use crate::space::{Space, VdevSpace};
 use crate::tree::{self, NodeCache};
 use crate::vdev::{Opened, Vdevs};
@@ -78,9 +78,7 @@ impl<'a> Trial<'a> {
         let mut space = Space::new(&table);
         let load = async |need: &tree::Need| self.node(&need.ptr).await;
         let mut directory = read_tree(load, uberblock, &mut space).await?;
-        State::check_removed(self.vdevs, &directory.pool_tree)?;
-        self.vdevs
-            .know_copies(&std::mem::take(&mut directory.copies))?;
+        directory.tell_copies(self.vdevs)?;
         for root in directory.roots.values().filter_map(|found| found.root) {
             self.node(&root).await?;
         }

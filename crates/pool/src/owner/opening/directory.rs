@@ -11,14 +11,15 @@ use crate::dataset;
 use crate::format::{
     BlockPtr, CopiedRun, Dataset, DatasetRoot, Defect, Freeing, KIND_COPY, KIND_DATASET,
     KIND_FREEING, KIND_LIST, KIND_ROOT, KIND_SPACE, KIND_SUMMARIZED, KIND_SUMMARY,
-    KIND_SUMMARY_ROWS, Key, Kind, ListId, Node, PAGE_REGIONS, RegionBits, SummaryRows, TreeId,
-    Uberblock, Value, VdevId, decode_on, summarized_key,
+    KIND_SUMMARY_ROWS, Key, Kind, ListId, Node, PAGE_REGIONS, RegionBits, RemovalStep, SummaryRows,
+    TreeId, Uberblock, Value, VdevId, decode_on, summarized_key,
 };
 use crate::owner::capacity::maps::Pages;
 use crate::owner::pool_tree::{PoolTree, number};
 use crate::shared::all;
 use crate::space::{Space, VdevSpace};
 use crate::tree::{Lookup, LookupStep, Need};
+use crate::vdev::Vdevs;
 use crate::{Error, Result};
 
 /// Nodes that are read at once.
@@ -37,7 +38,7 @@ pub(super) struct Directory {
     /// The rows that summaries count, by vdev that was expanded.
     summary_rows: BTreeMap<VdevId, SummaryRows>,
     /// Copies of blocks of vdevs that are being removed, or were removed.
-    pub(in crate::owner) copies: Vec<CopiedRun>,
+    copies: Vec<CopiedRun>,
 }
 
 /// A dataset during replay.
@@ -127,6 +128,20 @@ pub(super) async fn read_tree(
 }
 
 impl Directory {
+    /// Tells the vdevs of the copies of blocks.
+    ///
+    /// # Errors
+    /// [`Error::BeforeRemoval`] if the checkpoint is from before the removal of a vdev; [`Error::Invalid`] if copies overlap.
+    pub(super) fn tell_copies(&mut self, vdevs: &Vdevs) -> Result<()> {
+        for info in vdevs.table().iter().filter(|info| info.is_removed) {
+            let entry = self.pool_tree.removals().get(&info.id);
+            if entry.is_none_or(|entry| entry.step != RemovalStep::Copied) {
+                return Err(Error::BeforeRemoval { vdev: info.id });
+            }
+        }
+        vdevs.know_copies(&std::mem::take(&mut self.copies))
+    }
+
     fn take_leaf(&mut self, leaf: &Node, root: Option<BlockPtr>, space: &mut Space) -> Result<()> {
         for index in 0..leaf.count() {
             let Value::Inline(bytes) = leaf.value(index).to_value() else {

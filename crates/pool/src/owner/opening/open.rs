@@ -68,8 +68,7 @@ impl Pool {
         let load = async |need: &Need| shared.node(POOL_TREE, need).await;
         let mut directory = read_tree(load, &uberblock, &mut space).await?;
         let doubted = directory.doubt_summaries(&table, &mut space);
-        State::check_removed(&vdevs, &directory.pool_tree)?;
-        vdevs.know_copies(&std::mem::take(&mut directory.copies))?;
+        directory.tell_copies(&vdevs)?;
         let ring = vdevs.ring();
         // Writes since an older uberblock are not part of the pool.
         let replayed = match is_rewound && vdevs.is_read_only() {

@@ -15,10 +15,9 @@ use io::time::{now, sleep};
 
 use super::state::{RemovalWait, Removing};
 use crate::format::{Birth, FEATURE_REMOVED_VDEVS, RemovalEntry, RemovalStep, VdevId, removal_key};
-use crate::owner::pool_tree::PoolTree;
 use crate::owner::{Owner, POLL, Pool, State};
 use crate::space::Service;
-use crate::vdev::{SetupError, Vdevs};
+use crate::vdev::SetupError;
 use crate::{Error, Result};
 
 /// The time after which a removal is tried again that waits for something.
@@ -52,20 +51,6 @@ impl State {
         self.pool_tree
             .note_removal(vdev, RemovalEntry { step, ..entry });
         true
-    }
-
-    /// Refuses a checkpoint from before the removal of a vdev.
-    ///
-    /// # Errors
-    /// [`Error::BeforeRemoval`].
-    pub(in crate::owner) fn check_removed(vdevs: &Vdevs, pool_tree: &PoolTree) -> Result<()> {
-        for info in vdevs.table().iter().filter(|info| info.is_removed) {
-            let entry = pool_tree.removals().get(&info.id);
-            if entry.is_none_or(|entry| entry.step != RemovalStep::Copied) {
-                return Err(Error::BeforeRemoval { vdev: info.id });
-            }
-        }
-        Ok(())
     }
 
     /// Why a vdev cannot be removed now.

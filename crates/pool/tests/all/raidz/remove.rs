@@ -309,7 +309,7 @@ fn a_removal_that_cannot_be_given_up_says_so() {
                 ..Latency::default()
             };
             for n in 0..3 {
-                let disk = Node::current().disk(&format!("d{n}")).expect("a disk");
+                let disk = Node::current().disk(format!("d{n}")).expect("a disk");
                 disk.slow(Some(slow));
             }
             io::time::sleep(Duration::from_millis((seed - 71) * 10)).await;
@@ -323,7 +323,7 @@ fn a_removal_that_cannot_be_given_up_says_so() {
                 Err(other) => panic!("{other}"),
             }
             for n in 0..3 {
-                let disk = Node::current().disk(&format!("d{n}")).expect("a disk");
+                let disk = Node::current().disk(format!("d{n}")).expect("a disk");
                 disk.slow(None);
             }
             check(&pool).await;
