@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-use crate::format::{Address, Defect, Sequence};
+use crate::format::{Address, Defect, Sequence, VdevId};
 
 /// Result of a pool operation.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -28,6 +28,12 @@ pub enum Error {
         sequence: Sequence,
         /// Where it should be.
         at: Address,
+    },
+    /// The checkpoint has blocks on a vdev that was removed later, and not all of their copies: choose a newer one.
+    #[error("the checkpoint is from before the removal of vdev {}, whose disks have left the pool: choose a newer one", vdev.0)]
+    BeforeRemoval {
+        /// The vdev.
+        vdev: VdevId,
     },
     /// The journal has no room: checkpoint, release, and append again.
     #[error("the journal is full until the next checkpoint")]

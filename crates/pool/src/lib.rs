@@ -41,8 +41,8 @@ pub use options::{DurableWrites, Options};
 pub use owner::{
     BalanceMoves, Choice, Damage, DamagedObjects, Damages, DurableTimes, Expanding, ExpansionWait,
     NewFilesystem, NewVolume, OrderMoves, Placements, Pool, PoolSpace, PoolWrites, RegionMoves,
-    Resilvering, RowMoves, ScrubPosition, Scrubbed, SnapshotUse, Source, SpaceMaps, TrimPosition,
-    Trimmed, Verified, VolumeSpace,
+    RemovalWait, Removing, Resilvering, RowMoves, ScrubPosition, Scrubbed, SnapshotUse, Source,
+    SpaceMaps, TrimPosition, Trimmed, Verified, VolumeSpace,
 };
 pub use volume::Volume;
 pub use written::{DatasetWrites, WriteClass, WrittenBytes};

@@ -261,7 +261,7 @@ export const addSpare = (pool) => ask({
 
 export const removeSpare = (pool, spare) => ask({
   title: `Remove the spare ${spare.path || spare.guid}`, button: "Remove", text: ["Nothing takes the place of a disk of this pool that fails then, unless there are other spares."],
-  action: () => api.removeSpare({ pool, disk: spare.guid }),
+  action: () => api.removeDevice({ pool, disk: spare.guid }),
 });
 
 export const addDisk = () => ask({

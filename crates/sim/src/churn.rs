@@ -1,4 +1,4 @@
-//! Churn of members under load: offline, online, attach, detach, replace, add, grow; scrubs and trims.
+//! Churn of members under load: offline, online, attach, detach, replace, add, grow, removal of vdevs; scrubs and trims.
 //!
 //! **Owns** that churn. **Called by** scenarios `pool` and `files`, on pools whose disks are sound, and by `full`, also where
 //! members of each vdev are on failing disks. Each refusal is a violation, with three exceptions: the vdev would have fewer complete
@@ -106,6 +106,14 @@ pub(crate) async fn replace_one_of(
     }
 }
 
+/// The members of vdevs that are not being removed: the others may be gone at any time.
+fn staying(pool: &Pool) -> Vec<Member> {
+    let leaving = pool.removing().map(|removing| removing.vdev);
+    let mut all = members(pool);
+    all.retain(|member| Some(member.vdev) != leaving);
+    all
+}
+
 fn wrong(what: &str, e: SetupError) -> Violation {
     Violation(format!("{what}: {e}"))
 }
@@ -166,6 +174,8 @@ pub(crate) async fn gather(pool: &Pool, names: &[String]) -> Result<(), Violatio
         if matches!(member.state, MemberState::Offline | MemberState::Faulted) {
             match vdevs.online(member.guid, None).await {
                 Err(SetupError::Absent { .. }) => lacks_disk = true,
+                // its vdev was removed meanwhile
+                Err(SetupError::NoMember { .. }) => continue,
                 other => other.map_err(|e| wrong("a member does not come back", e))?,
             }
         }
@@ -213,7 +223,7 @@ async fn expand(pool: &Pool, media: &Media, vdev: VdevId) -> Result<(), Violatio
 
 /// Attaches a free disk to a mirror with fewer than the most members. A raidz is expanded by it.
 async fn attach(pool: &Pool, media: &Media, rng: &mut Prng) -> Result<Option<VdevId>, Violation> {
-    let now = members(pool);
+    let now = staying(pool);
     let any = &now[rng.below(now.len() as u64) as usize];
     let vdev = any.vdev;
     if matches!(any.kind, VdevKind::Raidz { .. }) {
@@ -251,10 +261,12 @@ async fn add(pool: &Pool, media: &Media, rng: &mut Prng) -> Result<(), Violation
     if disks.is_empty() {
         return Ok(());
     }
+    // blocks that leave the pool with a vdev take space of it with them
+    let is_removing = pool.removing().is_some();
     let before = pool.space().size;
     let added = pool.add_vdev(disks, true).await;
     added.map_err(|e| wrong("adding a vdev", e))?;
-    match pool.space().size > before {
+    match pool.space().size > before || is_removing {
         true => Ok(()),
         false => Err(Violation("a vdev more gives no space".into())),
     }
@@ -271,14 +283,37 @@ async fn grow(pool: &Pool, vdev: VdevId, rng: &mut Prng) -> Result<(), Violation
             disk.set_size(disk.size() + more);
         }
     }
+    let is_removing = pool.removing().is_some();
     let before = pool.space().size;
     let grown = pool.grow(vdev).await;
     let grown = grown.map_err(|e| wrong("growing", e))?;
     match pool.space().size > before {
-        now if now == grown => Ok(()),
+        now if now == grown || is_removing => Ok(()),
         _ => Err(Violation(format!(
             "a vdev that grew ({grown}) had {before} bytes"
         ))),
+    }
+}
+
+/// Begins to remove a vdev, or gives up the removal in progress.
+async fn remove(pool: &Pool, vdev: VdevId, rng: &mut Prng) -> Result<(), Violation> {
+    let done = match pool.removing() {
+        Some(_) if rng.chance(0.5) => pool.stop_removal().await,
+        Some(_) => Ok(()),
+        None => pool.remove_vdev(vdev).await,
+    };
+    match done {
+        Err(
+            SetupError::LastVdev { .. }
+            | SetupError::HasJournal { .. }
+            | SetupError::NoRoom { .. }
+            | SetupError::NoVdev { .. }
+            | SetupError::Removing { .. }
+            | SetupError::NotRemoving
+            | SetupError::RemovalEnds { .. }
+            | SetupError::Expanding { .. },
+        ) => Ok(()),
+        done => done.map_err(|e| wrong("removing a vdev", e)),
     }
 }
 
@@ -330,9 +365,9 @@ pub(crate) async fn churn(pool: Rc<Pool>, media: Media, seed: u64) -> Result<(),
     let mut rng = Prng::new(seed);
     for _ in 0..rng.below(6) {
         sleep(Duration::from_micros(rng.below(5000))).await;
-        let now = members(&pool);
+        let now = staying(&pool);
         let any = &now[rng.below(now.len() as u64) as usize];
-        match rng.below(10) {
+        match rng.below(11) {
             0 if media.may_leave(&pool, any) => {
                 let done = unless_last("offline", pool.vdevs().offline(any.guid).await);
                 media.unless_bad(any, done)?;
@@ -364,7 +399,8 @@ pub(crate) async fn churn(pool: Rc<Pool>, media: Media, seed: u64) -> Result<(),
             5 if media.grows => add(&pool, &media, &mut rng).await?,
             6 if media.grows => grow(&pool, any.vdev, &mut rng).await?,
             7 => trim(&pool).await?,
-            8 => {
+            8 if media.grows => remove(&pool, any.vdev, &mut rng).await?,
+            9 => {
                 let on = rng.chance(0.8);
                 let set = pool.set_property(PoolProperty::Autotrim, on).await;
                 set.map_err(|e| Violation(format!("setting autotrim: {e}")))?;

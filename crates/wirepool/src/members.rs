@@ -8,8 +8,8 @@ use crate::tables;
 use crate::{layout, pools};
 use anyhow::Result;
 use server::api::{
-    AddVdevs, AttachMember, Call, DetachMember, OfflineMember, OnlineMember, Pool, RemoveSpare,
-    ReplaceMember, ResilverPool, ScrubAction, ScrubPool, TrimPool, VdevLayout,
+    AddVdevs, AttachMember, Call, DetachMember, OfflineMember, OnlineMember, Pool, RemoveDevice,
+    ReplaceMember, ResilverPool, ScrubAction, ScrubPool, StopRemoval, TrimPool, VdevLayout,
 };
 use std::path::PathBuf;
 
@@ -85,10 +85,13 @@ pub(crate) fn member(ask: &Ask, command: MemberCommand) -> Result<String> {
             };
             show(ask, &call)
         }
-        MemberCommand::Remove { pool, disk } => {
-            let disk = named(&disk)?;
-            show(ask, &RemoveSpare { pool, disk })
-        }
+        MemberCommand::Remove { pool, disk, .. } => match disk {
+            Some(disk) => {
+                let disk = vdev_or_disk(&disk)?;
+                show(ask, &RemoveDevice { pool, disk })
+            }
+            None => show(ask, &StopRemoval { pool }),
+        },
         MemberCommand::Detach { pool, disk } => {
             let disk = named(&disk)?;
             show(ask, &DetachMember { pool, disk })

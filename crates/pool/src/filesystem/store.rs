@@ -337,7 +337,7 @@ impl From<Error> for FileError {
             Error::Device => FileError::Storage(MediaWrite),
             Error::Closed => FileError::Storage(Offline),
             Error::JournalFull | Error::BatchTooLarge { .. } => FileError::Storage(Exhausted),
-            Error::Invalid(_) => FileError::Storage(Corrupt),
+            Error::Invalid(_) | Error::BeforeRemoval { .. } => FileError::Storage(Corrupt),
             Error::Exists
             | Error::NotFound
             | Error::BadName

@@ -42,6 +42,8 @@ const VERSION_PLACES: u32 = 3;
 pub(super) const VERSION_SPARE: u32 = 4;
 /// Version of labels of pools with a raidz that was expanded.
 const VERSION_EXPANDED: u32 = 5;
+/// Version of labels of pools from which a vdev was removed.
+const VERSION_REMOVED: u32 = 6;
 const CHECKSUM_SIZE: usize = 16;
 const CHECKED_SIZE: usize = LABEL_SIZE - CHECKSUM_SIZE;
 const TAIL_SIZE: usize = CHECKED_SIZE - 15640;
@@ -153,7 +155,7 @@ pub struct Label {
 /// Whether a label could not be decoded because a later version wrote it. The disk belongs to a pool nevertheless.
 #[must_use]
 pub fn is_of_later_version(defect: &Defect) -> bool {
-    let later = u64::from(VERSION_EXPANDED) + 1..;
+    let later = u64::from(VERSION_REMOVED) + 1..;
     matches!(defect, Defect::Field { field, value } if *field == VERSION_FIELD && later.contains(value))
 }
 
@@ -189,6 +191,7 @@ impl Label {
 
     fn version(&self) -> u32 {
         match self.history.branch {
+            _ if self.vdevs.iter().any(|vdev| vdev.is_removed) => VERSION_REMOVED,
             _ if self.vdevs.iter().any(|vdev| vdev.first_members > 0) => VERSION_EXPANDED,
             _ if self.needs_places() => VERSION_PLACES,
             LabelBranch(0) => VERSION_PLAIN,
@@ -221,7 +224,9 @@ impl Label {
         if self.vdevs.is_empty() || self.vdevs.len() > VDEVS_MAX {
             return field("label's number of vdevs", self.vdevs.len() as u64);
         }
-        if self.needs_places() && self.history.branch == LabelBranch(0) {
+        let is_removed = |vdev: &VdevEntry| vdev.is_removed;
+        let needs_branch = self.needs_places() || self.vdevs.iter().any(is_removed);
+        if needs_branch && self.history.branch == LabelBranch(0) {
             return field("branch of a label with places of the journal", 0);
         }
         for (index, vdev) in self.vdevs.iter().enumerate() {
@@ -251,6 +256,9 @@ impl Label {
         }
         if !vdev.kind.sizes().contains(&vdev.members.into()) {
             return field("vdev's number of members", vdev.members.into());
+        }
+        if vdev.is_removed && (vdev.has_journal || vdev.expansion.is_some()) {
+            return field("removal of a vdev with a part of the journal", 1);
         }
         Self::check_expansion(vdev)?;
         let (size, sector) = (vdev.data_size, vdev.sector());
@@ -291,6 +299,9 @@ impl Label {
         let Some(vdev) = self.vdevs.get(usize::from(self.vdev.0)) else {
             return field("label's vdev", self.vdev.0.into());
         };
+        if vdev.is_removed {
+            return field("label's vdev, which was removed", self.vdev.0.into());
+        }
         if self.members.len() != usize::from(vdev.members) {
             return field("label's number of members", self.members.len() as u64);
         }
@@ -381,7 +392,7 @@ impl Label {
             return Err(Defect::Checksum);
         }
         let version = raw.version.get();
-        if !(VERSION_PLAIN..=VERSION_EXPANDED).contains(&version) || version == VERSION_SPARE {
+        if !(VERSION_PLAIN..=VERSION_REMOVED).contains(&version) || version == VERSION_SPARE {
             return field(VERSION_FIELD, version.into());
         }
         let reserved = raw.reserved_a != 0 || raw.reserved_b != U16::ZERO;

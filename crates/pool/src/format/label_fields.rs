@@ -39,12 +39,12 @@ pub(super) struct RawVdev {
     has_journal: u8,
     first_members: u8,
     expansion: u8,
-    reserved: u8,
+    removed: u8,
     data_size: U64,
     position: U64,
 }
 layout!(RawVdev, 32, guid @ 0, kind @ 8, ashift @ 9, members @ 10, has_journal @ 12, first_members @ 13, expansion @ 14,
-    reserved @ 15, data_size @ 16, position @ 24);
+    removed @ 15, data_size @ 16, position @ 24);
 
 pub(super) type RawFeatures = [[u8; FEATURE_SIZE_MAX]; FEATURES_MAX];
 
@@ -140,6 +140,8 @@ pub struct VdevEntry {
     pub has_journal: bool,
     /// Bytes of data of each member, from the end of the labels at the front: whole sectors.
     pub data_size: u64,
+    /// Whether it was removed: it has no members any longer, and its blocks are on other vdevs.
+    pub is_removed: bool,
 }
 
 /// The expansion of a raidz by one member, which is its last one. Rows below the position are as wide as the vdev; addresses behind
@@ -305,8 +307,10 @@ pub const FEATURE_RECORD_PARTS: &str = "record_parts";
 pub const FEATURE_SPARES: &str = "spares";
 /// The feature of pools whose records have checksums of folded kinds.
 pub const FEATURE_FOLDED_CHECKSUMS: &str = "folded_checksums";
+/// The feature of pools from which a vdev is being removed, or was removed.
+pub const FEATURE_REMOVED_VDEVS: &str = "removed_vdevs";
 /// All features that this version knows.
-pub(crate) const FEATURES: [&str; 13] = [
+pub(crate) const FEATURES: [&str; 14] = [
     FEATURE_ACL_RULES,
     FEATURE_AUTODEFRAG,
     FEATURE_EXACT_SPACE,
@@ -317,6 +321,7 @@ pub(crate) const FEATURES: [&str; 13] = [
     FEATURE_OWNER_SPACE,
     FEATURE_RECORD_PARTS,
     FEATURE_RECORD_SIZES,
+    FEATURE_REMOVED_VDEVS,
     FEATURE_SETTINGS,
     FEATURE_SPACE_SUMMARIES,
     FEATURE_SPARES,
@@ -476,15 +481,15 @@ impl RawVdev {
                 }) => 1,
                 Some(_) => 2,
             },
-            reserved: 0,
+            removed: vdev.is_removed.into(),
             data_size: U64::new(vdev.data_size),
             position: U64::new(vdev.expansion.map_or(0, |e| e.position)),
         }
     }
 
     pub(super) fn decode(&self) -> Result<VdevEntry, Defect> {
-        if self.reserved != 0 {
-            return field("vdev's reserved bytes", self.reserved.into());
+        if self.removed > 1 {
+            return field("vdev's removal", self.removed.into());
         }
         let position = self.position.get();
         if self.expansion == 0 && position != 0 {
@@ -514,6 +519,7 @@ impl RawVdev {
             },
             has_journal: self.has_journal == 1,
             data_size: self.data_size.get(),
+            is_removed: self.removed == 1,
         })
     }
 }

@@ -6,7 +6,7 @@
 use zerocopy::little_endian::U64;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::{Birth, BlockPtr, Defect, Key, Kind, MemberGuid, OFFSET_END, ObjectId, layout};
+use super::{Birth, Defect, Key, Kind, MemberGuid, OFFSET_END, ObjectId, VdevOffset, layout};
 
 /// Kind of their keys. The object is the member's GUID, the offset 0.
 pub const KIND_RESILVER: Kind = Kind(10);
@@ -40,10 +40,10 @@ pub fn resilver_key(member: MemberGuid) -> Key {
 }
 
 impl ResilverPosition {
-    /// Whether a member that has every block placed up to `held` also has this block of its vdev.
+    /// Whether a member that has every block placed up to `held` also has a block that was placed at this offset of its vdev.
     #[must_use]
-    pub fn has(&self, held: Birth, ptr: &BlockPtr) -> bool {
-        self.held <= held && ptr.placed <= self.up_to && ptr.offset.0 < self.next
+    pub fn has(&self, held: Birth, (placed, offset): (Birth, VdevOffset)) -> bool {
+        self.held <= held && placed <= self.up_to && offset.0 < self.next
     }
 
     /// Encodes the value in the pool's own tree.

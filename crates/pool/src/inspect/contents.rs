@@ -7,15 +7,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::disks::{Image, InspectError};
 use super::found::{Finding, FindingKind, Findings};
+use super::moved::SeenCopies;
 use super::part::Part;
 use super::space::Sectors;
 use super::summaries::Summaries;
 use crate::format::{
-    Birth, BlockPtr, DEAD_TREE, Dataset, DatasetKind, DatasetRoot, Defect, FIRST_DATASET, Freeing,
-    HOLDS_MAX, Hold, KIND_DATASET, KIND_FREEING, KIND_HOLD, KIND_LIST, KIND_NEXT_DATASET,
-    KIND_PROPERTY, KIND_RESILVER, KIND_ROOT, KIND_SETTINGS, KIND_SPACE, KIND_SPARE,
-    KIND_SUMMARIZED, KIND_SUMMARY, KIND_SUMMARY_ROWS, Key, ListId, PoolProperty, ResilverPosition,
-    Settings, SpareEntry, SpareGuid, TreeId, Uberblock, Value, decode_on,
+    Birth, BlockPtr, CopiedRun, DEAD_TREE, Dataset, DatasetKind, DatasetRoot, Defect,
+    FIRST_DATASET, Freeing, HOLDS_MAX, Hold, KIND_COPY, KIND_DATASET, KIND_FREEING, KIND_HOLD,
+    KIND_LIST, KIND_NEXT_DATASET, KIND_PROPERTY, KIND_REMOVAL, KIND_RESILVER, KIND_ROOT,
+    KIND_SETTINGS, KIND_SPACE, KIND_SPARE, KIND_SUMMARIZED, KIND_SUMMARY, KIND_SUMMARY_ROWS, Key,
+    ListId, PoolProperty, RemovalEntry, ResilverPosition, Settings, SpareEntry, SpareGuid, TreeId,
+    Uberblock, Value, decode_on,
 };
 use crate::tree::{Visit, Walk, WalkStep};
 
@@ -77,6 +79,7 @@ struct Entries {
     spares: BTreeMap<SpareGuid, SpareEntry>,
     saved: Sectors,
     summaries: Summaries,
+    copies: SeenCopies,
 }
 
 fn number(bytes: &[u8]) -> Result<u64, Defect> {
@@ -97,7 +100,7 @@ impl Entries {
             return field("pointer in the pool's own tree", 0);
         };
         let offsets = match key.kind() {
-            KIND_SPACE | KIND_SUMMARY => Key::OFFSET_END,
+            KIND_SPACE | KIND_SUMMARY | KIND_COPY => Key::OFFSET_END,
             KIND_HOLD => HOLDS_MAX,
             KIND_PROPERTY => Key::OFFSET_END,
             _ => 1,
@@ -109,6 +112,12 @@ impl Entries {
             KIND_SPACE => self.saved.load(image, key, bytes)?,
             KIND_SUMMARY => self.summaries.load(image, key, bytes)?,
             KIND_SUMMARY_ROWS => self.summaries.load_rows(key, bytes)?,
+            KIND_COPY => {
+                let vdevs = image.vdevs.iter();
+                let sectors: Vec<u32> = vdevs.map(|vdev| vdev.entry.sector()).collect();
+                self.copies.add(CopiedRun::decode(key, bytes)?, &sectors)?;
+            }
+            KIND_REMOVAL => drop(RemovalEntry::decode(bytes)?),
             KIND_SUMMARIZED if object == 0 => {
                 decode_on(bytes)?;
                 self.summaries.are_kept = true;
@@ -176,9 +185,8 @@ impl Image {
                 WalkStep::Visit(Visit::Entry(key, value)) => {
                     if let Err(defect) = entries.take(self, key, &value) {
                         let kind = match key.kind() {
-                            KIND_SPACE | KIND_SUMMARY | KIND_SUMMARIZED | KIND_SUMMARY_ROWS => {
-                                FindingKind::Space
-                            }
+                            KIND_SPACE | KIND_SUMMARY | KIND_SUMMARIZED | KIND_SUMMARY_ROWS
+                            | KIND_COPY => FindingKind::Space,
                             _ => FindingKind::Dataset,
                         };
                         let text = format!("entry {key:?} of {POOL}: {defect}");
@@ -193,6 +201,7 @@ impl Image {
         if !whole && nodes.is_empty() {
             return Err(InspectError::NoTree);
         }
+        self.copies.replace(std::mem::take(&mut entries.copies));
         Ok(entries.into_contents(uberblock, nodes, whole, findings))
     }
 }

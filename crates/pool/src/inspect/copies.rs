@@ -13,7 +13,7 @@ impl Image {
     pub fn check_disks(&self, findings: &mut Findings) {
         self.check_forks(findings);
         for (index, vdev) in self.vdevs.iter().enumerate() {
-            if vdev.members.is_empty() {
+            if vdev.members.is_empty() && !vdev.entry.is_removed {
                 let text = format!("vdev {index}: all of its disks are missing");
                 findings.add(Finding::new(FindingKind::Missing, text));
             }

@@ -5,6 +5,7 @@
 //! here. **Invariants**: disks that were not opened for reading only are refused; an address is checked before it is read.
 //! `docs/format.md`, "Labels" to "Vdevs".
 
+use std::cell::RefCell;
 use std::path::PathBuf;
 use std::rc::Rc;
 
@@ -13,10 +14,12 @@ use io::{BufPool, IoBuf};
 use thiserror::Error;
 
 use super::limits::BUFFER_BYTES;
+use super::moved::SeenCopies;
 use crate::compress;
 use crate::format::{
     Address, Block, BlockPtr, Defect, LABEL_SIZE, Label, MemberGuid, Membership, PoolGuid,
-    REGION_SECTORS, SpareLabel, UBERBLOCK_SIZE, Uberblock, VdevEntry, VdevId, VdevOffset,
+    REGION_SECTORS, SpareLabel, UBERBLOCK_SIZE, Uberblock, VDEVS_MAX, VdevEntry, VdevId,
+    VdevOffset,
 };
 use crate::journal::Ring;
 use crate::vdev::limits::RUN_SIZE_MAX;
@@ -131,7 +134,7 @@ pub struct SeenMember {
 pub struct SeenVdev {
     /// Its entry in labels.
     pub entry: VdevEntry,
-    /// Its members; empty if no disk of it is present.
+    /// Its members; empty if no disk of it is present, or if it was removed.
     pub members: Vec<SeenMember>,
 }
 
@@ -148,6 +151,8 @@ pub struct Image {
     pub uberblocks: Vec<Uberblock>,
     /// The inspected disks that are spares, which hold nothing, with their labels.
     pub spares: Vec<(PathBuf, SpareLabel)>,
+    /// Copies of blocks of removed vdevs, as of the checkpoint whose contents were read last.
+    pub(super) copies: RefCell<SeenCopies>,
     buffers: BufPool,
 }
 
@@ -214,6 +219,7 @@ impl Image {
             vdevs,
             uberblocks,
             spares,
+            copies: RefCell::default(),
             buffers,
         }))
     }
@@ -319,7 +325,8 @@ impl Image {
     /// The defect of a pointer that cannot be to a block.
     pub async fn read(&self, ptr: &BlockPtr, from_all: bool) -> Result<Copied, Defect> {
         let len = self.space_of(ptr)? as usize;
-        if let Some(found) = self.read_rows(ptr, len).await {
+        let place = self.place_of(ptr.address(), len as u64)?;
+        if let Some(found) = self.read_rows((ptr, place), len).await {
             return Ok(found);
         }
         let mut copied = Copied {
@@ -327,12 +334,12 @@ impl Image {
             lacking: Vec::new(),
             asked: 0,
         };
-        for disk in self.members_in(ptr.vdev) {
+        for disk in self.members_in(place.vdev) {
             if copied.good.is_some() && !from_all {
                 break;
             }
             copied.asked += 1;
-            let flaw = match self.read_member(disk, ptr.offset, len).await {
+            let flaw = match self.read_member(disk, place.offset, len).await {
                 None => Flaw::Unreadable,
                 Some(buf) => match ptr.verify(&buf[..ptr.physical_size as usize]) {
                     Ok(()) => {
@@ -349,6 +356,35 @@ impl Image {
 }
 
 impl Image {
+    /// Whether a vdev was removed.
+    pub(super) fn is_removed(&self, vdev: VdevId) -> bool {
+        let vdev = self.vdevs.get(usize::from(vdev.0));
+        vdev.is_some_and(|vdev| vdev.entry.is_removed)
+    }
+
+    /// The address at which a block of whole sectors is read.
+    ///
+    /// # Errors
+    /// The defect of a block on a removed vdev that has no copy.
+    pub(super) fn place_of(&self, mut at: Address, bytes: u64) -> Result<Address, Defect> {
+        let copies = self.copies.borrow();
+        for _ in 0..VDEVS_MAX {
+            if !self.is_removed(at.vdev) {
+                return Ok(at);
+            }
+            let Some(copy) = copies.place_of(at, bytes) else {
+                break;
+            };
+            at = copy;
+        }
+        Err(Defect::Field {
+            field: "offset of a block on a removed vdev, which has no copy",
+            value: at.offset.0,
+        })
+    }
+}
+
+impl Image {
     /// Returns whether any disk has a block, and the disks that should have it and do not.
     ///
     /// # Errors
@@ -356,13 +392,14 @@ impl Image {
     pub(super) async fn check(&self, block: &Block) -> Result<(bool, Lacking), Defect> {
         let ptr = block.ptr();
         let len = self.space_of(ptr)? as usize;
-        if let Some(found) = self.check_rows(block, len as u64).await {
+        let place = self.place_of(ptr.address(), len as u64)?;
+        if let Some(found) = self.check_rows((block, place), len as u64).await {
             return Ok(found);
         }
         let (mut has, mut lacking) = (false, Lacking::new());
-        for disk in self.members_in(ptr.vdev) {
+        for disk in self.members_in(place.vdev) {
             // One buffer at a time: many checks share the memory for them.
-            let flaw = match self.read_member(disk, ptr.offset, len).await {
+            let flaw = match self.read_member(disk, place.offset, len).await {
                 None => Flaw::Unreadable,
                 Some(buf) => match compress::check(block, &buf[..ptr.physical_size as usize]) {
                     Ok(()) => {
@@ -379,6 +416,13 @@ impl Image {
 }
 
 fn vdev(seen: &[SeenDisk], index: u16, entry: &VdevEntry) -> SeenVdev {
+    if entry.is_removed {
+        // a disk with an older label of it holds nothing any longer
+        return SeenVdev {
+            entry: *entry,
+            members: Vec::new(),
+        };
+    }
     let labels = seen.iter().filter_map(SeenDisk::label);
     let of_vdev = labels.filter(|label| {
         let own = label.vdevs.get(usize::from(index));

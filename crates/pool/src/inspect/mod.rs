@@ -19,6 +19,8 @@ mod inspected;
 mod journal;
 pub mod limits;
 mod lists;
+mod moved;
+mod moved_space;
 mod owners;
 mod part;
 mod raidz;

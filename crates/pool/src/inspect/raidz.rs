@@ -5,7 +5,9 @@
 //! disk, and so is parity that does not match its row. The arithmetic of parity is the pool's.
 
 use super::disks::{Copied, Flaw, Image, Lacking, SeenVdev};
-use crate::format::{Block, BlockPtr, Defect, Expansion, Label, Membership, VdevKind, VdevOffset};
+use crate::format::{
+    Address, Block, BlockPtr, Defect, Expansion, Label, Membership, VdevKind, VdevOffset,
+};
 use crate::vdev::parity::{Columns, choices};
 
 /// Rows in which a column is on the same member.
@@ -174,7 +176,7 @@ impl Image {
     }
 
     /// The disks that should have an address of the journal, and its offset in the data of each.
-    pub(super) fn journal_copies(&self, at: crate::format::Address) -> Vec<(usize, VdevOffset)> {
+    pub(super) fn journal_copies(&self, at: Address) -> Vec<(usize, VdevOffset)> {
         let vdev = self.vdevs.get(usize::from(at.vdev.0));
         let shape = vdev.and_then(|vdev| Some((vdev, Shape::of(vdev, &self.label)?)));
         let Some((vdev, shape)) = shape else {
@@ -187,8 +189,8 @@ impl Image {
     }
 
     /// The shape of a vdev, if it is a raidz.
-    fn shape_of(&self, ptr: &BlockPtr) -> Option<(&SeenVdev, Shape)> {
-        let vdev = self.vdevs.get(usize::from(ptr.vdev.0))?;
+    fn shape_of(&self, at: Address) -> Option<(&SeenVdev, Shape)> {
+        let vdev = self.vdevs.get(usize::from(at.vdev.0))?;
         Some((vdev, Shape::of(vdev, &self.label)?))
     }
 
@@ -253,11 +255,11 @@ impl Image {
     async fn find(
         &self,
         (vdev, shape): (&SeenVdev, Shape),
-        ptr: &BlockPtr,
+        (ptr, at): (&BlockPtr, Address),
         len: u64,
     ) -> Option<FoundBlock> {
         let parity = shape.parity as usize;
-        let units = shape.units(ptr.offset.0, len);
+        let units = shape.units(at.offset.0, len);
         let mut rows: Vec<RowName> = units.iter().map(|(row, _)| *row).collect();
         rows.dedup();
         let seen = self.seen_rows(vdev, &shape, &rows).await;
@@ -330,14 +332,18 @@ impl Image {
     }
 
     /// As [`Image::read`], for a block of a raidz; `None` if it is on another vdev.
-    pub(super) async fn read_rows(&self, ptr: &BlockPtr, len: usize) -> Option<Copied> {
-        let (vdev, shape) = self.shape_of(ptr)?;
+    pub(super) async fn read_rows(
+        &self,
+        (ptr, at): (&BlockPtr, Address),
+        len: usize,
+    ) -> Option<Copied> {
+        let (vdev, shape) = self.shape_of(at)?;
         let mut copied = Copied {
             good: None,
             lacking: Lacking::new(),
-            asked: self.members_in(ptr.vdev).count(),
+            asked: self.members_in(at.vdev).count(),
         };
-        match self.find((vdev, shape), ptr, len as u64).await {
+        match self.find((vdev, shape), (ptr, at), len as u64).await {
             Some(found) => {
                 let mut buf = self.buffer(len).await;
                 buf.copy_from_slice(&found.bytes);
@@ -350,17 +356,21 @@ impl Image {
     }
 
     /// As [`Image::check`], for a block of a raidz; `None` if it is on another vdev.
-    pub(super) async fn check_rows(&self, block: &Block, len: u64) -> Option<(bool, Lacking)> {
+    pub(super) async fn check_rows(
+        &self,
+        (block, at): (&Block, Address),
+        len: u64,
+    ) -> Option<(bool, Lacking)> {
         let ptr = block.ptr();
-        let (vdev, shape) = self.shape_of(ptr)?;
-        let Some(found) = self.find((vdev, shape), ptr, len).await else {
+        let (vdev, shape) = self.shape_of(at)?;
+        let Some(found) = self.find((vdev, shape), (ptr, at), len).await else {
             return Some((false, self.not_found(vdev)));
         };
         let bytes = &found.bytes[..ptr.physical_size as usize];
         Some(match crate::compress::check(block, bytes) {
             Ok(()) => (true, found.lacking),
             Err(defect) => {
-                let disks = self.members_in(ptr.vdev);
+                let disks = self.members_in(at.vdev);
                 let flaw = |disk| (self.path(disk), Flaw::Wrong(defect));
                 (false, disks.map(flaw).collect())
             }

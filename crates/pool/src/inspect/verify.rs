@@ -164,7 +164,14 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
             let text = format!("{bytes} bytes are in use, and the bitmaps have them as free");
             self.add(Finding::new(FindingKind::NotMarked, text).at(at));
         }
-        let leaks = saved.without(image, &[&self.met, &pool]);
+        let copies = self.copies();
+        let saved = &self.contents.saved;
+        for (at, bytes) in copies.without(image, &[saved]) {
+            let text =
+                format!("{bytes} bytes of copies are in use, and the bitmaps have them as free");
+            self.add(Finding::new(FindingKind::NotMarked, text).at(at));
+        }
+        let leaks = saved.without(image, &[&self.met, &pool, &copies]);
         if !leaks.is_empty() && (self.unread > 0 || !self.contents.whole || !is_newest) {
             let why = if is_newest {
                 "unreadable nodes"

@@ -14,6 +14,7 @@ mod expansion;
 mod mover;
 mod opening;
 mod pool_tree;
+mod removal;
 mod snapshots;
 mod spares;
 mod sweep;
@@ -44,6 +45,7 @@ use destroy::destroyer::Destroyer;
 use expansion::state::Expander;
 use mover::state::Mover;
 use pool_tree::{Changes, PoolTree};
+use removal::state::Remover;
 use snapshots::pending_snapshots::PendingSnapshots;
 use sweep::doubtful_rows::DoubtfulRows;
 use sweep::resilver_window::ResilverWindows;
@@ -65,6 +67,7 @@ pub use mover::order::OrderMoves;
 pub use mover::regions::RegionMoves;
 pub use mover::state::RowMoves;
 pub use opening::choices::Choice;
+pub use removal::state::{RemovalWait, Removing};
 pub use snapshots::used::SnapshotUse;
 pub use sweep::damage::{Damage, DamagedObjects, Damages};
 pub use sweep::mend::Resilvering;
@@ -102,6 +105,7 @@ struct Owner {
     resilver_windows: ResilverWindows,
     mover: Mover,
     expander: Expander,
+    remover: Remover,
 }
 
 /// A pool that is open. It lives on the shard that opened it.
@@ -195,6 +199,7 @@ impl Owner {
             }
             self.trim_freed();
             self.wake_expander();
+            self.wake_remover();
             self.tell_dead();
             self.shared.bell.ring();
         }
@@ -242,6 +247,17 @@ impl Owner {
         receiver.await.unwrap_or(Err(Error::Device))
     }
 
+    /// Writes a checkpoint that begins after this call.
+    ///
+    /// # Errors
+    /// [`Error::Device`], [`Error::FileSystemFull`].
+    async fn write_checkpoint(&self) -> Result<()> {
+        let (sender, receiver) = oneshot::channel();
+        self.state.borrow_mut().checkpointer.request(sender);
+        self.shared.bell.ring();
+        receiver.await.unwrap_or(Err(Error::Device))
+    }
+
     /// Waits until a batch is durable.
     async fn durable(&self, ticket: Ticket) -> Result<()> {
         let (sender, receiver) = oneshot::channel();
@@ -279,10 +295,7 @@ impl Pool {
         if self.vdevs().is_read_only() {
             return Err(Error::ReadOnly);
         }
-        let (sender, receiver) = oneshot::channel();
-        self.owner.state.borrow_mut().checkpointer.request(sender);
-        self.owner.shared.bell.ring();
-        receiver.await.unwrap_or(Err(Error::Device))
+        self.owner.write_checkpoint().await
     }
 
     /// The sequence of the newest uberblock, which names the last checkpoint to a rewind.
@@ -329,6 +342,7 @@ impl Pool {
         let writes = !self.vdevs().is_read_only();
         self.owner.mover.end();
         self.owner.end_expander().await;
+        self.owner.end_remover().await;
         // a close does not wait until the file system below has space
         self.vdevs().wait_for_space(false);
         // A successful checkpoint does not prove that all records were written before it.

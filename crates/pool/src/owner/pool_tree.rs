@@ -1,7 +1,7 @@
 //! The pool's own tree: its changes since the last checkpoint, and the entries that the owner keeps in memory.
 //!
 //! **Owns** the tree's layer, the number of the next dataset, the holds of snapshots, the pool's properties and settings,
-//! the positions of resilvers, and the spares. **Called by**
+//! the positions of resilvers, the spares, and the state of removals. **Called by**
 //! `State::change`, which has a change in the journal first, by replay, and by checkpoints. **Invariant**: the entries in
 //! memory agree with the tree and its layer, because both change here in one step.
 
@@ -9,9 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::format::{
-    Defect, FIRST_DATASET, Hold, KIND_HOLD, KIND_NEXT_DATASET, KIND_PROPERTY, KIND_RESILVER,
-    KIND_ROOT, KIND_SETTINGS, KIND_SPARE, Key, MemberGuid, PoolProperty, ResilverPosition,
-    Settings, SpareEntry, SpareGuid, TreeId, Value, decode_on, next_dataset_key,
+    Defect, FIRST_DATASET, Hold, KIND_HOLD, KIND_NEXT_DATASET, KIND_PROPERTY, KIND_REMOVAL,
+    KIND_RESILVER, KIND_ROOT, KIND_SETTINGS, KIND_SPARE, Key, MemberGuid, PoolProperty,
+    RemovalEntry, ResilverPosition, Settings, SpareEntry, SpareGuid, TreeId, Value, VdevId,
+    decode_on, next_dataset_key, removal_key,
 };
 use crate::tree::Layer;
 
@@ -32,6 +33,8 @@ pub(super) struct PoolTree {
     /// Positions of interrupted resilvers, by member.
     resilvers: BTreeMap<MemberGuid, ResilverPosition>,
     spares: BTreeMap<SpareGuid, SpareEntry>,
+    /// Vdevs that are being removed, or were removed.
+    removals: BTreeMap<VdevId, RemovalEntry>,
 }
 
 impl Default for PoolTree {
@@ -44,6 +47,7 @@ impl Default for PoolTree {
             settings: Settings::default(),
             resilvers: BTreeMap::new(),
             spares: BTreeMap::new(),
+            removals: BTreeMap::new(),
         }
     }
 }
@@ -89,6 +93,13 @@ impl PoolTree {
             }
             (KIND_SPARE, None) => {
                 self.spares.remove(&SpareGuid(key.object().0));
+            }
+            (KIND_REMOVAL, Some(bytes)) => {
+                let removal = RemovalEntry::decode(bytes)?;
+                self.removals.insert(VdevId(key.object().0 as u16), removal);
+            }
+            (KIND_REMOVAL, None) => {
+                self.removals.remove(&VdevId(key.object().0 as u16));
             }
             (KIND_HOLD, Some(bytes)) => {
                 let holds = self.holds.entry(snapshot).or_default();
@@ -168,6 +179,17 @@ impl PoolTree {
     /// The positions of interrupted resilvers, by member.
     pub(super) fn resilvers(&self) -> &BTreeMap<MemberGuid, ResilverPosition> {
         &self.resilvers
+    }
+
+    /// The vdevs that are being removed, or were removed.
+    pub(super) fn removals(&self) -> &BTreeMap<VdevId, RemovalEntry> {
+        &self.removals
+    }
+
+    /// Notes the state of a removal for the next checkpoint, which also has the copies.
+    pub(super) fn note_removal(&mut self, vdev: VdevId, removal: RemovalEntry) {
+        self.put(removal_key(vdev), Some(removal.encode()));
+        self.removals.insert(vdev, removal);
     }
 
     /// The pool's spares.

@@ -56,7 +56,7 @@ impl Fill {
 impl Space {
     fn fill_of_all(&self) -> Fill {
         let none = Fill { filled: 0, size: 0 };
-        let fills = self.vdevs.iter().map(Fill::of);
+        let fills = self.open().map(Fill::of);
         fills.fold(none, |all, fill| Fill {
             filled: all.filled + fill.filled,
             size: all.size + fill.size,
@@ -76,7 +76,7 @@ impl Space {
                 size,
             }
         };
-        let surpluses = self.vdevs.iter().map(surplus);
+        let surpluses = self.open().map(surplus);
         surpluses.filter(|surplus| surplus.bytes > 0).collect()
     }
 
@@ -86,6 +86,6 @@ impl Space {
             let Fill { filled, size } = Fill::of(&self.vdevs[index]);
             filled < self.fill_of_all().share(size)
         };
-        targets == Targets::All || is_emptier()
+        self.vdevs[index].is_open() && (targets == Targets::All || is_emptier())
     }
 }

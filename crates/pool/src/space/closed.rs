@@ -62,7 +62,7 @@ impl Space {
     /// The regions of mirrors that have used and free sectors, the emptiest first.
     #[must_use]
     pub fn sparse_regions(&self) -> Vec<SparseRegion> {
-        let mirrors = self.vdevs.iter().filter(|vdev| vdev.row == 1);
+        let mirrors = self.open().filter(|vdev| vdev.row == 1);
         let regions = mirrors.flat_map(|vdev| (0..vdev.fresh).filter_map(|r| vdev.sparse(r)));
         let mut regions: Vec<SparseRegion> = regions.collect();
         regions.sort_by_key(|of| (of.used, of.vdev, of.region));

@@ -112,14 +112,15 @@ impl Space {
     /// Whether a vdev is a raidz.
     #[must_use]
     pub fn has_rows(&self) -> bool {
-        self.vdevs.iter().any(|vdev| vdev.row > 1)
+        self.open().any(|vdev| vdev.row > 1)
     }
 
     /// The rows of a loaded region by their fill. `None` on a mirror, and if it is not loaded.
     #[must_use]
     pub fn row_fills(&self, vdev: VdevId, number: u32) -> Option<RowFills> {
         let index = usize::from(vdev.0);
-        let vdev = self.vdevs.get(index).filter(|vdev| vdev.row > 1)?;
+        let vdev = self.vdevs.get(index);
+        let vdev = vdev.filter(|vdev| vdev.row > 1 && vdev.is_open())?;
         let region = vdev.loaded.get(&number)?;
         let mut fills = RowFills::default();
         for row in vdev.rows(number) {
@@ -137,7 +138,8 @@ impl Space {
     pub fn row_fill(&self, at: Address, bytes: u32) -> Option<(Address, RowFill)> {
         let index = usize::from(at.vdev.0);
         let vdev = self.vdevs.get(index)?;
-        let vdev = Some(vdev).filter(|v| v.row > 1 && v.holds(at, bytes))?;
+        let has_rows = vdev.row > 1 && vdev.is_open();
+        let vdev = Some(vdev).filter(|v| has_rows && v.holds(at, bytes))?;
         let (number, start, count) = vdev.place(at, bytes);
         let region = vdev.loaded.get(&number)?;
         let end = vdev.inside(number).end;
@@ -159,14 +161,16 @@ impl Space {
     #[must_use]
     pub fn lacks_rows(&self, vdev: VdevId, region: u32) -> bool {
         let vdev = self.vdevs.get(usize::from(vdev.0));
-        vdev.is_some_and(|v| v.row > 1 && region < v.fresh && !v.loaded.contains_key(&region))
+        let vdev = vdev.filter(|v| v.row > 1 && v.is_open());
+        vdev.is_some_and(|v| region < v.fresh && !v.loaded.contains_key(&region))
     }
 
     /// Bytes of used rows that no block takes: what the row mover could gain at most.
     #[must_use]
     pub fn dead_bytes(&self) -> u64 {
-        let all = self.vdevs.iter().map(|vdev| vdev.in_rows * vdev.sector());
+        let all = self.open().map(|vdev| vdev.in_rows * vdev.sector());
         let taken = self.used() + self.pending() + self.free_bytes();
+        let taken = taken.saturating_sub(self.leaving());
         all.sum::<u64>().saturating_sub(taken)
     }
 }

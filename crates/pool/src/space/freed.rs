@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::sectors::{SectorSet, Sectors};
+use crate::format::RegionBits;
 
 /// Freed sectors of one checkpoint.
 #[derive(Default)]
@@ -52,6 +53,20 @@ impl Frees {
             .chain(&self.young)
             .chain(self.sealed.values());
         sets.into_iter().any(|set| set.any(index, range.clone())) || self.withheld.any(index, range)
+    }
+
+    /// The freed sectors of a region, and the ones that are being trimmed.
+    pub(super) fn bits(&self, index: usize, region: u32) -> RegionBits {
+        let sets = std::iter::once(&self.current)
+            .chain(&self.young)
+            .chain(self.sealed.values());
+        let sets = sets.flat_map(|freed| [freed.blocks.of(index), freed.nodes.of(index)]);
+        let sets = sets.chain([self.withheld.of(index)]);
+        let mut bits = RegionBits::default();
+        for set in sets.flatten() {
+            set.each(region, |start, count| bits.set(start, count));
+        }
+        bits
     }
 
     /// The sets of a vdev of which no saved bitmap has the sectors, with the numbers of their checkpoints.

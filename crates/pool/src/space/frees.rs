@@ -88,8 +88,9 @@ impl Space {
             &mut freed.blocks
         };
         set.of_mut(index).insert(range);
-        self.used -= sectors;
-        self.pending += sectors;
+        let vdev = &mut self.vdevs[index];
+        vdev.used -= sectors;
+        vdev.pending += sectors;
         Ok(())
     }
 
@@ -120,7 +121,7 @@ impl Space {
                 let vdev = &mut self.vdevs[index];
                 for (region, runs) in set.regions() {
                     let count: u64 = runs.iter().map(|(_, count)| u64::from(*count)).sum();
-                    self.pending -= (count * vdev.sector()) as i64;
+                    vdev.pending -= (count * vdev.sector()) as i64;
                     match is_node {
                         true => vdev.release_nodes(region, &runs),
                         false => vdev.release(region, &runs, seal),

@@ -65,7 +65,7 @@ impl Space {
             vdev.know(region, summary)?;
             used += u64::from(summary.used) * vdev.sector();
         }
-        self.used += used as i64;
+        vdev.used += used as i64;
         Ok(())
     }
 
@@ -80,7 +80,7 @@ impl Space {
         let summary = RegionSummary::of(&bits, vdev.grid(region));
         vdev.know(region, &summary)?;
         let used = u64::from(summary.used) * vdev.sector();
-        self.used += used as i64;
+        vdev.used += used as i64;
         Ok(summary)
     }
 
@@ -96,7 +96,7 @@ impl Space {
         // in a small budget, the stock of one vdev would evict that of another, without end
         let has_stock = self.loaded_max() >= 4 * STOCK * self.vdevs.len();
         let stock = has_stock.then_some(STOCK);
-        let vdevs = self.vdevs.iter_mut();
+        let vdevs = self.vdevs.iter_mut().filter(|vdev| vdev.is_open());
         let wanted = vdevs.flat_map(|vdev| {
             let regions = vdev.wanted(stock, most.min(2 * STOCK));
             regions.into_iter().map(|region| (vdev.id, region))
@@ -168,7 +168,7 @@ impl Space {
         let mut twice = used.clone();
         let marked = regions.marked.bits(region);
         twice.keep(&marked);
-        self.used -= i64::from(twice.count()) * sector;
+        regions.used -= i64::from(twice.count()) * sector;
         used.add(&marked);
         let mut wrong = 0;
         let is_sealed = self.saving.contains(&(index, region));
@@ -190,8 +190,9 @@ impl Space {
                 set.remove(run);
             }
         }
-        self.used += wrong as i64 * sector;
-        self.pending -= wrong as i64 * sector;
+        let regions = &mut self.vdevs[index];
+        regions.used += wrong as i64 * sector;
+        regions.pending -= wrong as i64 * sector;
         for (seal, set) in self.frees.sealed_of(index) {
             if !(is_sealed && seal == newest) {
                 set.each(region, |start, count| used.set(start, count));

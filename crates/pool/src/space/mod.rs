@@ -9,6 +9,7 @@
 
 mod balance;
 mod closed;
+mod departure;
 mod expand;
 mod fills;
 mod freed;
@@ -39,7 +40,7 @@ pub use freed::Sealed;
 pub use load::SavedRegion;
 pub use trim::{Trimming, Which};
 pub use trims::KEPT;
-pub use vdev::{BlockKind, VdevSpace};
+pub use vdev::{BlockKind, Service, VdevSpace};
 
 /// Bytes given out on the emptiest vdev before the next vdev has its turn.
 const TURN_BYTES: u64 = 1 << 20;
@@ -66,8 +67,6 @@ pub struct Space {
     saving: BTreeSet<(usize, u32)>,
     trims: Trims,
     size: u64,
-    used: i64,
-    pending: i64,
     reserve: u64,
     /// Bytes of memory for space, about.
     budget: u64,
@@ -76,8 +75,9 @@ pub struct Space {
 /// Bytes that only trees may take. On a raidz, a node takes whole rows, and a row larger than a node of
 /// [`NODE_SIZE_MAX`] more than the largest one.
 fn reserve(vdevs: &[VdevRegions]) -> u64 {
-    let size = vdevs.iter().map(VdevRegions::size).sum::<u64>();
-    let row = vdevs.iter().filter_map(VdevRegions::row_bytes).max();
+    let open = || vdevs.iter().filter(|vdev| vdev.is_open());
+    let size = open().map(VdevRegions::size).sum::<u64>();
+    let row = open().filter_map(VdevRegions::row_bytes).max();
     let factor = row.map_or(1, |row| RAIDZ_FACTOR * row.div_ceil(NODE_SIZE_MAX.into()));
     (size / RESERVE_PART)
         .max(RESERVE_MIN)
@@ -101,8 +101,6 @@ impl Space {
             saving: BTreeSet::new(),
             trims: Trims::default(),
             size,
-            used: 0,
-            pending: 0,
             reserve,
             budget: u64::MAX,
         }
@@ -123,18 +121,13 @@ impl Space {
     }
 
     fn measure(&mut self) {
-        self.size = self.vdevs.iter().map(VdevRegions::size).sum();
+        self.size = self.open().map(VdevRegions::size).sum();
         self.reserve = reserve(&self.vdevs);
     }
 
     /// Bytes that a vdev gives out in its turn. Fuller vdevs give less, so that all become full together.
     fn turn(&self, index: usize) -> u64 {
-        let most = self
-            .vdevs
-            .iter()
-            .map(VdevRegions::free_bytes)
-            .max()
-            .unwrap_or(0);
+        let most = self.open().map(VdevRegions::free_bytes).max().unwrap_or(0);
         let share = u128::from(TURN_BYTES) * u128::from(self.vdevs[index].free_bytes());
         ((share / u128::from(most.max(1))) as u64).max(TURN_BYTES_MIN)
     }
@@ -158,7 +151,7 @@ impl Space {
         let (vdev, _) = self.vdev(at, bytes)?;
         let sector = vdev.sector();
         let marked = vdev.mark_node(at, bytes)? * sector;
-        self.used += marked as i64;
+        vdev.used += marked as i64;
         Ok(())
     }
 
@@ -170,7 +163,7 @@ impl Space {
         let (vdev, _) = self.vdev(at, bytes)?;
         let sector = vdev.sector();
         let marked = vdev.mark_replayed(at, bytes)? * sector;
-        self.used += marked as i64;
+        vdev.used += marked as i64;
         Ok(())
     }
 
@@ -236,7 +229,7 @@ impl Space {
                     (next, self.turn(next))
                 }
             };
-            self.used += i64::from(got);
+            self.vdevs[index].used += i64::from(got);
             if kind == BlockKind::Data && self.is_checkpointing {
                 let range = self.vdevs[index].range(at, got);
                 self.young.of_mut(index).insert(range);
@@ -256,34 +249,34 @@ impl Space {
             let (vdev, index) = self.vdev(at, bytes).expect("it was just given out");
             let range = vdev.range(at, bytes);
             vdev.give_back(at, bytes);
+            vdev.used -= i64::from(bytes);
             // a node that the checkpoint saves may be placed there next
             self.young.of_mut(index).remove(range);
-            self.used -= i64::from(bytes);
         }
     }
 
-    /// Bytes of all vdevs' space.
+    /// Bytes of all vdevs' space. Of a vdev that is being removed, that of its blocks.
     #[must_use]
     pub fn size(&self) -> u64 {
-        self.size
+        self.size + self.leaving()
     }
 
     /// Bytes of used sectors that are not freed.
     #[must_use]
     pub fn used(&self) -> u64 {
-        u64::try_from(self.used).unwrap_or(0)
+        self.present().map(VdevRegions::used_bytes).sum()
     }
 
     /// Bytes of freed sectors that are not reusable yet.
     #[must_use]
     pub fn pending(&self) -> u64 {
-        u64::try_from(self.pending).unwrap_or(0)
+        self.present().map(VdevRegions::pending_bytes).sum()
     }
 
     /// Bytes that can be given out: free sectors; on a raidz, those of free rows.
     #[must_use]
     pub fn free_bytes(&self) -> u64 {
-        self.vdevs.iter().map(VdevRegions::free_bytes).sum()
+        self.open().map(VdevRegions::free_bytes).sum()
     }
 
     /// Free bytes that records may take.

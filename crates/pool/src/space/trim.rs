@@ -67,6 +67,9 @@ impl Space {
             return None;
         }
         let due = self.trims.take_due(place);
+        if !vdev.is_open() {
+            return None;
+        }
         let mut bits = vdev.free_bits(region);
         if which == Which::Freed {
             bits.keep(&vdev.whole_rows(region, &due?));
@@ -103,7 +106,7 @@ impl Space {
             bits,
             runs,
         };
-        self.pending += trimming.bytes() as i64;
+        self.vdevs[index].pending += trimming.bytes() as i64;
         Some(trimming)
     }
 
@@ -115,7 +118,7 @@ impl Space {
 
     /// Ends a trim: its sectors are free again.
     pub fn trimmed(&mut self, trimming: Trimming) {
-        self.pending -= trimming.bytes() as i64;
+        self.vdevs[trimming.index].pending -= trimming.bytes() as i64;
         let withheld = self.frees.withheld.of_mut(trimming.index);
         let first = sectors_of(trimming.region).start;
         let mut end = 0;

@@ -61,6 +61,17 @@ pub enum BlockKind {
     PoolTree,
 }
 
+/// What a vdev does for the pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Service {
+    /// It gives out space.
+    Open,
+    /// It is being removed: it gives out no space, and its blocks are on it.
+    Leaving,
+    /// It was removed: its addresses are in block pointers, and its blocks are elsewhere.
+    Removed,
+}
+
 /// A loaded region.
 #[derive(Default)]
 pub(super) struct Region {
@@ -85,6 +96,11 @@ pub(super) struct Cursor {
 
 pub(super) struct VdevRegions {
     pub(super) id: VdevId,
+    pub(super) service: Service,
+    /// Bytes of used sectors that are not freed.
+    pub(super) used: i64,
+    /// Bytes of freed sectors that are not reusable yet.
+    pub(super) pending: i64,
     sector: u64,
     /// Sectors of a row. During an expansion, of a wide row.
     pub(super) row: u32,
@@ -141,6 +157,9 @@ impl VdevRegions {
         let fresh = region_of(sectors.start);
         let mut vdev = Self {
             id: space.vdev,
+            service: Service::Open,
+            used: 0,
+            pending: 0,
             sector,
             row: space.row.max(1),
             first_row: space.first_row.max(1),

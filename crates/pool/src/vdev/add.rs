@@ -108,7 +108,7 @@ impl Vdevs {
     async fn announce(&self, top: &TopVdev) -> Result<(), SetupError> {
         let mut shared = self.shared().clone();
         shared.epoch = FIRST;
-        let tops: Vec<_> = self.stripe.iter().chain([top]).collect();
+        let tops: Vec<_> = self.stripe.all().chain([top]).collect();
         let label = self.labels(shared, &tops).pop();
         let mut label = label.expect("there is one for each vdev");
         for leaf in top.targets() {

@@ -142,6 +142,7 @@ impl VdevSpec {
             expansion: None,
             has_journal,
             data_size: sizes.map(geometry::data_size).min().unwrap_or(0),
+            is_removed: false,
         }
     }
 }

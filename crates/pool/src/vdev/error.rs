@@ -298,6 +298,43 @@ pub enum SetupError {
         /// The vdev.
         vdev: VdevId,
     },
+    /// Add a vdev first.
+    #[error("vdev {} is the last one of the pool: add another vdev before you remove it, or destroy the pool", vdev.0)]
+    LastVdev {
+        /// The vdev.
+        vdev: VdevId,
+    },
+    /// Only vdevs without a part of the journal can be removed.
+    #[error("vdev {} has a part of the journal, since the pool was created with it: only vdevs that were added later can be removed", vdev.0)]
+    HasJournal {
+        /// The vdev.
+        vdev: VdevId,
+    },
+    /// Add a vdev, or free space.
+    #[error("vdev {} cannot be removed: the other vdevs need {needed} bytes for its blocks, and have {free} bytes free", vdev.0)]
+    NoRoom {
+        /// The vdev.
+        vdev: VdevId,
+        /// Bytes of the blocks on it.
+        needed: u64,
+        /// Bytes that they may take on the other vdevs.
+        free: u64,
+    },
+    /// Wait until the removal has ended, or stop it.
+    #[error("vdev {} is being removed already: see `wirepool pool status`, or stop it with `wirepool pool remove --stop`", vdev.0)]
+    Removing {
+        /// The vdev.
+        vdev: VdevId,
+    },
+    /// There is nothing to stop.
+    #[error("no vdev is being removed")]
+    NotRemoving,
+    /// The last step of a removal cannot be stopped.
+    #[error("vdev {} is leaving the pool: all of its blocks have copies, and its removal can no longer be stopped", vdev.0)]
+    RemovalEnds {
+        /// The vdev.
+        vdev: VdevId,
+    },
     /// Wait until the expansion has ended.
     #[error("vdev {} is being expanded already: attach the disk when `wirepool pool status` says that this has ended", vdev.0)]
     Expanding {

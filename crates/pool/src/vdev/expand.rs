@@ -12,7 +12,6 @@ use std::ops::Range;
 use io::SharedBuf;
 use io::disk::Disk;
 
-use super::Vdevs;
 use super::add::FIRST;
 use super::area::{self, filled};
 use super::create::guid;
@@ -27,10 +26,11 @@ use super::row_places::{Moving, PlacesHold, RowPlaces};
 use super::rows::{Band, Rows};
 use super::space_below::reserve;
 use super::top::TopVdev;
+use super::{PlacedBlock, Vdevs};
 use crate::error::{Error, Result};
 use crate::format::{
-    Address, Birth, BlockPtr, Expansion, MEMBERS_MAX, MemberEntry, MemberGuid, Membership,
-    SCRATCH_AREA_SIZE, VdevId, VdevOffset,
+    Address, Birth, Expansion, MEMBERS_MAX, MemberEntry, MemberGuid, Membership, SCRATCH_AREA_SIZE,
+    VdevId, VdevOffset,
 };
 use crate::shared::all;
 use crate::written::WriteClass;
@@ -54,7 +54,7 @@ pub(crate) struct RowsToMove {
     /// Rows, by address, that may be moved although they are not valid.
     pub(crate) known: BTreeSet<u64>,
     /// All blocks of these rows that are in use.
-    pub(crate) blocks: Vec<BlockPtr>,
+    pub(crate) blocks: Vec<PlacedBlock>,
 }
 
 /// The result of a step of an expansion.
@@ -179,7 +179,7 @@ impl Vdevs {
     ) -> std::result::Result<(), SetupError> {
         let mut shared = self.shared().clone();
         shared.epoch = FIRST;
-        let tops: Vec<_> = self.stripe.iter().collect();
+        let tops: Vec<_> = self.stripe.all().collect();
         let mut label = self
             .labels(shared, &tops)
             .swap_remove(usize::from(top.id().0));
@@ -437,14 +437,15 @@ impl Vdevs {
         wrong: &[u64],
     ) -> BTreeMap<u64, Vec<u8>> {
         let mut verified = BTreeMap::new();
-        for ptr in &task.blocks {
-            let size = self.allocated(ptr) as usize;
-            let (first, last) = (ptr.offset.0, ptr.offset.0 + size as u64 - 1);
+        for block in &task.blocks {
+            let size = self.allocated(&block.ptr) as usize;
+            let first = block.at.offset.0;
+            let last = first + size as u64 - 1;
             let reached = rows.start_of_row(first)..=rows.start_of_row(last);
             if !wrong.iter().any(|row| reached.contains(row)) {
                 continue;
             }
-            if let Ok(found) = top.find_rows_in(rows, ptr, size).await {
+            if let Ok(found) = top.find_rows_in(rows, *block, size).await {
                 let units = (first..).step_by(rows.unit());
                 let bytes = found.block.chunks(rows.unit()).map(<[u8]>::to_vec);
                 verified.extend(units.zip(bytes));

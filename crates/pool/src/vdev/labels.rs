@@ -13,7 +13,9 @@ use super::top::TopVdev;
 use super::witness::Witness;
 use super::{Shared, Vdevs, area, on_leaves};
 use crate::error::{Error, Result};
-use crate::format::{Label, LabelEpoch, LabelHistory, MemberEntry, PoolState};
+use crate::format::{
+    GUID_NONE, Label, LabelEpoch, LabelHistory, MemberEntry, MemberGuid, PoolState,
+};
 
 impl Vdevs {
     /// Writes labels if they do not record the present membership yet.
@@ -131,11 +133,12 @@ impl Vdevs {
             shared.epoch = LabelEpoch(shared.epoch.0 + 1);
             shared.clone()
         };
-        let tops: Vec<_> = self.stripe.iter().collect();
+        let tops: Vec<_> = self.stripe.all().collect();
         self.labels(shared, &tops)
     }
 
-    /// Returns a label for each of these vdevs. Its disk is any member.
+    /// Returns a label for each of these vdevs, which are all, by index. Its disk is any member. The one for a vdev that was removed is not
+    /// written.
     pub(super) fn labels(&self, shared: Shared, tops: &[&TopVdev]) -> Vec<Label> {
         let members: Vec<_> = tops.iter().map(|m| m.member_entries()).collect();
         let vdevs: Vec<_> = tops.iter().map(|m| m.entry()).collect();
@@ -149,7 +152,7 @@ impl Vdevs {
             state: shared.state,
             host: shared.host.clone(),
             epoch: shared.epoch,
-            disk: members[0].guid,
+            disk: members.first().map_or(MemberGuid(GUID_NONE), |m| m.guid),
             vdev: top.id(),
             members,
             vdevs: vdevs.clone(),

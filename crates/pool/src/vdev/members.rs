@@ -15,7 +15,7 @@ use super::limits::{COPIES_MAX, HANG_MAX};
 use super::member::{Member, MemberState};
 use super::scan::newest_label;
 use super::top::TopVdev;
-use super::{Vdevs, geometry};
+use super::{PlacedBlock, Vdevs, geometry};
 use crate::error::Error;
 use crate::format::{Birth, BlockPtr, MemberGuid, VdevId};
 use crate::shared::all;
@@ -243,18 +243,33 @@ impl Vdevs {
         member: MemberGuid,
         blocks: impl IntoIterator<Item = BlockPtr>,
     ) -> Result<Resilvered, SetupError> {
+        let blocks = blocks.into_iter().map(PlacedBlock::from);
+        self.resilver_at(member, blocks).await
+    }
+
+    /// As [`Vdevs::resilver`], for blocks at these addresses. Copies may be younger than their blocks, and are not skipped.
+    ///
+    /// # Errors
+    /// As [`Vdevs::resilver`].
+    pub(crate) async fn resilver_at(
+        &self,
+        member: MemberGuid,
+        blocks: impl IntoIterator<Item = PlacedBlock>,
+    ) -> Result<Resilvered, SetupError> {
         let (top, leaf, held) = self.stale_member(member)?;
         let mut outcome = Resilvered::default();
-        let is_due = |ptr: &BlockPtr| ptr.vdev == top.id() && ptr.placed > held;
+        let is_due = |block: &PlacedBlock| {
+            block.at.vdev == top.id() && (block.is_copy() || block.ptr.placed > held)
+        };
         let due: Vec<_> = blocks.into_iter().filter(is_due).collect();
         for some in due.chunks(COPIES_MAX) {
-            let copies = some.iter().map(|ptr| self.bring(top, &leaf, ptr));
-            for (ptr, copied) in some.iter().zip(all(copies).await) {
+            let copies = some.iter().map(|block| self.bring(top, &leaf, block));
+            for (block, copied) in some.iter().zip(all(copies).await) {
                 match copied {
                     Ok(true) => outcome.copied += 1,
                     Ok(false) => outcome.had += 1,
                     Err(Error::Corrupt { .. } | Error::Unreadable { .. }) => {
-                        outcome.lost.push(*ptr)
+                        outcome.lost.push(block.ptr)
                     }
                     Err(e @ Error::FileSystemFull { .. }) => return Err(SetupError::failed(e)),
                     Err(_) => return Err(SetupError::Missed { member }),

@@ -8,6 +8,7 @@
 
 mod add;
 mod area;
+mod copies;
 mod create;
 mod error;
 mod expand;
@@ -31,6 +32,7 @@ mod raidz_scrub;
 mod raidz_write;
 mod read;
 mod rebuild;
+mod remove;
 mod replace;
 mod rings;
 mod row_places;
@@ -63,6 +65,7 @@ use space_below::SpaceBelow;
 use stripe::Stripe;
 use top::TopVdev;
 
+pub(crate) use copies::{Copies, PlacedBlock};
 pub use create::{PoolSpec, create};
 pub use error::SetupError;
 pub use expand::ExpansionStatus;
@@ -108,6 +111,8 @@ pub struct VdevInfo {
     pub first_row: u32,
     /// The rows that an expansion has not reached.
     pub narrow: Option<NarrowRows>,
+    /// Whether it was removed: nothing is on it, and its blocks are on other vdevs.
+    pub is_removed: bool,
 }
 
 /// A top-level vdev, for operators.
@@ -172,6 +177,8 @@ pub struct Vdevs {
     /// Orders the tasks that write to the rings of uberblocks. Entered after `labelling`.
     ring_writes: RangeLock,
     uberblocks: Mutex<Uberblocks>,
+    /// Copies of blocks of vdevs that are being removed, or were removed.
+    copies: Arc<Copies>,
     /// Bytes of [`Vdevs::write`], once for all members.
     written: ClassCounters,
     scratch: BufPool,
@@ -216,6 +223,7 @@ impl Vdevs {
             labelling: RangeLock::default(),
             ring_writes: RangeLock::default(),
             uberblocks: Mutex::default(),
+            copies: Arc::default(),
             written: ClassCounters::default(),
             scratch: BufPool::new(limits::SCRATCH_BYTES),
         }
@@ -289,7 +297,8 @@ impl Vdevs {
     /// The space that extents take on the vdevs.
     #[must_use]
     pub fn extent_space(&self) -> ExtentSpace {
-        let units = self.table().into_iter().flat_map(|info| {
+        let present = self.table().into_iter().filter(|info| !info.is_removed);
+        let units = present.flat_map(|info| {
             let rows = [Some(info.row), info.narrow.map(|narrow| narrow.row)];
             let bytes = move |row| u64::from(row) * u64::from(info.sector);
             rows.into_iter().flatten().map(bytes)
@@ -308,10 +317,10 @@ impl Vdevs {
         self.top(vdev).map_or(0, TopVdev::end)
     }
 
-    /// The top-level vdevs, by index.
+    /// The top-level vdevs, by index, with the removed ones.
     #[must_use]
     pub fn table(&self) -> Vec<VdevInfo> {
-        self.stripe.iter().map(|m| self.info(m)).collect()
+        self.stripe.all().map(|m| self.info(m)).collect()
     }
 
     fn info(&self, top: &TopVdev) -> VdevInfo {
@@ -323,6 +332,7 @@ impl Vdevs {
             row: top.extent_unit() / top.sector(),
             first_row: top.rows().map_or(1, |rows| rows.first_data() as u32),
             narrow: top.rows().and_then(|rows| rows.narrow()),
+            is_removed: top.is_removed(),
         }
     }
 
@@ -466,7 +476,7 @@ impl Vdevs {
         }
     }
 
-    /// The state of all vdevs and members.
+    /// The state of all vdevs and members. Vdevs that were removed are not in it.
     #[must_use]
     pub fn status(&self) -> Vec<VdevStatus> {
         let status = |top: &TopVdev| {

@@ -106,7 +106,7 @@ impl FoundPool {
                 host: self.host.name.clone(),
             });
         }
-        for vdev in &self.vdevs {
+        for vdev in self.vdevs.iter().filter(|vdev| !vdev.entry.is_removed) {
             self.check_vdev(vdev, options)?;
         }
         self.check_uberblock(options)

@@ -10,13 +10,14 @@ use futures_util::future::join_all;
 use io::{BufPool, IoBuf};
 
 use super::area::filled;
+use super::copies::PlacedBlock;
 use super::leaf::Leaf;
 use super::member::{Member, MemberState};
 use super::parity::{Columns, choices};
 use super::rows::{Band, Rows};
 use super::top::TopVdev;
 use crate::error::{Error, Result};
-use crate::format::{Address, BlockPtr, Defect};
+use crate::format::{Address, Defect};
 
 /// A member that is read, and whether it is in.
 pub(super) type ReadFrom = Option<(Arc<Leaf>, bool)>;
@@ -289,19 +290,20 @@ impl TopVdev {
     pub(super) async fn read_in_rows(
         &self,
         rows: &Rows,
-        ptr: &BlockPtr,
+        placed: &PlacedBlock,
         size: usize,
         buffers: &BufPool,
     ) -> Result<(IoBuf, Vec<WrongUnit>)> {
+        let PlacedBlock { ptr, at } = placed;
         let buf = buffers.alloc(size).await;
-        let read = self.read_units(rows, ptr.offset.0, buf).await;
+        let read = self.read_units(rows, at.offset.0, buf).await;
         if let Some(buf) = read
             && ptr.verify(&buf[..ptr.physical_size as usize]).is_ok()
         {
             return Ok((buf, Vec::new()));
         }
         let found = self
-            .find_rows(rows, ptr, size)
+            .find_rows(rows, placed, size)
             .await
             .inspect_err(|_| self.fault())?;
         let wrong = found.wrong_units(rows, false);
@@ -338,14 +340,15 @@ impl TopVdev {
     pub(super) async fn find_rows(
         &self,
         rows: &Rows,
-        ptr: &BlockPtr,
+        placed: &PlacedBlock,
         len: usize,
     ) -> Result<FoundRows> {
-        let found = self.find_rows_in(rows, ptr, len).await;
+        let found = self.find_rows_in(rows, *placed, len).await;
         match found {
             // A stale member may have what others lost.
             Err(error) if self.members().iter().any(|m| m.state == MemberState::Stale) => {
-                let with_stale = self.find_rows_of(rows, ptr, len, self.sources(true)).await;
+                let sources = self.sources(true);
+                let with_stale = self.find_rows_of(rows, placed, len, sources).await;
                 with_stale.map_err(|_| error)
             }
             found => found,
@@ -359,22 +362,22 @@ impl TopVdev {
     pub(super) async fn find_rows_in(
         &self,
         rows: &Rows,
-        ptr: &BlockPtr,
+        block: impl Into<PlacedBlock>,
         len: usize,
     ) -> Result<FoundRows> {
-        self.find_rows_of(rows, ptr, len, self.sources(false)).await
+        let sources = self.sources(false);
+        self.find_rows_of(rows, &block.into(), len, sources).await
     }
 
     async fn find_rows_of(
         &self,
         rows: &Rows,
-        ptr: &BlockPtr,
+        PlacedBlock { ptr, at }: &PlacedBlock,
         len: usize,
         sources: Vec<ReadFrom>,
     ) -> Result<FoundRows> {
         let is_right = |bytes: &[u8]| ptr.verify(&bytes[..ptr.physical_size as usize]);
-        self.search_rows(rows, ptr.address(), len, sources, is_right)
-            .await
+        self.search_rows(rows, *at, len, sources, is_right).await
     }
 
     /// Reads all columns of the rows of a range, and finds the fewest members that lie so that `is_right` accepts its bytes.

@@ -8,12 +8,12 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use super::Vdevs;
 use super::parity::{Columns, choices};
 use super::raidz_read::{FoundRows, Row, WrongUnit};
 use super::rows::Rows;
 use super::top::TopVdev;
-use crate::format::{Address, BlockPtr, BlockSpace, VdevOffset};
+use super::{PlacedBlock, Vdevs};
+use crate::format::{Address, BlockSpace, VdevOffset};
 
 /// The result of a block's scrub.
 #[derive(Debug, Default)]
@@ -105,14 +105,14 @@ impl TopVdev {
         &self,
         rows: &Rows,
         at: u64,
-        blocks: &[BlockPtr],
+        blocks: &[PlacedBlock],
         space: BlockSpace,
     ) -> Vec<WrongUnit> {
         let mut verified = Verified::new();
         let mut last = None;
-        for ptr in blocks {
-            let len = space.of_block(ptr) as usize;
-            let Ok(found) = self.find_rows_in(rows, ptr, len).await else {
+        for block in blocks {
+            let len = space.of_block(&block.ptr) as usize;
+            let Ok(found) = self.find_rows_in(rows, *block, len).await else {
                 return Vec::new();
             };
             let number = found.read.iter().position(|row| row.address() == at);
@@ -148,14 +148,15 @@ impl TopVdev {
 
 impl Vdevs {
     /// The first and the last row that a block reaches into; `None` on a vdev without rows.
-    pub(crate) fn rows_of(&self, ptr: &BlockPtr) -> Option<RangeInclusive<Address>> {
-        let rows = self.top(ptr.vdev)?.rows()?;
-        let row = |at: u64| Address {
-            vdev: ptr.vdev,
-            offset: VdevOffset(rows.start_of_row(at)),
+    pub(crate) fn rows_of(&self, block: impl Into<PlacedBlock>) -> Option<RangeInclusive<Address>> {
+        let PlacedBlock { ptr, at } = block.into();
+        let rows = self.top(at.vdev)?.rows()?;
+        let row = |offset: u64| Address {
+            vdev: at.vdev,
+            offset: VdevOffset(rows.start_of_row(offset)),
         };
-        let size = self.stored_size(ptr).ok()? as u64;
-        Some(row(ptr.offset.0)..=row(ptr.offset.0 + size - 1))
+        let size = self.stored_size(&ptr).ok()? as u64;
+        Some(row(at.offset.0)..=row(at.offset.0 + size - 1))
     }
 
     /// The addresses of the data units of a row.
@@ -172,7 +173,7 @@ impl Vdevs {
 
     /// Rewrites the units of a row that are wrong, parity or units without a block. `blocks` are all blocks in the row; the
     /// row is not given out meanwhile. Returns the number of these units.
-    pub(crate) async fn mend_row(&self, row: Address, blocks: &[BlockPtr]) -> usize {
+    pub(crate) async fn mend_row(&self, row: Address, blocks: &[PlacedBlock]) -> usize {
         let top = self.top(row.vdev).and_then(|top| Some((top, top.rows()?)));
         let Some((top, rows)) = top.filter(|_| !self.read_only) else {
             return 0;

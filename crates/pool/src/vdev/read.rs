@@ -10,6 +10,7 @@ use io::{BufPool, IoBuf};
 
 use super::Vdevs;
 use super::area::filled;
+use super::copies::PlacedBlock;
 use super::geometry::DATA_START;
 use super::leaf::Leaf;
 use super::limits::RUN_SIZE_MAX;
@@ -62,12 +63,14 @@ impl Vdevs {
     /// As [`Vdevs::read`].
     pub(crate) async fn peek(&self, ptr: &BlockPtr) -> Result<IoBuf> {
         let size = self.stored_size(ptr)?;
-        let top = &self.stripe[usize::from(ptr.vdev.0)];
+        let placed = self.placed(ptr)?;
+        let top = &self.stripe[usize::from(placed.at.vdev.0)];
         if let Some(rows) = top.rows() {
-            let found = Box::pin(top.read_in_rows(&rows, ptr, size, &io::pool())).await;
+            let found = Box::pin(top.read_in_rows(&rows, &placed, size, &io::pool())).await;
             return found.map(|(read, _wrong)| read);
         }
-        let (read, _lacking) = self.find_block(ptr, size, None, &io::pool()).await?;
+        let found = self.find_block(&placed, size, None, &io::pool()).await;
+        let (read, _lacking) = found?;
         Ok(read)
     }
 
@@ -86,12 +89,32 @@ impl Vdevs {
         buffers: &BufPool,
     ) -> Result<IoBuf> {
         let size = self.stored_size(ptr)?;
-        let top = &self.stripe[usize::from(ptr.vdev.0)];
+        let placed = self.placed(ptr)?;
+        self.read_placed(&placed, size, first, buffers).await
+    }
+
+    /// As [`Vdevs::read`], at this address.
+    ///
+    /// # Errors
+    /// As [`Vdevs::read`].
+    pub(crate) async fn read_at(&self, placed: &PlacedBlock) -> Result<IoBuf> {
+        let size = self.stored_size(&placed.ptr)?;
+        self.read_placed(placed, size, None, &io::pool()).await
+    }
+
+    async fn read_placed(
+        &self,
+        placed: &PlacedBlock,
+        size: usize,
+        first: Option<&Arc<Leaf>>,
+        buffers: &BufPool,
+    ) -> Result<IoBuf> {
+        let top = &self.stripe[usize::from(placed.at.vdev.0)];
         if let Some(rows) = top.rows() {
-            return Box::pin(self.read_block_in_rows(top, &rows, ptr, size, buffers)).await;
+            return Box::pin(self.read_block_in_rows(top, &rows, placed, size, buffers)).await;
         }
-        let (bytes, wrong) = self.find_block(ptr, size, first, buffers).await?;
-        let offset = DATA_START + ptr.offset.0;
+        let (bytes, wrong) = self.find_block(placed, size, first, buffers).await?;
+        let offset = DATA_START + placed.at.offset.0;
         self.heal(top, wrong, offset, &bytes).await;
         Ok(bytes)
     }
@@ -101,11 +124,11 @@ impl Vdevs {
         &self,
         top: &TopVdev,
         rows: &Rows,
-        ptr: &BlockPtr,
+        placed: &PlacedBlock,
         size: usize,
         buffers: &BufPool,
     ) -> Result<IoBuf> {
-        let (bytes, wrong) = top.read_in_rows(rows, ptr, size, buffers).await?;
+        let (bytes, wrong) = top.read_in_rows(rows, placed, size, buffers).await?;
         if !self.read_only {
             top.mend_units(wrong).await;
         }
@@ -115,17 +138,18 @@ impl Vdevs {
     /// Reads a block of a mirror, from `first` if given. Returns it, and the members that are in and had no right copy.
     async fn find_block(
         &self,
-        ptr: &BlockPtr,
+        placed: &PlacedBlock,
         size: usize,
         first: Option<&Arc<Leaf>>,
         buffers: &BufPool,
     ) -> Result<(IoBuf, Vec<Arc<Leaf>>)> {
-        let top = &self.stripe[usize::from(ptr.vdev.0)];
-        let mut members = top.readable(ptr.offset);
+        let PlacedBlock { ptr, at } = placed;
+        let top = &self.stripe[usize::from(at.vdev.0)];
+        let mut members = top.readable(at.offset);
         if let Some(first) = first {
             members.sort_by_key(|(leaf, _)| !Arc::ptr_eq(leaf, first));
         }
-        let offset = DATA_START + ptr.offset.0;
+        let offset = DATA_START + at.offset.0;
         let mut buf = None;
         let mut error = Error::Unreadable { at: ptr.address() };
         let mut wrong = Vec::new();
@@ -172,13 +196,22 @@ impl Vdevs {
     /// # Errors
     /// As [`Vdevs::read`].
     pub(crate) async fn scrub_block(&self, ptr: &BlockPtr) -> Result<BlockScrub> {
+        self.scrub_placed(&self.placed(ptr)?).await
+    }
+
+    /// As [`Vdevs::scrub_block`], at this address.
+    ///
+    /// # Errors
+    /// As [`Vdevs::read`].
+    pub(crate) async fn scrub_placed(&self, placed: &PlacedBlock) -> Result<BlockScrub> {
+        let ptr = &placed.ptr;
         let size = self.stored_size(ptr)?;
-        let top = &self.stripe[usize::from(ptr.vdev.0)];
+        let top = &self.stripe[usize::from(placed.at.vdev.0)];
         if let Some(rows) = top.rows() {
-            let found = Box::pin(top.find_rows(&rows, ptr, size)).await?;
+            let found = Box::pin(top.find_rows(&rows, placed, size)).await?;
             let wrong = found.wrong_units(&rows, true);
             let row = |at| Address {
-                vdev: ptr.vdev,
+                vdev: placed.at.vdev,
                 offset: VdevOffset(at),
             };
             let done = BlockScrub {
@@ -190,7 +223,7 @@ impl Vdevs {
             }
             return Ok(done);
         }
-        let offset = DATA_START + ptr.offset.0;
+        let offset = DATA_START + placed.at.offset.0;
         let is_right = |buf: &IoBuf| ptr.verify(&buf[..ptr.physical_size as usize]).is_ok();
         let mut wrong = Vec::new();
         let mut good = None;
@@ -221,7 +254,7 @@ impl Vdevs {
         match good {
             Some(good) => self.heal(top, wrong, offset, &good).await,
             // Only a stale member may have a right copy. This repairs the others from it.
-            None => drop(self.read_block(ptr, None, &io::pool()).await?),
+            None => drop(self.read_at(placed).await?),
         }
         Ok(BlockScrub {
             repaired: count,
@@ -249,13 +282,14 @@ impl Vdevs {
         &self,
         top: &TopVdev,
         leaf: &Arc<Leaf>,
-        ptr: &BlockPtr,
+        placed: &PlacedBlock,
     ) -> Result<bool> {
+        let ptr = &placed.ptr;
         let size = self.stored_size(ptr)?;
         if let Some(rows) = top.rows() {
-            return Box::pin(self.bring_units(top, &rows, leaf, ptr, size)).await;
+            return Box::pin(self.bring_units(top, &rows, leaf, placed, size)).await;
         }
-        let offset = DATA_START + ptr.offset.0;
+        let offset = DATA_START + placed.at.offset.0;
         let buf = self.scratch.alloc(size).await;
         let (result, buf) = leaf.read(buf, offset).await;
         let is_right = |buf: &IoBuf| ptr.verify(&buf[..ptr.physical_size as usize]).is_ok();
@@ -263,7 +297,7 @@ impl Vdevs {
             return Ok(false);
         }
         drop(buf);
-        let good = self.read_block(ptr, None, &io::pool()).await?;
+        let good = self.read_placed(placed, size, None, &io::pool()).await?;
         let good = good.into();
         let written = leaf.write(&good, offset, WriteClass::Repair).await;
         if written.is_err() {
@@ -280,10 +314,10 @@ impl Vdevs {
         top: &TopVdev,
         rows: &Rows,
         leaf: &Arc<Leaf>,
-        ptr: &BlockPtr,
+        placed: &PlacedBlock,
         size: usize,
     ) -> Result<bool> {
-        let found = top.find_rows(rows, ptr, size).await?;
+        let found = top.find_rows(rows, placed, size).await?;
         let lacking = top.lacking_units(rows, leaf, &found).await;
         for (offset, bytes) in &lacking {
             let bytes = filled(&self.scratch, bytes).await.into();
@@ -315,7 +349,8 @@ impl Vdevs {
     ) -> Result<IoBuf> {
         let (ptr, len) = (block.ptr(), buf.len());
         let _it_exists = self.stored_size(ptr)?;
-        let top = &self.stripe[usize::from(ptr.vdev.0)];
+        let place = self.placed(ptr)?.at;
+        let top = &self.stripe[usize::from(place.vdev.0)];
         let mut spare = None;
         // a sector that is larger than a part would have bytes of others
         if top.sector() <= PART_SIZE_MIN {
@@ -323,10 +358,13 @@ impl Vdevs {
             buf.set_len(len.next_multiple_of(top.sector() as usize));
             let read = match top.rows() {
                 Some(rows) => {
-                    let at = ptr.offset.0 + from as u64;
+                    let at = place.offset.0 + from as u64;
                     Box::pin(top.read_units(&rows, at, buf)).await
                 }
-                None => self.find_parts(top, block, from, buf).await,
+                None => {
+                    let at = (place.offset, from);
+                    self.find_parts(top, block, at, buf).await
+                }
             };
             if let Some(mut read) = read {
                 read.set_len(len);
@@ -347,21 +385,21 @@ impl Vdevs {
         Ok(buf)
     }
 
-    /// Reads parts of a block of a mirror into `buf`, whose length is that of their sectors, and repairs them on members that have no
+    /// Reads parts of a block at a place of a mirror into `buf`, whose length is that of their sectors, and repairs them on members that have no
     /// right ones. Returns `None`, or wrong bytes, if no member has right ones; then no error is counted.
     async fn find_parts(
         &self,
         top: &TopVdev,
         block: &Block,
-        from: usize,
+        (place, from): (VdevOffset, usize),
         buf: IoBuf,
     ) -> Option<IoBuf> {
         let ptr = block.ptr();
-        let (sectors, offset) = (buf.len(), DATA_START + ptr.offset.0 + from as u64);
+        let (sectors, offset) = (buf.len(), DATA_START + place.0 + from as u64);
         let bytes = sectors.min(ptr.logical_size as usize - from);
         let mut buf = Some(buf);
         let (mut wrong, mut unreadable) = (Vec::new(), Vec::new());
-        for (leaf, is_in) in top.readable(ptr.offset) {
+        for (leaf, is_in) in top.readable(place) {
             let into = match buf.take() {
                 Some(buf) => buf,
                 None => io::pool().alloc(sectors).await,
@@ -433,22 +471,26 @@ impl Vdevs {
             ends.push(end);
         }
         assert_eq!(end, buf.len(), "the buffer takes the blocks");
-        let top = &self.stripe[usize::from(start.vdev.0)];
+        let Some(place) = self.place_of(start.address(), end as u64) else {
+            // copies of blocks of a removed vdev that do not lie side by side
+            return self.read_each(ptrs, &ends, buf).await;
+        };
+        let top = &self.stripe[usize::from(place.vdev.0)];
         let members = match top.rows() {
             Some(_) => Vec::new(),
-            None => top.readable(start.offset),
+            None => top.readable(place.offset),
         };
         let first = members.first().map(|(leaf, _)| leaf);
         let mut is_read = false;
         if let Some(rows) = top.rows() {
-            let read = Box::pin(top.read_units(&rows, start.offset.0, buf)).await;
+            let read = Box::pin(top.read_units(&rows, place.offset.0, buf)).await;
             is_read = read.is_some();
             buf = match read {
                 Some(buf) => buf,
                 None => io::pool().alloc(end).await,
             };
         } else if let Some(leaf) = first {
-            let (result, back) = leaf.read(buf, DATA_START + start.offset.0).await;
+            let (result, back) = leaf.read(buf, DATA_START + place.offset.0).await;
             is_read = result.is_ok();
             buf = match back {
                 Some(buf) => buf,
@@ -470,6 +512,27 @@ impl Vdevs {
             Ok(buf)
         } else {
             Err(failed)
+        }
+    }
+
+    /// Reads blocks one by one into a buffer, in which they end at `ends`.
+    async fn read_each(
+        &self,
+        ptrs: &[BlockPtr],
+        ends: &[usize],
+        mut buf: IoBuf,
+    ) -> std::result::Result<IoBuf, Vec<Error>> {
+        let (mut from, mut failed) = (0, Vec::new());
+        for (ptr, end) in ptrs.iter().zip(ends) {
+            match self.read_block(ptr, None, &self.scratch).await {
+                Ok(block) => buf[from..*end].copy_from_slice(&block),
+                Err(e) => failed.push(e),
+            }
+            from = *end;
+        }
+        match failed.is_empty() {
+            true => Ok(buf),
+            false => Err(failed),
         }
     }
 }

@@ -12,6 +12,7 @@ use io::{IoBuf, SharedBuf};
 
 use super::Vdevs;
 use super::area::filled;
+use super::copies::PlacedBlock;
 use super::error::SetupError;
 use super::geometry::DATA_START;
 use super::leaf::Leaf;
@@ -22,17 +23,17 @@ use super::raidz_read::{ReadFrom, Span};
 use super::rows::{Band, Rows};
 use super::top::TopVdev;
 use crate::error::{Error, Result};
-use crate::format::{Birth, BlockPtr, Defect, MemberGuid};
+use crate::format::{Birth, Defect, MemberGuid};
 use crate::written::WriteClass;
 
 /// Bytes at an offset of a member's disk.
 type Part = (u64, Vec<u8>);
 
 /// Whether each block of a run is right in these bytes, which begin with the first block.
-fn right_blocks(run: &[BlockPtr], bytes: &[u8]) -> Vec<bool> {
-    let start = run[0].offset.0;
-    let is_right = |ptr: &BlockPtr| {
-        let from = (ptr.offset.0 - start) as usize;
+fn right_blocks(run: &[PlacedBlock], bytes: &[u8]) -> Vec<bool> {
+    let start = run[0].at.offset.0;
+    let is_right = |PlacedBlock { ptr, at }: &PlacedBlock| {
+        let from = (at.offset.0 - start) as usize;
         ptr.verify(&bytes[from..from + ptr.physical_size as usize])
             .is_ok()
     };
@@ -40,41 +41,41 @@ fn right_blocks(run: &[BlockPtr], bytes: &[u8]) -> Vec<bool> {
 }
 
 impl Vdevs {
-    fn end_of(&self, ptr: &BlockPtr) -> u64 {
-        ptr.offset.0 + self.allocated(ptr)
+    fn end_of(&self, block: &PlacedBlock) -> u64 {
+        block.at.offset.0 + self.allocated(&block.ptr)
     }
 
     /// Whether a block begins in the row of a raidz in which another one before it ends.
-    pub(crate) fn shares_row(&self, before: &BlockPtr, next: &BlockPtr) -> bool {
-        let last = self.rows_of(before).map(|rows| *rows.end());
-        let first = self.rows_of(next).map(|rows| *rows.start());
+    pub(crate) fn shares_row(&self, before: &PlacedBlock, next: &PlacedBlock) -> bool {
+        let last = self.rows_of(*before).map(|rows| *rows.end());
+        let first = self.rows_of(*next).map(|rows| *rows.start());
         last.is_some() && last == first
     }
 
     /// Whether one operation on each member reaches the end of a block and the next block.
-    fn is_adjacent(&self, before: &BlockPtr, next: &BlockPtr) -> bool {
-        match self.top(next.vdev).and_then(TopVdev::rows) {
+    fn is_adjacent(&self, before: &PlacedBlock, next: &PlacedBlock) -> bool {
+        match self.top(next.at.vdev).and_then(TopVdev::rows) {
             Some(rows) => {
-                rows.start_of_row(next.offset.0) <= rows.end_of_row(self.end_of(before) - 1)
+                rows.start_of_row(next.at.offset.0) <= rows.end_of_row(self.end_of(before) - 1)
             }
-            None => next.offset.0 == self.end_of(before),
+            None => next.at.offset.0 == self.end_of(before),
         }
     }
 
     /// The first of these blocks that are rebuilt together. The blocks are of one vdev, in the order of addresses.
     pub(crate) fn first_run<'a>(
         &self,
-        blocks: impl IntoIterator<Item = &'a BlockPtr>,
-    ) -> Vec<BlockPtr> {
-        let mut run: Vec<BlockPtr> = Vec::new();
+        blocks: impl IntoIterator<Item = &'a PlacedBlock>,
+    ) -> Vec<PlacedBlock> {
+        let mut run: Vec<PlacedBlock> = Vec::new();
         for next in blocks {
-            if self.stored_size(next).is_err() {
+            if self.stored_size(&next.ptr).is_err() {
                 // it is lost, and says nothing about its neighbours
                 run.extend(run.is_empty().then_some(next));
                 break;
             }
             if let (Some(first), Some(last)) = (run.first(), run.last()) {
-                let len = self.end_of(next) - first.offset.0;
+                let len = self.end_of(next) - first.at.offset.0;
                 let joins = self.shares_row(last, next) && len <= RUN_CHAIN_MAX
                     || self.is_adjacent(last, next) && len <= RUN_SIZE;
                 if !joins {
@@ -94,10 +95,10 @@ impl Vdevs {
     pub(crate) async fn rebuild(
         &self,
         member: MemberGuid,
-        run: &[BlockPtr],
+        run: &[PlacedBlock],
     ) -> std::result::Result<Resilvered, SetupError> {
         let (top, leaf, held) = self.stale_member(member)?;
-        let is_placed = run.iter().all(|ptr| self.stored_size(ptr).is_ok());
+        let is_placed = run.iter().all(|b| self.stored_size(&b.ptr).is_ok());
         let done = match top.rows() {
             _ if !is_placed => Ok(None),
             Some(rows) => Box::pin(self.rebuild_rows(top, &rows, (&leaf, held), run)).await,
@@ -105,7 +106,7 @@ impl Vdevs {
         };
         match done {
             Ok(Some(done)) => Ok(done),
-            Ok(None) => self.resilver(member, run.iter().copied()).await,
+            Ok(None) => self.resilver_at(member, run.iter().copied()).await,
             Err(e @ Error::FileSystemFull { .. }) => Err(SetupError::failed(e)),
             Err(_) => Err(SetupError::Missed { member }),
         }
@@ -136,9 +137,9 @@ impl Vdevs {
         &self,
         top: &TopVdev,
         (leaf, held): (&Arc<Leaf>, Birth),
-        run: &[BlockPtr],
+        run: &[PlacedBlock],
     ) -> Result<Option<Resilvered>> {
-        let start = run[0].offset;
+        let start = run[0].at.offset;
         let size = (self.end_of(&run[run.len() - 1]) - start.0) as usize;
         let read = async |from: &Arc<Leaf>| {
             let buf = self.scratch.alloc(size).await;
@@ -181,10 +182,10 @@ impl Vdevs {
     }
 
     /// The ranges of adjacent blocks that a member does not have.
-    fn lacking(&self, run: &[BlockPtr], had: &[bool]) -> Vec<Range<u64>> {
+    fn lacking(&self, run: &[PlacedBlock], had: &[bool]) -> Vec<Range<u64>> {
         let mut ranges: Vec<Range<u64>> = Vec::new();
         for (ptr, _) in run.iter().zip(had).filter(|(_, had)| !**had) {
-            let (start, end) = (ptr.offset.0, self.end_of(ptr));
+            let (start, end) = (ptr.at.offset.0, self.end_of(ptr));
             match ranges.last_mut() {
                 Some(range) if range.end == start => range.end = end,
                 _ => ranges.push(start..end),
@@ -199,9 +200,9 @@ impl Vdevs {
         top: &TopVdev,
         rows: &Rows,
         (leaf, held): (&Arc<Leaf>, Birth),
-        run: &[BlockPtr],
+        run: &[PlacedBlock],
     ) -> Result<Option<Resilvered>> {
-        let (start, end) = (run[0].offset.0, self.end_of(&run[run.len() - 1]));
+        let (start, end) = (run[0].at.offset.0, self.end_of(&run[run.len() - 1]));
         let read = top.member_column(rows, leaf, start..end).await;
         let read = read.filter(|(bytes, _)| !right_blocks(run, bytes).contains(&false));
         let parts = match read {
@@ -213,7 +214,7 @@ impl Vdevs {
                     false => Ok(()),
                 };
                 let sources = top.sources(false);
-                let found = top.search_rows(rows, run[0].address(), len, sources, all_right);
+                let found = top.search_rows(rows, run[0].at, len, sources, all_right);
                 let Ok(found) = found.await else {
                     return Ok(None);
                 };

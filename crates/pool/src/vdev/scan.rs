@@ -70,7 +70,7 @@ pub struct FoundVdev {
     pub id: VdevId,
     /// Its entry in labels.
     pub entry: VdevEntry,
-    /// Its members; empty if none is present.
+    /// Its members; empty if none is present, or if it was removed.
     pub members: Vec<FoundMember>,
     /// Epoch of its newest label; zero if no member is present.
     pub epoch: LabelEpoch,
@@ -244,6 +244,17 @@ fn judge(candidates: Vec<Candidate>) -> FoundPool {
     let mut uberblocks: Vec<Uberblock> = Vec::new();
     for (index, entry) in label.vdevs.iter().enumerate() {
         let id = VdevId(index as u16);
+        if entry.is_removed {
+            // disks with older labels of it hold nothing any longer
+            vdevs.push(FoundVdev {
+                id,
+                entry: *entry,
+                members: Vec::new(),
+                epoch: label.epoch,
+                history: label.history.clone(),
+            });
+            continue;
+        }
         let is_of_vdev = |l: &&Label| {
             let own = l.vdevs.get(index).is_some_and(|v| v.guid == entry.guid);
             l.vdev == id && own

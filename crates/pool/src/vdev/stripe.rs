@@ -1,7 +1,7 @@
 //! The top-level vdevs of an open pool.
 //!
-//! **Owns** their list, which only grows. **Called by** `Vdevs`, on any shard. **Invariants**: a vdev keeps its index; it is
-//! in the list before any label names it; only the task that writes labels adds one.
+//! **Owns** their list, which only grows. **Called by** `Vdevs`, on any shard. **Invariants**: a vdev keeps its index, also after its
+//! removal; it is in the list before any label names it; only the task that writes labels adds one.
 
 use std::ops::Index;
 use std::sync::OnceLock;
@@ -24,12 +24,18 @@ impl Stripe {
         Self(slots)
     }
 
+    /// The vdevs that were not removed.
     pub(super) fn iter(&self) -> impl Iterator<Item = &TopVdev> {
+        self.all().filter(|top| !top.is_removed())
+    }
+
+    /// All vdevs, by index.
+    pub(super) fn all(&self) -> impl Iterator<Item = &TopVdev> {
         self.0.iter().map_while(OnceLock::get)
     }
 
     pub(super) fn len(&self) -> usize {
-        self.iter().count()
+        self.all().count()
     }
 
     pub(super) fn get(&self, index: usize) -> Option<&TopVdev> {

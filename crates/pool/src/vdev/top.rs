@@ -7,7 +7,7 @@
 //! record the change. `docs/decisions/0101`.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use io::{BufPool, SharedBuf, spawn};
 
@@ -43,6 +43,8 @@ pub(super) struct TopVdev {
     flushed: AtomicU64,
     /// Whether a flush failed on every member.
     lost: AtomicBool,
+    /// Its entry once it was removed: no member counts from then on.
+    removed: OnceLock<VdevEntry>,
 }
 
 impl TopVdev {
@@ -60,6 +62,10 @@ impl TopVdev {
             rows: Rows::of(&entry, journal).map(RowPlaces::new),
             row_buffers: BufPool::new(ROW_BYTES),
             journal,
+            removed: match entry.is_removed {
+                true => OnceLock::from(entry),
+                false => OnceLock::new(),
+            },
             entry,
             data_size: AtomicU64::new(entry.data_size),
             members: Mutex::new(members),
@@ -80,8 +86,25 @@ impl TopVdev {
         self.id
     }
 
+    /// Whether it was removed: its blocks are read from the places of their copies.
+    pub(super) fn is_removed(&self) -> bool {
+        self.removed.get().is_some()
+    }
+
+    /// Removes it: the next labels record this. No member counts from now on.
+    pub(super) fn set_removed(&self) {
+        let entry = VdevEntry {
+            is_removed: true,
+            ..self.entry()
+        };
+        let _is_removed = self.removed.set(entry);
+    }
+
     /// Its entry in labels, with its present members.
     pub(super) fn entry(&self) -> VdevEntry {
+        if let Some(entry) = self.removed.get() {
+            return *entry;
+        }
         let members = self.members().len();
         VdevEntry {
             members: members as u16,

@@ -39,6 +39,7 @@ pub(super) fn writing(e: Error) -> StorageError {
         | Error::NotAClone
         | Error::OverQuota
         | Error::Invalid(_)
+        | Error::BeforeRemoval { .. }
         | Error::Unknown => StorageError::Unsupported,
     }
 }

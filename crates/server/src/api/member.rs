@@ -45,14 +45,23 @@ pub struct AttachMember {
     pub force: bool,
 }
 
-/// Removes a hot spare that is not in use.
+/// Removes a hot spare that is not in use; or begins to remove a vdev: its blocks are copied to the other vdevs in the background, and then
+/// its disks leave the pool.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct RemoveSpare {
+pub struct RemoveDevice {
     /// The pool.
     pub pool: String,
-    /// The spare, by its path or GUID.
+    /// The spare, by its path or GUID; or the vdev, by its name, such as `mirror-1`, or by one of its disks.
     pub disk: String,
+}
+
+/// Gives up the removal of a vdev, which then takes writes again.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StopRemoval {
+    /// The pool.
+    pub pool: String,
 }
 
 /// Detaches a disk from its mirror permanently. A spare that is detached waits again; if the disk that it stands in for is detached, the

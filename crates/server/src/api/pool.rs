@@ -75,6 +75,9 @@ pub struct Pool {
     /// Its present or last resilver.
     #[serde(default)]
     pub resilver: Option<Resilver>,
+    /// The removal of a vdev, while that is in progress.
+    #[serde(default)]
+    pub removal: Option<Removal>,
     /// Its row mover, if it is open and has a raidz.
     #[serde(default)]
     pub row_moves: Option<RowMoves>,
@@ -131,6 +134,25 @@ impl Expansion {
         let since = |n: u64| n.saturating_sub(self.began_at);
         (since(self.done), since(self.of))
     }
+}
+
+/// The removal of a vdev: its blocks are copied to the other vdevs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Removal {
+    /// The vdev, such as `mirror-1`.
+    pub vdev: String,
+    /// Bytes that were copied.
+    pub copied: u64,
+    /// Bytes that are still to be copied, about.
+    pub left: u64,
+    /// Of `copied`, bytes that were copied since the removal began or the pool was opened.
+    pub copied_now: u64,
+    /// Time that this took, without rests.
+    pub active_ms: u64,
+    /// Whether it was given up, and the copies are being freed.
+    pub is_stopping: bool,
+    /// The reason why it does not go on.
+    pub waits_for: Option<String>,
 }
 
 /// The row mover of a pool with a raidz: it frees rows by writing the records in sparse rows again.

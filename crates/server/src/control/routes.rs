@@ -18,11 +18,11 @@ use crate::api::{
     ListRefusedHosts, ListReports, ListReservations, ListRows, ListSessions, ListSnapshots,
     ListVolumes, ListWear, ListWrites, MountFilesystem, OfflineMember, OnlineMember, OpenApi,
     OwnerSpace, Pool, PoolHistory, PromoteFilesystem, PromoteVolume, Property, Rates, RefusedHost,
-    ReleaseSnapshot, RemoveConsoleUser, RemoveDisk, RemoveSpare, RenameFilesystem, RenameSnapshot,
+    ReleaseSnapshot, RemoveConsoleUser, RemoveDevice, RemoveDisk, RenameFilesystem, RenameSnapshot,
     RenameVolume, ReplaceMember, ResilverPool, ResizeDisk, ResizeVolume, RollbackFilesystem,
     RollbackVolume, Rows, ScanPools, ScrubPool, Session, SessionSummary, SetConsolePassword,
-    SetProperty, ShowSession, Snapshot, Stages, Status, StoredReport, Summary, Trial, TrimPool,
-    TryImport, UnlockConsoleUser, UnmountFilesystem, Volume, Writes,
+    SetProperty, ShowSession, Snapshot, Stages, Status, StopRemoval, StoredReport, Summary, Trial,
+    TrimPool, TryImport, UnlockConsoleUser, UnmountFilesystem, Volume, Writes,
 };
 use crate::limits::REQUEST_LEN_MAX;
 use crate::protocols::protocols;
@@ -175,7 +175,8 @@ routes! {
 
     Post "/v1/pools/add" AddVdevs => Pool, CHANGE, shard |s, r| s.add_vdevs(r).await;
     Post "/v1/pools/attach" AttachMember => Pool, CHANGE, shard |s, r| s.attach_member(r).await;
-    Post "/v1/pools/remove" RemoveSpare => Pool, CHANGE, shard |s, r| s.remove_spare(r).await;
+    Post "/v1/pools/remove" RemoveDevice => Pool, CHANGE, shard |s, r| s.remove_device(r).await;
+    Post "/v1/pools/stop-removal" StopRemoval => Pool, CHANGE, shard |s, r| s.stop_removal(r).await;
     Post "/v1/pools/detach" DetachMember => Pool, CHANGE, shard |s, r| s.detach_member(r).await;
     Post "/v1/pools/replace" ReplaceMember => Pool, CHANGE, shard |s, r| s.replace_member(r).await;
     Post "/v1/pools/online" OnlineMember => Pool, CHANGE, shard |s, r| s.online_member(r).await;

@@ -92,6 +92,14 @@ impl Server {
         self.pool_view(&request.pool)
     }
 
+    /// The number of a vdev with this name, or with a disk of this path or GUID.
+    pub(super) fn vdev_of(&self, name: &str, device: &str) -> Result<VdevId> {
+        match self.vdev_named(name, device)? {
+            Some(named) => Ok(named.vdev),
+            None => Ok(self.member_named(name, device)?.vdev),
+        }
+    }
+
     /// See [`DetachMember`].
     pub async fn detach_member(&self, request: DetachMember) -> Result<api::Pool> {
         let _turn = self.turn().await?;

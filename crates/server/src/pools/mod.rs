@@ -26,6 +26,7 @@ mod properties;
 mod rate;
 mod recover;
 pub(crate) mod registry;
+mod removal;
 mod resilver;
 mod scrub;
 mod search;
@@ -92,6 +93,7 @@ impl Server {
             returns: RefCell::default(),
             searched: RefCell::default(),
             expanding: RefCell::default(),
+            removal: RefCell::default(),
             failed: RefCell::default(),
             looked: RefCell::default(),
         };

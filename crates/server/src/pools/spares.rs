@@ -10,7 +10,7 @@ use super::new_disks::NewDisks;
 use super::notes::{Notes, warn_unsaved};
 use super::open::open_disk;
 use super::search::{list, spares_at};
-use crate::api::{self, RemoveSpare, SpareState, VdevSpec};
+use crate::api::{self, RemoveDevice, SpareState, VdevSpec};
 use crate::config::{Edit, PoolEdit};
 use crate::server::{Holdings, Server};
 use crate::size::ByteSize;
@@ -142,14 +142,14 @@ impl Server {
         warn_unsaved(name, "spares", noted.await);
     }
 
-    /// See [`RemoveSpare`]. Errors: `NoPool`, `NoMember`, `Conflict`, `Pool`, `File`.
-    pub async fn remove_spare(&self, request: RemoveSpare) -> Result<api::Pool> {
+    /// See [`RemoveDevice`]. Errors: `NoPool`, `NoMember`, `Conflict`, `Pool`, `File`.
+    pub async fn remove_device(&self, request: RemoveDevice) -> Result<api::Pool> {
         let _turn = self.turn().await?;
         let name = &request.pool;
         let pool = self.pool_named(name)?;
         let notes = self.notes_of(name)?;
         let Some((spare, entry)) = self.spare_named(name, &pool, &notes, &request.disk) else {
-            return Err(self.no_spare(&pool, name, &request.disk));
+            return self.remove_vdev(name, &request.disk).await;
         };
         if is_member(&pool, &entry) {
             let text = format!(
@@ -173,23 +173,6 @@ impl Server {
         );
         removed.map_err(|e| refused(name, e))?;
         self.pool_view(name)
-    }
-
-    fn no_spare(&self, pool: &Pool, name: &str, disk: &str) -> Error {
-        let vdevs = pool.vdevs().status();
-        let mut members = vdevs.iter().flat_map(|v| &v.members);
-        let is_it =
-            |s: &MemberStatus| s.path == Path::new(disk) || format!("{:016x}", s.guid.0) == disk;
-        match members.any(is_it) {
-            true => Error::Conflict(format!(
-                "{disk} is a member of a vdev, which keeps its disks: only spares can be removed; `wirepool pool detach {name} {disk}` \
-                 takes a disk out of a mirror"
-            )),
-            false => Error::NoMember {
-                pool: name.to_owned(),
-                disk: disk.to_owned(),
-            },
-        }
     }
 
     /// The spare with this path or GUID.

@@ -73,7 +73,9 @@ impl Supervisor {
         let now: BTreeMap<VdevId, _> = now.map(|e| (e.vdev, e.waits_for)).collect();
         let before = self.expanding.replace(now.clone());
         let views = super::view::vdevs(pool);
-        let view = |vdev: &VdevId| views.get(usize::from(vdev.0));
+        let status = pool.vdevs().status();
+        let index = |vdev: &VdevId| status.iter().position(|v| v.id == *vdev);
+        let view = |vdev: &VdevId| views.get(index(vdev)?);
         for vdev in before.keys().filter(|vdev| !now.contains_key(vdev)) {
             let name = view(vdev).map_or_else(String::new, |v| v.name.clone());
             let text = format!("{name} has its new size");
@@ -98,6 +100,7 @@ impl Supervisor {
         pool.vdevs().look_for_space().await;
         self.look(pool);
         self.look_at_expansions(pool);
+        self.look_at_removal(pool).await;
         self.server.look_for_damage(&self.name, pool, notes).await;
         if pool.vdevs().is_read_only() {
             return;

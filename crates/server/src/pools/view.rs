@@ -17,7 +17,7 @@ use backend::{BlockBackend, Usage};
 use io::histogram::Times;
 use pool::format::{PoolProperty, Sync};
 use pool::vdev::{Fault, MemberState, MemberStatus, VdevStatus, least_size};
-use pool::{Expanding, ExpansionWait, Pool, VolumeSpace};
+use pool::{Expanding, ExpansionWait, Pool, RemovalWait, VolumeSpace};
 
 impl Server {
     /// The pools as they are now.
@@ -126,6 +126,7 @@ impl Holdings {
             resilver: None,
             row_moves: None,
             order_moves: None,
+            removal: None,
             balance_moves: None,
             region_moves: None,
             durable_writes: None,
@@ -305,6 +306,7 @@ fn show_open(view: &mut api::Pool, pool: &Pool) {
         .filter(|d| d.sync == Sync::Disabled);
     view.sync_disabled = disabled.map(|d| full_name(&view.name, &d.name)).collect();
     view.space_maps = pool.space_maps().bytes;
+    view.removal = removal(pool);
     view.row_moves = pool.row_moves().map(|moves| api::RowMoves {
         is_moving: moves.is_moving,
         is_awaited: moves.is_awaited,
@@ -436,8 +438,8 @@ pub(super) fn vdevs(pool: &Pool) -> Vec<Vdev> {
     let status = pool.vdevs().status();
     let mut views: Vec<Vdev> = status.iter().map(vdev).collect();
     for expanding in pool.expanding() {
-        let index = usize::from(expanding.vdev.0);
-        if let (Some(view), Some(status)) = (views.get_mut(index), status.get(index)) {
+        let mut both = views.iter_mut().zip(&status);
+        if let Some((view, status)) = both.find(|(_, status)| status.id == expanding.vdev) {
             view.expansion = Some(expansion(&expanding, may_fail(status)));
         }
     }
@@ -467,6 +469,35 @@ fn expansion(expanding: &Expanding, may_fail: u64) -> api::Expansion {
         waits_for: expanding.waits_for.map(|wait| reason(wait).to_owned()),
         may_fail,
     }
+}
+
+/// Why a removal waits.
+pub(super) fn removal_reason(wait: RemovalWait) -> &'static str {
+    match wait {
+        RemovalWait::Damaged => {
+            "blocks on it are damaged: `wirepool pool status -v` names the data to restore or destroy"
+        }
+        RemovalWait::Space => "the other vdevs have too little free space",
+        RemovalWait::Failed => "a step failed, and is repeated",
+    }
+}
+
+/// The removal in progress, for people.
+pub(super) fn removal(pool: &Pool) -> Option<api::Removal> {
+    let removing = pool.removing()?;
+    let status = pool.vdevs().status();
+    let vdev = status.iter().find(|v| v.id == removing.vdev)?;
+    Some(api::Removal {
+        vdev: self::vdev(vdev).name,
+        copied: removing.copied,
+        left: removing.left,
+        copied_now: removing.copied_now,
+        active_ms: removing.active.as_millis() as u64,
+        is_stopping: removing.is_stopping,
+        waits_for: removing
+            .waits_for
+            .map(|wait| removal_reason(wait).to_owned()),
+    })
 }
 
 /// What is wrong with a member of a vdev with `data_size` bytes of data.

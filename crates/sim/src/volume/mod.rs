@@ -268,6 +268,8 @@ async fn check(
     let past = match pool.volume(VOLUME) {
         // A full pool has no space for a rewind. Rows of an older checkpoint may be free when a scrub mends rows.
         _ if plan.crowd.is_some() || plan.aim == Some(Aim::Mover) || plan.judges_rows => None,
+        // A removal that ends takes away the disks that an older checkpoint needs.
+        _ if pool.removing().is_some() => None,
         Some(volume) => rewind::prepare(&pool, &volume, &mut rng).await?,
         None => None,
     };

@@ -52,13 +52,23 @@ parity, too. The pool has the new capacity when this ends. It waits while a disk
         #[arg(short, long)]
         force: bool,
     },
-    /// Remove a hot spare that is not in use.
-    #[command(after_help = "Example: wirepool pool remove tank /dev/sdw")]
+    /// Remove a vdev, whose blocks are copied to the other vdevs first; or a hot spare that is not in use.
+    #[command(after_help = "\
+Examples:
+  wirepool pool remove tank mirror-1     the server copies its blocks while clients go on, then its disks leave the pool
+  wirepool pool remove tank /dev/sdw     the same, by a disk of the vdev; or a hot spare
+  wirepool pool remove --stop tank       give the removal up: the vdev takes writes again
+
+`wirepool pool status` shows how far it is. Only vdevs that were added after the creation of the pool can be removed.")]
     Remove {
         /// The pool.
         pool: String,
-        /// The spare.
-        disk: String,
+        /// The vdev, one of its disks, or the spare.
+        #[arg(required_unless_present = "stop", conflicts_with = "stop")]
+        disk: Option<String>,
+        /// Give up the removal that is in progress. Nothing is lost.
+        #[arg(long)]
+        stop: bool,
     },
     /// Detach a disk from its mirror permanently. A spare that is detached waits again. If the disk that a spare stands in for is detached,
     /// the spare remains as a member.

@@ -5,8 +5,8 @@
 use crate::columns::{duration, human, micros};
 use io::printable::printable;
 use server::api::{
-    BalanceMoves, Damage, DurableWrites, Expansion, OrderMoves, Pool, RegionMoves, Resilver,
-    RowMoves, ScanState, Scrub, Trim,
+    BalanceMoves, Damage, DurableWrites, Expansion, OrderMoves, Pool, RegionMoves, Removal,
+    Resilver, RowMoves, ScanState, Scrub, Trim,
 };
 use std::fmt::Write;
 
@@ -30,7 +30,9 @@ pub(crate) fn scans(p: &Pool) -> String {
     let resilver = p.resilver.as_ref().map(resilver);
     let scrub = p.scrub.as_ref().map(scrub);
     let trim = p.trim.as_ref().map(trim);
-    let scans = resilver.into_iter().chain(scrub).chain(trim);
+    let removal = p.removal.as_ref().map(removal);
+    let scans = removal.into_iter().chain(resilver);
+    let scans = scans.chain(scrub).chain(trim);
     std::iter::once(expansions).chain(scans).collect()
 }
 
@@ -121,6 +123,27 @@ pub(crate) fn durable_writes(d: &DurableWrites) -> Option<String> {
     Some(format!(
         "  small durable writes: {blocks}{journal}{journaled}\n"
     ))
+}
+
+/// The lines on the removal of a vdev.
+fn removal(r: &Removal) -> String {
+    let (copied, left) = (human(r.copied), human(r.left));
+    if r.is_stopping {
+        return format!(
+            "  scan: removal of {} is given up: copies of {copied} are being freed\n",
+            r.vdev
+        );
+    }
+    let rate = pace(r.copied_now, r.copied_now + r.left, r.active_ms);
+    let rate = match (&r.waits_for, rate) {
+        (Some(reason), _) => format!("waits: {reason}"),
+        (None, Some((rate, left))) => format!("{}/s, {left} left", human(rate)),
+        (None, None) => "in progress".to_owned(),
+    };
+    format!(
+        "  scan: removal of {}: {copied} copied, {left} left; {rate}\n",
+        r.vdev
+    )
 }
 
 /// The lines on an expansion.

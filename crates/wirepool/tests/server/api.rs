@@ -380,6 +380,7 @@ fn pools(api: &mut Api, place: &Place, server: &Server) {
     lists(api);
     let spare = json!({"pool": "tank", "disk": path("s")});
     api.post("/v1/pools/remove", spare);
+    api.answer("/v1/pools/stop-removal", &json!({"pool": "tank"}), 409);
     api.post("/v1/pools/export", tank.clone());
     let disks = json!({"disks": [path("a"), path("d"), path("e")]});
     api.post("/v1/pools/scan", disks.clone());

@@ -5,9 +5,12 @@
 //! leaked, since it may have another owner; a group's records get their extents in order; a record that fits nowhere as a
 //! whole is placed in fragments, so that free space is usable however small its runs are.
 
+use std::sync::Arc;
+
 use super::maps::Maps;
 use crate::format::{Address, BlockPtr, BlockSpace, Defect, FRAGMENTS_MAX, VdevId, VdevOffset};
 use crate::space::{BlockKind, Sealed, Space, Targets, Trimming, VdevSpace, Which};
+use crate::vdev::Copies;
 
 /// The most extents of one group.
 const EXTENTS_MAX: usize = 64;
@@ -57,14 +60,17 @@ pub(in crate::owner) struct Allocator {
     /// Whether freed space is being trimmed.
     is_trimming: bool,
     maps: Maps,
+    /// Copies of blocks, which are freed with their blocks.
+    copies: Arc<Copies>,
 }
 
 impl Allocator {
     /// Gives out the free sectors of `space`.
-    pub(in crate::owner) fn new(space: Space, maps: Maps) -> Self {
+    pub(in crate::owner) fn new(space: Space, maps: Maps, copies: Arc<Copies>) -> Self {
         Self {
             space,
             maps,
+            copies,
             replaced: Vec::new(),
             leaked: 0,
             placements: Placements::default(),
@@ -128,7 +134,22 @@ impl Allocator {
     /// Frees a block. Its sectors are reusable after the checkpoint that frees it.
     pub(in crate::owner) fn free(&mut self, ptr: &BlockPtr) {
         let freed = self.space.free(ptr.address(), ptr.physical_size);
+        let freed = freed.and_then(|()| self.free_copies(ptr, Space::free));
         self.count_leak(ptr, freed);
+    }
+
+    /// Frees the copy of a block, and the copy of that one if there is one.
+    fn free_copies(
+        &mut self,
+        ptr: &BlockPtr,
+        free: impl Fn(&mut Space, Address, u32) -> Result<(), Defect>,
+    ) -> Result<(), Defect> {
+        let mut at = ptr.address();
+        while let Some(copy) = self.copies.place_of(at, ptr.physical_size.into()) {
+            free(&mut self.space, copy, ptr.physical_size)?;
+            at = copy;
+        }
+        Ok(())
     }
 
     /// Frees a node of the pool's own tree together with the blocks that `sealed` frees.
@@ -149,9 +170,23 @@ impl Allocator {
         let mut replaced = std::mem::take(&mut self.replaced);
         for ptr in replaced.drain(..) {
             let freed = self.space.free_young(ptr.address(), ptr.physical_size);
+            let freed = freed.and_then(|()| self.free_copies(&ptr, Space::free_young));
             self.count_leak(&ptr, freed);
         }
         self.replaced = replaced;
+    }
+
+    /// Frees a run of copies, which may reach over the ends of regions of `region` bytes.
+    pub(in crate::owner) fn free_run(&mut self, mut at: Address, mut bytes: u64, region: u64) {
+        while bytes > 0 {
+            let part = bytes.min(region - at.offset.0 % region);
+            if let Err(defect) = self.space.free(at, part as u32) {
+                self.leaked += 1;
+                tracing::error!(%at, %defect, "a copy could not be freed");
+            }
+            at = at.behind(part as usize);
+            bytes -= part;
+        }
     }
 
     fn count_leak(&mut self, ptr: &BlockPtr, freed: Result<(), Defect>) {

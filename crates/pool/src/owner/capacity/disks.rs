@@ -41,6 +41,9 @@ impl Pool {
     /// # Errors
     /// As [`crate::vdev::Vdevs::grow`].
     pub async fn grow(&self, vdev: VdevId) -> Result<bool, SetupError> {
+        if self.vdevs().is_removed(vdev) {
+            return Ok(false);
+        }
         // an uberblock in flight to the old end of a disk could overwrite new data there
         let _pause = self.owner.pause().await;
         let Some(info) = self.vdevs().grow(vdev).await? else {

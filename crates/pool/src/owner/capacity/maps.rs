@@ -14,7 +14,7 @@ pub(in crate::owner) type Pages = BTreeMap<(VdevId, u32), SummaryPage>;
 /// The tree that has the bitmaps of regions that are not loaded.
 pub(in crate::owner) struct Maps {
     /// Its root: of the last checkpoint, or of a part of the one that is being written.
-    pub(super) root: Root,
+    pub(in crate::owner) root: Root,
     /// Pages of summaries that the next checkpoint puts; `None` if the tree has all pages.
     pub(super) missing: Option<Pages>,
     /// Whether a task loads regions ahead of the writers.

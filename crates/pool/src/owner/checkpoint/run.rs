@@ -49,9 +49,8 @@ struct CheckpointResult {
 }
 
 impl CheckpointResult {
-    /// The entries of the pool's own tree for these results.
-    fn pool_layer(&self, checkpoint: &CheckpointSnapshot) -> Layer {
-        let mut own = Layer::new();
+    /// Adds the entries of the pool's own tree for these results to others.
+    fn pool_layer(&self, checkpoint: &CheckpointSnapshot, mut own: Layer) -> Layer {
         for (id, root) in &self.roots {
             put(&mut own, root_key(*id), Some(root.encode()));
         }
@@ -157,7 +156,8 @@ impl Owner {
             list_sizes,
             dead_root,
         };
-        let own = result.pool_layer(&checkpoint);
+        let rewritten = self.entries_to_rewrite(&checkpoint.pool).await?;
+        let own = result.pool_layer(&checkpoint, rewritten);
         let sealed = self.state.borrow_mut().allocator.seal();
         let root = self.save_space(&checkpoint, &sealed, own).await?;
         // replay begins behind a durable batch

@@ -14,18 +14,17 @@ use std::ops::Range;
 use std::rc::Rc;
 
 use io::disk::Disk;
-use io::sync::oneshot;
 use io::time::now;
 
 use super::state::{Course, Expanding, ExpansionWait};
-use crate::format::{Address, BlockPtr, MemberGuid, VdevId, resilver_key};
+use crate::format::{Address, MemberGuid, VdevId, resilver_key};
 use crate::owner::capacity::space_maps::LoadedRegions;
 use crate::owner::pool_tree::Changes;
-use crate::owner::sweep::scrub_rows::of_row;
+use crate::owner::sweep::scrub_rows::{FoundBlock, of_row};
 use crate::owner::{Owner, POLL, Pool, State};
 use crate::shared::DESTROYED;
 use crate::space::KEPT;
-use crate::vdev::{MoveStep, Moving, RowsToMove, SetupError, Vdevs};
+use crate::vdev::{MoveStep, Moving, PlacedBlock, RowsToMove, SetupError, Vdevs};
 use crate::{Error, Result};
 
 /// Regions with used sectors in one window, at most.
@@ -155,13 +154,6 @@ impl Owner {
                 this.state.borrow().supply_budget();
             }
         }));
-    }
-
-    async fn write_checkpoint(&self) -> Result<()> {
-        let (sender, receiver) = oneshot::channel();
-        self.state.borrow_mut().checkpointer.request(sender);
-        self.shared.bell.ring();
-        receiver.await.unwrap_or(Err(Error::Device))
     }
 
     /// Moves the rows of one window. Returns the reason why it did not, or not to its end; `None` if it did, or if the vdev is not being
@@ -320,12 +312,12 @@ impl Owner {
             self.write_checkpoint().await?;
             let blocks = self.blocks_of_rows(&used).await?;
             let mut are_known = true;
-            for (tree, block) in blocks.values() {
-                match vdevs.scrub_block(&block.ptr).await {
+            for FoundBlock { placed, tree, lost } in blocks.values() {
+                match vdevs.scrub_placed(placed).await {
                     Ok(_) => {}
                     Err(e @ (Error::Corrupt { .. } | Error::Unreadable { .. })) => {
                         if *tree != DESTROYED {
-                            self.shared.lost.note(&e, *block);
+                            self.shared.lost.note(&e, *lost);
                         }
                     }
                     Err(other) => return Err(other),
@@ -335,13 +327,13 @@ impl Owner {
                 let of_row = of_row(&vdevs, *row, &blocks);
                 match self.has_all(*row, &of_row) {
                     true => {
-                        let of_row: Vec<BlockPtr> = of_row.into_values().collect();
+                        let of_row: Vec<PlacedBlock> = of_row.into_values().collect();
                         vdevs.mend_row(*row, &of_row).await;
                     }
                     false => are_known = false,
                 }
             }
-            task.blocks = blocks.into_values().map(|(_, block)| block.ptr).collect();
+            task.blocks = blocks.into_values().map(|found| found.placed).collect();
             if are_known {
                 break;
             }
@@ -389,6 +381,10 @@ impl Pool {
         disk: Disk,
         force: bool,
     ) -> std::result::Result<MemberGuid, SetupError> {
+        let leaving = self.owner.state.borrow().leaving();
+        if leaving.is_some_and(|(leaving, _)| leaving == vdev) {
+            return Err(SetupError::Removing { vdev });
+        }
         let pause = self.owner.pause().await;
         let was_expanding = self.vdevs().expansion(vdev).is_some();
         let joined = self.vdevs().expand(vdev, disk, force).await;

@@ -78,6 +78,7 @@ impl<'a> Trial<'a> {
         let mut space = Space::new(&table);
         let load = async |need: &tree::Need| self.node(&need.ptr).await;
         let mut directory = read_tree(load, uberblock, &mut space).await?;
+        directory.tell_copies(self.vdevs)?;
         for root in directory.roots.values().filter_map(|found| found.root) {
             self.node(&root).await?;
         }

@@ -9,16 +9,17 @@ use std::sync::Arc;
 
 use crate::dataset;
 use crate::format::{
-    BlockPtr, Dataset, DatasetRoot, Defect, Freeing, KIND_DATASET, KIND_FREEING, KIND_LIST,
-    KIND_ROOT, KIND_SPACE, KIND_SUMMARIZED, KIND_SUMMARY, KIND_SUMMARY_ROWS, Key, Kind, ListId,
-    Node, PAGE_REGIONS, RegionBits, SummaryRows, TreeId, Uberblock, Value, VdevId, decode_on,
-    summarized_key,
+    BlockPtr, CopiedRun, Dataset, DatasetRoot, Defect, Freeing, KIND_COPY, KIND_DATASET,
+    KIND_FREEING, KIND_LIST, KIND_ROOT, KIND_SPACE, KIND_SUMMARIZED, KIND_SUMMARY,
+    KIND_SUMMARY_ROWS, Key, Kind, ListId, Node, PAGE_REGIONS, RegionBits, RemovalStep, SummaryRows,
+    TreeId, Uberblock, Value, VdevId, decode_on, summarized_key,
 };
 use crate::owner::capacity::maps::Pages;
 use crate::owner::pool_tree::{PoolTree, number};
 use crate::shared::all;
 use crate::space::{Space, VdevSpace};
 use crate::tree::{Lookup, LookupStep, Need};
+use crate::vdev::Vdevs;
 use crate::{Error, Result};
 
 /// Nodes that are read at once.
@@ -36,6 +37,8 @@ pub(super) struct Directory {
     pub(in crate::owner) pages: Option<Pages>,
     /// The rows that summaries count, by vdev that was expanded.
     summary_rows: BTreeMap<VdevId, SummaryRows>,
+    /// Copies of blocks of vdevs that are being removed, or were removed.
+    copies: Vec<CopiedRun>,
 }
 
 /// A dataset during replay.
@@ -125,6 +128,20 @@ pub(super) async fn read_tree(
 }
 
 impl Directory {
+    /// Tells the vdevs of the copies of blocks.
+    ///
+    /// # Errors
+    /// [`Error::BeforeRemoval`] if the checkpoint is from before the removal of a vdev; [`Error::Invalid`] if copies overlap.
+    pub(super) fn tell_copies(&mut self, vdevs: &Vdevs) -> Result<()> {
+        for info in vdevs.table().iter().filter(|info| info.is_removed) {
+            let entry = self.pool_tree.removals().get(&info.id);
+            if entry.is_none_or(|entry| entry.step != RemovalStep::Copied) {
+                return Err(Error::BeforeRemoval { vdev: info.id });
+            }
+        }
+        vdevs.know_copies(&std::mem::take(&mut self.copies))
+    }
+
     fn take_leaf(&mut self, leaf: &Node, root: Option<BlockPtr>, space: &mut Space) -> Result<()> {
         for index in 0..leaf.count() {
             let Value::Inline(bytes) = leaf.value(index).to_value() else {
@@ -185,6 +202,7 @@ impl Directory {
                 let vdev = VdevId(key.object().0 as u16);
                 self.summary_rows.insert(vdev, SummaryRows::decode(bytes)?);
             }
+            KIND_COPY => self.copies.push(CopiedRun::decode(key, bytes)?),
             KIND_DATASET => drop(self.datasets.insert(id, Dataset::decode(bytes)?)),
             KIND_ROOT => drop(self.roots.insert(id, DatasetRoot::decode(bytes)?)),
             KIND_FREEING => drop(self.freeing.insert(id.0, Freeing::decode(bytes)?)),

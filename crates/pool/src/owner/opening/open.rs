@@ -26,6 +26,7 @@ use crate::owner::destroy::deadlists::{DEAD_TREE, Deadlists};
 use crate::owner::destroy::destroyer::Destroyer;
 use crate::owner::expansion::state::Expander;
 use crate::owner::mover::state::Mover;
+use crate::owner::removal::state::Remover;
 use crate::owner::snapshots::lineage::promoted;
 use crate::owner::snapshots::pending_snapshots::PendingSnapshots;
 use crate::owner::snapshots::snapshot::{StateChange, after_origin, after_snapshot};
@@ -67,6 +68,7 @@ impl Pool {
         let load = async |need: &Need| shared.node(POOL_TREE, need).await;
         let mut directory = read_tree(load, &uberblock, &mut space).await?;
         let doubted = directory.doubt_summaries(&table, &mut space);
+        directory.tell_copies(&vdevs)?;
         let ring = vdevs.ring();
         // Writes since an older uberblock are not part of the pool.
         let replayed = match is_rewound && vdevs.is_read_only() {
@@ -93,7 +95,7 @@ impl Pool {
             datasets: Datasets::default(),
             pool_tree: std::mem::take(&mut directory.pool_tree),
             pending_snapshots: PendingSnapshots::default(),
-            allocator: Allocator::new(space, maps),
+            allocator: Allocator::new(space, maps, vdevs.copies().clone()),
             deadlists: Deadlists::new(dead_root, std::mem::take(&mut directory.lists)),
             committer: Committer::new(confirmed, options.durable_writes),
             checkpointer: Checkpointer::new(uberblock, newest),
@@ -107,6 +109,7 @@ impl Pool {
             }
         }
         state.allocator.free_replaced();
+        state.close_vdevs();
         let autotrim = state.pool_tree.is_on(PoolProperty::Autotrim);
         state.allocator.set_autotrim(autotrim);
         for (id, open) in opened {
@@ -133,6 +136,7 @@ impl Pool {
             resilver_windows: ResilverWindows::new(options.resilver_blocks),
             mover: Mover::default(),
             expander: Expander::default(),
+            remover: Remover::default(),
         });
         owner.load_doubted(doubted);
         owner.tell_dead();

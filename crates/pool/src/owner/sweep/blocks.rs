@@ -26,7 +26,7 @@ const TREES_AT_ONCE: usize = 32;
 
 /// A visited block, and the keys below it.
 #[derive(Debug, Clone)]
-pub(super) struct VisitedBlock<'a> {
+pub(in crate::owner) struct VisitedBlock<'a> {
     pub(in crate::owner) ptr: &'a BlockPtr,
     /// All keys if they are unknown, as of destroyed datasets.
     pub(in crate::owner) keys: Range<Key>,
@@ -67,7 +67,7 @@ pub(in crate::owner) enum Holds {
 }
 
 /// Takes the blocks of a sweep.
-pub(super) trait Visitor {
+pub(in crate::owner) trait Visitor {
     /// Visits a block. Returns the bytes that it adds to the part; 0 for a node, which the sweep has read.
     async fn block(&mut self, tree: TreeId, block: VisitedBlock<'_>, holds: Holds) -> Result<u64>;
     /// The blocks below a node could not be visited. With `is_known`, an earlier part may have reported it.
@@ -81,7 +81,7 @@ pub(super) trait Visitor {
 /// The trees that a part covers. Blocks do not move between trees of different stages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub(super) enum SweepStage {
+pub(in crate::owner) enum SweepStage {
     /// The pool's own tree.
     Pool,
     /// The tree of the deadlists.
@@ -148,7 +148,7 @@ impl PartResult {
 
 /// The position of a sweep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Sweep {
+pub(in crate::owner) struct Sweep {
     pub(in crate::owner) since: Birth,
     /// Where the next part begins.
     pub(in crate::owner) stage: SweepStage,
@@ -237,7 +237,7 @@ impl Held {
 
 impl Owner {
     /// Visits a part of about `bytes` bytes. Returns the next position, or none if it was the last part.
-    pub(super) async fn sweep(
+    pub(in crate::owner) async fn sweep(
         &self,
         sweep: Sweep,
         bytes: u64,

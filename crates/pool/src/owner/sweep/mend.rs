@@ -18,12 +18,13 @@ use io::runtime::JoinHandle;
 use super::blocks::{Holds, Sweep, VisitedBlock, Visitor};
 use super::resilver_window::{Due, ResilverWindow};
 use crate::format::{
-    Birth, BlockPtr, MemberGuid, OFFSET_END, ResilverPosition, TreeId, VdevId, resilver_key,
+    Address, Birth, BlockPtr, MemberGuid, OFFSET_END, ResilverPosition, TreeId, VdevId,
+    resilver_key,
 };
 use crate::owner::pool_tree::Changes;
 use crate::owner::{Owner, Pool, State};
 use crate::shared::DESTROYED;
-use crate::vdev::{Fault, Resilvered, SetupError, Vdevs};
+use crate::vdev::{Fault, PlacedBlock, Resilvered, SetupError, Vdevs};
 use crate::{Error, Result};
 
 /// Bytes that are copied between two calls of `progress`.
@@ -53,17 +54,16 @@ pub struct Resilvering {
 }
 
 /// Counts the bytes that a member may lack.
-struct Count {
+struct Count<'a> {
+    vdevs: &'a Vdevs,
     due: Due,
     bytes: u64,
 }
 
-impl Visitor for Count {
+impl Visitor for Count<'_> {
     async fn block(&mut self, _: TreeId, block: VisitedBlock<'_>, _: Holds) -> Result<u64> {
-        let bytes = match self.due.has(block.ptr) {
-            true => u64::from(block.ptr.physical_size),
-            false => 0,
-        };
+        let places = self.due.lacking(block.ptr, self.vdevs).len() as u64;
+        let bytes = places * u64::from(block.ptr.physical_size);
         self.bytes += bytes;
         Ok(bytes)
     }
@@ -95,8 +95,8 @@ struct SecondLook<'a> {
     pool: &'a Pool,
     member: MemberGuid,
     due: Due,
-    /// Their offsets.
-    blocks: BTreeSet<u64>,
+    /// The addresses in their pointers.
+    blocks: BTreeSet<Address>,
     copied: u64,
     lost: u64,
     failed: Option<SetupError>,
@@ -105,10 +105,12 @@ struct SecondLook<'a> {
 impl Visitor for SecondLook<'_> {
     async fn block(&mut self, tree: TreeId, block: VisitedBlock<'_>, holds: Holds) -> Result<u64> {
         let ptr = block.ptr;
-        if !self.due.has(ptr) || !self.blocks.contains(&ptr.offset.0) {
+        if !self.blocks.contains(&ptr.address()) {
             return Ok(u64::from(ptr.physical_size));
         }
-        match self.pool.vdevs().resilver(self.member, [*ptr]).await {
+        let vdevs = self.pool.vdevs();
+        let places = self.due.lacking(ptr, &vdevs);
+        match vdevs.resilver_at(self.member, places).await {
             Ok(done) => {
                 self.copied += done.copied;
                 self.lost += done.lost.len() as u64;
@@ -144,7 +146,7 @@ struct Resilver<'a, F> {
     progress: F,
     running: VecDeque<Copying>,
     /// Blocks of the window that no member has.
-    lost_here: BTreeSet<u64>,
+    lost_here: BTreeSet<Address>,
     lost: u64,
 }
 
@@ -178,7 +180,7 @@ impl<F: AsyncFnMut(&Resilvering)> Resilver<'_, F> {
             window: self.pool.owner.resilver_windows.open(self.due, start),
             damaged: 0,
         };
-        let mut next = Some(Sweep::new(self.due.held));
+        let mut next = Some(Sweep::new(self.due.since()));
         while let Some(sweep) = next {
             let swept = self.pool.owner.sweep(sweep, SWEEP_BYTES, &mut gather);
             next = swept.await.map_err(SetupError::failed)?;
@@ -194,7 +196,7 @@ impl<F: AsyncFnMut(&Resilvering)> Resilver<'_, F> {
         window: &RefCell<ResilverWindow>,
     ) -> std::result::Result<(), SetupError> {
         let owner = &self.pool.owner;
-        let mut last: Option<BlockPtr> = None;
+        let mut last: Option<PlacedBlock> = None;
         let (mut part, mut noted) = (0, 0);
         loop {
             self.done.position = window.borrow().position(&self.vdevs).min(self.end);
@@ -247,7 +249,7 @@ impl<F: AsyncFnMut(&Resilvering)> Resilver<'_, F> {
                     // some blocks are new
                     self.done.of = self.done.of.max(self.done.done);
                     self.done.copied += copied.copied;
-                    let lost = copied.lost.iter().map(|ptr| ptr.offset.0);
+                    let lost = copied.lost.iter().map(BlockPtr::address);
                     self.lost_here.extend(lost);
                 }
                 Err(error) => result = result.and(Err(error)),
@@ -291,7 +293,7 @@ impl<F: AsyncFnMut(&Resilvering)> Resilver<'_, F> {
             lost: 0,
             failed: None,
         };
-        let mut next = Some(Sweep::new(self.due.held));
+        let mut next = Some(Sweep::new(self.due.since()));
         while let Some(sweep) = next {
             let swept = self.pool.owner.sweep(sweep, SWEEP_BYTES, &mut look).await;
             next = swept.map_err(|e| look.failed.take().unwrap_or(SetupError::failed(e)))?;
@@ -402,15 +404,19 @@ impl Pool {
         let checkpoint = self.checkpoint().await;
         checkpoint.map_err(SetupError::failed)?;
         let up_to = self.owner.state.borrow().checkpointer.uberblock().epoch;
-        let position = {
+        let (position, copies) = {
             let state = self.owner.state.borrow();
-            state.pool_tree.resilvers().get(&member).copied()
+            let removals = state.pool_tree.removals().values();
+            let copies = removals.map(|removal| removal.up_to).max();
+            let position = state.pool_tree.resilvers().get(&member).copied();
+            (position, copies.unwrap_or(Birth(0)))
         };
         let due = Due {
             vdev,
             held: begun.held,
             up_to,
             position,
+            copies,
         };
         let of = self.count(due).await.map_err(SetupError::failed)?;
         let mut resilver = Resilver {
@@ -441,8 +447,13 @@ impl Pool {
 
     /// Stored bytes of the blocks that a member may lack.
     async fn count(&self, due: Due) -> Result<u64> {
-        let mut count = Count { due, bytes: 0 };
-        let mut next = Some(Sweep::new(due.held));
+        let vdevs = self.vdevs();
+        let mut count = Count {
+            vdevs: &vdevs,
+            due,
+            bytes: 0,
+        };
+        let mut next = Some(Sweep::new(due.since()));
         while let Some(sweep) = next {
             next = self.owner.sweep(sweep, SWEEP_BYTES, &mut count).await?;
             io::yield_now().await;

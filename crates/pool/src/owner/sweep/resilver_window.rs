@@ -11,7 +11,7 @@ use std::rc::{Rc, Weak};
 
 use crate::format::{Birth, BlockPtr, REGION_SECTORS, ResilverPosition, VdevId};
 use crate::space::{Sealed, Space};
-use crate::vdev::Vdevs;
+use crate::vdev::{PlacedBlock, Vdevs};
 
 /// Least number of blocks of a window: more than a row has.
 const BLOCKS_MIN: usize = 64;
@@ -26,23 +26,46 @@ pub(in crate::owner) struct Due {
     pub(in crate::owner) up_to: Birth,
     /// Where an earlier resilver of the member was interrupted.
     pub(in crate::owner) position: Option<ResilverPosition>,
+    /// No copy of a block of another vdev is younger; zero without copies.
+    pub(in crate::owner) copies: Birth,
 }
 
 impl Due {
-    /// Whether the member may lack a block.
-    pub(in crate::owner) fn has(&self, ptr: &BlockPtr) -> bool {
-        let is_copied = |position: ResilverPosition| position.has(self.held, ptr);
-        ptr.vdev == self.vdev
-            && ptr.placed > self.held
-            && ptr.placed <= self.up_to
+    /// Whether the member may lack a block. A copy may be as young as the youngest one.
+    pub(in crate::owner) fn has(&self, block: &PlacedBlock) -> bool {
+        let placed = match block.is_copy() {
+            true => self.copies,
+            false => block.ptr.placed,
+        };
+        let is_young = placed > self.up_to && !block.is_copy();
+        let at = (placed, block.at.offset);
+        let is_copied = |position: ResilverPosition| position.has(self.held, at);
+        block.at.vdev == self.vdev
+            && placed > self.held
+            && !is_young
             && !self.position.is_some_and(is_copied)
+    }
+
+    /// The places of a block that the member may lack.
+    pub(in crate::owner) fn lacking(&self, ptr: &BlockPtr, vdevs: &Vdevs) -> Vec<PlacedBlock> {
+        let mut places = vdevs.places_of(ptr);
+        places.retain(|block| self.has(block));
+        places
+    }
+
+    /// The member has all blocks placed up to this epoch, and the copies.
+    pub(in crate::owner) fn since(&self) -> Birth {
+        match self.copies > self.held {
+            true => Birth(0),
+            false => self.held,
+        }
     }
 }
 
 /// The offset of the row in which a block begins; on a mirror, of the block.
-fn start_of_row(ptr: &BlockPtr, vdevs: &Vdevs) -> u64 {
-    let row = vdevs.rows_of(ptr).map(|rows| rows.start().offset.0);
-    row.unwrap_or(ptr.offset.0)
+fn start_of_row(block: &PlacedBlock, vdevs: &Vdevs) -> u64 {
+    let row = vdevs.rows_of(*block).map(|rows| rows.start().offset.0);
+    row.unwrap_or(block.at.offset.0)
 }
 
 /// See the module header.
@@ -53,7 +76,7 @@ pub(in crate::owner) struct ResilverWindow {
     start: u64,
     /// Exclusive; `u64::MAX` if all blocks behind the start fit.
     end: u64,
-    blocks: BTreeMap<u64, BlockPtr>,
+    blocks: BTreeMap<u64, PlacedBlock>,
 }
 
 impl ResilverWindow {
@@ -65,15 +88,21 @@ impl ResilverWindow {
     /// The address below which all blocks were taken; the start of a row of a raidz.
     pub(in crate::owner) fn position(&self, vdevs: &Vdevs) -> u64 {
         let first = self.blocks.first_key_value();
-        first.map_or(self.end, |(_, ptr)| start_of_row(ptr, vdevs))
+        first.map_or(self.end, |(_, block)| start_of_row(block, vdevs))
     }
 
     /// Adds a block that the member may lack. Blocks with higher addresses leave if there are too many.
     pub(in crate::owner) fn add(&mut self, ptr: &BlockPtr, vdevs: &Vdevs) {
-        if !self.due.has(ptr) || !(self.start..self.end).contains(&ptr.offset.0) {
+        for block in self.due.lacking(ptr, vdevs) {
+            self.add_place(block, vdevs);
+        }
+    }
+
+    fn add_place(&mut self, block: PlacedBlock, vdevs: &Vdevs) {
+        if !(self.start..self.end).contains(&block.at.offset.0) {
             return;
         }
-        self.blocks.insert(ptr.offset.0, *ptr);
+        self.blocks.insert(block.at.offset.0, block);
         if self.blocks.len() > self.most
             && let Some((_, last)) = self.blocks.pop_last()
         {
@@ -91,13 +120,13 @@ impl ResilverWindow {
         &mut self,
         vdevs: &Vdevs,
         space: &Space,
-    ) -> Option<(Vec<BlockPtr>, u64)> {
+    ) -> Option<(Vec<PlacedBlock>, u64)> {
         let used = self.blocks.values();
-        let run = vdevs.first_run(used.filter(|ptr| !space.is_freed(ptr.address())));
-        let last = run.last().map_or(u64::MAX, |ptr| ptr.offset.0);
+        let run = vdevs.first_run(used.filter(|block| !space.is_freed(block.at)));
+        let last = run.last().map_or(u64::MAX, |block| block.at.offset.0);
         let mut bytes = 0;
         while let Some(first) = self.blocks.first_entry().filter(|e| *e.key() <= last) {
-            bytes += u64::from(first.remove().physical_size);
+            bytes += u64::from(first.remove().ptr.physical_size);
         }
         (bytes > 0).then_some((run, bytes))
     }

@@ -7,18 +7,25 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::blocks::{Holds, Sweep, VisitedBlock, Visitor};
-use crate::format::{Address, Birth, BlockPtr, TreeId, VdevOffset};
+use crate::format::{Address, Birth, TreeId, VdevOffset};
 use crate::lost::LostBlock;
 use crate::owner::{Owner, Pool};
-use crate::vdev::Vdevs;
 use crate::vdev::limits::RUN_SIZE_MAX;
+use crate::vdev::{PlacedBlock, Vdevs};
 use crate::{Error, Result};
 
 /// Stored bytes of the blocks of one part of the search.
 const PART_BYTES: u64 = 64 << 20;
 
-/// Blocks by their address, each with the dataset in which it was found.
-pub(in crate::owner) type FoundBlocks = BTreeMap<Address, (TreeId, LostBlock)>;
+/// A block in a row: its place, and the dataset in which it was found.
+pub(in crate::owner) struct FoundBlock {
+    pub(in crate::owner) placed: PlacedBlock,
+    pub(in crate::owner) tree: TreeId,
+    pub(in crate::owner) lost: LostBlock,
+}
+
+/// Blocks by the address at which they are read: their own, or that of their copy.
+pub(in crate::owner) type FoundBlocks = BTreeMap<Address, FoundBlock>;
 
 /// Finds the blocks of rows.
 struct Search<'a> {
@@ -29,27 +36,33 @@ struct Search<'a> {
 
 impl Visitor for Search<'_> {
     async fn block(&mut self, tree: TreeId, block: VisitedBlock<'_>, holds: Holds) -> Result<u64> {
-        let ptr = block.ptr;
-        if let Some(rows) = self.vdevs.rows_of(ptr)
-            && self.rows.range(rows).next().is_some()
-        {
-            let found = (tree, block.lost(tree, holds));
-            self.blocks.insert(ptr.address(), found);
+        for placed in self.vdevs.places_of(block.ptr) {
+            if let Some(rows) = self.vdevs.rows_of(placed)
+                && self.rows.range(rows).next().is_some()
+            {
+                let lost = block.lost(tree, holds);
+                let found = FoundBlock { placed, tree, lost };
+                self.blocks.insert(placed.at, found);
+            }
         }
-        Ok(u64::from(ptr.physical_size))
+        Ok(u64::from(block.ptr.physical_size))
     }
 
     /// A row with blocks below a damaged node has used sectors of no block, and is not mended.
     fn damaged(&mut self, _: TreeId, _: Error, _: bool) {}
 }
 
-/// The blocks that reach into a row, by their address.
+/// The blocks that reach into a row, by the address at which they are read.
 pub(in crate::owner) fn of_row(
     vdevs: &Vdevs,
     row: Address,
     blocks: &FoundBlocks,
-) -> BTreeMap<Address, BlockPtr> {
-    let is_in = |ptr: &BlockPtr| vdevs.rows_of(ptr).is_some_and(|rows| rows.contains(&row));
+) -> BTreeMap<Address, PlacedBlock> {
+    let is_in = |block: &PlacedBlock| {
+        vdevs
+            .rows_of(*block)
+            .is_some_and(|rows| rows.contains(&row))
+    };
     // a block that reaches into the row begins before its end, and not much before its begin
     let last = vdevs.units_of_row(row).last().unwrap_or(row);
     let first = Address {
@@ -57,8 +70,11 @@ pub(in crate::owner) fn of_row(
         ..row
     };
     let near = blocks.range(first..=last);
-    let ptrs = near.map(|(_, (_, block))| block.ptr);
-    ptrs.filter(is_in).map(|ptr| (ptr.address(), ptr)).collect()
+    let blocks = near.map(|(_, found)| found.placed);
+    blocks
+        .filter(is_in)
+        .map(|block| (block.at, block))
+        .collect()
 }
 
 impl Owner {
@@ -87,7 +103,7 @@ impl Owner {
     pub(in crate::owner) fn has_all(
         &self,
         row: Address,
-        blocks: &BTreeMap<Address, BlockPtr>,
+        blocks: &BTreeMap<Address, PlacedBlock>,
     ) -> bool {
         let vdevs = &self.shared.vdevs;
         let state = self.state.borrow();
@@ -98,8 +114,8 @@ impl Owner {
             .collect();
         let is_of_block = |unit: &Address| {
             let before = blocks.range(..=*unit).next_back();
-            before.is_some_and(|(at, ptr)| {
-                let end = at.offset.0 + vdevs.allocated(ptr);
+            before.is_some_and(|(at, block)| {
+                let end = at.offset.0 + vdevs.allocated(&block.ptr);
                 unit.offset.0 < end
             })
         };
@@ -138,7 +154,7 @@ impl Pool {
             let _loaded = owner.load_regions(&regions).await?;
             let of_row = of_row(vdevs, *row, &blocks);
             if owner.has_all(*row, &of_row) {
-                let of_row: Vec<BlockPtr> = of_row.into_values().collect();
+                let of_row: Vec<PlacedBlock> = of_row.into_values().collect();
                 mended += vdevs.mend_row(*row, &of_row).await as u64;
             }
         }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::blocks::{Holds, VisitedBlock, Visitor, Wanted};
-use crate::format::{Address, Birth, Key, ListId, PrevSnapshot, TreeId};
+use crate::format::{Address, Birth, BlockPtr, Key, ListId, PrevSnapshot, TreeId};
 use crate::owner::destroy::deadlists::{DEAD_TREE, Fate, pointers};
 use crate::owner::{Owner, POOL_TREE, Pool};
 use crate::shared::DESTROYED;
@@ -30,6 +30,10 @@ struct Verifier<'a> {
     owner: &'a Rc<Owner>,
     /// Bytes of each block, by its address, and the first tree that holds it.
     blocks: BTreeMap<Address, (u32, TreeId)>,
+    /// The same for copies of blocks, by the address of the copy.
+    copies: BTreeMap<Address, (u32, TreeId)>,
+    /// Bytes of blocks that are at two places, since their vdev is being removed.
+    copied: u64,
     /// Bytes that each tree holds.
     trees: BTreeMap<TreeId, u64>,
     /// Bytes that no volume owns: the pool's own nodes, pending destroys, and blocks to which only layers point.
@@ -47,6 +51,7 @@ impl Visitor for Verifier<'_> {
         // shared blocks are visited once for each tree
         match self.blocks.insert(ptr.address(), (bytes, tree)) {
             None => {
+                self.add_copies(ptr, (bytes, tree)).await;
                 self.found.blocks += 1;
                 self.found.bytes += u64::from(bytes);
                 if holds == Holds::Layered || [POOL_TREE, DEAD_TREE, DESTROYED].contains(&tree) {
@@ -80,12 +85,45 @@ impl Visitor for Verifier<'_> {
 }
 
 impl Verifier<'_> {
+    /// Notes the places of a block's copies, and reads a copy that is not in use yet.
+    async fn add_copies(&mut self, ptr: &BlockPtr, block: (u32, TreeId)) {
+        let vdevs = &self.owner.shared.vdevs;
+        let mut at = ptr.address();
+        while let Some(copy) = vdevs.copies().place_of(at, block.0.into()) {
+            if self.copies.insert(copy, block).is_some() {
+                let text = format!("{copy} is the copy of two blocks");
+                self.found.problems.push(text);
+            }
+            at = copy;
+        }
+        let places = vdevs.places_of(ptr);
+        match places.len() {
+            0 => self
+                .found
+                .problems
+                .push(format!("{} has no copy", ptr.address())),
+            count => self.copied += (count as u64 - 1) * u64::from(block.0),
+        }
+        for place in places.iter().filter(|place| place.is_copy()) {
+            if let Err(e) = vdevs.read_at(place).await {
+                let text = format!("the copy {} of {}: {e}", place.at, ptr.address());
+                self.found.problems.push(text);
+            }
+        }
+    }
+
     /// Checks that blocks neither overlap nor lie in free space, and that no other space is used. Loads one region after the other.
     async fn compare_space(&mut self) -> Result<()> {
         let problems = &mut self.found.problems;
         let mut end: Option<Address> = None;
         let mut loaded = None;
-        for (at, (bytes, tree)) in &self.blocks {
+        let mut all = self.blocks.clone();
+        for (at, block) in &self.copies {
+            if all.insert(*at, *block).is_some() {
+                problems.push(format!("the copy {at} is a block, too"));
+            }
+        }
+        for (at, (bytes, tree)) in &all {
             if end.is_some_and(|end| end.vdev == at.vdev && end.offset > at.offset) {
                 problems.push(format!("{at} of tree {} overlaps another block", tree.0));
             }
@@ -106,7 +144,8 @@ impl Verifier<'_> {
         }
         drop(loaded);
         let state = self.owner.state.borrow();
-        let (used, bytes) = (state.allocator.space().used(), self.found.bytes);
+        let bytes = self.found.bytes + self.copied;
+        let used = state.allocator.space().used();
         if used != bytes {
             problems.push(format!("{used} bytes are used and {bytes} are pointed to"));
         }
@@ -196,6 +235,8 @@ impl Pool {
         let mut verifier = Verifier {
             owner: &self.owner,
             blocks: BTreeMap::new(),
+            copies: BTreeMap::new(),
+            copied: 0,
             trees: BTreeMap::new(),
             other: 0,
             found: Verified::default(),

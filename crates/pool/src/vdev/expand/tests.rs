@@ -60,6 +60,7 @@ fn rows(data: u16, parity: u8, ashift: u8) -> Rows {
         expansion: None,
         has_journal: true,
         data_size: 1 << 30,
+        is_removed: false,
     };
     let journal = JournalLayout {
         segment_size: 1 << ashift << 1,

@@ -20,6 +20,7 @@ fn rows(members: u16, parity: u8, segments: u32) -> Rows {
         expansion: None,
         has_journal: segments > 0,
         data_size: 8 << 20,
+        is_removed: false,
     };
     let journal = JournalLayout {
         segment_size: 64 << 10,

@@ -34,6 +34,7 @@ fn vdev(guid: u64, members: u16) -> VdevEntry {
         expansion: None,
         has_journal: guid == 0x21,
         data_size: 0x400_0000,
+        is_removed: false,
     }
 }
 

@@ -426,7 +426,7 @@ fn golden_resilver() {
             up_to: Birth(up_to),
             next,
         };
-        position.has(Birth(5), &ptr)
+        position.has(Birth(5), (ptr.placed, ptr.offset))
     };
     let (birth, end) = (ptr.birth.0, ptr.offset.0 + 1);
     assert!(has(5, birth, end));

@@ -7,6 +7,8 @@ mod members;
 mod moved_files;
 mod mover;
 mod moves_cut;
+mod remove;
+mod remove_cut;
 mod scrub;
 mod spares;
 

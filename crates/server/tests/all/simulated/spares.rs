@@ -8,7 +8,7 @@ use io::time::sleep;
 use server::Server;
 use server::api::{
     AddVdevs, CreatePool, DetachMember, DiskState, Health, ListEvents, OfflineMember, OnlineMember,
-    RemoveSpare, ReplaceMember, Spare, SpareState, VdevClass, VdevLayout, VdevSpec,
+    RemoveDevice, ReplaceMember, Spare, SpareState, VdevClass, VdevLayout, VdevSpec,
 };
 use std::path::Path;
 use std::rc::Rc;
@@ -392,16 +392,16 @@ fn bad_spares_are_refused() {
             };
             let refused = server.create_pool(other).await.expect_err("a spare");
             assert!(refused.to_string().contains("is a spare of"), "{refused}");
-            let remove = |disk: &str| RemoveSpare {
+            let remove = |disk: &str| RemoveDevice {
                 pool: "tank".into(),
                 disk: disk.into(),
             };
             let refused = server
-                .remove_spare(remove("/a"))
+                .remove_device(remove("/a"))
                 .await
                 .expect_err("a member");
-            assert!(refused.to_string().contains("only spares"), "{refused}");
-            server.remove_spare(remove("/s")).await.expect("removed");
+            assert!(refused.to_string().contains("is the last one"), "{refused}");
+            server.remove_device(remove("/s")).await.expect("removed");
             assert!(server.pools()[0].spares.is_empty());
             let other = CreatePool {
                 name: "other".into(),
