@@ -9,6 +9,5 @@ mod pools;
 mod raidz;
 mod rdma;
 mod readiness;
-mod removal;
 mod resilver;
 mod spares;
