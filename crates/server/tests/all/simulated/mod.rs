@@ -9,5 +9,6 @@ mod pools;
 mod raidz;
 mod rdma;
 mod readiness;
+mod removal;
 mod resilver;
 mod spares;
