@@ -31,8 +31,10 @@ contents() {
   check "a tree" cp -a /tmp/tree /mnt/a/
   long=$(printf 'x%.0s' {1..1000})
   check "a long symbolic link" ln -s "$long" /mnt/a/long
-  many() { mkdir /mnt/a/many && (cd /mnt/a/many && seq -f 'file-with-a-long-name-%06g' 1000 | xargs touch); }
-  check "1000 files" many
+  # Their list is much longer than a message.
+  files=$(amount 200 1000)
+  many() { mkdir /mnt/a/many && (cd /mnt/a/many && seq -f 'file-with-a-long-name-%06g' "$files" | xargs touch); }
+  check "$files files" many
   check "unmount" umount /mnt/a
   check "mount again" mount_nfs /mnt/a || finish
   read_back() { for size in $sizes; do cmp /tmp/f.$size /mnt/a/sizes/f.$size || return 1; done; }
@@ -41,7 +43,7 @@ contents() {
   check "names, modes, owners, links, sizes and times are equal" diff /tmp/list1 /tmp/list2
   check "contents are equal" diff -r --no-dereference /tmp/tree/sub /mnt/a/tree/sub
   check "the link is read" equal link "$(readlink /mnt/a/long)" "$long"
-  check "1000 files are listed" equal files "$(ls -l /mnt/a/many | grep -c ' file-with-a-long-name-[0-9]*$')" 1000
+  check "$files files are listed" equal files "$(ls -l /mnt/a/many | grep -c ' file-with-a-long-name-[0-9]*$')" "$files"
   if [ "$1" = 4.2 ]; then
     big() { head -c 20000 /dev/urandom | base64 -w0 | head -c 20000 > /tmp/value && setfattr -n user.big -v "$(cat /tmp/value)" /mnt/a/long-attribute; }
     : > /mnt/a/long-attribute
@@ -54,8 +56,10 @@ contents 3
 vmctl set mounted3
 check "the server has seen it" vmctl wait seen3 200
 check "unmount" umount /mnt/a
-contents 4.1
-check "unmount" umount /mnt/a
+if whole; then
+  contents 4.1
+  check "unmount" umount /mnt/a
+fi
 contents 4.2
 vmctl set mounted4
 check "the server has seen it" vmctl wait seen4 200
