@@ -79,12 +79,16 @@ impl Sectors {
         }
     }
 
-    /// Bytes of the marked sectors.
+    /// Bytes of the marked sectors. Those of a removed vdev are addresses only, and take no space.
     pub(super) fn bytes(&self, image: &Image) -> u64 {
+        let is_present = |((vdev, _), _): &(&(u16, u32), &RegionBits)| {
+            let vdev = VdevId(*vdev);
+            !image.is_removed(vdev)
+        };
         let of = |((vdev, _), bits): (&(u16, u32), &RegionBits)| {
             u64::from(bits.count()) * sector(image, *vdev)
         };
-        self.0.iter().map(of).sum()
+        self.0.iter().filter(is_present).map(of).sum()
     }
 
     /// Sectors that are marked here and in none of `others`, as runs in bytes.

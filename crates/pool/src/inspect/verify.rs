@@ -155,7 +155,9 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
                 self.add(Finding::new(FindingKind::Space, text));
             }
         }
-        let beside: u64 = all.without(image, &[saved]).iter().map(|run| run.1).sum();
+        let beside = all.without(image, &[saved]).into_iter();
+        let beside = beside.filter(|(at, _)| !image.is_removed(at.vdev));
+        let beside: u64 = beside.map(|(_, bytes)| bytes).sum();
         self.found.pool_tree = pool.bytes(image);
         self.found.journal = journal.bytes(image);
         self.found.saved = saved.bytes(image);

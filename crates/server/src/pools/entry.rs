@@ -7,7 +7,7 @@ use crate::api;
 use io::JoinHandle;
 use io::sync::Notify;
 use pool::Pool;
-use pool::format::{DatasetKind, SpareGuid};
+use pool::format::{DatasetKind, SpareGuid, VdevId};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -47,6 +47,16 @@ pub(crate) enum PoolState {
     Held(String),
 }
 
+/// A vdev, as upkeep saw it last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct SeenVdev {
+    pub(super) name: String,
+    pub(super) disks: Vec<PathBuf>,
+}
+
+/// The vdevs of a pool, as they were seen last.
+pub(super) type SeenVdevs = Rc<RefCell<BTreeMap<VdevId, SeenVdev>>>;
+
 /// A pool and its supervisor task.
 pub(crate) struct PoolEntry {
     pub(crate) state: PoolState,
@@ -62,6 +72,8 @@ pub(crate) struct PoolEntry {
     pub(crate) damage: ShownDamage,
     /// The member that is being resilvered.
     pub(crate) resilver: ShownResilver,
+    /// Its vdevs, as they were seen last.
+    pub(super) vdevs: SeenVdevs,
     /// Where its spares are.
     pub(crate) spares: SparePlaces,
     /// Whether a spare was taken or given back since its spares were looked for.

@@ -53,12 +53,12 @@ use io::sync::Notify;
 use pool::Pool;
 use pool::format::PoolGuid;
 use pool::vdev::Witness;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use entry::{PoolEntry, PoolState, ShownDamage, full_name, volumes_of};
+use entry::{PoolEntry, PoolState, SeenVdevs, ShownDamage, full_name, volumes_of};
 use notes::Notes;
 use supervisor::Supervisor;
 use witness::EpochFile;
@@ -85,6 +85,7 @@ impl Server {
 
     fn insert_pool(self: &Rc<Self>, name: &str, opened: Rc<Notify>) {
         let wake = Rc::new(Notify::new());
+        let vdevs = SeenVdevs::default();
         let supervisor = Supervisor {
             server: self.clone(),
             name: name.to_owned(),
@@ -93,7 +94,8 @@ impl Server {
             returns: RefCell::default(),
             searched: RefCell::default(),
             expanding: RefCell::default(),
-            removal: RefCell::default(),
+            vdevs: vdevs.clone(),
+            removal_waits: Cell::default(),
             failed: RefCell::default(),
             looked: RefCell::default(),
         };
@@ -108,6 +110,7 @@ impl Server {
             resilvering: None,
             damage: ShownDamage::default(),
             resilver: Rc::default(),
+            vdevs,
             spares: entry::SparePlaces::default(),
             spares_moved: false,
         };

@@ -4,7 +4,8 @@
 //! vdev's disks leave the configuration when their labels are gone.
 
 use super::change::refused;
-use super::supervisor::{SeenRemoval, Supervisor};
+use super::entry::SeenVdev;
+use super::supervisor::Supervisor;
 use super::view;
 use crate::api::{self, StopRemoval};
 use crate::config::PoolEdit;
@@ -12,16 +13,32 @@ use crate::server::Server;
 use crate::{Error, Result};
 use pool::Pool;
 use pool::format::VdevId;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+
+fn seen_vdevs(pool: &Pool) -> BTreeMap<VdevId, SeenVdev> {
+    let status = pool.vdevs().status().into_iter();
+    let seen = status.map(|vdev| {
+        let name = view::vdev(&vdev).name;
+        let disks = vdev.members.into_iter().map(|member| member.path);
+        let disks = disks.collect();
+        (vdev.id, SeenVdev { name, disks })
+    });
+    seen.collect()
+}
 
 impl Server {
     /// Begins to remove a vdev. The caller holds the permit for changes.
     pub(super) async fn remove_vdev(&self, name: &str, device: &str) -> Result<api::Pool> {
         let pool = self.pool_named(name)?;
         let vdev = self.vdev_of(name, device)?;
+        let seen = seen_vdevs(&pool);
         let begun = pool.remove_vdev(vdev).await;
         begun.map_err(|e| refused(name, e))?;
+        // It may have left before the next check.
+        if let Some(entry) = self.state.borrow().pools.get(name) {
+            entry.vdevs.borrow_mut().extend(seen);
+        }
         self.event(name, "removal.start", format!("{device} is being removed"));
         self.pool_view(name)
     }
@@ -31,8 +48,15 @@ impl Server {
         let _turn = self.turn().await?;
         let name = &request.pool;
         let pool = self.pool_named(name)?;
+        let leaving = pool.removing().map(|removing| removing.vdev);
         let stopped = pool.stop_removal().await;
         stopped.map_err(|e| refused(name, e))?;
+        let status = pool.vdevs().status();
+        if let Some(vdev) = status.iter().find(|v| Some(v.id) == leaving) {
+            let vdev = view::vdev(vdev).name;
+            let text = format!("the removal of {vdev} was given up: it stays in the pool");
+            self.event(name, "removal.stop", text);
+        }
         self.pool_view(name)
     }
 
@@ -50,48 +74,28 @@ impl Server {
 }
 
 impl Supervisor {
-    /// Records events for a removal that ended, or began to wait, since the last check, and forgets the disks of a removed vdev.
+    /// Records events for a removal that began to wait and for vdevs that left the pool since the last check, and forgets their disks. A removal may
+    /// have begun and ended between two checks.
     pub(super) async fn look_at_removal(&self, pool: &Pool) {
-        let status = pool.vdevs().status();
-        let now = pool.removing().and_then(|removing| {
-            let vdev = status.iter().find(|v| v.id == removing.vdev)?;
-            let disks = vdev.members.iter().map(|member| member.path.clone());
-            Some(SeenRemoval {
-                vdev: vdev.id,
-                name: view::vdev(vdev).name,
-                disks: disks.collect(),
-                is_stopping: removing.is_stopping,
-                waits_for: removing.waits_for,
-            })
-        });
-        let before = self.removal.replace(now.clone());
-        if let Some(now) = &now
-            && let Some(wait) = now.waits_for
-            && before.as_ref().and_then(|b| b.waits_for) != Some(wait)
+        let now = seen_vdevs(pool);
+        let waits = pool.removing().and_then(|r| Some((r.vdev, r.waits_for?)));
+        let waited = self.removal_waits.replace(waits);
+        if let Some((vdev, wait)) = waits.filter(|_| waits != waited)
+            && let Some(seen) = now.get(&vdev)
         {
-            let text = format!(
-                "the removal of {} waits: {}",
-                now.name,
-                view::removal_reason(wait)
-            );
+            let reason = view::removal_reason(wait);
+            let text = format!("the removal of {} waits: {reason}", seen.name);
             self.server.event(&self.name, "removal.wait", text);
         }
-        let Some(ended) = before.filter(|b| now.as_ref().map(|n| n.vdev) != Some(b.vdev)) else {
-            return;
-        };
-        let present: BTreeSet<VdevId> = status.iter().map(|v| v.id).collect();
-        if present.contains(&ended.vdev) {
-            let text = format!("{} stays in the pool", ended.name);
-            self.server.event(&self.name, "removal.stop", text);
-            return;
-        }
-        let text = format!(
-            "{} was removed: its disks can be used elsewhere",
-            ended.name
-        );
-        self.server.event(&self.name, "removal.finish", text);
-        if let Err(error) = self.server.forget_disks(&self.name, &ended.disks).await {
-            tracing::warn!(pool = self.name, %error, "paths of removed disks stay in the configuration");
+        let present: BTreeSet<VdevId> = now.keys().copied().collect();
+        let before = self.vdevs.replace(now);
+        for (_, gone) in before.iter().filter(|(id, _)| !present.contains(id)) {
+            let name = &gone.name;
+            let text = format!("{name} was removed: its disks can be used elsewhere");
+            self.server.event(&self.name, "removal.finish", text);
+            if let Err(error) = self.server.forget_disks(&self.name, &gone.disks).await {
+                tracing::warn!(pool = self.name, %error, "paths of removed disks stay in the configuration");
+            }
         }
     }
 }

@@ -3,6 +3,7 @@
 //! **Called by** the start and by changes of pools. **Invariants**: it ends with the pool's entry.
 
 use super::creation::Unfinished;
+use super::entry::SeenVdevs;
 use super::filesystems::remove_leftovers;
 use super::recover::open_configured;
 use super::search::Changed;
@@ -13,9 +14,8 @@ use io::time::Instant;
 use pool::format::{MemberGuid, VdevId};
 use pool::vdev::MemberState;
 use pool::{ExpansionWait, RemovalWait};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::rc::Rc;
 
 /// State of a member at the last check.
@@ -24,16 +24,6 @@ pub(super) struct Seen {
     pub(super) state: MemberState,
     pub(super) errors: u64,
     pub(super) has_no_space: bool,
-}
-
-/// A vdev that is being removed, as upkeep saw it last.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct SeenRemoval {
-    pub(super) vdev: VdevId,
-    pub(super) name: String,
-    pub(super) disks: Vec<PathBuf>,
-    pub(super) is_stopping: bool,
-    pub(super) waits_for: Option<RemovalWait>,
 }
 
 /// State of a pool's supervisor.
@@ -49,8 +39,10 @@ pub(super) struct Supervisor {
     pub(super) searched: RefCell<Option<Changed>>,
     /// Expansions at the last check, and whether each had to wait.
     pub(super) expanding: RefCell<BTreeMap<VdevId, Option<ExpansionWait>>>,
-    /// The removal of a vdev at the last check.
-    pub(super) removal: RefCell<Option<SeenRemoval>>,
+    /// The vdevs at the last check.
+    pub(super) vdevs: SeenVdevs,
+    /// The vdev whose removal waited at the last check, and the reason.
+    pub(super) removal_waits: Cell<Option<(VdevId, RemovalWait)>>,
     /// Since when each member that failed has done so.
     pub(super) failed: RefCell<BTreeMap<MemberGuid, Instant>>,
     /// When spares were last looked for, and the state of the search directories then.

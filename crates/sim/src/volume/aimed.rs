@@ -34,6 +34,8 @@ const EXPANDED_JOURNAL: JournalLayout = JournalLayout {
 const EXPANSIONS: u64 = 35;
 /// Per cent of small raidz whose rows are short.
 const MOVERS: u64 = 10;
+/// Per cent of pools from which vdevs are removed.
+const REMOVALS: u64 = 8;
 /// Bytes of rows of a raidz whose rows are short.
 const MOVED_DATA: u64 = 12 << 20;
 /// Disk steps that no incarnation takes.
@@ -55,6 +57,8 @@ pub(super) enum Aim {
     Mover,
     /// Reuse of space: little space, frequent checkpoints, and reads that take longer than a checkpoint.
     Readers,
+    /// Removal of a vdev: the power goes while its blocks are copied to the other one, and the copies are read, overwritten and freed.
+    Removal,
     /// Rot where the data lies, on one member of a mirror with long records, of which reads take parts.
     Rot,
 }
@@ -226,6 +230,24 @@ impl Plan {
         let lives = 2 + rng.below(2);
         let mut cut = |_| End::PowerCut(4000 + rng.below(30_000));
         self.lives = (0..lives).map(&mut cut).collect();
+    }
+
+    /// Gives some pools another aim: a vdev that is added and removed, several times.
+    pub(super) fn aim_at_removals(&mut self, rng: &mut Prng) {
+        if rng.below(100) >= REMOVALS {
+            return;
+        }
+        self.aim = Some(Aim::Removal);
+        self.shrink(rng);
+        self.calm();
+        (self.spares, self.may_be_away) = (1, false);
+        self.snapshots = rng.chance(0.6);
+        self.journal = EXPANDED_JOURNAL;
+        self.size_volume(64 + rng.below(256), 16);
+        self.profile.requests = 50 + rng.below(200) as u32;
+        // The removals themselves choose when the power goes.
+        let lives = 1 + rng.below(3);
+        self.lives = (0..lives).map(|_| End::PowerCut(NEVER)).collect();
     }
 
     fn aim_at_rot(&mut self, rng: &mut Prng) {

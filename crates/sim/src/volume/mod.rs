@@ -7,6 +7,7 @@ mod lapses;
 mod opening;
 mod others;
 mod plan;
+mod removals;
 mod resizes;
 
 use crate::Report;
@@ -57,7 +58,10 @@ fn plan_of(seed: u64, kind: Kind, [rng, harder, openings]: [&mut Prng; 3]) -> Pl
     match kind {
         Kind::Any => plan.tighten(harder),
         Kind::Full => plan.crowd(&mut Prng::new(seed ^ 0x9001_c000)),
-        Kind::Aimed => plan.aim(harder),
+        Kind::Aimed => {
+            plan.aim(harder);
+            plan.aim_at_removals(&mut Prng::new(seed ^ 0x9001_4e30));
+        }
         Kind::Spares => plan.hot(harder),
     }
     let mut layout = Prng::new(seed ^ 0x9001_4a1d);
@@ -65,7 +69,7 @@ fn plan_of(seed: u64, kind: Kind, [rng, harder, openings]: [&mut Prng; 3]) -> Pl
     match kind {
         Kind::Full if is_raidz => plan.crowd_rows(&mut layout),
         Kind::Any | Kind::Aimed
-            if is_raidz && !matches!(plan.aim, Some(Aim::Readers | Aim::Rot)) =>
+            if is_raidz && !matches!(plan.aim, Some(Aim::Readers | Aim::Rot | Aim::Removal)) =>
         {
             plan.stripe(&mut layout);
             if kind == Kind::Aimed {
@@ -423,6 +427,10 @@ fn begin_churn(
     } else if plan.aim == Some(Aim::Expansion) {
         let may_cut = matches!(end, End::PowerCut(_));
         let churn = expansions::churn(pool.clone(), plan.names(), may_cut, seed ^ 0xe4a2);
+        others.push(spawn(churn));
+    } else if plan.aim == Some(Aim::Removal) {
+        let may_cut = matches!(end, End::PowerCut(_));
+        let churn = removals::churn(pool.clone(), plan.names(), may_cut, seed ^ 0x4e30);
         others.push(spawn(churn));
     } else if plan.spares > 0 {
         let media = Media {
