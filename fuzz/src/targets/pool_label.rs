@@ -19,6 +19,7 @@ fn label(kind: VdevKind) -> Label {
         expansion: None,
         data_size: 62 << 20,
         has_journal: true,
+        is_removed: false,
     };
     let mut members = vec![member(2, Membership::In), member(3, Membership::Stale)];
     if kind != VdevKind::Mirror {
@@ -41,8 +42,16 @@ fn label(kind: VdevKind) -> Label {
     }
 }
 
+/// The label of a pool from which a vdev was removed.
+fn label_without_vdev() -> Label {
+    let mut label = label(VdevKind::Mirror);
+    (label.vdevs[1].is_removed, label.vdevs[1].has_journal) = (true, false);
+    label
+}
+
 pub fn run(input: &[u8]) {
     check(label(VdevKind::Mirror), input);
+    check(label_without_vdev(), input);
     check(label(VdevKind::Raidz { parity: 1 }), input);
     let mut expanding = label(VdevKind::Raidz { parity: 1 });
     expanding.vdevs[0].first_members = 2;
