@@ -1,4 +1,5 @@
-//! Code that the initiators of all protocols share: the table of outstanding commands, received and sent bytes, states, and reconnection.
+//! Code that the initiators of all protocols share: the table of outstanding commands, received and sent bytes, memory
+//! that is exposed over RDMA, states, and reconnection.
 //!
 //! **Called by** `nvmf-initiator`, `iscsi-initiator` and `nfs-initiator`. **Invariants**: it knows no protocol.
 
@@ -6,6 +7,7 @@
 
 pub mod inbound;
 pub mod outbound;
+pub mod rdma;
 pub mod slots;
 
 use io::JoinHandle;

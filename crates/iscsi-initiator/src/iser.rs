@@ -1,6 +1,6 @@
 //! One connected queue pair of iSER (RFC 7145): PDUs by messages, data of tasks through memory that the target may use.
 //!
-//! **Owns** the memory that is exposed for tasks, by key. **Called by** logins and discovery with one PDU at a time, by the sender with the engine's
+//! **Owns** the queue pair, and the memory that is exposed for tasks. **Called by** logins and discovery with one PDU at a time, by the sender with the engine's
 //! messages, and by the receiver. **Invariants**: a key belongs to one task; a write's memory has its solicited data only; memory comes back
 //! when the queue pair ends, so that a task may be sent again.
 
@@ -9,6 +9,7 @@ use super::error::{Error, ProtocolError, Result};
 use super::limits::{ISER_OTHER_PDUS, ISER_READS_SERVED, QUEUE_DEPTH_MAX};
 use super::outgoing::{Message, payload};
 use super::tasks::{Data, Tasks};
+use initiator::rdma::ExposedMemory;
 use io::Payload;
 use io::rdma::{
     ConnectError, Memory, QueuePair, QueuePairConfig, QueuePairEvent, Received, RemoteKey, Verb,
@@ -19,21 +20,12 @@ use iscsi::wire::Bhs;
 use iscsi::wire::bhs::{BHS_LEN, padding};
 use iscsi::wire::decode::{Decoded, Rules, decode};
 use iscsi::wire::iser::{Advertised, Capabilities, ISER_HEADER_LEN, IserHeader};
-use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
-
-/// Memory that is exposed for a task.
-struct ForTask {
-    /// The slot of the task.
-    index: u16,
-    is_withdrawn: bool,
-}
 
 /// A connected queue pair.
 pub(super) struct IserLink {
     queue_pair: QueuePair,
-    exposed: RefCell<BTreeMap<RemoteKey, ForTask>>,
+    exposed: ExposedMemory<()>,
 }
 
 /// Sizes of a queue pair over RDMA.
@@ -82,7 +74,7 @@ impl IserLink {
         })?;
         Ok(IserLink {
             queue_pair,
-            exposed: RefCell::default(),
+            exposed: ExposedMemory::default(),
         })
     }
 
@@ -151,12 +143,8 @@ impl IserLink {
     }
 
     fn expose_for(&self, index: u16, memory: Memory) -> std::result::Result<Advertised, Memory> {
-        let at = self.queue_pair.expose(memory)?.at;
-        let of = ForTask {
-            index,
-            is_withdrawn: false,
-        };
-        self.exposed.borrow_mut().insert(at.key, of);
+        let of = (index, ());
+        let at = self.exposed.expose(&self.queue_pair, of, memory)?.at;
         Ok(Advertised {
             key: at.key.0,
             address: at.address,
@@ -177,21 +165,12 @@ impl IserLink {
 
     /// Whether the target may use memory of the task in a slot.
     pub(super) fn is_exposed(&self, index: u16) -> bool {
-        self.exposed.borrow().values().any(|of| of.index == index)
+        self.exposed.is_exposed(index)
     }
 
     /// Withdraws the memory of the task in a slot. It comes back as an event of the queue pair.
     pub(super) fn withdraw(&self, index: u16) {
-        let mut chain = Vec::new();
-        for (key, of) in self.exposed.borrow_mut().iter_mut() {
-            if of.index == index && !std::mem::replace(&mut of.is_withdrawn, true) {
-                chain.push(WorkRequest {
-                    tag: Some(u64::from(key.0)),
-                    work: Verb::Withdraw { key: *key },
-                });
-            }
-        }
-        self.queue_pair.post(&mut chain);
+        self.exposed.withdraw(&self.queue_pair, index);
     }
 
     /// Memory came back: its task has it again. Returns the slot; `None` if the key is none of ours.
@@ -201,7 +180,7 @@ impl IserLink {
         key: RemoteKey,
         memory: Memory,
     ) -> Option<u16> {
-        let index = self.exposed.borrow_mut().remove(&key)?.index;
+        let (index, ()) = self.exposed.came_back(key)?;
         put_back(tasks, index, memory);
         Some(index)
     }

@@ -7,7 +7,8 @@ use super::connection::ConnectionShared;
 use super::engine::Engine;
 use super::error::{Error, ProtocolError, Result};
 use super::iser::{IserLink, pdu_of};
-use io::rdma::{Memory, QueuePairEvent, Received, RemoteKey, Returned};
+use initiator::rdma::{Arrival, arrival};
+use io::rdma::{Memory, Received, RemoteKey};
 use iscsi::wire::Bhs;
 use iscsi::wire::decode::Rules;
 use std::collections::VecDeque;
@@ -37,16 +38,10 @@ pub(super) async fn run(queue: Rc<ConnectionShared>, link: Rc<IserLink>, rules: 
         waiting: VecDeque::new(),
     };
     loop {
-        let handled = match receiver.link.queue_pair().event().await {
-            QueuePairEvent::Received(message) => receiver.message(message),
-            QueuePairEvent::Done {
-                tag,
-                returned: Returned::Memory(memory),
-                ..
-            } => receiver.came_back(RemoteKey(tag as u32), memory),
-            QueuePairEvent::Released { key, memory } => receiver.came_back(key, memory),
-            QueuePairEvent::Done { .. } => Ok(()),
-            QueuePairEvent::Ended(why) => {
+        let handled = match arrival(receiver.link.queue_pair()).await {
+            Arrival::Message(message) => receiver.message(message),
+            Arrival::Memory(key, memory) => receiver.came_back(key, memory),
+            Arrival::Ended(why) => {
                 tracing::debug!(%why, "queue pair ended");
                 return queue.fail(Error::Disconnected);
             }

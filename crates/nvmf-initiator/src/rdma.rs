@@ -1,12 +1,10 @@
 //! One connected queue pair of NVMe/RDMA: capsules by SEND, data through memory that the controller may use.
 //!
-//! **Owns** the memory that is exposed for commands, by key. **Called by** a queue, which submits capsules, and by its receiving
+//! **Owns** the replies that came before the memory of their commands. **Called by** a queue, which submits capsules, and by its receiving
 //! task. **Invariants**: a key belongs to one command; memory comes back when the queue pair ends, so that a command may be sent again.
 //!
 //! Sections named "RDMA" are of the NVMe RDMA Transport Specification 1.0.
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use io::Payload;
@@ -18,19 +16,13 @@ use zerocopy::IntoBytes;
 use crate::error::{self, Error};
 use crate::limits::RDMA_READS_SERVED;
 use crate::queue::{Data, Slots};
+use initiator::rdma::ExposedMemory;
 use nvmf::wire::command::{Sgl, SglDescriptor, Sqe};
 use nvmf::wire::completion::Cqe;
 use nvmf::wire::rdma::{CmAccept, CmReject, CmRequest};
 
 /// Bytes of a reply.
 const REPLY_LEN: u32 = size_of::<Cqe>() as u32;
-
-/// Memory that is exposed for the command in a slot.
-struct ForCommand {
-    slot: u16,
-    /// The reply, if it came before the memory.
-    reply: Option<Cqe>,
-}
 
 /// Gives a command its buffer back.
 pub(crate) fn put_back(slots: &mut Slots, slot: u16, memory: Memory) {
@@ -42,7 +34,8 @@ pub(crate) fn put_back(slots: &mut Slots, slot: u16, memory: Memory) {
 /// A connected queue pair.
 pub(crate) struct RdmaLink {
     queue_pair: QueuePair,
-    exposed: RefCell<BTreeMap<RemoteKey, ForCommand>>,
+    /// With the reply, if it came before the memory.
+    exposed: ExposedMemory<Option<Cqe>>,
 }
 
 impl RdmaLink {
@@ -69,7 +62,7 @@ impl RdmaLink {
         match CmAccept::parse(&private) {
             Some(_) => Ok(RdmaLink {
                 queue_pair,
-                exposed: RefCell::default(),
+                exposed: ExposedMemory::default(),
             }),
             None => Err(Error::NotReady("it is no NVMe controller")),
         }
@@ -125,7 +118,11 @@ impl RdmaLink {
             data: in_capsule,
             invalidate: None,
         };
-        self.post(None, capsule);
+        let work = WorkRequest {
+            tag: None,
+            work: capsule,
+        };
+        self.queue_pair.post(&mut vec![work]);
     }
 
     /// Fails with the memory, as the queue pair does.
@@ -134,9 +131,9 @@ impl RdmaLink {
             at,
             len,
             can_invalidate,
-        } = self.queue_pair.expose(memory)?;
-        let command = ForCommand { slot, reply: None };
-        self.exposed.borrow_mut().insert(at.key, command);
+        } = self
+            .exposed
+            .expose(&self.queue_pair, (slot, None), memory)?;
         Ok(Sgl::Keyed {
             address: at.address,
             length: len,
@@ -145,26 +142,17 @@ impl RdmaLink {
         })
     }
 
-    fn post(&self, tag: Option<u64>, work: Verb) {
-        self.queue_pair.post(&mut vec![WorkRequest { tag, work }]);
-    }
-
     /// Keeps the reply of a command whose memory is still exposed, and withdraws the memory. False if it is not exposed.
     pub(crate) fn keep_reply(&self, slot: u16, cqe: Cqe) -> bool {
-        let mut exposed = self.exposed.borrow_mut();
-        let Some((key, command)) = exposed.iter_mut().find(|(_, c)| c.slot == slot) else {
-            return false;
-        };
-        command.reply = Some(cqe);
-        let key = *key;
-        drop(exposed);
-        self.post(Some(u64::from(key.0)), Verb::Withdraw { key });
-        true
+        let is_exposed = self.exposed.change(slot, |reply| *reply = Some(cqe));
+        if is_exposed {
+            self.exposed.withdraw(&self.queue_pair, slot);
+        }
+        is_exposed
     }
 
     /// Memory came back. Returns the slot of its command, and the command's reply if it came before.
     pub(crate) fn came_back(&self, key: RemoteKey) -> Option<(u16, Option<Cqe>)> {
-        let command = self.exposed.borrow_mut().remove(&key)?;
-        Some((command.slot, command.reply))
+        self.exposed.came_back(key)
     }
 }

@@ -13,6 +13,7 @@ pub(super) mod receiver;
 use super::engine::{Engine, Message};
 use super::error::{Error, ProtocolError, Result};
 use super::limits::{RDMA_DEPTH_MAX, RDMA_READS_SERVED};
+use initiator::rdma::ExposedMemory;
 use initiator::slots::Data;
 use io::rdma::{
     ConnectError, Memory, QueuePair, QueuePairConfig, QueuePairEvent, RdmaInfo, RemoteKey, Verb,
@@ -42,14 +43,6 @@ enum Use {
     Reply,
 }
 
-/// Memory that is exposed for a call.
-struct ForCall {
-    /// The slot of the call.
-    index: u16,
-    usage: Use,
-    is_withdrawn: bool,
-}
-
 /// A connected queue pair.
 pub(super) struct RdmaLink {
     queue_pair: QueuePair,
@@ -60,7 +53,7 @@ pub(super) struct RdmaLink {
     outstanding: Cell<u32>,
     /// Calls that wait for a credit.
     waiting: RefCell<VecDeque<Message>>,
-    exposed: RefCell<BTreeMap<RemoteKey, ForCall>>,
+    exposed: ExposedMemory<Use>,
     /// Memory for long replies that came back, by slot.
     replies: RefCell<BTreeMap<u16, IoBuf>>,
 }
@@ -93,7 +86,7 @@ impl RdmaLink {
             credits: Cell::new(1),
             outstanding: Cell::new(0),
             waiting: RefCell::default(),
-            exposed: RefCell::default(),
+            exposed: ExposedMemory::default(),
             replies: RefCell::default(),
         })
     }
@@ -214,14 +207,10 @@ impl RdmaLink {
         usage: Use,
         memory: Memory,
     ) -> std::result::Result<Segment, (Use, Memory)> {
-        let exposed = self.queue_pair.expose(memory);
+        let exposed = self
+            .exposed
+            .expose(&self.queue_pair, (index, usage), memory);
         let exposed = exposed.map_err(|memory| (usage, memory))?;
-        let of = ForCall {
-            index,
-            usage,
-            is_withdrawn: false,
-        };
-        self.exposed.borrow_mut().insert(exposed.at.key, of);
         Ok(Segment {
             key: exposed.at.key.0,
             len: exposed.len,
@@ -248,28 +237,19 @@ impl RdmaLink {
 
     /// Whether the server may use memory of the call in a slot.
     fn is_exposed(&self, index: u16) -> bool {
-        self.exposed.borrow().values().any(|of| of.index == index)
+        self.exposed.is_exposed(index)
     }
 
     /// Withdraws the memory of the call in a slot. It comes back as events of the queue pair.
     fn withdraw(&self, index: u16) {
-        let mut chain = Vec::new();
-        for (key, of) in self.exposed.borrow_mut().iter_mut() {
-            if of.index == index && !std::mem::replace(&mut of.is_withdrawn, true) {
-                chain.push(WorkRequest {
-                    tag: Some(u64::from(key.0)),
-                    work: Verb::Withdraw { key: *key },
-                });
-            }
-        }
-        self.queue_pair.post(&mut chain);
+        self.exposed.withdraw(&self.queue_pair, index);
     }
 
     /// Memory came back: its call has it again. Returns the slot; `None` if the key is none of ours.
     fn came_back(&self, engine: &mut Engine, key: RemoteKey, memory: Memory) -> Option<u16> {
-        let of = self.exposed.borrow_mut().remove(&key)?;
-        self.put_back(engine, (of.index, of.usage), memory);
-        Some(of.index)
+        let (index, usage) = self.exposed.came_back(key)?;
+        self.put_back(engine, (index, usage), memory);
+        Some(index)
     }
 
     /// Gives the call in a slot memory back.

@@ -6,7 +6,8 @@
 use super::super::connection::ConnectionShared;
 use super::super::error::{Error, ProtocolError, Result};
 use super::{NOT_A_REPLY, RdmaLink, header_of};
-use io::rdma::{Memory, QueuePairEvent, Received, RemoteKey, Returned};
+use initiator::rdma::{Arrival, arrival};
+use io::rdma::{Memory, Received, RemoteKey};
 use nfs::rpc::rdma::Kind;
 use nfs::rpc::rdma::chunks::len_of;
 use std::collections::VecDeque;
@@ -46,16 +47,10 @@ pub(in super::super) async fn run(
         waiting: VecDeque::new(),
     };
     loop {
-        let handled = match receiver.link.queue_pair().event().await {
-            QueuePairEvent::Received(message) => receiver.message(message),
-            QueuePairEvent::Done {
-                tag,
-                returned: Returned::Memory(memory),
-                ..
-            } => receiver.came_back(RemoteKey(tag as u32), memory),
-            QueuePairEvent::Released { key, memory } => receiver.came_back(key, memory),
-            QueuePairEvent::Done { .. } => Ok(()),
-            QueuePairEvent::Ended(why) => {
+        let handled = match arrival(receiver.link.queue_pair()).await {
+            Arrival::Message(message) => receiver.message(message),
+            Arrival::Memory(key, memory) => receiver.came_back(key, memory),
+            Arrival::Ended(why) => {
                 tracing::debug!(%why, "queue pair ended");
                 return shared.end(Error::Disconnected);
             }

@@ -4,7 +4,8 @@
 
 use std::rc::Rc;
 
-use io::rdma::{Memory, QueuePairEvent, Received, RemoteKey, Returned};
+use initiator::rdma::{Arrival, arrival};
+use io::rdma::{Memory, Received, RemoteKey};
 use zerocopy::FromBytes;
 
 use super::shared::QueueShared;
@@ -17,16 +18,10 @@ use nvmf::wire::pdu::PduError;
 /// Receives until the queue pair has ended and all memory is back, and records the reason.
 pub(super) async fn run(queue: Rc<QueueShared>, link: Rc<RdmaLink>) {
     loop {
-        let handled = match link.queue_pair().event().await {
-            QueuePairEvent::Received(message) => reply(&queue, &link, message),
-            QueuePairEvent::Done {
-                tag,
-                returned: Returned::Memory(memory),
-                ..
-            } => came_back(&queue, &link, RemoteKey(tag as u32), memory),
-            QueuePairEvent::Released { key, memory } => came_back(&queue, &link, key, memory),
-            QueuePairEvent::Done { .. } => Ok(()),
-            QueuePairEvent::Ended(why) => {
+        let handled = match arrival(link.queue_pair()).await {
+            Arrival::Message(message) => reply(&queue, &link, message),
+            Arrival::Memory(key, memory) => came_back(&queue, &link, key, memory),
+            Arrival::Ended(why) => {
                 tracing::debug!(queue = queue.qid, %why, "queue pair ended");
                 return queue.fail(Error::Disconnected);
             }
