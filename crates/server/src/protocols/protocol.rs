@@ -14,8 +14,8 @@ use crate::host_names::HostNames;
 use crate::metrics::families::Families;
 use backend::file::FileBackend;
 use backend::{BlockBackend, Usage};
-use io::net::DetachedStream;
-use io::rdma::DetachedIncoming;
+use io::net::{DetachedStream, TcpStream};
+use io::rdma::{DetachedIncoming, Incoming};
 use io::time::Instant;
 use session::refused::{self, RefusalTotals};
 use std::fmt;
@@ -36,6 +36,32 @@ pub(crate) enum ConnectionService {
     Tcp(Serve<DetachedStream>),
     /// Connection requests for RDMA.
     Rdma(Serve<DetachedIncoming>),
+}
+
+impl ConnectionService {
+    /// Streams that `serve` takes on their shards. `of` is the protocol's service.
+    pub(crate) fn tcp<S: Clone + Send + Sync + 'static>(
+        of: &S,
+        serve: impl AsyncFn(S, TcpStream) + Copy + Send + Sync + 'static,
+    ) -> ConnectionService {
+        let of = of.clone();
+        ConnectionService::Tcp(Arc::new(move |stream| {
+            let of = of.clone();
+            Box::pin(async move { serve(of, stream.attach()).await })
+        }))
+    }
+
+    /// Connection requests for RDMA that `serve` takes on their shards.
+    pub(crate) fn rdma<S: Clone + Send + Sync + 'static>(
+        of: &S,
+        serve: impl AsyncFn(S, Incoming) + Copy + Send + Sync + 'static,
+    ) -> ConnectionService {
+        let of = of.clone();
+        ConnectionService::Rdma(Arc::new(move |incoming| {
+            let of = of.clone();
+            Box::pin(async move { serve(of, incoming.attach()).await })
+        }))
+    }
 }
 
 /// An address that a protocol listens on.

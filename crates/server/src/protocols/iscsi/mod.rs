@@ -34,8 +34,6 @@ use crate::reservations;
 use ::session::refused::{self, RefusalTotals};
 use ::session::stages::StageCounters;
 use backend::{BlockBackend, Usage};
-use io::net::DetachedStream;
-use io::rdma::DetachedIncoming;
 use io::sync::lock;
 use io::time::Instant;
 use iscsi::login::ChapPolicy;
@@ -109,22 +107,16 @@ impl Iscsi {
 
     /// A listening address of a portal group.
     fn address(&self, (address, transport): (SocketAddr, Transport), tag: u16) -> Address {
-        let service = self.service.clone();
+        let of = &self.service;
         let (setting, service) = match transport {
-            Transport::Tcp => {
-                let serve = Arc::new(move |stream: DetachedStream| -> Work<()> {
-                    let service = service.clone();
-                    Box::pin(async move { service.serve(stream.attach()).await })
-                });
-                (config::LISTEN, ConnectionService::Tcp(serve))
-            }
-            Transport::Rdma => {
-                let serve = Arc::new(move |incoming: DetachedIncoming| -> Work<()> {
-                    let service = service.clone();
-                    Box::pin(async move { service.serve_rdma(incoming.attach()).await })
-                });
-                (config::LISTEN_RDMA, ConnectionService::Rdma(serve))
-            }
+            Transport::Tcp => (
+                config::LISTEN,
+                ConnectionService::tcp(of, async |of, stream| of.serve(stream).await),
+            ),
+            Transport::Rdma => (
+                config::LISTEN_RDMA,
+                ConnectionService::rdma(of, async |of, incoming| of.serve_rdma(incoming).await),
+            ),
         };
         Address {
             listen: Listen {

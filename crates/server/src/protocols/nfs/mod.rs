@@ -48,8 +48,6 @@ use ::nfs::limits::TRANSFER_MAX;
 use ::nfs::service::{NfsTransport, Service, ServiceConfig};
 use ::session::refused::{self, RefusalReason, RefusalTotals};
 use backend::file::FileBackend;
-use io::net::DetachedStream;
-use io::rdma::DetachedIncoming;
 use io::sync::lock;
 use io::time::Instant;
 use std::collections::BTreeMap;
@@ -169,22 +167,16 @@ impl Nfs {
 
     /// A listening address.
     fn address(&self, (address, transport): (SocketAddr, Transport)) -> Address {
-        let service = self.0.service.clone();
+        let of = &self.0.service;
         let (setting, service) = match transport {
-            Transport::Tcp => {
-                let serve = Arc::new(move |stream: DetachedStream| -> Work<()> {
-                    let service = service.clone();
-                    Box::pin(async move { service.serve(stream.attach()).await })
-                });
-                (config::LISTEN, ConnectionService::Tcp(serve))
-            }
-            Transport::Rdma => {
-                let serve = Arc::new(move |incoming: DetachedIncoming| -> Work<()> {
-                    let service = service.clone();
-                    Box::pin(async move { service.serve_rdma(incoming.attach()).await })
-                });
-                (config::LISTEN_RDMA, ConnectionService::Rdma(serve))
-            }
+            Transport::Tcp => (
+                config::LISTEN,
+                ConnectionService::tcp(of, async |of, stream| of.serve(stream).await),
+            ),
+            Transport::Rdma => (
+                config::LISTEN_RDMA,
+                ConnectionService::rdma(of, async |of, incoming| of.serve_rdma(incoming).await),
+            ),
         };
         Address {
             listen: Listen {

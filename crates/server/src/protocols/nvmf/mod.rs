@@ -33,8 +33,6 @@ use crate::reservations;
 use ::session::refused::{self, RefusalReason, RefusalTotals};
 use ::session::stages::StageCounters;
 use backend::BlockBackend;
-use io::net::DetachedStream;
-use io::rdma::DetachedIncoming;
 use io::sync::lock;
 use io::time::Instant;
 use nvmf::controller::{
@@ -144,25 +142,19 @@ impl Nvmf {
     }
 
     fn address(&self, (setting, address): (&'static str, SocketAddr)) -> Address {
-        let target = self.target.clone();
+        let target = &self.target;
         let (listen_role, role) = match setting {
             config::DISCOVERY => (Role::Discovery, PortRole::DiscoveryOnly),
             _ => (Role::Io, PortRole::Io),
         };
         let (transport, service) = match setting {
             config::LISTEN_RDMA => {
-                let serve = Arc::new(move |incoming: DetachedIncoming| -> Work<()> {
-                    let target = target.clone();
-                    Box::pin(async move { target.serve_rdma(incoming.attach(), role).await })
-                });
-                (Transport::Rdma, ConnectionService::Rdma(serve))
+                let serve = async move |of: Target, incoming| of.serve_rdma(incoming, role).await;
+                (Transport::Rdma, ConnectionService::rdma(target, serve))
             }
             _ => {
-                let serve = Arc::new(move |stream: DetachedStream| -> Work<()> {
-                    let target = target.clone();
-                    Box::pin(async move { target.serve(stream.attach(), role).await })
-                });
-                (Transport::Tcp, ConnectionService::Tcp(serve))
+                let serve = async move |of: Target, stream| of.serve(stream, role).await;
+                (Transport::Tcp, ConnectionService::tcp(target, serve))
             }
         };
         Address {
