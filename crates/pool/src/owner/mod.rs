@@ -11,6 +11,7 @@ mod checkpoint;
 mod datasets;
 mod destroy;
 mod expansion;
+mod half_pace;
 mod mover;
 mod opening;
 mod pool_tree;

@@ -8,7 +8,6 @@
 //! that replay needs points into it; regions change their rows while no checkpoint is being written; it moves nothing while a
 //! member is not in or is being resilvered. `docs/decisions/0166`.
 
-use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::rc::Rc;
@@ -19,6 +18,7 @@ use io::time::now;
 use super::state::{Course, Expanding, ExpansionWait};
 use crate::format::{Address, MemberGuid, VdevId, resilver_key};
 use crate::owner::capacity::space_maps::LoadedRegions;
+use crate::owner::half_pace::HalfPace;
 use crate::owner::pool_tree::Changes;
 use crate::owner::sweep::scrub_rows::{FoundBlock, of_row};
 use crate::owner::{Owner, POLL, Pool, State};
@@ -268,7 +268,7 @@ impl Owner {
                 ..RowsToMove::default()
             }
         };
-        let pace = Pace::new(self);
+        let pace = HalfPace::new(self);
         loop {
             if !self.may_expand() {
                 return Ok(Some(ExpansionWait::Failed));
@@ -276,7 +276,7 @@ impl Owner {
             if !vdevs.are_all_in(vdev) {
                 return Ok(Some(ExpansionWait::Member));
             }
-            let rest = async || pace.rest().await;
+            let rest = async || pace.rest(true).await;
             match vdevs.move_rows(vdev, moving, &task, &rest).await? {
                 MoveStep::Moved => {}
                 MoveStep::Ended => return Ok(None),
@@ -340,32 +340,6 @@ impl Owner {
         }
         task.known.extend(rows.iter().map(|row| row.offset.0));
         Ok(())
-    }
-}
-
-/// The pace of the expansion: while clients write, it rests as long as it works.
-struct Pace<'a> {
-    owner: &'a Owner,
-    written: Cell<u64>,
-    began: Cell<io::time::Instant>,
-}
-
-impl<'a> Pace<'a> {
-    fn new(owner: &'a Owner) -> Self {
-        Self {
-            owner,
-            written: Cell::new(0),
-            began: Cell::new(now()),
-        }
-    }
-
-    async fn rest(&self) {
-        let written = self.owner.shared.vdevs.written();
-        let by_clients = written.data + written.journal;
-        if self.written.replace(by_clients) < by_clients {
-            io::time::sleep(self.began.get().elapsed()).await;
-        }
-        self.began.set(now());
     }
 }
 

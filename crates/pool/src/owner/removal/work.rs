@@ -11,10 +11,11 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use io::time::{now, sleep};
+use io::time::now;
 
 use super::state::{RemovalWait, Removing};
 use crate::format::{Birth, FEATURE_REMOVED_VDEVS, RemovalEntry, RemovalStep, VdevId, removal_key};
+use crate::owner::half_pace::HalfPace;
 use crate::owner::{Owner, POLL, Pool, State};
 use crate::space::Service;
 use crate::vdev::SetupError;
@@ -135,9 +136,17 @@ impl Owner {
             self.write_checkpoint().await?;
             self.remover.is_settled.set(true);
         }
-        let pace = Pace::new(self);
-        let walk = self.copy_blocks(vdev, async || pace.rest().await).await?;
-        pace.end();
+        let pace = HalfPace::new(self);
+        let active = &self.remover.active;
+        let count = || active.set(active.get() + pace.took());
+        let rest = async || {
+            count();
+            pace.rest(self.may_remove()).await;
+            io::yield_now().await;
+            pace.begin();
+        };
+        let walk = self.copy_blocks(vdev, rest).await?;
+        count();
         if walk.is_stopped {
             return Ok(None);
         }
@@ -212,42 +221,6 @@ impl Owner {
             }
         }
         Ok(())
-    }
-}
-
-/// The pace of the remover: while clients write, it rests as long as it works.
-struct Pace<'a> {
-    owner: &'a Owner,
-    written: Cell<u64>,
-    began: Cell<io::time::Instant>,
-}
-
-impl<'a> Pace<'a> {
-    fn new(owner: &'a Owner) -> Self {
-        Self {
-            owner,
-            written: Cell::new(0),
-            began: Cell::new(now()),
-        }
-    }
-
-    /// Counts the time of a part.
-    fn end(&self) {
-        let active = &self.owner.remover.active;
-        active.set(active.get() + self.began.get().elapsed());
-        self.began.set(now());
-    }
-
-    async fn rest(&self) {
-        let took = self.began.get().elapsed();
-        self.end();
-        let written = self.owner.shared.vdevs.written();
-        let by_clients = written.data + written.journal;
-        if self.written.replace(by_clients) < by_clients && self.owner.may_remove() {
-            sleep(took).await;
-        }
-        io::yield_now().await;
-        self.began.set(now());
     }
 }
 

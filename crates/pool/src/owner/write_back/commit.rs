@@ -275,8 +275,8 @@ impl Owner {
     }
 
     /// Finds extents and, unless the records can be written from the memory in which they lie (`in_place`), a buffer for the first of
-    /// these records: all of them, or as many as one run of extents takes, or the first one in fragments. Their group has up to
-    /// `journal_bytes` bytes in the journal. Returns their number and destination.
+    /// these records: all of them, or as many as one run of extents takes, or the first one in fragments. Their group takes at most
+    /// `journal_bytes` bytes of the journal. Returns their number and destination.
     pub(super) fn place_next(
         &self,
         owner: &mut State,
