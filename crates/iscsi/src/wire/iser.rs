@@ -4,6 +4,8 @@
 //! Linux sends them; a place of memory is valid only with its flag. There are no Hello messages: the private data of the connection manager takes
 //! their place (InfiniBand annex A12).
 
+use std::fmt;
+
 /// Bytes of the header.
 pub const ISER_HEADER_LEN: usize = 28;
 
@@ -34,14 +36,20 @@ pub struct IserHeader {
 }
 
 /// Why a message has no PDU.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IserError {
     /// It is shorter than a header.
-    #[error("a message that is shorter than an iSER header")]
     Short,
     /// Its code is not that of a PDU.
-    #[error("a message that has no PDU")]
     Code,
+}
+
+impl std::error::Error for IserError {}
+
+impl fmt::Display for IserError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.words())
+    }
 }
 
 impl IserError {
