@@ -10,7 +10,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 /// A point on the driver's monotonic clock, nanoseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant(pub(crate) u64);
 
 impl Instant {

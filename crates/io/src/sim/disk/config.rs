@@ -51,6 +51,8 @@ pub struct DiskConfig {
     pub latency: Latency,
     /// Latency of reads, if it differs.
     pub read_latency: Option<Latency>,
+    /// Latency of flushes, if it differs.
+    pub flush_latency: Option<Latency>,
     /// Whether it serves one operation after the other, each with its latency.
     pub is_serial: bool,
     /// Probability that a read fails with EIO, 0 to 1.
@@ -78,6 +80,7 @@ impl Default for DiskConfig {
             power_cut: PowerCutFate::Any,
             latency: Latency::default(),
             read_latency: None,
+            flush_latency: None,
             is_serial: false,
             read_error: 0.0,
             write_error: 0.0,

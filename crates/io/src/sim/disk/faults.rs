@@ -1,6 +1,7 @@
 //! Present faults of a simulated disk, and their effect on one operation.
 
 use super::config::{DiskConfig, Latency};
+use super::state::Work;
 use crate::sim::core::Core;
 use crate::sim::event::{Nanos, nanos};
 use std::ops::Range;
@@ -44,9 +45,13 @@ pub(super) fn subtract(ranges: &mut Vec<Range<u64>>, offset: u64, len: u64) {
 }
 
 impl Faults {
-    pub(super) fn latency(&mut self, core: &mut Core, config: &DiskConfig, is_read: bool) -> Nanos {
-        let of_reads = config.read_latency.filter(|_| is_read);
-        let l = self.slow.or(of_reads).unwrap_or(config.latency);
+    pub(super) fn latency(&mut self, core: &mut Core, config: &DiskConfig, work: &Work) -> Nanos {
+        let of_work = match work {
+            Work::Read { .. } => config.read_latency,
+            Work::Flush { .. } => config.flush_latency,
+            _ => None,
+        };
+        let l = self.slow.or(of_work).unwrap_or(config.latency);
         let mut t = nanos(l.base) + core.upto(nanos(l.jitter));
         if core.rng.chance(l.tail_chance) {
             t += nanos(l.tail);

@@ -207,8 +207,7 @@ impl Disks {
             .note(core.clock, work.name(), key as u64, work.first());
         let DiskState { faults, config, .. } = &mut self.disks[disk];
         // At least a nanosecond, during which the write takes effect.
-        let is_read = matches!(work, Work::Read { .. });
-        let done = core.clock + 1 + faults.latency(core, config, is_read);
+        let done = core.clock + 1 + faults.latency(core, config, &work);
         if let Work::Write { blocks, .. } = &work {
             self.schedule_effects(core, serial, *blocks, done);
         }

@@ -29,6 +29,7 @@ async fn slow_target(node: Node) -> Target {
     let disk = DiskConfig {
         latency,
         read_latency: None,
+        flush_latency: None,
         size: 64 << 20,
         short: 0.0,
         ..DiskConfig::default()

@@ -39,6 +39,7 @@ fn a_durable_write_waits_for_devices_and_flush_and_a_read_for_devices() {
         let config = DiskConfig {
             latency,
             read_latency: None,
+            flush_latency: None,
             short: 0.0,
             ..DiskConfig::default()
         };
