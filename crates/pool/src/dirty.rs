@@ -353,15 +353,28 @@ impl Dirty {
     /// They are those of a large write, else urgent ones, else (with `lazy`) others. Empty while more than [`RANGES_MAX`]
     /// ranges must be taken before.
     pub(crate) fn next(&self, bytes_max: usize, lazy: bool) -> Vec<Contents> {
+        self.next_where(bytes_max, lazy, |_| true)
+    }
+
+    /// Those of [`Dirty::next`] that are `wanted`.
+    pub(crate) fn next_where(
+        &self,
+        bytes_max: usize,
+        lazy: bool,
+        wanted: impl Fn(&Contents) -> bool,
+    ) -> Vec<Contents> {
         let bytes_max = match self.has_many_ranges() {
             true => 0,
             false => bytes_max,
         };
-        match self.large.front().filter(|_| !lazy) {
-            Some(large) => Contents::first_of(large.contents(), bytes_max),
-            None if lazy => Contents::first_of(self.lazy.values(), bytes_max),
-            None => Contents::first_of(self.urgent.values(), bytes_max),
-        }
+        let wanted = |contents: &&Contents| wanted(contents);
+        let all: &mut dyn Iterator<Item = &Contents> = match self.large.front().filter(|_| !lazy) {
+            Some(large) => &mut large.contents(),
+            None if lazy => &mut self.lazy.values(),
+            None => &mut self.urgent.values(),
+        };
+        let first = Contents::first_of(all, bytes_max);
+        first.filter(wanted).cloned().collect()
     }
 
     /// Whether the next records are a large write.

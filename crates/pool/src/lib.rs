@@ -29,6 +29,7 @@ pub mod space;
 pub mod tree;
 pub mod vdev;
 mod volume;
+mod workers;
 mod write_budget;
 mod written;
 

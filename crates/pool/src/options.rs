@@ -42,6 +42,8 @@ pub struct Options {
     /// Whether new records get checksums of their parts. Then the pool gets the feature `record_parts`, so that earlier versions
     /// cannot open it.
     pub record_parts: bool,
+    /// Least bytes of work that goes to another shard ([`crate::Pool::set_workers`]): smaller work ends earlier on the owner's.
+    pub worker_bytes_min: u64,
 }
 
 impl Default for Options {
@@ -57,6 +59,7 @@ impl Default for Options {
             resilver_blocks: 1 << 20,
             durable_writes: DurableWrites::default(),
             record_parts: true,
+            worker_bytes_min: 32 << 10,
         }
     }
 }

@@ -41,14 +41,16 @@ pub(crate) struct Contents {
 
 impl Contents {
     /// The first of these contents: about `bytes_max` bytes, at least one of them unless `bytes_max` is 0.
-    pub(crate) fn first_of<'a>(all: impl Iterator<Item = &'a Self>, bytes_max: usize) -> Vec<Self> {
+    pub(crate) fn first_of<'a>(
+        all: impl Iterator<Item = &'a Self>,
+        bytes_max: usize,
+    ) -> impl Iterator<Item = &'a Self> {
         let mut left = bytes_max;
-        let fits = |contents: &&Self| {
+        all.take_while(move |contents| {
             let fits = left > 0;
             left = left.saturating_sub(contents.len());
             fits
-        };
-        all.take_while(fits).cloned().collect()
+        })
     }
 
     fn new(bytes: Bytes, size: usize, packer: Packer) -> Self {
@@ -120,6 +122,12 @@ impl Contents {
                 .get_or_init(|| form.packer.hashes(self.stored()));
         }
         is_smaller
+    }
+
+    /// Whether [`Contents::prepare`] has nothing left to do.
+    pub(crate) fn is_prepared(&self) -> bool {
+        let form = self.form.as_ref();
+        form.is_none_or(|form| form.packed.get().is_some() && form.hashes.get().is_some())
     }
 
     fn packed(&self) -> Option<&Packed> {

@@ -21,6 +21,7 @@ use crate::part_ends::PartEnds;
 use crate::scattered::Scattered;
 use crate::tree::{self, Need, NodeCache};
 use crate::vdev::Vdevs;
+use crate::workers::Workers;
 use crate::write_budget::{Admitted, WriteBudget};
 use crate::{Error, Result};
 use io::sync::lock;
@@ -71,6 +72,8 @@ pub(crate) struct Shared {
     pub(crate) budget: WriteBudget,
     /// Most bytes of records that the journal takes in one append.
     pub(crate) append_max: usize,
+    /// Shards that do a part of the owner's work.
+    pub(crate) workers: Workers,
     /// Wakes the owner.
     pub(crate) bell: Bell,
     /// Datasets with work for the owner: dirty records, zeroed ranges, or demands. The owner visits no others.
@@ -102,6 +105,7 @@ impl Shared {
             scattered: Scattered::default(),
             readers: Arc::default(),
             budget: WriteBudget::new(options.dirty_bytes, node_size.into(), extents),
+            workers: Workers::new(options.worker_bytes_min),
             bell: Bell::new(),
             asking: Mutex::default(),
             buffers: BufPool::new(options.buffer_bytes),

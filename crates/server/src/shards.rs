@@ -82,6 +82,12 @@ impl Shards {
         &self.0[0].shard
     }
 
+    /// All but the first.
+    #[must_use]
+    pub fn others(&self) -> Vec<Shard> {
+        self.0[1..].iter().map(|slot| slot.shard.clone()).collect()
+    }
+
     /// All of them.
     #[must_use]
     pub fn all(&self) -> Vec<Shard> {

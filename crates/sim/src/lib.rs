@@ -24,6 +24,7 @@ mod snapshots;
 pub mod store;
 pub mod system;
 pub mod volume;
+mod workers;
 pub mod workload;
 
 use backend::BlockBackend;

@@ -93,6 +93,8 @@ pub(crate) enum Work {
     Alone(Alone),
     /// A raidz in memory.
     Raidz(Raidz),
+    /// A pool in memory, on a shard of its own.
+    Shards(Shards),
 }
 
 /// A file that a volume is compared with.
@@ -137,6 +139,15 @@ pub(crate) enum Raidz {
     Parity,
 }
 
+/// Rows about the shards of a pool: bytes of a write.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Shards {
+    /// Processor time of the owner for writes from another shard, compared with a pool without workers.
+    OwnerTime(u64),
+    /// Writes on two shards, compared with one.
+    Two(u64),
+}
+
 /// A row.
 #[derive(Debug)]
 pub(crate) struct Row {
@@ -162,7 +173,12 @@ impl Row {
     pub(crate) fn is_once(&self) -> bool {
         matches!(
             self.work,
-            Work::Idle | Work::Memory | Work::Beside(_) | Work::Alone(_) | Work::Raidz(_)
+            Work::Idle
+                | Work::Memory
+                | Work::Beside(_)
+                | Work::Alone(_)
+                | Work::Raidz(_)
+                | Work::Shards(_)
         )
     }
 
@@ -171,7 +187,8 @@ impl Row {
         match self.work {
             Work::Io(_, _, block_size, _) => block_size,
             Work::Raidz(Raidz::Sequential(_)) => M1,
-            Work::Alone(Alone::PutInOrder) => K128,
+            Work::Alone(Alone::PutInOrder)
+            | Work::Shards(Shards::OwnerTime(LARGE) | Shards::Two(LARGE)) => K128,
             _ => BLOCK as u32,
         }
     }
@@ -187,6 +204,7 @@ macro_rules! rows {
         use Alone::{Aged, CachedReads, Full, Growth, Import, ManySnapshots, PutInOrder, SnapshotsUnderLoad, Written};
         use Raidz::{Overwritten, Parity, Sequential, Stored};
         use Backing::{Disk, Ram};
+        use Shards::{OwnerTime, Two};
         use Work::{Alone as Pool, Beside, Idle, Io, List, Local, Memory, Names, TwoShards};
         &[$(Row { table: Table::$table, name: $name, work: $work, goal: $goal }),*]
     }};
@@ -260,6 +278,10 @@ pub(crate) const ROWS: &[Row] = rows! {
     Pool "import after a crash, unflushed writes", Pool(Import(Act::Write)), "time ≤ 10 s";
     // at most 1.5 times the cost
     Pool "4K randwrite, 16 TiB against 1 GiB (sparse)", Pool(Growth), "rate ≥ 0.667 x";
+    Pool "owner's time, 4K randwrite async Q32 from another shard", Work::Shards(OwnerTime(BLOCK)), "CPU ≤ 0.7 µs";
+    Pool "owner's time, 128K write Q8 from another shard", Work::Shards(OwnerTime(LARGE)), "CPU ≤ 8 µs";
+    Pool "4K randwrite async Q32, two shards", Work::Shards(Two(BLOCK)), "rate ≥ 1.6 x";
+    Pool "128K write Q8, two shards", Work::Shards(Two(LARGE)), "rate ≥ 1.6 x";
     Pool "raidz2 8+2, raw bytes stored for each, 4K records", Work::Raidz(Stored), "written ≤ 1.3 each";
     Pool "raidz2 8+2, bytes written for each, 50 % full", Work::Raidz(Overwritten(50)), "written ≤ 1.7 each";
     Pool "raidz2 8+2, bytes written for each, 70 % full", Work::Raidz(Overwritten(70)), "written ≤ 2.2 each";

@@ -50,6 +50,11 @@ impl Demands {
         self.waiting.is_empty()
     }
 
+    /// Number of waiting demands.
+    pub(crate) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// Takes the waiting demands.
     pub(crate) fn take(&mut self) -> Vec<Demand> {
         std::mem::take(&mut self.waiting)

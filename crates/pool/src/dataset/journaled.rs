@@ -87,7 +87,8 @@ impl Journaled {
 
     /// The contents of the first records: about `bytes_max` bytes, at least one record if there is one.
     pub(crate) fn next(&self, bytes_max: usize) -> Vec<Contents> {
-        Contents::first_of(self.records.values(), bytes_max)
+        let first = Contents::first_of(self.records.values(), bytes_max);
+        first.cloned().collect()
     }
 
     /// Takes the first `count` records, which get blocks.

@@ -120,6 +120,13 @@ impl State {
         self.leaving().next(bytes_max, lazy)
     }
 
+    /// The contents of the next records to be taken that are not compressed or hashed yet.
+    pub(crate) fn next_unprepared(&mut self, bytes_max: usize, lazy: bool) -> Vec<Contents> {
+        let lazy = lazy && self.pending_snapshot.is_none();
+        let wanted = |contents: &Contents| !contents.is_prepared();
+        self.leaving().next_where(bytes_max, lazy, wanted)
+    }
+
     /// As [`Dirty::next_is_large`].
     pub(crate) fn next_is_large(&mut self, lazy: bool) -> bool {
         let lazy = lazy && self.pending_snapshot.is_none();

@@ -357,6 +357,12 @@ impl Writer {
         ticket.0 <= self.durable
     }
 
+    /// Whether a ticket's batch is open: records that are appended now may join it.
+    #[must_use]
+    pub fn is_open(&self, ticket: Ticket) -> bool {
+        self.open.count > 0 && ticket.0 == self.head.sequence
+    }
+
     /// The last batch with records, sealed or open.
     #[must_use]
     pub fn last(&self) -> Ticket {

@@ -329,6 +329,18 @@ impl Pool {
         self.owner.state.borrow().allocator.placements()
     }
 
+    /// Sets the other shards that do a part of this pool's work: copies, compression, hashes, parity and submission of data. Without
+    /// any, the shard that opened the pool does all of it.
+    pub fn set_workers(&self, others: Vec<io::runtime::Shard>) {
+        self.owner.shared.workers.set(others);
+    }
+
+    /// Bytes of records that other shards prepared or wrote for the owner; bytes that were prepared and written count twice.
+    #[must_use]
+    pub fn bytes_on_workers(&self) -> u64 {
+        self.owner.shared.workers.done()
+    }
+
     /// The devices.
     #[must_use]
     pub fn vdevs(&self) -> Arc<Vdevs> {

@@ -167,6 +167,7 @@ impl Server {
             };
             match result {
                 Ok((pool, notes)) => {
+                    pool.set_workers(self.shards.others());
                     damage::remember(&pool, &notes);
                     entry.notes = Some(notes);
                     entry.state = PoolState::Online(Rc::new(pool));

@@ -6,7 +6,7 @@
 use super::weak::Weak;
 use crate::absence::LastLabels;
 use crate::model::Violation;
-use crate::raidz;
+use crate::{raidz, workers};
 use io::disk::{self, Disk};
 use io::rng::Prng;
 use io::sim::{DiskConfig, PowerCutFate};
@@ -14,7 +14,7 @@ use io::time::sleep;
 use pool::format::{ChecksumKind, Host, JournalLayout, Packing, Sync};
 use pool::journal::UNPROVEN_MAX;
 use pool::vdev::limits::DISK_SIZE_MIN;
-use pool::vdev::{self, Layout, OpenOptions, PoolSpec, VdevSpec};
+use pool::vdev::{self, Layout, OpenOptions, Opened, PoolSpec, VdevSpec};
 use pool::{NewFilesystem, Options, Pool};
 use std::sync::Arc;
 use std::time::Duration;
@@ -134,6 +134,7 @@ impl Plan {
                 },
                 space_bytes: crate::volume::space_bytes(&mut own),
                 resilver_blocks: 64,
+                worker_bytes_min: workers::least(&mut own),
                 ..Options::default()
             },
             record_size: 4096 << rng.below(4),
@@ -230,8 +231,7 @@ impl Plan {
             let set = set.await;
             set.map_err(|e| Violation(format!("the last labels cannot be recorded: {e}")))?;
         }
-        let pool = Pool::open(opened, self.options).await;
-        pool.map_err(|e| Violation(format!("a new pool does not open: {e}")))
+        self.open_devices(opened).await
     }
 
     /// Opens the pool of the present disks. Absent ones return if the pool refuses to open without them.
@@ -254,7 +254,13 @@ impl Plan {
                 opened.map_err(|e| Violation(format!("the devices do not open: {e}")))?
             }
         };
+        self.open_devices(opened).await
+    }
+
+    async fn open_devices(&self, opened: Opened) -> Result<Pool, Violation> {
         let pool = Pool::open(opened, self.options).await;
-        pool.map_err(|e| Violation(format!("the pool does not open: {e}")))
+        let pool = pool.map_err(|e| Violation(format!("the pool does not open: {e}")))?;
+        workers::give(&pool, &self.options);
+        Ok(pool)
     }
 }

@@ -3,7 +3,7 @@
 //! **Owns** its opening. **Called by** scenario `shards`: the pool's owner is a task of the server's first shard, and
 //! requests arrive on the others.
 
-use crate::raidz;
+use crate::{raidz, workers};
 use backend::BlockBackend;
 use io::disk::{Disk, OpenOptions as DiskOptions};
 use io::rng::Prng;
@@ -106,10 +106,12 @@ impl PoolPlan {
             record_cache_bytes: 256 << 10,
             dirty_bytes: 1 << 20,
             durable_writes: self.durable_writes,
+            worker_bytes_min: workers::least(&mut Prng::new(self.volume_size)),
             ..Options::default()
         };
         let pool = Pool::open(opened, options).await;
         let pool = pool.unwrap_or_else(|e| panic!("the pool does not open: {e}"));
+        workers::give(&pool, &options);
         let volume = match pool.volume(VOLUME) {
             Some(volume) => volume,
             None => {

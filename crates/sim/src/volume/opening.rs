@@ -8,7 +8,7 @@
 use super::aimed::Aim;
 use super::plan::{Fault, Plan};
 use crate::model::Violation;
-use crate::offline;
+use crate::{offline, workers};
 use io::disk::{self, Disk};
 use io::rng::Prng;
 use io::sim::Node;
@@ -104,6 +104,7 @@ impl Plan {
         let opened = opened.map_err(|e| Violation(format!("the devices do not open: {e}")))?;
         let pool = Pool::open(opened, self.options).await;
         let pool = pool.map_err(|e| Violation(format!("the pool does not open: {e}")))?;
+        workers::give(&pool, &self.options);
         let (sequence, reached) = (pool.sequence(), self.reached.get());
         if sequence < reached {
             return Err(Violation(format!(

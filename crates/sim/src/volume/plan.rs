@@ -9,6 +9,7 @@ use crate::absence::{Away, LastLabels};
 use crate::crowd::{self, Crowd};
 use crate::raidz;
 use crate::settings::SimSettings;
+use crate::workers;
 use crate::workload::{Expected, Profile};
 use io::rng::Prng;
 use io::sim::{DiskConfig, Node, SimDisk};
@@ -254,6 +255,7 @@ impl Plan {
         let mut rng = Prng::new(rng.u64() ^ 0x4eb1);
         plan.options.resilver_blocks = 64 << rng.below(8);
         plan.options.space_bytes = space_bytes(&mut Prng::new(rng.u64() ^ 0x59ce));
+        plan.options.worker_bytes_min = workers::least(&mut Prng::new(rng.u64() ^ 0x0172));
         plan.options.durable_writes = durable_writes(&mut Prng::new(rng.u64() ^ 0x0171));
         plan
     }

@@ -7,6 +7,7 @@
 //! | `alone` | rows without a raw file |
 //! | `btrfs` | a file on btrfs |
 //! | `raidz` | rows of a raidz |
+//! | `shards` | the owner's processor time, two shards |
 //!
 //! **Owns** the pool, on this thread, and the order of all operations on it. **Invariants**: the file under the pool is written completely
 //! before, so that no file system allocates space during a measurement; reads come from the disk, except in rows about the cache; a raw
@@ -17,10 +18,11 @@ mod btrfs;
 mod load;
 mod place;
 mod raidz;
+mod shards;
 
 use crate::bench::{Bench, local};
 use crate::point::{Point, Sample, point, sample};
-use crate::rows::{Act, LARGE, Other, Row, Work};
+use crate::rows::{Act, LARGE, Other, Row, Shards, Work};
 use io::disk::{Disk, OpenOptions};
 use lab::served::{Served, ServedDisk};
 use lab::workload::{Sync, Workload};
@@ -61,6 +63,14 @@ impl PoolTable {
         if let Work::Raidz(row) = row.work {
             self.close().await?;
             return PoolFiles::in_memory(bench)?.raidz(row).await;
+        }
+        if let Work::Shards(row) = row.work {
+            self.close().await?;
+            let place = PoolFiles::in_memory(bench)?;
+            return match row {
+                Shards::OwnerTime(bytes) => place.owner_time(bytes).await,
+                Shards::Two(bytes) => place.two_shards(bytes).await,
+            };
         }
         let place = PoolFiles::new(bench).await?;
         match row.work {

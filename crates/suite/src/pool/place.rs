@@ -79,14 +79,13 @@ impl<'a> PoolFiles<'a> {
         self.dir.join("raw.img")
     }
 
-    fn disk_size(&self) -> u64 {
+    pub(super) fn disk_size(&self) -> u64 {
         (DISK_PER_VOLUME * self.bench.extent.size).max(DISK_SIZE_MIN) / LARGE * LARGE
     }
 
     /// A new pool, which replaces the previous one.
     pub(super) async fn create(&self, options: Options) -> Result<Pool> {
-        let disk = file(&self.disk(), self.disk_size()).await?;
-        create_pool(vec![disk].into(), options).await
+        create_at(&self.disk(), self.disk_size(), options).await
     }
 
     /// A volume with default properties and this size, written completely.
@@ -96,6 +95,11 @@ impl<'a> PoolFiles<'a> {
         pool.checkpoint().await.map_err(refused)?;
         Ok(volume)
     }
+}
+
+/// A new pool of one file, of this size in bytes.
+pub(super) async fn create_at(disk: &Path, size: u64, options: Options) -> Result<Pool> {
+    create_pool(vec![file(disk, size).await?].into(), options).await
 }
 
 /// A new pool of one vdev. Disks of an earlier pool are used again.

@@ -10,6 +10,7 @@ use std::rc::Rc;
 use std::sync::{Arc, MutexGuard};
 
 use io::sync::oneshot;
+use io::time::now;
 
 use super::group_batch::journal_bytes_max;
 use super::journaled;
@@ -108,11 +109,13 @@ impl Owner {
         }
         let mut state = self.state.borrow_mut();
         state.committer.end_write_back(left);
+        let outstanding = state.outstanding(&asking);
         state.datasets.let_rest(&asking);
         drop(state);
         self.stock_regions();
-        self.write_journal(all);
-        self.flush();
+        let gathers = self.gathers(outstanding);
+        self.write_journal(all, gathers);
+        self.flush(gathers);
         self.allow_journaled();
     }
 
@@ -127,7 +130,7 @@ impl Owner {
 
     /// Takes the urgent records of a volume, then the demands that wait for them.
     fn commit_urgent(self: &Rc<Self>, volume: &Arc<OpenDataset>) {
-        if !self.state.borrow().committer.may_take_demands() {
+        if !self.state.borrow().may_take_demands() {
             return;
         }
         loop {
@@ -333,11 +336,14 @@ impl Owner {
         }
     }
 
-    /// Writes one group. False if there is no buffer or no space for it now.
+    /// Writes one group. False if there is no buffer or no space for it now, or its records are still being prepared.
     fn commit(self: &Rc<Self>, volume: &Arc<OpenDataset>, lazy: bool) -> bool {
         let (owner, taken) = loop {
             let has_pending_snapshot = lock(&volume.state).pending_snapshot.is_some();
             if !has_pending_snapshot && !self.append_staged(volume) {
+                return false;
+            }
+            if self.is_preparing(volume, lazy) {
                 return false;
             }
             Self::pack_next(volume, lazy);
@@ -354,10 +360,26 @@ impl Owner {
         true
     }
 
-    fn write_journal(self: &Rc<Self>, all: bool) {
+    /// Whether the next batch and its flush wait for further demands. The end of the wait wakes the owner.
+    fn gathers(self: &Rc<Self>, outstanding: usize) -> bool {
+        let state = &mut *self.state.borrow_mut();
+        let gathering = &mut state.committer.gathering;
+        let waits = gathering.waits_for_demands(outstanding, now());
+        if let Some(until) = gathering.take_timer() {
+            let this = self.clone();
+            drop(io::spawn(async move {
+                io::time::sleep_until(until).await;
+                this.shared.bell.ring();
+            }));
+        }
+        waits && !state.journal.is_flush_due()
+    }
+
+    fn write_journal(self: &Rc<Self>, all: bool, gathers: bool) {
         loop {
             let mut state = self.state.borrow_mut();
-            let now = all || state.committer.has_waiters() || state.journal.is_flush_due();
+            let is_awaited = state.committer.waiters() > 0 && !gathers;
+            let now = all || is_awaited || state.journal.is_flush_due();
             let Some(write) = state.journal.next_write(now) else {
                 return;
             };
@@ -378,12 +400,15 @@ impl Owner {
         }
     }
 
-    /// Begins a flush if it answers a demand, or if replay would have to read too much data otherwise.
-    fn flush(self: &Rc<Self>) {
+    /// Begins a flush if it answers a demand and gathers no further ones, or if replay would have to read too much data otherwise.
+    fn flush(self: &Rc<Self>, gathers: bool) {
         let flush = {
             let state = &mut *self.state.borrow_mut();
             state.committer.answer(&state.journal);
-            state.committer.begin_flush(&mut state.journal)
+            match gathers {
+                true => None,
+                false => state.committer.begin_flush(&mut state.journal),
+            }
         };
         let Some(flush) = flush else { return };
         let this = self.clone();
@@ -394,9 +419,10 @@ impl Owner {
         match self.shared.vdevs.flush().await {
             Ok(confirmed) => {
                 let state = &mut *self.state.borrow_mut();
-                state
-                    .committer
-                    .end_flush(&mut state.journal, flush, confirmed);
+                let asking = state.asking();
+                let outstanding = state.outstanding(&asking);
+                let (committer, journal) = (&mut state.committer, &mut state.journal);
+                committer.end_flush(journal, (flush, confirmed), outstanding);
                 self.shared.bell.ring();
             }
             Err(error) => self.fail(error),
@@ -411,10 +437,21 @@ impl State {
         self.datasets.asking(new)
     }
 
+    /// Number of demands that wait for a flush. `asking` are the datasets with work.
+    fn outstanding(&self, asking: &[Arc<OpenDataset>]) -> usize {
+        let of_dataset = |dataset: &Arc<OpenDataset>| lock(&dataset.state).demands.len();
+        self.committer.waiters() + asking.iter().map(of_dataset).sum::<usize>()
+    }
+
     /// Answers `demand` once the batch `ticket` is durable; at once without a ticket.
     pub(in crate::owner) fn answer_when_durable(&mut self, ticket: Option<Ticket>, demand: Demand) {
         self.committer
             .answer_when_durable(&self.journal, ticket, demand);
+    }
+
+    /// Whether demands may be taken from the volumes now.
+    fn may_take_demands(&self) -> bool {
+        self.committer.may_take_demands(&self.journal)
     }
 
     /// Whether another group may be taken now.

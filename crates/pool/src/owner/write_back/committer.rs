@@ -10,6 +10,8 @@ use std::collections::BTreeMap;
 use io::time::{Instant, now};
 
 use super::durable_way::DurableWay;
+use super::gathering::Gathering;
+use super::preparation::Preparations;
 use crate::Error;
 use crate::dataset::{Demand, Promise};
 use crate::format::TreeId;
@@ -49,6 +51,8 @@ pub(in crate::owner) struct Committer {
     /// When the last flush began.
     flush_at: Instant,
     pub(super) way: DurableWay,
+    pub(super) preparations: Preparations,
+    pub(super) gathering: Gathering,
 }
 
 impl Committer {
@@ -64,6 +68,8 @@ impl Committer {
             is_flushing: false,
             flush_at: now(),
             way: DurableWay::new(durable_writes),
+            preparations: Preparations::default(),
+            gathering: Gathering::default(),
         }
     }
 
@@ -129,10 +135,18 @@ impl Committer {
     /// Forgets a destroyed volume.
     pub(in crate::owner) fn forget(&mut self, volume: TreeId) {
         self.last.remove(&volume);
+        self.preparations.forget(volume);
     }
 
-    /// Whether demands may be taken from the volumes now.
-    pub(super) fn may_take_demands(&self) -> bool {
+    /// Whether demands may be taken from the volumes now: they would join the open batch, or few batches have waiting demands.
+    pub(super) fn may_take_demands(&self, journal: &Writer) -> bool {
+        if self
+            .waiters
+            .last()
+            .is_some_and(|last| journal.is_open(last.ticket))
+        {
+            return true;
+        }
         let tickets = self.waiters.iter().map(|waiter| waiter.ticket);
         let next = tickets.clone().skip(1);
         let changes = tickets.zip(next).filter(|(a, b)| a != b).count();
@@ -140,9 +154,9 @@ impl Committer {
         batches < WAITED_BATCHES_MAX
     }
 
-    /// Whether a demand waits for a batch.
-    pub(super) fn has_waiters(&self) -> bool {
-        !self.waiters.is_empty()
+    /// Number of demands that wait for a batch.
+    pub(super) fn waiters(&self) -> usize {
+        self.waiters.len()
     }
 
     /// Answers demands once the last batch of a volume is durable.
@@ -207,6 +221,10 @@ impl Committer {
         }
         let flush = journal.begin_flush()?;
         let answers = |waiter: &Waiter| flush.covers(waiter.ticket);
+        let covers_all = self.waiters.iter().all(answers);
+        if !is_due && self.gathering.waits_for_batch(covers_all, now()) {
+            return None;
+        }
         self.is_flushing = is_due || self.waiters.iter().any(answers);
         if self.is_flushing {
             self.flush_at = now();
@@ -214,9 +232,16 @@ impl Committer {
         self.is_flushing.then_some(flush)
     }
 
-    /// The devices confirmed a flush: answers the demands that it covers.
-    pub(super) fn end_flush(&mut self, journal: &mut Writer, flush: Flush, confirmed: Stable) {
+    /// The devices confirmed a flush: answers the demands that it covers. `outstanding` demands have waited until now.
+    pub(super) fn end_flush(
+        &mut self,
+        journal: &mut Writer,
+        (flush, confirmed): (Flush, Stable),
+        outstanding: usize,
+    ) {
         self.is_flushing = false;
+        let took = self.flush_at.elapsed();
+        self.gathering.flush_ended(outstanding, took, now());
         journal.flushed(flush);
         self.way.flushed(journal);
         self.confirmed = Some(confirmed);

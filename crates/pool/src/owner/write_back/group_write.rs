@@ -7,17 +7,17 @@ use std::cell::RefMut;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use futures_util::future::try_join_all;
-use io::SharedBuf;
+use io::sync::oneshot;
 use io::time::now;
 
 use super::commit::Taken;
+use super::group_data::GroupData;
 use super::place::Placed;
 use crate::account::ENTRY_SIZE;
 use crate::dataset::OpenDataset;
 use crate::dirty::Group;
 use crate::format::filesystem::inode_key;
-use crate::format::{Address, TreeId, Value};
+use crate::format::{TreeId, Value};
 use crate::journal::Ticket;
 use crate::owner::{Owner, State};
 use crate::written::WriteClass;
@@ -33,7 +33,7 @@ impl Owner {
     ) {
         let owner = &mut *owner;
         let group = taken.group.clone();
-        // copy and checksum without the volume's lock
+        // without the volume's lock, since records that were not hashed before are hashed here
         let epoch = owner.journal.epoch();
         let placed = Placed::at(taken.destination, &group, epoch, volume.packer());
         let deletes = taken.deletes;
@@ -80,8 +80,7 @@ impl Owner {
         }
         owner.allocator.free_replaced();
         owner.committer.made_ready(group.bytes());
-        let writes = placed.writes;
-        if writes.is_empty() {
+        if placed.data.is_none() {
             state.in_flight.end(&group);
         }
         drop(state);
@@ -95,43 +94,51 @@ impl Owner {
             false => values,
         };
         if !placed.in_journal {
-            self.account_group(owner, volume.id, (&group, values), (&writes, placed.stored));
+            self.account_group(owner, volume.id, (&group, values), placed.data.as_ref());
         }
-        if !writes.is_empty() {
+        if let Some(data) = placed.data {
             owner.committer.begin_group();
-            let class = match group.is_moved() {
-                true => WriteClass::Moved,
-                false => {
-                    let bytes = writes.iter().map(|(_, data)| data.len() as u64);
-                    volume.counters.placed(bytes.sum());
-                    WriteClass::Data
-                }
-            };
-            let (this, volume) = (self.clone(), volume.clone());
-            drop(io::spawn(async move {
-                let vdevs = &this.shared.vdevs;
-                let writes = writes
-                    .into_iter()
-                    .map(|(at, data)| vdevs.write(at, data, class));
-                if let Err(error) = try_join_all(writes).await {
-                    // dirty records stay in memory, and can be read
-                    return this.fail(error);
-                }
-                this.end_group(&volume, &group, ticket);
-                if let Some(done) = taken.done {
-                    done.send(());
-                }
-            }));
+            self.send_group(volume, group, data, (ticket, taken.done));
         }
     }
 
-    /// Tells the write budget of a group with `values` other values, whose data got extents and takes `stored` bytes in them.
+    /// Writes the data of a group, whose batch is `ticket`, to the devices.
+    fn send_group(
+        self: &Rc<Self>,
+        volume: &Arc<OpenDataset>,
+        group: Arc<Group>,
+        data: GroupData,
+        (ticket, done): (Ticket, Option<oneshot::Sender<()>>),
+    ) {
+        let class = match group.is_moved() {
+            true => WriteClass::Moved,
+            false => {
+                volume.counters.placed(data.len());
+                WriteClass::Data
+            }
+        };
+        let (this, volume) = (self.clone(), volume.clone());
+        drop(io::spawn(async move {
+            if let Err(error) = Arc::new(data).write(&this.shared, class).await {
+                // dirty records stay in memory, and can be read
+                return this.fail(error);
+            }
+            this.end_group(&volume, &group, ticket);
+            let bytes = group.bytes() as u64;
+            this.shared.workers.free(bytes, group);
+            if let Some(done) = done {
+                done.send(());
+            }
+        }));
+    }
+
+    /// Tells the write budget of a group with `values` other values, whose data got extents.
     fn account_group(
         &self,
         owner: &State,
         id: TreeId,
         (group, values): (&Group, u64),
-        (writes, stored): (&[(Address, SharedBuf)], u64),
+        data: Option<&GroupData>,
     ) {
         let budget = &self.shared.budget;
         let left = owner.allocator.space().allocatable();
@@ -139,12 +146,13 @@ impl Owner {
         if group.is_moved() {
             return budget.moved(id, records, left);
         }
-        let extents = writes.iter().map(|(at, data)| {
-            let unit = self.shared.vdevs.extent_unit(*at);
-            (data.len() as u64).next_multiple_of(unit.into())
+        let extents = data.into_iter().flat_map(GroupData::extents);
+        let extents = extents.map(|(at, len)| {
+            let unit = self.shared.vdevs.extent_unit(at);
+            len.next_multiple_of(unit.into())
         });
-        let bytes = (group.bytes() as u64, records);
-        budget.placed(id, bytes, (stored, extents.sum()), left);
+        let (bytes, stored) = (group.bytes() as u64, data.map_or(0, GroupData::len));
+        budget.placed(id, (bytes, records), (stored, extents.sum()), left);
     }
 
     fn end_group(&self, volume: &Arc<OpenDataset>, group: &Arc<Group>, ticket: Ticket) {

@@ -3,9 +3,12 @@
 pub(super) mod commit;
 pub(super) mod committer;
 pub(super) mod durable_way;
+pub(super) mod gathering;
 pub(super) mod group_batch;
+pub(super) mod group_data;
 pub(super) mod group_write;
 pub(super) mod journaled;
 pub(super) mod moves;
 pub(super) mod place;
+pub(super) mod preparation;
 pub(super) mod transactions;

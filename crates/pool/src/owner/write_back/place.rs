@@ -1,12 +1,14 @@
-//! The layout of a group: pointers of its records, and the data for each extent.
+//! The layout of a group: the place of each record, and its pointer.
 //!
-//! **Owns** the copying and checksumming of a group. **Called by** write-back, with extents from the allocator.
-//! **Invariants**: records lie in their extents in order, one behind the other; a record in fragments is stored
-//! uncompressed.
+//! **Owns** the pointers of a group. **Called by** write-back, with extents from the allocator. **Invariants**: records lie in their
+//! extents in order, one behind the other; a record in fragments is stored uncompressed.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use io::{IoBuf, SharedBuf};
+
+use super::group_data::{Bytes, GroupData};
 
 use crate::compress::Packer;
 use crate::dataset::{blocks_of, fragment_key, fragments_of};
@@ -43,10 +45,8 @@ pub(super) enum Destination {
 pub(super) struct Placed {
     /// Keys and blocks, in order.
     pub(in crate::owner) entries: Vec<(Key, Block)>,
-    /// The data, by address.
-    pub(in crate::owner) writes: Vec<(Address, SharedBuf)>,
-    /// Bytes of the data.
-    pub(in crate::owner) stored: u64,
+    /// The data; `None` if none of its records gets an extent.
+    pub(in crate::owner) data: Option<GroupData>,
     /// Whether it is one record in fragments.
     pub(in crate::owner) in_fragments: bool,
     /// Whether the contents of its records go to the journal.
@@ -103,11 +103,10 @@ impl Placed {
         blocks.map(|(_, block)| block.sums().len() as u64).sum()
     }
 
-    /// Lays a group out in its extents, and makes its pointers. It copies and checksums all bytes: the caller holds no
-    /// lock.
+    /// Makes the pointers of a group. It reads all bytes of records that were not hashed before: the caller holds no lock.
     pub(in crate::owner) fn at(
         destination: Destination,
-        group: &Group,
+        group: &Arc<Group>,
         birth: Birth,
         packer: Packer,
     ) -> Self {
@@ -121,41 +120,39 @@ impl Placed {
                 extents,
                 sizes,
                 buf,
-            } => Self::whole(group, (&extents, &sizes), buf, birth, packer),
+            } => Self::whole(group, (&extents, sizes), buf, birth, packer),
             Destination::Fragments { fragments, buf } => {
                 Self::in_fragments(group, &fragments, buf, birth, packer.checksum)
             }
         }
     }
 
-    /// Lays records out in these extents, each in the given number of bytes. `buf` takes them, unless they lie in one
-    /// buffer already.
+    /// Puts records into these extents, each in the given number of bytes. `buf` takes them, unless they lie in one buffer already.
     fn whole(
-        group: &Group,
-        (extents, sizes): (&[(Address, usize)], &[u32]),
+        group: &Arc<Group>,
+        (extents, sizes): (&[(Address, usize)], Vec<u32>),
         buf: Option<IoBuf>,
         birth: Birth,
         packer: Packer,
     ) -> Self {
-        let data = match buf {
-            Some(buf) => lay_out(group, buf, sizes),
-            None => group.whole.clone().expect("they lie together"),
-        };
         let mut placed = Self::default();
-        let (mut records, mut sizes, mut from) = (&group.records[..], sizes, 0);
+        let (mut records, mut rest) = (&group.records[..], &sizes[..]);
+        let mut places = Vec::with_capacity(extents.len());
         for (at, count) in extents {
             let (here, behind) = records.split_at(*count);
-            let (sizes_here, sizes_behind) = sizes.split_at(*count);
+            let (sizes_here, sizes_behind) = rest.split_at(*count);
             let births = group.births.as_deref();
             let births = births.map(|births| &births[placed.entries.len()..]);
             let entries = point(here, (*at, sizes_here), (birth, births), packer);
             placed.entries.extend(entries);
-            let bytes = sizes_here.iter().sum::<u32>() as usize;
-            placed.writes.push((*at, data.part(from, bytes)));
-            from += bytes;
-            (records, sizes) = (behind, sizes_behind);
+            places.push((*at, sizes_here.iter().sum()));
+            (records, rest) = (behind, sizes_behind);
         }
-        placed.stored = from as u64;
+        let bytes = match buf {
+            Some(buf) => Bytes::of_records(group.clone(), sizes, buf),
+            None => Bytes::Ready(group.whole.clone().expect("they lie together")),
+        };
+        placed.data = Some(GroupData::new(bytes, places));
         placed
     }
 
@@ -176,7 +173,6 @@ impl Placed {
         buf[contents.len()..].fill(0);
         let data = SharedBuf::from(buf);
         let mut placed = Self {
-            stored: stored.into(),
             in_fragments: true,
             ..Self::default()
         };
@@ -192,26 +188,11 @@ impl Placed {
             placed
                 .entries
                 .push((fragment_key(*key, number), ptr.into()));
-            let part = data.part(from, *bytes as usize);
-            placed.writes.push((*at, part));
             from = end;
         }
+        placed.data = Some(GroupData::new(Bytes::Ready(data), fragments.to_vec()));
         placed
     }
-}
-
-/// Copies the stored form of a group's records into a buffer, one behind the other, each in the given number of bytes.
-fn lay_out(group: &Group, mut buf: IoBuf, sizes: &[u32]) -> SharedBuf {
-    buf.set_len(sizes.iter().sum::<u32>() as usize);
-    let mut rest = &mut buf[..];
-    for ((_, data), size) in group.records.iter().zip(sizes) {
-        let (place, behind) = rest.split_at_mut(*size as usize);
-        let (_, stored) = data.stored();
-        place[..stored.len()].copy_from_slice(stored);
-        place[stored.len()..].fill(0);
-        rest = behind;
-    }
-    buf.into()
 }
 
 /// The blocks of records that lie behind each other from `at` on, each in the given number of bytes. They are born in the epoch

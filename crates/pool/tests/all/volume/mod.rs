@@ -4,6 +4,7 @@ mod atomic;
 mod balance;
 mod cache;
 mod full_journal;
+mod gathering;
 mod journaled;
 mod large;
 mod order;
@@ -14,6 +15,7 @@ mod recovery;
 mod resize;
 mod space_below;
 mod sync;
+mod workers;
 
 use std::time::Duration;
 
