@@ -109,6 +109,8 @@ impl Login {
                 IscsiTransport::Iser => ISER_RECV_DATA_MAX,
             },
             time2retain_s: 0,
+            // A proposed No needs no answer (RFC 7143, 6.2.2).
+            immediate_data: p.immediate_data,
             ..Parameters::default()
         };
         Login {

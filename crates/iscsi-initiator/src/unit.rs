@@ -27,8 +27,19 @@ use std::sync::Arc;
 /// Options of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct WriteOptions {
-    /// FUA: the data is on stable storage before the command is answered.
+    /// The data is on stable storage before the write is answered: by FUA, or by a flush behind it if the unit has no FUA but a write cache.
     pub fua: bool,
+}
+
+/// What makes a write stable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum StableBy {
+    /// The bit FUA of the command.
+    Fua,
+    /// SYNCHRONIZE CACHE after it.
+    Flush,
+    /// The unit has no write cache.
+    Itself,
 }
 
 /// A logical unit of a session's target.
@@ -38,6 +49,8 @@ pub struct Unit {
     capacity: Cell<Capacity>,
     limits: BlockLimits,
     transfer_max: u32,
+    /// Unknown before the first write that must be stable.
+    stable_by: Cell<Option<StableBy>>,
 }
 
 impl Session {
@@ -69,6 +82,7 @@ impl Session {
             capacity: Cell::new(capacity),
             limits,
             transfer_max,
+            stable_by: Cell::new(None),
         })
     }
 
@@ -277,6 +291,38 @@ impl Unit {
         Caching::parse(&self.inner.ask(self.lun, cdb, LEN, Replay::Yes).await?)
     }
 
+    /// What makes a write with these options stable; `None` if it need not be. A unit without the caching mode page gets FUA.
+    async fn stable_by(&self, options: WriteOptions) -> Result<Option<StableBy>> {
+        if !options.fua || self.stable_by.get().is_some() {
+            return Ok(self.stable_by.get().filter(|_| options.fua));
+        }
+        let by = match self.caching().await {
+            Ok(caching) if caching.fua => StableBy::Fua,
+            Ok(caching) if caching.write_cache => StableBy::Flush,
+            Ok(_) => StableBy::Itself,
+            Err(Error::Refused(_)) => StableBy::Fua,
+            Err(error) => return Err(error),
+        };
+        self.stable_by.set(Some(by));
+        Ok(Some(by))
+    }
+
+    /// Runs the write that `cdb` builds, given the bit FUA, and a flush if it must be stable and needs one.
+    async fn write_stably(
+        &self,
+        cdb: impl FnOnce(bool) -> Cdb,
+        (data, replay): (Arc<IoBuf>, Replay),
+        options: WriteOptions,
+    ) -> Result<()> {
+        let by = self.stable_by(options).await?;
+        let cdb = cdb(by == Some(StableBy::Fua));
+        self.command(cdb, Data::Out(data), replay).await?;
+        match by {
+            Some(StableBy::Flush) => self.flush().await,
+            _ => Ok(()),
+        }
+    }
+
     /// Reads blocks from `lba` on until `buf` is full. The buffer's length must be a multiple of the block size.
     ///
     /// # Errors
@@ -300,8 +346,9 @@ impl Unit {
     /// # Errors
     /// Errors of the unit, [`Error::Invalid`] and errors of the connection.
     pub async fn write(&self, lba: u64, data: Arc<IoBuf>, options: WriteOptions) -> Result<()> {
-        let cdb = commands::write(lba, self.count(data.len())?, options.fua);
-        self.command(cdb, Data::Out(data), Replay::Yes).await
+        let count = self.count(data.len())?;
+        let cdb = |fua| commands::write(lba, count, fua);
+        self.write_stably(cdb, (data, Replay::Yes), options).await
     }
 
     /// Makes all answered writes stable (SYNCHRONIZE CACHE).
@@ -369,9 +416,9 @@ impl Unit {
         let mut both = io::pool().alloc(2 * data.len()).await;
         both[..data.len()].copy_from_slice(expected);
         both[data.len()..].copy_from_slice(data);
-        let cdb = commands::compare_and_write(lba, count, options.fua);
-        self.command(cdb, Data::Out(Arc::new(both)), Replay::No)
-            .await
+        let cdb = |fua| commands::compare_and_write(lba, count, fua);
+        let data = (Arc::new(both), Replay::No);
+        self.write_stably(cdb, data, options).await
     }
 
     /// Runs a command that must not be sent twice. Returns its answer, at most `len` bytes.

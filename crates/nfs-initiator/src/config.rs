@@ -14,7 +14,8 @@ pub struct Config {
     pub addr: SocketAddr,
     /// The transport.
     pub transport: NfsTransport,
-    /// Whether the server may withdraw keys of this side with its replies over RDMA.
+    /// Whether the server may withdraw keys of this side with its replies over RDMA. Keys of a process's registered memory cannot be withdrawn by a
+    /// message: such a reply would end the connection.
     pub remote_invalidation: bool,
     /// The client's name (`co_ownerid`). A client of the same name replaces this one and ends its sessions.
     pub owner: Vec<u8>,
@@ -47,7 +48,7 @@ impl Config {
         Self {
             addr,
             transport: NfsTransport::Tcp,
-            remote_invalidation: true,
+            remote_invalidation: false,
             owner: format!("wirepool-{:016x}", u64::from_be_bytes(id)).into_bytes(),
             minor: 2,
             slots: 64,
@@ -78,5 +79,16 @@ impl Config {
             gid: self.gid,
             groups: Vec::new(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Devices of Linux end the connection instead.
+    #[test]
+    fn servers_are_not_asked_to_withdraw_keys() {
+        assert!(!Config::new(([127, 0, 0, 1], 20049).into()).remote_invalidation);
     }
 }

@@ -221,7 +221,7 @@ impl Peer {
         }
     }
 
-    /// Answers both stages of a login.
+    /// Answers both stages of a login. `ImmediateData=No` gets no answer: the result does not depend on the target (RFC 7143, 6.2.2).
     pub(crate) async fn log_in(&mut self) {
         let digest = if self.digests { "CRC32C" } else { "None" };
         let keys = [
@@ -236,12 +236,15 @@ impl Peer {
             ("DefaultTime2Wait", "0"),
         ];
         for _ in 0..2 {
-            let Some((r, _)) = self.login_request().await else {
+            let Some((r, asked)) = self.login_request().await else {
                 return;
             };
+            let no_immediate = asked.split(|b| *b == 0).any(|p| p == b"ImmediateData=No");
+            let is_answered = |key: &str| key != "ImmediateData" || !no_immediate;
             let mut text = Text::new();
             if r.csg == 1 {
-                keys.iter().for_each(|(k, v)| text.put(k, v));
+                let answers = keys.iter().filter(|(key, _)| is_answered(key));
+                answers.for_each(|(k, v)| text.put(k, v));
             }
             let response = self.login_response().build();
             self.send(response, &text.into_bytes()).await;
@@ -249,7 +252,7 @@ impl Peer {
         self.full_feature = true;
     }
 
-    /// Receives the next SCSI command with its immediate data. Answers pings.
+    /// Receives the next SCSI command with its immediate data; `None` when the initiator logs out. Answers pings.
     pub(crate) async fn command(&mut self) -> Option<(ScsiCommand, Vec<u8>)> {
         loop {
             let (bhs, data) = self.recv().await?;
@@ -259,6 +262,7 @@ impl Peer {
                     let pong = iscsi::wire::response::nop_in(n.itt, Ttt::NONE, n.lun);
                     self.send(pong, &[]).await;
                 }
+                iscsi::wire::request::Request::Logout(_) => return None,
                 other => panic!("{other:?} instead of a command"),
             }
         }

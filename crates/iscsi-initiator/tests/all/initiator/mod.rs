@@ -3,6 +3,7 @@
 mod fake;
 mod lies;
 mod login;
+mod peers;
 mod trouble;
 
 use fake::Fake;
