@@ -303,6 +303,9 @@ pub(crate) fn journal(journal: &SeenJournal) -> Said {
             "batch {} follows, but its block at {at} is on no disk: it was not acknowledged as durable",
             sequence.0
         ),
+        JournalEnd::Moved => {
+            "the journal has moved to other vdevs since this checkpoint: LOST".to_owned()
+        }
         JournalEnd::Lost { sequence } => {
             format!("batch {} was durable and is on no disk: LOST", sequence.0)
         }
@@ -331,7 +334,7 @@ pub(crate) fn journal(journal: &SeenJournal) -> Said {
         "size": journal.size, "durable_up_to": journal.durable.0, "end": end,
         "end_segment": journal.head.segment, "end_offset": journal.head.offset});
     let mut said = said(out, json, &Findings::default());
-    said.damaged = matches!(journal.end, JournalEnd::Lost { .. });
+    said.damaged = matches!(journal.end, JournalEnd::Lost { .. } | JournalEnd::Moved);
     said
 }
 

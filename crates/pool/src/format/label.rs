@@ -13,6 +13,7 @@ use super::label_fields::{
     Membership, PoolState, RAIDZ_PARITY_MAX, RawFeatures, RawMember, RawVdev, VdevEntry, VdevKind,
     check_name, field,
 };
+use super::rings::{JournalRing, JournalRings};
 use super::uberblock::disk_checksum;
 use super::{COUNT_END, Defect, NodeSize, OFFSET_END, PoolGuid, VdevId, VdevOffset, layout};
 
@@ -44,9 +45,15 @@ pub(super) const VERSION_SPARE: u32 = 4;
 const VERSION_EXPANDED: u32 = 5;
 /// Version of labels of pools from which a vdev was removed.
 const VERSION_REMOVED: u32 = 6;
+/// Version of labels of pools with a vdev whose area for the journal is not in use, and of pools whose journal moved or moves.
+const VERSION_RINGS: u32 = 7;
+/// Bits of a vdev's byte for the journal, from version 7 on, beside 1 for its area.
+const IN_RING: u8 = 2;
+const IN_NEXT: u8 = 4;
+const AREA_AND_RINGS: u8 = 1 | IN_RING | IN_NEXT;
 const CHECKSUM_SIZE: usize = 16;
 const CHECKED_SIZE: usize = LABEL_SIZE - CHECKSUM_SIZE;
-const TAIL_SIZE: usize = CHECKED_SIZE - 15640;
+const TAIL_SIZE: usize = CHECKED_SIZE - 15656;
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
@@ -76,37 +83,40 @@ struct RawLabel {
     fork_count: U16,
     reserved_c: [u8; 6],
     forks: [RawFork; FORKS_MAX],
+    ring_first: U64,
+    next_first: U64,
     tail: [u8; TAIL_SIZE],
     checksum: [u8; CHECKSUM_SIZE],
 }
 layout!(RawLabel, LABEL_SIZE, magic @ 0, version @ 4, pool @ 8, disk @ 16, epoch @ 24, vdev @ 32, state @ 34,
     reserved_a @ 35, member_count @ 36, vdev_count @ 38, node_size @ 40, segment_size @ 44, segments @ 48,
     added @ 52, reserved_b @ 54, host @ 56, host_name @ 72, name @ 136, members @ 392, vdevs @ 776, features @ 4872,
-    branch @ 9480, fork_count @ 9488, reserved_c @ 9490, forks @ 9496, tail @ 15640, checksum @ 16368);
+    branch @ 9480, fork_count @ 9488, reserved_c @ 9490, forks @ 9496, ring_first @ 15640,
+    next_first @ 15648, tail @ 15656, checksum @ 16368);
 
-/// Layout of the journal, which is at the start of the data of each vdev that has a part of it.
+/// Layout of the journal's areas, which are at the start of the data of each vdev that has one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JournalLayout {
     /// Length of a segment, bytes: whole sectors of every vdev.
     pub segment_size: u32,
-    /// Number of segments on each vdev.
+    /// Number of segments in each area.
     pub segments: u32,
 }
 
 impl JournalLayout {
-    /// Bytes of a vdev's data that the journal takes.
+    /// Bytes of an area.
     #[must_use]
     pub fn size(&self) -> u64 {
         u64::from(self.segment_size) * u64::from(self.segments)
     }
 
-    /// Addresses of a vdev that the journal takes, bytes.
+    /// Addresses of a vdev's area, bytes.
     #[must_use]
     pub fn size_on(&self, vdev: &VdevEntry) -> u64 {
         if vdev.has_journal { self.size() } else { 0 }
     }
 
-    /// Bytes of each member's data that the journal takes on a vdev.
+    /// Bytes of each member's data that a vdev's area takes.
     #[must_use]
     pub fn size_on_member(&self, vdev: &VdevEntry) -> u64 {
         match vdev.kind {
@@ -146,8 +156,10 @@ pub struct Label {
     pub features: Features,
     /// The node size of the pool's own tree.
     pub node_size: NodeSize,
-    /// Layout of the journal.
+    /// Layout of the journal's areas.
     pub journal: JournalLayout,
+    /// The vdevs on which the journal is.
+    pub rings: JournalRings,
     /// The older labels that it replaces.
     pub history: LabelHistory,
 }
@@ -155,20 +167,12 @@ pub struct Label {
 /// Whether a label could not be decoded because a later version wrote it. The disk belongs to a pool nevertheless.
 #[must_use]
 pub fn is_of_later_version(defect: &Defect) -> bool {
-    let later = u64::from(VERSION_REMOVED) + 1..;
+    let later = u64::from(VERSION_RINGS) + 1..;
     matches!(defect, Defect::Field { field, value } if *field == VERSION_FIELD && later.contains(value))
 }
 
 impl Label {
-    /// The vdevs with a part of the journal.
-    #[must_use]
-    pub fn journal_vdevs(&self) -> Vec<VdevId> {
-        let vdevs = (0..).zip(&self.vdevs);
-        let with = vdevs.filter(|(_, vdev)| vdev.has_journal);
-        with.map(|(index, _)| VdevId(index)).collect()
-    }
-
-    /// If the vdevs with a part of the journal are the first ones: number of the others. Labels before version 3 record this.
+    /// If the vdevs with an area are the first ones: number of the others. Labels before version 3 record this.
     fn added(&self) -> Option<u16> {
         let added = self.vdevs.iter().rev().take_while(|v| !v.has_journal);
         let added = added.count();
@@ -182,6 +186,15 @@ impl Label {
         self.added().is_none() || self.vdevs.iter().any(is_raidz)
     }
 
+    /// Whether only labels of version 7 can record its rings.
+    fn needs_rings(&self) -> bool {
+        let in_use = |id: u16| self.rings.now.vdevs.contains(&VdevId(id));
+        let mut areas = (0..).zip(&self.vdevs).filter(|(_, vdev)| vdev.has_journal);
+        self.rings.now.first > 0
+            || self.rings.next.is_some()
+            || areas.any(|(index, _)| !in_use(index))
+    }
+
     /// The membership of this disk by its own label.
     #[must_use]
     pub fn membership(&self) -> Option<Membership> {
@@ -191,6 +204,7 @@ impl Label {
 
     fn version(&self) -> u32 {
         match self.history.branch {
+            _ if self.needs_rings() => VERSION_RINGS,
             _ if self.vdevs.iter().any(|vdev| vdev.is_removed) => VERSION_REMOVED,
             _ if self.vdevs.iter().any(|vdev| vdev.first_members > 0) => VERSION_EXPANDED,
             _ if self.needs_places() => VERSION_PLACES,
@@ -199,7 +213,7 @@ impl Label {
         }
     }
 
-    /// Addresses of a vdev that the journal takes, bytes, by the vdev's index.
+    /// Addresses of a vdev's area for the journal, bytes, by the vdev's index.
     #[must_use]
     pub fn journal_size(&self, vdev: usize) -> u64 {
         let vdev = self.vdevs.get(vdev);
@@ -225,7 +239,8 @@ impl Label {
             return field("label's number of vdevs", self.vdevs.len() as u64);
         }
         let is_removed = |vdev: &VdevEntry| vdev.is_removed;
-        let needs_branch = self.needs_places() || self.vdevs.iter().any(is_removed);
+        let needs_branch = self.needs_places() || self.needs_rings();
+        let needs_branch = needs_branch || self.vdevs.iter().any(is_removed);
         if needs_branch && self.history.branch == LabelBranch(0) {
             return field("branch of a label with places of the journal", 0);
         }
@@ -235,11 +250,33 @@ impl Label {
                 return field("GUID of two vdevs", vdev.guid.0);
             }
         }
-        let total = u64::from(self.journal.segments) * self.journal_vdevs().len() as u64;
-        if !(2..=JOURNAL_SEGMENTS_MAX).contains(&total) {
-            return field("label's number of journal segments", total);
-        }
+        self.check_rings()?;
         self.check_members()
+    }
+
+    fn check_rings(&self) -> Result<(), Defect> {
+        let may_have = |id: &VdevId| {
+            let vdev = self.vdevs.get(usize::from(id.0));
+            vdev.is_some_and(|vdev| vdev.has_journal && !vdev.is_removed)
+        };
+        for ring in self.rings.all() {
+            if let Some(odd) = ring.vdevs.iter().find(|id| !may_have(id)) {
+                return field("vdev of a ring of the journal", odd.0.into());
+            }
+            let total = u64::from(self.journal.segments) * ring.vdevs.len() as u64;
+            if !(2..=JOURNAL_SEGMENTS_MAX).contains(&total) {
+                return field("label's number of journal segments", total);
+            }
+            if ring.first >= COUNT_END {
+                return field("first segment of a ring of the journal", ring.first);
+            }
+        }
+        match &self.rings.next {
+            Some(next) if next.first <= self.rings.now.first => {
+                field("first segment of the journal's next ring", next.first)
+            }
+            _ => Ok(()),
+        }
     }
 
     fn check_vdev(&self, vdev: &VdevEntry) -> Result<(), Defect> {
@@ -257,8 +294,8 @@ impl Label {
         if !vdev.kind.sizes().contains(&vdev.members.into()) {
             return field("vdev's number of members", vdev.members.into());
         }
-        if vdev.is_removed && (vdev.has_journal || vdev.expansion.is_some()) {
-            return field("removal of a vdev with a part of the journal", 1);
+        if vdev.is_removed && vdev.expansion.is_some() {
+            return field("removal of a vdev that is being expanded", 1);
         }
         Self::check_expansion(vdev)?;
         let (size, sector) = (vdev.data_size, vdev.sector());
@@ -362,17 +399,32 @@ impl Label {
             host_name: fields::text(&self.host.name),
             name: fields::text(&self.name),
             members: fields::list(&self.members, RawMember::encode),
-            vdevs: fields::list(&vdevs, RawVdev::encode),
+            vdevs: self.with_rings(version, fields::list(&vdevs, RawVdev::encode)),
             features: self.features.encode(),
             branch: U64::new(self.history.branch.0),
             fork_count: U16::new(self.history.forks.len() as u16),
             reserved_c: [0; 6],
             forks: fields::list(&self.history.forks, RawFork::encode),
+            ring_first: U64::new(self.rings.now.first),
+            next_first: U64::new(self.rings.next.as_ref().map_or(0, |next| next.first)),
             tail: [0; TAIL_SIZE],
             checksum: [0; CHECKSUM_SIZE],
         };
         raw.checksum = disk_checksum(at, &raw.as_bytes()[..CHECKED_SIZE]);
         raw.as_bytes().to_vec()
+    }
+
+    /// Encoded vdevs that say which rings they are in, if labels of this version do.
+    fn with_rings(&self, version: u32, mut vdevs: [RawVdev; VDEVS_MAX]) -> [RawVdev; VDEVS_MAX] {
+        if version == VERSION_RINGS {
+            let next = self.rings.next.iter().map(|ring| (IN_NEXT, ring));
+            for (bit, ring) in next.chain([(IN_RING, &self.rings.now)]) {
+                for id in &ring.vdevs {
+                    vdevs[usize::from(id.0)].add_journal(bit);
+                }
+            }
+        }
+        vdevs
     }
 
     /// Decodes the label that was read from the disk offset `at`.
@@ -392,7 +444,7 @@ impl Label {
             return Err(Defect::Checksum);
         }
         let version = raw.version.get();
-        if !(VERSION_PLAIN..=VERSION_REMOVED).contains(&version) || version == VERSION_SPARE {
+        if !(VERSION_PLAIN..=VERSION_RINGS).contains(&version) || version == VERSION_SPARE {
             return field(VERSION_FIELD, version.into());
         }
         let reserved = raw.reserved_a != 0 || raw.reserved_b != U16::ZERO;
@@ -403,6 +455,7 @@ impl Label {
             return field("label's node size", raw.node_size.get().into());
         };
         let vdevs = fields::decode_list("vdevs", raw.vdev_count, &raw.vdevs, RawVdev::decode)?;
+        let vdevs = with_places(version, vdevs, raw.added.get().into())?;
         let label = Self {
             pool: PoolGuid(raw.pool.get()),
             name: fields::decode_text("label's name", &raw.name)?,
@@ -420,7 +473,8 @@ impl Label {
                 &raw.members,
                 RawMember::decode,
             )?,
-            vdevs: with_places(version, vdevs, raw.added.get().into())?,
+            rings: rings(raw, &vdevs)?,
+            vdevs,
             features: Features::decode(&raw.features)?,
             node_size,
             journal: JournalLayout {
@@ -465,4 +519,41 @@ fn with_places(
             .for_each(|vdev| vdev.has_journal = true);
     }
     Ok(vdevs)
+}
+
+/// The rings of a label with these vdevs. Before version 7, the journal is on every vdev with an area.
+fn rings(raw: &RawLabel, vdevs: &[VdevEntry]) -> Result<JournalRings, Defect> {
+    let with = |bit: u8| {
+        let vdevs = (0..).zip(&raw.vdevs);
+        let with = vdevs.filter(|(_, vdev)| vdev.journal() & bit != 0);
+        with.map(|(index, _)| VdevId(index)).collect::<Vec<_>>()
+    };
+    let (first, next) = (raw.ring_first.get(), raw.next_first.get());
+    let next = JournalRing {
+        first: next,
+        vdevs: with(IN_NEXT),
+    };
+    if raw.version.get() == VERSION_RINGS {
+        let odd = raw.vdevs.iter().find(|v| v.journal() > AREA_AND_RINGS);
+        return match odd {
+            Some(odd) => field("vdev's part of the journal", odd.journal().into()),
+            None => Ok(JournalRings {
+                now: JournalRing {
+                    first,
+                    vdevs: with(IN_RING),
+                },
+                next: (next != JournalRing::default()).then_some(next),
+            }),
+        };
+    }
+    if let Some(odd) = raw.vdevs.iter().find(|v| v.journal() > 1) {
+        return field("vdev's part of the journal", odd.journal().into());
+    }
+    if first != 0 || next.first != 0 {
+        return field("label's reserved bytes", first.max(next.first));
+    }
+    let areas = (0..).zip(vdevs).filter(|(_, vdev)| vdev.has_journal);
+    Ok(JournalRings::new(
+        areas.map(|(index, _)| VdevId(index)).collect(),
+    ))
 }

@@ -36,14 +36,14 @@ pub(super) struct RawVdev {
     kind: u8,
     ashift: u8,
     members: U16,
-    has_journal: u8,
+    journal: u8,
     first_members: u8,
     expansion: u8,
     removed: u8,
     data_size: U64,
     position: U64,
 }
-layout!(RawVdev, 32, guid @ 0, kind @ 8, ashift @ 9, members @ 10, has_journal @ 12, first_members @ 13, expansion @ 14,
+layout!(RawVdev, 32, guid @ 0, kind @ 8, ashift @ 9, members @ 10, journal @ 12, first_members @ 13, expansion @ 14,
     removed @ 15, data_size @ 16, position @ 24);
 
 pub(super) type RawFeatures = [[u8; FEATURE_SIZE_MAX]; FEATURES_MAX];
@@ -136,7 +136,7 @@ pub struct VdevEntry {
     pub first_members: u16,
     /// The expansion in progress, by the last member.
     pub expansion: Option<Expansion>,
-    /// Whether it has segments of the journal.
+    /// Whether it has an area for segments of the journal.
     pub has_journal: bool,
     /// Bytes of data of each member, from the end of the labels at the front: whole sectors.
     pub data_size: u64,
@@ -462,6 +462,16 @@ impl RawMember {
 }
 
 impl RawVdev {
+    /// Its byte for the journal.
+    pub(super) fn journal(&self) -> u8 {
+        self.journal
+    }
+
+    /// Sets a bit of that byte.
+    pub(super) fn add_journal(&mut self, bit: u8) {
+        self.journal |= bit;
+    }
+
     pub(super) fn encode(vdev: &VdevEntry) -> Self {
         Self {
             guid: U64::new(vdev.guid.0),
@@ -472,7 +482,7 @@ impl RawVdev {
             },
             ashift: vdev.ashift,
             members: U16::new(vdev.members),
-            has_journal: vdev.has_journal.into(),
+            journal: vdev.has_journal.into(),
             first_members: vdev.first_members as u8,
             expansion: match vdev.expansion {
                 None => 0,
@@ -495,9 +505,6 @@ impl RawVdev {
         if self.expansion == 0 && position != 0 {
             return field("position of a vdev that is not being expanded", position);
         }
-        if self.has_journal > 1 {
-            return field("vdev's part of the journal", self.has_journal.into());
-        }
         Ok(VdevEntry {
             guid: VdevGuid(self.guid.get()),
             kind: match self.kind {
@@ -517,7 +524,7 @@ impl RawVdev {
                 }),
                 other => return field("vdev's expansion", other.into()),
             },
-            has_journal: self.has_journal == 1,
+            has_journal: self.journal & 1 == 1,
             data_size: self.data_size.get(),
             is_removed: self.removed == 1,
         })

@@ -26,6 +26,7 @@ mod packing;
 mod property;
 mod removal;
 mod resilver;
+mod rings;
 mod settings;
 mod space;
 mod spare;
@@ -83,6 +84,7 @@ pub use removal::{
     CopiedRun, KIND_COPY, KIND_REMOVAL, RemovalEntry, RemovalStep, copy_key, removal_key,
 };
 pub use resilver::{KIND_RESILVER, ResilverPosition, resilver_key};
+pub use rings::{JournalRing, JournalRings};
 pub use settings::{
     Autodefrag, DatasetProperty, FILE_RECORD_SIZE, KIND_SETTINGS, NoSync, Setting, Settings,
     Switches, TEXT_SIZE_MAX, TextProperty, TextSetting, settings_key,

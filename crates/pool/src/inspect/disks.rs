@@ -17,8 +17,8 @@ use super::limits::BUFFER_BYTES;
 use super::moved::SeenCopies;
 use crate::compress;
 use crate::format::{
-    Address, Block, BlockPtr, Defect, LABEL_SIZE, Label, MemberGuid, Membership, PoolGuid,
-    REGION_SECTORS, SpareLabel, UBERBLOCK_SIZE, Uberblock, VDEVS_MAX, VdevEntry, VdevId,
+    Address, Block, BlockPtr, Defect, JournalRing, LABEL_SIZE, Label, MemberGuid, Membership,
+    PoolGuid, REGION_SECTORS, SpareLabel, UBERBLOCK_SIZE, Uberblock, VDEVS_MAX, VdevEntry, VdevId,
     VdevOffset,
 };
 use crate::journal::Ring;
@@ -239,10 +239,10 @@ impl Image {
             .ok_or(InspectError::NoSuchUberblock { sequence })
     }
 
-    /// Geometry of the journal.
-    pub(super) fn ring(&self) -> Ring {
+    /// The ring that has a segment of the journal; `None` if the journal has moved away from it.
+    pub(super) fn ring_with(&self, segment: u64) -> Option<Ring> {
         let layout = self.label.journal;
-        let vdevs = self.label.journal_vdevs();
+        let JournalRing { first, vdevs } = self.label.rings.with_segment(segment)?;
         let count = vdevs.len() as u64;
         let segments = 0..u64::from(layout.segments) * count;
         let at = |n: u64| Address {
@@ -250,12 +250,13 @@ impl Image {
             offset: VdevOffset(n / count * u64::from(layout.segment_size)),
         };
         let sectors = self.vdevs.iter().map(|v| v.entry.sector());
-        Ring {
+        Some(Ring {
             pool: self.label.pool,
+            first: *first,
             segments: segments.map(at).collect(),
             segment_size: layout.segment_size,
             sector: sectors.max().unwrap_or(UBERBLOCK_SIZE as u32),
-        }
+        })
     }
 
     /// Bytes that a block takes on its vdev, in whole sectors.

@@ -42,6 +42,8 @@ pub enum JournalEnd {
         /// The block.
         at: Address,
     },
+    /// The journal has moved to other vdevs since the checkpoint.
+    Moved,
     /// No disk has a batch that was durable.
     Lost {
         /// The batch.
@@ -200,11 +202,11 @@ impl Way<'_> {
 impl Image {
     /// Reads the journal behind an uberblock.
     pub async fn journal(&self, uberblock: &Uberblock) -> SeenJournal {
-        let way = Way {
-            image: self,
-            ring: self.ring(),
-        };
         let mut head = uberblock.journal;
+        let Some(ring) = self.ring_with(head.position.segment) else {
+            return SeenJournal::moved(head);
+        };
+        let way = Way { image: self, ring };
         let tail = head.position.segment;
         let mut batches = Vec::new();
         'batches: loop {
@@ -267,10 +269,8 @@ impl Image {
 
     /// Reads the records of a batch again.
     pub(super) async fn records(&self, seen: &SeenBatch) -> Option<Vec<Record>> {
-        let way = Way {
-            image: self,
-            ring: self.ring(),
-        };
+        let ring = self.ring_with(seen.position.segment)?;
+        let way = Way { image: self, ring };
         let start = JournalStart {
             sequence: seen.header.sequence,
             position: seen.position,
@@ -295,6 +295,19 @@ impl Image {
 }
 
 impl SeenJournal {
+    /// A journal in a ring that is gone.
+    fn moved(start: JournalStart) -> Self {
+        Self {
+            batches: Vec::new(),
+            given_up: Vec::new(),
+            head: start.position,
+            end: JournalEnd::Moved,
+            durable: Sequence(0),
+            used: 0,
+            size: 0,
+        }
+    }
+
     /// Reports damage of the journal. A batch that is not known to be durable may be on one disk only after a power cut.
     pub(super) fn check(&self, findings: &mut Findings) {
         for batch in &self.batches {
@@ -318,6 +331,10 @@ impl SeenJournal {
                 "the journal ends before batch {}: its block at {at} was never written, and its writes were not acknowledged as durable",
                 sequence.0
             )),
+            JournalEnd::Moved => {
+                let text = "the journal has moved to other vdevs since this checkpoint: acknowledged writes after it are lost";
+                findings.add(Finding::new(FindingKind::Journal, text.to_owned()));
+            }
             JournalEnd::Lost { sequence } => {
                 let text = format!(
                     "batch {} was durable and is on no disk: acknowledged writes are lost",

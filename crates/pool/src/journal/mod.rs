@@ -68,6 +68,8 @@ pub trait Store {
 pub struct Ring {
     /// The journal's pool.
     pub pool: PoolGuid,
+    /// Number of its first segment: 0, unless the journal has moved.
+    pub first: u64,
     /// Address of each segment; at least two.
     pub segments: Vec<Address>,
     /// Length of a segment, bytes: whole sectors.
@@ -83,7 +85,7 @@ impl Ring {
         Start {
             sequence: Sequence(1),
             position: Position {
-                segment: 0,
+                segment: self.first,
                 offset: self.sector,
             },
             previous: Checksum([0; 16]),
@@ -115,8 +117,8 @@ impl Ring {
     /// The address of a position.
     #[must_use]
     pub fn address(&self, at: Position) -> Address {
-        let slot = (at.segment % self.segments.len() as u64) as usize;
-        let Address { vdev, offset } = self.segments[slot];
+        let slot = at.segment.wrapping_sub(self.first) % self.segments.len() as u64;
+        let Address { vdev, offset } = self.segments[slot as usize];
         Address {
             vdev,
             offset: VdevOffset(offset.0 + u64::from(at.offset)),

@@ -5,6 +5,7 @@
 //! after a flush that began when its batch, every batch before, and all their data had been written; after a failed write
 //! nothing becomes durable. `docs/decisions/0102`.
 
+mod moving;
 mod room;
 
 use std::collections::VecDeque;
@@ -101,6 +102,10 @@ struct Open {
 #[derive(Debug)]
 pub struct Writer {
     ring: Ring,
+    /// The ring to which the journal moves.
+    next: Option<Ring>,
+    /// Whether no batch is appended until the checkpoint ends that moves the journal.
+    is_held: bool,
     incarnation: Incarnation,
     epoch: Birth,
     /// Where replay starts: its segment and the following ones must not be overwritten.
@@ -167,6 +172,8 @@ impl Writer {
             reserve: Reserve::default(),
             failed: false,
             ring,
+            next: None,
+            is_held: false,
         }
     }
 
@@ -400,7 +407,10 @@ impl Writer {
             return None;
         }
         let mut starts = std::iter::once(self.floor).chain(self.sealed.iter().map(|s| s.after));
-        starts.find(|s| s.sequence == up_to.next())
+        let start = starts.find(|s| s.sequence == up_to.next())?;
+        let next = self.next.as_ref().filter(|_| self.is_held);
+        let position = next.map_or(start.position, |ring| ring.start().position);
+        Some(Start { position, ..start })
     }
 
     /// Releases the ring before `start`, which [`Writer::start_after`] returned, after the checkpoint with that start is
@@ -413,6 +423,7 @@ impl Writer {
         {
             self.sealed.pop_front();
         }
+        self.move_at(start);
         self.tail = start;
         self.floor = start;
         // Everything in the ring now arrived during the checkpoint.

@@ -12,6 +12,7 @@ mod datasets;
 mod destroy;
 mod expansion;
 mod half_pace;
+mod journal_move;
 mod mover;
 mod opening;
 mod pool_tree;
@@ -27,6 +28,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use backend::RangeLock;
 use io::sync::oneshot;
 
 use crate::cache::RecordCacheStats;
@@ -107,6 +109,8 @@ struct Owner {
     mover: Mover,
     expander: Expander,
     remover: Remover,
+    /// Orders the moves of the journal.
+    journal_moves: RangeLock,
 }
 
 /// A pool that is open. It lives on the shard that opened it.

@@ -15,7 +15,7 @@ use super::space_below::reserve;
 use super::spare_label::check_no_spare;
 use super::top::TopVdev;
 use super::{VdevInfo, Vdevs, area};
-use crate::format::{Birth, LabelEpoch, MemberGuid, UBERBLOCK_SIZE, VDEVS_MAX, VdevId};
+use crate::format::{Birth, LabelEpoch, MemberGuid, UBERBLOCK_SIZE, VDEVS_MAX, VdevEntry, VdevId};
 
 /// Epoch of labels that are older than any valid label of the pool.
 pub(super) const FIRST: LabelEpoch = LabelEpoch(1);
@@ -37,9 +37,10 @@ impl Vdevs {
         }
         spec.check()?;
         self.check_new(&spec.members, force).await?;
+        let entry = self.new_entry(&spec);
+        let area = self.journal.size_on_member(&entry);
         for disk in &spec.members {
-            // The vdev gets no part of the journal.
-            reserve(disk, disk.info().size, 0).await?;
+            reserve(disk, disk.info().size, area).await?;
         }
         for disk in &spec.members {
             let wiped = area::wipe_labels(disk, disk.info().size, &self.scratch).await;
@@ -57,7 +58,7 @@ impl Vdevs {
         if self.shared().durable <= FIRST {
             self.write_labels().await.map_err(failed)?;
         }
-        let top = self.new_vdev(spec);
+        let top = self.new_vdev(spec, entry);
         self.announce(&top).await?;
         let info = self.info(&top);
         self.stripe.push(top);
@@ -84,8 +85,14 @@ impl Vdevs {
         Ok(())
     }
 
-    fn new_vdev(&self, spec: VdevSpec) -> TopVdev {
-        let entry = spec.entry(self.sector().ilog2() as u8, false);
+    /// The entry of a new vdev in labels. The journal may move to it, unless it is small.
+    fn new_entry(&self, spec: &VdevSpec) -> VdevEntry {
+        let mut entry = spec.entry(self.sector().ilog2() as u8, false);
+        entry.has_journal = self.takes_area(&entry);
+        entry
+    }
+
+    fn new_vdev(&self, spec: VdevSpec, entry: VdevEntry) -> TopVdev {
         let leaves = spec
             .members
             .into_iter()

@@ -19,10 +19,10 @@ use super::spare_label::check_no_spare;
 use super::top::TopVdev;
 use super::{Opened, Shared, Vdevs};
 use crate::format::{
-    Birth, FEATURE_FOLDED_CHECKSUMS, Features, Host, JournalLayout, Label, LabelBranch, LabelEpoch,
-    LabelHistory, MemberGuid, NODE_SIZE_DEFAULT, NODE_SIZE_MAX, NODE_SIZE_MIN, NodeSize, PoolGuid,
-    PoolState, UBERBLOCK_SIZE, Uberblock, VDEVS_MAX, VdevEntry, VdevGuid, VdevId, check_name,
-    is_of_later_version,
+    Birth, FEATURE_FOLDED_CHECKSUMS, Features, Host, JournalLayout, JournalRings, Label,
+    LabelBranch, LabelEpoch, LabelHistory, MemberGuid, NODE_SIZE_DEFAULT, NODE_SIZE_MAX,
+    NODE_SIZE_MIN, NodeSize, PoolGuid, PoolState, UBERBLOCK_SIZE, Uberblock, VDEVS_MAX, VdevEntry,
+    VdevGuid, VdevId, check_name, is_of_later_version,
 };
 
 /// Range of a new vdev's sector size unless one is requested, as a binary logarithm.
@@ -257,6 +257,7 @@ pub async fn create(spec: PoolSpec) -> Result<Opened, SetupError> {
         epoch: LabelEpoch(0),
         durable: LabelEpoch(0),
         features,
+        rings: JournalRings::new((0..entries.len() as u16).map(VdevId).collect()),
         histories: vec![LabelHistory::new(LabelBranch(guid()))],
     };
     let mut tops = Vec::with_capacity(entries.len());

@@ -7,7 +7,8 @@ use thiserror::Error;
 use super::limits::DISK_SIZE_MIN;
 use crate::error::{Error, file_system_full};
 use crate::format::{
-    MEMBERS_MAX, MemberGuid, NAME_SIZE_MAX, PoolGuid, SPARE_POOLS_MAX, SpareGuid, VDEVS_MAX, VdevId,
+    JOURNAL_SEGMENTS_MAX, MEMBERS_MAX, MemberGuid, NAME_SIZE_MAX, PoolGuid, SPARE_POOLS_MAX,
+    SpareGuid, VDEVS_MAX, VdevId,
 };
 
 /// Why a pool was not created, opened or changed. Nothing was written, unless the variant says otherwise.
@@ -304,11 +305,25 @@ pub enum SetupError {
         /// The vdev.
         vdev: VdevId,
     },
-    /// Only vdevs without a part of the journal can be removed.
-    #[error("vdev {} has a part of the journal, since the pool was created with it: only vdevs that were added later can be removed", vdev.0)]
+    /// Add a vdev to which the journal can move.
+    #[error("vdev {} has the journal, and no other vdev can take it: small vdevs, and those that an older release added, have no area for it; add another vdev first", vdev.0)]
     HasJournal {
         /// The vdev.
         vdev: VdevId,
+    },
+    /// Choose another vdev.
+    #[error("vdev {} has no area for the journal: it is too small, or an older release added it", vdev.0)]
+    NoJournalArea {
+        /// The vdev.
+        vdev: VdevId,
+    },
+    /// Choose more vdevs, or fewer.
+    #[error(
+        "these vdevs have {segments} segments for the journal, which needs 2 to {JOURNAL_SEGMENTS_MAX}: choose more vdevs, or fewer"
+    )]
+    JournalSegments {
+        /// Segments in their areas.
+        segments: u64,
     },
     /// Add a vdev, or free space.
     #[error("vdev {} cannot be removed: the other vdevs need {needed} bytes for its blocks, and have {free} bytes free", vdev.0)]

@@ -159,6 +159,7 @@ impl Vdevs {
             features: shared.features.clone(),
             node_size: self.node_size,
             journal: self.journal,
+            rings: shared.rings.clone(),
             history: history(top),
         };
         tops.iter().zip(members).map(label).collect()

@@ -17,6 +17,7 @@ mod file_space;
 mod fork;
 mod geometry;
 mod grow;
+mod journal_rings;
 mod labels;
 mod layout;
 mod leaf;
@@ -53,10 +54,9 @@ use io::{BufPool, SharedBuf, spawn};
 
 use crate::error::{Error, Result};
 use crate::format::{
-    Address, Birth, BlockPtr, BlockSpace, Features, Host, JournalLayout, LabelEpoch, LabelHistory,
-    NodeSize, PoolGuid, PoolState, Uberblock, VdevGuid, VdevId, VdevKind, VdevOffset,
+    Address, Birth, BlockPtr, BlockSpace, Features, Host, JournalLayout, JournalRings, LabelEpoch,
+    LabelHistory, NodeSize, PoolGuid, PoolState, Uberblock, VdevGuid, VdevId, VdevKind, VdevOffset,
 };
-use crate::journal;
 use crate::written::{ClassCounters, WriteClass, WrittenBytes};
 
 use leaf::Leaf;
@@ -101,7 +101,7 @@ pub struct VdevInfo {
     pub id: VdevId,
     /// End of its data, bytes.
     pub size: u64,
-    /// Start of the allocator's part, behind the journal's segments.
+    /// Start of the allocator's part, behind the area of the journal.
     pub first_free: VdevOffset,
     /// Sector size, bytes: addresses and lengths are whole sectors.
     pub sector: u32,
@@ -130,6 +130,8 @@ pub struct VdevStatus {
     pub member_size: u64,
     /// Its members.
     pub members: Vec<MemberStatus>,
+    /// Whether segments of the journal are on it.
+    pub has_journal: bool,
 }
 
 /// Fields that the labels of all members have in common.
@@ -143,6 +145,8 @@ struct Shared {
     /// Epoch of the newest durable labels.
     durable: LabelEpoch,
     features: Features,
+    /// The vdevs on which the journal is.
+    rings: JournalRings,
     /// For each vdev at the opening of the pool: the older labels that its present labels replace.
     histories: Vec<LabelHistory>,
 }
@@ -336,28 +340,6 @@ impl Vdevs {
         }
     }
 
-    /// Places of the journal's segments, which alternate between the vdevs.
-    #[must_use]
-    pub fn ring(&self) -> journal::Ring {
-        let slots = 0..u64::from(self.journal.segments);
-        let with = self.stripe.iter().filter(|top| top.entry().has_journal);
-        let with: Vec<VdevId> = with.map(TopVdev::id).collect();
-        let size = u64::from(self.journal.segment_size);
-        let segments = slots.flat_map(|slot| {
-            let at = move |vdev: &VdevId| Address {
-                vdev: *vdev,
-                offset: VdevOffset(slot * size),
-            };
-            with.iter().map(at).collect::<Vec<_>>()
-        });
-        journal::Ring {
-            pool: self.pool,
-            segments: segments.collect(),
-            segment_size: self.journal.segment_size,
-            sector: self.sector(),
-        }
-    }
-
     fn top(&self, vdev: VdevId) -> Option<&TopVdev> {
         self.stripe.get(usize::from(vdev.0))
     }
@@ -479,6 +461,7 @@ impl Vdevs {
     /// The state of all vdevs and members. Vdevs that were removed are not in it.
     #[must_use]
     pub fn status(&self) -> Vec<VdevStatus> {
+        let rings = self.journal_rings();
         let status = |top: &TopVdev| {
             let members = top.status();
             let entry = top.entry();
@@ -489,6 +472,7 @@ impl Vdevs {
                 size: top.end(),
                 member_size: top.data_size(),
                 members,
+                has_journal: rings.has(top.id()),
             }
         };
         self.stripe.iter().map(status).collect()

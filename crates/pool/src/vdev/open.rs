@@ -299,6 +299,7 @@ impl FoundPool {
             epoch: epoch.max(written.unwrap_or(epoch)),
             durable: self.epoch,
             features: self.label.features,
+            rings: self.label.rings,
             histories,
         };
         let mut candidates = self.candidates;

@@ -268,6 +268,9 @@ pub struct Vdev {
     /// Its expansion by a disk, while that is in progress.
     #[serde(default)]
     pub expansion: Option<Expansion>,
+    /// Whether the pool's journal is on it, or moves to it.
+    #[serde(default)]
+    pub journal: bool,
     /// Its members.
     pub members: Vec<Member>,
 }

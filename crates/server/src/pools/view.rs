@@ -425,6 +425,7 @@ pub(super) fn vdev(status: &VdevStatus) -> Vdev {
         },
         size: status.size,
         expansion: None,
+        journal: status.has_journal,
         members: status
             .members
             .iter()

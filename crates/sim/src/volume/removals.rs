@@ -1,8 +1,8 @@
 //! Removals of a vdev, and power cuts while its blocks are copied, or while the copies of a removal that was given up are freed.
 //!
 //! **Owns** the removals and the time of the cut. **Called by** scenario `aimed`, with aim `Removal`. **Invariants** that it checks: a free
-//! disk becomes a vdev; a removal goes on in each incarnation until it ends; then the vdev has left the pool, or, if the removal was given up, it
-//! has not.
+//! disk becomes a vdev; a removal goes on in each incarnation until it ends; then the vdev has left the pool, and the journal is on the other
+//! one; or, if the removal was given up, the vdev has not left.
 
 use super::hot_spares::{free, open};
 use crate::model::Violation;
@@ -24,7 +24,7 @@ const PAUSE_US: u64 = 20_000;
 /// Probability that a removal is given up.
 const GIVEN_UP: f64 = 0.3;
 
-/// Adds a vdev and removes it, several times. If `may_cut`, the power goes during one of the removals.
+/// Adds a vdev and removes one of the two, several times. If `may_cut`, the power goes during one of the removals.
 pub(super) async fn churn(
     pool: Rc<Pool>,
     names: Vec<String>,
@@ -53,6 +53,11 @@ pub(super) async fn churn(
             return Ok(());
         }
         let is_there = pool.vdevs().status().iter().any(|v| v.id == vdev);
+        if !is_there && pool.journal_vdevs().contains(&vdev) {
+            return Err(Violation(format!(
+                "{vdev:?} was removed and has the journal"
+            )));
+        }
         if is_there != is_given_up {
             return Err(Violation(format!(
                 "{vdev:?} is in the pool: {is_there}; its removal was given up: {is_given_up}"
@@ -71,11 +76,14 @@ async fn begin(pool: &Pool, names: &[String], rng: &mut Prng) -> Result<Option<V
     if let Some(removing) = pool.removing() {
         return Ok(Some(removing.vdev));
     }
-    let Some(vdev) = second(pool, names).await? else {
+    if !has_second(pool, names).await? {
         return Ok(None);
-    };
+    }
     // It gets blocks.
     sleep(Duration::from_micros(rng.below(PAUSE_US))).await;
+    // either may have the journal
+    let vdevs = pool.vdevs().status();
+    let vdev = vdevs[rng.below(vdevs.len() as u64) as usize].id;
     match pool.remove_vdev(vdev).await {
         Err(SetupError::NoRoom { .. }) => Ok(None),
         Err(_) if pool.trouble().is_some() => Ok(None),
@@ -85,19 +93,19 @@ async fn begin(pool: &Pool, names: &[String], rng: &mut Prng) -> Result<Option<V
     }
 }
 
-/// The vdev beside the first one, which is added if there is none. `None` if the pool has given up.
-async fn second(pool: &Pool, names: &[String]) -> Result<Option<VdevId>, Violation> {
-    if let Some(vdev) = pool.vdevs().status().get(1) {
-        return Ok(Some(vdev.id));
+/// Whether the pool has two vdevs: one is added if there is none beside the first one. False if the pool has given up.
+async fn has_second(pool: &Pool, names: &[String]) -> Result<bool, Violation> {
+    if pool.vdevs().status().len() > 1 {
+        return Ok(true);
     }
     let Some(name) = free(pool, names).into_iter().next() else {
         return Err(Violation("the disk of a removed vdev is a member".into()));
     };
     let disk = open(&name).await?;
     match pool.add_vdev(vec![disk], true).await {
-        Err(_) if pool.trouble().is_some() => Ok(None),
+        Err(_) if pool.trouble().is_some() => Ok(false),
         added => added
-            .map(Some)
+            .map(|_| true)
             .map_err(|e| wrong("a vdev is not added", &e)),
     }
 }

@@ -59,7 +59,8 @@ Examples:
   wirepool pool remove tank /dev/sdw     the same, by a disk of the vdev; or a hot spare
   wirepool pool remove --stop tank       give the removal up: the vdev takes writes again
 
-`wirepool pool status` shows how far it is. Only vdevs that were added after the creation of the pool can be removed.")]
+`wirepool pool status` shows how far it is. The pool's journal moves to other vdevs first, if it is on this one. Vdevs that an older
+release added cannot take it, and neither can vdevs of which it would need more than an eighth.")]
     Remove {
         /// The pool.
         pool: String,

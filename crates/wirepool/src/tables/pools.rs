@@ -110,6 +110,7 @@ fn one(p: &Pool, verbose: bool) -> String {
     for volume in &p.sync_disabled {
         let _ = writeln!(out, "  WARN: {volume}: {SYNC_DISABLED}");
     }
+    out.extend(journal(p));
     out += &cache(p);
     out += &scan::scans(p);
     out.extend(scan::moves(p));
@@ -129,6 +130,18 @@ fn one(p: &Pool, verbose: bool) -> String {
         t.add_row(spare(s, verbose));
     }
     out + "\n" + &text(&t) + &scan::damage(p, verbose)
+}
+
+/// The line on the vdevs that have the journal, if not all have it.
+fn journal(p: &Pool) -> Option<String> {
+    let with: Vec<&str> = p
+        .vdevs
+        .iter()
+        .filter(|v| v.journal)
+        .map(|v| v.name.as_str())
+        .collect();
+    let is_on_some = (1..p.vdevs.len()).contains(&with.len());
+    is_on_some.then(|| format!("journal: on {}\n", with.join(", ")))
 }
 
 fn spare(s: &Spare, verbose: bool) -> Vec<String> {

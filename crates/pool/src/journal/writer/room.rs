@@ -67,7 +67,7 @@ impl Writer {
         };
         let size = self.padded(reserve.bytes);
         let end = self.ring.behind(end, reserve.appends, size);
-        self.ring.is_free(end, self.tail.position.segment)
+        !self.is_held && self.ring.is_free(end, self.tail.position.segment)
     }
 
     /// The appends that the ring has room for beside other records.

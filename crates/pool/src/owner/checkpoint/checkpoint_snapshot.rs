@@ -99,6 +99,7 @@ impl State {
         let steps = self.steps(&volumes);
         self.checkpointer.begin_progress(steps);
         self.journal.begin_checkpoint();
+        self.journal.hold_for_move();
         CheckpointSnapshot {
             birth,
             volumes,

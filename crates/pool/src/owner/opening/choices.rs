@@ -99,7 +99,16 @@ impl Pool {
         let Some(newest) = opened.checkpoints.first() else {
             return Vec::new();
         };
-        let journal = salvage(vdevs, &vdevs.ring(), newest.journal).await;
+        let journal = match vdevs.ring_with(newest.journal.position.segment) {
+            Some(ring) => salvage(vdevs, &ring, newest.journal).await,
+            // the journal has moved since: at least one later checkpoint is lost, and the batches before it
+            None => Ok(Replayed {
+                batches: Vec::new(),
+                head: newest.journal,
+                repaired: 0,
+                lost: 1,
+            }),
+        };
         let (applied, lost) = match &journal {
             Ok(Replayed { batches, lost, .. }) => (batches.len() as u64, *lost),
             Err(_) => (0, 0),

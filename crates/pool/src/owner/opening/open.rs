@@ -16,7 +16,7 @@ use crate::format::{
     FEATURE_SPACE_SUMMARIES, Incarnation, KIND_DATASET, Key, PoolProperty, Record, TreeId,
     Uberblock, Value, dataset_key,
 };
-use crate::journal::{Replayed, Writer, replay, salvage};
+use crate::journal::{Replayed, Ring, Writer, replay, salvage};
 use crate::options::Options;
 use crate::owner::capacity::allocator::Allocator;
 use crate::owner::capacity::maps::Maps;
@@ -39,6 +39,7 @@ use crate::space::{Space, VdevSpace};
 use crate::tree::Need;
 use crate::vdev::{Opened, Vdevs};
 use crate::{Error, Result};
+use backend::RangeLock;
 use io::sync::lock;
 
 impl Pool {
@@ -56,7 +57,7 @@ impl Pool {
             is_chosen,
         } = opened;
         let vdevs = Arc::new(vdevs);
-        let is_rewound = uberblock.sequence < newest;
+        let is_rewound = uberblock.sequence < newest || is_chosen && is_gone(&vdevs, &uberblock);
         if is_rewound && !vdevs.is_read_only() {
             uberblock = go_back(&vdevs, &uberblock, newest, &checkpoints).await?;
             newest = uberblock.sequence;
@@ -69,18 +70,8 @@ impl Pool {
         let mut directory = read_tree(load, &uberblock, &mut space).await?;
         let doubted = directory.doubt_summaries(&table, &mut space);
         directory.tell_copies(&vdevs)?;
-        let ring = vdevs.ring();
-        // Writes since an older uberblock are not part of the pool.
-        let replayed = match is_rewound && vdevs.is_read_only() {
-            true => Replayed {
-                batches: Vec::new(),
-                head: uberblock.journal,
-                repaired: 0,
-                lost: 0,
-            },
-            false if is_chosen => salvage(&*vdevs, &ring, uberblock.journal).await?,
-            false => replay(&*vdevs, &ring, uberblock.journal).await?,
-        };
+        let journal = read_journal(&vdevs, &uberblock, is_rewound, is_chosen).await?;
+        let (ring, replayed) = journal;
         let confirmed = match vdevs.is_read_only() {
             true => None,
             false => Some(vdevs.flush().await?),
@@ -91,7 +82,7 @@ impl Pool {
         require_features(&vdevs, &maps, &options).await?;
         let mut state = State {
             shared: shared.clone(),
-            journal: writer(&vdevs, &uberblock, &replayed, &options),
+            journal: writer(ring, &vdevs, &uberblock, &replayed, &options),
             datasets: Datasets::default(),
             pool_tree: std::mem::take(&mut directory.pool_tree),
             pending_snapshots: PendingSnapshots::default(),
@@ -137,6 +128,7 @@ impl Pool {
             mover: Mover::default(),
             expander: Expander::default(),
             remover: Remover::default(),
+            journal_moves: RangeLock::default(),
         });
         owner.load_doubted(doubted);
         owner.tell_dead();
@@ -163,15 +155,67 @@ async fn require_features(vdevs: &Vdevs, maps: &Maps, options: &Options) -> Resu
     vdevs.require_all(&features).await
 }
 
+/// Whether the journal has moved since this checkpoint, and later checkpoints are damaged.
+fn is_gone(vdevs: &Vdevs, uberblock: &Uberblock) -> bool {
+    let ring = vdevs.ring_with(uberblock.journal.position.segment);
+    ring.is_none()
+}
+
+/// Replays the journal. Returns its ring, which is the only one in labels from then on, and the batches.
+///
+/// # Errors
+/// Those of replay; [`Error::JournalCorrupt`] if the ring is gone.
+async fn read_journal(
+    vdevs: &Vdevs,
+    uberblock: &Uberblock,
+    is_rewound: bool,
+    is_chosen: bool,
+) -> Result<(Ring, Replayed)> {
+    let start = uberblock.journal;
+    let ring = vdevs.ring_with(start.position.segment);
+    if is_rewound && vdevs.is_read_only() {
+        // Writes since an older uberblock are not part of the pool.
+        let replayed = Replayed {
+            batches: Vec::new(),
+            head: start,
+            repaired: 0,
+            lost: 0,
+        };
+        return Ok((ring.unwrap_or(vdevs.ring()), replayed));
+    }
+    let ring = ring.ok_or_else(|| {
+        let ring = vdevs.ring();
+        Error::JournalCorrupt {
+            sequence: start.sequence,
+            at: ring.address(ring.start().position),
+        }
+    })?;
+    let replayed = match is_chosen {
+        true => salvage(vdevs, &ring, start).await?,
+        false => replay(vdevs, &ring, start).await?,
+    };
+    if !vdevs.is_read_only() {
+        // a crash may have cut a move of the journal off
+        vdevs.settle_journal(start.position.segment).await?;
+    }
+    Ok((ring, replayed))
+}
+
 /// The journal's writing end, where replay left it.
-fn writer(vdevs: &Vdevs, uberblock: &Uberblock, replayed: &Replayed, options: &Options) -> Writer {
+fn writer(
+    ring: Ring,
+    vdevs: &Vdevs,
+    uberblock: &Uberblock,
+    replayed: &Replayed,
+    options: &Options,
+) -> Writer {
     let epochs = replayed.batches.iter().map(|batch| batch.header.epoch);
     let newest = epochs.fold(uberblock.epoch, Birth::max);
     let incarnation = Incarnation(io::rng::u64());
     // batches that were lost may have had later epochs
     let gap = if replayed.lost > 0 { EPOCH_GAP } else { 0 };
     let (tail, epoch) = (uberblock.journal, Birth(newest.0 + gap + 1));
-    let mut writer = Writer::new(vdevs.ring(), tail, replayed.head, incarnation, epoch);
+    let mut writer = Writer::new(ring, tail, replayed.head, incarnation, epoch);
     writer.limit_unproven(options.unproven_bytes);
     writer.count_seeks(vdevs.has_hard_disks());
     writer

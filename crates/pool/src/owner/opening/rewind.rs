@@ -32,7 +32,7 @@ pub(super) async fn go_back(
     let uberblock = Uberblock {
         sequence: newest + 1,
         epoch: Birth(last + EPOCH_GAP),
-        journal: anew(older.journal, checkpoints)?,
+        journal: anew(vdevs, older.journal, checkpoints)?,
         ..*older
     };
     vdevs.write_uberblock(&uberblock).await?;
@@ -41,11 +41,11 @@ pub(super) async fn go_back(
 }
 
 /// The start of the journal after a rewind: its number is behind every batch in the ring, and it continues none of
-/// them.
+/// them. If the ring that it was in is gone, it is at the start of the present one.
 ///
 /// # Errors
 /// [`Error::Invalid`] if the numbers are used up.
-fn anew(start: Start, checkpoints: &[Uberblock]) -> Result<Start> {
+fn anew(vdevs: &Vdevs, start: Start, checkpoints: &[Uberblock]) -> Result<Start> {
     let sequences = checkpoints.iter().map(|u| u.journal.sequence.0);
     let last = sequences.max().unwrap_or(0).max(start.sequence.0);
     let sequence = Sequence(last + JOURNAL_GAP);
@@ -58,9 +58,13 @@ fn anew(start: Start, checkpoints: &[Uberblock]) -> Result<Start> {
     let (first, second) = previous.split_at_mut(8);
     first.copy_from_slice(&io::rng::u64().to_le_bytes());
     second.copy_from_slice(&io::rng::u64().to_le_bytes());
+    let position = match vdevs.ring_with(start.position.segment) {
+        Some(_) => start.position,
+        None => vdevs.ring().start().position,
+    };
     Ok(Start {
         sequence,
+        position,
         previous: Checksum(previous),
-        ..start
     })
 }

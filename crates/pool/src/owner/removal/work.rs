@@ -67,7 +67,7 @@ impl State {
         if present.len() == 1 {
             return Err(SetupError::LastVdev { vdev });
         }
-        if vdevs.ring().segments.iter().any(|at| at.vdev == status.id) {
+        if status.has_journal && vdevs.journal_without(vdev).is_none() {
             return Err(SetupError::HasJournal { vdev });
         }
         if vdevs.expansion(vdev).is_some() {
@@ -129,6 +129,17 @@ impl Owner {
         };
         if entry.step == RemovalStep::Stopping {
             return self.undo_removal(vdev).await.map(|()| None);
+        }
+        if self.shared.vdevs.journal_rings().has(vdev) {
+            let others = self
+                .shared
+                .vdevs
+                .journal_without(vdev)
+                .ok_or(Error::Unknown)?;
+            self.move_journal(&others).await.map_err(|error| {
+                tracing::warn!(%error, "the journal does not move from a vdev that is being removed");
+                Error::Device
+            })?;
         }
         if !self.remover.is_settled.get() {
             // groups and nodes that got extents on the vdev before are on it, and in trees, after these

@@ -134,6 +134,7 @@ pub(crate) fn at(offset: u64) -> Address {
 pub(crate) fn ring(segments: u64, segment_size: u32) -> Ring {
     Ring {
         pool: POOL,
+        first: 0,
         segments: (0..segments)
             .map(|n| at(n * u64::from(segment_size)))
             .collect(),

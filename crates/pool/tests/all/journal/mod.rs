@@ -3,6 +3,7 @@
 mod bytes;
 mod crash;
 mod disk;
+mod moving;
 mod pressure;
 mod reads;
 mod reserve;

@@ -2,9 +2,10 @@
 
 use pool::format::{
     Birth, Defect, Expansion, FEATURE_SIZE_MAX, FEATURES_MAX, FORKS_MAX, Features, Fork,
-    HOST_NAME_SIZE, Host, JournalLayout, LABEL_SIZE, Label, LabelBranch, LabelEpoch, LabelHistory,
-    MEMBERS_MAX, MemberEntry, MemberGuid, Membership, NODE_SIZE_DEFAULT, NodeSize, PoolGuid,
-    PoolState, VDEVS_MAX, VdevEntry, VdevGuid, VdevId, VdevKind, VdevOffset, check_name,
+    HOST_NAME_SIZE, Host, JournalLayout, JournalRing, JournalRings, LABEL_SIZE, Label, LabelBranch,
+    LabelEpoch, LabelHistory, MEMBERS_MAX, MemberEntry, MemberGuid, Membership, NODE_SIZE_DEFAULT,
+    NodeSize, PoolGuid, PoolState, VDEVS_MAX, VdevEntry, VdevGuid, VdevId, VdevKind, VdevOffset,
+    check_name,
 };
 use proptest::prelude::*;
 
@@ -63,6 +64,7 @@ fn label() -> Label {
             segment_size: 0x10_0000,
             segments: 4,
         },
+        rings: JournalRings::new(vec![VdevId(0)]),
         history: LabelHistory::default(),
     }
 }
@@ -144,6 +146,7 @@ fn label_with_places() -> Label {
     label.vdevs[0].has_journal = false;
     label.vdevs[1].kind = VdevKind::Raidz { parity: 2 };
     label.vdevs[1].has_journal = true;
+    label.rings = JournalRings::new(vec![VdevId(1)]);
     label
 }
 
@@ -245,6 +248,7 @@ fn an_expansion_that_cannot_be_is_refused() {
 fn only_labels_that_need_places_have_them() {
     let mut raidz = label_with_places();
     (raidz.vdevs[0].has_journal, raidz.vdevs[1].has_journal) = (true, false);
+    raidz.rings = JournalRings::new(vec![VdevId(0)]);
     let mut later = label_with_places();
     later.vdevs[1].kind = VdevKind::Mirror;
     for label in [raidz, later] {
@@ -275,6 +279,82 @@ fn fields_of_another_version_are_refused() {
             Label::decode(&with_checksum(bytes), AT).is_err(),
             "byte {at}"
         );
+    }
+}
+
+/// The journal moves from the second vdev to the first one.
+fn label_with_rings() -> Label {
+    let mut label = label_with_places();
+    label.vdevs[0].has_journal = true;
+    label.rings.now.first = 0x0405_0607;
+    label.rings.next = Some(JournalRing {
+        first: 0x1_0405_0607,
+        vdevs: vec![VdevId(0)],
+    });
+    label
+}
+
+/// Labels of version 7 have the rings of the journal, and say of each vdev in which it is.
+#[test]
+fn golden_with_rings_of_the_journal() {
+    let mut want = label_with_places().encode(AT)[..LABEL_SIZE - 16].to_vec();
+    want[4] = 7;
+    (want[776 + 12], want[808 + 12]) = (5, 3);
+    want[15640..15648].copy_from_slice(&0x0405_0607_u64.to_le_bytes());
+    want[15648..15656].copy_from_slice(&0x1_0405_0607_u64.to_le_bytes());
+    let want = with_checksum(want);
+    let label = label_with_rings();
+    assert!(label.encode(AT) == want, "other bytes");
+    assert_eq!(Label::decode(&want, AT), Ok(label));
+}
+
+/// Each of the three reasons alone needs version 7; without one, a label is of an earlier version.
+#[test]
+fn only_labels_that_need_rings_have_them() {
+    let mut moved = label_with_places();
+    moved.rings.now.first = 1;
+    let mut moves = label_with_places();
+    moves.rings.next = Some(JournalRing {
+        first: 1,
+        vdevs: vec![VdevId(1)],
+    });
+    let mut area = label_with_places();
+    area.vdevs[0].has_journal = true;
+    for label in [moved, moves, area] {
+        let bytes = label.encode(AT);
+        assert_eq!(bytes[4], 7);
+        assert_eq!(Label::decode(&bytes, AT), Ok(label));
+    }
+    let mut bytes = label_with_places().encode(AT)[..LABEL_SIZE - 16].to_vec();
+    (bytes[4], bytes[808 + 12]) = (7, 3);
+    let decoded = Label::decode(&with_checksum(bytes), AT);
+    assert!(decoded.is_err(), "one value has one encoding");
+    for at in [15640, 15648, 776 + 12] {
+        let mut bytes = label_with_places().encode(AT)[..LABEL_SIZE - 16].to_vec();
+        bytes[at] = 2;
+        let decoded = Label::decode(&with_checksum(bytes), AT);
+        assert!(decoded.is_err(), "byte {at} of version 3");
+    }
+}
+
+/// A ring is on vdevs that have an area and were not removed, and begins behind the one before.
+#[test]
+fn rings_that_cannot_be_are_refused() {
+    assert_eq!(label_with_rings().check(), Ok(()));
+    let changes: [fn(&mut Label); 8] = [
+        |l| l.vdevs[0].has_journal = false,
+        |l| l.vdevs[0].is_removed = true,
+        |l| l.rings.now.vdevs.clear(),
+        |l| l.rings.now.vdevs = vec![VdevId(2)],
+        |l| l.rings.now.first = 0x1_0405_0607,
+        |l| l.rings.next.as_mut().expect("there").vdevs.clear(),
+        |l| l.rings.next.as_mut().expect("there").first = 1 << 62,
+        |l| l.history = LabelHistory::default(),
+    ];
+    for (index, change) in changes.iter().enumerate() {
+        let mut bad = label_with_rings();
+        change(&mut bad);
+        assert!(bad.check().is_err(), "change {index}: {bad:?}");
     }
 }
 

@@ -3,6 +3,7 @@
 mod expand;
 mod full;
 mod inspect;
+mod journal_move;
 mod members;
 mod moved_files;
 mod mover;

@@ -103,7 +103,7 @@ pub(super) async fn ended(pool: &Pool) {
     panic!("it does not end: {:?}", pool.removing());
 }
 
-async fn close(pool: Pool) {
+pub(super) async fn close(pool: Pool) {
     pool.close().await.expect("closed");
     // tasks that end hold the disks
     io::time::sleep(Duration::from_secs(1)).await;
@@ -409,7 +409,8 @@ fn a_removal_waits_for_damaged_blocks() {
     simulated(41, async || {
         let pool = furnished(DISK).await;
         let disk = Node::current().disk("d2").expect("a disk");
-        disk.rot(DATA_START + (2 << 20)..DATA_START + (2 << 20) + 65536);
+        let start = DATA_START + pool.vdevs().table()[1].first_free.0 + (2 << 20);
+        disk.rot(start..start + 65536);
         pool.remove_vdev(VDEV).await.expect("it begins");
         let mut turns = 0;
         while pool.removing().and_then(|r| r.waits_for).is_none() {
@@ -491,8 +492,6 @@ fn a_removal_is_refused_without_change() {
         assert_eq!(refused, Err(SetupError::NoVdev { vdev: VDEV }));
         let added = pool.add_vdev(spec(FIRST, RAIDZ).await, false).await;
         assert_eq!(added, Ok(VDEV));
-        let refused = pool.remove_vdev(first).await;
-        assert_eq!(refused, Err(SetupError::HasJournal { vdev: first }));
         let vol = volume(&pool, "vm", 1 << 30).await;
         let end = fill(&vol, 0, 256).await;
         let refused = pool.remove_vdev(VDEV).await;

@@ -17,7 +17,8 @@ fn a_vdev_is_added_and_found_again_with_the_others() {
             let vdevs = make(&[&[0, 1]]).await.expect("made").vdevs;
             put_all(&vdevs, 0..20, 1).await;
             let info = vdevs.add(disks(&[2, 3]).await, false).await.expect("added");
-            assert_eq!((info.id.0, info.first_free.0), (1, 0));
+            let area = vdevs.table()[0].first_free;
+            assert_eq!((info.id.0, info.first_free), (1, area));
             assert_eq!(vdevs.ring().segments.len(), 4);
             let info = vdevs.add(disks(&[4]).await, false).await.expect("added");
             assert_eq!(info.id.0, 2);
