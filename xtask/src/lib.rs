@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+mod checkout;
 pub mod mutants;
 pub mod package;
 pub mod pages;

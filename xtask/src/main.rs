@@ -206,11 +206,15 @@ fn main() -> anyhow::Result<ExitCode> {
             if checks.iter().any(|check| check.name == "nfs") {
                 pynfs::build()?;
             }
-            let outcomes = checks
-                .into_iter()
-                .map(|c| vm::run(c, peer))
-                .collect::<anyhow::Result<Vec<_>>>()?;
+            let (mut outcomes, mut skipped) = (Vec::new(), Vec::new());
+            for check in checks {
+                match vm::obstacle(check) {
+                    Some(reason) => skipped.push(format!("SKIPPED {}: {reason}", check.name)),
+                    None => outcomes.push(vm::run(check, peer)?),
+                }
+            }
             println!();
+            skipped.iter().for_each(|line| println!("{line}"));
             for outcome in &outcomes {
                 println!("{outcome}");
             }

@@ -138,7 +138,8 @@ fn wear() {
 #[test]
 fn every_check_has_a_test() {
     let source = include_str!("vm.rs");
-    for check in vm::CHECKS.iter().filter(|c| c.name != vm::SOAK_ONLY) {
+    let in_suite = |check: &&vm::Check| !vm::SOAK_ONLY.contains(&check.name);
+    for check in vm::CHECKS.iter().filter(in_suite) {
         assert!(
             source.contains(&format!("passes(\"{}\")", check.name)),
             "{} has no test here",

@@ -44,6 +44,8 @@ volume_here() {
   check "namespace appears" connected || finish
   dev=$(nvme_dev $NQN)
 }
+# soft_roce MODULE...: these modules, and a device on the guest's own network
+soft_roce() { modprobe -a rdma_ucm rdma_rxe "$@" && rdma link add rxe0 type rxe netdev net0; }
 server_usage() { echo "fds $(ls /proc/$server/fd | wc -l) rss_kib $(awk '/VmRSS/ { print $2 }' /proc/$server/status)"; }
 server_ended() { kill -TERM $server && wait $server; }
 # end_here DISK...: the server ends, and the offline reader finds no damage on the pool's disks

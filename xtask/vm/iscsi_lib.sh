@@ -3,17 +3,20 @@
 IQN=iqn.2026-01.test.wirepool:vm
 modprobe -a iscsi_tcp sd_mod sg
 
+lio=/sys/kernel/config/target
+# lio_up BACKSTORE CONTROL ADDRESS:PORT: the kernel's target exports a backstore as LUN 0 of $IQN, for anyone
+lio_up() {
+  modprobe -a target_core_mod iscsi_target_mod || return 1
+  local store=$lio/core/$1/d0 group=$lio/iscsi/$IQN/tpgt_1
+  mkdir -p $store && echo "$2" > $store/control && echo 1 > $store/enable && mkdir -p $lio/iscsi && mkdir -p $group/lun/lun_0 &&
+    ln -s $store $group/lun/lun_0/d0 && echo 0 > $group/attrib/authentication && echo 1 > $group/attrib/generate_node_acls &&
+    echo 1 > $group/attrib/cache_dynamic_acls && echo 0 > $group/attrib/demo_mode_write_protect && mkdir -p "$group/np/$3" && echo 1 > $group/enable
+}
 if [ "$PEER" = nvmet ]; then
   ADDR=127.0.0.1 ISCSI_PORT=3260
-  lio=/sys/kernel/config/target
   target_up() { # target_up SIZE
-    modprobe -a target_core_mod target_core_file iscsi_target_mod || return 1
-    local store=$lio/core/fileio_0/d0 group=$lio/iscsi/$IQN/tpgt_1
-    truncate -s "$1" /tmp/disk && mkdir -p $store && echo "fd_dev_name=/tmp/disk,fd_dev_size=$(stat -c %s /tmp/disk)" > $store/control &&
-      echo 1 > $store/enable && echo 1 > $store/attrib/emulate_tpu && mkdir -p $lio/iscsi && mkdir -p $group/lun/lun_0 &&
-      ln -s $store $group/lun/lun_0/d0 && echo 0 > $group/attrib/authentication && echo 1 > $group/attrib/generate_node_acls &&
-      echo 1 > $group/attrib/cache_dynamic_acls && echo 0 > $group/attrib/demo_mode_write_protect &&
-      mkdir -p $group/np/$ADDR:$ISCSI_PORT && echo 1 > $group/enable
+    modprobe target_core_file && truncate -s "$1" /tmp/disk && lio_up fileio_0 "fd_dev_name=/tmp/disk,fd_dev_size=$(stat -c %s /tmp/disk)" $ADDR:$ISCSI_PORT &&
+      echo 1 > $lio/core/fileio_0/d0/attrib/emulate_tpu
   }
   server_kill() { echo 0 > $lio/iscsi/$IQN/tpgt_1/enable; }
   server_start() { echo 1 > $lio/iscsi/$IQN/tpgt_1/enable; }
@@ -31,7 +34,9 @@ iscsid_up() {
   pidof iscsid >/dev/null || iscsid
 }
 # discover: lists the targets of the portal, as "ADDRESS:PORT,TAG NAME"
-discover() { timeout 60 iscsiadm -m discovery -t sendtargets -p $PORTAL; }
+discover() { timeout 60 iscsiadm -m discovery -t sendtargets -p $PORTAL "$@"; }
+# The interface `iser` is built into open-iscsi.
+discover_iser() { discover -I iser; }
 node() { timeout 90 iscsiadm -m node -T $IQN -p $PORTAL "$@"; }
 # node_set KEY VALUE...: sets keys in the record of our target
 node_set() {

@@ -9,8 +9,6 @@ not_logged_in() { ! logged_in; }
 modprobe -a rdma_rxe ib_iser
 check "the host's soft RoCE device" rdma link add rxe0 type rxe netdev seg0 || finish
 check "the server is there" vmctl wait served 300 || finish
-# The interface `iser` is built into open-iscsi.
-discover_iser() { timeout 60 iscsiadm -m discovery -t sendtargets -p $PORTAL -I iser; }
 named() { discover_iser > /tmp/discovered && equal targets "$(cat /tmp/discovered)" "$PORTAL,1 $IQN"; }
 check "discovery over iSER" named || finish
 check "time-outs" node_set 'node.conn[0].timeo.noop_out_interval' 3 'node.conn[0].timeo.noop_out_timeout' 3 node.session.timeo.replacement_timeout 300

@@ -1,20 +1,22 @@
 # Functions of the NFS check scripts. PEER=memory is the service in memory on the host, PEER=wirepool a server on the host with a
-# filesystem of a mirrored pool, PEER=nvmet the guest kernel's own server. PROTO is the transport of mounts.
+# filesystem of a mirrored pool, PEER=nvmet the guest kernel's own server. PROTO is the transport of mounts, RDMA_PORT the port of rdma.
 . /vmlab/checks/lib.sh
 VERS=${VERS:-4.1}
 PROTO=${PROTO:-tcp}
 NFS_PORT=${NFS_PORT:-2049}
+RDMA_PORT=${RDMA_PORT:-20049}
 
+# knfsd_up DEVICE: the kernel's own server serves an ext4 on the device, /export, as its root. It would take less than 1 MiB at a time, for the guest's
+# little memory.
+knfsd_up() {
+  modprobe nfsd && mkdir -p /export && mkfs.ext4 -q "$1" && mount "$1" /export && mount -t nfsd nfsd /proc/fs/nfsd && mkdir -p /var/lib/nfs/rpc_pipefs &&
+    mount -t rpc_pipefs rpc_pipefs /var/lib/nfs/rpc_pipefs && echo 10 > /proc/fs/nfsd/nfsv4leasetime && echo 10 > /proc/fs/nfsd/nfsv4gracetime &&
+    echo 1048576 > /proc/fs/nfsd/max_block_size &&
+    exportfs -o rw,no_root_squash,no_subtree_check,insecure,fsid=0 '*:/export' && nfsdcld && rpc.mountd --no-udp -N 3 && rpc.nfsd -N 3 8
+}
 if [ "$PEER" = nvmet ]; then
   ADDR=10.0.2.15 NFS_PORT=2049 EXPORT=/
-  served_up() {
-    modprobe -a loop nfsd && mkdir -p /export && truncate -s 2G /tmp/served && mkfs.ext4 -q /tmp/served && mount -o loop /tmp/served /export &&
-      mount -t nfsd nfsd /proc/fs/nfsd && mkdir -p /var/lib/nfs/rpc_pipefs &&
-      mount -t rpc_pipefs rpc_pipefs /var/lib/nfs/rpc_pipefs &&
-      echo 10 > /proc/fs/nfsd/nfsv4leasetime && echo 10 > /proc/fs/nfsd/nfsv4gracetime &&
-      exportfs -o rw,no_root_squash,no_subtree_check,insecure,fsid=0 '*:/export' && nfsdcld &&
-      rpc.mountd --no-udp -N 3 && rpc.nfsd -N 3 8
-  }
+  served_up() { modprobe loop && truncate -s 2G /tmp/served && losetup /dev/loop0 /tmp/served && knfsd_up /dev/loop0; }
   server_kill() { rpc.nfsd 0; }
   server_start() { rpc.nfsd -N 3 8; }
 elif [ "$PEER" = wirepool ]; then
@@ -31,7 +33,7 @@ fi
 # mount_nfs DIRECTORY [OPTIONS]
 mount_nfs() {
   local port=$NFS_PORT
-  [ "$PROTO" != rdma ] || port=20049
+  [ "$PROTO" != rdma ] || port=$RDMA_PORT
   local options="vers=$VERS,proto=$PROTO,port=$port,hard,timeo=50,retrans=2"
   [ "$VERS" != 3 ] || options="$options,mountport=$NFS_PORT,mountproto=tcp,nolock"
   mkdir -p "$1" && timeout 120 mount -t nfs -o "$options${2:+,$2}" "$ADDR:$EXPORT" "$1"

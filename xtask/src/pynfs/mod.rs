@@ -7,23 +7,27 @@
 
 mod server;
 
+use crate::checkout::Checkout;
 use crate::pool_server::PoolServer;
-use crate::program::{must, run as run_program};
+use crate::program::run as run_program;
 use crate::repo;
 use crate::verdicts::{Findings, Outcome, expected};
 use anyhow::{Context, Result, bail, ensure};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 pub(crate) use server::Server;
 pub use server::build;
 
 const LIST: &str = include_str!("../../../conformance/nfs.md");
-/// The variable that names the directory.
-const PLACE: &str = "WIREPOOL_PYNFS";
 /// The commit whose tests the list describes.
-const COMMIT: &str = "3c14d9e3ad12272ab2f6092c85bb28ab03951484";
+const CHECKOUT: Checkout = Checkout {
+    name: "pynfs",
+    variable: "WIREPOOL_PYNFS",
+    commit: "3c14d9e3ad12272ab2f6092c85bb28ab03951484",
+    made: &["nfs4.1/xdrdef/nfs4_const.py"],
+};
 /// Time limit of a run, seconds.
 const LIMIT: u32 = 900;
 /// Lease of the served clients, seconds. Tests wait for its end; with 10 s, the session of DELEG8 ends before the recall does.
@@ -115,33 +119,7 @@ impl Judged {
 
 /// Whether this machine has pynfs: whether `WIREPOOL_PYNFS` names a directory.
 pub fn is_available() -> bool {
-    std::env::var_os(PLACE).is_some_and(|place| !place.is_empty())
-}
-
-/// The directory with pynfs, at the right commit.
-fn place() -> Result<PathBuf> {
-    let place = std::env::var_os(PLACE).filter(|place| !place.is_empty());
-    let place = place.with_context(|| {
-        format!("{PLACE} names no directory with pynfs {COMMIT}, ready to run; docs/testing.md explains it")
-    })?;
-    let place = PathBuf::from(place);
-    let git = |words: &[&str]| must("pynfs-git", 60, &place, &[&["git"], words].concat());
-    let head = git(&["rev-parse", "HEAD"])?;
-    ensure!(
-        head.trim() == COMMIT,
-        "{}: commit {}, and not {COMMIT}",
-        place.display(),
-        head.trim()
-    );
-    let changed = git(&["status", "--porcelain", "--untracked-files=no"])?;
-    ensure!(changed.is_empty(), "{}: {changed}", place.display());
-    let generated = place.join("nfs4.1/xdrdef/nfs4_const.py");
-    ensure!(
-        generated.exists(),
-        "{}: pynfs is not prepared as its README says",
-        place.display()
-    );
-    Ok(place)
+    CHECKOUT.is_available()
 }
 
 /// The verdicts of a run: the lines after the first line of stars, which are `CODE MODULE.TEST : VERDICT` with a reason
@@ -225,7 +203,7 @@ pub fn kind_named(name: &str) -> Result<&'static Kind> {
 /// pynfs is missing, or it did not come to its end, or the server ended, or its pool is damaged.
 pub fn run(suite: &Suite, kind: &Kind) -> Result<Outcome> {
     let expected = expected(LIST, suite.name, kind.name)?;
-    let place = place()?;
+    let place = CHECKOUT.place()?;
     let started = Instant::now();
     let dir = tempfile::Builder::new().prefix("pynfs-").tempdir()?;
     let server = (kind.start)(dir.path())?;

@@ -42,12 +42,14 @@ pub(super) enum Scene {
     Package,
     /// A guest in which a server runs too.
     Inside(Disks),
+    /// As [`Scene::Inside`] without disks, with a built checkout of cthon04 that a variable of the environment names.
+    Cthon04,
     /// Two guests on one Ethernet segment: a server in the one that runs the script, and in the other a client, which runs `NAME_host.sh`.
     Linked,
 }
 
-/// The check that only `make soak` runs: its verdicts need a machine without other work.
-pub const SOAK_ONLY: &str = "why";
+/// The checks that only `make soak` runs: verdicts of `why` need a machine without other work, and the others take long.
+pub const SOAK_ONLY: &[&str] = &["why", "iser_peer", "nfs_rdma_peer", "nfs_cthon04"];
 
 /// All checks, in the order they run in.
 pub const CHECKS: &[Check] = &[
@@ -188,6 +190,30 @@ pub const CHECKS: &[Check] = &[
         timeout_s: 1500,
     },
     Check {
+        name: "iser_peer",
+        about: "the kernel's LIO with ib_isert as the peer of our initiator, and beside our server, also with open-iscsi",
+        cpus: 2,
+        append: "",
+        scene: Scene::Inside(Disks::One),
+        timeout_s: 1500,
+    },
+    Check {
+        name: "nfs_rdma_peer",
+        about: "the kernel's knfsd over RDMA as the peer of our client, and beside our server, also with the kernel's client; iSCSI, iSER, NFS and NFS over RDMA compared",
+        cpus: 2,
+        append: "",
+        scene: Scene::Inside(Disks::One),
+        timeout_s: 1500,
+    },
+    Check {
+        name: "nfs_cthon04",
+        about: "cthon04 over RDMA with NFS 4.2, 4.1 and 3: basic, general, special, lock; WIREPOOL_CTHON04 names its checkout",
+        cpus: 2,
+        append: "",
+        scene: Scene::Cthon04,
+        timeout_s: 3600,
+    },
+    Check {
         name: "iscsi_reservations",
         about: "iSCSI: two initiators: register, reserve, conflict, restart, preempt, release",
         cpus: 2,
@@ -244,7 +270,7 @@ pub const CHECKS: &[Check] = &[
         timeout_s: 600,
     },
     Check {
-        name: SOAK_ONLY,
+        name: "why",
         about: "`wirepool why` names planted limits: depth, core, slow reads and flushes, overload, a full pool, a far and a narrow network",
         cpus: 2,
         append: "",

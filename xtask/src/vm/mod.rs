@@ -9,6 +9,7 @@
 
 mod boot;
 mod checks;
+mod cthon04;
 mod cuts;
 mod hook;
 mod inside;
@@ -117,6 +118,14 @@ fn build(suite: Option<&str>) -> Result<()> {
     Ok(())
 }
 
+/// The reason why a check cannot run on this machine, if there is one.
+pub fn obstacle(check: &Check) -> Option<String> {
+    match check.scene {
+        Scene::Cthon04 => cthon04::obstacle(),
+        _ => None,
+    }
+}
+
 /// Run one check script in a guest of its own. An error means that it could not be run at all.
 pub fn run(check: &'static Check, peer: Peer) -> Result<Outcome> {
     match check.scene {
@@ -138,6 +147,7 @@ pub fn run(check: &'static Check, peer: Peer) -> Result<Outcome> {
         Scene::Package => return package::run(check, dir.path()),
         Scene::Inside(disks) => return inside::run(check, disks, dir.path()),
         Scene::Linked => return inside::run_linked(check, dir.path()),
+        Scene::Cthon04 => return cthon04::run(check, dir.path()),
         Scene::Nfs if peer == Peer::Wirepool => return serve_memory(check, None),
         Scene::NfsTls => return serve_memory(check, Some(dir.path())),
         Scene::Client | Scene::Nfs => {}
