@@ -11,7 +11,7 @@ use io::time::{Instant, now};
 
 use super::durable_way::DurableWay;
 use super::gathering::Gathering;
-use super::preparation::Preparations;
+use super::preparations::Preparations;
 use crate::Error;
 use crate::dataset::{Demand, Promise};
 use crate::format::TreeId;

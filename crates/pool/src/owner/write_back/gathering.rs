@@ -17,7 +17,7 @@ const PART: u32 = 4;
 const WAIT_MAX: Duration = Duration::from_millis(2);
 /// Shorter waits are not worth a timer.
 const WAIT_MIN: Duration = Duration::from_micros(10);
-/// Most flushes without a wait after waits in vain.
+/// Most flushes without a wait after fruitless waits.
 const REST_MAX: u32 = 63;
 
 /// See the module header.
@@ -31,14 +31,14 @@ pub(super) struct Gathering {
     is_complete: bool,
     /// End of the wait for which the owner has a timer.
     timer: Option<Instant>,
-    /// Flushes that do not wait, after the last wait in vain.
+    /// Flushes that do not wait, after the last fruitless wait.
     rest: u32,
     /// Flushes left of these.
     left: u32,
 }
 
 impl Gathering {
-    /// A flush ended at `now` that took this time. `outstanding` demands waited then, with those that it answers.
+    /// A flush ended at `now` that took this time. `outstanding` demands waited then, the answered ones among them.
     pub(super) fn flush_ended(&mut self, outstanding: usize, took: Duration, now: Instant) {
         let wait = (took / PART).min(WAIT_MAX);
         self.expected = outstanding;
@@ -130,7 +130,7 @@ mod tests {
 
     /// Where the write of a batch takes as long as a flush, a flush does not wait for it.
     #[test]
-    fn a_slow_batch_ends_the_wait_in_vain() {
+    fn a_slow_batch_makes_the_wait_fruitless() {
         let mut gathering = Gathering::default();
         gathering.flush_ended(8, FLUSH, at(1000));
         assert!(!gathering.waits_for_demands(8, at(1010)));
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_in_vain_become_rare() {
+    fn fruitless_waits_become_rare() {
         let mut gathering = Gathering::default();
         let mut waits = 0;
         for n in 1..=200 {

@@ -11,4 +11,5 @@ pub(super) mod journaled;
 pub(super) mod moves;
 pub(super) mod place;
 pub(super) mod preparation;
+pub(super) mod preparations;
 pub(super) mod transactions;

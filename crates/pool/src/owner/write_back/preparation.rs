@@ -1,56 +1,25 @@
 //! Preparation of groups: records that were assembled from parts are compressed and hashed by a worker.
 //!
-//! **Owns** the state of each dataset's preparation. **Called by** write-back, before it takes a group. **Invariants**: a dataset has at
-//! most one preparation in progress, and its next group waits for it; the owner takes a group after each one, so that records that
-//! change all the time do not keep a group from leaving.
+//! **Owns** the start of each preparation; [`Preparations`](super::preparations::Preparations) has their state. **Called by** write-back,
+//! before it takes a group. **Invariants**: a dataset has at most one preparation in progress, and its next group waits for it; the
+//! owner takes a group after each one, so that records that change all the time do not keep a group from leaving.
 
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use io::sync::lock;
 
 use super::commit::GROUP_BYTES;
+use super::preparations::Preparation;
 use crate::dataset::OpenDataset;
-use crate::format::TreeId;
 use crate::owner::Owner;
-
-/// State of a dataset's preparation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Preparation {
-    /// A worker has the records.
-    Running,
-    /// The records are prepared, and the group was not taken yet.
-    Ended,
-}
-
-/// The preparations of all datasets.
-#[derive(Debug, Default)]
-pub(super) struct Preparations(BTreeMap<TreeId, Preparation>);
-
-impl Preparations {
-    fn begin(&mut self, dataset: TreeId) {
-        self.0.insert(dataset, Preparation::Running);
-    }
-
-    /// The records are prepared. A dataset that was destroyed meanwhile has no preparation.
-    fn end(&mut self, dataset: TreeId) {
-        if let Some(preparation) = self.0.get_mut(&dataset) {
-            *preparation = Preparation::Ended;
-        }
-    }
-
-    pub(super) fn forget(&mut self, dataset: TreeId) {
-        self.0.remove(&dataset);
-    }
-}
 
 impl Owner {
     /// Whether the next group of a dataset waits until a worker has prepared its records. The end of the preparation wakes the owner.
     pub(super) fn is_preparing(self: &Rc<Self>, volume: &Arc<OpenDataset>, lazy: bool) -> bool {
         let state = &mut *self.state.borrow_mut();
         let preparations = &mut state.committer.preparations;
-        match preparations.0.get(&volume.id) {
+        match preparations.of(volume.id) {
             Some(Preparation::Running) => return true,
             Some(Preparation::Ended) => {
                 preparations.forget(volume.id);
