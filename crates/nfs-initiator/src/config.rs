@@ -19,6 +19,9 @@ pub struct Config {
     pub remote_invalidation: bool,
     /// The client's name (`co_ownerid`). A client of the same name replaces this one and ends its sessions.
     pub owner: Vec<u8>,
+    /// Whether the session begins with [`Session::reclaim`](crate::Session::reclaim): the caller ends that with
+    /// [`Session::reclaimed`](crate::Session::reclaimed). Else nothing is reclaimed.
+    pub reclaims: bool,
     /// Minor version: 1 or 2.
     pub minor: u32,
     /// Slots: outstanding calls; the server may grant fewer.
@@ -50,6 +53,7 @@ impl Config {
             transport: NfsTransport::Tcp,
             remote_invalidation: false,
             owner: format!("wirepool-{:016x}", u64::from_be_bytes(id)).into_bytes(),
+            reclaims: false,
             minor: 2,
             slots: 64,
             connections: 1,

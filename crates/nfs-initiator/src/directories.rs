@@ -1,4 +1,4 @@
-//! Directories: LOOKUP, READDIR, CREATE, REMOVE (§18.13, §18.23, §18.4, §18.25).
+//! Directories: LOOKUP, READDIR, CREATE, REMOVE, RENAME (§18.13, §18.23, §18.4, §18.25, §18.26).
 //!
 //! **Called by** users of a session. **Invariants**: entries of one reply, names and paths have named limits; a listing ends, as
 //! each reply of a server must bring it further.
@@ -169,5 +169,30 @@ impl Session {
         let mut results = self.call(&operations).await?;
         results.ok(operation::PUTFH)?;
         results.ok(operation::REMOVE)
+    }
+
+    /// Gives an object another name, in the same directory or another one. An object that has the new name is replaced.
+    ///
+    /// # Errors
+    /// [`Error::Status`], and errors of the connection.
+    pub async fn rename(
+        &self,
+        (from, old): (&FileHandle, &str),
+        (to, new): (&FileHandle, &str),
+    ) -> Result<()> {
+        let operations = [
+            Op::PutFh(&from.0),
+            Op::SaveFh,
+            Op::PutFh(&to.0),
+            Op::Rename {
+                old: old.as_bytes(),
+                new: new.as_bytes(),
+            },
+        ];
+        let mut results = self.call(&operations).await?;
+        results.ok(operation::PUTFH)?;
+        results.ok(operation::SAVEFH)?;
+        results.ok(operation::PUTFH)?;
+        results.ok(operation::RENAME)
     }
 }

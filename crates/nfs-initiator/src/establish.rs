@@ -87,7 +87,9 @@ pub(super) async fn establish(config: &Config) -> Result<Established> {
         granted,
         sequence: 0,
     };
-    reclaim_nothing(&mut established, config).await?;
+    if !config.reclaims {
+        reclaim_nothing(&mut established, config).await?;
+    }
     for _ in 1..config.connections {
         let mut next = connect(config).await?;
         bind(&mut next, session, config).await?;

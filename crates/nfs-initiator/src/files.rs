@@ -64,9 +64,9 @@ pub enum Stable {
 
 /// An open file. It is closed by [`File::close`], or with the client's lease.
 pub struct File {
-    session: Session,
-    handle: FileHandle,
-    stateid: Stateid,
+    pub(super) session: Session,
+    pub(super) handle: FileHandle,
+    pub(super) stateid: Stateid,
     verifier: RefCell<Option<Verifier>>,
     changes: Cell<u64>,
     /// Attributes when it was opened.
@@ -110,15 +110,42 @@ impl Session {
             seqid: 0,
             access: NO_DELEGATION | if how.write { BOTH } else { READ },
             deny: DENY_NONE,
-            owner: Owner {
-                client: self.client(),
-                name: OPEN_OWNER,
-            },
+            owner: self.open_owner(),
             create: how.create.then_some(CreateHow::Unchecked(attributes)),
             claim: Claim::Name(name.as_bytes()),
         };
+        self.open_with(dir, open).await
+    }
+
+    /// Opens a file again for writing that this client had open before the server restarted (CLAIM_PREVIOUS). Needs
+    /// [`Config::reclaims`](crate::Config::reclaims).
+    ///
+    /// # Errors
+    /// [`crate::Error::Status`] with `NoGrace` or `ReclaimBad` if the server does not know that it was open or has given up waiting;
+    /// errors of the connection.
+    pub async fn reclaim(&self, file: &FileHandle) -> Result<File> {
+        let open = Open {
+            seqid: 0,
+            access: NO_DELEGATION | BOTH,
+            deny: DENY_NONE,
+            owner: self.open_owner(),
+            create: None,
+            claim: Claim::Previous(DELEGATE_NONE),
+        };
+        self.open_with(file, open).await
+    }
+
+    fn open_owner(&self) -> Owner<'static> {
+        Owner {
+            client: self.client(),
+            name: OPEN_OWNER,
+        }
+    }
+
+    /// OPEN with `at` as the current object.
+    async fn open_with(&self, at: &FileHandle, open: Open<'_>) -> Result<File> {
         let operations = [
-            Op::PutFh(&dir.0),
+            Op::PutFh(&at.0),
             Op::Open(Box::new(open)),
             Op::GetFh,
             Op::GetAttr(OPENED),
@@ -184,6 +211,12 @@ impl File {
     #[must_use]
     pub fn verifier_changes(&self) -> u64 {
         self.changes.get()
+    }
+
+    /// The write verifier of the last WRITE or COMMIT; `None` before the first one.
+    #[must_use]
+    pub fn verifier(&self) -> Option<Verifier> {
+        *self.verifier.borrow()
     }
 
     /// Fills `buf` from `offset` on. Returns the bytes that were read, fewer at the end of the file.

@@ -5,8 +5,8 @@
 //! one call at a time.
 //!
 //! A [`Session`] has one or several connections and lives on the shard that created it. It has no back channel, so the server
-//! grants no delegations. A connection that breaks ends the session: its calls fail, and the caller connects again. Opens of
-//! a session that ended are not reclaimed.
+//! grants no delegations. A connection that breaks ends the session: its calls fail, and the caller connects again, and may reclaim
+//! opens and locks that it had before a restart of the server ([`Config::reclaims`]).
 //!
 //! | module | owns | section |
 //! |---|---|---|
@@ -19,7 +19,7 @@
 //! | `rdma` | connections over RDMA: queue pairs, credits, memory of calls | RFC 8166 |
 //! | [`session`] | the handle of a session; time limits, lease | §8.3 |
 //! | [`attributes`] | values of attributes | §5 |
-//! | [`files`], [`directories`] | operations on files and directories | §18 |
+//! | [`files`], [`locks`], [`directories`] | operations on files and directories | §18 |
 
 #![forbid(unsafe_code)]
 
@@ -33,6 +33,7 @@ pub mod error;
 mod establish;
 pub mod files;
 pub mod limits;
+pub mod locks;
 mod rdma;
 mod receiver;
 mod reply;
@@ -46,6 +47,7 @@ pub use directories::Entry;
 pub use error::{Error, ProtocolError, Result};
 pub use files::{File, FileHandle, OpenOptions, Stable};
 pub use initiator::LinkState;
+pub use locks::{LockOptions, LockOwner};
 pub use nfs::service::NfsTransport;
 pub use results::Results;
 pub use session::Session;

@@ -27,7 +27,7 @@ use io::sync::{Notify, Semaphore};
 use io::{IoBuf, RecvBuf};
 use nfs::service::NfsTransport;
 use nfs::wire::channel::Channel as Extent;
-use nfs::wire::{Minor2, Op, SessionId, Status};
+use nfs::wire::{Minor2, Op, SessionId, Status, operation};
 use nfs::xdr::Writer;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -216,6 +216,16 @@ impl Session {
             delays += 1;
             io::time::sleep(DELAY_PAUSE).await;
         }
+    }
+
+    /// The client has reclaimed everything (RECLAIM_COMPLETE): from now on it may open and lock. Needs
+    /// [`Config::reclaims`](crate::Config::reclaims).
+    ///
+    /// # Errors
+    /// [`Error::Status`], and errors of the connection.
+    pub async fn reclaimed(&self) -> Result<()> {
+        let mut results = self.call(&[Op::ReclaimComplete { one_fs: false }]).await?;
+        results.ok(operation::RECLAIM_COMPLETE)
     }
 
     /// Executes operations once; the data of a READ or WRITE belongs to the last one.

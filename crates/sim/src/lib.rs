@@ -31,6 +31,7 @@ use backend::BlockBackend;
 use io::sim::{Sim, SimConfig};
 use iscsi::portal::IscsiTransport;
 use model::Violation;
+use nfs::service::NfsTransport;
 use nvmf::controller::Transport;
 use pool::Placements;
 use std::sync::Arc;
@@ -50,6 +51,10 @@ pub enum Scenario {
     Iscsi,
     /// As `System`, over iSER.
     Iser,
+    /// A server and its clients over NFS.
+    Nfs,
+    /// As `Nfs`, over RDMA.
+    NfsRdma,
     /// As `System` or `Iscsi`, with a server of several shards, over a raw disk or a pool.
     Shards,
     /// Hosts that reserve a namespace.
@@ -70,12 +75,14 @@ pub enum Scenario {
 
 impl Scenario {
     /// All scenarios.
-    pub const ALL: [Scenario; 13] = [
+    pub const ALL: [Scenario; 15] = [
         Scenario::Store,
         Scenario::System,
         Scenario::Rdma,
         Scenario::Iscsi,
         Scenario::Iser,
+        Scenario::Nfs,
+        Scenario::NfsRdma,
         Scenario::Shards,
         Scenario::Fence,
         Scenario::Pool,
@@ -95,6 +102,8 @@ impl Scenario {
             Scenario::Rdma => "rdma",
             Scenario::Iscsi => "iscsi",
             Scenario::Iser => "iser",
+            Scenario::Nfs => "nfs",
+            Scenario::NfsRdma => "nfs_rdma",
             Scenario::Shards => "shards",
             Scenario::Fence => "fence",
             Scenario::Pool => "pool",
@@ -188,6 +197,8 @@ pub fn run_with(
             Scenario::Rdma => system::run(seed, wrap, Protocol::Nvme(Transport::Rdma)).await,
             Scenario::Iscsi => system::run(seed, wrap, Protocol::Iscsi(IscsiTransport::Tcp)).await,
             Scenario::Iser => system::run(seed, wrap, Protocol::Iscsi(IscsiTransport::Iser)).await,
+            Scenario::Nfs => system::run_nfs(seed, wrap, NfsTransport::Tcp).await,
+            Scenario::NfsRdma => system::run_nfs(seed, wrap, NfsTransport::Rdma).await,
             Scenario::Shards => system::run_shards(seed, wrap).await,
             Scenario::Fence => system::run_fence(seed, wrap).await,
             Scenario::Pool => volume::run(seed, wrap, volume::Kind::Any).await,

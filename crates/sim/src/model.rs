@@ -167,6 +167,12 @@ impl Model {
         self.blocks.resize(blocks as usize, vec![zero]);
     }
 
+    /// Number of crashes so far.
+    #[must_use]
+    pub fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
     /// Number of blocks.
     #[must_use]
     pub fn len(&self) -> u64 {

@@ -20,6 +20,20 @@ pub struct Expected {
     pub gone: bool,
 }
 
+impl Expected {
+    /// Whether a failure is no violation.
+    #[must_use]
+    pub fn explains(&self, failure: Failure) -> bool {
+        match failure {
+            Failure::Miscompare | Failure::NotNow | Failure::OutOfRange => true,
+            Failure::Media => self.media,
+            Failure::NoSpace => self.no_space,
+            Failure::Gone | Failure::Unknown => self.gone,
+            Failure::Wrong(_) => false,
+        }
+    }
+}
+
 /// Behavior of one client.
 #[derive(Debug, Clone)]
 pub struct Profile {
@@ -31,7 +45,7 @@ pub struct Profile {
     pub hot: Range<u64>,
     /// Longest pause between two requests of one job.
     pub pause: Duration,
-    /// Most blocks of a compare-and-write.
+    /// Most blocks of a compare-and-write; zero if there are none, and writes instead.
     pub fused_max: u64,
     /// Whether blocks are zeroed and deallocated; if not, they are written instead.
     pub zeroes: bool,
@@ -89,16 +103,13 @@ impl<A: Access> Job<A> {
                     .blame(format!("a request took {:?}", asked_at.elapsed()));
             }
             match answer {
-                Ok(()) | Err(Failure::Miscompare | Failure::NotNow | Failure::OutOfRange) => {}
-                Err(Failure::Media) if self.profile.expected.media => {}
-                Err(Failure::NoSpace) if self.profile.expected.no_space => {}
-                Err(Failure::Gone | Failure::Unknown) if self.profile.expected.gone => {
-                    io::time::sleep(GONE_PAUSE).await;
-                }
-                Err(f) => self
+                Ok(()) => {}
+                Err(f) if !self.profile.expected.explains(f) => self
                     .model
                     .borrow_mut()
                     .blame(format!("a request failed without a reason: {f:?}")),
+                Err(Failure::Gone | Failure::Unknown) => io::time::sleep(GONE_PAUSE).await,
+                Err(_) => {}
             }
         }
     }
@@ -149,6 +160,10 @@ impl<A: Access> Job<A> {
             82..=87 => {
                 let at = self.extent(COMPARE_BLOCKS_MAX);
                 self.compare(at).await
+            }
+            _ if self.profile.fused_max == 0 => {
+                let at = self.extent(most);
+                self.write(at, false).await
             }
             _ => {
                 let at = self.extent(self.profile.fused_max);

@@ -68,6 +68,17 @@ fn new_seeds_of_whole_systems_over_iser() {
 }
 
 #[test]
+fn new_seeds_of_whole_systems_over_nfs() {
+    check_new(Scenario::Nfs);
+}
+
+/// Fewer than over TCP: the same service, filesystem and troubles.
+#[test]
+fn new_seeds_of_whole_systems_over_nfs_rdma() {
+    check_some(Scenario::NfsRdma, RUNS / 5);
+}
+
+#[test]
 fn new_seeds_of_servers_with_several_shards() {
     check_new(Scenario::Shards);
 }

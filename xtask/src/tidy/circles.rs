@@ -15,7 +15,7 @@ const LIMITS: &[(&str, usize)] = &[
     ("nfs", 5),
     ("pool", 12),
     ("server", 2),
-    ("sim", 12),
+    ("sim", 10),
     ("wirepool", 9),
 ];
 const HERE: &str = "xtask/src/tidy/circles.rs";

@@ -64,6 +64,8 @@ const LAYERS: &[(&str, &[&str])] = &[
             "io",
             "iscsi",
             "iscsi-initiator",
+            "nfs",
+            "nfs-initiator",
             "nvmf",
             "nvmf-initiator",
             "pool",

@@ -5,21 +5,29 @@ use backend::file::memory::{MemoryFiles, MemoryOptions};
 use nfs::export::{ExportConfig, Hosts, Rule, Squash};
 use nfs::service::{Service, ServiceConfig};
 use nfs::wire::Status;
-use nfs_initiator::{Config, Error, Kind, LinkState, OpenOptions, Session, Stable};
+use nfs_initiator::{
+    Config, Error, Kind, LinkState, LockOptions, LockOwner, OpenOptions, Session, Stable,
+};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use testkit::{empty, listen, pattern};
 
 /// A service with `/tank/home`.
 pub(super) fn service() -> Service {
+    let files = MemoryFiles::new(MemoryOptions::default());
+    exported(ServiceConfig::default(), Arc::new(files))
+}
+
+/// A service with `/tank/home`, which has these files.
+fn exported(config: ServiceConfig, files: Arc<MemoryFiles>) -> Service {
     let service = Service::new(ServiceConfig {
         handle_key: [7; 16],
-        ..ServiceConfig::default()
+        ..config
     });
     let export = ExportConfig {
         id: 1,
         path: "/tank/home".into(),
-        files: Arc::new(MemoryFiles::new(MemoryOptions::default())),
+        files,
         rules: vec![Rule {
             squash: Squash::None,
             ..Rule::read_write(Hosts::Any)
@@ -31,7 +39,10 @@ pub(super) fn service() -> Service {
 
 /// Serves `/tank/home` until the test ends.
 fn serve() -> SocketAddr {
-    let service = service();
+    serve_as(service())
+}
+
+fn serve_as(service: Service) -> SocketAddr {
     listen("127.0.0.1:0".parse().expect("an address"), move |stream| {
         let service = service.clone();
         async move { service.serve(stream).await }
@@ -171,5 +182,107 @@ fn a_silent_client_keeps_its_session() {
         // Four times the lease.
         io::time::sleep(std::time::Duration::from_secs(400)).await;
         session.walk("/tank/home").await.expect("still there");
+    });
+}
+
+const EXCLUSIVE: LockOptions = LockOptions {
+    exclusive: true,
+    reclaim: false,
+};
+
+#[test]
+fn a_locked_range_is_locked_until_its_owner_unlocks_it() {
+    RUNS.both(async || {
+        let session = connect(serve()).await;
+        let home = session.walk("/tank/home").await.expect("the export");
+        let file = session.open(&home, "disk", NEW).await.expect("new");
+        let (a, b) = (LockOwner::new(b"a"), LockOwner::new(b"b"));
+        let unlocked = file.unlock(&a, 0..10).await.unwrap_err();
+        assert!(matches!(unlocked, Error::Invalid(_)), "{unlocked}");
+        for _ in 0..2 {
+            file.lock(&a, 0..10, EXCLUSIVE).await.expect("free");
+            let denied = file.lock(&b, 9..20, EXCLUSIVE).await.unwrap_err();
+            assert_eq!(denied.status(), Some(Status::Denied));
+            file.lock(&b, 10..20, EXCLUSIVE).await.expect("free");
+            file.unlock(&a, 0..10).await.expect("locked");
+            file.lock(&b, 0..10, LockOptions::default())
+                .await
+                .expect("free");
+            file.lock(&a, 0..10, LockOptions::default())
+                .await
+                .expect("shared");
+            file.unlock(&b, 0..20).await.expect("locked");
+            file.unlock(&a, 0..10).await.expect("locked");
+        }
+    });
+}
+
+#[test]
+fn a_renamed_object_keeps_its_handle_and_replaces_another() {
+    RUNS.simulated(async || {
+        let session = connect(serve()).await;
+        let home = session.walk("/tank/home").await.expect("the export");
+        let dir = session.create_directory(&home, "d").await.expect("new");
+        let file = session.open(&home, "f", NEW).await.expect("new");
+        let other = session.open(&dir, "g", NEW).await.expect("new");
+        session
+            .rename((&home, "f"), (&dir, "g"))
+            .await
+            .expect("renamed");
+        let (found, _) = session.lookup(&dir, "g").await.expect("there");
+        assert_eq!(&found, file.handle());
+        assert_ne!(&found, other.handle());
+        let gone = session.lookup(&home, "f").await.unwrap_err();
+        assert_eq!(gone.status(), Some(Status::Noent));
+        let missing = session.rename((&home, "f"), (&dir, "h")).await.unwrap_err();
+        assert_eq!(missing.status(), Some(Status::Noent));
+    });
+}
+
+/// Opens and locks survive a restart of the server if their client reclaims them, and nobody gets them before.
+#[test]
+fn locks_are_reclaimed_after_a_restart() {
+    RUNS.simulated(async || {
+        let files: Arc<MemoryFiles> = Arc::new(MemoryFiles::new(MemoryOptions::default()));
+        let before = serve_as(exported(ServiceConfig::default(), files.clone()));
+        let mine = |addr, reclaims| Config {
+            owner: b"mine".to_vec(),
+            reclaims,
+            ..Config::new(addr)
+        };
+        let session = Session::connect(mine(before, false)).await.expect("serves");
+        let home = session.walk("/tank/home").await.expect("the export");
+        let file = session.open(&home, "disk", NEW).await.expect("new");
+        let owner = LockOwner::new(b"a");
+        file.lock(&owner, 0..10, EXCLUSIVE).await.expect("free");
+        let handle = file.handle().clone();
+        drop((file, session));
+        let restarted = ServiceConfig {
+            reclaimers: vec![b"mine".to_vec()],
+            ..ServiceConfig::default()
+        };
+        let after = serve_as(exported(restarted, files));
+        let other = connect(after).await;
+        let early = other.open(&home, "disk", NEW).await.map(drop);
+        assert_eq!(early.unwrap_err().status(), Some(Status::Grace));
+        let session = Session::connect(mine(after, true)).await.expect("serves");
+        let early = session.open(&home, "disk", NEW).await.map(drop);
+        assert_eq!(early.unwrap_err().status(), Some(Status::Grace));
+        let file = session.reclaim(&handle).await.expect("it was open");
+        let owner = LockOwner::new(b"a");
+        let how = LockOptions {
+            reclaim: true,
+            ..EXCLUSIVE
+        };
+        file.lock(&owner, 0..10, how).await.expect("it was locked");
+        session.reclaimed().await.expect("the first time");
+        let late = session.reclaim(&handle).await.map(drop).unwrap_err();
+        assert_eq!(late.status(), Some(Status::NoGrace));
+        let theirs = other.open(&home, "disk", NEW).await.expect("no grace");
+        let b = LockOwner::new(b"b");
+        let denied = theirs.lock(&b, 0..10, EXCLUSIVE).await.unwrap_err();
+        assert_eq!(denied.status(), Some(Status::Denied));
+        file.unlock(&owner, 0..10).await.expect("locked");
+        theirs.lock(&b, 0..10, EXCLUSIVE).await.expect("free");
     });
 }

@@ -119,3 +119,86 @@ fn an_error_of_the_transport_ends_a_callback() {
         quiet(&fixture).await;
     });
 }
+
+/// How answers to callbacks arrive that are none. The connection carries the client's own calls meanwhile.
+#[derive(Debug, Clone, Copy)]
+enum Wrong {
+    /// None ever comes.
+    Silence,
+    /// A reply of RPC without the results of a callback.
+    NoResults,
+    /// Results that end amid a number.
+    Short,
+    /// A status of the callback that does not exist, in a reply of another session.
+    Stranger,
+}
+
+impl Wrong {
+    /// The reply to a callback; `None` if there is none.
+    fn reply(self, xid: &[u8]) -> Option<Vec<u8>> {
+        // REPLY, MSG_ACCEPTED, a verifier of AUTH_NONE, SUCCESS.
+        let accepted = [xid, &[0, 0, 0, 1], &[0; 16]].concat();
+        let results = match self {
+            Wrong::Silence => return None,
+            Wrong::NoResults => Vec::new(),
+            Wrong::Short => vec![0, 0],
+            Wrong::Stranger => {
+                let mut words = vec![0, 0, 2, 11, 0];
+                words.extend([0x5757_5757; 9]);
+                words.iter().flat_map(|w: &u32| w.to_be_bytes()).collect()
+            }
+        };
+        Some([accepted, results].concat())
+    }
+}
+
+/// A client that does not answer its recall, or with garbage, loses the delegation, and keeps its connection and its other calls. It is
+/// counted and told.
+#[test]
+fn answers_that_are_none_cost_the_delegation_only() {
+    for wrong in [
+        Wrong::Silence,
+        Wrong::NoResults,
+        Wrong::Short,
+        Wrong::Stranger,
+    ] {
+        simulated(move || async move {
+            let fixture = Fixture::new().await;
+            let mut holder = called(&fixture, 8).await;
+            let stateid = delegated(&mut holder, "f").await;
+            let mut other = fixture.client("other").await;
+            assert_eq!(conflict(&mut other, "f").await, Status::Delay);
+            let record = holder.next_call(60).await.expect("a callback");
+            if let Some(reply) = wrong.reply(&record[..4]) {
+                let header = RdmaHeader {
+                    xid: crate::rdma::xid(&record),
+                    credits: 8,
+                    kind: Kind::Inline(Chunks::default()),
+                };
+                let message = [&header.encode()[..], &reply].concat();
+                holder.rdma().message(message);
+            }
+            let before = fixture.service.counters().callback_failures;
+            assert_eq!(before, 0, "{wrong:?}");
+            let mut opened = conflict(&mut other, "f").await;
+            for _ in 0..120 {
+                if opened != Status::Delay {
+                    break;
+                }
+                io::time::sleep(Duration::from_secs(1)).await;
+                assert_eq!(holder.at(HOME, &[]).await.status, Status::Ok);
+                opened = conflict(&mut other, "f").await;
+            }
+            assert_eq!(opened, Status::Ok, "{wrong:?}: the delegation stays");
+            let counters = fixture.service.counters();
+            assert!(counters.callback_failures >= 1, "{wrong:?}");
+            holder.run(&[]).await;
+            assert_ne!(holder.flags, 0, "{wrong:?}: it is told");
+            let path = [HOME[0], HOME[1], "f"];
+            let back = holder.at(&path, &[Op::DelegReturn { stateid }]).await;
+            assert_eq!(back.status, Status::DelegRevoked, "{wrong:?}");
+            drop((holder, other));
+            quiet(&fixture).await;
+        });
+    }
+}

@@ -1,13 +1,13 @@
 //! A client machine: connects until it succeeds, then runs its jobs.
 
-use super::Protocol;
 use super::plan::ClientPlan;
+use super::protocol::Protocol;
 use super::server::{LUN, NSID, iscsi_target, subsystem};
 use crate::access::Access;
 use crate::model::Model;
 use crate::remote::{Remote, failure};
 use crate::remote_unit::{self, RemoteUnit};
-use crate::workload::Job;
+use crate::workload::{Job, verify_all};
 use io::spawn;
 use io::time::sleep;
 use iscsi::portal::IscsiTransport;
@@ -44,6 +44,8 @@ impl Default for Wants {
     }
 }
 
+/// Blocks per read of the final check.
+pub(super) const VERIFY_BLOCKS: u64 = 32;
 /// Number of the host that reads the whole disk at the end.
 pub(super) const LAST_HOST: usize = 99;
 
@@ -70,6 +72,7 @@ pub(super) async fn connect(
     match protocol {
         Protocol::Nvme(transport) => connect_nvme(who, (transport, addr), wants).await,
         Protocol::Iscsi(transport) => connect_iscsi(who, (transport, addr), wants).await,
+        Protocol::Nfs(_) => unreachable!("its clients mount"),
     }
 }
 
@@ -155,7 +158,16 @@ pub(super) async fn work(
     }
 }
 
-async fn run_jobs<A: Access + Clone + 'static>(
+/// Reads the whole disk, when all other clients have ended.
+pub(super) async fn last_look(to: (Protocol, SocketAddr), model: Rc<RefCell<Model>>) {
+    match connect(LAST_HOST, to, &Wants::default()).await {
+        Connected::Nvme(remote, _controller) => verify_all(&remote, &model, VERIFY_BLOCKS).await,
+        Connected::Iscsi(remote, _session) => verify_all(&remote, &model, VERIFY_BLOCKS).await,
+    }
+}
+
+/// Runs the jobs of a client.
+pub(super) async fn run_jobs<A: Access + Clone + 'static>(
     access: A,
     plan: ClientPlan,
     model: Rc<RefCell<Model>>,

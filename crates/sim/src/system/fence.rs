@@ -7,8 +7,9 @@
 
 use super::client::{self, Connected, Wants, connect};
 use super::plan::Plan;
+use super::protocol::Protocol;
 use super::server::Server;
-use super::{Protocol, Report};
+use crate::Report;
 use crate::model::Violation;
 use crate::store::Wrap;
 use io::rng::Prng;

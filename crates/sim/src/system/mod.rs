@@ -1,28 +1,33 @@
-//! Scenarios `system`, `rdma`, `iscsi`, `iser`, `shards` and `fence`: a server over a disk, clients with initiators on other machines, and
-//! faults.
+//! Scenarios `system`, `rdma`, `iscsi`, `iser`, `nfs`, `nfs_rdma`, `shards` and `fence`: a server over a disk, clients with initiators on
+//! other machines, and faults.
 //!
-//! **Owns** the course of a run. All clients share one namespace and one model, so every read is checked against the writes
-//! of all clients.
+//! **Owns** the course of a run. All clients share one namespace, unit or file and one model, so every read is checked against the
+//! writes of all clients.
 
 mod client;
+mod export;
 mod fence;
 mod guest;
+mod nfs;
 mod plan;
 mod pooled;
+mod protocol;
 mod server;
 
 use crate::Report;
 use crate::model::{Model, Violation};
 use crate::store::Wrap;
-use crate::workload::verify_all;
+use ::nfs::service::NfsTransport;
 use guest::Guest;
 use io::rng::Prng;
 use io::sim::{Node, SimDisk, network, remark};
 use io::time::sleep;
 use io::{spawn, timeout};
 use iscsi::portal::IscsiTransport;
+use nfs::Expectations;
 use nvmf::controller::Transport;
 use plan::{FullBelow, Plan, Trouble};
+pub use protocol::Protocol;
 use server::Server;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -30,17 +35,6 @@ use std::time::Duration;
 
 /// Time limit of all clients after the faults have ended: reconnects, timeouts of commands, the slow disk.
 const FINISH_MAX: Duration = Duration::from_secs(1800);
-/// Blocks per read of the final check.
-const VERIFY_BLOCKS: u64 = 32;
-
-/// Protocol between clients and server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Protocol {
-    /// NVMe over this transport.
-    Nvme(Transport),
-    /// iSCSI over this transport.
-    Iscsi(IscsiTransport),
-}
 
 /// State of a run.
 struct Run {
@@ -54,6 +48,8 @@ struct Run {
     clients: Vec<Node>,
     jobs: Vec<io::JoinHandle<()>>,
     model: Rc<RefCell<Model>>,
+    /// What clients of NFS do beside reads and writes.
+    expectations: Rc<Expectations>,
     crashes: u64,
 }
 
@@ -86,6 +82,17 @@ pub async fn run(seed: u64, wrap: Wrap, protocol: Protocol) -> Result<Report, Vi
     course(plan, rng, wrap, protocol).await
 }
 
+/// Runs scenario `nfs` or `nfs_rdma`: clients of files.
+pub async fn run_nfs(seed: u64, wrap: Wrap, transport: NfsTransport) -> Result<Report, Violation> {
+    let mut rng = Prng::new(seed ^ 0x5e57_f500);
+    let mut plan = Plan::new(&mut rng);
+    plan.export(&mut rng, transport);
+    if rng.chance(0.3) {
+        plan.stripe(&mut rng);
+    }
+    course(plan, rng, wrap, Protocol::Nfs(transport)).await
+}
+
 async fn course(
     plan: Plan,
     mut rng: Prng,
@@ -95,6 +102,7 @@ async fn course(
     let server = Rc::new(Server::new(&plan, wrap, protocol));
     let disks = server.create_disks(&plan);
     let model = Rc::new(RefCell::new(Model::new(plan.block_size, plan.blocks)));
+    let expectations = Rc::new(Expectations::new(&plan, model.clone()));
     server.start();
     let has_guest = plan.shards > 1 && matches!(protocol, Protocol::Nvme(_));
     let guest = has_guest.then(|| Guest::start(&server, &model, rng.u64()));
@@ -109,6 +117,7 @@ async fn course(
         clients,
         jobs: Vec::new(),
         model,
+        expectations,
         crashes: 0,
     };
     for i in 0..run.clients.len() {
@@ -138,14 +147,22 @@ impl Run {
     }
 
     fn start_client(&mut self, i: usize) {
-        let work = client::work(
-            i,
-            (self.protocol, self.server.address()),
-            self.plan.clients[i].clone(),
-            self.model.clone(),
-            self.rng.u64(),
-        );
-        self.jobs.push(self.clients[i].spawn(work));
+        let (to, plan) = (self.server.address(), self.plan.clients[i].clone());
+        let (node, seed) = (self.clients[i], self.rng.u64());
+        let job = match self.protocol {
+            Protocol::Nfs(transport) => node.spawn(nfs::work(
+                i,
+                (transport, to),
+                plan,
+                self.expectations.clone(),
+                seed,
+            )),
+            protocol => {
+                let model = self.model.clone();
+                node.spawn(client::work(i, (protocol, to), plan, model, seed))
+            }
+        };
+        self.jobs.push(job);
     }
 
     async fn cause(&mut self, trouble: Trouble) {
@@ -209,7 +226,7 @@ impl Run {
                     .grow(bytes / u64::from(self.plan.disk.logical_block));
                 self.server.refresh().await;
             }
-            Trouble::Bounce { lasts } => self.server.bounce_namespace(lasts).await,
+            Trouble::Bounce { lasts } => self.server.bounce(lasts).await,
         }
     }
 
@@ -280,18 +297,14 @@ impl Run {
         self.verdict()?;
         self.server.node.power_cut();
         self.server_crashed(Duration::from_secs(1)).await;
-        let (model, to) = (self.model.clone(), (self.protocol, self.server.address()));
+        let to = self.server.address();
         let last = Node::new();
-        let look = last.spawn(async move {
-            match client::connect(client::LAST_HOST, to, &client::Wants::default()).await {
-                client::Connected::Nvme(remote, _controller) => {
-                    verify_all(&remote, &model, VERIFY_BLOCKS).await;
-                }
-                client::Connected::Iscsi(remote, _session) => {
-                    verify_all(&remote, &model, VERIFY_BLOCKS).await;
-                }
+        let look = match self.protocol {
+            Protocol::Nfs(transport) => {
+                last.spawn(nfs::last_look((transport, to), self.expectations.clone()))
             }
-        });
+            protocol => last.spawn(client::last_look((protocol, to), self.model.clone())),
+        };
         if timeout(FINISH_MAX, look).await.is_err() {
             self.model
                 .borrow_mut()

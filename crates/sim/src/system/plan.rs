@@ -6,6 +6,7 @@ use crate::workload::{Expected, Profile};
 use io::disk::DiskKind;
 use io::rng::Prng;
 use io::sim::{DiskConfig, LinkConfig};
+use nfs::service::NfsTransport;
 use pool::DurableWrites;
 use pool::vdev::Layout;
 use std::time::Duration;
@@ -84,8 +85,14 @@ pub(super) struct Plan {
     /// The faults, each with the pause before it.
     pub(super) troubles: Vec<(Duration, Trouble)>,
     pub(super) in_capsule: u32,
+    /// Whether clients of a file lock the bytes that they write.
+    pub(super) locks: bool,
 }
 
+/// Shortest pause between two requests for a checkpoint, where clients wait for leases.
+const CHECKPOINTS_MIN: Duration = Duration::from_millis(5);
+/// Time in which clients of a file mostly connect and end their requests, µs.
+const WORK_USUAL_MICROS: u64 = 600_000;
 /// Time limit of a request of a client without a fault.
 const HEALTHY_MAX: Duration = Duration::from_secs(2);
 
@@ -122,6 +129,7 @@ impl Plan {
             clients: Vec::new(),
             troubles,
             in_capsule: [0, 4096, 8192][rng.below(3) as usize],
+            locks: false,
         };
         for i in 0..clients {
             let client = plan.client(rng, i, blocks, expected);
@@ -130,13 +138,57 @@ impl Plan {
         plan
     }
 
-    /// Gives the server several shards and, in every other run, a pool, on which the whole disk does not fail. The disk is
-    /// then a file, on a file system that may be full.
+    /// Gives the server several shards and, in every other run, a pool.
     pub(super) fn spread(&mut self, rng: &mut Prng) {
         self.shards = 2 + rng.below(3) as usize;
         if rng.chance(0.5) {
             return;
         }
+        self.use_pool(rng);
+    }
+
+    /// Makes clients use a file of a pool's filesystem, over TCP with several shards in every other run. In every other run all of them
+    /// lock what they write.
+    pub(super) fn export(&mut self, rng: &mut Prng, transport: NfsTransport) {
+        if transport == NfsTransport::Tcp && rng.chance(0.5) {
+            self.shards = 2 + rng.below(3) as usize;
+        }
+        self.locks = rng.chance(0.5);
+        for client in &mut self.clients {
+            client.profile.zeroes = false;
+            client.profile.fused_max = u64::from(self.locks);
+            if self.locks {
+                // It waits for locks of other clients, which may be gone.
+                client.profile.latency_max = None;
+            }
+        }
+        if rng.chance(0.4) {
+            self.cut_power_early(rng);
+        }
+        self.use_pool(rng);
+        if let Some(pool) = &mut self.pool {
+            // Leases are long: frequent checkpoints would take most of the run.
+            pool.checkpoints = pool.checkpoints.max(CHECKPOINTS_MIN);
+        }
+    }
+
+    /// Cuts the server's power while the clients work, before all other troubles.
+    fn cut_power_early(&mut self, rng: &mut Prng) {
+        let trouble = Trouble::ServerPowerCut {
+            steps: rng.below(100),
+            lasts: Duration::from_millis(rng.below(3000)),
+        };
+        self.troubles
+            .insert(0, (micros(rng, WORK_USUAL_MICROS), trouble));
+        let profiles = self.clients.iter_mut().map(|client| &mut client.profile);
+        for profile in profiles {
+            profile.latency_max = None;
+            profile.expected.gone = true;
+        }
+    }
+
+    /// Gives the server a pool, on which the whole disk does not fail. The disk is then a file, on a file system that may be full.
+    fn use_pool(&mut self, rng: &mut Prng) {
         let is_for_pools = |t: &Trouble| !matches!(t, Trouble::Errors { .. } | Trouble::Grow);
         self.troubles.retain(|(_, trouble)| is_for_pools(trouble));
         let record_size = 4096 << rng.below(4);

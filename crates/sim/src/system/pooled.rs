@@ -1,21 +1,24 @@
-//! A pool on the server's disks, whose volume is served instead of the raw disk.
+//! A pool on the server's disks, whose volume or filesystem is served instead of the raw disk.
 //!
-//! **Owns** its opening. **Called by** scenario `shards`: the pool's owner is a task of the server's first shard, and
-//! requests arrive on the others.
+//! **Owns** its opening. **Called by** scenarios `shards`, `nfs` and `nfs_rdma`: the pool's owner is a task of the server's first
+//! shard, and requests arrive on the others, if there are any.
 
 use crate::{raidz, workers};
 use backend::BlockBackend;
 use io::disk::{Disk, OpenOptions as DiskOptions};
 use io::rng::Prng;
 use io::time::sleep;
+use pool::filesystem::FileSystem;
 use pool::format::{ChecksumKind, Host, JournalLayout, Packing, Sync};
 use pool::vdev::{Layout, OpenOptions, PoolSpec, Scan, VdevSpec, create, open, scan};
-use pool::{DurableWrites, NewVolume, Options, Pool};
+use pool::{DurableWrites, FileStore, NewFilesystem, NewVolume, Options, Pool};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Name of the volume.
-const VOLUME: &str = "served";
+/// Name of the volume or filesystem.
+const SERVED: &str = "served";
+/// Identifies the filesystem in handles.
+const FSID: u64 = 7;
 /// Size of a disk, bytes.
 pub(super) const DISK_SIZE: u64 = 64 << 20;
 
@@ -76,8 +79,8 @@ impl PoolPlan {
         disks
     }
 
-    /// Opens the pool and its volume; creates them if they do not exist.
-    pub(super) async fn open(&self) -> (Pool, Arc<dyn BlockBackend>) {
+    /// Opens the pool; creates it if it does not exist.
+    pub(super) async fn open(&self) -> Pool {
         let host = Host {
             id: [7; 16],
             name: "sim".into(),
@@ -112,14 +115,32 @@ impl PoolPlan {
         let pool = Pool::open(opened, options).await;
         let pool = pool.unwrap_or_else(|e| panic!("the pool does not open: {e}"));
         workers::give(&pool, &options);
-        let volume = match pool.volume(VOLUME) {
+        pool
+    }
+
+    /// Returns the pool's volume; creates it if it does not exist.
+    pub(super) async fn volume(&self, pool: &Pool) -> Arc<dyn BlockBackend> {
+        let volume = match pool.volume(SERVED) {
             Some(volume) => volume,
             None => {
-                let made = pool.create_volume(self.volume()).await;
+                let made = pool.create_volume(self.new_volume()).await;
                 made.unwrap_or_else(|e| panic!("a volume cannot be made: {e}"))
             }
         };
-        (pool, Arc::new(volume))
+        Arc::new(volume)
+    }
+
+    /// Opens the pool's filesystem; creates it if it does not exist.
+    pub(super) async fn filesystem(&self, pool: &Pool) -> FileSystem<FileStore> {
+        let store = match pool.filesystem(SERVED) {
+            Some(store) => store,
+            None => {
+                let made = pool.create_filesystem(self.new_filesystem()).await;
+                made.unwrap_or_else(|e| panic!("a filesystem cannot be made: {e}"))
+            }
+        };
+        let files = FileSystem::open(store, FSID).await;
+        files.unwrap_or_else(|e| panic!("the filesystem does not open: {e}"))
     }
 
     /// Requests checkpoints as long as the server runs. One that fails, on a full disk, is no fault of the server.
@@ -130,9 +151,19 @@ impl PoolPlan {
         }
     }
 
-    fn volume(&self) -> NewVolume {
+    fn new_filesystem(&self) -> NewFilesystem {
+        NewFilesystem {
+            record_size: self.record_size,
+            sync: Sync::Standard,
+            compression: Packing::Off,
+            checksum: ChecksumKind::Xxh3,
+            ..NewFilesystem::new(SERVED)
+        }
+    }
+
+    fn new_volume(&self) -> NewVolume {
         NewVolume {
-            name: VOLUME.into(),
+            name: SERVED.into(),
             size: self.volume_size,
             block_size: self.block_size,
             record_size: self.record_size,

@@ -1,10 +1,12 @@
-//! The server of a simulated system: one raw disk, as a namespace of a subsystem or a logical unit of an iSCSI target.
+//! The server of a simulated system: one raw disk, as a namespace of a subsystem or a logical unit of an iSCSI target, or a
+//! filesystem of a pool, as an export.
 
-use super::Protocol;
 use super::client::{LAST_HOST, host};
+use super::export::{ClientFile, NfsServer};
 use super::guest::guest;
 use super::plan::Plan;
 use super::pooled::{PoolPlan, disk_name};
+use super::protocol::Protocol;
 use crate::store::{Wrap, open};
 use backend::BlockBackend;
 use io::net::{TcpListener, TcpStream};
@@ -14,13 +16,14 @@ use io::sim::{Node, SimDisk};
 use io::spawn;
 use io::sync::lock;
 use io::time::sleep;
-use iscsi::portal::{self as unit_target, IscsiTransport};
+use iscsi::portal as unit_target;
 use iscsi::wire::IscsiName;
 use nvmf::controller::{
     HostPolicy, NamespaceConfig, PortRole, ReservationStore, SubsystemConfig, Target, TargetConfig,
-    Transport, Transports,
+    Transports,
 };
 use nvmf::wire::nqn::Nqn;
+use pool::Pool;
 use scsi::{Device, DeviceConfig, Lun, TargetPort, UnitConfig};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -61,15 +64,15 @@ impl ReservationStore for ReservationFile {
 struct Life {
     way: Way,
     reservations: Arc<ReservationFile>,
-    backend: Arc<dyn BlockBackend>,
     number: u64,
 }
 
-/// The protocol and the target that serve the disk.
+/// The protocol and the target that serve the disk or the filesystem.
 #[derive(Clone)]
 enum Way {
-    Nvme(Target),
-    Iscsi(unit_target::Target, Arc<Device>),
+    Nvme(Target, Arc<dyn BlockBackend>),
+    Iscsi(unit_target::Target, Arc<Device>, Arc<dyn BlockBackend>),
+    Nfs(NfsServer),
 }
 
 /// See the module header.
@@ -82,6 +85,7 @@ pub(super) struct Server {
     /// If set, a pool's volume is served instead of the disk.
     pool: Option<PoolPlan>,
     reservations: Arc<ReservationFile>,
+    nfs_clients: Arc<ClientFile>,
     /// Number of simulated shards.
     shards: usize,
     /// Number of starts and ends so far.
@@ -119,6 +123,7 @@ impl Server {
             block_size: plan.block_size,
             pool: plan.pool.clone(),
             reservations: Arc::default(),
+            nfs_clients: Arc::default(),
             shards: plan.shards,
             lives: Cell::new(0),
             wrap,
@@ -147,6 +152,7 @@ impl Server {
             block_size: self.block_size,
             pool: self.pool.clone(),
             reservations: self.reservations.clone(),
+            nfs_clients: self.nfs_clients.clone(),
             shards: self.shards,
             protocol: self.protocol,
             wrap: self.wrap,
@@ -180,7 +186,7 @@ impl Server {
     pub(super) fn guest_sessions(&self) -> usize {
         match &*self.life.borrow() {
             Some(Life {
-                way: Way::Nvme(target),
+                way: Way::Nvme(target, _),
                 ..
             }) => {
                 let sessions = target.sessions();
@@ -199,10 +205,10 @@ impl Server {
     /// Reads the disk's size again, and notifies the hosts of a change.
     pub(super) async fn refresh(&self) {
         let life = self.life.borrow().clone();
-        if let Some(life) = life
+        if let Some(disk) = life.and_then(|life| life.disk().cloned())
             && self
                 .node
-                .spawn(async move { life.backend.refresh().await })
+                .spawn(async move { disk.refresh().await })
                 .await
                 .is_some_and(|r| r.is_ok())
         {
@@ -210,15 +216,14 @@ impl Server {
         }
     }
 
-    /// Removes the namespace for a while. Does nothing more if the server was restarted meanwhile.
-    pub(super) async fn bounce_namespace(&self, lasts: Duration) {
-        let life = self.life.borrow().clone();
-        self.with_life(Life::remove_disk);
+    /// Removes the namespace, unit or export for a while. Does nothing more if the server was restarted meanwhile.
+    pub(super) async fn bounce(&self, lasts: Duration) {
+        let number = self.life.borrow().as_ref().map(|life| life.number);
+        self.with_life(Life::withdraw);
         sleep(lasts).await;
-        let same = |l: &Life| life.is_some_and(|before| Arc::ptr_eq(&before.backend, &l.backend));
-        self.with_life(|l| {
-            if same(l) {
-                l.add_disk();
+        self.with_life(|life| {
+            if number == Some(life.number) {
+                life.publish();
             }
         });
     }
@@ -232,6 +237,7 @@ struct Serve {
     block_size: u32,
     pool: Option<PoolPlan>,
     reservations: Arc<ReservationFile>,
+    nfs_clients: Arc<ClientFile>,
     shards: usize,
     protocol: Protocol,
     wrap: Wrap,
@@ -239,34 +245,46 @@ struct Serve {
 
 impl Serve {
     async fn run(self) {
-        let backend = match self.pool {
-            None => open(self.block_size, self.wrap).await,
-            Some(plan) => {
-                let (opened, volume) = plan.open().await;
-                // it owns the pool
-                drop(spawn(plan.request_checkpoints(opened)));
-                (self.wrap)(volume)
-            }
-        };
-        let way = match self.protocol {
-            Protocol::Nvme(_) => Way::nvme(self.config),
-            Protocol::Iscsi(_) => Way::iscsi(),
-        };
         let this = Life {
-            way,
+            way: self.way().await,
             reservations: self.reservations,
-            backend,
             number: self.number,
         };
-        this.add_disk();
+        this.publish();
         let way = this.way.clone();
         self.life.replace(Some(this));
         let others = (1..self.shards).map(|_| Node::current().new_shard());
-        match self.protocol {
-            Protocol::Nvme(Transport::Rdma) | Protocol::Iscsi(IscsiTransport::Iser) => {
-                accept_rdma(&way).await;
+        match self.protocol.is_over_rdma() {
+            true => accept_rdma(&way).await,
+            false => accept(&way, &others.collect::<Vec<_>>()).await,
+        }
+    }
+
+    /// Opens the disk or the pool, and makes the target of it.
+    async fn way(&self) -> Way {
+        let pool = match &self.pool {
+            None => None,
+            Some(plan) => Some((plan, plan.open().await)),
+        };
+        let way = match (self.protocol, &pool) {
+            (Protocol::Nfs(_), None) => unreachable!("NFS has a pool"),
+            (Protocol::Nfs(_), Some((plan, pool))) => {
+                Way::Nfs(NfsServer::open(plan, pool, self.nfs_clients.clone()).await)
             }
-            _ => accept(&way, &others.collect::<Vec<_>>()).await,
+            (Protocol::Nvme(_), _) => Way::nvme(self.config.clone(), self.disk(&pool).await),
+            (Protocol::Iscsi(_), _) => Way::iscsi(self.disk(&pool).await),
+        };
+        if let Some((plan, pool)) = pool {
+            // it owns the pool
+            drop(spawn(plan.clone().request_checkpoints(pool)));
+        }
+        way
+    }
+
+    async fn disk(&self, pool: &Option<(&PoolPlan, Pool)>) -> Arc<dyn BlockBackend> {
+        match pool {
+            None => open(self.block_size, self.wrap).await,
+            Some((plan, pool)) => (self.wrap)(plan.volume(pool).await),
         }
     }
 }
@@ -312,19 +330,21 @@ async fn accept(way: &Way, others: &[Shard]) {
 impl Way {
     async fn serve(self, stream: TcpStream) {
         match self {
-            Way::Nvme(target) => target.serve(stream, PortRole::Io).await,
-            Way::Iscsi(target, _) => target.serve(stream).await,
+            Way::Nvme(target, _) => target.serve(stream, PortRole::Io).await,
+            Way::Iscsi(target, ..) => target.serve(stream).await,
+            Way::Nfs(export) => export.service.serve(stream).await,
         }
     }
 
     async fn serve_rdma(self, incoming: Incoming) {
         match self {
-            Way::Nvme(target) => target.serve_rdma(incoming, PortRole::Io).await,
-            Way::Iscsi(target, _) => target.serve_rdma(incoming).await,
+            Way::Nvme(target, _) => target.serve_rdma(incoming, PortRole::Io).await,
+            Way::Iscsi(target, ..) => target.serve_rdma(incoming).await,
+            Way::Nfs(export) => export.service.serve_rdma(incoming).await,
         }
     }
 
-    fn nvme(config: TargetConfig) -> Way {
+    fn nvme(config: TargetConfig, disk: Arc<dyn BlockBackend>) -> Way {
         let target = Target::new(config);
         let subsystem = SubsystemConfig {
             nqn: subsystem(),
@@ -334,10 +354,10 @@ impl Way {
             transports: Transports::ALL,
         };
         target.add_subsystem(subsystem).expect("it is the first");
-        Way::Nvme(target)
+        Way::Nvme(target, disk)
     }
 
-    fn iscsi() -> Way {
+    fn iscsi(disk: Arc<dyn BlockBackend>) -> Way {
         let port = TargetPort {
             relative: 1,
             portal_group: 1,
@@ -363,29 +383,36 @@ impl Way {
             device: device.clone(),
         };
         target.add_target(config).expect("it is the first");
-        Way::Iscsi(target, device)
+        Way::Iscsi(target, device, disk)
     }
 }
 
 impl Life {
-    fn add_disk(&self) {
-        let backend = self.backend.clone();
+    fn disk(&self) -> Option<&Arc<dyn BlockBackend>> {
+        match &self.way {
+            Way::Nvme(_, disk) | Way::Iscsi(_, _, disk) => Some(disk),
+            Way::Nfs(_) => None,
+        }
+    }
+
+    /// Adds the namespace, unit or export.
+    fn publish(&self) {
         let uuid = Uuid::from_u128(0x5e57);
         match &self.way {
-            Way::Nvme(target) => {
+            Way::Nvme(target, disk) => {
                 let config = NamespaceConfig {
                     nsid: NSID,
                     uuid,
-                    backend,
+                    backend: disk.clone(),
                     reservations: self.reservations.clone(),
                 };
                 target
                     .add_namespace(&subsystem(), config)
                     .expect("it is not there");
             }
-            Way::Iscsi(_, device) => {
+            Way::Iscsi(_, device, disk) => {
                 let config = UnitConfig {
-                    backend,
+                    backend: disk.clone(),
                     uuid,
                     serial: "SIM".into(),
                     read_only: false,
@@ -394,11 +421,12 @@ impl Life {
                 };
                 device.add_unit(lun(), config).expect("it is not there");
             }
+            Way::Nfs(export) => export.publish(),
         }
     }
 
     fn admit_guest(&self, is_listed: bool) {
-        if let Way::Nvme(target) = &self.way {
+        if let Way::Nvme(target, _) = &self.way {
             let mut hosts: BTreeSet<Nqn> = (0..=LAST_HOST).map(host).collect();
             if is_listed {
                 hosts.insert(guest());
@@ -408,21 +436,24 @@ impl Life {
         }
     }
 
-    fn remove_disk(&self) {
+    /// Removes the namespace, unit or export.
+    fn withdraw(&self) {
         match &self.way {
-            Way::Nvme(target) => target
+            Way::Nvme(target, _) => target
                 .remove_namespace(&subsystem(), NSID)
                 .expect("it is there"),
-            Way::Iscsi(_, device) => device.remove_unit(lun()).expect("it is there"),
+            Way::Iscsi(_, device, _) => device.remove_unit(lun()).expect("it is there"),
+            Way::Nfs(export) => export.withdraw(),
         }
     }
 
     fn disk_grew(&self) {
         match &self.way {
-            Way::Nvme(target) => target
+            Way::Nvme(target, _) => target
                 .namespace_changed(&subsystem(), NSID)
                 .expect("it is there"),
-            Way::Iscsi(_, device) => device.unit_resized(lun()).expect("it is there"),
+            Way::Iscsi(_, device, _) => device.unit_resized(lun()).expect("it is there"),
+            Way::Nfs(_) => {}
         }
     }
 }
@@ -432,8 +463,9 @@ impl fmt::Display for Server {
         match &*self.life.borrow() {
             None => write!(f, "the server does not run"),
             Some(Life { way, .. }) => match way {
-                Way::Nvme(target) => write!(f, "sessions: {:#?}", target.sessions()),
-                Way::Iscsi(target, _) => write!(f, "sessions: {:#?}", target.sessions()),
+                Way::Nvme(target, _) => write!(f, "sessions: {:#?}", target.sessions()),
+                Way::Iscsi(target, ..) => write!(f, "sessions: {:#?}", target.sessions()),
+                Way::Nfs(export) => write!(f, "clients: {:#?}", export.service.clients()),
             },
         }
     }
