@@ -2,7 +2,7 @@
 //! recomputed, so that the fields are reached.
 
 use pool::format::{
-    Birth, Expansion, Features, Host, JournalLayout, Label, LabelBranch, LabelEpoch, LabelHistory, Membership, NodeSize, PoolGuid, PoolState, MemberEntry, MemberGuid, VdevEntry, VdevGuid, VdevId, VdevKind, VdevOffset,
+    Birth, Expansion, Features, Host, JournalLayout, JournalRing, JournalRings, Label, LabelBranch, LabelEpoch, LabelHistory, Membership, NodeSize, PoolGuid, PoolState, MemberEntry, MemberGuid, VdevEntry, VdevGuid, VdevId, VdevKind, VdevOffset,
 };
 
 const AT: VdevOffset = VdevOffset(0);
@@ -38,6 +38,7 @@ fn label(kind: VdevKind) -> Label {
         features: Features { compatible: vec!["a".to_owned(), "b".to_owned()], ..Features::default() },
         node_size: NodeSize::default(),
         journal: JournalLayout { segment_size: 1 << 20, segments: 4 },
+        rings: JournalRings::new(vec![VdevId(0), VdevId(1)]),
         history: LabelHistory::new(LabelBranch(6)).fork(LabelBranch(7), LabelEpoch(1), LabelEpoch(1)),
     }
 }
@@ -46,12 +47,22 @@ fn label(kind: VdevKind) -> Label {
 fn label_without_vdev() -> Label {
     let mut label = label(VdevKind::Mirror);
     (label.vdevs[1].is_removed, label.vdevs[1].has_journal) = (true, false);
+    label.rings = JournalRings::new(vec![VdevId(0)]);
+    label
+}
+
+/// The label of a pool whose journal moved to the first vdev, and moves to the second one.
+fn label_with_rings() -> Label {
+    let mut label = label(VdevKind::Mirror);
+    let ring = |first, vdev| JournalRing { first, vdevs: vec![VdevId(vdev)] };
+    label.rings = JournalRings { now: ring(9, 0), next: Some(ring(20, 1)) };
     label
 }
 
 pub fn run(input: &[u8]) {
     check(label(VdevKind::Mirror), input);
     check(label_without_vdev(), input);
+    check(label_with_rings(), input);
     check(label(VdevKind::Raidz { parity: 1 }), input);
     let mut expanding = label(VdevKind::Raidz { parity: 1 });
     expanding.vdevs[0].first_members = 2;

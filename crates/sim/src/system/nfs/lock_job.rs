@@ -88,9 +88,8 @@ impl Locking {
         let Some(held) = self.mounted.held() else {
             return;
         };
-        let mut locks = self.mounted.share.locks.borrow_mut();
-        locks.released(held.range, self.who);
-        drop(locks);
+        let locks = &self.mounted.share.locks;
+        locks.borrow_mut().released(held.range, self.who);
         self.mounted.set_held(None);
         let unlock = async || live.locked.unlock(&held.owner, bytes_of(held.range)).await;
         if let Err(error) = patiently(unlock).await {
