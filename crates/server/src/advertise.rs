@@ -27,9 +27,7 @@ impl Server {
             missing: &missing,
             names: &self.host_names,
         };
-        for protocol in self.protocols.all() {
-            protocol.advertise(&config, &served);
-        }
+        self.protocols.advertise(&config, &served);
     }
 
     /// Asks the resolver for the names of the configuration, without end. Returns at once if it has none.

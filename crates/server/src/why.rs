@@ -337,18 +337,12 @@ fn verdict(why: &Why, before: &Reading, now: &Reading) -> Verdict {
         "receive" => (
             Limit::NetworkIn,
             "the network from the client: the data of writes arrives slowly",
-            &[
-                "`wirepool session show ID` has RTT, MSS and retransmits",
-                "a faster link, or larger MTU",
-            ],
+            &[link_truth(session), "a faster link, or larger MTU"],
         ),
         "send" => (
             Limit::NetworkOut,
             "the network to the client: replies wait for the socket",
-            &[
-                "`wirepool session show ID` has RTT, MSS and retransmits",
-                "a faster link, or more connections",
-            ],
+            &[link_truth(session), "a faster link, or more connections"],
         ),
         _ => return core(why, now),
     };
@@ -402,21 +396,45 @@ fn outside(why: &Why, session: Option<&SessionSummary>, before: &Reading) -> Ver
             "a round trip to the client takes {rtt_us} µs: on average {on_network:.2} requests are on the network"
         ));
         if on_network >= IN_FLIGHT_MIN && on_network > why.in_flight {
-            if let Some(queued) = queued(session, before, rate) {
-                return narrow(queued, evidence);
-            }
-            return Verdict {
-                limit: Limit::RoundTrip,
-                summary: "the network: round trips take most of the time".to_owned(),
-                evidence,
-                helps: vec![
-                    "a shorter path: client and server at one switch, interrupt coalescing (`wirepool doctor` on both machines)".to_owned(),
-                    "more requests at a time from the client (queue depth, threads), which share the round trips".to_owned(),
-                ],
+            return match queued(session, before, rate) {
+                Some(queued) => narrow(queued, evidence),
+                None => round_trips(session, evidence),
             };
         }
+    } else if session.is_some_and(is_over_rdma) {
+        evidence.push("the client uses RDMA, whose round trips are not measured".to_owned());
     }
     client_depth(evidence)
+}
+
+/// The verdict of an export whose requests are on the network most of the time.
+fn round_trips(session: &SessionSummary, evidence: Vec<String>) -> Verdict {
+    let mut helps = vec![
+        "a shorter path: client and server at one switch, interrupt coalescing (`wirepool doctor` on both machines)".to_owned(),
+        "more requests at a time from the client (queue depth, threads), which share the round trips".to_owned(),
+    ];
+    if let Some(reason) = &session.not_rdma {
+        helps.push(format!("RDMA, which the client cannot use: {reason}"));
+    }
+    Verdict {
+        limit: Limit::RoundTrip,
+        summary: "the network: round trips take most of the time".to_owned(),
+        evidence,
+        helps,
+    }
+}
+
+/// Whether a connection of a session is over RDMA.
+fn is_over_rdma(session: &SessionSummary) -> bool {
+    session.device.is_some()
+}
+
+/// Where the state of a session's link is.
+fn link_truth(session: Option<&SessionSummary>) -> &'static str {
+    match session.is_some_and(is_over_rdma) {
+        true => "`wirepool session show ID` has queue pairs and the state of their port",
+        false => "`wirepool session show ID` has RTT, MSS and retransmits",
+    }
 }
 
 /// The verdict of an export whose client sends too little.

@@ -89,6 +89,16 @@ fn a_server_that_waits_for_its_client_says_so() {
 
 /// What limits an export whose client has this address and round trip, with 200 requests a second and these times in the server, µs.
 fn limit_for(peer: &str, rtt_us: u32, stages: &[(&str, u64)]) -> Verdict {
+    limit_of(peer, rtt_us, stages, |_| {})
+}
+
+/// The same for a session that `change` makes different.
+fn limit_of(
+    peer: &str,
+    rtt_us: u32,
+    stages: &[(&str, u64)],
+    change: impl Fn(&mut SessionSummary),
+) -> Verdict {
     let session = |id: u32, commands: u64, rtt_us: u32| -> SessionSummary {
         let session = serde_json::json!({
             "id": id, "protocol": "nvme", "kind": "io", "state": "live", "client": "c", "host_id": "", "export": NAME,
@@ -96,7 +106,9 @@ fn limit_for(peer: &str, rtt_us: u32, stages: &[(&str, u64)]) -> Verdict {
             "bytes_in": 0, "bytes_out": 0, "commands": commands, "errors": 0, "rtt_us": rtt_us, "retransmits": 0,
             "keep_alive_age_ms": 0, "keep_alive_timeout_ms": 0, "connected_at_ms": 0, "reconnects": 0,
         });
-        serde_json::from_value(session).expect("a session")
+        let mut session = serde_json::from_value(session).expect("a session");
+        change(&mut session);
+        session
     };
     let mut before = reading(5000, 100, vec![requests(500, stages)]);
     let mut after = reading(6000, 150, vec![requests(700, stages)]);
@@ -204,4 +216,37 @@ fn an_idle_export_is_shown_only_if_it_is_asked_for() {
     assert!(judge(&now, &now, None).is_empty());
     let asked = judge(&now, &now, Some(NAME));
     assert_eq!((asked.len(), asked[0].limit.clone()), (1, None));
+}
+
+#[test]
+fn a_client_over_rdma_is_judged_without_round_trips() {
+    let peer = "10.0.0.7:5000";
+    let over_rdma = |session: &mut SessionSummary| {
+        session.transport = "rdma".to_owned();
+        session.device = Some("mlx5_0".to_owned());
+    };
+    let quiet = limit_of(peer, 0, &[("device", 20)], over_rdma);
+    assert_eq!(quiet.limit, Limit::ClientDepth);
+    assert!(quiet.evidence[1].contains("uses RDMA"), "{quiet:?}");
+    // 200 requests of 10 ms each: two at a time
+    for (stage, expected) in [("receive", Limit::NetworkIn), ("send", Limit::NetworkOut)] {
+        let busy = limit_of(peer, 0, &[(stage, 10_000)], over_rdma);
+        assert_eq!(busy.limit, expected);
+        assert!(busy.helps[0].contains("queue pairs"), "{busy:?}");
+        let over_tcp = limit_for(peer, 0, &[(stage, 10_000)]);
+        assert!(over_tcp.helps[0].contains("RTT"), "{over_tcp:?}");
+    }
+}
+
+#[test]
+fn round_trips_name_the_reason_why_there_is_no_rdma() {
+    let peer = "10.0.0.7:5000";
+    let stages = &[("device", 20)];
+    let known = limit_of(peer, 20_000, stages, |session| {
+        session.not_rdma = Some("no cable".to_owned());
+    });
+    assert_eq!(known.limit, Limit::RoundTrip);
+    assert!(known.helps[2].contains("no cable"), "{known:?}");
+    let unknown = limit_for(peer, 20_000, stages);
+    assert_eq!((unknown.limit, unknown.helps.len()), (Limit::RoundTrip, 2));
 }

@@ -10,11 +10,13 @@ use io::rdma::{
     Returned, Verb, WorkError, WorkRequest,
 };
 use io::sim::{Node, rdma as devices};
+use io::stage::Stage;
 use io::time::sleep;
 use iscsi::portal::{CloseReason, Config, Target};
 use iscsi::wire::iser::{Advertised, IserHeader};
 use iscsi::wire::request::DataOut;
 use iscsi::wire::{Bhs, Lun, Opcode, Sn, Ttt};
+use session::latency::CommandKind;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -131,6 +133,19 @@ fn solicited_data_is_read_from_behind_the_immediate_data() {
         drop(host);
         quiet(&served).await;
         assert_eq!(closed(&served), [CloseReason::Peer]);
+        // `why` sees the time in which the data was read, and until the device has sent the responses.
+        let stages = served.target.stages()[0].1.read();
+        let sums = |kind: CommandKind| -> Vec<Stage> {
+            let mut of_kind = stages.iter().filter(|k| k.kind == kind);
+            let found = of_kind.next().expect("there were such commands");
+            assert_eq!(found.requests, 3);
+            found.stages.iter().map(|(stage, _)| *stage).collect()
+        };
+        let written = sums(CommandKind::Write);
+        assert!(written.contains(&Stage::Receive), "{written:?}");
+        for seen in [written, sums(CommandKind::Read)] {
+            assert!(seen.contains(&Stage::Send), "{seen:?}");
+        }
     });
 }
 

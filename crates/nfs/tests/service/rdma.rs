@@ -4,14 +4,17 @@ use crate::client::{Client, FORE, Results};
 use crate::fixture::{Fixture, HOME, NO_ATTRS, open, simulated};
 use crate::rdma_link::{INLINE, RdmaLink, buffer};
 use io::Payload;
+use io::histogram::Times;
 use io::rdma::{Memory, RemoteKey};
 use io::sim::{Node, rdma as devices};
+use io::stage::Stage;
 use nfs::rpc::rdma::chunks::{Chunks, ReadChunk, Segment, len_of};
 use nfs::rpc::rdma::{Fault, Kind};
 use nfs::service::{CloseReason, NfsTransport};
 use nfs::wire::files::{CreateHow, NewType, ReadDir};
 use nfs::wire::{Bitmap, Op, Stateid, Status, operation};
 use nfs::xdr::padding;
+use session::latency::CommandKind;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -216,6 +219,15 @@ fn data_of_a_write_is_read_from_the_client() {
             assert!(found.opaque() == data, "{len}");
         }
         assert_eq!(fixture.service.counters().rdma_faults, 0);
+        // `why` sees writes and reads, until the device has sent the replies.
+        let stages = fixture.service.stages().read();
+        for (kind, requests) in [(CommandKind::Write, 5), (CommandKind::Read, 4)] {
+            let mut of_kind = stages.iter().filter(|k| k.kind == kind);
+            let found = of_kind.next().expect("there were such calls");
+            assert_eq!(found.requests, requests);
+            let is_sent = |(stage, _): &(Stage, Times)| *stage == Stage::Send;
+            assert!(found.stages.iter().any(is_sent), "{kind:?}");
+        }
     });
 }
 

@@ -4,6 +4,7 @@ use crate::client::Client;
 use crate::fixture::{Fixture, HOME, NO_ATTRS, open_with, simulated};
 use crate::rdma::quiet;
 use crate::rdma_link::RdmaLink;
+use crate::waiting::{PATH, WRITE_AND_WAIT, is_told, lock_file, open_file};
 use nfs::rpc::rdma::chunks::Chunks;
 use nfs::rpc::rdma::{Fault, Kind, RdmaHeader};
 use nfs::wire::callback::CallbackOp;
@@ -201,4 +202,27 @@ fn answers_that_are_none_cost_the_delegation_only() {
             quiet(&fixture).await;
         });
     }
+}
+
+#[test]
+fn a_client_that_waits_for_a_lock_is_told_over_rdma() {
+    simulated(|| async {
+        let fixture = Fixture::new().await;
+        let mut holder = fixture.client("another").await;
+        let (of_holder, _) = open_file(&mut holder).await;
+        let taken = lock_file(&mut holder, WRITE_AND_WAIT, (0, 10), of_holder).await;
+        assert_eq!(taken, Status::Ok);
+        let mut waiting = called(&fixture, 8).await;
+        let (open, _) = open_file(&mut waiting).await;
+        let refused = lock_file(&mut waiting, WRITE_AND_WAIT, (0, 10), open).await;
+        assert_eq!(refused, Status::Denied);
+        let close = Op::Close { stateid: of_holder };
+        assert_eq!(holder.at(&PATH, &[close]).await.status, Status::Ok);
+        is_told(&mut waiting).await;
+        let taken = lock_file(&mut waiting, WRITE_AND_WAIT, (0, 10), open).await;
+        assert_eq!(taken, Status::Ok);
+        assert_eq!(fixture.service.counters().lock_notices, 1);
+        drop((holder, waiting));
+        quiet(&fixture).await;
+    });
 }

@@ -8,10 +8,10 @@ use nfs::wire::files::{Claim, CreateHow, Lock, Locker};
 use nfs::wire::{Bitmap, Op, Owner, Stateid, Status, operation};
 use std::time::Duration;
 
-const PATH: [&str; 3] = [HOME[0], HOME[1], "f"];
+pub(crate) const PATH: [&str; 3] = [HOME[0], HOME[1], "f"];
 const WRITE: u32 = 2;
 const READ_AND_WAIT: u32 = 3;
-const WRITE_AND_WAIT: u32 = 4;
+pub(crate) const WRITE_AND_WAIT: u32 = 4;
 /// `OPEN4_RESULT_MAY_NOTIFY_LOCK`.
 const MAY_NOTIFY: u32 = 32;
 
@@ -40,18 +40,23 @@ fn opened(results: &mut Results) -> (Stateid, u32) {
 }
 
 /// Opens "f" without a wish for a delegation. Returns the stateid and the flags.
-async fn open_file(client: &mut Client) -> (Stateid, u32) {
+pub(crate) async fn open_file(client: &mut Client) -> (Stateid, u32) {
     let create = Some(CreateHow::Unchecked(NO_ATTRS));
     let open = open_with(Claim::Name(b"f"), create, 3 | 0x400, 0);
     opened(&mut client.at(HOME, &[open]).await)
 }
 
-async fn lock_file(client: &mut Client, kind: u32, bytes: (u64, u64), open: Stateid) -> Status {
+pub(crate) async fn lock_file(
+    client: &mut Client,
+    kind: u32,
+    bytes: (u64, u64),
+    open: Stateid,
+) -> Status {
     client.at(&PATH, &[lock(kind, bytes, open)]).await.status
 }
 
 /// The next callback says that the lock of this client is free.
-async fn is_told(client: &mut Client) {
+pub(crate) async fn is_told(client: &mut Client) {
     let callback = client.callback().await;
     let CallbackOp::NotifyLock { owner, .. } = callback.op() else {
         panic!("CB_NOTIFY_LOCK, not {:?}", callback.op());

@@ -61,7 +61,7 @@ pub struct SessionSummary {
     /// The RDMA device, over RDMA.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<String>,
-    /// Over TCP to a server that is configured for RDMA, too: the reason why the host cannot use RDMA, if the server knows one.
+    /// Over TCP to a server that is configured for RDMA, too: the reason why the client cannot use RDMA, if the server knows one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_rdma: Option<String>,
     /// PDU headers carry a CRC32C.

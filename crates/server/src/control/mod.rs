@@ -15,11 +15,12 @@ pub(crate) use socket::ControlSocket;
 
 use crate::accounts::Accounts;
 use crate::api::{
-    AskWhy, ConsoleStatus, Listen, ListenRole, RefusedHost, Session, SessionSummary, Stages,
-    Status, StoredReport, Transport, Writes,
+    AskWhy, ConsoleStatus, RefusedHost, Session, SessionSummary, Stages, Status, StoredReport,
+    Writes,
 };
 use crate::diagnosis::doctor_facts;
 use crate::limits::WHY_SECONDS_MAX;
+use crate::protocols::rdma::is_over_tcp;
 use crate::rates::{self, History};
 use crate::server::Handle;
 use crate::wear::Monitor;
@@ -135,12 +136,12 @@ impl Control {
             .find(|s| s.summary.id == id)
             .ok_or(Error::NoSession(id))?;
         let m = &session.summary;
-        let is_over_tcp = m.protocol == "nvme" && m.transport == Transport::Tcp.word();
-        let may_have_reason = is_over_tcp && m.not_rdma.is_none();
+        let may_have_reason = m.kind == "io"
+            && m.not_rdma.is_none()
+            && is_over_tcp(m)
+            && self.server.protocols().listens_for_rdma(&m.protocol);
         let local = session.queues.first().map(|q| q.local.ip());
-        if let Some(local) = local.filter(|_| may_have_reason)
-            && self.listens_for_rdma().await?
-        {
+        if let Some(local) = local.filter(|_| may_have_reason) {
             let examined = tokio::task::spawn_blocking(move || {
                 let ports = doctor::capture::rdma_ports(&doctor::source::Host::this());
                 rdma_ports::trouble(local, &ports)
@@ -159,14 +160,6 @@ impl Control {
             }
         }
         Ok(session)
-    }
-
-    /// Whether NVMe is served over RDMA. Errors: `Unavailable`.
-    async fn listens_for_rdma(&self) -> Result<bool> {
-        let listening = self.server.call(|s| async move { s.listening() }).await?;
-        let is_it =
-            |l: &Listen| l.transport == Transport::Rdma && matches!(l.role, ListenRole::Nvmf(_));
-        Ok(listening.iter().any(is_it))
     }
 
     /// The time of requests by stage, of every export.

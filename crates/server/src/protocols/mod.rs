@@ -7,6 +7,7 @@
 pub(crate) mod access;
 pub(crate) mod protocol;
 pub(crate) mod published;
+pub(crate) mod rdma;
 pub(crate) mod set;
 
 pub(crate) mod iscsi;

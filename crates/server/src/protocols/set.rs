@@ -3,18 +3,23 @@
 //! **Called by** the server, the control API and the metrics. **Invariants**: the protocols share the connections that
 //! descriptors allow.
 
-use super::protocol::{DiskExports, FilesystemExports, Protocol};
+use super::protocol::{AddressState, DiskExports, FilesystemExports, Protocol};
 use super::protocols;
+use super::rdma::RdmaState;
 use crate::Result;
 use crate::api::{RefusedHost, Session};
-use crate::config::ConfigFile;
+use crate::config::{Config, ConfigFile};
+use io::sync::lock;
 use std::fmt;
+use std::sync::Mutex;
 
 macro_rules! set {
     ($($protocol:ident $type:ident $exports:ident;)*) => {
         /// The protocols of a server.
         pub(crate) struct Protocols {
             $(pub(crate) $protocol: super::$protocol::$type,)*
+            /// Whether clients can use RDMA, for each protocol.
+            rdma: Mutex<Vec<RdmaState>>,
         }
 
         impl Protocols {
@@ -26,6 +31,7 @@ macro_rules! set {
                 let mut share = || shares.next().unwrap_or(1);
                 Ok(Protocols {
                     $($protocol: super::$protocol::$type::new(file, share())?,)*
+                    rdma: Mutex::default(),
                 })
             }
 
@@ -55,9 +61,35 @@ impl Protocols {
         self.all().filter_map(Protocol::filesystem_exports)
     }
 
-    /// The sessions of all protocols.
+    /// Says which addresses discovery names, and keeps whether clients can use RDMA.
+    pub(crate) fn advertise(&self, config: &Config, served: &AddressState<'_>) {
+        let advertise = |p: &dyn Protocol| {
+            p.advertise(config, served);
+            RdmaState::of(&p.addresses(config), served)
+        };
+        *lock(&self.rdma) = self.all().map(advertise).collect();
+    }
+
+    /// The sessions of all protocols. Those over TCP have the reason why they are not over RDMA, if it is known.
     pub(crate) fn sessions(&self) -> Vec<Session> {
-        self.all().flat_map(|p| p.sessions()).collect()
+        let mut rdma = lock(&self.rdma).clone();
+        rdma.resize(self.all().count(), RdmaState::default());
+        let explained = |(p, rdma): (&dyn Protocol, RdmaState)| {
+            let mut sessions = p.sessions();
+            for session in &mut sessions {
+                let local = session.queues.first().map(|q| q.local.ip());
+                rdma.explain(&mut session.summary, local);
+            }
+            sessions
+        };
+        self.all().zip(rdma).flat_map(explained).collect()
+    }
+
+    /// Whether the protocol with this word (`nvme`, `iscsi`, `nfs`) is served over RDMA.
+    pub(crate) fn listens_for_rdma(&self, word: &str) -> bool {
+        let rdma = lock(&self.rdma);
+        let mut all = self.all().zip(rdma.iter());
+        all.any(|(p, rdma)| p.refusals().0 == word && rdma.is_listening())
     }
 
     /// The hosts that access lists refused, over all protocols, the newest first.

@@ -223,6 +223,9 @@ pub(crate) fn session(s: &Session) -> String {
     let mut out = format!("session {} ({}, {})\n", m.id, m.kind, m.state);
     let protocol = protocols::of_session(m);
     let mut facts = protocol.facts(s);
+    let device = m.device.iter().map(|d| ("RDMA device", d.clone()));
+    let reason = m.not_rdma.iter().map(|why| ("not over RDMA", why.clone()));
+    facts.extend(device.chain(reason));
     facts.extend([
         ("header digest", yes(m.header_digest).to_owned()),
         ("data digest", yes(m.data_digest).to_owned()),

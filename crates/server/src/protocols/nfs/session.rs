@@ -101,7 +101,7 @@ fn session(c: ClientInfo, lease_ms: u64, service: &Service) -> Session {
         device: all
             .iter()
             .find_map(|c| Some(c.rdma.as_ref()?.device.clone())),
-        not_rdma: None,
+        not_rdma: not_rdma(all),
         header_digest: false,
         data_digest: false,
         io_queues: all.len(),
@@ -162,6 +162,12 @@ fn transport(all: &[ConnectionInfo]) -> String {
         protected if protected == all.len() => "tcp+tls".to_owned(),
         protected => format!("tcp+tls ({protected} of {})", all.len()),
     }
+}
+
+/// Why a client cannot use RDMA if the server listens for it.
+fn not_rdma(all: &[ConnectionInfo]) -> Option<String> {
+    let protected = all.iter().any(|c| c.tls.is_some());
+    protected.then(|| "the client uses TLS, which NFS over RDMA does not have".to_owned())
 }
 
 /// What connections agreed on, each once.

@@ -8,12 +8,10 @@ pub(crate) mod change;
 pub mod config;
 mod limits;
 pub(crate) mod metrics;
-mod rdma;
 mod session;
 
 use self::api::NvmfRole as Role;
 use self::config::{SubsystemConfig, exported_as};
-use self::rdma::RdmaState;
 use super::access::Words;
 use super::protocol::{
     Address, AddressState, ConnectionService, DiskExports, Protocol, Work, off_the_shard,
@@ -67,8 +65,6 @@ pub(crate) struct Nvmf {
     published: Published<(Nqn, u32)>,
     /// The addresses that discovery tells instead of the listening ones, over TCP and over RDMA.
     advertised: Mutex<(Vec<SocketAddr>, Vec<SocketAddr>)>,
-    /// Whether hosts can use RDMA.
-    rdma: Mutex<RdmaState>,
 }
 
 impl Nvmf {
@@ -82,7 +78,6 @@ impl Nvmf {
             }),
             published: Published::default(),
             advertised: Mutex::default(),
-            rdma: Mutex::default(),
         })
     }
 
@@ -192,7 +187,6 @@ impl Protocol for Nvmf {
         };
         self.target.set_referrals(referrals.map(referral).collect());
         *lock(&self.advertised) = advertised;
-        *lock(&self.rdma) = RdmaState::of(served);
     }
 
     fn disk_exports(&self) -> Option<&dyn DiskExports> {
@@ -283,9 +277,8 @@ impl Protocol for Nvmf {
     }
 
     fn sessions(&self) -> Vec<Session> {
-        let rdma = lock(&self.rdma).clone();
         let all = self.target.sessions().into_iter();
-        all.map(|s| session::session(s, &rdma)).collect()
+        all.map(session::session).collect()
     }
 
     fn stages(&self, now: Instant) -> Vec<ExportStages> {

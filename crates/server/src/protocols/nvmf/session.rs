@@ -2,16 +2,14 @@
 //!
 //! **Called by** the protocol. **Invariants**: pure translations.
 
-use super::rdma::RdmaState;
 use crate::api::{Latency, Queue, QueuePair, Session, SessionFacts, SessionSummary};
 use crate::protocols::protocol::millis;
 use crate::word::word;
-use nvmf::controller::{QueueInfo, SessionInfo, SessionKind, Transport};
+use nvmf::controller::{QueueInfo, SessionInfo, Transport};
 use uuid::Uuid;
 
-/// A session; `rdma` is the state of the server's addresses for RDMA.
-pub(super) fn session(s: SessionInfo, rdma: &RdmaState) -> Session {
-    let not_rdma = not_rdma(&s, rdma);
+/// A session.
+pub(super) fn session(s: SessionInfo) -> Session {
     let io = || s.queues.iter().filter(|q| q.qid != 0);
     let sum = |of: fn(&QueueInfo) -> u64| s.queues.iter().map(of).sum();
     let slowest = io().max_by_key(|q| q.tcp.rtt_us);
@@ -29,7 +27,7 @@ pub(super) fn session(s: SessionInfo, rdma: &RdmaState) -> Session {
             .queues
             .iter()
             .find_map(|q| Some(q.rdma.as_ref()?.device.clone())),
-        not_rdma,
+        not_rdma: not_rdma(&s),
         header_digest: s.digests.header,
         data_digest: s.digests.data,
         io_queues: io().count(),
@@ -77,10 +75,12 @@ fn queue(q: QueueInfo) -> Queue {
     }
 }
 
-/// Why a host over TCP cannot use RDMA. Discovery needs none.
-fn not_rdma(s: &SessionInfo, rdma: &RdmaState) -> Option<String> {
-    let is_io = s.kind == SessionKind::Io && s.transport == Transport::Tcp.name();
-    let local = s.queues.first().filter(|_| is_io)?.local.ip();
-    let is_served = s.transports.has(Transport::Rdma);
-    rdma.reason(local, (s.subsystem.as_str(), is_served))
+/// Why a host cannot use RDMA if the server listens for it.
+fn not_rdma(s: &SessionInfo) -> Option<String> {
+    let export = s.subsystem.as_str();
+    (!s.transports.has(Transport::Rdma)).then(|| {
+        format!(
+            "the subsystem is not served over RDMA: `wirepool export transport {export} tcp,rdma`"
+        )
+    })
 }

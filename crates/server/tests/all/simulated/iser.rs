@@ -107,8 +107,11 @@ fn a_device_may_come_later() {
         let missing = server.not_listening();
         assert_eq!(missing[0].setting, "[iscsi] listen_rdma");
         let over_tcp = log_in(node.addr(3260), IscsiTransport::Tcp).await;
+        let not_rdma = || server.sessions()[0].summary.not_rdma.clone();
+        assert_eq!(not_rdma().as_ref(), Some(&missing[0].reason));
         devices::restore_device(node);
         wait_until(|| server.not_listening().is_empty()).await;
+        assert_eq!(not_rdma(), None, "nothing that the server knows");
         let over_rdma = log_in(node.addr(3260), IscsiTransport::Iser).await;
         over_rdma.log_out().await;
         over_tcp.log_out().await;

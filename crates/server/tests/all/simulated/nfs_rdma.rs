@@ -8,6 +8,7 @@ use nfs::rpc::rdma::chunks::Chunks;
 use nfs::rpc::rdma::{Kind, RdmaHeader};
 use nfs::rpc::{Call, Credential, Reply};
 use nfs::xdr::{Reader, Writer};
+use nfs_initiator::{Config, Session};
 use server::api::Transport;
 use std::net::SocketAddr;
 
@@ -89,9 +90,16 @@ fn a_device_may_come_later() {
         devices::remove_device(node);
         let (server, _) = serve(node, CONFIG).await;
         wait_until(|| !server.not_listening().is_empty()).await;
-        assert_eq!(server.not_listening()[0].setting, "[nfs] listen_rdma");
+        let missing = server.not_listening();
+        assert_eq!(missing[0].setting, "[nfs] listen_rdma");
+        let over_tcp = Session::connect(Config::new(node.addr(2049))).await;
+        let over_tcp = over_tcp.expect("it serves");
+        let not_rdma = || server.sessions()[0].summary.not_rdma.clone();
+        assert_eq!(not_rdma().as_ref(), Some(&missing[0].reason));
         devices::restore_device(node);
         wait_until(|| server.not_listening().is_empty()).await;
+        assert_eq!(not_rdma(), None, "nothing that the server knows");
+        over_tcp.close().await;
         drop(null(node.addr(20049)).await);
     });
 }

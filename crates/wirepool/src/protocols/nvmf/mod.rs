@@ -259,7 +259,7 @@ impl Protocol for Nvmf {
             0 => "off".to_owned(),
             ms => format!("every {} at most", duration(ms)),
         };
-        let mut facts = vec![
+        vec![
             ("protocol", "NVMe".to_owned()),
             ("host", host_name(m).to_owned()),
             ("host ID", m.host_id.clone()),
@@ -277,11 +277,7 @@ impl Protocol for Nvmf {
                 ),
             ),
             ("reconnects", m.reconnects.to_string()),
-        ];
-        let device = m.device.iter().map(|d| ("RDMA device", d.clone()));
-        let reason = m.not_rdma.iter().map(|why| ("not over RDMA", why.clone()));
-        facts.extend(device.chain(reason));
-        facts
+        ]
     }
 }
 
