@@ -1,7 +1,7 @@
 //! The clients of scenarios `nfs` and `nfs_rdma`: machines that use files of the export.
 //!
 //! **Owns** the jobs of a machine. **Called by** the course of a run.
-//! Each machine reads and writes one file that all of them use, which the model of a disk judges ([`file`]); it creates, renames
+//! Each machine reads and writes one file that all of them use, which the model of a disk judges ([`mod@file`]); it creates, renames
 //! and removes names of its own ([`names`]); and it locks ranges that all of them want ([`locks`]).
 
 mod expectations;
