@@ -90,7 +90,7 @@ impl Workers {
     }
 
     /// Whether work of `bytes` bytes may go to another shard.
-    pub(crate) fn take(&self, bytes: u64) -> bool {
+    pub(crate) fn takes(&self, bytes: u64) -> bool {
         bytes >= self.least && !lock(&self.shards).is_empty()
     }
 

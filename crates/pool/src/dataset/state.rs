@@ -114,29 +114,35 @@ impl State {
         self.pending_snapshot.as_mut().unwrap_or(&mut self.dirty)
     }
 
+    /// The records that leave next, and whether others than urgent ones leave: all records of a pending snapshot are urgent.
+    fn leaving_with(&mut self, lazy: bool) -> (&mut Dirty, bool) {
+        let lazy = lazy && self.pending_snapshot.is_none();
+        (self.leaving(), lazy)
+    }
+
     /// As [`Dirty::next`].
     pub(crate) fn next(&mut self, bytes_max: usize, lazy: bool) -> Vec<Contents> {
-        let lazy = lazy && self.pending_snapshot.is_none();
-        self.leaving().next(bytes_max, lazy)
+        let (leaving, lazy) = self.leaving_with(lazy);
+        leaving.next(bytes_max, lazy)
     }
 
     /// The contents of the next records to be taken that are not compressed or hashed yet.
     pub(crate) fn next_unprepared(&mut self, bytes_max: usize, lazy: bool) -> Vec<Contents> {
-        let lazy = lazy && self.pending_snapshot.is_none();
         let wanted = |contents: &Contents| !contents.is_prepared();
-        self.leaving().next_where(bytes_max, lazy, wanted)
+        let (leaving, lazy) = self.leaving_with(lazy);
+        leaving.next_where(bytes_max, lazy, wanted)
     }
 
     /// As [`Dirty::next_is_large`].
     pub(crate) fn next_is_large(&mut self, lazy: bool) -> bool {
-        let lazy = lazy && self.pending_snapshot.is_none();
-        self.leaving().next_is_large(lazy)
+        let (leaving, lazy) = self.leaving_with(lazy);
+        leaving.next_is_large(lazy)
     }
 
     /// As [`Dirty::take`].
     pub(crate) fn take(&mut self, count: usize, lazy: bool) -> Group {
-        let lazy = lazy && self.pending_snapshot.is_none();
-        self.leaving().take(count, lazy)
+        let (leaving, lazy) = self.leaving_with(lazy);
+        leaving.take(count, lazy)
     }
 
     /// Sets the contents of a block of a file. Returns the bytes of dirty contents that they replace.

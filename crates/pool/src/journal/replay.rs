@@ -23,6 +23,18 @@ pub struct Replayed {
     pub lost: u64,
 }
 
+impl Replayed {
+    /// No batch is replayed, and the journal continues at `head`. `lost` durable batches are given up.
+    pub(crate) fn nothing(head: Start, lost: u64) -> Self {
+        Self {
+            batches: Vec::new(),
+            head,
+            repaired: 0,
+            lost,
+        }
+    }
+}
+
 /// Length of a write that wipes a part of the ring, bytes.
 const WIPE_MAX: usize = 1 << 20;
 

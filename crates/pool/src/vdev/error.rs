@@ -306,7 +306,7 @@ pub enum SetupError {
         vdev: VdevId,
     },
     /// Add a vdev to which the journal can move.
-    #[error("vdev {} has the journal, and no other vdev can take it: small vdevs, and those that an older release added, have no area for it; add another vdev first", vdev.0)]
+    #[error("vdev {} has the journal, and no other vdev can take it: a vdev that is small, or that an older release added, has no area for it; add another vdev first", vdev.0)]
     HasJournal {
         /// The vdev.
         vdev: VdevId,

@@ -102,12 +102,7 @@ impl Pool {
         let journal = match vdevs.ring_with(newest.journal.position.segment) {
             Some(ring) => salvage(vdevs, &ring, newest.journal).await,
             // the journal has moved since: at least one later checkpoint is lost, and the batches before it
-            None => Ok(Replayed {
-                batches: Vec::new(),
-                head: newest.journal,
-                repaired: 0,
-                lost: 1,
-            }),
+            None => Ok(Replayed::nothing(newest.journal, 1)),
         };
         let (applied, lost) = match &journal {
             Ok(Replayed { batches, lost, .. }) => (batches.len() as u64, *lost),

@@ -57,7 +57,9 @@ impl Pool {
             is_chosen,
         } = opened;
         let vdevs = Arc::new(vdevs);
-        let is_rewound = uberblock.sequence < newest || is_chosen && is_gone(&vdevs, &uberblock);
+        let ring = vdevs.ring_with(uberblock.journal.position.segment);
+        // if its ring is gone, the journal has moved since: later checkpoints are damaged, and the batches before them are lost
+        let is_rewound = uberblock.sequence < newest || is_chosen && ring.is_none();
         if is_rewound && !vdevs.is_read_only() {
             uberblock = go_back(&vdevs, &uberblock, newest, &checkpoints).await?;
             newest = uberblock.sequence;
@@ -155,12 +157,6 @@ async fn require_features(vdevs: &Vdevs, maps: &Maps, options: &Options) -> Resu
     vdevs.require_all(&features).await
 }
 
-/// Whether the journal has moved since this checkpoint, and later checkpoints are damaged.
-fn is_gone(vdevs: &Vdevs, uberblock: &Uberblock) -> bool {
-    let ring = vdevs.ring_with(uberblock.journal.position.segment);
-    ring.is_none()
-}
-
 /// Replays the journal. Returns its ring, which is the only one in labels from then on, and the batches.
 ///
 /// # Errors
@@ -175,13 +171,7 @@ async fn read_journal(
     let ring = vdevs.ring_with(start.position.segment);
     if is_rewound && vdevs.is_read_only() {
         // Writes since an older uberblock are not part of the pool.
-        let replayed = Replayed {
-            batches: Vec::new(),
-            head: start,
-            repaired: 0,
-            lost: 0,
-        };
-        return Ok((ring.unwrap_or(vdevs.ring()), replayed));
+        return Ok((ring.unwrap_or(vdevs.ring()), Replayed::nothing(start, 0)));
     }
     let ring = ring.ok_or_else(|| {
         let ring = vdevs.ring();

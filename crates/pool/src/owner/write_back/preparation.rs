@@ -25,12 +25,12 @@ impl Owner {
                 preparations.forget(volume.id);
                 return false;
             }
-            None if !self.shared.workers.take(GROUP_BYTES as u64) => return false,
+            None if !self.shared.workers.takes(GROUP_BYTES as u64) => return false,
             None => {}
         }
         let next = lock(&volume.state).next_unprepared(GROUP_BYTES, lazy);
         let bytes = next.iter().map(|contents| contents.len() as u64).sum();
-        if !self.shared.workers.take(bytes) {
+        if !self.shared.workers.takes(bytes) {
             return false;
         }
         preparations.begin(volume.id);

@@ -302,7 +302,7 @@ async fn open(count: usize, rewind: Option<u64>) -> Result<Pool, Error> {
     let mut disks = Vec::new();
     for n in 0..count {
         let disk = Disk::open(format!("d{n}"), DiskOptions::default()).await;
-        disks.push(disk.expect("nobody else has it"));
+        disks.push(disk.expect("the disk is not in use"));
     }
     let found = vdev::scan(disks).await.pools.pop().expect("a pool");
     let mut options = OpenOptions::new(Host::new([1; 16], "here"));
@@ -317,7 +317,7 @@ async fn open(count: usize, rewind: Option<u64>) -> Result<Pool, Error> {
 async fn wipe_uberblocks(count: usize, sequences: std::ops::RangeInclusive<u64>) {
     for n in 0..count {
         let disk = Disk::open(format!("d{n}"), DiskOptions::default()).await;
-        let disk = disk.expect("nobody else has it");
+        let disk = disk.expect("the disk is not in use");
         let end = disk.info().size;
         let areas = [0, AREA_SIZE, end - 2 * AREA_SIZE, end - AREA_SIZE];
         for (area, sequence) in areas

@@ -355,7 +355,7 @@ fn a_rewind_to_before_a_removal_is_refused() {
             let mut disks = Vec::new();
             for n in 0..2 {
                 let disk = Disk::open(format!("d{n}"), io::disk::OpenOptions::default()).await;
-                disks.push(disk.expect("nobody else has it"));
+                disks.push(disk.expect("the disk is not in use"));
             }
             let found = scan(disks).await.pools.pop().expect("a pool");
             let mut options = OpenOptions::new(Host::new([1; 16], "here"));
