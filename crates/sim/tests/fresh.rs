@@ -79,6 +79,16 @@ fn new_seeds_of_whole_systems_over_iscsi() {
 }
 
 #[test]
+fn new_seeds_of_whole_systems_over_nfs() {
+    check(Scenario::Nfs);
+}
+
+#[test]
+fn new_seeds_of_whole_systems_over_nfs_rdma() {
+    check(Scenario::NfsRdma);
+}
+
+#[test]
 fn new_seeds_of_servers_with_several_shards() {
     check(Scenario::Shards);
 }
