@@ -1,4 +1,5 @@
-//! The words of a pool's layout: `DISK... [LAYOUT DISK...] [spare DISK...]`, LAYOUT one of mirror, raidz1 (or raidz), raidz2 and raidz3.
+//! The words of a pool's layout: `DISK... [LAYOUT DISK...] [log [mirror] DISK...] [spare DISK...]`, LAYOUT one of mirror, raidz1 (or raidz),
+//! raidz2 and raidz3. After `log`, all vdevs are for the journal.
 //!
 //! **Owns** the grammar. **Called by** `pool create` and `pool add`. **Invariants**: a word of the grammar is never a path or a name; a
 //! word that is neither a word of the grammar, nor a disk, nor looks like a file is refused, so that a mistyped layout makes no files.
@@ -30,8 +31,9 @@ pub(crate) fn parts(words: &[String], name: Option<&str>) -> Result<Parts, Strin
     for path in members.chain(&mut parts.spares) {
         *path = std::path::absolute(&*path).map_err(|e| e.to_string())?;
     }
-    if name.is_some() && parts.vdevs.is_empty() {
-        return Err("a pool needs disks for its data beside its spares: name them before the word \"spare\"".into());
+    let mut classes = parts.vdevs.iter().map(|vdev| vdev.class);
+    if name.is_some() && classes.all(|class| class == VdevClass::Log) {
+        return Err("a pool needs disks for its data beside its logs and spares: name them before the words \"log\" and \"spare\"".into());
     }
     Ok(parts)
 }
@@ -51,49 +53,78 @@ fn layout(word: &str) -> Option<VdevLayout> {
     }
 }
 
+/// The part of a layout that a disk is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Section {
+    Vdevs(VdevClass),
+    Spares,
+}
+
+impl Section {
+    /// The part that a word begins.
+    fn begun_by(word: &str) -> Option<Self> {
+        match word {
+            "log" => Some(Self::Vdevs(VdevClass::Log)),
+            "spare" => Some(Self::Spares),
+            _ => None,
+        }
+    }
+}
+
 /// Errors: the reason, for people.
 fn parse(words: &[String], is_there: impl Fn(&Path) -> bool) -> Result<Parts, String> {
-    let mut vdevs: Vec<VdevSpec> = Vec::new();
-    let mut spares = Vec::new();
-    let (mut are_spares, mut has_none) = (false, false);
-    for word in words {
-        if word == "spare" {
-            if has_none {
+    let mut parts = Parts::default();
+    let mut section = Section::Vdevs(VdevClass::Normal);
+    // the word that has no disk yet, and whether disks join the last vdev
+    let (mut without, mut joins): (Option<&str>, bool) = (None, false);
+    for word in words.iter().map(String::as_str) {
+        if let Some(next) = Section::begun_by(word) {
+            if without.is_some() {
                 break;
             }
-            (are_spares, has_none) = (true, true);
+            (section, without, joins) = (next, Some(word), false);
         } else if let Some(layout) = layout(word) {
-            if has_none {
-                break;
+            let class = match section {
+                Section::Vdevs(class) => class,
+                Section::Spares if without.is_some() => break,
+                Section::Spares => VdevClass::Normal,
+            };
+            if class == VdevClass::Log && layout != VdevLayout::Mirror {
+                return Err(format!(
+                    "a log is one disk or a mirror, not a {layout}: log mirror DISK DISK"
+                ));
             }
-            are_spares = false;
-            vdevs.push(VdevSpec {
+            (section, without, joins) = (Section::Vdevs(class), None, true);
+            let members = Vec::new();
+            parts.vdevs.push(VdevSpec {
                 layout,
-                class: VdevClass::Normal,
-                members: Vec::new(),
+                class,
+                members,
             });
         } else if is_layout_word(word) {
             return Err(format!(
-                "{word:?} is a layout that this version does not have: use mirror, raidz1, raidz2, raidz3 or spare"
+                "{word:?} is a layout that this version does not have: use mirror, raidz1, raidz2, raidz3, log or spare"
             ));
         } else {
             let path = disk(word, &is_there)?;
-            if are_spares {
-                has_none = false;
-                spares.push(path);
-                continue;
-            }
-            match vdevs.last_mut().filter(|v| v.layout != VdevLayout::Disk) {
-                Some(vdev) => vdev.members.push(path),
-                None => vdevs.push(VdevSpec::mirror(vec![path])),
+            without = None;
+            match (section, parts.vdevs.last_mut()) {
+                (Section::Spares, _) => parts.spares.push(path),
+                (Section::Vdevs(_), Some(vdev)) if joins => vdev.members.push(path),
+                (Section::Vdevs(class), _) => parts.vdevs.push(VdevSpec {
+                    class,
+                    ..VdevSpec::mirror(vec![path])
+                }),
             }
         }
     }
-    if has_none {
-        return Err("the word \"spare\" needs at least one disk: spare DISK".into());
+    if let Some(word) = without {
+        return Err(format!(
+            "the word {word:?} needs at least one disk: {word} DISK"
+        ));
     }
     let has_few = |v: &&VdevSpec| !v.layout.takes(v.members.len());
-    if let Some(few) = vdevs.iter().find(has_few) {
+    if let Some(few) = parts.vdevs.iter().find(has_few) {
         let least = few.layout.least_disks();
         let disks = vec!["DISK"; least].join(" ");
         return Err(format!(
@@ -101,7 +132,7 @@ fn parse(words: &[String], is_there: impl Fn(&Path) -> bool) -> Result<Parts, St
             few.layout
         ));
     }
-    Ok(Parts { vdevs, spares })
+    Ok(parts)
 }
 
 /// The disk or file that a word names.
@@ -143,7 +174,11 @@ mod tests {
                 .iter()
                 .map(|m| m.display().to_string())
                 .collect();
-            format!("{} {}", vdev.layout, all.join(" "))
+            let class = match vdev.class {
+                VdevClass::Normal => "",
+                VdevClass::Log => "log ",
+            };
+            format!("{class}{} {}", vdev.layout, all.join(" "))
         };
         let parts = parse(&words, is_there)?;
         let spares = parts
@@ -180,6 +215,14 @@ mod tests {
                 "mirror a.img b.img | mirror e.img f.img | spare c.img | spare d.img",
             ),
             ("spare c.img spare sda", "spare c.img | spare /dev/sda"),
+            (
+                "mirror a.img b.img log c.img d.img spare e.img",
+                "mirror a.img b.img | log disk c.img | log disk d.img | spare e.img",
+            ),
+            (
+                "a.img log mirror c.img d.img mirror e.img f.img",
+                "disk a.img | log mirror c.img d.img | log mirror e.img f.img",
+            ),
         ] {
             assert_eq!(parsed(line).as_deref(), Ok(expected), "{line}");
         }
@@ -192,7 +235,17 @@ mod tests {
                 "raidz3 a.img b.img c.img",
                 "a raidz3 needs at least 4 disks: raidz3 DISK DISK DISK DISK",
             ),
-            ("mirror a.img b.img log c.img", "\"log\" is a layout"),
+            ("mirror a.img b.img cache c.img", "\"cache\" is a layout"),
+            ("a.img log", "the word \"log\" needs at least one disk"),
+            (
+                "a.img log spare b.img",
+                "the word \"log\" needs at least one disk",
+            ),
+            (
+                "a.img log raidz b.img c.img",
+                "a log is one disk or a mirror, not a raidz1",
+            ),
+            ("a.img log mirror b.img", "at least 2 disks"),
             (
                 "mirror a.img b.img spare",
                 "\"spare\" needs at least one disk",

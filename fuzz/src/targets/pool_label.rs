@@ -2,7 +2,7 @@
 //! recomputed, so that the fields are reached.
 
 use pool::format::{
-    Birth, Expansion, Features, Host, JournalLayout, JournalRing, JournalRings, Label, LabelBranch, LabelEpoch, LabelHistory, Membership, NodeSize, PoolGuid, PoolState, MemberEntry, MemberGuid, VdevEntry, VdevGuid, VdevId, VdevKind, VdevOffset,
+    Birth, Expansion, Features, Host, JournalLayout, JournalRing, JournalRings, Label, LabelBranch, LabelEpoch, LabelHistory, Membership, NodeSize, PoolGuid, PoolState, MemberEntry, MemberGuid, VdevClass, VdevEntry, VdevGuid, VdevId, VdevKind, VdevOffset,
 };
 
 const AT: VdevOffset = VdevOffset(0);
@@ -20,6 +20,7 @@ fn label(kind: VdevKind) -> Label {
         data_size: 62 << 20,
         has_journal: true,
         is_removed: false,
+        class: VdevClass::Normal,
     };
     let mut members = vec![member(2, Membership::In), member(3, Membership::Stale)];
     if kind != VdevKind::Mirror {

@@ -10,8 +10,8 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use super::history::{FORKS_MAX, LabelBranch, LabelHistory, RawFork};
 use super::label_fields::{
     self as fields, Expansion, Features, HOST_NAME_SIZE, Host, LabelEpoch, MemberEntry, MemberGuid,
-    Membership, PoolState, RAIDZ_PARITY_MAX, RawFeatures, RawMember, RawVdev, VdevEntry, VdevKind,
-    check_name, field,
+    Membership, PoolState, RAIDZ_PARITY_MAX, RawFeatures, RawMember, RawVdev, VdevClass, VdevEntry,
+    VdevKind, check_name, field,
 };
 use super::rings::{JournalRing, JournalRings};
 use super::uberblock::disk_checksum;
@@ -47,6 +47,8 @@ const VERSION_EXPANDED: u32 = 5;
 const VERSION_REMOVED: u32 = 6;
 /// Version of labels of pools with a vdev whose area for the journal is not in use, and of pools whose journal moved or moves.
 const VERSION_RINGS: u32 = 7;
+/// Version of labels of pools with a vdev that is not of the normal class.
+const VERSION_CLASSES: u32 = 8;
 /// Bits of a vdev's byte for the journal, from version 7 on, beside 1 for its area.
 const IN_RING: u8 = 2;
 const IN_NEXT: u8 = 4;
@@ -167,7 +169,7 @@ pub struct Label {
 /// Whether a label could not be decoded because a later version wrote it. The disk belongs to a pool nevertheless.
 #[must_use]
 pub fn is_of_later_version(defect: &Defect) -> bool {
-    let later = u64::from(VERSION_RINGS) + 1..;
+    let later = u64::from(VERSION_CLASSES) + 1..;
     matches!(defect, Defect::Field { field, value } if *field == VERSION_FIELD && later.contains(value))
 }
 
@@ -195,6 +197,12 @@ impl Label {
             || areas.any(|(index, _)| !in_use(index))
     }
 
+    /// Whether only labels of version 8 can record its vdevs.
+    fn has_classes(&self) -> bool {
+        let mut vdevs = self.vdevs.iter();
+        vdevs.any(|vdev| vdev.class != VdevClass::Normal)
+    }
+
     /// The membership of this disk by its own label.
     #[must_use]
     pub fn membership(&self) -> Option<Membership> {
@@ -204,6 +212,7 @@ impl Label {
 
     fn version(&self) -> u32 {
         match self.history.branch {
+            _ if self.has_classes() => VERSION_CLASSES,
             _ if self.needs_rings() => VERSION_RINGS,
             _ if self.vdevs.iter().any(|vdev| vdev.is_removed) => VERSION_REMOVED,
             _ if self.vdevs.iter().any(|vdev| vdev.first_members > 0) => VERSION_EXPANDED,
@@ -238,8 +247,12 @@ impl Label {
         if self.vdevs.is_empty() || self.vdevs.len() > VDEVS_MAX {
             return field("label's number of vdevs", self.vdevs.len() as u64);
         }
+        let has_blocks = |vdev: &VdevEntry| vdev.class == VdevClass::Normal && !vdev.is_removed;
+        if !self.vdevs.iter().any(has_blocks) {
+            return field("label's number of vdevs for blocks", 0);
+        }
         let is_removed = |vdev: &VdevEntry| vdev.is_removed;
-        let needs_branch = self.needs_places() || self.needs_rings();
+        let needs_branch = self.needs_places() || self.needs_rings() || self.has_classes();
         let needs_branch = needs_branch || self.vdevs.iter().any(is_removed);
         if needs_branch && self.history.branch == LabelBranch(0) {
             return field("branch of a label with places of the journal", 0);
@@ -296,6 +309,10 @@ impl Label {
         }
         if vdev.is_removed && vdev.expansion.is_some() {
             return field("removal of a vdev that is being expanded", 1);
+        }
+        let is_raidz = matches!(vdev.kind, VdevKind::Raidz { .. });
+        if vdev.class == VdevClass::Log && (is_raidz || !vdev.has_journal) {
+            return field("vdev for the journal without a place for it", vdev.guid.0);
         }
         Self::check_expansion(vdev)?;
         let (size, sector) = (vdev.data_size, vdev.sector());
@@ -416,7 +433,7 @@ impl Label {
 
     /// Encoded vdevs that say which rings they are in, if labels of this version do.
     fn with_rings(&self, version: u32, mut vdevs: [RawVdev; VDEVS_MAX]) -> [RawVdev; VDEVS_MAX] {
-        if version == VERSION_RINGS {
+        if version >= VERSION_RINGS {
             let next = self.rings.next.iter().map(|ring| (IN_NEXT, ring));
             for (bit, ring) in next.chain([(IN_RING, &self.rings.now)]) {
                 for id in &ring.vdevs {
@@ -444,7 +461,7 @@ impl Label {
             return Err(Defect::Checksum);
         }
         let version = raw.version.get();
-        if !(VERSION_PLAIN..=VERSION_RINGS).contains(&version) || version == VERSION_SPARE {
+        if !(VERSION_PLAIN..=VERSION_CLASSES).contains(&version) || version == VERSION_SPARE {
             return field(VERSION_FIELD, version.into());
         }
         let reserved = raw.reserved_a != 0 || raw.reserved_b != U16::ZERO;
@@ -533,7 +550,7 @@ fn rings(raw: &RawLabel, vdevs: &[VdevEntry]) -> Result<JournalRings, Defect> {
         first: next,
         vdevs: with(IN_NEXT),
     };
-    if raw.version.get() == VERSION_RINGS {
+    if raw.version.get() >= VERSION_RINGS {
         let odd = raw.vdevs.iter().find(|v| v.journal() > AREA_AND_RINGS);
         return match odd {
             Some(odd) => field("vdev's part of the journal", odd.journal().into()),

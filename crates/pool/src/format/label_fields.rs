@@ -39,12 +39,17 @@ pub(super) struct RawVdev {
     journal: u8,
     first_members: u8,
     expansion: u8,
-    removed: u8,
+    /// 1 if the vdev was removed, and its class in the next bits.
+    service: u8,
     data_size: U64,
     position: U64,
 }
 layout!(RawVdev, 32, guid @ 0, kind @ 8, ashift @ 9, members @ 10, journal @ 12, first_members @ 13, expansion @ 14,
-    removed @ 15, data_size @ 16, position @ 24);
+    service @ 15, data_size @ 16, position @ 24);
+
+/// Bits of a vdev's service.
+const IS_REMOVED: u8 = 1;
+const CLASS_LOG: u8 = 1 << 1;
 
 pub(super) type RawFeatures = [[u8; FEATURE_SIZE_MAX]; FEATURES_MAX];
 
@@ -117,6 +122,16 @@ impl VdevKind {
     }
 }
 
+/// Class of a top-level vdev: the blocks that it takes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum VdevClass {
+    /// All blocks, and the journal if no vdev is of its class.
+    #[default]
+    Normal,
+    /// The journal only.
+    Log,
+}
+
 /// Most parity units of a row.
 pub const RAIDZ_PARITY_MAX: u8 = 3;
 
@@ -142,6 +157,8 @@ pub struct VdevEntry {
     pub data_size: u64,
     /// Whether it was removed: it has no members any longer, and its blocks are on other vdevs.
     pub is_removed: bool,
+    /// Its class, which never changes.
+    pub class: VdevClass,
 }
 
 /// The expansion of a raidz by one member, which is its last one. Rows below the position are as wide as the vdev; addresses behind
@@ -491,16 +508,21 @@ impl RawVdev {
                 }) => 1,
                 Some(_) => 2,
             },
-            removed: vdev.is_removed.into(),
+            service: match vdev.class {
+                VdevClass::Normal => u8::from(vdev.is_removed),
+                VdevClass::Log => u8::from(vdev.is_removed) | CLASS_LOG,
+            },
             data_size: U64::new(vdev.data_size),
             position: U64::new(vdev.expansion.map_or(0, |e| e.position)),
         }
     }
 
     pub(super) fn decode(&self) -> Result<VdevEntry, Defect> {
-        if self.removed > 1 {
-            return field("vdev's removal", self.removed.into());
-        }
+        let class = match self.service & !IS_REMOVED {
+            0 => VdevClass::Normal,
+            CLASS_LOG => VdevClass::Log,
+            _ => return field("vdev's class", self.service.into()),
+        };
         let position = self.position.get();
         if self.expansion == 0 && position != 0 {
             return field("position of a vdev that is not being expanded", position);
@@ -526,7 +548,8 @@ impl RawVdev {
             },
             has_journal: self.journal & 1 == 1,
             data_size: self.data_size.get(),
-            is_removed: self.removed == 1,
+            is_removed: self.service & IS_REMOVED != 0,
+            class,
         })
     }
 }

@@ -72,7 +72,8 @@ pub use label_fields::{
     FEATURE_RECORD_PARTS, FEATURE_RECORD_SIZES, FEATURE_REMOVED_VDEVS, FEATURE_SETTINGS,
     FEATURE_SIZE_MAX, FEATURE_SPACE_SUMMARIES, FEATURE_SPARES, FEATURES_MAX, Features,
     HOST_NAME_SIZE, Host, LabelEpoch, MemberEntry, MemberGuid, Membership, NAME_SIZE_MAX,
-    PoolState, RAIDZ_PARITY_MAX, SCRATCH_AREA_SIZE, VdevEntry, VdevGuid, VdevKind, check_name,
+    PoolState, RAIDZ_PARITY_MAX, SCRATCH_AREA_SIZE, VdevClass, VdevEntry, VdevGuid, VdevKind,
+    check_name,
 };
 pub use node::{
     BRANCH_ENTRY_SIZE, INLINE_SIZE_MAX, LEAF_ENTRY_OVERHEAD, LEVEL_MAX, NODE_HEADER_SIZE,

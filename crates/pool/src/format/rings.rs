@@ -56,6 +56,13 @@ impl JournalRings {
         self.next = Some(JournalRing { first, vdevs });
     }
 
+    /// Leaves all rings, which are lost with the journal: the next one is on some vdevs. The journal's last known segment is `head`.
+    pub(crate) fn leave(&mut self, vdevs: &[VdevId], head: u64) {
+        self.begin_move(vdevs, head);
+        let first = self.next.as_ref().map_or(0, |next| next.first);
+        self.settle(first);
+    }
+
     /// Forgets the ring that does not have segment `tail`, in which the newest checkpoint's journal starts. False if there is none.
     pub(crate) fn settle(&mut self, tail: u64) -> bool {
         let Some(next) = self.next.take() else {

@@ -5,6 +5,7 @@
 //! after a flush that began when its batch, every batch before, and all their data had been written; after a failed write
 //! nothing becomes durable. `docs/decisions/0102`.
 
+mod loss;
 mod moving;
 mod room;
 
@@ -121,7 +122,10 @@ pub struct Writer {
     data: VecDeque<(Sequence, u32)>,
     queue: VecDeque<BatchWrite>,
     in_flight: usize,
+    /// The last batch that survives a crash; while the ring is lost, the last one whose data does.
     durable: Sequence,
+    /// If the ring is lost: the last batch that was durable before.
+    lost: Option<Sequence>,
     /// Data that replay would have to read.
     unproven: Unproven,
     /// Greatest permitted cost of that data, bytes.
@@ -164,6 +168,7 @@ impl Writer {
             queue: VecDeque::new(),
             in_flight: 0,
             durable: Sequence(head.sequence.0 - 1),
+            lost: None,
             unproven: Unproven::default(),
             unproven_max: UNPROVEN_MAX,
             // The changes during a checkpoint are unknown before the first one.
@@ -285,6 +290,10 @@ impl Writer {
         if self.failed || self.in_flight == WRITES_MAX {
             return None;
         }
+        if self.lost.is_some() {
+            self.skip_writes();
+            return None;
+        }
         let is_due = now || self.open.encoded.len() >= LARGE_BATCH;
         if self.queue.is_empty() && self.open.count > 0 && is_due {
             self.seal();
@@ -361,7 +370,7 @@ impl Writer {
     /// Whether a ticket's records are durable.
     #[must_use]
     pub fn is_durable(&self, ticket: Ticket) -> bool {
-        ticket.0 <= self.durable
+        ticket.0 <= self.lost.unwrap_or(self.durable)
     }
 
     /// Whether a ticket's batch is open: records that are appended now may join it.

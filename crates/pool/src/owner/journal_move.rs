@@ -3,12 +3,38 @@
 //! Labels get the new ring. A checkpoint follows during which nothing is appended to the journal; its uberblock starts the journal in
 //! the new ring. Then labels lose the old ring.
 //!
-//! **Owns** the order of these steps. **Called by** the removal of a vdev, and by [`Pool::move_journal`]. **Invariants**: one move at a
+//! A vdev for the journal gets it when the vdev is added. If that fails, or the machine crashes before, it is tried again.
+//!
+//! **Owns** the order of these steps. **Called by** the addition and the removal of a vdev, by the owner's tick, and by [`Pool::move_journal`]. **Invariants**: one move at a
 //! time; a crash at any step leaves the journal in the ring in which the newest checkpoint's journal starts. `docs/decisions/0181`.
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use backend::RangeLock;
+
+use io::time::{Instant, now};
 
 use crate::format::{JOURNAL_SEGMENTS_MAX, VdevId};
 use crate::owner::{Owner, Pool};
 use crate::vdev::SetupError;
+
+/// The time after which a move to the vdevs for the journal is tried again that failed.
+const RETRY: Duration = Duration::from_secs(30);
+
+/// The moves of a pool's journal.
+#[derive(Default)]
+pub(in crate::owner) struct JournalMoves {
+    /// Orders them.
+    turn: RangeLock,
+    /// Whether the pool closes.
+    is_ended: Cell<bool>,
+    /// Whether a move to the vdevs for the journal is in progress.
+    is_running: Cell<bool>,
+    /// No such move begins before this time.
+    rests_until: Cell<Option<Instant>>,
+}
 
 impl Owner {
     /// Moves the journal to these vdevs, by index. Writes wait for one checkpoint, which has only the changes since another one.
@@ -17,7 +43,7 @@ impl Owner {
     /// [`SetupError::NoVdev`], [`SetupError::NoJournalArea`], [`SetupError::JournalSegments`], with nothing changed;
     /// [`SetupError::Device`], [`SetupError::FileSystemFull`].
     pub(in crate::owner) async fn move_journal(&self, to: &[VdevId]) -> Result<(), SetupError> {
-        let mut turn = self.journal_moves.enter(0..1);
+        let mut turn = self.journal_moves.turn.enter(0..1);
         turn.come().await;
         let vdevs = &self.shared.vdevs;
         let present = vdevs.status();
@@ -39,8 +65,10 @@ impl Owner {
             return Ok(());
         }
         let failed = SetupError::failed;
-        // the checkpoint for which writes wait is a short one
-        self.write_checkpoint().await.map_err(failed)?;
+        if !self.state.borrow().journal.is_lost() {
+            // the checkpoint for which writes wait is a short one
+            self.write_checkpoint().await.map_err(failed)?;
+        }
         let (_, head) = self.state.borrow().journal.segments();
         let ring = vdevs.begin_journal_move(to, head).await?;
         self.state.borrow_mut().journal.move_to(ring);
@@ -48,6 +76,63 @@ impl Owner {
         self.settle_journal().await?;
         tracing::info!(vdevs = ?to, "the journal was moved");
         Ok(())
+    }
+
+    /// Starts a move of the journal to the vdevs for it, if they have none of it, unless one is in progress or was tried a moment ago. Called once
+    /// a second.
+    pub(in crate::owner) fn wake_journal_mover(self: &Rc<Self>) {
+        // also if nothing is written to it
+        if self.has_lost_journal() {
+            return;
+        }
+        let moves = &self.journal_moves;
+        let rests = moves.rests_until.get().is_some_and(|until| now() < until);
+        if rests || moves.is_running.get() {
+            return;
+        }
+        if self.log_without_journal().is_some() || !self.unused_lost_logs().is_empty() {
+            let this = self.clone();
+            drop(io::spawn(async move {
+                this.move_journal_to_log().await;
+                this.drop_lost_logs().await;
+            }));
+        }
+    }
+
+    /// Moves the journal to the vdevs for it, if they have none of it.
+    pub(in crate::owner) async fn move_journal_to_log(&self) {
+        let Some(to) = self.log_without_journal() else {
+            return;
+        };
+        let moves = &self.journal_moves;
+        moves.is_running.set(true);
+        let moved = self.move_journal(&to).await;
+        moves.is_running.set(false);
+        if let Err(error) = moved {
+            moves.rests_until.set(Some(now() + RETRY));
+            tracing::warn!(%error, "the journal did not move to the vdev for it: it is tried again");
+        }
+    }
+
+    /// The vdevs for the journal, if it is not on them.
+    fn log_without_journal(&self) -> Option<Vec<VdevId>> {
+        let vdevs = &self.shared.vdevs;
+        let is_able = !vdevs.is_read_only() && self.shared.trouble().is_none();
+        if !is_able || self.journal_moves.is_ended.get() {
+            return None;
+        }
+        let state = self.state.borrow();
+        let to = vdevs.journal_vdevs(state.leaving().map(|(vdev, _)| vdev))?;
+        let is_for_it = to.iter().all(|vdev| vdevs.is_log(*vdev));
+        (is_for_it && to != state.journal.vdevs()).then_some(to)
+    }
+
+    /// Keeps the journal from further moves, and waits until the present one has ended.
+    pub(in crate::owner) async fn end_journal_moves(&self) {
+        let moves = &self.journal_moves;
+        moves.is_ended.set(true);
+        let mut turn = moves.turn.enter(0..1);
+        turn.come().await;
     }
 
     /// Has labels lose the ring that the journal is not in.

@@ -12,6 +12,7 @@ mod datasets;
 mod destroy;
 mod expansion;
 mod half_pace;
+mod journal_loss;
 mod journal_move;
 mod mover;
 mod opening;
@@ -28,11 +29,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backend::RangeLock;
 use io::sync::oneshot;
 
 use crate::cache::RecordCacheStats;
-use crate::format::{Record, Value};
+use crate::format::{Record, Value, VdevId};
 use crate::journal::{Ticket, Writer};
 use crate::shared::Shared;
 use crate::tree::CacheStats;
@@ -46,6 +46,7 @@ use datasets::index::Datasets;
 use destroy::deadlists::Deadlists;
 use destroy::destroyer::Destroyer;
 use expansion::state::Expander;
+use journal_move::JournalMoves;
 use mover::state::Mover;
 use pool_tree::{Changes, PoolTree};
 use removal::state::Remover;
@@ -109,8 +110,9 @@ struct Owner {
     mover: Mover,
     expander: Expander,
     remover: Remover,
-    /// Orders the moves of the journal.
-    journal_moves: RangeLock,
+    journal_moves: JournalMoves,
+    /// The vdevs for the journal that were lost and left the pool.
+    lost_logs: RefCell<Vec<VdevId>>,
 }
 
 /// A pool that is open. It lives on the shard that opened it.
@@ -205,6 +207,7 @@ impl Owner {
             self.trim_freed();
             self.wake_expander();
             self.wake_remover();
+            self.wake_journal_mover();
             self.tell_dead();
             self.shared.bell.ring();
         }
@@ -360,6 +363,7 @@ impl Pool {
         self.owner.mover.end();
         self.owner.end_expander().await;
         self.owner.end_remover().await;
+        self.owner.end_journal_moves().await;
         // a close does not wait until the file system below has space
         self.vdevs().wait_for_space(false);
         // A successful checkpoint does not prove that all records were written before it.

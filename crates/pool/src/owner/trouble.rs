@@ -8,7 +8,7 @@ use super::{Owner, Pool};
 use crate::journal::Ticket;
 use crate::vdev::limits::SPACE_RETRY;
 use crate::{Error, Result};
-use io::sync::lock;
+use io::sync::{lock, oneshot};
 
 impl Owner {
     /// A write or flush failed for good: nothing more is acknowledged.
@@ -34,13 +34,19 @@ impl Owner {
         }
     }
 
-    /// Waits until a batch is durable, even while the file system below is full.
+    /// Waits until a checkpoint may have a batch, even while the file system below is full.
     ///
     /// # Errors
     /// Why the pool has failed.
     pub(super) async fn durable_at_last(&self, ticket: Ticket) -> Result<()> {
         loop {
-            match self.durable(ticket).await {
+            let (sender, receiver) = oneshot::channel();
+            let mut state = self.state.borrow_mut();
+            state.committer.wait_for_checkpoint(ticket, sender);
+            drop(state);
+            self.shared.bell.ring();
+            let durable = receiver.await.unwrap_or(Err(Error::Device));
+            match durable.map(drop) {
                 Err(Error::FileSystemFull { .. }) if !self.shared.has_failed() => {
                     io::time::sleep(SPACE_RETRY).await;
                 }

@@ -37,7 +37,7 @@ impl Vdevs {
         }
         spec.check()?;
         self.check_new(&spec.members, force).await?;
-        let entry = self.new_entry(&spec);
+        let entry = self.new_entry(&spec)?;
         let area = self.journal.size_on_member(&entry);
         for disk in &spec.members {
             reserve(disk, disk.info().size, area).await?;
@@ -86,10 +86,10 @@ impl Vdevs {
     }
 
     /// The entry of a new vdev in labels. The journal may move to it, unless it is small.
-    fn new_entry(&self, spec: &VdevSpec) -> VdevEntry {
+    fn new_entry(&self, spec: &VdevSpec) -> Result<VdevEntry, SetupError> {
         let mut entry = spec.entry(self.sector().ilog2() as u8, false);
         entry.has_journal = self.takes_area(&entry);
-        entry
+        entry.fitted(self.journal)
     }
 
     fn new_vdev(&self, spec: VdevSpec, entry: VdevEntry) -> TopVdev {

@@ -9,7 +9,8 @@ use io::disk::{Disk, DiskInfo, DiskKind};
 use super::area;
 use super::error::SetupError;
 use super::geometry;
-use super::layout::VdevSpec;
+use super::journal_rings::preferred;
+use super::layout::{Layout, VdevSpec};
 use super::leaf::Leaf;
 use super::limits::{DISK_SIZE_MIN, JOURNAL_PART, JOURNAL_SIZE, SCRATCH_BYTES};
 use super::member::{Changes, Member, MemberState};
@@ -21,8 +22,8 @@ use super::{Opened, Shared, Vdevs};
 use crate::format::{
     Birth, FEATURE_FOLDED_CHECKSUMS, Features, Host, JournalLayout, JournalRings, Label,
     LabelBranch, LabelEpoch, LabelHistory, MemberGuid, NODE_SIZE_DEFAULT, NODE_SIZE_MAX,
-    NODE_SIZE_MIN, NodeSize, PoolGuid, PoolState, UBERBLOCK_SIZE, Uberblock, VDEVS_MAX, VdevEntry,
-    VdevGuid, VdevId, check_name, is_of_later_version,
+    NODE_SIZE_MIN, NodeSize, PoolGuid, PoolState, UBERBLOCK_SIZE, Uberblock, VDEVS_MAX, VdevClass,
+    VdevEntry, VdevGuid, VdevId, check_name, is_of_later_version,
 };
 
 /// Range of a new vdev's sector size unless one is requested, as a binary logarithm.
@@ -83,6 +84,9 @@ impl PoolSpec {
             return Err(SetupError::Shape { got });
         }
         self.vdevs.iter().try_for_each(VdevSpec::check)?;
+        if self.vdevs.iter().all(|vdev| vdev.class == VdevClass::Log) {
+            return Err(SetupError::NoBlocks);
+        }
         let most = self
             .ashift
             .map_or(UBERBLOCK_SIZE as u32, |a| 1 << a.clamp(ASHIFT_MIN, 12));
@@ -124,6 +128,9 @@ impl VdevSpec {
     /// Refuses a number of members that the layout cannot have.
     pub(super) fn check(&self) -> Result<(), SetupError> {
         let got = self.members.len();
+        if self.class == VdevClass::Log && self.layout != Layout::Mirror {
+            return Err(SetupError::LogLayout);
+        }
         match self.layout.kind(got).sizes().contains(&got) {
             true => Ok(()),
             false => Err(SetupError::Shape { got }),
@@ -143,6 +150,25 @@ impl VdevSpec {
             has_journal,
             data_size: sizes.map(geometry::data_size).min().unwrap_or(0),
             is_removed: false,
+            class: self.class,
+        }
+    }
+}
+
+impl VdevEntry {
+    /// A new vdev of a pool with this layout of the journal: one for the journal has nothing else. Errors: [`SetupError::LogTooSmall`].
+    pub(super) fn fitted(self, journal: JournalLayout) -> Result<Self, SetupError> {
+        if self.class == VdevClass::Normal {
+            return Ok(self);
+        }
+        let (room, needed) = (self.data_size, journal.size());
+        match needed > room {
+            true => Err(SetupError::LogTooSmall { room, needed }),
+            false => Ok(Self {
+                has_journal: true,
+                data_size: needed,
+                ..self
+            }),
         }
     }
 }
@@ -204,8 +230,14 @@ pub(super) fn guid() -> u64 {
 }
 
 fn journal_layout(entries: &[VdevEntry]) -> JournalLayout {
-    let least = entries.iter().map(|e| e.data_size).min().unwrap_or(0);
-    let size = (least / JOURNAL_PART).clamp(*JOURNAL_SIZE.start(), *JOURNAL_SIZE.end());
+    let least = |class: VdevClass| {
+        let of_class = entries.iter().filter(|entry| entry.class == class);
+        of_class.map(|entry| entry.data_size).min()
+    };
+    let part = least(VdevClass::Normal).unwrap_or(0) / JOURNAL_PART;
+    let most = least(VdevClass::Log).unwrap_or(u64::MAX);
+    let size = part.clamp(*JOURNAL_SIZE.start(), *JOURNAL_SIZE.end());
+    let size = size.min(most);
     let segment_size = match size {
         ..LARGE_JOURNAL => SEGMENT_SIZE,
         _ => SEGMENT_SIZE_LARGE,
@@ -236,6 +268,8 @@ pub async fn create(spec: PoolSpec) -> Result<Opened, SetupError> {
     spec.check(&scratch).await?;
     let entries = spec.entries();
     let journal = spec.journal.unwrap_or_else(|| journal_layout(&entries));
+    let fitted = entries.into_iter().map(|entry| entry.fitted(journal));
+    let entries = fitted.collect::<Result<Vec<_>, _>>()?;
     for disk in spec.disks() {
         reserve(disk, disk.info().size, journal.size()).await?;
     }
@@ -257,7 +291,7 @@ pub async fn create(spec: PoolSpec) -> Result<Opened, SetupError> {
         epoch: LabelEpoch(0),
         durable: LabelEpoch(0),
         features,
-        rings: JournalRings::new((0..entries.len() as u16).map(VdevId).collect()),
+        rings: JournalRings::new(preferred((0..).map(VdevId).zip(entries.iter().copied()))),
         histories: vec![LabelHistory::new(LabelBranch(guid()))],
     };
     let mut tops = Vec::with_capacity(entries.len());

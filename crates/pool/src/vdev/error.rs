@@ -1,6 +1,7 @@
 //! Errors of creating, opening and changing a pool's devices, by what the operator does next.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use thiserror::Error;
 
@@ -84,6 +85,38 @@ pub enum SetupError {
         path: PathBuf,
         /// The names of its pools.
         names: String,
+    },
+    /// Connect the disks, or give up the journal on them.
+    #[error("{}", log_missing(*vdev, members, *age, *was_exported))]
+    LogMissing {
+        /// The vdev.
+        vdev: VdevId,
+        /// Its members.
+        members: Vec<MemberGuid>,
+        /// The age of the newest checkpoint.
+        age: Duration,
+        /// Whether the pool was exported, so that nothing is in its journal.
+        was_exported: bool,
+    },
+    /// Add a vdev for blocks.
+    #[error(
+        "a pool needs a vdev for its blocks beside those for the journal: name disks without the class log"
+    )]
+    NoBlocks,
+    /// Use a mirror.
+    #[error(
+        "a vdev for the journal is one disk or a mirror: a raidz writes parity for each small batch"
+    )]
+    LogLayout,
+    /// Use a larger disk.
+    #[error(
+        "a vdev for the journal needs {needed} bytes beside its labels, and its smallest disk has room for {room}: use larger disks"
+    )]
+    LogTooSmall {
+        /// Bytes that the smallest disk has for data.
+        room: u64,
+        /// Bytes of the journal's area.
+        needed: u64,
     },
     /// Use a larger disk.
     #[error(
@@ -300,7 +333,7 @@ pub enum SetupError {
         vdev: VdevId,
     },
     /// Add a vdev first.
-    #[error("vdev {} is the last one of the pool: add another vdev before you remove it, or destroy the pool", vdev.0)]
+    #[error("vdev {} is the last one of the pool that has blocks: add another vdev before you remove it, or destroy the pool", vdev.0)]
     LastVdev {
         /// The vdev.
         vdev: VdevId,
@@ -437,6 +470,21 @@ fn too_small(path: &Path, size: u64) -> String {
         ),
         size => format!("{path} has {size} bytes: use a disk of at least {least} MiB"),
     }
+}
+
+fn log_missing(vdev: VdevId, members: &[MemberGuid], age: Duration, was_exported: bool) -> String {
+    let loss = match was_exported {
+        true => "nothing is lost then, because the pool was exported".to_owned(),
+        false => format!(
+            "all changes since the newest checkpoint, which was written {} s ago, are lost then, durable ones too",
+            age.as_secs()
+        ),
+    };
+    format!(
+        "vdev {}, which has the journal, is missing (members {}): connect its disks, or import the pool without it; {loss}",
+        vdev.0,
+        guids(members)
+    )
 }
 
 fn guids(members: &[MemberGuid]) -> String {

@@ -7,7 +7,7 @@
 use super::error::SetupError;
 use super::space_below::reserve;
 use super::{VdevInfo, Vdevs};
-use crate::format::VdevId;
+use crate::format::{VdevClass, VdevId};
 
 use super::geometry::{self, data_size_max};
 
@@ -23,6 +23,10 @@ impl Vdevs {
             return Err(SetupError::ReadOnly);
         }
         let top = self.top(vdev).ok_or(SetupError::NoVdev { vdev })?;
+        if top.entry().class == VdevClass::Log {
+            // the journal has the same size on each vdev
+            return Ok(None);
+        }
         if top.expansion().is_some() {
             // the place where the last row ends must stay until all rows are moved
             return Ok(None);

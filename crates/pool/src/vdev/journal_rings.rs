@@ -8,12 +8,23 @@ use super::Vdevs;
 use super::error::SetupError;
 use crate::error::Result;
 use crate::format::{
-    Address, JOURNAL_SEGMENTS_MAX, JournalRing, JournalRings, VdevEntry, VdevId, VdevOffset,
+    Address, JOURNAL_SEGMENTS_MAX, JournalRing, JournalRings, VdevClass, VdevEntry, VdevId,
+    VdevOffset,
 };
 use crate::journal::Ring;
 
 /// Part of a member's data that the journal's area of an added vdev takes at most.
 const AREA_PART: u64 = 8;
+
+/// The vdevs with an area that the journal should be on: those for the journal, or else all.
+pub(super) fn preferred(vdevs: impl Iterator<Item = (VdevId, VdevEntry)>) -> Vec<VdevId> {
+    let mut with: Vec<_> = vdevs.filter(|(_, entry)| entry.has_journal).collect();
+    let is_log = |(_, entry): &(VdevId, VdevEntry)| entry.class == VdevClass::Log;
+    if with.iter().any(is_log) {
+        with.retain(is_log);
+    }
+    with.into_iter().map(|(id, _)| id).collect()
+}
 
 impl Vdevs {
     /// The ring of the journal, as labels have it. During a move, the old one.
@@ -62,13 +73,27 @@ impl Vdevs {
         with.map(super::TopVdev::id).collect()
     }
 
-    /// The vdevs to which the journal moves before a vdev is removed: all others with an area for it, up to the most segments. `None` if they cannot have it.
-    pub(crate) fn journal_without(&self, vdev: VdevId) -> Option<Vec<VdevId>> {
-        let mut others = self.journal_areas();
-        others.retain(|id| *id != vdev);
+    /// The vdevs that the journal should be on, without the vdev `leaving`: those for the journal, or else all with an area for it, up to
+    /// the most segments. `None` if they cannot have it.
+    pub(crate) fn journal_vdevs(&self, leaving: Option<VdevId>) -> Option<Vec<VdevId>> {
+        let tops = self.stripe.iter().map(|top| (top.id(), top.entry()));
+        let mut vdevs = preferred(tops.filter(|(id, _)| Some(*id) != leaving));
         let most = JOURNAL_SEGMENTS_MAX / u64::from(self.journal.segments);
-        others.truncate(most as usize);
-        (self.segments_on(&others) >= 2).then_some(others)
+        vdevs.truncate(most as usize);
+        (self.segments_on(&vdevs) >= 2).then_some(vdevs)
+    }
+
+    /// Whether a vdev is for the journal only.
+    pub(crate) fn is_log(&self, vdev: VdevId) -> bool {
+        let top = self.top(vdev);
+        top.is_some_and(|top| top.entry().class == VdevClass::Log)
+    }
+
+    /// The vdevs for the journal that take no writes any longer, and are not removed yet.
+    pub(crate) fn gone_logs(&self) -> Vec<VdevId> {
+        let gone = self.stripe.all();
+        let gone = gone.filter(|top| top.is_gone() && !top.is_removed());
+        gone.map(super::TopVdev::id).collect()
     }
 
     /// Segments that a ring on some vdevs has.

@@ -14,7 +14,7 @@ use super::witness::Witness;
 use super::{Shared, Vdevs, area, on_leaves};
 use crate::error::{Error, Result};
 use crate::format::{
-    GUID_NONE, Label, LabelEpoch, LabelHistory, MemberEntry, MemberGuid, PoolState,
+    GUID_NONE, Label, LabelEpoch, LabelHistory, MemberEntry, MemberGuid, PoolState, VdevId,
 };
 
 impl Vdevs {
@@ -88,7 +88,10 @@ impl Vdevs {
             let changes = self.changes.so_far();
             let labels = self.next_labels();
             let epoch = labels[0].epoch;
-            let split = |top| TopVdev::targets_split(top);
+            let split = |top: &'_ TopVdev| {
+                let (counting, stale) = top.targets_split();
+                ((top.id(), counting), (top.id(), stale))
+            };
             let (counting, stale): (Vec<_>, Vec<_>) = self.stripe.iter().map(split).unzip();
             let results = self.write_round(&labels, counting).await;
             results.into_iter().fold(Ok(()), Result::and)?;
@@ -113,7 +116,11 @@ impl Vdevs {
 
     /// Writes labels to some members of each vdev. Members that are in come first: otherwise a label that only a stale member
     /// has could be newer than all valid ones, and record the stale member as in.
-    async fn write_round(&self, labels: &[Label], members: Vec<Vec<Arc<Leaf>>>) -> Vec<Result<()>> {
+    async fn write_round(
+        &self,
+        labels: &[Label],
+        members: Vec<(VdevId, Vec<Arc<Leaf>>)>,
+    ) -> Vec<Result<()>> {
         let write = |top: &TopVdev, leaf: Arc<Leaf>| {
             let mut label = labels[usize::from(top.id().0)].clone();
             label.disk = leaf.guid();
@@ -123,7 +130,9 @@ impl Vdevs {
         // The rings of a disk that grew are copied to its end together with its label.
         let mut turn = self.ring_writes.enter(0..1);
         turn.come().await;
-        on_leaves(self.stripe.iter().zip(members), Reach::All, write).await
+        let members = members.into_iter();
+        let of_tops = members.map(|(vdev, leaves)| (&self.stripe[usize::from(vdev.0)], leaves));
+        on_leaves(of_tops, Reach::All, write).await
     }
 
     /// Returns a label for each vdev, with a new epoch. Its disk is any member.

@@ -5,7 +5,7 @@
 
 use io::disk::Disk;
 
-use crate::format::VdevKind;
+use crate::format::{VdevClass, VdevKind};
 
 /// How the blocks of a vdev lie on its members.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -52,16 +52,36 @@ impl From<VdevKind> for Layout {
 pub struct VdevSpec {
     /// How blocks lie on its members.
     pub layout: Layout,
+    /// The blocks that it takes.
+    pub class: VdevClass,
     /// The disks of its members.
     pub members: Vec<Disk>,
+}
+
+impl VdevSpec {
+    /// A vdev of the normal class.
+    #[must_use]
+    pub fn new(layout: Layout, members: Vec<Disk>) -> Self {
+        Self {
+            layout,
+            class: VdevClass::Normal,
+            members,
+        }
+    }
+
+    /// A vdev for the journal: one disk, or a mirror.
+    #[must_use]
+    pub fn log(members: Vec<Disk>) -> Self {
+        Self {
+            class: VdevClass::Log,
+            ..Self::new(Layout::Mirror, members)
+        }
+    }
 }
 
 impl From<Vec<Disk>> for VdevSpec {
     /// A mirror; with one disk, a plain disk.
     fn from(members: Vec<Disk>) -> Self {
-        Self {
-            layout: Layout::Mirror,
-            members,
-        }
+        Self::new(Layout::Mirror, members)
     }
 }

@@ -55,7 +55,8 @@ use io::{BufPool, SharedBuf, spawn};
 use crate::error::{Error, Result};
 use crate::format::{
     Address, Birth, BlockPtr, BlockSpace, Features, Host, JournalLayout, JournalRings, LabelEpoch,
-    LabelHistory, NodeSize, PoolGuid, PoolState, Uberblock, VdevGuid, VdevId, VdevKind, VdevOffset,
+    LabelHistory, NodeSize, PoolGuid, PoolState, Uberblock, VdevClass, VdevGuid, VdevId, VdevKind,
+    VdevOffset,
 };
 use crate::written::{ClassCounters, WriteClass, WrittenBytes};
 
@@ -124,6 +125,8 @@ pub struct VdevStatus {
     pub guid: VdevGuid,
     /// Its kind, as labels record it.
     pub kind: VdevKind,
+    /// Its class.
+    pub class: VdevClass,
     /// Size of its data, bytes, without parity.
     pub size: u64,
     /// Size of the data and parity of each member, bytes.
@@ -469,6 +472,7 @@ impl Vdevs {
                 id: top.id(),
                 guid: entry.guid,
                 kind: entry.kind,
+                class: entry.class,
                 size: top.end(),
                 member_size: top.data_size(),
                 members,
@@ -503,7 +507,9 @@ async fn on_leaves<'a, F: Future<Output = bool> + 'static>(
     let all: Vec<_> = leaves.into_iter().map(start).collect();
     let mut results = Vec::with_capacity(all.len());
     for (top, running) in all {
-        results.push(top.judge(&Attempt::all(running).await, reach));
+        let judged = top.judge(&Attempt::all(running).await, reach);
+        // the pool goes on without a vdev for the journal
+        results.push(if top.is_gone() { Ok(()) } else { judged });
     }
     results
 }

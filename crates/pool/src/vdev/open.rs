@@ -6,10 +6,12 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::create::guid;
 use super::error::SetupError;
 use super::geometry::{self, data_size_max};
+use super::journal_rings::preferred;
 use super::leaf::Leaf;
 use super::limits::UNRELIED_ROUNDS_MAX;
 use super::member::{Changes, Member, MemberState};
@@ -20,8 +22,8 @@ use super::witness::Witness;
 use super::{Opened, Shared, Vdevs};
 
 use crate::format::{
-    Birth, FEATURES, Features, Host, LabelBranch, LabelEpoch, LabelHistory, MemberGuid, Membership,
-    PoolState, Uberblock, check_name,
+    Birth, FEATURES, Features, Host, JournalRings, LabelBranch, LabelEpoch, LabelHistory,
+    MemberGuid, Membership, PoolState, Uberblock, VdevClass, check_name,
 };
 
 /// Options of an import.
@@ -40,7 +42,8 @@ pub struct OpenOptions {
     pub rewind: Option<u64>,
     /// Open the pool although another host uses it.
     pub force_host: bool,
-    /// Open the pool although members are missing or labels are lost: acknowledged writes may be lost.
+    /// Open the pool although members are missing or labels are lost: acknowledged writes may be lost. Without the vdevs that the journal is
+    /// on, those since the newest checkpoint are.
     pub force_missing: bool,
     /// Record of the last labels. With it a missing member needs no force if the present members have those labels.
     pub witness: Option<Arc<dyn Witness>>,
@@ -106,10 +109,71 @@ impl FoundPool {
                 host: self.host.name.clone(),
             });
         }
+        let uberblock = self.check_uberblock(options);
         for vdev in self.vdevs.iter().filter(|vdev| !vdev.entry.is_removed) {
-            self.check_vdev(vdev, options)?;
+            match &uberblock {
+                Ok(uberblock) if self.is_lost_log(vdev) => {
+                    self.check_lost(vdev, uberblock, options)?
+                }
+                _ => self.check_vdev(vdev, options)?,
+            }
         }
-        self.check_uberblock(options)
+        uberblock
+    }
+
+    /// Whether a vdev is for the journal, and has too few members to be used.
+    fn is_lost_log(&self, vdev: &FoundVdev) -> bool {
+        let members = vdev.members.iter();
+        let present = members.filter(|member| member.presence == Presence::Present);
+        vdev.entry.class == VdevClass::Log && present.count() < vdev.entry.needed()
+    }
+
+    /// Whether a pool that is opened at a checkpoint needs a vdev for its journal.
+    fn needs_log(&self, vdev: &FoundVdev, uberblock: &Uberblock) -> bool {
+        let segment = uberblock.journal.position.segment;
+        let ring = self.label.rings.with_segment(segment);
+        ring.is_some_and(|ring| ring.vdevs.contains(&vdev.id))
+    }
+
+    /// Errors: [`SetupError::LogMissing`], if the journal is on the vdev and may not be given up.
+    fn check_lost(
+        &self,
+        vdev: &FoundVdev,
+        uberblock: &Uberblock,
+        options: &OpenOptions,
+    ) -> Result<(), SetupError> {
+        if options.force_missing || options.rewind.is_some() || !self.needs_log(vdev, uberblock) {
+            return Ok(());
+        }
+        let members = vdev.members.iter().map(|member| member.guid);
+        Err(SetupError::LogMissing {
+            vdev: vdev.id,
+            members: members.collect(),
+            age: Duration::from_millis(
+                io::time::wall_clock_ms().saturating_sub(uberblock.time / 1_000_000),
+            ),
+            was_exported: self.state == PoolState::Exported,
+        })
+    }
+
+    /// The rings of the journal without vdevs that are lost, and whether the checkpoint's journal is given up.
+    fn rings_without_lost(&self, uberblock: &Uberblock) -> (JournalRings, bool) {
+        let present = || self.vdevs.iter().filter(|vdev| !vdev.entry.is_removed);
+        let (mut rings, segment) = (self.label.rings.clone(), uberblock.journal.position.segment);
+        let mut lost = present().filter(|vdev| self.is_lost_log(vdev)).peekable();
+        if lost.peek().is_none() {
+            return (rings, false);
+        }
+        let gives_up = lost.any(|vdev| self.needs_log(vdev, uberblock));
+        match gives_up {
+            true => {
+                let usable = present().filter(|vdev| !self.is_lost_log(vdev));
+                let to = preferred(usable.map(|vdev| (vdev.id, vdev.entry)));
+                rings.leave(&to, segment);
+            }
+            false => drop(rings.settle(segment)),
+        }
+        (rings, gives_up)
     }
 
     fn check_vdev(&self, vdev: &FoundVdev, options: &OpenOptions) -> Result<(), SetupError> {
@@ -288,6 +352,12 @@ impl FoundPool {
             .map(|v| is_newest && self.is_last(v, options))
             .collect();
         let (histories, epoch) = self.histories(options);
+        let (rings, _) = self.rings_without_lost(uberblock);
+        let lost: Vec<_> = self
+            .vdevs
+            .iter()
+            .map(|vdev| self.is_lost_log(vdev))
+            .collect();
         let node_size = self.label.node_size;
         let journal = self.label.journal;
         let (changes, below) = (Changes::default(), SpaceBelow::default());
@@ -299,12 +369,12 @@ impl FoundPool {
             epoch: epoch.max(written.unwrap_or(epoch)),
             durable: self.epoch,
             features: self.label.features,
-            rings: self.label.rings,
+            rings,
             histories,
         };
         let mut candidates = self.candidates;
         let mut tops = Vec::with_capacity(self.vdevs.len());
-        for (vdev, is_last) in self.vdevs.into_iter().zip(last) {
+        for ((vdev, is_last), is_lost) in self.vdevs.into_iter().zip(last).zip(lost) {
             let mut members = Vec::with_capacity(vdev.members.len());
             for member in vdev.members {
                 let found = candidates.iter().position(|c| c.label.disk == member.guid);
@@ -345,6 +415,7 @@ impl FoundPool {
             if let Some(room) = room.min().filter(|_| may_grow) {
                 entry.data_size = entry.data_size.max(room.min(data_size_max(entry.needed())));
             }
+            entry.is_removed |= is_lost;
             tops.push(TopVdev::new(
                 vdev.id,
                 entry,
@@ -388,6 +459,7 @@ pub async fn open(found: FoundPool, options: OpenOptions) -> Result<Opened, Setu
     let newest = checkpoints.first().map_or(0, |u| u.sequence);
     // Only stale members have uberblocks: newer ones existed on the others.
     let newest = newest + u64::from(found.uberblocks.is_empty());
+    let (_, gives_journal_up) = found.rings_without_lost(&uberblock);
     let vdevs = found.assemble(&options, &uberblock);
     if !options.read_only {
         vdevs.reserve_members().await;
@@ -403,6 +475,6 @@ pub async fn open(found: FoundPool, options: OpenOptions) -> Result<Opened, Setu
         uberblock,
         newest,
         checkpoints,
-        is_chosen: options.rewind.is_some(),
+        is_chosen: options.rewind.is_some() || gives_journal_up,
     })
 }

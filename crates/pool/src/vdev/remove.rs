@@ -82,8 +82,8 @@ impl Vdevs {
         places
     }
 
-    /// Takes a vdev out of the pool: labels record this when the call returns, and its disks have no labels any longer. A durable checkpoint has a copy
-    /// of each of its blocks, and no task writes to it.
+    /// Takes a vdev out of the pool: labels record this when the call returns, and its disks have no labels any longer, unless it takes no writes. A durable checkpoint
+    /// has a copy of each of its blocks, and no task writes to it.
     ///
     /// # Errors
     /// [`SetupError::Device`] if labels could not be written: the vdev may be in or out at the next opening.
@@ -97,6 +97,9 @@ impl Vdevs {
         top.set_removed();
         self.write_labels().await.map_err(SetupError::failed)?;
         let members = std::mem::take(&mut *top.members());
+        if top.is_gone() {
+            return Ok(());
+        }
         let mut rings = self.ring_writes.enter(0..1);
         rings.come().await;
         for member in members {

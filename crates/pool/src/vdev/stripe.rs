@@ -24,9 +24,9 @@ impl Stripe {
         Self(slots)
     }
 
-    /// The vdevs that were not removed.
+    /// The vdevs that were not removed, without those for the journal that take no writes any longer.
     pub(super) fn iter(&self) -> impl Iterator<Item = &TopVdev> {
-        self.all().filter(|top| !top.is_removed())
+        self.all().filter(|top| !top.is_removed() && !top.is_gone())
     }
 
     /// All vdevs, by index.

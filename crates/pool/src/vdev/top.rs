@@ -20,7 +20,9 @@ use super::row_places::RowPlaces;
 use super::rows::Rows;
 use super::space_below::SpaceBelow;
 use crate::error::{Error, Result};
-use crate::format::{Birth, JournalLayout, MemberEntry, Membership, VdevEntry, VdevId, VdevOffset};
+use crate::format::{
+    Birth, JournalLayout, MemberEntry, Membership, VdevClass, VdevEntry, VdevId, VdevOffset,
+};
 use crate::written::WriteClass;
 
 /// A top-level vdev.
@@ -43,6 +45,8 @@ pub(super) struct TopVdev {
     flushed: AtomicU64,
     /// Whether a flush failed on every member.
     lost: AtomicBool,
+    /// Whether it is for the journal, and no member takes writes any longer: the pool goes on without it.
+    gone: AtomicBool,
     /// Its entry once it was removed: no member counts from then on.
     removed: OnceLock<VdevEntry>,
 }
@@ -74,6 +78,7 @@ impl TopVdev {
             written: AtomicU64::new(0),
             flushed: AtomicU64::new(0),
             lost: AtomicBool::new(false),
+            gone: AtomicBool::new(false),
         }
     }
 
@@ -98,6 +103,20 @@ impl TopVdev {
             ..self.entry()
         };
         let _is_removed = self.removed.set(entry);
+    }
+
+    /// Whether it is for the journal, and no member takes writes any longer.
+    pub(super) fn is_gone(&self) -> bool {
+        self.gone.load(Ordering::SeqCst)
+    }
+
+    /// The pool goes on without it. Labels have it until the journal is on other vdevs.
+    pub(super) fn set_gone(&self) {
+        self.gone.store(true, Ordering::SeqCst);
+    }
+
+    fn is_log(&self) -> bool {
+        self.entry.class == VdevClass::Log
     }
 
     /// Its entry in labels, with its present members.
@@ -319,6 +338,9 @@ impl TopVdev {
         }
         let failed = |m: &&Member| m.state == MemberState::Online && outcome(m) == Some(false);
         let full = members.iter().filter(failed).find(|m| m.leaf.is_full());
+        if self.is_log() && full.is_none() && members.iter().any(|m| failed(&m)) {
+            self.set_gone();
+        }
         Err(full.map_or(Error::Device, |member| member.leaf.write_error()))
     }
 
@@ -328,7 +350,7 @@ impl TopVdev {
     }
 
     /// Faults members that hang, and releases the operations that wait for them. No member is given up without which fewer
-    /// are in than the layout needs.
+    /// are in than the layout needs; a vdev for the journal is given up then.
     pub(super) fn give_up_hung(&self) {
         let mut members = self.members();
         let needed = self.layout.needed(members.len());
@@ -341,6 +363,10 @@ impl TopVdev {
             }
             if is_in(member) {
                 if rest <= needed {
+                    if self.is_log() {
+                        self.set_gone();
+                        member.leaf.give_up();
+                    }
                     continue;
                 }
                 rest -= 1;

@@ -1,6 +1,8 @@
 //! Requests and answers about pools and volumes.
 
-use super::{Damage, DiskState, ExportedAs, Resilver, Scrub, Trim, VdevLayout, VdevSpec};
+use super::{
+    Damage, DiskState, ExportedAs, Resilver, Scrub, Trim, VdevClass, VdevLayout, VdevSpec,
+};
 use crate::size::ByteSize;
 use clap::{Args, ValueEnum};
 use schemars::JsonSchema;
@@ -261,6 +263,9 @@ pub struct Vdev {
     pub name: String,
     /// Its layout.
     pub layout: VdevLayout,
+    /// Its class.
+    #[serde(default)]
+    pub class: VdevClass,
     /// Its health.
     pub health: Health,
     /// Bytes of its data, without parity.

@@ -91,9 +91,11 @@ impl fmt::Display for VdevLayout {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum VdevClass {
-    /// All blocks of a pool.
+    /// All blocks of a pool, and the journal if no vdev is of its class.
     #[default]
     Normal,
+    /// The journal only: it makes durable writes as fast as this vdev.
+    Log,
 }
 
 /// A vdev to create.

@@ -27,6 +27,9 @@ pub(super) fn refused(name: &str, e: SetupError) -> Error {
         SetupError::Name { .. }
         | SetupError::Shape { .. }
         | SetupError::TooSmall { .. }
+        | SetupError::NoBlocks
+        | SetupError::LogLayout
+        | SetupError::LogTooSmall { .. }
         | SetupError::BlockSize { .. }
         | SetupError::SameDisk { .. }
         | SetupError::SpareTooSmall { .. }
@@ -35,9 +38,9 @@ pub(super) fn refused(name: &str, e: SetupError) -> Error {
             Error::Conflict(format!("{e} (-f)"))
         }
         SetupError::ForeignHost { .. } => Error::Conflict(format!("{e} (-f)")),
-        SetupError::MemberMissing { .. } | SetupError::LabelsLost { .. } => {
-            Error::Conflict(format!("{e} (--without-missing)"))
-        }
+        SetupError::MemberMissing { .. }
+        | SetupError::LabelsLost { .. }
+        | SetupError::LogMissing { .. } => Error::Conflict(format!("{e} (--without-missing)")),
         SetupError::Io { .. } | SetupError::FileSystemFull { .. } | SetupError::Device => {
             failed(name, e)
         }

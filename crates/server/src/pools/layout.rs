@@ -2,7 +2,7 @@
 //!
 //! **Called by** views of pools, and by new and added vdevs. **Invariant**: a reason names what would be lost or wasted, and `-f` accepts it.
 
-use crate::api::{self, VdevLayout};
+use crate::api::{self, VdevClass, VdevLayout};
 use crate::size::ByteSize;
 use crate::{Error, Result};
 use pool::format::VdevKind;
@@ -24,6 +24,24 @@ impl From<VdevKind> for VdevLayout {
     }
 }
 
+impl From<pool::format::VdevClass> for VdevClass {
+    fn from(class: pool::format::VdevClass) -> Self {
+        match class {
+            pool::format::VdevClass::Normal => Self::Normal,
+            pool::format::VdevClass::Log => Self::Log,
+        }
+    }
+}
+
+impl From<VdevClass> for pool::format::VdevClass {
+    fn from(class: VdevClass) -> Self {
+        match class {
+            VdevClass::Normal => Self::Normal,
+            VdevClass::Log => Self::Log,
+        }
+    }
+}
+
 impl From<VdevLayout> for Layout {
     fn from(layout: VdevLayout) -> Self {
         match layout {
@@ -35,9 +53,10 @@ impl From<VdevLayout> for Layout {
     }
 }
 
-/// A layout with its number of disks.
+/// A layout with its number of disks, and the class of its vdev.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Shape {
+    class: VdevClass,
     layout: VdevLayout,
     disks: usize,
 }
@@ -51,6 +70,7 @@ impl Shape {
 impl From<&VdevStatus> for Shape {
     fn from(status: &VdevStatus) -> Self {
         Self {
+            class: status.class.into(),
             layout: status.kind.into(),
             disks: status.members.len(),
         }
@@ -60,6 +80,7 @@ impl From<&VdevStatus> for Shape {
 impl From<&VdevSpec> for Shape {
     fn from(spec: &VdevSpec) -> Self {
         Self {
+            class: spec.class.into(),
             layout: spec.layout.kind(spec.members.len()).into(),
             disks: spec.members.len(),
         }
@@ -91,11 +112,29 @@ pub(super) fn check_disks(vdevs: &[api::VdevSpec]) -> Result<()> {
 
 /// The reason why a pool of the vdevs `old` that gets the vdevs `new` would lose data after fewer failed disks than some of its vdevs.
 pub(super) fn lower_redundancy(old: &[Shape], new: &[Shape]) -> Option<String> {
-    let least = new.iter().min_by_key(|s| s.failures())?;
-    let of_old = old.iter().min_by_key(|s| s.failures());
-    let usual = of_old.or(new.iter().max_by_key(|s| s.failures()))?;
-    (least.failures() < usual.failures())
-        .then(|| format!("{least} beside {usual} lowers the redundancy of the whole pool"))
+    let blocks = |shapes: &[Shape]| -> Vec<Shape> {
+        let normal = shapes.iter().filter(|s| s.class == VdevClass::Normal);
+        normal.copied().collect()
+    };
+    let (old, new_blocks) = (blocks(old), blocks(new));
+    let least_old = old.iter().min_by_key(|s| s.failures());
+    let of_blocks = || {
+        let least = new_blocks.iter().min_by_key(|s| s.failures())?;
+        let usual = least_old.or(new_blocks.iter().max_by_key(|s| s.failures()))?;
+        (least.failures() < usual.failures())
+            .then(|| format!("{least} beside {usual} lowers the redundancy of the whole pool"))
+    };
+    let of_log = || {
+        let logs = new.iter().filter(|s| s.class == VdevClass::Log);
+        let least = logs.min_by_key(|s| s.failures())?;
+        let usual = least_old.or(new_blocks.iter().min_by_key(|s| s.failures()))?;
+        (least.failures() < usual.failures()).then(|| {
+            format!(
+                "{least} for the journal beside {usual}: if it fails at the same time as the machine, the durable writes of the last seconds are lost"
+            )
+        })
+    };
+    of_blocks().or_else(of_log)
 }
 
 /// The reason why a raidz wastes space: each of its disks counts as the smallest one.
@@ -124,11 +163,17 @@ mod tests {
 
     fn shapes(text: &str) -> Vec<Shape> {
         let one = |word: &str| {
+            let class = match word.strip_prefix("log-") {
+                Some(_) => VdevClass::Log,
+                None => VdevClass::Normal,
+            };
+            let word = word.trim_start_matches("log-");
             let (layout, disks) = word.split_once(':').unwrap();
             let layout = VdevLayout::ALL
                 .into_iter()
                 .find(|l| l.to_string() == layout);
             Shape {
+                class,
                 layout: layout.unwrap(),
                 disks: disks.parse().unwrap(),
             }
@@ -171,6 +216,13 @@ mod tests {
             ("raidz2:10", "raidz1:3", true),
             ("raidz1:3", "mirror:2", false),
             ("", "raidz3:8 raidz2:8", true),
+            ("", "mirror:2 log-disk:1", true),
+            ("", "mirror:2 log-mirror:2", false),
+            ("", "disk:1 log-disk:1", false),
+            ("raidz2:10", "log-mirror:2", true),
+            ("raidz2:10", "log-mirror:3", false),
+            ("mirror:3 log-disk:1", "mirror:3", false),
+            ("mirror:2 log-disk:1", "disk:1", true),
         ] {
             let reason = lower_redundancy(&shapes(old), &shapes(new));
             assert_eq!(reason.is_some(), is_lower, "{old} | {new}: {reason:?}");

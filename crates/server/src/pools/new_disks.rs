@@ -61,6 +61,7 @@ impl Server {
             }
             new.vdevs.push(VdevSpec {
                 layout: vdev.layout.into(),
+                class: vdev.class.into(),
                 members: disks,
             });
         }

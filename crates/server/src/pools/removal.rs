@@ -89,10 +89,23 @@ impl Supervisor {
         }
         let present: BTreeSet<VdevId> = now.keys().copied().collect();
         let before = self.vdevs.replace(now);
-        for (_, gone) in before.iter().filter(|(id, _)| !present.contains(id)) {
-            let name = &gone.name;
-            let text = format!("{name} was removed: its disks can be used elsewhere");
-            self.server.event(&self.name, "removal.finish", text);
+        let lost = pool.lost_logs();
+        for (id, gone) in before.iter().filter(|(id, _)| !present.contains(id)) {
+            let (name, pool) = (&gone.name, &self.name);
+            let (class, text) = match lost.contains(id) {
+                true => (
+                    "log.lost",
+                    format!(
+                        "{name}, which had the journal, failed and left the pool: nothing was lost, and durable writes go to the other vdevs; \
+                         add another log: wirepool pool add {pool} log DISK"
+                    ),
+                ),
+                false => (
+                    "removal.finish",
+                    format!("{name} was removed: its disks can be used elsewhere"),
+                ),
+            };
+            self.server.event(pool, class, text);
             if let Err(error) = self.server.forget_disks(&self.name, &gone.disks).await {
                 tracing::warn!(pool = self.name, %error, "paths of removed disks stay in the configuration");
             }

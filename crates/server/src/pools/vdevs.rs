@@ -7,7 +7,7 @@
 use super::change::{check_each, check_paths, refused};
 use super::layout::Shape;
 use super::new_disks::{NewDisks, remove_files};
-use crate::api::{self, AddVdevs, VdevSpec};
+use crate::api::{self, AddVdevs, VdevClass, VdevSpec};
 use crate::config::PoolEdit;
 use crate::server::Server;
 use crate::size::ByteSize;
@@ -138,7 +138,11 @@ impl Server {
             let vdev = added.map_err(|e| refused(name, e))?;
             let paths = asked.members.iter().map(|p| p.display().to_string());
             let paths = paths.collect::<Vec<_>>().join(" ");
-            let text = format!("vdev {}, {} of {paths}", vdev.0, asked.layout);
+            let class = match asked.class {
+                VdevClass::Normal => "",
+                VdevClass::Log => " for the journal",
+            };
+            let text = format!("vdev {}, {}{class} of {paths}", vdev.0, asked.layout);
             self.event(name, "vdev.add", text);
         }
         Ok(())

@@ -418,6 +418,7 @@ pub(super) fn vdev(status: &VdevStatus) -> Vdev {
     Vdev {
         name: layout.vdev_name(status.id.0),
         layout,
+        class: status.class.into(),
         health: match online {
             n if n < status.kind.needed(status.members.len()) => Health::Faulted,
             n if n == status.members.len() => Health::Online,

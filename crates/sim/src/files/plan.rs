@@ -221,7 +221,7 @@ impl Plan {
         let mut members = self.open_disks().await;
         members.truncate(self.disks);
         let layout = self.layout;
-        let mut spec = PoolSpec::new("tank", vec![VdevSpec { layout, members }], host());
+        let mut spec = PoolSpec::new("tank", vec![VdevSpec::new(layout, members)], host());
         spec.journal = Some(self.journal);
         spec.ashift = self.ashift;
         let opened = vdev::create(spec).await;

@@ -96,7 +96,7 @@ pub(super) async fn make(
     memory: Option<Memory>,
 ) -> Result<Pool, Violation> {
     let members = disks(&members).await;
-    let mut spec = PoolSpec::new("tank", vec![VdevSpec { layout, members }], host());
+    let mut spec = PoolSpec::new("tank", vec![VdevSpec::new(layout, members)], host());
     spec.journal = Some(JournalLayout {
         segment_size: 1 << 20,
         segments: 4,

@@ -94,7 +94,7 @@ impl PoolPlan {
             None => {
                 drop(unread);
                 let (layout, members) = (self.layout, self.open_disks().await);
-                let mut spec = PoolSpec::new("tank", vec![VdevSpec { layout, members }], host);
+                let mut spec = PoolSpec::new("tank", vec![VdevSpec::new(layout, members)], host);
                 spec.journal = Some(JournalLayout {
                     segment_size: 256 << 10,
                     segments: 8,

@@ -67,6 +67,13 @@ impl Plan {
         disks
     }
 
+    /// Returns the disks of logs that were lost.
+    fn revive(&self) {
+        let disks = self.names().into_iter();
+        let disks = disks.filter_map(|name| Node::current().disk(name));
+        disks.for_each(io::sim::SimDisk::revive);
+    }
+
     /// Opens the pool; creates it if there is none.
     pub(super) async fn open(&self) -> Result<Pool, Violation> {
         self.open_at(None).await
@@ -79,6 +86,9 @@ impl Plan {
             name: "sim".into(),
         };
         let cut = self.cut_opening.take();
+        if self.aim == Some(Aim::Removal) {
+            self.revive();
+        }
         let inspected = match cut {
             None => self.inspect().await?,
             // The next opening without a power cut inspects the disks.
@@ -160,10 +170,10 @@ impl Plan {
                 let mut disks = self.disks(false).await;
                 let mut vdevs: Vec<VdevSpec> = Vec::new();
                 while !disks.is_empty() {
-                    vdevs.push(VdevSpec {
-                        layout: self.layout(),
-                        members: disks.drain(..self.members.min(disks.len())).collect(),
-                    });
+                    vdevs.push(VdevSpec::new(
+                        self.layout(),
+                        disks.drain(..self.members.min(disks.len())).collect(),
+                    ));
                 }
                 let mut spec = PoolSpec::new("tank", vdevs, options.host);
                 spec.journal = Some(self.journal);

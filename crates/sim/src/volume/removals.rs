@@ -1,16 +1,17 @@
-//! Removals of a vdev, and power cuts while its blocks are copied, or while the copies of a removal that was given up are freed.
+//! Removals of a vdev, and power cuts while its blocks are copied, or while the copies of a removal that was given up are freed. Some of
+//! these vdevs are logs, and some of the logs are lost.
 //!
 //! **Owns** the removals and the time of the cut. **Called by** scenario `aimed`, with aim `Removal`. **Invariants** that it checks: a free
 //! disk becomes a vdev; a removal goes on in each incarnation until it ends; then the vdev has left the pool, and the journal is on the other
-//! one; or, if the removal was given up, the vdev has not left.
+//! one; or, if the removal was given up, the vdev has not left; a pool goes on without a log that is lost.
 
 use super::hot_spares::{free, open};
 use crate::model::Violation;
 use io::rng::Prng;
-use io::sim::{Node, remark};
+use io::sim::{Node, SimDisk, remark};
 use io::time::sleep;
-use pool::format::VdevId;
-use pool::vdev::SetupError;
+use pool::format::{VdevClass, VdevId};
+use pool::vdev::{SetupError, VdevSpec, VdevStatus};
 use pool::{Pool, Removing};
 use std::rc::Rc;
 use std::time::Duration;
@@ -21,6 +22,10 @@ const ROUNDS: u64 = 4;
 const IDLE_MS_MAX: u64 = 100_000;
 /// Longest pause before a removal is begun or given up, microseconds.
 const PAUSE_US: u64 = 20_000;
+/// Probability that a vdev that is added is a log.
+const LOGS: f64 = 0.4;
+/// Probability that a log is lost before it is removed.
+const LOST: f64 = 0.4;
 /// Probability that a removal is given up.
 const GIVEN_UP: f64 = 0.3;
 
@@ -43,6 +48,14 @@ pub(super) async fn churn(
             let steps = rng.below(most);
             remark(|| format!("removing    {:?}, {steps} steps left", pool.removing()));
             Node::current().power_cut_after(steps);
+        }
+        if pool.removing().is_none() {
+            lost(&pool, vdev).await?;
+            // the next vdev has its disk
+            for name in free(&pool, &names) {
+                Node::current().disk(name).map(SimDisk::revive);
+            }
+            continue;
         }
         let mut is_given_up = pool.removing().is_some_and(|r| r.is_stopping);
         if rng.chance(GIVEN_UP) {
@@ -71,19 +84,52 @@ fn wrong(what: &str, e: &SetupError) -> Violation {
     Violation(format!("{what}: {e}"))
 }
 
-/// The vdev whose removal is in progress or begins. `None` if the pool has given up, or has no room for its blocks.
+/// The log of a pool.
+fn log(pool: &Pool) -> Option<VdevStatus> {
+    let vdevs = pool.vdevs().status();
+    vdevs.into_iter().find(|vdev| vdev.class == VdevClass::Log)
+}
+
+/// Waits until the pool has left a log that is lost.
+async fn lost(pool: &Pool, vdev: VdevId) -> Result<(), Violation> {
+    for _ in 0..IDLE_MS_MAX {
+        let is_there = pool.vdevs().status().iter().any(|v| v.id == vdev);
+        if !is_there && !pool.journal_vdevs().contains(&vdev) {
+            return Ok(());
+        }
+        if let Some(trouble) = pool.trouble() {
+            return Err(Violation(format!("the pool fails with its log: {trouble}")));
+        }
+        sleep(Duration::from_millis(1)).await;
+    }
+    Err(Violation(format!(
+        "{vdev:?} is a log that is lost, and stays"
+    )))
+}
+
+/// The vdev whose removal is in progress or begins, or a log that is lost now. `None` if the pool has given up, or has no room for its blocks.
 async fn begin(pool: &Pool, names: &[String], rng: &mut Prng) -> Result<Option<VdevId>, Violation> {
     if let Some(removing) = pool.removing() {
         return Ok(Some(removing.vdev));
     }
-    if !has_second(pool, names).await? {
+    if !has_second(pool, names, rng).await? {
         return Ok(None);
     }
     // It gets blocks.
     sleep(Duration::from_micros(rng.below(PAUSE_US))).await;
-    // either may have the journal
     let vdevs = pool.vdevs().status();
-    let vdev = vdevs[rng.below(vdevs.len() as u64) as usize].id;
+    let log = log(pool);
+    if let Some(log) = log.as_ref().filter(|_| rng.chance(LOST)) {
+        remark(|| format!("log lost    {:?}", log.members[0].path));
+        let disk = Node::current().disk(&log.members[0].path);
+        disk.expect("the pool has it").kill();
+        return Ok(Some(log.id));
+    }
+    // either may have the journal
+    let vdev = match log {
+        Some(log) => log.id,
+        None => vdevs[rng.below(vdevs.len() as u64) as usize].id,
+    };
     match pool.remove_vdev(vdev).await {
         Err(SetupError::NoRoom { .. }) => Ok(None),
         Err(_) if pool.trouble().is_some() => Ok(None),
@@ -94,7 +140,7 @@ async fn begin(pool: &Pool, names: &[String], rng: &mut Prng) -> Result<Option<V
 }
 
 /// Whether the pool has two vdevs: one is added if there is none beside the first one. False if the pool has given up.
-async fn has_second(pool: &Pool, names: &[String]) -> Result<bool, Violation> {
+async fn has_second(pool: &Pool, names: &[String], rng: &mut Prng) -> Result<bool, Violation> {
     if pool.vdevs().status().len() > 1 {
         return Ok(true);
     }
@@ -102,7 +148,11 @@ async fn has_second(pool: &Pool, names: &[String]) -> Result<bool, Violation> {
         return Err(Violation("the disk of a removed vdev is a member".into()));
     };
     let disk = open(&name).await?;
-    match pool.add_vdev(vec![disk], true).await {
+    let spec = match rng.chance(LOGS) {
+        true => VdevSpec::log(vec![disk]),
+        false => vec![disk].into(),
+    };
+    match pool.add_vdev(spec, true).await {
         Err(_) if pool.trouble().is_some() => Ok(false),
         added => added
             .map(|_| true)

@@ -87,10 +87,7 @@ impl PoolFiles<'_> {
             members.push(file(&path, self.member_size()).await?);
         }
         let parity = PARITY as u8;
-        let vdev = VdevSpec {
-            layout: Layout::Raidz { parity },
-            members,
-        };
+        let vdev = VdevSpec::new(Layout::Raidz { parity }, members);
         create_pool(vdev, uncached()).await
     }
 

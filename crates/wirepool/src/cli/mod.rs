@@ -321,6 +321,7 @@ Examples:
   wirepool pool create tank mirror a.img b.img mirror c.img d.img --size 100G   files, created if they are missing
   wirepool pool create tank raidz2 /dev/sd{a..j}                                two of ten disks may fail
   wirepool pool create tank raidz2 /dev/sd{a..j} spare /dev/sd{k,l}             and two hot spares wait for a disk to fail
+  wirepool pool create tank raidz2 /dev/sd{a..j} log mirror /dev/nvme{0,1}n1p1   the journal is on flash
   wirepool pool create scratch /dev/nvme2n1                                     without redundancy
 
 A mirror has every block on each of its disks. A raidz1, raidz2 or raidz3 has the space of all its disks but one, two or three, and
@@ -328,7 +329,8 @@ that number may fail; it suits large files, and small random writes are slower t
     Create {
         /// The name of the pool.
         name: String,
-        /// Disks (files or block devices); disks after a word such as `mirror` or `raidz2` are its members, those after `spare` hot spares.
+        /// Disks (files or block devices); disks after a word such as `mirror` or `raidz2` are its members, those after `log` logs for the
+        /// journal, those after `spare` hot spares.
         #[arg(required = true, value_name = "[LAYOUT] DISK")]
         vdevs: Vec<String>,
         /// Create missing files with this size.

@@ -7,7 +7,7 @@ use crate::columns::{human, or_dash, rows, table, text, utc};
 use crate::tables::{advice, scan};
 use server::api::{
     Checkpoint, DiskState, FoundPool, Health, Member, Pool, SYNC_DISABLED, Spare, SpareState,
-    Trial, Vdev, Volume, VolumeSync,
+    Trial, Vdev, VdevClass, Volume, VolumeSync,
 };
 use std::fmt::Write;
 
@@ -120,7 +120,15 @@ fn one(p: &Pool, verbose: bool) -> String {
     }
     let mut t = table(&header, &[2, 3, 4, 5, 6, 7]);
     t.add_row([p.name.as_str(), state(p)]);
-    for v in &p.vdevs {
+    let of_class = |class| p.vdevs.iter().filter(move |v| v.class == class);
+    for v in of_class(VdevClass::Normal) {
+        vdev(&mut t, v, verbose);
+    }
+    let mut logs = of_class(VdevClass::Log).peekable();
+    if logs.peek().is_some() {
+        t.add_row(["logs"]);
+    }
+    for v in logs {
         vdev(&mut t, v, verbose);
     }
     if !p.spares.is_empty() {

@@ -32,6 +32,7 @@ impl Writer {
         if let Some(ring) = self.next.take() {
             self.ring = ring;
             self.head = start;
+            self.lost = None;
         }
     }
 

@@ -18,7 +18,7 @@ impl State {
 }
 
 impl Pool {
-    /// Adds a top-level vdev; a list of disks is a mirror. Later writes are spread onto it.
+    /// Adds a top-level vdev; a list of disks is a mirror. Later writes are spread onto it. The journal moves to a vdev of its class.
     ///
     /// # Errors
     /// As [`crate::vdev::Vdevs::add`].
@@ -33,6 +33,8 @@ impl Pool {
         state.shared.budget.set_extents(extents);
         state.allocator.add_vdev(&VdevSpace::from(&info));
         state.supply_budget();
+        drop(state);
+        self.owner.move_journal_to_log().await;
         Ok(info.id)
     }
 

@@ -19,7 +19,7 @@ use crate::owner::pool_tree::{PoolTree, number};
 use crate::shared::all;
 use crate::space::{Space, VdevSpace};
 use crate::tree::{Lookup, LookupStep, Need};
-use crate::vdev::Vdevs;
+use crate::vdev::{VdevInfo, Vdevs};
 use crate::{Error, Result};
 
 /// Nodes that are read at once.
@@ -133,7 +133,8 @@ impl Directory {
     /// # Errors
     /// [`Error::BeforeRemoval`] if the checkpoint is from before the removal of a vdev; [`Error::Invalid`] if copies overlap.
     pub(super) fn tell_copies(&mut self, vdevs: &Vdevs) -> Result<()> {
-        for info in vdevs.table().iter().filter(|info| info.is_removed) {
+        let had_blocks = |info: &&VdevInfo| info.is_removed && !vdevs.is_log(info.id);
+        for info in vdevs.table().iter().filter(had_blocks) {
             let entry = self.pool_tree.removals().get(&info.id);
             if entry.is_none_or(|entry| entry.step != RemovalStep::Copied) {
                 return Err(Error::BeforeRemoval { vdev: info.id });

@@ -25,6 +25,7 @@ use crate::owner::datasets::index::Datasets;
 use crate::owner::destroy::deadlists::{DEAD_TREE, Deadlists};
 use crate::owner::destroy::destroyer::Destroyer;
 use crate::owner::expansion::state::Expander;
+use crate::owner::journal_move::JournalMoves;
 use crate::owner::mover::state::Mover;
 use crate::owner::removal::state::Remover;
 use crate::owner::snapshots::lineage::promoted;
@@ -39,7 +40,6 @@ use crate::space::{Space, VdevSpace};
 use crate::tree::Need;
 use crate::vdev::{Opened, Vdevs};
 use crate::{Error, Result};
-use backend::RangeLock;
 use io::sync::lock;
 
 impl Pool {
@@ -130,7 +130,8 @@ impl Pool {
             mover: Mover::default(),
             expander: Expander::default(),
             remover: Remover::default(),
-            journal_moves: RangeLock::default(),
+            journal_moves: JournalMoves::default(),
+            lost_logs: RefCell::default(),
         });
         owner.load_doubted(doubted);
         owner.tell_dead();

@@ -14,7 +14,9 @@ use std::time::Duration;
 use io::time::now;
 
 use super::state::{RemovalWait, Removing};
-use crate::format::{Birth, FEATURE_REMOVED_VDEVS, RemovalEntry, RemovalStep, VdevId, removal_key};
+use crate::format::{
+    Birth, FEATURE_REMOVED_VDEVS, RemovalEntry, RemovalStep, VdevClass, VdevId, removal_key,
+};
 use crate::owner::half_pace::HalfPace;
 use crate::owner::{Owner, POLL, Pool, State};
 use crate::space::Service;
@@ -64,10 +66,11 @@ impl State {
         let Some(status) = present.iter().find(|status| status.id == vdev) else {
             return Err(SetupError::NoVdev { vdev });
         };
-        if present.len() == 1 {
+        let mut others = present.iter().filter(|status| status.id != vdev);
+        if others.all(|status| status.class == VdevClass::Log) {
             return Err(SetupError::LastVdev { vdev });
         }
-        if status.has_journal && vdevs.journal_without(vdev).is_none() {
+        if status.has_journal && vdevs.journal_vdevs(Some(vdev)).is_none() {
             return Err(SetupError::HasJournal { vdev });
         }
         if vdevs.expansion(vdev).is_some() {
@@ -134,7 +137,7 @@ impl Owner {
             let others = self
                 .shared
                 .vdevs
-                .journal_without(vdev)
+                .journal_vdevs(Some(vdev))
                 .ok_or(Error::Unknown)?;
             self.move_journal(&others).await.map_err(|error| {
                 tracing::warn!(%error, "the journal does not move from a vdev that is being removed");

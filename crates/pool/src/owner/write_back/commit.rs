@@ -394,6 +394,10 @@ impl Owner {
                         this.state.borrow_mut().journal.written(write.sequence);
                         this.shared.bell.ring();
                     }
+                    Err(_) if this.has_lost_journal() => {
+                        this.state.borrow_mut().journal.written(write.sequence);
+                        this.shared.bell.ring();
+                    }
                     Err(error) => this.fail(error),
                 }
             }));
@@ -415,9 +419,11 @@ impl Owner {
         drop(io::spawn(async move { this.finish_flush(flush).await }));
     }
 
-    async fn finish_flush(&self, flush: Flush) {
+    async fn finish_flush(self: Rc<Self>, flush: Flush) {
         match self.shared.vdevs.flush().await {
             Ok(confirmed) => {
+                // then it makes no batch durable that was not before
+                let _is_lost = self.has_lost_journal();
                 let state = &mut *self.state.borrow_mut();
                 let asking = state.asking();
                 let outstanding = state.outstanding(&asking);

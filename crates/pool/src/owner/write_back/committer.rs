@@ -32,6 +32,17 @@ struct Waiter {
     ticket: Ticket,
     taken_at: Instant,
     demand: Demand,
+    /// Whether a checkpoint waits, which may itself make the batch durable.
+    is_checkpoint: bool,
+}
+
+impl Waiter {
+    fn is_answered(&self, journal: &Writer) -> bool {
+        match self.is_checkpoint {
+            true => journal.may_be_in_checkpoint(self.ticket),
+            false => journal.is_durable(self.ticket),
+        }
+    }
 }
 
 /// See the module header.
@@ -184,6 +195,7 @@ impl Committer {
                 ticket,
                 taken_at: now(),
                 demand,
+                is_checkpoint: false,
             }),
             None => {
                 if let Some(confirmed) = &self.confirmed {
@@ -194,13 +206,23 @@ impl Committer {
         }
     }
 
+    /// Answers a checkpoint once it may have the batch `ticket`.
+    pub(in crate::owner) fn wait_for_checkpoint(&mut self, ticket: Ticket, demand: Demand) {
+        self.waiters.push(Waiter {
+            ticket,
+            taken_at: now(),
+            demand,
+            is_checkpoint: true,
+        });
+    }
+
     /// Answers the demands whose batch is durable.
     pub(in crate::owner) fn answer(&mut self, journal: &Writer) {
         let Some(confirmed) = &self.confirmed else {
             return;
         };
-        let is_durable = |waiter: &mut Waiter| journal.is_durable(waiter.ticket);
-        for waiter in self.waiters.extract_if(.., is_durable) {
+        let is_answered = |waiter: &mut Waiter| waiter.is_answered(journal);
+        for waiter in self.waiters.extract_if(.., is_answered) {
             let promise = promise(confirmed, waiter.taken_at, self.flush_at);
             waiter.demand.send(Ok(promise));
         }

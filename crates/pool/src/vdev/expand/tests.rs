@@ -6,7 +6,7 @@ use std::ops::Range;
 use proptest::prelude::*;
 
 use super::{NextMove, RowsToMove, next_move};
-use crate::format::{Expansion, JournalLayout, VdevEntry, VdevGuid, VdevKind};
+use crate::format::{Expansion, JournalLayout, VdevClass, VdevEntry, VdevGuid, VdevKind};
 use crate::vdev::rows::Rows;
 
 /// The address that each place of the members has.
@@ -61,6 +61,7 @@ fn rows(data: u16, parity: u8, ashift: u8) -> Rows {
         has_journal: true,
         data_size: 1 << 30,
         is_removed: false,
+        class: VdevClass::Normal,
     };
     let journal = JournalLayout {
         segment_size: 1 << ashift << 1,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::Rows;
-use crate::format::{Expansion, JournalLayout, VdevEntry, VdevGuid, VdevKind};
+use crate::format::{Expansion, JournalLayout, VdevClass, VdevEntry, VdevGuid, VdevKind};
 use crate::vdev::geometry::DATA_START;
 
 const UNIT: u64 = 4096;
@@ -21,6 +21,7 @@ fn rows(members: u16, parity: u8, segments: u32) -> Rows {
         has_journal: segments > 0,
         data_size: 8 << 20,
         is_removed: false,
+        class: VdevClass::Normal,
     };
     let journal = JournalLayout {
         segment_size: 64 << 10,

@@ -4,8 +4,8 @@ use pool::format::{
     Birth, Defect, Expansion, FEATURE_SIZE_MAX, FEATURES_MAX, FORKS_MAX, Features, Fork,
     HOST_NAME_SIZE, Host, JournalLayout, JournalRing, JournalRings, LABEL_SIZE, Label, LabelBranch,
     LabelEpoch, LabelHistory, MEMBERS_MAX, MemberEntry, MemberGuid, Membership, NODE_SIZE_DEFAULT,
-    NodeSize, PoolGuid, PoolState, VDEVS_MAX, VdevEntry, VdevGuid, VdevId, VdevKind, VdevOffset,
-    check_name,
+    NodeSize, PoolGuid, PoolState, VDEVS_MAX, VdevClass, VdevEntry, VdevGuid, VdevId, VdevKind,
+    VdevOffset, check_name,
 };
 use proptest::prelude::*;
 
@@ -36,6 +36,7 @@ fn vdev(guid: u64, members: u16) -> VdevEntry {
         has_journal: guid == 0x21,
         data_size: 0x400_0000,
         is_removed: false,
+        class: VdevClass::Normal,
     }
 }
 
@@ -334,6 +335,48 @@ fn only_labels_that_need_rings_have_them() {
         bytes[at] = 2;
         let decoded = Label::decode(&with_checksum(bytes), AT);
         assert!(decoded.is_err(), "byte {at} of version 3");
+    }
+}
+
+/// The first vdev takes blocks, and the second one the journal only.
+fn label_with_classes() -> Label {
+    let mut label = label_with_rings();
+    label.vdevs[1].kind = VdevKind::Mirror;
+    label.vdevs[1].class = VdevClass::Log;
+    label
+}
+
+/// Labels of version 8 have the class of each vdev.
+#[test]
+fn golden_with_classes() {
+    let label = label_with_classes();
+    let mut want = label_with_rings().encode(AT)[..LABEL_SIZE - 16].to_vec();
+    (want[4], want[808 + 8], want[808 + 15]) = (8, 2, 2);
+    let want = with_checksum(want);
+    assert!(label.encode(AT) == want, "other bytes");
+    assert_eq!(Label::decode(&want, AT), Ok(label));
+    for (at, byte) in [(4, 7), (4, 9), (808 + 15, 4), (808 + 15, 0), (808 + 15, 6)] {
+        let mut bytes = want[..LABEL_SIZE - 16].to_vec();
+        bytes[at] = byte;
+        let decoded = Label::decode(&with_checksum(bytes), AT);
+        assert!(decoded.is_err(), "byte {at}: {byte}");
+    }
+}
+
+/// A vdev for the journal has a place for it, and is no raidz. A pool has a vdev for blocks.
+#[test]
+fn classes_that_cannot_be_are_refused() {
+    assert_eq!(label_with_classes().check(), Ok(()));
+    let changes: [fn(&mut Label); 4] = [
+        |l| l.vdevs[1].has_journal = false,
+        |l| l.vdevs[1].kind = VdevKind::Raidz { parity: 1 },
+        |l| l.vdevs[0].class = VdevClass::Log,
+        |l| l.history = LabelHistory::default(),
+    ];
+    for (index, change) in changes.iter().enumerate() {
+        let mut bad = label_with_classes();
+        change(&mut bad);
+        assert!(bad.check().is_err(), "change {index}: {bad:?}");
     }
 }
 

@@ -77,10 +77,7 @@ async fn make(shape: Shape) -> Pool {
     for n in 0..shape.0 {
         members.push(disk(n).await);
     }
-    let vdev = VdevSpec {
-        layout: layout(shape),
-        members,
-    };
+    let vdev = VdevSpec::new(layout(shape), members);
     let host = Host::new([1; 16], "here");
     let opened = create(PoolSpec::new("tank", vec![vdev], host)).await;
     let pool = Pool::open(opened.expect("made"), options()).await;

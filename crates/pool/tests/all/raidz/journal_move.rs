@@ -27,15 +27,15 @@ const OLD: VdevId = VdevId(0);
 const LOG: u64 = 1000;
 
 /// A client that writes blocks one after the other, each durably, until it is told to end.
-struct Client {
+pub(super) struct Client {
     /// Number of writes that were answered.
-    acked: Rc<Cell<u64>>,
+    pub(super) acked: Rc<Cell<u64>>,
     ends: Rc<Cell<bool>>,
     task: io::runtime::JoinHandle<()>,
 }
 
 impl Client {
-    async fn new(pool: &Pool, acked: Rc<Cell<u64>>) -> Self {
+    pub(super) async fn new(pool: &Pool, acked: Rc<Cell<u64>>) -> Self {
         let log = volume(pool, "log", 4 << 20).await;
         let ends = Rc::new(Cell::new(false));
         let (of_task, end) = (acked.clone(), ends.clone());
@@ -50,7 +50,7 @@ impl Client {
         Self { acked, ends, task }
     }
 
-    async fn end(self) -> u64 {
+    pub(super) async fn end(self) -> u64 {
         self.ends.set(true);
         self.task.await.expect("it ends");
         self.acked.get()
@@ -58,7 +58,7 @@ impl Client {
 }
 
 /// Checks the contents of the volume after this number of writes was answered.
-async fn check_log(log: &Volume, acked: u64) {
+pub(super) async fn check_log(log: &Volume, acked: u64) {
     for n in acked.saturating_sub(LOG)..acked {
         // the next write may be there
         if n % LOG != acked % LOG {
@@ -68,7 +68,7 @@ async fn check_log(log: &Volume, acked: u64) {
 }
 
 /// Runs `first`, cuts the power, and runs `second` with its result.
-fn lives<T: 'static>(
+pub(super) fn lives<T: 'static>(
     seed: u64,
     first: impl AsyncFnOnce() -> T + 'static,
     second: impl AsyncFnOnce(T) + 'static,
@@ -393,10 +393,7 @@ fn a_vdev_without_an_area_is_refused_by_name() {
         });
         let opened = create(spec).await.expect("create");
         let pool = Pool::open(opened, Options::default()).await.expect("open");
-        let small = VdevSpec {
-            layout: Layout::Mirror,
-            members: disks(1, (1, 0, 96)).await,
-        };
+        let small = VdevSpec::new(Layout::Mirror, disks(1, (1, 0, 96)).await);
         assert_eq!(pool.add_vdev(small, false).await, Ok(VDEV));
         let refused = pool.remove_vdev(OLD).await;
         assert_eq!(refused, Err(SetupError::HasJournal { vdev: OLD }));
@@ -407,10 +404,7 @@ fn a_vdev_without_an_area_is_refused_by_name() {
         assert_eq!(refused, Err(SetupError::NoVdev { vdev: none }));
         let refused = pool.move_journal(&[]).await;
         assert_eq!(refused, Err(SetupError::JournalSegments { segments: 0 }));
-        let large = VdevSpec {
-            layout: Layout::Mirror,
-            members: disks(2, (1, 0, 256)).await,
-        };
+        let large = VdevSpec::new(Layout::Mirror, disks(2, (1, 0, 256)).await);
         assert_eq!(pool.add_vdev(large, false).await, Ok(none));
         pool.remove_vdev(OLD).await.expect("it begins");
         let refused = pool.move_journal(&[OLD]).await;

@@ -4,6 +4,7 @@ mod expand;
 mod full;
 mod inspect;
 mod journal_move;
+mod log_class;
 mod members;
 mod moved_files;
 mod mover;
@@ -44,10 +45,7 @@ async fn disks(first: usize, (members, _, mib): Shape) -> Vec<Disk> {
 
 /// A vdev of new disks from `d<first>` on.
 async fn raidz(first: usize, shape: Shape) -> VdevSpec {
-    VdevSpec {
-        layout: Layout::Raidz { parity: shape.1 },
-        members: disks(first, shape).await,
-    }
+    VdevSpec::new(Layout::Raidz { parity: shape.1 }, disks(first, shape).await)
 }
 
 async fn make(shape: Shape) -> Pool {

@@ -34,7 +34,7 @@ pub(super) const RAIDZ: Kind = (Layout::Raidz { parity: 1 }, 3);
 
 async fn spec(first: usize, (layout, count): Kind) -> VdevSpec {
     let members = disks(first, (count, 0, MIB)).await;
-    VdevSpec { layout, members }
+    VdevSpec::new(layout, members)
 }
 
 /// A pool of a mirror.

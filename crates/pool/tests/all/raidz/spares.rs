@@ -68,7 +68,7 @@ async fn open(opened: vdev::Opened) -> Pool {
 
 async fn make(name: &str, layout: Layout, which: impl IntoIterator<Item = usize>) -> Pool {
     let members = disks(which).await;
-    let spec = VdevSpec { layout, members };
+    let spec = VdevSpec::new(layout, members);
     let opened = create(PoolSpec::new(name, vec![spec], host())).await;
     open(opened.expect("created")).await
 }

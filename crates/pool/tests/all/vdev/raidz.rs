@@ -17,10 +17,7 @@ pub(crate) const SHAPES: [(usize, u8); 6] = [(2, 1), (3, 1), (4, 2), (6, 2), (7,
 
 pub(crate) async fn make_raidz(members: usize, parity: u8) -> Opened {
     let all: Vec<usize> = (0..members).collect();
-    let vdev = VdevSpec {
-        layout: Layout::Raidz { parity },
-        members: disks(&all).await,
-    };
+    let vdev = VdevSpec::new(Layout::Raidz { parity }, disks(&all).await);
     let made = create(PoolSpec::new("tank", vec![vdev], host())).await;
     made.expect("made")
 }
@@ -426,10 +423,7 @@ fn shapes_that_cannot_be_and_changes_of_members_are_refused() {
         on(node, async move {
             for (members, parity) in [(1, 1), (2, 2), (3, 3)] {
                 let some: Vec<usize> = (0..members).collect();
-                let vdev = VdevSpec {
-                    layout: Layout::Raidz { parity },
-                    members: disks(&some).await,
-                };
+                let vdev = VdevSpec::new(Layout::Raidz { parity }, disks(&some).await);
                 let made = create(PoolSpec::new("tank", vec![vdev], host())).await;
                 let error = made.err().expect("refused");
                 assert!(matches!(error, SetupError::Shape { .. }), "{error}");

@@ -158,7 +158,7 @@ async fn open_disks(count: usize) -> Vec<Disk> {
 
 async fn create_on(count: usize, layout: Layout) -> Pool {
     let members = open_disks(count).await;
-    let spec = PoolSpec::new("tank", vec![VdevSpec { layout, members }], host());
+    let spec = PoolSpec::new("tank", vec![VdevSpec::new(layout, members)], host());
     let opened = create(spec).await.expect("a pool");
     let pool = Pool::open(opened, Options::default()).await;
     pool.expect("a pool")

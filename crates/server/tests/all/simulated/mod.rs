@@ -4,6 +4,7 @@ mod disks;
 mod filesystems;
 mod fixture;
 mod iser;
+mod logs;
 mod members;
 mod nfs_rdma;
 mod pools;

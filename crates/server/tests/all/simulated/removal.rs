@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 /// Blocks that the client writes.
-const BLOCKS: u64 = 2048;
+pub(super) const BLOCKS: u64 = 2048;
 
 fn mirror(disks: &[&str]) -> AddVdevs {
     AddVdevs {
@@ -22,7 +22,7 @@ fn mirror(disks: &[&str]) -> AddVdevs {
     }
 }
 
-fn remove(disk: &str) -> RemoveDevice {
+pub(super) fn remove(disk: &str) -> RemoveDevice {
     RemoveDevice {
         pool: "tank".into(),
         disk: disk.into(),
@@ -36,14 +36,14 @@ fn stop() -> StopRemoval {
 }
 
 /// Asks the server on its own machine.
-async fn on<T: 'static>(
+pub(super) async fn on<T: 'static>(
     node: &Node,
     asks: impl Future<Output = server::Result<T>> + 'static,
 ) -> server::Result<T> {
     node.spawn(asks).await.expect("it has power")
 }
 
-fn vdevs(server: &Server) -> Vec<String> {
+pub(super) fn vdevs(server: &Server) -> Vec<String> {
     let vdevs = server.pools().remove(0).vdevs;
     vdevs.into_iter().map(|vdev| vdev.name).collect()
 }
@@ -52,17 +52,19 @@ fn disks(server: &Server) -> Vec<PathBuf> {
     server.pools().remove(0).disks
 }
 
-fn events(server: &Server) -> Vec<String> {
+pub(super) fn events(server: &Server) -> Vec<String> {
     let all = server.events(&ListEvents {
         pool: None,
         after: 0,
     });
     let classes = all.into_iter().map(|event| event.class);
-    classes.filter(|c| c.starts_with("removal")).collect()
+    classes
+        .filter(|c| c.starts_with("removal") || c.starts_with("log"))
+        .collect()
 }
 
 /// Waits until no vdev is being removed and the event is there.
-async fn wait_for(server: &Server, event: &str) {
+pub(super) async fn wait_for(server: &Server, event: &str) {
     for _ in 0..6000 {
         let is_over = server.pools()[0].removal.is_none();
         if is_over && events(server).last().is_some_and(|e| e == event) {
@@ -78,12 +80,12 @@ async fn wait_for(server: &Server, event: &str) {
 }
 
 /// The contents of a block.
-fn byte(lba: u64) -> u8 {
+pub(super) fn byte(lba: u64) -> u8 {
     (lba / 16 % 250) as u8 + 1
 }
 
 /// Checks the contents of the volume, as the client reads them.
-async fn read_all(node: &Node) {
+pub(super) async fn read_all(node: &Node) {
     let (_client, namespace) = connect(node).await;
     for lba in 0..BLOCKS {
         let (read, buf) = namespace.read(lba, io::pool().alloc(4096).await).await;

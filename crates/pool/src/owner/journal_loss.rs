@@ -1,0 +1,98 @@
+//! Loss of the vdevs for the journal, while the pool is in use: nothing is lost, since memory has all that only they have.
+//!
+//! Batches that were not durable wait for a checkpoint, which has all of them and moves the journal to other vdevs. Then labels say that the lost
+//! vdevs are removed.
+//!
+//! **Owns** the order of these steps. **Called by** write-back when a write or flush of the journal fails, and by the owner's tick.
+//! **Invariants**: until the journal is on other vdevs, labels name the lost ones, so that a pool whose machine crashes is not opened without them by
+//! mistake; no demand is answered meanwhile. `docs/decisions/0184`.
+
+use std::rc::Rc;
+
+use crate::format::VdevId;
+use crate::owner::{Owner, Pool};
+use crate::space::Service;
+use crate::vdev::SetupError;
+
+impl Owner {
+    /// Whether the journal is on a vdev that takes no writes any longer. Then a move to other vdevs is in progress when the call returns.
+    pub(in crate::owner) fn has_lost_journal(self: &Rc<Self>) -> bool {
+        let vdevs = &self.shared.vdevs;
+        let gone = vdevs.gone_logs();
+        if gone.is_empty() {
+            return self.state.borrow().journal.is_lost();
+        }
+        let mut state = self.state.borrow_mut();
+        let mut on = state.journal.vdevs().into_iter();
+        if !on.any(|vdev| gone.contains(&vdev)) {
+            return false;
+        }
+        if state.journal.lose_ring() {
+            tracing::error!(
+                vdevs = ?gone,
+                "a vdev for the journal takes no writes: the journal moves to other vdevs, and durable writes wait for that"
+            );
+            let this = self.clone();
+            drop(io::spawn(async move { this.leave_lost_journal().await }));
+        }
+        true
+    }
+
+    /// Moves the journal from the vdevs that are lost, and removes them.
+    async fn leave_lost_journal(self: Rc<Self>) {
+        let leaving = self.state.borrow().leaving().map(|(vdev, _)| vdev);
+        let to = self.shared.vdevs.journal_vdevs(leaving);
+        let moved = match to {
+            Some(to) => self.move_journal(&to).await,
+            None => Err(SetupError::Device),
+        };
+        if let Err(error) = moved {
+            tracing::error!(%error, "the journal did not move from a vdev that is lost");
+            self.fail(crate::Error::Device);
+            return;
+        }
+        self.drop_lost_logs().await;
+    }
+
+    /// Removes the vdevs for the journal that take no writes any longer, and that the journal is not on. Called once a second too, because a
+    /// crash may come between.
+    pub(in crate::owner) async fn drop_lost_logs(&self) {
+        if self.shared.vdevs.is_read_only() || self.shared.trouble().is_some() {
+            return;
+        }
+        for vdev in self.unused_lost_logs() {
+            match self.shared.vdevs.remove(vdev).await {
+                Ok(()) => {
+                    let mut state = self.state.borrow_mut();
+                    state.allocator.space_mut().serve(vdev, Service::Removed);
+                    self.lost_logs.borrow_mut().push(vdev);
+                    tracing::error!(
+                        vdev = vdev.0,
+                        "a vdev for the journal was lost and left the pool; nothing else was lost"
+                    );
+                }
+                Err(error) => tracing::warn!(vdev = vdev.0, %error, "a lost vdev was not removed"),
+            }
+        }
+    }
+
+    /// The vdevs for the journal that are lost, and that neither the journal nor a move needs.
+    pub(in crate::owner) fn unused_lost_logs(&self) -> Vec<VdevId> {
+        let vdevs = &self.shared.vdevs;
+        let mut lost = vdevs.gone_logs();
+        if !lost.is_empty() {
+            let used = self.state.borrow().journal.vdevs();
+            let rings = vdevs.journal_rings();
+            lost.retain(|vdev| !used.contains(vdev) && !rings.has(*vdev));
+        }
+        lost
+    }
+}
+
+impl Pool {
+    /// The vdevs for the journal that were lost and left the pool since it was opened.
+    #[must_use]
+    pub fn lost_logs(&self) -> Vec<VdevId> {
+        self.owner.lost_logs.borrow().clone()
+    }
+}
