@@ -5,6 +5,7 @@
 //! device failed, nothing more is acknowledged. `docs/decisions/0123`.
 
 use super::{Owner, Pool};
+use crate::dataset::Demand;
 use crate::journal::Ticket;
 use crate::vdev::limits::SPACE_RETRY;
 use crate::{Error, Result};
@@ -34,6 +35,11 @@ impl Owner {
         }
     }
 
+    fn wait_for_checkpoint(&self, ticket: Ticket, demand: Demand) {
+        let mut state = self.state.borrow_mut();
+        state.committer.wait_for_checkpoint(ticket, demand);
+    }
+
     /// Waits until a checkpoint may have a batch, even while the file system below is full.
     ///
     /// # Errors
@@ -41,9 +47,7 @@ impl Owner {
     pub(super) async fn durable_at_last(&self, ticket: Ticket) -> Result<()> {
         loop {
             let (sender, receiver) = oneshot::channel();
-            let mut state = self.state.borrow_mut();
-            state.committer.wait_for_checkpoint(ticket, sender);
-            drop(state);
+            self.wait_for_checkpoint(ticket, sender);
             self.shared.bell.ring();
             let durable = receiver.await.unwrap_or(Err(Error::Device));
             match durable.map(drop) {

@@ -52,9 +52,9 @@ pub(super) async fn churn(
         if pool.removing().is_none() {
             lost(&pool, vdev).await?;
             // the next vdev has its disk
-            for name in free(&pool, &names) {
-                Node::current().disk(name).map(SimDisk::revive);
-            }
+            let disks = free(&pool, &names).into_iter();
+            let disks = disks.filter_map(|name| Node::current().disk(name));
+            disks.for_each(SimDisk::revive);
             continue;
         }
         let mut is_given_up = pool.removing().is_some_and(|r| r.is_stopping);

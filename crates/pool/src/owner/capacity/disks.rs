@@ -28,12 +28,13 @@ impl Pool {
         force: bool,
     ) -> Result<VdevId, SetupError> {
         let info = self.vdevs().add(spec, force).await?;
-        let mut state = self.owner.state.borrow_mut();
-        let extents = self.vdevs().extent_space();
-        state.shared.budget.set_extents(extents);
-        state.allocator.add_vdev(&VdevSpace::from(&info));
-        state.supply_budget();
-        drop(state);
+        {
+            let mut state = self.owner.state.borrow_mut();
+            let extents = self.vdevs().extent_space();
+            state.shared.budget.set_extents(extents);
+            state.allocator.add_vdev(&VdevSpace::from(&info));
+            state.supply_budget();
+        }
         self.owner.move_journal_to_log().await;
         Ok(info.id)
     }
