@@ -12,8 +12,7 @@ mod datasets;
 mod destroy;
 mod expansion;
 mod half_pace;
-mod journal_loss;
-mod journal_move;
+mod journal;
 mod mover;
 mod opening;
 mod pool_tree;
@@ -32,7 +31,7 @@ use std::time::Duration;
 use io::sync::oneshot;
 
 use crate::cache::RecordCacheStats;
-use crate::format::{Record, Value, VdevId};
+use crate::format::{Record, Value};
 use crate::journal::{Ticket, Writer};
 use crate::shared::Shared;
 use crate::tree::CacheStats;
@@ -46,7 +45,7 @@ use datasets::index::Datasets;
 use destroy::deadlists::Deadlists;
 use destroy::destroyer::Destroyer;
 use expansion::state::Expander;
-use journal_move::JournalMoves;
+use journal::state::JournalMoves;
 use mover::state::Mover;
 use pool_tree::{Changes, PoolTree};
 use removal::state::Remover;
@@ -111,8 +110,6 @@ struct Owner {
     expander: Expander,
     remover: Remover,
     journal_moves: JournalMoves,
-    /// The vdevs for the journal that were lost and left the pool.
-    lost_logs: RefCell<Vec<VdevId>>,
 }
 
 /// A pool that is open. It lives on the shard that opened it.

@@ -25,7 +25,7 @@ use crate::owner::datasets::index::Datasets;
 use crate::owner::destroy::deadlists::{DEAD_TREE, Deadlists};
 use crate::owner::destroy::destroyer::Destroyer;
 use crate::owner::expansion::state::Expander;
-use crate::owner::journal_move::JournalMoves;
+use crate::owner::journal::state::JournalMoves;
 use crate::owner::mover::state::Mover;
 use crate::owner::removal::state::Remover;
 use crate::owner::snapshots::lineage::promoted;
@@ -131,7 +131,6 @@ impl Pool {
             expander: Expander::default(),
             remover: Remover::default(),
             journal_moves: JournalMoves::default(),
-            lost_logs: RefCell::default(),
         });
         owner.load_doubted(doubted);
         owner.tell_dead();

@@ -28,7 +28,7 @@ fn logs(server: &Rc<Server>) -> Vec<(String, bool)> {
     logs.map(|vdev| (vdev.name, vdev.journal)).collect()
 }
 
-/// A mirror of two gets a log beside a client. The log fails: an event says so, its disks leave the configuration, and the client has lost nothing. A second log is
+/// A mirror of two gets a log beside a client. The log fails: there is an event, its disks leave the configuration, and the client has lost nothing. A second log is
 /// removed by request.
 #[test]
 fn a_log_is_added_lost_and_removed() {

@@ -65,7 +65,7 @@ impl Owner {
                 Ok(()) => {
                     let mut state = self.state.borrow_mut();
                     state.allocator.space_mut().serve(vdev, Service::Removed);
-                    self.lost_logs.borrow_mut().push(vdev);
+                    self.journal_moves.lost.borrow_mut().push(vdev);
                     tracing::error!(
                         vdev = vdev.0,
                         "a vdev for the journal was lost and left the pool; nothing else was lost"
@@ -93,6 +93,6 @@ impl Pool {
     /// The vdevs for the journal that were lost and left the pool since it was opened.
     #[must_use]
     pub fn lost_logs(&self) -> Vec<VdevId> {
-        self.owner.lost_logs.borrow().clone()
+        self.owner.journal_moves.lost.borrow().clone()
     }
 }

@@ -8,13 +8,10 @@
 //! **Owns** the order of these steps. **Called by** the addition and the removal of a vdev, by the owner's tick, and by [`Pool::move_journal`]. **Invariants**: one move at a
 //! time; a crash at any step leaves the journal in the ring in which the newest checkpoint's journal starts. `docs/decisions/0181`.
 
-use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use backend::RangeLock;
-
-use io::time::{Instant, now};
+use io::time::now;
 
 use crate::format::{JOURNAL_SEGMENTS_MAX, VdevId};
 use crate::owner::{Owner, Pool};
@@ -22,19 +19,6 @@ use crate::vdev::SetupError;
 
 /// The time after which a move to the vdevs for the journal is tried again that failed.
 const RETRY: Duration = Duration::from_secs(30);
-
-/// The moves of a pool's journal.
-#[derive(Default)]
-pub(in crate::owner) struct JournalMoves {
-    /// Orders them.
-    turn: RangeLock,
-    /// Whether the pool closes.
-    is_ended: Cell<bool>,
-    /// Whether a move to the vdevs for the journal is in progress.
-    is_running: Cell<bool>,
-    /// No such move begins before this time.
-    rests_until: Cell<Option<Instant>>,
-}
 
 impl Owner {
     /// Moves the journal to these vdevs, by index. Writes wait for one checkpoint, which has only the changes since another one.
