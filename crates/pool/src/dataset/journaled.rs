@@ -1,8 +1,10 @@
 //! Records whose contents only the journal has: they are durable, and get blocks later, together with others.
 //!
 //! **Owns** their contents. **Called by** the owner, and by reads, under the dataset's lock. **Invariants**: groups and layers have
-//! no newer contents of a record that is here, because write-back takes away each record that it puts or deletes; no snapshot and
-//! no checkpoint is taken while records are here. `docs/decisions/0171`.
+//! no newer contents of a record that is here, because each batch takes away the records that it puts or deletes; a file's record and
+//! a block of it are never both here: a record that comes takes its blocks away, and no block comes while its record is here, since
+//! the record in memory takes the write into its contents; no snapshot and no checkpoint is taken while records are here.
+//! `docs/decisions/0171`, `0183`.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -67,14 +69,14 @@ impl Journaled {
         bytes
     }
 
-    /// A record of the journal that is no [`Record::PutContents`] puts or deletes keys.
-    pub(crate) fn supersede(&mut self, record: &Record) {
+    /// A record of the journal that is no [`Record::PutContents`] puts or deletes keys. Returns the bytes of the contents here.
+    pub(crate) fn supersede(&mut self, record: &Record) -> usize {
         match record {
             Record::Put(_, key, _) | Record::PutFresh(_, key, _) | Record::Delete(_, key) => {
-                self.forget(*key);
+                self.forget(*key)
             }
-            Record::DeleteRange(_, keys) => drop(self.forget_range(keys.clone())),
-            Record::PutContents(..) | Record::Freeze(..) | Record::State(_) => {}
+            Record::DeleteRange(_, keys) => self.forget_range(keys.clone()),
+            Record::PutContents(..) | Record::Freeze(..) | Record::State(_) => 0,
         }
     }
 

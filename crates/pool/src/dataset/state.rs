@@ -212,6 +212,16 @@ impl State {
             .or_else(|| hides(&|key| self.journaled.get(key)))
     }
 
+    /// Whether a key is that of a file's block whose record only the journal has. The contents of such a block never go to the
+    /// journal.
+    pub(crate) fn has_journaled_record_of(&self, key: Key) -> bool {
+        if !self.dataset.kind.has_files() || key.kind() != KIND_BLOCK {
+            return false;
+        }
+        let record = record_of_block(key, self.dataset.record_size);
+        self.journaled.get(record).is_some()
+    }
+
     pub(super) fn source(&self, key: Key) -> Source {
         if let Some(known) = self.in_memory(key) {
             return Source::Known(known);

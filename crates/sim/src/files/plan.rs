@@ -135,6 +135,7 @@ impl Plan {
                 space_bytes: crate::volume::space_bytes(&mut own),
                 resilver_blocks: 64,
                 worker_bytes_min: workers::least(&mut own),
+                durable_writes: crate::volume::durable_writes(&mut own),
                 ..Options::default()
             },
             record_size: 4096 << rng.below(4),

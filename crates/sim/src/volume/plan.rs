@@ -154,7 +154,8 @@ fn fault(members: usize, rng: &mut Prng) -> Fault {
     }
 }
 
-fn durable_writes(rng: &mut Prng) -> DurableWrites {
+/// The way of small durable writes.
+pub(crate) fn durable_writes(rng: &mut Prng) -> DurableWrites {
     match rng.chance(0.3) {
         true => DurableWrites::Journal,
         false => DurableWrites::Measured,

@@ -252,6 +252,9 @@ impl State {
             }
             Record::PutContents(tree, key, bytes) => {
                 if let Some(open) = opened.get_mut(tree) {
+                    if open.state.has_journaled_record_of(*key) {
+                        return Err(Error::Unknown);
+                    }
                     open.state.journaled.put(*key, Contents::inline(bytes));
                 }
             }

@@ -32,26 +32,34 @@ pub(super) fn journal_bytes_max<'a>(
         true => (count + RANGES_MAX) * (3 * Record::PUT_INLINE_SIZE + INODE_SIZE + 2 * 8),
         false => 0,
     };
-    let (put, delete) = (Record::PUT_BLOCK_SIZE, Record::DELETE_RANGE_SIZE);
-    // whole records, each of which replaces fragments; or one record in fragments
-    // a file's record also replaces its blocks, and their fragments
-    let deletes = if has_files { 3 } else { 1 };
-    let whole = count * (put + deletes * delete) + part_sums;
-    let in_fragments = FRAGMENTS_MAX as usize * put + delete;
-    2 * RANGES_MAX * delete + whole.max(in_fragments) + inodes
+    let (put, stale) = (Record::PUT_BLOCK_SIZE, stale_bytes_max(has_files));
+    // whole records, or one record in fragments
+    let whole = count * (put + stale) + part_sums;
+    let in_fragments = FRAGMENTS_MAX as usize * put + stale;
+    2 * RANGES_MAX * Record::DELETE_RANGE_SIZE + whole.max(in_fragments) + inodes
 }
 
-/// The most bytes in the journal of a group that gives blocks to records of these lengths, which only the journal has. They are
-/// records of a volume.
-pub(super) fn block_bytes_max(lens: impl Iterator<Item = u32> + Clone, space: BlockSpace) -> usize {
-    let (put, delete) = (Record::PUT_BLOCK_SIZE, Record::DELETE_RANGE_SIZE);
+/// The most bytes in the journal of the deletes that come with a record: of its fragments, and of a file's record also of its blocks
+/// and their fragments.
+const fn stale_bytes_max(has_files: bool) -> usize {
+    let deletes = if has_files { 3 } else { 1 };
+    deletes * Record::DELETE_RANGE_SIZE
+}
+
+/// The most bytes in the journal of a group that gives blocks to records of these lengths, which only the journal has.
+pub(super) fn block_bytes_max(
+    lens: impl Iterator<Item = u32> + Clone,
+    has_files: bool,
+    space: BlockSpace,
+) -> usize {
+    let (put, stale) = (Record::PUT_BLOCK_SIZE, stale_bytes_max(has_files));
     let whole = lens.clone();
-    let whole = whole.map(|len| put + delete + part_sums_size(len)).sum();
+    let whole = whole.map(|len| put + stale + part_sums_size(len)).sum();
     // or only the first one
     let first: u32 = lens.take(1).sum();
     let least = space.of((first / FRAGMENTS_MAX).max(1));
     let fragments = space.of(first).div_ceil(least) as usize;
-    (fragments * put + delete).max(whole)
+    (fragments * put + stale).max(whole)
 }
 
 impl State {
@@ -111,5 +119,81 @@ impl State {
         let is_known = self.change(Vec::new(), changes).is_ok();
         *mark(&mut state.dataset) |= is_known;
         is_known
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::iter::once;
+
+    use super::*;
+    use crate::compress::Packer;
+    use crate::dataset::{block_keys, data_keys, record_key};
+    use crate::format::filesystem::FIRST_OBJECT;
+    use crate::format::{
+        Autodefrag, Birth, ChecksumKind, DatasetKind, ListId, Packing, Settings, Switches, Sync,
+    };
+
+    fn dataset(kind: DatasetKind) -> Dataset {
+        Dataset {
+            name: "of".into(),
+            kind,
+            sync: Sync::Standard,
+            compression: Packing::Off,
+            checksum: ChecksumKind::FoldedXxh3,
+            settings: Settings::default(),
+            switches: Switches::default(),
+            refquota: 0,
+            autodefrag: Autodefrag::On,
+            has_fragments: true,
+            has_blocks: kind.has_files(),
+            block_size: 4096,
+            record_size: 128 << 10,
+            file_record_size: 128 << 10,
+            size: 0,
+            created: 0,
+            birth: Birth(1),
+            of: None,
+            previous: None,
+            origin: None,
+            quota: 0,
+            reservation: 0,
+            guid: 1,
+            list: ListId(16),
+        }
+    }
+
+    /// A record of a file replaces its fragments, its blocks and their fragments.
+    #[test]
+    fn a_record_that_leaves_the_journal_fits_into_its_reserve() {
+        let packer = Packer {
+            packing: Packing::Off,
+            checksum: ChecksumKind::FoldedXxh3,
+            has_parts: true,
+            sector: 4096,
+        };
+        for (kind, key, deletes) in [
+            (DatasetKind::Volume, record_key(3), 1),
+            (
+                DatasetKind::Filesystem,
+                data_keys(FIRST_OBJECT, 3..4).start,
+                3,
+            ),
+            (
+                DatasetKind::Filesystem,
+                block_keys(FIRST_OBJECT, 3..4).start,
+                1,
+            ),
+        ] {
+            let group = Group {
+                records: vec![(key, Contents::copied(vec![1; 4096], packer))],
+                ..Group::default()
+            };
+            let stale = Deletes::with(&group, &dataset(kind)).stale;
+            assert_eq!(stale.len(), deletes);
+            let bytes = Record::PUT_BLOCK_SIZE + stale.len() * Record::DELETE_RANGE_SIZE;
+            let most = block_bytes_max(once(4096), kind.has_files(), BlockSpace::new(4096));
+            assert!(bytes <= most, "{kind:?}: {bytes} bytes, not {most}");
+        }
     }
 }

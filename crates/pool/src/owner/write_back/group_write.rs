@@ -59,6 +59,7 @@ impl Owner {
         }
         if placed.in_journal {
             for (key, contents) in &group.records {
+                debug_assert!(!state.has_journaled_record_of(*key));
                 superseded += state.journaled.put(*key, contents.clone());
             }
         }
@@ -93,7 +94,13 @@ impl Owner {
             true => values + part_sums.div_ceil(ENTRY_SIZE),
             false => values,
         };
-        if !placed.in_journal {
+        if placed.in_journal {
+            // the records are accounted for when they get blocks
+            let left = owner.allocator.space().allocatable();
+            self.shared
+                .budget
+                .placed(volume.id, (0, values), (0, 0), left);
+        } else {
             self.account_group(owner, volume.id, (&group, values), placed.data.as_ref());
         }
         if let Some(data) = placed.data {

@@ -54,8 +54,13 @@ fn reserve_for(state: &dataset::State, records: usize, space: BlockSpace) -> Res
         return Reserve::default();
     }
     let mark = usize::from(!state.dataset.has_fragments);
-    let len = state.dataset.record_size.min(SMALL_BYTES as u32);
-    let bytes = block_bytes_max(std::iter::once(len), space);
+    let has_files = state.dataset.kind.has_files();
+    let len = match has_files {
+        // files may have records of other sizes than the dataset
+        true => SMALL_BYTES as u32,
+        false => state.dataset.record_size.min(SMALL_BYTES as u32),
+    };
+    let bytes = block_bytes_max(std::iter::once(len), has_files, space);
     Reserve {
         appends: records + mark,
         bytes: bytes.max(Record::PUT_INLINE_SIZE + INLINE_SIZE_MAX),
@@ -70,9 +75,7 @@ impl State {
         state: &dataset::State,
         (records, bytes): (usize, usize),
     ) -> bool {
-        // blocks of a file's record and the record itself would need an order here
-        if state.dataset.kind.has_files()
-            || self.checkpointer.waits_for_journaled()
+        if self.checkpointer.waits_for_journaled()
             || self.journal.pressure() != Pressure::Low
             || !self.shared.budget.may_hold()
         {
@@ -135,9 +138,10 @@ impl Owner {
             // fewer records.
             owner.journal.set_reserve(reserve.without(1));
             let space = self.shared.vdevs.block_space();
+            let has_files = state.dataset.kind.has_files();
             let bytes_of = |next: &[Contents]| {
                 let lens = next.iter().map(|contents| contents.len() as u32);
-                block_bytes_max(lens, space)
+                block_bytes_max(lens, has_files, space)
             };
             let fits = |bytes| bytes <= owner.journal.append_max() && owner.journal.has_room(bytes);
             while next.len() > 1 && !fits(bytes_of(&next)) {

@@ -22,7 +22,7 @@ impl Owner {
             return false;
         }
         let owner = &mut *self.state.borrow_mut();
-        let (mut admitted, mut count) = (0, 0);
+        let (mut admitted, mut count, mut superseded) = (0, 0, 0);
         while let Some(next) = state.staged.oldest() {
             let Ok(ticket) = owner.journal.append(&next.records, 0) else {
                 // a running checkpoint may free some of the journal
@@ -38,6 +38,7 @@ impl Owner {
             dataset.counters.journaled(bytes as u64);
             count += taken.records.len() as u64;
             for record in &taken.records {
+                superseded += state.journaled.supersede(record) as u64;
                 let allocator = &mut owner.allocator;
                 state.layers.apply(record, |old| {
                     allocator.note_replaced(old.block());
@@ -58,6 +59,9 @@ impl Owner {
         let budget = &self.shared.budget;
         budget.placed(dataset.id, (admitted, count), (admitted, admitted), left);
         budget.written(admitted);
+        if superseded > 0 {
+            budget.replaced(dataset.id, superseded);
+        }
         is_empty
     }
 }

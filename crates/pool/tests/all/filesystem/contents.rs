@@ -9,10 +9,12 @@ use io::rng::Prng;
 use io::sim::{Node, Sim, SimConfig};
 use pool::filesystem::Store;
 use pool::format::ObjectId;
-use pool::{FileStore, NewFilesystem};
+use pool::{DurableWrites, FileStore, NewFilesystem, Options};
 
 use crate::filesystem::bed::{Bed, CACHED};
-use crate::filesystem::pooled::{again, create_pool, disk_config, new_files, on_disk, open};
+use crate::filesystem::pooled::{
+    again, again_with, create_pool, disk_config, new_files, on_disk, open,
+};
 
 const FILES: [&str; 4] = ["a", "b", "c", "d"];
 /// Sizes of records, the default among them.
@@ -171,8 +173,8 @@ async fn read_all(bed: &Bed<FileStore>, name: &str) -> Vec<u8> {
     all
 }
 
-async fn work(seed: u64, model: Model, checkpoints: bool) {
-    let pool = again().await;
+async fn work(seed: u64, options: Options, model: Model, checkpoints: bool) {
+    let pool = again_with(options).await;
     let bed = open(pool.filesystem("files").expect("it is there")).await;
     let mut handles = Vec::new();
     for (file, name) in FILES.into_iter().enumerate() {
@@ -286,7 +288,14 @@ fn contents_agree_with_the_model_and_power_cuts_keep_the_promises() {
             let model: Model = Rc::new(RefCell::new(vec![vec![Vec::new()]; FILES.len()]));
             let mut rng = Prng::new(seed);
             for round in 0..6 {
-                let work = work(seed * 10 + round, model.clone(), round % 2 == 1);
+                let options = Options {
+                    durable_writes: match seed % 2 {
+                        0 => DurableWrites::Journal,
+                        _ => DurableWrites::Blocks,
+                    },
+                    ..Options::default()
+                };
+                let work = work(seed * 10 + round, options, model.clone(), round % 2 == 1);
                 let working = node.spawn(work);
                 let time = Duration::from_micros(1_050_000 + rng.below(3_000_000));
                 let ended = io::timeout(time, working).await;

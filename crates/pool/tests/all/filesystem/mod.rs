@@ -11,6 +11,7 @@ mod damage;
 mod diff;
 mod format;
 mod full;
+mod journaled;
 mod lost;
 mod orphans;
 pub(crate) mod pooled;

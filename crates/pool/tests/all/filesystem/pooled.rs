@@ -43,13 +43,15 @@ pub(crate) fn disk_config() -> DiskConfig {
 }
 
 pub(crate) async fn create_pool() -> Pool {
+    create_pool_with(Options::default()).await
+}
+
+pub(crate) async fn create_pool_with(options: Options) -> Pool {
     let disk = Disk::open("disk", OpenOptions::default()).await;
     let members = vec![vec![disk.expect("the disk is there")]];
     let spec = PoolSpec::new("tank", members, host());
     let opened = create(spec).await.expect("a pool");
-    Pool::open(opened, Options::default())
-        .await
-        .expect("a pool")
+    Pool::open(opened, options).await.expect("a pool")
 }
 
 /// The features of the closed pool without which it cannot be opened.
@@ -62,6 +64,10 @@ pub(crate) async fn features() -> Vec<String> {
 
 /// Opens the pool again.
 pub(crate) async fn again() -> Pool {
+    again_with(Options::default()).await
+}
+
+pub(crate) async fn again_with(options: Options) -> Pool {
     // requests of a process that lost its power still hold the disk
     io::time::sleep(Duration::from_secs(1)).await;
     let disk = Disk::open("disk", OpenOptions::default()).await;
@@ -69,9 +75,9 @@ pub(crate) async fn again() -> Pool {
         .await
         .pools
         .pop();
-    let options = vdev::OpenOptions::new(host());
-    let opened = vdev::open(found.expect("a pool"), options).await;
-    Pool::open(opened.expect("opened"), Options::default())
+    let opening = vdev::OpenOptions::new(host());
+    let opened = vdev::open(found.expect("a pool"), opening).await;
+    Pool::open(opened.expect("opened"), options)
         .await
         .expect("a pool")
 }

@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use backend::{BlockBackend, Lba};
 use io::sim::{DiskConfig, Node, Sim, SimConfig};
+use pool::filesystem::Store;
 use pool::format::{PoolProperty, Sync};
-use pool::{DurableWrites, Error, NewVolume, Options, Pool, Result};
+use pool::{DurableWrites, Error, NewFilesystem, NewVolume, Options, Pool, Result};
 
 use crate::blocks::{byte, first, sound, volume};
 use crate::volume::{BLOCK, again, create_pool};
@@ -328,6 +329,61 @@ fn a_full_journal_has_room_for_the_blocks_of_contents_in_it() {
         }
         sound(&pool).await;
         drop(vm);
+        let pool = Rc::into_inner(pool).expect("its operations have ended");
+        pool.close().await.expect("closed");
+    });
+}
+
+/// As the test before, with blocks and records of files, whose batches also delete keys of blocks.
+#[test]
+fn a_full_journal_has_room_for_the_blocks_of_files_whose_contents_are_in_it() {
+    const WRITES: u64 = 16;
+    const RECORD: u64 = 128 << 10;
+    crate::volume::on_disk(|_| async move {
+        let pool = create_pool(Options {
+            durable_writes: DurableWrites::Journal,
+            ..Options::default()
+        })
+        .await;
+        let store = pool.create_filesystem(NewFilesystem::new("files")).await;
+        let bed = crate::filesystem::pooled::open(store.expect("a filesystem")).await;
+        let file = bed.file("file").await;
+        for record in 0..WRITES {
+            let bytes = vec![1; RECORD as usize];
+            bed.write(file, record * RECORD, &bytes)
+                .await
+                .expect("written");
+        }
+        let small = bed.file("small").await;
+        let write = async |of, at: u64, n: u8| {
+            bed.write(of, at, &[n; BLOCK]).await.expect("written");
+            let _proof = bed.store.durable(None).await.expect("durable");
+        };
+        write(small, 0, 1).await;
+        // the labels get the feature
+        io::time::sleep(Duration::from_secs(3)).await;
+        let mut operations = Operations::that_fill(pool).await;
+        for n in 0..WRITES {
+            write(file, n * RECORD + BLOCK as u64, 2).await;
+        }
+        write(small, BLOCK as u64, 3).await;
+        let bytes = (WRITES + 2) * BLOCK as u64;
+        assert_eq!(operations.pool.dirty(), bytes);
+        let before = operations.pool.sequence();
+        operations.begin().await;
+        let (pool, results) = operations.results().await;
+        assert!(results.iter().all(|(_, result)| result.is_ok()));
+        assert!(pool.sequence() > before, "the journal was never full");
+        for n in 0..WRITES {
+            let at = n * RECORD + BLOCK as u64 - 1;
+            assert_eq!(bed.read(file, at, 2).await.expect("read"), [1, 2]);
+        }
+        assert_eq!(
+            bed.read(small, BLOCK as u64 - 1, 2).await.expect("read"),
+            [1, 3]
+        );
+        sound(&pool).await;
+        drop(bed);
         let pool = Rc::into_inner(pool).expect("its operations have ended");
         pool.close().await.expect("closed");
     });
