@@ -11,7 +11,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::Error;
-use crate::format::{Address, BLOCK_PTR_SIZE, Birth, BlockPtr, KEY_SIZE, Key, TreeId};
+use crate::format::{BLOCK_PTR_SIZE, Birth, BlockName, BlockPtr, KEY_SIZE, Key, TreeId};
 use io::sync::lock;
 
 /// Most blocks on the list.
@@ -106,7 +106,7 @@ impl LostBlock {
 
 #[derive(Default)]
 struct List {
-    blocks: BTreeMap<Address, LostBlock>,
+    blocks: BTreeMap<BlockName, LostBlock>,
     /// Whether a block did not fit.
     more: bool,
 }
@@ -126,12 +126,12 @@ impl Lost {
             return;
         }
         let mut list = lock(&self.list);
-        let at = block.ptr.address();
-        if list.blocks.len() >= LOST_MAX && !list.blocks.contains_key(&at) {
+        let name = BlockName::from(&block.ptr);
+        if list.blocks.len() >= LOST_MAX && !list.blocks.contains_key(&name) {
             list.more = true;
             return;
         }
-        list.blocks.insert(at, block);
+        list.blocks.insert(name, block);
         self.any.store(true, Ordering::Release);
     }
 
@@ -143,7 +143,7 @@ impl Lost {
         let is_stand_in = |b: &LostBlock| b.ptr == *ptr && b.is_stand_in;
         if !lock(&self.list)
             .blocks
-            .get(&ptr.address())
+            .get(&BlockName::from(ptr))
             .is_some_and(is_stand_in)
         {
             self.forget(ptr);
@@ -158,15 +158,15 @@ impl Lost {
     /// Whether a block is on the list; during a scrub, whether it was found since the scrub began.
     pub(crate) fn has(&self, ptr: &BlockPtr) -> bool {
         let list = lock(&self.list);
-        let known = list.blocks.get(&ptr.address());
+        let known = list.blocks.get(&BlockName::from(ptr));
         known.is_some_and(|b| b.ptr == *ptr && !b.is_doubted)
     }
 
     pub(crate) fn forget(&self, ptr: &BlockPtr) {
         let mut list = lock(&self.list);
-        let at = ptr.address();
-        if list.blocks.get(&at).is_some_and(|b| b.ptr == *ptr) {
-            list.blocks.remove(&at);
+        let name = BlockName::from(ptr);
+        if list.blocks.get(&name).is_some_and(|b| b.ptr == *ptr) {
+            list.blocks.remove(&name);
         }
         self.any.store(!list.blocks.is_empty(), Ordering::Release);
     }
@@ -196,7 +196,8 @@ impl Lost {
     pub(crate) fn restore(&self, blocks: impl IntoIterator<Item = LostBlock>) {
         let mut list = lock(&self.list);
         for block in blocks.into_iter().take(LOST_MAX) {
-            list.blocks.entry(block.ptr.address()).or_insert(block);
+            let name = BlockName::from(&block.ptr);
+            list.blocks.entry(name).or_insert(block);
         }
         self.any.store(!list.blocks.is_empty(), Ordering::Release);
     }

@@ -13,7 +13,7 @@ use super::read::{Location, Sources};
 use super::state::State;
 use crate::compress::unpack;
 use crate::format::filesystem::{BLOCK_SIZE, KIND_DATA};
-use crate::format::{Address, Birth, Block, BlockPtr, Key};
+use crate::format::{Birth, Block, BlockPtr, Key};
 use crate::lost::LostBlock;
 use crate::record::Contents;
 use crate::shared::Shared;
@@ -33,9 +33,9 @@ pub(crate) struct Move {
 }
 
 impl Move {
-    /// The address of its block.
-    pub(crate) fn address(&self) -> Address {
-        self.ptr.address()
+    /// Its block.
+    pub(crate) fn block(&self) -> &BlockPtr {
+        &self.ptr
     }
 
     /// The birth of the record's contents, before and after the move into a block that is placed in the epoch `placed`.

@@ -326,8 +326,10 @@ pub const FEATURE_SPARES: &str = "spares";
 pub const FEATURE_FOLDED_CHECKSUMS: &str = "folded_checksums";
 /// The feature of pools from which a vdev is being removed, or was removed.
 pub const FEATURE_REMOVED_VDEVS: &str = "removed_vdevs";
+/// The feature of pools with blocks that were moved while their pointers stay as they are.
+pub const FEATURE_RELOCATED_BLOCKS: &str = "relocated_blocks";
 /// All features that this version knows.
-pub(crate) const FEATURES: [&str; 14] = [
+pub(crate) const FEATURES: [&str; 15] = [
     FEATURE_ACL_RULES,
     FEATURE_AUTODEFRAG,
     FEATURE_EXACT_SPACE,
@@ -338,6 +340,7 @@ pub(crate) const FEATURES: [&str; 14] = [
     FEATURE_OWNER_SPACE,
     FEATURE_RECORD_PARTS,
     FEATURE_RECORD_SIZES,
+    FEATURE_RELOCATED_BLOCKS,
     FEATURE_REMOVED_VDEVS,
     FEATURE_SETTINGS,
     FEATURE_SPACE_SUMMARIES,

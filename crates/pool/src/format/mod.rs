@@ -24,6 +24,7 @@ mod label_fields;
 mod node;
 mod packing;
 mod property;
+mod relocation;
 mod removal;
 mod resilver;
 mod rings;
@@ -69,9 +70,9 @@ pub(crate) use label_fields::FEATURES;
 pub use label_fields::{
     Expansion, FEATURE_ACL_RULES, FEATURE_AUTODEFRAG, FEATURE_EXACT_SPACE, FEATURE_FILESYSTEMS,
     FEATURE_FOLDED_CHECKSUMS, FEATURE_JOURNAL_CONTENTS, FEATURE_MOVED_BLOCKS, FEATURE_OWNER_SPACE,
-    FEATURE_RECORD_PARTS, FEATURE_RECORD_SIZES, FEATURE_REMOVED_VDEVS, FEATURE_SETTINGS,
-    FEATURE_SIZE_MAX, FEATURE_SPACE_SUMMARIES, FEATURE_SPARES, FEATURES_MAX, Features,
-    HOST_NAME_SIZE, Host, LabelEpoch, MemberEntry, MemberGuid, Membership, NAME_SIZE_MAX,
+    FEATURE_RECORD_PARTS, FEATURE_RECORD_SIZES, FEATURE_RELOCATED_BLOCKS, FEATURE_REMOVED_VDEVS,
+    FEATURE_SETTINGS, FEATURE_SIZE_MAX, FEATURE_SPACE_SUMMARIES, FEATURE_SPARES, FEATURES_MAX,
+    Features, HOST_NAME_SIZE, Host, LabelEpoch, MemberEntry, MemberGuid, Membership, NAME_SIZE_MAX,
     PoolState, RAIDZ_PARITY_MAX, SCRATCH_AREA_SIZE, VdevClass, VdevEntry, VdevGuid, VdevKind,
     check_name,
 };
@@ -81,6 +82,7 @@ pub use node::{
 };
 pub use packing::{NoPacking, Packing, ZSTD_LEVEL_MAX};
 pub use property::{KIND_PROPERTY, PoolProperty, decode_on, encode_on, property_key};
+pub use relocation::{BlockName, KIND_RELOCATION, Relocation, is_relocatable, relocation_key};
 pub use removal::{
     CopiedRun, KIND_COPY, KIND_REMOVAL, RemovalEntry, RemovalStep, copy_key, removal_key,
 };

@@ -9,15 +9,16 @@ use super::disks::{Image, InspectError};
 use super::found::{Finding, FindingKind, Findings};
 use super::moved::SeenCopies;
 use super::part::Part;
+use super::relocated::SeenRelocations;
 use super::space::Sectors;
 use super::summaries::Summaries;
 use crate::format::{
     Birth, BlockPtr, CopiedRun, DEAD_TREE, Dataset, DatasetKind, DatasetRoot, Defect,
     FIRST_DATASET, Freeing, HOLDS_MAX, Hold, KIND_COPY, KIND_DATASET, KIND_FREEING, KIND_HOLD,
-    KIND_LIST, KIND_NEXT_DATASET, KIND_PROPERTY, KIND_REMOVAL, KIND_RESILVER, KIND_ROOT,
-    KIND_SETTINGS, KIND_SPACE, KIND_SPARE, KIND_SUMMARIZED, KIND_SUMMARY, KIND_SUMMARY_ROWS, Key,
-    ListId, PoolProperty, RemovalEntry, ResilverPosition, Settings, SpareEntry, SpareGuid, TreeId,
-    Uberblock, Value, decode_on,
+    KIND_LIST, KIND_NEXT_DATASET, KIND_PROPERTY, KIND_RELOCATION, KIND_REMOVAL, KIND_RESILVER,
+    KIND_ROOT, KIND_SETTINGS, KIND_SPACE, KIND_SPARE, KIND_SUMMARIZED, KIND_SUMMARY,
+    KIND_SUMMARY_ROWS, Key, ListId, PoolProperty, Relocation, RemovalEntry, ResilverPosition,
+    Settings, SpareEntry, SpareGuid, TreeId, Uberblock, Value, decode_on,
 };
 use crate::tree::{Visit, Walk, WalkStep};
 
@@ -80,6 +81,7 @@ struct Entries {
     saved: Sectors,
     summaries: Summaries,
     copies: SeenCopies,
+    relocations: SeenRelocations,
 }
 
 fn number(bytes: &[u8]) -> Result<u64, Defect> {
@@ -100,7 +102,7 @@ impl Entries {
             return field("pointer in the pool's own tree", 0);
         };
         let offsets = match key.kind() {
-            KIND_SPACE | KIND_SUMMARY | KIND_COPY => Key::OFFSET_END,
+            KIND_SPACE | KIND_SUMMARY | KIND_COPY | KIND_RELOCATION => Key::OFFSET_END,
             KIND_HOLD => HOLDS_MAX,
             KIND_PROPERTY => Key::OFFSET_END,
             _ => 1,
@@ -116,6 +118,10 @@ impl Entries {
                 let vdevs = image.vdevs.iter();
                 let sectors: Vec<u32> = vdevs.map(|vdev| vdev.entry.sector()).collect();
                 self.copies.add(CopiedRun::decode(key, bytes)?, &sectors)?;
+            }
+            KIND_RELOCATION => {
+                let relocation = Relocation::decode(key, bytes)?;
+                self.relocations.add(relocation, image.vdevs.len())?;
             }
             KIND_REMOVAL => drop(RemovalEntry::decode(bytes)?),
             KIND_SUMMARIZED if object == 0 => {
@@ -186,7 +192,7 @@ impl Image {
                     if let Err(defect) = entries.take(self, key, &value) {
                         let kind = match key.kind() {
                             KIND_SPACE | KIND_SUMMARY | KIND_SUMMARIZED | KIND_SUMMARY_ROWS
-                            | KIND_COPY => FindingKind::Space,
+                            | KIND_COPY | KIND_RELOCATION => FindingKind::Space,
                             _ => FindingKind::Dataset,
                         };
                         let text = format!("entry {key:?} of {POOL}: {defect}");
@@ -202,6 +208,8 @@ impl Image {
             return Err(InspectError::NoTree);
         }
         self.copies.replace(std::mem::take(&mut entries.copies));
+        self.relocations
+            .replace(std::mem::take(&mut entries.relocations));
         Ok(entries.into_contents(uberblock, nodes, whole, findings))
     }
 }

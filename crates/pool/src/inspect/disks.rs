@@ -15,6 +15,7 @@ use thiserror::Error;
 
 use super::limits::BUFFER_BYTES;
 use super::moved::SeenCopies;
+use super::relocated::SeenRelocations;
 use crate::compress;
 use crate::format::{
     Address, Block, BlockPtr, Defect, JournalRing, LABEL_SIZE, Label, MemberGuid, Membership,
@@ -153,6 +154,8 @@ pub struct Image {
     pub spares: Vec<(PathBuf, SpareLabel)>,
     /// Copies of blocks of removed vdevs, as of the checkpoint whose contents were read last.
     pub(super) copies: RefCell<SeenCopies>,
+    /// Places of blocks whose pointers stayed as they are, of the checkpoint that was read last.
+    pub(super) relocations: RefCell<SeenRelocations>,
     buffers: BufPool,
 }
 
@@ -220,6 +223,7 @@ impl Image {
             uberblocks,
             spares,
             copies: RefCell::default(),
+            relocations: RefCell::default(),
             buffers,
         }))
     }
@@ -326,7 +330,7 @@ impl Image {
     /// The defect of a pointer that cannot be to a block.
     pub async fn read(&self, ptr: &BlockPtr, from_all: bool) -> Result<Copied, Defect> {
         let len = self.space_of(ptr)? as usize;
-        let place = self.place_of(ptr.address(), len as u64)?;
+        let place = self.place_of(self.address_of(ptr), len as u64)?;
         if let Some(found) = self.read_rows((ptr, place), len).await {
             return Ok(found);
         }
@@ -363,6 +367,12 @@ impl Image {
         vdev.is_some_and(|vdev| vdev.entry.is_removed)
     }
 
+    /// The address of a block before copies of removals.
+    pub(super) fn address_of(&self, ptr: &BlockPtr) -> Address {
+        let known = self.relocations.borrow().of(ptr);
+        known.map_or(ptr.address(), |one| one.to)
+    }
+
     /// The address at which a block of whole sectors is read.
     ///
     /// # Errors
@@ -393,7 +403,7 @@ impl Image {
     pub(super) async fn check(&self, block: &Block) -> Result<(bool, Lacking), Defect> {
         let ptr = block.ptr();
         let len = self.space_of(ptr)? as usize;
-        let place = self.place_of(ptr.address(), len as u64)?;
+        let place = self.place_of(self.address_of(ptr), len as u64)?;
         if let Some(found) = self.check_rows((block, place), len as u64).await {
             return Ok(found);
         }

@@ -24,6 +24,7 @@ mod moved_space;
 mod owners;
 mod part;
 mod raidz;
+mod relocated;
 mod replayed;
 mod space;
 mod summaries;

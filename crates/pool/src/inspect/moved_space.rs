@@ -1,13 +1,14 @@
-//! The sectors that copies of blocks take.
+//! The sectors that relocated blocks and copies of blocks take.
 //!
-//! **Owns** their marks. **Called by** verification. **Invariant**: a used sector of a removed vdev without a copy is reported, and so is a
-//! copy that shares sectors with anything else. `docs/format.md`, "Removed vdevs".
+//! **Owns** the marks of copies. **Called by** verification. **Invariants**: each relocation is of a block that an owner has, with the block's
+//! length; a used sector of a removed vdev without a copy is reported, and so is a
+//! copy that shares sectors with anything else. `docs/format.md`, "Removed vdevs", "Relocated blocks".
 
 use super::found::{Finding, FindingKind};
 use super::inspected::Progress;
 use super::owners::Verifier;
 use super::space::Sectors;
-use crate::format::{Address, REGION_SECTORS, VdevOffset};
+use crate::format::{Address, BlockPtr, REGION_SECTORS, VdevOffset};
 
 impl<P: FnMut(Progress)> Verifier<'_, P> {
     /// Marks the sectors of copies whose blocks the bitmaps have as used, and reports copies that share sectors with anything else, and
@@ -48,6 +49,38 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
                 ..at
             };
             bytes -= part;
+        }
+    }
+}
+
+impl<P: FnMut(Progress)> Verifier<'_, P> {
+    /// Notes a block that an owner has. Returns its address before copies of removals.
+    pub(super) fn meet(&mut self, ptr: &BlockPtr, space: u64) -> Address {
+        let Some(one) = self.image.relocations.borrow().of(ptr) else {
+            return ptr.address();
+        };
+        self.relocated.meet(ptr);
+        let length = u64::from(one.bytes);
+        if length != space {
+            let text = format!("{space} bytes; its relocation has {length}");
+            self.add(Finding::new(FindingKind::Space, text).at(one.to));
+        }
+        one.to
+    }
+
+    /// Reports relocations of blocks that nobody has, unless some blocks are not known.
+    pub(super) fn check_relocations(&mut self) {
+        if self.unread > 0 || !self.contents.whole {
+            return;
+        }
+        let image = self.image.clone();
+        let relocations = image.relocations.borrow();
+        let met = std::mem::take(&mut self.relocated);
+        for one in relocations.beside(&met) {
+            let (epoch, of) = (one.of.placed.0, one.of.at);
+            let text =
+                format!("the relocation of a block of epoch {epoch} at {of}, which nobody has");
+            self.add(Finding::new(FindingKind::Space, text).at(one.to));
         }
     }
 }

@@ -15,6 +15,7 @@ use super::found::{Finding, FindingKind};
 use super::inspected::{Inspected, Progress};
 use super::limits::READS_MAX;
 use super::part::{Part, Who};
+use super::relocated::MetRelocations;
 use super::space::Sectors;
 use super::sums::{Memo, Sums};
 use crate::format::{Block, BlockPtr, Key, Node, TreeId};
@@ -54,6 +55,7 @@ pub(super) struct Verifier<'a, P> {
     pub(super) image: &'a Rc<Image>,
     pub(super) contents: &'a Contents,
     pub(super) met: Sectors,
+    pub(super) relocated: MetRelocations,
     pub(super) memo: Memo,
     /// Sums of the snapshots that were walked.
     pub(super) held: BTreeMap<TreeId, Sums>,
@@ -73,20 +75,19 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
 
     /// Marks a block as owned by the dataset `name`. Returns its bytes.
     pub(super) fn own(&mut self, ptr: &BlockPtr, name: &str, part: Part) -> u64 {
-        let mut told = |kind, text: String| {
-            let finding = Finding::new(kind, text).at(ptr.address());
-            self.found.findings.add(finding.of(name, part.clone()));
-        };
         let space = match self.image.space_of(ptr) {
             Ok(space) => space,
             Err(defect) => {
-                told(FindingKind::Node, defect.to_string());
+                let finding = Finding::new(FindingKind::Node, defect.to_string());
+                self.add(finding.at(ptr.address()).of(name, part));
                 return 0;
             }
         };
-        if !self.met.mark(self.image, ptr.address(), space) {
+        let at = self.meet(ptr, space);
+        if !self.met.mark(self.image, at, space) {
             let text = format!("{space} bytes, some of which have another owner");
-            told(FindingKind::DoubleUse, text);
+            let finding = Finding::new(FindingKind::DoubleUse, text).at(ptr.address());
+            self.add(finding.of(name, part));
         }
         self.found.blocks += 1;
         self.done += space;

@@ -40,7 +40,7 @@ impl Sectors {
         let Ok(space) = image.space_of(ptr) else {
             return false;
         };
-        let (region, start, count) = place(image, ptr.address(), space);
+        let (region, start, count) = place(image, image.address_of(ptr), space);
         let bits = self.0.get(&region);
         bits.is_some_and(|bits| bits.all(start, count))
     }

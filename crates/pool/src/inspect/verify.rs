@@ -20,6 +20,7 @@ use super::journal::SeenJournal;
 use super::lists::Lists;
 use super::owners::{Check, Verifier};
 use super::part::Who;
+use super::relocated::MetRelocations;
 use super::replayed::Replayed;
 use super::space::Sectors;
 use super::sums::{Memo, Sums};
@@ -166,6 +167,9 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
             let text = format!("{bytes} bytes are in use, and the bitmaps have them as free");
             self.add(Finding::new(FindingKind::NotMarked, text).at(at));
         }
+        if is_newest {
+            self.check_relocations();
+        }
         let copies = self.copies();
         let saved = &self.contents.saved;
         for (at, bytes) in copies.without(image, &[saved]) {
@@ -214,6 +218,7 @@ impl Image {
             image: self,
             contents,
             met: Sectors::default(),
+            relocated: MetRelocations::default(),
             memo: Memo::default(),
             held: BTreeMap::new(),
             keep_memo: contents.datasets.values().any(|d| d.dataset.of.is_some()),

@@ -6,6 +6,7 @@
 //! each action leaves it consistent; once a write or a flush failed on all members of a vdev, nothing more is
 //! acknowledged.
 
+mod block_copier;
 mod capacity;
 mod checkpoint;
 mod datasets;

@@ -46,6 +46,13 @@ pub(super) struct Frees {
 #[derive(Debug)]
 pub struct Sealed(pub(super) u64);
 
+impl Sealed {
+    /// Its number, which grows from checkpoint to checkpoint.
+    pub(crate) fn number(&self) -> u64 {
+        self.0
+    }
+}
+
 impl Frees {
     /// Whether any of these sectors is freed, or being trimmed.
     pub(super) fn any(&self, index: usize, range: Range<u64>) -> bool {

@@ -9,7 +9,8 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use crate::format::{Address, BlockPtr, CopiedRun, VdevId, VdevOffset};
+use super::relocations::Relocations;
+use crate::format::{Address, Birth, BlockPtr, CopiedRun, VdevId, VdevOffset};
 
 /// The place of a run's copies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,14 +91,16 @@ impl CopyMap {
 pub(crate) struct PlacedBlock {
     /// The pointer.
     pub(crate) ptr: BlockPtr,
-    /// The address of its bytes: that of the pointer, or of the copy.
+    /// The address of its bytes: that of the pointer, of the relocation, or of the copy.
     pub(crate) at: Address,
+    /// The epoch in which they were written there; `None` of a copy, whose epoch is not known.
+    pub(crate) since: Option<Birth>,
 }
 
 impl PlacedBlock {
     /// Whether the address is that of a copy.
     pub(crate) fn is_copy(&self) -> bool {
-        self.at != self.ptr.address()
+        self.since.is_none()
     }
 }
 
@@ -109,22 +112,33 @@ impl From<BlockPtr> for PlacedBlock {
 
 impl From<&BlockPtr> for PlacedBlock {
     fn from(ptr: &BlockPtr) -> Self {
-        let at = ptr.address();
-        Self { ptr: *ptr, at }
+        Self {
+            ptr: *ptr,
+            at: ptr.address(),
+            since: Some(ptr.placed),
+        }
     }
 }
 
 /// See the module header. Shared by all shards.
 #[derive(Debug, Default)]
-pub(crate) struct Copies(RwLock<BTreeMap<VdevId, CopyMap>>);
+pub(crate) struct Copies {
+    vdevs: RwLock<BTreeMap<VdevId, CopyMap>>,
+    relocations: Relocations,
+}
 
 impl Copies {
     fn read(&self) -> RwLockReadGuard<'_, BTreeMap<VdevId, CopyMap>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner)
+        self.vdevs.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, BTreeMap<VdevId, CopyMap>> {
-        self.0.write().unwrap_or_else(PoisonError::into_inner)
+        self.vdevs.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The places of blocks that were moved while their pointers stay as they are. A relocated block may have a copy, too.
+    pub(crate) fn relocations(&self) -> &Relocations {
+        &self.relocations
     }
 
     /// The address of the copy of a range; `None` if it was not copied, or not as one piece.

@@ -259,7 +259,7 @@ impl Vdevs {
         let (top, leaf, held) = self.stale_member(member)?;
         let mut outcome = Resilvered::default();
         let is_due = |block: &PlacedBlock| {
-            block.at.vdev == top.id() && (block.is_copy() || block.ptr.placed > held)
+            block.at.vdev == top.id() && block.since.is_none_or(|since| since > held)
         };
         let due: Vec<_> = blocks.into_iter().filter(is_due).collect();
         for some in due.chunks(COPIES_MAX) {

@@ -33,6 +33,7 @@ mod raidz_scrub;
 mod raidz_write;
 mod read;
 mod rebuild;
+mod relocations;
 mod remove;
 mod replace;
 mod rings;

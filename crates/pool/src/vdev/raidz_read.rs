@@ -294,7 +294,7 @@ impl TopVdev {
         size: usize,
         buffers: &BufPool,
     ) -> Result<(IoBuf, Vec<WrongUnit>)> {
-        let PlacedBlock { ptr, at } = placed;
+        let PlacedBlock { ptr, at, .. } = placed;
         let buf = buffers.alloc(size).await;
         let read = self.read_units(rows, at.offset.0, buf).await;
         if let Some(buf) = read
@@ -372,7 +372,7 @@ impl TopVdev {
     async fn find_rows_of(
         &self,
         rows: &Rows,
-        PlacedBlock { ptr, at }: &PlacedBlock,
+        PlacedBlock { ptr, at, .. }: &PlacedBlock,
         len: usize,
         sources: Vec<ReadFrom>,
     ) -> Result<FoundRows> {

@@ -149,7 +149,7 @@ impl TopVdev {
 impl Vdevs {
     /// The first and the last row that a block reaches into; `None` on a vdev without rows.
     pub(crate) fn rows_of(&self, block: impl Into<PlacedBlock>) -> Option<RangeInclusive<Address>> {
-        let PlacedBlock { ptr, at } = block.into();
+        let PlacedBlock { ptr, at, .. } = block.into();
         let rows = self.top(at.vdev)?.rows()?;
         let row = |offset: u64| Address {
             vdev: at.vdev,

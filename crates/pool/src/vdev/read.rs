@@ -143,7 +143,7 @@ impl Vdevs {
         first: Option<&Arc<Leaf>>,
         buffers: &BufPool,
     ) -> Result<(IoBuf, Vec<Arc<Leaf>>)> {
-        let PlacedBlock { ptr, at } = placed;
+        let PlacedBlock { ptr, at, .. } = placed;
         let top = &self.stripe[usize::from(at.vdev.0)];
         let mut members = top.readable(at.offset);
         if let Some(first) = first {
@@ -471,8 +471,8 @@ impl Vdevs {
             ends.push(end);
         }
         assert_eq!(end, buf.len(), "the buffer takes the blocks");
-        let Some(place) = self.place_of(start.address(), end as u64) else {
-            // copies of blocks of a removed vdev that do not lie side by side
+        let Some(place) = self.place_of_run(ptrs) else {
+            // relocated blocks, or copies of blocks of a removed vdev, that do not lie side by side
             return self.read_each(ptrs, &ends, buf).await;
         };
         let top = &self.stripe[usize::from(place.vdev.0)];

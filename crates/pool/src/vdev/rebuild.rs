@@ -32,7 +32,7 @@ type Part = (u64, Vec<u8>);
 /// Whether each block of a run is right in these bytes, which begin with the first block.
 fn right_blocks(run: &[PlacedBlock], bytes: &[u8]) -> Vec<bool> {
     let start = run[0].at.offset.0;
-    let is_right = |PlacedBlock { ptr, at }: &PlacedBlock| {
+    let is_right = |PlacedBlock { ptr, at, .. }: &PlacedBlock| {
         let from = (at.offset.0 - start) as usize;
         ptr.verify(&bytes[from..from + ptr.physical_size as usize])
             .is_ok()

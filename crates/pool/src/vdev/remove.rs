@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::error::SetupError;
 use super::{Copies, PlacedBlock, Vdevs, area};
 use crate::error::{Error, Result};
-use crate::format::{Address, BlockPtr, CopiedRun, Defect, VDEVS_MAX, VdevId};
+use crate::format::{Address, BlockPtr, CopiedRun, Defect, Relocation, VDEVS_MAX, VdevId};
 
 impl Vdevs {
     /// The copies of blocks of vdevs that are being removed, or were removed.
@@ -39,8 +39,31 @@ impl Vdevs {
         self.top(vdev).is_some_and(|top| top.is_removed())
     }
 
+    /// Replaces all relocations by those of the checkpoint at which the pool is opened.
+    pub(crate) fn know_relocations(&self, all: &[Relocation]) {
+        self.copies.relocations().replace(all);
+    }
+
+    /// The address of a block before copies of removals: that of its relocation, or of its pointer.
+    pub(crate) fn address_of(&self, ptr: &BlockPtr) -> Address {
+        self.copies.relocations().place_of(ptr).at
+    }
+
+    /// The address at which blocks are read whose pointers have adjacent addresses; `None` if their bytes are not adjacent.
+    pub(super) fn place_of_run(&self, ptrs: &[BlockPtr]) -> Option<Address> {
+        let start = self.address_of(ptrs.first()?);
+        let mut end = start;
+        for ptr in ptrs {
+            if self.address_of(ptr) != end {
+                return None;
+            }
+            end = end.behind(self.allocated(ptr) as usize);
+        }
+        self.place_of(start, end.offset.0 - start.offset.0)
+    }
+
     /// The address at which a range of whole blocks is read; `None` if it is on a removed vdev, and was not copied as one piece.
-    pub(super) fn place_of(&self, mut at: Address, len: u64) -> Option<Address> {
+    fn place_of(&self, mut at: Address, len: u64) -> Option<Address> {
         let mut steps = 0..VDEVS_MAX;
         while self.is_removed(at.vdev) {
             steps.next()?;
@@ -55,7 +78,8 @@ impl Vdevs {
     /// [`Error::Corrupt`] if it is on a removed vdev, and has no copy.
     pub(super) fn placed(&self, ptr: &BlockPtr) -> Result<PlacedBlock> {
         let len = self.allocated(ptr);
-        let place = self.place_of(ptr.address(), len);
+        let own = self.copies.relocations().place_of(ptr);
+        let place = self.place_of(own.at, len);
         let at = place.filter(|at| self.holds(*at, len as usize));
         let at = at.ok_or(Error::Corrupt {
             at: ptr.address(),
@@ -64,19 +88,30 @@ impl Vdevs {
                 value: ptr.offset.0,
             },
         })?;
-        Ok(PlacedBlock { ptr: *ptr, at })
+        let since = (at == own.at).then_some(own.since);
+        Ok(PlacedBlock {
+            ptr: *ptr,
+            at,
+            since,
+        })
     }
 
     /// The block at each address on the pool's vdevs that has its bytes: one, or two while its vdev is being removed.
     pub(crate) fn places_of(&self, ptr: &BlockPtr) -> Vec<PlacedBlock> {
         let len = self.allocated(ptr);
         let mut places = Vec::with_capacity(1);
-        let mut next = Some(ptr.address());
+        let own = self.copies.relocations().place_of(ptr);
+        let (mut next, mut since) = (Some(own.at), Some(own.since));
         for _ in 0..VDEVS_MAX {
             let Some(at) = next else { break };
             if !self.is_removed(at.vdev) {
-                places.push(PlacedBlock { ptr: *ptr, at });
+                places.push(PlacedBlock {
+                    ptr: *ptr,
+                    at,
+                    since,
+                });
             }
+            since = None;
             next = self.copies.place_of(at, len);
         }
         places

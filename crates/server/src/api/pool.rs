@@ -190,13 +190,19 @@ pub struct OrderMoves {
 pub struct RegionMoves {
     /// Whether records are being moved.
     pub is_moving: bool,
-    /// Bytes of records that were moved since the pool was opened.
+    /// Bytes of blocks that were moved since the pool was opened.
     pub moved: u64,
+    /// The part of them whose pointers stay as they are: blocks that snapshots hold, nodes of trees, and fragments of records.
+    pub relocated: u64,
+    /// Blocks of the pool that are at another place than their pointers say.
+    pub relocations: u64,
+    /// Whether no more blocks are relocated because the pool has as many relocations as it may have.
+    pub is_full: bool,
     /// Regions of 8192 sectors that became free by it.
     pub emptied: u64,
     /// Records that were stored in fragments since the pool was opened, because no run of free space was long enough.
     pub in_fragments: u64,
-    /// Whether no region is worth it now: all are more than three quarters full, or snapshots hold them.
+    /// Whether no region is worth it now: all are more than three quarters full, or could not be emptied in the last hour.
     pub has_none: bool,
 }
 

@@ -325,6 +325,9 @@ fn show_open(view: &mut api::Pool, pool: &Pool) {
     view.region_moves = Some(api::RegionMoves {
         is_moving: moves.is_moving,
         moved: moves.moved,
+        relocated: moves.relocated,
+        relocations: moves.relocations,
+        is_full: moves.is_full,
         emptied: moves.emptied,
         in_fragments: moves.in_fragments,
         has_none: moves.has_none,

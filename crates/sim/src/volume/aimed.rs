@@ -36,6 +36,8 @@ const EXPANSIONS: u64 = 35;
 const MOVERS: u64 = 10;
 /// Per cent of pools from which vdevs are removed.
 const REMOVALS: u64 = 8;
+/// Per cent of pools whose regions are emptied.
+const RELOCATIONS: u64 = 10;
 /// Bytes of rows of a raidz whose rows are short.
 const MOVED_DATA: u64 = 12 << 20;
 /// Disk steps that no incarnation takes.
@@ -57,6 +59,9 @@ pub(super) enum Aim {
     Mover,
     /// Reuse of space: little space, frequent checkpoints, and reads that take longer than a checkpoint.
     Readers,
+    /// Relocation of blocks that snapshots hold: the power goes while they are moved out of small regions, their old addresses are used
+    /// again, and a member may be away meanwhile.
+    Relocation,
     /// Removal of a vdev: the power goes while its blocks are copied to the other one, and the copies are read, overwritten and freed.
     Removal,
     /// Rot where the data lies, on one member of a mirror with long records, of which reads take parts.
@@ -248,6 +253,35 @@ impl Plan {
         // The removals themselves choose when the power goes.
         let lives = 1 + rng.below(3);
         self.lives = (0..lives).map(|_| End::PowerCut(NEVER)).collect();
+    }
+
+    /// Gives some pools another aim: regions of which blocks are moved that snapshots hold.
+    pub(super) fn aim_at_relocations(&mut self, rng: &mut Prng) {
+        if self.aim == Some(Aim::Removal) || rng.below(100) >= RELOCATIONS {
+            return;
+        }
+        self.aim = Some(Aim::Relocation);
+        self.shrink(rng);
+        self.calm();
+        self.may_be_away = rng.chance(0.5);
+        if self.may_be_away {
+            (self.disks, self.members) = (2, 2);
+        }
+        self.snapshots = true;
+        self.journal = EXPANDED_JOURNAL;
+        self.size_volume(64 + rng.below(256), 16);
+        self.profile.requests = 50 + rng.below(200) as u32;
+        // The walks themselves choose when the power goes.
+        let lives = 1 + rng.below(4);
+        self.lives = (0..lives).map(|_| End::PowerCut(NEVER)).collect();
+    }
+
+    /// Whether members fail for a while beside the jobs.
+    pub(super) fn lapses(&self) -> bool {
+        match self.aim {
+            Some(Aim::Relocation) => self.members > 1,
+            aim => aim == Some(Aim::Members),
+        }
     }
 
     fn aim_at_rot(&mut self, rng: &mut Prng) {

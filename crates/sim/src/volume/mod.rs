@@ -7,6 +7,7 @@ mod lapses;
 mod opening;
 mod others;
 mod plan;
+mod relocations;
 mod removals;
 mod resizes;
 
@@ -61,6 +62,7 @@ fn plan_of(seed: u64, kind: Kind, [rng, harder, openings]: [&mut Prng; 3]) -> Pl
         Kind::Aimed => {
             plan.aim(harder);
             plan.aim_at_removals(&mut Prng::new(seed ^ 0x9001_4e30));
+            plan.aim_at_relocations(&mut Prng::new(seed ^ 0x9001_4e10));
         }
         Kind::Spares => plan.hot(harder),
     }
@@ -69,7 +71,11 @@ fn plan_of(seed: u64, kind: Kind, [rng, harder, openings]: [&mut Prng; 3]) -> Pl
     match kind {
         Kind::Full if is_raidz => plan.crowd_rows(&mut layout),
         Kind::Any | Kind::Aimed
-            if is_raidz && !matches!(plan.aim, Some(Aim::Readers | Aim::Rot | Aim::Removal)) =>
+            if is_raidz
+                && !matches!(
+                    plan.aim,
+                    Some(Aim::Readers | Aim::Rot | Aim::Removal | Aim::Relocation)
+                ) =>
         {
             plan.stripe(&mut layout);
             if kind == Kind::Aimed {
@@ -432,6 +438,10 @@ fn begin_churn(
         let may_cut = matches!(end, End::PowerCut(_));
         let churn = removals::churn(pool.clone(), plan.names(), may_cut, seed ^ 0x4e30);
         others.push(spawn(churn));
+    } else if plan.aim == Some(Aim::Relocation) {
+        let may_cut = matches!(end, End::PowerCut(_));
+        let churn = relocations::churn(pool.clone(), may_cut, seed ^ 0x4e10);
+        others.push(spawn(churn));
     } else if plan.spares > 0 {
         let media = Media {
             names: plan.names(),
@@ -440,7 +450,7 @@ fn begin_churn(
         };
         others.push(spawn(churn::churn(pool.clone(), media, rng.u64())));
     }
-    if plan.aim == Some(Aim::Members) && !plan.away.is_one() {
+    if plan.lapses() && !plan.away.is_one() {
         let most = plan.lapsing_max();
         others.push(spawn(lapses::churn(pool.clone(), most, seed ^ 0x1a95)));
     }

@@ -5,7 +5,6 @@
 //! **Invariants** that it checks: the offline reader finds no damage and counts the same used bytes as the pool; no opening
 //! returns to an older checkpoint than an earlier opening made durable.
 
-use super::aimed::Aim;
 use super::plan::{Fault, Plan};
 use crate::model::Violation;
 use crate::{offline, workers};
@@ -217,8 +216,7 @@ impl Plan {
     /// Inspects the disks as the last incarnation left them. Returns the used bytes. Damage is a violation, except on a
     /// member that is made to fail; `None` if nothing can be said.
     async fn inspect(&self) -> Result<Option<u64>, Violation> {
-        let lapses = self.aim == Some(Aim::Members);
-        let faulty = matches!(self.fault, Fault::Rot | Fault::Errors) || lapses;
+        let faulty = matches!(self.fault, Fault::Rot | Fault::Errors) || self.lapses();
         let Some(found) = offline::inspect(self.labelled().await).await? else {
             return Ok(None);
         };

@@ -81,16 +81,26 @@ pub(crate) fn order_moves(m: &OrderMoves) -> Option<String> {
 
 /// The line on the region mover. `None` if it has nothing to say.
 pub(crate) fn region_moves(m: &RegionMoves) -> Option<String> {
-    let now = match m.has_none {
-        true => {
-            "; nothing to empty: regions are more than three quarters full, or snapshots hold them"
+    let now = match (m.is_full, m.has_none) {
+        (true, _) => {
+            "; blocks that snapshots hold stay: there are as many relocations as a pool may have"
         }
-        false => "",
+        (false, true) => {
+            "; nothing to empty: regions are more than three quarters full, or could not be emptied"
+        }
+        (false, false) => "",
+    };
+    let relocated = match (m.relocated, m.relocations) {
+        (0, 0) => String::new(),
+        (bytes, count) => format!(
+            " ({} of them held by snapshots, nodes or fragments), {count} relocations",
+            human(bytes)
+        ),
     };
     let (moved, emptied, fragments) = (human(m.moved), m.emptied, m.in_fragments);
     (*m != RegionMoves::default()).then(|| {
         format!(
-            "regions: {emptied} emptied, {moved} moved; {fragments} records in fragments{now}\n"
+            "regions: {emptied} emptied, {moved} moved{relocated}; {fragments} records in fragments{now}\n"
         )
     })
 }

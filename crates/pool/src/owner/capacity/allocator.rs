@@ -2,13 +2,17 @@
 //!
 //! **Owns** the pool's [`Space`], the blocks that the last change replaced, and the counts of leaks and of split groups.
 //! **Called by** write-back, checkpoints, pending destroys and trim. **Invariants**: a block that is freed and is not used is
-//! leaked, since it may have another owner; a group's records get their extents in order; a record that fits nowhere as a
+//! leaked, since it may have another owner; the relocation of a freed block leaves the pool's own tree in the checkpoint that frees the
+//! block; blocks to which only layers point are never relocated; a group's records get their extents in order; a record that fits nowhere as a
 //! whole is placed in fragments, so that free space is usable however small its runs are.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::maps::Maps;
-use crate::format::{Address, BlockPtr, BlockSpace, Defect, FRAGMENTS_MAX, VdevId, VdevOffset};
+use crate::format::{
+    Address, BlockName, BlockPtr, BlockSpace, Defect, FRAGMENTS_MAX, VdevId, VdevOffset,
+};
 use crate::space::{BlockKind, Sealed, Space, Targets, Trimming, VdevSpace, Which};
 use crate::vdev::Copies;
 
@@ -60,8 +64,12 @@ pub(in crate::owner) struct Allocator {
     /// Whether freed space is being trimmed.
     is_trimming: bool,
     maps: Maps,
-    /// Copies of blocks, which are freed with their blocks.
+    /// Relocations and copies of blocks, which are freed with their blocks.
     copies: Arc<Copies>,
+    /// Relocated blocks that were freed since the last seal.
+    unplaced: Vec<BlockName>,
+    /// The same of sealed checkpoints that are not released, by seal.
+    leaving: BTreeMap<u64, Vec<BlockName>>,
 }
 
 impl Allocator {
@@ -71,6 +79,8 @@ impl Allocator {
             space,
             maps,
             copies,
+            unplaced: Vec::new(),
+            leaving: BTreeMap::new(),
             replaced: Vec::new(),
             leaked: 0,
             placements: Placements::default(),
@@ -133,18 +143,29 @@ impl Allocator {
 
     /// Frees a block. Its sectors are reusable after the checkpoint that frees it.
     pub(in crate::owner) fn free(&mut self, ptr: &BlockPtr) {
-        let freed = self.space.free(ptr.address(), ptr.physical_size);
-        let freed = freed.and_then(|()| self.free_copies(ptr, Space::free));
+        let relocated = self.copies.relocations().find(ptr);
+        let at = relocated.map_or(ptr.address(), |place| place.at);
+        let freed = self.space.free(at, ptr.physical_size);
+        let freed = freed.and_then(|()| self.free_copies(at, ptr, Space::free));
+        if freed.is_ok() && relocated.is_some() {
+            self.unplaced.push(BlockName::from(ptr));
+        }
         self.count_leak(ptr, freed);
     }
 
-    /// Frees the copy of a block, and the copy of that one if there is one.
+    /// Frees the place that a block had before it was relocated.
+    pub(in crate::owner) fn free_old_place(&mut self, at: Address, ptr: &BlockPtr) {
+        let freed = self.space.free(at, ptr.physical_size);
+        self.count_leak(ptr, freed);
+    }
+
+    /// Frees the copy of a block at an address, and the copy of that one if there is one.
     fn free_copies(
         &mut self,
+        mut at: Address,
         ptr: &BlockPtr,
         free: impl Fn(&mut Space, Address, u32) -> Result<(), Defect>,
     ) -> Result<(), Defect> {
-        let mut at = ptr.address();
         while let Some(copy) = self.copies.place_of(at, ptr.physical_size.into()) {
             free(&mut self.space, copy, ptr.physical_size)?;
             at = copy;
@@ -170,7 +191,8 @@ impl Allocator {
         let mut replaced = std::mem::take(&mut self.replaced);
         for ptr in replaced.drain(..) {
             let freed = self.space.free_young(ptr.address(), ptr.physical_size);
-            let freed = freed.and_then(|()| self.free_copies(&ptr, Space::free_young));
+            let freed =
+                freed.and_then(|()| self.free_copies(ptr.address(), &ptr, Space::free_young));
             self.count_leak(&ptr, freed);
         }
         self.replaced = replaced;
@@ -203,11 +225,28 @@ impl Allocator {
 
     /// The current checkpoint frees no more blocks.
     pub(in crate::owner) fn seal(&mut self) -> Sealed {
-        self.space.seal()
+        let sealed = self.space.seal();
+        let unplaced = std::mem::take(&mut self.unplaced);
+        self.leaving.insert(sealed.number(), unplaced);
+        sealed
     }
 
-    /// Makes the blocks reusable that a durable checkpoint freed.
+    /// The relocated blocks that a sealed checkpoint frees.
+    pub(in crate::owner) fn unplaced(&self, sealed: &Sealed) -> &[BlockName] {
+        self.leaving.get(&sealed.number()).map_or(&[], |of| of)
+    }
+
+    /// Number of relocated blocks that are not freed.
+    pub(in crate::owner) fn relocated(&self) -> usize {
+        let leaving: usize = self.leaving.values().map(Vec::len).sum();
+        let freed = self.unplaced.len() + leaving;
+        self.copies.relocations().len() - freed
+    }
+
+    /// Makes the blocks reusable that a durable checkpoint freed. No reader can come to them.
     pub(in crate::owner) fn release(&mut self, sealed: Sealed) {
+        let gone = self.leaving.remove(&sealed.number()).unwrap_or_default();
+        self.copies.relocations().forget(&gone);
         self.space.release(sealed);
     }
 

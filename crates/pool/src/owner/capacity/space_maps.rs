@@ -10,8 +10,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::format::{
-    Key, PAGE_REGIONS, RegionBits, RegionSummary, SummaryPage, Value, VdevId, space_key,
-    summarized_key, summary_key, summary_rows_key,
+    Key, PAGE_REGIONS, RegionBits, RegionSummary, SummaryPage, Value, VdevId, relocation_key,
+    space_key, summarized_key, summary_key, summary_rows_key,
 };
 use crate::owner::checkpoint::checkpoint_snapshot::CheckpointSnapshot;
 use crate::owner::{Owner, POLL, POOL_TREE, State};
@@ -296,6 +296,7 @@ impl Owner {
             self.put_regions(&regions, &mut layer).await?;
             let mut layers = Vec::new();
             if is_last {
+                self.put_unplaced(sealed, &mut layer);
                 self.put_missing(&mut layer);
                 self.put_summary_rows(&mut layer);
             }
@@ -313,6 +314,14 @@ impl Owner {
                 space.end_seal();
                 return Ok(root);
             }
+        }
+    }
+
+    /// Deletes the relocations of blocks that the checkpoint frees. The layer is newer than that of the pool's own tree, which may put them.
+    fn put_unplaced(&self, sealed: &Sealed, layer: &mut Layer) {
+        let state = self.state.borrow();
+        for of in state.allocator.unplaced(sealed) {
+            drop(layer.delete(relocation_key(*of)));
         }
     }
 

@@ -1,9 +1,10 @@
 //! Movers: records are written again as they are. The row mover frees sparse rows of a raidz; the order mover puts records that
 //! lie apart one behind the other; the balance mover fills vdevs evenly; the region mover makes
-//! long free runs.
+//! long free runs, and moves for this also blocks whose pointers cannot change.
 
 pub(super) mod balance;
 mod choice;
+mod held;
 pub(super) mod order;
 mod pace;
 mod parts;

@@ -101,7 +101,8 @@ impl Owner {
             Err(error) => return Err(error),
         };
         let blocks = found.records.iter();
-        let blocks = blocks.map(|(_, ptr)| (ptr.address(), self.shared.vdevs.allocated(ptr)));
+        let vdevs = &self.shared.vdevs;
+        let blocks = blocks.map(|(_, ptr)| (vdevs.address_of(ptr), vdevs.allocated(ptr)));
         let bytes = blocks.clone().map(|(_, bytes)| bytes).sum();
         if !is_apart(bytes, places(blocks)) {
             self.shared.scattered.let_rest(window, found.held);

@@ -77,6 +77,12 @@ pub(super) struct Regions {
     pub(super) moved: Cell<u64>,
     /// The walk in progress, unless a part of it is being moved.
     pub(super) walk: RefCell<Option<RegionWalk>>,
+    /// Bytes of blocks that were relocated.
+    pub(super) relocated: Cell<u64>,
+    /// Whether a walk was asked for.
+    pub(super) is_asked: Cell<bool>,
+    /// Whether the last walk left blocks alone because there are too many relocations.
+    pub(super) is_full: Cell<bool>,
     /// Records in fragments when the last walk began.
     pub(super) seen: Cell<u64>,
     /// Regions that were emptied since the pool was opened.
@@ -148,6 +154,11 @@ impl Mover {
 
     pub(super) fn is_paused(&self) -> bool {
         self.pauses.get() > 0
+    }
+
+    /// Whether there is a pause besides that of the caller.
+    pub(in crate::owner) fn is_paused_by_others(&self) -> bool {
+        self.pauses.get() > 1
     }
 }
 

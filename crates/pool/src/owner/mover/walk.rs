@@ -301,7 +301,10 @@ impl Owner {
                     let rows_of = ptr.filter(|_| matches!(chosen, Chosen::Rows(_)));
                     let region = rows_of.and_then(|ptr| {
                         let state = self.state.borrow();
-                        state.allocator.space().region_of(ptr.address())
+                        state
+                            .allocator
+                            .space()
+                            .region_of(self.shared.vdevs.address_of(ptr))
                     });
                     let _loaded = match region {
                         Some((vdev, region)) => self.load_rows(vdev, region).await?,
@@ -331,17 +334,18 @@ impl Owner {
         if !is_record || !volume.settings.is_whole(ptr) {
             return false;
         }
+        let at = self.shared.vdevs.address_of(ptr);
         match chosen {
             Chosen::Rows(choice) => {
                 let state = self.state.borrow();
                 let space = state.allocator.space();
-                let fill = space.row_fill(ptr.address(), ptr.physical_size);
+                let fill = space.row_fill(at, ptr.physical_size);
                 fill.is_some_and(|(row, fill)| choice.takes(fill, row))
             }
-            Chosen::Vdevs(shares) => shares.takes(key, ptr),
+            Chosen::Vdevs(shares) => shares.takes(key, ptr, at.vdev),
             Chosen::Regions(regions) => {
                 let state = self.state.borrow();
-                let region = state.allocator.space().region_of(ptr.address());
+                let region = state.allocator.space().region_of(at);
                 region.is_some_and(|region| regions.contains(&region))
             }
         }

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 
 use super::choice::{SHARES, part_of};
 use crate::format::{BlockPtr, Key, TreeId, VdevId};
+use crate::owner::sweep::position::Sweep;
 use crate::scattered::WINDOW_BYTES;
 use crate::space::{SparseRegion, Surplus};
 
@@ -60,9 +61,9 @@ impl Shares {
         }
     }
 
-    /// Whether a record leaves its vdev. The records of a window that lie on one vdev decide in the same way.
-    pub(super) fn takes(&self, key: Key, ptr: &BlockPtr) -> bool {
-        let vdev = self.vdevs.iter().find(|(vdev, _)| *vdev == ptr.vdev);
+    /// Whether a record on this vdev leaves it. The records of a window that lie on one vdev decide in the same way.
+    pub(super) fn takes(&self, key: Key, ptr: &BlockPtr, on: VdevId) -> bool {
+        let vdev = self.vdevs.iter().find(|(vdev, _)| *vdev == on);
         let window = key.offset().wrapping_mul(ptr.logical_size.into()) / WINDOW_BYTES;
         let number = window ^ key.object().0.rotate_left(40) ^ self.salt;
         vdev.is_some_and(|(_, share)| part_of(number) < *share)
@@ -82,4 +83,6 @@ pub(super) struct RegionWalk {
     /// The same.
     pub(super) chosen: BTreeSet<(VdevId, u32)>,
     pub(super) position: Position,
+    /// The position among all blocks of the pool, once the records were moved.
+    pub(super) sweep: Option<Sweep>,
 }

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use crate::dataset;
 use crate::format::{
     BlockPtr, CopiedRun, Dataset, DatasetRoot, Defect, Freeing, KIND_COPY, KIND_DATASET,
-    KIND_FREEING, KIND_LIST, KIND_ROOT, KIND_SPACE, KIND_SUMMARIZED, KIND_SUMMARY,
-    KIND_SUMMARY_ROWS, Key, Kind, ListId, Node, PAGE_REGIONS, RegionBits, RemovalStep, SummaryRows,
-    TreeId, Uberblock, Value, VdevId, decode_on, summarized_key,
+    KIND_FREEING, KIND_LIST, KIND_RELOCATION, KIND_ROOT, KIND_SPACE, KIND_SUMMARIZED, KIND_SUMMARY,
+    KIND_SUMMARY_ROWS, Key, Kind, ListId, Node, PAGE_REGIONS, RegionBits, Relocation, RemovalStep,
+    SummaryRows, TreeId, Uberblock, Value, VdevId, decode_on, summarized_key,
 };
 use crate::owner::capacity::maps::Pages;
 use crate::owner::pool_tree::{PoolTree, number};
@@ -39,6 +39,8 @@ pub(super) struct Directory {
     summary_rows: BTreeMap<VdevId, SummaryRows>,
     /// Copies of blocks of vdevs that are being removed, or were removed.
     copies: Vec<CopiedRun>,
+    /// The places of blocks that were moved while their pointers stay as they are.
+    relocations: Vec<Relocation>,
 }
 
 /// A dataset during replay.
@@ -128,7 +130,7 @@ pub(super) async fn read_tree(
 }
 
 impl Directory {
-    /// Tells the vdevs of the copies of blocks.
+    /// Tells the vdevs of the copies and the relocations of blocks.
     ///
     /// # Errors
     /// [`Error::BeforeRemoval`] if the checkpoint is from before the removal of a vdev; [`Error::Invalid`] if copies overlap.
@@ -140,6 +142,7 @@ impl Directory {
                 return Err(Error::BeforeRemoval { vdev: info.id });
             }
         }
+        vdevs.know_relocations(&std::mem::take(&mut self.relocations));
         vdevs.know_copies(&std::mem::take(&mut self.copies))
     }
 
@@ -204,6 +207,7 @@ impl Directory {
                 self.summary_rows.insert(vdev, SummaryRows::decode(bytes)?);
             }
             KIND_COPY => self.copies.push(CopiedRun::decode(key, bytes)?),
+            KIND_RELOCATION => self.relocations.push(Relocation::decode(key, bytes)?),
             KIND_DATASET => drop(self.datasets.insert(id, Dataset::decode(bytes)?)),
             KIND_ROOT => drop(self.roots.insert(id, DatasetRoot::decode(bytes)?)),
             KIND_FREEING => drop(self.freeing.insert(id.0, Freeing::decode(bytes)?)),

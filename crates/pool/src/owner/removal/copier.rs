@@ -1,104 +1,47 @@
 //! The walk that copies the blocks of a vdev that is being removed.
 //!
-//! A sweep over all trees visits every block. The blocks on the vdev that have no copy yet are read and verified, and written to other vdevs.
-//!
-//! **Owns** the batches of copies. **Called by** the remover. **Invariants**: only bytes with the checksum of their pointer are copied; the
-//! sectors of a copy and its entry in the pool's own tree are in the same checkpoint, because none begins between the two; a block
-//! that is freed meanwhile gets no entry; a copy is in the map only when its vdev has it. `docs/decisions/0180`.
+//! **Owns** the choice of these blocks, and the map's entries for their copies. **Called by** the remover. **Invariants**: a block that is
+//! freed before its copy is noted gets no entry; runs of copies do not reach over the ends of regions. `docs/decisions/0180`.
 
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use futures_util::future::try_join_all;
-use io::{IoBuf, SharedBuf};
-
+use crate::Result;
 use crate::format::{
-    Address, CopiedRun, REGION_SECTORS, RemovalEntry, RemovalStep, TreeId, VdevId, copy_key,
+    Address, Birth, BlockPtr, CopiedRun, REGION_SECTORS, RemovalEntry, RemovalStep, TreeId, VdevId,
+    copy_key,
 };
-use crate::lost::LostBlock;
-use crate::owner::sweep::blocks::{Holds, Sweep, VisitedBlock, Visitor};
-use crate::owner::{Owner, POOL_TREE, State};
-use crate::shared::{DESTROYED, all};
-use crate::space::Targets;
+use crate::owner::block_copier::{BlockCopier, CopyGoal, CopyWalk};
+use crate::owner::sweep::blocks::Holds;
+use crate::owner::sweep::position::Sweep;
+use crate::owner::{Owner, State};
 use crate::vdev::PlacedBlock;
-use crate::written::WriteClass;
-use crate::{Error, Result};
 
-/// Bytes of a batch of copies, about.
-const BATCH_BYTES: u64 = 4 << 20;
-/// Bytes of the blocks that get extents at once, at most; or one block.
-const GROUP_BYTES: u32 = 1 << 20;
-/// Blocks of a batch, at most.
-const BATCH_BLOCKS: usize = 512;
-/// Blocks that are read concurrently.
-const READS_MAX: usize = 16;
 /// Stored bytes of the blocks of one part of the walk.
 const PART_BYTES: u64 = 64 << 20;
 
-/// The result of a walk.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct CopyWalk {
-    /// Bytes that were copied.
-    pub(super) copied: u64,
-    /// Blocks and nodes of which no right copy was found.
-    pub(super) damaged: u64,
-    /// Whether it ended early because free space is short.
-    pub(super) is_short: bool,
-    /// Whether it ended early because the removal is given up, or the pool closes.
-    pub(super) is_stopped: bool,
-}
-
-/// A block that is to be copied, and the tree in which it was found.
-struct Found {
-    block: PlacedBlock,
-    tree: TreeId,
-    lost: LostBlock,
-}
-
-struct Copier<'a> {
-    owner: &'a Rc<Owner>,
+/// Copies all blocks of a vdev.
+struct Leaves<'a> {
+    owner: &'a Owner,
     vdev: VdevId,
-    /// By address on the vdev.
-    batch: BTreeMap<Address, Found>,
-    bytes: u64,
-    walk: CopyWalk,
 }
 
-impl Visitor for Copier<'_> {
-    async fn block(&mut self, tree: TreeId, block: VisitedBlock<'_>, holds: Holds) -> Result<u64> {
-        let vdevs = &self.owner.shared.vdevs;
-        let bytes = u64::from(block.ptr.physical_size);
-        if tree == POOL_TREE {
-            return Ok(0);
-        }
+impl CopyGoal for Leaves<'_> {
+    fn wants(&self, _: TreeId, ptr: &BlockPtr, _: Holds) -> Option<PlacedBlock> {
         // a block with a copy has a second place
-        let places = vdevs.places_of(block.ptr);
-        if let [place] = places[..]
-            && place.at.vdev == self.vdev
-        {
-            let found = Found {
-                block: place,
-                tree,
-                lost: block.lost(tree, holds),
-            };
-            if self.batch.insert(place.at, found).is_none() {
-                self.bytes += bytes;
-            }
-            if self.bytes >= BATCH_BYTES || self.batch.len() >= BATCH_BLOCKS {
-                self.copy_batch().await?;
-            }
+        match self.owner.shared.vdevs.places_of(ptr)[..] {
+            [place] if place.at.vdev == self.vdev => Some(place),
+            _ => None,
         }
-        Ok(bytes)
     }
 
-    fn damaged(&mut self, tree: TreeId, error: Error, _: bool) {
-        tracing::warn!(tree = tree.0, %error, "blocks below a damaged node cannot be copied from a vdev that is being removed");
-        self.walk.damaged += 1;
+    fn goes_on(&self) -> bool {
+        self.owner.may_remove() && self.owner.state.borrow().copies_from(self.vdev)
     }
 
-    /// The blocks of a batch are not reused before this: their readers are registered.
-    async fn end_part(&mut self) -> Result<()> {
-        self.copy_batch().await
+    fn note(&self, copies: &[(PlacedBlock, Address)]) {
+        let noted = self.owner.state.borrow_mut().note_copies(copies);
+        let copied = &self.owner.remover.copied;
+        copied.set(copied.get() + noted);
     }
 }
 
@@ -109,12 +52,14 @@ impl State {
         leaving.is_some_and(|(of, entry)| of == vdev && entry.step != RemovalStep::Stopping)
     }
 
-    /// Notes copies that were written. Blocks that were freed meanwhile get no entry, and their copies are freed.
-    fn note_copies(&mut self, copies: &[(PlacedBlock, Address)]) {
+    /// Notes copies that were written. Blocks that were freed meanwhile get no entry, and their copies are freed. Returns the bytes of all.
+    fn note_copies(&mut self, copies: &[(PlacedBlock, Address)]) -> u64 {
         let vdevs = self.shared.vdevs.clone();
         let mut runs: Vec<CopiedRun> = Vec::new();
+        let mut copied = 0;
         for (block, to) in copies {
             let bytes = vdevs.allocated(&block.ptr);
+            copied += bytes;
             let space = self.allocator.space_mut();
             if space.is_freed(block.at) {
                 let freed = space.free(*to, block.ptr.physical_size);
@@ -138,7 +83,7 @@ impl State {
             }
         }
         let Some(vdev) = runs.first().map(|run| run.from.vdev) else {
-            return;
+            return copied;
         };
         for run in &runs {
             assert!(vdevs.copies().insert(run), "{run:?} was copied twice");
@@ -150,184 +95,7 @@ impl State {
             self.pool_tree
                 .note_removal(vdev, RemovalEntry { up_to, ..entry });
         }
-    }
-}
-
-/// Bytes of the first blocks, which are written from one buffer.
-fn sizes_of_group(blocks: &[(PlacedBlock, Vec<u8>)]) -> impl Iterator<Item = u32> {
-    let mut left = GROUP_BYTES;
-    let sizes = blocks.iter().map(|(_, bytes)| bytes.len() as u32);
-    let sizes = sizes.enumerate().take_while(move |(n, size)| {
-        let fits = *size <= left;
-        left = left.saturating_sub(*size);
-        *n == 0 || fits
-    });
-    sizes.map(|(_, size)| size)
-}
-
-/// Extents for the first blocks of a batch.
-enum Room {
-    /// The address of each of the first blocks, and the extents with their bytes.
-    Extents(Vec<Address>, Vec<(Address, usize)>),
-    /// A region must be loaded first.
-    NotLoaded,
-    /// There is too little free space.
-    None,
-}
-
-impl Copier<'_> {
-    /// Reads the blocks of the batch, and copies the right ones.
-    async fn copy_batch(&mut self) -> Result<()> {
-        let batch = std::mem::take(&mut self.batch);
-        self.bytes = 0;
-        if batch.is_empty() {
-            return Ok(());
-        }
-        let owner = self.owner;
-        if !owner.may_remove() || !owner.state.borrow().copies_from(self.vdev) {
-            self.walk.is_stopped = true;
-            return Err(Error::NoSpace);
-        }
-        let batch: Vec<Found> = batch.into_values().collect();
-        let mut right = Vec::with_capacity(batch.len());
-        for some in batch.chunks(READS_MAX) {
-            let vdevs = &owner.shared.vdevs;
-            let reads = some.iter().map(|found| vdevs.read_at(&found.block));
-            for (found, read) in some.iter().zip(all(reads).await) {
-                match read {
-                    // memory of its own: nobody waits for buffers while it has some
-                    Ok(bytes) => right.push((found.block, bytes.to_vec())),
-                    Err(e @ (Error::Corrupt { .. } | Error::Unreadable { .. })) => {
-                        if !owner
-                            .state
-                            .borrow()
-                            .allocator
-                            .space()
-                            .is_freed(found.block.at)
-                        {
-                            self.walk.damaged += 1;
-                            if found.tree != DESTROYED {
-                                owner.shared.lost.note(&e, found.lost);
-                            }
-                        }
-                    }
-                    Err(other) => return Err(other),
-                }
-            }
-        }
-        self.write_copies(right).await
-    }
-
-    async fn write_copies(&mut self, mut blocks: Vec<(PlacedBlock, Vec<u8>)>) -> Result<()> {
-        let owner = self.owner;
-        while !blocks.is_empty() {
-            let pause = owner.pause().await;
-            if let Some(trouble) = owner.shared.trouble() {
-                return Err(trouble);
-            }
-            blocks.retain(|(block, _)| {
-                let state = owner.state.borrow();
-                !state.allocator.space().is_freed(block.at)
-            });
-            if blocks.is_empty() {
-                return Ok(());
-            }
-            // nobody waits for buffers during a pause: their owners may wait for a checkpoint
-            let sizes: Vec<u32> = sizes_of_group(&blocks).collect();
-            let size = sizes.iter().sum::<u32>() as usize;
-            let Some(buf) = owner.shared.buffers.try_alloc(size) else {
-                drop(pause);
-                drop(owner.shared.buffers.alloc(size).await);
-                continue;
-            };
-            match self.room(&sizes) {
-                Room::Extents(places, extents) => {
-                    let some: Vec<_> = blocks.drain(..places.len()).collect();
-                    self.write((some, buf), &places, &extents).await?;
-                }
-                Room::NotLoaded => {
-                    drop((buf, pause));
-                    owner.load_more().await;
-                }
-                Room::None => {
-                    self.walk.is_short = true;
-                    return Err(Error::NoSpace);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Extents for the first blocks of these sizes.
-    fn room(&self, sizes: &[u32]) -> Room {
-        let mut state = self.owner.state.borrow_mut();
-        let state = &mut *state;
-        let space = state.allocator.space();
-        let shared = &self.owner.shared;
-        let bytes: u64 = sizes.iter().map(|size| u64::from(*size)).sum();
-        let most = shared.vdevs.extent_space().most(bytes);
-        if shared.budget.left_for_moves(space.movable()) < most {
-            return Room::None;
-        }
-        let extents = state.allocator.place_moved(sizes, Targets::All);
-        if extents.is_empty() {
-            return match state.allocator.space().is_short() {
-                true => Room::NotLoaded,
-                false => Room::None,
-            };
-        }
-        state.supply_budget();
-        let mut places = Vec::with_capacity(sizes.len());
-        let mut with_bytes = Vec::with_capacity(extents.len());
-        for (start, count) in extents {
-            let mut at = start;
-            for size in &sizes[places.len()..][..count] {
-                places.push(at);
-                at = at.behind(*size as usize);
-            }
-            with_bytes.push((start, (at.offset.0 - start.offset.0) as usize));
-        }
-        Room::Extents(places, with_bytes)
-    }
-
-    /// Writes blocks to their places, and notes the copies. The caller keeps checkpoints from their begin.
-    async fn write(
-        &mut self,
-        (blocks, mut buf): (Vec<(PlacedBlock, Vec<u8>)>, IoBuf),
-        places: &[Address],
-        extents: &[(Address, usize)],
-    ) -> Result<()> {
-        let owner = self.owner;
-        buf.set_len(blocks.iter().map(|(_, bytes)| bytes.len()).sum());
-        let mut rest = &mut buf[..];
-        for (_, bytes) in &blocks {
-            let (place, behind) = rest.split_at_mut(bytes.len());
-            place.copy_from_slice(bytes);
-            rest = behind;
-        }
-        let data = SharedBuf::from(buf);
-        let mut from = 0;
-        let vdevs = &owner.shared.vdevs;
-        let writes = extents.iter().map(|(at, len)| {
-            let part = data.part(from, *len);
-            from += *len;
-            vdevs.write(*at, part, WriteClass::Moved)
-        });
-        if let Err(error) = try_join_all(writes).await {
-            owner.fail(error.clone());
-            return Err(error);
-        }
-        let bytes: u64 = extents.iter().map(|(_, len)| *len as u64).sum();
-        let copies: Vec<(PlacedBlock, Address)> = blocks
-            .iter()
-            .zip(places)
-            .map(|((block, _), to)| (*block, *to))
-            .collect();
-        owner.state.borrow_mut().note_copies(&copies);
-        self.walk.copied += bytes;
-        let copied = &owner.remover.copied;
-        copied.set(copied.get() + bytes);
-        Ok(())
+        copied
     }
 }
 
@@ -335,28 +103,21 @@ impl Owner {
     /// Copies all blocks of a vdev that have no copy, as far as they are right and free space lasts. `rest` is called after each part.
     ///
     /// # Errors
-    /// [`Error::Device`].
+    /// [`crate::Error::Device`].
     pub(super) async fn copy_blocks(
         self: &Rc<Self>,
         vdev: VdevId,
         rest: impl AsyncFn(),
     ) -> Result<CopyWalk> {
-        let mut copier = Copier {
-            owner: self,
-            vdev,
-            batch: BTreeMap::new(),
-            bytes: 0,
-            walk: CopyWalk::default(),
-        };
-        let mut next = Some(Sweep::new(crate::format::Birth(0)));
+        let mut copier = BlockCopier::new(self, Leaves { owner: self, vdev });
+        let mut next = Some(Sweep::new(Birth(0)));
         while let Some(sweep) = next {
-            next = match self.sweep(sweep, PART_BYTES, &mut copier).await {
-                Ok(next) => next,
-                Err(_) if copier.walk.is_short || copier.walk.is_stopped => break,
-                Err(error) => return Err(error),
-            };
-            rest().await;
+            next = copier.copy_part(sweep, PART_BYTES).await?;
+            let walk = copier.walk();
+            if !walk.is_short && !walk.is_stopped {
+                rest().await;
+            }
         }
-        Ok(copier.walk)
+        Ok(copier.walk())
     }
 }

@@ -15,7 +15,8 @@ use std::sync::Arc;
 
 use io::runtime::JoinHandle;
 
-use super::blocks::{Holds, Sweep, VisitedBlock, Visitor};
+use super::blocks::{Holds, VisitedBlock, Visitor};
+use super::position::Sweep;
 use super::resilver_window::{Due, ResilverWindow};
 use crate::format::{
     Address, Birth, BlockPtr, MemberGuid, OFFSET_END, ResilverPosition, TreeId, VdevId,
@@ -417,6 +418,7 @@ impl Pool {
             up_to,
             position,
             copies,
+            relocations: vdevs.copies().relocations().youngest_on(vdev),
         };
         let of = self.count(due).await.map_err(SetupError::failed)?;
         let mut resilver = Resilver {

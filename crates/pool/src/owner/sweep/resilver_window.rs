@@ -28,15 +28,14 @@ pub(in crate::owner) struct Due {
     pub(in crate::owner) position: Option<ResilverPosition>,
     /// No copy of a block of another vdev is younger; zero without copies.
     pub(in crate::owner) copies: Birth,
+    /// No relocation to the vdev is younger; zero without relocated blocks.
+    pub(in crate::owner) relocations: Birth,
 }
 
 impl Due {
     /// Whether the member may lack a block. A copy may be as young as the youngest one.
     pub(in crate::owner) fn has(&self, block: &PlacedBlock) -> bool {
-        let placed = match block.is_copy() {
-            true => self.copies,
-            false => block.ptr.placed,
-        };
+        let placed = block.since.unwrap_or(self.copies);
         let is_young = placed > self.up_to && !block.is_copy();
         let at = (placed, block.at.offset);
         let is_copied = |position: ResilverPosition| position.has(self.held, at);
@@ -53,9 +52,9 @@ impl Due {
         places
     }
 
-    /// The member has all blocks placed up to this epoch, and the copies.
+    /// The member has all blocks placed up to this epoch, the copies, and the relocated blocks.
     pub(in crate::owner) fn since(&self) -> Birth {
-        match self.copies > self.held {
+        match self.copies.max(self.relocations) > self.held {
             true => Birth(0),
             false => self.held,
         }

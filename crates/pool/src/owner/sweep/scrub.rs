@@ -8,7 +8,8 @@
 use zerocopy::little_endian::U64;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::blocks::{Holds, STAGES, Sweep, VisitedBlock, Visitor};
+use super::blocks::{Holds, VisitedBlock, Visitor};
+use super::position::{STAGES, Sweep};
 use crate::format::{Birth, KEY_SIZE, Key, TreeId};
 use crate::lost::LostBlock;
 use crate::owner::{Owner, Pool};

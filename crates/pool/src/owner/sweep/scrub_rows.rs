@@ -6,7 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::blocks::{Holds, Sweep, VisitedBlock, Visitor};
+use super::blocks::{Holds, VisitedBlock, Visitor};
+use super::position::Sweep;
 use crate::format::{Address, Birth, TreeId, VdevOffset};
 use crate::lost::LostBlock;
 use crate::owner::{Owner, Pool};

@@ -6,7 +6,8 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use super::blocks::{Holds, VisitedBlock, Visitor, Wanted};
+use super::blocks::{Holds, VisitedBlock, Visitor};
+use super::position::Wanted;
 use crate::format::{Address, Birth, BlockPtr, Key, ListId, PrevSnapshot, TreeId};
 use crate::owner::destroy::deadlists::{DEAD_TREE, Fate, pointers};
 use crate::owner::{Owner, POOL_TREE, Pool};
@@ -28,12 +29,14 @@ pub struct Verified {
 
 struct Verifier<'a> {
     owner: &'a Rc<Owner>,
-    /// Bytes of each block, by its address, and the first tree that holds it.
+    /// Bytes of each block, by its present address, and the first tree that holds it.
     blocks: BTreeMap<Address, (u32, TreeId)>,
     /// The same for copies of blocks, by the address of the copy.
     copies: BTreeMap<Address, (u32, TreeId)>,
     /// Bytes of blocks that are at two places, since their vdev is being removed.
     copied: u64,
+    /// Number of relocated blocks.
+    relocated: usize,
     /// Bytes that each tree holds.
     trees: BTreeMap<TreeId, u64>,
     /// Bytes that no volume owns: the pool's own nodes, pending destroys, and blocks to which only layers point.
@@ -49,8 +52,11 @@ impl Visitor for Verifier<'_> {
             *self.trees.entry(tree).or_default() += u64::from(bytes);
         }
         // shared blocks are visited once for each tree
-        match self.blocks.insert(ptr.address(), (bytes, tree)) {
+        let at = self.owner.shared.vdevs.address_of(ptr);
+        match self.blocks.insert(at, (bytes, tree)) {
             None => {
+                let relocations = self.owner.shared.vdevs.copies().relocations();
+                self.relocated += usize::from(relocations.find(ptr).is_some());
                 self.add_copies(ptr, (bytes, tree)).await;
                 self.found.blocks += 1;
                 self.found.bytes += u64::from(bytes);
@@ -61,10 +67,8 @@ impl Visitor for Verifier<'_> {
             Some((before, _)) if before == bytes => return Ok(u64::from(bytes)),
             Some((before, other)) => {
                 let what = format!(
-                    "{} has {before} bytes in tree {} and {bytes} in tree {}",
-                    ptr.address(),
-                    other.0,
-                    tree.0
+                    "{at} has {before} bytes in tree {} and {bytes} in tree {}",
+                    other.0, tree.0
                 );
                 self.found.problems.push(what);
             }
@@ -88,7 +92,7 @@ impl Verifier<'_> {
     /// Notes the places of a block's copies, and reads a copy that is not in use yet.
     async fn add_copies(&mut self, ptr: &BlockPtr, block: (u32, TreeId)) {
         let vdevs = &self.owner.shared.vdevs;
-        let mut at = ptr.address();
+        let mut at = vdevs.address_of(ptr);
         while let Some(copy) = vdevs.copies().place_of(at, block.0.into()) {
             if self.copies.insert(copy, block).is_some() {
                 let text = format!("{copy} is the copy of two blocks");
@@ -148,6 +152,13 @@ impl Verifier<'_> {
         let used = state.allocator.space().used();
         if used != bytes {
             problems.push(format!("{used} bytes are used and {bytes} are pointed to"));
+        }
+        let known = state.allocator.relocated();
+        if known != self.relocated {
+            let found = self.relocated;
+            problems.push(format!(
+                "{known} blocks have relocations, {found} of them are pointed to"
+            ));
         }
         let leaked = state.allocator.leaked();
         if leaked > 0 {
@@ -237,6 +248,7 @@ impl Pool {
             blocks: BTreeMap::new(),
             copies: BTreeMap::new(),
             copied: 0,
+            relocated: 0,
             trees: BTreeMap::new(),
             other: 0,
             found: Verified::default(),

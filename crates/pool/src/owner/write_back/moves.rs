@@ -101,7 +101,9 @@ impl Owner {
         let left = fresh.split_off(count);
         sizes.truncate(count);
         let before = fresh.iter().zip(&sizes);
-        let before = places(before.map(|(m, size)| (m.address(), u64::from(*size))));
+        let vdevs = &self.shared.vdevs;
+        let before = before.map(|(m, size)| (vdevs.address_of(m.block()), u64::from(*size)));
+        let before = places(before);
         if purpose == Moves::Order && 2 * extents.len() as u64 > before {
             owner.allocator.give_back(&with_bytes(&extents, &sizes));
             return MoveStep::NotWorth;

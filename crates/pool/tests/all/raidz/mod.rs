@@ -9,6 +9,8 @@ mod members;
 mod moved_files;
 mod mover;
 mod moves_cut;
+mod relocated;
+mod relocated_cut;
 mod remove;
 mod remove_cut;
 mod scrub;

@@ -94,20 +94,35 @@ fn large_records_find_long_runs_after_regions_were_emptied() {
     });
 }
 
+/// Blocks that snapshots hold, and nodes, are relocated: then their regions become free, too.
 #[test]
-fn regions_whose_blocks_snapshots_hold_are_left_alone_and_opened() {
+fn regions_whose_blocks_snapshots_hold_are_emptied() {
     simulated(7, async || {
-        let (pool, small, _, large) = fragmented(true).await;
+        let (pool, small, filled, large) = fragmented(true).await;
         let begin = write_until_fragments(&pool, &large).await;
         rest(&pool).await;
-        write_large(&pool, &large, begin..begin + 64).await;
-        rest(&pool).await;
         let moves = pool.region_moves();
-        assert_eq!((moves.emptied, moves.moved), (0, 0), "{moves:?}");
+        assert!(moves.emptied >= 3, "{moves:?}");
+        assert!(
+            moves.relocations > 1000 && moves.relocated > 4 << 20,
+            "{moves:?}"
+        );
+        assert!(!moves.is_full);
+        write_large(&pool, &large, begin..begin + 192).await;
+        let later = pool.region_moves().in_fragments - moves.in_fragments;
+        assert!(later < 20, "{later} of 192");
+        let old = pool.snapshot("small", "one").expect("there");
+        for at in (0..filled).step_by(KEPT as usize) {
+            assert_eq!(first(&old, at).await, byte(at / 64 * 64), "block {at}");
+        }
         // all space that is free can be taken
         let free = pool.space().free;
         let filled = fill(&small, 0, 1).await * 4096;
         assert!(filled > free / 2, "{filled} of {free}");
+        sound(&pool).await;
+        pool.destroy_snapshot("small", "one").await.expect("gone");
+        drop(old);
+        free_all(&pool).await;
         sound(&pool).await;
         drop((small, large));
         pool.close().await.expect("closed");
