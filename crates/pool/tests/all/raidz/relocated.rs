@@ -335,7 +335,7 @@ async fn open(rewind: Option<u64>, options: Options) -> Pool {
     Pool::open(opened, options).await.expect("open")
 }
 
-/// A pool has at most as many relocations as it may have, and says so. Blocks that have one move again.
+/// A pool has at most as many relocations as it may have, and reports it. Blocks that have one move again.
 #[test]
 fn relocations_are_limited() {
     simulated(91, async || {
