@@ -37,6 +37,8 @@ pub struct Options {
     pub space_bytes: usize,
     /// Blocks that a resilver sorts by address at once, about 90 bytes each. At least 64.
     pub resilver_blocks: usize,
+    /// Blocks that the movers relocate at most, about 100 bytes each. A pool that has more keeps them.
+    pub relocations_max: usize,
     /// The way of small durable writes.
     pub durable_writes: DurableWrites,
     /// Whether new records get checksums of their parts. Then the pool gets the feature `record_parts`, so that earlier versions
@@ -57,6 +59,7 @@ impl Default for Options {
             unproven_bytes: UNPROVEN_MAX,
             space_bytes: 128 << 20,
             resilver_blocks: 1 << 20,
+            relocations_max: 1 << 20,
             durable_writes: DurableWrites::default(),
             record_parts: true,
             worker_bytes_min: 32 << 10,

@@ -40,8 +40,18 @@ impl Vdevs {
     }
 
     /// Replaces all relocations by those of the checkpoint at which the pool is opened.
-    pub(crate) fn know_relocations(&self, all: &[Relocation]) {
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if one of them is to a vdev that does not exist.
+    pub(crate) fn know_relocations(&self, all: &[Relocation]) -> Result<()> {
+        if let Some(one) = all.iter().find(|one| self.top(one.to.vdev).is_none()) {
+            return Err(Error::Invalid(Defect::Field {
+                field: "vdev of a relocation",
+                value: one.to.vdev.0.into(),
+            }));
+        }
         self.copies.relocations().replace(all);
+        Ok(())
     }
 
     /// The address of a block before copies of removals: that of its relocation, or of its pointer.

@@ -278,10 +278,7 @@ impl Plan {
 
     /// Whether members fail for a while beside the jobs.
     pub(super) fn lapses(&self) -> bool {
-        match self.aim {
-            Some(Aim::Relocation) => self.members > 1,
-            aim => aim == Some(Aim::Members),
-        }
+        self.aim == Some(Aim::Members)
     }
 
     fn aim_at_rot(&mut self, rng: &mut Prng) {

@@ -30,8 +30,6 @@ use crate::vdev::PlacedBlock;
 
 /// Stored bytes of the blocks of one part of the walk, of which few are moved.
 const PART_BYTES: u64 = 16 << 20;
-/// Relocated blocks of a pool at most: about 100 MiB of memory.
-const RELOCATIONS_MAX: usize = 1 << 20;
 
 /// Relocates the blocks of regions.
 struct Empties<'a> {
@@ -183,7 +181,7 @@ impl Owner {
         let goal = Empties {
             owner: self,
             regions: &walk.chosen,
-            left: Cell::new(RELOCATIONS_MAX.saturating_sub(known)),
+            left: Cell::new(regions.relocations_max.get().saturating_sub(known)),
             is_full: Cell::new(false),
             rate: Cell::new(None),
             moved: Cell::new(0),

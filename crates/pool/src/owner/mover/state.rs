@@ -79,6 +79,8 @@ pub(super) struct Regions {
     pub(super) walk: RefCell<Option<RegionWalk>>,
     /// Bytes of blocks that were relocated.
     pub(super) relocated: Cell<u64>,
+    /// Relocated blocks of the pool at most.
+    pub(super) relocations_max: Cell<usize>,
     /// Whether a walk was asked for.
     pub(super) is_asked: Cell<bool>,
     /// Whether the last walk left blocks alone because there are too many relocations.
@@ -117,6 +119,13 @@ impl Moves {
 }
 
 impl Mover {
+    /// Movers that relocate at most this number of blocks.
+    pub(in crate::owner) fn new(relocations_max: usize) -> Self {
+        let mover = Self::default();
+        mover.regions.relocations_max.set(relocations_max);
+        mover
+    }
+
     fn moved_counter(&self, moves: Moves) -> &Cell<u64> {
         match moves {
             Moves::Rows => &self.moved,

@@ -133,7 +133,8 @@ impl Directory {
     /// Tells the vdevs of the copies and the relocations of blocks.
     ///
     /// # Errors
-    /// [`Error::BeforeRemoval`] if the checkpoint is from before the removal of a vdev; [`Error::Invalid`] if copies overlap.
+    /// [`Error::BeforeRemoval`] if the checkpoint is from before the removal of a vdev; [`Error::Invalid`] if copies overlap, or a relocation
+    /// is to a vdev that does not exist.
     pub(super) fn tell_copies(&mut self, vdevs: &Vdevs) -> Result<()> {
         let had_blocks = |info: &&VdevInfo| info.is_removed && !vdevs.is_log(info.id);
         for info in vdevs.table().iter().filter(had_blocks) {
@@ -142,7 +143,7 @@ impl Directory {
                 return Err(Error::BeforeRemoval { vdev: info.id });
             }
         }
-        vdevs.know_relocations(&std::mem::take(&mut self.relocations));
+        vdevs.know_relocations(&std::mem::take(&mut self.relocations))?;
         vdevs.know_copies(&std::mem::take(&mut self.copies))
     }
 

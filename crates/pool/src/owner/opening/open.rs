@@ -127,7 +127,7 @@ impl Pool {
             state: RefCell::new(state),
             doubtful_rows: RefCell::default(),
             resilver_windows: ResilverWindows::new(options.resilver_blocks),
-            mover: Mover::default(),
+            mover: Mover::new(options.relocations_max),
             expander: Expander::default(),
             remover: Remover::default(),
             journal_moves: JournalMoves::default(),

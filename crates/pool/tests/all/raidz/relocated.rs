@@ -321,6 +321,48 @@ fn a_removal_begins_while_blocks_are_relocated() {
     }
 }
 
+/// Opens the pool on three disks.
+async fn open(rewind: Option<u64>, options: Options) -> Pool {
+    let mut disks = Vec::new();
+    for n in 0..3 {
+        let disk = Disk::open(format!("d{n}"), io::disk::OpenOptions::default()).await;
+        disks.push(disk.expect("the disk is not in use"));
+    }
+    let found = scan(disks).await.pools.pop().expect("a pool");
+    let mut chosen = OpenOptions::new(Host::new([1; 16], "here"));
+    chosen.rewind = rewind;
+    let opened = vdev::open(found, chosen).await.expect("its disks");
+    Pool::open(opened, options).await.expect("open")
+}
+
+/// A pool has at most as many relocations as it may have, and reports it. Blocks that have one move again.
+#[test]
+fn relocations_are_limited() {
+    simulated(91, async || {
+        close(furnished(DISK).await).await;
+        let options = Options {
+            relocations_max: 100,
+            ..Options::default()
+        };
+        let pool = open(None, options).await;
+        for _ in 0..4 {
+            relocate(&pool).await;
+            check(&pool).await;
+        }
+        let moves = pool.region_moves();
+        assert!((90..=100).contains(&moves.relocations), "{moves:?}");
+        assert!(moves.is_full, "{moves:?}");
+        close(pool).await;
+        clean(3).await;
+        let pool = open(None, Options::default()).await;
+        relocate(&pool).await;
+        let moves = pool.region_moves();
+        assert!(moves.relocations > 100 && !moves.is_full, "{moves:?}");
+        check(&pool).await;
+        close(pool).await;
+    });
+}
+
 /// A rewind to before the relocation finds the blocks at their old places.
 #[test]
 fn a_rewind_goes_back_to_before_a_relocation() {
@@ -332,16 +374,7 @@ fn a_rewind_goes_back_to_before_a_relocation() {
         let before = pool.sequence();
         relocate(&pool).await;
         close(pool).await;
-        let mut disks = Vec::new();
-        for n in 0..3 {
-            let disk = Disk::open(format!("d{n}"), io::disk::OpenOptions::default()).await;
-            disks.push(disk.expect("the disk is not in use"));
-        }
-        let found = scan(disks).await.pools.pop().expect("a pool");
-        let mut options = OpenOptions::new(Host::new([1; 16], "here"));
-        options.rewind = Some(before);
-        let opened = vdev::open(found, options).await.expect("its disks");
-        let pool = Pool::open(opened, Options::default()).await.expect("open");
+        let pool = open(Some(before), Options::default()).await;
         assert_eq!(pool.region_moves().relocations, moved);
         check(&pool).await;
         relocate(&pool).await;
