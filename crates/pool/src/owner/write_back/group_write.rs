@@ -94,15 +94,7 @@ impl Owner {
             true => values + part_sums.div_ceil(ENTRY_SIZE),
             false => values,
         };
-        if placed.in_journal {
-            // the records are accounted for when they get blocks
-            let left = owner.allocator.space().allocatable();
-            self.shared
-                .budget
-                .placed(volume.id, (0, values), (0, 0), left);
-        } else {
-            self.account_group(owner, volume.id, (&group, values), placed.data.as_ref());
-        }
+        self.account_group(owner, volume.id, (&group, values), placed.data.as_ref());
         if let Some(data) = placed.data {
             owner.committer.begin_group();
             self.send_group(volume, group, data, (ticket, taken.done));
@@ -139,7 +131,7 @@ impl Owner {
         }));
     }
 
-    /// Tells the write budget of a group with `values` other values, whose data got extents.
+    /// Tells the write budget of a group with `values` other values, and of the extents that its data got.
     fn account_group(
         &self,
         owner: &State,
@@ -153,12 +145,15 @@ impl Owner {
         if group.is_moved() {
             return budget.moved(id, records, left);
         }
-        let extents = data.into_iter().flat_map(GroupData::extents);
-        let extents = extents.map(|(at, len)| {
+        let Some(data) = data else {
+            // its records, if it has some, are accounted for when they get blocks
+            return budget.placed(id, (0, values), (0, 0), left);
+        };
+        let extents = data.extents().map(|(at, len)| {
             let unit = self.shared.vdevs.extent_unit(at);
             len.next_multiple_of(unit.into())
         });
-        let (bytes, stored) = (group.bytes() as u64, data.map_or(0, GroupData::len));
+        let (bytes, stored) = (group.bytes() as u64, data.len());
         budget.placed(id, (bytes, records), (stored, extents.sum()), left);
     }
 
