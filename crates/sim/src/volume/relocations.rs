@@ -29,9 +29,10 @@ pub(super) async fn churn(pool: Rc<Pool>, may_cut: bool, seed: u64) -> Result<()
     let cut_in = may_cut.then(|| rng.below(rounds));
     for round in 0..rounds {
         sleep(Duration::from_micros(rng.below(PAUSE_US))).await;
-        let away = match rng.chance(AWAY) {
-            true => leave(&pool, &mut rng).await,
-            false => None,
+        // a member that is offline when the power goes stays so
+        let away = match cut_in {
+            None if rng.chance(AWAY) => leave(&pool, &mut rng).await,
+            _ => None,
         };
         pool.empty_regions();
         if cut_in == Some(round) {
