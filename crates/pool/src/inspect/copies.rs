@@ -5,15 +5,31 @@
 
 use super::disks::{Image, SeenDisk, Slot};
 use super::found::{Finding, FindingKind, Findings};
-use crate::format::{Membership, VdevId};
+use crate::format::{Membership, VdevClass, VdevId};
 use crate::vdev::{RING_SLOTS, data_size, first_apart, least_size};
 
 impl Image {
+    /// Whether the journal of the newest checkpoint is on a vdev.
+    fn needs_log(&self, vdev: VdevId) -> bool {
+        let newest = self.uberblocks.first();
+        newest.is_none_or(|newest| {
+            let segment = newest.journal.position.segment;
+            let ring = self.label.rings.with_segment(segment);
+            ring.is_some_and(|ring| ring.vdevs.contains(&vdev))
+        })
+    }
+
     /// Reports damaged labels and uberblocks, and missing disks.
     pub fn check_disks(&self, findings: &mut Findings) {
         self.check_forks(findings);
         for (index, vdev) in self.vdevs.iter().enumerate() {
             if vdev.members.is_empty() && !vdev.entry.is_removed {
+                if vdev.entry.class == VdevClass::Log && !self.needs_log(VdevId(index as u16)) {
+                    findings.note(format!(
+                        "vdev {index}, a log: all of its disks are missing, and the newest checkpoint does not need them"
+                    ));
+                    continue;
+                }
                 let text = format!("vdev {index}: all of its disks are missing");
                 findings.add(Finding::new(FindingKind::Missing, text));
             }

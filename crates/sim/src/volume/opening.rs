@@ -5,6 +5,7 @@
 //! **Invariants** that it checks: the offline reader finds no damage and counts the same used bytes as the pool; no opening
 //! returns to an older checkpoint than an earlier opening made durable.
 
+use super::aimed::Aim;
 use super::plan::{Fault, Plan};
 use crate::model::Violation;
 use crate::{offline, workers};

@@ -42,7 +42,7 @@ impl Owner {
                 WalkStep::Visit(Visit::Entry(key, Value::Inline(value))) if is_on_vdev => {
                     is_on_vdev = false;
                     // an entry that changes has its nodes written in any case
-                    if !changes.covers(key) {
+                    if changes.get(key).is_none() {
                         drop(entries.put(key, Value::Inline(value)));
                     }
                 }

@@ -8,7 +8,7 @@ use backend::BlockBackend;
 use io::disk::Disk;
 use io::sim::{Latency, Node, Sim, SimConfig, SimDisk};
 use pool::format::{Host, JournalLayout, VdevClass, VdevId};
-use pool::inspect::FindingKind;
+use pool::inspect::{Finding, FindingKind};
 use pool::vdev::{self, MemberState, OpenOptions, PoolSpec, SetupError, VdevSpec, create};
 use pool::{Options, Pool};
 
@@ -414,8 +414,11 @@ fn lost_and_cut(amid: Amid, seed: u64) -> bool {
         node.power_cut();
         node.power_on();
         let second = node.spawn(async move {
+            let (findings, _) = inspect(3, &[]).await;
             let opened = import(0..3).await;
             let needs_log = opened.is_err();
+            let is_missed = |finding: &Finding| finding.kind == FindingKind::Missing;
+            assert_eq!(findings.iter().any(is_missed), needs_log, "{findings:?}");
             let pool = match opened {
                 Ok(pool) => pool,
                 Err(error) => {
@@ -486,6 +489,7 @@ fn a_log_that_is_lost_with_the_machine_is_given_up_by_consent() {
         let pool = with_log(1).await;
         let vol = volume(&pool, "late", 4 << 20).await;
         write(&vol, 0, 1, 1).await.expect("written");
+        let _proof = vol.flush().await.expect("flushed");
         pool.checkpoint().await.expect("a checkpoint");
         write(&vol, 0, 1, 2).await.expect("written");
         let _proof = vol.flush().await.expect("flushed");

@@ -125,6 +125,31 @@ async fn has_label(n: usize) -> bool {
     }
 }
 
+/// Regression: a checkpoint that wrote nodes of the pool's own tree again put entries as they were before, also those that it had changed itself. Renamed
+/// volumes had their old names back, and relocated blocks their old places.
+#[test]
+fn changes_beside_a_removal_are_kept() {
+    simulated(9, async || {
+        let pool = furnished(DISK).await;
+        for n in 0..300 {
+            volume(&pool, &format!("old{n}"), 1 << 20).await;
+        }
+        pool.checkpoint().await.expect("a checkpoint");
+        for n in 0..300 {
+            let (old, new) = (format!("old{n}"), format!("new{n}"));
+            pool.rename_volume(&old, &new).await.expect("renamed");
+        }
+        pool.remove_vdev(VdevId(0)).await.expect("it begins");
+        ended(&pool).await;
+        close(pool).await;
+        let pool = import(2..3).await.expect("the others have everything");
+        for n in 0..300 {
+            assert!(pool.volume(&format!("new{n}")).is_some(), "{n}");
+        }
+        close(pool).await;
+    });
+}
+
 /// While a client writes, all blocks of a vdev move to the other one. Its disks have no label then, and the pool opens without them. The
 /// blocks of the snapshot and the clone have moved, too, and are freed when these are destroyed.
 #[test]

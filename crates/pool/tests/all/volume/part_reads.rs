@@ -42,6 +42,18 @@ async fn filled(pool: &Pool) -> Vec<u8> {
     contents
 }
 
+/// The disk of a pool that was closed. Operations of the pool may hold it for a moment.
+async fn free_disk() -> Disk {
+    loop {
+        match Disk::open("disk", OpenOptions::default()).await {
+            Err(io::Error::Busy(_)) => {
+                io::time::sleep(std::time::Duration::from_millis(1)).await;
+            }
+            opened => return opened.expect("the disk is there"),
+        }
+    }
+}
+
 fn opened(pool: &Pool) -> Volume {
     pool.volume("vm").expect("the volume")
 }
@@ -365,8 +377,7 @@ fn bytes_of_another_place_are_not_returned() {
         let blocks = blocks_on(&["disk"]).await;
         let places = [0, 1].map(|n| DATA_START + blocks[n].ptr().offset.0);
         let part = (BLOCK * 5) as u64;
-        let disk = Disk::open("disk", OpenOptions::default()).await;
-        let disk = disk.expect("the disk");
+        let disk = free_disk().await;
         for (bytes, at) in [
             (&second[..], places[0]),
             (&second[..BLOCK], places[1] + part),
@@ -390,8 +401,7 @@ fn bytes_of_another_place_are_not_returned() {
         // the right bytes at the right place are right again
         drop(volume);
         pool.close().await.expect("closed");
-        let disk = Disk::open("disk", OpenOptions::default()).await;
-        let disk = disk.expect("the disk");
+        let disk = free_disk().await;
         let mut buf = io::pool().alloc(RECORD).await;
         buf.copy_from_slice(&first);
         disk.write(buf, places[0]).await.expect("written");
