@@ -125,7 +125,7 @@ async fn has_label(n: usize) -> bool {
     }
 }
 
-/// Regression: a checkpoint that wrote nodes of the pool's own tree again put entries as they were before, also those that it had changed itself. Renamed
+/// Regression: a checkpoint that wrote nodes of the pool's own tree again put entries as they were before, although it had changed them itself. Renamed
 /// volumes had their old names back, and relocated blocks their old places.
 #[test]
 fn changes_beside_a_removal_are_kept() {
