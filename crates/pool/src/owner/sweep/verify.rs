@@ -1,6 +1,6 @@
 //! Verification: reads every block of an open pool, and compares the allocator and the accounts with the trees.
 //!
-//! **Owns** that comparison. **Called by** simulations and tests. **Invariant**: it changes nothing, and no checkpoint
+//! **Owns** that comparison. **Called by** simulations and tests. **Invariant**: it changes nothing, but that records of the journal get blocks before; no checkpoint
 //! begins meanwhile. The caller keeps clients from writing: concurrent changes may look like errors.
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use super::blocks::{Holds, VisitedBlock, Visitor};
 use super::position::Wanted;
 use crate::format::{Address, Birth, BlockPtr, Key, ListId, PrevSnapshot, TreeId};
 use crate::owner::destroy::deadlists::{DEAD_TREE, Fate, pointers};
-use crate::owner::{Owner, POOL_TREE, Pool};
+use crate::owner::{Owner, POLL, POOL_TREE, Pool};
 use crate::shared::DESTROYED;
 use crate::tree::{Visit, Walk, WalkStep};
 use crate::{Error, Result};
@@ -235,12 +235,34 @@ impl Verifier<'_> {
     }
 }
 
+impl Owner {
+    /// Waits until the records that only the journal has have blocks. Otherwise they would take space during the verification.
+    async fn write_all_journaled(&self) {
+        while self.shared.trouble().is_none() && !self.shared.vdevs.is_read_only() {
+            {
+                let mut state = self.state.borrow_mut();
+                let is_waiting = state.datasets.all().any(|dataset| {
+                    let state = lock(&dataset.state);
+                    !state.journaled.is_empty() || !state.in_flight.is_empty()
+                });
+                if !is_waiting {
+                    return;
+                }
+                state.committer.write_all();
+            }
+            self.shared.bell.ring();
+            io::time::sleep(POLL).await;
+        }
+    }
+}
+
 impl Pool {
     /// Reads all blocks of the pool's checkpoint and its layers, and compares the used space with them.
     ///
     /// # Errors
     /// [`crate::Error::Device`]. Damage is reported, and is no error.
     pub async fn verify(&self) -> Result<Verified> {
+        self.owner.write_all_journaled().await;
         let _pause = self.owner.pause().await;
         let _reader = self.owner.shared.readers.enter();
         let mut verifier = Verifier {
