@@ -28,17 +28,20 @@ fn seen_vdevs(pool: &Pool) -> BTreeMap<VdevId, SeenVdev> {
 }
 
 impl Server {
+    /// Notes the present vdevs of a pool: one of them may leave it before the next check.
+    pub(super) fn see_vdevs(&self, name: &str, pool: &Pool) {
+        if let Some(entry) = self.state.borrow().pools.get(name) {
+            entry.vdevs.borrow_mut().extend(seen_vdevs(pool));
+        }
+    }
+
     /// Begins to remove a vdev. The caller holds the permit for changes.
     pub(super) async fn remove_vdev(&self, name: &str, device: &str) -> Result<api::Pool> {
         let pool = self.pool_named(name)?;
         let vdev = self.vdev_of(name, device)?;
-        let seen = seen_vdevs(&pool);
+        self.see_vdevs(name, &pool);
         let begun = pool.remove_vdev(vdev).await;
         begun.map_err(|e| refused(name, e))?;
-        // It may have left before the next check.
-        if let Some(entry) = self.state.borrow().pools.get(name) {
-            entry.vdevs.borrow_mut().extend(seen);
-        }
         self.event(name, "removal.start", format!("{device} is being removed"));
         self.pool_view(name)
     }

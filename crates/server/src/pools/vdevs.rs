@@ -136,6 +136,7 @@ impl Server {
         for (spec, asked) in disks.vdevs().iter().zip(&request.vdevs) {
             let added = pool.add_vdev(spec.clone(), request.force).await;
             let vdev = added.map_err(|e| refused(name, e))?;
+            self.see_vdevs(name, pool);
             let paths = asked.members.iter().map(|p| p.display().to_string());
             let paths = paths.collect::<Vec<_>>().join(" ");
             let class = match asked.class {
