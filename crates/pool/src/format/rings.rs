@@ -42,6 +42,13 @@ impl JournalRings {
         self.all().find(|ring| ring.first <= segment)
     }
 
+    /// Whether a journal that starts in a segment is on a vdev.
+    #[must_use]
+    pub fn is_on(&self, segment: u64, vdev: VdevId) -> bool {
+        let ring = self.with_segment(segment);
+        ring.is_some_and(|ring| ring.vdevs.contains(&vdev))
+    }
+
     /// Whether a vdev has segments, or will have some.
     #[must_use]
     pub fn has(&self, vdev: VdevId) -> bool {

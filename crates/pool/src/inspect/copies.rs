@@ -14,8 +14,7 @@ impl Image {
         let newest = self.uberblocks.first();
         newest.is_none_or(|newest| {
             let segment = newest.journal.position.segment;
-            let ring = self.label.rings.with_segment(segment);
-            ring.is_some_and(|ring| ring.vdevs.contains(&vdev))
+            self.label.rings.is_on(segment, vdev)
         })
     }
 

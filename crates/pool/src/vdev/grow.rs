@@ -7,7 +7,7 @@
 use super::error::SetupError;
 use super::space_below::reserve;
 use super::{VdevInfo, Vdevs};
-use crate::format::{VdevClass, VdevId};
+use crate::format::VdevId;
 
 use super::geometry::{self, data_size_max};
 
@@ -23,7 +23,7 @@ impl Vdevs {
             return Err(SetupError::ReadOnly);
         }
         let top = self.top(vdev).ok_or(SetupError::NoVdev { vdev })?;
-        if top.entry().class == VdevClass::Log {
+        if top.is_log() {
             // the journal has the same size on each vdev
             return Ok(None);
         }

@@ -85,8 +85,7 @@ impl Vdevs {
 
     /// Whether a vdev is for the journal only.
     pub(crate) fn is_log(&self, vdev: VdevId) -> bool {
-        let top = self.top(vdev);
-        top.is_some_and(|top| top.entry().class == VdevClass::Log)
+        self.top(vdev).is_some_and(super::TopVdev::is_log)
     }
 
     /// The vdevs for the journal that take no writes any longer, and are not removed yet.

@@ -14,7 +14,7 @@ use super::witness::Witness;
 use super::{Shared, Vdevs, area, on_leaves};
 use crate::error::{Error, Result};
 use crate::format::{
-    GUID_NONE, Label, LabelEpoch, LabelHistory, MemberEntry, MemberGuid, PoolState, VdevId,
+    GUID_NONE, Label, LabelEpoch, LabelHistory, MemberEntry, MemberGuid, PoolState,
 };
 
 impl Vdevs {
@@ -88,9 +88,9 @@ impl Vdevs {
             let changes = self.changes.so_far();
             let labels = self.next_labels();
             let epoch = labels[0].epoch;
-            let split = |top: &'_ TopVdev| {
-                let (counting, stale) = top.targets_split();
-                ((top.id(), counting), (top.id(), stale))
+            let split = |top| {
+                let (counting, stale) = TopVdev::targets_split(top);
+                ((top, counting), (top, stale))
             };
             let (counting, stale): (Vec<_>, Vec<_>) = self.stripe.iter().map(split).unzip();
             let results = self.write_round(&labels, counting).await;
@@ -119,7 +119,7 @@ impl Vdevs {
     async fn write_round(
         &self,
         labels: &[Label],
-        members: Vec<(VdevId, Vec<Arc<Leaf>>)>,
+        members: Vec<(&TopVdev, Vec<Arc<Leaf>>)>,
     ) -> Vec<Result<()>> {
         let write = |top: &TopVdev, leaf: Arc<Leaf>| {
             let mut label = labels[usize::from(top.id().0)].clone();
@@ -130,9 +130,7 @@ impl Vdevs {
         // The rings of a disk that grew are copied to its end together with its label.
         let mut turn = self.ring_writes.enter(0..1);
         turn.come().await;
-        let members = members.into_iter();
-        let of_tops = members.map(|(vdev, leaves)| (&self.stripe[usize::from(vdev.0)], leaves));
-        on_leaves(of_tops, Reach::All, write).await
+        on_leaves(members, Reach::All, write).await
     }
 
     /// Returns a label for each vdev, with a new epoch. Its disk is any member.

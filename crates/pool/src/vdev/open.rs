@@ -131,8 +131,7 @@ impl FoundPool {
     /// Whether a pool that is opened at a checkpoint needs a vdev for its journal.
     fn needs_log(&self, vdev: &FoundVdev, uberblock: &Uberblock) -> bool {
         let segment = uberblock.journal.position.segment;
-        let ring = self.label.rings.with_segment(segment);
-        ring.is_some_and(|ring| ring.vdevs.contains(&vdev.id))
+        self.label.rings.is_on(segment, vdev.id)
     }
 
     /// Errors: [`SetupError::LogMissing`], if the journal is on the vdev and may not be given up.
@@ -344,7 +343,7 @@ impl FoundPool {
     }
 
     /// Creates the devices. Writes nothing.
-    fn assemble(self, options: &OpenOptions, uberblock: &Uberblock) -> Vdevs {
+    fn assemble(self, options: &OpenOptions, uberblock: &Uberblock, rings: JournalRings) -> Vdevs {
         let is_newest = self.uberblocks.first() == Some(uberblock);
         let last: Vec<_> = self
             .vdevs
@@ -352,7 +351,6 @@ impl FoundPool {
             .map(|v| is_newest && self.is_last(v, options))
             .collect();
         let (histories, epoch) = self.histories(options);
-        let (rings, _) = self.rings_without_lost(uberblock);
         let lost: Vec<_> = self
             .vdevs
             .iter()
@@ -459,8 +457,8 @@ pub async fn open(found: FoundPool, options: OpenOptions) -> Result<Opened, Setu
     let newest = checkpoints.first().map_or(0, |u| u.sequence);
     // Only stale members have uberblocks: newer ones existed on the others.
     let newest = newest + u64::from(found.uberblocks.is_empty());
-    let (_, gives_journal_up) = found.rings_without_lost(&uberblock);
-    let vdevs = found.assemble(&options, &uberblock);
+    let (rings, gives_journal_up) = found.rings_without_lost(&uberblock);
+    let vdevs = found.assemble(&options, &uberblock, rings);
     if !options.read_only {
         vdevs.reserve_members().await;
         vdevs.relabel().await.map_err(SetupError::failed)?;

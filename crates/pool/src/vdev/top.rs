@@ -115,7 +115,8 @@ impl TopVdev {
         self.gone.store(true, Ordering::SeqCst);
     }
 
-    fn is_log(&self) -> bool {
+    /// Whether it is for the journal only.
+    pub(super) fn is_log(&self) -> bool {
         self.entry.class == VdevClass::Log
     }
 

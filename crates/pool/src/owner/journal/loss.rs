@@ -40,9 +40,7 @@ impl Owner {
 
     /// Moves the journal from the vdevs that are lost, and removes them.
     async fn leave_lost_journal(self: Rc<Self>) {
-        let leaving = self.state.borrow().leaving().map(|(vdev, _)| vdev);
-        let to = self.shared.vdevs.journal_vdevs(leaving);
-        let moved = match to {
+        let moved = match self.journal_places() {
             Some(to) => self.move_journal(&to).await,
             None => Err(SetupError::Device),
         };
@@ -57,7 +55,11 @@ impl Owner {
     /// Removes the vdevs for the journal that take no writes any longer, and that the journal is not on. Called once a second too, because a
     /// crash may come between.
     pub(in crate::owner) async fn drop_lost_logs(&self) {
-        if self.shared.vdevs.is_read_only() || self.shared.trouble().is_some() {
+        // the owner's tick may come while the end of a move does the same
+        let mut turn = self.journal_moves.turn.enter(0..1);
+        turn.come().await;
+        let is_able = !self.shared.vdevs.is_read_only() && self.shared.trouble().is_none();
+        if !is_able || self.journal_moves.is_ended.get() {
             return;
         }
         for vdev in self.unused_lost_logs() {

@@ -105,10 +105,15 @@ impl Owner {
         if !is_able || self.journal_moves.is_ended.get() {
             return None;
         }
-        let state = self.state.borrow();
-        let to = vdevs.journal_vdevs(state.leaving().map(|(vdev, _)| vdev))?;
+        let to = self.journal_places()?;
         let is_for_it = to.iter().all(|vdev| vdevs.is_log(*vdev));
-        (is_for_it && to != state.journal.vdevs()).then_some(to)
+        (is_for_it && to != self.state.borrow().journal.vdevs()).then_some(to)
+    }
+
+    /// The vdevs that the journal should be on. `None` if none can have it.
+    pub(super) fn journal_places(&self) -> Option<Vec<VdevId>> {
+        let leaving = self.state.borrow().leaving().map(|(vdev, _)| vdev);
+        self.shared.vdevs.journal_vdevs(leaving)
     }
 
     /// Keeps the journal from further moves, and waits until the present one has ended.
