@@ -7,6 +7,7 @@
 
 use super::aimed::Aim;
 use super::plan::{Fault, Plan};
+use super::removals::revive;
 use crate::model::Violation;
 use crate::{offline, workers};
 use io::disk::{self, Disk};
@@ -67,13 +68,6 @@ impl Plan {
         disks
     }
 
-    /// Returns the disks of logs that were lost.
-    fn revive(&self) {
-        let disks = self.names().into_iter();
-        let disks = disks.filter_map(|name| Node::current().disk(name));
-        disks.for_each(io::sim::SimDisk::revive);
-    }
-
     /// Opens the pool; creates it if there is none.
     pub(super) async fn open(&self) -> Result<Pool, Violation> {
         self.open_at(None).await
@@ -87,7 +81,7 @@ impl Plan {
         };
         let cut = self.cut_opening.take();
         if self.aim == Some(Aim::Removal) {
-            self.revive();
+            revive(self.names());
         }
         let inspected = match cut {
             None => self.inspect().await?,

@@ -52,9 +52,7 @@ pub(super) async fn churn(
         if pool.removing().is_none() {
             lost(&pool, vdev).await?;
             // the next vdev has its disk
-            let disks = free(&pool, &names).into_iter();
-            let disks = disks.filter_map(|name| Node::current().disk(name));
-            disks.for_each(SimDisk::revive);
+            revive(free(&pool, &names));
             continue;
         }
         let mut is_given_up = pool.removing().is_some_and(|r| r.is_stopping);
@@ -82,6 +80,13 @@ pub(super) async fn churn(
 
 fn wrong(what: &str, e: &SetupError) -> Violation {
     Violation(format!("{what}: {e}"))
+}
+
+/// Returns disks that were lost.
+pub(super) fn revive(names: Vec<String>) {
+    let disks = names.into_iter();
+    let disks = disks.filter_map(|name| Node::current().disk(name));
+    disks.for_each(SimDisk::revive);
 }
 
 /// The log of a pool.

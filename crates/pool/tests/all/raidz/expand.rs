@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use backend::BlockBackend;
 use io::disk::OpenOptions as DiskOptions;
-use io::sim::{DiskConfig, Node, Sim, SimConfig};
+use io::sim::{DiskConfig, Node};
 use pool::Pool;
 use pool::inspect::FindingKind;
 use pool::vdev::{DATA_START, MemberState, SetupError};
@@ -12,7 +12,7 @@ use pool::vdev::{DATA_START, MemberState, SetupError};
 use crate::blocks::{byte, first, simulated, sound, volume, write};
 use crate::raidz::inspect::inspect;
 use crate::raidz::members::import;
-use crate::raidz::{Disk, Shape, disks, make};
+use crate::raidz::{Disk, Shape, cut_at_many_steps, disks, make};
 
 const BLOCKS: u64 = 640;
 /// Members that fail during one expansion, one after the other.
@@ -167,38 +167,19 @@ fn a_raidz_grows_twice() {
     });
 }
 
-/// Runs an expansion on a machine whose power is cut after a number of disk steps, then `after` with the disks; for numbers that are
-/// further and further apart, until the expansion ends before the cut.
-fn cut_at_many_steps(shape: Shape, stride: u64, after: impl AsyncFn(Shape, u64) + Copy + 'static) {
-    let mut cuts = 0;
-    let mut next = 0;
-    while next < 1 << 20 {
-        let step = next;
-        next += stride + next / 4;
-        let was_cut = Sim::new(step, SimConfig::default()).block_on(async move {
-            let node = Node::new();
-            let prepared = node.spawn(async move {
-                let pool = make(shape).await;
-                furnish(&pool).await;
-                let new = disks(shape.0, (1, 0, shape.2)).await.remove(0);
-                Node::current().power_cut_after(step);
-                pool.expand(VDEV, new, false).await.expect("it joins");
-                ended(&pool).await;
-            });
-            let was_cut = prepared.await.is_none();
-            node.power_cut();
-            node.power_on();
-            let second = node.spawn(async move { after(shape, step).await });
-            second.await.unwrap_or_else(|| panic!("step {step}"));
-            was_cut
-        });
-        if !was_cut {
-            assert!(cuts > 10, "{cuts} cuts");
-            return;
-        }
-        cuts += 1;
-    }
-    panic!("it does not end");
+/// Runs an expansion whose power is cut at many steps, then `after` with the disks.
+fn expand_with_cuts(shape: Shape, stride: u64, after: impl AsyncFn(Shape, u64) + Copy + 'static) {
+    let expand = async move |step, _| {
+        let pool = make(shape).await;
+        furnish(&pool).await;
+        let new = disks(shape.0, (1, 0, shape.2)).await.remove(0);
+        Node::current().power_cut_after(step);
+        pool.expand(VDEV, new, false).await.expect("it joins");
+        ended(&pool).await;
+    };
+    cut_at_many_steps(stride, 10, expand, async move |step, _| {
+        after(shape, step).await
+    });
 }
 
 /// Ends what a cut left of an expansion, and checks that as many members may be gone then as there is parity.
@@ -221,7 +202,7 @@ async fn finish((count, parity, _): Shape, pool: Pool) {
 #[test]
 fn an_expansion_goes_on_after_a_power_cut() {
     for (shape, stride) in [(SHAPES[0], 13), (SHAPES[2], 31)] {
-        cut_at_many_steps(shape, stride, async |shape, _| {
+        expand_with_cuts(shape, stride, async |shape, _| {
             inspected(shape.0 + 1, &[]).await;
             let pool = import(0..=shape.0).await.expect("all members");
             finish(shape, pool).await;
@@ -233,7 +214,7 @@ fn an_expansion_goes_on_after_a_power_cut() {
 #[test]
 fn an_expansion_survives_a_power_cut_with_lost_members() {
     for (shape, stride) in [(SHAPES[0], 17), (SHAPES[2], 37)] {
-        cut_at_many_steps(shape, stride, async |shape, step| {
+        expand_with_cuts(shape, stride, async |shape, step| {
             let (count, parity, _) = shape;
             let parity = usize::from(parity);
             let gone = step as usize % (count + 2 - parity);

@@ -1,6 +1,6 @@
 //! Moves of the journal between vdevs: beside clients, across power cuts, with members away, and before a removal.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -10,16 +10,15 @@ use io::sim::{Node, Sim, SimConfig};
 use pool::format::{Host, JournalLayout, LABEL_SIZE, UBERBLOCK_SIZE, VdevId};
 use pool::inspect::FindingKind;
 use pool::vdev::{
-    self, AREA_SIZE, Layout, MemberState, OpenOptions, PoolSpec, RING_SLOTS, SetupError, VdevSpec,
-    create,
+    AREA_SIZE, Layout, MemberState, OpenOptions, PoolSpec, RING_SLOTS, SetupError, VdevSpec, create,
 };
 use pool::{Error, Options, Pool, Volume};
 
 use crate::blocks::{byte, first, simulated, sound, volume, write};
 use crate::raidz::inspect::inspect;
-use crate::raidz::members::import;
-use crate::raidz::remove::{DISK, MIRROR, RAIDZ, VDEV, check, close, ended, furnished};
-use crate::raidz::{Disk, disks, fill};
+use crate::raidz::members::{devices, import, open_options};
+use crate::raidz::remove::{DISK, Kind, MIRROR, RAIDZ, VDEV, check, close, ended, furnished};
+use crate::raidz::{Disk, cut_at_many_steps, disks, fill};
 
 /// The vdev that the pool is created with: disks 0 and 1.
 const OLD: VdevId = VdevId(0);
@@ -139,77 +138,53 @@ fn the_journal_moves_there_and_back_beside_clients() {
     }
 }
 
-/// Runs `work` beside a client on a machine whose power is cut after a number of disk steps, for numbers that are further and further
-/// apart, until the work ends before the cut. Then the pool has all writes that were answered, and its first vdev can be removed.
-fn cut_at_many_steps(
-    kind: (Layout, usize),
-    stride: u64,
-    work: impl AsyncFn(&Pool) + Copy + 'static,
-) {
+/// Runs `work` beside a client with power cuts at many steps. After each the pool has all writes that were answered, and its first vdev can be removed.
+fn move_with_cuts(kind: Kind, stride: u64, work: impl AsyncFn(&Pool) + Copy + 'static) {
     let count = 2 + kind.1;
-    let (mut places, mut next) = (Vec::new(), 0);
-    while next < 1 << 20 {
-        let step = next;
-        next += stride + next / 4;
-        let (was_cut, place) = Sim::new(step, SimConfig::default()).block_on(async move {
-            let node = Node::new();
-            let acked = Rc::new(Cell::new(0));
-            let counted = acked.clone();
-            let prepared = node.spawn(async move {
-                let pool = furnished(kind).await;
-                let client = Client::new(&pool, counted).await;
-                Node::current().power_cut_after(step);
-                work(&pool).await;
-                client.end().await;
-            });
-            let was_cut = prepared.await.is_none();
-            node.power_cut();
-            node.power_on();
-            let second = node.spawn(async move {
-                let (mut findings, _) = inspect(count, &[]).await;
-                // disks that have left the pool
-                findings.retain(|finding| finding.kind != FindingKind::Label);
-                assert!(findings.is_empty(), "{findings:?}");
-                let pool = import(0..count).await.expect("all members");
-                let place = pool.journal_vdevs();
-                assert_eq!(pool.vdevs().journal_rings().next, None);
-                check(&pool).await;
-                check_log(&pool.volume("log").expect("there"), acked.get()).await;
-                ended(&pool).await;
-                if pool.vdevs().status().len() == 2 {
-                    pool.remove_vdev(OLD).await.expect("it begins");
-                    ended(&pool).await;
-                }
-                assert_eq!(pool.journal_vdevs(), [VDEV]);
-                check(&pool).await;
-                close(pool).await;
-                let (findings, _) = inspect(count, &[0, 1]).await;
-                assert!(findings.is_empty(), "{findings:?}");
-                let pool = import(2..count).await.expect("the others have everything");
-                check(&pool).await;
-                check_log(&pool.volume("log").expect("there"), acked.get()).await;
-                close(pool).await;
-                place
-            });
-            let place = second.await.unwrap_or_else(|| panic!("step {step}"));
-            (was_cut, place)
-        });
-        places.push(place);
-        if !was_cut {
-            assert!(places.contains(&vec![OLD]) && places.contains(&vec![VDEV]));
-            assert!(places.len() > 8, "{places:?}");
-            return;
+    let places = Rc::<RefCell<Vec<_>>>::default();
+    let found = places.clone();
+    let first = async move |step, acked| {
+        let pool = furnished(kind).await;
+        let client = Client::new(&pool, acked).await;
+        Node::current().power_cut_after(step);
+        work(&pool).await;
+        client.end().await;
+    };
+    cut_at_many_steps(stride, 7, first, async move |_, acked| {
+        let (mut findings, _) = inspect(count, &[]).await;
+        // disks that have left the pool
+        findings.retain(|finding| finding.kind != FindingKind::Label);
+        assert!(findings.is_empty(), "{findings:?}");
+        let pool = import(0..count).await.expect("all members");
+        found.borrow_mut().push(pool.journal_vdevs());
+        assert_eq!(pool.vdevs().journal_rings().next, None);
+        check(&pool).await;
+        check_log(&pool.volume("log").expect("there"), acked.get()).await;
+        ended(&pool).await;
+        if pool.vdevs().status().len() == 2 {
+            pool.remove_vdev(OLD).await.expect("it begins");
+            ended(&pool).await;
         }
-    }
-    panic!("it does not end");
+        assert_eq!(pool.journal_vdevs(), [VDEV]);
+        check(&pool).await;
+        close(pool).await;
+        let (findings, _) = inspect(count, &[0, 1]).await;
+        assert!(findings.is_empty(), "{findings:?}");
+        let pool = import(2..count).await.expect("the others have everything");
+        check(&pool).await;
+        check_log(&pool.volume("log").expect("there"), acked.get()).await;
+        close(pool).await;
+    });
+    let places = places.borrow();
+    assert!(places.contains(&vec![OLD]) && places.contains(&vec![VDEV]));
 }
 
 #[test]
 fn a_move_is_cut_short_at_many_steps() {
-    cut_at_many_steps(DISK, 5, async |pool| {
+    move_with_cuts(DISK, 5, async |pool| {
         pool.move_journal(&[VDEV]).await.expect("moved");
     });
-    cut_at_many_steps(RAIDZ, 17, async |pool| {
+    move_with_cuts(RAIDZ, 17, async |pool| {
         pool.move_journal(&[VDEV]).await.expect("moved");
         pool.move_journal(&[OLD]).await.expect("moved");
         pool.move_journal(&[OLD, VDEV]).await.expect("moved");
@@ -218,7 +193,7 @@ fn a_move_is_cut_short_at_many_steps() {
 
 #[test]
 fn the_removal_of_the_vdev_with_the_journal_goes_on_after_a_power_cut() {
-    cut_at_many_steps(DISK, 13, async |pool| {
+    move_with_cuts(DISK, 13, async |pool| {
         pool.remove_vdev(OLD).await.expect("it begins");
         ended(pool).await;
     });
@@ -299,15 +274,11 @@ fn the_journal_of_a_full_pool_moves() {
 }
 
 async fn open(count: usize, rewind: Option<u64>) -> Result<Pool, Error> {
-    let mut disks = Vec::new();
-    for n in 0..count {
-        let disk = Disk::open(format!("d{n}"), DiskOptions::default()).await;
-        disks.push(disk.expect("the disk is not in use"));
-    }
-    let found = vdev::scan(disks).await.pools.pop().expect("a pool");
-    let mut options = OpenOptions::new(Host::new([1; 16], "here"));
-    options.rewind = rewind;
-    let opened = vdev::open(found, options).await.expect("its disks");
+    let options = OpenOptions {
+        rewind,
+        ..open_options()
+    };
+    let opened = devices(0..count, options).await.expect("its disks");
     let pool = Pool::open(opened, Options::default()).await;
     io::time::sleep(Duration::from_secs(1)).await;
     pool

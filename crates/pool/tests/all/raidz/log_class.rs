@@ -1,23 +1,22 @@
 //! Vdevs for the journal: at the creation of a pool, added and removed beside clients, across power cuts, and with members away.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
 use backend::BlockBackend;
-use io::disk::Disk;
 use io::sim::{Latency, Node, Sim, SimConfig, SimDisk};
 use pool::format::{Host, JournalLayout, VdevClass, VdevId};
 use pool::inspect::{Finding, FindingKind};
-use pool::vdev::{self, MemberState, OpenOptions, PoolSpec, SetupError, VdevSpec, create};
+use pool::vdev::{MemberState, OpenOptions, PoolSpec, SetupError, VdevSpec, create};
 use pool::{Options, Pool};
 
 use crate::blocks::{byte, first, simulated, sound, volume, write};
 use crate::raidz::inspect::inspect;
 use crate::raidz::journal_move::{Client, check_log, lives};
-use crate::raidz::members::import;
+use crate::raidz::members::{import, import_with, open_options};
 use crate::raidz::remove::{DISK, VDEV, check, close, ended, furnished};
-use crate::raidz::{disks, fill, raidz};
+use crate::raidz::{cut_at_many_steps, disks, fill, raidz};
 
 /// The first vdev of a furnished pool, a mirror of disks 0 and 1.
 const MIRROR: VdevId = VdevId(0);
@@ -118,54 +117,36 @@ fn a_log_comes_and_goes_beside_clients() {
 /// on the log if there is one.
 #[test]
 fn additions_and_removals_are_cut_short_at_many_steps() {
-    let (mut places, mut next) = (Vec::new(), 0);
-    loop {
-        let step: u64 = next;
-        next += 11 + next / 4;
-        let (was_cut, place) = Sim::new(step, SimConfig::default()).block_on(async move {
-            let node = Node::new();
-            let acked = Rc::new(Cell::new(0));
-            let counted = acked.clone();
-            let prepared = node.spawn(async move {
-                let pool = furnished(DISK).await;
-                let client = Client::new(&pool, counted).await;
-                let log = log(LOG_DISK, 1).await;
-                Node::current().power_cut_after(step);
-                assert_eq!(pool.add_vdev(log, false).await, Ok(LOG));
-                wait_for(&client, 10).await;
-                pool.remove_vdev(LOG).await.expect("it begins");
-                ended(&pool).await;
-                client.end().await;
-            });
-            let was_cut = prepared.await.is_none();
-            node.power_cut();
-            node.power_on();
-            let second = node.spawn(async move {
-                let (mut findings, _) = inspect(4, &[]).await;
-                findings.retain(|finding| finding.kind != FindingKind::Label);
-                assert!(findings.is_empty(), "{findings:?}");
-                let pool = import(0..4).await.expect("all members");
-                check(&pool).await;
-                check_log(&pool.volume("log").expect("there"), acked.get()).await;
-                ended(&pool).await;
-                io::time::sleep(Duration::from_secs(5)).await;
-                let place = pool.journal_vdevs();
-                let has_log = pool.vdevs().status().iter().any(|v| v.id == LOG);
-                assert_eq!(place == [LOG], has_log);
-                close(pool).await;
-                place
-            });
-            let place = second.await.unwrap_or_else(|| panic!("step {step}"));
-            (was_cut, place)
-        });
-        places.push(place);
-        if !was_cut {
-            break;
-        }
-        assert!(next < 1 << 20, "it does not end");
-    }
+    let places = Rc::<RefCell<Vec<_>>>::default();
+    let found = places.clone();
+    let first = async |step, acked| {
+        let pool = furnished(DISK).await;
+        let client = Client::new(&pool, acked).await;
+        let log = log(LOG_DISK, 1).await;
+        Node::current().power_cut_after(step);
+        assert_eq!(pool.add_vdev(log, false).await, Ok(LOG));
+        wait_for(&client, 10).await;
+        pool.remove_vdev(LOG).await.expect("it begins");
+        ended(&pool).await;
+        client.end().await;
+    };
+    cut_at_many_steps(11, 8, first, async move |_, acked| {
+        let (mut findings, _) = inspect(4, &[]).await;
+        findings.retain(|finding| finding.kind != FindingKind::Label);
+        assert!(findings.is_empty(), "{findings:?}");
+        let pool = import(0..4).await.expect("all members");
+        check(&pool).await;
+        check_log(&pool.volume("log").expect("there"), acked.get()).await;
+        ended(&pool).await;
+        io::time::sleep(Duration::from_secs(5)).await;
+        let place = pool.journal_vdevs();
+        let has_log = pool.vdevs().status().iter().any(|v| v.id == LOG);
+        assert_eq!(place == [LOG], has_log);
+        close(pool).await;
+        found.borrow_mut().push(place);
+    });
+    let places = places.borrow();
     assert!(places.contains(&vec![LOG]) && places.contains(&vec![MIRROR, VDEV]));
-    assert!(places.len() > 8, "{places:?}");
 }
 
 /// A removal that is given up leaves the log, and the journal goes back to it.
@@ -467,18 +448,11 @@ fn a_loss_and_a_power_cut_lose_nothing_that_was_answered() {
 }
 
 async fn import_forced(which: impl IntoIterator<Item = usize>) -> Result<Pool, SetupError> {
-    let mut disks = Vec::new();
-    for n in which {
-        let disk = Disk::open(format!("d{n}"), io::disk::OpenOptions::default()).await;
-        disks.push(disk.expect("it is not in use"));
-    }
-    let found = vdev::scan(disks).await.pools.pop().expect("a pool");
-    let mut options = OpenOptions::new(Host::new([1; 16], "here"));
-    options.force_missing = true;
-    let opened = vdev::open(found, options).await?;
-    Ok(Pool::open(opened, Options::default())
-        .await
-        .expect("its trees are whole"))
+    let options = OpenOptions {
+        force_missing: true,
+        ..open_options()
+    };
+    import_with(which, options).await
 }
 
 /// A log is lost together with the machine. The pool is refused by name, and opens at its newest checkpoint by consent. The log is no part of it then,

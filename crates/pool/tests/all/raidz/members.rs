@@ -1,7 +1,7 @@
 //! Members of a raidz that are gone, return, or are replaced.
 
 use pool::format::{Host, MemberGuid};
-use pool::vdev::{self, MemberState, OpenOptions, SetupError};
+use pool::vdev::{self, MemberState, OpenOptions, Opened, SetupError};
 use pool::{Options, Pool, Volume};
 
 use crate::blocks::{byte, first, simulated, sound, volume, write};
@@ -9,8 +9,16 @@ use crate::raidz::{Disk, Shape, disks, make};
 
 const BLOCKS: u64 = 640;
 
-/// Opens the pool on the disks of these numbers, without memory of its last labels.
-pub(super) async fn import(which: impl IntoIterator<Item = usize>) -> Result<Pool, SetupError> {
+/// Options of an import without force, and without memory of the last labels.
+pub(super) fn open_options() -> OpenOptions {
+    OpenOptions::new(Host::new([1; 16], "here"))
+}
+
+/// Opens the devices of the pool on the disks of these numbers.
+pub(super) async fn devices(
+    which: impl IntoIterator<Item = usize>,
+    options: OpenOptions,
+) -> Result<Opened, SetupError> {
     let mut disks = Vec::new();
     for n in which {
         let disk = loop {
@@ -25,8 +33,19 @@ pub(super) async fn import(which: impl IntoIterator<Item = usize>) -> Result<Poo
         disks.push(disk);
     }
     let found = vdev::scan(disks).await.pools.pop().expect("a pool");
-    let options = OpenOptions::new(Host::new([1; 16], "here"));
-    let opened = vdev::open(found, options).await?;
+    vdev::open(found, options).await
+}
+
+/// Opens the pool on the disks of these numbers.
+pub(super) async fn import(which: impl IntoIterator<Item = usize>) -> Result<Pool, SetupError> {
+    import_with(which, open_options()).await
+}
+
+pub(super) async fn import_with(
+    which: impl IntoIterator<Item = usize>,
+    options: OpenOptions,
+) -> Result<Pool, SetupError> {
+    let opened = devices(which, options).await?;
     let pool = Pool::open(opened, Options::default()).await;
     Ok(pool.expect("its trees are whole"))
 }

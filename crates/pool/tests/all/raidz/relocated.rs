@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use backend::BlockBackend;
 use io::sim::Node;
-use pool::format::{Host, MemberGuid};
-use pool::vdev::{self, DATA_START, MemberState, OpenOptions, scan};
+use pool::format::MemberGuid;
+use pool::vdev::{DATA_START, MemberState, OpenOptions};
 use pool::{Options, Pool};
 
 use crate::blocks::{byte, first, free_all, read, simulated, sound, volume, write};
+use crate::raidz::fill;
 use crate::raidz::inspect::inspect;
-use crate::raidz::members::import;
+use crate::raidz::members::{devices, import, open_options};
 use crate::raidz::remove::{BLOCKS, DISK, MIRROR, RAIDZ, VDEV, check, close, ended, furnished};
-use crate::raidz::{Disk, fill};
 
 /// Waits until the region mover has done its walk.
 pub(super) async fn rested(pool: &Pool) {
@@ -33,7 +33,7 @@ async fn relocate(pool: &Pool) -> u64 {
     pool.region_moves().relocated - before
 }
 
-async fn clean(disks: usize) {
+pub(super) async fn clean(disks: usize) {
     let (findings, _) = inspect(disks, &[]).await;
     assert!(findings.is_empty(), "{findings:?}");
 }
@@ -323,15 +323,11 @@ fn a_removal_begins_while_blocks_are_relocated() {
 
 /// Opens the pool on three disks.
 async fn open(rewind: Option<u64>, options: Options) -> Pool {
-    let mut disks = Vec::new();
-    for n in 0..3 {
-        let disk = Disk::open(format!("d{n}"), io::disk::OpenOptions::default()).await;
-        disks.push(disk.expect("the disk is not in use"));
-    }
-    let found = scan(disks).await.pools.pop().expect("a pool");
-    let mut chosen = OpenOptions::new(Host::new([1; 16], "here"));
-    chosen.rewind = rewind;
-    let opened = vdev::open(found, chosen).await.expect("its disks");
+    let chosen = OpenOptions {
+        rewind,
+        ..open_options()
+    };
+    let opened = devices(0..3, chosen).await.expect("its disks");
     Pool::open(opened, options).await.expect("open")
 }
 

@@ -1,76 +1,51 @@
 //! Power cuts while blocks that snapshots hold are relocated, and while relocated blocks are freed.
 
-use io::sim::{Node, Sim, SimConfig};
+use io::sim::Node;
 use pool::Pool;
 
 use crate::blocks::{free_all, sound};
-use crate::raidz::inspect::inspect;
+use crate::raidz::cut_at_many_steps;
 use crate::raidz::members::import;
-use crate::raidz::relocated::rested;
-use crate::raidz::remove::{DISK, RAIDZ, check, furnished};
+use crate::raidz::relocated::{clean, rested};
+use crate::raidz::remove::{DISK, Kind, RAIDZ, check, furnished};
 
-async fn clean(disks: usize) {
-    let (findings, _) = inspect(disks, &[]).await;
-    assert!(findings.is_empty(), "{findings:?}");
-}
-
-/// Runs `work` on a machine whose power is cut after a number of disk steps, and checks the pool; for numbers that are further and
-/// further apart, until the work ends before the cut.
-fn cut_at_many_steps(
-    kind: (pool::vdev::Layout, usize),
+/// Runs `work` with power cuts at many steps, and judges the pool after each.
+fn relocate_with_cuts(
+    kind: Kind,
     stride: u64,
     work: impl AsyncFn(&Pool) + Copy + 'static,
     judge: impl AsyncFn(&Pool) + Copy + 'static,
 ) {
     let disks = 2 + kind.1;
-    let (mut cuts, mut next) = (0, 0);
-    while next < 1 << 20 {
-        let step = next;
-        next += stride + next / 4;
-        let was_cut = Sim::new(step, SimConfig::default()).block_on(async move {
-            let node = Node::new();
-            let prepared = node.spawn(async move {
-                let pool = furnished(kind).await;
-                Node::current().power_cut_after(step);
-                work(&pool).await;
-            });
-            let was_cut = prepared.await.is_none();
-            node.power_cut();
-            node.power_on();
-            let second = node.spawn(async move {
-                clean(disks).await;
-                let pool = import(0..disks).await.expect("all members");
-                judge(&pool).await;
-                pool.empty_regions();
-                rested(&pool).await;
-                judge(&pool).await;
-                pool.close().await.expect("closed");
-                clean(disks).await;
-                let pool = import(0..disks).await.expect("all members");
-                for name in ["clone", "vm"] {
-                    let snapshot = pool.snapshots(name).into_iter().next();
-                    if snapshot.is_some() {
-                        pool.destroy_snapshot(name, "one").await.expect("gone");
-                    }
-                    if pool.volume(name).is_some() {
-                        pool.destroy_volume(name).await.expect("destroyed");
-                    }
-                }
-                free_all(&pool).await;
-                assert!(pool.region_moves().relocations < 4);
-                sound(&pool).await;
-                pool.close().await.expect("closed");
-            });
-            second.await.unwrap_or_else(|| panic!("step {step}"));
-            was_cut
-        });
-        if !was_cut {
-            assert!(cuts > 8, "{cuts} cuts");
-            return;
+    let first = async move |step, _| {
+        let pool = furnished(kind).await;
+        Node::current().power_cut_after(step);
+        work(&pool).await;
+    };
+    cut_at_many_steps(stride, 8, first, async move |_, _| {
+        clean(disks).await;
+        let pool = import(0..disks).await.expect("all members");
+        judge(&pool).await;
+        pool.empty_regions();
+        rested(&pool).await;
+        judge(&pool).await;
+        pool.close().await.expect("closed");
+        clean(disks).await;
+        let pool = import(0..disks).await.expect("all members");
+        for name in ["clone", "vm"] {
+            let snapshot = pool.snapshots(name).into_iter().next();
+            if snapshot.is_some() {
+                pool.destroy_snapshot(name, "one").await.expect("gone");
+            }
+            if pool.volume(name).is_some() {
+                pool.destroy_volume(name).await.expect("destroyed");
+            }
         }
-        cuts += 1;
-    }
-    panic!("it does not end");
+        free_all(&pool).await;
+        assert!(pool.region_moves().relocations < 4);
+        sound(&pool).await;
+        pool.close().await.expect("closed");
+    });
 }
 
 #[test]
@@ -82,7 +57,7 @@ fn relocations_survive_a_power_cut() {
                 rested(pool).await;
             }
         };
-        cut_at_many_steps(kind, stride, work, check);
+        relocate_with_cuts(kind, stride, work, check);
     }
 }
 
@@ -97,5 +72,5 @@ fn frees_of_relocated_blocks_survive_a_power_cut() {
         free_all(pool).await;
         rested(pool).await;
     };
-    cut_at_many_steps(DISK, 23, work, sound);
+    relocate_with_cuts(DISK, 23, work, sound);
 }

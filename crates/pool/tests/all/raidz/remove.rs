@@ -27,7 +27,7 @@ pub(super) const VDEV: VdevId = VdevId(1);
 const FIRST: usize = 2;
 
 /// A kind of vdev, and its number of disks.
-type Kind = (Layout, usize);
+pub(super) type Kind = (Layout, usize);
 pub(super) const DISK: Kind = (Layout::Mirror, 1);
 pub(super) const MIRROR: Kind = (Layout::Mirror, 2);
 pub(super) const RAIDZ: Kind = (Layout::Raidz { parity: 1 }, 3);

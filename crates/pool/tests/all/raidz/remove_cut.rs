@@ -2,79 +2,56 @@
 
 use std::time::Duration;
 
-use io::sim::{Node, Sim, SimConfig};
+use io::sim::Node;
 use pool::Pool;
 use pool::inspect::FindingKind;
 
 use crate::blocks::{free_all, sound};
+use crate::raidz::cut_at_many_steps;
 use crate::raidz::inspect::inspect;
 use crate::raidz::members::import;
-use crate::raidz::remove::{DISK, RAIDZ, VDEV, check, ended, furnished};
+use crate::raidz::remove::{DISK, Kind, RAIDZ, VDEV, check, ended, furnished};
 
-/// Runs `work` on a machine whose power is cut after a number of disk steps, and checks the pool; for numbers that are further and
-/// further apart, until the work ends before the cut.
-fn cut_at_many_steps(
-    kind: (pool::vdev::Layout, usize),
-    stride: u64,
-    work: impl AsyncFn(&Pool) + Copy + 'static,
-) {
+/// Runs `work` with power cuts at many steps, and checks the pool after each.
+fn remove_with_cuts(kind: Kind, stride: u64, work: impl AsyncFn(&Pool) + Copy + 'static) {
     let disks = 2 + kind.1;
-    let (mut cuts, mut next) = (0, 0);
-    while next < 1 << 20 {
-        let step = next;
-        next += stride + next / 4;
-        let was_cut = Sim::new(step, SimConfig::default()).block_on(async move {
-            let node = Node::new();
-            let prepared = node.spawn(async move {
-                let pool = furnished(kind).await;
-                Node::current().power_cut_after(step);
-                work(&pool).await;
-            });
-            let was_cut = prepared.await.is_none();
-            node.power_cut();
-            node.power_on();
-            let second = node.spawn(async move {
-                let (mut findings, _) = inspect(disks, &[]).await;
-                // disks that have left the pool
-                findings.retain(|finding| finding.kind != FindingKind::Label);
-                assert!(findings.is_empty(), "{findings:?}");
-                let pool = import(0..disks).await.expect("all members");
-                check(&pool).await;
-                ended(&pool).await;
-                check(&pool).await;
-                if pool.vdevs().status().len() == 2 {
-                    pool.remove_vdev(VDEV).await.expect("it begins");
-                    ended(&pool).await;
-                }
-                assert_eq!(pool.vdevs().status().len(), 1);
-                check(&pool).await;
-                pool.close().await.expect("closed");
-                io::time::sleep(Duration::from_secs(1)).await;
-                let (findings, _) = inspect(2, &[]).await;
-                assert!(findings.is_empty(), "{findings:?}");
-                let pool = import(0..2).await.expect("the others have everything");
-                check(&pool).await;
-                pool.destroy_volume("clone").await.expect("destroyed");
-                free_all(&pool).await;
-                sound(&pool).await;
-                pool.close().await.expect("closed");
-            });
-            second.await.unwrap_or_else(|| panic!("step {step}"));
-            was_cut
-        });
-        if !was_cut {
-            assert!(cuts > 8, "{cuts} cuts");
-            return;
+    let first = async move |step, _| {
+        let pool = furnished(kind).await;
+        Node::current().power_cut_after(step);
+        work(&pool).await;
+    };
+    cut_at_many_steps(stride, 8, first, async move |_, _| {
+        let (mut findings, _) = inspect(disks, &[]).await;
+        // disks that have left the pool
+        findings.retain(|finding| finding.kind != FindingKind::Label);
+        assert!(findings.is_empty(), "{findings:?}");
+        let pool = import(0..disks).await.expect("all members");
+        check(&pool).await;
+        ended(&pool).await;
+        check(&pool).await;
+        if pool.vdevs().status().len() == 2 {
+            pool.remove_vdev(VDEV).await.expect("it begins");
+            ended(&pool).await;
         }
-        cuts += 1;
-    }
-    panic!("it does not end");
+        assert_eq!(pool.vdevs().status().len(), 1);
+        check(&pool).await;
+        pool.close().await.expect("closed");
+        io::time::sleep(Duration::from_secs(1)).await;
+        let (findings, _) = inspect(2, &[]).await;
+        assert!(findings.is_empty(), "{findings:?}");
+        let pool = import(0..2).await.expect("the others have everything");
+        check(&pool).await;
+        pool.destroy_volume("clone").await.expect("destroyed");
+        free_all(&pool).await;
+        sound(&pool).await;
+        pool.close().await.expect("closed");
+    });
 }
 
 #[test]
 fn a_removal_goes_on_after_a_power_cut() {
     for (kind, stride) in [(DISK, 11), (RAIDZ, 29)] {
-        cut_at_many_steps(kind, stride, async |pool| {
+        remove_with_cuts(kind, stride, async |pool| {
             pool.remove_vdev(VDEV).await.expect("it begins");
             ended(pool).await;
         });
@@ -83,7 +60,7 @@ fn a_removal_goes_on_after_a_power_cut() {
 
 #[test]
 fn a_removal_is_given_up_across_a_power_cut() {
-    cut_at_many_steps(DISK, 17, async |pool| {
+    remove_with_cuts(DISK, 17, async |pool| {
         pool.remove_vdev(VDEV).await.expect("it begins");
         while pool.removing().is_some_and(|r| r.copied < 6 << 20) {
             io::time::sleep(Duration::from_millis(1)).await;
