@@ -95,6 +95,8 @@ pub(crate) enum Work {
     Raidz(Raidz),
     /// A pool in memory, on a shard of its own.
     Shards(Shards),
+    /// A pool on a hard disk, with a device of this class.
+    Class(Class),
 }
 
 /// A file that a volume is compared with.
@@ -148,6 +150,13 @@ pub(crate) enum Shards {
     Two(u64),
 }
 
+/// Rows about device classes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Class {
+    /// Durable writes, compared with the log device itself.
+    Log,
+}
+
 /// A row.
 #[derive(Debug)]
 pub(crate) struct Row {
@@ -179,6 +188,7 @@ impl Row {
                 | Work::Alone(_)
                 | Work::Raidz(_)
                 | Work::Shards(_)
+                | Work::Class(_)
         )
     }
 
@@ -287,6 +297,8 @@ pub(crate) const ROWS: &[Row] = rows! {
     Pool "raidz2 8+2, bytes written for each, 70 % full", Work::Raidz(Overwritten(70)), "written ≤ 2.2 each";
     Pool "raidz2 8+2, bytes written for each, 80 % full", Work::Raidz(Overwritten(80)), "written ≤ 2.7 each";
     Pool "raidz2 8+2, bytes written for each, 90 % full", Work::Raidz(Overwritten(90)), "written ≤ 4 each";
+    // at most 1.2 times the log's time
+    Pool "hard disk with a log, 4K randwrite sync Q1", Work::Class(Class::Log), "rate ≥ 0.833 x";
     // 0.8 of the part of the raw bytes that is data
     Pool "raidz2 8+2, 1M write", Work::Raidz(Sequential(Act::Write)), "bytes ≥ 0.64 x";
     Pool "raidz2 8+2, 1M read", Work::Raidz(Sequential(Act::Read)), "bytes ≥ 0.8 x";

@@ -2,6 +2,7 @@
 //!
 //! **Invariants**: a row that compares with the empty pool measures it in the same pool, directly before.
 
+use super::ageing::{bytes_with_cleaning, writes_into_holes};
 use super::load::{DEPTH, OTHER, OURS, Plan, Target};
 use super::place::{PoolFiles, VOLUME, file, new_volume, open_devices, refused, uncached};
 use crate::point::{Point, Sample, sample, us};
@@ -35,7 +36,9 @@ const OVERWRITTEN: u64 = 2;
 const AGEING: u64 = 3;
 /// Percentage of a pool that is full in the comparison with an aged pool.
 const ROOMY: u64 = 20;
-/// Longest time for that.
+/// Most of a pool that counts as full in the theory of ageing, where a full pool needs endless cleaning.
+const FULLEST: f64 = 0.99;
+/// Longest time for overwriting a volume before it is measured.
 const OVERWRITING_MAX: Duration = Duration::from_secs(600);
 /// How often the order mover is asked whether it is done.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
@@ -159,15 +162,12 @@ impl PoolFiles<'_> {
     /// Overwrites a volume that takes a part of the pool, after it was overwritten as a whole; compared with a smaller volume.
     async fn aged(&self, percent: u64) -> Result<Vec<Sample>> {
         let (roomy, _) = self.aged_to(ROOMY).await?;
-        let (point, full) = self.aged_to(percent).await?;
-        Ok(vec![
-            sample(OTHER, roomy),
-            ours(format!("{full:.0} % full"), point),
-        ])
+        let (point, remark) = self.aged_to(percent).await?;
+        Ok(vec![sample(OTHER, roomy), ours(remark, point)])
     }
 
-    /// The measurement, and the percentage that is full before it.
-    async fn aged_to(&self, percent: u64) -> Result<(Point, f64)> {
+    /// The measurement, and how full the pool was before it, with device writes and bytes beside those of the theory.
+    async fn aged_to(&self, percent: u64) -> Result<(Point, String)> {
         let (pool, extent) = (self.create(uncached()).await?, &self.bench.extent);
         let region = extent.part_of_pool(pool.space().size, percent);
         let volume = self.volume(&pool, region).await?;
@@ -179,11 +179,21 @@ impl PoolFiles<'_> {
         volume.measure(writes, OVERWRITING_MAX, 1).await?;
         pool.checkpoint().await.map_err(refused)?;
         let space = pool.space();
-        let full = space.used as f64 / space.size as f64 * 100.0;
+        let full = (space.used as f64 / space.size as f64).min(FULLEST);
+        let (begun, writes) = (Instant::now(), device_writes(&pool));
         let point = volume.measure(plan, extent.long, 5).await?;
+        let records = point.rate.unwrap_or_default() * begun.elapsed().as_secs_f64();
+        let writes = (device_writes(&pool) - writes) as f64 / records.max(1.0);
         drop(volume);
         pool.close().await.map_err(refused)?;
-        Ok((point, full))
+        let remark = format!(
+            "{:.0} % full; {writes:.2} device writes for each, {:.2} in theory if holes are filled; {:.2} bytes for each, {:.2} in theory if regions are cleaned",
+            full * 100.0,
+            writes_into_holes(full),
+            point.written.unwrap_or_default(),
+            bytes_with_cleaning(full),
+        );
+        Ok((point, remark))
     }
 
     /// Reads a volume in order that was overwritten at random, after the order mover is done; compared with the raw file.
@@ -331,6 +341,13 @@ impl PoolFiles<'_> {
         pool.close().await.map_err(refused)?;
         Ok(samples)
     }
+}
+
+/// Writes that the disks of `pool` got since it was opened.
+fn device_writes(pool: &Pool) -> u64 {
+    let vdevs = pool.vdevs().status();
+    let members = vdevs.iter().flat_map(|vdev| &vdev.members);
+    members.map(|member| member.counters.writes).sum()
 }
 
 async fn create_snapshot(pool: &Pool, name: &str) -> Result<()> {

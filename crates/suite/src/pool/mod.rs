@@ -4,8 +4,10 @@
 //! |---|---|
 //! | `place` | files of the pool, and how to create and open it |
 //! | `load` | load on a raw file or on a volume |
+//! | `ageing` | the theory of random overwrites in a full pool |
 //! | `alone` | rows without a raw file |
 //! | `btrfs` | a file on btrfs |
+//! | `classes` | rows of device classes |
 //! | `raidz` | rows of a raidz |
 //! | `shards` | the owner's processor time, two shards |
 //!
@@ -13,8 +15,10 @@
 //! before, so that no file system allocates space during a measurement; reads come from the disk, except in rows about the cache; a raw
 //! file does durable writes with each of its methods, and the fastest one counts.
 
+mod ageing;
 mod alone;
 mod btrfs;
+mod classes;
 mod load;
 mod place;
 mod raidz;
@@ -87,6 +91,10 @@ impl PoolTable {
             Work::Alone(alone) => {
                 self.close().await?;
                 place.alone(alone).await
+            }
+            Work::Class(class) => {
+                self.close().await?;
+                place.with_class(class).await
             }
             _ => unreachable!("{} is of another table", row.name),
         }

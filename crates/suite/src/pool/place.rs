@@ -79,6 +79,11 @@ impl<'a> PoolFiles<'a> {
         self.dir.join("raw.img")
     }
 
+    /// The log device of a pool.
+    pub(super) fn log(&self) -> PathBuf {
+        self.dir.join("log.img")
+    }
+
     pub(super) fn disk_size(&self) -> u64 {
         (DISK_PER_VOLUME * self.bench.extent.size).max(DISK_SIZE_MIN) / LARGE * LARGE
     }
