@@ -234,6 +234,12 @@ impl PortalTransport {
 
     /// The receiver's position.
     #[inline]
+    pub(crate) fn position(&self) -> &Position {
+        &self.position
+    }
+
+    /// The receiver's position, to go on from it.
+    #[inline]
     pub(crate) fn position_mut(&mut self) -> &mut Position {
         &mut self.position
     }

@@ -40,18 +40,23 @@ enum Receive {
     NextTurn,
 }
 
+/// Whether much data is awaited: behind a header that announced much, and between PDUs while a command waits for data of R2Ts. The rest of
+/// a short data segment is not much: the next commands come with it.
+fn is_much_awaited(position: &Position, is_bulk: bool, is_transfer_due: bool) -> bool {
+    match position {
+        Position::Data(_) => is_bulk,
+        Position::Header | Position::Trailer(_) => is_bulk || is_transfer_due,
+    }
+}
+
 impl Core {
-    /// Length of the staging area, bytes. It is small while data of R2Ts is awaited, and while commands bring much data, because
-    /// data that arrives in it is copied.
+    /// Length of the staging area, bytes. It is small while much data is awaited, because data that arrives in it is copied.
     fn staging_len(&self) -> usize {
         let t = &self.transport;
+        let is_transfer_due = t.link().transfer_due().is_some();
+        let is_much_awaited = is_much_awaited(t.position(), t.is_bulk(), is_transfer_due);
         match &self.phase {
-            Phase::FullFeature(f)
-                if f.is_served()
-                    && !t.is_closing()
-                    && t.link().transfer_due().is_none()
-                    && !t.is_bulk() =>
-            {
+            Phase::FullFeature(f) if f.is_served() && !t.is_closing() && !is_much_awaited => {
                 STAGING_MAX
             }
             _ => STAGING_MIN.max(HEADER_LEN_MAX),
@@ -352,5 +357,28 @@ pub(super) async fn receive(conn: &Connection, stream: &TcpStream) -> CloseReaso
             Ok(n) => conn.core.borrow_mut().arrived(n),
             Err(why) => return why,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_that_come_with_the_rest_of_a_short_segment_find_room() {
+        let data = || {
+            Position::Data(Incoming {
+                bhs: Bhs([0; BHS_LEN]),
+                missing: 48,
+                trailer: 0,
+                digest: Crc32c::new(),
+                destination: Destination::Nothing,
+            })
+        };
+        // the command whose segment is cut off waits for its data
+        assert!(!is_much_awaited(&data(), false, true));
+        assert!(is_much_awaited(&data(), true, true));
+        assert!(is_much_awaited(&Position::Header, false, true));
+        assert!(!is_much_awaited(&Position::Header, false, false));
     }
 }
