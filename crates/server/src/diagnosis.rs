@@ -5,7 +5,7 @@
 
 use crate::api::{
     DiskState, Expansion, Health, Member, MemberTimes, NamespaceState, Pool, Queue, ScanState,
-    SessionSummary, SpareState, Status, Transport,
+    SessionSummary, SpareState, Status, Transport, Vdev, VdevClass,
 };
 use crate::limits::DOCTOR_SESSIONS_MAX;
 use doctor::facts::{self, Known};
@@ -155,18 +155,19 @@ fn spares(pool: &Pool) -> impl Iterator<Item = facts::Spare> {
 
 fn members(pool: &Pool) -> Vec<facts::Member> {
     let vdevs = pool.vdevs.iter();
-    let members = vdevs.flat_map(|v| v.members.iter().map(|s| (v.name.as_str(), s)));
+    let members = vdevs.flat_map(|v| v.members.iter().map(move |m| (v, m)));
     members.map(|(vdev, m)| member(pool, vdev, m)).collect()
 }
 
-fn member(pool: &Pool, vdev: &str, member: &Member) -> facts::Member {
+fn member(pool: &Pool, vdev: &Vdev, member: &Member) -> facts::Member {
     facts::Member {
         pool: pool.name.clone(),
-        vdev: vdev.to_owned(),
+        vdev: vdev.name.clone(),
         path: member
             .last_path()
             .map_or(String::new(), |p| p.display().to_string()),
         state: member.state.clone(),
+        has_journal: vdev.journal && vdev.class == VdevClass::Normal,
         disk: Known::default(),
         read_errors: member.read_errors,
         write_errors: member.write_errors,

@@ -4,10 +4,9 @@
 //! verdict names the numbers that it follows from; counters that went back, because an export was published anew, count from
 //! zero.
 
-use crate::api::{
-    ExportStages, Member, MemberTimes, Pool, RequestStages, SessionSummary, SlowRequest, Stages,
-    Status,
-};
+mod devices;
+
+use crate::api::{ExportStages, RequestStages, SessionSummary, SlowRequest, Stages, Status};
 use io::histogram::Times;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -348,13 +347,17 @@ fn verdict(why: &Why, before: &Reading, now: &Reading) -> Verdict {
     };
     let mut evidence = vec![share];
     if matches!(limit, Limit::Device | Limit::Flush) {
-        evidence.extend(slowest_member(&before.status.pools, &now.status.pools));
+        evidence.extend(devices::slowest(&before.status.pools, &now.status.pools));
+    }
+    let mut helps: Vec<String> = helps.iter().map(|&s| s.to_owned()).collect();
+    if matches!(limit, Limit::Device | Limit::Flush | Limit::Journal) {
+        helps.extend(devices::log_advice(&why.commands, before, now));
     }
     Verdict {
         limit,
         summary: summary.to_owned(),
         evidence,
-        helps: helps.iter().map(|&s| s.to_owned()).collect(),
+        helps,
     }
 }
 
@@ -539,7 +542,7 @@ fn memory(share: String, before: &Reading, now: &Reading) -> Verdict {
             pool.name, pool.dirty
         ));
     }
-    evidence.extend(slowest_member(&before.status.pools, &now.status.pools));
+    evidence.extend(devices::slowest(&before.status.pools, &now.status.pools));
     Verdict {
         limit: Limit::Memory,
         summary: "memory: requests wait for buffers, or for unwritten data to reach the devices"
@@ -552,39 +555,5 @@ fn memory(share: String, before: &Reading, now: &Reading) -> Verdict {
     }
 }
 
-/// The member with the longest mean write or flush of the interval, in words. None if no device was written or flushed.
-fn slowest_member(before: &[Pool], now: &[Pool]) -> Option<String> {
-    let members = |pools| -> Vec<&Member> {
-        let pools: &[Pool] = pools;
-        let vdevs = pools.iter().flat_map(|p| &p.vdevs);
-        vdevs.flat_map(|v| &v.members).collect()
-    };
-    let old = members(before);
-    let mean = |times: fn(&Member) -> &MemberTimes, member: &Member| {
-        let old = old.iter().find(|o| o.path == member.path).map(|o| times(o));
-        let now = times(member);
-        let old = old.filter(|old| old.count <= now.count && old.sum_us <= now.sum_us);
-        let (count, sum) = old.map_or((0, 0), |old| (old.count, old.sum_us));
-        (now.sum_us - sum).checked_div(now.count - count)
-    };
-    let of = |member: &Member| {
-        [
-            ("read", mean(|m| &m.read_times, member)),
-            ("write", mean(|m| &m.write_times, member)),
-            ("flush", mean(|m| &m.flush_times, member)),
-        ]
-    };
-    let slowest = members(now)
-        .into_iter()
-        .max_by_key(|m| of(m)[1].1.max(of(m)[2].1))?;
-    let path = slowest.path.as_ref()?;
-    let parts = of(slowest).into_iter();
-    let parts = parts.filter_map(|(kind, us)| Some(format!("{} µs for a {kind}", us?)));
-    let parts: Vec<String> = parts.collect();
-    let took = || format!("{} took on average {}", path.display(), parts.join(", "));
-    (!parts.is_empty()).then(took)
-}
-
 #[cfg(test)]
-#[path = "why_tests.rs"]
 mod tests;

@@ -12,6 +12,8 @@ use std::collections::BTreeMap;
 const OPERATIONS_MIN: u64 = 1000;
 /// How much slower than the fastest member of its mirror a disk may be.
 const UNEVEN: u64 = 4;
+/// A write or flush that takes as long, µs, is too slow for a journal.
+pub const SLOW_JOURNAL_US: u64 = 2_000;
 /// 99th percentile of writes of a solid-state disk that is too long, µs.
 const WRITE_P99_US: u64 = 50_000;
 
@@ -87,6 +89,15 @@ pub(super) const CHECKS: &[Check] = &[
         why: "The disk stalls: its write cache is full, it is hot, or it collects garbage. Clients see it as pauses.",
         risk: "A trim costs the disk some speed while it runs.",
         judge: write_tail,
+    },
+    Check {
+        id: "journal-on-slow-disks",
+        side: Side::Server,
+        severity: Severity::Note,
+        finds: "a pool without a log whose disks take 2 ms or longer for a write or flush",
+        why: "A durable write waits for a seek of these disks, although the journal would fit a small device on flash.",
+        risk: "None for data: the log needs the redundancy of the pool, and can be removed again.",
+        judge: slow_journal,
     },
     Check {
         id: "member-not-trimmed",
@@ -278,6 +289,31 @@ fn write_tail(facts: &Facts, j: &mut Judge) {
             let steps = vec![Step::run(&["wirepool", "pool", "trim", &m.pool])];
             j.find(name, evidence, steps);
         }
+    }
+}
+
+fn slow_journal(facts: &Facts, j: &mut Judge) {
+    let mut seen = Vec::new();
+    for (_, m) in members(facts, j) {
+        let times = [("write", &m.writes), ("flush", &m.flushes)];
+        let counted = times.into_iter().filter(|(_, t)| t.count >= OPERATIONS_MIN);
+        let Some((kind, slower)) = counted.max_by_key(|(_, t)| t.p50_us) else {
+            continue;
+        };
+        if !m.has_journal || slower.p50_us < SLOW_JOURNAL_US || seen.contains(&&m.pool) {
+            continue;
+        }
+        seen.push(&m.pool);
+        let evidence = format!("median {kind} of {} {} µs", m.path, slower.p50_us);
+        let text = format!(
+            "wirepool pool add {} log mirror DISK DISK, on flash",
+            m.pool
+        );
+        j.find(
+            format!("pool {}", m.pool),
+            evidence,
+            vec![Step::advice(text)],
+        );
     }
 }
 

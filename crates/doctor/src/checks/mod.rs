@@ -4,6 +4,8 @@
 //! **Invariants**: a check reads facts only through [`Judge::know`], so that a missing fact is listed as not checked; it
 //! has one severity (a worse or harmless case has another), one risk and one reason.
 
+pub use member::SLOW_JOURNAL_US;
+
 mod client_block;
 mod client_nfs;
 mod cpu;

@@ -138,6 +138,8 @@ pub struct Member {
     pub path: String,
     /// `online`, `stale`, `offline`, `faulted` or `missing`.
     pub state: String,
+    /// Whether it has the pool's journal beside blocks: the pool has no log.
+    pub has_journal: bool,
     /// The block device that has its data, such as `nvme0n1`; not known for a file on a file system without one.
     pub disk: Known<String>,
     /// Reads that failed.

@@ -50,6 +50,8 @@ pub(crate) fn cases() -> Vec<Case> {
         "mirror-uneven": {"/server/members/1/flushes/p50_us": 101} / {"/server/members/1/flushes/p50_us": 99};
         "member-write-tail": {"/server/members/0/writes/p99_us": 60000}
             / {"/server/members/0/writes": {"count": 10, "p50_us": 30, "p99_us": 60000}};
+        "journal-on-slow-disks": {"/server/members/0/has_journal": true, "/server/members/0/writes/p50_us": 2000, "/server/members/1/writes/p50_us": 2000}
+            / {"/server/members/0/writes/p50_us": 2000, "/server/members/1/writes/p50_us": 2000};
         "member-not-trimmed": {"/server/members/0/is_autotrim_on": false}
             / {"/server/members/0/is_autotrim_on": false, "/disks/0/discard_max": 0};
         "member-on-file": {"/server/members/0/disk": {"unknown": "/srv is on tmpfs, which has no disk of its own"}}

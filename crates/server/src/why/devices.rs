@@ -1,0 +1,127 @@
+//! The devices' part of a verdict: the slowest one, and the advice to add a log.
+//!
+//! **Called by** [`super`]. **Invariants**: those of [`super`]; a mean is that of the interval.
+
+use super::{Command, Reading};
+use crate::api::{Member, MemberTimes, Pool, Vdev, VdevClass};
+use doctor::checks::SLOW_JOURNAL_US;
+use std::path::Path;
+
+/// With a smaller part of their time, %, requests hardly wait for stable data.
+const STABLE_PERCENT: f64 = 10.0;
+
+/// Mean times of a device, µs; none without operations of the kind.
+struct Means<'r> {
+    pool: &'r Pool,
+    vdev: &'r Vdev,
+    path: &'r Path,
+    read: Option<u64>,
+    write: Option<u64>,
+    flush: Option<u64>,
+}
+
+impl Means<'_> {
+    /// The longer one of a write and a flush.
+    fn stable(&self) -> Option<u64> {
+        self.write.max(self.flush)
+    }
+}
+
+/// The means of all devices with a path.
+fn means<'r>(before: &[Pool], now: &'r [Pool]) -> Vec<Means<'r>> {
+    let old = before
+        .iter()
+        .flat_map(|p| &p.vdevs)
+        .flat_map(|v| &v.members);
+    let old: Vec<&Member> = old.collect();
+    let mean = |times: fn(&Member) -> &MemberTimes, member: &Member| {
+        let old = old.iter().find(|o| o.path == member.path).map(|o| times(o));
+        let now = times(member);
+        let old = old.filter(|old| old.count <= now.count && old.sum_us <= now.sum_us);
+        let (count, sum) = old.map_or((0, 0), |old| (old.count, old.sum_us));
+        (now.sum_us - sum).checked_div(now.count - count)
+    };
+    let mut all = Vec::new();
+    for pool in now {
+        for vdev in &pool.vdevs {
+            let placed = vdev
+                .members
+                .iter()
+                .filter_map(|m| Some((m, m.path.as_deref()?)));
+            all.extend(placed.map(|(member, path)| Means {
+                pool,
+                vdev,
+                path,
+                read: mean(|m| &m.read_times, member),
+                write: mean(|m| &m.write_times, member),
+                flush: mean(|m| &m.flush_times, member),
+            }));
+        }
+    }
+    all
+}
+
+/// The device with the longest mean write or flush, in words. None if no device was written or flushed.
+pub(super) fn slowest(before: &[Pool], now: &[Pool]) -> Option<String> {
+    let devices = means(before, now).into_iter();
+    let slowest = devices.max_by_key(Means::stable)?;
+    let parts = [
+        ("read", slowest.read),
+        ("write", slowest.write),
+        ("flush", slowest.flush),
+    ];
+    let parts = parts.into_iter();
+    let parts = parts.filter_map(|(kind, us)| Some(format!("{} µs for a {kind}", us?)));
+    let parts: Vec<String> = parts.collect();
+    let took = || {
+        format!(
+            "{} took on average {}",
+            slowest.path.display(),
+            parts.join(", ")
+        )
+    };
+    (!parts.is_empty()).then(took)
+}
+
+/// Part of the time of requests, %, in which they wait until data is stable, and its mean over all requests, µs. A durable write is in stage device
+/// until data and batch are written.
+fn until_stable(commands: &[Command]) -> (f64, f64) {
+    let (mut stable, mut all, mut rate) = (0.0, 0.0, 0.0);
+    for command in commands {
+        let of = |names: &[&str]| -> f64 {
+            let parts = command.stages.iter();
+            let parts = parts.filter(|p| names.contains(&p.stage.as_str()));
+            parts.map(|p| p.mean_us).sum()
+        };
+        let confirmed = of(&["flush", "journal"]);
+        if confirmed > 0.0 && command.command != "read" {
+            stable += command.per_second * (confirmed + of(&["device"]));
+        }
+        all += command.per_second * command.mean_us;
+        rate += command.per_second;
+    }
+    match rate > 0.0 {
+        true => (stable * 100.0 / all, stable / rate),
+        false => (0.0, 0.0),
+    }
+}
+
+/// The advice to add a log to the pool whose journal is on the slowest disk, with the time that it could save. None if requests hardly wait for
+/// stable data, if these disks are fast, or if the journal is on a log.
+pub(super) fn log_advice(commands: &[Command], before: &Reading, now: &Reading) -> Option<String> {
+    let (percent, us) = until_stable(commands);
+    if percent < STABLE_PERCENT {
+        return None;
+    }
+    let devices = means(&before.status.pools, &now.status.pools).into_iter();
+    let with_journal = devices.filter(|m| m.vdev.journal);
+    let slowest = with_journal.max_by_key(Means::stable)?;
+    let is_slow = slowest.stable()? >= SLOW_JOURNAL_US && slowest.vdev.class != VdevClass::Log;
+    is_slow.then(|| {
+        format!(
+            "a log on flash, `wirepool pool add {} log mirror DISK DISK`: small durable writes then wait for it alone; \
+             {percent:.0} % of the time of requests, {us:.0} µs on average, is spent until data is stable on {}",
+            slowest.pool.name, slowest.vdev.name
+        )
+    })
+}
