@@ -149,6 +149,19 @@ impl Packer {
     }
 }
 
+/// Bytes that a record takes as stored, in a pool with sectors of `sector` bytes.
+#[must_use]
+pub fn stored_size(packing: Packing, sector: u32, record: &[u8]) -> usize {
+    let packer = Packer {
+        packing,
+        checksum: ChecksumKind::FoldedXxh3,
+        has_parts: false,
+        sector,
+    };
+    let packed = packer.pack(record);
+    packed.map_or(record.len(), |packed| packed.bytes.len())
+}
+
 impl Scratch {
     /// Whether a part of a long record becomes smaller.
     fn is_worth(&mut self, packing: Packing, record: &[u8]) -> bool {

@@ -34,7 +34,7 @@ mod write_budget;
 mod written;
 
 pub use cache::RecordCacheStats;
-pub use compress::unpack;
+pub use compress::{stored_size, unpack};
 pub use error::{Error, Result};
 pub use files::{FileChange, FileChangeKind, FileStore, OwnerSpace};
 pub use lost::{LOST_MAX, LostBlock};

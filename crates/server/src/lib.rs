@@ -10,6 +10,7 @@
 mod absent;
 mod accounts;
 mod advertise;
+pub mod advice;
 pub mod api;
 mod change;
 pub mod config;

@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod advise;
 mod ask;
 mod cli;
 mod client;

@@ -5,7 +5,7 @@
 
 use crate::ask::Ask;
 use crate::cli::{Cli, ImportArgs, PoolCommand, VolumeCommand};
-use crate::{layout, members, records, tables};
+use crate::{advise, layout, members, records, tables};
 use anyhow::{Result, bail};
 use clap::CommandFactory;
 use clap::error::ErrorKind;
@@ -67,6 +67,7 @@ pub(crate) fn pool(ask: &Ask, command: PoolCommand) -> Result<String> {
         PoolCommand::Checkpoint(call) => ask.show(&call, |_| {
             format!("pool {}: checkpoint written\n", call.name)
         }),
+        PoolCommand::Advise(command) => advise::advise(ask, command),
         PoolCommand::Member(command) => members::member(ask, command),
         PoolCommand::Record(command) => records::record(ask, command),
     }

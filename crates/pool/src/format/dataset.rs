@@ -8,6 +8,7 @@
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
+use super::block_sizes::BlockSizes;
 use super::settings::{FILE_RECORD_SIZE, SETTING_SIZE, checksum_code, checksum_from_code};
 use super::{
     Autodefrag, BLOCK_PTR_SIZE, Birth, BlockPtr, ChecksumKind, Defect, Key, Kind, NAME_SIZE_MAX,
@@ -215,6 +216,8 @@ pub struct DatasetRoot {
     pub logical: u64,
     /// Bytes of its records and nodes, in whole sectors.
     pub allocated: u64,
+    /// Its nodes, and its records by size. `None` if it has records from before they were counted.
+    pub sizes: Option<BlockSizes>,
 }
 
 /// The key of a dataset's properties.
@@ -428,6 +431,15 @@ impl Dataset {
 }
 
 impl DatasetRoot {
+    /// The root of a dataset without entries.
+    #[must_use]
+    pub fn empty() -> Self {
+        Self {
+            sizes: Some(BlockSizes::default()),
+            ..Self::default()
+        }
+    }
+
     /// Encodes the value in the pool's own tree.
     ///
     /// # Panics
@@ -439,11 +451,13 @@ impl DatasetRoot {
             referenced: U64::new(self.referenced),
             allocated: U64::new(self.allocated),
         };
-        if self.logical == self.referenced {
+        assert!(self.logical >= self.referenced, "{self:?}");
+        let sizes = self.sizes.map(|sizes| sizes.encode());
+        if sizes.is_none() && self.logical == self.referenced {
             return raw.as_bytes().into();
         }
-        assert!(self.logical > self.referenced, "{self:?}");
-        [raw.as_bytes(), &self.logical.to_le_bytes()]
+        let logical = self.logical.to_le_bytes();
+        [raw.as_bytes(), &logical, &sizes.unwrap_or_default()]
             .concat()
             .into()
     }
@@ -460,25 +474,28 @@ impl DatasetRoot {
         };
         let (raw, packed) = RawRoot::read_from_prefix(bytes).map_err(|_| length(ROOT_SIZE))?;
         let referenced = raw.referenced.get();
-        let logical = match packed {
-            [] => referenced,
-            _ => {
-                let bytes = packed.try_into().map_err(|_| length(PACKED_ROOT_SIZE))?;
-                let logical = u64::from_le_bytes(bytes);
-                if logical <= referenced {
-                    return Err(Defect::Field {
-                        field: "bytes of a dataset's records once decompressed",
-                        value: logical,
-                    });
-                }
-                logical
+        let (mut logical, mut sizes) = (referenced, None);
+        if let Some((packed, more)) = packed.split_first_chunk() {
+            logical = u64::from_le_bytes(*packed);
+            sizes = match more {
+                [] => None,
+                _ => Some(BlockSizes::decode(more)?),
+            };
+            if logical < referenced || logical == referenced && sizes.is_none() {
+                return Err(Defect::Field {
+                    field: "bytes of a dataset's records once decompressed",
+                    value: logical,
+                });
             }
-        };
+        } else if !packed.is_empty() {
+            return Err(length(PACKED_ROOT_SIZE));
+        }
         Ok(Self {
             root: BlockPtr::decode_option(&raw.root)?,
             referenced,
             logical,
             allocated: raw.allocated.get(),
+            sizes,
         })
     }
 }

@@ -328,10 +328,13 @@ pub const FEATURE_FOLDED_CHECKSUMS: &str = "folded_checksums";
 pub const FEATURE_REMOVED_VDEVS: &str = "removed_vdevs";
 /// The feature of pools with blocks that were moved while their pointers stay as they are.
 pub const FEATURE_RELOCATED_BLOCKS: &str = "relocated_blocks";
+/// The feature of pools whose datasets' roots may have the sizes of records.
+pub const FEATURE_BLOCK_SIZES: &str = "block_sizes";
 /// All features that this version knows.
-pub(crate) const FEATURES: [&str; 15] = [
+pub(crate) const FEATURES: [&str; 16] = [
     FEATURE_ACL_RULES,
     FEATURE_AUTODEFRAG,
+    FEATURE_BLOCK_SIZES,
     FEATURE_EXACT_SPACE,
     FEATURE_FILESYSTEMS,
     FEATURE_FOLDED_CHECKSUMS,

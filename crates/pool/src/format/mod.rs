@@ -7,6 +7,7 @@
 
 mod block;
 mod block_ptr;
+mod block_sizes;
 mod block_space;
 mod builder;
 mod checksum;
@@ -41,6 +42,7 @@ pub use block::{Block, Hashes, PART_SIZE_MIN, PARTED_SIZE_MIN, PARTS_MAX, part_s
 pub use block_ptr::{
     BLOCK_PTR_SIZE, BlockPtr, Compression, LOGICAL_SIZE_MAX, OFFSET_END, SECTOR_SIZE_MIN,
 };
+pub use block_sizes::{BlockSizes, SIZE_CLASSES, SizeClass};
 pub use block_space::BlockSpace;
 pub use builder::NodeBuilder;
 pub use checksum::{Checksum, ChecksumKind, Digest, NoChecksum};
@@ -68,13 +70,13 @@ pub use label::{
 };
 pub(crate) use label_fields::FEATURES;
 pub use label_fields::{
-    Expansion, FEATURE_ACL_RULES, FEATURE_AUTODEFRAG, FEATURE_EXACT_SPACE, FEATURE_FILESYSTEMS,
-    FEATURE_FOLDED_CHECKSUMS, FEATURE_JOURNAL_CONTENTS, FEATURE_MOVED_BLOCKS, FEATURE_OWNER_SPACE,
-    FEATURE_RECORD_PARTS, FEATURE_RECORD_SIZES, FEATURE_RELOCATED_BLOCKS, FEATURE_REMOVED_VDEVS,
-    FEATURE_SETTINGS, FEATURE_SIZE_MAX, FEATURE_SPACE_SUMMARIES, FEATURE_SPARES, FEATURES_MAX,
-    Features, HOST_NAME_SIZE, Host, LabelEpoch, MemberEntry, MemberGuid, Membership, NAME_SIZE_MAX,
-    PoolState, RAIDZ_PARITY_MAX, SCRATCH_AREA_SIZE, VdevClass, VdevEntry, VdevGuid, VdevKind,
-    check_name,
+    Expansion, FEATURE_ACL_RULES, FEATURE_AUTODEFRAG, FEATURE_BLOCK_SIZES, FEATURE_EXACT_SPACE,
+    FEATURE_FILESYSTEMS, FEATURE_FOLDED_CHECKSUMS, FEATURE_JOURNAL_CONTENTS, FEATURE_MOVED_BLOCKS,
+    FEATURE_OWNER_SPACE, FEATURE_RECORD_PARTS, FEATURE_RECORD_SIZES, FEATURE_RELOCATED_BLOCKS,
+    FEATURE_REMOVED_VDEVS, FEATURE_SETTINGS, FEATURE_SIZE_MAX, FEATURE_SPACE_SUMMARIES,
+    FEATURE_SPARES, FEATURES_MAX, Features, HOST_NAME_SIZE, Host, LabelEpoch, MemberEntry,
+    MemberGuid, Membership, NAME_SIZE_MAX, PoolState, RAIDZ_PARITY_MAX, SCRATCH_AREA_SIZE,
+    VdevClass, VdevEntry, VdevGuid, VdevKind, check_name,
 };
 pub use node::{
     BRANCH_ENTRY_SIZE, INLINE_SIZE_MAX, LEAF_ENTRY_OVERHEAD, LEVEL_MAX, NODE_HEADER_SIZE,

@@ -239,7 +239,11 @@ impl Entries {
                 id: *id,
                 name,
                 dataset: dataset.clone(),
-                root: self.roots.get(id).copied().unwrap_or_default(),
+                root: self
+                    .roots
+                    .get(id)
+                    .copied()
+                    .unwrap_or_else(DatasetRoot::empty),
                 holds: self.holds.remove(id).unwrap_or_default(),
             };
             datasets.insert(*id, seen);

@@ -9,7 +9,7 @@ use std::ops::{Add, AddAssign, Sub};
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::limits::MEMO_MAX;
-use crate::format::{Address, BlockPtr, Checksum};
+use crate::format::{Address, BlockPtr, BlockSizes, Checksum};
 
 /// A set of blocks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub struct Sums {
     pub records: u64,
     /// Bytes of records after decompression.
     pub logical: u64,
+    /// Nodes, and records by size as stored. On a deadlist all blocks count as nodes.
+    pub sizes: BlockSizes,
     /// Identity of the set: sum of the hashes of its pointers.
     pub(super) identity: u128,
     /// Number of nodes that could not be read. The blocks below them are in no sum.
@@ -32,11 +34,17 @@ impl Sums {
     /// The sums of one block.
     pub(super) fn of(ptr: &BlockPtr, space: u64, is_record: bool) -> Self {
         let of_record = |size: u32| if is_record { size.into() } else { 0 };
+        let mut sizes = BlockSizes::default();
+        match is_record {
+            true => sizes.count_record(ptr.physical_size),
+            false => sizes.count_node(ptr.physical_size),
+        }
         Self {
             blocks: 1,
             space,
             records: of_record(ptr.physical_size),
             logical: of_record(ptr.logical_size),
+            sizes,
             identity: xxh3_128(&ptr.encode()),
             unread: 0,
         }
@@ -65,6 +73,7 @@ impl Add for Sums {
             space: self.space.wrapping_add(other.space),
             records: self.records.wrapping_add(other.records),
             logical: self.logical.wrapping_add(other.logical),
+            sizes: self.sizes.plus(other.sizes),
             identity: self.identity.wrapping_add(other.identity),
             unread: self.unread.wrapping_add(other.unread),
         }
@@ -86,6 +95,7 @@ impl Sub for Sums {
             space: self.space.wrapping_sub(other.space),
             records: self.records.wrapping_sub(other.records),
             logical: self.logical.wrapping_sub(other.logical),
+            sizes: self.sizes.minus(other.sizes),
             identity: self.identity.wrapping_sub(other.identity),
             // Nothing is known about unread nodes on either side.
             unread: self.unread.wrapping_add(other.unread),

@@ -104,6 +104,12 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
                 self.add(finding);
             }
         }
+        if root.sizes.is_some_and(|sizes| sizes != all.sizes) {
+            let text = "its records by size are not those that are recorded".to_owned();
+            let mut finding = Finding::new(FindingKind::Referenced, text);
+            finding.dataset = Some(dataset.name.clone());
+            self.add(finding);
+        }
     }
 
     /// Compares the owners' sectors with the bitmaps.

@@ -20,10 +20,10 @@ use super::spare_label::check_no_spare;
 use super::top::TopVdev;
 use super::{Opened, Shared, Vdevs};
 use crate::format::{
-    Birth, FEATURE_FOLDED_CHECKSUMS, Features, Host, JournalLayout, JournalRings, Label,
-    LabelBranch, LabelEpoch, LabelHistory, MemberGuid, NODE_SIZE_DEFAULT, NODE_SIZE_MAX,
-    NODE_SIZE_MIN, NodeSize, PoolGuid, PoolState, UBERBLOCK_SIZE, Uberblock, VDEVS_MAX, VdevClass,
-    VdevEntry, VdevGuid, VdevId, check_name, is_of_later_version,
+    Birth, FEATURE_BLOCK_SIZES, FEATURE_FOLDED_CHECKSUMS, Features, Host, JournalLayout,
+    JournalRings, Label, LabelBranch, LabelEpoch, LabelHistory, MemberGuid, NODE_SIZE_DEFAULT,
+    NODE_SIZE_MAX, NODE_SIZE_MIN, NodeSize, PoolGuid, PoolState, UBERBLOCK_SIZE, Uberblock,
+    VDEVS_MAX, VdevClass, VdevEntry, VdevGuid, VdevId, check_name, is_of_later_version,
 };
 
 /// Range of a new vdev's sector size unless one is requested, as a binary logarithm.
@@ -281,9 +281,10 @@ pub async fn create(spec: PoolSpec) -> Result<Opened, SetupError> {
         })?;
     }
     let (changes, below) = (Changes::default(), SpaceBelow::default());
-    // an opening would require it, and write all labels again
+    // an opening would require them, and write all labels again
     let mut features = Features::default();
     features.require(FEATURE_FOLDED_CHECKSUMS);
+    features.require(FEATURE_BLOCK_SIZES);
     let shared = Shared {
         name: spec.name,
         state: PoolState::Active,

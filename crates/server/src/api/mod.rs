@@ -4,6 +4,7 @@
 //! which share these types. **Invariants**: within a version a field is added, never renamed or removed; sizes are
 //! bytes, times as their names say. Described in `docs/control-api.md`.
 
+mod advice;
 mod call;
 mod console;
 pub(crate) mod export;
@@ -19,6 +20,7 @@ mod stages;
 mod vdev;
 mod wear;
 
+pub use advice::*;
 pub use call::*;
 pub use console::*;
 pub use export::*;

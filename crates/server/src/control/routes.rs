@@ -17,12 +17,13 @@ use crate::api::{
     ListDisks, ListEvents, ListFilesystems, ListHolds, ListOwnerSpace, ListPools, ListRates,
     ListRefusedHosts, ListReports, ListReservations, ListRows, ListSessions, ListSnapshots,
     ListVolumes, ListWear, ListWrites, MountFilesystem, OfflineMember, OnlineMember, OpenApi,
-    OwnerSpace, Pool, PoolHistory, PromoteFilesystem, PromoteVolume, Property, Rates, RefusedHost,
-    ReleaseSnapshot, RemoveConsoleUser, RemoveDevice, RemoveDisk, RenameFilesystem, RenameSnapshot,
-    RenameVolume, ReplaceMember, ResilverPool, ResizeDisk, ResizeVolume, RollbackFilesystem,
-    RollbackVolume, Rows, ScanPools, ScrubPool, Session, SessionSummary, SetConsolePassword,
-    SetProperty, ShowSession, Snapshot, Stages, Status, StopRemoval, StoredReport, Summary, Trial,
-    TrimPool, TryImport, UnlockConsoleUser, UnmountFilesystem, Volume, Writes,
+    OwnerSpace, Pool, PoolHistory, PoolSizes, PromoteFilesystem, PromoteVolume, Property, Rates,
+    RefusedHost, ReleaseSnapshot, RemoveConsoleUser, RemoveDevice, RemoveDisk, RenameFilesystem,
+    RenameSnapshot, RenameVolume, ReplaceMember, ResilverPool, ResizeDisk, ResizeVolume,
+    RollbackFilesystem, RollbackVolume, Rows, ScanPools, ScrubPool, Session, SessionSummary,
+    SetConsolePassword, SetProperty, ShowSession, SizeReport, Snapshot, Stages, Status,
+    StopRemoval, StoredReport, Summary, Trial, TrimPool, TryImport, UnlockConsoleUser,
+    UnmountFilesystem, Volume, Writes,
 };
 use crate::limits::REQUEST_LEN_MAX;
 use crate::protocols::protocols;
@@ -165,6 +166,7 @@ routes! {
     Post "/v1/pools/trim" TrimPool => Pool, CHANGE, shard |s, r| s.trim_pool(r).await;
     Post "/v1/pools/scrub" ScrubPool => Pool, CHANGE, shard |s, r| s.scrub_pool(r).await;
     Post "/v1/pools/resilver" ResilverPool => Pool, CHANGE, shard |s, r| s.resilver_pool(r).await;
+    Ask "/v1/pools/sizes" PoolSizes => SizeReport, LOOKUP, shard |s, r| s.pool_sizes(&r);
     Ask "/v1/pools/history" PoolHistory => Vec<HistoryEntry>, CHANGE, shard |s, r| s.pool_history(r).await;
     Ask "/v1/pools/events" ListEvents => Vec<Event>, VIEW, shard |s, r| Ok(s.events(&r));
 }

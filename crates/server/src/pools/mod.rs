@@ -30,6 +30,7 @@ mod removal;
 mod resilver;
 mod scrub;
 mod search;
+mod sizes;
 mod snapshots;
 mod spare_policy;
 mod spares;

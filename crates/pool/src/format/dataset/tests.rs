@@ -1,6 +1,7 @@
 //! Tests of the two values of a dataset: encoded values decode, and other bytes are refused or differ.
 
 use super::*;
+use crate::format::block_sizes::BLOCK_SIZES_SIZE;
 
 fn dataset() -> Dataset {
     Dataset {
@@ -49,20 +50,28 @@ fn encoded_values_decode_and_other_bytes_are_refused() {
 
 #[test]
 fn roots_decode_or_are_refused() {
-    let root = |logical| DatasetRoot {
+    let root = |logical, sizes| DatasetRoot {
         root: None,
         referenced: 77,
         logical,
         allocated: 78,
+        sizes,
     };
-    for (logical, size) in [(77, ROOT_SIZE), (90, PACKED_ROOT_SIZE)] {
-        let bytes = root(logical).encode();
+    let mut sizes = BlockSizes::default();
+    sizes.count_record(77);
+    for (logical, sizes, size) in [
+        (77, None, ROOT_SIZE),
+        (90, None, PACKED_ROOT_SIZE),
+        (77, Some(sizes), PACKED_ROOT_SIZE + BLOCK_SIZES_SIZE),
+        (90, Some(sizes), PACKED_ROOT_SIZE + BLOCK_SIZES_SIZE),
+    ] {
+        let bytes = root(logical, sizes).encode();
         assert_eq!(bytes.len(), size);
-        assert_eq!(DatasetRoot::decode(&bytes), Ok(root(logical)));
+        assert_eq!(DatasetRoot::decode(&bytes), Ok(root(logical, sizes)));
         assert!(DatasetRoot::decode(&bytes[1..]).is_err());
     }
     for logical in [77, 76, 0u64] {
-        let bytes = [&root(77).encode()[..], &logical.to_le_bytes()].concat();
+        let bytes = [&root(77, None).encode()[..], &logical.to_le_bytes()].concat();
         assert!(DatasetRoot::decode(&bytes).is_err(), "{logical}");
     }
 }

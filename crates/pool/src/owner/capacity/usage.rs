@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use crate::account::{Put, Standing};
 use crate::dataset::OpenDataset;
-use crate::format::{BlockPtr, Freeing, NEVER, TreeId, Value, dataset_key};
+use crate::format::{BlockPtr, BlockSizes, Freeing, NEVER, TreeId, Value, dataset_key};
 use crate::owner::destroy::destroyer::each_layered;
 use crate::owner::{Pool, State};
 use crate::{Error, Result};
@@ -44,6 +44,8 @@ pub struct VolumeSpace {
     pub referenced: u64,
     /// Bytes of its records once decompressed.
     pub logical: u64,
+    /// Its nodes, and its records by size, shared or not. `None` if it has records from before they were counted.
+    pub sizes: Option<BlockSizes>,
     /// The most bytes that it may take; 0 for no limit.
     pub quota: u64,
     /// Bytes reserved for it, used or not.
@@ -222,13 +224,14 @@ impl Pool {
         let volumes = state.datasets.volumes().map(|volume| {
             let id = volume.id;
             let inner = lock(&volume.state);
-            let dataset = &inner.dataset;
+            let (dataset, held) = (&inner.dataset, inner.layers.held());
             let (used, reserved) = state.shared.budget.of(id);
             let space = VolumeSpace {
                 used,
                 by_snapshots: owned.get(&id).map_or(0, |o| o.by_snapshots),
-                referenced: inner.layers.held().referenced,
-                logical: inner.layers.held().logical,
+                referenced: held.referenced,
+                logical: held.logical,
+                sizes: held.sizes,
                 quota: dataset.quota,
                 reservation: dataset.reservation,
                 reserved,

@@ -13,7 +13,8 @@ use std::sync::Arc;
 use super::checkpoint_snapshot::{ChangedVolume, CheckpointSnapshot};
 use super::yielder::Yielder;
 use crate::format::{
-    Birth, BlockPtr, DEAD_CHUNK_MAX, DatasetRoot, Key, NEVER, PrevSnapshot, TreeId, Value,
+    Birth, BlockPtr, BlockSizes, DEAD_CHUNK_MAX, DatasetRoot, Key, NEVER, PrevSnapshot, TreeId,
+    Value,
 };
 use crate::owner::destroy::deadlists::{DeadlistChanges, Fate};
 use crate::owner::{Owner, State};
@@ -44,12 +45,15 @@ pub(in crate::owner) struct Bytes {
     logical: u64,
     /// Of records and nodes, in whole sectors.
     allocated: u64,
+    /// Nodes, and records by size.
+    sizes: BlockSizes,
 }
 
 impl Bytes {
     fn record(&mut self, ptr: &BlockPtr) {
         self.records += u64::from(ptr.physical_size);
         self.logical += u64::from(ptr.logical_size);
+        self.sizes.count_record(ptr.physical_size);
     }
 }
 
@@ -186,9 +190,9 @@ impl Owner {
                 BlockKind::Tree,
             )
             .await?;
-        allocated += written;
+        allocated += written.allocated;
         if let Some(dataset) = self.state.borrow().datasets.get(tree) {
-            dataset.counters.merged(written);
+            dataset.counters.merged(written.allocated);
         }
         let mut released = Bytes::default();
         let mut listed = Vec::new();
@@ -203,6 +207,7 @@ impl Owner {
                 }
                 Freed::Node(ptr) => {
                     released.allocated += self.allocated(&ptr);
+                    released.sizes.count_node(ptr.physical_size);
                     self.give_up(&ptr, segment.prev, &mut listed);
                 }
                 Freed::Subtree(ptr) => {
@@ -210,6 +215,7 @@ impl Owner {
                     released.records += below.records;
                     released.logical += below.logical;
                     released.allocated += below.allocated;
+                    released.sizes = released.sizes.plus(below.sizes);
                 }
             }
         }
@@ -226,6 +232,12 @@ impl Owner {
             referenced: referenced.saturating_sub(released.records),
             logical: logical.saturating_sub(released.logical),
             allocated: allocated.saturating_sub(released.allocated),
+            sizes: before.sizes.map(|sizes| {
+                sizes
+                    .plus(records.sizes)
+                    .plus(written.sizes)
+                    .without(released.sizes)
+            }),
         })
     }
 
@@ -268,6 +280,7 @@ impl Owner {
                 }
                 WalkStep::Visit(Visit::Node(ptr)) => {
                     released.allocated += self.allocated(&ptr);
+                    released.sizes.count_node(ptr.physical_size);
                     self.give_up(&ptr, prev, listed);
                 }
                 WalkStep::Visit(Visit::Entry(_, value)) => {

@@ -19,8 +19,8 @@ use super::nodes::NodeWriter;
 use super::yielder::Yielder;
 use crate::dataset::OpenDataset;
 use crate::format::{
-    Birth, DatasetRoot, Freeing, Key, ListId, PrevSnapshot, TreeId, Uberblock, Value, freeing_key,
-    list_key, root_key,
+    Birth, BlockSizes, DatasetRoot, Freeing, Key, ListId, PrevSnapshot, TreeId, Uberblock, Value,
+    freeing_key, list_key, root_key,
 };
 use crate::journal::Pressure;
 use crate::owner::destroy::deadlists::{DEAD_TREE, DeadlistChanges};
@@ -87,6 +87,14 @@ impl State {
         self.journal.set_parts_left(parts);
         self.shared.budget.set_parts_left(parts);
     }
+}
+
+/// Nodes that a merge wrote.
+#[derive(Default)]
+pub(in crate::owner) struct NewNodes {
+    /// Bytes in whole sectors.
+    pub(in crate::owner) allocated: u64,
+    pub(super) sizes: BlockSizes,
 }
 
 impl Owner {
@@ -239,8 +247,7 @@ impl Owner {
         Ok(())
     }
 
-    /// Merges layers into a tree. Returns its new root, the blocks that it no longer holds, and the bytes of new nodes
-    /// in whole sectors.
+    /// Merges layers into a tree. Returns its new root, the blocks that it no longer holds, and its new nodes.
     pub(in crate::owner) async fn merge(
         self: Rc<Self>,
         tree: TreeId,
@@ -248,7 +255,7 @@ impl Owner {
         layers: &[Arc<Layer>],
         birth: Birth,
         kind: BlockKind,
-    ) -> Result<(Root, Vec<Freed>, u64)> {
+    ) -> Result<(Root, Vec<Freed>, NewNodes)> {
         let node_size = self.state.borrow().checkpointer.uberblock().node_size;
         let params = TreeParams {
             node_size,
@@ -258,7 +265,7 @@ impl Owner {
         let mut writer = NodeWriter::new(self.clone(), kind, params);
         let mut merge = Merge::new(params, root, layers)?;
         let mut freed = Vec::new();
-        let mut written = 0;
+        let mut written = NewNodes::default();
         let mut yielder = Yielder::every(STEPS_MAX);
         let root = loop {
             if !merge.is_done() {
@@ -274,7 +281,8 @@ impl Owner {
                 }
                 MergeStep::Write(node) => {
                     let ptr = writer.write(&node);
-                    written += self.allocated(&ptr);
+                    written.allocated += self.allocated(&ptr);
+                    written.sizes.count_node(ptr.physical_size);
                     merge.wrote(&ptr);
                 }
                 MergeStep::Done(root) => break root,

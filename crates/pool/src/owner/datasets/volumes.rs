@@ -182,7 +182,7 @@ impl Pool {
             };
             let records = values.iter().map(put).collect();
             let ticket = state.change_with(Vec::new(), changes, records)?;
-            let mut inner = dataset::State::new(dataset, DatasetRoot::default());
+            let mut inner = dataset::State::new(dataset, DatasetRoot::empty());
             for (key, value) in values {
                 inner.layers.put(*key, Value::Inline(value.clone()));
             }

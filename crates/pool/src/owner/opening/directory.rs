@@ -232,7 +232,10 @@ pub(super) fn open_datasets(
     let mut opened = BTreeMap::new();
     for (id, dataset) in directory.datasets {
         let found = directory.roots.remove(&id);
-        let state = dataset::State::new(dataset, found.unwrap_or_default());
+        // an empty dataset from before sizes were counted counts from now on
+        let found = found.filter(|root| *root != DatasetRoot::default());
+        let root = found.unwrap_or_else(DatasetRoot::empty);
+        let state = dataset::State::new(dataset, root);
         opened.insert(id, Open { state });
     }
     if let Some((id, _)) = directory.roots.first_key_value() {

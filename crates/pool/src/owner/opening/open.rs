@@ -12,9 +12,9 @@ use super::directory::{Open, OpenDatasets, corrupt, open_datasets, read_tree};
 use super::rewind::{EPOCH_GAP, go_back};
 use crate::dataset::{self, Journaled, OpenDataset};
 use crate::format::{
-    Birth, Dataset, FEATURE_FOLDED_CHECKSUMS, FEATURE_RECORD_PARTS, FEATURE_RECORD_SIZES,
-    FEATURE_SPACE_SUMMARIES, Incarnation, KIND_DATASET, Key, PoolProperty, Record, TreeId,
-    Uberblock, Value, dataset_key,
+    Birth, Dataset, FEATURE_BLOCK_SIZES, FEATURE_FOLDED_CHECKSUMS, FEATURE_RECORD_PARTS,
+    FEATURE_RECORD_SIZES, FEATURE_SPACE_SUMMARIES, Incarnation, KIND_DATASET, Key, PoolProperty,
+    Record, TreeId, Uberblock, Value, dataset_key,
 };
 use crate::journal::{Replayed, Ring, Writer, replay, salvage};
 use crate::options::Options;
@@ -143,7 +143,7 @@ impl Pool {
     }
 }
 
-/// Sets the features of summaries, checksums and parts, before the open pool writes any.
+/// Sets the features of summaries, checksums, parts and sizes, before the open pool writes any.
 ///
 /// # Errors
 /// [`Error::Device`] if too few labels can be written.
@@ -151,7 +151,7 @@ async fn require_features(vdevs: &Vdevs, maps: &Maps, options: &Options) -> Resu
     if vdevs.is_read_only() {
         return Ok(());
     }
-    let mut features = vec![FEATURE_FOLDED_CHECKSUMS];
+    let mut features = vec![FEATURE_FOLDED_CHECKSUMS, FEATURE_BLOCK_SIZES];
     features.extend(maps.lacks_summaries().then_some(FEATURE_SPACE_SUMMARIES));
     features.extend(options.record_parts.then_some(FEATURE_RECORD_PARTS));
     vdevs.require_all(&features).await

@@ -341,6 +341,7 @@ async fn prepare(shape: Shape) -> Opened {
         referenced: shape.records * SECTOR,
         logical: shape.records * SECTOR,
         allocated: shape.records * SECTOR + tool.bytes,
+        sizes: None,
     };
     assert!(
         tool.next

@@ -6,10 +6,11 @@ use pool::format::{
     BLOCK_PTR_SIZE, Birth, ChecksumKind, DEAD_CHUNK_MAX, Dataset, DatasetKind, DatasetProperty,
     DatasetRoot, FILE_RECORD_SIZE, Freeing, Hold, Key, Kind, ListId, MemberGuid, ObjectId, Packing,
     PoolProperty, PrevSnapshot, REGION_BITMAP_SIZE, RegionBits, RegionSummary, ResilverPosition,
-    RowGrid, SUMMARY_PAGE_SIZE, Setting, Settings, SummaryPage, SummaryRows, Switches, Sync,
-    TextProperty, TextSetting, TreeId, VdevId, dataset_key, dead_key, dead_keys, decode_dead,
-    decode_on, encode_dead, encode_on, freeing_key, hold_key, list_key, next_dataset_key,
-    property_key, resilver_key, root_key, settings_key, space_key, summarized_key, summary_key,
+    RowGrid, SIZE_CLASSES, SUMMARY_PAGE_SIZE, Setting, Settings, SummaryPage, SummaryRows,
+    Switches, Sync, TextProperty, TextSetting, TreeId, VdevId, dataset_key, dead_key, dead_keys,
+    decode_dead, decode_on, encode_dead, encode_on, freeing_key, hold_key, list_key,
+    next_dataset_key, property_key, resilver_key, root_key, settings_key, space_key,
+    summarized_key, summary_key,
 };
 
 /// Own values of compression, checksum and sync.
@@ -208,6 +209,7 @@ fn golden_root() {
         referenced: 0x0102_0304,
         logical,
         allocated: 0x0506_0708,
+        sizes: None,
     };
     let plain = format!("{POINTER_HEX} 0403020100000000 0807060500000000");
     let packed = format!("{plain} 0403020200000000");
@@ -215,6 +217,18 @@ fn golden_root() {
         assert_eq!(hex(&root.encode()), want);
         assert_eq!(DatasetRoot::decode(&root.encode()), Ok(root));
     }
+    let mut bytes = root(0x0202_0304).encode().into_vec();
+    for number in 1..=2 + 2 * SIZE_CLASSES as u64 {
+        bytes.extend(number.to_le_bytes());
+    }
+    let sized = DatasetRoot::decode(&bytes).expect("a root with sizes");
+    let sizes = sized.sizes.expect("sizes");
+    assert_eq!((sizes.nodes().blocks, sizes.nodes().bytes), (1, 2));
+    let classes = sizes.classes();
+    let classes: Vec<_> = classes.map(|(to, c)| (to, c.blocks, c.bytes)).collect();
+    assert_eq!(classes[..2], [(512, 3, 4), (1024, 5, 6)]);
+    assert_eq!(classes[SIZE_CLASSES - 1], (1 << 20, 25, 26));
+    assert_eq!(sized.encode().into_vec(), bytes);
 }
 
 #[test]

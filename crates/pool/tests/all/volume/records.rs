@@ -97,6 +97,10 @@ async fn first_life(new: NewVolume, model: Rc<RefCell<Vec<u8>>>, mut rng: Prng) 
     let space = pool.volume_spaces()["volume"];
     assert_eq!(space.logical > space.referenced, shrinks, "{space:?}");
     assert!(space.logical.is_multiple_of(record_size), "{space:?}");
+    let sizes = space.sizes.expect("a new volume counts its records");
+    assert_eq!(sizes.up_to(record_size).bytes, space.referenced);
+    let are_smaller = sizes.up_to(record_size / 2).blocks > 0;
+    assert_eq!(are_smaller, shrinks, "{sizes:?}");
     // Only the journal has these changes.
     changes(&volume, &mut bytes, &mut rng).await;
     let _durable = volume.flush().await.expect("flushed");
