@@ -176,7 +176,7 @@ impl Owner {
             self.advance(1);
             yielder.step().await;
         }
-        let (root, freed, written) = self
+        let (root, freed, new) = self
             .clone()
             .merge(
                 tree,
@@ -186,9 +186,10 @@ impl Owner {
                 BlockKind::Tree,
             )
             .await?;
-        allocated += written;
+        allocated += new.bytes;
         if let Some(dataset) = self.state.borrow().datasets.get(tree) {
-            dataset.counters.merged(written);
+            dataset.counters.merged(new.bytes);
+            dataset.counters.spilled(new.spilled);
         }
         let mut released = Bytes::default();
         let mut listed = Vec::new();

@@ -239,8 +239,7 @@ impl Owner {
         Ok(())
     }
 
-    /// Merges layers into a tree. Returns its new root, the blocks that it no longer holds, and the bytes of new nodes
-    /// in whole sectors.
+    /// Merges layers into a tree. Returns its new root, the blocks that it no longer holds, and the new nodes.
     pub(in crate::owner) async fn merge(
         self: Rc<Self>,
         tree: TreeId,
@@ -248,7 +247,7 @@ impl Owner {
         layers: &[Arc<Layer>],
         birth: Birth,
         kind: BlockKind,
-    ) -> Result<(Root, Vec<Freed>, u64)> {
+    ) -> Result<(Root, Vec<Freed>, NewNodes)> {
         let node_size = self.state.borrow().checkpointer.uberblock().node_size;
         let params = TreeParams {
             node_size,
@@ -284,8 +283,12 @@ impl Owner {
             yielder.step().await;
         };
         freed.extend(merge.freed());
-        writer.finish().await?;
-        Ok((root, freed, written))
+        let spilled = writer.finish().await?;
+        let new = NewNodes {
+            bytes: written,
+            spilled,
+        };
+        Ok((root, freed, new))
     }
 
     /// Merges the changes of deadlists into their tree. That tree has no snapshots.
@@ -295,7 +298,7 @@ impl Owner {
         deadlists: DeadlistChanges,
     ) -> Result<Root> {
         let layers = [deadlists.layer.freeze()];
-        let (root, freed, _) = self
+        let (root, freed, new) = self
             .clone()
             .merge(
                 DEAD_TREE,
@@ -305,6 +308,7 @@ impl Owner {
                 BlockKind::Tree,
             )
             .await?;
+        self.state.borrow_mut().allocator.count_spilled(new.spilled);
         for freed in &freed {
             match freed {
                 Freed::Node(ptr) | Freed::Data(ptr) => self.state.borrow_mut().allocator.free(ptr),
@@ -319,6 +323,15 @@ impl Owner {
         }
         Ok(root)
     }
+}
+
+/// The nodes of a tree that a checkpoint writes.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::owner) struct NewNodes {
+    /// Bytes of all of them, in whole sectors.
+    pub(in crate::owner) bytes: u64,
+    /// Bytes of nodes on normal vdevs that special ones had no room for.
+    pub(in crate::owner) spilled: u64,
 }
 
 impl State {
