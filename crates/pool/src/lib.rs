@@ -43,7 +43,7 @@ pub use owner::{
     BalanceMoves, Choice, Damage, DamagedObjects, Damages, DurableTimes, Expanding, ExpansionWait,
     NewFilesystem, NewVolume, OrderMoves, Placements, Pool, PoolSpace, PoolWrites, RegionMoves,
     RemovalWait, Removing, Resilvering, RowMoves, ScrubPosition, Scrubbed, SnapshotUse, Source,
-    SpaceMaps, TrimPosition, Trimmed, Verified, VolumeSpace,
+    SpaceMaps, SpecialClass, TrimPosition, Trimmed, Verified, VolumeSpace,
 };
 pub use volume::Volume;
 pub use written::{DatasetWrites, WriteClass, WrittenBytes};

@@ -88,6 +88,8 @@ pub struct DatasetWrites {
     pub journal: u64,
     /// Nodes of its tree and of its snapshots' trees, in whole sectors.
     pub nodes: u64,
+    /// Nodes and small records that are on normal vdevs because special ones had no room, in whole sectors.
+    pub spilled: u64,
 }
 
 /// Counters of a dataset.
@@ -97,6 +99,7 @@ pub(crate) struct DatasetCounters {
     data: AtomicU64,
     journal: AtomicU64,
     nodes: AtomicU64,
+    spilled: AtomicU64,
 }
 
 impl DatasetCounters {
@@ -120,6 +123,11 @@ impl DatasetCounters {
         self.nodes.fetch_add(bytes, Ordering::Relaxed);
     }
 
+    /// Nodes or small records of `bytes` bytes went to normal vdevs because special ones had no room.
+    pub(crate) fn spilled(&self, bytes: u64) {
+        self.spilled.fetch_add(bytes, Ordering::Relaxed);
+    }
+
     /// The present counts.
     pub(crate) fn read(&self) -> DatasetWrites {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -128,6 +136,7 @@ impl DatasetCounters {
             data: get(&self.data),
             journal: get(&self.journal),
             nodes: get(&self.nodes),
+            spilled: get(&self.spilled),
         }
     }
 }

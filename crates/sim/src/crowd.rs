@@ -93,6 +93,7 @@ impl Tally {
             split: self.before.split + now.split,
             in_fragments: self.before.in_fragments + now.in_fragments,
             moved: self.before.moved + now.moved,
+            spilled: self.before.spilled + now.spilled,
         });
     }
 

@@ -1,5 +1,5 @@
-//! The words of a pool's layout: `DISK... [LAYOUT DISK...] [log [mirror] DISK...] [spare DISK...]`, LAYOUT one of mirror, raidz1 (or raidz),
-//! raidz2 and raidz3. After `log`, all vdevs are for the journal.
+//! The words of a pool's layout: `DISK... [LAYOUT DISK...] [special [mirror] DISK...] [log [mirror] DISK...] [spare DISK...]`, LAYOUT one of
+//! mirror, raidz1 (or raidz), raidz2 and raidz3. After `special`, all vdevs are for nodes and small records; after `log`, for the journal.
 //!
 //! **Owns** the grammar. **Called by** `pool create` and `pool add`. **Invariants**: a word of the grammar is never a path or a name; a
 //! word that is neither a word of the grammar, nor a disk, nor looks like a file is refused, so that a mistyped layout makes no files.
@@ -32,8 +32,8 @@ pub(crate) fn parts(words: &[String], name: Option<&str>) -> Result<Parts, Strin
         *path = std::path::absolute(&*path).map_err(|e| e.to_string())?;
     }
     let mut classes = parts.vdevs.iter().map(|vdev| vdev.class);
-    if name.is_some() && classes.all(|class| class == VdevClass::Log) {
-        return Err("a pool needs disks for its data beside its logs and spares: name them before the words \"log\" and \"spare\"".into());
+    if name.is_some() && !classes.any(|class| class == VdevClass::Normal) {
+        return Err("a pool needs disks for its data beside its logs, special vdevs and spares: name them before the words \"log\", \"special\" and \"spare\"".into());
     }
     Ok(parts)
 }
@@ -65,6 +65,7 @@ impl Section {
     fn begun_by(word: &str) -> Option<Self> {
         match word {
             "log" => Some(Self::Vdevs(VdevClass::Log)),
+            "special" => Some(Self::Vdevs(VdevClass::Special)),
             "spare" => Some(Self::Spares),
             _ => None,
         }
@@ -89,9 +90,14 @@ fn parse(words: &[String], is_there: impl Fn(&Path) -> bool) -> Result<Parts, St
                 Section::Spares if without.is_some() => break,
                 Section::Spares => VdevClass::Normal,
             };
-            if class == VdevClass::Log && layout != VdevLayout::Mirror {
+            let of_class = match class {
+                VdevClass::Normal => None,
+                VdevClass::Log => Some(("log", "log")),
+                VdevClass::Special => Some(("special vdev", "special")),
+            };
+            if let Some((noun, word)) = of_class.filter(|_| layout != VdevLayout::Mirror) {
                 return Err(format!(
-                    "a log is one disk or a mirror, not a {layout}: log mirror DISK DISK"
+                    "a {noun} is one disk or a mirror, not a {layout}: {word} mirror DISK DISK"
                 ));
             }
             (section, without, joins) = (Section::Vdevs(class), None, true);
@@ -103,7 +109,7 @@ fn parse(words: &[String], is_there: impl Fn(&Path) -> bool) -> Result<Parts, St
             });
         } else if is_layout_word(word) {
             return Err(format!(
-                "{word:?} is a layout that this version does not have: use mirror, raidz1, raidz2, raidz3, log or spare"
+                "{word:?} is a layout that this version does not have: use mirror, raidz1, raidz2, raidz3, log, special or spare"
             ));
         } else {
             let path = disk(word, &is_there)?;
@@ -177,6 +183,7 @@ mod tests {
             let class = match vdev.class {
                 VdevClass::Normal => "",
                 VdevClass::Log => "log ",
+                VdevClass::Special => "special ",
             };
             format!("{class}{} {}", vdev.layout, all.join(" "))
         };
@@ -223,6 +230,10 @@ mod tests {
                 "a.img log mirror c.img d.img mirror e.img f.img",
                 "disk a.img | log mirror c.img d.img | log mirror e.img f.img",
             ),
+            (
+                "raidz a.img b.img special c.img mirror d.img e.img log f.img",
+                "raidz1 a.img b.img | special disk c.img | special mirror d.img e.img | log disk f.img",
+            ),
         ] {
             assert_eq!(parsed(line).as_deref(), Ok(expected), "{line}");
         }
@@ -245,6 +256,15 @@ mod tests {
                 "a.img log raidz b.img c.img",
                 "a log is one disk or a mirror, not a raidz1",
             ),
+            (
+                "a.img special",
+                "the word \"special\" needs at least one disk",
+            ),
+            (
+                "a.img special raidz2 b.img c.img d.img",
+                "a special vdev is one disk or a mirror, not a raidz2",
+            ),
+            ("a.img specail b.img", "did you mean the word \"special\"?"),
             ("a.img log mirror b.img", "at least 2 disks"),
             (
                 "mirror a.img b.img spare",

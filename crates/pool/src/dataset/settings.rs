@@ -39,6 +39,8 @@ pub(crate) struct Settings {
     switches: AtomicU32,
     /// The number of `autodefrag`.
     autodefrag: AtomicU64,
+    /// Bytes that a record takes at most to be stored on special vdevs; 0 for no record.
+    special_small_blocks: AtomicU32,
     /// Whether it may have blocks that win over records, dirty ones too.
     has_blocks: AtomicBool,
     /// Least `change` of an object of a filesystem (`docs/decisions/0324`).
@@ -60,6 +62,7 @@ impl Settings {
             is_blake3: AtomicBool::new(false),
             switches: AtomicU32::new(0),
             autodefrag: AtomicU64::new(0),
+            special_small_blocks: AtomicU32::new(0),
             has_blocks: AtomicBool::new(dataset.has_blocks),
             change_floor: AtomicU64::new(0),
             is_ended: AtomicBool::new(false),
@@ -92,6 +95,8 @@ impl Settings {
             dataset.value(DatasetProperty::Autodefrag),
             Ordering::Release,
         );
+        self.special_small_blocks
+            .store(dataset.special_small_blocks, Ordering::Release);
         self.file_record_size
             .store(dataset.file_record_size, Ordering::Release);
         self.size.store(dataset.size, Ordering::Release);
@@ -156,6 +161,11 @@ impl Settings {
     pub(crate) fn autodefrag(&self) -> Autodefrag {
         let number = self.autodefrag.load(Ordering::Acquire);
         Autodefrag::of_number(number).expect("a number that was stored here")
+    }
+
+    /// Bytes that a record takes at most to be stored on special vdevs; 0 for no record.
+    pub(crate) fn special_small_blocks(&self) -> u32 {
+        self.special_small_blocks.load(Ordering::Acquire)
     }
 
     /// Whether there may be blocks that win over records.

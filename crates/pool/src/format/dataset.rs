@@ -172,6 +172,8 @@ pub struct Dataset {
     pub refquota: u64,
     /// Whether records that are read in order and lie apart are moved, in effect. Its record has only a value of its own.
     pub autodefrag: Autodefrag,
+    /// Bytes that a record takes at most to be stored on special vdevs, in effect; 0 for no record. Its record has only a value of its own.
+    pub special_small_blocks: u32,
     /// Whether there may be records in fragments.
     pub has_fragments: bool,
     /// Whether there may be blocks that win over records of files.
@@ -399,6 +401,7 @@ impl Dataset {
             switches: Switches::default(),
             refquota: 0,
             autodefrag: Autodefrag::On,
+            special_small_blocks: 0,
             has_fragments: raw.marks & 1 != 0,
             has_blocks: raw.marks & 2 != 0,
             block_size: raw.block_size.get(),

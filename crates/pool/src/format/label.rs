@@ -314,6 +314,9 @@ impl Label {
         if vdev.class == VdevClass::Log && (is_raidz || !vdev.has_journal) {
             return field("vdev for the journal without a place for it", vdev.guid.0);
         }
+        if vdev.class == VdevClass::Special && is_raidz {
+            return field("parity of a special vdev", vdev.guid.0);
+        }
         Self::check_expansion(vdev)?;
         let (size, sector) = (vdev.data_size, vdev.sector());
         let room = self.journal.size_on_member(vdev).max(1)..OFFSET_END / vdev.needed() as u64;

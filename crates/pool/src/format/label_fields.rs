@@ -50,6 +50,8 @@ layout!(RawVdev, 32, guid @ 0, kind @ 8, ashift @ 9, members @ 10, journal @ 12,
 /// Bits of a vdev's service.
 const IS_REMOVED: u8 = 1;
 const CLASS_LOG: u8 = 1 << 1;
+/// The same for the special class.
+const CLASS_SPECIAL: u8 = 1 << 2;
 
 pub(super) type RawFeatures = [[u8; FEATURE_SIZE_MAX]; FEATURES_MAX];
 
@@ -130,6 +132,8 @@ pub enum VdevClass {
     Normal,
     /// The journal only.
     Log,
+    /// Nodes of trees and small records, as long as it has room; and the journal, if no vdev is of its class.
+    Special,
 }
 
 /// Most parity units of a row.
@@ -330,8 +334,10 @@ pub const FEATURE_REMOVED_VDEVS: &str = "removed_vdevs";
 pub const FEATURE_RELOCATED_BLOCKS: &str = "relocated_blocks";
 /// The feature of pools whose datasets' roots may have the sizes of records.
 pub const FEATURE_BLOCK_SIZES: &str = "block_sizes";
+/// The feature of pools whose settings have `special_small_blocks`.
+pub const FEATURE_SPECIAL_SMALL_BLOCKS: &str = "special_small_blocks";
 /// All features that this version knows.
-pub(crate) const FEATURES: [&str; 16] = [
+pub(crate) const FEATURES: [&str; 17] = [
     FEATURE_ACL_RULES,
     FEATURE_AUTODEFRAG,
     FEATURE_BLOCK_SIZES,
@@ -348,6 +354,7 @@ pub(crate) const FEATURES: [&str; 16] = [
     FEATURE_SETTINGS,
     FEATURE_SPACE_SUMMARIES,
     FEATURE_SPARES,
+    FEATURE_SPECIAL_SMALL_BLOCKS,
 ];
 
 impl Features {
@@ -517,6 +524,7 @@ impl RawVdev {
             service: match vdev.class {
                 VdevClass::Normal => u8::from(vdev.is_removed),
                 VdevClass::Log => u8::from(vdev.is_removed) | CLASS_LOG,
+                VdevClass::Special => u8::from(vdev.is_removed) | CLASS_SPECIAL,
             },
             data_size: U64::new(vdev.data_size),
             position: U64::new(vdev.expansion.map_or(0, |e| e.position)),
@@ -527,6 +535,7 @@ impl RawVdev {
         let class = match self.service & !IS_REMOVED {
             0 => VdevClass::Normal,
             CLASS_LOG => VdevClass::Log,
+            CLASS_SPECIAL => VdevClass::Special,
             _ => return field("vdev's class", self.service.into()),
         };
         let position = self.position.get();

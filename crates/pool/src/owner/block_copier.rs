@@ -38,6 +38,10 @@ pub(super) trait CopyGoal {
     fn wants(&self, tree: TreeId, ptr: &BlockPtr, holds: Holds) -> Option<PlacedBlock>;
     /// Whether further blocks may be copied.
     fn goes_on(&self) -> bool;
+    /// Whether copies are on special vdevs as far as these have room.
+    fn prefers_special(&self) -> bool {
+        false
+    }
     /// Notes copies that were written. Copies of blocks that were freed meanwhile are freed. No checkpoint has begun since the copies got
     /// their addresses.
     fn note(&self, copies: &[(PlacedBlock, Address)]);
@@ -227,14 +231,23 @@ impl<G: CopyGoal> BlockCopier<'_, G> {
     fn room(&self, sizes: &[u32]) -> Room {
         let mut state = self.owner.state.borrow_mut();
         let state = &mut *state;
-        let space = state.allocator.space();
         let shared = &self.owner.shared;
         let bytes: u64 = sizes.iter().map(|size| u64::from(*size)).sum();
         let most = shared.vdevs.extent_space().most(bytes);
-        if shared.budget.left_for_moves(space.movable()) < most {
+        let mut extents = Vec::new();
+        if self.goal.prefers_special() {
+            extents = state.allocator.place_moved((sizes, 0), Targets::Special);
+            if extents.is_empty() && state.allocator.space().is_special_short() {
+                return Room::NotLoaded;
+            }
+        }
+        let space = state.allocator.space();
+        if extents.is_empty() && shared.budget.left_for_moves(space.movable()) < most {
             return Room::None;
         }
-        let extents = state.allocator.place_moved(sizes, Targets::All);
+        if extents.is_empty() {
+            extents = state.allocator.place_moved((sizes, 0), Targets::All);
+        }
         if extents.is_empty() {
             return match state.allocator.space().is_short() {
                 true => Room::NotLoaded,

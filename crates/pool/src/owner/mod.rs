@@ -59,6 +59,7 @@ use write_back::committer::Committer;
 const POLL: Duration = Duration::from_millis(1);
 
 pub use capacity::allocator::Placements;
+pub use capacity::special::SpecialClass;
 pub use capacity::trim::{TrimPosition, Trimmed};
 pub use capacity::usage::{PoolSpace, SpaceMaps, VolumeSpace};
 pub use capacity::writes::PoolWrites;

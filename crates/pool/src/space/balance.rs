@@ -1,6 +1,6 @@
 //! How evenly the vdevs are filled.
 //!
-//! **Owns** the comparison of each vdev with the whole pool. **Called by** the balance mover, and by the allocator for what it moves.
+//! **Owns** the comparison of each vdev with all normal vdevs. Special vdevs are left as they are. **Called by** the balance mover, and by the allocator for what it moves.
 //! **Invariant**: sectors that cannot be given out count as filled, also those of a raidz's rows without a block. Pure.
 //! `docs/decisions/0178`.
 
@@ -24,10 +24,12 @@ pub struct Surplus {
 /// The vdevs that an extent may be on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Targets {
-    /// All of them.
+    /// All normal vdevs.
     All,
-    /// Vdevs that are emptier than the pool.
+    /// Normal vdevs that are emptier than the pool.
     Emptier,
+    /// Special vdevs.
+    Special,
 }
 
 /// Filled bytes, and all bytes.
@@ -56,14 +58,14 @@ impl Fill {
 impl Space {
     fn fill_of_all(&self) -> Fill {
         let none = Fill { filled: 0, size: 0 };
-        let fills = self.open().map(Fill::of);
+        let fills = self.normal().map(Fill::of);
         fills.fold(none, |all, fill| Fill {
             filled: all.filled + fill.filled,
             size: all.size + fill.size,
         })
     }
 
-    /// The vdevs that are fuller than the pool, in the order of their numbers.
+    /// The normal vdevs that are fuller than the pool, in the order of their numbers.
     #[must_use]
     pub fn surpluses(&self) -> Vec<Surplus> {
         let all = self.fill_of_all();
@@ -76,7 +78,7 @@ impl Space {
                 size,
             }
         };
-        let surpluses = self.open().map(surplus);
+        let surpluses = self.normal().map(surplus);
         surpluses.filter(|surplus| surplus.bytes > 0).collect()
     }
 
@@ -86,6 +88,11 @@ impl Space {
             let Fill { filled, size } = Fill::of(&self.vdevs[index]);
             filled < self.fill_of_all().share(size)
         };
-        self.vdevs[index].is_open() && (targets == Targets::All || is_emptier())
+        let vdev = &self.vdevs[index];
+        match targets {
+            Targets::All => vdev.is_open_normal(),
+            Targets::Emptier => vdev.is_open_normal() && is_emptier(),
+            Targets::Special => vdev.is_open() && vdev.is_special(),
+        }
     }
 }

@@ -59,10 +59,10 @@ impl VdevRegions {
 }
 
 impl Space {
-    /// The regions of mirrors that have used and free sectors, the emptiest first.
+    /// The regions of normal mirrors that have used and free sectors, the emptiest first.
     #[must_use]
     pub fn sparse_regions(&self) -> Vec<SparseRegion> {
-        let mirrors = self.open().filter(|vdev| vdev.row == 1);
+        let mirrors = self.normal().filter(|vdev| vdev.row == 1);
         let regions = mirrors.flat_map(|vdev| (0..vdev.fresh).filter_map(|r| vdev.sparse(r)));
         let mut regions: Vec<SparseRegion> = regions.collect();
         regions.sort_by_key(|of| (of.used, of.vdev, of.region));

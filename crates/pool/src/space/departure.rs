@@ -37,9 +37,9 @@ impl Space {
         self.vdevs.iter().filter(is_present)
     }
 
-    /// Bytes of the blocks on vdevs that are being removed.
+    /// Bytes of the blocks on normal vdevs that are being removed.
     pub(super) fn leaving(&self) -> u64 {
-        let leaving = self.present().filter(|vdev| !vdev.is_open());
+        let leaving = self.present_normal().filter(|vdev| !vdev.is_open());
         let bytes = leaving.map(|vdev| vdev.used_bytes() + vdev.pending_bytes());
         bytes.sum()
     }
@@ -60,10 +60,10 @@ impl Space {
         vdev.map_or(0, |vdev| vdev.used_bytes() + vdev.pending_bytes())
     }
 
-    /// Free bytes that movers may take if a vdev gave out no space.
+    /// Free bytes of normal vdevs that movers may take if a vdev gave out no space.
     #[must_use]
     pub fn movable_without(&self, vdev: VdevId) -> u64 {
-        let free = self.open().filter(|other| other.id != vdev);
+        let free = self.normal().filter(|other| other.id != vdev);
         let free: u64 = free.map(VdevRegions::free_bytes).sum();
         free.saturating_sub(self.kept_from_mover())
     }

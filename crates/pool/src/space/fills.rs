@@ -168,7 +168,7 @@ impl Space {
     /// Bytes of used rows that no block takes: what the row mover could gain at most.
     #[must_use]
     pub fn dead_bytes(&self) -> u64 {
-        let all = self.open().map(|vdev| vdev.in_rows * vdev.sector());
+        let all = self.normal().map(|vdev| vdev.in_rows * vdev.sector());
         let taken = self.used() + self.pending() + self.free_bytes();
         let taken = taken.saturating_sub(self.leaving());
         all.sum::<u64>().saturating_sub(taken)
@@ -179,13 +179,14 @@ impl Space {
 mod tests {
     use super::super::{BlockKind, VdevSpace};
     use super::*;
-    use crate::format::VdevOffset;
+    use crate::format::{VdevClass, VdevOffset};
 
     const SECTOR: u32 = 4096;
 
     fn space() -> Space {
         Space::new(&[VdevSpace {
             vdev: VdevId(0),
+            class: VdevClass::Normal,
             start: VdevOffset(3 * u64::from(SECTOR)),
             end: VdevOffset(256 << 20),
             sector: SECTOR,
@@ -234,6 +235,7 @@ mod tests {
     fn a_mirror_has_no_rows() {
         let vdev = VdevSpace {
             vdev: VdevId(0),
+            class: VdevClass::Normal,
             start: VdevOffset(0),
             end: VdevOffset(64 << 20),
             sector: SECTOR,

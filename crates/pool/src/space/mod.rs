@@ -8,6 +8,7 @@
 //! needs another region records this. `docs/format.md`, "Space"; `docs/decisions/0103`, `0162`.
 
 mod balance;
+mod classes;
 mod closed;
 mod departure;
 mod expand;
@@ -34,6 +35,7 @@ use trims::Trims;
 use vdev::VdevRegions;
 
 pub use balance::{Surplus, Targets};
+pub use classes::SpecialSpace;
 pub use closed::SparseRegion;
 pub use fills::{FILL_LEVELS, RowFill, RowFills};
 pub use freed::Sealed;
@@ -53,11 +55,16 @@ const RAIDZ_FACTOR: u64 = 2;
 /// The reserve has this many bytes at least, and half of the pool at most.
 const RESERVE_MIN: u64 = 8 << 20;
 
+/// By kind of a block: the vdev that has its turn, and the bytes left in the turn.
+type Turns = [(usize, u64); 3];
+
 /// The allocator's whole state.
 pub struct Space {
     vdevs: Vec<VdevRegions>,
-    /// By kind: the vdev that has its turn, and the bytes left in the turn.
-    turns: [(usize, u64); 3],
+    /// Of normal vdevs, by kind: the vdev that has its turn, and the bytes left in the turn.
+    turns: Turns,
+    /// The same of special vdevs.
+    special_turns: Turns,
     frees: Frees,
     /// Whether a checkpoint is being written: records that are given out meanwhile are young.
     is_checkpointing: bool,
@@ -66,6 +73,7 @@ pub struct Space {
     /// Regions that the current checkpoint still has to save.
     saving: BTreeSet<(usize, u32)>,
     trims: Trims,
+    /// Bytes of all open vdevs of the normal class.
     size: u64,
     reserve: u64,
     /// Bytes of memory for space, about.
@@ -75,7 +83,7 @@ pub struct Space {
 /// Bytes that only trees may take. On a raidz, a node takes whole rows, and a row larger than a node of
 /// [`NODE_SIZE_MAX`] more than the largest one.
 fn reserve(vdevs: &[VdevRegions]) -> u64 {
-    let open = || vdevs.iter().filter(|vdev| vdev.is_open());
+    let open = || vdevs.iter().filter(|vdev| vdev.is_open_normal());
     let size = open().map(VdevRegions::size).sum::<u64>();
     let row = open().filter_map(VdevRegions::row_bytes).max();
     let factor = row.map_or(1, |row| RAIDZ_FACTOR * row.div_ceil(NODE_SIZE_MAX.into()));
@@ -90,20 +98,21 @@ impl Space {
     #[must_use]
     pub fn new(vdevs: &[VdevSpace]) -> Self {
         let vdevs: Vec<VdevRegions> = vdevs.iter().map(VdevRegions::new).collect();
-        let size = vdevs.iter().map(VdevRegions::size).sum();
-        let reserve = reserve(&vdevs);
-        Self {
+        let mut space = Self {
             vdevs,
             turns: [(0, TURN_BYTES); 3],
+            special_turns: [(0, TURN_BYTES); 3],
             frees: Frees::default(),
             is_checkpointing: false,
             young: Sectors::default(),
             saving: BTreeSet::new(),
             trims: Trims::default(),
-            size,
-            reserve,
+            size: 0,
+            reserve: 0,
             budget: u64::MAX,
-        }
+        };
+        space.measure();
+        space
     }
 
     /// Adds a vdev, all free. Its number is the number of vdevs before.
@@ -121,13 +130,14 @@ impl Space {
     }
 
     fn measure(&mut self) {
-        self.size = self.open().map(VdevRegions::size).sum();
+        self.size = self.normal().map(VdevRegions::size).sum();
         self.reserve = reserve(&self.vdevs);
     }
 
-    /// Bytes that a vdev gives out in its turn. Fuller vdevs give less, so that all become full together.
+    /// Bytes that a vdev gives out in its turn. Fuller vdevs of its class give less, so that all become full together.
     fn turn(&self, index: usize) -> u64 {
-        let most = self.open().map(VdevRegions::free_bytes).max().unwrap_or(0);
+        let of_class = self.of_class(self.vdevs[index].class);
+        let most = of_class.map(VdevRegions::free_bytes).max().unwrap_or(0);
         let share = u128::from(TURN_BYTES) * u128::from(self.vdevs[index].free_bytes());
         ((share / u128::from(most.max(1))) as u64).max(TURN_BYTES_MIN)
     }
@@ -167,7 +177,7 @@ impl Space {
         Ok(())
     }
 
-    /// Gives out one extent of at most `want` bytes, a multiple of `least`, which is rounded up to sectors. None if
+    /// Gives out one extent on normal vdevs of at most `want` bytes, a multiple of `least`, which is rounded up to sectors. None if
     /// there is no run of `least` bytes in the loaded regions, or if only the reserve is left for `Data`. In the first case,
     /// [`Space::is_short`] says whether another region may have one.
     pub fn allocate(&mut self, want: u32, least: u32, kind: BlockKind) -> Option<(Address, u32)> {
@@ -209,10 +219,20 @@ impl Space {
         kept: u64,
         targets: Targets,
     ) -> Option<(Address, u32)> {
-        if self.free_bytes() < kept + u64::from(least) {
+        if targets != Targets::Special && self.free_bytes() < kept + u64::from(least) {
             return None;
         }
-        let (first, left) = self.turns[kind as usize];
+        self.take_from(targets, (want, least), kind)
+    }
+
+    /// Gives out an extent on the vdevs that `targets` names.
+    fn take_from(
+        &mut self,
+        targets: Targets,
+        (want, least): (u32, u32),
+        kind: BlockKind,
+    ) -> Option<(Address, u32)> {
+        let (first, left) = self.turns_of(targets)[kind as usize];
         for step in 0..self.vdevs.len() {
             let index = (first + step) % self.vdevs.len();
             if !self.is_target(index, targets) {
@@ -222,13 +242,14 @@ impl Space {
                 continue;
             };
             let left = if step == 0 { left } else { self.turn(index) };
-            self.turns[kind as usize] = match left.checked_sub(got.into()) {
+            let next = match left.checked_sub(got.into()) {
                 Some(left) if left > 0 => (index, left),
                 _ => {
                     let next = (index + 1) % self.vdevs.len();
                     (next, self.turn(next))
                 }
             };
+            self.turns_of(targets)[kind as usize] = next;
             self.vdevs[index].used += i64::from(got);
             if kind == BlockKind::Data && self.is_checkpointing {
                 let range = self.vdevs[index].range(at, got);
@@ -255,28 +276,34 @@ impl Space {
         }
     }
 
-    /// Bytes of all vdevs' space. Of a vdev that is being removed, that of its blocks.
+    /// Bytes of the normal vdevs' space. Of a vdev that is being removed, that of its blocks.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.size + self.leaving()
     }
 
-    /// Bytes of used sectors that are not freed.
+    /// Bytes of used sectors of all vdevs that are not freed.
     #[must_use]
-    pub fn used(&self) -> u64 {
+    pub fn used_of_all(&self) -> u64 {
         self.present().map(VdevRegions::used_bytes).sum()
     }
 
-    /// Bytes of freed sectors that are not reusable yet.
+    /// Bytes of used sectors of normal vdevs that are not freed.
     #[must_use]
-    pub fn pending(&self) -> u64 {
-        self.present().map(VdevRegions::pending_bytes).sum()
+    pub fn used(&self) -> u64 {
+        self.present_normal().map(VdevRegions::used_bytes).sum()
     }
 
-    /// Bytes that can be given out: free sectors; on a raidz, those of free rows.
+    /// Bytes of freed sectors of normal vdevs that are not reusable yet.
+    #[must_use]
+    pub fn pending(&self) -> u64 {
+        self.present_normal().map(VdevRegions::pending_bytes).sum()
+    }
+
+    /// Bytes that can be given out on normal vdevs: free sectors; on a raidz, those of free rows.
     #[must_use]
     pub fn free_bytes(&self) -> u64 {
-        self.open().map(VdevRegions::free_bytes).sum()
+        self.normal().map(VdevRegions::free_bytes).sum()
     }
 
     /// Free bytes that records may take.

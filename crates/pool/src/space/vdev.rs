@@ -11,7 +11,7 @@ use std::ops::Range;
 use super::narrow::NarrowRegions;
 use super::sectors::SectorSet;
 use super::summary::{Released, Summary};
-use crate::format::{Address, REGION_SECTORS, RegionBits, VdevId, VdevOffset};
+use crate::format::{Address, REGION_SECTORS, RegionBits, VdevClass, VdevId, VdevOffset};
 use crate::vdev::{NarrowRows, VdevInfo};
 
 /// Regions that are searched for a run of the wanted length, before the search gives up.
@@ -22,6 +22,8 @@ const SEARCH_MAX: usize = 64;
 pub struct VdevSpace {
     /// The vdev.
     pub vdev: VdevId,
+    /// Its class.
+    pub class: VdevClass,
     /// The first byte that may be given out, a multiple of `sector`.
     pub start: VdevOffset,
     /// The byte behind the space.
@@ -40,6 +42,7 @@ impl From<&VdevInfo> for VdevSpace {
     fn from(info: &VdevInfo) -> Self {
         Self {
             vdev: info.id,
+            class: info.class,
             start: info.first_free,
             end: VdevOffset(info.size),
             sector: info.sector,
@@ -96,6 +99,7 @@ pub(super) struct Cursor {
 
 pub(super) struct VdevRegions {
     pub(super) id: VdevId,
+    pub(super) class: VdevClass,
     pub(super) service: Service,
     /// Bytes of used sectors that are not freed.
     pub(super) used: i64,
@@ -157,6 +161,7 @@ impl VdevRegions {
         let fresh = region_of(sectors.start);
         let mut vdev = Self {
             id: space.vdev,
+            class: space.class,
             service: Service::Open,
             used: 0,
             pending: 0,

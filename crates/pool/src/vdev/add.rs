@@ -8,6 +8,7 @@ use io::disk::Disk;
 
 use super::create::{check_disks, guid, label_of};
 use super::error::SetupError;
+use super::journal_rings::takes_area;
 use super::layout::VdevSpec;
 use super::leaf::Leaf;
 use super::member::{Changes, Member, MemberState};
@@ -88,7 +89,7 @@ impl Vdevs {
     /// The entry of a new vdev in labels. The journal may move to it, unless it is small.
     fn new_entry(&self, spec: &VdevSpec) -> Result<VdevEntry, SetupError> {
         let mut entry = spec.entry(self.sector().ilog2() as u8, false);
-        entry.has_journal = self.takes_area(&entry);
+        entry.has_journal = takes_area(self.journal, &entry);
         entry.fitted(self.journal)
     }
 

@@ -9,7 +9,7 @@ use io::disk::{Disk, DiskInfo, DiskKind};
 use super::area;
 use super::error::SetupError;
 use super::geometry;
-use super::journal_rings::preferred;
+use super::journal_rings::{preferred, takes_area};
 use super::layout::{Layout, VdevSpec};
 use super::leaf::Leaf;
 use super::limits::{DISK_SIZE_MIN, JOURNAL_PART, JOURNAL_SIZE, SCRATCH_BYTES};
@@ -84,7 +84,8 @@ impl PoolSpec {
             return Err(SetupError::Shape { got });
         }
         self.vdevs.iter().try_for_each(VdevSpec::check)?;
-        if self.vdevs.iter().all(|vdev| vdev.class == VdevClass::Log) {
+        let is_normal = |vdev: &VdevSpec| vdev.class == VdevClass::Normal;
+        if !self.vdevs.iter().any(is_normal) {
             return Err(SetupError::NoBlocks);
         }
         let most = self
@@ -128,8 +129,12 @@ impl VdevSpec {
     /// Refuses a number of members that the layout cannot have.
     pub(super) fn check(&self) -> Result<(), SetupError> {
         let got = self.members.len();
-        if self.class == VdevClass::Log && self.layout != Layout::Mirror {
-            return Err(SetupError::LogLayout);
+        match self.class {
+            VdevClass::Log if self.layout != Layout::Mirror => return Err(SetupError::LogLayout),
+            VdevClass::Special if self.layout != Layout::Mirror => {
+                return Err(SetupError::SpecialLayout);
+            }
+            _ => {}
         }
         match self.layout.kind(got).sizes().contains(&got) {
             true => Ok(()),
@@ -156,15 +161,18 @@ impl VdevSpec {
 }
 
 impl VdevEntry {
-    /// A new vdev of a pool with this layout of the journal: one for the journal has nothing else. Errors: [`SetupError::LogTooSmall`].
+    /// A new vdev of a pool with this layout of the journal: one for the journal has nothing else, and one for nodes and small records has
+    /// an area for it unless that is a large part of it. Errors: [`SetupError::LogTooSmall`].
     pub(super) fn fitted(self, journal: JournalLayout) -> Result<Self, SetupError> {
-        if self.class == VdevClass::Normal {
-            return Ok(self);
-        }
         let (room, needed) = (self.data_size, journal.size());
-        match needed > room {
-            true => Err(SetupError::LogTooSmall { room, needed }),
-            false => Ok(Self {
+        match self.class {
+            VdevClass::Normal => Ok(self),
+            VdevClass::Special => Ok(Self {
+                has_journal: takes_area(journal, &self),
+                ..self
+            }),
+            VdevClass::Log if needed > room => Err(SetupError::LogTooSmall { room, needed }),
+            VdevClass::Log => Ok(Self {
                 has_journal: true,
                 data_size: needed,
                 ..self

@@ -100,7 +100,7 @@ pub enum SetupError {
     },
     /// Add a vdev for blocks.
     #[error(
-        "a pool needs a vdev for its blocks beside those for the journal: name disks without the class log"
+        "a pool needs a vdev for its blocks beside those for the journal and those for metadata: name disks without the classes log and special"
     )]
     NoBlocks,
     /// Use a mirror.
@@ -108,6 +108,11 @@ pub enum SetupError {
         "a vdev for the journal is one disk or a mirror: a raidz writes parity for each small batch"
     )]
     LogLayout,
+    /// Use a mirror.
+    #[error(
+        "a special vdev is one disk or a mirror: on a raidz each node of a tree would take a whole row"
+    )]
+    SpecialLayout,
     /// Use a larger disk.
     #[error(
         "a vdev for the journal needs {needed} bytes beside its labels, and its smallest disk has room for {room}: use larger disks"

@@ -8,8 +8,8 @@ use super::Vdevs;
 use super::error::SetupError;
 use crate::error::Result;
 use crate::format::{
-    Address, JOURNAL_SEGMENTS_MAX, JournalRing, JournalRings, VdevClass, VdevEntry, VdevId,
-    VdevOffset,
+    Address, JOURNAL_SEGMENTS_MAX, JournalLayout, JournalRing, JournalRings, VdevClass, VdevEntry,
+    VdevId, VdevOffset,
 };
 use crate::journal::Ring;
 
@@ -24,6 +24,15 @@ pub(super) fn preferred(vdevs: impl Iterator<Item = (VdevId, VdevEntry)>) -> Vec
         with.retain(is_log);
     }
     with.into_iter().map(|(id, _)| id).collect()
+}
+
+/// Whether a new vdev gets an area for the journal: it is a small part of the vdev.
+pub(super) fn takes_area(journal: JournalLayout, vdev: &VdevEntry) -> bool {
+    let with = VdevEntry {
+        has_journal: true,
+        ..*vdev
+    };
+    journal.size_on_member(&with) <= vdev.data_size / AREA_PART
 }
 
 impl Vdevs {
@@ -88,6 +97,11 @@ impl Vdevs {
         self.top(vdev).is_some_and(super::TopVdev::is_log)
     }
 
+    /// Whether a vdev is for nodes and small records.
+    pub(crate) fn is_special(&self, vdev: VdevId) -> bool {
+        self.top(vdev).is_some_and(super::TopVdev::is_special)
+    }
+
     /// The vdevs for the journal that take no writes any longer, and are not removed yet.
     pub(crate) fn gone_logs(&self) -> Vec<VdevId> {
         let gone = self.stripe.all();
@@ -98,15 +112,6 @@ impl Vdevs {
     /// Segments that a ring on some vdevs has.
     pub(crate) fn segments_on(&self, vdevs: &[VdevId]) -> u64 {
         vdevs.len() as u64 * u64::from(self.journal.segments)
-    }
-
-    /// Whether a new vdev gets an area for the journal: it is a small part of the vdev.
-    pub(super) fn takes_area(&self, vdev: &VdevEntry) -> bool {
-        let with = VdevEntry {
-            has_journal: true,
-            ..*vdev
-        };
-        self.journal.size_on_member(&with) <= vdev.data_size / AREA_PART
     }
 
     /// Begins a move of the journal, whose head is in segment `head`: labels durably have the new ring when the call returns. It

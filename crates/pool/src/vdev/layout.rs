@@ -77,6 +77,15 @@ impl VdevSpec {
             ..Self::new(Layout::Mirror, members)
         }
     }
+
+    /// A vdev for nodes and small records: one disk, or a mirror.
+    #[must_use]
+    pub fn special(members: Vec<Disk>) -> Self {
+        Self {
+            class: VdevClass::Special,
+            ..Self::new(Layout::Mirror, members)
+        }
+    }
 }
 
 impl From<Vec<Disk>> for VdevSpec {

@@ -101,6 +101,8 @@ impl backend::Confirmed for Stable {}
 pub struct VdevInfo {
     /// Its index.
     pub id: VdevId,
+    /// Its class.
+    pub class: VdevClass,
     /// End of its data, bytes.
     pub size: u64,
     /// Start of the allocator's part, behind the area of the journal.
@@ -334,6 +336,7 @@ impl Vdevs {
     fn info(&self, top: &TopVdev) -> VdevInfo {
         VdevInfo {
             id: top.id(),
+            class: top.entry().class,
             size: top.end(),
             first_free: VdevOffset(self.journal.size_on(&top.entry())),
             sector: top.sector(),

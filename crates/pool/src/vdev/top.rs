@@ -120,6 +120,11 @@ impl TopVdev {
         self.entry.class == VdevClass::Log
     }
 
+    /// Whether it is for nodes and small records.
+    pub(super) fn is_special(&self) -> bool {
+        self.entry.class == VdevClass::Special
+    }
+
     /// Its entry in labels, with its present members.
     pub(super) fn entry(&self) -> VdevEntry {
         if let Some(entry) = self.removed.get() {

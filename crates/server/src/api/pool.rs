@@ -1,7 +1,8 @@
 //! Requests and answers about pools and volumes.
 
 use super::{
-    Damage, DiskState, ExportedAs, Resilver, Scrub, Trim, VdevClass, VdevLayout, VdevSpec,
+    Damage, DiskState, ExportedAs, Resilver, Scrub, SpecialClass, Trim, VdevClass, VdevLayout,
+    VdevSpec,
 };
 use crate::size::ByteSize;
 use clap::{Args, ValueEnum};
@@ -92,6 +93,9 @@ pub struct Pool {
     /// Its balance mover, if it is open and has several vdevs.
     #[serde(default)]
     pub balance_moves: Option<BalanceMoves>,
+    /// Its special class, if it is open and has one.
+    #[serde(default)]
+    pub special: Option<SpecialClass>,
     /// The way of its small durable writes, if it is open.
     #[serde(default)]
     pub durable_writes: Option<DurableWrites>,

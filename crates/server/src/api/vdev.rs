@@ -96,6 +96,45 @@ pub enum VdevClass {
     Normal,
     /// The journal only: it makes durable writes as fast as this vdev.
     Log,
+    /// Metadata and small records (`special_small_blocks`), as long as it has room. The pool is lost with it.
+    Special,
+}
+
+/// The special class of a pool: metadata and small records.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SpecialClass {
+    /// Bytes of its vdevs: `used` + `freeing` + `free`. They are not in the sizes of the pool.
+    pub size: u64,
+    /// Bytes taken.
+    pub used: u64,
+    /// Freed bytes that the next checkpoint makes reusable.
+    pub freeing: u64,
+    /// Free bytes.
+    pub free: u64,
+    /// Whether small records go to it. The last quarter of it is for metadata.
+    pub takes_small_records: bool,
+    /// Bytes of metadata and small records that went to normal vdevs since the pool was opened because the class had no room, by dataset.
+    pub spilled: Vec<Spilled>,
+    /// The same of metadata that belongs to no dataset.
+    pub spilled_of_pool: u64,
+}
+
+impl SpecialClass {
+    /// Bytes that it had no room for since the pool was opened.
+    #[must_use]
+    pub fn spilled_bytes(&self) -> u64 {
+        let of_datasets: u64 = self.spilled.iter().map(|of| of.bytes).sum();
+        of_datasets + self.spilled_of_pool
+    }
+}
+
+/// Bytes of a dataset that the special class had no room for.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Spilled {
+    /// The dataset, with the pool.
+    pub dataset: String,
+    /// Bytes since the pool was opened.
+    pub bytes: u64,
 }
 
 /// A vdev to create.

@@ -1,7 +1,9 @@
 //! Metrics of pools and volumes.
 
 use super::families::{Families, metrics};
-use crate::api::{DiskState, Health, Member, Pool, ScanState, Scrub, SpareState, Status, Volume};
+use crate::api::{
+    DiskState, Health, Member, Pool, ScanState, Scrub, SpareState, SpecialClass, Status, Volume,
+};
 use std::fmt;
 
 pub(super) fn encode(status: &Status, out: &mut Families) -> fmt::Result {
@@ -70,6 +72,10 @@ metrics! {
         Gauge pool_used_bytes "Space taken in the pool": p.used;
         Gauge pool_freeing_bytes "Space that the next checkpoint makes reusable": p.freeing;
         Gauge pool_free_bytes "Free space of the pool": p.free;
+        Gauge pool_special_size_bytes "Size of the pool's special class, which the size of the pool does not count; 0 without one": p.special.as_ref().map_or(0, |s| s.size);
+        Gauge pool_special_used_bytes "Space taken in the special class": p.special.as_ref().map_or(0, |s| s.used);
+        Gauge pool_special_free_bytes "Free space of the special class": p.special.as_ref().map_or(0, |s| s.free);
+        Counter pool_special_spilled_bytes "Bytes of metadata and small records that the special class had no room for": p.special.as_ref().map_or(0, SpecialClass::spilled_bytes);
         Gauge pool_dirty_bytes "Bytes acknowledged that are only in memory": p.dirty;
         Gauge pool_space_maps_bytes "Memory for the pool's maps of used space": p.space_maps;
         Gauge pool_record_cache_limit_bytes "Limit of the pool's record cache": p.record_cache.limit;

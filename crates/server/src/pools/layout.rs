@@ -29,6 +29,7 @@ impl From<pool::format::VdevClass> for VdevClass {
         match class {
             pool::format::VdevClass::Normal => Self::Normal,
             pool::format::VdevClass::Log => Self::Log,
+            pool::format::VdevClass::Special => Self::Special,
         }
     }
 }
@@ -38,6 +39,7 @@ impl From<VdevClass> for pool::format::VdevClass {
         match class {
             VdevClass::Normal => Self::Normal,
             VdevClass::Log => Self::Log,
+            VdevClass::Special => Self::Special,
         }
     }
 }
@@ -124,17 +126,30 @@ pub(super) fn lower_redundancy(old: &[Shape], new: &[Shape]) -> Option<String> {
         (least.failures() < usual.failures())
             .then(|| format!("{least} beside {usual} lowers the redundancy of the whole pool"))
     };
-    let of_log = || {
-        let logs = new.iter().filter(|s| s.class == VdevClass::Log);
-        let least = logs.min_by_key(|s| s.failures())?;
+    // a vdev of another class with less redundancy than any vdev for data
+    let weaker = |class| {
+        let of_class = new.iter().filter(|s| s.class == class);
+        let least = of_class.min_by_key(|s| s.failures())?;
         let usual = least_old.or(new_blocks.iter().min_by_key(|s| s.failures()))?;
-        (least.failures() < usual.failures()).then(|| {
-            format!(
-                "{least} for the journal beside {usual}: if it fails at the same time as the machine, the durable writes of the last seconds are lost"
-            )
-        })
+        (least.failures() < usual.failures()).then_some((least, usual))
     };
-    of_blocks().or_else(of_log)
+    let of_log = || {
+        let (least, usual) = weaker(VdevClass::Log)?;
+        Some(format!(
+            "{least} for the journal beside {usual}: if it fails at the same time as the machine, the durable writes of the last seconds are lost"
+        ))
+    };
+    let of_special = || {
+        let (least, usual) = weaker(VdevClass::Special)?;
+        let failures = match least.failures() {
+            0 => "if its disk fails".to_owned(),
+            n => format!("if {} of its disks fail", n + 1),
+        };
+        Some(format!(
+            "{least} for metadata and small records beside {usual}: {failures}, the whole pool is lost, although all disks with data are there"
+        ))
+    };
+    of_blocks().or_else(of_special).or_else(of_log)
 }
 
 /// The reason why a raidz wastes space: each of its disks counts as the smallest one.
@@ -163,11 +178,11 @@ mod tests {
 
     fn shapes(text: &str) -> Vec<Shape> {
         let one = |word: &str| {
-            let class = match word.strip_prefix("log-") {
-                Some(_) => VdevClass::Log,
-                None => VdevClass::Normal,
+            let (class, word) = match word.split_once('-') {
+                Some(("log", word)) => (VdevClass::Log, word),
+                Some((_, word)) => (VdevClass::Special, word),
+                None => (VdevClass::Normal, word),
             };
-            let word = word.trim_start_matches("log-");
             let (layout, disks) = word.split_once(':').unwrap();
             let layout = VdevLayout::ALL
                 .into_iter()
@@ -223,9 +238,33 @@ mod tests {
             ("raidz2:10", "log-mirror:3", false),
             ("mirror:3 log-disk:1", "mirror:3", false),
             ("mirror:2 log-disk:1", "disk:1", true),
+            ("", "disk:1 special-disk:1", false),
+            ("", "mirror:2 special-disk:1", true),
+            ("raidz2:10", "special-mirror:2", true),
+            ("raidz2:10", "special-mirror:3", false),
+            ("mirror:2 special-mirror:2", "special-disk:1", true),
+            ("disk:1 special-mirror:2", "disk:1", false),
         ] {
             let reason = lower_redundancy(&shapes(old), &shapes(new));
             assert_eq!(reason.is_some(), is_lower, "{old} | {new}: {reason:?}");
+        }
+    }
+
+    /// The reason says what would be lost.
+    #[test]
+    fn a_special_vdev_with_less_redundancy_puts_the_whole_pool_at_risk() {
+        for (new, said) in [
+            (
+                "special-disk:1",
+                "if its disk fails, the whole pool is lost",
+            ),
+            (
+                "special-mirror:2",
+                "if 2 of its disks fail, the whole pool is lost",
+            ),
+        ] {
+            let reason = lower_redundancy(&shapes("raidz2:6"), &shapes(new)).expect(new);
+            assert!(reason.contains(said), "{reason}");
         }
     }
 }

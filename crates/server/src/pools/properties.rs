@@ -106,7 +106,9 @@ impl Properties<'_> {
                 _ => None,
             };
             let is_size = match property {
-                DatasetProperty::Refquota | DatasetProperty::Recordsize => true,
+                DatasetProperty::Refquota
+                | DatasetProperty::Recordsize
+                | DatasetProperty::SpecialSmallBlocks => true,
                 DatasetProperty::Autodefrag => value.parse::<u64>().is_ok(),
                 _ => false,
             };
@@ -151,7 +153,9 @@ pub(super) fn bytes_or_value(property: DatasetProperty, text: &str) -> Result<u6
         return limit(text).map(|limit| limit.0);
     }
     let value = match property {
-        DatasetProperty::Recordsize => property.parse(&size(text)?.0.to_string()),
+        DatasetProperty::Recordsize | DatasetProperty::SpecialSmallBlocks => {
+            property.parse(&size(text)?.0.to_string())
+        }
         DatasetProperty::Autodefrag if text.starts_with(|c: char| c.is_ascii_digit()) => {
             property.parse(&size(text)?.0.to_string())
         }

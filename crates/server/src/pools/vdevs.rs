@@ -142,6 +142,7 @@ impl Server {
             let class = match asked.class {
                 VdevClass::Normal => "",
                 VdevClass::Log => " for the journal",
+                VdevClass::Special => " for metadata and small records",
             };
             let text = format!("vdev {}, {}{class} of {paths}", vdev.0, asked.layout);
             self.event(name, "vdev.add", text);

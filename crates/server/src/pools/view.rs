@@ -128,6 +128,7 @@ impl Holdings {
             order_moves: None,
             removal: None,
             balance_moves: None,
+            special: None,
             region_moves: None,
             durable_writes: None,
             damage: Vec::new(),
@@ -338,6 +339,7 @@ fn show_open(view: &mut api::Pool, pool: &Pool) {
         moved: moves.moved,
         is_stuck: moves.is_stuck,
     });
+    view.special = special(pool);
     let durable = pool.durable_times();
     let us = |time: std::time::Duration| time.as_micros() as u64;
     view.durable_writes = Some(api::DurableWrites {
@@ -436,6 +438,24 @@ pub(super) fn vdev(status: &VdevStatus) -> Vdev {
             .map(|s| member(s, status.member_size))
             .collect(),
     }
+}
+
+fn special(pool: &Pool) -> Option<api::SpecialClass> {
+    let class = pool.special_class()?;
+    let pool_name = pool.vdevs().name();
+    let spilled = class.spilled.iter().map(|(name, bytes)| api::Spilled {
+        dataset: full_name(&pool_name, name),
+        bytes: *bytes,
+    });
+    Some(api::SpecialClass {
+        size: class.space.size,
+        used: class.space.used,
+        freeing: class.space.freeing,
+        free: class.space.free,
+        takes_small_records: class.takes_small_records,
+        spilled: spilled.collect(),
+        spilled_of_pool: class.spilled_of_pool,
+    })
 }
 
 /// The vdevs of an open pool, with their expansions.

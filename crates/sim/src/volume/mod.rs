@@ -1,6 +1,7 @@
 //! Scenarios `pool`, `full`, `aimed` and `spares`: a volume of a pool without a network, with power cuts and failing media.
 
 mod aimed;
+mod classes;
 mod expansions;
 mod hot_spares;
 mod lapses;
@@ -90,6 +91,7 @@ fn plan_of(seed: u64, kind: Kind, [rng, harder, openings]: [&mut Prng; 3]) -> Pl
         }
         _ => {}
     }
+    plan.choose_classes(&mut Prng::new(seed ^ 0x9001_c1a5));
     plan
 }
 
@@ -358,6 +360,9 @@ async fn live(
         && (plan.crowd.is_some() || plan.cuts_at_work)
     {
         Node::current().power_cut_after(steps);
+    }
+    if plan.has_special {
+        classes::set_threshold(&pool, &mut Prng::new(seed ^ 0x5bec)).await?;
     }
     if plan.aim.is_none() {
         let settings = SimSettings::new(&mut Prng::new(seed ^ 0x5e77));

@@ -29,7 +29,16 @@ const OPENING_STEPS: u64 = 160;
 /// Approximate disk steps in which an opening writes labels and makes the newest uberblock of one disk durable.
 const SETTLING_STEPS: Range<u64> = 8..40;
 
+/// Probability that the second vdev of a pool is special.
+const SPECIALS: f64 = 0.6;
+
 impl Plan {
+    /// Makes the second vdev of some pools special.
+    pub(super) fn choose_classes(&mut self, rng: &mut Prng) {
+        let has_second = self.disks > self.members && self.parity == 0;
+        self.has_special = has_second && self.crowd.is_none() && rng.chance(SPECIALS);
+    }
+
     /// For each opening that loses power: the disk steps after which it does.
     pub(super) fn cut_openings(&self, rng: &mut Prng) -> Vec<u64> {
         let cuts = match self.cuts_max {
@@ -116,13 +125,14 @@ impl Plan {
             )));
         }
         self.reached.set(sequence);
-        let space = pool.space();
         // A batch that only the absent member has is no longer part of the pool.
         let is_whole = rewind.is_none() && !self.away.is_one();
         match inspected {
-            Some(taken) if is_whole && taken != space.used + space.freeing => Err(Violation(
-                format!("the offline reader has {taken} bytes taken, the pool {space:?}"),
-            )),
+            Some(taken) if is_whole && taken != taken_in(&pool) => Err(Violation(format!(
+                "the offline reader has {taken} bytes taken, the pool {:?} and {:?}",
+                pool.space(),
+                pool.special_class()
+            ))),
             _ => Ok(pool),
         }
     }
@@ -164,10 +174,11 @@ impl Plan {
                 let mut disks = self.disks(false).await;
                 let mut vdevs: Vec<VdevSpec> = Vec::new();
                 while !disks.is_empty() {
-                    vdevs.push(VdevSpec::new(
-                        self.layout(),
-                        disks.drain(..self.members.min(disks.len())).collect(),
-                    ));
+                    let members = disks.drain(..self.members.min(disks.len())).collect();
+                    vdevs.push(match self.has_special && !vdevs.is_empty() {
+                        true => VdevSpec::special(members),
+                        false => VdevSpec::new(self.layout(), members),
+                    });
                 }
                 let mut spec = PoolSpec::new("tank", vdevs, options.host);
                 spec.journal = Some(self.journal);
@@ -224,6 +235,13 @@ impl Plan {
             None => Ok((!faulty).then_some(found.taken)),
         }
     }
+}
+
+/// Bytes of all blocks, freed or not.
+fn taken_in(pool: &Pool) -> u64 {
+    let (space, special) = (pool.space(), pool.special_class());
+    let special = special.map_or(0, |class| class.space.used + class.space.freeing);
+    space.used + space.freeing + special
 }
 
 /// Cuts the power after this many disk steps, if any.

@@ -46,6 +46,8 @@ const RECORD_BYTES: u64 = 128;
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
     pub(super) disks: usize,
+    /// Whether vdevs behind the first one are of the special class.
+    pub(super) has_special: bool,
     pub(super) disk: DiskConfig,
     /// Members of each vdev.
     pub(super) members: usize,
@@ -191,6 +193,7 @@ impl Plan {
         let members = 1 + rng.below(2) as usize;
         let mut plan = Plan {
             disks: members * (1 + rng.below(2) as usize),
+            has_special: false,
             disk,
             members,
             parity: 0,

@@ -1,10 +1,11 @@
 //! Removals of a vdev, and power cuts while its blocks are copied, or while the copies of a removal that was given up are freed. Some of
-//! these vdevs are logs, and some of the logs are lost.
+//! these vdevs are special. Others are logs, and some of the logs are lost.
 //!
 //! **Owns** the removals and the time of the cut. **Called by** scenario `aimed`, with aim `Removal`. **Invariants** that it checks: a free
 //! disk becomes a vdev; a removal goes on in each incarnation until it ends; then the vdev has left the pool, and the journal is on the other
 //! one; or, if the removal was given up, the vdev has not left; a pool goes on without a log that is lost.
 
+use super::classes::set_threshold;
 use super::hot_spares::{free, open};
 use crate::model::Violation;
 use io::rng::Prng;
@@ -24,6 +25,8 @@ const IDLE_MS_MAX: u64 = 100_000;
 const PAUSE_US: u64 = 20_000;
 /// Probability that a vdev that is added is a log.
 const LOGS: f64 = 0.4;
+/// Probability that another vdev that is added is special.
+const SPECIALS: f64 = 0.4;
 /// Probability that a log is lost before it is removed.
 const LOST: f64 = 0.4;
 /// Probability that a removal is given up.
@@ -89,10 +92,10 @@ pub(super) fn revive(names: Vec<String>) {
     disks.for_each(SimDisk::revive);
 }
 
-/// The log of a pool.
-fn log(pool: &Pool) -> Option<VdevStatus> {
+/// The vdev of a class.
+fn of_class(pool: &Pool, class: VdevClass) -> Option<VdevStatus> {
     let vdevs = pool.vdevs().status();
-    vdevs.into_iter().find(|vdev| vdev.class == VdevClass::Log)
+    vdevs.into_iter().find(|vdev| vdev.class == class)
 }
 
 /// Waits until the pool has left a log that is lost.
@@ -125,16 +128,16 @@ async fn begin(pool: &Pool, names: &[String], rng: &mut Prng) -> Result<Option<V
     // It gets blocks.
     sleep(Duration::from_micros(rng.below(PAUSE_US))).await;
     let vdevs = pool.vdevs().status();
-    let log = log(pool);
+    let log = of_class(pool, VdevClass::Log);
     if let Some(log) = log.as_ref().filter(|_| rng.chance(LOST)) {
         remark(|| format!("log lost    {:?}", log.members[0].path));
         let disk = Node::current().disk(&log.members[0].path);
         disk.expect("the pool has it").kill();
         return Ok(Some(log.id));
     }
-    // either may have the journal
-    let vdev = match log {
-        Some(log) => log.id,
+    // either normal one may have the journal
+    let vdev = match log.or(of_class(pool, VdevClass::Special)) {
+        Some(vdev) => vdev.id,
         None => vdevs[rng.below(vdevs.len() as u64) as usize].id,
     };
     match pool.remove_vdev(vdev).await {
@@ -157,6 +160,10 @@ async fn has_second(pool: &Pool, names: &[String], rng: &mut Prng) -> Result<boo
     let disk = open(&name).await?;
     let spec = match rng.chance(LOGS) {
         true => VdevSpec::log(vec![disk]),
+        false if rng.chance(SPECIALS) => {
+            set_threshold(pool, rng).await?;
+            VdevSpec::special(vec![disk])
+        }
         false => vec![disk].into(),
     };
     match pool.add_vdev(spec, true).await {

@@ -7,12 +7,13 @@ use std::path::PathBuf;
 /// A disk of a pool is named by its path, or by its GUID as `pool status -v` shows it.
 #[derive(Subcommand)]
 pub(crate) enum MemberCommand {
-    /// Add disks, mirrors or raidz vdevs to a pool, which new writes use at once, logs or hot spares.
+    /// Add disks, mirrors or raidz vdevs to a pool, which new writes use at once, special vdevs, logs or hot spares.
     #[command(after_help = "\
 Examples:
   wirepool pool add tank mirror /dev/nvme4n1 /dev/nvme5n1
   wirepool pool add tank raidz2 /dev/sd{k..t}
   wirepool pool add tank log mirror /dev/sdu /dev/sdv   a log: the journal moves to it, and small durable writes wait for it only
+  wirepool pool add tank special mirror /dev/sdx /dev/sdy   a special vdev: new metadata and small records go to it
   wirepool pool add tank spare /dev/sdw            a hot spare, which takes the place of a disk that fails
   wirepool pool add scratch d5.img --size 100G     a pool without redundancy; beside mirrors it needs -f
 
@@ -20,8 +21,8 @@ A vdev cannot be removed again. Existing data is not moved.")]
     Add {
         /// The pool.
         pool: String,
-        /// Disks (files or block devices); disks after a word such as `mirror` or `raidz2` are its members, those after `log` logs for the
-        /// journal, those after `spare` hot spares.
+        /// Disks (files or block devices); disks after a word such as `mirror` or `raidz2` are its members, those after `special` take
+        /// metadata and small records, those after `log` are logs for the journal, those after `spare` hot spares.
         #[arg(required = true, value_name = "[LAYOUT] DISK")]
         vdevs: Vec<String>,
         /// Create missing files with this size.

@@ -2,14 +2,14 @@
 //!
 //! **Called by** [`super::pools`]. **Invariants**: a sound pool has neither line; of several troubles the worst is told.
 
-use server::api::{DiskState, Health, Member, Pool, ScanState};
+use server::api::{DiskState, Health, Member, Pool, ScanState, VdevClass};
 
 /// Used space from which a pool loses speed, percent.
 const FULL_PERCENT: u64 = 90;
 
 /// A trouble of a pool.
 struct Advice {
-    status: &'static str,
+    status: String,
     action: String,
 }
 
@@ -51,13 +51,13 @@ fn unusable(pool: &Pool) -> Option<Advice> {
         ),
         _ => return None,
     };
-    let action = action.to_owned();
+    let (status, action) = (status.to_owned(), action.to_owned());
     Some(Advice { status, action })
 }
 
 fn damaged(pool: &Pool) -> Option<Advice> {
     let advice = || Advice {
-        status: "Some blocks have no correct copy. Reads of them fail.",
+        status: "Some blocks have no correct copy. Reads of them fail.".to_owned(),
         action: format!(
             "Restore the volumes and files below (`pool status -v {}` has all) from a snapshot or backup.",
             pool.name
@@ -72,8 +72,12 @@ fn degraded(pool: &Pool) -> Option<Advice> {
         .as_ref()
         .is_some_and(|resilver| resilver.state == ScanState::Running);
     let of = &pool.name;
-    let member = members(pool).find(|m| !["online", "stale"].contains(&m.state.as_str()));
-    if let Some(member) = member {
+    let is_away = |m: &&Member| !["online", "stale"].contains(&m.state.as_str());
+    let mut away = pool
+        .vdevs
+        .iter()
+        .filter_map(|v| Some((v.class, v.members.iter().find(is_away)?)));
+    if let Some((class, member)) = away.next() {
         let disk = name(member);
         let (status, action) = match member.state.as_str() {
             "offline" => (
@@ -91,16 +95,22 @@ fn degraded(pool: &Pool) -> Option<Advice> {
                 ),
             ),
         };
+        let risk = match class {
+            VdevClass::Special => " The whole pool is lost with it: it has the metadata.",
+            VdevClass::Normal | VdevClass::Log => "",
+        };
+        let status = format!("{status}{risk}");
         return Some(Advice { status, action });
     }
     members(pool).find(|m| m.state == "stale")?;
     Some(match is_resilvered {
         true => Advice {
-            status: "A disk is being resilvered. Its vdev has less redundancy until then.",
+            status: "A disk is being resilvered. Its vdev has less redundancy until then."
+                .to_owned(),
             action: "Wait for the resilver to end.".to_owned(),
         },
         false => Advice {
-            status: "A disk lacks newer blocks, and no resilver is running.",
+            status: "A disk lacks newer blocks, and no resilver is running.".to_owned(),
             action: format!("Read the reason of the resilver: wirepool pool status -v {of}"),
         },
     })
@@ -110,7 +120,7 @@ fn had_errors(pool: &Pool) -> Option<Advice> {
     let errors = |m: &Member| m.read_errors + m.write_errors + m.checksum_errors;
     members(pool).find(|m| errors(m) > 0)?;
     Some(Advice {
-        status: "A disk had errors. No data is lost.",
+        status: "A disk had errors. No data is lost.".to_owned(),
         action: format!(
             "Look at its cable, then run: wirepool pool scrub {}. Replace the disk if errors return.",
             pool.name
@@ -120,7 +130,7 @@ fn had_errors(pool: &Pool) -> Option<Advice> {
 
 fn full(pool: &Pool) -> Option<Advice> {
     (pool.used_percent() >= FULL_PERCENT).then(|| Advice {
-        status: "The pool is nearly full. Writes become slow, and fail at the end.",
+        status: "The pool is nearly full. Writes become slow, and fail at the end.".to_owned(),
         action: format!(
             "Destroy snapshots or datasets, or add disks: wirepool pool add {} DISK…",
             pool.name
@@ -143,7 +153,7 @@ mod tests {
             "name": "tank", "guid": "", "state": "online", "health": "online", "reason": null, "disks": [], "size": 1000,
             "used": 899, "freeing": 0, "free": 101, "reserved": 0, "dirty": 0,
             "vdevs": [{
-                "name": "mirror-0", "layout": "mirror", "health": "online", "size": 1000,
+                "name": "mirror-0", "layout": "mirror", "class": "normal", "health": "online", "size": 1000,
                 "members": [member("/dev/a"), member("/dev/b")],
             }],
         });
@@ -181,6 +191,13 @@ mod tests {
             (
                 vec![("/used", 900.into()), (state, "missing".into())],
                 "is missing",
+            ),
+            (
+                vec![
+                    (state, "faulted".into()),
+                    ("/vdevs/0/class", "special".into()),
+                ],
+                "The whole pool is lost with it",
             ),
         ] {
             let found = lines(&pool(&changes));

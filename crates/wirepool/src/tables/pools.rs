@@ -7,7 +7,7 @@ use crate::columns::{human, or_dash, rows, table, text, utc};
 use crate::tables::{advice, scan};
 use server::api::{
     Checkpoint, DiskState, FoundPool, Health, Member, Pool, SYNC_DISABLED, Spare, SpareState,
-    Trial, Vdev, VdevClass, Volume, VolumeSync,
+    SpecialClass, Trial, Vdev, VdevClass, Volume, VolumeSync,
 };
 use std::fmt::Write;
 
@@ -105,6 +105,7 @@ fn one(p: &Pool, verbose: bool) -> String {
         out.extend(p.order_moves.as_ref().and_then(scan::order_moves));
         out.extend(p.region_moves.as_ref().and_then(scan::region_moves));
         out.extend(p.balance_moves.as_ref().and_then(scan::balance_moves));
+        out.extend(p.special.as_ref().map(special));
         out.extend(p.durable_writes.as_ref().and_then(scan::durable_writes));
     }
     for volume in &p.sync_disabled {
@@ -124,12 +125,14 @@ fn one(p: &Pool, verbose: bool) -> String {
     for v in of_class(VdevClass::Normal) {
         vdev(&mut t, v, verbose);
     }
-    let mut logs = of_class(VdevClass::Log).peekable();
-    if logs.peek().is_some() {
-        t.add_row(["logs"]);
-    }
-    for v in logs {
-        vdev(&mut t, v, verbose);
+    for (class, title) in [(VdevClass::Special, "special"), (VdevClass::Log, "logs")] {
+        let mut vdevs = of_class(class).peekable();
+        if vdevs.peek().is_some() {
+            t.add_row([title]);
+        }
+        for v in vdevs {
+            vdev(&mut t, v, verbose);
+        }
     }
     if !p.spares.is_empty() {
         t.add_row(["spares"]);
@@ -138,6 +141,35 @@ fn one(p: &Pool, verbose: bool) -> String {
         t.add_row(spare(s, verbose));
     }
     out + "\n" + &text(&t) + &scan::damage(p, verbose)
+}
+
+/// The lines on the special class.
+fn special(s: &SpecialClass) -> String {
+    let mut out = format!(
+        " special: {}: {} used, {} freeing, {} free",
+        human(s.size),
+        human(s.used),
+        human(s.freeing),
+        human(s.free)
+    );
+    if !s.takes_small_records {
+        out += "; small records go to the other vdevs until a quarter of it is free";
+    }
+    out += "\n";
+    let of_pool = (s.spilled_of_pool > 0).then_some(("the pool itself", s.spilled_of_pool));
+    let of_datasets = s.spilled.iter().map(|of| (of.dataset.as_str(), of.bytes));
+    let all = of_datasets.chain(of_pool);
+    let all: Vec<String> = all
+        .map(|(name, bytes)| format!("{name} {}", human(bytes)))
+        .collect();
+    if !all.is_empty() {
+        let _ = writeln!(
+            out,
+            "spilled: to the other vdevs since the pool was opened, for lack of room: {}",
+            all.join(", ")
+        );
+    }
+    out
 }
 
 /// The line on the vdevs that have the journal, if not all have it.

@@ -14,6 +14,7 @@ fn dataset() -> Dataset {
         switches: Switches::default(),
         refquota: 0,
         autodefrag: Autodefrag::On,
+        special_small_blocks: 0,
         has_fragments: true,
         has_blocks: true,
         block_size: 512,

@@ -1,7 +1,7 @@
-//! The values of the property `recordsize`.
+//! The values of the properties `recordsize` and `special_small_blocks`.
 //!
-//! **Owns** its default, and the conversion of its values. **Called by** the table of properties. **Invariant**: a value is the size of
-//! a record that a dataset may have. `docs/format.md`, "Settings".
+//! **Owns** the conversion of their values. **Called by** the table of properties. **Invariant**: a value is the size of
+//! a record that a dataset may have; or 0, for no record. `docs/format.md`, "Settings".
 
 use crate::format::{RECORD_SIZE_MAX, RECORD_SIZE_MIN};
 
@@ -16,6 +16,25 @@ pub(super) fn parse(text: &str) -> Option<u64> {
 /// The text of a value.
 pub(super) fn show(bytes: u64) -> Option<String> {
     is_possible(bytes).then(|| bytes.to_string())
+}
+
+/// The values of `special_small_blocks`.
+pub(super) mod small {
+    /// The value that a text means.
+    pub(in super::super) fn parse(text: &str) -> Option<u64> {
+        match text {
+            "0" => Some(0),
+            size => super::parse(size),
+        }
+    }
+
+    /// The text of a value.
+    pub(in super::super) fn show(bytes: u64) -> Option<String> {
+        match bytes {
+            0 => Some("0".to_owned()),
+            bytes => super::show(bytes),
+        }
+    }
 }
 
 fn is_possible(bytes: u64) -> bool {

@@ -5,7 +5,7 @@
 
 use super::autodefrag::Autodefrag;
 use super::codes::{checksum, checksum_code, packing, sync};
-use super::record_sizes::{self, FILE_RECORD_SIZE};
+use super::record_sizes::{self, FILE_RECORD_SIZE, small};
 use crate::format::{Dataset, DatasetKind, Packing, Sync};
 
 /// A property that datasets inherit. The order is that of the numbers on disk.
@@ -45,6 +45,8 @@ pub enum DatasetProperty {
     Aclinherit,
     /// Whether records that are read in order and lie apart are written again together.
     Autodefrag,
+    /// Bytes that a record takes at most to be stored on vdevs of the special class.
+    SpecialSmallBlocks,
 }
 
 /// A line of the table of properties.
@@ -80,8 +82,12 @@ const FILES: &[DatasetKind] = &[DatasetKind::Filesystem];
 impl Row {
     /// Whether it is one of [`super::Switches`].
     pub(super) fn is_switch(&self) -> bool {
-        use DatasetProperty::{Autodefrag, Recordsize, Refquota};
-        !self.is_recorded && !matches!(self.property, Refquota | Recordsize | Autodefrag)
+        use DatasetProperty::{Autodefrag, Recordsize, Refquota, SpecialSmallBlocks};
+        let is_number = matches!(
+            self.property,
+            Refquota | Recordsize | Autodefrag | SpecialSmallBlocks
+        );
+        !self.is_recorded && !is_number
     }
 }
 
@@ -123,7 +129,7 @@ macro_rules! switch {
 }
 
 /// All properties, in the order of their numbers.
-pub(super) const TABLE: [Row; 17] = [
+pub(super) const TABLE: [Row; 18] = [
     Row {
         property: DatasetProperty::Compression,
         number: 1,
@@ -254,6 +260,22 @@ pub(super) const TABLE: [Row; 17] = [
         read: |dataset| dataset.autodefrag.number(),
         write: |dataset, value| {
             dataset.autodefrag = Autodefrag::of_number(value).expect("a possible value");
+        },
+    },
+    Row {
+        property: DatasetProperty::SpecialSmallBlocks,
+        number: 20,
+        name: "special_small_blocks",
+        values: "0, or a power of two from 4K to 1M",
+        default: 0,
+        is_recorded: false,
+        is_inherited: true,
+        kinds: ALL,
+        parse: small::parse,
+        show: small::show,
+        read: |dataset| dataset.special_small_blocks.into(),
+        write: |dataset, value| {
+            dataset.special_small_blocks = u32::try_from(value).expect("a possible value");
         },
     },
 ];

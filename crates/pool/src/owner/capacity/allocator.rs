@@ -41,6 +41,42 @@ enum Source {
     Movable(Targets),
 }
 
+/// Bytes of records that lie one behind the other.
+#[derive(Clone, Copy)]
+struct Sizes<'a> {
+    sizes: &'a [u32],
+    /// Records of at most this number of bytes are for special vdevs; 0 for none.
+    small: u32,
+}
+
+impl<'a> Sizes<'a> {
+    fn is_small(&self, size: u32) -> bool {
+        size <= self.small
+    }
+
+    fn first_one(mut self) -> Option<Self> {
+        self.sizes = self.sizes.get(..1)?;
+        Some(self)
+    }
+
+    /// The first records that are for vdevs of one class.
+    fn first_run(&self) -> &'a [u32] {
+        let mut runs = self.of_one_class();
+        runs.next().unwrap_or_default()
+    }
+
+    /// Number of extents that they need if no space is short.
+    fn runs(&self) -> usize {
+        self.of_one_class().count()
+    }
+
+    fn of_one_class(&self) -> impl Iterator<Item = &'a [u32]> {
+        let small = self.small;
+        let is_same = move |a: &u32, b: &u32| (*a <= small) == (*b <= small);
+        self.sizes.chunk_by(is_same)
+    }
+}
+
 /// How often groups and records were split because free space lay in small runs, and what was moved to make longer ones, since the
 /// pool was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -51,6 +87,8 @@ pub struct Placements {
     pub in_fragments: u64,
     /// Records that the movers placed again.
     pub moved: u64,
+    /// Bytes of nodes of the pool's own tree and of deadlists on normal vdevs that special ones had no room for.
+    pub spilled: u64,
 }
 
 /// See the module header.
@@ -287,7 +325,17 @@ impl Allocator {
         self.space.trimmed(trimming);
     }
 
-    /// An extent for nodes of at most `want` bytes, a multiple of `least`. None if there is no run of `least` bytes.
+    /// An extent on special vdevs for nodes of at most `want` bytes, a multiple of `least`. `None` if there is no run of `least` bytes.
+    pub(in crate::owner) fn allocate_special_nodes(
+        &mut self,
+        want: u32,
+        least: u32,
+        kind: BlockKind,
+    ) -> Option<(Address, u32)> {
+        self.space.allocate_special(want, least, kind)
+    }
+
+    /// An extent on normal vdevs for nodes of at most `want` bytes, a multiple of `least`. None if there is no run of `least` bytes.
     pub(in crate::owner) fn allocate_nodes(
         &mut self,
         want: u32,
@@ -302,13 +350,15 @@ impl Allocator {
     }
 
     /// A place for the first of the records of `sizes` bytes, which are whole sectors and lie one behind the other; or
-    /// fragments of the first record, which has `len` bytes uncompressed. None if there is no free space for it.
+    /// fragments of the first record, which has `len` bytes uncompressed. Records of at most `small` bytes are on special vdevs as far as
+    /// these have room. None if there is no free space for it.
     pub(in crate::owner) fn place(
         &mut self,
-        sizes: &[u32],
+        (sizes, small): (&[u32], u32),
         len: u32,
         space: BlockSpace,
     ) -> Option<Placement> {
+        let sizes = self.sized(sizes, small);
         let placed = self.place_in_open(sizes, len, space);
         if placed.is_some() || !self.space.open_regions() {
             return placed;
@@ -316,19 +366,31 @@ impl Allocator {
         self.place_in_open(sizes, len, space)
     }
 
-    fn place_in_open(&mut self, sizes: &[u32], len: u32, space: BlockSpace) -> Option<Placement> {
+    fn place_in_open(&mut self, sizes: Sizes, len: u32, space: BlockSpace) -> Option<Placement> {
         let usual = self.place_from(Source::Allocatable, sizes, len, space);
-        usual.or_else(|| self.place_from(Source::Reserve, sizes.get(..1)?, len, space))
+        usual.or_else(|| self.place_from(Source::Reserve, sizes.first_one()?, len, space))
+    }
+
+    /// The sizes of records, of which those of at most `small` bytes are for special vdevs, if there are some.
+    fn sized<'a>(&self, sizes: &'a [u32], small: u32) -> Sizes<'a> {
+        let small = if self.space.has_special() { small } else { 0 };
+        Sizes { sizes, small }
     }
 
     /// Extents for the first records of a group of a mover, and the number of records in each. Empty if none fits as a
-    /// whole.
+    /// whole. Records of at most `small` bytes are on special vdevs as far as these have room.
     pub(in crate::owner) fn place_moved(
         &mut self,
-        sizes: &[u32],
+        (sizes, small): (&[u32], u32),
         targets: Targets,
     ) -> Vec<(Address, usize)> {
+        let sizes = self.sized(sizes, small);
         self.place_whole(Source::Movable(targets), sizes)
+    }
+
+    /// Counts bytes of nodes that are in no dataset, and on normal vdevs because special ones had no room.
+    pub(in crate::owner) fn count_spilled(&mut self, bytes: u64) {
+        self.placements.spilled += bytes;
     }
 
     /// Counts records of a mover that got extents.
@@ -339,13 +401,14 @@ impl Allocator {
     fn place_from(
         &mut self,
         source: Source,
-        sizes: &[u32],
+        sizes: Sizes,
         len: u32,
         space: BlockSpace,
     ) -> Option<Placement> {
         let whole = self.place_whole(source, sizes);
         if !whole.is_empty() {
-            self.placements.split += u64::from(whole.len() > 1);
+            let is_split = whole.len() > 1 && whole.len() > sizes.runs();
+            self.placements.split += u64::from(is_split);
             return Some(Placement::Whole(whole));
         }
         if self.space.is_short() {
@@ -368,24 +431,29 @@ impl Allocator {
         }
     }
 
-    fn place_whole(&mut self, source: Source, mut sizes: &[u32]) -> Vec<(Address, usize)> {
+    fn place_whole(&mut self, source: Source, mut sizes: Sizes) -> Vec<(Address, usize)> {
         let mut extents = Vec::new();
         while extents.len() < EXTENTS_MAX
             && let Some((at, count)) = self.place_next(source, sizes)
         {
             extents.push((at, count));
-            sizes = &sizes[count..];
+            sizes.sizes = &sizes.sizes[count..];
         }
         extents
     }
 
-    fn place_next(&mut self, source: Source, sizes: &[u32]) -> Option<(Address, usize)> {
-        let first = *sizes.first()?;
+    fn place_next(&mut self, source: Source, sizes: Sizes) -> Option<(Address, usize)> {
+        let run = sizes.first_run();
+        let first = *run.first()?;
         // a multiple of the first record's size, so that the first record fits; the surplus goes back
-        let want = sizes.iter().sum::<u32>().next_multiple_of(first);
-        let (at, got) = self.allocate(source, want, first)?;
+        let want = run.iter().sum::<u32>().next_multiple_of(first);
+        let special = match sizes.is_small(first) {
+            true => self.space.allocate_special(want, first, BlockKind::Data),
+            false => None,
+        };
+        let (at, got) = special.or_else(|| self.allocate(source, want, first))?;
         let (mut used, mut count) = (0, 0);
-        for size in sizes {
+        for size in run {
             if used + size > got {
                 break;
             }

@@ -367,8 +367,9 @@ impl Owner {
             checkpoint.birth,
             BlockKind::PoolTree,
         );
-        let (root, freed, _) = merge.await?;
+        let (root, freed, new) = merge.await?;
         let mut state = self.state.borrow_mut();
+        state.allocator.count_spilled(new.spilled);
         for freed in &freed {
             if let Freed::Node(ptr) = freed {
                 state.allocator.free_with(sealed, ptr);

@@ -180,7 +180,7 @@ impl Owner {
             self.advance(1);
             yielder.step().await;
         }
-        let (root, freed, written) = self
+        let (root, freed, new) = self
             .clone()
             .merge(
                 tree,
@@ -190,9 +190,10 @@ impl Owner {
                 BlockKind::Tree,
             )
             .await?;
-        allocated += written.allocated;
+        allocated += new.bytes;
         if let Some(dataset) = self.state.borrow().datasets.get(tree) {
-            dataset.counters.merged(written.allocated);
+            dataset.counters.merged(new.bytes);
+            dataset.counters.spilled(new.spilled);
         }
         let mut released = Bytes::default();
         let mut listed = Vec::new();
@@ -235,7 +236,7 @@ impl Owner {
             sizes: before.sizes.map(|sizes| {
                 sizes
                     .plus(records.sizes)
-                    .plus(written.sizes)
+                    .plus(new.sizes)
                     .without(released.sizes)
             }),
         })

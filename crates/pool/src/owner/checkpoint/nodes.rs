@@ -26,6 +26,8 @@ struct Chunk {
     at: Address,
     buf: IoBuf,
     used: usize,
+    /// Whether it is on a normal vdev because special ones have no room.
+    is_spilled: bool,
     /// Bytes in which the vdev gives out extents: a node begins with such a unit.
     unit: usize,
     /// The ends of units that have a node, relative to the extent.
@@ -47,6 +49,8 @@ pub(super) struct NodeWriter {
     /// Whether only nodes of the smallest size found space; larger ones are not tried again.
     small: bool,
     chunk: Option<Chunk>,
+    /// Bytes of nodes that are on normal vdevs because special ones have no room.
+    spilled: u64,
     writes: Vec<JoinHandle<Result<()>>>,
 }
 
@@ -60,6 +64,7 @@ impl NodeWriter {
             least,
             small: false,
             chunk: None,
+            spilled: 0,
             writes: Vec::new(),
         }
     }
@@ -103,6 +108,9 @@ impl NodeWriter {
             offset: VdevOffset(chunk.at.offset.0 + chunk.used as u64),
             ..chunk.at
         };
+        if chunk.is_spilled {
+            self.spilled += padded as u64;
+        }
         let place = &mut chunk.buf[chunk.used..chunk.used + padded];
         place[..size].copy_from_slice(&node.bytes);
         place[size..].fill(0);
@@ -122,18 +130,25 @@ impl NodeWriter {
         )
     }
 
-    /// An extent with a run of `least` bytes. Loads regions that may have one, and waits for space that is being trimmed: a
+    /// An extent with a run of `least` bytes, on special vdevs if they have one. Loads regions that may have one, and waits for space that is being trimmed: a
     /// trim takes all free runs of a region out of use, which may be the only free space.
     async fn allocate(&self, least: u32) -> Option<(Address, u32)> {
         loop {
             let is_short = {
                 let mut state = self.owner.state.borrow_mut();
-                let found = state.allocator.allocate_nodes(CHUNK, least, self.kind);
-                let space = state.allocator.space();
-                if found.is_some() || !space.is_short() && !space.is_trimming() {
-                    return found;
+                let allocator = &mut state.allocator;
+                let special = allocator.allocate_special_nodes(CHUNK, least, self.kind);
+                if special.is_some() {
+                    return special;
                 }
-                space.is_short()
+                if !allocator.space().is_special_short() {
+                    let found = allocator.allocate_nodes(CHUNK, least, self.kind);
+                    let space = allocator.space();
+                    if found.is_some() || !space.is_short() && !space.is_trimming() {
+                        return found;
+                    }
+                }
+                allocator.space().is_short()
             };
             match is_short {
                 true => self.owner.load_more().await,
@@ -144,12 +159,17 @@ impl NodeWriter {
 
     async fn begin(&mut self, (at, bytes): (Address, u32)) {
         self.submit();
+        let is_spilled = {
+            let state = self.owner.state.borrow();
+            state.allocator.space().spills_to(at.vdev)
+        };
         let mut buf = self.owner.shared.buffers.alloc(CHUNK as usize).await;
         buf.set_len(bytes as usize);
         self.chunk = Some(Chunk {
             at,
             buf,
             used: 0,
+            is_spilled,
             unit: self.owner.shared.vdevs.extent_unit(at) as usize,
             padding: Vec::new(),
         });
@@ -184,12 +204,12 @@ impl NodeWriter {
         }
     }
 
-    /// Waits until all nodes are written.
-    pub(super) async fn finish(mut self) -> Result<()> {
+    /// Waits until all nodes are written. Returns the bytes of nodes on normal vdevs that special ones had no room for.
+    pub(super) async fn finish(mut self) -> Result<u64> {
         self.submit();
         for write in self.writes {
             write.await.unwrap_or(Err(Error::Device))?;
         }
-        Ok(())
+        Ok(self.spilled)
     }
 }

@@ -89,14 +89,6 @@ impl State {
     }
 }
 
-/// Nodes that a merge wrote.
-#[derive(Default)]
-pub(in crate::owner) struct NewNodes {
-    /// Bytes in whole sectors.
-    pub(in crate::owner) allocated: u64,
-    pub(super) sizes: BlockSizes,
-}
-
 impl Owner {
     /// Begins a checkpoint if one is due. What it holds is frozen in the same step as the decision: the records that it waited for have
     /// blocks then, and none has joined them in the journal.
@@ -265,7 +257,7 @@ impl Owner {
         let mut writer = NodeWriter::new(self.clone(), kind, params);
         let mut merge = Merge::new(params, root, layers)?;
         let mut freed = Vec::new();
-        let mut written = NewNodes::default();
+        let mut new = NewNodes::default();
         let mut yielder = Yielder::every(STEPS_MAX);
         let root = loop {
             if !merge.is_done() {
@@ -281,8 +273,8 @@ impl Owner {
                 }
                 MergeStep::Write(node) => {
                     let ptr = writer.write(&node);
-                    written.allocated += self.allocated(&ptr);
-                    written.sizes.count_node(ptr.physical_size);
+                    new.bytes += self.allocated(&ptr);
+                    new.sizes.count_node(ptr.physical_size);
                     merge.wrote(&ptr);
                 }
                 MergeStep::Done(root) => break root,
@@ -292,8 +284,8 @@ impl Owner {
             yielder.step().await;
         };
         freed.extend(merge.freed());
-        writer.finish().await?;
-        Ok((root, freed, written))
+        new.spilled = writer.finish().await?;
+        Ok((root, freed, new))
     }
 
     /// Merges the changes of deadlists into their tree. That tree has no snapshots.
@@ -303,7 +295,7 @@ impl Owner {
         deadlists: DeadlistChanges,
     ) -> Result<Root> {
         let layers = [deadlists.layer.freeze()];
-        let (root, freed, _) = self
+        let (root, freed, new) = self
             .clone()
             .merge(
                 DEAD_TREE,
@@ -313,6 +305,7 @@ impl Owner {
                 BlockKind::Tree,
             )
             .await?;
+        self.state.borrow_mut().allocator.count_spilled(new.spilled);
         for freed in &freed {
             match freed {
                 Freed::Node(ptr) | Freed::Data(ptr) => self.state.borrow_mut().allocator.free(ptr),
@@ -327,6 +320,17 @@ impl Owner {
         }
         Ok(root)
     }
+}
+
+/// The nodes of a tree that a checkpoint writes.
+#[derive(Debug, Clone, Copy, Default)]
+pub(in crate::owner) struct NewNodes {
+    /// Bytes of all of them, in whole sectors.
+    pub(in crate::owner) bytes: u64,
+    /// Their number, and their bytes as stored.
+    pub(super) sizes: BlockSizes,
+    /// Bytes of nodes on normal vdevs that special ones had no room for.
+    pub(in crate::owner) spilled: u64,
 }
 
 impl State {

@@ -142,6 +142,7 @@ impl Pool {
                 switches: Switches::default(),
                 refquota: 0,
                 autodefrag: Autodefrag::On,
+                special_small_blocks: 0,
                 has_fragments: false,
                 has_blocks: false,
                 block_size: new.block_size,

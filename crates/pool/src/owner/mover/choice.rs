@@ -95,7 +95,7 @@ pub(super) fn part_of(number: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::{VdevId, VdevOffset};
+    use crate::format::{VdevClass, VdevId, VdevOffset};
     use crate::space::{BlockKind, Space, VdevSpace};
 
     const SECTOR: u32 = 4096;
@@ -106,6 +106,7 @@ mod tests {
     fn rows() -> Space {
         let mut space = Space::new(&[VdevSpace {
             vdev: VdevId(0),
+            class: VdevClass::Normal,
             start: VdevOffset(0),
             end: VdevOffset(64 << 20),
             sector: SECTOR,

@@ -38,6 +38,10 @@ impl CopyGoal for Leaves<'_> {
         self.owner.may_remove() && self.owner.state.borrow().copies_from(self.vdev)
     }
 
+    fn prefers_special(&self) -> bool {
+        self.owner.shared.vdevs.is_special(self.vdev)
+    }
+
     fn note(&self, copies: &[(PlacedBlock, Address)]) {
         let noted = self.owner.state.borrow_mut().note_copies(copies);
         let copied = &self.owner.remover.copied;

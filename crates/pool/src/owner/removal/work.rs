@@ -67,7 +67,7 @@ impl State {
             return Err(SetupError::NoVdev { vdev });
         };
         let mut others = present.iter().filter(|status| status.id != vdev);
-        if others.all(|status| status.class == VdevClass::Log) {
+        if !others.any(|status| status.class == VdevClass::Normal) {
             return Err(SetupError::LastVdev { vdev });
         }
         if status.has_journal && vdevs.journal_vdevs(Some(vdev)).is_none() {
@@ -80,6 +80,10 @@ impl State {
         let needed = vdevs.extent_space().most(space.used_on(vdev));
         let movable = space.movable_without(vdev);
         let free = self.shared.budget.left_for_moves(movable);
+        let free = match space.is_special(vdev) {
+            true => free + space.special_free_without(vdev),
+            false => free,
+        };
         match needed > free {
             true => Err(SetupError::NoRoom { vdev, needed, free }),
             false => Ok(()),

@@ -149,7 +149,7 @@ impl Verifier<'_> {
         drop(loaded);
         let state = self.owner.state.borrow();
         let bytes = self.found.bytes + self.copied;
-        let used = state.allocator.space().used();
+        let used = state.allocator.space().used_of_all();
         if used != bytes {
             problems.push(format!("{used} bytes are used and {bytes} are pointed to"));
         }

@@ -18,7 +18,7 @@ use super::place::{Deletes, Destination};
 use crate::dataset::{self, Demand, LAZY_BYTES, OpenDataset, STAGED_LAZY_BYTES};
 use crate::dirty::Group;
 use crate::format::filesystem::Inode;
-use crate::format::{ObjectId, Packing, Record, TreeId};
+use crate::format::{Address, ObjectId, Packing, Record, TreeId};
 use crate::journal::{Flush, Ticket};
 use crate::owner::capacity::allocator::Placement;
 use crate::owner::{Owner, State};
@@ -304,10 +304,14 @@ impl Owner {
             }
         };
         let first_len = next.first().map_or(0, |first| first.len()) as u32;
-        match owner.allocator.place(&sizes, first_len, space) {
+        let small = volume.settings.special_small_blocks();
+        let placed = owner.allocator.place((&sizes, small), first_len, space);
+        match placed {
             Some(Placement::Whole(extents)) => {
                 let count = extents.iter().map(|(_, count)| count).sum();
                 sizes.truncate(count);
+                let spilled = owner.spilled((&extents, &sizes), small);
+                volume.counters.spilled(spilled);
                 let destination = Destination::Whole {
                     extents,
                     sizes,
@@ -325,6 +329,8 @@ impl Owner {
                     owner.allocator.give_back(&fragments);
                     return Err(NotTaken::NoRoom);
                 };
+                let spilled = owner.spilled((&[(fragments[0].0, 1)], &sizes), small);
+                volume.counters.spilled(spilled);
                 Ok((1, Destination::Fragments { fragments, buf }))
             }
             // regions are loaded at the end of the turn; then the group is tried again
@@ -453,6 +459,19 @@ impl State {
     pub(in crate::owner) fn answer_when_durable(&mut self, ticket: Option<Ticket>, demand: Demand) {
         self.committer
             .answer_when_durable(&self.journal, ticket, demand);
+    }
+
+    /// Bytes of the records of at most `small` bytes that are on normal vdevs because special ones have no room.
+    fn spilled(&self, (extents, sizes): (&[(Address, usize)], &[u32]), small: u32) -> u64 {
+        let (mut spilled, mut sizes) = (0, sizes.iter());
+        for (at, count) in extents {
+            let of_extent = sizes.by_ref().take(*count).copied();
+            let of_extent: u64 = of_extent.filter(|size| *size <= small).map(u64::from).sum();
+            if of_extent > 0 && self.allocator.space().spills_to(at.vdev) {
+                spilled += of_extent;
+            }
+        }
+        spilled
     }
 
     /// Whether demands may be taken from the volumes now.

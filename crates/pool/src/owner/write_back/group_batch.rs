@@ -145,6 +145,7 @@ mod tests {
             switches: Switches::default(),
             refquota: 0,
             autodefrag: Autodefrag::On,
+            special_small_blocks: 0,
             has_fragments: true,
             has_blocks: kind.has_files(),
             block_size: 4096,

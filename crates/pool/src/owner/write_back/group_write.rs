@@ -149,7 +149,10 @@ impl Owner {
             // its records, if it has some, are accounted for when they get blocks
             return budget.placed(id, (0, values), (0, 0), left);
         };
-        let extents = data.extents().map(|(at, len)| {
+        // writes are admitted to normal vdevs
+        let normal = data.extents();
+        let normal = normal.filter(|(at, _)| !self.shared.vdevs.is_special(at.vdev));
+        let extents = normal.map(|(at, len)| {
             let unit = self.shared.vdevs.extent_unit(at);
             len.next_multiple_of(unit.into())
         });

@@ -38,6 +38,20 @@ impl State {
         let properties = dataset.dataset();
         self.prev_at(dataset.id, &properties, NEVER).floor
     }
+
+    /// The moves of records that no snapshot holds, and that do not leave the special class only because it is full.
+    fn to_move(&self, of: &OpenDataset, moves: Vec<RecordMove>, held: Birth) -> Vec<RecordMove> {
+        let (epoch, vdevs) = (self.journal.epoch(), &self.shared.vdevs);
+        let small = u64::from(of.settings.special_small_blocks());
+        let has_room = self.allocator.space().takes_small_records();
+        let is_kept = |m: &RecordMove| {
+            let ptr = m.block();
+            vdevs.is_special(vdevs.address_of(ptr).vdev) && vdevs.allocated(ptr) <= small
+        };
+        let moves = moves.into_iter();
+        let moves = moves.filter(|m| m.births(epoch).0 > held && (has_room || !is_kept(m)));
+        moves.collect()
+    }
 }
 
 impl Owner {
@@ -62,7 +76,7 @@ impl Owner {
             return MoveStep::Later(moves);
         }
         let epoch = owner.journal.epoch();
-        let moves = moves.into_iter().filter(|m| m.births(epoch).0 > held);
+        let moves = owner.to_move(volume, moves, held).into_iter();
         let (mut fresh, mut rest): (Vec<_>, Vec<_>) =
             moves.partition(|m| volume.is_unchanged(&state, m));
         if fresh.is_empty() {
@@ -93,7 +107,9 @@ impl Owner {
         if !budget.may_move(volume.id, (bytes.into(), count as u64), movable) {
             return MoveStep::NoSpace(joined(fresh, rest));
         }
-        let extents = owner.allocator.place_moved(&sizes, purpose.targets());
+        let small = volume.settings.special_small_blocks();
+        let targets = purpose.targets();
+        let extents = owner.allocator.place_moved((&sizes, small), targets);
         let count: usize = extents.iter().map(|(_, count)| count).sum();
         if count == 0 {
             return MoveStep::NoSpace(joined(fresh, rest));

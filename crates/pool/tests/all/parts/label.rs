@@ -355,12 +355,27 @@ fn golden_with_classes() {
     let want = with_checksum(want);
     assert!(label.encode(AT) == want, "other bytes");
     assert_eq!(Label::decode(&want, AT), Ok(label));
-    for (at, byte) in [(4, 7), (4, 9), (808 + 15, 4), (808 + 15, 0), (808 + 15, 6)] {
+    for (at, byte) in [(4, 7), (4, 9), (808 + 15, 8), (808 + 15, 0), (808 + 15, 6)] {
         let mut bytes = want[..LABEL_SIZE - 16].to_vec();
         bytes[at] = byte;
         let decoded = Label::decode(&with_checksum(bytes), AT);
         assert!(decoded.is_err(), "byte {at}: {byte}");
     }
+}
+
+/// A special vdev is another class, and may have no area for the journal.
+#[test]
+fn golden_with_a_special_vdev() {
+    let mut label = label_with_classes();
+    label.vdevs[1].class = VdevClass::Special;
+    let mut want = label_with_classes().encode(AT)[..LABEL_SIZE - 16].to_vec();
+    want[808 + 15] = 4;
+    let want = with_checksum(want);
+    assert!(label.encode(AT) == want, "other bytes");
+    assert_eq!(Label::decode(&want, AT), Ok(label.clone()));
+    assert_eq!(label.check(), Ok(()));
+    label.vdevs[1].kind = VdevKind::Raidz { parity: 1 };
+    assert!(label.check().is_err(), "a special vdev has no parity");
 }
 
 /// A vdev for the journal has a place for it, and is no raidz. A pool has a vdev for blocks.

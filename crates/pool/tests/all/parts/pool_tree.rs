@@ -35,6 +35,7 @@ fn dataset() -> Dataset {
         switches: Switches::default(),
         refquota: 0,
         autodefrag: pool::format::Autodefrag::On,
+        special_small_blocks: 0,
         has_fragments: true,
         has_blocks: false,
         block_size: 4096,

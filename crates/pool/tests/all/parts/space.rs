@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pool::format::{
-    Address, PAGE_REGIONS, REGION_BITMAP_SIZE, RegionBits, SummaryPage, VdevId, VdevOffset,
-    space_key, summary_key,
+    Address, PAGE_REGIONS, REGION_BITMAP_SIZE, RegionBits, SummaryPage, VdevClass, VdevId,
+    VdevOffset, space_key, summary_key,
 };
 use pool::space::{BlockKind, SavedRegion, Sealed, Space, VdevSpace, Which};
 use proptest::prelude::*;
@@ -103,6 +103,7 @@ fn space(start: u64, ends: [u64; 2]) -> Space {
 fn space_of_rows(start: u64, ends: [u64; 2], row: u64) -> Space {
     let vdevs = [0, 1].map(|vdev| VdevSpace {
         vdev: VdevId(vdev),
+        class: VdevClass::Normal,
         start: VdevOffset(start * SECTOR),
         end: VdevOffset(ends[usize::from(vdev)] * SECTOR),
         sector: SECTOR as u32,

@@ -46,7 +46,7 @@ async fn wait_for(client: &Client, more: u64) {
     }
 }
 
-fn spec(vdevs: Vec<VdevSpec>) -> PoolSpec {
+pub(super) fn spec(vdevs: Vec<VdevSpec>) -> PoolSpec {
     PoolSpec::new("tank", vdevs, Host::new([1; 16], "here"))
 }
 

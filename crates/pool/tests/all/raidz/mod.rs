@@ -15,6 +15,7 @@ mod remove;
 mod remove_cut;
 mod scrub;
 mod spares;
+mod special_class;
 
 use crate::blocks::{byte, first, free_all, simulated, sound, volume, write};
 use backend::{BlockBackend, Extent, Lba, StorageError};

@@ -14,3 +14,4 @@ mod readiness;
 mod removal;
 mod resilver;
 mod spares;
+mod special;
