@@ -314,6 +314,8 @@ pub const FEATURE_EXACT_SPACE: &str = "exact_space";
 pub const FEATURE_SPACE_SUMMARIES: &str = "space_summaries";
 /// The feature of pools whose settings have `autodefrag`.
 pub const FEATURE_AUTODEFRAG: &str = "autodefrag";
+/// The feature of pools whose settings have `primarycache` or `secondarycache`.
+pub const FEATURE_CACHE_SETTINGS: &str = "cache_settings";
 /// The feature of pools whose journal may have the contents of records.
 pub const FEATURE_JOURNAL_CONTENTS: &str = "journal_contents";
 /// The feature of pools with blocks that are younger than their contents.
@@ -329,9 +331,10 @@ pub const FEATURE_REMOVED_VDEVS: &str = "removed_vdevs";
 /// The feature of pools with blocks that were moved while their pointers stay as they are.
 pub const FEATURE_RELOCATED_BLOCKS: &str = "relocated_blocks";
 /// All features that this version knows.
-pub(crate) const FEATURES: [&str; 15] = [
+pub(crate) const FEATURES: [&str; 16] = [
     FEATURE_ACL_RULES,
     FEATURE_AUTODEFRAG,
+    FEATURE_CACHE_SETTINGS,
     FEATURE_EXACT_SPACE,
     FEATURE_FILESYSTEMS,
     FEATURE_FOLDED_CHECKSUMS,

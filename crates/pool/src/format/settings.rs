@@ -88,6 +88,7 @@ impl DatasetProperty {
         match self {
             Self::Aclmode | Self::Aclinherit => Some(super::FEATURE_ACL_RULES),
             Self::Autodefrag => Some(super::FEATURE_AUTODEFRAG),
+            Self::Primarycache | Self::Secondarycache => Some(super::FEATURE_CACHE_SETTINGS),
             _ => None,
         }
     }

@@ -322,6 +322,7 @@ Examples:
   wirepool pool create tank raidz2 /dev/sd{a..j}                                two of ten disks may fail
   wirepool pool create tank raidz2 /dev/sd{a..j} spare /dev/sd{k,l}             and two hot spares wait for a disk to fail
   wirepool pool create tank raidz2 /dev/sd{a..j} log mirror /dev/nvme{0,1}n1p1   the journal is on flash
+  wirepool pool create tank raidz2 /dev/sd{a..j} cache /dev/nvme0n1p2           blocks that are read several times stay on flash
   wirepool pool create scratch /dev/nvme2n1                                     without redundancy
 
 A mirror has every block on each of its disks. A raidz1, raidz2 or raidz3 has the space of all its disks but one, two or three, and
@@ -330,7 +331,7 @@ that number may fail; it suits large files, and small random writes are slower t
         /// The name of the pool.
         name: String,
         /// Disks (files or block devices); disks after a word such as `mirror` or `raidz2` are its members, those after `log` logs for the
-        /// journal, those after `spare` hot spares.
+        /// journal, those after `cache` cache devices, those after `spare` hot spares.
         #[arg(required = true, value_name = "[LAYOUT] DISK")]
         vdevs: Vec<String>,
         /// Create missing files with this size.

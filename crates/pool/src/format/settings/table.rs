@@ -45,6 +45,10 @@ pub enum DatasetProperty {
     Aclinherit,
     /// Whether records that are read in order and lie apart are written again together.
     Autodefrag,
+    /// Contents of the dataset that the caches in memory keep.
+    Primarycache,
+    /// Contents of the dataset that cache devices hold.
+    Secondarycache,
 }
 
 /// A line of the table of properties.
@@ -88,6 +92,9 @@ impl Row {
 /// A property with a few values, of which `texts` are the words.
 macro_rules! switch {
     ($property:ident, $number:literal, $name:literal, $default:literal, $texts:expr, $values:literal) => {
+        switch!($property, $number, $name, $default, $texts, $values, FILES)
+    };
+    ($property:ident, $number:literal, $name:literal, $default:literal, $texts:expr, $values:literal, $kinds:ident) => {
         Row {
             property: DatasetProperty::$property,
             number: $number,
@@ -96,7 +103,7 @@ macro_rules! switch {
             default: $default,
             is_recorded: false,
             is_inherited: true,
-            kinds: FILES,
+            kinds: $kinds,
             parse: |text| {
                 let texts: &[&str] = &$texts;
                 let found = texts.iter().position(|other| *other == text);
@@ -123,7 +130,7 @@ macro_rules! switch {
 }
 
 /// All properties, in the order of their numbers.
-pub(super) const TABLE: [Row; 17] = [
+pub(super) const TABLE: [Row; 19] = [
     Row {
         property: DatasetProperty::Compression,
         number: 1,
@@ -256,4 +263,22 @@ pub(super) const TABLE: [Row; 17] = [
             dataset.autodefrag = Autodefrag::of_number(value).expect("a possible value");
         },
     },
+    switch!(
+        Primarycache,
+        19,
+        "primarycache",
+        0,
+        ["all", "metadata", "none"],
+        "all, metadata or none",
+        ALL
+    ),
+    switch!(
+        Secondarycache,
+        20,
+        "secondarycache",
+        0,
+        ["all", "metadata", "none"],
+        "all, metadata or none",
+        ALL
+    ),
 ];
