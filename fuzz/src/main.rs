@@ -33,6 +33,7 @@ targets! {
     nfs_rpc,
     pdu_decode_controller_to_host,
     pdu_decode_host_to_controller,
+    pool_cache_device,
     pool_dataset,
     pool_dead_list,
     pool_filesystem,

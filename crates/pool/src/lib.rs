@@ -7,7 +7,9 @@
 #![forbid(unsafe_code)]
 
 mod account;
+mod block_reads;
 mod cache;
+mod cache_device;
 mod checkpoint_throttle;
 mod compress;
 mod dataset;
@@ -34,6 +36,7 @@ mod write_budget;
 mod written;
 
 pub use cache::RecordCacheStats;
+pub use cache_device::{CacheCounts, CacheFault, CacheStatus};
 pub use compress::{stored_size, unpack};
 pub use error::{Error, Result};
 pub use files::{FileChange, FileChangeKind, FileStore, OwnerSpace};

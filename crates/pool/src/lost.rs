@@ -155,6 +155,12 @@ impl Lost {
         self.any.load(Ordering::Acquire)
     }
 
+    /// Whether a block is on the list, also if a scrub in progress has not visited it.
+    pub(crate) fn lists(&self, ptr: &BlockPtr) -> bool {
+        let find = || lock(&self.list).blocks.contains_key(&BlockName::from(ptr));
+        self.is_any() && find()
+    }
+
     /// Whether a block is on the list; during a scrub, whether it was found since the scrub began.
     pub(crate) fn has(&self, ptr: &BlockPtr) -> bool {
         let list = lock(&self.list);

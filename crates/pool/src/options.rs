@@ -24,6 +24,8 @@ pub struct Options {
     pub cache_bytes: usize,
     /// Bytes for records that were read; 0 for none.
     pub record_cache_bytes: usize,
+    /// Bytes that may be written to each cache device in 24 hours; `None` for its size.
+    pub cache_daily_bytes: Option<u64>,
     /// Bytes for records that are not written yet.
     pub dirty_bytes: u64,
     /// Bytes for buffers of writes in flight.
@@ -53,6 +55,7 @@ impl Default for Options {
         Self {
             cache_bytes: 128 << 20,
             record_cache_bytes: 64 << 20,
+            cache_daily_bytes: None,
             dirty_bytes: 64 << 20,
             buffer_bytes: 32 << 20,
             freeing_max: 128 << 10,

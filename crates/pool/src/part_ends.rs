@@ -8,8 +8,6 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use xxhash_rust::xxh3::xxh3_64;
-
 use crate::format::{Address, Birth};
 
 /// Ends that are kept, about. Few: a read at random must rarely begin at one of them.
@@ -26,11 +24,7 @@ impl Default for PartEnds {
 
 /// The name of a place in bytes that were placed in an epoch, and its index.
 fn name_of(at: Address, placed: Birth) -> (u64, usize) {
-    let mut bytes = [0; 18];
-    bytes[..8].copy_from_slice(&at.offset.0.to_le_bytes());
-    bytes[8..16].copy_from_slice(&placed.0.to_le_bytes());
-    bytes[16..].copy_from_slice(&at.vdev.0.to_le_bytes());
-    let name = xxh3_64(&bytes);
+    let name = at.name_hash(placed);
     (name, name as usize % ENDS)
 }
 

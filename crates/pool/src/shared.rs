@@ -14,6 +14,7 @@ use io::BufPool;
 use io::sync::{Bell, oneshot};
 
 use crate::cache::RecordCache;
+use crate::cache_device::CacheDevices;
 use crate::format::{Birth, BlockPtr, Node, TreeId};
 use crate::lost::{Lost, LostBlock};
 use crate::options::Options;
@@ -62,6 +63,7 @@ pub(crate) struct Shared {
     pub(crate) vdevs: Arc<Vdevs>,
     cache: Mutex<NodeCache>,
     pub(crate) records: RecordCache,
+    pub(crate) caches: CacheDevices,
     /// Ends of reads of parts of records.
     pub(crate) part_ends: PartEnds,
     /// Whether new records get checksums of their parts: the pool has the feature for them.
@@ -100,6 +102,7 @@ impl Shared {
             vdevs,
             cache: Mutex::new(NodeCache::new(options.cache_bytes)),
             records: RecordCache::new(options.record_cache_bytes),
+            caches: CacheDevices::new(options.cache_daily_bytes),
             part_ends: PartEnds::default(),
             has_record_parts: options.record_parts,
             scattered: Scattered::default(),
@@ -185,7 +188,7 @@ impl Shared {
 
     async fn read_node(&self, tree: TreeId, need: &Need) -> Result<Arc<Node>> {
         let ptr = &need.ptr;
-        let bytes = self.vdevs.read_to(ptr, &self.read_buffers).await;
+        let bytes = self.read_node_block(tree, ptr).await;
         let loaded = bytes.and_then(|b| tree::load(ptr, b[..ptr.physical_size as usize].to_vec()));
         match &loaded {
             Ok(node) => match node.lost() {

@@ -67,6 +67,8 @@ pub enum Scenario {
     Aimed,
     /// Volumes of small pools, with hot spares that stand in for members that fail.
     Spares,
+    /// A volume of a pool with a cache device.
+    Cached,
     /// Members of a mirror that leave and return.
     Members,
     /// A filesystem of a pool.
@@ -75,7 +77,7 @@ pub enum Scenario {
 
 impl Scenario {
     /// All scenarios.
-    pub const ALL: [Scenario; 15] = [
+    pub const ALL: [Scenario; 16] = [
         Scenario::Store,
         Scenario::System,
         Scenario::Rdma,
@@ -89,6 +91,7 @@ impl Scenario {
         Scenario::Full,
         Scenario::Aimed,
         Scenario::Spares,
+        Scenario::Cached,
         Scenario::Members,
         Scenario::Files,
     ];
@@ -110,6 +113,7 @@ impl Scenario {
             Scenario::Full => "full",
             Scenario::Aimed => "aimed",
             Scenario::Spares => "spares",
+            Scenario::Cached => "cached",
             Scenario::Members => "members",
             Scenario::Files => "files",
         }
@@ -205,6 +209,7 @@ pub fn run_with(
             Scenario::Full => volume::run(seed, wrap, volume::Kind::Full).await,
             Scenario::Aimed => volume::run(seed, wrap, volume::Kind::Aimed).await,
             Scenario::Spares => volume::run(seed, wrap, volume::Kind::Spares).await,
+            Scenario::Cached => volume::run(seed, wrap, volume::Kind::Cached).await,
             Scenario::Files => files::run(seed).await,
             Scenario::Members => unreachable!("it has simulations of its own"),
         }

@@ -17,7 +17,7 @@ const SAID_EVERY: Duration = Duration::from_secs(15);
 #[derive(Parser)]
 #[command(name = "wirepool-sim")]
 struct Args {
-    /// Only this scenario: store, system, rdma, iscsi, iser, nfs, nfs_rdma, shards, fence, pool, full, aimed, spares, members or files
+    /// Only this scenario: store, system, rdma, iscsi, iser, nfs, nfs_rdma, shards, fence, pool, full, aimed, spares, cached, members or files
     #[arg(long)]
     scenario: Option<String>,
     /// One seed

@@ -1,4 +1,4 @@
-//! The words of a pool's layout: `DISK... [LAYOUT DISK...] [special [mirror] DISK...] [log [mirror] DISK...] [spare DISK...]`, LAYOUT one of
+//! The words of a pool's layout: `DISK... [LAYOUT DISK...] [special [mirror] DISK...] [log [mirror] DISK...] [cache DISK...] [spare DISK...]`, LAYOUT one of
 //! mirror, raidz1 (or raidz), raidz2 and raidz3. After `special`, all vdevs are for nodes and small records; after `log`, for the journal.
 //!
 //! **Owns** the grammar. **Called by** `pool create` and `pool add`. **Invariants**: a word of the grammar is never a path or a name; a
@@ -12,14 +12,15 @@ const DISK_DIRECTORIES: [&str; 3] = ["/dev", "/dev/disk/by-id", "/dev/mapper"];
 /// Most single-letter changes between a mistyped word and the suggested one.
 const TYPING_ERRORS_MAX: usize = 2;
 
-/// The vdevs and spares of a layout.
+/// The vdevs, spares and cache devices of a layout.
 #[derive(Debug, Default)]
 pub(crate) struct Parts {
     pub(crate) vdevs: Vec<VdevSpec>,
     pub(crate) spares: Vec<PathBuf>,
+    pub(crate) caches: Vec<PathBuf>,
 }
 
-/// The vdevs and spares that the words name; `name` is the pool's name if the pool is new. Errors: the reason, for people.
+/// The disks that the words name; `name` is the pool's name if the pool is new. Errors: the reason, for people.
 pub(crate) fn parts(words: &[String], name: Option<&str>) -> Result<Parts, String> {
     if let Some(name) = name.filter(|name| is_layout_word(name)) {
         return Err(format!(
@@ -28,12 +29,12 @@ pub(crate) fn parts(words: &[String], name: Option<&str>) -> Result<Parts, Strin
     }
     let mut parts = parse(words, |path| path.exists())?;
     let members = parts.vdevs.iter_mut().flat_map(|vdev| &mut vdev.members);
-    for path in members.chain(&mut parts.spares) {
+    for path in members.chain(&mut parts.spares).chain(&mut parts.caches) {
         *path = std::path::absolute(&*path).map_err(|e| e.to_string())?;
     }
     let mut classes = parts.vdevs.iter().map(|vdev| vdev.class);
     if name.is_some() && !classes.any(|class| class == VdevClass::Normal) {
-        return Err("a pool needs disks for its data beside its logs, special vdevs and spares: name them before the words \"log\", \"special\" and \"spare\"".into());
+        return Err("a pool needs disks for its data beside its logs, special vdevs, cache devices and spares: name them before the words \"log\", \"special\", \"cache\" and \"spare\"".into());
     }
     Ok(parts)
 }
@@ -58,6 +59,7 @@ fn layout(word: &str) -> Option<VdevLayout> {
 enum Section {
     Vdevs(VdevClass),
     Spares,
+    Caches,
 }
 
 impl Section {
@@ -67,6 +69,7 @@ impl Section {
             "log" => Some(Self::Vdevs(VdevClass::Log)),
             "special" => Some(Self::Vdevs(VdevClass::Special)),
             "spare" => Some(Self::Spares),
+            "cache" => Some(Self::Caches),
             _ => None,
         }
     }
@@ -87,8 +90,8 @@ fn parse(words: &[String], is_there: impl Fn(&Path) -> bool) -> Result<Parts, St
         } else if let Some(layout) = layout(word) {
             let class = match section {
                 Section::Vdevs(class) => class,
-                Section::Spares if without.is_some() => break,
-                Section::Spares => VdevClass::Normal,
+                Section::Spares | Section::Caches if without.is_some() => break,
+                Section::Spares | Section::Caches => VdevClass::Normal,
             };
             let of_class = match class {
                 VdevClass::Normal => None,
@@ -109,13 +112,14 @@ fn parse(words: &[String], is_there: impl Fn(&Path) -> bool) -> Result<Parts, St
             });
         } else if is_layout_word(word) {
             return Err(format!(
-                "{word:?} is a layout that this version does not have: use mirror, raidz1, raidz2, raidz3, log, special or spare"
+                "{word:?} is a layout that this version does not have: use mirror, raidz1, raidz2, raidz3, log, special, cache or spare"
             ));
         } else {
             let path = disk(word, &is_there)?;
             without = None;
             match (section, parts.vdevs.last_mut()) {
                 (Section::Spares, _) => parts.spares.push(path),
+                (Section::Caches, _) => parts.caches.push(path),
                 (Section::Vdevs(_), Some(vdev)) if joins => vdev.members.push(path),
                 (Section::Vdevs(class), _) => parts.vdevs.push(VdevSpec {
                     class,
@@ -192,7 +196,10 @@ mod tests {
             .spares
             .iter()
             .map(|p| format!("spare {}", p.display()));
-        let all = parts.vdevs.into_iter().map(text).chain(spares);
+        let caches = parts.caches.iter();
+        let caches = caches.map(|p| format!("cache {}", p.display()));
+        let all = parts.vdevs.into_iter().map(text).chain(caches);
+        let all = all.chain(spares);
         Ok(all.collect::<Vec<_>>().join(" | "))
     }
 
@@ -227,6 +234,11 @@ mod tests {
                 "mirror a.img b.img | log disk c.img | log disk d.img | spare e.img",
             ),
             (
+                "mirror a.img b.img cache c.img d.img spare e.img log f.img",
+                "mirror a.img b.img | log disk f.img | cache c.img | cache d.img | spare e.img",
+            ),
+            ("cache c.img", "cache c.img"),
+            (
                 "a.img log mirror c.img d.img mirror e.img f.img",
                 "disk a.img | log mirror c.img d.img | log mirror e.img f.img",
             ),
@@ -246,7 +258,15 @@ mod tests {
                 "raidz3 a.img b.img c.img",
                 "a raidz3 needs at least 4 disks: raidz3 DISK DISK DISK DISK",
             ),
-            ("mirror a.img b.img cache c.img", "\"cache\" is a layout"),
+            (
+                "mirror a.img b.img special c.img",
+                "\"special\" is a layout",
+            ),
+            ("a.img cache", "\"cache\" needs at least one disk"),
+            (
+                "a.img cache mirror b.img c.img",
+                "\"cache\" needs at least one disk",
+            ),
             ("a.img log", "the word \"log\" needs at least one disk"),
             (
                 "a.img log spare b.img",

@@ -64,6 +64,7 @@ pub(crate) fn member(ask: &Ask, command: MemberCommand) -> Result<String> {
                 pool,
                 vdevs: parts.vdevs,
                 spares: parts.spares,
+                caches: parts.caches,
                 size,
                 force,
             };

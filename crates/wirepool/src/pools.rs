@@ -42,6 +42,7 @@ pub(crate) fn pool(ask: &Ask, command: PoolCommand) -> Result<String> {
                     name,
                     vdevs: parts.vdevs,
                     spares: parts.spares,
+                    caches: parts.caches,
                     size,
                     force,
                 },

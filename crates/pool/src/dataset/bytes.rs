@@ -13,6 +13,7 @@ use super::OpenDataset;
 use super::keys::{RECORDS_END, block_keys, data_keys};
 use super::read::{Location, Piece};
 use crate::Result;
+use crate::block_reads::Caching;
 use crate::dirty::Known;
 use crate::format::filesystem::{BLOCK_SIZE, KIND_BLOCK};
 use crate::format::{Key, ObjectId};
@@ -134,21 +135,21 @@ impl ObjectBytes<'_> {
     /// The locations of records. Records above the highest possible number are holes.
     pub(crate) async fn locations(&self, records: Range<u64>) -> Result<Vec<Location>> {
         let keys = data_keys(self.object, records.clone());
-        let mut found = self.of.locate(keys, false).await?;
+        let mut found = self.of.locate(keys, Caching::NONE).await?;
         let holes = std::iter::repeat_n(Location::Known(Known::Zero), records_beyond(&records));
         found.extend(holes);
         Ok(found)
     }
 
-    /// Whether a request uses the record cache.
-    fn is_cached(&self, bytes: &Range<u64>) -> bool {
+    /// The caches that a request uses.
+    fn caching(&self, bytes: &Range<u64>) -> Caching {
         let records = self.records(bytes);
         let len = (bytes.end - bytes.start) as usize;
-        self.of.is_cached(len, records.end - records.start)
+        self.of.caching(len, records.end - records.start)
     }
 
     /// The parts of records and blocks that a range of bytes has, and zeroes.
-    async fn pieces(&self, bytes: Range<u64>, is_cached: bool) -> Result<Vec<Piece>> {
+    async fn pieces(&self, bytes: Range<u64>, caching: Caching) -> Result<Vec<Piece>> {
         let (object, size) = (self.object, self.record_size);
         let records = self.records(&bytes);
         let numbers = match self.of.settings.has_blocks() {
@@ -161,10 +162,10 @@ impl ObjectBytes<'_> {
             block_keys(object, numbers.clone()),
         ];
         let [data, blocks] = self.of.sources(keys);
-        let locations = self.of.resolve(data, is_cached).await?;
+        let locations = self.of.resolve(data, caching).await?;
         let holes = std::iter::repeat_n(Location::Known(Known::Zero), records_beyond(&records));
         let locations = locations.into_iter().chain(holes);
-        let blocks = numbers.zip(self.of.resolve(blocks, is_cached).await?);
+        let blocks = numbers.zip(self.of.resolve(blocks, caching).await?);
         let blocks = blocks.filter(|(_, location)| !location.is_zero());
         let blocks = blocks.map(|(number, location)| Block { number, location });
         let mut blocks = blocks.peekable();
@@ -191,10 +192,10 @@ impl ObjectBytes<'_> {
             return Ok(Payload::zeroes(0));
         }
         let _reader = self.of.shared.readers.enter();
-        let is_cached = self.is_cached(&bytes);
-        let mut pieces = self.pieces(bytes, is_cached).await?;
-        self.of.choose_parts(&mut pieces, len, is_cached);
-        self.of.read_pieces(&pieces, len, is_cached).await
+        let caching = self.caching(&bytes);
+        let mut pieces = self.pieces(bytes, caching).await?;
+        self.of.choose_parts(&mut pieces, len, caching);
+        self.of.read_pieces(&pieces, len, caching).await
     }
 
     /// Fills `out` with the bytes from `at` on.
@@ -204,10 +205,10 @@ impl ObjectBytes<'_> {
         }
         let _reader = self.of.shared.readers.enter();
         let bytes = at..at + out.len() as u64;
-        let is_cached = self.is_cached(&bytes);
-        let mut pieces = self.pieces(bytes, is_cached).await?;
-        self.of.choose_parts(&mut pieces, out.len(), is_cached);
-        self.of.fill(&pieces, out, is_cached).await
+        let caching = self.caching(&bytes);
+        let mut pieces = self.pieces(bytes, caching).await?;
+        self.of.choose_parts(&mut pieces, out.len(), caching);
+        self.of.fill(&pieces, out, caching).await
     }
 
     /// Bytes of an object whose size is `visible`, with `data` from its byte `from` on. Bytes behind `visible` are zero.

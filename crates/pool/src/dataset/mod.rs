@@ -77,9 +77,11 @@ pub(crate) struct OpenDataset {
 
 impl OpenDataset {
     pub(crate) fn new(id: TreeId, shared: Arc<Shared>, state: State) -> Arc<Self> {
+        let settings = Settings::new(&state.dataset, shared.opened_in());
+        shared.caches.set_nodes(id, settings.has_nodes_on_devices());
         Arc::new(Self {
             id,
-            settings: Settings::new(&state.dataset, shared.opened_in()),
+            settings,
             shared,
             state: Mutex::new(state),
             turns: RangeLock::default(),
@@ -100,6 +102,8 @@ impl OpenDataset {
         self.shared.budget.set_refquota(self.id, dataset.refquota);
         let mut state = lock(&self.state);
         self.settings.publish(&dataset);
+        let has_nodes = self.settings.has_nodes_on_devices();
+        self.shared.caches.set_nodes(self.id, has_nodes);
         state.dataset = dataset;
     }
 

@@ -11,6 +11,7 @@ use super::OpenDataset;
 use super::keys::blocks_of;
 use super::read::{Location, Sources};
 use super::state::State;
+use crate::block_reads::Caching;
 use crate::compress::unpack;
 use crate::format::filesystem::{BLOCK_SIZE, KIND_DATA};
 use crate::format::{Birth, Block, BlockPtr, Key};
@@ -110,8 +111,8 @@ impl OpenDataset {
         let sources = self.sources([record, blocks]);
         let [record, blocks] = sources.clone();
         let located = async {
-            let record = self.resolve(record, false).await?;
-            Ok((record, self.resolve(blocks, false).await?))
+            let record = self.resolve(record, Caching::NONE).await?;
+            Ok((record, self.resolve(blocks, Caching::NONE).await?))
         };
         let (record, blocks) = match located.await {
             Ok(found) => found,

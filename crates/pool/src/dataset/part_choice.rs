@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use super::OpenDataset;
 use super::read::{Location, Piece};
+use crate::block_reads::Caching;
 use crate::format::{Block, BlockPtr};
 
 /// Longer requests, in bytes, read whole records.
@@ -23,7 +24,7 @@ struct Need {
 impl OpenDataset {
     /// Chooses the records of a request of `len` bytes of which only parts are read: short requests, unless they continue another
     /// one and the record cache can have the record.
-    pub(super) fn choose_parts(&self, pieces: &mut [Piece], len: usize, is_cached: bool) {
+    pub(super) fn choose_parts(&self, pieces: &mut [Piece], len: usize, caching: Caching) {
         if len > REQUEST_MAX {
             return;
         }
@@ -50,7 +51,7 @@ impl OpenDataset {
                 continue;
             };
             if let Some(need) = needs.next_if(|need| need.ptr == *block.ptr()) {
-                let parts = self.parts_for(block, &need.bytes, is_cached);
+                let parts = self.parts_for(block, &need.bytes, caching);
                 chosen = parts.map(|parts| (need.ptr, parts));
             }
             if let Some((ptr, parts)) = &chosen
@@ -66,14 +67,14 @@ impl OpenDataset {
         &self,
         block: &Block,
         bytes: &Range<usize>,
-        is_cached: bool,
+        caching: Caching,
     ) -> Option<Range<usize>> {
         let parts = block.parts_of(bytes)?;
         let ptr = block.ptr();
         if parts.len() * PART_OF_RECORD > ptr.logical_size as usize {
             return None;
         }
-        if is_cached {
+        if caching.in_memory {
             let ends = &self.shared.part_ends;
             let (start, end) = (parts.start, parts.end);
             let continues = ends.has(ptr.address().behind(start), ptr.placed);

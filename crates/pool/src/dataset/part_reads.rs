@@ -10,6 +10,7 @@ use std::sync::Arc;
 use io::{BufPool, IoBuf};
 
 use super::OpenDataset;
+use crate::block_reads::Caching;
 use crate::format::Block;
 use crate::{Error, Result};
 
@@ -42,20 +43,22 @@ impl<'a> PartRead<'a> {
 }
 
 impl OpenDataset {
-    /// Reads parts of a record, from the cache, or from the devices into a buffer of the cache or of `buffers`. If `is_cached`, they go
-    /// to the cache.
+    /// Reads parts of a record, from the cache, or from the devices into a buffer of the cache or of `buffers`. They go
+    /// to the caches that `caching` names.
     pub(super) async fn read_parts(
         &self,
         block: &Block,
         bytes: &Range<usize>,
-        is_cached: bool,
+        caching: Caching,
         buffers: &BufPool,
     ) -> Result<Arc<IoBuf>> {
-        let (vdevs, records) = (&self.shared.vdevs, &self.shared.records);
+        let records = &self.shared.records;
         let ptr = block.ptr();
         let starts = || bytes.clone().step_by(block.part_size());
         let is_one = bytes.len() <= block.part_size();
-        if is_cached && let Some(found) = records.get_parts(ptr, starts()) {
+        if caching.in_memory
+            && let Some(found) = records.get_parts(ptr, starts())
+        {
             if let [only] = &found[..] {
                 return Ok(only.clone());
             }
@@ -65,16 +68,17 @@ impl OpenDataset {
             }
             return Ok(Arc::new(all));
         }
-        let of_cache = (is_cached && is_one).then(|| records.reserve(bytes.len()));
+        let of_cache = (caching.in_memory && is_one).then(|| records.reserve(bytes.len()));
         let buf = match of_cache.flatten() {
             Some(buf) => buf,
             None => buffers.alloc(bytes.len()).await,
         };
-        let read = vdevs.read_parts(block, bytes.start, buf).await?;
-        if is_cached && is_one {
+        let read = self.shared.read_parts(block, bytes.start, buf, caching);
+        let read = read.await?;
+        if caching.in_memory && is_one {
             return Ok(records.insert_read_part(ptr, bytes.start, read));
         }
-        if is_cached {
+        if caching.in_memory {
             for (start, part) in starts().zip(read.chunks(block.part_size())) {
                 records.insert_part(ptr, start, part);
             }
@@ -83,10 +87,10 @@ impl OpenDataset {
     }
 
     /// Reads parts and fills their outputs. Returns the errors.
-    pub(super) async fn fill_parts(&self, read: PartRead<'_>, is_cached: bool) -> Vec<Error> {
+    pub(super) async fn fill_parts(&self, read: PartRead<'_>, caching: Caching) -> Vec<Error> {
         let PartRead { block, bytes, outs } = read;
         let buffers = &self.shared.read_buffers;
-        let found = match self.read_parts(&block, &bytes, is_cached, buffers).await {
+        let found = match self.read_parts(&block, &bytes, caching, buffers).await {
             Ok(found) => found,
             Err(error) => return vec![error],
         };

@@ -16,9 +16,12 @@ use super::keys::{fragment_key, fragments_of};
 use super::part_reads::PartRead;
 use super::runs::{RUN_MAX, Run, Runs};
 use super::state::Source;
+use crate::block_reads::Caching;
 use crate::dirty::Known;
 use crate::format::filesystem::KIND_DATA;
-use crate::format::{Autodefrag, Block, BlockPtr, Compression, Defect, Key, Value};
+use crate::format::{
+    Autodefrag, Block, BlockPtr, Compression, DatasetProperty, Defect, Key, Value,
+};
 use crate::lost::LostBlock;
 use crate::scattered::{Window, is_apart};
 use crate::{Error, Result};
@@ -27,7 +30,7 @@ use io::sync::lock;
 /// The most reads in flight for one request.
 const RUNS_AT_ONCE: usize = 32;
 
-/// Longer requests, in bytes, of more than one record bypass the record cache: they are likely to be a scan, and
+/// Longer requests, in bytes, of more than one record bypass the caches: they are likely to be a scan, and
 /// reading adjacent blocks is faster.
 const CACHED_MAX: usize = 64 << 10;
 
@@ -103,10 +106,15 @@ impl Piece {
 }
 
 impl OpenDataset {
-    /// Whether a request of `len` bytes of `records` records uses the record cache.
-    pub(crate) fn is_cached(&self, len: usize, records: u64) -> bool {
+    /// The caches that a request of `len` bytes of `records` records uses.
+    pub(crate) fn caching(&self, len: usize, records: u64) -> Caching {
+        use DatasetProperty::{Primarycache, Secondarycache};
         let is_short = len <= CACHED_MAX || records == 1;
-        is_short && self.shared.records.is_on()
+        let takes = |of| is_short && self.settings.caches_records(of);
+        Caching {
+            in_memory: self.shared.records.is_on() && takes(Primarycache),
+            on_devices: self.shared.caches.is_on() && takes(Secondarycache),
+        }
     }
 
     /// The sources of the records or blocks under these keys, all at one moment.
@@ -119,16 +127,16 @@ impl OpenDataset {
     }
 
     /// The locations of the records under `keys`, which are of one object and one kind.
-    pub(crate) async fn locate(&self, keys: Range<Key>, is_cached: bool) -> Result<Vec<Location>> {
+    pub(crate) async fn locate(&self, keys: Range<Key>, caching: Caching) -> Result<Vec<Location>> {
         let [sources] = self.sources([keys]);
-        self.resolve(sources, is_cached).await
+        self.resolve(sources, caching).await
     }
 
     /// The locations of records or blocks, in the order of their keys. The caller was a registered reader when it got the sources.
     pub(crate) async fn resolve(
         &self,
         Sources(sources): Sources,
-        is_cached: bool,
+        caching: Caching,
     ) -> Result<Vec<Location>> {
         let mut locations = Vec::with_capacity(sources.len());
         let mut found = self.look_up(&sources).await?.into_iter().peekable();
@@ -151,7 +159,9 @@ impl OpenDataset {
             locations.push(match value {
                 None | Some(Value::Inline(_)) => Location::Known(Known::of_value(value.as_ref())),
                 Some(Value::Block(block)) if self.settings.is_whole(block.ptr()) => {
-                    let held = is_cached.then(|| self.shared.records.get(block.ptr()));
+                    let held = caching
+                        .in_memory
+                        .then(|| self.shared.records.get(block.ptr()));
                     held.flatten()
                         .map_or(Location::Block(block), Location::Cached)
                 }
@@ -206,7 +216,7 @@ impl OpenDataset {
         &self,
         pieces: &[Piece],
         len: usize,
-        is_cached: bool,
+        caching: Caching,
     ) -> Result<Payload> {
         if let [piece] = pieces
             && let Location::Cached(held) = &piece.location
@@ -219,17 +229,19 @@ impl OpenDataset {
             && piece.len * LENT_MAX >= bytes.len().next_power_of_two()
         {
             let buffers = io::pool();
-            let read = self.read_parts(block, bytes, is_cached, &buffers).await;
+            let read = self.read_parts(block, bytes, caching, &buffers).await;
             let held = self.told(pieces, read.map_err(|error| vec![error]))?;
             return Ok(lend(held, piece.skip - bytes.start, piece.len).await);
         }
-        if is_cached && let Some(read) = self.read_to_cache(pieces).await {
+        if caching.in_memory
+            && let Some(read) = self.read_to_cache(pieces, caching).await
+        {
             return read;
         }
         if let Some(run) = self.whole_run(pieces) {
-            let bytes = self.shared.vdevs.read_run(&run, &io::pool()).await;
+            let bytes = self.shared.read_run(&run, &io::pool(), caching).await;
             let bytes = self.told(pieces, bytes)?;
-            if is_cached {
+            if caching.in_memory {
                 let mut rest = &bytes[..];
                 for ptr in &run {
                     let (contents, behind) = rest.split_at(ptr.logical_size as usize);
@@ -243,13 +255,13 @@ impl OpenDataset {
             return Ok(Payload::zeroes(len));
         }
         let mut out = io::pool().alloc(len).await;
-        self.fill(pieces, &mut out, is_cached).await?;
+        self.fill(pieces, &mut out, caching).await?;
         Ok(Payload::from(out))
     }
 
     /// Reads the only piece of a request, of an uncompressed block, into a buffer of the record cache, and keeps the block there.
     /// `None` if the request is another one, or the cache has no buffer.
-    async fn read_to_cache(&self, pieces: &[Piece]) -> Option<Result<Payload>> {
+    async fn read_to_cache(&self, pieces: &[Piece], caching: Caching) -> Option<Result<Payload>> {
         let [piece] = pieces else { return None };
         let Location::Block(block) = &piece.location else {
             return None;
@@ -260,8 +272,7 @@ impl OpenDataset {
             return None;
         }
         let buf = self.shared.records.reserve(size)?;
-        let blocks = std::slice::from_ref(ptr);
-        let bytes = self.shared.vdevs.read_run_into(blocks, buf).await;
+        let bytes = self.shared.read_block_into(ptr, buf, caching).await;
         Some(match self.told(pieces, bytes) {
             Ok(bytes) => {
                 let held = self.shared.records.insert_read(ptr, bytes);
@@ -297,9 +308,9 @@ impl OpenDataset {
         &self,
         pieces: &[Piece],
         out: &mut [u8],
-        is_cached: bool,
+        caching: Caching,
     ) -> Result<()> {
-        let filled = self.read_into(pieces, out, is_cached).await;
+        let filled = self.read_into(pieces, out, caching).await;
         self.told(pieces, filled)
     }
 
@@ -334,9 +345,9 @@ impl OpenDataset {
         Err(failed.swap_remove(0))
     }
 
-    /// Fills `out` with the bytes of these pieces. If `is_cached`, the records that are read go to the cache. All
+    /// Fills `out` with the bytes of these pieces. The records that are read go to the caches that `caching` names. All
     /// records are tried even if one fails, so that the error names all lost blocks.
-    async fn read_into(&self, pieces: &[Piece], out: &mut [u8], is_cached: bool) -> Read<()> {
+    async fn read_into(&self, pieces: &[Piece], out: &mut [u8], caching: Caching) -> Read<()> {
         let (mut runs, mut parts) = (Runs::default(), Vec::new());
         let mut rest = out;
         for piece in pieces {
@@ -369,15 +380,13 @@ impl OpenDataset {
         }
         let runs = runs.into_inner();
         self.note_order(pieces, (runs.len() + parts.len()) as u64);
-        let parts = parts
-            .into_iter()
-            .map(|read| self.fill_parts(read, is_cached));
+        let parts = parts.into_iter().map(|read| self.fill_parts(read, caching));
         let mut failed = stream::iter(parts)
             .buffer_unordered(RUNS_AT_ONCE)
             .concat()
             .await;
         let reads = runs.into_iter();
-        let reads = stream::iter(reads.map(|run| self.read_run(run, is_cached)));
+        let reads = stream::iter(reads.map(|run| self.read_run(run, caching)));
         failed.extend(reads.buffer_unordered(RUNS_AT_ONCE).concat().await);
         if failed.is_empty() {
             Ok(())
@@ -415,15 +424,16 @@ impl OpenDataset {
         }
     }
 
-    /// Reads and unpacks a run. If `is_cached`, its blocks go to the cache. Returns the errors.
-    async fn read_run(&self, run: Run<'_>, is_cached: bool) -> Vec<Error> {
-        let (vdevs, buffers) = (&self.shared.vdevs, &self.shared.read_buffers);
-        let bytes = match vdevs.read_run(run.blocks(), buffers).await {
+    /// Reads and unpacks a run. Its blocks go to the caches that `caching` names. Returns the errors.
+    async fn read_run(&self, run: Run<'_>, caching: Caching) -> Vec<Error> {
+        let buffers = &self.shared.read_buffers;
+        let read = self.shared.read_run(run.blocks(), buffers, caching);
+        let bytes = match read.await {
             Ok(bytes) => bytes,
             Err(failed) => return failed,
         };
         let keep = |ptr: &BlockPtr, contents: &[u8]| {
-            if is_cached {
+            if caching.in_memory {
                 self.shared.records.insert(ptr, contents);
             }
         };

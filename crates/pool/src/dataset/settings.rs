@@ -15,6 +15,10 @@ use crate::format::{
 /// The values of `sync`, by their index in [`Settings`].
 const SYNCS: [Sync; 3] = [Sync::Standard, Sync::Always, Sync::Disabled];
 
+/// The values of `primarycache` and `secondarycache` for records and nodes, and for neither.
+const CACHES_ALL: u64 = 0;
+const CACHES_NONE: u64 = 2;
+
 /// Bits of `change` that count the changes of one object. The bits above have the epoch in which the pool was opened.
 const CHANGE_BITS: u32 = 32;
 
@@ -155,6 +159,16 @@ impl Settings {
     /// The properties with a few values.
     pub(crate) fn switches(&self) -> Switches {
         Switches::of_bits(self.switches.load(Ordering::Acquire))
+    }
+
+    /// Whether nodes of its trees go to cache devices.
+    pub(crate) fn has_nodes_on_devices(&self) -> bool {
+        self.switches().value(DatasetProperty::Secondarycache) != CACHES_NONE
+    }
+
+    /// Whether records go to the caches that this property is about.
+    pub(crate) fn caches_records(&self, of: DatasetProperty) -> bool {
+        self.switches().value(of) == CACHES_ALL
     }
 
     /// Whether records that are read in order and lie apart are moved.

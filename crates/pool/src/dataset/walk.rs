@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::{Location, OpenDataset, State};
+use crate::block_reads::Caching;
 use crate::dirty::Dirty;
 use crate::format::{Key, Value};
 use crate::tree::{Direction, Layer, Root, Scan, ScanStep};
@@ -171,7 +172,7 @@ impl OpenDataset {
             let is_next = |(n, key): &(usize, &Key)| **key == first.after(*n as u128);
             let together = rest.iter().enumerate().take_while(is_next).count();
             let run = *first..first.after(together as u128);
-            let locations = self.locate(run, false).await?;
+            let locations = self.locate(run, Caching::NONE).await?;
             let run = rest[..together].iter().copied().zip(locations);
             // newer changes may hide stored contents
             found.extend(run.filter(|(_, location)| !location.is_zero()));

@@ -13,6 +13,7 @@ use super::contents::used;
 use super::transactions::{check_quotas, check_usable, cost};
 use super::used::unless_lost;
 use crate::Result;
+use crate::block_reads::Caching;
 use crate::dataset::{LAZY_BYTES, Location, RECORDS_END, block_keys, blocks_of, data_keys};
 use crate::filesystem::Transaction;
 use crate::format::filesystem::{BLOCK_SIZE, Inode, InodeFlags};
@@ -137,7 +138,9 @@ impl FileStore {
             return Ok(false);
         }
         let stored_end = record * size + locations[0].len() as u64;
-        let present = self.0.locate(block_keys(object, blocks.clone()), false);
+        let present = self
+            .0
+            .locate(block_keys(object, blocks.clone()), Caching::NONE);
         for (block, old) in blocks.zip(present.await?) {
             let unit = block * BLOCK_SIZE..(block + 1) * BLOCK_SIZE;
             let is_behind = unit.start >= stored_end;

@@ -10,6 +10,7 @@ use backend::file::{FILE_SIZE_MAX, FileError, FileResult};
 use super::transactions::check_usable;
 use super::{FileStore, INLINE_MAX};
 use crate::Result;
+use crate::block_reads::Caching;
 use crate::dataset::{
     LAZY_BYTES, Location, RECORDS_END, State, block_keys, blocks_of, data_keys, fragments_of,
     is_zero,
@@ -241,7 +242,9 @@ impl FileStore {
         if !blocks.clone().any(|block| is_behind(&block)) {
             return Ok(0);
         }
-        let present = self.0.locate(block_keys(object, blocks.clone()), false);
+        let present = self
+            .0
+            .locate(block_keys(object, blocks.clone()), Caching::NONE);
         let present = present.await?;
         let added = blocks.zip(present);
         let added = added.filter(|(block, old)| old.is_zero() && is_behind(block));

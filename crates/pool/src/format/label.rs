@@ -49,6 +49,8 @@ const VERSION_REMOVED: u32 = 6;
 const VERSION_RINGS: u32 = 7;
 /// Version of labels of pools with a vdev that is not of the normal class.
 const VERSION_CLASSES: u32 = 8;
+/// The version of the label of a cache device.
+pub(super) const VERSION_CACHE: u32 = 9;
 /// Bits of a vdev's byte for the journal, from version 7 on, beside 1 for its area.
 const IN_RING: u8 = 2;
 const IN_NEXT: u8 = 4;
@@ -169,7 +171,7 @@ pub struct Label {
 /// Whether a label could not be decoded because a later version wrote it. The disk belongs to a pool nevertheless.
 #[must_use]
 pub fn is_of_later_version(defect: &Defect) -> bool {
-    let later = u64::from(VERSION_CLASSES) + 1..;
+    let later = u64::from(VERSION_CACHE) + 1..;
     matches!(defect, Defect::Field { field, value } if *field == VERSION_FIELD && later.contains(value))
 }
 

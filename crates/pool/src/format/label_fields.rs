@@ -318,6 +318,8 @@ pub const FEATURE_EXACT_SPACE: &str = "exact_space";
 pub const FEATURE_SPACE_SUMMARIES: &str = "space_summaries";
 /// The feature of pools whose settings have `autodefrag`.
 pub const FEATURE_AUTODEFRAG: &str = "autodefrag";
+/// The feature of pools whose settings have `primarycache` or `secondarycache`.
+pub const FEATURE_CACHE_SETTINGS: &str = "cache_settings";
 /// The feature of pools whose journal may have the contents of records.
 pub const FEATURE_JOURNAL_CONTENTS: &str = "journal_contents";
 /// The feature of pools with blocks that are younger than their contents.
@@ -337,10 +339,11 @@ pub const FEATURE_BLOCK_SIZES: &str = "block_sizes";
 /// The feature of pools whose settings have `special_small_blocks`.
 pub const FEATURE_SPECIAL_SMALL_BLOCKS: &str = "special_small_blocks";
 /// All features that this version knows.
-pub(crate) const FEATURES: [&str; 17] = [
+pub(crate) const FEATURES: [&str; 18] = [
     FEATURE_ACL_RULES,
     FEATURE_AUTODEFRAG,
     FEATURE_BLOCK_SIZES,
+    FEATURE_CACHE_SETTINGS,
     FEATURE_EXACT_SPACE,
     FEATURE_FILESYSTEMS,
     FEATURE_FOLDED_CHECKSUMS,

@@ -10,6 +10,7 @@ mod block_ptr;
 mod block_sizes;
 mod block_space;
 mod builder;
+mod cache_device;
 mod checksum;
 mod dataset;
 mod dead;
@@ -37,6 +38,7 @@ mod uberblock;
 use std::fmt;
 
 use thiserror::Error;
+use xxhash_rust::xxh3::xxh3_64;
 
 pub use block::{Block, Hashes, PART_SIZE_MIN, PARTED_SIZE_MIN, PARTS_MAX, part_sums_size};
 pub use block_ptr::{
@@ -45,6 +47,7 @@ pub use block_ptr::{
 pub use block_sizes::{BlockSizes, SIZE_CLASSES, SizeClass};
 pub use block_space::BlockSpace;
 pub use builder::NodeBuilder;
+pub use cache_device::{CacheGuid, CacheLabel, CacheTable, CachedBlock};
 pub use checksum::{Checksum, ChecksumKind, Digest, NoChecksum};
 pub use dataset::{
     Dataset, DatasetKind, DatasetRoot, KIND_DATASET, KIND_LIST, KIND_NEXT_DATASET, KIND_ROOT,
@@ -70,13 +73,14 @@ pub use label::{
 };
 pub(crate) use label_fields::FEATURES;
 pub use label_fields::{
-    Expansion, FEATURE_ACL_RULES, FEATURE_AUTODEFRAG, FEATURE_BLOCK_SIZES, FEATURE_EXACT_SPACE,
-    FEATURE_FILESYSTEMS, FEATURE_FOLDED_CHECKSUMS, FEATURE_JOURNAL_CONTENTS, FEATURE_MOVED_BLOCKS,
-    FEATURE_OWNER_SPACE, FEATURE_RECORD_PARTS, FEATURE_RECORD_SIZES, FEATURE_RELOCATED_BLOCKS,
-    FEATURE_REMOVED_VDEVS, FEATURE_SETTINGS, FEATURE_SIZE_MAX, FEATURE_SPACE_SUMMARIES,
-    FEATURE_SPARES, FEATURE_SPECIAL_SMALL_BLOCKS, FEATURES_MAX, Features, HOST_NAME_SIZE, Host,
-    LabelEpoch, MemberEntry, MemberGuid, Membership, NAME_SIZE_MAX, PoolState, RAIDZ_PARITY_MAX,
-    SCRATCH_AREA_SIZE, VdevClass, VdevEntry, VdevGuid, VdevKind, check_name,
+    Expansion, FEATURE_ACL_RULES, FEATURE_AUTODEFRAG, FEATURE_BLOCK_SIZES, FEATURE_CACHE_SETTINGS,
+    FEATURE_EXACT_SPACE, FEATURE_FILESYSTEMS, FEATURE_FOLDED_CHECKSUMS, FEATURE_JOURNAL_CONTENTS,
+    FEATURE_MOVED_BLOCKS, FEATURE_OWNER_SPACE, FEATURE_RECORD_PARTS, FEATURE_RECORD_SIZES,
+    FEATURE_RELOCATED_BLOCKS, FEATURE_REMOVED_VDEVS, FEATURE_SETTINGS, FEATURE_SIZE_MAX,
+    FEATURE_SPACE_SUMMARIES, FEATURE_SPARES, FEATURE_SPECIAL_SMALL_BLOCKS, FEATURES_MAX, Features,
+    HOST_NAME_SIZE, Host, LabelEpoch, MemberEntry, MemberGuid, Membership, NAME_SIZE_MAX,
+    PoolState, RAIDZ_PARITY_MAX, SCRATCH_AREA_SIZE, VdevClass, VdevEntry, VdevGuid, VdevKind,
+    check_name,
 };
 pub use node::{
     BRANCH_ENTRY_SIZE, INLINE_SIZE_MAX, LEAF_ENTRY_OVERHEAD, LEVEL_MAX, NODE_HEADER_SIZE,
@@ -176,6 +180,15 @@ impl Address {
     /// The seed of checksums of bytes at this address.
     fn seed(self) -> u64 {
         (u64::from(self.vdev.0) << 48) | (self.offset.0 / SECTOR_SIZE_MIN)
+    }
+
+    /// A hash of the name of the contents that were placed here in an epoch.
+    pub(crate) fn name_hash(self, placed: Birth) -> u64 {
+        let mut bytes = [0; 18];
+        bytes[..8].copy_from_slice(&self.offset.0.to_le_bytes());
+        bytes[8..16].copy_from_slice(&placed.0.to_le_bytes());
+        bytes[16..].copy_from_slice(&self.vdev.0.to_le_bytes());
+        xxh3_64(&bytes)
     }
 
     /// The address behind a block of this many bytes.

@@ -89,6 +89,7 @@ impl DatasetProperty {
             Self::Aclmode | Self::Aclinherit => Some(super::FEATURE_ACL_RULES),
             Self::Autodefrag => Some(super::FEATURE_AUTODEFRAG),
             Self::SpecialSmallBlocks => Some(super::FEATURE_SPECIAL_SMALL_BLOCKS),
+            Self::Primarycache | Self::Secondarycache => Some(super::FEATURE_CACHE_SETTINGS),
             _ => None,
         }
     }

@@ -25,7 +25,8 @@ use crate::format::{
 use crate::journal::Ring;
 use crate::vdev::limits::RUN_SIZE_MAX;
 use crate::vdev::{
-    AREA_SIZE, DATA_START, RING_SLOTS, areas, data_size, has_room, slot_offset, spare_label,
+    AREA_SIZE, DATA_START, RING_SLOTS, areas, cache_label, data_size, has_room, slot_offset,
+    spare_label,
 };
 
 /// Why an inspection is not possible.
@@ -174,7 +175,7 @@ pub struct Copied {
 
 impl Image {
     /// Reads labels and uberblocks. All disks must belong to one pool and be open for reading only. Spares are named in
-    /// [`Image::spares`] and read no further.
+    /// [`Image::spares`] and read no further; cache devices are left out.
     ///
     /// # Errors
     /// The reason why there is nothing to inspect.
@@ -188,6 +189,9 @@ impl Image {
                 && let Some(label) = spare_label(&disk).await
             {
                 spares.push((disk.info().path.clone(), label));
+                continue;
+            }
+            if found.label().is_none() && cache_label(&disk).await.is_some() {
                 continue;
             }
             kept.push(disk);

@@ -7,6 +7,7 @@
 //! acknowledged.
 
 mod block_copier;
+mod caches;
 mod capacity;
 mod checkpoint;
 mod datasets;
@@ -373,6 +374,7 @@ impl Pool {
                 flushed = flushed.and(proof.map(drop));
             }
         }
+        self.owner.shared.caches.close().await;
         self.end_trims().await;
         let done = match writes {
             true => self.checkpoint().await,

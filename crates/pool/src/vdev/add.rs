@@ -6,6 +6,7 @@
 
 use io::disk::Disk;
 
+use super::cache_label::check_unlabelled;
 use super::create::{check_disks, guid, label_of};
 use super::error::SetupError;
 use super::journal_rings::takes_area;
@@ -13,7 +14,6 @@ use super::layout::VdevSpec;
 use super::leaf::Leaf;
 use super::member::{Changes, Member, MemberState};
 use super::space_below::reserve;
-use super::spare_label::check_no_spare;
 use super::top::TopVdev;
 use super::{VdevInfo, Vdevs, area};
 use crate::format::{Birth, LabelEpoch, MemberGuid, UBERBLOCK_SIZE, VDEVS_MAX, VdevEntry, VdevId};
@@ -72,7 +72,7 @@ impl Vdevs {
         check_disks(disks.iter(), self.sector().min(UBERBLOCK_SIZE as u32))?;
         for disk in disks.iter().filter(|_| !force) {
             let Some(label) = label_of(disk, &self.scratch).await? else {
-                check_no_spare(disk, &self.scratch).await?;
+                check_unlabelled(disk, &self.scratch).await?;
                 continue;
             };
             // An interrupted addition left the disk labelled with this pool, but it is not a member.

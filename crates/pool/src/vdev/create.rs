@@ -7,6 +7,7 @@ use io::BufPool;
 use io::disk::{Disk, DiskInfo, DiskKind};
 
 use super::area;
+use super::cache_label::check_unlabelled;
 use super::error::SetupError;
 use super::geometry;
 use super::journal_rings::{preferred, takes_area};
@@ -16,7 +17,6 @@ use super::limits::{DISK_SIZE_MIN, JOURNAL_PART, JOURNAL_SIZE, SCRATCH_BYTES};
 use super::member::{Changes, Member, MemberState};
 use super::scan::newest_label;
 use super::space_below::{SpaceBelow, reserve};
-use super::spare_label::check_no_spare;
 use super::top::TopVdev;
 use super::{Opened, Shared, Vdevs};
 use crate::format::{
@@ -210,14 +210,14 @@ pub(super) fn check_disks<'a>(
     Ok(())
 }
 
-/// Refuses a disk that belongs to a pool, as a member or as a spare.
+/// Refuses a disk that belongs to a pool, as a member, a spare or a cache device.
 pub(super) async fn check_unused(disk: &Disk, scratch: &BufPool) -> Result<(), SetupError> {
     match label_of(disk, scratch).await? {
         Some(label) => Err(SetupError::InUse {
             path: disk.info().path.clone(),
             name: label.name,
         }),
-        None => check_no_spare(disk, scratch).await,
+        None => check_unlabelled(disk, scratch).await,
     }
 }
 

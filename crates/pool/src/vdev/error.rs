@@ -86,6 +86,31 @@ pub enum SetupError {
         /// The names of its pools.
         names: String,
     },
+    /// Use another disk, remove the cache device from its pool, or force.
+    #[error(
+        "{} is a cache device of the pool {name:?}: use another disk, `wirepool pool remove` it there first, or force, which takes it away",
+        path.display()
+    )]
+    IsCache {
+        /// The disk.
+        path: PathBuf,
+        /// The name of its pool.
+        name: String,
+    },
+    /// Use a larger disk.
+    #[error("{} is too small for a cache device: it needs {least} bytes", path.display())]
+    CacheTooSmall {
+        /// The disk.
+        path: PathBuf,
+        /// The least size, bytes.
+        least: u64,
+    },
+    /// Name the disk that has the label.
+    #[error("{} has no label of a cache device of this pool", path.display())]
+    NotCache {
+        /// The disk.
+        path: PathBuf,
+    },
     /// Connect the disks, or give up the journal on them.
     #[error("{}", log_missing(*vdev, members, *age, *was_exported))]
     LogMissing {

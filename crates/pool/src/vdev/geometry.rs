@@ -42,7 +42,7 @@ pub(super) fn data_size_max(members: usize) -> u64 {
 
 /// Size that a disk must have for `data_size` bytes of data and the label areas, bytes.
 #[must_use]
-pub fn least_size(data_size: u64) -> u64 {
+pub const fn least_size(data_size: u64) -> u64 {
     DATA_START + data_size + 2 * AREA_SIZE
 }
 

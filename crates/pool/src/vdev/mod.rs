@@ -8,6 +8,7 @@
 
 mod add;
 mod area;
+mod cache_label;
 mod copies;
 mod create;
 mod error;
@@ -67,6 +68,8 @@ use space_below::SpaceBelow;
 use stripe::Stripe;
 use top::TopVdev;
 
+pub(crate) use cache_label::CACHE_SIZE_MIN;
+pub use cache_label::{cache_label, check_new_cache};
 pub(crate) use copies::{Copies, PlacedBlock};
 pub use create::{PoolSpec, create};
 pub use error::SetupError;
@@ -83,7 +86,9 @@ pub use members::Resilvered;
 pub use open::{OpenOptions, open};
 pub(crate) use row_places::Moving;
 pub use rows::NarrowRows;
-pub use scan::{FoundMember, FoundPool, FoundSpare, FoundVdev, Presence, Scan, Unread, scan};
+pub use scan::{
+    FoundCache, FoundMember, FoundPool, FoundSpare, FoundVdev, Presence, Scan, Unread, scan,
+};
 pub(crate) use spare::new_guid;
 pub use spare::{check_new_spare, spare_label};
 pub use witness::{Witness, Witnessed};

@@ -26,7 +26,7 @@ impl Vdevs {
     ///
     /// # Errors
     /// [`Error::Corrupt`] if the pointer is to no place on this pool's vdevs.
-    pub(super) fn stored_size(&self, ptr: &BlockPtr) -> Result<usize> {
+    pub(crate) fn stored_size(&self, ptr: &BlockPtr) -> Result<usize> {
         let corrupt = |field, value| Error::Corrupt {
             at: ptr.address(),
             defect: Defect::Field { field, value },

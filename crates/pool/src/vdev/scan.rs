@@ -9,6 +9,7 @@ use io::BufPool;
 use io::disk::Disk;
 
 use super::area;
+use super::cache_label;
 use super::error::SetupError;
 use super::fork::first_apart;
 use super::geometry;
@@ -16,9 +17,9 @@ use super::leaf::{Fault, Leaf};
 use super::limits::SCRATCH_BYTES;
 use super::spare_label;
 use crate::format::{
-    Address, Birth, Defect, Host, Label, LabelEpoch, LabelHistory, MemberGuid, Membership,
-    PoolGuid, PoolState, SpareLabel, Uberblock, VdevEntry, VdevId, VdevKind, VdevOffset,
-    decode_segment,
+    Address, Birth, CacheLabel, Defect, Host, Label, LabelEpoch, LabelHistory, MemberGuid,
+    Membership, PoolGuid, PoolState, SpareLabel, Uberblock, VdevEntry, VdevId, VdevKind,
+    VdevOffset, decode_segment,
 };
 
 /// A disk with an intact label.
@@ -139,12 +140,23 @@ pub struct FoundSpare {
     pub label: SpareLabel,
 }
 
+/// A disk that is a cache device.
+#[derive(Debug, Clone)]
+pub struct FoundCache {
+    /// The disk.
+    pub path: PathBuf,
+    /// Its label.
+    pub label: CacheLabel,
+}
+
 /// Result of a scan.
 pub struct Scan {
     /// Pools, by name.
     pub pools: Vec<FoundPool>,
     /// Spares. Their disks are closed.
     pub spares: Vec<FoundSpare>,
+    /// Cache devices. Their disks are closed.
+    pub caches: Vec<FoundCache>,
     /// Disks without a pool, or with a pool of a later version.
     pub unread: Vec<Unread>,
 }
@@ -153,7 +165,7 @@ pub struct Scan {
 pub async fn scan(disks: Vec<Disk>) -> Scan {
     let scratch = BufPool::new(SCRATCH_BYTES);
     let mut pools: Vec<(PoolGuid, Vec<Candidate>)> = Vec::new();
-    let (mut spares, mut unread) = (Vec::new(), Vec::new());
+    let (mut spares, mut caches, mut unread) = (Vec::new(), Vec::new(), Vec::new());
     for disk in disks {
         let path = disk.info().path.clone();
         match read_candidate(&disk, &scratch).await {
@@ -163,7 +175,10 @@ pub async fn scan(disks: Vec<Disk>) -> Scan {
             },
             Err(defects) => match spare_label::read(&disk, &scratch).await {
                 Some(label) => spares.push(FoundSpare { path, label }),
-                None => unread.push(Unread { path, defects }),
+                None => match cache_label::read(&disk, &scratch).await {
+                    Some(label) => caches.push(FoundCache { path, label }),
+                    None => unread.push(Unread { path, defects }),
+                },
             },
         }
     }
@@ -172,6 +187,7 @@ pub async fn scan(disks: Vec<Disk>) -> Scan {
     Scan {
         pools,
         spares,
+        caches,
         unread,
     }
 }

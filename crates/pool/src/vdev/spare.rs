@@ -9,6 +9,7 @@ use io::BufPool;
 use io::disk::Disk;
 
 use super::area;
+use super::cache_label::check_unlabelled;
 use super::create::{guid, label_of};
 use super::error::SetupError;
 use super::geometry;
@@ -76,7 +77,7 @@ fn check_as_spare(disk: &Disk, most: u32, least: u64) -> Result<(), SetupError> 
     Ok(())
 }
 
-/// Refuses a disk of another pool, and a spare of another host, unless forced. Returns its label if it is a spare of this host.
+/// Refuses a disk of another pool, a spare of another host, and a cache device, unless forced. Returns its label if it is a spare of this host.
 async fn check_label(
     disk: &Disk,
     host: &Host,
@@ -96,7 +97,8 @@ async fn check_label(
             path: path(),
             names: label.names(),
         }),
-        _ => Ok(None),
+        _ if force => Ok(None),
+        _ => check_unlabelled(disk, scratch).await.map(|()| None),
     }
 }
 

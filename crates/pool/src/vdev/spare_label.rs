@@ -7,7 +7,6 @@ use io::BufPool;
 use io::disk::Disk;
 
 use super::area::{self, halves};
-use super::error::SetupError;
 use super::geometry::{self, areas};
 use crate::format::{LABEL_SIZE, SpareLabel, VdevOffset};
 
@@ -27,17 +26,6 @@ pub(super) async fn read(disk: &Disk, scratch: &BufPool) -> Option<SpareLabel> {
         }
     }
     newest
-}
-
-/// Refuses a disk that is a spare.
-pub(super) async fn check_no_spare(disk: &Disk, scratch: &BufPool) -> Result<(), SetupError> {
-    match read(disk, scratch).await {
-        Some(label) => Err(SetupError::IsSpare {
-            path: disk.info().path.clone(),
-            names: label.names(),
-        }),
-        None => Ok(()),
-    }
 }
 
 /// Writes the label of a spare to all areas of a disk, durably, one half after the other. The half with fewer whole labels, of a spare or

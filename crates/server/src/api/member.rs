@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// Adds vdevs to a pool, which new writes use at once, or hot spares.
+/// Adds vdevs to a pool, which new writes use at once, hot spares, or cache devices.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct AddVdevs {
@@ -18,6 +18,9 @@ pub struct AddVdevs {
     /// Disks that become hot spares. Pools of one server may share a spare: the first one that needs it takes it.
     #[serde(default)]
     pub spares: Vec<PathBuf>,
+    /// Disks that become cache devices.
+    #[serde(default)]
+    pub caches: Vec<PathBuf>,
     /// Create missing files with this size.
     #[serde(default)]
     pub size: Option<ByteSize>,
@@ -45,14 +48,14 @@ pub struct AttachMember {
     pub force: bool,
 }
 
-/// Removes a hot spare that is not in use; or begins to remove a vdev: its blocks are copied to the other vdevs in the background, and then
+/// Removes a hot spare that is not in use, or a cache device; or begins to remove a vdev: its blocks are copied to the other vdevs in the background, and then
 /// its disks leave the pool.
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RemoveDevice {
     /// The pool.
     pub pool: String,
-    /// The spare, by its path or GUID; or the vdev, by its name, such as `mirror-1`, or by one of its disks.
+    /// The spare or cache device, by its path or GUID; or the vdev, by its name, such as `mirror-1`, or by one of its disks.
     pub disk: String,
 }
 

@@ -60,6 +60,9 @@ pub struct Pool {
     /// Its hot spares.
     #[serde(default)]
     pub spares: Vec<Spare>,
+    /// Its cache devices.
+    #[serde(default)]
+    pub caches: Vec<Cache>,
     /// How often a spare took the place of a disk.
     #[serde(default)]
     pub spares_taken: u64,
@@ -327,6 +330,47 @@ pub struct Spare {
     pub reason: Option<String>,
 }
 
+/// A cache device: blocks of the pool on a fast disk, which are read from there when memory does not have them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Cache {
+    /// Its GUID, 16 hexadecimal digits; empty while it is not open.
+    pub guid: String,
+    /// Its path.
+    pub path: PathBuf,
+    /// Why it is not used; `None` while it is.
+    pub reason: Option<String>,
+    /// Bytes for blocks.
+    pub size: u64,
+    /// Bytes that blocks take.
+    pub used: u64,
+    /// Number of blocks.
+    pub blocks: u64,
+    /// Bytes of memory of its tables.
+    pub memory: u64,
+    /// Blocks found, since it was opened.
+    pub hits: u64,
+    /// Bytes of these.
+    pub hit_bytes: u64,
+    /// Blocks that neither memory nor the device had.
+    pub misses: u64,
+    /// Of the misses, about so many that a device of twice the size would have found.
+    pub hits_of_twice: u64,
+    /// Blocks that were not right on the device, and were read from the pool's other disks.
+    pub wrong: u64,
+    /// Reads that failed.
+    pub read_errors: u64,
+    /// Blocks that entered.
+    pub entered: u64,
+    /// Blocks that did not enter because the daily write budget was spent.
+    pub over_budget: u64,
+    /// Bytes written.
+    pub written: u64,
+    /// Bytes written in the last 24 hours, also before a restart.
+    pub written_today: u64,
+    /// Bytes that may be written in 24 hours.
+    pub daily: u64,
+}
+
 /// A disk of a vdev.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Member {
@@ -502,6 +546,9 @@ pub struct CreatePool {
     /// Disks that become its hot spares.
     #[serde(default)]
     pub spares: Vec<PathBuf>,
+    /// Disks that become its cache devices.
+    #[serde(default)]
+    pub caches: Vec<PathBuf>,
     /// Create missing files with this size.
     #[serde(default)]
     pub size: Option<ByteSize>,

@@ -24,6 +24,10 @@ pub struct PoolConfig {
     pub spares: Vec<PathBuf>,
     /// Seconds for which a disk must be away or faulted before a spare takes its place; `None` for the default.
     pub spare_after_s: Option<u64>,
+    /// Paths of its cache devices.
+    pub caches: Vec<PathBuf>,
+    /// MiB that may be written to each cache device in 24 hours; `None` for its size.
+    pub cache_daily_mib: Option<u64>,
     /// Memory for tree nodes, MiB; `None` for the pool's default.
     pub cache_mib: Option<u64>,
     /// Memory for dirty records, MiB; `None` for the pool's default.
@@ -43,6 +47,8 @@ pub(super) struct RawPool {
     disks: Spanned<Vec<Spanned<PathBuf>>>,
     spares: Option<Spanned<Vec<Spanned<PathBuf>>>>,
     spare_after_s: Option<Spanned<u64>>,
+    caches: Option<Spanned<Vec<Spanned<PathBuf>>>>,
+    cache_daily_mib: Option<Spanned<u64>>,
     cache_mib: Option<Spanned<u64>>,
     dirty_mib: Option<Spanned<u64>>,
     record_cache_mib: Option<Spanned<u64>>,
@@ -73,6 +79,8 @@ pub enum PoolEdit {
     SetDisks(String, Vec<PathBuf>),
     /// New paths of a pool's spares.
     SetSpares(String, Vec<PathBuf>),
+    /// New paths of a pool's cache devices.
+    SetCaches(String, Vec<PathBuf>),
 }
 
 impl Edit for PoolEdit {
@@ -86,14 +94,18 @@ impl Edit for PoolEdit {
             }
             PoolEdit::Remove(name) => remove(document, "pool", |p| is(p, "name", name)),
             PoolEdit::SetDisks(name, disks) => set_paths(document, name, "disks", disks),
-            PoolEdit::SetSpares(name, spares) => {
-                set_paths(document, name, "spares", spares);
-                let pool = tables(document, "pool").and_then(|t| find(t, "name", name));
-                if let Some(pool) = pool.filter(|_| spares.is_empty()) {
-                    pool.remove("spares");
-                }
-            }
+            PoolEdit::SetSpares(name, spares) => set_or_remove(document, name, "spares", spares),
+            PoolEdit::SetCaches(name, caches) => set_or_remove(document, name, "caches", caches),
         }
+    }
+}
+
+/// Sets a list of paths of a pool, which is absent if it is empty.
+fn set_or_remove(document: &mut Table, name: &str, key: &str, paths: &[PathBuf]) {
+    set_paths(document, name, key, paths);
+    let pool = tables(document, "pool").and_then(|t| find(t, "name", name));
+    if let Some(pool) = pool.filter(|_| paths.is_empty()) {
+        pool.remove(key);
     }
 }
 
@@ -118,8 +130,12 @@ fn pool_table(pool: &PoolConfig) -> Table {
     if !pool.spares.is_empty() {
         table["spares"] = array(&pool.spares);
     }
+    if !pool.caches.is_empty() {
+        table["caches"] = array(&pool.caches);
+    }
     for (key, mib) in [
         ("spare_after_s", pool.spare_after_s),
+        ("cache_daily_mib", pool.cache_daily_mib),
         ("cache_mib", pool.cache_mib),
         ("dirty_mib", pool.dirty_mib),
         ("record_cache_mib", pool.record_cache_mib),
@@ -159,7 +175,8 @@ impl Checker<'_> {
                 );
             }
             let paths = self.pool_disks(&p.disks, disks, &pools)?;
-            let spares = self.pool_spares(p.spares.as_ref(), disks)?;
+            let spares = self.pool_extras(p.spares.as_ref(), disks)?;
+            let caches = self.pool_extras(p.caches.as_ref(), disks)?;
             let after = p.spare_after_s.as_ref();
             let after = after.map(|s| self.number(Some(s), 0, 0..=SPARE_AFTER_S_MAX));
             let mib = |value: &Option<Spanned<u64>>, least| {
@@ -168,6 +185,8 @@ impl Checker<'_> {
                 checked.transpose()
             };
             pools.push(PoolConfig {
+                caches,
+                cache_daily_mib: mib(&p.cache_daily_mib, 1)?,
                 cache_mib: mib(&p.cache_mib, 1)?,
                 dirty_mib: mib(&p.dirty_mib, 1)?,
                 record_cache_mib: mib(&p.record_cache_mib, 0)?,
@@ -182,8 +201,8 @@ impl Checker<'_> {
         Ok(pools)
     }
 
-    /// The paths of a pool's spares. One that is in use is in the list of disks of its pool as well.
-    fn pool_spares(
+    /// The paths of a pool's spares or cache devices. A spare that is in use is in the list of disks of its pool as well.
+    fn pool_extras(
         &self,
         list: Option<&Spanned<Vec<Spanned<PathBuf>>>>,
         disks: &[DiskConfig],

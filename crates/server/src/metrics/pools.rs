@@ -2,7 +2,8 @@
 
 use super::families::{Families, metrics};
 use crate::api::{
-    DiskState, Health, Member, Pool, ScanState, Scrub, SpareState, SpecialClass, Status, Volume,
+    Cache, DiskState, Health, Member, Pool, ScanState, Scrub, SpareState, SpecialClass, Status,
+    Volume,
 };
 use std::fmt;
 
@@ -19,6 +20,9 @@ pub(super) fn encode(status: &Status, out: &mut Families) -> fmt::Result {
     let scrubbed = status.pools.iter();
     let scrubbed = scrubbed.filter_map(|p| Some((p, p.scrub.as_ref()?)));
     scrubs(&scrubbed.collect::<Vec<_>>(), out)?;
+    let caches = status.pools.iter();
+    let caches = caches.flat_map(|p| p.caches.iter().map(move |c| (p, c)));
+    cache_devices(&caches.collect::<Vec<_>>(), out)?;
     volumes(&status.volumes, out)
 }
 
@@ -102,6 +106,24 @@ metrics! {
         Counter pool_member_checksum_errors "Blocks of the disk with a wrong checksum": m.1.checksum_errors;
         Counter pool_member_repairs "Blocks of the disk that were repaired from another member": m.1.repairs;
         Gauge pool_member_latency_seconds by [kind percentile] "Durations of the disk's operations since the pool was opened, by percentile": times(m.1);
+    }
+}
+
+metrics! {
+    /// Cache devices of pools.
+    pub(super) CACHE_DEVICES, cache_devices: c in (&Pool, &Cache), [pool: c.0.name, path: c.1.path.display()] {
+        Gauge pool_cache_device_online "1 if the cache device is used": c.1.reason.is_none();
+        Gauge pool_cache_device_size_bytes "Bytes for blocks on the cache device": c.1.size;
+        Gauge pool_cache_device_used_bytes "Bytes of blocks on the cache device": c.1.used;
+        Gauge pool_cache_device_memory_bytes "Memory of the cache device's tables": c.1.memory;
+        Counter pool_cache_device_hits "Blocks that the cache device had": c.1.hits;
+        Counter pool_cache_device_hit_bytes "Bytes of blocks that the cache device had": c.1.hit_bytes;
+        Counter pool_cache_device_misses "Blocks that neither memory nor the cache device had": c.1.misses;
+        Counter pool_cache_device_hits_of_twice "Misses that a cache device of twice the size would probably have had": c.1.hits_of_twice;
+        Counter pool_cache_device_wrong "Blocks of the cache device with a wrong checksum, which were read from the other disks": c.1.wrong;
+        Counter pool_cache_device_read_errors "Reads of the cache device that failed": c.1.read_errors;
+        Counter pool_cache_device_written_bytes "Bytes written to the cache device": c.1.written;
+        Counter pool_cache_device_over_budget "Blocks that did not enter because the daily write budget was spent": c.1.over_budget;
     }
 }
 

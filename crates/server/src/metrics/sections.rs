@@ -5,7 +5,7 @@
 
 use super::encode::{DISKS, REFUSALS, REQUESTS, SERVER, SESSIONS, SHARDS};
 use super::filesystems::{FILESYSTEMS, MOUNTS};
-use super::pools::{MEMBERS, OPEN_POOLS, POOLS, SCRUBS, VOLUMES};
+use super::pools::{CACHE_DEVICES, MEMBERS, OPEN_POOLS, POOLS, SCRUBS, VOLUMES};
 use super::table::Metric;
 use super::writes::{DATASET_WRITES, DISK_WRITES, POOL_WRITES};
 use crate::protocols::{iscsi, nfs, nvmf};
@@ -42,6 +42,7 @@ pub(super) const SECTIONS: &[Section] = &[
             OPEN_POOLS,
             MEMBERS,
             SCRUBS,
+            CACHE_DEVICES,
             POOL_WRITES,
             DISK_WRITES,
         ],

@@ -91,24 +91,46 @@ pub(super) fn check_new_name(name: &str) -> Result<()> {
 
 impl Server {
     /// See [`CreatePool`]. Errors: `Conflict`, `Invalid`, `Disk`, `Pool`, `File`. Nothing has changed then, except that a disk has lost
-    /// its data if writing to the disks failed halfway.
+    /// its data if writing to the disks failed halfway, and that the pool may exist without its cache devices.
     pub async fn create_pool(self: &Rc<Self>, request: CreatePool) -> Result<api::Pool> {
         let _turn = self.turn().await?;
+        let name = &request.name;
+        let paths: Vec<PathBuf> = VdevSpec::paths(&request.vdevs)
+            .map(Path::to_path_buf)
+            .collect();
+        let extras = [&request.spares[..], &request.caches].concat();
+        check_paths(&paths)?;
+        check_each(&paths, &extras)?;
+        if paths.is_empty() && !extras.is_empty() {
+            let text = "a pool needs disks for its data beside its spares and cache devices: name them first";
+            return Err(Error::Invalid(text.into()));
+        }
+        let (size, force) = (request.size, request.force);
+        let caches = self.open_caches((name, None), &request.caches, size, force);
+        let caches = caches.await?;
+        let done = match self.create(&request, paths).await {
+            Ok(pool) => self.add_caches(name, &pool, &caches, force).await,
+            Err(e) => Err(e),
+        };
+        if let Err(e) = done {
+            caches.discard().await;
+            return Err(e);
+        }
+        self.pool_view(name)
+    }
+
+    /// Creates a pool without cache devices.
+    async fn create(
+        self: &Rc<Self>,
+        request: &CreatePool,
+        paths: Vec<PathBuf>,
+    ) -> Result<Rc<Pool>> {
         let name = &request.name;
         check_new_name(name)?;
         if self.state.borrow().file.config().pool(name).is_some() {
             return Err(Error::Conflict(format!(
                 "there is a pool named {name:?} already"
             )));
-        }
-        let paths: Vec<PathBuf> = VdevSpec::paths(&request.vdevs)
-            .map(Path::to_path_buf)
-            .collect();
-        check_paths(&paths)?;
-        check_each(&paths, &request.spares)?;
-        if paths.is_empty() && !request.spares.is_empty() {
-            let text = "a pool needs disks for its data beside its spares: name them first";
-            return Err(Error::Invalid(text.into()));
         }
         for path in &request.spares {
             self.check_free_spare(path)?;
@@ -118,6 +140,8 @@ impl Server {
             disks: paths,
             spares: request.spares.clone(),
             spare_after_s: None,
+            caches: Vec::new(),
+            cache_daily_mib: None,
             cache_mib: None,
             dirty_mib: None,
             record_cache_mib: None,
@@ -126,24 +150,21 @@ impl Server {
         };
         let new = self.edited(&[&PoolEdit::Add(config.clone())])?;
         let disks = self.open_new(&request.vdevs, request.size).await?;
-        let spares = match self.open_spares(&request.spares, request.size).await {
+        let spares = match self.open_each(&request.spares, request.size).await {
             Ok(spares) => spares,
             Err(e) => {
                 disks.discard().await;
                 return Err(e);
             }
         };
-        match self
-            .create_on(&disks, &spares, &request, new, &config)
-            .await
-        {
+        match self.create_on(&disks, &spares, request, new, &config).await {
             Ok((pool, added)) => {
                 drop(spares);
                 self.keep_open_pool(name, pool).await;
                 let (pool, notes) = (self.pool_named(name)?, self.notes_of(name)?);
                 self.remember_spares(name, &notes, &added).await;
                 self.find_spares(name, &pool, &notes).await;
-                self.pool_view(name)
+                Ok(pool)
             }
             Err(e) => {
                 disks.discard().await;
@@ -271,9 +292,10 @@ impl Server {
             return Err(Error::Conflict(text));
         }
         self.pool_named(name)?;
-        let spares = self.waiting_spares(name);
+        let (spares, caches) = (self.waiting_spares(name), self.cache_paths(name));
         match self.part(name).await? {
             Some(vdevs) => {
+                self.unlabel_caches(&vdevs, &caches).await;
                 vdevs.destroy().await.map_err(|e| failed(name, e))?;
                 self.unlabel_spares(&vdevs, spares).await;
                 self.forget_files(vdevs.pool()).await;

@@ -76,6 +76,8 @@ pub(crate) struct PoolEntry {
     pub(super) vdevs: SeenVdevs,
     /// Where its spares are.
     pub(crate) spares: SparePlaces,
+    /// Why cache devices of the configuration are not open, by path.
+    pub(crate) caches: BTreeMap<PathBuf, String>,
     /// Whether a spare was taken or given back since its spares were looked for.
     pub(crate) spares_moved: bool,
 }

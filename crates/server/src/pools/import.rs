@@ -6,7 +6,7 @@
 use super::change::{check_new_name, failed, refused, short_disks};
 use super::entry::{PoolState, filesystems_of, volumes_of};
 use super::open::{choose, find, open_devices};
-use super::places::Places;
+use super::places::{Places, PoolPlaces};
 use super::recover::{advice, open_or_advise, survey};
 use super::view::{health, vdev as vdev_view};
 use crate::api::{self, Checkpoint, ImportPool, Trial, TryImport};
@@ -15,7 +15,6 @@ use crate::server::Server;
 use crate::{Error, Result};
 use pool::Choice;
 use pool::vdev::{self, FoundPool};
-use std::path::PathBuf;
 use std::rc::Rc;
 
 const NS_PER_MS: u64 = 1_000_000;
@@ -28,7 +27,12 @@ impl Server {
         if let Some(new) = &request.rename {
             check_new_name(new)?;
         }
-        let (found, disks, spares) = self.find_one(&request).await?;
+        let (found, places) = self.find_one(&request).await?;
+        let PoolPlaces {
+            disks,
+            spares,
+            caches,
+        } = places;
         let name = request.rename.clone().unwrap_or_else(|| found.name.clone());
         let mut edits = Vec::new();
         let held = matches!(
@@ -40,6 +44,8 @@ impl Server {
             disks,
             spares: spares.clone(),
             spare_after_s: None,
+            caches: caches.clone(),
+            cache_daily_mib: None,
             cache_mib: None,
             dirty_mib: None,
             record_cache_mib: None,
@@ -61,6 +67,7 @@ impl Server {
             (config.cache_mib, config.dirty_mib) = (old.cache_mib, old.dirty_mib);
             config.record_cache_mib = old.record_cache_mib;
             config.spare_after_s = old.spare_after_s;
+            config.cache_daily_mib = old.cache_daily_mib;
             config.space_mib = old.space_mib;
             edits.push(PoolEdit::Remove(name.clone()));
         }
@@ -92,7 +99,12 @@ impl Server {
     pub async fn try_import(&self, request: TryImport) -> Result<Trial> {
         let _turn = self.turn().await?;
         let request = request.import;
-        let (found, disks, spares) = self.find_one(&request).await?;
+        let (found, places) = self.find_one(&request).await?;
+        let PoolPlaces {
+            disks,
+            spares,
+            caches,
+        } = places;
         let options = self.import_options(&request, &found).await;
         let name = request.rename.clone().unwrap_or_else(|| found.name.clone());
         let short = short_disks(&found);
@@ -105,6 +117,8 @@ impl Server {
             disks,
             spares: spares.clone(),
             spare_after_s: None,
+            caches: caches.clone(),
+            cache_daily_mib: None,
             cache_mib: None,
             dirty_mib: None,
             record_cache_mib: None,
@@ -142,12 +156,9 @@ impl Server {
         state.pools.all_open().count() < state.pools.names().len()
     }
 
-    /// The requested pool, and the paths of its disks and of its spares for the configuration. If a pool of the configuration is held back, its disks may
+    /// The requested pool, and its paths for the configuration. If a pool of the configuration is held back, its disks may
     /// be in use for a moment.
-    async fn find_one(
-        &self,
-        request: &ImportPool,
-    ) -> Result<(FoundPool, Vec<PathBuf>, Vec<PathBuf>)> {
+    async fn find_one(&self, request: &ImportPool) -> Result<(FoundPool, PoolPlaces)> {
         let places = self.places(&request.disks).await?;
         let (found, reasons) = find(&places.disks(), self.tries_pools()).await;
         let wanted = |p: &FoundPool| {
@@ -156,8 +167,8 @@ impl Server {
         };
         let pool = choose(found, &reasons, wanted)
             .map_err(|e| Error::Conflict(self.open_here(request, &places).unwrap_or(e)))?;
-        let (disks, spares) = places.of(pool.guid);
-        Ok((pool, disks, spares))
+        let places = places.of(pool.guid);
+        Ok((pool, places))
     }
 
     /// The message if the requested pool is open on this server: its disks are in use then, so no label of it was read.

@@ -4,6 +4,7 @@
 //! volumes. **Invariants**: a pool lives on the first shard; its volumes are disks named `POOL/VOLUME` while it is
 //! open; a pool that cannot be opened holds back only the exports of its volumes, and is tried again.
 
+mod caches;
 mod change;
 mod convert;
 mod creation;
@@ -55,6 +56,7 @@ use pool::Pool;
 use pool::format::PoolGuid;
 use pool::vdev::Witness;
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -99,6 +101,7 @@ impl Server {
             removal_waits: Cell::default(),
             failed: RefCell::default(),
             looked: RefCell::default(),
+            out: RefCell::default(),
         };
         let running = supervisor.run(opened);
         let entry = PoolEntry {
@@ -113,6 +116,7 @@ impl Server {
             resilver: Rc::default(),
             vdevs,
             spares: entry::SparePlaces::default(),
+            caches: BTreeMap::new(),
             spares_moved: false,
         };
         let mut state = self.state.borrow_mut();

@@ -160,6 +160,9 @@ async fn contents(disk: &Disk) -> Contents {
     if let Some(spare) = scan.spares.first() {
         return Contents::Pool(format!("is a spare of {}", spare.label.names()));
     }
+    if let Some(cache) = scan.caches.first() {
+        return Contents::Pool(format!("is a cache device of {:?}", cache.label.name));
+    }
     let mut defects = scan.unread.iter().flat_map(|u| &u.defects);
     if defects.any(is_of_later_version) {
         return Contents::Pool("belongs to a pool of a later version".into());

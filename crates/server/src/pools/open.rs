@@ -113,6 +113,7 @@ pub(super) async fn open_devices(opened: Opened, config: &PoolConfig) -> Result<
     if let Some(mib) = config.record_cache_mib {
         options.record_cache_bytes = (mib << 20) as usize;
     }
+    options.cache_daily_bytes = config.cache_daily_mib.map(|mib| mib << 20);
     if let Some(mib) = config.space_mib {
         options.space_bytes = (mib << 20) as usize;
     }

@@ -4,11 +4,11 @@
 //! only if it has a label, and no open pool of this server has it; only disks that the request names, or that belong to the pool, get
 //! into the configuration.
 
-use super::search::{Labelled, labels_at, list, spares_at};
+use super::search::{Labelled, caches_at, labels_at, list, spares_at};
 use crate::server::Server;
 use crate::{Error, Result};
 use pool::format::PoolGuid;
-use pool::vdev::FoundSpare;
+use pool::vdev::{FoundCache, FoundSpare};
 use std::path::PathBuf;
 
 /// The disks at the places of an import.
@@ -19,30 +19,46 @@ pub(super) struct Places {
     listed: Vec<Labelled>,
     /// Spares, at any of the places.
     spares: Vec<FoundSpare>,
+    /// Cache devices, at any of the places.
+    caches: Vec<FoundCache>,
+}
+
+/// The paths of a pool.
+pub(super) struct PoolPlaces {
+    pub(super) disks: Vec<PathBuf>,
+    pub(super) spares: Vec<PathBuf>,
+    pub(super) caches: Vec<PathBuf>,
 }
 
 impl Places {
-    /// All paths of disks that are no spares.
+    /// All paths of disks that may be members.
     pub(super) fn disks(&self) -> Vec<PathBuf> {
         let listed = self.listed.iter().map(|l| l.path.clone());
         self.members().chain(listed).collect()
     }
 
-    /// The paths of an imported pool, and those of its spares.
-    pub(super) fn of(&self, pool: PoolGuid) -> (Vec<PathBuf>, Vec<PathBuf>) {
+    /// The paths of an imported pool.
+    pub(super) fn of(&self, pool: PoolGuid) -> PoolPlaces {
         let own = self.listed.iter().filter(|l| l.pool == pool);
         let own = own.map(|l| l.path.clone());
         let spares = self.spares.iter().filter(|s| s.label.is_of(pool));
-        let spares = spares.map(|s| s.path.clone()).collect();
-        (self.members().chain(own).collect(), spares)
+        let caches = self.caches.iter().filter(|c| c.label.pool == pool);
+        PoolPlaces {
+            disks: self.members().chain(own).collect(),
+            spares: spares.map(|s| s.path.clone()).collect(),
+            caches: caches.map(|c| c.path.clone()).collect(),
+        }
     }
 
-    /// What the request names and is no spare.
+    /// What the request names and is no spare or cache device.
     fn members(&self) -> impl Iterator<Item = PathBuf> {
-        let is_spare = |path: &PathBuf| self.spares.iter().any(|s| s.path == *path);
+        let is_extra = |path: &PathBuf| {
+            let mut extras = self.spares.iter().map(|s| &s.path);
+            extras.any(|p| p == path) || self.caches.iter().any(|c| c.path == *path)
+        };
         self.named
             .iter()
-            .filter(move |path| !is_spare(path))
+            .filter(move |path| !is_extra(path))
             .cloned()
     }
 }
@@ -58,6 +74,7 @@ impl Server {
                 named: given.to_vec(),
                 listed: Vec::new(),
                 spares: spares_at(given.to_vec()).await,
+                caches: caches_at(given.to_vec()).await,
             });
         }
         let searched = match given.is_empty() {
@@ -82,7 +99,8 @@ impl Server {
             true => Vec::new(),
             false => named,
         };
-        let spares = spares_at([&named[..], &paths].concat()).await;
+        let all = [&named[..], &paths].concat();
+        let (spares, caches) = (spares_at(all.clone()).await, caches_at(all).await);
         let mut listed = labels_at(paths).await;
         listed.retain(|l| !self.has_open(l.pool));
         if named.is_empty() && listed.is_empty() {
@@ -96,6 +114,7 @@ impl Server {
             named,
             listed,
             spares,
+            caches,
         })
     }
 

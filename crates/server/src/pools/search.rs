@@ -11,7 +11,7 @@ use crate::server::Server;
 use io::disk::{Disk, OpenOptions};
 use pool::Pool;
 use pool::format::{MemberGuid, PoolGuid};
-use pool::vdev::{self, FoundSpare, Presence};
+use pool::vdev::{self, FoundCache, FoundSpare, Presence};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -27,16 +27,20 @@ pub(super) struct Labelled {
 /// State of the search directories; a change means that a disk came or went.
 pub(super) type Changed = Vec<Option<SystemTime>>;
 
-/// The label of the disk at `path`; `None` if it has none, or cannot be read.
-async fn label_at(path: PathBuf) -> Option<Labelled> {
+/// The disk at `path`, open for reading; `None` if it cannot be opened, or does not answer.
+async fn readable(path: &Path) -> Option<Disk> {
     let options = OpenOptions {
         read_only: true,
         shared: true,
         ..OpenOptions::default()
     };
-    let opening = io::timeout(DISK_WAIT_MAX, Disk::open(&path, options)).await;
-    let disk = opening.ok()?.ok()?;
-    let scan = vdev::scan(vec![disk]).await;
+    let opening = io::timeout(DISK_WAIT_MAX, Disk::open(path, options)).await;
+    opening.ok()?.ok()
+}
+
+/// The label of the disk at `path`; `None` if it has none, or cannot be read.
+async fn label_at(path: PathBuf) -> Option<Labelled> {
+    let scan = vdev::scan(vec![readable(&path).await?]).await;
     let found = scan.pools.into_iter().next()?;
     let is_here = |p: &Presence| !matches!(p, Presence::Missing | Presence::MissingStale);
     let mut members = found.vdevs.iter().flat_map(|v| &v.members);
@@ -51,40 +55,45 @@ async fn label_at(path: PathBuf) -> Option<Labelled> {
 
 /// The disk at `path`, if it is a spare.
 async fn spare_at(path: PathBuf) -> Option<FoundSpare> {
-    let options = OpenOptions {
-        read_only: true,
-        shared: true,
-        ..OpenOptions::default()
-    };
-    let opening = io::timeout(DISK_WAIT_MAX, Disk::open(&path, options)).await;
-    let disk = opening.ok()?.ok()?;
-    let label = vdev::spare_label(&disk).await?;
+    let label = vdev::spare_label(&readable(&path).await?).await?;
     Some(FoundSpare { path, label })
 }
 
-/// The spares at these paths, as [`labels_at`].
-pub(super) async fn spares_at(paths: Vec<PathBuf>) -> Vec<FoundSpare> {
-    let mut spares = Vec::new();
-    for some in paths.chunks(LABELS_AT_ONCE) {
-        let reads = some.iter().map(|path| io::spawn(spare_at(path.clone())));
-        for read in reads.collect::<Vec<_>>() {
-            spares.extend(read.await.flatten());
-        }
-    }
-    spares
+/// The disk at `path`, if it is a cache device.
+async fn cache_at(path: PathBuf) -> Option<FoundCache> {
+    let label = vdev::cache_label(&readable(&path).await?).await?;
+    Some(FoundCache { path, label })
 }
 
-/// Labels of the disks at these paths, in their order. Disks that do not answer delay it by [`DISK_WAIT_MAX`] for each
-/// [`LABELS_AT_ONCE`] paths.
-pub(super) async fn labels_at(paths: Vec<PathBuf>) -> Vec<Labelled> {
-    let mut labels = Vec::new();
+/// Looks at the disks at these paths, and returns what was found, in their order. Disks that do not answer delay it by [`DISK_WAIT_MAX`] for
+/// each [`LABELS_AT_ONCE`] paths.
+async fn at_each<T: 'static, F: Future<Output = Option<T>> + 'static>(
+    paths: Vec<PathBuf>,
+    look: fn(PathBuf) -> F,
+) -> Vec<T> {
+    let mut found = Vec::new();
     for some in paths.chunks(LABELS_AT_ONCE) {
-        let reads = some.iter().map(|path| io::spawn(label_at(path.clone())));
+        let reads = some.iter().map(|path| io::spawn(look(path.clone())));
         for read in reads.collect::<Vec<_>>() {
-            labels.extend(read.await.flatten());
+            found.extend(read.await.flatten());
         }
     }
-    labels
+    found
+}
+
+/// The spares at these paths.
+pub(super) async fn spares_at(paths: Vec<PathBuf>) -> Vec<FoundSpare> {
+    at_each(paths, spare_at).await
+}
+
+/// The cache devices at these paths.
+pub(super) async fn caches_at(paths: Vec<PathBuf>) -> Vec<FoundCache> {
+    at_each(paths, cache_at).await
+}
+
+/// Labels of the disks at these paths.
+pub(super) async fn labels_at(paths: Vec<PathBuf>) -> Vec<Labelled> {
+    at_each(paths, label_at).await
 }
 
 /// Paths in these directories, one for each device or file, at most [`SEARCH_MAX`]. Blocks.

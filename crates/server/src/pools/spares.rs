@@ -47,8 +47,9 @@ pub(super) fn member_text(pool: &Pool, notes: &Notes, member: MemberGuid) -> Str
 }
 
 impl Server {
-    /// Opens disks that become spares, and creates missing files with `size`. Errors: `Disk`, `Invalid`; nothing has changed then.
-    pub(super) async fn open_spares(
+    /// Opens disks that become spares or cache devices, and creates missing files with `size`. Errors: `Disk`, `Invalid`; nothing has changed
+    /// then.
+    pub(super) async fn open_each(
         &self,
         paths: &[PathBuf],
         size: Option<ByteSize>,
@@ -148,6 +149,9 @@ impl Server {
         let name = &request.pool;
         let pool = self.pool_named(name)?;
         let notes = self.notes_of(name)?;
+        if self.remove_cache_named(name, &pool, &request.disk).await? {
+            return self.pool_view(name);
+        }
         let Some((spare, entry)) = self.spare_named(name, &pool, &notes, &request.disk) else {
             return self.remove_vdev(name, &request.disk).await;
         };

@@ -11,11 +11,11 @@ use crate::limits::{DISK_REFRESH, DISK_RETRY};
 use crate::server::Server;
 use io::sync::Notify;
 use io::time::Instant;
-use pool::format::{MemberGuid, VdevId};
+use pool::format::{CacheGuid, MemberGuid, VdevId};
 use pool::vdev::MemberState;
 use pool::{ExpansionWait, RemovalWait};
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 /// State of a member at the last check.
@@ -45,6 +45,8 @@ pub(super) struct Supervisor {
     pub(super) removal_waits: Cell<Option<(VdevId, RemovalWait)>>,
     /// Since when each member that failed has done so.
     pub(super) failed: RefCell<BTreeMap<MemberGuid, Instant>>,
+    /// Cache devices that were out at the last check.
+    pub(super) out: RefCell<BTreeSet<CacheGuid>>,
     /// When spares were last looked for, and the state of the search directories then.
     pub(super) looked: RefCell<Option<(Instant, Changed)>>,
 }

@@ -111,6 +111,7 @@ impl Supervisor {
         server.update_paths(name, pool).await;
         self.return_faulted(pool).await;
         self.tend_spares(pool, notes).await;
+        self.tend_caches(pool).await;
         server.start_resilver(name).await;
         end_replacing(server, name, pool, notes).await;
         server.give_spares_back(name, pool, notes).await;

@@ -27,15 +27,44 @@ impl Server {
         let _turn = self.turn().await?;
         let name = &request.pool;
         let pool = self.pool_named(name)?;
-        let notes = self.notes_of(name)?;
         let new: Vec<PathBuf> = VdevSpec::paths(&request.vdevs)
             .map(Path::to_path_buf)
             .collect();
-        if new.is_empty() && request.spares.is_empty() {
+        let extras = [&request.spares[..], &request.caches].concat();
+        if new.is_empty() && extras.is_empty() {
             return Err(Error::Invalid("name the disks to add".into()));
         }
         check_paths(&new)?;
-        check_each(&new, &request.spares)?;
+        check_each(&new, &extras)?;
+        let (size, force) = (request.size, request.force);
+        let caches = self.open_caches((name, Some(&pool)), &request.caches, size, force);
+        let caches = caches.await?;
+        // cache devices can be removed again, vdevs cannot
+        let added = match self.add_caches(name, &pool, &caches, force).await {
+            Ok(()) if new.is_empty() && request.spares.is_empty() => Ok(()),
+            Ok(()) => self.add_members(&request, &pool, new).await,
+            Err(e) => Err(e),
+        };
+        if let Err(e) = added {
+            for path in &request.caches {
+                let path = path.display().to_string();
+                let _best_effort = self.remove_cache_named(name, &pool, &path).await;
+            }
+            caches.discard().await;
+            return Err(e);
+        }
+        self.pool_view(name)
+    }
+
+    /// Adds vdevs and spares. The caller holds the permit for changes.
+    async fn add_members(
+        self: &Rc<Self>,
+        request: &AddVdevs,
+        pool: &Rc<Pool>,
+        new: Vec<PathBuf>,
+    ) -> Result<()> {
+        let name = &request.pool;
+        let notes = self.notes_of(name)?;
         for path in &new {
             self.check_free(name, path)?;
         }
@@ -45,14 +74,14 @@ impl Server {
         let edited = self.with_more(name, &new, &request.spares)?;
         let spares_before = self.with_spares(name, &[]);
         let disks = self.open_new(&request.vdevs, request.size).await?;
-        let spares = match self.open_spares(&request.spares, request.size).await {
+        let spares = match self.open_each(&request.spares, request.size).await {
             Ok(spares) => spares,
             Err(e) => {
                 disks.discard().await;
                 return Err(e);
             }
         };
-        let stored = match self.check_added(&pool, &request, &disks, &spares).await {
+        let stored = match self.check_added(pool, request, &disks, &spares).await {
             Ok(()) => self.store(edited).await,
             Err(e) => Err(e),
         };
@@ -62,16 +91,16 @@ impl Server {
             return Err(e);
         }
         // Spares can be removed again, vdevs cannot.
-        let waiting = self.add_spares(name, &pool, &spares, request.force).await;
+        let waiting = self.add_spares(name, pool, &spares, request.force).await;
         let added = match &waiting {
-            Ok(_) => self.add_each(&pool, &request, &disks).await,
+            Ok(_) => self.add_each(pool, request, &disks).await,
             Err(_) => Ok(()),
         };
-        self.remember_paths(&pool, &notes).await;
+        self.remember_paths(pool, &notes).await;
         let (waiting, added) = match (waiting, added) {
             (Ok(waiting), Ok(())) => (waiting, Ok(())),
             (Ok(waiting), Err(e)) => {
-                self.drop_spares(&pool, &spares, &waiting).await;
+                self.drop_spares(pool, &spares, &waiting).await;
                 (Vec::new(), Err(e))
             }
             (Err(e), _) => (Vec::new(), Err(e)),
@@ -81,7 +110,7 @@ impl Server {
             false => spares.discard().await,
         }
         self.remember_spares(name, &notes, &waiting).await;
-        self.find_spares(name, &pool, &notes).await;
+        self.find_spares(name, pool, &notes).await;
         if let Err(e) = added {
             // paths of former members are removed
             let members = pool.vdevs().status().into_iter().flat_map(|v| v.members);
@@ -97,7 +126,7 @@ impl Server {
             remove_files(made.cloned().collect()).await;
             return Err(e);
         }
-        self.pool_view(name)
+        Ok(())
     }
 
     /// Refuses disks that hold anything, unless forced, and spares that fit no vdev. Errors: `Conflict`, `Invalid`.

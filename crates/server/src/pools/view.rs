@@ -118,6 +118,7 @@ impl Holdings {
             record_cache: api::RecordCache::default(),
             vdevs: Vec::new(),
             spares: Vec::new(),
+            caches: Vec::new(),
             spares_taken: 0,
             scrub: None,
             trim: None,
@@ -151,6 +152,7 @@ impl Holdings {
                 if let PoolState::Online(pool) = &entry.state {
                     view.spares = self.spares_view(&config.name, pool, notes);
                     show_spare_members(&mut view);
+                    view.caches = self.caches_view(config, pool);
                 }
             }
             let running = entry.resilver.borrow().clone();

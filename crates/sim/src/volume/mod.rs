@@ -1,6 +1,7 @@
-//! Scenarios `pool`, `full`, `aimed` and `spares`: a volume of a pool without a network, with power cuts and failing media.
+//! Scenarios `pool`, `full`, `aimed`, `spares` and `cached`: a volume of a pool without a network, with power cuts and failing media.
 
 mod aimed;
+mod caches;
 mod classes;
 mod expansions;
 mod hot_spares;
@@ -48,6 +49,8 @@ pub enum Kind {
     Aimed,
     /// Small, with hot spares that stand in for members that fail.
     Spares,
+    /// Any parameters, with a cache device.
+    Cached,
 }
 
 /// Returns the parameters that the seed chooses. Each later extension has its own random numbers, so that the runs of older
@@ -66,12 +69,16 @@ fn plan_of(seed: u64, kind: Kind, [rng, harder, openings]: [&mut Prng; 3]) -> Pl
             plan.aim_at_relocations(&mut Prng::new(seed ^ 0x9001_4e10));
         }
         Kind::Spares => plan.hot(harder),
+        Kind::Cached => {
+            plan.tighten(harder);
+            plan.is_cached = true;
+        }
     }
     let mut layout = Prng::new(seed ^ 0x9001_4a1d);
     let is_raidz = layout.chance(0.4);
     match kind {
         Kind::Full if is_raidz => plan.crowd_rows(&mut layout),
-        Kind::Any | Kind::Aimed
+        Kind::Any | Kind::Aimed | Kind::Cached
             if is_raidz
                 && !matches!(
                     plan.aim,
@@ -107,6 +114,10 @@ pub async fn run(seed: u64, wrap: Wrap, kind: Kind) -> Result<Report, Violation>
     let disks: Vec<SimDisk> = names
         .map(|name| node.create_disk(name, plan.disk.clone()))
         .collect();
+    let mut faults = Prng::new(seed ^ 0x9001_cace);
+    if plan.is_cached {
+        caches::create(node, &plan.disk, &mut faults);
+    }
     let block_size = plan.volume.block_size;
     let blocks = plan.volume.size / u64::from(block_size);
     let model = Rc::new(RefCell::new(Model::new(block_size, blocks)));
@@ -133,6 +144,7 @@ pub async fn run(seed: u64, wrap: Wrap, kind: Kind) -> Result<Report, Violation>
         {
             node.power_cut_after(steps);
         }
+        caches::break_device(node, &mut faults);
         if life > 0 {
             plan.break_disks(&disks, &mut rng);
             plan.leave(&mut harder);
@@ -171,6 +183,7 @@ pub async fn run(seed: u64, wrap: Wrap, kind: Kind) -> Result<Report, Violation>
         }
     }
     disks.iter().for_each(|disk| disk.heal());
+    caches::break_device(node, &mut faults);
     plan.away.set(std::iter::empty());
     let outside = (model.clone(), kept);
     let check = node.spawn(check(plan.clone(), outside, rng.u64(), wrap));
@@ -242,7 +255,7 @@ async fn check(
     wrap: Wrap,
 ) -> Result<Option<Past>, Violation> {
     let mut rng = Prng::new(seed);
-    let pool = plan.open().await?;
+    let pool = plan.open_cached().await?;
     if plan.hot {
         hot_spares::settle(&pool, &plan.names()).await?;
     }
@@ -296,6 +309,9 @@ async fn check(
 /// Rewinds the pool. Its contents must be those of the checkpoint, and its space must add up.
 async fn go_back(plan: Plan, past: Past) -> Result<(), Violation> {
     let pool = plan.open_at(Some(past.sequence)).await?;
+    if plan.is_cached {
+        caches::open(&pool).await;
+    }
     let volume = pool.volume(VOLUME);
     let volume = volume.ok_or_else(|| Violation("a rewind lost the volume".into()))?;
     if snapshots::contents(volume).await? != past.contents {
@@ -331,7 +347,7 @@ async fn live(
     wrap: Wrap,
     end: End,
 ) -> Result<(), Violation> {
-    let pool = Rc::new(plan.open().await?);
+    let pool = Rc::new(plan.open_cached().await?);
     remark(|| format!("open, {}: {:?}", plan.trouble(), pool.vdevs().status()));
     let tally = tally.next();
     if plan.hot {
@@ -349,6 +365,11 @@ async fn live(
     }
     let access = Direct(wrap(Arc::new(volume)));
     verify_all(&access, &model, 16).await;
+    if plan.is_cached {
+        // blocks enter the device, and come from there
+        verify_all(&access, &model, 4).await;
+        verify_all(&access, &model, 1).await;
+    }
     Snapshots::check(&kept, &pool, VOLUME).await?;
     sound(&pool, 3).await?;
     snapshots::remove_clone(&pool, VOLUME).await?;
@@ -454,6 +475,9 @@ fn begin_churn(
             grows: plan.crowd.is_none(),
         };
         others.push(spawn(churn::churn(pool.clone(), media, rng.u64())));
+    }
+    if plan.is_cached {
+        others.push(spawn(caches::churn(pool.clone(), seed ^ 0xcace)));
     }
     if plan.lapses() && !plan.away.is_one() {
         let most = plan.lapsing_max();

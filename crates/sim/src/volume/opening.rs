@@ -6,6 +6,7 @@
 //! returns to an older checkpoint than an earlier opening made durable.
 
 use super::aimed::Aim;
+use super::caches;
 use super::plan::{Fault, Plan};
 use super::removals::revive;
 use crate::model::Violation;
@@ -80,6 +81,15 @@ impl Plan {
     /// Opens the pool; creates it if there is none.
     pub(super) async fn open(&self) -> Result<Pool, Violation> {
         self.open_at(None).await
+    }
+
+    /// Opens the pool, and its cache device if it has one.
+    pub(super) async fn open_cached(&self) -> Result<Pool, Violation> {
+        let pool = self.open().await?;
+        if self.is_cached {
+            caches::open(&pool).await;
+        }
+        Ok(pool)
     }
 
     /// Opens the pool, at an older uberblock if `rewind` has its sequence.

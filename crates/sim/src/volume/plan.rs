@@ -79,6 +79,8 @@ pub(super) struct Plan {
     pub(super) spares: usize,
     /// Whether these are hot spares, which stand in for members that fail. There is no other change of members then.
     pub(super) hot: bool,
+    /// Whether the pool has a cache device.
+    pub(super) is_cached: bool,
     pub(super) fault: Fault,
     /// Number of the first failing member of each vdev. It changes when the vdevs are complete again.
     pub(super) faulty: Rc<Cell<usize>>,
@@ -234,6 +236,7 @@ impl Plan {
             resizes: false,
             spares: 0,
             hot: false,
+            is_cached: false,
             faulty: Rc::default(),
             aim: None,
             crowd: None,

@@ -7,13 +7,14 @@ use std::path::PathBuf;
 /// A disk of a pool is named by its path, or by its GUID as `pool status -v` shows it.
 #[derive(Subcommand)]
 pub(crate) enum MemberCommand {
-    /// Add disks, mirrors or raidz vdevs to a pool, which new writes use at once, special vdevs, logs or hot spares.
+    /// Add disks, mirrors or raidz vdevs to a pool, which new writes use at once, special vdevs, logs, cache devices or hot spares.
     #[command(after_help = "\
 Examples:
   wirepool pool add tank mirror /dev/nvme4n1 /dev/nvme5n1
   wirepool pool add tank raidz2 /dev/sd{k..t}
   wirepool pool add tank log mirror /dev/sdu /dev/sdv   a log: the journal moves to it, and small durable writes wait for it only
   wirepool pool add tank special mirror /dev/sdx /dev/sdy   a special vdev: new metadata and small records go to it
+  wirepool pool add tank cache /dev/nvme2n1        a cache device: blocks that are read several times stay on it
   wirepool pool add tank spare /dev/sdw            a hot spare, which takes the place of a disk that fails
   wirepool pool add scratch d5.img --size 100G     a pool without redundancy; beside mirrors it needs -f
 
@@ -22,7 +23,7 @@ A vdev cannot be removed again. Existing data is not moved.")]
         /// The pool.
         pool: String,
         /// Disks (files or block devices); disks after a word such as `mirror` or `raidz2` are its members, those after `special` take
-        /// metadata and small records, those after `log` are logs for the journal, those after `spare` hot spares.
+        /// metadata and small records, those after `log` are logs for the journal, those after `cache` cache devices, those after `spare` hot spares.
         #[arg(required = true, value_name = "[LAYOUT] DISK")]
         vdevs: Vec<String>,
         /// Create missing files with this size.
@@ -55,11 +56,11 @@ parity, too. The pool has the new capacity when this ends. It waits while a disk
         #[arg(short, long)]
         force: bool,
     },
-    /// Remove a vdev, whose blocks are copied to the other vdevs first; a log, from which the journal moves away; or a hot spare that is not in use.
+    /// Remove a vdev, whose blocks are copied to the other vdevs first; a log, from which the journal moves away; a cache device; or a hot spare that is not in use.
     #[command(after_help = "\
 Examples:
   wirepool pool remove tank mirror-1     the server copies its blocks while clients go on, then its disks leave the pool
-  wirepool pool remove tank /dev/sdw     the same, by a disk of the vdev; or a hot spare
+  wirepool pool remove tank /dev/sdw     the same, by a disk of the vdev; or a hot spare or cache device
   wirepool pool remove --stop tank       give the removal up: the vdev takes writes again
 
 `wirepool pool status` shows how far it is. The pool's journal moves to other vdevs first, if it is on this one. Vdevs that an older
@@ -67,7 +68,7 @@ release added cannot take it, and neither can vdevs of which it would need more 
     Remove {
         /// The pool.
         pool: String,
-        /// The vdev, one of its disks, or the spare.
+        /// The vdev, one of its disks, the cache device or the spare.
         #[arg(required_unless_present = "stop", conflicts_with = "stop")]
         disk: Option<String>,
         /// Give up the removal that is in progress. Nothing is lost.

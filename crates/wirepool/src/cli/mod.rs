@@ -323,6 +323,7 @@ Examples:
   wirepool pool create tank raidz2 /dev/sd{a..j} spare /dev/sd{k,l}             and two hot spares wait for a disk to fail
   wirepool pool create tank raidz2 /dev/sd{a..j} log mirror /dev/nvme{0,1}n1p1   the journal is on flash
   wirepool pool create tank raidz2 /dev/sd{a..j} special mirror /dev/nvme{0,1,2}n1   metadata and small records are on flash
+  wirepool pool create tank raidz2 /dev/sd{a..j} cache /dev/nvme0n1p2           blocks that are read several times stay on flash
   wirepool pool create scratch /dev/nvme2n1                                     without redundancy
 
 A mirror has every block on each of its disks. A raidz1, raidz2 or raidz3 has the space of all its disks but one, two or three, and
@@ -332,7 +333,7 @@ A special vdev is a part of the pool: all data is lost with it. It needs at leas
         /// The name of the pool.
         name: String,
         /// Disks (files or block devices); disks after a word such as `mirror` or `raidz2` are its members, those after `special` take
-        /// metadata and small records, those after `log` are logs for the journal, those after `spare` hot spares.
+        /// metadata and small records, those after `log` are logs for the journal, those after `cache` cache devices, those after `spare` hot spares.
         #[arg(required = true, value_name = "[LAYOUT] DISK")]
         vdevs: Vec<String>,
         /// Create missing files with this size.

@@ -157,6 +157,7 @@ impl OwnServer {
             name: POOL.to_owned(),
             vdevs: vec![VdevSpec::mirror(DISKS.map(|disk| self.path(disk)).to_vec())],
             spares: Vec::new(),
+            caches: Vec::new(),
             size: Some(size),
             force: false,
         })?;

@@ -3,6 +3,7 @@
 //! **Called by** the commands. **Invariants**: an empty table has a line instead; columns are never truncated.
 
 mod advice;
+mod caches;
 pub(crate) mod iostat;
 pub(crate) mod pools;
 pub(crate) mod scan;

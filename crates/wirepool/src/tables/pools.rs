@@ -4,7 +4,7 @@
 //! where they mean the same.
 
 use crate::columns::{human, or_dash, rows, table, text, utc};
-use crate::tables::{advice, scan};
+use crate::tables::{advice, caches, scan};
 use server::api::{
     Checkpoint, DiskState, FoundPool, Health, Member, Pool, SYNC_DISABLED, Spare, SpareState,
     SpecialClass, Trial, Vdev, VdevClass, Volume, VolumeSync,
@@ -134,13 +134,14 @@ fn one(p: &Pool, verbose: bool) -> String {
             vdev(&mut t, v, verbose);
         }
     }
+    caches::rows(&mut t, p, verbose);
     if !p.spares.is_empty() {
         t.add_row(["spares"]);
     }
     for s in &p.spares {
         t.add_row(spare(s, verbose));
     }
-    out + "\n" + &text(&t) + &scan::damage(p, verbose)
+    out + "\n" + &text(&t) + &caches::lines(p, verbose) + &scan::damage(p, verbose)
 }
 
 /// The lines on the special class.

@@ -1,11 +1,11 @@
-//! Properties of filesystems with a few values, as one word in memory.
+//! Properties with a few values, as one word in memory.
 //!
 //! **Owns** [`Switches`]. **Called by** datasets, which publish it to requests. **Invariant**: the bit of a property with two
 //! values is its place among all properties; others have fields behind those bits. Unused bits are 0. They are never on disk.
 
 use super::{DatasetProperty, TABLE};
 
-/// The properties of a filesystem with a few values each.
+/// The properties of a dataset with a few values each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Switches(u32);
 
@@ -44,6 +44,8 @@ impl Switches {
 /// The first bit of a property, and the mask of its value.
 fn field(property: DatasetProperty) -> (u32, u32) {
     match property {
+        DatasetProperty::Primarycache => (20, 0b11),
+        DatasetProperty::Secondarycache => (22, 0b11),
         DatasetProperty::Aclmode => (24, 0b11),
         DatasetProperty::Aclinherit => (26, 0b111),
         other => (other as u32, 1),

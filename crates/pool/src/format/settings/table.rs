@@ -47,6 +47,10 @@ pub enum DatasetProperty {
     Autodefrag,
     /// Bytes that a record takes at most to be stored on vdevs of the special class.
     SpecialSmallBlocks,
+    /// Contents of the dataset that the caches in memory keep.
+    Primarycache,
+    /// Contents of the dataset that cache devices hold.
+    Secondarycache,
 }
 
 /// A line of the table of properties.
@@ -94,6 +98,9 @@ impl Row {
 /// A property with a few values, of which `texts` are the words.
 macro_rules! switch {
     ($property:ident, $number:literal, $name:literal, $default:literal, $texts:expr, $values:literal) => {
+        switch!($property, $number, $name, $default, $texts, $values, FILES)
+    };
+    ($property:ident, $number:literal, $name:literal, $default:literal, $texts:expr, $values:literal, $kinds:ident) => {
         Row {
             property: DatasetProperty::$property,
             number: $number,
@@ -102,7 +109,7 @@ macro_rules! switch {
             default: $default,
             is_recorded: false,
             is_inherited: true,
-            kinds: FILES,
+            kinds: $kinds,
             parse: |text| {
                 let texts: &[&str] = &$texts;
                 let found = texts.iter().position(|other| *other == text);
@@ -129,7 +136,7 @@ macro_rules! switch {
 }
 
 /// All properties, in the order of their numbers.
-pub(super) const TABLE: [Row; 18] = [
+pub(super) const TABLE: [Row; 20] = [
     Row {
         property: DatasetProperty::Compression,
         number: 1,
@@ -264,7 +271,7 @@ pub(super) const TABLE: [Row; 18] = [
     },
     Row {
         property: DatasetProperty::SpecialSmallBlocks,
-        number: 20,
+        number: 18,
         name: "special_small_blocks",
         values: "0, or a power of two from 4K to 1M",
         default: 0,
@@ -278,4 +285,22 @@ pub(super) const TABLE: [Row; 18] = [
             dataset.special_small_blocks = u32::try_from(value).expect("a possible value");
         },
     },
+    switch!(
+        Primarycache,
+        19,
+        "primarycache",
+        0,
+        ["all", "metadata", "none"],
+        "all, metadata or none",
+        ALL
+    ),
+    switch!(
+        Secondarycache,
+        20,
+        "secondarycache",
+        0,
+        ["all", "metadata", "none"],
+        "all, metadata or none",
+        ALL
+    ),
 ];

@@ -11,6 +11,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use super::state::Moves;
+use crate::block_reads::Caching;
 use crate::dataset::{Location, OpenDataset, data_keys};
 use crate::format::{Autodefrag, BlockPtr, FEATURE_MOVED_BLOCKS, Key};
 use crate::owner::{Owner, Pool};
@@ -126,7 +127,7 @@ impl Owner {
         let held_up_to = self.state.borrow().held_up_to(volume);
         let size = volume.settings.record_size_of(window.object);
         let keys = data_keys(window.object, window.numbers(size));
-        let located = volume.locate(keys.clone(), false).await?;
+        let located = volume.locate(keys.clone(), Caching::NONE).await?;
         let mut found = Found {
             records: Vec::with_capacity(located.len()),
             held: 0,

@@ -1,6 +1,7 @@
 //! Parts of the pool by themselves, each with a few tests: one program, since linking one takes longer than running them.
 
 mod bench_runs;
+mod cache_label;
 mod disks;
 mod format;
 mod golden;

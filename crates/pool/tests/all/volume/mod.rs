@@ -3,6 +3,7 @@
 mod atomic;
 mod balance;
 mod cache;
+mod cache_device;
 mod full_journal;
 mod gathering;
 mod journaled;

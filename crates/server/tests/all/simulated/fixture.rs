@@ -78,6 +78,7 @@ pub(crate) fn pool(disks: &[&str]) -> CreatePool {
         name: "tank".into(),
         vdevs: vec![VdevSpec::mirror(disks.iter().map(Into::into).collect())],
         spares: Vec::new(),
+        caches: Vec::new(),
         size: None,
         force: false,
     }

@@ -16,6 +16,7 @@ fn log(disks: &[&str], layout: VdevLayout) -> AddVdevs {
             members: disks.iter().map(Into::into).collect(),
         }],
         spares: Vec::new(),
+        caches: Vec::new(),
         size: None,
         force: false,
     }

@@ -1,5 +1,6 @@
 //! Servers in the simulated world: virtual time, simulated disks, our own initiators as clients.
 
+mod caches;
 mod disks;
 mod filesystems;
 mod fixture;

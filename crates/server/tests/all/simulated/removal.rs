@@ -17,6 +17,7 @@ fn mirror(disks: &[&str]) -> AddVdevs {
         pool: "tank".into(),
         vdevs: vec![VdevSpec::mirror(disks.iter().map(Into::into).collect())],
         spares: Vec::new(),
+        caches: Vec::new(),
         size: None,
         force: false,
     }

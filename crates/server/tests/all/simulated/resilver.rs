@@ -89,6 +89,7 @@ fn a_slow_resilver_keeps_no_other_disk_out() {
                 pool: "tank".into(),
                 vdevs: vec![VdevSpec::mirror(["/c", "/d"].map(Into::into).to_vec())],
                 spares: Vec::new(),
+                caches: Vec::new(),
                 size: None,
                 force: false,
             };

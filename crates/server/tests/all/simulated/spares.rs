@@ -193,6 +193,7 @@ fn add(spares: &[&str]) -> AddVdevs {
         pool: "tank".into(),
         vdevs: Vec::new(),
         spares: spares.iter().map(Into::into).collect(),
+        caches: Vec::new(),
         size: None,
         force: false,
     }

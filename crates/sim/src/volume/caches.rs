@@ -1,0 +1,100 @@
+//! A cache device beside the pool, which rots, fails, stalls, is torn by power cuts, is removed and added again.
+//!
+//! **Owns** its disk and its faults. **Called by** scenario `cached`. **Invariant** that the model checks: whatever the device does, clients get
+//! right data, and no errors.
+
+use crate::model::Violation;
+use io::disk::{Disk, OpenOptions};
+use io::rng::Prng;
+use io::sim::{DiskConfig, Latency, Node, SimDisk, remark};
+use io::time::sleep;
+use pool::Pool;
+use pool::vdev::{DATA_START, SetupError};
+use std::rc::Rc;
+use std::time::Duration;
+
+const PATH: &str = "cache";
+/// Most times that the device is removed in one incarnation.
+const REMOVALS_MAX: u64 = 3;
+/// Longest pause before that, microseconds.
+const PAUSE_US: u64 = 20_000;
+
+/// Creates the disk, with the sectors of `like`.
+pub(super) fn create(node: Node, like: &DiskConfig, rng: &mut Prng) {
+    let config = DiskConfig {
+        size: (4 + rng.below(28)) << 20,
+        ..like.clone()
+    };
+    node.create_disk(PATH, config);
+}
+
+/// Ends the faults of the disk, and begins others for the next incarnation.
+pub(super) fn break_device(node: Node, rng: &mut Prng) {
+    let Some(disk) = node.disk(PATH) else { return };
+    disk.heal();
+    disk.revive();
+    disk.slow(None);
+    let fault = rng.below(8);
+    remark(|| format!("cache       fault {fault}"));
+    match fault {
+        0 | 1 => rot(disk, rng),
+        2 => {
+            let rate = rng.below(50) as f64 / 100.0;
+            disk.error_rates(rate, rate, rate);
+        }
+        3 => disk.stall_next(Duration::from_secs(30)),
+        4 => disk.slow(Some(Latency {
+            base: Duration::from_secs(3),
+            ..Latency::default()
+        })),
+        5 => disk.kill(),
+        _ => {}
+    }
+}
+
+/// The blocks of a segment or of several; labels and tables, too, at times.
+fn rot(disk: SimDisk, rng: &mut Prng) {
+    let end = disk.size();
+    let start = match rng.chance(0.2) {
+        true => 0,
+        false => DATA_START + rng.below(1 << 20),
+    };
+    disk.rot(start..(start + (1 << rng.below(24))).min(end));
+}
+
+/// Opens the cache device, or makes the disk one. A device that fails meanwhile is no trouble.
+pub(super) async fn open(pool: &Pool) {
+    let disk = loop {
+        match Disk::open(PATH, OpenOptions::default()).await {
+            Ok(disk) => break disk,
+            // an operation in flight holds it
+            Err(io::Error::Busy(_)) => sleep(Duration::from_millis(1)).await,
+            Err(_) => return,
+        }
+    };
+    let opened = match pool.open_cache(disk.clone()).await {
+        Err(SetupError::NotCache { .. }) => pool.add_cache(disk, true).await,
+        opened => opened,
+    };
+    remark(|| format!("cache       {opened:?}: {:?}", pool.caches()));
+}
+
+/// Removes the device while clients read, and adds it again.
+pub(super) async fn churn(pool: Rc<Pool>, seed: u64) -> Result<(), Violation> {
+    let mut rng = Prng::new(seed);
+    for _ in 0..rng.below(REMOVALS_MAX + 1) {
+        sleep(Duration::from_micros(rng.below(PAUSE_US))).await;
+        for cache in pool.caches() {
+            // a label that stays is that of a device of this pool
+            let _removed = pool.remove_cache(cache.guid).await;
+        }
+        if !pool.caches().is_empty() {
+            return Err(Violation("a removed cache device is still there".into()));
+        }
+        // a device that hangs keeps its disk
+        if rng.chance(0.8) && Disk::open(PATH, OpenOptions::default()).await.is_ok() {
+            open(&pool).await;
+        }
+    }
+    Ok(())
+}
