@@ -272,6 +272,12 @@ async fn add(pool: &Pool, media: &Media, rng: &mut Prng) -> Result<(), Violation
     }
 }
 
+/// Bytes of the vdevs of all classes.
+fn size(pool: &Pool) -> u64 {
+    let special = pool.special_class();
+    pool.space().size + special.map_or(0, |class| class.space.size)
+}
+
 /// Enlarges all disks of a vdev, and lets the vdev use the new space.
 async fn grow(pool: &Pool, vdev: VdevId, rng: &mut Prng) -> Result<(), Violation> {
     let more = (1 + rng.below(16)) << 20;
@@ -284,10 +290,10 @@ async fn grow(pool: &Pool, vdev: VdevId, rng: &mut Prng) -> Result<(), Violation
         }
     }
     let is_removing = pool.removing().is_some();
-    let before = pool.space().size;
+    let before = size(pool);
     let grown = pool.grow(vdev).await;
     let grown = grown.map_err(|e| wrong("growing", e))?;
-    match pool.space().size > before {
+    match size(pool) > before {
         now if now == grown || is_removing => Ok(()),
         _ => Err(Violation(format!(
             "a vdev that grew ({grown}) had {before} bytes"
