@@ -39,7 +39,7 @@ pub use cache::RecordCacheStats;
 pub use cache_device::{CacheCounts, CacheFault, CacheStatus};
 pub use compress::{stored_size, unpack};
 pub use error::{Error, Result};
-pub use files::{FileChange, FileChangeKind, FileStore, OwnerSpace};
+pub use files::{FileChange, FileChangeKind, FileStore, INLINE_MAX, OwnerSpace};
 pub use lost::{LOST_MAX, LostBlock};
 pub use options::{DurableWrites, Options};
 pub use owner::{

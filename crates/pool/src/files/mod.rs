@@ -31,7 +31,7 @@ use crate::format::{Dataset, ObjectId, Switches};
 use io::sync::lock;
 
 /// Most bytes of a file whose contents are in one value of the tree.
-const INLINE_MAX: usize = 1000;
+pub const INLINE_MAX: usize = 1000;
 
 pub use charges::OwnerSpace;
 pub use diff::{FileChange, FileChangeKind};

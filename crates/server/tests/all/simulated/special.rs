@@ -15,6 +15,7 @@ fn special(disks: &[&str], layout: VdevLayout) -> AddVdevs {
             class: VdevClass::Special,
             members: disks.iter().map(Into::into).collect(),
         }],
+        caches: Vec::new(),
         spares: Vec::new(),
         size: None,
         force: false,
