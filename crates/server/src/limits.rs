@@ -14,6 +14,8 @@ pub const POOL_DISKS_MAX: usize = 1024;
 pub const VOLUME_NAME_LEN_MAX: usize = 255;
 /// Least and most memory for a pool's nodes or its dirty records, MiB.
 pub const POOL_MIB: std::ops::RangeInclusive<u64> = 1..=1 << 20;
+/// Possible daily write budgets of a cache device, MiB.
+pub const CACHE_DAILY_MIB: std::ops::RangeInclusive<u64> = 1..=1 << 30;
 /// Time for which a disk must be away or faulted before a spare takes its place, unless the configuration says otherwise. A machine with
 /// its disk shelves is up again by then; a resilver takes hours.
 pub const SPARE_AFTER_S: u64 = 300;

@@ -234,11 +234,6 @@ mod tests {
                 "mirror a.img b.img | log disk c.img | log disk d.img | spare e.img",
             ),
             (
-                "mirror a.img b.img cache c.img d.img spare e.img log f.img",
-                "mirror a.img b.img | log disk f.img | cache c.img | cache d.img | spare e.img",
-            ),
-            ("cache c.img", "cache c.img"),
-            (
                 "a.img log mirror c.img d.img mirror e.img f.img",
                 "disk a.img | log mirror c.img d.img | log mirror e.img f.img",
             ),
@@ -261,11 +256,6 @@ mod tests {
             (
                 "mirror a.img b.img special c.img",
                 "\"special\" is a layout",
-            ),
-            ("a.img cache", "\"cache\" needs at least one disk"),
-            (
-                "a.img cache mirror b.img c.img",
-                "\"cache\" needs at least one disk",
             ),
             ("a.img log", "the word \"log\" needs at least one disk"),
             (
@@ -309,6 +299,24 @@ mod tests {
             ("mirror a.img", "at least 2 disks"),
         ] {
             let refused = parsed(line).expect_err(line);
+            assert!(refused.contains(said), "{line}: {refused}");
+        }
+    }
+
+    #[test]
+    fn cache_devices_are_no_vdevs() {
+        for (line, expected) in [
+            (
+                "mirror a.img b.img cache c.img d.img spare e.img log f.img",
+                "mirror a.img b.img | log disk f.img | cache c.img | cache d.img | spare e.img",
+            ),
+            ("cache c.img", "cache c.img"),
+        ] {
+            assert_eq!(parsed(line).as_deref(), Ok(expected), "{line}");
+        }
+        for line in ["a.img cache", "a.img cache mirror b.img c.img"] {
+            let refused = parsed(line).expect_err(line);
+            let said = "\"cache\" needs at least one disk";
             assert!(refused.contains(said), "{line}: {refused}");
         }
     }

@@ -4,9 +4,11 @@
 
 use crate::ask::Ask;
 use crate::cli::members::MemberCommand;
+use crate::layout::Parts;
 use crate::tables;
 use crate::{layout, pools};
 use anyhow::Result;
+use server::ByteSize;
 use server::api::{
     AddVdevs, AttachMember, Call, DetachMember, OfflineMember, OnlineMember, Pool, RemoveDevice,
     ReplaceMember, ResilverPool, ScrubAction, ScrubPool, StopRemoval, TrimPool, VdevLayout,
@@ -50,6 +52,23 @@ fn action(pause: bool, stop: bool) -> ScrubAction {
     }
 }
 
+fn add(
+    ask: &Ask,
+    pool: String,
+    parts: Parts,
+    (size, force): (Option<ByteSize>, bool),
+) -> Result<String> {
+    let call = AddVdevs {
+        pool,
+        vdevs: parts.vdevs,
+        spares: parts.spares,
+        caches: parts.caches,
+        size,
+        force,
+    };
+    show(ask, &call)
+}
+
 /// Runs one of these commands.
 pub(crate) fn member(ask: &Ask, command: MemberCommand) -> Result<String> {
     match command {
@@ -60,15 +79,7 @@ pub(crate) fn member(ask: &Ask, command: MemberCommand) -> Result<String> {
             force,
         } => {
             let parts = layout::parts(&vdevs, None).unwrap_or_else(|text| pools::usage(&text));
-            let call = AddVdevs {
-                pool,
-                vdevs: parts.vdevs,
-                spares: parts.spares,
-                caches: parts.caches,
-                size,
-                force,
-            };
-            show(ask, &call)
+            add(ask, pool, parts, (size, force))
         }
         MemberCommand::Attach {
             pool,

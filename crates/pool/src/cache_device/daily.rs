@@ -36,7 +36,7 @@ impl DailyWrites {
         hours.map(|(_, bytes)| bytes).sum()
     }
 
-    /// Takes `bytes` of the budget. Returns whether there were so many.
+    /// Takes `bytes` of the budget. Returns whether they were left.
     pub(super) fn take(&mut self, now_ms: u64, bytes: u64) -> bool {
         let is_left = self.written(now_ms) + bytes <= self.most;
         if is_left {

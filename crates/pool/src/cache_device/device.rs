@@ -55,7 +55,7 @@ pub struct CacheCounts {
     pub hit_bytes: u64,
     /// Blocks not found.
     pub misses: u64,
-    /// Of the misses, about so many that a device of twice the size would have found.
+    /// About the number of misses that a device of twice the size would have found.
     pub hits_of_twice: u64,
     /// Blocks that did not have the checksum in their pointer. They were read from the members.
     pub wrong: u64,

@@ -15,7 +15,7 @@ use super::index::slot;
 const SLOTS_MIN: usize = 4 << 10;
 /// Bytes of a device for one place of the window while the device is empty.
 const BYTES_A_SLOT: u64 = 64 << 10;
-/// One of so many names is a sample.
+/// Names for each one in the sample.
 const SAMPLE: u64 = 64;
 
 /// The names that were asked for lately.
@@ -34,7 +34,7 @@ impl Sketch {
         std::mem::replace(&mut self.0[at], mark) == mark
     }
 
-    /// Makes the window large enough for a device of so many blocks. The names in it stay.
+    /// Makes the window large enough for a device of this number of blocks. The names in it stay.
     pub(super) fn fit(&mut self, blocks: usize) {
         while self.0.len() < blocks {
             self.0 = self.0.iter().flat_map(|mark| [*mark, *mark]).collect();

@@ -68,7 +68,7 @@ impl Pool {
         Ok(Some(disk))
     }
 
-    /// The open cache devices, also those that failed.
+    /// The open cache devices, with failed ones.
     #[must_use]
     pub fn caches(&self) -> Vec<CacheStatus> {
         self.owner.shared.caches.status()

@@ -8,6 +8,7 @@
 
 mod add;
 mod area;
+mod cache;
 mod cache_label;
 mod copies;
 mod create;
@@ -68,8 +69,8 @@ use space_below::SpaceBelow;
 use stripe::Stripe;
 use top::TopVdev;
 
-pub(crate) use cache_label::CACHE_SIZE_MIN;
-pub use cache_label::{cache_label, check_new_cache};
+pub(crate) use cache::CACHE_SIZE_MIN;
+pub use cache::{cache_label, check_new_cache};
 pub(crate) use copies::{Copies, PlacedBlock};
 pub use create::{PoolSpec, create};
 pub use error::SetupError;

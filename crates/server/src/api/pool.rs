@@ -353,7 +353,7 @@ pub struct Cache {
     pub hit_bytes: u64,
     /// Blocks that neither memory nor the device had.
     pub misses: u64,
-    /// Of the misses, about so many that a device of twice the size would have found.
+    /// About the number of misses that a device of twice the size would have found.
     pub hits_of_twice: u64,
     /// Blocks that were not right on the device, and were read from the pool's other disks.
     pub wrong: u64,

@@ -6,7 +6,9 @@
 use super::checker::{Checker, Result};
 use super::disks::DiskConfig;
 use super::edit::{Edit, find, is, remove, set_list, tables};
-use crate::limits::{POOL_DISKS_MAX, POOL_MIB, POOLS_MAX, SPARE_AFTER_S_MAX, VOLUME_NAME_LEN_MAX};
+use crate::limits::{
+    CACHE_DAILY_MIB, POOL_DISKS_MAX, POOL_MIB, POOLS_MAX, SPARE_AFTER_S_MAX, VOLUME_NAME_LEN_MAX,
+};
 use pool::format::check_name;
 use serde::Deserialize;
 use std::path::PathBuf;
@@ -179,14 +181,17 @@ impl Checker<'_> {
             let caches = self.pool_extras(p.caches.as_ref(), disks)?;
             let after = p.spare_after_s.as_ref();
             let after = after.map(|s| self.number(Some(s), 0, 0..=SPARE_AFTER_S_MAX));
+            let daily = p.cache_daily_mib.as_ref();
+            let daily = daily.map(|mib| self.number(Some(mib), 0, CACHE_DAILY_MIB));
             let mib = |value: &Option<Spanned<u64>>, least| {
                 let value = value.as_ref();
-                let checked = value.map(|v| self.number(Some(v), least, POOL_MIB));
+                let range = least..=*POOL_MIB.end();
+                let checked = value.map(|v| self.number(Some(v), least, range));
                 checked.transpose()
             };
             pools.push(PoolConfig {
                 caches,
-                cache_daily_mib: mib(&p.cache_daily_mib, 1)?,
+                cache_daily_mib: daily.transpose()?,
                 cache_mib: mib(&p.cache_mib, 1)?,
                 dirty_mib: mib(&p.dirty_mib, 1)?,
                 record_cache_mib: mib(&p.record_cache_mib, 0)?,

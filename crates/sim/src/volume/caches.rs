@@ -1,15 +1,18 @@
 //! A cache device beside the pool, which rots, fails, stalls, is torn by power cuts, is removed and added again.
 //!
-//! **Owns** its disk and its faults. **Called by** scenario `cached`. **Invariant** that the model checks: whatever the device does, clients get
+//! **Owns** its disk and its faults. **Called by** scenario `cached`. **Invariant** that the model checks: with each fault of the device, clients get
 //! right data, and no errors.
 
-use crate::model::Violation;
+use crate::access::Direct;
+use crate::model::{Model, Violation};
+use crate::workload::verify_all;
 use io::disk::{Disk, OpenOptions};
 use io::rng::Prng;
 use io::sim::{DiskConfig, Latency, Node, SimDisk, remark};
 use io::time::sleep;
 use pool::Pool;
 use pool::vdev::{DATA_START, SetupError};
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -19,13 +22,25 @@ const REMOVALS_MAX: u64 = 3;
 /// Longest pause before that, microseconds.
 const PAUSE_US: u64 = 20_000;
 
-/// Creates the disk, with the sectors of `like`.
-pub(super) fn create(node: Node, like: &DiskConfig, rng: &mut Prng) {
+/// Creates the disk, with the sectors of `like`, if the pool has a cache device. Returns the random numbers of its faults.
+pub(super) fn create(node: Node, (is_cached, like): (bool, &DiskConfig), seed: u64) -> Prng {
+    let mut rng = Prng::new(seed ^ 0x9001_cace);
+    if !is_cached {
+        return rng;
+    }
     let config = DiskConfig {
         size: (4 + rng.below(28)) << 20,
         ..like.clone()
     };
     node.create_disk(PATH, config);
+    rng
+}
+
+/// Reads the volume again with short requests: blocks enter the device, and come from there.
+pub(super) async fn read_again(access: &Direct, model: &Rc<RefCell<Model>>) {
+    for blocks in [4, 1] {
+        verify_all(access, model, blocks).await;
+    }
 }
 
 /// Ends the faults of the disk, and begins others for the next incarnation.

@@ -114,10 +114,7 @@ pub async fn run(seed: u64, wrap: Wrap, kind: Kind) -> Result<Report, Violation>
     let disks: Vec<SimDisk> = names
         .map(|name| node.create_disk(name, plan.disk.clone()))
         .collect();
-    let mut faults = Prng::new(seed ^ 0x9001_cace);
-    if plan.is_cached {
-        caches::create(node, &plan.disk, &mut faults);
-    }
+    let mut faults = caches::create(node, (plan.is_cached, &plan.disk), seed);
     let block_size = plan.volume.block_size;
     let blocks = plan.volume.size / u64::from(block_size);
     let model = Rc::new(RefCell::new(Model::new(block_size, blocks)));
@@ -366,9 +363,7 @@ async fn live(
     let access = Direct(wrap(Arc::new(volume)));
     verify_all(&access, &model, 16).await;
     if plan.is_cached {
-        // blocks enter the device, and come from there
-        verify_all(&access, &model, 4).await;
-        verify_all(&access, &model, 1).await;
+        caches::read_again(&access, &model).await;
     }
     Snapshots::check(&kept, &pool, VOLUME).await?;
     sound(&pool, 3).await?;

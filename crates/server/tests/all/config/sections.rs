@@ -195,6 +195,14 @@ const MISTAKES: &[(&str, &str)] = &[
         "wirepool.toml:4:11: pool.spares: expected a path",
     ),
     (
+        "[[pool]]\nname = \"tank\"\ndisks = [\"a\"]\ncaches = [\"b\", \"b\"]\n",
+        "wirepool.toml:4:16: pool.caches: /etc/wp/b is there twice",
+    ),
+    (
+        "[[pool]]\nname = \"tank\"\ndisks = [\"a\"]\ncache_daily_mib = 0\n",
+        "wirepool.toml:4:19: pool.cache_daily_mib: expected a number from 1 to 1073741824, found 0",
+    ),
+    (
         "[[pool]]\nname = \"tank\"\ndisks = [\"a\"]\nspare_after_s = 604801\n",
         "wirepool.toml:4:17: pool.spare_after_s: expected a number from 0 to 604800, found 604801",
     ),
