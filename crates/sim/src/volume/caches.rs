@@ -29,7 +29,7 @@ pub(super) fn create(node: Node, (is_cached, like): (bool, &DiskConfig), seed: u
         return rng;
     }
     let config = DiskConfig {
-        size: (4 + rng.below(28)) << 20,
+        size: (8 + rng.below(28)) << 20,
         ..like.clone()
     };
     node.create_disk(PATH, config);
