@@ -29,7 +29,7 @@ pub(super) fn create(node: Node, (is_cached, like): (bool, &DiskConfig), seed: u
         return rng;
     }
     let config = DiskConfig {
-        size: (4 + rng.below(28)) << 20,
+        size: (8 + rng.below(28)) << 20,
         ..like.clone()
     };
     node.create_disk(PATH, config);
@@ -91,7 +91,9 @@ pub(super) async fn open(pool: &Pool) {
         Err(SetupError::NotCache { .. }) => pool.add_cache(disk, true).await,
         opened => opened,
     };
-    remark(|| format!("cache       {opened:?}: {:?}", pool.caches()));
+    // the state asks the clock, which a remark must not
+    let caches = pool.caches();
+    remark(|| format!("cache       {opened:?}: {caches:?}"));
 }
 
 /// Removes the device while clients read, and adds it again.

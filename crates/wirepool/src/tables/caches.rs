@@ -134,7 +134,7 @@ mod tests {
             ..Cache::default()
         };
         for (record_cache, said) in [
-            (memory(1 << 20, 0, 0), "still growing (1.0M of 1.0G)"),
+            (memory(1 << 20, 0, 0), "still growing (1 MiB of 1 GiB)"),
             (memory(1 << 30, 100, 30), "would find 30% of what"),
             (RecordCache::default(), "no record cache"),
         ] {
