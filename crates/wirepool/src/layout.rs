@@ -254,8 +254,8 @@ mod tests {
                 "a raidz3 needs at least 4 disks: raidz3 DISK DISK DISK DISK",
             ),
             (
-                "mirror a.img b.img special c.img",
-                "\"special\" is a layout",
+                "mirror a.img b.img dedup c.img",
+                "\"dedup\" is a layout",
             ),
             ("a.img log", "the word \"log\" needs at least one disk"),
             (
