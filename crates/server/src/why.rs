@@ -351,13 +351,40 @@ fn verdict(why: &Why, before: &Reading, now: &Reading) -> Verdict {
     }
     let mut helps: Vec<String> = helps.iter().map(|&s| s.to_owned()).collect();
     if matches!(limit, Limit::Device | Limit::Flush | Limit::Journal) {
-        helps.extend(devices::log_advice(&why.commands, before, now));
+        helps.extend(devices::log_advice(
+            until_stable(&why.commands),
+            &before.status.pools,
+            &now.status.pools,
+        ));
     }
     Verdict {
         limit,
         summary: summary.to_owned(),
         evidence,
         helps,
+    }
+}
+
+/// Part of the time of requests, %, in which they wait until data is stable, and its mean over all requests, µs. A durable write is in stage device
+/// until data and batch are written.
+fn until_stable(commands: &[Command]) -> (f64, f64) {
+    let (mut stable, mut all, mut rate) = (0.0, 0.0, 0.0);
+    for command in commands {
+        let of = |names: &[&str]| -> f64 {
+            let parts = command.stages.iter();
+            let parts = parts.filter(|p| names.contains(&p.stage.as_str()));
+            parts.map(|p| p.mean_us).sum()
+        };
+        let confirmed = of(&["flush", "journal"]);
+        if confirmed > 0.0 && command.command != "read" {
+            stable += command.per_second * (confirmed + of(&["device"]));
+        }
+        all += command.per_second * command.mean_us;
+        rate += command.per_second;
+    }
+    match rate > 0.0 {
+        true => (stable * 100.0 / all, stable / rate),
+        false => (0.0, 0.0),
     }
 }
 

@@ -5,13 +5,39 @@
 mod directory;
 
 use crate::ask::Ask;
-use crate::cli::AdviseCommand;
 use crate::columns::{human, rows};
 use anyhow::{Result, bail};
+use clap::Subcommand;
 use server::advice::{ClassAdvice, SpecialAdvice, Threshold, cache, log, special};
 use server::api::{DatasetSizes, ListPools, Pool, PoolSizes};
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// Advice about a class of devices.
+#[derive(Subcommand)]
+pub(crate) enum AdviseCommand {
+    /// Sizes of a special class by `special_small_blocks`, for the blocks that the pool has, or for a directory.
+    #[command(after_help = "\
+Examples:
+  wirepool pool advise special tank              for the records and metadata that tank has now
+  wirepool pool advise special tank /srv/old     for this directory, as if it were copied into tank")]
+    Special {
+        /// The pool.
+        pool: String,
+        /// A directory on this machine that is not in the pool yet; its files are read.
+        directory: Option<PathBuf>,
+    },
+    /// Whether a log would make durable writes faster, by the times of the pool's disks.
+    Log {
+        /// The pool.
+        pool: String,
+    },
+    /// Whether a cache device would answer reads, by the misses of the cache in memory.
+    Cache {
+        /// The pool.
+        pool: String,
+    },
+}
 
 /// Runs one of `wirepool pool advise special`, `log`, `cache`.
 pub(crate) fn advise(ask: &Ask, command: AdviseCommand) -> Result<String> {

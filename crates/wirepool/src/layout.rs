@@ -253,10 +253,7 @@ mod tests {
                 "raidz3 a.img b.img c.img",
                 "a raidz3 needs at least 4 disks: raidz3 DISK DISK DISK DISK",
             ),
-            (
-                "mirror a.img b.img dedup c.img",
-                "\"dedup\" is a layout",
-            ),
+            ("mirror a.img b.img dedup c.img", "\"dedup\" is a layout"),
             ("a.img log", "the word \"log\" needs at least one disk"),
             (
                 "a.img log spare b.img",

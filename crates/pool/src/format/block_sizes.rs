@@ -1,19 +1,20 @@
 //! Numbers and bytes of a dataset's nodes, and of its records by their size as stored.
 //!
 //! **Owns** the classes of sizes, and their encoding at the end of a dataset's root. **Called by** merges, which count the blocks that they add and
-//! remove, and by the offline reader. **Invariants**: the bytes of all classes of records are those that the dataset refers to. `docs/format.md`,
+//! remove, and by the offline reader. **Invariants**: the bytes of all classes of records add up to the bytes that the dataset refers to. `docs/format.md`,
 //! "Datasets".
 
-use super::{Defect, RECORD_SIZE_MAX, SECTOR_SIZE_MIN};
+use super::Defect;
+use super::block_ptr::SECTOR_SIZE_MIN;
 
 /// Number of classes: up to 512 bytes, up to 1 KiB, and so on up to the largest record.
 pub const SIZE_CLASSES: usize = 12;
 /// Pairs of numbers in the encoding: nodes, and the classes of records.
 const PAIRS: usize = 1 + SIZE_CLASSES;
+/// Largest record of the last class, bytes.
+pub(super) const CLASS_MAX: u64 = SECTOR_SIZE_MIN << (SIZE_CLASSES - 1);
 /// Length of the encoding.
 pub(super) const BLOCK_SIZES_SIZE: usize = PAIRS * 16;
-
-const _: () = assert!(SECTOR_SIZE_MIN << (SIZE_CLASSES - 1) == RECORD_SIZE_MAX as u64);
 
 /// Blocks of one class, or of several.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -128,7 +129,7 @@ mod tests {
     #[test]
     fn a_record_is_in_the_class_of_its_size() {
         let mut sizes = BlockSizes::default();
-        for size in [1, 512, 513, 4096, 4097, 131_072, RECORD_SIZE_MAX] {
+        for size in [1, 512, 513, 4096, 4097, 131_072, 1 << 20] {
             sizes.count_record(size);
         }
         sizes.count_node(4096);

@@ -8,7 +8,7 @@
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::block_sizes::BlockSizes;
+use super::block_sizes::{BlockSizes, CLASS_MAX};
 use super::settings::{FILE_RECORD_SIZE, SETTING_SIZE, checksum_code, checksum_from_code};
 use super::{
     Autodefrag, BLOCK_PTR_SIZE, Birth, BlockPtr, ChecksumKind, Defect, Key, Kind, NAME_SIZE_MAX,
@@ -27,6 +27,8 @@ pub const KIND_NEXT_DATASET: Kind = Kind(4);
 pub const RECORD_SIZE_MIN: u32 = 4096;
 /// Largest record, bytes.
 pub const RECORD_SIZE_MAX: u32 = 1 << 20;
+
+const _: () = assert!(CLASS_MAX == RECORD_SIZE_MAX as u64);
 
 const PROPERTIES_SIZE: usize = 96;
 /// Bits of the marks: 0 for records in fragments, 1 for blocks that win over records, 2 for an inherited record size.

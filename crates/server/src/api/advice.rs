@@ -20,7 +20,7 @@ pub struct SizeReport {
     pub datasets: Vec<DatasetSizes>,
 }
 
-/// Blocks of a volume or filesystem. Those that it shares with a snapshot or clone count.
+/// Blocks of a volume or filesystem. Blocks count that it shares with a snapshot or clone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DatasetSizes {
     /// Its name.

@@ -2,7 +2,6 @@
 //!
 //! **Called by** [`super`]. **Invariants**: those of [`super`]; a mean is that of the interval.
 
-use super::{Command, Reading};
 use crate::api::{Member, MemberTimes, Pool, Vdev, VdevClass};
 use doctor::checks::SLOW_JOURNAL_US;
 use std::path::Path;
@@ -83,37 +82,17 @@ pub(super) fn slowest(before: &[Pool], now: &[Pool]) -> Option<String> {
     (!parts.is_empty()).then(took)
 }
 
-/// Part of the time of requests, %, in which they wait until data is stable, and its mean over all requests, µs. A durable write is in stage device
-/// until data and batch are written.
-fn until_stable(commands: &[Command]) -> (f64, f64) {
-    let (mut stable, mut all, mut rate) = (0.0, 0.0, 0.0);
-    for command in commands {
-        let of = |names: &[&str]| -> f64 {
-            let parts = command.stages.iter();
-            let parts = parts.filter(|p| names.contains(&p.stage.as_str()));
-            parts.map(|p| p.mean_us).sum()
-        };
-        let confirmed = of(&["flush", "journal"]);
-        if confirmed > 0.0 && command.command != "read" {
-            stable += command.per_second * (confirmed + of(&["device"]));
-        }
-        all += command.per_second * command.mean_us;
-        rate += command.per_second;
-    }
-    match rate > 0.0 {
-        true => (stable * 100.0 / all, stable / rate),
-        false => (0.0, 0.0),
-    }
-}
-
-/// The advice to add a log to the pool whose journal is on the slowest disk, with the time that it could save. None if requests hardly wait for
+/// The advice to add a log, if requests wait for stable data in `percent` of their time, `us` µs on average: to the pool whose journal is on the slowest disk, with the time that it could save. None if requests hardly wait for
 /// stable data, if these disks are fast, or if the journal is on a log.
-pub(super) fn log_advice(commands: &[Command], before: &Reading, now: &Reading) -> Option<String> {
-    let (percent, us) = until_stable(commands);
+pub(super) fn log_advice(
+    (percent, us): (f64, f64),
+    before: &[Pool],
+    now: &[Pool],
+) -> Option<String> {
     if percent < STABLE_PERCENT {
         return None;
     }
-    let devices = means(&before.status.pools, &now.status.pools).into_iter();
+    let devices = means(before, now).into_iter();
     let with_journal = devices.filter(|m| m.vdev.journal);
     let slowest = with_journal.max_by_key(Means::stable)?;
     let is_slow = slowest.stable()? >= SLOW_JOURNAL_US && slowest.vdev.class != VdevClass::Log;

@@ -13,6 +13,7 @@ use self::host::HostCommand;
 use self::members::MemberCommand;
 use self::rdma::RdmaCommand;
 use self::records::RecordCommand;
+use crate::advise::AdviseCommand;
 use crate::protocols::ExportCommand;
 use clap::{Args, Parser, Subcommand};
 use server::ByteSize;
@@ -378,32 +379,6 @@ Examples:
     Member(MemberCommand),
     #[command(flatten)]
     Record(RecordCommand),
-}
-
-/// Advice about a class of devices.
-#[derive(Subcommand)]
-pub(crate) enum AdviseCommand {
-    /// Sizes of a special class by `special_small_blocks`, for the blocks that the pool has, or for a directory.
-    #[command(after_help = "\
-Examples:
-  wirepool pool advise special tank              for the records and metadata that tank has now
-  wirepool pool advise special tank /srv/old     for this directory, as if it were copied into tank")]
-    Special {
-        /// The pool.
-        pool: String,
-        /// A directory on this machine that is not in the pool yet; its files are read.
-        directory: Option<PathBuf>,
-    },
-    /// Whether a log would make durable writes faster, by the times of the pool's disks.
-    Log {
-        /// The pool.
-        pool: String,
-    },
-    /// Whether a cache device would answer reads, by the misses of the cache in memory.
-    Cache {
-        /// The pool.
-        pool: String,
-    },
 }
 
 #[derive(Args)]
