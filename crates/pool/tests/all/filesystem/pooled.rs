@@ -239,7 +239,12 @@ fn a_pool_with_a_filesystem_says_so_on_its_disks() {
         pool.close().await.expect("closed");
         assert_eq!(
             features().await,
-            ["folded_checksums", "record_parts", "space_summaries"]
+            [
+                "block_sizes",
+                "folded_checksums",
+                "record_parts",
+                "space_summaries"
+            ]
         );
         for name in ["one", "two"] {
             let pool = again().await;
@@ -249,6 +254,7 @@ fn a_pool_with_a_filesystem_says_so_on_its_disks() {
             assert_eq!(
                 features().await,
                 [
+                    "block_sizes",
                     "exact_space",
                     "filesystems",
                     "folded_checksums",

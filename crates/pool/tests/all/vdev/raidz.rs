@@ -348,6 +348,8 @@ fn a_member_that_missed_groups_is_resilvered() {
                 let (vdevs, uberblock) = (opened.vdevs, opened.uberblock);
                 fail_writes(&disks[..1]);
                 put_groups(&vdevs, data).await;
+                // a group is there before the last member has failed to write it
+                io::time::sleep(std::time::Duration::from_secs(1)).await;
                 disks[0].heal();
                 let member = vdevs.status()[0].members[0].guid;
                 vdevs.begin_resilver(member).expect("it is stale");

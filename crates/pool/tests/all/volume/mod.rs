@@ -58,6 +58,18 @@ async fn create_pool(options: Options) -> Pool {
     pool.expect("a pool")
 }
 
+/// The disk of a pool that was closed. Operations of the pool may hold it for a moment.
+async fn free_disk() -> Disk {
+    loop {
+        match Disk::open("disk", OpenOptions::default()).await {
+            Err(io::Error::Busy(_)) => {
+                io::time::sleep(std::time::Duration::from_millis(1)).await;
+            }
+            opened => return opened.expect("the disk is there"),
+        }
+    }
+}
+
 /// Opens the pool again.
 async fn again() -> Pool {
     again_with(Options::default()).await
@@ -66,11 +78,7 @@ async fn again() -> Pool {
 /// The same, with these options.
 async fn again_with(options: Options) -> Pool {
     let pool_options = options;
-    let disk = Disk::open("disk", OpenOptions::default()).await;
-    let found = vdev::scan(vec![disk.expect("the disk is there")])
-        .await
-        .pools
-        .pop();
+    let found = vdev::scan(vec![free_disk().await]).await.pools.pop();
     let options = vdev::OpenOptions::new(host());
     let opened = vdev::open(found.expect("a pool"), options).await;
     let pool = Pool::open(opened.expect("opened"), pool_options).await;

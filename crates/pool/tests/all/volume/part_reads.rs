@@ -12,7 +12,7 @@ use pool::{NewVolume, Options, Pool, Volume};
 
 use crate::blocks::{byte, sound, write};
 use crate::volume::order::blocks_on;
-use crate::volume::{BLOCK, again, create_pool, disk_config, host, on_disk, read};
+use crate::volume::{BLOCK, again, create_pool, disk_config, free_disk, host, on_disk, read};
 
 const RECORD: usize = 128 << 10;
 
@@ -40,18 +40,6 @@ async fn filled(pool: &Pool) -> Vec<u8> {
     let contents = put_record(pool).await;
     pool.checkpoint().await.expect("a checkpoint");
     contents
-}
-
-/// The disk of a pool that was closed. Operations of the pool may hold it for a moment.
-async fn free_disk() -> Disk {
-    loop {
-        match Disk::open("disk", OpenOptions::default()).await {
-            Err(io::Error::Busy(_)) => {
-                io::time::sleep(std::time::Duration::from_millis(1)).await;
-            }
-            opened => return opened.expect("the disk is there"),
-        }
-    }
 }
 
 fn opened(pool: &Pool) -> Volume {

@@ -403,7 +403,12 @@ fn a_pool_has_the_feature_once_an_earlier_version_could_not_read_it() {
     once(async |pool| {
         volume(&pool, "v").await;
         pool.close().await.expect("closed");
-        let none = ["folded_checksums", "record_parts", "space_summaries"];
+        let none = [
+            "block_sizes",
+            "folded_checksums",
+            "record_parts",
+            "space_summaries",
+        ];
         let set_off = features(async |pool| set(pool, Some("v"), COMPRESSION, "off").await);
         assert_eq!(set_off.await, none, "a record of version 1 says it");
         let wrong = features(async |pool| {
@@ -415,6 +420,7 @@ fn a_pool_has_the_feature_once_an_earlier_version_could_not_read_it() {
         assert_eq!(
             set_lz4.await,
             [
+                "block_sizes",
                 "folded_checksums",
                 "record_parts",
                 "settings",
