@@ -348,8 +348,6 @@ fn a_member_that_missed_groups_is_resilvered() {
                 let (vdevs, uberblock) = (opened.vdevs, opened.uberblock);
                 fail_writes(&disks[..1]);
                 put_groups(&vdevs, data).await;
-                // a group is there before the last member has failed to write it
-                io::time::sleep(std::time::Duration::from_secs(1)).await;
                 disks[0].heal();
                 let member = vdevs.status()[0].members[0].guid;
                 vdevs.begin_resilver(member).expect("it is stale");
@@ -367,9 +365,12 @@ fn a_member_that_missed_groups_is_resilvered() {
                         let part = vdevs.resilver(member, blocks.map(|(ptr, _)| ptr)).await;
                         let part = part.expect("it takes them");
                         outcome.copied += part.copied;
+                        outcome.had += part.had;
                         assert!(part.lost.is_empty());
                     }
-                    assert_eq!(outcome.copied == 0, again, "a block is copied once");
+                    // a write that failed may have reached the medium
+                    assert!(!again || outcome.copied == 0, "a block is copied once");
+                    assert!(outcome.copied + outcome.had > 0, "there are blocks");
                 }
                 vdevs.resilvered(member).await.expect("it is in");
                 assert_eq!(states(&vdevs, MemberState::Online), members);
