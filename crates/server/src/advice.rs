@@ -5,11 +5,10 @@
 
 use crate::api::{BlockCount, Pool, SizeReport, VdevClass};
 use doctor::checks::SLOW_JOURNAL_US;
+use pool::space::NODES_PART;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Small records leave this part of a special class to nodes, as a divisor.
-const NODES_PART: u64 = 4;
 /// A log device of this size has room for the largest journal and the labels, bytes.
 pub const LOG_SIZE: u64 = 512 << 20;
 /// A cache in memory that is fuller than this, %, does not grow any more.

@@ -8,13 +8,13 @@
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::label::{MAGIC, VERSION_CACHE, VERSION_FIELD};
+use super::label::{
+    CHECKED_SIZE, CHECKSUM_SIZE, MAGIC, VERSION_CACHE, VERSION_FIELD, sealed, whole,
+};
 use super::label_fields::{self as fields, HOST_NAME_SIZE, Host, check_name, field};
 use super::uberblock::disk_checksum;
 use super::{Defect, GUID_NONE, LABEL_SIZE, PoolGuid, VdevOffset, layout};
 
-const CHECKSUM_SIZE: usize = 16;
-const CHECKED_SIZE: usize = LABEL_SIZE - CHECKSUM_SIZE;
 const TAIL_SIZE: usize = CHECKED_SIZE - 384;
 
 /// Magic of a segment's table.
@@ -110,7 +110,7 @@ impl CacheLabel {
     #[must_use]
     pub fn encode(&self, at: VdevOffset) -> Vec<u8> {
         assert_eq!(self.check(), Ok(()), "{self:?}");
-        let mut raw = RawCache {
+        let raw = RawCache {
             magic: MAGIC,
             version: U32::new(VERSION_CACHE),
             cache: self.cache.0.into(),
@@ -123,8 +123,7 @@ impl CacheLabel {
             tail: [0; TAIL_SIZE],
             checksum: [0; CHECKSUM_SIZE],
         };
-        raw.checksum = disk_checksum(at, &raw.as_bytes()[..CHECKED_SIZE]);
-        raw.as_bytes().to_vec()
+        sealed(&raw, at)
     }
 
     /// Decodes the label that was read from the disk offset `at`.
@@ -132,17 +131,7 @@ impl CacheLabel {
     /// # Errors
     /// A wrong length or checksum, another kind of label, or the first field that is malformed.
     pub fn decode(bytes: &[u8], at: VdevOffset) -> Result<Self, Defect> {
-        let raw = RawCache::ref_from_bytes(bytes).map_err(|_| Defect::Length {
-            what: "label",
-            got: bytes.len(),
-            want: LABEL_SIZE,
-        })?;
-        if raw.magic != MAGIC {
-            return field("label's magic", u32::from_le_bytes(raw.magic).into());
-        }
-        if raw.checksum != disk_checksum(at, &bytes[..CHECKED_SIZE]) {
-            return Err(Defect::Checksum);
-        }
+        let raw: &RawCache = whole(bytes, at)?;
         if raw.version.get() != VERSION_CACHE {
             return field(VERSION_FIELD, raw.version.get().into());
         }

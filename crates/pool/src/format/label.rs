@@ -55,8 +55,8 @@ pub(super) const VERSION_CACHE: u32 = 9;
 const IN_RING: u8 = 2;
 const IN_NEXT: u8 = 4;
 const AREA_AND_RINGS: u8 = 1 | IN_RING | IN_NEXT;
-const CHECKSUM_SIZE: usize = 16;
-const CHECKED_SIZE: usize = LABEL_SIZE - CHECKSUM_SIZE;
+pub(super) const CHECKSUM_SIZE: usize = 16;
+pub(super) const CHECKED_SIZE: usize = LABEL_SIZE - CHECKSUM_SIZE;
 const TAIL_SIZE: usize = CHECKED_SIZE - 15656;
 
 #[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
@@ -173,6 +173,34 @@ pub struct Label {
 pub fn is_of_later_version(defect: &Defect) -> bool {
     let later = u64::from(VERSION_CACHE) + 1..;
     matches!(defect, Defect::Field { field, value } if *field == VERSION_FIELD && later.contains(value))
+}
+
+/// The bytes of a label of a member, a spare or a cache device for the disk offset `at`. Each ends with its checksum, which is set here.
+pub(super) fn sealed(raw: &(impl IntoBytes + Immutable), at: VdevOffset) -> Vec<u8> {
+    let mut bytes = raw.as_bytes().to_vec();
+    let checksum = disk_checksum(at, &bytes[..CHECKED_SIZE]);
+    bytes[CHECKED_SIZE..].copy_from_slice(&checksum);
+    bytes
+}
+
+/// The fields of such a label, if magic and checksum are right; its version is not checked.
+pub(super) fn whole<T: FromBytes + KnownLayout + Immutable + Unaligned>(
+    bytes: &[u8],
+    at: VdevOffset,
+) -> Result<&T, Defect> {
+    const { assert!(size_of::<T>() == LABEL_SIZE) };
+    let raw = T::ref_from_bytes(bytes).map_err(|_| Defect::Length {
+        what: "label",
+        got: bytes.len(),
+        want: LABEL_SIZE,
+    })?;
+    if let Some(magic) = bytes.first_chunk().filter(|magic| **magic != MAGIC) {
+        return field("label's magic", u32::from_le_bytes(*magic).into());
+    }
+    match bytes[CHECKED_SIZE..] == disk_checksum(at, &bytes[..CHECKED_SIZE]) {
+        true => Ok(raw),
+        false => Err(Defect::Checksum),
+    }
 }
 
 impl Label {
@@ -401,7 +429,7 @@ impl Label {
             vdevs.iter_mut().for_each(|vdev| vdev.has_journal = false);
             added = self.added().expect("other places need the next version");
         }
-        let mut raw = RawLabel {
+        let raw = RawLabel {
             magic: MAGIC,
             version: U32::new(version),
             pool: U64::new(self.pool.0),
@@ -432,8 +460,7 @@ impl Label {
             tail: [0; TAIL_SIZE],
             checksum: [0; CHECKSUM_SIZE],
         };
-        raw.checksum = disk_checksum(at, &raw.as_bytes()[..CHECKED_SIZE]);
-        raw.as_bytes().to_vec()
+        sealed(&raw, at)
     }
 
     /// Encoded vdevs that say which rings they are in, if labels of this version do.
@@ -454,17 +481,7 @@ impl Label {
     /// # Errors
     /// A wrong length or checksum, or the first field that is malformed, or reserved and not zero.
     pub fn decode(bytes: &[u8], at: VdevOffset) -> Result<Self, Defect> {
-        let raw = RawLabel::ref_from_bytes(bytes).map_err(|_| Defect::Length {
-            what: "label",
-            got: bytes.len(),
-            want: LABEL_SIZE,
-        })?;
-        if raw.magic != MAGIC {
-            return field("label's magic", u32::from_le_bytes(raw.magic).into());
-        }
-        if raw.checksum != disk_checksum(at, &bytes[..CHECKED_SIZE]) {
-            return Err(Defect::Checksum);
-        }
+        let raw: &RawLabel = whole(bytes, at)?;
         let version = raw.version.get();
         if !(VERSION_PLAIN..=VERSION_CLASSES).contains(&version) || version == VERSION_SPARE {
             return field(VERSION_FIELD, version.into());

@@ -7,9 +7,10 @@
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-use super::label::{MAGIC, VERSION_FIELD, VERSION_SPARE};
+use super::label::{
+    CHECKED_SIZE, CHECKSUM_SIZE, MAGIC, VERSION_FIELD, VERSION_SPARE, sealed, whole,
+};
 use super::label_fields::{self as fields, HOST_NAME_SIZE, Host, MemberGuid, check_name, field};
-use super::uberblock::disk_checksum;
 use super::{
     COUNT_END, Defect, GUID_NONE, Key, Kind, LABEL_SIZE, ObjectId, PoolGuid, VdevOffset, layout,
 };
@@ -20,8 +21,6 @@ pub const KIND_SPARE: Kind = Kind(11);
 pub const SPARE_POOLS_MAX: usize = 16;
 
 const ENTRY_SIZE: usize = 24;
-const CHECKSUM_SIZE: usize = 16;
-const CHECKED_SIZE: usize = LABEL_SIZE - CHECKSUM_SIZE;
 const TAIL_SIZE: usize = CHECKED_SIZE - 4352;
 
 /// Identifier of a spare, for as long as its disk is one.
@@ -207,7 +206,7 @@ impl SpareLabel {
     #[must_use]
     pub fn encode(&self, at: VdevOffset) -> Vec<u8> {
         assert_eq!(self.check(), Ok(()), "{self:?}");
-        let mut raw = RawSpare {
+        let raw = RawSpare {
             magic: MAGIC,
             version: U32::new(VERSION_SPARE),
             spare: self.spare.0.into(),
@@ -220,8 +219,7 @@ impl SpareLabel {
             tail: [0; TAIL_SIZE],
             checksum: [0; CHECKSUM_SIZE],
         };
-        raw.checksum = disk_checksum(at, &raw.as_bytes()[..CHECKED_SIZE]);
-        raw.as_bytes().to_vec()
+        sealed(&raw, at)
     }
 
     /// Decodes the label that was read from the disk offset `at`.
@@ -229,17 +227,7 @@ impl SpareLabel {
     /// # Errors
     /// A wrong length or checksum, another kind of label, or the first field that is malformed.
     pub fn decode(bytes: &[u8], at: VdevOffset) -> Result<Self, Defect> {
-        let raw = RawSpare::ref_from_bytes(bytes).map_err(|_| Defect::Length {
-            what: "label",
-            got: bytes.len(),
-            want: LABEL_SIZE,
-        })?;
-        if raw.magic != MAGIC {
-            return field("label's magic", u32::from_le_bytes(raw.magic).into());
-        }
-        if raw.checksum != disk_checksum(at, &bytes[..CHECKED_SIZE]) {
-            return Err(Defect::Checksum);
-        }
+        let raw: &RawSpare = whole(bytes, at)?;
         if raw.version.get() != VERSION_SPARE {
             return field(VERSION_FIELD, raw.version.get().into());
         }

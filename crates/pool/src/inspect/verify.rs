@@ -105,7 +105,7 @@ impl<P: FnMut(Progress)> Verifier<'_, P> {
             }
         }
         if root.sizes.is_some_and(|sizes| sizes != all.sizes) {
-            let text = "its records by size are not those that are recorded".to_owned();
+            let text = "its root counts its nodes, or its records by size, wrongly".to_owned();
             let mut finding = Finding::new(FindingKind::Referenced, text);
             finding.dataset = Some(dataset.name.clone());
             self.add(finding);

@@ -7,8 +7,8 @@ use super::vdev::{BlockKind, VdevRegions};
 use super::{Space, Targets, Turns};
 use crate::format::{Address, VdevClass, VdevId};
 
-/// Small records take space of the special class while more than this part of it is free.
-const NODES_PART: u64 = 4;
+/// Small records take space of the special class while more than this part of it is free, as a divisor. The rest is for nodes.
+pub const NODES_PART: u64 = 4;
 
 /// Space of the special class, bytes. `used`, `freeing` and `free` add up to `size`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -35,7 +35,7 @@ use trims::Trims;
 use vdev::VdevRegions;
 
 pub use balance::{Surplus, Targets};
-pub use classes::SpecialSpace;
+pub use classes::{NODES_PART, SpecialSpace};
 pub use closed::SparseRegion;
 pub use fills::{FILL_LEVELS, RowFill, RowFills};
 pub use freed::Sealed;

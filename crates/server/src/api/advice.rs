@@ -20,7 +20,7 @@ pub struct SizeReport {
     pub datasets: Vec<DatasetSizes>,
 }
 
-/// Blocks of a volume or filesystem. Blocks count that it shares with a snapshot or clone.
+/// Blocks of a volume or filesystem, with the blocks that it shares with snapshots and clones.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DatasetSizes {
     /// Its name.

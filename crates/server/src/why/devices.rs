@@ -82,8 +82,8 @@ pub(super) fn slowest(before: &[Pool], now: &[Pool]) -> Option<String> {
     (!parts.is_empty()).then(took)
 }
 
-/// The advice to add a log, if requests wait for stable data in `percent` of their time, `us` µs on average: to the pool whose journal is on the slowest disk, with the time that it could save. None if requests hardly wait for
-/// stable data, if these disks are fast, or if the journal is on a log.
+/// The advice to add a log to the pool whose journal is on the slowest disk. Requests wait until data is stable for `percent` % of their time, `us` µs on
+/// average. None if they hardly wait for it, if the disk is fast, or if the journal is on a log.
 pub(super) fn log_advice(
     (percent, us): (f64, f64),
     before: &[Pool],

@@ -356,7 +356,14 @@ fn pools(api: &mut Api, place: &Place, server: &Server) {
     let tank = json!({"name": "tank"});
     api.post("/v1/rows", json!({"list": "history", "of": "tank"}));
     api.answer("/v1/rows", &json!({"list": "history"}), 400);
-    for path in ["checkpoint", "scrub", "trim", "resilver", "history", "sizes"] {
+    for path in [
+        "checkpoint",
+        "scrub",
+        "trim",
+        "resilver",
+        "history",
+        "sizes",
+    ] {
         api.post(&format!("/v1/pools/{path}"), tank.clone());
     }
     api.post("/v1/pools/events", json!({"pool": "tank"}));

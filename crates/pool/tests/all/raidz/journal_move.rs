@@ -56,6 +56,20 @@ impl Client {
     }
 }
 
+/// The pool after a power cut while a vdev joined or left it. Its disks are right, except for labels of disks that have left.
+pub(super) async fn import_after_a_cut(count: usize) -> Pool {
+    let (mut findings, _) = inspect(count, &[]).await;
+    findings.retain(|finding| finding.kind != FindingKind::Label);
+    assert!(findings.is_empty(), "{findings:?}");
+    import(0..count).await.expect("all members")
+}
+
+/// The pool has its furniture, and the writes of the client that were answered.
+pub(super) async fn check_with_log(pool: &Pool, acked: u64) {
+    check(pool).await;
+    check_log(&pool.volume("log").expect("there"), acked).await;
+}
+
 /// Checks the contents of the volume after this number of writes was answered.
 pub(super) async fn check_log(log: &Volume, acked: u64) {
     for n in acked.saturating_sub(LOG)..acked {
@@ -129,8 +143,7 @@ fn the_journal_moves_there_and_back_beside_clients() {
                 let (findings, _) = inspect(count, &[]).await;
                 assert!(findings.is_empty(), "{findings:?}");
                 let pool = import(0..count).await.expect("all members");
-                check(&pool).await;
-                check_log(&pool.volume("log").expect("there"), acked.get()).await;
+                check_with_log(&pool, acked.get()).await;
                 sound(&pool).await;
             });
             last.await.expect("it ran");
@@ -151,15 +164,10 @@ fn move_with_cuts(kind: Kind, stride: u64, work: impl AsyncFn(&Pool) + Copy + 's
         client.end().await;
     };
     cut_at_many_steps(stride, 7, first, async move |_, acked| {
-        let (mut findings, _) = inspect(count, &[]).await;
-        // disks that have left the pool
-        findings.retain(|finding| finding.kind != FindingKind::Label);
-        assert!(findings.is_empty(), "{findings:?}");
-        let pool = import(0..count).await.expect("all members");
+        let pool = import_after_a_cut(count).await;
         found.borrow_mut().push(pool.journal_vdevs());
         assert_eq!(pool.vdevs().journal_rings().next, None);
-        check(&pool).await;
-        check_log(&pool.volume("log").expect("there"), acked.get()).await;
+        check_with_log(&pool, acked.get()).await;
         ended(&pool).await;
         if pool.vdevs().status().len() == 2 {
             pool.remove_vdev(OLD).await.expect("it begins");
@@ -171,8 +179,7 @@ fn move_with_cuts(kind: Kind, stride: u64, work: impl AsyncFn(&Pool) + Copy + 's
         let (findings, _) = inspect(count, &[0, 1]).await;
         assert!(findings.is_empty(), "{findings:?}");
         let pool = import(2..count).await.expect("the others have everything");
-        check(&pool).await;
-        check_log(&pool.volume("log").expect("there"), acked.get()).await;
+        check_with_log(&pool, acked.get()).await;
         close(pool).await;
     });
     let places = places.borrow();
@@ -248,8 +255,7 @@ fn a_member_that_was_away_gets_the_journal() {
     };
     lives(76, first, async |acked| {
         let pool = import(0..4).await.expect("all members");
-        check(&pool).await;
-        check_log(&pool.volume("log").expect("there"), acked).await;
+        check_with_log(&pool, acked).await;
         close(pool).await;
     });
 }
@@ -340,8 +346,7 @@ fn a_rewind_to_before_a_move() {
         };
         lives(seed, first, async |acked| {
             let pool = open(3, None).await.expect("the rewind is final");
-            check(&pool).await;
-            check_log(&pool.volume("log").expect("there"), acked).await;
+            check_with_log(&pool, acked).await;
             pool.move_journal(&[OLD]).await.expect("moved");
             check(&pool).await;
             close(pool).await;

@@ -13,7 +13,7 @@ use pool::{Options, Pool};
 
 use crate::blocks::{byte, first, simulated, sound, volume, write};
 use crate::raidz::inspect::inspect;
-use crate::raidz::journal_move::{Client, check_log, lives};
+use crate::raidz::journal_move::{Client, check_with_log, import_after_a_cut, lives};
 use crate::raidz::members::{import, import_with, open_options};
 use crate::raidz::remove::{DISK, VDEV, check, close, ended, furnished};
 use crate::raidz::{cut_at_many_steps, disks, fill, raidz};
@@ -39,7 +39,7 @@ async fn with_log(count: usize) -> Pool {
     pool
 }
 
-async fn wait_for(client: &Client, more: u64) {
+pub(super) async fn wait_for(client: &Client, more: u64) {
     let now = client.acked.get();
     while client.acked.get() < now + more {
         io::time::sleep(Duration::from_millis(1)).await;
@@ -107,8 +107,7 @@ fn a_log_comes_and_goes_beside_clients() {
         let (findings, _) = inspect(9, &[3, 4, 5, 6, 7, 8]).await;
         assert!(findings.is_empty(), "{findings:?}");
         let pool = import(0..3).await.expect("the others have everything");
-        check(&pool).await;
-        check_log(&pool.volume("log").expect("there"), acked).await;
+        check_with_log(&pool, acked).await;
         close(pool).await;
     });
 }
@@ -131,12 +130,8 @@ fn additions_and_removals_are_cut_short_at_many_steps() {
         client.end().await;
     };
     cut_at_many_steps(11, 8, first, async move |_, acked| {
-        let (mut findings, _) = inspect(4, &[]).await;
-        findings.retain(|finding| finding.kind != FindingKind::Label);
-        assert!(findings.is_empty(), "{findings:?}");
-        let pool = import(0..4).await.expect("all members");
-        check(&pool).await;
-        check_log(&pool.volume("log").expect("there"), acked.get()).await;
+        let pool = import_after_a_cut(4).await;
+        check_with_log(&pool, acked.get()).await;
         ended(&pool).await;
         io::time::sleep(Duration::from_secs(5)).await;
         let place = pool.journal_vdevs();
@@ -192,8 +187,7 @@ fn a_member_of_a_log_that_was_away_gets_the_journal() {
     lives(4, life, async |acked| {
         let pool = import(0..5).await.expect("all members");
         assert_eq!(pool.journal_vdevs(), [LOG]);
-        check(&pool).await;
-        check_log(&pool.volume("log").expect("there"), acked).await;
+        check_with_log(&pool, acked).await;
         close(pool).await;
     });
 }
@@ -302,8 +296,7 @@ fn the_loss_of_a_log_loses_nothing() {
             let (findings, _) = inspect(3, &[]).await;
             assert!(findings.is_empty(), "{findings:?}");
             let pool = import(0..3).await.expect("the others have everything");
-            check(&pool).await;
-            check_log(&pool.volume("log").expect("there"), acked).await;
+            check_with_log(&pool, acked).await;
             close(pool).await;
         });
     }
@@ -342,8 +335,7 @@ fn a_second_log_takes_the_journal_of_a_lost_one() {
     };
     lives(41, life, async |acked| {
         let pool = import([0, 1, 2, 4]).await.expect("the others");
-        check(&pool).await;
-        check_log(&pool.volume("log").expect("there"), acked).await;
+        check_with_log(&pool, acked).await;
         close(pool).await;
     });
 }
@@ -419,8 +411,7 @@ fn lost_and_cut(amid: Amid, seed: u64) -> bool {
                     import(0..4).await.expect("all members")
                 }
             };
-            check(&pool).await;
-            check_log(&pool.volume("log").expect("there"), acked.get()).await;
+            check_with_log(&pool, acked.get()).await;
             ended(&pool).await;
             io::time::sleep(Duration::from_secs(5)).await;
             let is_on_log = pool.journal_vdevs() == [LOG];

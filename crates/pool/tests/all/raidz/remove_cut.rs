@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use io::sim::Node;
 use pool::Pool;
-use pool::inspect::FindingKind;
 
 use crate::blocks::{free_all, sound};
 use crate::raidz::cut_at_many_steps;
 use crate::raidz::inspect::inspect;
+use crate::raidz::journal_move::import_after_a_cut;
 use crate::raidz::members::import;
 use crate::raidz::remove::{DISK, Kind, RAIDZ, VDEV, check, ended, furnished};
 
@@ -21,11 +21,7 @@ fn remove_with_cuts(kind: Kind, stride: u64, work: impl AsyncFn(&Pool) + Copy + 
         work(&pool).await;
     };
     cut_at_many_steps(stride, 8, first, async move |_, _| {
-        let (mut findings, _) = inspect(disks, &[]).await;
-        // disks that have left the pool
-        findings.retain(|finding| finding.kind != FindingKind::Label);
-        assert!(findings.is_empty(), "{findings:?}");
-        let pool = import(0..disks).await.expect("all members");
+        let pool = import_after_a_cut(disks).await;
         check(&pool).await;
         ended(&pool).await;
         check(&pool).await;

@@ -9,14 +9,13 @@ use pool::format::{
     ChecksumKind, DatasetProperty, FEATURE_SPECIAL_SMALL_BLOCKS, Packing, Setting, Sync, VdevClass,
     VdevId,
 };
-use pool::inspect::FindingKind;
 use pool::vdev::{MemberState, SetupError, VdevSpec, create, scan};
 use pool::{NewVolume, Options, Pool, SpecialClass, Volume};
 
 use crate::blocks::{BLOCK, byte, first, free_all, simulated, sound, volume, write};
 use crate::raidz::inspect::inspect;
-use crate::raidz::journal_move::{Client, check_log, lives};
-use crate::raidz::log_class::spec;
+use crate::raidz::journal_move::{Client, check_log, check_with_log, import_after_a_cut, lives};
+use crate::raidz::log_class::{spec, wait_for};
 use crate::raidz::members::import;
 use crate::raidz::remove::{DISK, check, close, ended, furnished};
 use crate::raidz::{Disk, cut_at_many_steps, disks, raidz};
@@ -276,8 +275,7 @@ fn a_special_vdev_comes_and_goes_beside_clients() {
         let (findings, _) = inspect(7, &[3, 4, 5, 6]).await;
         assert!(findings.is_empty(), "{findings:?}");
         let pool = import(0..3).await.expect("the others have everything");
-        check(&pool).await;
-        check_log(&pool.volume("log").expect("there"), acked).await;
+        check_with_log(&pool, acked).await;
         close(pool).await;
     });
 }
@@ -403,22 +401,15 @@ fn additions_and_removals_are_cut_short_at_many_steps() {
         let vdev = special(FIRST, 1, 96).await;
         Node::current().power_cut_after(step);
         assert_eq!(pool.add_vdev(vdev, false).await, Ok(SPECIAL));
-        let now = client.acked.get();
-        while client.acked.get() < now + 10 {
-            io::time::sleep(Duration::from_millis(1)).await;
-        }
+        wait_for(&client, 10).await;
         pool.checkpoint().await.expect("a checkpoint");
         pool.remove_vdev(SPECIAL).await.expect("it begins");
         ended(&pool).await;
         client.end().await;
     };
     cut_at_many_steps(13, 8, first, async move |_, acked| {
-        let (mut findings, _) = inspect(4, &[]).await;
-        findings.retain(|finding| finding.kind != FindingKind::Label);
-        assert!(findings.is_empty(), "{findings:?}");
-        let pool = import(0..4).await.expect("all members");
-        check(&pool).await;
-        check_log(&pool.volume("log").expect("there"), acked.get()).await;
+        let pool = import_after_a_cut(4).await;
+        check_with_log(&pool, acked.get()).await;
         ended(&pool).await;
         check(&pool).await;
         close(pool).await;
