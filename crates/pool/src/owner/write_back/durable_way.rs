@@ -16,13 +16,19 @@ use crate::options::DurableWrites;
 
 /// Where durable writes take less time than this with blocks at once, nothing else is tried.
 const SLOW: Duration = Duration::from_micros(500);
-/// Groups from one choice to the next.
-const CYCLE: u32 = 256;
+/// Groups from one choice to the next, at least.
+const CYCLE_MIN: u32 = 256;
 /// The first groups of a cycle go the way that is not preferred, which may have become the faster one. They are several, since other
 /// work of the disk may make one of them slow.
 const TRIES: u32 = 8;
+/// The tries take at most this part of the time of a cycle, as a divisor: with a log before hard disks a try takes a hundred times as long as
+/// the preferred way.
+const TRIES_PART: u32 = 50;
 /// The weight of a new measurement, as a divisor: the tries of one cycle outweigh what was measured before.
 const WEIGHT: u32 = 4;
+
+/// A measurement counts as this many times the usual time at most: one write that waited for other work of a disk says little about the way.
+const OUTLIER: u32 = 4;
 
 /// A measurement that has begun.
 #[derive(Debug)]
@@ -115,8 +121,25 @@ impl DurableWay {
             self.prefers_journal = journal.is_some_and(|time| time + time / 4 < blocks);
         }
         let is_try = self.groups < TRIES;
-        self.groups = (self.groups + 1) % CYCLE;
+        self.groups += 1;
+        if self.groups >= self.cycle() {
+            self.groups = 0;
+        }
         self.prefers_journal != is_try
+    }
+
+    /// Groups from one choice to the next. It becomes shorter as soon as the preferred way takes more time.
+    fn cycle(&self) -> u32 {
+        let (Some(blocks), Some(journal)) = (self.times.blocks, self.times.journal) else {
+            return CYCLE_MIN;
+        };
+        let (preferred, other) = match self.prefers_journal {
+            true => (journal, blocks),
+            false => (blocks, journal),
+        };
+        let of_tries = u128::from(TRIES * TRIES_PART) * other.as_micros();
+        let groups = of_tries / preferred.as_micros().max(1);
+        u32::try_from(groups).unwrap_or(u32::MAX).max(CYCLE_MIN)
     }
 
     /// Whether the feature must be set in the labels. The caller begins that, and says how it ended.
@@ -167,7 +190,7 @@ impl DurableWay {
             false => &mut self.times.blocks,
         };
         *usual = Some(match *usual {
-            Some(before) => (before * (WEIGHT - 1) + took) / WEIGHT,
+            Some(before) => (before * (WEIGHT - 1) + took.min(before * OUTLIER)) / WEIGHT,
             None => took,
         });
     }
@@ -202,9 +225,25 @@ mod tests {
 
     #[test]
     fn the_journal_is_taken_if_it_is_much_faster_and_the_other_way_is_tried_again() {
-        assert_eq!(taken(&mut way(10_000, Some(5_000))), 640 - 2 * 8);
-        assert_eq!(taken(&mut way(10_000, Some(9_000))), 3 * 8);
+        // cycles of 800 and 360 groups
+        assert_eq!(taken(&mut way(10_000, Some(5_000))), 640 - 8);
+        assert_eq!(taken(&mut way(10_000, Some(9_000))), 2 * 8);
         assert_eq!(taken(&mut way(400, Some(100))), 0);
+    }
+
+    /// Regression: with a log before hard disks, three quarters of the time were spent on tries of the slow way.
+    #[test]
+    fn tries_take_little_time() {
+        let mut way = way(15_000, Some(100));
+        let tries = |way: &mut DurableWay, groups: usize| {
+            let journal = (0..groups).filter(|_| way.takes_journal()).count();
+            groups - journal
+        };
+        assert_eq!(tries(&mut way, 60_000), 8);
+        // the log is gone
+        way.times.journal = Some(Duration::from_millis(11));
+        let journal = (0..1000).filter(|_| way.takes_journal()).count();
+        assert_eq!(journal, 1000 - 2 * 8, "it is tried again at once");
     }
 
     /// Regression: one slow try, while the labels were written, kept the journal from being taken for thousands of writes.
