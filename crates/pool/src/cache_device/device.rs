@@ -69,6 +69,13 @@ pub struct CacheCounts {
     pub written: u64,
 }
 
+impl CacheCounts {
+    fn hit(&mut self, bytes: usize) {
+        self.hits += 1;
+        self.hit_bytes += bytes as u64;
+    }
+}
+
 /// A cache device of an open pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CacheStatus {
@@ -231,9 +238,14 @@ impl CacheDevice {
         });
     }
 
-    /// Whether the index has a block.
+    /// Whether it has a block, or the segment that is being filled has.
     pub(super) fn has(&self, name: u64) -> bool {
-        !self.is_out() && lock(&self.state).index.get(name).is_some()
+        if self.is_out() {
+            return false;
+        }
+        let state = lock(&self.state);
+        let in_filling = || state.filling.as_ref().is_some_and(|f| f.has(name));
+        state.index.get(name).is_some() || in_filling()
     }
 
     /// Counts a block that no device has, and that is looked for on this one.
@@ -250,11 +262,14 @@ impl CacheDevice {
         mut buf: IoBuf,
         is_right: impl FnOnce(&[u8]) -> bool,
     ) -> Fetched {
-        let found = lock(&self.state).index.get(name);
-        let Some(place) = found.filter(|_| !self.is_out()) else {
+        if self.is_out() {
             return Fetched::Miss(Some(buf));
-        };
+        }
         let len = buf.len();
+        let found = lock(&self.state).index.get(name);
+        let Some(place) = found else {
+            return self.fetch_filling(name, buf, is_right);
+        };
         if self.ring.padded(len) > buf.capacity() {
             return Fetched::Miss(Some(buf));
         }
@@ -268,8 +283,7 @@ impl CacheDevice {
         let is_right = read.is_ok() && is_right(&buf);
         let mut state = lock(&self.state);
         if is_right {
-            state.counts.hits += 1;
-            state.counts.hit_bytes += len as u64;
+            state.counts.hit(len);
             return Fetched::Hit(buf);
         }
         state.counts.misses += 1;
@@ -290,13 +304,35 @@ impl CacheDevice {
         Fetched::Miss(Some(buf))
     }
 
+    /// As [`CacheDevice::fetch`], from the segment that is being filled.
+    fn fetch_filling(
+        &self,
+        name: u64,
+        mut buf: IoBuf,
+        is_right: impl FnOnce(&[u8]) -> bool,
+    ) -> Fetched {
+        let copied = {
+            let state = lock(&self.state);
+            let filling = state.filling.as_ref();
+            filling.is_some_and(|filling| filling.copy(name, &mut buf))
+        };
+        let is_hit = copied && is_right(&buf);
+        let counts = &mut lock(&self.state).counts;
+        if is_hit {
+            counts.hit(buf.len());
+            return Fetched::Hit(buf);
+        }
+        counts.misses += 1;
+        Fetched::Miss(Some(buf))
+    }
+
     /// Offers a verified block that was read from the members.
     pub(super) fn offer(self: &Arc<Self>, name: u64, bytes: &[u8]) {
         if self.is_out() || !self.ring.takes(bytes.len()) {
             return;
         }
         let mut state = lock(&self.state);
-        if !state.sketch.note(name) || state.is_closed {
+        if !state.sketch.note(name, bytes.len()) || state.is_closed {
             return;
         }
         let is_there = state
@@ -396,7 +432,7 @@ impl CacheDevice {
                 let blocks = state.index.len();
                 state.evicted.note(block.name, blocks);
                 // it enters again when it is read
-                state.sketch.note(block.name);
+                state.sketch.note(block.name, block.len as usize);
             }
         }
     }

@@ -100,6 +100,19 @@ impl Filling {
         self.blocks.iter().any(|block| block.name == name)
     }
 
+    /// Copies a block of this name and length. Returns whether there is one.
+    pub(super) fn copy(&self, name: u64, out: &mut [u8]) -> bool {
+        let found = self.blocks.iter().find(|block| block.name == name);
+        let bytes = found.and_then(|block| {
+            let start = block.offset as usize;
+            self.buf[start..start + block.len as usize].get(..out.len())
+        });
+        if let Some(bytes) = bytes {
+            out.copy_from_slice(bytes);
+        }
+        bytes.is_some()
+    }
+
     /// Adds a block. Returns whether it had room for it.
     pub(super) fn push(&mut self, ring: &Ring, name: u64, bytes: &[u8]) -> bool {
         let len = ring.padded(bytes.len());
