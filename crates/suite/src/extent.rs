@@ -58,6 +58,9 @@ pub struct Extent {
     /// Entries of the listed directory.
     #[arg(skip = 50_000u32)]
     pub(crate) entries: u32,
+    /// Files of the tree of a pool.
+    #[arg(skip = 100_000u32)]
+    pub(crate) files: u32,
 }
 
 impl Extent {
@@ -74,6 +77,7 @@ impl Extent {
                 long: short,
                 snapshots: 20,
                 entries: 500,
+                files: 500,
                 ..self
             },
         }

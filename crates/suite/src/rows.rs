@@ -155,6 +155,10 @@ pub(crate) enum Shards {
 pub(crate) enum Class {
     /// Durable writes, compared with the log device itself.
     Log,
+    /// A cold walk over a tree of files, compared with a pool without the class.
+    Special,
+    /// Random reads of four times the memory, compared with the cache device itself.
+    Cache,
 }
 
 /// A row.
@@ -299,6 +303,8 @@ pub(crate) const ROWS: &[Row] = rows! {
     Pool "raidz2 8+2, bytes written for each, 90 % full", Work::Raidz(Overwritten(90)), "written ≤ 4 each";
     // at most 1.2 times the log's time
     Pool "hard disk with a log, 4K randwrite sync Q1", Work::Class(Class::Log), "rate ≥ 0.833 x";
+    Pool "hard disk with a special device, cold find and stat", Work::Class(Class::Special), "rate ≥ 20 x";
+    Pool "hard disk with a cache, 4K randread Q32", Work::Class(Class::Cache), "rate ≥ 0.8 x";
     // 0.8 of the part of the raw bytes that is data
     Pool "raidz2 8+2, 1M write", Work::Raidz(Sequential(Act::Write)), "bytes ≥ 0.64 x";
     Pool "raidz2 8+2, 1M read", Work::Raidz(Sequential(Act::Read)), "bytes ≥ 0.8 x";

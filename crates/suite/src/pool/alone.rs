@@ -3,8 +3,8 @@
 //! **Invariants**: a row that compares with the empty pool measures it in the same pool, directly before.
 
 use super::ageing::{bytes_with_cleaning, writes_into_holes};
-use super::load::{DEPTH, OTHER, OURS, Plan, Target};
-use super::place::{PoolFiles, VOLUME, file, new_volume, open_devices, refused, uncached};
+use super::load::{DEPTH, OTHER, OURS, Plan, Target, ours};
+use super::place::{PoolFiles, VOLUME, file, new_volume, open_disks, refused, uncached};
 use crate::point::{Point, Sample, sample, us};
 use crate::rows::{Act, Alone, BLOCK, LARGE, M1};
 use io::RuntimeConfig;
@@ -44,14 +44,6 @@ const OVERWRITING_MAX: Duration = Duration::from_secs(600);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 const SMALL_VOLUME: u64 = 1 << 30;
 const LARGE_VOLUME: u64 = 16 << 40;
-
-/// The volume's measurement, with a remark.
-fn ours(remark: String, point: Point) -> Sample {
-    Sample {
-        way: remark,
-        ..sample(OURS, point)
-    }
-}
 
 impl PoolFiles<'_> {
     pub(super) async fn alone(&self, row: Alone) -> Result<Vec<Sample>> {
@@ -271,7 +263,7 @@ impl PoolFiles<'_> {
         pool.close().await.map_err(refused)?;
         self.crash(act).await?;
         let begun = Instant::now();
-        let opened = open_devices(&self.disk()).await?;
+        let opened = open_disks(&[self.disk()]).await?;
         let found = begun.elapsed();
         let (ring, start) = (opened.vdevs.ring(), opened.uberblock.journal);
         let replayed = journal::replay(&opened.vdevs, &ring, start).await;
@@ -300,7 +292,7 @@ impl PoolFiles<'_> {
         let region = self.bench.extent.size;
         shard.spawn(move || async move {
             let reopen = async {
-                let opened = open_devices(&path).await?;
+                let opened = open_disks(&[path]).await?;
                 Pool::open(opened, uncached()).await.map_err(refused)
             };
             let pool = match reopen.await {

@@ -1,16 +1,22 @@
 //! Rows of device classes: a pool of a hard disk with a little flash.
 //!
 //! The hard disk is a file in memory whose operations take as long as those of a hard disk ([`io::rehearsal::HardDisk`]); the flash is a file on the
-//! disk of the measurement. **Invariants**: the hard disk becomes slow after the volume was filled, so filling takes no hours.
+//! disk of the measurement. **Invariants**: the hard disk becomes slow after it was filled, so filling takes no hours; a cold pool was closed and
+//! opened again.
 
-use super::load::{OTHER, OURS, Plan, Target};
-use super::place::{PoolFiles, file, refused, uncached};
+use super::load::{DEPTH, OTHER, OURS, Plan, Target, ours};
+use super::place::{PoolFiles, VOLUME, create_pool, file, open_disks, refused, uncached};
+use super::tree::Tree;
 use crate::point::{Point, Sample, sample};
 use crate::rows::{Act, Class};
-use io::rehearsal::{HardDisk, hard_disk};
+use io::disk::{Disk, OpenOptions};
+use io::rehearsal::{HardDisk, hard_disk, slow};
+use io::time::now;
 use lab::Result;
 use lab::size::count;
 use pool::vdev::VdevSpec;
+use pool::{Options, Pool};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// A seek with half a turn, and the transfer of a usual disk.
@@ -18,16 +24,50 @@ const HARD_DISK: HardDisk = HardDisk {
     seek: Duration::from_millis(10),
     bytes_per_s: 150_000_000,
 };
-/// Bytes of a log device.
-const LOG_SIZE: u64 = 512 << 20;
+/// Bytes of a log device, of a special one, and of a cache device.
+const FLASH_SIZE: u64 = 512 << 20;
 /// The volume is this part of those of other rows, because its pool is in memory.
 const PART: u64 = 4;
+/// The working set is this many times the record cache.
+const SET_PER_MEMORY: u64 = 4;
+/// Passes over the working set, at most, before all of it is on the cache device.
+const PASSES: u32 = 32;
+/// Time after a restart in which a cache device is to be warm.
+const WARM: Duration = Duration::from_secs(10);
+
+/// A file that is as slow as a hard disk while this exists.
+struct Slow(PathBuf);
+
+impl Slow {
+    fn new(path: PathBuf) -> Self {
+        hard_disk(&path, HARD_DISK);
+        Self(path)
+    }
+}
+
+impl Drop for Slow {
+    fn drop(&mut self) {
+        slow(&self.0, Duration::ZERO);
+    }
+}
 
 impl PoolFiles<'_> {
     pub(super) async fn with_class(&self, row: Class) -> Result<Vec<Sample>> {
         match row {
             Class::Log => self.with_log().await,
+            Class::Special => self.with_special().await,
+            Class::Cache => self.with_cache().await,
         }
+    }
+
+    /// The flash device. Its file is written completely, once.
+    async fn flash_disk(&self) -> Result<Disk> {
+        let is_new = !self.flash().exists();
+        let disk = file(&self.flash(), FLASH_SIZE).await?;
+        if is_new {
+            Target::Raw(disk.clone()).fill(FLASH_SIZE).await?;
+        }
+        Ok(disk)
     }
 
     /// Durable writes to a pool on a hard disk with a log, compared with the log device itself.
@@ -41,23 +81,125 @@ impl PoolFiles<'_> {
         let disks = PoolFiles::in_memory(self.bench)?;
         let pool = disks.create(uncached()).await?;
         let volume = disks.volume(&pool, region).await?;
-        hard_disk(&disks.disk(), HARD_DISK);
+        let _slow = Slow::new(disks.disk());
         let without = volume.measure(plan, extent.long, 1).await?;
-        let log = file(&self.log(), LOG_SIZE).await?;
-        let log = VdevSpec::log(vec![log]);
+        let log = VdevSpec::log(vec![self.flash_disk().await?]);
         pool.add_vdev(log, true).await.map_err(refused)?;
         let with = volume.measure(plan, extent.long, 2).await?;
         drop(volume);
         pool.close().await.map_err(refused)?;
-        Ok(vec![sample(OTHER, raw), ours_beside(without, with)])
+        let rate = count(without.rate.unwrap_or_default());
+        Ok(vec![
+            sample(OTHER, raw),
+            ours(format!("{rate} without it"), with),
+        ])
+    }
+
+    /// A cold walk over a tree of files on a hard disk, without and with a special vdev.
+    async fn with_special(&self) -> Result<Vec<Sample>> {
+        let disks = PoolFiles::in_memory(self.bench)?;
+        let without = self.cold_walk(&disks, false).await?;
+        let with = self.cold_walk(&disks, true).await?;
+        Ok(vec![sample(OTHER, without), sample(OURS, with)])
+    }
+
+    async fn cold_walk(&self, disks: &PoolFiles<'_>, has_special: bool) -> Result<Point> {
+        let mut vdevs: Vec<VdevSpec> =
+            vec![vec![file(&disks.disk(), disks.disk_size()).await?].into()];
+        let mut paths = vec![disks.disk()];
+        if has_special {
+            vdevs.push(VdevSpec::special(vec![self.flash_disk().await?]));
+            paths.push(self.flash());
+        }
+        let files = self.bench.extent.files;
+        let pool = create_pool(vdevs, Options::default()).await?;
+        Tree::filled(&pool, files).await?;
+        pool.close().await.map_err(refused)?;
+        let _slow = Slow::new(disks.disk());
+        let pool = open_disks(&paths).await?;
+        let pool = Pool::open(pool, Options::default())
+            .await
+            .map_err(refused)?;
+        let tree = Tree::open(&pool).await?;
+        let begun = now();
+        let found = tree.walk().await?;
+        let took = begun.elapsed().as_secs_f64();
+        drop(tree);
+        pool.close().await.map_err(refused)?;
+        if found != u64::from(files) {
+            return Err(refused(format!("{found} files of {files} are there")));
+        }
+        Ok(Point {
+            rate: Some(found as f64 / took),
+            ..Point::default()
+        })
+    }
+
+    /// Reads of a working set of four times the memory, with a cache device, compared with that device.
+    async fn with_cache(&self) -> Result<Vec<Sample>> {
+        let extent = &self.bench.extent;
+        let region = extent.size / PART;
+        let plan = Plan::small(Act::Read, DEPTH, region);
+        let raw = Target::Raw(file(&self.raw(), extent.size).await?);
+        raw.fill(region).await?;
+        let raw = raw.measure(plan, extent.long, 1).await?;
+        let disks = PoolFiles::in_memory(self.bench)?;
+        let options = Options {
+            record_cache_bytes: (region / SET_PER_MEMORY) as usize,
+            ..Options::default()
+        };
+        let pool = disks.create(options).await?;
+        let volume = disks.volume(&pool, region).await?;
+        let cache = self.flash_disk().await?;
+        pool.add_cache(cache, true).await.map_err(refused)?;
+        for _ in 0..PASSES {
+            let missed = misses(&pool);
+            volume.pass(plan).await?;
+            if misses(&pool) == missed {
+                break;
+            }
+        }
+        let _slow = Slow::new(disks.disk());
+        let found = hits(&pool);
+        let warm = volume.measure(plan, extent.long, 2).await?;
+        let found = hits(&pool) - found;
+        drop(volume);
+        pool.close().await.map_err(refused)?;
+        let after = self.after_restart(&disks, options, plan).await?;
+        let rate = count(after.rate.unwrap_or_default());
+        let found = count(found as f64 / extent.long.as_secs_f64());
+        let remark =
+            format!("{found} from the device, {rate} in the first seconds after a restart");
+        Ok(vec![sample(OTHER, raw), ours(remark, warm)])
+    }
+
+    /// The same reads in the first seconds after the pool was opened again.
+    async fn after_restart(
+        &self,
+        disks: &PoolFiles<'_>,
+        options: Options,
+        plan: Plan,
+    ) -> Result<Point> {
+        let pool = open_disks(&[disks.disk()]).await?;
+        let pool = Pool::open(pool, options).await.map_err(refused)?;
+        let cache = Disk::open(&self.flash(), OpenOptions::default()).await?;
+        pool.open_cache(cache).await.map_err(refused)?;
+        let volume = pool.volume(VOLUME).ok_or_else(|| refused("no volume"))?;
+        let volume = Target::Volume(volume);
+        let time = WARM.min(self.bench.extent.long);
+        let point = volume.measure(plan, time, 3).await?;
+        drop(volume);
+        pool.close().await.map_err(refused)?;
+        Ok(point)
     }
 }
 
-/// The pool with the class, with the rate without it as a remark.
-fn ours_beside(without: Point, with: Point) -> Sample {
-    let rate = without.rate.unwrap_or_default();
-    Sample {
-        way: format!("{} without it", count(rate)),
-        ..sample(OURS, with)
-    }
+/// Blocks that the cache devices had.
+fn hits(pool: &Pool) -> u64 {
+    pool.caches().iter().map(|cache| cache.counts.hits).sum()
+}
+
+/// Blocks that they did not have.
+fn misses(pool: &Pool) -> u64 {
+    pool.caches().iter().map(|cache| cache.counts.misses).sum()
 }

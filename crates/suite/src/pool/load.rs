@@ -3,7 +3,7 @@
 //! **Invariants**: the same loop drives both on the same ring as the pool, so that the ratio depends only on the
 //! pool; acknowledged writes are made durable within the measured time.
 
-use crate::point::{Point, us};
+use crate::point::{Point, Sample, sample, us};
 use crate::rows::{Act, BLOCK, LARGE};
 use backend::{BlockBackend, Extent, Lba};
 use io::disk::Disk;
@@ -21,6 +21,14 @@ use std::time::Duration;
 /// Columns: the comparison, and the volume.
 pub(super) const OTHER: usize = 0;
 pub(super) const OURS: usize = 1;
+/// The volume's measurement, with a remark.
+pub(super) fn ours(remark: String, point: Point) -> Sample {
+    Sample {
+        way: remark,
+        ..sample(OURS, point)
+    }
+}
+
 /// Depth of the asynchronous writes that are compared with other files.
 pub(super) const DEPTH: u64 = 32;
 

@@ -8,6 +8,7 @@
 //! | `alone` | rows without a raw file |
 //! | `btrfs` | a file on btrfs |
 //! | `classes` | rows of device classes |
+//! | `tree` | a tree of small files, filled and walked |
 //! | `raidz` | rows of a raidz |
 //! | `shards` | the owner's processor time, two shards |
 //!
@@ -23,6 +24,7 @@ mod load;
 mod place;
 mod raidz;
 mod shards;
+mod tree;
 
 use crate::bench::{Bench, local};
 use crate::point::{Point, Sample, point, sample};

@@ -79,9 +79,9 @@ impl<'a> PoolFiles<'a> {
         self.dir.join("raw.img")
     }
 
-    /// The log device of a pool.
-    pub(super) fn log(&self) -> PathBuf {
-        self.dir.join("log.img")
+    /// The flash device of a pool on a hard disk.
+    pub(super) fn flash(&self) -> PathBuf {
+        self.dir.join("flash.img")
     }
 
     pub(super) fn disk_size(&self) -> u64 {
@@ -104,12 +104,12 @@ impl<'a> PoolFiles<'a> {
 
 /// A new pool of one file, of this size in bytes.
 pub(super) async fn create_at(disk: &Path, size: u64, options: Options) -> Result<Pool> {
-    create_pool(vec![file(disk, size).await?].into(), options).await
+    create_pool(vec![vec![file(disk, size).await?]], options).await
 }
 
-/// A new pool of one vdev. Disks of an earlier pool are used again.
-pub(super) async fn create_pool(vdev: VdevSpec, options: Options) -> Result<Pool> {
-    let mut spec = PoolSpec::new(NAME, vec![vdev], host());
+/// A new pool. Disks of an earlier pool are used again.
+pub(super) async fn create_pool(vdevs: Vec<impl Into<VdevSpec>>, options: Options) -> Result<Pool> {
+    let mut spec = PoolSpec::new(NAME, vdevs, host());
     spec.force = true;
     let opened = vdev::create(spec).await.map_err(refused)?;
     Pool::open(opened, options).await.map_err(refused)
@@ -120,10 +120,13 @@ pub(super) async fn new_volume(pool: &Pool, name: &str, size: u64) -> Result<Vol
     made.map_err(refused)
 }
 
-/// The devices of an existing pool.
-pub(super) async fn open_devices(path: &Path) -> Result<Opened> {
-    let disk = Disk::open(path, OpenOptions::default()).await?;
-    let found = vdev::scan(vec![disk]).await.pools.pop();
+/// The devices of an existing pool, which has these disks.
+pub(super) async fn open_disks(paths: &[PathBuf]) -> Result<Opened> {
+    let mut disks = Vec::new();
+    for path in paths {
+        disks.push(Disk::open(path, OpenOptions::default()).await?);
+    }
+    let found = vdev::scan(disks).await.pools.pop();
     let found = found.ok_or_else(|| refused("there is none"))?;
     let options = vdev::OpenOptions::new(host());
     vdev::open(found, options).await.map_err(refused)
