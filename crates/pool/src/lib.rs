@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod accesses;
 mod account;
 mod block_reads;
 mod cache;
@@ -14,6 +15,7 @@ mod checkpoint_throttle;
 mod compress;
 mod dataset;
 mod dirty;
+mod ends;
 mod error;
 mod files;
 pub mod filesystem;
@@ -23,8 +25,8 @@ pub mod journal;
 mod lost;
 mod options;
 mod owner;
-mod part_ends;
 mod record;
+mod reuse;
 mod scattered;
 mod shared;
 pub mod space;
@@ -35,6 +37,7 @@ mod workers;
 mod write_budget;
 mod written;
 
+pub use accesses::Accesses;
 pub use cache::RecordCacheStats;
 pub use cache_device::{CacheCounts, CacheFault, CacheStatus};
 pub use compress::{stored_size, unpack};
@@ -48,5 +51,6 @@ pub use owner::{
     RemovalWait, Removing, Resilvering, RowMoves, ScrubPosition, Scrubbed, SnapshotUse, Source,
     SpaceMaps, SpecialClass, TrimPosition, Trimmed, Verified, VolumeSpace,
 };
+pub use reuse::ReuseDistances;
 pub use volume::Volume;
 pub use written::{DatasetWrites, WriteClass, WrittenBytes};

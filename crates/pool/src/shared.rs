@@ -15,10 +15,11 @@ use io::sync::{Bell, oneshot};
 
 use crate::cache::RecordCache;
 use crate::cache_device::CacheDevices;
+use crate::ends::Ends;
 use crate::format::{Birth, BlockPtr, Node, TreeId};
 use crate::lost::{Lost, LostBlock};
 use crate::options::Options;
-use crate::part_ends::PartEnds;
+use crate::reuse::Reuse;
 use crate::scattered::Scattered;
 use crate::tree::{self, Need, NodeCache};
 use crate::vdev::Vdevs;
@@ -65,7 +66,11 @@ pub(crate) struct Shared {
     pub(crate) records: RecordCache,
     pub(crate) caches: CacheDevices,
     /// Ends of reads of parts of records.
-    pub(crate) part_ends: PartEnds,
+    pub(crate) part_ends: Ends,
+    /// Ends of writes.
+    pub(crate) write_ends: Ends,
+    /// Reuse distances of reads.
+    pub(crate) reuse: Reuse,
     /// Whether new records get checksums of their parts: the pool has the feature for them.
     pub(crate) has_record_parts: bool,
     /// Parts of datasets whose records lie apart.
@@ -103,7 +108,9 @@ impl Shared {
             cache: Mutex::new(NodeCache::new(options.cache_bytes)),
             records: RecordCache::new(options.record_cache_bytes),
             caches: CacheDevices::new(options.cache_daily_bytes),
-            part_ends: PartEnds::default(),
+            part_ends: Ends::default(),
+            write_ends: Ends::default(),
+            reuse: Reuse::default(),
             has_record_parts: options.record_parts,
             scattered: Scattered::default(),
             readers: Arc::default(),

@@ -1,9 +1,9 @@
-//! Sizes of device classes, from the blocks and the measurements of a pool.
+//! Sizes of device classes and of records, from the blocks, the measurements and the requests of a pool.
 //!
-//! **Owns** the judgement. **Called by** `wirepool pool advise`. **Invariants**: pure; a number follows from blocks that were counted or from times that were
+//! **Owns** the judgement. **Called by** `wirepool pool advise`. **Invariants**: pure; a number follows from blocks and requests that were counted or from times that were
 //! measured, and a dataset whose blocks were not counted is named.
 
-use crate::api::{BlockCount, Pool, SizeReport, VdevClass};
+use crate::api::{Accesses, Answered, BlockCount, Pool, ReadsByCache, SizeReport, VdevClass};
 use doctor::checks::SLOW_JOURNAL_US;
 use pool::space::NODES_PART;
 use schemars::JsonSchema;
@@ -13,8 +13,16 @@ use serde::{Deserialize, Serialize};
 pub const LOG_SIZE: u64 = 512 << 20;
 /// A cache in memory that is fuller than this, %, does not grow any more.
 const FULL_PERCENT: u64 = 90;
-/// With a smaller share of misses that twice the memory would have answered, %, a cache device brings little.
-const AGAIN_PERCENT: u64 = 10;
+/// Reads in the sample of reuse distances, at least, for advice.
+const SAMPLED_MIN: u64 = 1000;
+/// A cache device that answers this part of the reads more than memory does helps.
+const HELPS: f64 = 0.1;
+/// A cache is large enough if it answers this part of the reads that a cache of any size answers.
+const MOST: f64 = 0.95;
+/// Requests to a dataset, at least, for advice.
+const REQUESTS_MIN: u64 = 1000;
+/// Least advised size of records, bytes.
+const RECORD_MIN: u32 = 4096;
 
 /// Sizes of a special class.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -142,43 +150,131 @@ pub fn log(pool: &Pool) -> ClassAdvice {
     }
 }
 
-/// Whether a cache device would answer many reads of a pool: by the misses of its cache in memory.
+/// Whether a cache device would answer reads, and of which size.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CacheAdvice {
+    /// Whether it would, why, and the size that is enough.
+    #[serde(flatten)]
+    pub advice: ClassAdvice,
+    /// Sizes from the one of the memory on, while a larger one answers more.
+    pub sizes: Vec<CacheSize>,
+}
+
+/// A size of a cache.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CacheSize {
+    /// Bytes.
+    pub size: u64,
+    /// The reads that it answers, %.
+    pub answered_percent: f64,
+}
+
+/// The part of reads that a cache of `size` bytes answers, between 0 and 1.
+fn answered(reads: &ReadsByCache, size: u64) -> f64 {
+    let (mut below, mut sum) = (0, 0);
+    for class in &reads.answered {
+        if class.size > size {
+            let part = (size - below) as f64 / (class.size - below) as f64;
+            let more = class.reads.saturating_sub(sum) as f64;
+            return (sum as f64 + part * more) / reads.reads.max(1) as f64;
+        }
+        (below, sum) = (class.size, class.reads);
+    }
+    sum as f64 / reads.reads.max(1) as f64
+}
+
+/// Whether a cache device would answer many reads of a pool, by their reuse distances.
 #[must_use]
-pub fn cache(pool: &Pool) -> ClassAdvice {
+pub fn cache(pool: &Pool, reads: &ReadsByCache) -> CacheAdvice {
     let memory = &pool.record_cache;
-    let advice = |helps, reason| ClassAdvice {
-        helps,
-        reason,
-        size: memory.limit,
-    };
     let filled = (memory.bytes * 100).checked_div(memory.limit).unwrap_or(0);
+    let no = |reason| CacheAdvice {
+        advice: ClassAdvice {
+            helps: false,
+            reason,
+            size: memory.limit,
+        },
+        sizes: Vec::new(),
+    };
     if memory.limit > 0 && filled < FULL_PERCENT {
-        return advice(
-            false,
-            format!(
-                "do not add a cache while the cache in memory is still growing: it is {filled} % full"
-            ),
-        );
+        return no(format!(
+            "do not add a cache while the cache in memory is still growing: it is {filled} % full"
+        ));
     }
-    let again = (memory.ghost_hits * 100)
-        .checked_div(memory.misses)
-        .unwrap_or(0);
-    let measured = format!(
-        "{again} % of {} reads that the cache in memory did not answer were of records that it had evicted a short time before",
-        memory.misses
-    );
-    match again >= AGAIN_PERCENT {
-        true => advice(
-            true,
-            format!(
-                "{measured}: a device of at least the size of that memory answers them; more memory does it faster"
-            ),
-        ),
-        false => advice(
-            false,
-            format!("{measured}: a cache device would answer few reads"),
-        ),
+    if reads.sampled < SAMPLED_MIN {
+        return no(format!(
+            "only {} reads are known since the pool was opened: ask again after a usual day",
+            reads.reads
+        ));
     }
+    let of = |size| answered(reads, size);
+    let (now, most) = (of(memory.limit), of(u64::MAX));
+    let is_enough = |class: &&Answered| class.size > memory.limit && of(class.size) >= MOST * most;
+    let enough = reads.answered.iter().find(is_enough);
+    let size = enough.map_or(2 * memory.limit, |class| class.size);
+    let larger = reads.answered.iter().map(|class| class.size);
+    let larger = larger.filter(|class| *class > memory.limit && *class <= 2 * size);
+    let sizes = std::iter::once(memory.limit).chain(larger);
+    let sizes = sizes.map(|size| CacheSize {
+        size,
+        answered_percent: 100.0 * of(size),
+    });
+    let percent = |part: f64| format!("{:.0} %", 100.0 * part);
+    let advice = ClassAdvice {
+        helps: of(size) - now >= HELPS,
+        reason: format!(
+            "memory answers {} of {} reads, a device of the advised size answers {}, one of twice that {}; {} of the reads are the first of \
+             their record, which no cache answers",
+            percent(now),
+            reads.reads,
+            percent(of(size)),
+            percent(of(2 * size)),
+            percent(1.0 - most)
+        ),
+        size,
+    };
+    CacheAdvice {
+        advice,
+        sizes: sizes.collect(),
+    }
+}
+
+/// The record size of a dataset, and a better one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct RecordSizeAdvice {
+    /// The volume or filesystem.
+    pub dataset: String,
+    /// Its `recordsize`, bytes.
+    pub record_size: u32,
+    /// Requests of clients since the pool was opened.
+    pub accesses: Accesses,
+    /// A `recordsize` that fits the requests better, bytes. It counts for new files and new volumes.
+    pub advised: Option<u32>,
+}
+
+/// Record sizes for the requests that clients made. One for each dataset.
+#[must_use]
+pub fn record_sizes(report: &SizeReport) -> Vec<RecordSizeAdvice> {
+    let of = report.datasets.iter().map(|d| RecordSizeAdvice {
+        dataset: d.name.clone(),
+        record_size: d.record_size,
+        accesses: d.accesses,
+        advised: advised(d.record_size, &d.accesses),
+    });
+    of.collect()
+}
+
+/// The size of most short requests, if these are half of all.
+fn advised(record_size: u32, accesses: &Accesses) -> Option<u32> {
+    let all = accesses.reads + accesses.writes;
+    let short = accesses.short_reads + accesses.short_overwrites;
+    let bytes = accesses.short_read_bytes + accesses.short_overwrite_bytes;
+    if all < REQUESTS_MIN || 2 * short < all {
+        return None;
+    }
+    let mean = u32::try_from(bytes / short).unwrap_or(u32::MAX);
+    let better = mean.next_power_of_two().max(RECORD_MIN);
+    (better < record_size).then_some(better)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `wirepool pool advise`: sizes of a special class, a log and a cache.
+//! `wirepool pool advise`: sizes of a special class, a log, a cache, and of records.
 //!
 //! **Called by** `pools`. **Invariants**: the judgement is [`server::advice`]; a directory is read on this machine, and its files are not changed.
 
@@ -8,12 +8,15 @@ use crate::ask::Ask;
 use crate::columns::{human, rows};
 use anyhow::{Result, bail};
 use clap::Subcommand;
-use server::advice::{ClassAdvice, SpecialAdvice, Threshold, cache, log, special};
-use server::api::{DatasetSizes, ListPools, Pool, PoolSizes};
+use server::advice::{
+    CacheAdvice, CacheSize, ClassAdvice, RecordSizeAdvice, SpecialAdvice, Threshold, cache, log,
+    record_sizes, special,
+};
+use server::api::{Accesses, DatasetSizes, ListPools, Pool, PoolSizes};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-/// Advice about a class of devices.
+/// Advice about a class of devices, or about sizes of records.
 #[derive(Subcommand)]
 pub(crate) enum AdviseCommand {
     /// Sizes of a special class by `special_small_blocks`, for the blocks that the pool has, or for a directory.
@@ -32,14 +35,19 @@ Examples:
         /// The pool.
         pool: String,
     },
-    /// Whether a cache device would answer reads, by the misses of the cache in memory.
+    /// Whether a cache device would answer reads, and of which size, by the bytes that were read between two reads of a record.
     Cache {
+        /// The pool.
+        pool: String,
+    },
+    /// Sizes of records for the requests that clients made since the pool was opened.
+    Recordsize {
         /// The pool.
         pool: String,
     },
 }
 
-/// Runs one of `wirepool pool advise special`, `log`, `cache`.
+/// Runs one of `wirepool pool advise special`, `log`, `cache`, `recordsize`.
 pub(crate) fn advise(ask: &Ask, command: AdviseCommand) -> Result<String> {
     match command {
         AdviseCommand::Special { pool, directory } => for_special(ask, pool, directory.as_deref()),
@@ -49,9 +57,14 @@ pub(crate) fn advise(ask: &Ask, command: AdviseCommand) -> Result<String> {
             ask.print(&advice, |advice| text("log", advice, &add))
         }
         AdviseCommand::Cache { pool } => {
-            let advice = cache(&one(ask, &pool)?);
+            let sizes = ask.client.ask(&PoolSizes { name: pool.clone() })?;
+            let advice = cache(&one(ask, &pool)?, &sizes.reads);
             let add = format!("wirepool pool add {pool} cache DISK");
-            ask.print(&advice, |advice| text("cache", advice, &add))
+            ask.print(&advice, |advice| cache_sizes(advice, &add))
+        }
+        AdviseCommand::Recordsize { pool } => {
+            let sizes = ask.client.ask(&PoolSizes { name: pool })?;
+            ask.print(&record_sizes(&sizes), |advice| records(advice))
         }
     }
 }
@@ -76,6 +89,46 @@ fn text(class: &str, advice: &ClassAdvice, add: &str) -> String {
     }
 }
 
+fn cache_sizes(advice: &CacheAdvice, add: &str) -> String {
+    let mut out = text("cache", &advice.advice, add);
+    if !advice.sizes.is_empty() {
+        out += &rows(&advice.sizes)
+            .right("size", |s: &CacheSize| human(s.size))
+            .right("reads answered", |s| format!("{:.1} %", s.answered_percent))
+            .text();
+    }
+    out
+}
+
+fn records(advice: &[RecordSizeAdvice]) -> String {
+    let part = |short: u64, all: u64| match all {
+        0 => "-".to_owned(),
+        _ => format!("{} %", short * 100 / all),
+    };
+    let of = |part: fn(&Accesses) -> (u64, u64)| move |a: &RecordSizeAdvice| part(&a.accesses);
+    let (reads, writes) = (
+        of(|a| (a.short_reads, a.reads)),
+        of(|a| (a.short_overwrites, a.writes)),
+    );
+    let advised = |a: &RecordSizeAdvice| match a.advised {
+        Some(size) => human(size.into()),
+        None => "as it is".to_owned(),
+    };
+    let mut out = rows(advice)
+        .left("dataset", |a| a.dataset.clone())
+        .right("recordsize", |a| human(a.record_size.into()))
+        .right("reads", |a| reads(a).1.to_string())
+        .right("short", |a| part(reads(a).0, reads(a).1))
+        .right("writes", |a| writes(a).1.to_string())
+        .right("short overwrites", |a| part(writes(a).0, writes(a).1))
+        .left("advice", advised)
+        .text();
+    if advice.iter().any(|a| a.advised.is_some()) {
+        out += "a new recordsize counts for new files: wirepool set recordsize=SIZE DATASET; a volume gets it when it is created\n";
+    }
+    out
+}
+
 fn for_special(ask: &Ask, name: String, directory: Option<&Path>) -> Result<String> {
     let mut report = ask.client.ask(&PoolSizes { name })?;
     if let Some(path) = directory {
@@ -83,6 +136,8 @@ fn for_special(ask: &Ask, name: String, directory: Option<&Path>) -> Result<Stri
         report.datasets = vec![DatasetSizes {
             name: path.display().to_string(),
             blocks: Some(blocks),
+            record_size: 0,
+            accesses: Accesses::default(),
         }];
     }
     ask.print(&special(&report), thresholds)

@@ -195,6 +195,7 @@ impl ObjectBytes<'_> {
         let caching = self.caching(&bytes);
         let mut pieces = self.pieces(bytes, caching).await?;
         self.of.choose_parts(&mut pieces, len, caching);
+        self.of.note_read(&pieces, len, caching);
         self.of.read_pieces(&pieces, len, caching).await
     }
 

@@ -16,6 +16,7 @@ mod large;
 mod layers;
 mod lookup;
 mod moves;
+mod noted;
 mod part_choice;
 mod part_reads;
 mod read;
@@ -34,6 +35,7 @@ use backend::{Durable, RangeLock};
 use io::stage::{self, Stage};
 use io::sync::oneshot;
 
+use crate::accesses::AccessCounters;
 use crate::compress::Packer;
 use crate::format::{Dataset, ObjectId, TreeId};
 use crate::shared::Shared;
@@ -71,6 +73,8 @@ pub(crate) struct OpenDataset {
     generation: AtomicU64,
     /// Bytes that were written for it.
     pub(crate) counters: DatasetCounters,
+    /// Requests of its clients.
+    pub(crate) accesses: AccessCounters,
     /// Bytes of large writes that were acknowledged, and that no device has yet.
     ahead: AtomicUsize,
 }
@@ -87,6 +91,7 @@ impl OpenDataset {
             turns: RangeLock::default(),
             generation: AtomicU64::new(0),
             counters: DatasetCounters::default(),
+            accesses: AccessCounters::default(),
             ahead: AtomicUsize::new(0),
         })
     }

@@ -76,9 +76,9 @@ impl OpenDataset {
         }
         if caching.in_memory {
             let ends = &self.shared.part_ends;
-            let (start, end) = (parts.start, parts.end);
-            let continues = ends.has(ptr.address().behind(start), ptr.placed);
-            ends.note(ptr.address().behind(end), ptr.placed);
+            let place = |at| ptr.address().behind(at).name_hash(ptr.placed);
+            let continues = ends.has(place(parts.start));
+            ends.note(place(parts.end));
             if continues {
                 return None;
             }

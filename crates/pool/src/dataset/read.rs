@@ -159,11 +159,14 @@ impl OpenDataset {
             locations.push(match value {
                 None | Some(Value::Inline(_)) => Location::Known(Known::of_value(value.as_ref())),
                 Some(Value::Block(block)) if self.settings.is_whole(block.ptr()) => {
-                    let held = caching
-                        .in_memory
-                        .then(|| self.shared.records.get(block.ptr()));
-                    held.flatten()
-                        .map_or(Location::Block(block), Location::Cached)
+                    let ptr = block.ptr();
+                    let held = caching.in_memory.then(|| self.shared.records.get(ptr));
+                    let held = held.flatten();
+                    if held.is_some() {
+                        let name = ptr.address().name_hash(ptr.placed);
+                        self.shared.reuse.note(name, ptr.physical_size);
+                    }
+                    held.map_or(Location::Block(block), Location::Cached)
                 }
                 Some(Value::Block(first)) => {
                     let mut fragments = vec![*first.ptr()];

@@ -57,7 +57,7 @@ fn trim(mut bytes: Vec<u8>) -> Option<Vec<u8>> {
 }
 
 impl FileStore {
-    /// Writes contents and replaces the inode.
+    /// Writes contents and replaces the inode. Returns the size before.
     pub(super) async fn write_bytes(
         &self,
         object: ObjectId,
@@ -65,15 +65,16 @@ impl FileStore {
         offset: u64,
         data: &[u8],
         is_urgent: bool,
-    ) -> FileResult<()> {
+    ) -> FileResult<u64> {
         self.come().await?;
         self.begin_changes().await?;
         let old = self.counted_inode(object).await?;
         inode.flags = inode.flags.taking(InodeFlags::COUNTED, old.flags);
+        let before = old.size;
         let end = offset + data.len() as u64;
         if end.max(inode.size) <= INLINE_MAX as u64 {
             let write = self.write_small(object, old, inode, offset, data);
-            return Box::pin(write).await;
+            return Box::pin(write).await.map(|()| before);
         }
         let size = self.record_size(object);
         if end.div_ceil(size) > RECORDS_END {
@@ -85,7 +86,7 @@ impl FileStore {
             .await?
         {
             let write = self.write_blocks(object, old, inode, offset, data, is_urgent);
-            return write.await;
+            return write.await.map(|()| before);
         }
         let stale = old.size / size;
         // bytes behind the old size become visible
@@ -122,7 +123,7 @@ impl FileStore {
             (replaced, state.dirty.bytes() >= LAZY_BYTES)
         };
         self.told(replaced, wake);
-        Ok(())
+        Ok(before)
     }
 
     /// Whether a write goes to blocks: it is a small part of records that are stored already.

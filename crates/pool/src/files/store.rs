@@ -133,9 +133,9 @@ impl Store for FileStore {
         data: SharedBuf,
         is_urgent: bool,
     ) -> FileResult<()> {
-        self.write_bytes(object, inode, offset, &data, is_urgent)
-            .await?;
-        self.0.counters.acknowledged(data.len());
+        let write = self.write_bytes(object, inode, offset, &data, is_urgent);
+        let before = write.await?;
+        self.0.note_write(object, offset, data.len(), before);
         Ok(())
     }
 

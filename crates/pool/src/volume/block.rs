@@ -61,9 +61,9 @@ impl BlockBackend for Volume {
                 let this = self.clone();
                 Reply::later(async move {
                     this.come(&mut change).await?;
-                    let len = data.len();
+                    let (start, len) = (change.bytes.start, data.len());
                     this.write(change, data).await.map_err(writing)?;
-                    this.0.counters.acknowledged(len);
+                    this.note_write(start, len);
                     Ok(())
                 })
             }
@@ -77,9 +77,9 @@ impl BlockBackend for Volume {
                 let this = self.clone();
                 Reply::later(async move {
                     this.come(&mut change).await?;
-                    let len = data.len();
+                    let (start, len) = (change.bytes.start, data.len());
                     let durable = this.write_through(change, data).await.map_err(writing)?;
-                    this.0.counters.acknowledged(len);
+                    this.note_write(start, len);
                     Ok(durable)
                 })
             }
@@ -137,7 +137,7 @@ impl BlockBackend for Volume {
                     put.map_err(writing)?;
                     drop(turn);
                     this.0.wait_if_always().await.map_err(writing)?;
-                    this.0.counters.acknowledged(data.len());
+                    this.note_write(bytes.start, data.len());
                     Ok(())
                 })
             }

@@ -154,6 +154,11 @@ impl Volume {
         self.0.bytes(VOLUME_OBJECT)
     }
 
+    /// Notes an acknowledged write of a client.
+    fn note_write(&self, at: u64, len: usize) {
+        self.0.note_write(VOLUME_OBJECT, at, len, u64::MAX);
+    }
+
     fn record_size(&self) -> usize {
         self.0.settings.record_size as usize
     }

@@ -15,6 +15,8 @@ fn dataset(name: &str, blocks: Option<BlocksBySize>) -> DatasetSizes {
     DatasetSizes {
         name: name.into(),
         blocks,
+        record_size: 4096,
+        accesses: Accesses::default(),
     }
 }
 
@@ -32,6 +34,7 @@ fn a_special_class_is_as_large_as_nodes_and_small_records_in_sectors() {
     let report = SizeReport {
         sector: 4096,
         datasets: vec![dataset("tank/a", Some(blocks)), dataset("tank/old", None)],
+        reads: ReadsByCache::default(),
     };
     let advice = special(&report);
     assert_eq!(advice.not_counted, ["tank/old"]);
@@ -73,13 +76,15 @@ fn pool(class: &str, flush_us: u64, cache: serde_json::Value) -> Pool {
     serde_json::from_value(pool).expect("a pool")
 }
 
-fn cache_of(bytes: u64, misses: u64, ghost_hits: u64) -> serde_json::Value {
-    serde_json::json!({"limit": 1000, "bytes": bytes, "hits": 0, "misses": misses, "ghost_hits": ghost_hits})
-}
-
 #[test]
 fn a_log_helps_where_the_journal_is_on_slow_disks() {
-    let advice = |class, us| log(&pool(class, us, cache_of(0, 0, 0)));
+    let advice = |class, us| {
+        log(&pool(
+            class,
+            us,
+            serde_json::json!({"limit": 0, "bytes": 0, "hits": 0, "misses": 0, "ghost_hits": 0}),
+        ))
+    };
     let slow = advice("normal", 9000);
     assert!(
         slow.helps && slow.reason.contains("median flush of /dev/a took 9000 µs"),
@@ -93,14 +98,84 @@ fn a_log_helps_where_the_journal_is_on_slow_disks() {
     );
 }
 
+/// Reads of a set of this many bytes in turn, and as many first reads.
+fn turns(size: u64) -> ReadsByCache {
+    let classes = (0..25).map(|n| 1 << 20 << n);
+    let answered = classes.map(|class| Answered {
+        size: class,
+        reads: if class >= size { 50_000 } else { 0 },
+    });
+    ReadsByCache {
+        sampled: 2000,
+        reads: 100_000,
+        answered: answered.collect(),
+    }
+}
+
 #[test]
 fn a_cache_helps_once_memory_is_full_and_records_return() {
-    let advice = |bytes, misses, again| cache(&pool("normal", 1, cache_of(bytes, misses, again)));
-    let growing = advice(500, 100, 90);
+    const MIB: u64 = 1 << 20;
+    let memory = |bytes| serde_json::json!({"limit": 64 * MIB, "bytes": bytes, "hits": 0, "misses": 0, "ghost_hits": 0});
+    let advice = |bytes, reads: &ReadsByCache| cache(&pool("normal", 1, memory(bytes)), reads);
+    let growing = advice(32 * MIB, &turns(512 * MIB)).advice;
     assert!(
         !growing.helps && growing.reason.contains("still growing: it is 50 % full"),
         "{growing:?}"
     );
-    assert!(advice(950, 100, 40).helps);
-    assert!(!advice(950, 100, 4).helps, "a scan");
+    let full = 63 * MIB;
+    let helps = advice(full, &turns(512 * MIB));
+    assert!(helps.advice.helps, "{helps:?}");
+    assert_eq!(helps.advice.size, 512 * MIB);
+    let sizes: Vec<_> = helps
+        .sizes
+        .iter()
+        .map(|s| (s.size / MIB, s.answered_percent))
+        .collect();
+    assert_eq!(
+        sizes,
+        [(64, 0.0), (128, 0.0), (256, 0.0), (512, 50.0), (1024, 50.0)]
+    );
+    let fits = advice(full, &turns(64 * MIB)).advice;
+    assert!(
+        !fits.helps && fits.reason.contains("memory answers 50 %"),
+        "{fits:?}"
+    );
+    let few = ReadsByCache {
+        sampled: 10,
+        ..turns(512 * MIB)
+    };
+    let few = advice(full, &few).advice;
+    assert!(!few.helps && few.reason.contains("ask again"), "{few:?}");
+}
+
+#[test]
+fn records_are_as_long_as_most_short_requests() {
+    let accesses = |reads: (u64, u64), writes: (u64, u64)| Accesses {
+        reads: reads.0,
+        short_reads: reads.1,
+        short_read_bytes: reads.1 * 4096,
+        writes: writes.0,
+        short_overwrites: writes.1,
+        short_overwrite_bytes: writes.1 * 12_000,
+    };
+    let advice = |accesses| {
+        let mut of = dataset("tank/a", None);
+        of.record_size = 131_072;
+        of.accesses = accesses;
+        let report = SizeReport {
+            sector: 4096,
+            datasets: vec![of],
+            reads: ReadsByCache::default(),
+        };
+        record_sizes(&report)[0].advised
+    };
+    assert_eq!(advice(accesses((5000, 4000), (0, 0))), Some(4096));
+    assert_eq!(advice(accesses((0, 0), (5000, 4000))), Some(16_384));
+    assert_eq!(
+        advice(accesses((5000, 1000), (5000, 1000))),
+        None,
+        "mostly long"
+    );
+    assert_eq!(advice(accesses((500, 400), (0, 0))), None, "few");
+    assert_eq!(advice(accesses((0, 0), (0, 0))), None, "none");
 }

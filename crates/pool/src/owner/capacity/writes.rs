@@ -1,11 +1,13 @@
-//! Bytes written for clients, for datasets, and for the pool itself.
+//! Bytes written for clients, for datasets, and for the pool itself; and requests of clients.
 //!
-//! **Called by** the server, for `pool iostat -w` and metrics. **Invariants**: reads counters only; data, journal and nodes
+//! **Called by** the server, for `pool iostat -w`, metrics and advice. **Invariants**: reads counters only; data, journal and nodes
 //! of all datasets are at most those of the pool, whose own trees and batch headers are the difference.
 
 use std::collections::BTreeMap;
 
+use crate::accesses::Accesses;
 use crate::owner::Pool;
+use crate::reuse::ReuseDistances;
 use crate::written::{DatasetWrites, WrittenBytes};
 
 /// Bytes written since the pool was opened. A block counts once, however many members have it.
@@ -44,5 +46,27 @@ impl Pool {
             datasets,
             all: self.owner.shared.vdevs.written(),
         }
+    }
+
+    /// Requests of clients by volume or filesystem since the pool was opened, by name, with the bytes of a record of the volume or of
+    /// a new file.
+    #[must_use]
+    pub fn accesses(&self) -> BTreeMap<String, (u32, Accesses)> {
+        let state = self.owner.state.borrow();
+        let open = state.datasets.volumes().map(|open| {
+            let dataset = open.dataset();
+            let record_size = match dataset.kind.has_files() {
+                true => dataset.file_record_size,
+                false => dataset.record_size,
+            };
+            (dataset.name, (record_size, open.accesses.get()))
+        });
+        open.collect()
+    }
+
+    /// Reuse distances of clients' reads since the pool was opened.
+    #[must_use]
+    pub fn reuse_distances(&self) -> ReuseDistances {
+        self.owner.shared.reuse.distances()
     }
 }

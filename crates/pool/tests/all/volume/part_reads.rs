@@ -399,3 +399,42 @@ fn bytes_of_another_place_are_not_returned() {
         pool.close().await.expect("closed");
     });
 }
+
+/// Requests at random are short, and those of a sequence are not; an append to a file is no overwrite.
+#[test]
+fn short_requests_are_counted_and_sequences_are_not() {
+    on_disk(|_| async {
+        let pool = create_pool(Options::default()).await;
+        let volume = volume(&pool, RECORD).await;
+        let accesses = || pool.accesses()["vm"].1;
+        for block in 0..64 {
+            write(&volume, block, 1, 1).await.expect("written");
+        }
+        let written = accesses();
+        assert_eq!((written.writes, written.short_overwrites), (64, 1));
+        for block in [77, 5, 99, 41] {
+            write(&volume, block, 1, 2).await.expect("written");
+        }
+        let written = accesses();
+        assert_eq!((written.writes, written.short_overwrites), (68, 5));
+        assert_eq!(written.short_overwrite_bytes, 5 * BLOCK as u64);
+        pool.close().await.expect("closed");
+
+        let pool = again().await;
+        let accesses = || pool.accesses()["vm"];
+        let volume = opened(&pool);
+        for block in 0..32 {
+            read(&volume, block, 1).await;
+        }
+        let (record_size, in_turn) = accesses();
+        assert_eq!(record_size as usize, RECORD);
+        // the second read continues the first one, and reads the whole record
+        assert_eq!(in_turn.reads, 32);
+        assert!(in_turn.short_reads <= 2, "{in_turn:?}");
+        read(&volume, 45, 1).await;
+        read(&volume, 99, 1).await;
+        let at_random = accesses().1;
+        assert_eq!(at_random.short_reads, in_turn.short_reads + 2);
+        pool.close().await.expect("closed");
+    });
+}
