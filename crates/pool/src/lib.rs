@@ -21,6 +21,7 @@ pub mod format;
 pub mod inspect;
 pub mod journal;
 mod lost;
+mod node_reads;
 mod options;
 mod owner;
 mod part_ends;
@@ -41,6 +42,7 @@ pub use compress::{stored_size, unpack};
 pub use error::{Error, Result};
 pub use files::{FileChange, FileChangeKind, FileStore, INLINE_MAX, OwnerSpace};
 pub use lost::{LOST_MAX, LostBlock};
+pub use node_reads::NodeReads;
 pub use options::{DurableWrites, Options};
 pub use owner::{
     BalanceMoves, Choice, Damage, DamagedObjects, Damages, DurableTimes, Expanding, ExpansionWait,

@@ -17,6 +17,7 @@ use crate::cache::RecordCache;
 use crate::cache_device::CacheDevices;
 use crate::format::{Birth, BlockPtr, Node, TreeId};
 use crate::lost::{Lost, LostBlock};
+use crate::node_reads::NodeReadCounters;
 use crate::options::Options;
 use crate::part_ends::PartEnds;
 use crate::scattered::Scattered;
@@ -64,6 +65,7 @@ pub(crate) struct Shared {
     cache: Mutex<NodeCache>,
     pub(crate) records: RecordCache,
     pub(crate) caches: CacheDevices,
+    pub(crate) node_reads: NodeReadCounters,
     /// Ends of reads of parts of records.
     pub(crate) part_ends: PartEnds,
     /// Whether new records get checksums of their parts: the pool has the feature for them.
@@ -103,6 +105,7 @@ impl Shared {
             cache: Mutex::new(NodeCache::new(options.cache_bytes)),
             records: RecordCache::new(options.record_cache_bytes),
             caches: CacheDevices::new(options.cache_daily_bytes),
+            node_reads: NodeReadCounters::default(),
             part_ends: PartEnds::default(),
             has_record_parts: options.record_parts,
             scattered: Scattered::default(),

@@ -3,7 +3,8 @@
 //! **Owns** the judgement. **Called by** `wirepool pool advise`. **Invariants**: pure; a number follows from blocks that were counted or from times that were
 //! measured, and a dataset whose blocks were not counted is named.
 
-use crate::api::{BlockCount, Pool, SizeReport, VdevClass};
+use crate::api::{BlockCount, Pool, RecordCache, SizeReport, VdevClass};
+use crate::size::ByteSize;
 use doctor::checks::SLOW_JOURNAL_US;
 use pool::space::NODES_PART;
 use schemars::JsonSchema;
@@ -14,7 +15,9 @@ pub const LOG_SIZE: u64 = 512 << 20;
 /// A cache in memory that is fuller than this, %, does not grow any more.
 const FULL_PERCENT: u64 = 90;
 /// With a smaller share of misses that twice the memory would have answered, %, a cache device brings little.
-const AGAIN_PERCENT: u64 = 10;
+pub(crate) const AGAIN_PERCENT: u64 = 10;
+/// From this share on, %, more memory comes before a cache device.
+pub(crate) const MEMORY_FIRST_PERCENT: u64 = 20;
 
 /// Sizes of a special class.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -142,6 +145,43 @@ pub fn log(pool: &Pool) -> ClassAdvice {
     }
 }
 
+/// The reason if the record cache in memory is not full yet.
+fn growing(memory: &RecordCache) -> Option<String> {
+    let full = memory.limit.saturating_mul(FULL_PERCENT);
+    (memory.bytes.saturating_mul(100) < full).then(|| {
+        format!(
+            "the record cache in memory is still growing ({} of {}): do not add a cache device before it is full",
+            ByteSize(memory.bytes).human(),
+            ByteSize(memory.limit).human()
+        )
+    })
+}
+
+/// Share of a record cache's misses that twice the memory would have answered, %.
+fn again_percent(memory: &RecordCache) -> u64 {
+    let again = memory.ghost_hits.saturating_mul(100);
+    again.checked_div(memory.misses).unwrap_or(0)
+}
+
+/// Why memory comes before a cache device; `None` if it does not.
+#[must_use]
+pub fn memory_first(memory: &RecordCache) -> Option<String> {
+    if memory.limit == 0 {
+        return Some(
+            "the pool has no record cache in memory: `record_cache_mib` comes first".into(),
+        );
+    }
+    let share = again_percent(memory);
+    growing(memory).or_else(|| {
+        (share >= MEMORY_FIRST_PERCENT).then(|| {
+            format!(
+                "twice the record cache in memory would find {share}% of what it does not find: raise `record_cache_mib` before you add \
+                 cache devices"
+            )
+        })
+    })
+}
+
 /// Whether a cache device would answer many reads of a pool: by the misses of its cache in memory.
 #[must_use]
 pub fn cache(pool: &Pool) -> ClassAdvice {
@@ -151,18 +191,10 @@ pub fn cache(pool: &Pool) -> ClassAdvice {
         reason,
         size: memory.limit,
     };
-    let filled = (memory.bytes * 100).checked_div(memory.limit).unwrap_or(0);
-    if memory.limit > 0 && filled < FULL_PERCENT {
-        return advice(
-            false,
-            format!(
-                "do not add a cache while the cache in memory is still growing: it is {filled} % full"
-            ),
-        );
+    if let Some(reason) = growing(memory) {
+        return advice(false, reason);
     }
-    let again = (memory.ghost_hits * 100)
-        .checked_div(memory.misses)
-        .unwrap_or(0);
+    let again = again_percent(memory);
     let measured = format!(
         "{again} % of {} reads that the cache in memory did not answer were of records that it had evicted a short time before",
         memory.misses

@@ -98,7 +98,7 @@ fn a_cache_helps_once_memory_is_full_and_records_return() {
     let advice = |bytes, misses, again| cache(&pool("normal", 1, cache_of(bytes, misses, again)));
     let growing = advice(500, 100, 90);
     assert!(
-        !growing.helps && growing.reason.contains("still growing: it is 50 % full"),
+        !growing.helps && growing.reason.contains("still growing (500 B of 1000 B)"),
         "{growing:?}"
     );
     assert!(advice(950, 100, 40).helps);
