@@ -43,10 +43,10 @@ pub use files::{FileChange, FileChangeKind, FileStore, INLINE_MAX, OwnerSpace};
 pub use lost::{LOST_MAX, LostBlock};
 pub use options::{DurableWrites, Options};
 pub use owner::{
-    BalanceMoves, Choice, Damage, DamagedObjects, Damages, DurableTimes, Expanding, ExpansionWait,
-    NewFilesystem, NewVolume, OrderMoves, Placements, Pool, PoolSpace, PoolWrites, RegionMoves,
-    RemovalWait, Removing, Resilvering, RowMoves, ScrubPosition, Scrubbed, SnapshotUse, Source,
-    SpaceMaps, SpecialClass, TrimPosition, Trimmed, Verified, VolumeSpace,
+    BalanceMoves, Choice, ClassReason, Damage, DamagedObjects, Damages, DurableTimes, Expanding,
+    ExpansionWait, NewFilesystem, NewVolume, OrderMoves, Placements, Pool, PoolSpace, PoolWrites,
+    RegionMoves, RemovalWait, Removing, Resilvering, RowMoves, ScrubPosition, Scrubbed,
+    SnapshotUse, Source, SpaceMaps, SpecialClass, TrimPosition, Trimmed, Verified, VolumeSpace,
 };
 pub use volume::Volume;
 pub use written::{DatasetWrites, WriteClass, WrittenBytes};

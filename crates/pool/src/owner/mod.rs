@@ -72,6 +72,7 @@ pub use mover::balance::BalanceMoves;
 pub use mover::order::OrderMoves;
 pub use mover::regions::RegionMoves;
 pub use mover::state::RowMoves;
+pub use mover::walks::ClassReason;
 pub use opening::choices::Choice;
 pub use removal::state::{RemovalWait, Removing};
 pub use snapshots::used::SnapshotUse;

@@ -457,6 +457,9 @@ fn special(pool: &Pool) -> Option<api::SpecialClass> {
         takes_small_records: class.takes_small_records,
         spilled: spilled.collect(),
         spilled_of_pool: class.spilled_of_pool,
+        moves: class.moves.map(Into::into),
+        moved: class.moved,
+        lacks_room: class.lacks_room,
     })
 }
 

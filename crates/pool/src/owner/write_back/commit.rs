@@ -312,6 +312,7 @@ impl Owner {
                 sizes.truncate(count);
                 let spilled = owner.spilled((&extents, &sizes), small);
                 volume.counters.spilled(spilled);
+                owner.allocator.count_spilled(spilled);
                 let destination = Destination::Whole {
                     extents,
                     sizes,
@@ -331,6 +332,7 @@ impl Owner {
                 };
                 let spilled = owner.spilled((&[(fragments[0].0, 1)], &sizes), small);
                 volume.counters.spilled(spilled);
+                owner.allocator.count_spilled(spilled);
                 Ok((1, Destination::Fragments { fragments, buf }))
             }
             // regions are loaded at the end of the turn; then the group is tried again
@@ -462,7 +464,11 @@ impl State {
     }
 
     /// Bytes of the records of at most `small` bytes that are on normal vdevs because special ones have no room.
-    fn spilled(&self, (extents, sizes): (&[(Address, usize)], &[u32]), small: u32) -> u64 {
+    pub(super) fn spilled(
+        &self,
+        (extents, sizes): (&[(Address, usize)], &[u32]),
+        small: u32,
+    ) -> u64 {
         let (mut spilled, mut sizes) = (0, sizes.iter());
         for (at, count) in extents {
             let of_extent = sizes.by_ref().take(*count).copied();
