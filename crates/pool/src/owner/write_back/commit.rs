@@ -49,7 +49,7 @@ pub(super) struct Taken {
     pub(super) charges: Vec<Record>,
     /// The keys that it deletes.
     pub(super) deletes: Deletes,
-    /// Whether a client waits for it, and it is small.
+    /// Whether a client waits for it, it is small, and its contents might go to the journal.
     pub(super) is_small: bool,
 }
 
@@ -254,7 +254,8 @@ impl Owner {
             return Err(NotTaken::NoRoom);
         }
         let contents = next.iter().map(|contents| contents.len()).sum();
-        let is_small = journaled::is_small(&state, contents, lazy);
+        let is_small = volume.settings.has_contents_in_journal()
+            && journaled::is_small(&state, contents, lazy);
         let (count, destination) = match next.is_empty() {
             true => (0, Destination::Nowhere),
             false
