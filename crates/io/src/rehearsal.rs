@@ -1,9 +1,10 @@
-//! Rehearsal: slow disks, in a server that was started for a drill and in measurements.
+//! Rehearsal: slow and lost disks, in a server that was started for a drill and in measurements.
 //!
 //! **Owns** the slowness of each disk. **Called by** [`crate::disk::Disk`], and by a program that was started for a drill or a measurement.
-//! **Invariants**: no disk is slow unless [`slow`] or [`hard_disk`] was called; until then an operation pays one relaxed load.
+//! **Invariants**: no disk is slow or lost unless [`slow`], [`hard_disk`] or [`lose`] was called; until then an operation pays one relaxed load.
 
 use crate::clock::Instant;
+use crate::error::{Error, Result};
 use crate::sync::lock;
 use crate::time;
 use std::path::{Path, PathBuf};
@@ -18,6 +19,8 @@ enum Slowness {
     /// Each operation takes this much longer, beside others.
     Each(Duration),
     HardDisk(HardDisk, Head),
+    /// Each operation fails, as if the disk was pulled out.
+    Lost,
 }
 
 /// A hard disk without a write cache: one operation at a time, in the order of arrival. A flush takes no time.
@@ -52,6 +55,11 @@ impl Head {
     }
 }
 
+/// Every read, write and flush of the disk with this path fails from now on, as if it was pulled out. [`slow`] with zero ends that.
+pub fn lose(path: &Path) {
+    set(path, Some(Slowness::Lost));
+}
+
 /// Delays every read, write and flush of the disk with this path from now on. Zero ends the delay.
 pub fn slow(path: &Path, delay: Duration) {
     set(path, (!delay.is_zero()).then_some(Slowness::Each(delay)));
@@ -73,27 +81,31 @@ fn set(path: &Path, slowness: Option<Slowness>) {
     IS_ON.store(!slow.is_empty(), Ordering::Relaxed);
 }
 
-/// The end of an operation that arrives `now`; `None` for a disk that is not slow.
-fn end_of(path: &Path, now: Instant, transfer: Option<(u64, usize)>) -> Option<Instant> {
+/// The end of an operation that arrives `now`; `None` for a disk that is not slow. Errors: `Gone` for a lost disk.
+fn end_of(path: &Path, now: Instant, transfer: Option<(u64, usize)>) -> Result<Option<Instant>> {
     let mut slow = lock(&SLOW);
-    let (_, slowness) = slow.iter_mut().find(|(other, _)| other == path)?;
-    match (slowness, transfer) {
+    let Some((_, slowness)) = slow.iter_mut().find(|(other, _)| other == path) else {
+        return Ok(None);
+    };
+    Ok(match (slowness, transfer) {
+        (Slowness::Lost, _) => return Err(Error::Gone(libc::ENXIO)),
         (Slowness::Each(delay), _) => Some(now + *delay),
         (Slowness::HardDisk(disk, head), Some((offset, len))) => {
             Some(head.serve(*disk, now, offset, len as u64))
         }
         (Slowness::HardDisk(..), None) => None,
-    }
+    })
 }
 
-/// Waits as long as a slow disk does: for a transfer of bytes (offset, length), or for a flush.
-pub(crate) async fn wait(path: &Path, transfer: Option<(u64, usize)>) {
+/// Waits as long as a slow disk does: for a transfer of bytes (offset, length), or for a flush. Errors: `Gone` for a lost disk.
+pub(crate) async fn wait(path: &Path, transfer: Option<(u64, usize)>) -> Result<()> {
     if !IS_ON.load(Ordering::Relaxed) {
-        return;
+        return Ok(());
     }
-    if let Some(end) = end_of(path, time::now(), transfer) {
+    if let Some(end) = end_of(path, time::now(), transfer)? {
         time::sleep_until(end).await;
     }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -108,10 +120,13 @@ mod tests {
         slow(slow_disk, MS);
         slow(slow_disk, 2 * MS);
         let now = time::now();
-        assert_eq!(end_of(slow_disk, now, None), Some(now + 2 * MS));
-        assert_eq!(end_of(other, now, None), None);
+        assert_eq!(end_of(slow_disk, now, None), Ok(Some(now + 2 * MS)));
+        assert_eq!(end_of(other, now, None), Ok(None));
+        lose(slow_disk);
+        let is_lost = |path| matches!(end_of(path, now, None), Err(Error::Gone(_)));
+        assert!(is_lost(slow_disk) && !is_lost(other));
         slow(slow_disk, Duration::ZERO);
-        assert_eq!(end_of(slow_disk, now, None), None);
+        assert_eq!(end_of(slow_disk, now, None), Ok(None));
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! nodes that memory does not have. **Invariants**: every block was verified; one that is on the list of lost blocks is read from the
 //! members, so that only they can take it off the list.
 
-use io::{BufPool, IoBuf};
+use io::{BufPool, IoBuf, time};
 
 use crate::format::{Block, BlockPtr, TreeId};
 use crate::shared::Shared;
@@ -28,6 +28,15 @@ impl Caching {
 }
 
 impl Shared {
+    /// The block of a node from the members.
+    async fn read_node_of_members(&self, ptr: &BlockPtr) -> Result<IoBuf> {
+        let from = time::now();
+        let read = self.vdevs.read_to(ptr, &self.read_buffers).await;
+        let is_special = self.vdevs.is_special(self.vdevs.address_of(ptr).vdev);
+        self.node_reads.add(is_special, time::now().since(from));
+        read
+    }
+
     /// The blocks with the space that each takes, if cache devices may be asked for all of them.
     fn cacheable(&self, ptrs: &[BlockPtr]) -> Option<Vec<(BlockPtr, usize)>> {
         let one = |ptr: &BlockPtr| {
@@ -46,15 +55,14 @@ impl Shared {
     /// # Errors
     /// As [`crate::vdev::Vdevs::read`].
     pub(crate) async fn read_node_block(&self, tree: TreeId, ptr: &BlockPtr) -> Result<IoBuf> {
-        let buffers = &self.read_buffers;
         let block = self.cacheable(std::slice::from_ref(ptr));
         let Some(block) = block.filter(|_| self.caches.takes_nodes(tree)) else {
-            return self.vdevs.read_to(ptr, buffers).await;
+            return self.read_node_of_members(ptr).await;
         };
-        if let Some(found) = self.caches.read_run(&block, buffers).await {
+        if let Some(found) = self.caches.read_run(&block, &self.read_buffers).await {
             return Ok(found);
         }
-        let read = self.vdevs.read_to(ptr, buffers).await?;
+        let read = self.read_node_of_members(ptr).await?;
         self.caches.offer(ptr, &read);
         Ok(read)
     }

@@ -23,6 +23,7 @@ pub mod format;
 pub mod inspect;
 pub mod journal;
 mod lost;
+mod node_reads;
 mod options;
 mod owner;
 mod record;
@@ -44,12 +45,13 @@ pub use compress::{stored_size, unpack};
 pub use error::{Error, Result};
 pub use files::{FileChange, FileChangeKind, FileStore, INLINE_MAX, OwnerSpace};
 pub use lost::{LOST_MAX, LostBlock};
+pub use node_reads::NodeReads;
 pub use options::{DurableWrites, Options};
 pub use owner::{
-    BalanceMoves, Choice, Damage, DamagedObjects, Damages, DurableTimes, Expanding, ExpansionWait,
-    NewFilesystem, NewVolume, OrderMoves, Placements, Pool, PoolSpace, PoolWrites, RegionMoves,
-    RemovalWait, Removing, Resilvering, RowMoves, ScrubPosition, Scrubbed, SnapshotUse, Source,
-    SpaceMaps, SpecialClass, TrimPosition, Trimmed, Verified, VolumeSpace,
+    BalanceMoves, Choice, ClassReason, Damage, DamagedObjects, Damages, DurableTimes, Expanding,
+    ExpansionWait, NewFilesystem, NewVolume, OrderMoves, Placements, Pool, PoolSpace, PoolWrites,
+    RegionMoves, RemovalWait, Removing, Resilvering, RowMoves, ScrubPosition, Scrubbed,
+    SnapshotUse, Source, SpaceMaps, SpecialClass, TrimPosition, Trimmed, Verified, VolumeSpace,
 };
 pub use reuse::ReuseDistances;
 pub use volume::Volume;

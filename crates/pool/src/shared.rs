@@ -18,6 +18,7 @@ use crate::cache_device::CacheDevices;
 use crate::ends::Ends;
 use crate::format::{Birth, BlockPtr, Node, TreeId};
 use crate::lost::{Lost, LostBlock};
+use crate::node_reads::NodeReadCounters;
 use crate::options::Options;
 use crate::reuse::Reuse;
 use crate::scattered::Scattered;
@@ -65,6 +66,7 @@ pub(crate) struct Shared {
     cache: Mutex<NodeCache>,
     pub(crate) records: RecordCache,
     pub(crate) caches: CacheDevices,
+    pub(crate) node_reads: NodeReadCounters,
     /// Ends of reads of parts of records.
     pub(crate) part_ends: Ends,
     /// Ends of writes.
@@ -108,6 +110,7 @@ impl Shared {
             cache: Mutex::new(NodeCache::new(options.cache_bytes)),
             records: RecordCache::new(options.record_cache_bytes),
             caches: CacheDevices::new(options.cache_daily_bytes),
+            node_reads: NodeReadCounters::default(),
             part_ends: Ends::default(),
             write_ends: Ends::default(),
             reuse: Reuse::default(),

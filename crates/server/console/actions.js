@@ -248,15 +248,26 @@ export const offlineMember = (pool, member) => ask({
 });
 
 export const addVdev = (pool) => ask({
-  title: `Add a vdev to ${pool}`, button: "Add", text: ["New writes use it at once. A vdev cannot be removed again."],
-  fields: [{ name: "layout", label: "Layout", options: ["mirror", "raidz1", "raidz2", "raidz3", "disk"], value: "mirror", help: "A raidz1, raidz2 or raidz3 keeps its data when one, two or three of its disks fail." }, { name: "disks", label: "Paths of its disks, separated by spaces", required: true }, size("size", "Create missing files with this size")],
-  action: ({ layout, disks, ...rest }) => api.addVdevs({ pool, vdevs: [{ layout, members: list(disks) }], ...rest }),
+  title: `Add a vdev to ${pool}`, button: "Add", text: ["New writes use it at once. The pool is lost with a special vdev; a log has the journal alone."],
+  fields: [{ name: "class", label: "Class", options: ["normal", "special", "log"], value: "normal", help: "special: metadata and small records. log: durable writes. Both are for devices that are faster than those with the data." }, { name: "layout", label: "Layout", options: ["mirror", "raidz1", "raidz2", "raidz3", "disk"], value: "mirror", help: "A raidz1, raidz2 or raidz3 keeps its data when one, two or three of its disks fail." }, { name: "disks", label: "Paths of its disks, separated by spaces", required: true }, size("size", "Create missing files with this size")],
+  action: ({ layout, class: of, disks, ...rest }) => api.addVdevs({ pool, vdevs: [{ layout, class: of, members: list(disks) }], ...rest }),
 });
 
 export const addSpare = (pool) => ask({
   title: `Add a hot spare to ${pool}`, button: "Add", text: ["It takes the place of a disk that fails. Pools of this server may share it."],
   fields: [{ name: "disks", label: "Paths of its disks, separated by spaces", required: true }, size("size", "Create missing files with this size")],
   action: ({ disks, ...rest }) => api.addVdevs({ pool, spares: list(disks), ...rest }),
+});
+
+export const addCache = (pool) => ask({
+  title: `Add a cache device to ${pool}`, button: "Add", text: ["Blocks that are read often are read from it when memory does not have them. It is never needed: the pool has all data without it."],
+  fields: [{ name: "disks", label: "Paths of its disks, separated by spaces", required: true }, size("size", "Create missing files with this size")],
+  action: ({ disks, ...rest }) => api.addVdevs({ pool, caches: list(disks), ...rest }),
+});
+
+export const removeCache = (pool, cache) => ask({
+  title: `Remove the cache device ${cache.path}`, button: "Remove", text: ["Its blocks are read from the other disks then. No data is lost."],
+  action: () => api.removeDevice({ pool, disk: cache.path }),
 });
 
 export const removeSpare = (pool, spare) => ask({

@@ -6,6 +6,7 @@ import { ask, table } from "/table.js";
 import { bytes, days, micros, percent, when } from "/format.js";
 import { isReader } from "/dialog.js";
 import { levelOf, stateOf, wear } from "/overview.js";
+import { classesOf, named } from "/classes.js";
 import * as act from "/actions.js";
 import * as api from "/api.js";
 
@@ -81,7 +82,7 @@ const membersTable = (pool, writes) => table({
   id: "members", caption: `Members of ${pool.name}`, rows: members(pool, writes), key: (m) => m.guid,
   columns: [
     { name: "Device", text: (m) => m.path || (m.was ? `was ${m.was}` : m.guid), cell: (m) => h("code", null, m.path || (m.was ? `was ${m.was}` : m.guid)) },
-    { name: "Vdev", text: (m) => m.vdev.name },
+    { name: "Vdev", text: (m) => named(m.vdev) },
     { name: "State", text: (m) => m.state + (m.fault ? ` (${m.fault})` : "") + (m.replaced ? ", being replaced" : "") + (m.spare ? ", spare" : ""), cell: (m) => h("span", { class: `state ${m.state === "online" ? "good" : "bad"}` }, m.state, m.fault && ` (${m.fault})`, m.spare && ", spare", m.replaced && ", being replaced") },
     { name: "Errors", right: true, sort: errors, cell: (m) => h("span", { class: errors(m) ? "bad" : "", title: `read ${m.read_errors}, write ${m.write_errors}, checksum ${m.checksum_errors}` }, String(errors(m))) },
     { name: "Repairs", right: true, sort: (m) => m.repairs, cell: (m) => String(m.repairs) },
@@ -156,9 +157,10 @@ export const pool = {
         h("div", { class: "row" },
           button("Scrub", "", () => act.startScrub(p.name)), button("Trim", "", () => act.startTrim(p.name)),
           button("Checkpoint", "", () => perform("checkpoint", () => api.checkpointPool({ name: p.name }))),
-          button("Add vdev", "", () => act.addVdev(p.name)), button("Add spare", "", () => act.addSpare(p.name)), button("Export pool", "", () => act.exportPool(p.name)),
+          button("Add vdev", "", () => act.addVdev(p.name)), button("Add spare", "", () => act.addSpare(p.name)), button("Add cache", "", () => act.addCache(p.name)), button("Export pool", "", () => act.exportPool(p.name)),
           button("Destroy", "pool", () => perform(`destroy ${p.name}`, () => act.destroyPool(p))))),
       h("h2", null, "Members"), membersTable(p, w), p.spares?.length > 0 && [h("h2", null, "Spares"), sparesTable(p)],
+      classesOf(p, w),
       p.damage.length > 0 && [h("h2", { class: "bad" }, "Unreadable ranges"), table({ id: "damage", caption: "Unreadable ranges", rows: p.damage.map((d, i) => ({ ...d, i })), key: (d) => d.i, columns: [{ name: "Dataset", text: (d) => d.dataset }, { name: "File", text: (d) => d.path || "–" }, { name: "Offset", right: true, sort: (d) => d.offset ?? -1, cell: (d) => (d.offset ?? "–").toString() }, { name: "Length", right: true, sort: (d) => d.len ?? -1, cell: (d) => (d.len ? bytes(d.len) : "–") }] })],
       w && [h("h2", null, "Written bytes"), table({ id: "pool-written", caption: "Written bytes by dataset", part: data.written, size: SHORT, key: (d) => d.name, columns: [{ name: "Dataset", field: "name", text: (d) => d.name }, ...["client", "data", "journal", "nodes"].map((c) => ({ name: c, right: true, field: c, cell: (d) => bytes(d[c]) }))] })],
       h("h2", null, "Properties"), properties(p.name, data.all),

@@ -3,7 +3,10 @@
 //! **Owns** the judgement. **Called by** `wirepool pool advise`. **Invariants**: pure; a number follows from blocks and requests that were counted or from times that were
 //! measured, and a dataset whose blocks were not counted is named.
 
-use crate::api::{Accesses, Answered, BlockCount, Pool, ReadsByCache, SizeReport, VdevClass};
+use crate::api::{
+    Accesses, Answered, BlockCount, Pool, ReadsByCache, RecordCache, SizeReport, VdevClass,
+};
+use crate::size::ByteSize;
 use doctor::checks::SLOW_JOURNAL_US;
 use pool::space::NODES_PART;
 use schemars::JsonSchema;
@@ -23,6 +26,10 @@ const MOST: f64 = 0.95;
 const REQUESTS_MIN: u64 = 1000;
 /// Least advised size of records, bytes.
 const RECORD_MIN: u32 = 4096;
+/// With a smaller share of misses that twice the memory would have answered, %, a cache device brings little.
+pub(crate) const AGAIN_PERCENT: u64 = 10;
+/// From this share on, %, more memory comes before a cache device.
+pub(crate) const MEMORY_FIRST_PERCENT: u64 = 20;
 
 /// Sizes of a special class.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -150,6 +157,43 @@ pub fn log(pool: &Pool) -> ClassAdvice {
     }
 }
 
+/// The reason if the record cache in memory is not full yet.
+fn growing(memory: &RecordCache) -> Option<String> {
+    let full = memory.limit.saturating_mul(FULL_PERCENT);
+    (memory.bytes.saturating_mul(100) < full).then(|| {
+        format!(
+            "the record cache in memory is still growing ({} of {}): do not add a cache device before it is full",
+            ByteSize(memory.bytes).human(),
+            ByteSize(memory.limit).human()
+        )
+    })
+}
+
+/// Share of a record cache's misses that twice the memory would have answered, %.
+fn again_percent(memory: &RecordCache) -> u64 {
+    let again = memory.ghost_hits.saturating_mul(100);
+    again.checked_div(memory.misses).unwrap_or(0)
+}
+
+/// Why memory comes before a cache device; `None` if it does not.
+#[must_use]
+pub fn memory_first(memory: &RecordCache) -> Option<String> {
+    if memory.limit == 0 {
+        return Some(
+            "the pool has no record cache in memory: `record_cache_mib` comes first".into(),
+        );
+    }
+    let share = again_percent(memory);
+    growing(memory).or_else(|| {
+        (share >= MEMORY_FIRST_PERCENT).then(|| {
+            format!(
+                "twice the record cache in memory would find {share}% of what it does not find: raise `record_cache_mib` before you add \
+                 cache devices"
+            )
+        })
+    })
+}
+
 /// Whether a cache device would answer reads, and of which size.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CacheAdvice {
@@ -187,7 +231,6 @@ fn answered(reads: &ReadsByCache, size: u64) -> f64 {
 #[must_use]
 pub fn cache(pool: &Pool, reads: &ReadsByCache) -> CacheAdvice {
     let memory = &pool.record_cache;
-    let filled = (memory.bytes * 100).checked_div(memory.limit).unwrap_or(0);
     let no = |reason| CacheAdvice {
         advice: ClassAdvice {
             helps: false,
@@ -196,10 +239,8 @@ pub fn cache(pool: &Pool, reads: &ReadsByCache) -> CacheAdvice {
         },
         sizes: Vec::new(),
     };
-    if memory.limit > 0 && filled < FULL_PERCENT {
-        return no(format!(
-            "do not add a cache while the cache in memory is still growing: it is {filled} % full"
-        ));
+    if let Some(reason) = growing(memory) {
+        return no(reason);
     }
     if reads.sampled < SAMPLED_MIN {
         return no(format!(

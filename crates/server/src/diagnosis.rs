@@ -3,11 +3,13 @@
 //! **Called by** the control API, and by `wirepool doctor` with the answers of a server. **Invariants**: pure; a session whose
 //! connections were not asked for is a fact that is not known.
 
+use crate::advice;
 use crate::api::{
     DiskState, Expansion, Health, Member, MemberTimes, NamespaceState, Pool, Queue, ScanState,
-    SessionSummary, SpareState, Status, Transport, Vdev, VdevClass,
+    SessionSummary, SpareState, SpecialClass, Status, Transport, Vdev, VdevClass,
 };
 use crate::limits::DOCTOR_SESSIONS_MAX;
+use crate::word::word;
 use doctor::facts::{self, Known};
 
 /// The facts of a server. `queues` returns the connections of a session, or the reason why they are not known; `now_ms` is the time, ms
@@ -48,6 +50,7 @@ pub fn doctor_facts(
         exports: exports(status),
         members: status.pools.iter().flat_map(members).collect(),
         spares: status.pools.iter().flat_map(spares).collect(),
+        caches: status.pools.iter().flat_map(caches).collect(),
         expansions: status.pools.iter().flat_map(expansions).collect(),
     }
 }
@@ -77,7 +80,42 @@ fn pool(status: &Status, pool: &Pool, now_ms: u64) -> facts::Pool {
         used: pool.used,
         sync_disabled: pool.sync_disabled.clone(),
         unscrubbed_s: checked_ms.map(age_s),
+        special: pool.special.as_ref().map(|s| special(pool, s)),
+        memory_first: advice::memory_first(&pool.record_cache),
+        node_reads: pool.node_reads.normal,
+        node_read_us: pool
+            .node_reads
+            .normal_us
+            .checked_div(pool.node_reads.normal)
+            .unwrap_or(0),
     }
+}
+
+fn special(pool: &Pool, class: &SpecialClass) -> facts::SpecialUse {
+    let of_datasets = class.spilled.iter();
+    let of_datasets = of_datasets.map(|of| (of.dataset.clone(), of.bytes));
+    let of_pool = (pool.name.clone(), class.spilled_of_pool);
+    let all = of_datasets.chain([of_pool]).filter(|(_, bytes)| *bytes > 0);
+    facts::SpecialUse {
+        size: class.size,
+        free: class.free,
+        takes_small_records: class.takes_small_records,
+        spilled: all.collect(),
+    }
+}
+
+fn caches(pool: &Pool) -> impl Iterator<Item = facts::CacheDevice> {
+    pool.caches.iter().map(|cache| facts::CacheDevice {
+        pool: pool.name.clone(),
+        path: cache.path.display().to_string(),
+        disk: Known::default(),
+        unusable: cache.reason.clone(),
+        size: cache.size,
+        used: cache.used,
+        hits: cache.hits,
+        misses: cache.misses,
+        hits_of_twice: cache.hits_of_twice,
+    })
 }
 
 /// The exports of all protocols. On loopback alone no other host reaches them.
@@ -163,6 +201,8 @@ fn member(pool: &Pool, vdev: &Vdev, member: &Member) -> facts::Member {
     facts::Member {
         pool: pool.name.clone(),
         vdev: vdev.name.clone(),
+        class: word(vdev.class),
+        may_fail: may_fail(vdev),
         path: member
             .last_path()
             .map_or(String::new(), |p| p.display().to_string()),
@@ -177,6 +217,13 @@ fn member(pool: &Pool, vdev: &Vdev, member: &Member) -> facts::Member {
         writes: times(&member.write_times),
         flushes: times(&member.flush_times),
     }
+}
+
+/// Disks of a vdev that may fail if all are there. A disk and the one that takes its place count once.
+fn may_fail(vdev: &Vdev) -> u64 {
+    let count = |is: fn(&Member) -> bool| vdev.members.iter().filter(|m| is(m)).count();
+    let doubled = count(|m| m.replaced).max(count(|m| m.spare));
+    vdev.layout.failures(vdev.members.len() - doubled) as u64
 }
 
 fn times(t: &MemberTimes) -> facts::Times {

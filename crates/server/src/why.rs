@@ -351,11 +351,17 @@ fn verdict(why: &Why, before: &Reading, now: &Reading) -> Verdict {
     }
     let mut helps: Vec<String> = helps.iter().map(|&s| s.to_owned()).collect();
     if matches!(limit, Limit::Device | Limit::Flush | Limit::Journal) {
+        let (before, now) = (&before.status.pools, &now.status.pools);
         helps.extend(devices::log_advice(
             until_stable(&why.commands),
-            &before.status.pools,
-            &now.status.pools,
+            before,
+            now,
         ));
+    }
+    if limit == Limit::Device {
+        let (before, now) = (&before.status.pools, &now.status.pools);
+        helps.extend(devices::special_advice(waited_us(why), before, now));
+        helps.extend(devices::cache_advice(before, now));
     }
     Verdict {
         limit,
@@ -386,6 +392,17 @@ fn until_stable(commands: &[Command]) -> (f64, f64) {
         true => (stable * 100.0 / all, stable / rate),
         false => (0.0, 0.0),
     }
+}
+
+/// Time in which requests that write nothing waited for devices, summed over the interval, µs.
+fn waited_us(why: &Why) -> f64 {
+    let of = |c: &Command| {
+        let on_devices = c.stages.iter().filter(|p| p.stage == "device");
+        on_devices.map(|p| p.mean_us).sum::<f64>() * c.per_second * why.seconds
+    };
+    let reads = why.commands.iter();
+    let reads = reads.filter(|c| !matches!(c.command.as_str(), "write" | "flush"));
+    reads.map(of).sum()
 }
 
 fn core(why: &Why, now: &Reading) -> Verdict {

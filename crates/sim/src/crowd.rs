@@ -94,6 +94,7 @@ impl Tally {
             in_fragments: self.before.in_fragments + now.in_fragments,
             moved: self.before.moved + now.moved,
             spilled: self.before.spilled + now.spilled,
+            spilled_of_pool: self.before.spilled_of_pool + now.spilled_of_pool,
         });
     }
 

@@ -1,6 +1,6 @@
 //! Commands of a drill to the server that it started.
 //!
-//! **Owns** their form: lines `slow MILLISECONDS PATH` on stdin. **Called by** `serve --rehearsal`, which follows them, and
+//! **Owns** their form: lines `slow MILLISECONDS PATH` and `lose PATH` on stdin. **Called by** `serve --rehearsal`, which follows them, and
 //! by drills, which write them. **Invariants**: the server ends when stdin does, so it never outlives its drill.
 
 use anyhow::{Context, Result};
@@ -13,10 +13,19 @@ pub(crate) fn slow(disk: &Path, delay: Duration) -> String {
     format!("slow {} {}\n", delay.as_millis(), disk.display())
 }
 
-/// The disk and delay of a line; none if it is no command.
-fn parse(line: &str) -> Option<(&Path, Duration)> {
+/// The line after which every operation of a disk fails, until [`slow`] with zero.
+pub(crate) fn lose(disk: &Path) -> String {
+    format!("lose {}\n", disk.display())
+}
+
+/// The disk and delay of a line, without a delay for a lost disk; none if it is no command.
+fn parse(line: &str) -> Option<(&Path, Option<Duration>)> {
+    if let Some(path) = line.strip_prefix("lose ") {
+        return Some((Path::new(path), None));
+    }
     let (ms, path) = line.strip_prefix("slow ")?.split_once(' ')?;
-    Some((Path::new(path), Duration::from_millis(ms.parse().ok()?)))
+    let delay = Duration::from_millis(ms.parse().ok()?);
+    Some((Path::new(path), Some(delay)))
 }
 
 /// Follows stdin on a thread of its own.
@@ -27,7 +36,8 @@ pub(crate) fn listen() -> Result<()> {
     let follow = || {
         for line in std::io::stdin().lock().lines().map_while(Result::ok) {
             match parse(&line) {
-                Some((disk, delay)) => io::rehearsal::slow(disk, delay),
+                Some((disk, Some(delay))) => io::rehearsal::slow(disk, delay),
+                Some((disk, None)) => io::rehearsal::lose(disk),
                 None => tracing::warn!(line, "no command of a drill"),
             }
         }
@@ -48,7 +58,9 @@ mod tests {
     #[test]
     fn a_command_is_parsed_as_it_was_written() {
         let (disk, delay) = (Path::new("/a disk/a.img"), Duration::from_millis(250));
-        assert_eq!(parse(slow(disk, delay).trim_end()), Some((disk, delay)));
+        let slowed = slow(disk, delay);
+        assert_eq!(parse(slowed.trim_end()), Some((disk, Some(delay))));
+        assert_eq!(parse(lose(disk).trim_end()), Some((disk, None)));
         for wrong in ["", "slow", "slow x /a", "slow 1", "fast 1 /a"] {
             assert_eq!(parse(wrong), None, "{wrong}");
         }

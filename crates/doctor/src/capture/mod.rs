@@ -55,6 +55,9 @@ pub fn capture(source: &dyn Source, server: Known<Server>) -> Facts {
         for member in &mut server.members {
             member.disk = place::disk_of(source, &member.path);
         }
+        for cache in &mut server.caches {
+            cache.disk = place::disk_of(source, &cache.path);
+        }
         server
     });
     Facts {

@@ -9,7 +9,7 @@ use crate::step::Step;
 use std::collections::BTreeMap;
 
 /// Operations of a disk that are enough for a comparison.
-const OPERATIONS_MIN: u64 = 1000;
+pub(super) const OPERATIONS_MIN: u64 = 1000;
 /// How much slower than the fastest member of its mirror a disk may be.
 const UNEVEN: u64 = 4;
 /// A write or flush that takes as long, µs, is too slow for a journal.
@@ -119,7 +119,8 @@ pub(super) const CHECKS: &[Check] = &[
     },
 ];
 
-fn members<'f>(facts: &'f Facts, j: &mut Judge) -> Vec<(String, &'f Member)> {
+/// The disks of pools, each with its name in findings.
+pub(super) fn members<'f>(facts: &'f Facts, j: &mut Judge) -> Vec<(String, &'f Member)> {
     let server = j.know("", &facts.server);
     let members = server.into_iter().flat_map(|s| &s.members);
     let name = |m: &Member| format!("{} of pool {}", m.path, m.pool);

@@ -6,6 +6,7 @@
 
 pub use member::SLOW_JOURNAL_US;
 
+mod class;
 mod client_block;
 mod client_nfs;
 mod cpu;
@@ -40,6 +41,7 @@ pub const AREAS: &[(&str, &[Check])] = &[
     ("Disks", disk::CHECKS),
     ("Health of disks", health::CHECKS),
     ("Disks of pools", member::CHECKS),
+    ("Device classes of pools", class::CHECKS),
     ("RDMA: software", rdma::software::CHECKS),
     ("RDMA: ports", rdma::link::CHECKS),
     ("RDMA: RoCE", rdma::roce::CHECKS),

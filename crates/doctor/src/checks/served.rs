@@ -104,7 +104,8 @@ fn silent(facts: &Facts, j: &mut Judge) {
     }
 }
 
-fn pools<'f>(facts: &'f Facts, j: &mut Judge) -> Vec<(String, &'f Pool)> {
+/// The pools, each with its name in findings.
+pub(super) fn pools<'f>(facts: &'f Facts, j: &mut Judge) -> Vec<(String, &'f Pool)> {
     let server = j.know("", &facts.server);
     let pools = server.into_iter().flat_map(|s| &s.pools);
     pools.map(|p| (format!("pool {}", p.name), p)).collect()

@@ -23,8 +23,8 @@ pub use rdma::{
     Rate, Rdma, RdmaPort,
 };
 pub use server::{
-    Expansion, FlushProbe, Member, PathProbe, Pool, Probes, Queue, ServedExport, Server, Session,
-    Silence, Spare, Times,
+    CacheDevice, Expansion, FlushProbe, Member, PathProbe, Pool, Probes, Queue, ServedExport,
+    Server, Session, Silence, Spare, SpecialUse, Times,
 };
 pub use service::{Service, Unit};
 

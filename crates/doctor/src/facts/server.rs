@@ -32,6 +32,8 @@ pub struct Server {
     pub members: Vec<Member>,
     /// Hot spares of its pools. A spare that pools share is there once for each of them.
     pub spares: Vec<Spare>,
+    /// Cache devices of its pools.
+    pub caches: Vec<CacheDevice>,
     /// Expansions of raidz vdevs that have begun and not ended.
     pub expansions: Vec<Expansion>,
 }
@@ -100,6 +102,28 @@ pub struct Pool {
     /// Seconds since its last scrub ended; since its oldest dataset was made, if there was no scrub. None without either, and while a scrub
     /// runs.
     pub unscrubbed_s: Option<u64>,
+    /// Its special class, if it has one.
+    pub special: Option<SpecialUse>,
+    /// Why its memory for records should grow before it has cache devices.
+    pub memory_first: Option<String>,
+    /// Nodes of trees that its normal vdevs had to read since it was opened.
+    pub node_reads: u64,
+    /// The mean time until such a node was read, µs; 0 without one.
+    pub node_read_us: u64,
+}
+
+/// The special class of a pool.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SpecialUse {
+    /// Bytes that it can hold.
+    pub size: u64,
+    /// Bytes that are free.
+    pub free: u64,
+    /// Whether small records go to it: more than a quarter of it is free.
+    pub takes_small_records: bool,
+    /// Bytes that went to the other vdevs for lack of room since the pool was opened, by dataset; the name of the pool for metadata of no dataset.
+    pub spilled: Vec<(String, u64)>,
 }
 
 /// An export: a subsystem, a target, or a filesystem.
@@ -134,6 +158,10 @@ pub struct Member {
     pub pool: String,
     /// Its vdev, such as `mirror-0`.
     pub vdev: String,
+    /// The class of its vdev: `normal`, `log` or `special`; empty as `normal`.
+    pub class: String,
+    /// Disks of its vdev that may fail without loss of data, if all of them are there.
+    pub may_fail: u64,
     /// Its path; empty if it is missing.
     pub path: String,
     /// `online`, `stale`, `offline`, `faulted` or `missing`.
@@ -170,6 +198,30 @@ pub struct Spare {
     pub instead_of: Option<String>,
     /// Why it cannot be used.
     pub unusable: Option<String>,
+}
+
+/// A cache device of a pool.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CacheDevice {
+    /// The pool.
+    pub pool: String,
+    /// Its path.
+    pub path: String,
+    /// The block device that has its data; not known for a file on a file system without one.
+    pub disk: Known<String>,
+    /// Why it is not used.
+    pub unusable: Option<String>,
+    /// Bytes for blocks.
+    pub size: u64,
+    /// Bytes that blocks take.
+    pub used: u64,
+    /// Blocks found since it was opened.
+    pub hits: u64,
+    /// Blocks that neither memory nor the device had.
+    pub misses: u64,
+    /// Misses that a device of twice the size would probably have found.
+    pub hits_of_twice: u64,
 }
 
 /// An expansion of a raidz by a disk.

@@ -1,6 +1,9 @@
 //! Cases of disks, and of the disks of pools.
 
-use crate::{Case, cases};
+use crate::{Case, cases, changed};
+use doctor::checks::judge;
+use doctor::{Finding, Severity};
+use serde_json::{Value, json};
 
 #[rustfmt::skip]
 pub(crate) fn cases() -> Vec<Case> {
@@ -52,9 +55,79 @@ pub(crate) fn cases() -> Vec<Case> {
             / {"/server/members/0/writes": {"count": 10, "p50_us": 30, "p99_us": 60000}};
         "journal-on-slow-disks": {"/server/members/0/has_journal": true, "/server/members/0/writes/p50_us": 2000, "/server/members/1/writes/p50_us": 2000}
             / {"/server/members/0/writes/p50_us": 2000, "/server/members/1/writes/p50_us": 2000};
+        "special-full": {"/server/pools/0/special": {"size": 1000, "free": 10, "takes_small_records": false, "spilled": [["tank/home", 5000]]}}
+            / {"/server/pools/0/special": {"size": 1000, "free": 500, "takes_small_records": true, "spilled": []}};
+        "class-less-redundant": {"/server/members/1/class": "special", "/server/members/1/vdev": "disk-1", "/server/members/1/may_fail": 0}
+            / {"/server/members/1/class": "special", "/server/members/1/vdev": "mirror-1"};
+        "class-on-hard-disk": {"/server/caches/0/disk": "sda"} / {"/server/caches/0/disk": "sda", "/disks/2/transport": "virtio"};
+        "class-on-hard-disk": {"/server/members/1/class": "log", "/server/members/1/disk": "sda"} / {"/server/members/1/disk": "sda"};
+        "cache-device-out": {"/server/caches/0/unusable": "the device disappeared"} / {"/server/caches": []};
+        "cache-device-idle": {"/server/caches/0/hits": 10000} / {"/server/caches/0/hits": 10000, "/server/caches/0/used": 80000};
+        "cache-before-memory": {"/server/pools/0/memory_first": "still growing"}
+            / {"/server/pools/0/memory_first": "still growing", "/server/caches": []};
+        "metadata-on-slow-disks": {"/server/pools/0/node_reads": 150000, "/server/pools/0/node_read_us": 9000}
+            / {"/server/pools/0/node_reads": 150000, "/server/pools/0/node_read_us": 300};
+        "metadata-on-slow-disks": {"/server/pools/0/node_reads": 100000, "/server/pools/0/node_read_us": 9000}
+            / {"/server/pools/0/node_reads": 99000, "/server/pools/0/node_read_us": 9000};
         "member-not-trimmed": {"/server/members/0/is_autotrim_on": false}
             / {"/server/members/0/is_autotrim_on": false, "/disks/0/discard_max": 0};
         "member-on-file": {"/server/members/0/disk": {"unknown": "/srv is on tmpfs, which has no disk of its own"}}
             / {"/server/members/0/disk": {"unknown": "the disk is missing"}, "/server/members/0/state": "missing"};
     }
+}
+
+/// The findings of a check.
+fn found(check: &str, changes: &[(&'static str, Value)]) -> Vec<Finding> {
+    let report = judge(&changed(&changes.to_vec()), false);
+    let own = report.findings.into_iter().filter(|f| f.check == check);
+    own.collect()
+}
+
+#[test]
+fn a_special_class_that_spilled_is_told_with_its_datasets_and_the_size_that_it_lacks() {
+    let mib = 1u64 << 20;
+    let spilled = json!([
+        ["tank/a", mib],
+        ["tank/b", 200 * mib],
+        ["tank", 2 * mib],
+        ["tank/c", 6 * mib]
+    ]);
+    let class = |takes: bool, spilled: &Value| json!({"size": 800 * mib, "free": 10 * mib, "takes_small_records": takes, "spilled": spilled});
+    let full = found(
+        "special-full",
+        &[("/server/pools/0/special", class(false, &spilled))],
+    );
+    assert_eq!(full[0].severity, Severity::Warning);
+    let said = "209 MiB went to the other vdevs since the pool was opened: tank/b 200 MiB, tank/c 6 MiB, tank 2 MiB and 1 more datasets";
+    assert!(full[0].evidence.ends_with(said), "{}", full[0].evidence);
+    let add = format!("{:?}", full[0].steps[0]);
+    assert!(
+        add.contains("pool add tank special mirror DISK DISK, of 279 MiB"),
+        "{add}"
+    );
+    // It has room again, and the blocks that spilled may still be on the other vdevs.
+    let roomy = found(
+        "special-full",
+        &[("/server/pools/0/special", class(true, &spilled))],
+    );
+    assert_eq!(roomy[0].severity, Severity::Note);
+    let nearly = found(
+        "special-full",
+        &[("/server/pools/0/special", class(false, &json!([])))],
+    );
+    assert_eq!(nearly[0].severity, Severity::Note);
+}
+
+#[test]
+fn a_class_on_a_hard_disk_is_worse_beside_flash() {
+    let log = |data: &'static str| {
+        let changes = [
+            ("/server/members/1/class", json!("log")),
+            ("/server/members/1/disk", json!("sda")),
+            ("/server/members/0/disk", json!(data)),
+        ];
+        found("class-on-hard-disk", &changes).remove(0)
+    };
+    assert_eq!(log("nvme0n1").severity, Severity::Warning);
+    assert_eq!(log("sda").severity, Severity::Note);
 }

@@ -97,7 +97,9 @@ impl Disk {
     /// Fills `buf` from `offset` on. Errors: `Truncated` beyond the end, `Media`, `Gone`.
     pub async fn read(&self, buf: IoBuf, offset: u64) -> (Result<()>, IoBuf) {
         let _device = stage::wait(Stage::Device);
-        rehearsal::wait(&self.info.path, Some((offset, buf.len()))).await;
+        if let Err(e) = rehearsal::wait(&self.info.path, Some((offset, buf.len()))).await {
+            return (Err(e), buf);
+        }
         let mut buf = buf;
         let mut done = 0;
         while done < buf.len() {
@@ -140,7 +142,7 @@ impl Disk {
         };
         let recorded = self.record(offset, act);
         let _device = stage::wait(Stage::Device);
-        rehearsal::wait(&self.info.path, Some((offset, data.len()))).await;
+        rehearsal::wait(&self.info.path, Some((offset, data.len()))).await?;
         let mut done = 0;
         while done < data.len() {
             let op = Op::Write {
@@ -170,7 +172,7 @@ impl Disk {
     pub async fn flush(&self) -> Result<Flushed> {
         let recorded = self.record(0, Act::Flush);
         let _flush = stage::wait(Stage::Flush);
-        rehearsal::wait(&self.info.path, None).await;
+        rehearsal::wait(&self.info.path, None).await?;
         let (outcome, op) = current()
             .submit(Op::Flush {
                 disk: self.handle.clone(),

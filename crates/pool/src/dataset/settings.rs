@@ -171,6 +171,11 @@ impl Settings {
         self.switches().value(of) == CACHES_ALL
     }
 
+    /// Whether contents of small durable writes may go to the journal.
+    pub(crate) fn has_contents_in_journal(&self) -> bool {
+        !self.switches().has(DatasetProperty::Logbias)
+    }
+
     /// Whether records that are read in order and lie apart are moved.
     pub(crate) fn autodefrag(&self) -> Autodefrag {
         let number = self.autodefrag.load(Ordering::Acquire);

@@ -320,6 +320,8 @@ pub const FEATURE_SPACE_SUMMARIES: &str = "space_summaries";
 pub const FEATURE_AUTODEFRAG: &str = "autodefrag";
 /// The feature of pools whose settings have `primarycache` or `secondarycache`.
 pub const FEATURE_CACHE_SETTINGS: &str = "cache_settings";
+/// The feature of pools whose settings have `logbias`.
+pub const FEATURE_LOGBIAS: &str = "logbias";
 /// The feature of pools whose journal may have the contents of records.
 pub const FEATURE_JOURNAL_CONTENTS: &str = "journal_contents";
 /// The feature of pools with blocks that are younger than their contents.
@@ -339,7 +341,7 @@ pub const FEATURE_BLOCK_SIZES: &str = "block_sizes";
 /// The feature of pools whose settings have `special_small_blocks`.
 pub const FEATURE_SPECIAL_SMALL_BLOCKS: &str = "special_small_blocks";
 /// All features that this version knows.
-pub(crate) const FEATURES: [&str; 18] = [
+pub(crate) const FEATURES: [&str; 19] = [
     FEATURE_ACL_RULES,
     FEATURE_AUTODEFRAG,
     FEATURE_BLOCK_SIZES,
@@ -348,6 +350,7 @@ pub(crate) const FEATURES: [&str; 18] = [
     FEATURE_FILESYSTEMS,
     FEATURE_FOLDED_CHECKSUMS,
     FEATURE_JOURNAL_CONTENTS,
+    FEATURE_LOGBIAS,
     FEATURE_MOVED_BLOCKS,
     FEATURE_OWNER_SPACE,
     FEATURE_RECORD_PARTS,

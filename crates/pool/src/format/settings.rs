@@ -90,6 +90,7 @@ impl DatasetProperty {
             Self::Autodefrag => Some(super::FEATURE_AUTODEFRAG),
             Self::SpecialSmallBlocks => Some(super::FEATURE_SPECIAL_SMALL_BLOCKS),
             Self::Primarycache | Self::Secondarycache => Some(super::FEATURE_CACHE_SETTINGS),
+            Self::Logbias => Some(super::FEATURE_LOGBIAS),
             _ => None,
         }
     }

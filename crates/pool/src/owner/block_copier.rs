@@ -1,8 +1,9 @@
 //! Block copier: blocks that a sweep visits are read, verified, and written elsewhere, while their pointers stay as they are.
 //!
-//! The remover copies the blocks of a vdev, the region mover those of sparse regions which its records' moves left.
+//! The remover copies the blocks of a vdev, the region mover those of sparse regions which its records' moves left, the class
+//! mover those of the other class.
 //!
-//! **Owns** the batches of copies. **Called by** the remover and the region mover. **Invariants**: only bytes with the checksum of their
+//! **Owns** the batches of copies. **Called by** the remover, the region mover and the class mover. **Invariants**: only bytes with the checksum of their
 //! pointer are copied; the sectors of a copy and its entry in the pool's own tree are in the same checkpoint, because none begins between
 //! the two; a copy is known only when its vdev has it; nothing is written while another task pauses the movers. `docs/decisions/0180`, `docs/decisions/0182`.
 
@@ -38,9 +39,9 @@ pub(super) trait CopyGoal {
     fn wants(&self, tree: TreeId, ptr: &BlockPtr, holds: Holds) -> Option<PlacedBlock>;
     /// Whether further blocks may be copied.
     fn goes_on(&self) -> bool;
-    /// Whether copies are on special vdevs as far as these have room.
-    fn prefers_special(&self) -> bool {
-        false
+    /// The vdevs that copies are on, in the order in which they are tried.
+    fn targets(&self) -> &[Targets] {
+        &[Targets::All]
     }
     /// Notes copies that were written. Copies of blocks that were freed meanwhile are freed. No checkpoint has begun since the copies got
     /// their addresses.
@@ -235,24 +236,26 @@ impl<G: CopyGoal> BlockCopier<'_, G> {
         let bytes: u64 = sizes.iter().map(|size| u64::from(*size)).sum();
         let most = shared.vdevs.extent_space().most(bytes);
         let mut extents = Vec::new();
-        if self.goal.prefers_special() {
-            extents = state.allocator.place_moved((sizes, 0), Targets::Special);
-            if extents.is_empty() && state.allocator.space().is_special_short() {
+        for targets in self.goal.targets() {
+            let movable = state.allocator.space().movable();
+            if *targets != Targets::Special && shared.budget.left_for_moves(movable) < most {
+                continue;
+            }
+            extents = state.allocator.place_moved((sizes, 0), *targets);
+            if !extents.is_empty() {
+                break;
+            }
+            let space = state.allocator.space();
+            let is_short = match targets {
+                Targets::Special => space.is_special_short(),
+                Targets::All | Targets::Emptier => space.is_short(),
+            };
+            if is_short {
                 return Room::NotLoaded;
             }
         }
-        let space = state.allocator.space();
-        if extents.is_empty() && shared.budget.left_for_moves(space.movable()) < most {
+        if extents.is_empty() {
             return Room::None;
-        }
-        if extents.is_empty() {
-            extents = state.allocator.place_moved((sizes, 0), Targets::All);
-        }
-        if extents.is_empty() {
-            return match state.allocator.space().is_short() {
-                true => Room::NotLoaded,
-                false => Room::None,
-            };
         }
         state.supply_budget();
         let mut places = Vec::with_capacity(sizes.len());

@@ -35,6 +35,7 @@ use io::sync::oneshot;
 use crate::cache::RecordCacheStats;
 use crate::format::{Record, Value};
 use crate::journal::{Ticket, Writer};
+use crate::node_reads::NodeReads;
 use crate::shared::Shared;
 use crate::tree::CacheStats;
 use crate::vdev::Vdevs;
@@ -72,6 +73,7 @@ pub use mover::balance::BalanceMoves;
 pub use mover::order::OrderMoves;
 pub use mover::regions::RegionMoves;
 pub use mover::state::RowMoves;
+pub use mover::walks::ClassReason;
 pub use opening::choices::Choice;
 pub use removal::state::{RemovalWait, Removing};
 pub use snapshots::used::SnapshotUse;
@@ -322,6 +324,12 @@ impl Pool {
     #[must_use]
     pub fn record_cache(&self) -> RecordCacheStats {
         self.owner.shared.records.stats()
+    }
+
+    /// Nodes of trees that the members had to read.
+    #[must_use]
+    pub fn node_reads(&self) -> NodeReads {
+        self.owner.shared.node_reads.read()
     }
 
     /// Bytes of acknowledged records that have no block yet: in memory only, or in the journal too.

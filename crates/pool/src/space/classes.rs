@@ -9,6 +9,8 @@ use crate::format::{Address, VdevClass, VdevId};
 
 /// Small records take space of the special class while more than this part of it is free, as a divisor. The rest is for nodes.
 pub const NODES_PART: u64 = 4;
+/// Small records move to the special class from other vdevs if more than this part of it is free.
+const MUCH_PART: (u64, u64) = (3, 8);
 
 /// Space of the special class, bytes. `used`, `freeing` and `free` add up to `size`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -79,6 +81,13 @@ impl Space {
     pub fn takes_small_records(&self) -> bool {
         let size: u64 = self.special().map(VdevRegions::size).sum();
         self.special_free() > size / NODES_PART
+    }
+
+    /// Whether special vdevs have room enough to move small records there.
+    #[must_use]
+    pub fn has_much_special(&self) -> bool {
+        let size: u64 = self.special().map(VdevRegions::size).sum();
+        self.special_free() > size / MUCH_PART.1 * MUCH_PART.0
     }
 
     fn special_free(&self) -> u64 {

@@ -55,8 +55,14 @@ pub struct Pool {
     /// Its record cache.
     #[serde(default)]
     pub record_cache: RecordCache,
+    /// Nodes of trees that its disks had to read.
+    #[serde(default)]
+    pub node_reads: NodeReads,
     /// Its vdevs.
     pub vdevs: Vec<Vdev>,
+    /// Logs that failed and left it since it was opened.
+    #[serde(default)]
+    pub logs_lost: u64,
     /// Its hot spares.
     #[serde(default)]
     pub spares: Vec<Spare>,
@@ -252,6 +258,17 @@ pub struct RecordCache {
     pub misses: u64,
     /// Misses that a cache of twice the size would probably have found.
     pub ghost_hits: u64,
+}
+
+/// Nodes of trees (directories, inodes, pointers to records) that no cache had and disks had to read; since the pool was opened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct NodeReads {
+    /// Nodes of normal vdevs.
+    pub normal: u64,
+    /// The sum of the times until these were read, µs.
+    pub normal_us: u64,
+    /// Nodes of special vdevs.
+    pub special: u64,
 }
 
 /// Health of a pool.

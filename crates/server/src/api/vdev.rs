@@ -117,6 +117,29 @@ pub struct SpecialClass {
     pub spilled: Vec<Spilled>,
     /// The same of metadata that belongs to no dataset.
     pub spilled_of_pool: u64,
+    /// Why blocks are moved between the class and normal vdevs now; `None` if none are.
+    #[serde(default)]
+    pub moves: Option<ClassReason>,
+    /// Bytes that were moved so since the pool was opened.
+    #[serde(default)]
+    pub moved: u64,
+    /// Whether the last such moves left metadata or small records on normal vdevs because the class had no room.
+    #[serde(default)]
+    pub lacks_room: bool,
+}
+
+/// Why blocks are moved between the special class and normal vdevs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum ClassReason {
+    /// Earlier moves did not end: many blocks are in the other class.
+    Opened,
+    /// A special vdev was added.
+    Added,
+    /// `special_small_blocks` changed.
+    Threshold,
+    /// The class had no room for some metadata or records, and has room again.
+    Room,
 }
 
 impl SpecialClass {

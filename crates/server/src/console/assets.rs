@@ -55,6 +55,7 @@ files! {
     "actions.js" JS,
     "jobs.js" JS,
     "overview.js" JS,
+    "classes.js" JS,
     "pools.js" JS,
     "datasets.js" JS,
     "exports.js" JS,

@@ -79,6 +79,18 @@ alerts! {
     Space90 critical "5m" "1 - wirepool_pool_free_bytes / wirepool_pool_size_bytes > 0.9"
         "Pool {{ $labels.pool }} is {{ $value | humanizePercentage }} full"
         "Writes will fail soon. Delete snapshots (`wirepool snapshot list`), or add a vdev (`wirepool pool add`).";
+    SpecialFull warning "5m" "increase(wirepool_pool_special_spilled_bytes_total[1h]) > 0"
+        "The special class of pool {{ $labels.pool }} has no room"
+        "{{ $value | humanize1024 }}B of metadata and small records went to slower disks within an hour. `wirepool pool status -v {{ $labels.pool }}` names the datasets; add a special vdev (`wirepool pool add {{ $labels.pool }} special mirror DISK DISK`), or lower special_small_blocks.";
+    SpecialNearlyFull info "1h" "wirepool_pool_special_free_bytes / wirepool_pool_special_size_bytes < 0.25"
+        "The special class of pool {{ $labels.pool }} has {{ $value | humanizePercentage }} free"
+        "Small records go to slower disks from now on: the rest is for metadata. `wirepool pool advise special {{ $labels.pool }}` has the sizes.";
+    LogLost warning "0m" "increase(wirepool_pool_logs_lost_total[1h]) > 0"
+        "A log of pool {{ $labels.pool }} failed and left it"
+        "Nothing was lost; durable writes are as slow as the other disks. Add another log: `wirepool pool add {{ $labels.pool }} log mirror DISK DISK`.";
+    CacheDeviceOut warning "15m" "wirepool_pool_cache_device_online == 0"
+        "Cache device {{ $labels.path }} of pool {{ $labels.pool }} is not used"
+        "It failed or was not found; all data is read from the other disks. Remove it (`wirepool pool remove {{ $labels.pool }} {{ $labels.path }}`) and add one that works.";
     VolumeSnapshotSpace info "1h" "wirepool_volume_snapshot_bytes > 10e9 and wirepool_volume_snapshot_bytes > 0.5 * wirepool_volume_used_bytes"
         "Snapshots of {{ $labels.volume }} take {{ $value | humanize1024 }}B"
         "More than its present data. `wirepool snapshot list` shows the space of each; destroy what is not needed.";

@@ -80,6 +80,7 @@ metrics! {
         Gauge pool_special_used_bytes "Space taken in the special class": p.special.as_ref().map_or(0, |s| s.used);
         Gauge pool_special_free_bytes "Free space of the special class": p.special.as_ref().map_or(0, |s| s.free);
         Counter pool_special_spilled_bytes "Bytes of metadata and small records that the special class had no room for": p.special.as_ref().map_or(0, SpecialClass::spilled_bytes);
+        Counter pool_logs_lost "Logs that failed and left the pool": p.logs_lost;
         Gauge pool_dirty_bytes "Bytes acknowledged that are only in memory": p.dirty;
         Gauge pool_space_maps_bytes "Memory for the pool's maps of used space": p.space_maps;
         Gauge pool_record_cache_limit_bytes "Limit of the pool's record cache": p.record_cache.limit;
@@ -87,6 +88,7 @@ metrics! {
         Counter pool_record_cache_hits "Lookups that found a record in the record cache": p.record_cache.hits;
         Counter pool_record_cache_misses "Lookups that did not find a record in the record cache": p.record_cache.misses;
         Counter pool_record_cache_ghost_hits "Misses that a record cache of twice the size would probably have found": p.record_cache.ghost_hits;
+        Counter pool_node_reads by [class] "Nodes of trees that no cache had and disks read, by class of the vdev: normal or special": [("normal", p.node_reads.normal), ("special", p.node_reads.special)];
         Gauge pool_sync_disabled_volumes "Volumes and filesystems of the pool with sync=disabled": p.sync_disabled.len();
         Gauge pool_spares by [state] "Hot spares of the pool, by state: avail, inuse or unavail": spares(p);
         Counter pool_spares_taken "How often a hot spare took the place of a disk": p.spares_taken;

@@ -143,6 +143,35 @@ const CASES: &[(&str, Series, Series)] = &[
         ],
     ),
     (
+        "SpecialFull",
+        &[("wirepool_pool_special_spilled_bytes_total{pool='a'}", GROWS)],
+        &[(
+            "wirepool_pool_special_spilled_bytes_total{pool='a'}",
+            "7+0x720",
+        )],
+    ),
+    (
+        "SpecialNearlyFull",
+        &[
+            ("wirepool_pool_special_free_bytes{pool='a'}", "20+0x720"),
+            ("wirepool_pool_special_size_bytes{pool='a'}", "100+0x720"),
+        ],
+        &[
+            ("wirepool_pool_special_free_bytes{pool='a'}", ZERO),
+            ("wirepool_pool_special_size_bytes{pool='a'}", ZERO),
+        ],
+    ),
+    (
+        "LogLost",
+        &[("wirepool_pool_logs_lost_total{pool='a'}", GROWS)],
+        &[("wirepool_pool_logs_lost_total{pool='a'}", ONE)],
+    ),
+    (
+        "CacheDeviceOut",
+        &[("wirepool_pool_cache_device_online{pool='a',path='b'}", ZERO)],
+        &[("wirepool_pool_cache_device_online{pool='a',path='b'}", ONE)],
+    ),
+    (
         "VolumeSnapshotSpace",
         &[
             ("wirepool_volume_snapshot_bytes{volume='a/b'}", "2e10+0x720"),

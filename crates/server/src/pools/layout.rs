@@ -2,7 +2,7 @@
 //!
 //! **Called by** views of pools, and by new and added vdevs. **Invariant**: a reason names what would be lost or wasted, and `-f` accepts it.
 
-use crate::api::{self, VdevClass, VdevLayout};
+use crate::api::{self, ClassReason, VdevClass, VdevLayout};
 use crate::size::ByteSize;
 use crate::{Error, Result};
 use pool::format::VdevKind;
@@ -40,6 +40,17 @@ impl From<VdevClass> for pool::format::VdevClass {
             VdevClass::Normal => Self::Normal,
             VdevClass::Log => Self::Log,
             VdevClass::Special => Self::Special,
+        }
+    }
+}
+
+impl From<pool::ClassReason> for ClassReason {
+    fn from(reason: pool::ClassReason) -> Self {
+        match reason {
+            pool::ClassReason::Opened => Self::Opened,
+            pool::ClassReason::Added => Self::Added,
+            pool::ClassReason::Threshold => Self::Threshold,
+            pool::ClassReason::Room => Self::Room,
         }
     }
 }

@@ -41,6 +41,7 @@ mod upkeep;
 mod vdevs;
 mod view;
 mod volumes;
+mod warnings;
 mod witness;
 mod writes;
 
@@ -101,6 +102,7 @@ impl Server {
             removal_waits: Cell::default(),
             failed: RefCell::default(),
             looked: RefCell::default(),
+            spilled: Cell::default(),
             out: RefCell::default(),
         };
         let running = supervisor.run(opened);

@@ -45,6 +45,8 @@ pub(super) struct Supervisor {
     pub(super) removal_waits: Cell<Option<(VdevId, RemovalWait)>>,
     /// Since when each member that failed has done so.
     pub(super) failed: RefCell<BTreeMap<MemberGuid, Instant>>,
+    /// Bytes that the special class had no room for until the last check; and whether an event reported that, and it has had no room since.
+    pub(super) spilled: Cell<(u64, bool)>,
     /// Cache devices that were out at the last check.
     pub(super) out: RefCell<BTreeSet<CacheGuid>>,
     /// When spares were last looked for, and the state of the search directories then.

@@ -10,6 +10,7 @@ use super::supervisor::{Seen, Supervisor};
 use super::view::fault_text;
 use crate::limits::RETURNS_MAX;
 use crate::server::Server;
+use crate::size::ByteSize;
 use crate::word::word;
 use pool::Pool;
 use pool::format::{MemberGuid, PoolProperty, VdevId};
@@ -94,12 +95,46 @@ impl Supervisor {
         }
     }
 
+    /// Records an event if the special class had no room for the first time, and one when it has room again.
+    fn look_at_special_class(&self, pool: &Pool) {
+        let Some(class) = super::view::special(pool) else {
+            self.spilled.take();
+            return;
+        };
+        let now = class.spilled_bytes();
+        let (before, is_full) = self.spilled.get();
+        let name = &self.name;
+        let is_full = match (is_full, now > before) {
+            (false, true) => {
+                let most = class.spilled.iter().max_by_key(|of| of.bytes);
+                let most = most.map_or(String::new(), |of| {
+                    format!(", most of it of {}", of.dataset)
+                });
+                let text = format!(
+                    "the special class has no room: {} of metadata and small records went to the other vdevs{most}; \
+                     add to it: wirepool pool add {name} special mirror DISK DISK",
+                    ByteSize(now - before).human()
+                );
+                self.server.event(name, "special.full", text);
+                true
+            }
+            (true, false) if class.takes_small_records => {
+                let text = "the special class has room again";
+                self.server.event(name, "special.room", text.to_owned());
+                false
+            }
+            (is_full, _) => is_full,
+        };
+        self.spilled.set((now, is_full));
+    }
+
     /// One round of upkeep.
     pub(super) async fn round(&self, pool: &Pool, notes: &Notes) {
         pool.vdevs().check_sizes().await;
         pool.vdevs().look_for_space().await;
         self.look(pool);
         self.look_at_expansions(pool);
+        self.look_at_special_class(pool);
         self.look_at_removal(pool).await;
         self.server.look_for_damage(&self.name, pool, notes).await;
         if pool.vdevs().is_read_only() {

@@ -5,9 +5,7 @@
 use super::entry::{PoolState, filesystems_of, full_name, volumes_of};
 use super::names::by_hierarchy;
 use super::notes::Notes;
-use crate::api::{
-    self, DiskState, ExportedAs, Health, Member, MemberTimes, SpareState, Vdev, VdevLayout,
-};
+use crate::api::{self, DiskState, ExportedAs, Health, Member, MemberTimes, Vdev, VdevLayout};
 use crate::config::PoolConfig;
 use crate::server::{Holdings, Server};
 use crate::size::ByteSize;
@@ -116,7 +114,9 @@ impl Holdings {
             space_maps: 0,
             sync_disabled: Vec::new(),
             record_cache: api::RecordCache::default(),
+            node_reads: api::NodeReads::default(),
             vdevs: Vec::new(),
+            logs_lost: 0,
             spares: Vec::new(),
             caches: Vec::new(),
             spares_taken: 0,
@@ -194,28 +194,6 @@ impl Holdings {
             ))),
         }
     }
-
-    pub(crate) fn pool_warnings(&self) -> Vec<String> {
-        let mut out = Vec::new();
-        for p in self.pools() {
-            if let Some(reason) = &p.reason {
-                let what = match p.state {
-                    DiskState::Online => "takes no writes",
-                    _ => "is held back",
-                };
-                out.push(format!("the pool {:?} {what}: {reason}", p.name));
-            }
-            if p.health.is_some_and(|h| h != Health::Online) {
-                let word = word(p.health.unwrap_or(Health::Degraded));
-                out.push(format!(
-                    "the pool {:?} is {word}: `wirepool pool status -v`",
-                    p.name
-                ));
-            }
-            out.extend(spare_warnings(&p));
-        }
-        out
-    }
 }
 
 fn is_filesystem(pool: &Pool, full: &str) -> bool {
@@ -291,6 +269,7 @@ fn show_open(view: &mut api::Pool, pool: &Pool) {
     view.reason = pool.trouble().map(|trouble| trouble.to_string());
     view.guid = format!("{:016x}", vdevs.pool().0);
     view.vdevs = self::vdevs(pool);
+    view.logs_lost = pool.lost_logs().len() as u64;
     view.health = match (health(&view.vdevs), &view.reason) {
         (Some(Health::Online | Health::Degraded), Some(_)) => Some(Health::Suspended),
         (found, _) => found,
@@ -358,6 +337,12 @@ fn show_open(view: &mut api::Pool, pool: &Pool) {
         misses: cache.misses,
         ghost_hits: cache.ghost_hits,
     };
+    let nodes = pool.node_reads();
+    view.node_reads = api::NodeReads {
+        normal: nodes.normal,
+        normal_us: us(nodes.normal_time),
+        special: nodes.special,
+    };
 }
 
 /// Marks the members that are spares.
@@ -370,30 +355,6 @@ fn show_spare_members(view: &mut api::Pool) {
     for member in view.vdevs.iter_mut().flat_map(|v| &mut v.members) {
         member.spare = spares.contains(&member.guid);
     }
-}
-
-/// What a pool's spares ask the operator to do.
-fn spare_warnings(p: &api::Pool) -> Vec<String> {
-    let mut out = Vec::new();
-    for spare in &p.spares {
-        if let Some(which) = &spare.instead_of {
-            let path = spare.path.as_ref().map(|path| path.display().to_string());
-            out.push(format!(
-                "the pool {0:?}: the spare {1} stands in for {which}: `wirepool pool replace {0} {which} NEW` puts a new disk there, \
-                 `wirepool pool detach {0} {which}` keeps the spare",
-                p.name,
-                path.unwrap_or(spare.guid.clone()),
-            ));
-        }
-    }
-    let is_left = |s: &api::Spare| s.state == SpareState::Avail;
-    if !p.spares.is_empty() && !p.spares.iter().any(is_left) {
-        out.push(format!(
-            "the pool {0:?} has no spare left: `wirepool pool add {0} spare DISK` adds one",
-            p.name
-        ));
-    }
-    out
 }
 
 fn show_notes(view: &mut api::Pool, notes: &Notes) {
@@ -442,7 +403,8 @@ pub(super) fn vdev(status: &VdevStatus) -> Vdev {
     }
 }
 
-fn special(pool: &Pool) -> Option<api::SpecialClass> {
+/// The special class of an open pool, if it has one.
+pub(super) fn special(pool: &Pool) -> Option<api::SpecialClass> {
     let class = pool.special_class()?;
     let pool_name = pool.vdevs().name();
     let spilled = class.spilled.iter().map(|(name, bytes)| api::Spilled {
@@ -457,6 +419,9 @@ fn special(pool: &Pool) -> Option<api::SpecialClass> {
         takes_small_records: class.takes_small_records,
         spilled: spilled.collect(),
         spilled_of_pool: class.spilled_of_pool,
+        moves: class.moves.map(Into::into),
+        moved: class.moved,
+        lacks_room: class.lacks_room,
     })
 }
 

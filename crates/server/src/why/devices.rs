@@ -1,13 +1,18 @@
-//! The devices' part of a verdict: the slowest one, and the advice to add a log.
+//! The devices' part of a verdict: the slowest one, and the advice to add a log, a special class or a cache device.
 //!
 //! **Called by** [`super`]. **Invariants**: those of [`super`]; a mean is that of the interval.
 
-use crate::api::{Member, MemberTimes, Pool, Vdev, VdevClass};
+use crate::advice::{AGAIN_PERCENT, MEMORY_FIRST_PERCENT};
+use crate::api::{Member, MemberTimes, Pool, SpecialClass, Vdev, VdevClass};
 use doctor::checks::SLOW_JOURNAL_US;
 use std::path::Path;
 
 /// With a smaller part of their time, %, requests hardly wait for stable data.
 const STABLE_PERCENT: f64 = 10.0;
+/// With a smaller part of the time that requests wait for devices, %, nodes hardly matter.
+const NODES_PERCENT: f64 = 10.0;
+/// Fewer nodes or records than this say nothing.
+const READS_MIN: u64 = 16;
 
 /// Mean times of a device, µs; none without operations of the kind.
 struct Means<'r> {
@@ -102,5 +107,84 @@ pub(super) fn log_advice(
              {percent:.0} % of the time of requests, {us:.0} µs on average, is spent until data is stable on {}",
             slowest.pool.name, slowest.vdev.name
         )
+    })
+}
+
+/// The increase of a counter, which counts from zero if it went back.
+fn since(now: u64, before: u64) -> u64 {
+    now.checked_sub(before).unwrap_or(now)
+}
+
+fn same<'r>(before: &'r [Pool], now: &Pool) -> Option<&'r Pool> {
+    before.iter().find(|old| old.name == now.name)
+}
+
+/// The advice to add a special class, or more of it, to the pool whose disks took longest for nodes. Requests that write nothing waited `waited_us` µs for devices. None if
+/// nodes were read fast or took a small part of that, and if the class had room for all of them.
+pub(super) fn special_advice(waited_us: f64, before: &[Pool], now: &[Pool]) -> Option<String> {
+    let nodes = now.iter().map(|pool| {
+        let old = same(before, pool).map_or_else(Default::default, |old| old.node_reads);
+        let us = since(pool.node_reads.normal_us, old.normal_us);
+        (us, since(pool.node_reads.normal, old.normal), pool)
+    });
+    let (us, count, pool) = nodes.max_by_key(|(us, ..)| *us)?;
+    let mean_us = us.checked_div(count)?;
+    let percent = (us as f64 * 100.0 / waited_us.max(1.0)).min(100.0);
+    if count < READS_MIN || mean_us < SLOW_JOURNAL_US || percent < NODES_PERCENT {
+        return None;
+    }
+    let name = &pool.name;
+    let what = match pool.special.as_ref().map(SpecialClass::spilled_bytes) {
+        None => "a special class on flash",
+        // The nodes are from before the class.
+        Some(0) => return None,
+        Some(_) => "more special vdevs, since the special class had no room",
+    };
+    Some(format!(
+        "{what}, `wirepool pool add {name} special mirror DISK DISK`: {count} nodes of trees (directories, inodes, pointers to records) were read \
+         from other disks, {mean_us} µs each on average, up to {percent:.0} % of the time that requests waited for devices"
+    ))
+}
+
+/// The advice to add a cache device, or a larger one, to the pool that would have read most records from it. None if its disks are fast, or if few records
+/// were read again.
+pub(super) fn cache_advice(before: &[Pool], now: &[Pool]) -> Option<String> {
+    let asked = now.iter().map(|pool| {
+        let old = same(before, pool);
+        let of = |count: fn(&Pool) -> (u64, u64)| {
+            let (misses, again) = count(pool);
+            let (old_misses, old_again) = old.map_or((0, 0), count);
+            (since(misses, old_misses), since(again, old_again))
+        };
+        let of_memory = |p: &Pool| (p.record_cache.misses, p.record_cache.ghost_hits);
+        let of_devices = |p: &Pool| {
+            let sum = |n: fn(&crate::api::Cache) -> u64| p.caches.iter().map(n).sum::<u64>();
+            (sum(|c| c.misses), sum(|c| c.hits_of_twice))
+        };
+        match pool.caches.iter().any(|c| c.reason.is_none()) {
+            true => (pool, of(of_devices), MEMORY_FIRST_PERCENT),
+            false => (pool, of(of_memory), AGAIN_PERCENT),
+        }
+    });
+    let (pool, (misses, again), percent_min) = asked.max_by_key(|(_, (_, again), _)| *again)?;
+    let percent = (again * 100).checked_div(misses)?;
+    let disks = means(before, now).into_iter();
+    let data = disks.filter(|m| m.pool.name == pool.name && m.vdev.class == VdevClass::Normal);
+    let slowest = data.max_by_key(|m| m.read)?;
+    let read_us = slowest.read?;
+    if again < READS_MIN || percent < percent_min || read_us < SLOW_JOURNAL_US {
+        return None;
+    }
+    let (name, path) = (&pool.name, slowest.path.display());
+    let waits = format!("a read of {path} took {read_us} µs on average");
+    Some(match pool.caches.is_empty() {
+        true => format!(
+            "a cache device on flash, `wirepool pool add {name} cache DISK`, or faster still, more memory (`record_cache_mib`): {percent} % of {misses} \
+             reads that memory did not answer were of records that it had evicted a short time before; {waits}"
+        ),
+        false => format!(
+            "another cache device, `wirepool pool add {name} cache DISK`: twice its size would have answered {percent} % of {misses} reads that went to the \
+             other disks; {waits}"
+        ),
     })
 }

@@ -1,7 +1,7 @@
 //! Tests of the judgement, with readings made by hand.
 
 use super::*;
-use crate::api::{Pool, ShardStatus, StageTimes};
+use crate::api::{Cache, Pool, ShardStatus, SpecialClass, StageTimes};
 
 const NAME: &str = "nqn.2024-01.com.example:vm1";
 
@@ -236,6 +236,87 @@ fn a_log_is_advised_where_requests_wait_for_stable_data_on_slow_disks() {
         None,
         "nobody waits for stable data"
     );
+}
+
+/// The helps for an export whose 100 reads of a second waited 20 ms for devices each, with this change of the pool in that second. Its disk takes
+/// 10 ms for a read.
+fn helps_of_reads(change: impl Fn(&mut Pool)) -> Vec<String> {
+    let reads = |count| {
+        let mut reads = requests(count, &[("device", 20_000)]);
+        reads.command = "read".into();
+        vec![reads]
+    };
+    let mut before = reading(5000, 0, reads(500));
+    let mut after = reading(6000, 0, reads(600));
+    before.status.pools = pools("normal", 0, 0);
+    after.status.pools = pools("normal", 0, 0);
+    let pool = &mut after.status.pools[0];
+    let times = &mut pool.vdevs[0].members[0].read_times;
+    (times.count, times.sum_us) = (100, 1_000_000);
+    change(pool);
+    let verdict = judge(&before, &after, None).remove(0).limit;
+    verdict.expect("there were requests").helps
+}
+
+fn help_with(words: &str, change: impl Fn(&mut Pool)) -> Option<String> {
+    let mut helps = helps_of_reads(change).into_iter();
+    helps.find(|help| help.contains(words))
+}
+
+#[test]
+fn a_special_class_is_advised_where_requests_wait_for_nodes_on_slow_disks() {
+    let advice = |normal, normal_us, special: Option<u64>| {
+        help_with("pool add tank special", move |pool| {
+            (pool.node_reads.normal, pool.node_reads.normal_us) = (normal, normal_us);
+            pool.special = special.map(|spilled_of_pool| SpecialClass {
+                spilled_of_pool,
+                ..SpecialClass::default()
+            });
+        })
+    };
+    let without = advice(120, 1_200_000, None).expect("the disks are slow");
+    assert!(
+        without.contains("120 nodes") && without.contains("10000 µs each"),
+        "{without}"
+    );
+    assert!(without.contains("up to 60 % of the time"), "{without}");
+    assert_eq!(advice(1200, 1_200_000, None), None, "1 ms each");
+    assert_eq!(advice(15, 150_000, None), None, "hardly any");
+    assert_eq!(advice(120, 1_200_000, Some(0)), None, "it has room");
+    let full = advice(120, 1_200_000, Some(4096)).expect("it had no room");
+    assert!(full.starts_with("more special vdevs"), "{full}");
+}
+
+#[test]
+fn a_cache_device_is_advised_where_records_are_read_again_from_slow_disks() {
+    let advice = |misses, ghost_hits, caches: &[Cache]| {
+        help_with("pool add tank cache", |pool| {
+            (pool.record_cache.misses, pool.record_cache.ghost_hits) = (misses, ghost_hits);
+            pool.caches = caches.to_vec();
+        })
+    };
+    let without = advice(100, 40, &[]).expect("records return");
+    assert!(
+        without.contains("40 % of 100 reads") && without.contains("10000 µs"),
+        "{without}"
+    );
+    assert_eq!(advice(1000, 40, &[]), None, "a scan");
+    let device = |hits_of_twice| Cache {
+        misses: 100,
+        hits_of_twice,
+        ..Cache::default()
+    };
+    let small = advice(100, 40, &[device(30)]).expect("it is too small");
+    assert!(
+        small.contains("twice its size would have answered 30 %"),
+        "{small}"
+    );
+    assert_eq!(advice(100, 40, &[device(3)]), None, "its size is right");
+    let fast = help_with("pool add tank cache", |pool| {
+        (pool.record_cache.misses, pool.record_cache.ghost_hits) = (100, 40);
+        pool.vdevs[0].members[0].read_times.sum_us = 30_000;
+    });
+    assert_eq!(fast, None, "the disk is fast");
 }
 
 #[test]

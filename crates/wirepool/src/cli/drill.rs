@@ -16,6 +16,7 @@ Examples:
   wirepool drill cable tank --cut reset:1s --cut silent:8s
   wirepool drill full tank --for 30s                      uses up the quota of the scratch volume, not the pool
   wirepool drill lost-disk tank --member /dev/sdc         one member of a mirror of three or a raidz2, or more
+  wirepool drill lost-disk --class log --class cache      on a pool of the drill's own with a log, a special class and a cache
   wirepool drill kill --dir /srv/scratch                  on a server of the drill's own, with files in /srv/scratch
 
 docs/drills.md says what each drill does and how to read its report.
@@ -46,7 +47,7 @@ pub(crate) enum DrillKind {
     Powercut(KillArgs),
     /// Slow down one disk at a time of a mirror of the drill's own.
     SlowDisk(SlowDiskArgs),
-    /// Take members of a mirror offline, one at a time, and bring them back.
+    /// Take a disk of each class away, one at a time, and bring it back: members of mirrors, a log, a cache device.
     LostDisk(LostDiskArgs),
     /// Leave no space for writes for a while: the quota of the scratch volume, or a pool of the drill's own.
     Full(FullArgs),
@@ -90,8 +91,24 @@ pub(crate) struct LostDiskArgs {
     /// online.
     #[arg(long, value_name = "DISK", requires = "pool")]
     pub(crate) member: Vec<PathBuf>,
+    /// Take only disks of this class of the drill's own pool; may be given several times. Default: all classes in turn.
+    #[arg(long, value_enum, conflicts_with = "pool")]
+    pub(crate) class: Vec<LostClass>,
     #[command(flatten)]
     pub(crate) common: Common,
+}
+
+/// Disks that a drill takes away from a pool of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum LostClass {
+    /// A member of the mirror with the data.
+    Data,
+    /// A member of the special mirror, with metadata.
+    Special,
+    /// The only disk of the log.
+    Log,
+    /// The cache device.
+    Cache,
 }
 
 #[derive(Args)]

@@ -27,6 +27,7 @@ Properties of volumes, filesystems and pools, inherited from the dataset above o
   autodefrag    on, off, or a rate such as 50M: records that are read in order and lie apart are written again together
   special_small_blocks  0, or a power of two from 4K to 1M: records that take at most this go to special vdevs
   primarycache  all, metadata or none: records that were read stay in memory (all), or do not
+  logbias       latency: contents of small durable writes may go to the journal; throughput: they do not
   secondarycache  all, metadata or none: what cache devices hold: records and nodes of trees, nodes, or nothing
 Properties of volumes and pools, inherited from the dataset above or the pool:
   compression   off, lz4 or zstd-1 to zstd-19

@@ -53,7 +53,7 @@ impl Ground {
     /// # Errors
     /// It cannot be started.
     pub(super) fn own(parent: Option<&Path>, volume: ByteSize) -> Result<Ground> {
-        Ground::start(OwnServer::make(parent, false)?, volume)
+        Ground::start(OwnServer::make(parent, false)?, volume, false)
     }
 
     /// The same, and the server records its writes to disks, for power cuts.
@@ -61,18 +61,30 @@ impl Ground {
     /// # Errors
     /// It cannot be started.
     pub(super) fn recorded(parent: Option<&Path>, volume: ByteSize) -> Result<Ground> {
-        Ground::start(OwnServer::make(parent, true)?, volume)
+        Ground::start(OwnServer::make(parent, true)?, volume, false)
     }
 
-    fn start(mut server: OwnServer, volume: ByteSize) -> Result<Ground> {
+    /// The same without a recording, and the pool also has a special mirror, a log and a cache device.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub(super) fn with_classes(parent: Option<&Path>, volume: ByteSize) -> Result<Ground> {
+        Ground::start(OwnServer::make(parent, false)?, volume, true)
+    }
+
+    fn start(mut server: OwnServer, volume: ByteSize, has_classes: bool) -> Result<Ground> {
         let nvme = server.spawn()?.wait()?;
-        server.make_pool(disk_size(volume))?;
+        server.make_pool(disk_size(volume), has_classes)?;
+        let disks = match has_classes {
+            true => "a mirror, a special mirror, a log and a cache device of files",
+            false => "a mirror of two files",
+        };
         Ok(Ground {
             client: server.client(),
             pool: POOL.to_owned(),
             nvme,
             server: format!(
-                "a server of the drill's own: a mirror of two files in {}",
+                "a server of the drill's own: {disks} in {}",
                 server.dir().display()
             ),
             note: "no pool of yours was used: the result holds for this program on the file system of that directory",

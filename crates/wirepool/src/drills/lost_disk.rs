@@ -7,7 +7,7 @@
 use super::request::request;
 use crate::client::Client;
 use anyhow::{Context, Result, ensure};
-use drill::{Disturbance, Error, Layer, Timeline};
+use drill::{Error, Layer, Timeline};
 use server::api::{DiskState, Health, ListPools, Member, OfflineMember, OnlineMember, Pool};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -22,10 +22,10 @@ const FAILURES_MIN: usize = 2;
 const RESILVER_MAX: Duration = Duration::from_secs(3600);
 const RESILVER_POLL: Duration = Duration::from_millis(50);
 
-/// Time of each loss in a drill of this length.
-pub(super) fn default_times(time: Duration) -> Vec<Duration> {
+/// Time of each of `least` losses or more in a drill of this length.
+pub(super) fn default_times(time: Duration, least: u32) -> Vec<Duration> {
     let losses = (time.as_millis() / EVERY.as_millis()) as u32;
-    let losses = losses.clamp(*LOSSES.start(), *LOSSES.end());
+    let losses = losses.max(least).clamp(*LOSSES.start(), *LOSSES.end());
     vec![time / (2 * losses); losses as usize]
 }
 
@@ -68,7 +68,7 @@ pub(super) fn check(client: &Client, pool: &str, members: &[PathBuf]) -> Result<
 }
 
 /// A member that is away for a while.
-pub(super) struct Loss {
+pub(super) struct MemberLoss {
     pub(super) client: Arc<Client>,
     pub(super) pool: String,
     pub(super) member: String,
@@ -76,25 +76,28 @@ pub(super) struct Loss {
     pub(super) timeline: Arc<Timeline>,
 }
 
-impl Loss {
+impl MemberLoss {
     async fn is_whole(&self) -> drill::Result<bool> {
         let pools: Vec<Pool> = request(&self.client, ListPools {}).await?;
         let pool = pools.iter().find(|p| p.name == self.pool);
-        Ok(pool.is_some_and(|p| p.health == Some(Health::Online)))
+        Ok(pool.is_some_and(is_whole))
     }
 }
 
-impl Disturbance for Loss {
-    fn name(&self) -> String {
+/// Whether a pool is ONLINE.
+pub(super) fn is_whole(pool: &Pool) -> bool {
+    pool.health == Some(Health::Online)
+}
+
+impl MemberLoss {
+    /// Its name, for people.
+    pub(super) fn name(&self) -> String {
         let name = self.member.rsplit('/').next().unwrap_or_default();
         format!("{name} offline")
     }
 
-    fn length(&self) -> Duration {
-        self.time
-    }
-
-    async fn begin(&self) -> drill::Result<()> {
+    /// Takes the member offline. Errors: the pool is not ONLINE, or the server refuses.
+    pub(super) async fn begin(&self) -> drill::Result<()> {
         if !self.is_whole().await? {
             let text = format!("the pool {} is not ONLINE any more", self.pool);
             return Err(Error::Disturbance(text));
@@ -109,7 +112,8 @@ impl Disturbance for Loss {
         Ok(())
     }
 
-    async fn end(&self) -> drill::Result<()> {
+    /// Brings the member back, and waits until it is resilvered. Errors: the server refuses, or the resilver does not end.
+    pub(super) async fn end(&self) -> drill::Result<()> {
         let call = OnlineMember {
             pool: self.pool.clone(),
             disk: self.member.clone(),

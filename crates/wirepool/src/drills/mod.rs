@@ -10,6 +10,7 @@ mod full;
 mod ground;
 mod interrupt;
 mod kill;
+mod lost_class;
 mod lost_disk;
 mod mark;
 mod observer;
@@ -21,7 +22,8 @@ mod slow_disk;
 
 use crate::ask::{exact, print};
 use crate::cli::drill::{
-    CableArgs, Common, DrillArgs, DrillKind, FullArgs, KillArgs, LostDiskArgs, SlowDiskArgs,
+    CableArgs, Common, DrillArgs, DrillKind, FullArgs, KillArgs, LostClass, LostDiskArgs,
+    SlowDiskArgs,
 };
 use anyhow::{Context, Result};
 use cable::CableCut;
@@ -30,8 +32,8 @@ use drill::Report;
 use full::{Full, Limit};
 use ground::Ground;
 use kill::Kill;
-use lost_disk::Loss;
-use own::DISKS;
+use lost_class::{DeviceLoss, Loss};
+use lost_disk::MemberLoss;
 use powercut::{Power, PowerCut};
 use server::api::VolumeSync;
 use slow_disk::Slow;
@@ -215,49 +217,100 @@ fn lost_disk_drill(
     control: Option<PathBuf>,
     interrupt: Arc<AtomicBool>,
 ) -> Result<Report> {
-    let common = &args.common;
-    let pool = args.pool.as_deref();
-    let ground = Ground::choose(control, pool, common.dir.as_deref(), common.size)?;
-    let members = match ground.own_server() {
-        Some(own) => DISKS
-            .map(|disk| own.borrow().path(disk).display().to_string())
-            .to_vec(),
-        None => lost_disk::check(ground.client(), ground.pool(), &args.member)?,
-    };
-    let mut notes = vec![
-        "members went offline by request, as with `wirepool pool offline`: their disks were not harmed".to_owned(),
-    ];
-    if ground.own_server().is_none() {
-        eprintln!(
-            "if this drill is killed, a member may stay offline: `wirepool pool online {} DISK` for {}",
-            ground.pool(),
-            members.join(", ")
-        );
-        notes.push(
-            "members whose vdevs would not be redundant without them were not taken".to_owned(),
-        );
-    }
-    let exercise = Exercise {
+    let exercise = |notes| Exercise {
         kind: "lost-disk",
         volume: None,
         sync: None,
-        common,
+        common: &args.common,
         notes,
         interrupt,
     };
-    let times = lost_disk::default_times(common.time);
-    let (client, pool) = (ground.client().clone(), ground.pool().to_owned());
-    carry_out(exercise, &ground, move |Means { timeline, .. }| {
-        let in_turn = times.into_iter().zip(members.iter().cycle());
-        let loss = |(time, member): (_, &String)| Loss {
-            client: client.clone(),
-            pool: pool.clone(),
-            member: member.clone(),
-            time,
-            timeline: timeline.clone(),
-        };
-        in_turn.map(loss).collect()
-    })
+    let offline = "members went offline by request, as with `wirepool pool offline`: their disks were not harmed";
+    match &args.pool {
+        Some(pool) => lost_members(args, (control, pool), offline, exercise),
+        None => lost_classes(args, offline, exercise),
+    }
+}
+
+/// Members of a pool of the running server are lost in turn.
+fn lost_members<'a>(
+    args: &LostDiskArgs,
+    (control, pool): (Option<PathBuf>, &str),
+    offline: &str,
+    exercise: impl FnOnce(Vec<String>) -> Exercise<'a>,
+) -> Result<Report> {
+    let ground = Ground::running(control, pool)?;
+    let members = lost_disk::check(ground.client(), pool, &args.member)?;
+    eprintln!(
+        "if this drill is killed, a member may stay offline: `wirepool pool online {pool} DISK` for {}",
+        members.join(", ")
+    );
+    let kept = "members whose vdevs would not be redundant without them were not taken";
+    let notes = vec![offline.to_owned(), kept.to_owned()];
+    let times = lost_disk::default_times(args.common.time, 0);
+    let (client, pool) = (ground.client().clone(), pool.to_owned());
+    carry_out(
+        exercise(notes),
+        &ground,
+        move |Means { timeline, .. }| {
+            let in_turn = times.into_iter().zip(members.iter().cycle());
+            let loss = |(time, member): (_, &String)| {
+                Loss::Member(MemberLoss {
+                    client: client.clone(),
+                    pool: pool.clone(),
+                    member: member.clone(),
+                    time,
+                    timeline: timeline.clone(),
+                })
+            };
+            in_turn.map(loss).collect()
+        },
+    )
+}
+
+/// Disks of each class of a pool of the drill's own are lost in turn.
+fn lost_classes<'a>(
+    args: &LostDiskArgs,
+    offline: &str,
+    exercise: impl FnOnce(Vec<String>) -> Exercise<'a>,
+) -> Result<Report> {
+    let ground = Ground::with_classes(args.common.dir.as_deref(), args.common.size)?;
+    let server = ground
+        .own_server()
+        .context("a server of the drill's own")?
+        .clone();
+    let notes = vec![
+        offline.to_owned(),
+        "the log and the cache device failed every operation, as if they were pulled out, and were added again".to_owned(),
+        "records were not kept in memory (primarycache=none), so that reads asked the devices".to_owned(),
+    ];
+    let in_turn = lost_class::in_turn(&args.class);
+    let times = lost_disk::default_times(args.common.time, lost_class::least(&args.class));
+    let client = ground.client().clone();
+    carry_out(
+        exercise(notes),
+        &ground,
+        move |Means { timeline, .. }| {
+            let loss = |(time, (class, disk)): (_, (LostClass, &'static str))| match class {
+                LostClass::Data | LostClass::Special => Loss::Member(MemberLoss {
+                    client: client.clone(),
+                    pool: own::POOL.to_owned(),
+                    member: server.borrow().path(disk).display().to_string(),
+                    time,
+                    timeline: timeline.clone(),
+                }),
+                LostClass::Log | LostClass::Cache => Loss::Device(DeviceLoss {
+                    server: server.clone(),
+                    client: client.clone(),
+                    timeline: timeline.clone(),
+                    disk,
+                    is_log: class == LostClass::Log,
+                    time,
+                }),
+            };
+            times.into_iter().zip(in_turn).map(loss).collect()
+        },
+    )
 }
 
 fn full_drill(

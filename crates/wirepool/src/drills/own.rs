@@ -8,7 +8,7 @@ use super::mark::Mark;
 use crate::client::Client;
 use anyhow::{Context, Result, bail, ensure};
 use server::ByteSize;
-use server::api::{CreatePool, VdevSpec};
+use server::api::{CreatePool, SetProperty, VdevClass, VdevSpec};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
@@ -22,8 +22,12 @@ use std::time::{Duration, Instant};
 pub(super) const POOL: &str = "drill";
 /// Its disks: a mirror.
 pub(super) const DISKS: [&str; 2] = ["a.img", "b.img"];
+/// Disks of its special mirror, of its log, and its cache device, if it has these classes.
+pub(super) const SPECIAL: [&str; 2] = ["s.img", "t.img"];
+pub(super) const LOG: &str = "l.img";
+pub(super) const CACHE: &str = "k.img";
 const CONFIG: &str = "wirepool.toml";
-const LOG: &str = "log";
+const LOG_FILE: &str = "log";
 const CONTROL: &str = "c.sock";
 /// The recording of writes to its disks (`io::record`).
 const RECORD: &str = "record";
@@ -123,7 +127,7 @@ impl OwnServer {
     /// It cannot be started.
     pub(super) fn spawn(&mut self) -> Result<Starting> {
         ensure!(self.child.is_none(), "the server of the drill runs already");
-        let log = self.path(LOG);
+        let log = self.path(LOG_FILE);
         let appended = File::options().create(true).append(true).open(&log);
         let appended = appended.with_context(|| log.display().to_string())?;
         let program = std::env::current_exe().context("/proc/self/exe")?;
@@ -148,19 +152,39 @@ impl OwnServer {
         Ok(Starting { stdout, log })
     }
 
-    /// Makes its pool: a mirror of two sparse files of `size` each.
+    /// Makes its pool: a mirror of two sparse files of `size` each. With `has_classes` also a special mirror, a log of one file, and a cache device,
+    /// and no records are kept in memory, so that reads ask the devices.
     ///
     /// # Errors
     /// The server refuses.
-    pub(super) fn make_pool(&self, size: ByteSize) -> Result<()> {
+    pub(super) fn make_pool(&self, size: ByteSize, has_classes: bool) -> Result<()> {
+        let of_class = |class, disks: &[&str]| VdevSpec {
+            class,
+            ..VdevSpec::mirror(disks.iter().map(|disk| self.path(disk)).collect())
+        };
+        let mut vdevs = vec![of_class(VdevClass::Normal, &DISKS)];
+        let mut caches = Vec::new();
+        if has_classes {
+            vdevs.push(of_class(VdevClass::Special, &SPECIAL));
+            vdevs.push(of_class(VdevClass::Log, &[LOG]));
+            caches.push(self.path(CACHE));
+        }
         self.client().ask(&CreatePool {
             name: POOL.to_owned(),
-            vdevs: vec![VdevSpec::mirror(DISKS.map(|disk| self.path(disk)).to_vec())],
+            vdevs,
             spares: Vec::new(),
-            caches: Vec::new(),
+            caches,
             size: Some(size),
-            force: false,
+            // one disk is enough for a log that is lost on purpose
+            force: has_classes,
         })?;
+        if has_classes {
+            self.client().ask(&SetProperty {
+                name: POOL.to_owned(),
+                property: "primarycache".to_owned(),
+                value: "none".to_owned(),
+            })?;
+        }
         Ok(())
     }
 
@@ -177,7 +201,7 @@ impl OwnServer {
         if let Some(status) = by_itself {
             bail!(
                 "the server of the drill ended by itself ({status}): {}",
-                tail(&self.path(LOG))
+                tail(&self.path(LOG_FILE))
             );
         }
         child.kill().context("the server of the drill")?;
@@ -187,7 +211,7 @@ impl OwnServer {
 
     /// Number of starts, and of warnings and errors in its log.
     pub(super) fn facts(&self) -> Vec<String> {
-        let log = fs::read_to_string(self.path(LOG)).unwrap_or_default();
+        let log = fs::read_to_string(self.path(LOG_FILE)).unwrap_or_default();
         let count = |level: &str| log.lines().filter(|l| l.contains(level)).count();
         vec![format!(
             "started {} times; its log has {} warnings and {} errors",

@@ -4,13 +4,9 @@
 
 use crate::columns::human;
 use comfy_table::Table;
+use server::advice;
 use server::api::{Cache, Pool};
 use std::fmt::Write;
-
-/// Share of its limit below which the record cache is still growing, percent.
-const GROWN_PERCENT: u64 = 90;
-/// Share of the record cache's misses that twice the memory would answer, from which memory comes first, percent.
-const MEMORY_FIRST_PERCENT: u64 = 20;
 
 /// The rows of the table of disks.
 pub(super) fn rows(table: &mut Table, pool: &Pool, verbose: bool) {
@@ -36,7 +32,8 @@ pub(super) fn lines(pool: &Pool, verbose: bool) -> String {
     for cache in pool.caches.iter().filter(|c| verbose && c.size > 0) {
         out += &one(cache);
     }
-    if let Some(advice) = advice(pool).filter(|_| !pool.caches.is_empty()) {
+    let first = advice::memory_first(&pool.record_cache);
+    if let Some(advice) = first.filter(|_| !pool.caches.is_empty()) {
         let _ = writeln!(out, "cache: {advice}");
     }
     out
@@ -71,30 +68,6 @@ fn one(c: &Cache) -> String {
         let _ = write!(out, "; {wrong} wrong blocks, {failed} failed reads");
     }
     out + "\n"
-}
-
-/// Why memory comes before a cache device; `None` if it does not.
-fn advice(pool: &Pool) -> Option<String> {
-    let memory = &pool.record_cache;
-    if memory.limit == 0 {
-        return Some(
-            "the pool has no record cache in memory: `record_cache_mib` comes first".into(),
-        );
-    }
-    if memory.bytes.saturating_mul(100) < memory.limit.saturating_mul(GROWN_PERCENT) {
-        return Some(format!(
-            "the record cache in memory is still growing ({} of {}): do not add a cache device before it is full",
-            human(memory.bytes),
-            human(memory.limit)
-        ));
-    }
-    let share = percent(memory.ghost_hits, memory.misses);
-    (share >= MEMORY_FIRST_PERCENT).then(|| {
-        format!(
-            "twice the record cache in memory would find {share}% of what it does not find: raise `record_cache_mib` before you add \
-             cache devices"
-        )
-    })
 }
 
 #[cfg(test)]

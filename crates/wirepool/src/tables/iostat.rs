@@ -6,7 +6,7 @@
 use crate::columns::{table, text};
 use serde::Serialize;
 use server::ByteSize;
-use server::api::{Member, Pool, RecordCache};
+use server::api::{Cache, Member, Pool, RecordCache};
 use std::time::Duration;
 
 /// I/O statistics of an interval.
@@ -31,6 +31,9 @@ pub(crate) struct PoolLoad {
     pub(crate) cache_hits: u64,
     pub(crate) cache_misses: u64,
     cache_ghost_hits: u64,
+    /// Blocks that cache devices had, and blocks that neither they nor memory had.
+    pub(crate) cache_device_hits: u64,
+    pub(crate) cache_device_misses: u64,
     /// In the order of the pool's vdevs and their members.
     pub(crate) disks: Vec<DiskLoad>,
 }
@@ -129,7 +132,13 @@ impl Iostat {
                 let (now, before) = (of(&p.record_cache), old.map_or(0, |o| of(&o.record_cache)));
                 per_second(growth(before, now), time)
             };
+            let on_devices = |of: fn(&Cache) -> u64| {
+                let sum = |p: &Pool| p.caches.iter().map(of).sum::<u64>();
+                per_second(growth(old.map_or(0, sum), sum(p)), time)
+            };
             PoolLoad {
+                cache_device_hits: on_devices(|c| c.hits),
+                cache_device_misses: on_devices(|c| c.misses),
                 cache_hits: cached(|c| c.hits),
                 cache_misses: cached(|c| c.misses),
                 cache_ghost_hits: cached(|c| c.ghost_hits),

@@ -156,6 +156,12 @@ fn special(s: &SpecialClass) -> String {
     if !s.takes_small_records {
         out += "; small records go to the other vdevs until a quarter of it is free";
     }
+    if s.moved > 0 {
+        let _ = write!(out, "; {} moved between it and the others", human(s.moved));
+    }
+    if s.lacks_room {
+        out += "; some blocks wait on the others for room";
+    }
     out += "\n";
     let of_pool = (s.spilled_of_pool > 0).then_some(("the pool itself", s.spilled_of_pool));
     let of_datasets = s.spilled.iter().map(|of| (of.dataset.as_str(), of.bytes));

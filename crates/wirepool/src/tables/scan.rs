@@ -5,8 +5,8 @@
 use crate::columns::{duration, human, micros};
 use io::printable::printable;
 use server::api::{
-    BalanceMoves, Damage, DurableWrites, Expansion, OrderMoves, Pool, RegionMoves, Removal,
-    Resilver, RowMoves, ScanState, Scrub, Trim,
+    BalanceMoves, ClassReason, Damage, DurableWrites, Expansion, OrderMoves, Pool, RegionMoves,
+    Removal, Resilver, RowMoves, ScanState, Scrub, Trim,
 };
 use std::fmt::Write;
 
@@ -49,8 +49,21 @@ pub(crate) fn moves(p: &Pool) -> Option<String> {
     let balance = || balance.map(|m| format!("{} too much on the fuller vdevs", human(m.surplus)));
     let regions = p.region_moves.as_ref().filter(|m| m.is_moving);
     let regions = || regions.map(|_| "free space lies in short runs".to_owned());
-    let why = rows.or_else(order).or_else(regions).or_else(balance)?;
+    let class = || Some(class(p.special.as_ref()?.moves?));
+    let why = rows.or_else(order).or_else(regions).or_else(class);
+    let why = why.or_else(balance)?;
     Some(format!(" moves: records are written again: {why}\n"))
+}
+
+/// Why blocks are moved between the special class and the other vdevs.
+fn class(reason: ClassReason) -> String {
+    let why = match reason {
+        ClassReason::Opened => "earlier moves did not end",
+        ClassReason::Added => "a special vdev was added",
+        ClassReason::Threshold => "special_small_blocks changed",
+        ClassReason::Room => "the special vdevs have room again",
+    };
+    format!("blocks move between the special vdevs and the others: {why}")
 }
 
 /// The line on the row mover.

@@ -11,7 +11,7 @@ use crate::protocols::protocol::host_name;
 use crate::tables::iostat::{Iostat, Load, PoolLoad, growth, per_second};
 use crate::tables::pools;
 use server::api::{
-    DiskState, Member, NamespaceState, Pool, ScanState, ServerState, SessionSummary,
+    DiskState, Member, NamespaceState, Pool, ScanState, ServerState, SessionSummary, SpecialClass,
 };
 use server::why::{Why, judge};
 use std::collections::HashMap;
@@ -48,6 +48,9 @@ const POOLS: &[Column] = &[
         Kind::BytesRate,
     ),
     column("CACHED", "cache_hit_percent", None, Kind::Percent),
+    column("ON CACHE", "cache_device_hit_percent", None, Kind::Percent),
+    column("SPECIAL", "special_used_percent", None, Kind::Percent),
+    column("SPILLED", "special_spilled", None, Kind::Bytes),
     column("DIRTY", "dirty", Some('D'), Kind::Bytes),
     column("ERRORS", "errors", Some('E'), Kind::Count),
     column("JOB", "job", Some('J'), Kind::Text),
@@ -257,6 +260,15 @@ fn pools(rates: &Rates, now: &Reading) -> Vec<Vec<Value>> {
             let lookups = l.cache_hits + l.cache_misses;
             (l.cache_hits * 100).checked_div(lookups)
         });
+        let on_devices = load.as_ref().and_then(|l| {
+            let lookups = l.cache_device_hits + l.cache_device_misses;
+            (l.cache_device_hits * 100).checked_div(lookups)
+        });
+        let special = p.special.as_ref();
+        let special_used = special.and_then(|s| {
+            let used = (s.size - s.free.min(s.size)).saturating_mul(100);
+            used.checked_div(s.size)
+        });
         let percent = p.used.saturating_mul(100).checked_div(p.size);
         vec![
             p.name.as_str().into(),
@@ -270,6 +282,9 @@ fn pools(rates: &Rates, now: &Reading) -> Vec<Vec<Value>> {
             rate(|l| l.read_bytes),
             rate(|l| l.written_bytes),
             cached.into(),
+            on_devices.into(),
+            special_used.into(),
+            special.map(SpecialClass::spilled_bytes).into(),
             known(p.dirty).into(),
             known(members(p).map(|(_, s)| errors(s)).sum()).into(),
             job(p),
@@ -284,7 +299,7 @@ fn pools(rates: &Rates, now: &Reading) -> Vec<Vec<Value>> {
         .collect()
 }
 
-/// The members of all pools, then the disks that are in no pool.
+/// The members of all pools, their cache devices, then the disks that are in no pool.
 fn devices(rates: &Rates, now: &Reading) -> Vec<Vec<Value>> {
     let mut rows = Vec::new();
     for (p, load) in now.facts.status.pools.iter().zip(&rates.pools) {
@@ -311,6 +326,22 @@ fn devices(rates: &Rates, now: &Reading) -> Vec<Vec<Value>> {
                 rate(|l| l.flush_us),
                 errors(s).into(),
             ]);
+        }
+    }
+    for p in &now.facts.status.pools {
+        for cache in &p.caches {
+            let mut row: Vec<Value> = vec![
+                cache.path.display().to_string().into(),
+                p.name.as_str().into(),
+                "cache".into(),
+                match cache.reason {
+                    None => "online",
+                    Some(_) => "out",
+                }
+                .into(),
+            ];
+            row.resize(DEVICES.len(), Value::Unknown);
+            rows.push(row);
         }
     }
     for d in &now.facts.status.disks {

@@ -41,6 +41,14 @@ fn status(age: u64) -> Status {
     let vdev = json!({
         "name": "mirror-0", "layout": "mirror", "health": "online", "size": 1_u64 << 40, "members": [member("a1", "/dev/a"), member("b2", "/dev/b")],
     });
+    let special = json!({
+        "size": 1000, "used": 390, "freeing": 10, "free": 600, "takes_small_records": false, "spilled": [], "spilled_of_pool": 4096,
+    });
+    let cache = json!({
+        "guid": "c3", "path": "/dev/k", "reason": null, "size": 1, "used": 1, "blocks": 1, "memory": 1, "hits": age * 300, "hit_bytes": 1,
+        "misses": age * 100, "hits_of_twice": 0, "wrong": 0, "read_errors": 0, "entered": 0, "over_budget": 0, "written": 0,
+        "written_today": 0, "daily": 0,
+    });
     let text = json!({
         "version": "0.1.0", "state": "serving", "pid": 7, "uptime_s": 60, "config": "/c", "control": "/s", "state_dir": "/d",
         "listen": [], "metrics": null, "fd_limit": 0, "connections_max": 0, "sessions": 2, "shards": [],
@@ -50,6 +58,7 @@ fn status(age: u64) -> Status {
         }],
         "pools": [{
             "name": "tank", "guid": "1", "state": "online", "health": "online", "reason": null, "disks": [], "size": 1_u64 << 40,
+            "special": special, "caches": [cache],
             "used": 1_u64 << 38, "freeing": 0, "free": 3_u64 << 38, "reserved": 0, "dirty": 4096, "vdevs": [vdev],
             "scrub": {
                 "state": "running", "started_ms": 0, "active_ms": 1, "done": 30, "of": 90, "repaired": 0, "lost": 0,
@@ -175,8 +184,15 @@ fn rates_are_growth_by_time() {
     );
     assert_eq!(cell(&all, 1, 1, "read_us"), &Value::Number(80));
     assert_eq!(cell(&all, 1, 1, "errors"), &Value::Number(3));
-    assert_eq!(cell(&all, 1, 2, "device"), &"ram".into());
-    assert_eq!(cell(&all, 1, 2, "reads_per_second"), &Value::Unknown);
+    let on_cache = cell(&all, 0, 0, "cache_device_hit_percent");
+    assert_eq!(on_cache, &Value::Number(75));
+    assert_eq!(cell(&all, 0, 0, "special_used_percent"), &Value::Number(40));
+    assert_eq!(cell(&all, 0, 0, "special_spilled"), &Value::Number(4096));
+    assert_eq!(cell(&all, 1, 2, "device"), &"/dev/k".into());
+    assert_eq!(cell(&all, 1, 2, "vdev"), &"cache".into());
+    assert_eq!(cell(&all, 1, 2, "state"), &"online".into());
+    assert_eq!(cell(&all, 1, 3, "device"), &"ram".into());
+    assert_eq!(cell(&all, 1, 3, "reads_per_second"), &Value::Unknown);
     assert_eq!(
         cell(&all, 2, 0, "commands_per_second"),
         &Value::Number(1500),
@@ -356,7 +372,7 @@ fn a_small_screen() {
         screen(&mut state, 100, 7),
         [
             "wirepool 0.1.0, serving for 1 min, process 7; every 2 s",
-            " 1 Pools 1   2 Devices 3   3 Exports 1   4 Sessions 2",
+            " 1 Pools 1   2 Devices 4   3 Exports 1   4 Sessions 2",
             "POOL▲  STATE       SIZE     ALLOC      FREE   CAP  READS/S  WRITES/S        READ     WRITTEN  CACHED",
             "tank   ONLINE     1 TiB   256 GiB   768 GiB   25%      200         0     8 MiB/s       0 B/s       -",
             "",

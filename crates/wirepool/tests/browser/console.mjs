@@ -90,7 +90,7 @@ await step("a stranger sees the login", async () => {
 });
 
 await step("health is a sentence, and pools have capacity, wear and jobs", async () => {
-  assert.equal(await page.locator("#health").innerText(), "All is well: 1 pool online, 3 exports, 2 sessions.");
+  assert.equal(await page.locator("#health").innerText(), "All is well: 2 pools online, 3 exports, 2 sessions.");
   const card = page.locator("article.card", { hasText: "tank" });
   for (const word of ["Wear", "Jobs", "used"]) await card.getByText(word).first().waitFor();
   await page.waitForFunction(() => document.querySelectorAll("polyline").length > 5);
@@ -224,8 +224,8 @@ await step("a pool is made; a disk that holds something is overwritten after the
     await dialog().getByLabel("Create missing files").fill("0.125G");
     await dialog().getByRole("button", { name: "Create", exact: true }).click();
   };
-  await fill("second", disk);
-  await page.getByText("pool second is there").waitFor();
+  await fill("duo", disk);
+  await page.getByText("pool duo is there").waitFor();
   // A file that holds something: the refusal names it.
   await fill("third", `${disks}/foreign.img`);
   await dialog().getByText(/foreign\.img is a file with unknown contents/).waitFor();
@@ -240,21 +240,21 @@ await step("a pool is made; a disk that holds something is overwritten after the
   await dialog().getByLabel("to confirm").fill("third");
   await nevertheless.click();
   await page.getByText("pool third is there").waitFor();
-  await go("pool/second");
+  await go("pool/duo");
   await button("Export pool").click();
-  await dialog().getByLabel("to confirm").fill("second");
+  await dialog().getByLabel("to confirm").fill("duo");
   await dialog().getByRole("button", { name: "Export", exact: true }).click();
-  await page.getByText("Export pool second: done").waitFor();
+  await page.getByText("Export pool duo: done").waitFor();
   await go("pools");
-  await page.locator("tr", { hasText: "second" }).waitFor({ state: "detached" });
+  await page.locator("tr", { hasText: "duo" }).waitFor({ state: "detached" });
   await button("Import a pool").click();
   await dialog().getByLabel("Disks, or directories").fill(disk);
   await dialog().getByRole("button", { name: "Look for pools" }).click();
   await dialog().getByText("1 disk present, 0 missing").waitFor();
   await dialog().getByRole("button", { name: "Import", exact: true }).click();
-  await page.getByText("pool second is imported").waitFor();
-  await page.locator("tr", { hasText: "second" }).waitFor();
-  for (const name of ["second", "third"]) {
+  await page.getByText("pool duo is imported").waitFor();
+  await page.locator("tr", { hasText: "duo" }).waitFor();
+  for (const name of ["duo", "third"]) {
     await go(`pool/${name}`);
     await button("Destroy pool").click();
     await dialog().getByLabel("to confirm").fill(name);
@@ -328,6 +328,51 @@ await step("a scrub is started, and its job is shown", async () => {
   await page.getByText("the scrub of tank runs").waitFor();
   await go("pool/tank");
   await page.locator("dd", { hasText: /running|finished/ }).first().waitFor();
+});
+
+await step("device classes have capacity, spilled bytes and what cache devices find; a cache device is removed and added", async () => {
+  await go("pool/classes");
+  const cell = (table, row, name) => page.locator(`[aria-label="${table}"] tr`, { hasText: row }).locator(`[data-name="${name}"]`);
+  const classes = "Device classes of classes";
+  await cell(classes, "special", "Devices").getByText("disk-1").waitFor();
+  await cell(classes, "log", "Devices").getByText("disk-2").waitFor();
+  await cell(classes, "cache", "Used").getByText(/of \d/).waitFor();
+  assert.equal(await cell(classes, "special", "Spilled").innerText(), "0 B");
+  assert.equal(await cell(classes, "data", "Spilled").innerText(), "–");
+  await page.locator('[aria-label="Members of classes"] tr', { hasText: "s.img" }).getByText("disk-1, special").waitFor();
+  const caches = "Cache devices of classes";
+  await cell(caches, "k.img", "State").getByText("online").waitFor();
+  await cell(caches, "k.img", "Written in 24 h").getByText(/^0 B of \d/).waitFor();
+  await accessible("pool with classes");
+  // A class that had no room, and a cache device that finds blocks: no test fills them in a moment.
+  await page.route("**/v1/summary", async (route) => {
+    const response = await route.fetch();
+    const all = await response.json();
+    const pool = all.pools.find((p) => p.name === "classes");
+    Object.assign(pool.special, { takes_small_records: false, spilled: [{ dataset: "classes/home<img src=x>", bytes: 3 << 20 }], spilled_of_pool: 4096 });
+    Object.assign(pool.caches[0], { hits: 60, misses: 40, hits_of_twice: 15, written_today: pool.caches[0].daily / 4, wrong: 2 });
+    return route.fulfill({ json: all });
+  });
+  await cell(classes, "special", "Spilled").getByText("3.00 MiB").waitFor();
+  await cell(classes, "special", "Note").getByText("no room for small records").waitFor();
+  await cell("Spilled bytes by dataset", "classes/home<img src=x>", "Bytes").getByText("3.00 MiB").waitFor();
+  await cell("Spilled bytes by dataset", "classes itself", "Bytes").getByText("4.00 KiB").waitFor();
+  await cell(caches, "k.img", "Found").getByText("60 %").waitFor();
+  await cell(caches, "k.img", "With twice its size").getByText("75 %").waitFor();
+  await cell(caches, "k.img", "Wrong").getByText("2").waitFor();
+  await accessible("pool whose class is full");
+  await page.setViewportSize({ width: 1280, height: 800 });
+  assert.deepEqual(await clipped(), [], "pool with classes");
+  await page.setViewportSize({ width: 1100, height: 800 });
+  await page.unroute("**/v1/summary");
+  const disk = `${process.env.WIREPOOL_DISKS.replace(/\/$/, "")}/k.img`;
+  await button(`Remove ${disk}`).click();
+  await dialog().getByRole("button", { name: "Remove", exact: true }).click();
+  await page.getByText("Cache devices", { exact: true }).waitFor({ state: "detached" });
+  await button("Add cache").click();
+  await dialog().getByLabel("Paths of its disks").fill(disk);
+  await dialog().getByRole("button", { name: "Add", exact: true }).click();
+  await cell(caches, "k.img", "State").getByText("online").waitFor();
 });
 
 await step("keys choose views and show themselves", async () => {

@@ -97,6 +97,9 @@ fn the_console_works_in_a_browser() {
     fs::write(place.path("w.state/reports/cable.html"), REPORT).expect("written");
     let disks = ["mirror", "d1.img", "d2.img", "--size", "160M"];
     server.ok(&[&["pool", "create", "tank"], &disks[..]].concat());
+    let classes = "c.img special s.img log l.img cache k.img --size 128M";
+    let classes: Vec<&str> = classes.split(' ').collect();
+    server.ok(&[&["pool", "create", "classes"], &classes[..]].concat());
     server.ok(&["volume", "create", "tank/vm1", "--size", "64M"]);
     server.ok(&["fs", "create", "tank/home"]);
     server.ok(&["snapshot", "create", "tank/vm1@monday"]);

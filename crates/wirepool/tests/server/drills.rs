@@ -268,15 +268,40 @@ fn a_killed_drill_is_cleaned_up_by_the_next_one() {
     assert!(server.terminate().success());
 }
 
+fn names(report: &Value) -> Vec<&str> {
+    let disturbances = report["disturbances"].as_array().expect("disturbances");
+    let names = disturbances.iter().filter_map(|d| d["name"].as_str());
+    names.collect()
+}
+
 #[test]
 fn members_go_offline_in_turn_and_nothing_is_lost() {
+    let place = Place::new(BASE);
+    let (report, code) = own(&place.path(""), &["lost-disk", "--class", "data"]);
+    passed(&report);
+    assert_eq!(code, Some(0));
+    assert_eq!(names(&report), ["a.img offline", "b.img offline"]);
+}
+
+/// A pool with all classes loses a member of each mirror, its only log and its cache device under the load, and each comes back.
+#[test]
+fn a_disk_of_each_class_is_lost_in_turn_and_nothing_is_lost() {
     let place = Place::new(BASE);
     let (report, code) = own(&place.path(""), &["lost-disk"]);
     passed(&report);
     assert_eq!(code, Some(0));
-    let disturbances = report["disturbances"].as_array().expect("disturbances");
-    let names: Vec<_> = disturbances.iter().map(|d| d["name"].as_str()).collect();
-    assert_eq!(names, [Some("a.img offline"), Some("b.img offline")]);
+    let lost = ["a.img offline", "l.img lost", "s.img offline", "k.img lost"];
+    assert_eq!(names(&report), lost);
+    let text = report.to_string();
+    for seen in [
+        "log.lost: disk-2",
+        "l.img left the pool; the journal is on mirror-0",
+        "l.img is a log again",
+        "cache.add",
+        "k.img is a cache device again",
+    ] {
+        assert!(text.contains(seen), "{seen}: {report:#}");
+    }
 }
 
 /// A pool keeps its redundancy during a drill: only the third member of a mirror may be named.

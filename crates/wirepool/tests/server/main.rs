@@ -5,6 +5,7 @@
 mod addresses;
 mod api;
 mod browser;
+mod classes;
 mod commands;
 mod common;
 mod conformance;

@@ -48,6 +48,7 @@ fn field(property: DatasetProperty) -> (u32, u32) {
         DatasetProperty::Secondarycache => (22, 0b11),
         DatasetProperty::Aclmode => (24, 0b11),
         DatasetProperty::Aclinherit => (26, 0b111),
+        DatasetProperty::Logbias => (29, 1),
         other => (other as u32, 1),
     }
 }

@@ -51,6 +51,8 @@ pub enum DatasetProperty {
     Primarycache,
     /// Contents of the dataset that cache devices hold.
     Secondarycache,
+    /// Whether contents of small durable writes may go to the journal.
+    Logbias,
 }
 
 /// A line of the table of properties.
@@ -136,7 +138,7 @@ macro_rules! switch {
 }
 
 /// All properties, in the order of their numbers.
-pub(super) const TABLE: [Row; 20] = [
+pub(super) const TABLE: [Row; 21] = [
     Row {
         property: DatasetProperty::Compression,
         number: 1,
@@ -301,6 +303,15 @@ pub(super) const TABLE: [Row; 20] = [
         0,
         ["all", "metadata", "none"],
         "all, metadata or none",
+        ALL
+    ),
+    switch!(
+        Logbias,
+        21,
+        "logbias",
+        0,
+        ["latency", "throughput"],
+        "latency or throughput",
         ALL
     ),
 ];

@@ -87,8 +87,10 @@ pub struct Placements {
     pub in_fragments: u64,
     /// Records that the movers placed again.
     pub moved: u64,
-    /// Bytes of nodes of the pool's own tree and of deadlists on normal vdevs that special ones had no room for.
+    /// Bytes of nodes and small records that went to normal vdevs because special ones had no room.
     pub spilled: u64,
+    /// The part of them that belongs to no dataset: nodes of the pool's own tree and of deadlists.
+    pub spilled_of_pool: u64,
 }
 
 /// See the module header.
@@ -388,9 +390,15 @@ impl Allocator {
         self.place_whole(Source::Movable(targets), sizes)
     }
 
-    /// Counts bytes of nodes that are in no dataset, and on normal vdevs because special ones had no room.
+    /// Counts bytes of nodes and records that went to normal vdevs because special ones had no room.
     pub(in crate::owner) fn count_spilled(&mut self, bytes: u64) {
         self.placements.spilled += bytes;
+    }
+
+    /// The same of nodes that belong to no dataset.
+    pub(in crate::owner) fn count_spilled_of_pool(&mut self, bytes: u64) {
+        self.placements.spilled_of_pool += bytes;
+        self.count_spilled(bytes);
     }
 
     /// Counts records of a mover that got extents.

@@ -3,8 +3,8 @@
 //! **Owns** the hand-over of new space to the allocator. **Called by** [`Pool`]'s users. **Invariant**: space is
 //! allocated only after the labels say that it is the pool's.
 
-use crate::format::{VdevId, VdevOffset};
-use crate::owner::{Pool, State};
+use crate::format::{VdevClass, VdevId, VdevOffset};
+use crate::owner::{ClassReason, Pool, State};
 use crate::space::VdevSpace;
 use crate::vdev::{SetupError, VdevSpec};
 
@@ -34,6 +34,9 @@ impl Pool {
             state.shared.budget.set_extents(extents);
             state.allocator.add_vdev(&VdevSpace::from(&info));
             state.supply_budget();
+        }
+        if info.class == VdevClass::Special {
+            self.owner.ask_for_class(ClassReason::Added);
         }
         self.owner.move_journal_to_log().await;
         Ok(info.id)

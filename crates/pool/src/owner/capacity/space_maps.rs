@@ -369,7 +369,7 @@ impl Owner {
         );
         let (root, freed, new) = merge.await?;
         let mut state = self.state.borrow_mut();
-        state.allocator.count_spilled(new.spilled);
+        state.allocator.count_spilled_of_pool(new.spilled);
         for freed in &freed {
             if let Freed::Node(ptr) = freed {
                 state.allocator.free_with(sealed, ptr);

@@ -191,9 +191,13 @@ impl Owner {
             )
             .await?;
         allocated += new.bytes;
-        if let Some(dataset) = self.state.borrow().datasets.get(tree) {
-            dataset.counters.merged(new.bytes);
-            dataset.counters.spilled(new.spilled);
+        {
+            let mut state = self.state.borrow_mut();
+            state.allocator.count_spilled(new.spilled);
+            if let Some(dataset) = state.datasets.get(tree) {
+                dataset.counters.merged(new.bytes);
+                dataset.counters.spilled(new.spilled);
+            }
         }
         let mut released = Bytes::default();
         let mut listed = Vec::new();

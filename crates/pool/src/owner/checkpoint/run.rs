@@ -305,7 +305,10 @@ impl Owner {
                 BlockKind::Tree,
             )
             .await?;
-        self.state.borrow_mut().allocator.count_spilled(new.spilled);
+        self.state
+            .borrow_mut()
+            .allocator
+            .count_spilled_of_pool(new.spilled);
         for freed in &freed {
             match freed {
                 Freed::Node(ptr) | Freed::Data(ptr) => self.state.borrow_mut().allocator.free(ptr),

@@ -39,6 +39,8 @@ pub(in crate::owner) struct Datasets {
     unaccounted: BTreeSet<TreeId>,
     /// Datasets with dirty records, zeroed ranges, or demands.
     asking: BTreeSet<TreeId>,
+    /// Number of changes of `special_small_blocks` in effect.
+    small_changes: u64,
     /// Number of datasets handed out, for tests.
     #[cfg(test)]
     visits: std::cell::Cell<u64>,
@@ -65,9 +67,17 @@ impl Datasets {
         let Some(volume) = self.by_id.get(&id).cloned() else {
             return;
         };
-        self.unindex(id, &volume.dataset());
+        let before = volume.dataset();
+        self.small_changes +=
+            u64::from(before.special_small_blocks != dataset.special_small_blocks);
+        self.unindex(id, &before);
         self.index(id, &dataset);
         volume.set_dataset(dataset);
+    }
+
+    /// Number of changes of `special_small_blocks` in effect since the pool was opened.
+    pub(in crate::owner) fn small_changes(&self) -> u64 {
+        self.small_changes
     }
 
     pub(in crate::owner) fn get(&self, id: TreeId) -> Option<&Arc<OpenDataset>> {

@@ -79,7 +79,7 @@ impl Owner {
         let step = self.step(&mut walk.position, chosen, Moves::Balance);
         match step.await? {
             PartEnd::More => drop(self.mover.balance.walk.replace(Some(walk))),
-            PartEnd::Done => self.end_balance().await?,
+            PartEnd::Done | PartEnd::NoSpace => self.end_balance().await?,
             PartEnd::Stopped => {}
         }
         Ok(())

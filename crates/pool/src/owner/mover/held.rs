@@ -1,9 +1,9 @@
-//! The second part of a walk of the region mover: blocks that its records' moves left in the regions are relocated.
+//! The second part of a walk of the region mover or the class mover: blocks that its records' moves left behind are relocated.
 //!
 //! These are blocks that snapshots hold, nodes of datasets' trees and of deadlists, and records in fragments. Their pointers stay as
 //! they are; the pool's own tree has their new addresses.
 //!
-//! **Owns** the choice of these blocks, and the entries of relocations. **Called by** the region mover. **Invariants**: the entry of a
+//! **Owns** the choice of these blocks, and the entries of relocations. **Called by** the region mover and the class mover. **Invariants**: the entry of a
 //! relocation and the free of the old place are in one checkpoint; a block that was freed meanwhile gets no entry; nodes of the pool's own
 //! tree, and blocks to which only layers point, are never relocated; nothing is relocated while a vdev is being removed.
 //! `docs/decisions/0182`.
@@ -11,11 +11,13 @@
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use super::parts::PartEnd;
 use super::state::Moves;
 use super::walks::RegionWalk;
 use crate::Result;
+use crate::dataset::OpenDataset;
 use crate::format::{
     Address, Autodefrag, Birth, BlockName, BlockPtr, FEATURE_RELOCATED_BLOCKS, Relocation, TreeId,
     VdevId, is_relocatable, relocation_key,
@@ -26,15 +28,27 @@ use crate::owner::sweep::blocks::Holds;
 use crate::owner::sweep::position::{Sweep, SweepStage};
 use crate::owner::{Owner, State};
 use crate::shared::DESTROYED;
+use crate::space::Targets;
 use crate::vdev::PlacedBlock;
 
 /// Stored bytes of the blocks of one part of the walk, of which few are moved.
 const PART_BYTES: u64 = 16 << 20;
 
-/// Relocates the blocks of regions.
-struct Empties<'a> {
+/// The blocks that are relocated.
+#[derive(Clone, Copy)]
+pub(super) enum LeftBehind<'a> {
+    /// Those in these regions.
+    Regions(&'a BTreeSet<(VdevId, u32)>),
+    /// Nodes and small records on normal vdevs, as far as special vdevs have room.
+    SmallOnNormal,
+    /// Records above the threshold on special vdevs.
+    LargeOnSpecial,
+}
+
+/// Relocates blocks.
+struct Relocates<'a> {
     owner: &'a Owner,
-    regions: &'a BTreeSet<(VdevId, u32)>,
+    left_behind: LeftBehind<'a>,
     /// Blocks that may get a relocation before there are too many.
     left: Cell<usize>,
     is_full: Cell<bool>,
@@ -43,19 +57,42 @@ struct Empties<'a> {
     moved: Cell<u64>,
 }
 
-impl Empties<'_> {
+impl Relocates<'_> {
+    /// Whether a block is to be relocated.
+    fn is_left_behind(&self, tree: TreeId, ptr: &BlockPtr, holds: Holds) -> bool {
+        let vdevs = &self.owner.shared.vdevs;
+        let at = vdevs.address_of(ptr);
+        let state = self.owner.state.borrow();
+        let space = state.allocator.space();
+        let is_small = || {
+            let small = state.volume_of(tree)?.settings.special_small_blocks();
+            Some(vdevs.allocated(ptr) <= u64::from(small))
+        };
+        match self.left_behind {
+            LeftBehind::Regions(regions) => {
+                let region = space.region_of(at);
+                region.is_some_and(|region| regions.contains(&region))
+            }
+            LeftBehind::SmallOnNormal if holds == Holds::Node => !vdevs.is_special(at.vdev),
+            LeftBehind::SmallOnNormal => {
+                !vdevs.is_special(at.vdev)
+                    && is_small() == Some(true)
+                    && space.takes_small_records()
+            }
+            LeftBehind::LargeOnSpecial => {
+                vdevs.is_special(at.vdev) && holds != Holds::Node && is_small() == Some(false)
+            }
+        }
+    }
+
     /// Whether blocks of a tree may be moved.
     fn may_move(&self, tree: TreeId) -> bool {
         if tree == DEAD_TREE {
             return true;
         }
         let state = self.owner.state.borrow();
-        let dataset = state.datasets.get(tree);
-        let volume = dataset.and_then(|dataset| match dataset.dataset().of {
-            Some(volume) => state.datasets.get(volume),
-            None => Some(dataset),
-        });
-        let rate = volume.map(|volume| volume.settings.autodefrag());
+        let rate = state.volume_of(tree);
+        let rate = rate.map(|volume| volume.settings.autodefrag());
         match rate {
             Some(Autodefrag::Rate(rate)) => {
                 let slowest = self.rate.get().map_or(rate, |other| other.min(rate));
@@ -68,17 +105,13 @@ impl Empties<'_> {
     }
 }
 
-impl CopyGoal for Empties<'_> {
+impl CopyGoal for Relocates<'_> {
     fn wants(&self, tree: TreeId, ptr: &BlockPtr, holds: Holds) -> Option<PlacedBlock> {
         if tree == DESTROYED || holds == Holds::Layered || !is_relocatable(ptr.into()) {
             return None;
         }
         let vdevs = &self.owner.shared.vdevs;
-        let region = {
-            let state = self.owner.state.borrow();
-            state.allocator.space().region_of(vdevs.address_of(ptr))
-        };
-        if !self.regions.contains(&region?) || !self.may_move(tree) {
+        if !self.is_left_behind(tree, ptr, holds) || !self.may_move(tree) {
             return None;
         }
         // a block of a removed vdev is read at the place of a copy, and stays there
@@ -96,6 +129,13 @@ impl CopyGoal for Empties<'_> {
         Some(place)
     }
 
+    fn targets(&self) -> &[Targets] {
+        match self.left_behind {
+            LeftBehind::Regions(_) | LeftBehind::LargeOnSpecial => &[Targets::All],
+            LeftBehind::SmallOnNormal => &[Targets::Special],
+        }
+    }
+
     fn goes_on(&self) -> bool {
         self.owner.may_move() && self.owner.state.borrow().leaving().is_none()
     }
@@ -107,6 +147,15 @@ impl CopyGoal for Empties<'_> {
 }
 
 impl State {
+    /// The volume that a tree belongs to, also as a snapshot. `None` if it is of no dataset.
+    fn volume_of(&self, tree: TreeId) -> Option<&Arc<OpenDataset>> {
+        let dataset = self.datasets.get(tree)?;
+        match dataset.dataset().of {
+            Some(volume) => self.datasets.get(volume),
+            None => Some(dataset),
+        }
+    }
+
     /// Notes relocations whose blocks were written, and frees the old places. Blocks that were freed meanwhile get no entry, and their new
     /// places are freed. Returns the bytes of the others.
     fn note_relocations(&mut self, copies: &[(PlacedBlock, Address)]) -> u64 {
@@ -151,17 +200,28 @@ impl Owner {
             walk.chosen
                 .retain(|(vdev, region)| space.used_in(*vdev, *region) > 0);
         }
-        if walk.chosen.is_empty() || self.state.borrow().leaving().is_some() {
+        if walk.chosen.is_empty() {
             return Ok(false);
+        }
+        walk.sweep = self.begin_sweep().await?;
+        Ok(walk.sweep.is_some())
+    }
+
+    /// The begin of a sweep that relocates blocks. `None` while a vdev is being removed.
+    ///
+    /// # Errors
+    /// Those of labels.
+    pub(super) async fn begin_sweep(&self) -> Result<Option<Sweep>> {
+        if self.state.borrow().leaving().is_some() {
+            return Ok(None);
         }
         let vdevs = &self.shared.vdevs;
         vdevs.require(FEATURE_RELOCATED_BLOCKS).await?;
         self.mover.regions.is_full.set(false);
-        walk.sweep = Some(Sweep {
+        Ok(Some(Sweep {
             stage: SweepStage::Dead,
             ..Sweep::new(Birth(0))
-        });
-        Ok(true)
+        }))
     }
 
     /// Relocates the blocks of the next part of a walk, and rests.
@@ -170,17 +230,27 @@ impl Owner {
     /// Those of a checkpoint, and of reads other than damage.
     pub(super) async fn relocate_next_part(
         self: &Rc<Self>,
-        walk: &mut RegionWalk,
+        position: &mut Option<Sweep>,
+        left_behind: LeftBehind<'_>,
     ) -> Result<PartEnd> {
-        let Some(sweep) = walk.sweep else {
+        let Some(sweep) = *position else {
             return Ok(PartEnd::Done);
         };
+        let has_space = {
+            // entries of relocations need space on normal vdevs
+            let state = self.state.borrow();
+            let movable = state.allocator.space().movable();
+            self.shared.budget.left_for_moves(movable) > 0
+        };
+        if !has_space {
+            return Ok(PartEnd::NoSpace);
+        }
         let pace = self.begin_pace();
         let regions = &self.mover.regions;
         let known = self.shared.vdevs.copies().relocations().len();
-        let goal = Empties {
+        let goal = Relocates {
             owner: self,
-            regions: &walk.chosen,
+            left_behind,
             left: Cell::new(regions.relocations_max.get().saturating_sub(known)),
             is_full: Cell::new(false),
             rate: Cell::new(None),
@@ -190,8 +260,13 @@ impl Owner {
         let next = copier.copy_part(sweep, PART_BYTES).await?;
         let (done, goal) = (copier.walk(), copier.goal());
         let moved = goal.moved.get();
-        regions.relocated.set(regions.relocated.get() + moved);
-        self.mover.count(Moves::Regions, moved);
+        match left_behind {
+            LeftBehind::Regions(_) => {
+                regions.relocated.set(regions.relocated.get() + moved);
+                self.mover.count(Moves::Regions, moved);
+            }
+            _ => self.mover.count(Moves::Class, moved),
+        }
         regions
             .is_full
             .set(regions.is_full.get() || goal.is_full.get());
@@ -203,11 +278,11 @@ impl Owner {
             // the checkpoint makes the places reusable that the blocks left
             self.free_moved().await?;
             return Ok(match moved {
-                0 => PartEnd::Done,
+                0 => PartEnd::NoSpace,
                 _ => PartEnd::More,
             });
         }
-        walk.sweep = next;
+        *position = next;
         self.keep_pace(pace, rate, moved).await;
         io::yield_now().await;
         Ok(match next {

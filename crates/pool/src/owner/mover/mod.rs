@@ -1,9 +1,10 @@
 //! Movers: records are written again as they are. The row mover frees sparse rows of a raidz; the order mover puts records that
-//! lie apart one behind the other; the balance mover fills vdevs evenly; the region mover makes
-//! long free runs, and moves for this also blocks whose pointers cannot change.
+//! lie apart one behind the other; the balance mover fills vdevs evenly; the class mover brings nodes and small records to special vdevs;
+//! the region mover makes long free runs. The last two move also blocks whose pointers cannot change.
 
 pub(super) mod balance;
 mod choice;
+mod class;
 mod held;
 pub(super) mod order;
 mod pace;
@@ -11,5 +12,5 @@ mod parts;
 pub(super) mod regions;
 pub(super) mod state;
 mod walk;
-mod walks;
+pub(super) mod walks;
 pub(super) mod work;

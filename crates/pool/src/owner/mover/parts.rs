@@ -1,7 +1,7 @@
 //! Walks over the trees of all datasets, one part of about 1 MiB at a time.
 //!
-//! **Owns** the position of a walk, the pause of a dataset (`autodefrag`) and the rests between parts. **Called by** the balance mover and
-//! the region mover. **Invariant**: a part is done as a whole, so that more urgent moves come between two parts.
+//! **Owns** the position of a walk, the pause of a dataset (`autodefrag`) and the rests between parts. **Called by** the balance mover, the class
+//! mover and the region mover. **Invariant**: a part is done as a whole, so that more urgent moves come between two parts.
 
 use std::rc::Rc;
 
@@ -19,8 +19,10 @@ use crate::owner::Owner;
 pub(super) enum PartEnd {
     /// The walk goes on.
     More,
-    /// All trees were walked, or no space is left for moves.
+    /// All trees were walked.
     Done,
+    /// No space is left for moves.
+    NoSpace,
     /// The pool closes, or takes no changes.
     Stopped,
 }
@@ -66,7 +68,7 @@ impl Owner {
             let moves = self.read_records(&volume, records).await?;
             match self.rewrite(&volume, moves, purpose).await? {
                 Walked::Whole => {}
-                Walked::Exhausted => return Ok(PartEnd::Done),
+                Walked::Exhausted => return Ok(PartEnd::NoSpace),
                 Walked::Stopped => return Ok(PartEnd::Stopped),
             }
         }

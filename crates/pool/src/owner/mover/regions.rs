@@ -13,6 +13,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use super::held::LeftBehind;
 use super::parts::{PartEnd, rests};
 use super::state::Moves;
 use super::walk::Chosen;
@@ -83,12 +84,17 @@ impl Owner {
         };
         let step = match walk.sweep {
             None => self.move_records_of(&mut walk).await,
-            Some(_) => self.relocate_next_part(&mut walk).await,
+            Some(_) => {
+                let left = LeftBehind::Regions(&walk.chosen);
+                self.relocate_next_part(&mut walk.sweep, left).await
+            }
         };
         let is_open = !self.state.borrow().allocator.space().has_closed_regions();
         match step {
             Ok(PartEnd::More) if !is_open => drop(self.mover.regions.walk.replace(Some(walk))),
-            Ok(PartEnd::More | PartEnd::Done) => return self.end_emptying(&walk).await,
+            Ok(PartEnd::More | PartEnd::Done | PartEnd::NoSpace) => {
+                return self.end_emptying(&walk).await;
+            }
             Ok(PartEnd::Stopped) => self.open_regions(),
             Err(error) => {
                 self.open_regions();
@@ -105,7 +111,9 @@ impl Owner {
             .step(&mut walk.position, chosen, Moves::Regions)
             .await?;
         match end {
-            PartEnd::Done if self.begin_relocating(walk).await? => Ok(PartEnd::More),
+            PartEnd::Done | PartEnd::NoSpace if self.begin_relocating(walk).await? => {
+                Ok(PartEnd::More)
+            }
             other => Ok(other),
         }
     }

@@ -5,11 +5,12 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use io::sync::Bell;
 use io::time::Instant;
 
-use super::walks::{BalanceWalk, RegionWalk};
+use super::walks::{BalanceWalk, ClassReason, ClassWalk, RegionWalk};
 use crate::format::VdevId;
 use crate::space::{RowFills, Targets};
 
@@ -39,6 +40,7 @@ pub(in crate::owner) struct Mover {
     pub(super) moves: Cell<Option<Moves>>,
     pub(super) order: Order,
     pub(super) balance: Balance,
+    pub(super) class: Class,
     pub(super) regions: Regions,
     /// Bytes that the row mover moved since the pool was opened.
     pub(super) moved: Cell<u64>,
@@ -69,6 +71,29 @@ pub(super) struct Balance {
     pub(super) walks: Cell<u64>,
     /// A walk left a surplus: the next one does not begin before this time.
     pub(super) rests_until: Cell<Option<Instant>>,
+}
+
+/// The state of the class mover.
+#[derive(Default)]
+pub(super) struct Class {
+    pub(super) moved: Cell<u64>,
+    /// The walk in progress, unless a part of it is being moved.
+    pub(super) walk: RefCell<Option<ClassWalk>>,
+    /// Why the next walk begins as soon as it may, beside changes of thresholds and room.
+    pub(super) asked: Cell<Option<ClassReason>>,
+    /// Walks since the pool was opened.
+    pub(super) walks: Cell<u64>,
+    /// Why the last walk began.
+    pub(super) reason: Cell<Option<ClassReason>>,
+    /// Changes of thresholds when the last walk began.
+    pub(super) seen_changes: Cell<u64>,
+    /// Bytes that the special class had no room for when the last walk began.
+    pub(super) seen_spilled: Cell<u64>,
+    /// Whether the last walk left blocks where they are because the class had no room.
+    pub(super) lacked_room: Cell<bool>,
+    /// No walk because of room begins before this time, which is this long after the begin of the last walk or its end.
+    pub(super) rests_until: Cell<Option<Instant>>,
+    pub(super) rest: Cell<Option<Duration>>,
 }
 
 /// The state of the region mover.
@@ -106,13 +131,15 @@ pub(in crate::owner) enum Moves {
     Balance,
     /// Their regions become free as a whole.
     Regions,
+    /// They belong to vdevs of the other class.
+    Class,
 }
 
 impl Moves {
     /// The vdevs that the records may go to.
     pub(in crate::owner) fn targets(self) -> Targets {
         match self {
-            Self::Rows | Self::Order | Self::Regions => Targets::All,
+            Self::Rows | Self::Order | Self::Regions | Self::Class => Targets::All,
             Self::Balance => Targets::Emptier,
         }
     }
@@ -131,6 +158,7 @@ impl Mover {
             Moves::Rows => &self.moved,
             Moves::Order => &self.order.moved,
             Moves::Balance => &self.balance.moved,
+            Moves::Class => &self.class.moved,
             Moves::Regions => &self.regions.moved,
         }
     }

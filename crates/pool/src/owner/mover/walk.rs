@@ -56,6 +56,11 @@ pub(super) enum Chosen<'a> {
     Vdevs(&'a Shares),
     /// Those of these regions.
     Regions(&'a BTreeSet<(VdevId, u32)>),
+    /// Records that belong to vdevs of the other class: large ones, and with `fills` small ones while the special class takes them.
+    Class {
+        /// See there.
+        fills: bool,
+    },
 }
 
 /// Chosen records, and the key where the next part begins.
@@ -347,6 +352,18 @@ impl Owner {
                 let state = self.state.borrow();
                 let region = state.allocator.space().region_of(at);
                 region.is_some_and(|region| regions.contains(&region))
+            }
+            Chosen::Class { fills } => {
+                let vdevs = &self.shared.vdevs;
+                let small = u64::from(volume.settings.special_small_blocks());
+                let is_small = vdevs.allocated(ptr) <= small;
+                match vdevs.is_special(at.vdev) {
+                    true => !is_small,
+                    false => {
+                        let state = self.state.borrow();
+                        fills && is_small && state.allocator.space().takes_small_records()
+                    }
+                }
             }
         }
     }

@@ -1,4 +1,4 @@
-//! Walks of the balance mover and of the region mover, between two parts.
+//! Walks of the balance mover, the class mover and the region mover, between two parts.
 //!
 //! **Owns** the position of a walk, and the choice of its records. **Called by** the movers, which keep a walk in their state. **Invariant**:
 //! the records of a window that lie on one vdev are chosen together. Pure.
@@ -74,6 +74,42 @@ impl Shares {
 pub(super) struct BalanceWalk {
     pub(super) shares: Shares,
     pub(super) position: Position,
+}
+
+/// Why blocks move between the special class and the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClassReason {
+    /// The pool was opened, and many blocks are in the other class, by the sizes in roots.
+    Opened,
+    /// A special vdev was added.
+    Added,
+    /// `special_small_blocks` changed for a dataset.
+    Threshold,
+    /// The class had no room for some nodes or records, and has room again.
+    Room,
+}
+
+impl ClassReason {
+    /// Whether large records may be on special vdevs.
+    pub(super) fn has_leavers(self) -> bool {
+        matches!(self, Self::Opened | Self::Threshold)
+    }
+}
+
+/// A walk of the class mover.
+pub(super) struct ClassWalk {
+    pub(super) reason: ClassReason,
+    pub(super) position: Position,
+    /// Whether small records go to the special class.
+    pub(super) fills: bool,
+    /// Whether the class had no room for some blocks.
+    pub(super) lacks_room: bool,
+    /// The position among all blocks of the pool, once the records were moved.
+    pub(super) sweep: Option<Sweep>,
+    /// Whether that sweep relocates large records on special vdevs; otherwise it does so with nodes and small records on normal ones.
+    pub(super) leaves: bool,
+    /// Bytes that were moved for this reason when the walk began.
+    pub(super) moved_before: u64,
 }
 
 /// A walk of the region mover.

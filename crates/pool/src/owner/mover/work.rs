@@ -80,6 +80,7 @@ impl Owner {
                     Moves::Order => self.move_next_window().await,
                     Moves::Balance => self.move_next_part().await,
                     Moves::Regions => self.empty_next_part().await,
+                    Moves::Class => self.class_next_part().await,
                 };
                 self.mover.moves.set(None);
                 if let Err(error) = moved {
@@ -94,11 +95,18 @@ impl Owner {
         if !self.may_move() || self.mover.is_paused() {
             return None;
         }
-        let by_urgency = [Moves::Rows, Moves::Order, Moves::Regions, Moves::Balance];
+        let by_urgency = [
+            Moves::Rows,
+            Moves::Order,
+            Moves::Regions,
+            Moves::Class,
+            Moves::Balance,
+        ];
         let is_needed = |moves: &Moves| match moves {
             Moves::Rows => self.needs_rows(),
             Moves::Order => self.needs_order(),
             Moves::Regions => self.needs_regions(),
+            Moves::Class => self.needs_class(),
             Moves::Balance => self.needs_balance(),
         };
         by_urgency.into_iter().find(is_needed)

@@ -134,6 +134,7 @@ impl Pool {
         });
         owner.load_doubted(doubted);
         owner.tell_dead();
+        owner.look_at_class();
         let tasks = vec![
             io::spawn(owner.clone().run()),
             io::spawn(owner.clone().tick()),

@@ -14,6 +14,7 @@ use crate::owner::block_copier::{BlockCopier, CopyGoal, CopyWalk};
 use crate::owner::sweep::blocks::Holds;
 use crate::owner::sweep::position::Sweep;
 use crate::owner::{Owner, State};
+use crate::space::Targets;
 use crate::vdev::PlacedBlock;
 
 /// Stored bytes of the blocks of one part of the walk.
@@ -38,8 +39,11 @@ impl CopyGoal for Leaves<'_> {
         self.owner.may_remove() && self.owner.state.borrow().copies_from(self.vdev)
     }
 
-    fn prefers_special(&self) -> bool {
-        self.owner.shared.vdevs.is_special(self.vdev)
+    fn targets(&self) -> &[Targets] {
+        match self.owner.shared.vdevs.is_special(self.vdev) {
+            true => &[Targets::Special, Targets::All],
+            false => &[Targets::All],
+        }
     }
 
     fn note(&self, copies: &[(PlacedBlock, Address)]) {

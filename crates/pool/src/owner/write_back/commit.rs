@@ -49,7 +49,7 @@ pub(super) struct Taken {
     pub(super) charges: Vec<Record>,
     /// The keys that it deletes.
     pub(super) deletes: Deletes,
-    /// Whether a client waits for it, and it is small.
+    /// Whether a client waits for it, it is small, and its contents might go to the journal.
     pub(super) is_small: bool,
 }
 
@@ -254,7 +254,8 @@ impl Owner {
             return Err(NotTaken::NoRoom);
         }
         let contents = next.iter().map(|contents| contents.len()).sum();
-        let is_small = journaled::is_small(&state, contents, lazy);
+        let is_small = volume.settings.has_contents_in_journal()
+            && journaled::is_small(&state, contents, lazy);
         let (count, destination) = match next.is_empty() {
             true => (0, Destination::Nowhere),
             false
@@ -312,6 +313,7 @@ impl Owner {
                 sizes.truncate(count);
                 let spilled = owner.spilled((&extents, &sizes), small);
                 volume.counters.spilled(spilled);
+                owner.allocator.count_spilled(spilled);
                 let destination = Destination::Whole {
                     extents,
                     sizes,
@@ -331,6 +333,7 @@ impl Owner {
                 };
                 let spilled = owner.spilled((&[(fragments[0].0, 1)], &sizes), small);
                 volume.counters.spilled(spilled);
+                owner.allocator.count_spilled(spilled);
                 Ok((1, Destination::Fragments { fragments, buf }))
             }
             // regions are loaded at the end of the turn; then the group is tried again
@@ -462,7 +465,11 @@ impl State {
     }
 
     /// Bytes of the records of at most `small` bytes that are on normal vdevs because special ones have no room.
-    fn spilled(&self, (extents, sizes): (&[(Address, usize)], &[u32]), small: u32) -> u64 {
+    pub(super) fn spilled(
+        &self,
+        (extents, sizes): (&[(Address, usize)], &[u32]),
+        small: u32,
+    ) -> u64 {
         let (mut spilled, mut sizes) = (0, sizes.iter());
         for (at, count) in extents {
             let of_extent = sizes.by_ref().take(*count).copied();

@@ -54,6 +54,33 @@ impl State {
     }
 }
 
+impl State {
+    /// Extents for the first records, and the number of records in each. The class mover gets none for small records that the special class
+    /// has no room for.
+    fn place_moves(
+        &mut self,
+        (sizes, small): (&[u32], u32),
+        purpose: Moves,
+    ) -> Vec<(Address, usize)> {
+        let targets = purpose.targets();
+        let mut extents = self.allocator.place_moved((sizes, small), targets);
+        if purpose != Moves::Class {
+            return extents;
+        }
+        let mut from = 0;
+        let right = extents.iter().take_while(|(at, count)| {
+            let of_extent = &sizes[from..from + count];
+            from += count;
+            self.spilled((&[(*at, *count)], of_extent), small) == 0
+        });
+        let right = right.count();
+        let records: usize = extents[..right].iter().map(|(_, count)| count).sum();
+        let others = with_bytes(&extents.split_off(right), &sizes[records..]);
+        self.allocator.give_back(&others);
+        extents
+    }
+}
+
 impl Owner {
     /// Writes records again, from the lowest key on, up to the limits of one group. `moves` are in the order of their keys.
     pub(in crate::owner) fn commit_moves(
@@ -108,8 +135,7 @@ impl Owner {
             return MoveStep::NoSpace(joined(fresh, rest));
         }
         let small = volume.settings.special_small_blocks();
-        let targets = purpose.targets();
-        let extents = owner.allocator.place_moved((&sizes, small), targets);
+        let extents = owner.place_moves((&sizes, small), purpose);
         let count: usize = extents.iter().map(|(_, count)| count).sum();
         if count == 0 {
             return MoveStep::NoSpace(joined(fresh, rest));

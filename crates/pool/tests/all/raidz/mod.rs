@@ -1,5 +1,6 @@
 //! Pools on a raidz, in the simulator.
 
+mod class_moves;
 mod expand;
 mod full;
 mod inspect;

@@ -21,19 +21,19 @@ use crate::raidz::remove::{DISK, check, close, ended, furnished};
 use crate::raidz::{Disk, cut_at_many_steps, disks, raidz};
 
 /// The special vdev of a furnished pool, which it gets third.
-const SPECIAL: VdevId = VdevId(2);
+pub(super) const SPECIAL: VdevId = VdevId(2);
 /// Its first disk.
-const FIRST: usize = 3;
+pub(super) const FIRST: usize = 3;
 /// Blocks of 12 MiB.
 const BLOCKS: u64 = 3072;
 
 /// A vdev for nodes and small records of `count` new disks of `mib` MiB.
-async fn special(first: usize, count: usize, mib: u64) -> VdevSpec {
+pub(super) async fn special(first: usize, count: usize, mib: u64) -> VdevSpec {
     VdevSpec::special(disks(first, (count, 0, mib)).await)
 }
 
 /// A pool of a raidz of disks 0 to 2, and a special vdev of `count` disks of `mib` MiB.
-async fn made(count: usize, mib: u64) -> Pool {
+pub(super) async fn made(count: usize, mib: u64) -> Pool {
     let vdevs = vec![
         raidz(0, (3, 1, 256)).await,
         special(FIRST, count, mib).await,
@@ -51,7 +51,7 @@ async fn with_special(count: usize) -> Pool {
     pool
 }
 
-async fn set(pool: &Pool, dataset: Option<&str>, bytes: u64) {
+pub(super) async fn set(pool: &Pool, dataset: Option<&str>, bytes: u64) {
     let setting = Setting {
         value: bytes,
         is_received: false,
@@ -73,18 +73,18 @@ async fn features() -> Vec<String> {
     found.features().incompatible.clone()
 }
 
-fn class(pool: &Pool) -> SpecialClass {
+pub(super) fn class(pool: &Pool) -> SpecialClass {
     pool.special_class().expect("a special vdev")
 }
 
-async fn fill(volume: &Volume, blocks: u64) {
+pub(super) async fn fill(volume: &Volume, blocks: u64) {
     for at in (0..blocks).step_by(32) {
         write(volume, at, 32, byte(at)).await.expect("written");
     }
     let _proof = volume.flush().await.expect("flushed");
 }
 
-async fn check_filled(pool: &Pool, name: &str, blocks: u64) {
+pub(super) async fn check_filled(pool: &Pool, name: &str, blocks: u64) {
     let vol = pool.volume(name).expect("there");
     for at in (0..blocks).step_by(16) {
         assert_eq!(first(&vol, at).await, byte(at / 32 * 32), "block {at}");

@@ -8,6 +8,7 @@ mod full_journal;
 mod gathering;
 mod journaled;
 mod large;
+mod logbias;
 mod order;
 mod part_reads;
 mod ranges;

@@ -1,10 +1,12 @@
 //! Special vdevs by the control API: refused with a reason, added, shown, and removed.
 
-use crate::simulated::fixture::{connect, disk, machine, make, serve_new, write};
+use crate::simulated::fixture::{connect, disk, machine, make, serve_new, wait_until, write};
 use crate::simulated::removal::{BLOCKS, byte, on, read_all, remove, wait_for};
-use io::sim::{Sim, SimConfig};
+use io::sim::{DiskConfig, Sim, SimConfig};
 use server::Server;
-use server::api::{AddVdevs, SetProperty, SpecialClass, VdevClass, VdevLayout, VdevSpec};
+use server::api::{
+    AddVdevs, Event, ListEvents, SetProperty, SpecialClass, VdevClass, VdevLayout, VdevSpec,
+};
 use std::rc::Rc;
 
 fn special(disks: &[&str], layout: VdevLayout) -> AddVdevs {
@@ -24,6 +26,15 @@ fn special(disks: &[&str], layout: VdevLayout) -> AddVdevs {
 
 fn class(server: &Rc<Server>) -> Option<SpecialClass> {
     server.pools().remove(0).special
+}
+
+async fn set_small(server: &Rc<Server>, value: &str) -> server::Result<server::api::Property> {
+    let set = SetProperty {
+        name: "tank".into(),
+        property: "special_small_blocks".into(),
+        value: value.into(),
+    };
+    server.set_property(set).await
 }
 
 /// A mirror of two gets a special vdev. One without redundancy is refused with what would be lost, and the size of small records is checked. Then small
@@ -56,24 +67,12 @@ fn a_special_vdev_is_added_shown_and_removed() {
         });
         added.await.expect("added");
         for (value, is_taken) in [("5K", false), ("2M", false), ("32K", true), ("0", true)] {
-            let (asked, set) = (
-                server.clone(),
-                SetProperty {
-                    name: "tank".into(),
-                    property: "special_small_blocks".into(),
-                    value: value.into(),
-                },
-            );
-            let set = on(&node, async move { asked.set_property(set).await });
+            let asked = server.clone();
+            let set = on(&node, async move { set_small(&asked, value).await });
             assert_eq!(set.await.is_ok(), is_taken, "{value}");
         }
         let asked = server.clone();
-        let set = SetProperty {
-            name: "tank".into(),
-            property: "special_small_blocks".into(),
-            value: "1M".into(),
-        };
-        let set = on(&node, async move { asked.set_property(set).await });
+        let set = on(&node, async move { set_small(&asked, "1M").await });
         let set = set.await.expect("set");
         assert_eq!(
             (set.value.as_str(), set.is_size),
@@ -100,4 +99,50 @@ fn a_special_vdev_is_added_shown_and_removed() {
         read_all(&node).await;
         drop(server);
     });
+}
+
+/// Small records fill a special class beside a client, which is not held up: there is one event, with the dataset and the command that helps.
+#[test]
+fn a_special_class_without_room_is_told_once() {
+    Sim::new(24, SimConfig::default()).block_on(async {
+        let large = DiskConfig {
+            size: 512 << 20,
+            ..disk()
+        };
+        let (node, _) = machine(["/a", "/b"], &large);
+        for path in ["/c", "/d"] {
+            node.create_disk(path, disk());
+        }
+        let server = serve_new(&node, async |server| {
+            make(server).await;
+            let mirror = special(&["/c", "/d"], VdevLayout::Mirror);
+            server.add_vdevs(mirror).await.expect("added");
+            set_small(server, "4K").await.expect("set");
+        })
+        .await;
+        let (_client, namespace) = connect(&node).await;
+        let spilled = || class(&server).expect("a class").spilled_bytes();
+        for round in 0..2 {
+            let before = spilled();
+            let mut lba = round << 15;
+            while spilled() < before + (1 << 20) {
+                write(&namespace, lba, 16, byte(lba)).await;
+                lba += 16;
+                assert!(lba < (round + 1) << 15, "128 MiB have room in it");
+            }
+            namespace.flush().await.expect("flushed");
+            wait_until(|| events(&server).len() == 1).await;
+        }
+        let event = events(&server).remove(0);
+        let says = event.text.contains("most of it of tank/vm1")
+            && event.text.contains("pool add tank special");
+        assert!(says && event.class == "special.full", "{event:?}");
+        drop(server);
+    });
+}
+
+fn events(server: &Rc<Server>) -> Vec<Event> {
+    let all = server.events(&ListEvents::default()).into_iter();
+    all.filter(|event| event.class.starts_with("special"))
+        .collect()
 }
