@@ -46,6 +46,11 @@ fn raidz_cuts() {
 }
 
 #[test]
+fn classes() {
+    passes("classes");
+}
+
+#[test]
 fn rdma() {
     passes("rdma");
 }

@@ -118,6 +118,14 @@ pub const CHECKS: &[Check] = &[
         timeout_s: 600,
     },
     Check {
+        name: "classes",
+        about: "slow disks with a special mirror, a log and a cache device, over NFS: log and cache taken away live and after SIGKILL",
+        cpus: 2,
+        append: "",
+        scene: Scene::Inside(Disks::One),
+        timeout_s: 900,
+    },
+    Check {
         name: "rdma",
         about: "NVMe/RDMA on soft RoCE: rdma setup, discovery, ext4, verified fio, the server killed, connects and disconnects, an export for TCP only, shared receives, the device deleted",
         cpus: 2,

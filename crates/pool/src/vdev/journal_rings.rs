@@ -109,6 +109,12 @@ impl Vdevs {
         gone.map(super::TopVdev::id).collect()
     }
 
+    /// The vdevs for the journal that failed since the pool was opened, with removed ones.
+    pub(crate) fn failed_logs(&self) -> Vec<VdevId> {
+        let failed = self.stripe.all().filter(|top| top.is_gone());
+        failed.map(super::TopVdev::id).collect()
+    }
+
     /// Segments that a ring on some vdevs has.
     pub(crate) fn segments_on(&self, vdevs: &[VdevId]) -> u64 {
         vdevs.len() as u64 * u64::from(self.journal.segments)

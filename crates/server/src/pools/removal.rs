@@ -80,7 +80,7 @@ impl Supervisor {
     /// Records events for a removal that began to wait and for vdevs that left the pool since the last check, and forgets their disks. A removal may
     /// have begun and ended between two checks.
     pub(super) async fn look_at_removal(&self, pool: &Pool) {
-        let now = seen_vdevs(pool);
+        let mut now = seen_vdevs(pool);
         let waits = pool.removing().and_then(|r| Some((r.vdev, r.waits_for?)));
         let waited = self.removal_waits.replace(waits);
         if let Some((vdev, wait)) = waits.filter(|_| waits != waited)
@@ -90,6 +90,10 @@ impl Supervisor {
             let text = format!("the removal of {} waits: {reason}", seen.name);
             self.server.event(&self.name, "removal.wait", text);
         }
+        // A log that failed is there until its journal has moved.
+        let leaving = pool.leaving_logs();
+        let seen = self.vdevs.borrow().clone().into_iter();
+        now.extend(seen.filter(|(id, _)| leaving.contains(id)));
         let present: BTreeSet<VdevId> = now.keys().copied().collect();
         let before = self.vdevs.replace(now);
         let lost = pool.lost_logs();

@@ -92,6 +92,14 @@ impl Owner {
 }
 
 impl Pool {
+    /// The vdevs for the journal that failed and have not left the pool yet, since the journal moves to other vdevs.
+    #[must_use]
+    pub fn leaving_logs(&self) -> Vec<VdevId> {
+        let lost = self.lost_logs();
+        let failed = self.owner.shared.vdevs.failed_logs().into_iter();
+        failed.filter(|log| !lost.contains(log)).collect()
+    }
+
     /// The vdevs for the journal that were lost and left the pool since it was opened.
     #[must_use]
     pub fn lost_logs(&self) -> Vec<VdevId> {

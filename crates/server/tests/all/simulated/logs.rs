@@ -1,11 +1,12 @@
 //! Logs by the control API: added, lost beside a client, and removed.
 
 use crate::simulated::fixture::{connect, disk, machine, make, serve_new, write};
-use crate::simulated::removal::{BLOCKS, byte, on, read_all, remove, vdevs, wait_for};
-use io::sim::{Sim, SimConfig};
+use crate::simulated::removal::{BLOCKS, byte, events, on, read_all, remove, vdevs, wait_for};
+use io::sim::{Latency, Sim, SimConfig};
 use server::Server;
 use server::api::{AddVdevs, VdevClass, VdevLayout, VdevSpec};
 use std::rc::Rc;
+use std::time::Duration;
 
 fn log(disks: &[&str], layout: VdevLayout) -> AddVdevs {
     AddVdevs {
@@ -93,6 +94,36 @@ fn a_log_is_added_lost_and_removed() {
         wait_for(&server, "removal.finish").await;
         assert_eq!(logs(&server), []);
         read_all(&node).await;
+        drop(server);
+    });
+}
+
+/// A log fails, and the journal needs longer to move to the slow disks than there is between two checks of the pool. The log was lost, and not removed.
+#[test]
+fn a_lost_log_is_not_told_as_removed_while_its_journal_moves() {
+    Sim::new(26, SimConfig::default()).block_on(async {
+        let (node, disks) = machine(["/a", "/b", "/c", "/d"], &disk());
+        let server = serve_new(&node, async |server| {
+            make(server).await;
+            let added = server.add_vdevs(log(&["/c", "/d"], VdevLayout::Mirror));
+            added.await.expect("added");
+        })
+        .await;
+        let (_client, namespace) = connect(&node).await;
+        write(&namespace, 0, 16, byte(0)).await;
+        let seconds = Latency {
+            base: Duration::from_secs(3),
+            ..Latency::default()
+        };
+        for (disk, is_data) in disks.into_iter().zip([true, true, false, false]) {
+            match is_data {
+                true => disk.slow(Some(seconds)),
+                false => disk.kill(),
+            }
+        }
+        namespace.flush().await.expect("flushed");
+        wait_for(&server, "log.lost").await;
+        assert_eq!(events(&server), ["log.lost"]);
         drop(server);
     });
 }
