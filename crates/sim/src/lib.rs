@@ -9,6 +9,7 @@
 mod absence;
 pub mod access;
 mod churn;
+mod classes;
 mod crowd;
 mod files;
 pub mod members;

@@ -69,6 +69,7 @@ pub use datasets::filesystems::NewFilesystem;
 pub use datasets::inherit::Source;
 pub use datasets::volumes::NewVolume;
 pub use expansion::state::{Expanding, ExpansionWait};
+pub use journal::state::{LastChange, LostChanges};
 pub use mover::balance::BalanceMoves;
 pub use mover::order::OrderMoves;
 pub use mover::regions::RegionMoves;

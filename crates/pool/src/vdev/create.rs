@@ -348,5 +348,6 @@ pub async fn create(spec: PoolSpec) -> Result<Opened, SetupError> {
         newest: uberblock.sequence,
         checkpoints: vec![uberblock],
         is_chosen: false,
+        lacks_journal: false,
     })
 }

@@ -9,7 +9,7 @@ use super::limits::DISK_SIZE_MIN;
 use crate::error::{Error, file_system_full};
 use crate::format::{
     JOURNAL_SEGMENTS_MAX, MEMBERS_MAX, MemberGuid, NAME_SIZE_MAX, PoolGuid, SPARE_POOLS_MAX,
-    SpareGuid, VDEVS_MAX, VdevId,
+    SpareGuid, VDEVS_MAX, VdevClass, VdevId,
 };
 
 /// Why a pool was not created, opened or changed. Nothing was written, unless the variant says otherwise.
@@ -252,10 +252,12 @@ pub enum SetupError {
         readable: bool,
     },
     /// Connect the disks of the vdev.
-    #[error("no member of vdev {} with all of its data is present: connect {}", vdev.0, guids(members))]
+    #[error("no member of vdev {} with all of its data is present: connect {}{}", vdev.0, guids(members), loss_of(*class))]
     VdevMissing {
         /// Its index.
         vdev: VdevId,
+        /// Its class.
+        class: VdevClass,
         /// Its members that have all data, as far as they are known.
         members: Vec<MemberGuid>,
     },
@@ -515,6 +517,16 @@ fn log_missing(vdev: VdevId, members: &[MemberGuid], age: Duration, was_exported
         vdev.0,
         guids(members)
     )
+}
+
+/// The contents of a vdev without which a pool cannot be opened.
+fn loss_of(class: VdevClass) -> &'static str {
+    match class {
+        VdevClass::Special => {
+            "; this special vdev has the pool's metadata: the other vdevs cannot be read without it, and the pool is lost if its disks are"
+        }
+        VdevClass::Normal | VdevClass::Log => "",
+    }
 }
 
 fn guids(members: &[MemberGuid]) -> String {

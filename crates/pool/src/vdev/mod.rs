@@ -212,6 +212,8 @@ pub struct Opened {
     pub checkpoints: Vec<Uberblock>,
     /// Whether the operator chose the uberblock, so that later changes may be lost.
     pub is_chosen: bool,
+    /// Whether the journal of a pool that was in use is on a log that is missing, and was given up.
+    pub lacks_journal: bool,
 }
 
 impl Vdevs {

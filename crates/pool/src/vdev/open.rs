@@ -190,8 +190,11 @@ impl FoundPool {
             if let Some(member) = members(Presence::Truncated).first() {
                 return Err(self.truncated(vdev, *member));
             }
-            let (vdev, members) = (vdev.id, missing);
-            return Err(SetupError::VdevMissing { vdev, members });
+            return Err(SetupError::VdevMissing {
+                vdev: vdev.id,
+                class: vdev.entry.class,
+                members: missing,
+            });
         }
         if !missing.is_empty() && !options.force_missing && !self.is_whole(vdev, options) {
             let (vdev, members) = (vdev.id, missing);
@@ -458,6 +461,7 @@ pub async fn open(found: FoundPool, options: OpenOptions) -> Result<Opened, Setu
     // Only stale members have uberblocks: newer ones existed on the others.
     let newest = newest + u64::from(found.uberblocks.is_empty());
     let (rings, gives_journal_up) = found.rings_without_lost(&uberblock);
+    let lacks_journal = gives_journal_up && found.state == PoolState::Active;
     let vdevs = found.assemble(&options, &uberblock, rings);
     if !options.read_only {
         vdevs.reserve_members().await;
@@ -474,5 +478,6 @@ pub async fn open(found: FoundPool, options: OpenOptions) -> Result<Opened, Setu
         newest,
         checkpoints,
         is_chosen: options.rewind.is_some() || gives_journal_up,
+        lacks_journal,
     })
 }

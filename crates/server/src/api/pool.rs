@@ -1,8 +1,8 @@
 //! Requests and answers about pools and volumes.
 
 use super::{
-    Damage, DiskState, ExportedAs, Resilver, Scrub, SpecialClass, Trim, VdevClass, VdevLayout,
-    VdevSpec,
+    Damage, DiskState, ExportedAs, LostChanges, Resilver, Scrub, SpecialClass, Trim, VdevClass,
+    VdevLayout, VdevSpec,
 };
 use crate::size::ByteSize;
 use clap::{Args, ValueEnum};
@@ -105,6 +105,9 @@ pub struct Pool {
     /// Its special class, if it is open and has one.
     #[serde(default)]
     pub special: Option<SpecialClass>,
+    /// The changes that were lost with its journal, if it was imported without the log since the server started.
+    #[serde(default)]
+    pub lost_changes: Option<LostChanges>,
     /// The way of its small durable writes, if it is open.
     #[serde(default)]
     pub durable_writes: Option<DurableWrites>,

@@ -142,6 +142,53 @@ pub enum ClassReason {
     Room,
 }
 
+/// Changes that a pool lost with its journal: it was imported without the log that had them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LostChanges {
+    /// All changes after this time are lost, durable ones too, with datasets that were created since; milliseconds since 1970.
+    pub since_ms: u64,
+    /// Datasets that are not named did not change from this time until then, milliseconds since 1970.
+    pub known_ms: u64,
+    /// Datasets that changed between the two times, the last one first.
+    pub changed: Vec<LastChange>,
+}
+
+/// The last known change of a dataset.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LastChange {
+    /// Its name.
+    pub dataset: String,
+    /// When the checkpoint with the change was written, milliseconds since 1970.
+    pub time_ms: u64,
+}
+
+impl std::fmt::Display for LostChanges {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let now = io::time::wall_clock_ms();
+        let ago = |ms: u64| now.saturating_sub(ms) / 1000;
+        let (since, known) = (ago(self.since_ms), ago(self.known_ms));
+        write!(
+            f,
+            "all changes since the newest checkpoint, {since} s ago, are lost with the log, durable ones too"
+        )?;
+        if self.changed.is_empty() {
+            return write!(
+                f,
+                "; no dataset changed in the {} s before it",
+                known - since
+            );
+        }
+        let of = |last: &LastChange| format!("{} ({} s ago)", last.dataset, ago(last.time_ms));
+        let changed: Vec<_> = self.changed.iter().map(of).collect();
+        write!(
+            f,
+            "; datasets that changed in the {} s before it, and may have lost changes: {}",
+            known - since,
+            changed.join(", ")
+        )
+    }
+}
+
 impl SpecialClass {
     /// Bytes that it had no room for since the pool was opened.
     #[must_use]

@@ -2,7 +2,7 @@
 //!
 //! **Called by** views of pools, and by new and added vdevs. **Invariant**: a reason names what would be lost or wasted, and `-f` accepts it.
 
-use crate::api::{self, ClassReason, VdevClass, VdevLayout};
+use crate::api::{self, ClassReason, LastChange, LostChanges, VdevClass, VdevLayout};
 use crate::size::ByteSize;
 use crate::{Error, Result};
 use pool::format::VdevKind;
@@ -51,6 +51,20 @@ impl From<pool::ClassReason> for ClassReason {
             pool::ClassReason::Added => Self::Added,
             pool::ClassReason::Threshold => Self::Threshold,
             pool::ClassReason::Room => Self::Room,
+        }
+    }
+}
+
+impl From<pool::LostChanges> for LostChanges {
+    fn from(lost: pool::LostChanges) -> Self {
+        let changed = lost.changed.into_iter().map(|last| LastChange {
+            dataset: last.dataset,
+            time_ms: last.time_ms,
+        });
+        Self {
+            since_ms: lost.since_ms,
+            known_ms: lost.known_ms,
+            changed: changed.collect(),
         }
     }
 }

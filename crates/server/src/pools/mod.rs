@@ -198,6 +198,10 @@ impl Server {
             None => {
                 self.event(name, "pool.open", "open".into());
                 let pool = self.open_pool(name);
+                if let Some(lost) = pool.as_ref().and_then(|pool| pool.lost_changes()) {
+                    let lost = crate::api::LostChanges::from(lost);
+                    self.event(name, "log.lost", lost.to_string());
+                }
                 for v in pool.iter().flat_map(|p| volumes_of(p)) {
                     let full = full_name(name, &v.dataset().name);
                     self.keep(&full, Some(Arc::new(v)));

@@ -130,6 +130,7 @@ impl Holdings {
             removal: None,
             balance_moves: None,
             special: None,
+            lost_changes: None,
             region_moves: None,
             durable_writes: None,
             damage: Vec::new(),
@@ -321,6 +322,7 @@ fn show_open(view: &mut api::Pool, pool: &Pool) {
         is_stuck: moves.is_stuck,
     });
     view.special = special(pool);
+    view.lost_changes = pool.lost_changes().map(Into::into);
     let durable = pool.durable_times();
     let us = |time: std::time::Duration| time.as_micros() as u64;
     view.durable_writes = Some(api::DurableWrites {

@@ -18,6 +18,7 @@ mod verdict;
 mod weak;
 
 use crate::Report;
+use crate::classes::{Classes, caches};
 use crate::model::Violation;
 use crate::offline;
 use backend::file::{Caller, FileBackend, FileError, Handle, Name};
@@ -78,8 +79,11 @@ pub(crate) async fn run(seed: u64) -> Result<Report, Violation> {
     }
     // The seeds of the corpus are not among these.
     plan.is_at_ends = seed % 5 == 4;
+    plan.classes = Classes::draw(seed);
     let plan = Rc::new(plan);
     let node = Node::new();
+    plan.classes.create_disks(node, &plan.disk);
+    let mut faults = caches::create(node, (plan.classes.has_cache, &plan.disk), seed);
     let names = plan.names().into_iter();
     let disks: Vec<SimDisk> = names
         .map(|name| node.create_disk(name, plan.disk.clone()))
@@ -96,6 +100,7 @@ pub(crate) async fn run(seed: u64) -> Result<Report, Violation> {
         if seed % 5 == 2 {
             node.spawn(inspect(plan.clone())).await.transpose()?;
         }
+        caches::break_device(node, &mut faults);
         if let End::EarlyPowerCut(steps) = end {
             node.power_cut_after(steps);
         }
@@ -189,7 +194,7 @@ async fn create(plan: Rc<Plan>, outside: Outside) -> Result<(), Violation> {
 /// Inspects the disks of the pool, which is not open: blocks, space, and the filesystem's contents at the checkpoint.
 async fn inspect(plan: Rc<Plan>) -> Result<(), Violation> {
     let mut disks = plan.open_disks().await;
-    if plan.spares > 0 {
+    if plan.spares > 0 || plan.classes.has_vdevs() {
         disks = offline::labelled(disks).await;
     }
     let found = offline::inspect(disks).await?;
@@ -263,6 +268,7 @@ async fn restart(pool: &Pool, outside: &Outside) -> Result<SharedHistory, Violat
 async fn live(plan: Rc<Plan>, outside: Outside, seed: u64, end: End) -> Result<(), Violation> {
     let mut rng = Prng::new(seed);
     let pool = Rc::new(plan.open().await?);
+    plan.classes.begin(&pool, seed).await?;
     let mut history = restart(&pool, &outside).await?;
     sound(&pool).await?;
     if let End::PowerCut(steps) = end {
@@ -371,6 +377,10 @@ async fn work(
         let sizes = outside.record_sizes.clone();
         let churn = sizes.churn(pool.clone(), data(rng.u64()), rng.u64());
         tasks.push(spawn(churn));
+    }
+    tasks.push(spawn(plan.classes.churn(pool.clone(), rng.u64())));
+    if plan.classes.has_cache {
+        tasks.push(spawn(caches::churn(pool.clone(), rng.u64())));
     }
     for task in tasks {
         task.await.transpose()?;

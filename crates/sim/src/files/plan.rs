@@ -5,6 +5,7 @@
 
 use super::weak::Weak;
 use crate::absence::LastLabels;
+use crate::classes::Classes;
 use crate::model::Violation;
 use crate::{raidz, workers};
 use io::disk::{self, Disk};
@@ -43,6 +44,8 @@ pub(super) struct Plan {
     /// Further disks, which may replace members of a raidz.
     pub(super) spares: usize,
     pub(super) layout: Layout,
+    /// Vdevs of other classes, each on a disk of its own.
+    pub(super) classes: Classes,
     pub(super) weak: Weak,
     last_labels: LastLabels,
     pub(super) disk: DiskConfig,
@@ -114,6 +117,8 @@ impl Plan {
             disks,
             spares: 0,
             layout: Layout::Mirror,
+            // chosen by a generator of its own
+            classes: Classes::default(),
             weak: Weak::new(1..disks),
             last_labels: LastLabels::default(),
             disk,
@@ -214,6 +219,7 @@ impl Plan {
                 }
             }
         }
+        disks.extend(self.classes.disks().await);
         disks
     }
 
@@ -222,7 +228,9 @@ impl Plan {
         let mut members = self.open_disks().await;
         members.truncate(self.disks);
         let layout = self.layout;
-        let mut spec = PoolSpec::new("tank", vec![VdevSpec::new(layout, members)], host());
+        let mut vdevs = vec![VdevSpec::new(layout, members)];
+        vdevs.extend(self.classes.vdevs().await);
+        let mut spec = PoolSpec::new("tank", vdevs, host());
         spec.journal = Some(self.journal);
         spec.ashift = self.ashift;
         let opened = vdev::create(spec).await;

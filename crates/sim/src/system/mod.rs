@@ -67,6 +67,7 @@ pub async fn run_shards(seed: u64, wrap: Wrap) -> Result<Report, Violation> {
     if layout.chance(0.4) {
         plan.stripe(&mut layout);
     }
+    plan.choose_classes(seed);
     course(plan, rng, wrap, protocol).await
 }
 
@@ -90,6 +91,7 @@ pub async fn run_nfs(seed: u64, wrap: Wrap, transport: NfsTransport) -> Result<R
     if rng.chance(0.3) {
         plan.stripe(&mut rng);
     }
+    plan.choose_classes(seed);
     course(plan, rng, wrap, Protocol::Nfs(transport)).await
 }
 

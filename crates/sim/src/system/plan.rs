@@ -2,6 +2,7 @@
 
 use super::client::Wants;
 use super::pooled::{DISK_SIZE, PoolPlan};
+use crate::classes::Classes;
 use crate::workload::{Expected, Profile};
 use io::disk::DiskKind;
 use io::rng::Prng;
@@ -207,6 +208,8 @@ impl Plan {
                 true => DurableWrites::Journal,
                 false => DurableWrites::Measured,
             },
+            // chosen by a generator of its own
+            classes: Classes::default(),
             checkpoints: Duration::from_micros(200 << rng.below(14)),
         });
         for (_, trouble) in &mut self.troubles {
@@ -216,6 +219,13 @@ impl Plan {
                 let profiles = self.clients.iter_mut().map(|client| &mut client.profile);
                 profiles.for_each(|profile| profile.expected.gone |= power_goes);
             }
+        }
+    }
+
+    /// Gives the pool, if there is one, vdevs of other classes and a cache device.
+    pub(super) fn choose_classes(&mut self, seed: u64) {
+        if let Some(pool) = &mut self.pool {
+            pool.classes = Classes::draw(seed);
         }
     }
 

@@ -3,6 +3,7 @@
 //! **Owns** its opening. **Called by** scenarios `shards`, `nfs` and `nfs_rdma`: the pool's owner is a task of the server's first
 //! shard, and requests arrive on the others, if there are any.
 
+use crate::classes::Classes;
 use crate::{raidz, workers};
 use backend::BlockBackend;
 use io::disk::{Disk, OpenOptions as DiskOptions};
@@ -33,6 +34,8 @@ pub(super) struct PoolPlan {
     pub(super) record_size: u32,
     /// Where small durable writes go first.
     pub(super) durable_writes: DurableWrites,
+    /// Vdevs of other classes, each on a disk of its own, and a cache device.
+    pub(super) classes: Classes,
     /// Pause between two requests for a checkpoint.
     pub(super) checkpoints: Duration,
 }
@@ -79,6 +82,13 @@ impl PoolPlan {
         disks
     }
 
+    /// All disks with labels.
+    async fn all_disks(&self) -> Vec<Disk> {
+        let mut disks = self.open_disks().await;
+        disks.extend(self.classes.disks().await);
+        disks
+    }
+
     /// Opens the pool; creates it if it does not exist.
     pub(super) async fn open(&self) -> Pool {
         let host = Host {
@@ -87,14 +97,16 @@ impl PoolPlan {
         };
         let Scan {
             mut pools, unread, ..
-        } = scan(self.open_disks().await).await;
+        } = scan(self.all_disks().await).await;
         let found = pools.pop().filter(|found| !found.uberblocks.is_empty());
         let opened = match found {
             Some(found) => open(found, OpenOptions::new(host)).await,
             None => {
                 drop(unread);
                 let (layout, members) = (self.layout, self.open_disks().await);
-                let mut spec = PoolSpec::new("tank", vec![VdevSpec::new(layout, members)], host);
+                let mut vdevs = vec![VdevSpec::new(layout, members)];
+                vdevs.extend(self.classes.vdevs().await);
+                let mut spec = PoolSpec::new("tank", vdevs, host);
                 spec.journal = Some(JournalLayout {
                     segment_size: 256 << 10,
                     segments: 8,
@@ -115,6 +127,8 @@ impl PoolPlan {
         let pool = Pool::open(opened, options).await;
         let pool = pool.unwrap_or_else(|e| panic!("the pool does not open: {e}"));
         workers::give(&pool, &options);
+        let begun = self.classes.begin(&pool, self.volume_size).await;
+        begun.unwrap_or_else(|e| panic!("{}", e.0));
         pool
     }
 

@@ -7,6 +7,7 @@ use super::guest::guest;
 use super::plan::Plan;
 use super::pooled::{PoolPlan, disk_name};
 use super::protocol::Protocol;
+use crate::classes::caches;
 use crate::store::{Wrap, open};
 use backend::BlockBackend;
 use io::net::{TcpListener, TcpStream};
@@ -133,6 +134,10 @@ impl Server {
     /// Creates the disk, or all disks of the pool.
     pub(super) fn create_disks(&self, plan: &Plan) -> Vec<SimDisk> {
         let count = plan.pool.as_ref().map_or(1, |pool| pool.disks);
+        if let Some(pool) = &plan.pool {
+            pool.classes.create_disks(self.node, &plan.disk);
+            caches::create(self.node, (pool.classes.has_cache, &plan.disk), 0);
+        }
         let create = |n| self.node.create_disk(disk_name(n), plan.disk.clone());
         (0..count).map(create).collect()
     }

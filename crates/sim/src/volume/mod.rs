@@ -1,8 +1,6 @@
 //! Scenarios `pool`, `full`, `aimed`, `spares` and `cached`: a volume of a pool without a network, with power cuts and failing media.
 
 mod aimed;
-mod caches;
-mod classes;
 mod expansions;
 mod hot_spares;
 mod lapses;
@@ -16,6 +14,7 @@ mod resizes;
 use crate::Report;
 use crate::access::Direct;
 use crate::churn::{self, Media};
+use crate::classes::{Classes, caches};
 use crate::crowd::Tally;
 use crate::model::{Model, Violation};
 use crate::rewind::{self, Past};
@@ -25,7 +24,7 @@ use crate::store::Wrap;
 use crate::workload::{Job, verify_all};
 use aimed::Aim;
 use io::rng::Prng;
-use io::sim::{Node, SimDisk, remark};
+use io::sim::{Node, remark};
 use io::time::sleep;
 use io::{JoinHandle, spawn, timeout};
 use plan::{End, Fault, Plan};
@@ -72,6 +71,7 @@ fn plan_of(seed: u64, kind: Kind, [rng, harder, openings]: [&mut Prng; 3]) -> Pl
         Kind::Cached => {
             plan.tighten(harder);
             plan.is_cached = true;
+            plan.close_often(&mut Prng::new(seed ^ 0x9001_c105));
         }
     }
     let mut layout = Prng::new(seed ^ 0x9001_4a1d);
@@ -99,6 +99,8 @@ fn plan_of(seed: u64, kind: Kind, [rng, harder, openings]: [&mut Prng; 3]) -> Pl
         _ => {}
     }
     plan.choose_classes(&mut Prng::new(seed ^ 0x9001_c1a5));
+    plan.classes = plan.fitting(Classes::draw(seed));
+    plan.is_cached |= plan.classes.has_cache;
     plan
 }
 
@@ -110,10 +112,7 @@ pub async fn run(seed: u64, wrap: Wrap, kind: Kind) -> Result<Report, Violation>
     let mut openings = Prng::new(seed ^ 0x9001_0be0);
     let plan = plan_of(seed, kind, [&mut rng, &mut harder, &mut openings]);
     let node = Node::new();
-    let names = plan.names().into_iter();
-    let disks: Vec<SimDisk> = names
-        .map(|name| node.create_disk(name, plan.disk.clone()))
-        .collect();
+    let disks = plan.create_disks(node);
     let mut faults = caches::create(node, (plan.is_cached, &plan.disk), seed);
     let block_size = plan.volume.block_size;
     let blocks = plan.volume.size / u64::from(block_size);
@@ -377,9 +376,7 @@ async fn live(
     {
         Node::current().power_cut_after(steps);
     }
-    if plan.has_special {
-        classes::set_threshold(&pool, &mut Prng::new(seed ^ 0x5bec)).await?;
-    }
+    plan.begin_classes(&pool, seed).await?;
     if plan.aim.is_none() {
         let settings = SimSettings::new(&mut Prng::new(seed ^ 0x5e77));
         settings.apply(&pool, VOLUME, &model).await?;
@@ -471,6 +468,8 @@ fn begin_churn(
         };
         others.push(spawn(churn::churn(pool.clone(), media, rng.u64())));
     }
+    let changes = plan.classes.churn(pool.clone(), seed ^ 0xc1a5);
+    others.push(spawn(changes));
     if plan.is_cached {
         others.push(spawn(caches::churn(pool.clone(), seed ^ 0xcace)));
     }

@@ -6,14 +6,14 @@
 //! returns to an older checkpoint than an earlier opening made durable.
 
 use super::aimed::Aim;
-use super::caches;
 use super::plan::{Fault, Plan};
 use super::removals::revive;
+use crate::classes::{Classes, caches, set_threshold};
 use crate::model::Violation;
 use crate::{offline, workers};
 use io::disk::{self, Disk};
 use io::rng::Prng;
-use io::sim::Node;
+use io::sim::{Node, SimDisk};
 use io::time::sleep;
 use pool::Pool;
 use pool::format::Host;
@@ -38,6 +38,32 @@ impl Plan {
     pub(super) fn choose_classes(&mut self, rng: &mut Prng) {
         let has_second = self.disks > self.members && self.parity == 0;
         self.has_special = has_second && self.crowd.is_none() && rng.chance(SPECIALS);
+    }
+
+    /// The classes that a scenario can have: none where it changes or breaks all vdevs by itself, and no changes where others replace members.
+    pub(super) fn fitting(&self, drawn: Classes) -> Classes {
+        let changes_vdevs = matches!(self.aim, Some(Aim::Removal | Aim::Expansion));
+        match changes_vdevs || self.hot || self.lapses() || self.spares > 0 {
+            true => drawn.without_vdevs(),
+            false if self.crowd.is_some() => drawn.without_changes(),
+            false => drawn,
+        }
+    }
+
+    /// Creates all disks. Returns those of normal vdevs, and further ones that may join them.
+    pub(super) fn create_disks(&self, node: Node) -> Vec<SimDisk> {
+        self.classes.create_disks(node, &self.disk);
+        let names = self.names().into_iter();
+        let create = |name: String| node.create_disk(name, self.disk.clone());
+        names.map(create).collect()
+    }
+
+    /// Begins an incarnation of a pool whose cache device is open: sets thresholds.
+    pub(super) async fn begin_classes(&self, pool: &Pool, seed: u64) -> Result<(), Violation> {
+        if self.has_special {
+            set_threshold(pool, &mut Prng::new(seed ^ 0x5bec)).await?;
+        }
+        self.classes.without_cache().begin(pool, seed).await
     }
 
     /// For each opening that loses power: the disk steps after which it does.
@@ -74,6 +100,9 @@ impl Plan {
                     Err(e) => panic!("a disk that is there opens: {e}"),
                 }
             }
+        }
+        if all {
+            disks.extend(self.classes.disks().await);
         }
         disks
     }
@@ -190,6 +219,7 @@ impl Plan {
                         false => VdevSpec::new(self.layout(), members),
                     });
                 }
+                vdevs.extend(self.classes.vdevs().await);
                 let mut spec = PoolSpec::new("tank", vdevs, options.host);
                 spec.journal = Some(self.journal);
                 spec.ashift = self.ashift;
@@ -212,7 +242,7 @@ impl Plan {
     /// The disks for the offline reader: without disks that were detached or never attached.
     async fn labelled(&self) -> Vec<Disk> {
         let disks = self.disks(true).await;
-        if self.spares == 0 {
+        if self.spares == 0 && !self.classes.has_vdevs() {
             return disks;
         }
         offline::labelled(disks).await

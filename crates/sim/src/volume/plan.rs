@@ -6,6 +6,7 @@
 use super::VOLUME;
 use super::aimed::Aim;
 use crate::absence::{Away, LastLabels};
+use crate::classes::Classes;
 use crate::crowd::{self, Crowd};
 use crate::raidz;
 use crate::settings::SimSettings;
@@ -48,6 +49,8 @@ pub(super) struct Plan {
     pub(super) disks: usize,
     /// Whether vdevs behind the first one are of the special class.
     pub(super) has_special: bool,
+    /// Further vdevs of other classes, each on a disk of its own.
+    pub(super) classes: Classes,
     pub(super) disk: DiskConfig,
     /// Members of each vdev.
     pub(super) members: usize,
@@ -196,6 +199,7 @@ impl Plan {
         let mut plan = Plan {
             disks: members * (1 + rng.below(2) as usize),
             has_special: false,
+            classes: Classes::default(),
             disk,
             members,
             parity: 0,
@@ -312,6 +316,12 @@ impl Plan {
             End::PowerCut(rng.below(longest))
         };
         self.lives = (0..TIGHT_LIVES).map(&mut cut).collect();
+    }
+
+    /// Lets half of the incarnations close the pool: a cache device then has all blocks that have gathered.
+    pub(super) fn close_often(&mut self, rng: &mut Prng) {
+        let chosen = self.lives.iter_mut().filter(|_| rng.chance(0.5));
+        chosen.for_each(|life| *life = End::Close);
     }
 
     /// Makes the vdevs raidz of few members, with members that fail or are away, up to the parity.

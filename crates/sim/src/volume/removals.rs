@@ -5,14 +5,14 @@
 //! disk becomes a vdev; a removal goes on in each incarnation until it ends; then the vdev has left the pool, and the journal is on the other
 //! one; or, if the removal was given up, the vdev has not left; a pool goes on without a log that is lost.
 
-use super::classes::set_threshold;
 use super::hot_spares::{free, open};
+use crate::classes::{left_lost, of_class, set_threshold};
 use crate::model::Violation;
 use io::rng::Prng;
 use io::sim::{Node, SimDisk, remark};
 use io::time::sleep;
 use pool::format::{VdevClass, VdevId};
-use pool::vdev::{SetupError, VdevSpec, VdevStatus};
+use pool::vdev::{SetupError, VdevSpec};
 use pool::{Pool, Removing};
 use std::rc::Rc;
 use std::time::Duration;
@@ -53,7 +53,7 @@ pub(super) async fn churn(
             Node::current().power_cut_after(steps);
         }
         if pool.removing().is_none() {
-            lost(&pool, vdev).await?;
+            left_lost(&pool, vdev).await?;
             // the next vdev has its disk
             revive(free(&pool, &names));
             continue;
@@ -90,31 +90,6 @@ pub(super) fn revive(names: Vec<String>) {
     let disks = names.into_iter();
     let disks = disks.filter_map(|name| Node::current().disk(name));
     disks.for_each(SimDisk::revive);
-}
-
-/// The vdev of a class.
-fn of_class(pool: &Pool, class: VdevClass) -> Option<VdevStatus> {
-    let vdevs = pool.vdevs().status();
-    vdevs.into_iter().find(|vdev| vdev.class == class)
-}
-
-/// Waits until the pool has left a log that is lost.
-async fn lost(pool: &Pool, vdev: VdevId) -> Result<(), Violation> {
-    // an idle pool writes nothing to it
-    let _refused = pool.checkpoint().await;
-    for _ in 0..IDLE_MS_MAX {
-        let is_there = pool.vdevs().status().iter().any(|v| v.id == vdev);
-        if !is_there && !pool.journal_vdevs().contains(&vdev) {
-            return Ok(());
-        }
-        if let Some(trouble) = pool.trouble() {
-            return Err(Violation(format!("the pool fails with its log: {trouble}")));
-        }
-        sleep(Duration::from_millis(1)).await;
-    }
-    Err(Violation(format!(
-        "{vdev:?} is a log that is lost, and stays"
-    )))
 }
 
 /// The vdev whose removal is in progress or begins, or a log that is lost now. `None` if the pool has given up, or has no room for its blocks.

@@ -78,6 +78,9 @@ fn one(p: &Pool, verbose: bool) -> String {
     if let Some(reason) = &p.reason {
         let _ = writeln!(out, "reason: {reason}");
     }
+    if let Some(lost) = &p.lost_changes {
+        let _ = writeln!(out, "  lost: {lost}");
+    }
     out += &advice::lines(p);
     if p.read_only {
         out += "  mode: read-only\n";

@@ -2,4 +2,5 @@
 pub(in crate::owner) mod state;
 
 mod loss;
+mod lost_changes;
 mod moves;

@@ -55,8 +55,10 @@ impl Pool {
             mut newest,
             checkpoints,
             is_chosen,
+            lacks_journal,
         } = opened;
         let vdevs = Arc::new(vdevs);
+        let opened_at = uberblock;
         let ring = vdevs.ring_with(uberblock.journal.position.segment);
         // if its ring is gone, the journal has moved since: later checkpoints are damaged, and the batches before them are lost
         let is_rewound = uberblock.sequence < newest || is_chosen && ring.is_none();
@@ -122,6 +124,7 @@ impl Pool {
         state.adopt_journaled();
         state.supply_budget();
         vdevs.wait_for_space(true);
+        let lost_changes = lacks_journal.then(|| state.lost_changes(&opened_at, &checkpoints));
         let owner = Rc::new(Owner {
             shared,
             state: RefCell::new(state),
@@ -135,6 +138,7 @@ impl Pool {
         owner.load_doubted(doubted);
         owner.tell_dead();
         owner.look_at_class();
+        *owner.journal_moves.lost_changes.borrow_mut() = lost_changes;
         let tasks = vec![
             io::spawn(owner.clone().run()),
             io::spawn(owner.clone().tick()),

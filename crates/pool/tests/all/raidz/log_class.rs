@@ -8,7 +8,7 @@ use backend::BlockBackend;
 use io::sim::{Latency, Node, Sim, SimConfig, SimDisk};
 use pool::format::{Host, JournalLayout, VdevClass, VdevId};
 use pool::inspect::{Finding, FindingKind};
-use pool::vdev::{MemberState, OpenOptions, PoolSpec, SetupError, VdevSpec, create};
+use pool::vdev::{MemberState, OpenOptions, PoolSpec, RING_SLOTS, SetupError, VdevSpec, create};
 use pool::{Options, Pool};
 
 use crate::blocks::{byte, first, simulated, sound, volume, write};
@@ -452,6 +452,16 @@ async fn import_forced(which: impl IntoIterator<Item = usize>) -> Result<Pool, S
 fn a_log_that_is_lost_with_the_machine_is_given_up_by_consent() {
     let life = async || {
         let pool = with_log(1).await;
+        assert_eq!(pool.lost_changes(), None);
+        // more checkpoints than the disks keep, in which only one dataset changes
+        let busy = volume(&pool, "busy", 4 << 20).await;
+        for n in 0..RING_SLOTS {
+            io::time::sleep(Duration::from_secs(10)).await;
+            write(&busy, n, 1, byte(n)).await.expect("written");
+            let _proof = busy.flush().await.expect("flushed");
+            pool.checkpoint().await.expect("a checkpoint");
+        }
+        io::time::sleep(Duration::from_secs(10)).await;
         let vol = volume(&pool, "late", 4 << 20).await;
         write(&vol, 0, 1, 1).await.expect("written");
         let _proof = vol.flush().await.expect("flushed");
@@ -470,6 +480,13 @@ fn a_log_that_is_lost_with_the_machine_is_given_up_by_consent() {
         assert_eq!((vdev, was_exported), (LOG, false));
         let pool = import_forced(0..3).await.expect("by consent");
         assert_eq!(pool.journal_vdevs(), [MIRROR, VDEV]);
+        let lost = pool.lost_changes().expect("the log was in use");
+        let named: Vec<_> = lost.changed.iter().map(|c| c.dataset.as_str()).collect();
+        assert_eq!(named, ["late", "busy"], "{lost:?}");
+        assert_eq!(lost.changed[0].time_ms, lost.since_ms);
+        let before = lost.since_ms - lost.changed[1].time_ms;
+        assert!((8_000..30_000).contains(&before), "{lost:?}");
+        assert!(lost.known_ms < lost.changed[1].time_ms, "{lost:?}");
         check(&pool).await;
         let vol = pool.volume("late").expect("it was in the checkpoint");
         assert_eq!(first(&vol, 0).await, 1, "the later write is lost");
@@ -515,6 +532,7 @@ fn a_log_that_is_lost_after_an_export_loses_nothing() {
         let text = refused.expect("refused").to_string();
         assert!(text.contains("nothing is lost"), "{text}");
         let pool = import_forced(0..3).await.expect("by consent");
+        assert_eq!(pool.lost_changes(), None);
         check(&pool).await;
         close(pool).await;
     });

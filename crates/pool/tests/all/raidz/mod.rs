@@ -17,6 +17,7 @@ mod remove_cut;
 mod scrub;
 mod spares;
 mod special_class;
+mod special_faults;
 
 use crate::blocks::{byte, first, free_all, simulated, sound, volume, write};
 use backend::{BlockBackend, Extent, Lba, StorageError};

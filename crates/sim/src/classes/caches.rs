@@ -1,6 +1,6 @@
-//! A cache device beside the pool, which rots, fails, stalls, is torn by power cuts, is removed and added again.
+//! A cache device beside a pool, which rots, fails, stalls, is torn by power cuts, is removed and added again.
 //!
-//! **Owns** its disk and its faults. **Called by** scenario `cached`. **Invariant** that the model checks: with each fault of the device, clients get
+//! **Owns** its disk and its faults. **Called by** all scenarios with a pool. **Invariant** that the model checks: with each fault of the device, clients get
 //! right data, and no errors.
 
 use crate::access::Direct;
@@ -17,13 +17,15 @@ use std::rc::Rc;
 use std::time::Duration;
 
 const PATH: &str = "cache";
+/// Rot begins within this number of bytes of the first segment.
+const ROTTEN: u64 = 256 << 10;
 /// Most times that the device is removed in one incarnation.
 const REMOVALS_MAX: u64 = 3;
 /// Longest pause before that, microseconds.
 const PAUSE_US: u64 = 20_000;
 
 /// Creates the disk, with the sectors of `like`, if the pool has a cache device. Returns the random numbers of its faults.
-pub(super) fn create(node: Node, (is_cached, like): (bool, &DiskConfig), seed: u64) -> Prng {
+pub(crate) fn create(node: Node, (is_cached, like): (bool, &DiskConfig), seed: u64) -> Prng {
     let mut rng = Prng::new(seed ^ 0x9001_cace);
     if !is_cached {
         return rng;
@@ -37,14 +39,14 @@ pub(super) fn create(node: Node, (is_cached, like): (bool, &DiskConfig), seed: u
 }
 
 /// Reads the volume again with short requests: blocks enter the device, and come from there.
-pub(super) async fn read_again(access: &Direct, model: &Rc<RefCell<Model>>) {
+pub(crate) async fn read_again(access: &Direct, model: &Rc<RefCell<Model>>) {
     for blocks in [4, 1] {
         verify_all(access, model, blocks).await;
     }
 }
 
 /// Ends the faults of the disk, and begins others for the next incarnation.
-pub(super) fn break_device(node: Node, rng: &mut Prng) {
+pub(crate) fn break_device(node: Node, rng: &mut Prng) {
     let Some(disk) = node.disk(PATH) else { return };
     disk.heal();
     disk.revive();
@@ -72,13 +74,14 @@ fn rot(disk: SimDisk, rng: &mut Prng) {
     let end = disk.size();
     let start = match rng.chance(0.2) {
         true => 0,
-        false => DATA_START + rng.below(1 << 20),
+        // the first segment is the one that most runs fill
+        false => DATA_START + rng.below(ROTTEN),
     };
-    disk.rot(start..(start + (1 << rng.below(24))).min(end));
+    disk.rot(start..(start + (4096 << rng.below(12))).min(end));
 }
 
 /// Opens the cache device, or makes the disk one. A device that fails meanwhile is no trouble.
-pub(super) async fn open(pool: &Pool) {
+pub(crate) async fn open(pool: &Pool) {
     let disk = loop {
         match Disk::open(PATH, OpenOptions::default()).await {
             Ok(disk) => break disk,
@@ -97,7 +100,7 @@ pub(super) async fn open(pool: &Pool) {
 }
 
 /// Removes the device while clients read, and adds it again.
-pub(super) async fn churn(pool: Rc<Pool>, seed: u64) -> Result<(), Violation> {
+pub(crate) async fn churn(pool: Rc<Pool>, seed: u64) -> Result<(), Violation> {
     let mut rng = Prng::new(seed);
     for _ in 0..rng.below(REMOVALS_MAX + 1) {
         sleep(Duration::from_micros(rng.below(PAUSE_US))).await;
