@@ -119,7 +119,7 @@ fn a_cache_helps_once_memory_is_full_and_records_return() {
     let advice = |bytes, reads: &ReadsByCache| cache(&pool("normal", 1, memory(bytes)), reads);
     let growing = advice(32 * MIB, &turns(512 * MIB)).advice;
     assert!(
-        !growing.helps && growing.reason.contains("still growing (500 B of 1000 B)"),
+        !growing.helps && growing.reason.contains("still growing (32 MiB of 64 MiB)"),
         "{growing:?}"
     );
     let full = 63 * MIB;
