@@ -157,7 +157,7 @@ mod tests {
         let once = entered(&mut sketch, &names);
         assert!(once < 300, "{once} of 30,000 names that were met once");
         let mut waiting = names;
-        for _ in 0..8 {
+        for _ in 0..16 {
             waiting.retain(|name| !sketch.note(*name, 4096));
         }
         assert!(waiting.len() < 600, "{} of 30,000 wait", waiting.len());

@@ -19,20 +19,12 @@ use crate::record::Contents;
 pub(crate) struct Journaled {
     records: BTreeMap<Key, Contents>,
     bytes: usize,
-    /// Whether all of them are on their way to blocks.
-    are_leaving: bool,
 }
 
 impl Journaled {
     /// Bytes of the contents.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
-    }
-
-    /// Whether the records get blocks now: from `many` bytes on, until none are here.
-    pub(crate) fn leave_from(&mut self, many: usize) -> bool {
-        self.are_leaving = !self.records.is_empty() && (self.are_leaving || self.bytes >= many);
-        self.are_leaving
     }
 
     /// Number of records.

@@ -175,7 +175,7 @@ impl Owner {
             if self.finish_snapshot(volume) {
                 return true;
             }
-            if journaled::is_due(&mut lock(&volume.state), all) {
+            if journaled::is_due(&lock(&volume.state), all) {
                 if !self.write_journaled(volume) {
                     return true;
                 }

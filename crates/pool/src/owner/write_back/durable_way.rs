@@ -213,7 +213,7 @@ mod tests {
     }
 
     fn taken(way: &mut DurableWay) -> usize {
-        (0..640).filter(|_| way.takes_journal()).count()
+        (0..2000).filter(|_| way.takes_journal()).count()
     }
 
     #[test]
@@ -225,9 +225,9 @@ mod tests {
 
     #[test]
     fn the_journal_is_taken_if_it_is_much_faster_and_the_other_way_is_tried_again() {
-        // cycles of 800 and 360 groups
-        assert_eq!(taken(&mut way(10_000, Some(5_000))), 640 - 8);
-        assert_eq!(taken(&mut way(10_000, Some(9_000))), 2 * 8);
+        // cycles of 800 groups, of which the first one tries the journal, and of 360
+        assert_eq!(taken(&mut way(10_000, Some(5_000))), 2000 - 2 * 8);
+        assert_eq!(taken(&mut way(10_000, Some(9_000))), 6 * 8);
         assert_eq!(taken(&mut way(400, Some(100))), 0);
     }
 
@@ -239,6 +239,11 @@ mod tests {
             let journal = (0..groups).filter(|_| way.takes_journal()).count();
             groups - journal
         };
+        assert_eq!(
+            tries(&mut way, 60_000),
+            0,
+            "the first cycle tries the journal"
+        );
         assert_eq!(tries(&mut way, 60_000), 8);
         // the log is gone
         way.times.journal = Some(Duration::from_millis(11));

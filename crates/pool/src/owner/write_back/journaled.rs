@@ -23,9 +23,8 @@ use io::sync::lock;
 
 /// The most bytes of a group whose contents go to the journal. A larger one costs more bytes than seeks.
 const SMALL_BYTES: usize = 32 << 10;
-/// Bytes of one dataset from which all of them get blocks without waiting for others. Durable writes wait for a hard disk meanwhile: they do so
-/// rarely, and for one seek.
-const MANY_BYTES: usize = 4 << 20;
+/// Bytes of one dataset from which they get blocks without waiting for others.
+const MANY_BYTES: usize = 1 << 20;
 
 const _: () = assert!(SMALL_BYTES <= CONTENTS_SIZE_MAX);
 
@@ -38,9 +37,9 @@ pub(super) fn is_small(state: &dataset::State, bytes: usize, lazy: bool) -> bool
 }
 
 /// Whether the records of a dataset that only the journal has get blocks now. `all` of the dirty records are being written.
-pub(super) fn is_due(state: &mut dataset::State, all: bool) -> bool {
-    let leave = state.journaled.leave_from(MANY_BYTES);
-    leave || !state.journaled.is_empty() && (all || state.pending_snapshot.is_some())
+pub(super) fn is_due(state: &dataset::State, all: bool) -> bool {
+    let bytes = state.journaled.bytes();
+    bytes > 0 && (all || bytes >= MANY_BYTES || state.pending_snapshot.is_some())
 }
 
 /// Whether a pending snapshot waits only for blocks of records that the journal has. Later writes wait for the snapshot.
