@@ -418,6 +418,7 @@ fn short_requests_are_counted_and_sequences_are_not() {
         let written = accesses();
         assert_eq!((written.writes, written.short_overwrites), (68, 5));
         assert_eq!(written.short_overwrite_bytes, 5 * BLOCK as u64);
+        drop(volume);
         pool.close().await.expect("closed");
 
         let pool = again().await;
