@@ -240,12 +240,7 @@ impl CacheDevice {
 
     /// Whether it has a block, or the segment that is being filled has.
     pub(super) fn has(&self, name: u64) -> bool {
-        if self.is_out() {
-            return false;
-        }
-        let state = lock(&self.state);
-        let in_filling = || state.filling.as_ref().is_some_and(|f| f.has(name));
-        state.index.get(name).is_some() || in_filling()
+        !self.is_out() && lock(&self.state).has(name)
     }
 
     /// Counts a block that no device has, and that is looked for on this one.
@@ -335,11 +330,7 @@ impl CacheDevice {
         if !state.sketch.note(name, bytes.len()) || state.is_closed {
             return;
         }
-        let is_there = state
-            .filling
-            .as_ref()
-            .is_some_and(|filling| filling.has(name));
-        if is_there || state.index.get(name).is_some() {
+        if state.has(name) {
             return;
         }
         let fits = match &mut state.filling {
@@ -480,6 +471,12 @@ impl CacheDevice {
 }
 
 impl State {
+    /// Whether a block is on the device, or in the segment that is being filled.
+    fn has(&self, name: u64) -> bool {
+        let in_filling = || self.filling.as_ref().is_some_and(|f| f.has(name));
+        self.index.get(name).is_some() || in_filling()
+    }
+
     /// The segment has these blocks.
     fn put(&mut self, ring: &Ring, segment: u64, blocks: &[CachedBlock]) {
         for block in blocks {

@@ -30,16 +30,6 @@ pub use device::{CacheCounts, CacheFault, CacheStatus};
 /// Reads of one request in flight.
 const READS_AT_ONCE: usize = 16;
 
-/// The hash of the name of a block's contents.
-fn name_of(ptr: &BlockPtr) -> u64 {
-    ptr.address().name_hash(ptr.placed)
-}
-
-/// The hash of the name of a part of a block. No block begins at an odd address.
-fn name_of_part(ptr: &BlockPtr, from: usize) -> u64 {
-    ptr.address().behind(from + 1).name_hash(ptr.placed)
-}
-
 /// See the module header.
 pub(crate) struct CacheDevices {
     devices: RwLock<Vec<Arc<CacheDevice>>>,
@@ -128,12 +118,15 @@ impl CacheDevices {
         read(&self.devices).clone()
     }
 
-    /// The device that has a block, or else that would take it; `None` if no device works.
-    fn of(&self, name: u64) -> Option<Arc<CacheDevice>> {
+    /// The device that has a block.
+    fn holder(&self, name: u64) -> Option<Arc<CacheDevice>> {
         let devices = read(&self.devices);
-        if let Some(device) = devices.iter().find(|device| device.has(name)) {
-            return Some(device.clone());
-        }
+        devices.iter().find(|device| device.has(name)).cloned()
+    }
+
+    /// The device that would take a block; `None` if no device works.
+    fn taker(&self, name: u64) -> Option<Arc<CacheDevice>> {
+        let devices = read(&self.devices);
         let mut working = devices.iter().filter(|device| !device.is_out());
         let count = working.clone().count();
         match count {
@@ -144,12 +137,20 @@ impl CacheDevices {
 
     /// Whether a device has the block of this name. Otherwise the lookup counts as a miss.
     fn find(&self, name: u64) -> Option<Arc<CacheDevice>> {
-        let device = self.of(name)?;
-        if device.has(name) {
-            return Some(device);
+        let holder = self.holder(name);
+        if holder.is_none()
+            && let Some(taker) = self.taker(name)
+        {
+            taker.count_miss(name);
         }
-        device.count_miss(name);
-        None
+        holder
+    }
+
+    /// Offers a block to the device that has it, or would take it.
+    fn offer_named(&self, name: u64, bytes: &[u8]) {
+        if let Some(device) = self.holder(name).or_else(|| self.taker(name)) {
+            device.offer(name, bytes);
+        }
     }
 
     /// Reads a block of `ptr` into `buf`, whose length is the space that it takes. A buffer is returned in either case, unless a device kept it.
@@ -158,7 +159,7 @@ impl CacheDevices {
         ptr: &BlockPtr,
         buf: IoBuf,
     ) -> Result<IoBuf, Option<IoBuf>> {
-        let name = name_of(ptr);
+        let name = ptr.name_hash();
         let Some(device) = self.find(name) else {
             return Err(Some(buf));
         };
@@ -176,7 +177,7 @@ impl CacheDevices {
         blocks: &[(BlockPtr, usize)],
         buffers: &BufPool,
     ) -> Option<IoBuf> {
-        let find = |(ptr, _): &(BlockPtr, usize)| self.find(name_of(ptr));
+        let find = |(ptr, _): &(BlockPtr, usize)| self.find(ptr.name_hash());
         if let [(ptr, space)] = blocks {
             let _device = find(&blocks[0])?;
             let buf = buffers.alloc(*space).await;
@@ -205,10 +206,7 @@ impl CacheDevices {
 
     /// Offers a block that was read from the members, as it is stored.
     pub(crate) fn offer(&self, ptr: &BlockPtr, bytes: &[u8]) {
-        let name = name_of(ptr);
-        if let Some(device) = self.of(name) {
-            device.offer(name, bytes);
-        }
+        self.offer_named(ptr.name_hash(), bytes);
     }
 
     /// As [`CacheDevices::read_into`], for the parts of a block that begin at byte `from` of it and have the length of `buf`, if devices have all of
@@ -239,7 +237,7 @@ impl CacheDevices {
         from: usize,
         buf: IoBuf,
     ) -> Result<IoBuf, Option<IoBuf>> {
-        let name = name_of_part(block.ptr(), from);
+        let name = block.ptr().part_name_hash(from);
         let Some(device) = self.find(name) else {
             return Err(Some(buf));
         };
@@ -254,10 +252,7 @@ impl CacheDevices {
     pub(crate) fn offer_parts(&self, block: &Block, from: usize, bytes: &[u8]) {
         let starts = (from..from + bytes.len()).step_by(block.part_size());
         for (start, part) in starts.zip(bytes.chunks(block.part_size())) {
-            let name = name_of_part(block.ptr(), start);
-            if let Some(device) = self.of(name) {
-                device.offer(name, part);
-            }
+            self.offer_named(block.ptr().part_name_hash(start), part);
         }
     }
 }

@@ -34,13 +34,12 @@ impl OpenDataset {
             match &piece.location {
                 Location::Block(block) => {
                     let ptr = block.ptr();
-                    reuse.note(ptr.address().name_hash(ptr.placed), ptr.physical_size);
+                    reuse.note(ptr.name_hash(), ptr.physical_size);
                 }
                 Location::Parts(block, bytes) => {
                     let (ptr, size) = (block.ptr(), block.part_size());
                     for start in bytes.clone().step_by(size) {
-                        let at = ptr.address().behind(start + 1);
-                        reuse.note(at.name_hash(ptr.placed), size as u32);
+                        reuse.note(ptr.part_name_hash(start), size as u32);
                     }
                 }
                 // those in memory were noted when they were found

@@ -163,8 +163,8 @@ impl OpenDataset {
                     let held = caching.in_memory.then(|| self.shared.records.get(ptr));
                     let held = held.flatten();
                     if held.is_some() {
-                        let name = ptr.address().name_hash(ptr.placed);
-                        self.shared.reuse.note(name, ptr.physical_size);
+                        let reuse = &self.shared.reuse;
+                        reuse.note(ptr.name_hash(), ptr.physical_size);
                     }
                     held.map_or(Location::Block(block), Location::Cached)
                 }

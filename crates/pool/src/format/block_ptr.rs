@@ -152,6 +152,16 @@ impl BlockPtr {
         }
     }
 
+    /// The hash of the name of the block's contents. The name has these contents for ever.
+    pub(crate) fn name_hash(&self) -> u64 {
+        self.address().name_hash(self.placed)
+    }
+
+    /// The same of the part of the block from byte `from` of it on. No block begins at an odd address.
+    pub(crate) fn part_name_hash(&self, from: usize) -> u64 {
+        self.address().behind(from + 1).name_hash(self.placed)
+    }
+
     /// Checks that the fields are consistent.
     ///
     /// # Errors

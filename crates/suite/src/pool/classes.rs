@@ -15,7 +15,7 @@ use io::time::now;
 use lab::Result;
 use lab::size::count;
 use pool::vdev::VdevSpec;
-use pool::{Options, Pool};
+use pool::{CacheCounts, Options, Pool};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -70,14 +70,20 @@ impl PoolFiles<'_> {
         Ok(disk)
     }
 
+    /// `plan` on a raw file on the disk of the flash.
+    async fn raw_flash(&self, plan: Plan) -> Result<Point> {
+        let extent = &self.bench.extent;
+        let raw = Target::Raw(file(&self.raw(), extent.size).await?);
+        raw.fill(plan.region).await?;
+        raw.measure(plan, extent.long, 1).await
+    }
+
     /// Durable writes to a pool on a hard disk with a log, compared with the log device itself.
     async fn with_log(&self) -> Result<Vec<Sample>> {
         let extent = &self.bench.extent;
         let region = extent.size / PART;
         let plan = Plan::small(Act::SyncWrite, 1, region);
-        let raw = Target::Raw(file(&self.raw(), extent.size).await?);
-        raw.fill(region).await?;
-        let raw = raw.measure(plan, extent.long, 1).await?;
+        let raw = self.raw_flash(plan).await?;
         let disks = PoolFiles::in_memory(self.bench)?;
         let pool = disks.create(uncached()).await?;
         let volume = disks.volume(&pool, region).await?;
@@ -140,9 +146,7 @@ impl PoolFiles<'_> {
         let extent = &self.bench.extent;
         let region = extent.size / PART;
         let plan = Plan::small(Act::Read, DEPTH, region);
-        let raw = Target::Raw(file(&self.raw(), extent.size).await?);
-        raw.fill(region).await?;
-        let raw = raw.measure(plan, extent.long, 1).await?;
+        let raw = self.raw_flash(plan).await?;
         let disks = PoolFiles::in_memory(self.bench)?;
         let options = Options {
             record_cache_bytes: (region / SET_PER_MEMORY) as usize,
@@ -153,16 +157,16 @@ impl PoolFiles<'_> {
         let cache = self.flash_disk().await?;
         pool.add_cache(cache, true).await.map_err(refused)?;
         for _ in 0..PASSES {
-            let missed = misses(&pool);
+            let missed = counts(&pool).misses;
             volume.pass(plan).await?;
-            if misses(&pool) == missed {
+            if counts(&pool).misses == missed {
                 break;
             }
         }
         let _slow = Slow::new(disks.disk());
-        let found = hits(&pool);
+        let found = counts(&pool).hits;
         let warm = volume.measure(plan, extent.long, 2).await?;
-        let found = hits(&pool) - found;
+        let found = counts(&pool).hits - found;
         drop(volume);
         pool.close().await.map_err(refused)?;
         let after = self.after_restart(&disks, options, plan).await?;
@@ -194,12 +198,7 @@ impl PoolFiles<'_> {
     }
 }
 
-/// Blocks that the cache devices had.
-fn hits(pool: &Pool) -> u64 {
-    pool.caches().iter().map(|cache| cache.counts.hits).sum()
-}
-
-/// Blocks that they did not have.
-fn misses(pool: &Pool) -> u64 {
-    pool.caches().iter().map(|cache| cache.counts.misses).sum()
+/// Counters of the only cache device.
+fn counts(pool: &Pool) -> CacheCounts {
+    pool.caches()[0].counts
 }

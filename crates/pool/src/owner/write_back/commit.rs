@@ -311,9 +311,7 @@ impl Owner {
             Some(Placement::Whole(extents)) => {
                 let count = extents.iter().map(|(_, count)| count).sum();
                 sizes.truncate(count);
-                let spilled = owner.spilled((&extents, &sizes), small);
-                volume.counters.spilled(spilled);
-                owner.allocator.count_spilled(spilled);
+                owner.count_spilled(volume, (&extents, &sizes), small);
                 let destination = Destination::Whole {
                     extents,
                     sizes,
@@ -331,9 +329,7 @@ impl Owner {
                     owner.allocator.give_back(&fragments);
                     return Err(NotTaken::NoRoom);
                 };
-                let spilled = owner.spilled((&[(fragments[0].0, 1)], &sizes), small);
-                volume.counters.spilled(spilled);
-                owner.allocator.count_spilled(spilled);
+                owner.count_spilled(volume, (&[(fragments[0].0, 1)], &sizes), small);
                 Ok((1, Destination::Fragments { fragments, buf }))
             }
             // regions are loaded at the end of the turn; then the group is tried again
@@ -462,6 +458,18 @@ impl State {
     pub(in crate::owner) fn answer_when_durable(&mut self, ticket: Option<Ticket>, demand: Demand) {
         self.committer
             .answer_when_durable(&self.journal, ticket, demand);
+    }
+
+    /// Counts [`State::spilled`], for the dataset and for the pool.
+    fn count_spilled(
+        &mut self,
+        volume: &OpenDataset,
+        placed: (&[(Address, usize)], &[u32]),
+        small: u32,
+    ) {
+        let spilled = self.spilled(placed, small);
+        volume.counters.spilled(spilled);
+        self.allocator.count_spilled(spilled);
     }
 
     /// Bytes of the records of at most `small` bytes that are on normal vdevs because special ones have no room.

@@ -26,7 +26,6 @@ const TRIES: u32 = 8;
 const TRIES_PART: u32 = 50;
 /// The weight of a new measurement, as a divisor: the tries of one cycle outweigh what was measured before.
 const WEIGHT: u32 = 4;
-
 /// A measurement counts as this many times the usual time at most: one write that waited for other work of a disk says little about the way.
 const OUTLIER: u32 = 4;
 

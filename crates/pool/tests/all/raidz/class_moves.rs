@@ -73,8 +73,8 @@ fn older_blocks_move_to_their_class_and_back() {
     });
 }
 
-/// A class that is smaller than its blocks takes as many as it has room for. The walk is not repeated before room comes back; then the
-/// others come.
+/// A special class that is too small for all nodes and small records is filled. No second walk begins until the class has room again; then it
+/// takes the other blocks.
 #[test]
 fn blocks_wait_for_room_without_walks() {
     simulated(11, async || {

@@ -100,7 +100,7 @@ fn a_member_of_a_special_mirror_fails_under_load() {
     });
 }
 
-/// The refusal of a pool without its special vdev says what is on it.
+/// A pool without its special vdev is refused, and the error says that the pool's metadata was on that vdev.
 #[test]
 fn the_loss_of_a_special_vdev_is_named() {
     let life = async || {
