@@ -32,7 +32,9 @@ watch(page);
 
 const quiet = () => assert.deepEqual(faults, []);
 const ready = () => page.waitForFunction(() => document.querySelector("#main") && !document.querySelector("#main[aria-busy]"));
+// A dialog is open until its request was answered; a poll may show the result before that. An open dialog takes all keys.
 async function go(view) {
+  await dialog().waitFor({ state: "detached" });
   await page.evaluate((v) => { location.hash = `#/${v}`; }, view);
   await page.waitForFunction((v) => document.querySelector(`nav.views a[aria-current]`)?.hash === `#/${v}` || v.includes("/"), view);
   await ready();
