@@ -19,7 +19,7 @@ use crate::raidz::remove::{DISK, check, close, ended, furnished};
 use crate::raidz::special_class::{FIRST, SPECIAL, check_filled, class, fill, made, set, special};
 
 /// Waits until no walk is in progress. A walk that is to begin has begun before.
-async fn rested(pool: &Pool) {
+pub(super) async fn rested(pool: &Pool) {
     let mut idle = 0;
     for _ in 0..30_000 {
         io::time::sleep(Duration::from_millis(100)).await;

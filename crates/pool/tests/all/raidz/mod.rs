@@ -1,6 +1,7 @@
 //! Pools on a raidz, in the simulator.
 
 mod class_moves;
+mod earlier_release;
 mod expand;
 mod full;
 mod inspect;

@@ -62,7 +62,7 @@ pub(super) async fn set(pool: &Pool, dataset: Option<&str>, bytes: u64) {
 }
 
 /// The features that a reader of the closed pool must know.
-async fn features() -> Vec<String> {
+pub(super) async fn features() -> Vec<String> {
     let disk = loop {
         match Disk::open("d0", io::disk::OpenOptions::default()).await {
             Err(io::Error::Busy(_)) => io::time::sleep(Duration::from_millis(1)).await,
