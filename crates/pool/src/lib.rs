@@ -48,11 +48,11 @@ pub use lost::{LOST_MAX, LostBlock};
 pub use node_reads::NodeReads;
 pub use options::{DurableWrites, Options};
 pub use owner::{
-    BalanceMoves, Choice, ClassReason, Damage, DamagedObjects, Damages, DurableTimes, Expanding,
-    ExpansionWait, LastChange, LostChanges, NewFilesystem, NewVolume, OrderMoves, Placements, Pool,
-    PoolSpace, PoolWrites, RegionMoves, RemovalWait, Removing, Resilvering, RowMoves,
-    ScrubPosition, Scrubbed, SnapshotUse, Source, SpaceMaps, SpecialClass, TrimPosition, Trimmed,
-    Verified, VolumeSpace,
+    BalanceMoves, Choice, ClassReason, Damage, DamagedObjects, Damages, DurableTimes, DurableWaits,
+    Expanding, ExpansionWait, LastChange, LostChanges, NewFilesystem, NewVolume, OrderMoves,
+    Placements, Pool, PoolSpace, PoolWrites, RegionMoves, RemovalWait, Removing, Resilvering,
+    RowMoves, ScrubPosition, Scrubbed, SnapshotUse, Source, SpaceMaps, SpecialClass, TrimPosition,
+    Trimmed, Verified, VolumeSpace,
 };
 pub use reuse::ReuseDistances;
 pub use volume::Volume;

@@ -4,16 +4,22 @@
 //! measured, and a dataset whose blocks were not counted is named.
 
 use crate::api::{
-    Accesses, Answered, BlockCount, Pool, ReadsByCache, RecordCache, SizeReport, VdevClass,
+    Accesses, Answered, BlockCount, OperationTimes, Pool, ReadsByCache, RecordCache, SizeReport,
+    VdevClass,
 };
 use crate::size::ByteSize;
 use doctor::checks::SLOW_JOURNAL_US;
 use pool::space::NODES_PART;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::path::Path;
 
-/// A log device of this size has room for the largest journal and the labels, bytes.
-pub const LOG_SIZE: u64 = 512 << 20;
+/// Waits of clients for durable data, at least, for advice.
+const WAITS_MIN: u64 = 100;
+/// A log helps if a client waits for durable data during this part of the time, at least; the waits of several clients add up.
+const WAITING_MIN: f64 = 0.01;
+/// Seconds of a day.
+const DAY_S: f64 = 86_400.0;
 /// A cache in memory that is fuller than this, %, does not grow any more.
 const FULL_PERCENT: u64 = 90;
 /// Reads in the sample of reuse distances, at least, for advice.
@@ -115,24 +121,51 @@ pub struct ClassAdvice {
     pub size: u64,
 }
 
-/// Whether a log would make durable writes to a pool faster: by the times of the disks that have its journal.
+/// Whether a log would make durable writes faster, and what it would have to do.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct LogAdvice {
+    /// Whether it would, why, and the size that is enough: a larger log is not used.
+    #[serde(flatten)]
+    pub advice: ClassAdvice,
+    /// Times that clients waited for durable data since the pool was opened.
+    pub waits: OperationTimes,
+    /// Their rate.
+    pub waits_a_second: f64,
+    /// Bytes of the journal a day, at the rate since the pool was opened.
+    pub journal_a_day: u64,
+}
+
+/// Whether a log would make durable writes to a pool faster: by the times of the disks that have its journal, and by the number and the
+/// times of the waits of clients.
 #[must_use]
-pub fn log(pool: &Pool) -> ClassAdvice {
-    let with_journal = pool.vdevs.iter().filter(|v| v.journal);
-    let advice = |helps, reason| ClassAdvice {
-        helps,
-        reason,
-        size: LOG_SIZE,
+pub fn log(pool: &Pool) -> LogAdvice {
+    let durable = pool.durable_writes.unwrap_or_default();
+    let seconds = durable.of_ms.max(1) as f64 / 1000.0;
+    let (helps, reason) = match journal_is_slow(pool) {
+        Ok(measured) => waits_are_long(&durable.waits, seconds, &measured),
+        Err(reason) => (false, reason),
     };
+    LogAdvice {
+        advice: ClassAdvice {
+            helps,
+            reason,
+            size: durable.log_size_min,
+        },
+        waits: durable.waits,
+        waits_a_second: durable.waits.count as f64 / seconds,
+        journal_a_day: (durable.journal_written as f64 * DAY_S / seconds) as u64,
+    }
+}
+
+/// The measured times of the slowest disk with the journal. Errors: why a log would not be faster.
+fn journal_is_slow(pool: &Pool) -> Result<String, String> {
+    let with_journal = pool.vdevs.iter().filter(|v| v.journal);
     let members = with_journal.clone().flat_map(|v| &v.members);
     let times = members.flat_map(|m| [("write", &m.write_times, m), ("flush", &m.flush_times, m)]);
     let Some((kind, slowest, member)) = times.max_by_key(|(_, t, _)| t.p50_us) else {
-        return advice(false, "the pool has no disk with its journal".into());
+        return Err("the pool has no disk with its journal".into());
     };
-    let path = member
-        .path
-        .as_deref()
-        .unwrap_or(std::path::Path::new("a disk"));
+    let path = member.path.as_deref().unwrap_or(Path::new("a disk"));
     let measured = format!(
         "the median {kind} of {} took {} µs, 99 % of {} took at most {} µs",
         path.display(),
@@ -141,20 +174,39 @@ pub fn log(pool: &Pool) -> ClassAdvice {
         slowest.p99_us
     );
     if with_journal.into_iter().any(|v| v.class == VdevClass::Log) {
-        return advice(false, format!("the journal is on a log: {measured}"));
+        return Err(format!("the journal is on a log: {measured}"));
     }
     match slowest.p50_us >= SLOW_JOURNAL_US {
-        true => advice(
-            true,
-            format!(
-                "{measured}: a small durable write waits for it, and with a log for the log alone"
-            ),
-        ),
-        false => advice(
-            false,
-            format!("{measured}: only a log that is faster than that would help"),
-        ),
+        true => Ok(measured),
+        false => Err(format!(
+            "{measured}: only a log that is faster than that would help"
+        )),
     }
+}
+
+/// Whether clients wait for durable data often and long, in `seconds`, and the reason. `measured` are the times of the journal's disk.
+fn waits_are_long(waits: &OperationTimes, seconds: f64, measured: &str) -> (bool, String) {
+    if waits.count < WAITS_MIN {
+        let reason = format!(
+            "clients waited only {} times for durable data since the pool was opened: ask again after a usual day",
+            waits.count
+        );
+        return (false, reason);
+    }
+    let waiting = waits.sum_us as f64 / 1e6 / seconds;
+    if waiting < WAITING_MIN {
+        let reason = format!(
+            "clients wait for durable data during {:.2} % of the time only",
+            100.0 * waiting
+        );
+        return (false, reason);
+    }
+    let reason = format!(
+        "clients waited {} times for durable data, {} µs at the median and {} µs in all but 1 % of the times, and {measured}: with a log, a small \
+         durable write waits for the log alone",
+        waits.count, waits.p50_us, waits.p99_us
+    );
+    (true, reason)
 }
 
 /// The reason if the record cache in memory is not full yet.

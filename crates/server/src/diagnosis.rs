@@ -5,7 +5,7 @@
 
 use crate::advice;
 use crate::api::{
-    DiskState, Expansion, Health, Member, MemberTimes, NamespaceState, Pool, Queue, ScanState,
+    DiskState, Expansion, Health, Member, NamespaceState, OperationTimes, Pool, Queue, ScanState,
     SessionSummary, SpareState, SpecialClass, Status, Transport, Vdev, VdevClass,
 };
 use crate::limits::DOCTOR_SESSIONS_MAX;
@@ -226,7 +226,7 @@ fn may_fail(vdev: &Vdev) -> u64 {
     vdev.layout.failures(vdev.members.len() - doubled) as u64
 }
 
-fn times(t: &MemberTimes) -> facts::Times {
+fn times(t: &OperationTimes) -> facts::Times {
     facts::Times {
         count: t.count,
         p50_us: t.p50_us,

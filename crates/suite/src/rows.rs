@@ -157,6 +157,8 @@ pub(crate) enum Class {
     Log,
     /// A cold walk over a tree of files, compared with a pool without the class.
     Special,
+    /// Random writes of small records that a full special device does not take, compared with a pool without the class.
+    FullSpecial,
     /// Random reads of four times the memory, compared with the cache device itself.
     Cache,
 }
@@ -304,6 +306,7 @@ pub(crate) const ROWS: &[Row] = rows! {
     // at most 1.2 times the log's time
     Pool "hard disk with a log, 4K randwrite sync Q1", Work::Class(Class::Log), "rate ≥ 0.833 x";
     Pool "hard disk with a special device, cold find and stat", Work::Class(Class::Special), "rate ≥ 20 x";
+    Pool "hard disk with a full special device, 4K randwrite Q32", Work::Class(Class::FullSpecial), "rate ≥ 0.9 x";
     Pool "hard disk with a cache, 4K randread Q32", Work::Class(Class::Cache), "rate ≥ 0.8 x";
     // 0.8 of the part of the raw bytes that is data
     Pool "raidz2 8+2, 1M write", Work::Raidz(Sequential(Act::Write)), "bytes ≥ 0.64 x";

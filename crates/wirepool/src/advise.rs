@@ -5,12 +5,12 @@
 mod directory;
 
 use crate::ask::Ask;
-use crate::columns::{human, rows};
+use crate::columns::{human, micros, rows};
 use anyhow::{Result, bail};
 use clap::Subcommand;
 use server::advice::{
-    CacheAdvice, CacheSize, ClassAdvice, RecordSizeAdvice, SpecialAdvice, Threshold, cache, log,
-    record_sizes, special,
+    CacheAdvice, CacheSize, ClassAdvice, LogAdvice, RecordSizeAdvice, SpecialAdvice, Threshold,
+    cache, log, record_sizes, special,
 };
 use server::api::{Accesses, DatasetSizes, ListPools, Pool, PoolSizes};
 use std::fmt::Write;
@@ -30,7 +30,7 @@ Examples:
         /// A directory on this machine that is not in the pool yet; its files are read.
         directory: Option<PathBuf>,
     },
-    /// Whether a log would make durable writes faster, by the times of the pool's disks.
+    /// Whether a log would make durable writes faster, by the times of the pool's disks and by the waits of clients for durable data.
     Log {
         /// The pool.
         pool: String,
@@ -54,7 +54,7 @@ pub(crate) fn advise(ask: &Ask, command: AdviseCommand) -> Result<String> {
         AdviseCommand::Log { pool } => {
             let advice = log(&one(ask, &pool)?);
             let add = format!("wirepool pool add {pool} log mirror DISK DISK");
-            ask.print(&advice, |advice| text("log", advice, &add))
+            ask.print(&advice, |advice| log_text(advice, &add))
         }
         AdviseCommand::Cache { pool } => {
             let sizes = ask.client.ask(&PoolSizes { name: pool.clone() })?;
@@ -87,6 +87,27 @@ fn text(class: &str, advice: &ClassAdvice, add: &str) -> String {
         ),
         false => format!("a {class} would not help: {}\n", advice.reason),
     }
+}
+
+fn log_text(advice: &LogAdvice, add: &str) -> String {
+    let mut out = text("log", &advice.advice, add);
+    let waits = &advice.waits;
+    if waits.count > 0 {
+        let _ = writeln!(
+            out,
+            "waits of clients for durable data: {} since the pool was opened, {:.1} a second, {} at the median, {} at 99 %",
+            waits.count,
+            advice.waits_a_second,
+            micros(waits.p50_us),
+            micros(waits.p99_us)
+        );
+        let _ = writeln!(
+            out,
+            "the journal takes {} a day; on a log, the contents of small durable writes are added",
+            human(advice.journal_a_day)
+        );
+    }
+    out
 }
 
 fn cache_sizes(advice: &CacheAdvice, add: &str) -> String {

@@ -83,6 +83,7 @@ pub use sweep::mend::Resilvering;
 pub use sweep::scrub::{ScrubPosition, Scrubbed};
 pub use sweep::verify::Verified;
 pub use write_back::durable_way::DurableTimes;
+pub use write_back::waits::DurableWaits;
 
 pub(crate) use crate::format::POOL_TREE;
 

@@ -6,6 +6,8 @@
 
 use super::Vdevs;
 use super::error::SetupError;
+use super::geometry::least_size;
+use super::limits::DISK_SIZE_MIN;
 use crate::error::Result;
 use crate::format::{
     Address, JOURNAL_SEGMENTS_MAX, JournalLayout, JournalRing, JournalRings, VdevClass, VdevEntry,
@@ -90,6 +92,12 @@ impl Vdevs {
         let most = JOURNAL_SEGMENTS_MAX / u64::from(self.journal.segments);
         vdevs.truncate(most as usize);
         (self.segments_on(&vdevs) >= 2).then_some(vdevs)
+    }
+
+    /// Bytes of the smallest disk that can be a log of this pool.
+    #[must_use]
+    pub fn log_size_min(&self) -> u64 {
+        least_size(self.journal.size()).max(DISK_SIZE_MIN)
     }
 
     /// Whether a vdev is for the journal only.

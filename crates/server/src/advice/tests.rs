@@ -59,6 +59,29 @@ fn a_special_class_is_as_large_as_nodes_and_small_records_in_sectors() {
     assert!(of(512).is_none(), "no record takes less than a sector");
 }
 
+fn no_cache() -> serde_json::Value {
+    serde_json::json!({"limit": 0, "bytes": 0, "hits": 0, "misses": 0, "ghost_hits": 0})
+}
+
+/// A pool whose journal is on a disk of this class with this median of a flush, and whose clients waited `waits` times for it in ten minutes.
+fn waiting(class: &str, flush_us: u64, waits: u64) -> Pool {
+    let mut pool = pool(class, flush_us, no_cache());
+    pool.durable_writes = Some(crate::api::DurableWrites {
+        waits: OperationTimes {
+            count: waits,
+            sum_us: waits * flush_us,
+            p50_us: flush_us,
+            p99_us: 2 * flush_us,
+            max_us: 3 * flush_us,
+        },
+        of_ms: 600_000,
+        journal_written: 10 << 20,
+        log_size_min: 258 << 20,
+        ..Default::default()
+    });
+    pool
+}
+
 /// A pool whose journal is on a disk of this class with this median of a flush.
 fn pool(class: &str, flush_us: u64, cache: serde_json::Value) -> Pool {
     let times = |us: u64| serde_json::json!({"count": 5000, "sum_us": 5000 * us, "p50_us": us, "p99_us": 2 * us, "max_us": 3 * us});
@@ -78,16 +101,14 @@ fn pool(class: &str, flush_us: u64, cache: serde_json::Value) -> Pool {
 
 #[test]
 fn a_log_helps_where_the_journal_is_on_slow_disks() {
-    let advice = |class, us| {
-        log(&pool(
-            class,
-            us,
-            serde_json::json!({"limit": 0, "bytes": 0, "hits": 0, "misses": 0, "ghost_hits": 0}),
-        ))
-    };
+    let advice = |class, us| log(&waiting(class, us, 6000)).advice;
     let slow = advice("normal", 9000);
     assert!(
         slow.helps && slow.reason.contains("median flush of /dev/a took 9000 µs"),
+        "{slow:?}"
+    );
+    assert!(
+        slow.reason.contains("clients waited 6000 times") && slow.size == 258 << 20,
         "{slow:?}"
     );
     assert!(!advice("normal", 100).helps);
@@ -96,6 +117,28 @@ fn a_log_helps_where_the_journal_is_on_slow_disks() {
         !has_log.helps && has_log.reason.contains("on a log"),
         "{has_log:?}"
     );
+}
+
+#[test]
+fn a_log_helps_where_clients_wait_for_durable_data() {
+    let of = |waits| log(&waiting("normal", 9000, waits));
+    let few = of(99).advice;
+    assert!(
+        !few.helps && few.reason.contains("only 99 times"),
+        "{few:?}"
+    );
+    // 0.9 % and 1.05 % of ten minutes
+    let seldom = of(600).advice;
+    assert!(
+        !seldom.helps && seldom.reason.contains("0.90 % of the time"),
+        "{seldom:?}"
+    );
+    let often = of(700);
+    assert!(often.advice.helps, "{often:?}");
+    assert!((often.waits_a_second - 7.0 / 6.0).abs() < 1e-9, "{often:?}");
+    assert_eq!(often.journal_a_day, 144 * (10 << 20));
+    let unknown = log(&pool("normal", 9000, no_cache()));
+    assert!(!unknown.advice.helps, "{unknown:?}");
 }
 
 /// Reads of a set of this many bytes in turn, and as many first reads.

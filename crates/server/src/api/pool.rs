@@ -246,6 +246,18 @@ pub struct DurableWrites {
     pub journaled: u64,
     /// Their bytes.
     pub journaled_bytes: u64,
+    /// Waits of clients for durable data: flushes, durable writes and commits.
+    #[serde(default)]
+    pub waits: OperationTimes,
+    /// Time since the pool was opened, ms.
+    #[serde(default)]
+    pub of_ms: u64,
+    /// Bytes of the journal that were written in this time, each once for all members of a mirror.
+    #[serde(default)]
+    pub journal_written: u64,
+    /// Bytes of the smallest disk that can be a log of the pool.
+    #[serde(default)]
+    pub log_size_min: u64,
 }
 
 /// The record cache; counts since the pool was opened.
@@ -438,13 +450,13 @@ pub struct Member {
     pub written_bytes: u64,
     /// Durations of reads.
     #[serde(default)]
-    pub read_times: MemberTimes,
+    pub read_times: OperationTimes,
     /// Durations of writes.
     #[serde(default)]
-    pub write_times: MemberTimes,
+    pub write_times: OperationTimes,
     /// Durations of flushes.
     #[serde(default)]
-    pub flush_times: MemberTimes,
+    pub flush_times: OperationTimes,
 }
 
 impl Member {
@@ -455,9 +467,9 @@ impl Member {
     }
 }
 
-/// Durations of a disk's operations since the pool was opened.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct MemberTimes {
+/// Durations of operations since the pool was opened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct OperationTimes {
     /// Operations.
     pub count: u64,
     /// Sum, µs.

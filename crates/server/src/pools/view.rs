@@ -5,7 +5,7 @@
 use super::entry::{PoolState, filesystems_of, full_name, volumes_of};
 use super::names::by_hierarchy;
 use super::notes::Notes;
-use crate::api::{self, DiskState, ExportedAs, Health, Member, MemberTimes, Vdev, VdevLayout};
+use crate::api::{self, DiskState, ExportedAs, Health, Member, OperationTimes, Vdev, VdevLayout};
 use crate::config::PoolConfig;
 use crate::server::{Holdings, Server};
 use crate::size::ByteSize;
@@ -323,14 +323,7 @@ fn show_open(view: &mut api::Pool, pool: &Pool) {
     });
     view.special = special(pool);
     view.lost_changes = pool.lost_changes().map(Into::into);
-    let durable = pool.durable_times();
-    let us = |time: std::time::Duration| time.as_micros() as u64;
-    view.durable_writes = Some(api::DurableWrites {
-        blocks_us: durable.blocks.map(us),
-        journal_us: durable.journal.map(us),
-        journaled: durable.journaled,
-        journaled_bytes: durable.bytes,
-    });
+    view.durable_writes = Some(durable_writes(pool));
     let cache = pool.record_cache();
     view.record_cache = api::RecordCache {
         limit: cache.limit as u64,
@@ -342,9 +335,27 @@ fn show_open(view: &mut api::Pool, pool: &Pool) {
     let nodes = pool.node_reads();
     view.node_reads = api::NodeReads {
         normal: nodes.normal,
-        normal_us: us(nodes.normal_time),
+        normal_us: micros(nodes.normal_time),
         special: nodes.special,
     };
+}
+
+fn micros(time: std::time::Duration) -> u64 {
+    time.as_micros() as u64
+}
+
+fn durable_writes(pool: &Pool) -> api::DurableWrites {
+    let (durable, waits, vdevs) = (pool.durable_times(), pool.durable_waits(), pool.vdevs());
+    api::DurableWrites {
+        blocks_us: durable.blocks.map(micros),
+        journal_us: durable.journal.map(micros),
+        journaled: durable.journaled,
+        journaled_bytes: durable.bytes,
+        waits: times(&waits.times),
+        of_ms: waits.of.as_millis() as u64,
+        journal_written: vdevs.written().journal,
+        log_size_min: vdevs.log_size_min(),
+    }
 }
 
 /// Marks the members that are spares.
@@ -540,8 +551,8 @@ fn member(status: &MemberStatus, data_size: u64) -> Member {
     }
 }
 
-fn times(times: &Times) -> MemberTimes {
-    MemberTimes {
+fn times(times: &Times) -> OperationTimes {
+    OperationTimes {
         count: times.count(),
         sum_us: times.sum,
         p50_us: times.quantile(0.5),

@@ -3,7 +3,7 @@
 //! **Called by** [`super`]. **Invariants**: those of [`super`]; a mean is that of the interval.
 
 use crate::advice::{AGAIN_PERCENT, MEMORY_FIRST_PERCENT};
-use crate::api::{Member, MemberTimes, Pool, SpecialClass, Vdev, VdevClass};
+use crate::api::{Member, OperationTimes, Pool, SpecialClass, Vdev, VdevClass};
 use doctor::checks::SLOW_JOURNAL_US;
 use std::path::Path;
 
@@ -38,7 +38,7 @@ fn means<'r>(before: &[Pool], now: &'r [Pool]) -> Vec<Means<'r>> {
         .flat_map(|p| &p.vdevs)
         .flat_map(|v| &v.members);
     let old: Vec<&Member> = old.collect();
-    let mean = |times: fn(&Member) -> &MemberTimes, member: &Member| {
+    let mean = |times: fn(&Member) -> &OperationTimes, member: &Member| {
         let old = old.iter().find(|o| o.path == member.path).map(|o| times(o));
         let now = times(member);
         let old = old.filter(|old| old.count <= now.count && old.sum_us <= now.sum_us);

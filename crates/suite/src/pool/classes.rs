@@ -14,6 +14,7 @@ use io::rehearsal::{HardDisk, hard_disk, slow};
 use io::time::now;
 use lab::Result;
 use lab::size::count;
+use pool::format::{DatasetProperty, Setting};
 use pool::vdev::VdevSpec;
 use pool::{CacheCounts, Options, Pool};
 use std::path::PathBuf;
@@ -26,6 +27,10 @@ const HARD_DISK: HardDisk = HardDisk {
 };
 /// Bytes of a log device, of a special one, and of a cache device.
 const FLASH_SIZE: u64 = 512 << 20;
+/// Bytes of a special device that is too small.
+const SMALL_FLASH_SIZE: u64 = 64 << 20;
+/// Records up to this size, in bytes, belong on the special device that is too small: all of the volume.
+const SMALL_RECORDS: u64 = 16 << 10;
 /// The volume is this part of those of other rows, because its pool is in memory.
 const PART: u64 = 4;
 /// The working set is this many times the record cache.
@@ -56,6 +61,7 @@ impl PoolFiles<'_> {
         match row {
             Class::Log => self.with_log().await,
             Class::Special => self.with_special().await,
+            Class::FullSpecial => self.with_full_special().await,
             Class::Cache => self.with_cache().await,
         }
     }
@@ -139,6 +145,50 @@ impl PoolFiles<'_> {
             rate: Some(found as f64 / took),
             ..Point::default()
         })
+    }
+
+    /// Writes of small records to a pool on a hard disk with a special vdev that is full, compared with a pool without the class.
+    async fn with_full_special(&self) -> Result<Vec<Sample>> {
+        let disks = PoolFiles::in_memory(self.bench)?;
+        let (without, _) = self.small_records(&disks, false).await?;
+        let (with, spilled) = self.small_records(&disks, true).await?;
+        if spilled == 0 {
+            return Err(refused("the special device is not full"));
+        }
+        let remark = format!("{} MiB spilled", spilled >> 20);
+        Ok(vec![sample(OTHER, without), ours(remark, with)])
+    }
+
+    /// Random writes of 4 KiB to a volume of small records, and the bytes for which the special class had no room.
+    async fn small_records(
+        &self,
+        disks: &PoolFiles<'_>,
+        has_special: bool,
+    ) -> Result<(Point, u64)> {
+        let extent = &self.bench.extent;
+        let mut vdevs: Vec<VdevSpec> =
+            vec![vec![file(&disks.disk(), disks.disk_size()).await?].into()];
+        if has_special {
+            let small = file(&disks.flash(), SMALL_FLASH_SIZE).await?;
+            vdevs.push(VdevSpec::special(vec![small]));
+        }
+        let pool = create_pool(vdevs, uncached()).await?;
+        let small = Setting {
+            value: SMALL_RECORDS,
+            is_received: false,
+        };
+        let property = DatasetProperty::SpecialSmallBlocks;
+        let set = pool.set_own(None, property, Some(small)).await;
+        set.map_err(refused)?;
+        let volume = disks.volume(&pool, extent.size).await?;
+        let _slow = Slow::new(disks.disk());
+        let plan = Plan::small(Act::Write, DEPTH, extent.size);
+        let point = volume.measure(plan, extent.long, 1).await?;
+        let class = pool.special_class();
+        let spilled = class.map_or(0, |class| class.spilled.values().sum());
+        drop(volume);
+        pool.close().await.map_err(refused)?;
+        Ok((point, spilled))
     }
 
     /// Reads of a working set of four times the memory, with a cache device, compared with that device.

@@ -143,8 +143,15 @@ pub(crate) fn durable_writes(d: &DurableWrites) -> Option<String> {
         0 => String::new(),
         _ => format!("; {} went through the journal", human(d.journaled_bytes)),
     };
+    let waits = match d.waits.count {
+        0 => String::new(),
+        count => format!(
+            "; clients waited {count} times, {} at the median",
+            micros(d.waits.p50_us)
+        ),
+    };
     Some(format!(
-        "  small durable writes: {blocks}{journal}{journaled}\n"
+        "  small durable writes: {blocks}{journal}{journaled}{waits}\n"
     ))
 }
 

@@ -33,6 +33,8 @@ pub struct SpecialClass {
 
 /// This part of the class may be in the wrong place, by the sizes in roots, before blocks are moved at the opening.
 const SLACK_PART: u64 = 16;
+/// And at most this many bytes: of a large class, a part would be much.
+const SLACK_MAX: u64 = 64 << 20;
 
 impl State {
     /// Whether many blocks are surely in the other class, by the sizes in roots: the datasets alone have more nodes and small records than the
@@ -42,7 +44,7 @@ impl State {
         let Some(class) = space.special_space().filter(|_| space.has_special()) else {
             return false;
         };
-        let slack = class.size / SLACK_PART;
+        let slack = (class.size / SLACK_PART).min(SLACK_MAX);
         // `most` is unknown if a root without sizes has records
         let (mut least, mut most) = (0, Some(0));
         for dataset in self.datasets.all() {

@@ -12,6 +12,7 @@ use io::time::{Instant, now};
 use super::durable_way::DurableWay;
 use super::gathering::Gathering;
 use super::preparations::Preparations;
+use super::waits::Waits;
 use crate::Error;
 use crate::dataset::{Demand, Promise};
 use crate::format::TreeId;
@@ -64,6 +65,7 @@ pub(in crate::owner) struct Committer {
     pub(super) way: DurableWay,
     pub(super) preparations: Preparations,
     pub(super) gathering: Gathering,
+    pub(super) waits: Waits,
 }
 
 impl Committer {
@@ -81,6 +83,7 @@ impl Committer {
             way: DurableWay::new(durable_writes),
             preparations: Preparations::default(),
             gathering: Gathering::default(),
+            waits: Waits::new(),
         }
     }
 
@@ -223,6 +226,9 @@ impl Committer {
         };
         let is_answered = |waiter: &mut Waiter| waiter.is_answered(journal);
         for waiter in self.waiters.extract_if(.., is_answered) {
+            if !waiter.is_checkpoint {
+                self.waits.ended(waiter.taken_at);
+            }
             let promise = promise(confirmed, waiter.taken_at, self.flush_at);
             waiter.demand.send(Ok(promise));
         }

@@ -11,6 +11,7 @@ use super::commit::{GROUP_BYTES, Taken};
 use super::durable_way::DurableTimes;
 use super::group_batch::block_bytes_max;
 use super::place::Deletes;
+use super::waits::DurableWaits;
 use crate::dataset::{self, OpenDataset};
 use crate::dirty::{Dirty, Group};
 use crate::format::{
@@ -210,5 +211,11 @@ impl Pool {
     #[must_use]
     pub fn durable_times(&self) -> DurableTimes {
         self.owner.state.borrow().committer.way.times()
+    }
+
+    /// The waits of clients for durable data.
+    #[must_use]
+    pub fn durable_waits(&self) -> DurableWaits {
+        self.owner.state.borrow().committer.waits.read()
     }
 }

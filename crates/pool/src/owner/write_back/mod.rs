@@ -13,3 +13,4 @@ pub(super) mod place;
 pub(super) mod preparation;
 pub(super) mod preparations;
 pub(super) mod transactions;
+pub(super) mod waits;

@@ -231,7 +231,8 @@ fn wrong_logs_are_refused_by_name() {
         let (room, needed) = (62 << 20, 256 << 20);
         assert_eq!(refused, Err(SetupError::LogTooSmall { room, needed }));
         assert_eq!(pool.vdevs().status().len(), 1);
-        let larger = VdevSpec::log(disks(8, (1, 0, 300)).await);
+        assert_eq!(pool.vdevs().log_size_min(), (257 << 20) + (512 << 10));
+        let larger = VdevSpec::log(disks(8, (1, 0, 258)).await);
         let vdev = pool.add_vdev(larger, false).await.expect("added");
         assert_eq!(pool.journal_vdevs(), [vdev]);
         let refused = pool.remove_vdev(VdevId(0)).await;

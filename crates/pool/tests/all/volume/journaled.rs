@@ -61,6 +61,27 @@ fn data_bytes(pool: &Pool) -> u64 {
 }
 
 #[test]
+fn waits_for_durable_data_are_counted() {
+    on_disk(|_| async move {
+        let (pool, volume) = ready().await;
+        let before = pool.durable_waits();
+        for n in 1..11 {
+            write_durable(&volume, n * 37, byte(n))
+                .await
+                .expect("written");
+        }
+        let waits = pool.durable_waits();
+        assert_eq!(waits.times.count() - before.times.count(), 10);
+        assert!(waits.times.sum > before.times.sum);
+        assert!(waits.of > before.of);
+        // neither a write that waits for nothing nor a checkpoint is one
+        write(&volume, 5, 1, byte(5)).await.expect("written");
+        pool.checkpoint().await.expect("durable");
+        assert_eq!(pool.durable_waits().times, waits.times);
+    });
+}
+
+#[test]
 fn a_small_durable_write_has_no_block_at_first_and_gets_one_within_a_second() {
     on_disk(|_| async move {
         let (pool, volume) = ready().await;
