@@ -131,6 +131,16 @@ fn a_pool_is_created_with_all_classes_and_each_is_removed_and_added_again() {
     ] {
         assert!(text.contains(words), "{words}: {text}");
     }
+    let advice = [
+        ("log", "a log would not help: the journal is on a log"),
+        ("cache", "a cache would not help"),
+        ("special", "special_small_blocks"),
+        ("recordsize", "tank/vm1"),
+    ];
+    for (class, words) in advice {
+        let text = ok(&server, &format!("pool advise {class} tank"));
+        assert!(text.contains(words), "{words}: {text}");
+    }
     let shown = pool(&server);
     let special = &shown["special"];
     assert!(number(&special["used"]) >= DATA, "{special}");
