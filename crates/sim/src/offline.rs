@@ -1,10 +1,11 @@
 //! The offline reader as a judge: inspects the disks of a pool that is not open.
 //!
-//! **Owns** the steps of an inspection. **Called by** the scenarios of volumes and of filesystems, before they open a pool.
+//! **Owns** the steps of an inspection. **Called by** all scenarios with a pool but `members`, before they open it.
 //! **Invariant**: it reads everything, and writes nothing.
 
 use crate::model::Violation;
 use io::disk::Disk;
+use pool::Pool;
 use pool::inspect::{Finding, Findings, Image};
 use pool::vdev::scan;
 
@@ -14,6 +15,19 @@ pub(crate) struct Inspected {
     pub(crate) damage: Vec<Finding>,
     /// Used bytes of the pool after replay of its journal.
     pub(crate) taken: u64,
+}
+
+/// Compares the used bytes of all blocks, freed or not, with those of the pool that was just opened.
+pub(crate) fn compare(taken: u64, pool: &Pool) -> Result<(), Violation> {
+    let (space, special) = (pool.space(), pool.special_class());
+    let of_special = special.as_ref().map(|class| class.space);
+    let of_special = of_special.map_or(0, |space| space.used + space.freeing);
+    match space.used + space.freeing + of_special == taken {
+        true => Ok(()),
+        false => Err(Violation(format!(
+            "the offline reader has {taken} bytes taken, the pool {space:?} and {special:?}"
+        ))),
+    }
 }
 
 /// A violation for damage that the offline reader found.

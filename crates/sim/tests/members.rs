@@ -2,6 +2,7 @@
 //! state behave alike. `make soak` runs all sequences of six (`docs/simulation.md`); `WIREPOOL_SIM_MEMBERS` sets another
 //! length here.
 
+use pool::format::VdevClass;
 use pool::vdev::Layout;
 use sim::members::{Plan, STARTS, Start, prove, search};
 
@@ -20,8 +21,15 @@ fn plan(default: usize) -> Plan {
 }
 
 fn all_of(members: usize, layout: Layout, length: usize) {
-    let is_of = |s: &Start| (s.members, s.layout) == (members, layout);
-    for start in STARTS.into_iter().filter(is_of) {
+    let is_plain = |s: &Start| s.class == VdevClass::Normal && !s.has_cache;
+    all(length, |s| {
+        is_plain(s) && (s.members, s.layout) == (members, layout)
+    });
+}
+
+fn all(length: usize, is_of: impl Fn(&Start) -> bool) {
+    for start in STARTS.into_iter().filter(|start| is_of(start)) {
+        let (members, layout) = (start.members, start.layout);
         let searched = search(start, plan(length), |_| true);
         let searched = searched.unwrap_or_else(|v| panic!("{}", v.0));
         println!("{start:?}: {searched:?}");
@@ -59,6 +67,21 @@ fn every_short_sequence_on_a_raidz1_of_three() {
 #[test]
 fn every_short_sequence_on_a_raidz2_of_four() {
     all_of(4, Layout::Raidz { parity: 2 }, SHORT);
+}
+
+#[test]
+fn every_short_sequence_on_a_mirrored_log() {
+    all(SHORT, |s| s.class == VdevClass::Log);
+}
+
+#[test]
+fn every_short_sequence_on_a_special_mirror() {
+    all(SHORT, |s| s.class == VdevClass::Special);
+}
+
+#[test]
+fn every_short_sequence_with_a_cache_device() {
+    all(SHORT, |s| s.has_cache);
 }
 
 /// A defect of the key would make the search leave sequences out. Vdevs of up to three members: the key is the same for larger ones, whose

@@ -21,8 +21,6 @@ const PATH: &str = "cache";
 const ROTTEN: u64 = 256 << 10;
 /// Most times that the device is removed in one incarnation.
 const REMOVALS_MAX: u64 = 3;
-/// Longest pause before that, microseconds.
-const PAUSE_US: u64 = 20_000;
 
 /// Creates the disk, with the sectors of `like`, if the pool has a cache device. Returns the random numbers of its faults.
 pub(crate) fn create(node: Node, (is_cached, like): (bool, &DiskConfig), seed: u64) -> Prng {
@@ -99,11 +97,16 @@ pub(crate) async fn open(pool: &Pool) {
     remark(|| format!("cache       {opened:?}: {caches:?}"));
 }
 
-/// Removes the device while clients read, and adds it again.
-pub(crate) async fn churn(pool: Rc<Pool>, seed: u64) -> Result<(), Violation> {
+/// Waits before a change, up to `longest`.
+pub(super) async fn pause(rng: &mut Prng, longest: Duration) {
+    sleep(Duration::from_micros(rng.below(longest.as_micros() as u64))).await;
+}
+
+/// Removes the device while clients read, and adds it again, with pauses up to `pause_max`.
+pub(crate) async fn churn(pool: Rc<Pool>, pause_max: Duration, seed: u64) -> Result<(), Violation> {
     let mut rng = Prng::new(seed);
     for _ in 0..rng.below(REMOVALS_MAX + 1) {
-        sleep(Duration::from_micros(rng.below(PAUSE_US))).await;
+        pause(&mut rng, pause_max).await;
         for cache in pool.caches() {
             // a label that stays is that of a device of this pool
             let _removed = pool.remove_cache(cache.guid).await;

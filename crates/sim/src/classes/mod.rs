@@ -26,12 +26,16 @@ const SPECIAL: &str = "class-special";
 const LOG_SIZE: u64 = 256 << 20;
 /// Probability of each class.
 const CHANCE: f64 = 0.35;
+/// Probability that a change waits until its blocks have moved.
+const WAITS: f64 = 0.7;
 /// Most changes in one incarnation.
 const CHANGES_MAX: u64 = 3;
-/// Longest pause before a change, microseconds.
-const PAUSE_US: u64 = 20_000;
-/// Milliseconds until a log that is lost must have left the pool, and until a removal must have ended.
+/// Longest pause before a change.
+pub(crate) const PAUSE_MAX: Duration = Duration::from_millis(20);
+/// Milliseconds until a log that is lost must have left the pool, and until a removal or a walk of the class mover must have ended.
 const CHANGE_MS_MAX: u64 = 300_000;
+/// Milliseconds in which a walk begins that a change asked for, unless there is nothing to move.
+const BEGIN_MS: u64 = 1000;
 
 /// The classes of a pool, beside the normal one.
 #[derive(Debug, Clone, Copy, Default)]
@@ -42,6 +46,8 @@ pub(crate) struct Classes {
     pub(crate) has_cache: bool,
     /// Whether vdevs leave and return, and logs are lost.
     changes: bool,
+    /// Longest pause before a change.
+    pause_max: Duration,
     seed: u64,
 }
 
@@ -51,6 +57,11 @@ pub(crate) async fn set_threshold(pool: &Pool, rng: &mut Prng) -> Result<(), Vio
         0 => 0,
         _ => u64::from(RECORD_SIZE_MIN) << rng.below(9),
     };
+    set_small(pool, value).await
+}
+
+/// Sets the most bytes of the records that special vdevs take.
+pub(crate) async fn set_small(pool: &Pool, value: u64) -> Result<(), Violation> {
     let setting = Setting {
         value,
         is_received: false,
@@ -62,6 +73,31 @@ pub(crate) async fn set_threshold(pool: &Pool, rng: &mut Prng) -> Result<(), Vio
         Err(_) if pool.trouble().is_some() => Ok(()),
         set => set.map_err(|e| Violation(format!("the size of small records is not set: {e}"))),
     }
+}
+
+/// Waits for the walk of the class mover that a change asked for. `before` is the number of walks before the change.
+pub(crate) async fn moved(pool: &Pool, before: u64) -> Result<(), Violation> {
+    for ms in 0..CHANGE_MS_MAX {
+        match pool.special_class() {
+            Some(class) if pool.trouble().is_none() => {
+                let may_begin = class.walks == before && ms < BEGIN_MS;
+                if class.moves.is_none() && !may_begin {
+                    return Ok(());
+                }
+            }
+            _ => return Ok(()),
+        }
+        sleep(Duration::from_millis(1)).await;
+    }
+    Err(Violation(format!(
+        "a walk of the class mover does not end: {:?}",
+        pool.special_class()
+    )))
+}
+
+/// Walks of the class mover since the pool was opened; zero without a special vdev.
+pub(crate) fn walks(pool: &Pool) -> u64 {
+    pool.special_class().map_or(0, |class| class.walks)
 }
 
 /// The vdev of a class.
@@ -91,6 +127,7 @@ impl Classes {
             has_special: rng.chance(CHANCE),
             has_cache: rng.chance(CHANCE),
             changes: rng.chance(0.5),
+            pause_max: PAUSE_MAX,
             seed: rng.u64(),
         }
     }
@@ -110,6 +147,16 @@ impl Classes {
             has_cache: false,
             ..self
         }
+    }
+
+    /// With pauses up to this before changes.
+    pub(crate) fn with_pauses(self, pause_max: Duration) -> Self {
+        Self { pause_max, ..self }
+    }
+
+    /// Whether the pool has vdevs of other classes that leave and return, or a cache device that does.
+    pub(crate) fn has_churn(self) -> bool {
+        self.has_cache || self.changes && self.has_vdevs()
     }
 
     /// Vdevs stay as they are.
@@ -193,18 +240,28 @@ impl Classes {
         if !self.changes || !self.has_vdevs() {
             return Ok(());
         }
+        let mut seen = 0;
         for _ in 0..rng.below(CHANGES_MAX + 1) {
-            sleep(Duration::from_micros(rng.below(PAUSE_US))).await;
+            caches::pause(&mut rng, self.pause_max).await;
             let chosen = self.of_names().nth(rng.below(2) as usize);
             let class = chosen.or(self.of_names().next()).expect("there is one");
             if pool.trouble().is_some() || pool.removing().is_some() {
                 return Ok(());
             }
-            if class == VdevClass::Special && rng.chance(0.5) {
+            seen = seen.max(walks(&pool));
+            let waits = rng.chance(WAITS);
+            let found = of_class(&pool, class);
+            if class == VdevClass::Special && (found.is_none() || rng.chance(0.5)) {
                 set_threshold(&pool, &mut rng).await?;
+                if found.is_none() {
+                    add(&pool, class).await?;
+                }
+                if waits {
+                    moved(&pool, seen).await?;
+                }
                 continue;
             }
-            match of_class(&pool, class) {
+            match found {
                 None => add(&pool, class).await?,
                 Some(log) if class == VdevClass::Log && rng.chance(0.5) => {
                     lose(&pool, &log).await?

@@ -18,7 +18,7 @@ mod verdict;
 mod weak;
 
 use crate::Report;
-use crate::classes::{Classes, caches};
+use crate::classes::{Classes, PAUSE_MAX, caches};
 use crate::model::Violation;
 use crate::offline;
 use backend::file::{Caller, FileBackend, FileError, Handle, Name};
@@ -380,7 +380,7 @@ async fn work(
     }
     tasks.push(spawn(plan.classes.churn(pool.clone(), rng.u64())));
     if plan.classes.has_cache {
-        tasks.push(spawn(caches::churn(pool.clone(), rng.u64())));
+        tasks.push(spawn(caches::churn(pool.clone(), PAUSE_MAX, rng.u64())));
     }
     for task in tasks {
         task.await.transpose()?;

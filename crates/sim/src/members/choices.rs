@@ -6,7 +6,7 @@
 use pool::vdev::{MemberState, SetupError};
 
 use super::Op;
-use super::world::{FIRST, Member, World};
+use super::world::{Member, World};
 use crate::model::Violation;
 
 impl World {
@@ -25,12 +25,13 @@ impl World {
         }
         ops.extend([Op::Write, Op::Restart]);
         let free = self.free(&members);
-        let of_first: Vec<_> = members.iter().filter(|m| m.vdev == FIRST).collect();
+        let tested = self.start.vdev();
+        let of_first: Vec<_> = members.iter().filter(|m| m.vdev == tested).collect();
         let all_in = of_first.iter().filter(|m| m.state == MemberState::Online);
         let count_in = all_in.count();
         let needed = self.start.needed(of_first.len());
         let is_there = |m: &&Member| matches!(m.state, MemberState::Online | MemberState::Stale);
-        if !self.has_grown && of_first.iter().all(is_there) {
+        if !self.has_grown && self.start.can_grow() && of_first.iter().all(is_there) {
             ops.push(Op::Grow);
         }
         let is_mirror = self.start.is_mirror();
@@ -38,7 +39,7 @@ impl World {
         if may_attach && of_first.len() <= self.start.members {
             ops.extend(free.iter().map(|disk| Op::Attach(*disk)));
         }
-        if of_first.len() == members.len() {
+        if of_first.len() + self.start.disks_beside() == members.len() {
             ops.extend(free.iter().map(|disk| Op::Add(*disk)));
         }
         for member in of_first {
@@ -81,7 +82,8 @@ impl World {
             return Ok(0);
         };
         let members = self.members();
-        let of_first: Vec<_> = members.iter().filter(|m| m.vdev == FIRST).collect();
+        let tested = self.start.vdev();
+        let of_first: Vec<_> = members.iter().filter(|m| m.vdev == tested).collect();
         let all_in = of_first.iter().filter(|m| m.state == MemberState::Online);
         let all_in: Vec<_> = all_in.collect();
         let mut refused = 0;

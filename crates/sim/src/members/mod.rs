@@ -9,6 +9,7 @@ mod choices;
 mod ops;
 mod report;
 mod search;
+mod start;
 mod state;
 mod tank;
 mod world;
@@ -20,10 +21,11 @@ use crate::model::Violation;
 use io::rng::Prng;
 use io::sim::{Sim, SimConfig};
 use pool::Placements;
+use pool::format::VdevClass;
 
 pub use ops::Op;
 pub use search::{Plan, Searched, prove, search};
-pub use world::Start;
+pub use start::Start;
 
 use world::World;
 
@@ -49,8 +51,9 @@ pub(crate) struct End {
 }
 
 /// Initial pools: mirrors of one to three members, a raidz whose members that suffice to open it always intersect, and one
-/// that can be split in two halves; with and without a memory of the last labels.
-pub const STARTS: [Start; 10] = [
+/// that can be split in two halves; with and without a memory of the last labels. Then a mirrored log, a special mirror, and pools with a cache
+/// device.
+pub const STARTS: [Start; 16] = [
     Start::new(1, false),
     Start::new(1, true),
     Start::new(2, false),
@@ -61,6 +64,12 @@ pub const STARTS: [Start; 10] = [
     Start::raidz(3, 1, true),
     Start::raidz(4, 2, false),
     Start::raidz(4, 2, true),
+    Start::new(2, false).of_class(VdevClass::Log),
+    Start::new(2, true).of_class(VdevClass::Log),
+    Start::new(2, false).of_class(VdevClass::Special),
+    Start::new(2, true).of_class(VdevClass::Special),
+    Start::new(2, false).cached(),
+    Start::new(2, true).cached(),
 ];
 
 /// Configuration of the simulation of a sequence.

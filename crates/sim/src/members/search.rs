@@ -18,7 +18,8 @@ use io::sim::{Forked, Sim, fork};
 use super::Key;
 use super::ops::Op;
 use super::report::{Step, line, step, steps, text};
-use super::world::{Start, World};
+use super::start::Start;
+use super::world::World;
 use super::{config, name, run_sequence};
 use crate::model::Violation;
 

@@ -125,7 +125,7 @@ fn entity(
         let vdevs: Vec<_> = l
             .vdevs
             .iter()
-            .map(|v| (v.kind, v.data_size, v.has_journal))
+            .map(|v| (v.kind, v.class, v.data_size, v.has_journal))
             .collect();
         let at = (l.vdev, l.state, ranks.epoch(l.epoch.0));
         let _ = write!(own, " {at:?} {vdevs:?}");

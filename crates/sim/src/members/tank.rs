@@ -9,20 +9,27 @@ use std::time::Duration;
 
 use backend::{BlockBackend, Lba};
 use io::disk::{Disk, OpenOptions as DiskOptions};
+use io::sim::remark;
 use io::time::sleep;
 use pool::format::{
-    ChecksumKind, Host, JournalLayout, LABEL_SIZE, Label, LabelEpoch, Packing, Sync, VdevOffset,
+    ChecksumKind, Host, JournalLayout, LABEL_SIZE, Label, LabelEpoch, Packing, Sync, VdevClass,
+    VdevOffset,
 };
 use pool::vdev::{
-    Layout, OpenOptions, PoolSpec, SetupError, VdevSpec, Witness, Witnessed, create, open, scan,
+    OpenOptions, PoolSpec, SetupError, VdevSpec, Witness, Witnessed, create, open, scan,
 };
 use pool::{NewVolume, Options, Pool};
 
+use super::start::Start;
+use crate::access::{Access, Direct};
+use crate::classes::{self, caches};
 use crate::model::Violation;
 
 const VOLUME: &str = "members";
 const RECORDS: u64 = 4;
 const RECORD: usize = 4096;
+/// Times that each record is read after an opening: a cache device takes it at the second one, and answers the third one.
+const READS: usize = 3;
 
 /// The epoch of the last labels, remembered outside of the disks.
 #[derive(Debug, Clone, Default)]
@@ -89,14 +96,26 @@ fn host() -> Host {
     Host::new([7; 16], "sim")
 }
 
-/// Creates a pool of one vdev, and writes to it.
-pub(super) async fn make(
-    members: Vec<usize>,
-    layout: Layout,
-    memory: Option<Memory>,
-) -> Result<Pool, Violation> {
-    let members = disks(&members).await;
-    let mut spec = PoolSpec::new("tank", vec![VdevSpec::new(layout, members)], host());
+/// Options of the pool. Without a record cache in memory, reads come to the cache device.
+fn of_pool(start: Start) -> Options {
+    let mut options = Options::default();
+    if start.has_cache {
+        options.record_cache_bytes = 0;
+    }
+    options
+}
+
+/// Creates a pool with the vdev under test, and writes to it. The first disks are members of this vdev.
+pub(super) async fn make(start: Start, memory: Option<Memory>) -> Result<Pool, Violation> {
+    let all: Vec<usize> = (0..start.members + start.disks_beside()).collect();
+    let mut tested = disks(&all).await;
+    let beside = tested.split_off(start.members).into_iter();
+    let mut vdevs: Vec<VdevSpec> = beside.map(|disk| vec![disk].into()).collect();
+    vdevs.push(VdevSpec {
+        class: start.class,
+        ..VdevSpec::new(start.layout, tested)
+    });
+    let mut spec = PoolSpec::new("tank", vdevs, host());
     spec.journal = Some(JournalLayout {
         segment_size: 1 << 20,
         segments: 4,
@@ -106,8 +125,15 @@ pub(super) async fn make(
         let set = opened.vdevs.set_witness(Arc::new(memory)).await;
         set.map_err(|e| wrong("remembering", e))?;
     }
-    let pool = Pool::open(opened, Options::default()).await;
+    let pool = Pool::open(opened, of_pool(start)).await;
     let pool = pool.map_err(|e| wrong("opening it", e))?;
+    if start.class == VdevClass::Special {
+        classes::set_small(&pool, RECORD as u64).await?;
+        classes::moved(&pool, 0).await?;
+    }
+    if start.has_cache {
+        caches::open(&pool).await;
+    }
     let new = NewVolume {
         name: VOLUME.into(),
         size: 1 << 20,
@@ -130,14 +156,22 @@ fn content(version: u8, record: u64) -> Vec<u8> {
 }
 
 /// Opens the pool of these disks. A forced pool is opened without its trees.
-pub(super) async fn import(which: Vec<usize>, memory: Option<Memory>) -> Result<Pool, SetupError> {
+pub(super) async fn import(
+    start: Start,
+    which: Vec<usize>,
+    memory: Option<Memory>,
+) -> Result<Pool, SetupError> {
     let found = scan(disks(&which).await).await.pools.pop();
     let found = found.ok_or(SetupError::Device)?;
     let mut options = OpenOptions::new(host());
     options.witness = memory.map(|m| Arc::new(m) as Arc<dyn Witness>);
     let opened = open(found, options).await?;
-    let pool = Pool::open(opened, Options::default()).await;
-    Ok(pool.expect("the trees of members that are in are whole"))
+    let pool = Pool::open(opened, of_pool(start)).await;
+    let pool = pool.expect("the trees of members that are in are whole");
+    if start.has_cache {
+        caches::open(&pool).await;
+    }
+    Ok(pool)
 }
 
 pub(super) async fn force(which: Vec<usize>) -> Result<(), SetupError> {
@@ -163,12 +197,17 @@ pub(super) async fn write(pool: &Pool, version: u8) -> Result<(), Violation> {
 
 pub(super) async fn check(pool: &Pool, version: u8) -> Result<(), Violation> {
     let volume = pool.volume(VOLUME).expect("it is there");
-    let want: Vec<u8> = (0..RECORDS).flat_map(|r| content(version, r)).collect();
-    let mut got = crate::snapshots::contents(volume).await?;
-    got.truncate(want.len());
-    if got != want {
-        return Err(Violation("a durable write is not there".into()));
+    let access = Direct(Arc::new(volume));
+    for _ in 0..READS {
+        for record in 0..RECORDS {
+            if access.read(record, 1).await != Ok(content(version, record)) {
+                return Err(Violation("a durable write is not there".into()));
+            }
+        }
     }
+    // the state asks the clock, which a remark must not
+    let caches = pool.caches();
+    remark(|| format!("cache       is read: {caches:?}"));
     let failed = |e: pool::Error| wrong("scrubbing", e);
     let mut next = Some(pool.begin_scrub().await.map_err(failed)?);
     while let Some(at) = next {

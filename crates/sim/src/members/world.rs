@@ -1,4 +1,4 @@
-//! A pool with one mirror or raidz, its disks, and the expected state of its members.
+//! A pool with one mirror or raidz under test, its disks, and the expected state of its members.
 //!
 //! **Owns** the pool under test and the model of its members: the disks that have every durable write. **Called by** the
 //! search. **Invariants**: each member that the pool reports as in is current in the model; the pool is opened with the disks
@@ -9,73 +9,27 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
+use io::rng::Prng;
 use io::sim::{DiskConfig, Node};
 use io::time::sleep;
 use pool::Pool;
 use pool::format::{MemberGuid, VdevId};
-use pool::vdev::{Layout, MemberState, MemberStatus, SetupError};
+use pool::vdev::{MemberState, MemberStatus, SetupError};
 
 use super::Key;
+use super::start::Start;
 use super::tank::{Memory, check, force, import, make, name, opened, write, wrong};
 use super::{End, Op};
 use crate::churn::gather;
+use crate::classes::caches;
 use crate::model::Violation;
 
 const DISK_SIZE: u64 = 64 << 20;
 const GROWTH: u64 = 16 << 20;
 /// Milliseconds that an expansion of the idle vdev may take.
 const EXPANSION_MS_MAX: usize = 60_000;
-/// Number of disks besides those of the first vdev: a new one for each operation of the longest sequence.
+/// Number of disks besides those of the first vdevs: a new one for each operation of the longest sequence.
 const SPARES: usize = 6;
-/// The vdev under test.
-pub(super) const FIRST: VdevId = VdevId(0);
-
-/// Initial state of a sequence.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Start {
-    /// Members of the vdev.
-    pub members: usize,
-    /// How blocks lie on them.
-    pub layout: Layout,
-    /// Whether the server remembers the epoch of its last labels outside of the disks.
-    pub remembers: bool,
-}
-
-impl Start {
-    /// A mirror of `members` members.
-    #[must_use]
-    pub const fn new(members: usize, remembers: bool) -> Self {
-        Self {
-            members,
-            layout: Layout::Mirror,
-            remembers,
-        }
-    }
-
-    /// A raidz of `members` members.
-    #[must_use]
-    pub const fn raidz(members: usize, parity: u8, remembers: bool) -> Self {
-        Self {
-            members,
-            layout: Layout::Raidz { parity },
-            remembers,
-        }
-    }
-
-    /// Number of `members` members that the vdev needs. The model has this rule of its own, so that it does not share a
-    /// mistake with the pool.
-    pub(super) fn needed(self, members: usize) -> usize {
-        match self.layout {
-            Layout::Mirror => 1,
-            Layout::Raidz { parity } => members - usize::from(parity),
-        }
-    }
-
-    /// Whether members of the vdev can be detached, and can join it while others are not in.
-    pub(super) fn is_mirror(self) -> bool {
-        self.layout == Layout::Mirror
-    }
-}
 
 /// A member as the pool reports it.
 #[derive(Debug, Clone)]
@@ -107,23 +61,25 @@ pub(super) struct World {
     pub(super) has_grown: bool,
     /// Whether no operation was run since the server started.
     is_fresh: bool,
+    /// Faults of the cache device.
+    faults: Prng,
 }
 
 impl World {
     pub(super) async fn new(start: Start) -> Result<Self, Violation> {
         let node = Node::new();
-        let count = start.members + SPARES;
+        let count = start.members + start.disks_beside() + SPARES;
+        let config = DiskConfig {
+            size: DISK_SIZE,
+            ..DiskConfig::default()
+        };
         for disk in 0..count {
-            let config = DiskConfig {
-                size: DISK_SIZE,
-                ..DiskConfig::default()
-            };
-            node.create_disk(name(disk), config);
+            node.create_disk(name(disk), config.clone());
         }
-        let members: Vec<usize> = (0..start.members).collect();
+        let faults = caches::create(node, (start.has_cache, &config), 0);
         let memory = Memory::default();
         let remember = start.remembers.then(|| memory.clone());
-        let made = node.spawn(make(members, start.layout, remember));
+        let made = node.spawn(make(start, remember));
         let pool = Rc::new(made.await.expect("it has power")?);
         let mut world = World {
             node,
@@ -138,6 +94,7 @@ impl World {
             holds: BTreeMap::new(),
             has_grown: false,
             is_fresh: false,
+            faults,
         };
         world.look();
         Ok(world)
@@ -208,8 +165,8 @@ impl World {
         let enough = |(vdev, current): (&VdevId, &BTreeSet<usize>)| {
             let known = &self.known[vdev];
             let needed = match *vdev {
-                FIRST => self.start.needed(known.len()),
-                // A vdev that was added is a disk.
+                tested if tested == self.start.vdev() => self.start.needed(known.len()),
+                // Each other vdev is a disk.
                 _ => 1,
             };
             let has_all = present(current) == current.len();
@@ -234,16 +191,17 @@ impl World {
     fn kill(&mut self) {
         self.pool = None;
         self.node.kill();
+        caches::break_device(self.node, &mut self.faults);
     }
 
     /// Starts the server with the present disks, and checks whether the pool opens as the model demands.
     async fn start(&mut self) -> Result<(), Violation> {
         self.is_fresh = true;
-        let (which, memory) = (self.present(), self.memory.clone());
-        let memory = self.start.remembers.then_some(memory);
+        let (start, which, memory) = (self.start, self.present(), self.memory.clone());
+        let memory = start.remembers.then_some(memory);
         let version = self.version;
         let is_open = self.node.spawn(async move {
-            match import(which, memory).await {
+            match import(start, which, memory).await {
                 Ok(pool) => check(&pool, version).await.map(|()| Ok(Rc::new(pool))),
                 Err(error) => Ok(Err(error)),
             }
@@ -254,6 +212,9 @@ impl World {
                 "it opens without a member that may be newer".into(),
             )),
             (Err(SetupError::MemberMissing { .. } | SetupError::VdevMissing { .. }), false) => {
+                Ok(())
+            }
+            (Err(SetupError::LogMissing { vdev, .. }), false) if vdev == self.start.vdev() => {
                 Ok(())
             }
             // No disk of the pool is present.
@@ -304,20 +265,22 @@ impl World {
         if !self.start.is_mirror() {
             return self.expand(disk).await;
         }
+        let tested = self.start.vdev();
         let attach = async move |pool: Rc<Pool>| {
             let disk = opened(disk, false).await;
-            pool.vdevs().attach(FIRST, disk, true).await.map(drop)
+            pool.vdevs().attach(tested, disk, true).await.map(drop)
         };
         self.with("attaching", attach).await
     }
 
     /// Expands a raidz, and waits until all rows are moved.
     async fn expand(&mut self, disk: usize) -> Result<(), Violation> {
+        let tested = self.start.vdev();
         let expand = async move |pool: Rc<Pool>| {
             let disk = opened(disk, false).await;
-            pool.expand(FIRST, disk, true).await?;
+            pool.expand(tested, disk, true).await?;
             for _ in 0..EXPANSION_MS_MAX {
-                if pool.vdevs().expansion(FIRST).is_none() {
+                if pool.vdevs().expansion(tested).is_none() {
                     return Ok(true);
                 }
                 sleep(Duration::from_millis(1)).await;
@@ -414,7 +377,8 @@ impl World {
             disk.set_size(DISK_SIZE + GROWTH);
         }
         self.has_grown = true;
-        let grow = async |pool: Rc<Pool>| pool.grow(FIRST).await;
+        let tested = self.start.vdev();
+        let grow = async move |pool: Rc<Pool>| pool.grow(tested).await;
         match self.with("growing", grow).await? {
             true => Ok(()),
             false => Err(Violation("a vdev whose disks grew did not grow".into())),
@@ -476,13 +440,14 @@ impl World {
     /// Opens two sets of members by force, each without the other: as many members as the vdev needs. Then the pool must be
     /// refused when both are present, even by force. Returns whether there are two such sets.
     async fn split(&mut self, members: &[Member]) -> Result<bool, Violation> {
-        let of_first = members.iter().filter(|m| m.vdev == FIRST).map(|m| m.disk);
+        let tested = self.start.vdev();
+        let of_first = members.iter().filter(|m| m.vdev == tested).map(|m| m.disk);
         let of_first: Vec<_> = of_first.collect();
         let needed = self.start.needed(of_first.len());
         if of_first.len() < 2 * needed {
             return Ok(false);
         }
-        let others = members.iter().filter(|m| m.vdev != FIRST).map(|m| m.disk);
+        let others = members.iter().filter(|m| m.vdev != tested).map(|m| m.disk);
         let others: Vec<_> = others.collect();
         for half in of_first.chunks(needed).take(2) {
             let which = [half, &others[..]].concat();

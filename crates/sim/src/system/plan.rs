@@ -1,7 +1,7 @@
 //! Parameters that a seed chooses for a whole system: the disk, the clients, and the faults.
 
 use super::client::Wants;
-use super::pooled::{DISK_SIZE, PoolPlan};
+use super::pooled::{CHURN_PAUSE_MAX, DISK_SIZE, PoolPlan};
 use crate::classes::Classes;
 use crate::workload::{Expected, Profile};
 use io::disk::DiskKind;
@@ -94,6 +94,8 @@ pub(super) struct Plan {
 const CHECKPOINTS_MIN: Duration = Duration::from_millis(5);
 /// Time in which clients of a file mostly connect and end their requests, µs.
 const WORK_USUAL_MICROS: u64 = 600_000;
+/// Most further power cuts of the server while vdevs of other classes leave and return.
+const CHURN_CUTS_MAX: u64 = 3;
 /// Time limit of a request of a client without a fault.
 const HEALTHY_MAX: Duration = Duration::from_secs(2);
 
@@ -210,6 +212,7 @@ impl Plan {
             },
             // chosen by a generator of its own
             classes: Classes::default(),
+            members_fail: false,
             checkpoints: Duration::from_micros(200 << rng.below(14)),
         });
         for (_, trouble) in &mut self.troubles {
@@ -222,10 +225,19 @@ impl Plan {
         }
     }
 
-    /// Gives the pool, if there is one, vdevs of other classes and a cache device.
+    /// Gives the pool, if there is one, vdevs of other classes and a cache device. Where they change, the server's power goes in most runs while
+    /// they do.
     pub(super) fn choose_classes(&mut self, seed: u64) {
-        if let Some(pool) = &mut self.pool {
-            pool.classes = Classes::draw(seed);
+        let Some(pool) = &mut self.pool else {
+            return;
+        };
+        pool.classes = Classes::draw(seed).with_pauses(CHURN_PAUSE_MAX);
+        if !pool.classes.has_churn() {
+            return;
+        }
+        let mut rng = Prng::new(seed ^ 0xc1a5_0c07);
+        for _ in 0..rng.below(CHURN_CUTS_MAX + 1) {
+            self.cut_power_early(&mut rng);
         }
     }
 
@@ -236,7 +248,9 @@ impl Plan {
         };
         pool.stripe(rng);
         let most = pool.failing_max() as u64;
-        for _ in 0..rng.below(3) {
+        let failures = rng.below(3);
+        pool.members_fail = failures > 0;
+        for _ in 0..failures {
             let trouble = Trouble::Members {
                 count: 1 + rng.below(most) as usize,
                 lasts: Duration::from_millis(rng.below(3000)),

@@ -1,18 +1,21 @@
 //! A pool on the server's disks, whose volume or filesystem is served instead of the raw disk.
 //!
-//! **Owns** its opening. **Called by** scenarios `shards`, `nfs` and `nfs_rdma`: the pool's owner is a task of the server's first
+//! **Owns** its opening and the churn of its device classes. **Called by** scenarios `shards`, `nfs` and `nfs_rdma`: the pool's owner is a task of the server's first
 //! shard, and requests arrive on the others, if there are any.
 
-use crate::classes::Classes;
-use crate::{raidz, workers};
+use crate::classes::{Classes, caches};
+use crate::model::Violation;
+use crate::{offline, raidz, workers};
 use backend::BlockBackend;
 use io::disk::{Disk, OpenOptions as DiskOptions};
 use io::rng::Prng;
+use io::spawn;
 use io::time::sleep;
 use pool::filesystem::FileSystem;
 use pool::format::{ChecksumKind, Host, JournalLayout, Packing, Sync};
 use pool::vdev::{Layout, OpenOptions, PoolSpec, Scan, VdevSpec, create, open, scan};
 use pool::{DurableWrites, FileStore, NewFilesystem, NewVolume, Options, Pool};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +25,9 @@ const SERVED: &str = "served";
 const FSID: u64 = 7;
 /// Size of a disk, bytes.
 pub(super) const DISK_SIZE: u64 = 64 << 20;
+
+/// Longest pause before vdevs or the cache device change.
+pub(super) const CHURN_PAUSE_MAX: Duration = Duration::from_millis(200);
 
 /// Parameters that the seed chooses.
 #[derive(Debug, Clone)]
@@ -36,8 +42,15 @@ pub(super) struct PoolPlan {
     pub(super) durable_writes: DurableWrites,
     /// Vdevs of other classes, each on a disk of its own, and a cache device.
     pub(super) classes: Classes,
+    /// Whether members fail for a while.
+    pub(super) members_fail: bool,
     /// Pause between two requests for a checkpoint.
     pub(super) checkpoints: Duration,
+}
+
+/// Ends the run if a promise was broken.
+fn kept(promise: Result<(), Violation>) {
+    promise.unwrap_or_else(|violation| panic!("{}", violation.0));
 }
 
 /// The name of the disk of this number.
@@ -89,12 +102,27 @@ impl PoolPlan {
         disks
     }
 
-    /// Opens the pool; creates it if it does not exist.
-    pub(super) async fn open(&self) -> Pool {
+    /// The used bytes by the offline reader, which must find no damage. `None` without a pool on the disks, and where members fail.
+    async fn inspect(&self) -> Option<u64> {
+        if self.members_fail {
+            return None;
+        }
+        let disks = offline::labelled(self.all_disks().await).await;
+        let found = offline::inspect(disks).await;
+        let found = found.unwrap_or_else(|violation| panic!("{}", violation.0))?;
+        if let Some(finding) = found.damage.first() {
+            kept(Err(offline::wrong(finding)));
+        }
+        Some(found.taken)
+    }
+
+    /// Opens the pool in the incarnation of this number; creates it if it does not exist.
+    pub(super) async fn open(&self, life: u64) -> Pool {
         let host = Host {
             id: [7; 16],
             name: "sim".into(),
         };
+        let inspected = self.inspect().await;
         let Scan {
             mut pools, unread, ..
         } = scan(self.all_disks().await).await;
@@ -126,9 +154,12 @@ impl PoolPlan {
         };
         let pool = Pool::open(opened, options).await;
         let pool = pool.unwrap_or_else(|e| panic!("the pool does not open: {e}"));
+        if let Some(taken) = inspected {
+            kept(offline::compare(taken, &pool));
+        }
         workers::give(&pool, &options);
-        let begun = self.classes.begin(&pool, self.volume_size).await;
-        begun.unwrap_or_else(|e| panic!("{}", e.0));
+        let vdevs = self.classes.without_cache();
+        kept(vdevs.begin(&pool, self.volume_size ^ life).await);
         pool
     }
 
@@ -158,10 +189,25 @@ impl PoolPlan {
     }
 
     /// Requests checkpoints as long as the server runs. One that fails, on a full disk, is no fault of the server.
-    pub(super) async fn request_checkpoints(self, pool: Pool) {
+    pub(super) async fn request_checkpoints(self, pool: Rc<Pool>) {
         loop {
             sleep(self.checkpoints).await;
             let _done = pool.checkpoint().await;
+        }
+    }
+
+    /// Opens the cache device, which may hang, beside the clients. Starts the churn of the incarnation of this number: it and vdevs of other
+    /// classes leave and return.
+    pub(super) fn begin_churn(&self, pool: &Rc<Pool>, life: u64) {
+        let (classes, seed) = (self.classes, self.volume_size ^ life);
+        let of = pool.clone();
+        drop(spawn(async move { kept(classes.churn(of, seed).await) }));
+        if classes.has_cache {
+            let of = pool.clone();
+            drop(spawn(async move {
+                caches::open(&of).await;
+                kept(caches::churn(of, CHURN_PAUSE_MAX, seed).await);
+            }));
         }
     }
 

@@ -12,6 +12,7 @@ use crate::store::{Wrap, open};
 use backend::BlockBackend;
 use io::net::{TcpListener, TcpStream};
 use io::rdma::{Incoming, RdmaListener};
+use io::rng::Prng;
 use io::runtime::Shard;
 use io::sim::{Node, SimDisk};
 use io::spawn;
@@ -91,6 +92,8 @@ pub(super) struct Server {
     shards: usize,
     /// Number of starts and ends so far.
     lives: Cell<u64>,
+    /// Faults of the pool's cache device.
+    faults: RefCell<Prng>,
     wrap: Wrap,
 }
 
@@ -127,6 +130,7 @@ impl Server {
             nfs_clients: Arc::default(),
             shards: plan.shards,
             lives: Cell::new(0),
+            faults: RefCell::new(Prng::new(0)),
             wrap,
         }
     }
@@ -136,7 +140,8 @@ impl Server {
         let count = plan.pool.as_ref().map_or(1, |pool| pool.disks);
         if let Some(pool) = &plan.pool {
             pool.classes.create_disks(self.node, &plan.disk);
-            caches::create(self.node, (pool.classes.has_cache, &plan.disk), 0);
+            let faults = caches::create(self.node, (pool.classes.has_cache, &plan.disk), 0);
+            self.faults.replace(faults);
         }
         let create = |n| self.node.create_disk(disk_name(n), plan.disk.clone());
         (0..count).map(create).collect()
@@ -149,6 +154,7 @@ impl Server {
     /// Starts an incarnation of the server.
     pub(super) fn start(&self) {
         self.life.replace(None);
+        caches::break_device(self.node, &mut self.faults.borrow_mut());
         self.lives.set(self.lives.get() + 1);
         let serve = Serve {
             life: self.life.clone(),
@@ -269,7 +275,7 @@ impl Serve {
     async fn way(&self) -> Way {
         let pool = match &self.pool {
             None => None,
-            Some(plan) => Some((plan, plan.open().await)),
+            Some(plan) => Some((plan, plan.open(self.number).await)),
         };
         let way = match (self.protocol, &pool) {
             (Protocol::Nfs(_), None) => unreachable!("NFS has a pool"),
@@ -281,6 +287,8 @@ impl Serve {
         };
         if let Some((plan, pool)) = pool {
             // it owns the pool
+            let pool = Rc::new(pool);
+            plan.begin_churn(&pool, self.number);
             drop(spawn(plan.clone().request_checkpoints(pool)));
         }
         way

@@ -14,7 +14,7 @@ mod resizes;
 use crate::Report;
 use crate::access::Direct;
 use crate::churn::{self, Media};
-use crate::classes::{Classes, caches};
+use crate::classes::{Classes, PAUSE_MAX, caches};
 use crate::crowd::Tally;
 use crate::model::{Model, Violation};
 use crate::rewind::{self, Past};
@@ -471,7 +471,8 @@ fn begin_churn(
     let changes = plan.classes.churn(pool.clone(), seed ^ 0xc1a5);
     others.push(spawn(changes));
     if plan.is_cached {
-        others.push(spawn(caches::churn(pool.clone(), seed ^ 0xcace)));
+        let churn = caches::churn(pool.clone(), PAUSE_MAX, seed ^ 0xcace);
+        others.push(spawn(churn));
     }
     if plan.lapses() && !plan.away.is_one() {
         let most = plan.lapsing_max();

@@ -166,14 +166,10 @@ impl Plan {
         self.reached.set(sequence);
         // A batch that only the absent member has is no longer part of the pool.
         let is_whole = rewind.is_none() && !self.away.is_one();
-        match inspected {
-            Some(taken) if is_whole && taken != taken_in(&pool) => Err(Violation(format!(
-                "the offline reader has {taken} bytes taken, the pool {:?} and {:?}",
-                pool.space(),
-                pool.special_class()
-            ))),
-            _ => Ok(pool),
+        if let Some(taken) = inspected.filter(|_| is_whole) {
+            offline::compare(taken, &pool)?;
         }
+        Ok(pool)
     }
 
     /// Opens the pool with all disks; creates it if there is none. The power is cut `cut` disk steps after the disks were
@@ -275,13 +271,6 @@ impl Plan {
             None => Ok((!faulty).then_some(found.taken)),
         }
     }
-}
-
-/// Bytes of all blocks, freed or not.
-fn taken_in(pool: &Pool) -> u64 {
-    let (space, special) = (pool.space(), pool.special_class());
-    let special = special.map_or(0, |class| class.space.used + class.space.freeing);
-    space.used + space.freeing + special
 }
 
 /// Cuts the power after this many disk steps, if any.
