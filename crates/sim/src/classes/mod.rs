@@ -46,6 +46,8 @@ pub(crate) struct Classes {
     pub(crate) has_cache: bool,
     /// Whether vdevs leave and return, and logs are lost.
     changes: bool,
+    /// Whether logs are removed, and never lost.
+    keeps_log: bool,
     /// Longest pause before a change.
     pause_max: Duration,
     seed: u64,
@@ -127,6 +129,7 @@ impl Classes {
             has_special: rng.chance(CHANCE),
             has_cache: rng.chance(CHANCE),
             changes: rng.chance(0.5),
+            keeps_log: false,
             pause_max: PAUSE_MAX,
             seed: rng.u64(),
         }
@@ -145,6 +148,14 @@ impl Classes {
     pub(crate) fn without_cache(self) -> Self {
         Self {
             has_cache: false,
+            ..self
+        }
+    }
+
+    /// Logs are never lost.
+    pub(crate) fn with_log_kept(self) -> Self {
+        Self {
+            keeps_log: true,
             ..self
         }
     }
@@ -263,7 +274,7 @@ impl Classes {
             }
             match found {
                 None => add(&pool, class).await?,
-                Some(log) if class == VdevClass::Log && rng.chance(0.5) => {
+                Some(log) if class == VdevClass::Log && !self.keeps_log && rng.chance(0.5) => {
                     lose(&pool, &log).await?
                 }
                 Some(vdev) => remove(&pool, vdev.id).await?,
