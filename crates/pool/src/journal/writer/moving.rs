@@ -14,6 +14,12 @@ impl Writer {
         self.next = Some(ring);
     }
 
+    /// Whether the next checkpoint that ends moves the journal.
+    #[must_use]
+    pub fn is_moving(&self) -> bool {
+        self.next.is_some()
+    }
+
     /// A checkpoint begins: if it moves the journal, nothing is appended until its end.
     pub fn hold_for_move(&mut self) {
         self.is_held = self.next.is_some();

@@ -13,6 +13,7 @@ use crate::format::VdevId;
 use crate::owner::{Owner, Pool};
 use crate::space::Service;
 use crate::vdev::SetupError;
+use crate::vdev::limits::SPACE_RETRY;
 
 impl Owner {
     /// Whether the journal is on a vdev that takes no writes any longer. Then a move to other vdevs is in progress when the call returns.
@@ -38,18 +39,25 @@ impl Owner {
         true
     }
 
-    /// Moves the journal from the vdevs that are lost, and removes them.
+    /// Moves the journal from the vdevs that are lost, and removes them. While the file system below is full, it waits.
     async fn leave_lost_journal(self: Rc<Self>) {
-        let moved = match self.journal_places() {
-            Some(to) => self.move_journal(&to).await,
-            None => Err(SetupError::Device),
-        };
-        if let Err(error) = moved {
-            tracing::error!(%error, "the journal did not move from a vdev that is lost");
-            self.fail(crate::Error::Device);
-            return;
+        loop {
+            let moved = match self.journal_places() {
+                Some(to) => self.move_journal(&to).await,
+                None => Err(SetupError::Device),
+            };
+            let may_wait = !self.shared.has_failed() && !self.journal_moves.is_ended.get();
+            match moved {
+                Ok(()) => return self.drop_lost_logs().await,
+                Err(SetupError::FileSystemFull { .. }) if may_wait => {
+                    io::time::sleep(SPACE_RETRY).await;
+                }
+                Err(error) => {
+                    tracing::error!(%error, "the journal did not move from a vdev that is lost");
+                    return self.fail(crate::Error::Device);
+                }
+            }
         }
-        self.drop_lost_logs().await;
     }
 
     /// Removes the vdevs for the journal that take no writes any longer, and that the journal is not on. Called once a second too, because a

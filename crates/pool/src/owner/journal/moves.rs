@@ -44,22 +44,31 @@ impl Owner {
         if !(2..=JOURNAL_SEGMENTS_MAX).contains(&segments) {
             return Err(SetupError::JournalSegments { segments });
         }
-        self.settle_journal().await?;
+        self.end_move().await?;
         if self.state.borrow().journal.vdevs() == to {
             return Ok(());
         }
-        let failed = SetupError::failed;
         if !self.state.borrow().journal.is_lost() {
             // the checkpoint for which writes wait is a short one
-            self.write_checkpoint().await.map_err(failed)?;
+            let written = self.write_checkpoint().await;
+            written.map_err(SetupError::failed)?;
         }
         let (_, head) = self.state.borrow().journal.segments();
         let ring = vdevs.begin_journal_move(to, head).await?;
         self.state.borrow_mut().journal.move_to(ring);
-        self.write_checkpoint().await.map_err(failed)?;
-        self.settle_journal().await?;
+        self.end_move().await?;
         tracing::info!(vdevs = ?to, "the journal was moved");
         Ok(())
+    }
+
+    /// Ends a move that was begun, if there is one: by this call, or by an earlier one that gave up while the file system below was full. Its
+    /// checkpoint may come at any time, so labels have both rings until then.
+    async fn end_move(&self) -> Result<(), SetupError> {
+        if self.state.borrow().journal.is_moving() {
+            let written = self.write_checkpoint().await;
+            written.map_err(SetupError::failed)?;
+        }
+        self.settle_journal().await
     }
 
     /// Starts a move of the journal to the vdevs for it, if they have none of it, unless one is in progress or was tried a moment ago. Called once

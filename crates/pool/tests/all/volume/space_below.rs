@@ -7,7 +7,7 @@ use io::disk::{Disk, DiskKind, OpenOptions};
 use io::sim::{DiskConfig, Node, Sim, SimConfig, SimDisk};
 use io::time::sleep;
 use pool::format::VdevId;
-use pool::vdev::{self, MemberState, PoolSpec, create};
+use pool::vdev::{self, MemberState, PoolSpec, VdevSpec, create};
 use pool::{NewVolume, Options, Pool, Volume};
 
 use crate::volume::{BLOCK, again, disk_config, host, pool_with_volume, read};
@@ -161,6 +161,53 @@ fn a_full_file_system_is_named() {
             check(&volume, written + 1).await;
         });
         work.await.expect("it has power");
+    });
+}
+
+/// Regression: a pool that lost its log while the file system below its other disks was full failed for good.
+#[test]
+fn a_log_is_lost_while_the_file_system_below_is_full() {
+    on_files(["disk", "log"], |node, [disk, log]| async move {
+        let work = node.spawn(async move {
+            let vdevs = vec![
+                VdevSpec::from(vec![open_disk("disk").await]),
+                VdevSpec::log(vec![open_disk("log").await]),
+            ];
+            let opened = create(PoolSpec::new("tank", vdevs, host())).await;
+            let pool = Pool::open(opened.expect("a pool"), Options::default()).await;
+            let pool = pool.expect("a pool");
+            let volume = pool.create_volume(NewVolume::new("volume", 64 << 20));
+            let volume = volume.await.expect("a volume");
+            for block in 0..100 {
+                write(&volume, block).await.expect("there is space");
+            }
+            fill(disk);
+            log.kill();
+            assert_eq!(write(&volume, 100).await, Err(StorageError::NoSpace));
+            // Any time is possible.
+            sleep(Duration::from_secs(600)).await;
+            let trouble = pool.trouble().expect("it waits for space").to_string();
+            assert!(trouble.contains(FULL), "{trouble}");
+            assert_eq!(write(&volume, 101).await, Err(StorageError::NoSpace));
+            check(&volume, 100).await;
+            disk.set_space(None);
+            sleep(Duration::from_secs(5)).await;
+            for block in 100..200 {
+                write(&volume, block).await.expect("there is space");
+            }
+            assert_eq!(pool.journal_vdevs(), [VdevId(0)]);
+            assert_eq!(pool.lost_logs(), [VdevId(1)]);
+        });
+        work.await.expect("it has power");
+        node.power_cut();
+        node.power_on();
+        let next = node.spawn(async move {
+            let pool = again().await;
+            let volume = pool.volume("volume").expect("it is there");
+            check(&volume, 200).await;
+            pool.close().await.expect("closed");
+        });
+        next.await.expect("it has power");
     });
 }
 
