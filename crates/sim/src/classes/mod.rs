@@ -11,10 +11,10 @@ use io::disk::{Disk, OpenOptions};
 use io::rng::Prng;
 use io::sim::{DiskConfig, Node, SimDisk, remark};
 use io::time::sleep;
-use pool::Pool;
 use pool::format::{DatasetProperty, RECORD_SIZE_MIN, Setting, VdevClass, VdevId};
 use pool::vdev::limits::DISK_SIZE_MIN;
 use pool::vdev::{SetupError, VdevSpec, VdevStatus};
+use pool::{Error, Pool};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -46,8 +46,6 @@ pub(crate) struct Classes {
     pub(crate) has_cache: bool,
     /// Whether vdevs leave and return, and logs are lost.
     changes: bool,
-    /// Whether logs are removed, and never lost.
-    keeps_log: bool,
     /// Longest pause before a change.
     pause_max: Duration,
     seed: u64,
@@ -129,7 +127,6 @@ impl Classes {
             has_special: rng.chance(CHANCE),
             has_cache: rng.chance(CHANCE),
             changes: rng.chance(0.5),
-            keeps_log: false,
             pause_max: PAUSE_MAX,
             seed: rng.u64(),
         }
@@ -148,14 +145,6 @@ impl Classes {
     pub(crate) fn without_cache(self) -> Self {
         Self {
             has_cache: false,
-            ..self
-        }
-    }
-
-    /// Logs are never lost.
-    pub(crate) fn with_log_kept(self) -> Self {
-        Self {
-            keeps_log: true,
             ..self
         }
     }
@@ -274,7 +263,7 @@ impl Classes {
             }
             match found {
                 None => add(&pool, class).await?,
-                Some(log) if class == VdevClass::Log && !self.keeps_log && rng.chance(0.5) => {
+                Some(log) if class == VdevClass::Log && rng.chance(0.5) => {
                     lose(&pool, &log).await?
                 }
                 Some(vdev) => remove(&pool, vdev.id).await?,
@@ -330,8 +319,12 @@ pub(crate) async fn left_lost(pool: &Pool, vdev: VdevId) -> Result<(), Violation
         if !is_there && !pool.journal_vdevs().contains(&vdev) {
             return Ok(());
         }
-        if let Some(trouble) = pool.trouble() {
-            return Err(Violation(format!("the pool fails with its log: {trouble}")));
+        match pool.trouble() {
+            // it waits for space
+            None | Some(Error::FileSystemFull { .. }) => {}
+            Some(trouble) => {
+                return Err(Violation(format!("the pool fails with its log: {trouble}")));
+            }
         }
         sleep(Duration::from_millis(1)).await;
     }

@@ -232,11 +232,6 @@ impl Plan {
             return;
         };
         pool.classes = Classes::draw(seed).with_pauses(CHURN_PAUSE_MAX);
-        let is_full_below = |(_, t): &(Duration, Trouble)| matches!(t, Trouble::FullBelow(_));
-        if self.troubles.iter().any(is_full_below) {
-            // the pool fails if its journal cannot move
-            pool.classes = pool.classes.with_log_kept();
-        }
         if !pool.classes.has_churn() {
             return;
         }
