@@ -3,6 +3,7 @@
 //! **Owns** one histogram. **Called by** the disks of pools (µs) and by the counters of stages (ns), on any shard.
 //! **Invariants**: recording takes no lock; a time is reported at most one eighth too long, and never too short.
 
+use crate::time::Instant;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Buckets per power of two, as a binary logarithm.
@@ -54,6 +55,12 @@ impl Histogram {
         self.buckets[bucket(time)].fetch_add(count, Ordering::Relaxed);
         self.sum
             .fetch_add(time.saturating_mul(count), Ordering::Relaxed);
+    }
+
+    /// Records the time since `began`, µs.
+    pub fn record_micros_since(&self, began: Instant) {
+        let us = began.elapsed().as_micros();
+        self.record(u64::try_from(us).unwrap_or(u64::MAX), 1);
     }
 
     /// The times recorded so far.

@@ -140,7 +140,7 @@ pub struct LogAdvice {
 #[must_use]
 pub fn log(pool: &Pool) -> LogAdvice {
     let durable = pool.durable_writes.unwrap_or_default();
-    let seconds = durable.of_ms.max(1) as f64 / 1000.0;
+    let seconds = durable.open_ms.max(1) as f64 / 1000.0;
     let (helps, reason) = match journal_is_slow(pool) {
         Ok(measured) => waits_are_long(&durable.waits, seconds, &measured),
         Err(reason) => (false, reason),

@@ -103,7 +103,7 @@ fn log_text(advice: &LogAdvice, add: &str) -> String {
         );
         let _ = writeln!(
             out,
-            "the journal takes {} a day; on a log, the contents of small durable writes are added",
+            "the journal takes {} a day; a log also takes the contents of small durable writes",
             human(advice.journal_a_day)
         );
     }

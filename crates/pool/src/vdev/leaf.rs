@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use io::disk::{Disk, Flushed};
 use io::histogram::{self, Histogram};
-use io::time::{Instant, now};
+use io::time::now;
 use io::{IoBuf, SharedBuf};
 
 use super::limits::{EVIDENCE_MAX, EVIDENCE_OF_ERROR, HANG_MAX, WRITE_TRIES};
@@ -98,11 +98,6 @@ struct Counters {
     checksum_errors: AtomicU64,
     repairs: AtomicU64,
     trimmed_bytes: AtomicU64,
-}
-
-fn record(times: &Histogram, began: Instant) {
-    let us = began.elapsed().as_micros();
-    times.record(u64::try_from(us).unwrap_or(u64::MAX), 1);
 }
 
 fn add_one(counter: &AtomicU64) {
@@ -382,7 +377,7 @@ impl Leaf {
         let Some((result, buf)) = read else {
             return (Err(io::Error::TimedOut), None);
         };
-        record(&self.times.read, began);
+        self.times.read.record_micros_since(began);
         self.judge(&result, &self.counters.read_errors);
         if result == Err(io::Error::Truncated)
             && let Ok(size) = disk.size().await
@@ -408,7 +403,7 @@ impl Leaf {
             self.counters.written.add(class, data.len());
             let written = self.pending.bound(disk.write(data.clone(), offset)).await;
             let result = written.ok_or(io::Error::TimedOut)?;
-            record(&self.times.write, began);
+            self.times.write.record_micros_since(began);
             let len = data.len() as u64;
             if self.is_lacking(disk, offset, len, &result).await {
                 return result;
@@ -444,7 +439,7 @@ impl Leaf {
         let began = now();
         let flushed = self.pending.bound(disk.flush()).await;
         let result = flushed.ok_or(io::Error::TimedOut)?;
-        record(&self.times.flush, began);
+        self.times.flush.record_micros_since(began);
         self.judge(&result, &self.counters.write_errors);
         result
     }

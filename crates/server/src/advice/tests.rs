@@ -74,7 +74,7 @@ fn waiting(class: &str, flush_us: u64, waits: u64) -> Pool {
             p99_us: 2 * flush_us,
             max_us: 3 * flush_us,
         },
-        of_ms: 600_000,
+        open_ms: 600_000,
         journal_written: 10 << 20,
         log_size_min: 258 << 20,
         ..Default::default()

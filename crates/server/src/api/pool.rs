@@ -251,8 +251,8 @@ pub struct DurableWrites {
     pub waits: OperationTimes,
     /// Time since the pool was opened, ms.
     #[serde(default)]
-    pub of_ms: u64,
-    /// Bytes of the journal that were written in this time, each once for all members of a mirror.
+    pub open_ms: u64,
+    /// Bytes of the journal that were written since the pool was opened, each once for all members of a mirror.
     #[serde(default)]
     pub journal_written: u64,
     /// Bytes of the smallest disk that can be a log of the pool.

@@ -352,7 +352,7 @@ fn durable_writes(pool: &Pool) -> api::DurableWrites {
         journaled: durable.journaled,
         journaled_bytes: durable.bytes,
         waits: times(&waits.times),
-        of_ms: waits.of.as_millis() as u64,
+        open_ms: waits.open_for.as_millis() as u64,
         journal_written: vdevs.written().journal,
         log_size_min: vdevs.log_size_min(),
     }

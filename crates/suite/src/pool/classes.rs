@@ -84,6 +84,14 @@ impl PoolFiles<'_> {
         raw.measure(plan, extent.long, 1).await
     }
 
+    /// A new pool on the hard disk, with this special device if there is one.
+    async fn create_beside(&self, special: Option<Disk>, options: Options) -> Result<Pool> {
+        let disk = file(&self.disk(), self.disk_size()).await?;
+        let mut vdevs: Vec<VdevSpec> = vec![vec![disk].into()];
+        vdevs.extend(special.map(|disk| VdevSpec::special(vec![disk])));
+        create_pool(vdevs, options).await
+    }
+
     /// Durable writes to a pool on a hard disk with a log, compared with the log device itself.
     async fn with_log(&self) -> Result<Vec<Sample>> {
         let extent = &self.bench.extent;
@@ -116,15 +124,14 @@ impl PoolFiles<'_> {
     }
 
     async fn cold_walk(&self, disks: &PoolFiles<'_>, has_special: bool) -> Result<Point> {
-        let mut vdevs: Vec<VdevSpec> =
-            vec![vec![file(&disks.disk(), disks.disk_size()).await?].into()];
         let mut paths = vec![disks.disk()];
+        let mut special = None;
         if has_special {
-            vdevs.push(VdevSpec::special(vec![self.flash_disk().await?]));
+            special = Some(self.flash_disk().await?);
             paths.push(self.flash());
         }
         let files = self.bench.extent.files;
-        let pool = create_pool(vdevs, Options::default()).await?;
+        let pool = disks.create_beside(special, Options::default()).await?;
         Tree::filled(&pool, files).await?;
         pool.close().await.map_err(refused)?;
         let _slow = Slow::new(disks.disk());
@@ -166,13 +173,11 @@ impl PoolFiles<'_> {
         has_special: bool,
     ) -> Result<(Point, u64)> {
         let extent = &self.bench.extent;
-        let mut vdevs: Vec<VdevSpec> =
-            vec![vec![file(&disks.disk(), disks.disk_size()).await?].into()];
-        if has_special {
-            let small = file(&disks.flash(), SMALL_FLASH_SIZE).await?;
-            vdevs.push(VdevSpec::special(vec![small]));
-        }
-        let pool = create_pool(vdevs, uncached()).await?;
+        let special = match has_special {
+            true => Some(file(&disks.flash(), SMALL_FLASH_SIZE).await?),
+            false => None,
+        };
+        let pool = disks.create_beside(special, uncached()).await?;
         let small = Setting {
             value: SMALL_RECORDS,
             is_received: false,

@@ -14,7 +14,7 @@ impl Writer {
         self.next = Some(ring);
     }
 
-    /// Whether the next checkpoint that ends moves the journal.
+    /// Whether the journal is to move to another ring: a checkpoint that moves it is running, or is still to begin.
     #[must_use]
     pub fn is_moving(&self) -> bool {
         self.next.is_some()

@@ -14,7 +14,7 @@ pub struct DurableWaits {
     /// Times from the owner's receipt of a request to the flush that answered it, µs.
     pub times: Times,
     /// Time since the pool was opened.
-    pub of: Duration,
+    pub open_for: Duration,
 }
 
 /// See the module header.
@@ -24,7 +24,7 @@ pub(super) struct Waits {
 }
 
 impl Waits {
-    /// None. The pool is being opened.
+    /// No waits. The pool is being opened.
     pub(super) fn new() -> Self {
         Self {
             times: Histogram::default(),
@@ -34,14 +34,13 @@ impl Waits {
 
     /// A request that the owner took at this time is answered.
     pub(super) fn ended(&self, taken_at: Instant) {
-        let us = u64::try_from(taken_at.elapsed().as_micros());
-        self.times.record(us.unwrap_or(u64::MAX), 1);
+        self.times.record_micros_since(taken_at);
     }
 
     pub(super) fn read(&self) -> DurableWaits {
         DurableWaits {
             times: self.times.read(),
-            of: self.opened_at.elapsed(),
+            open_for: self.opened_at.elapsed(),
         }
     }
 }

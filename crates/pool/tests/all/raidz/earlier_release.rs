@@ -5,7 +5,6 @@
 //! classes, no sizes of blocks in roots, and no contents in the journal.
 
 use io::disk::{Disk, OpenOptions};
-use io::sim::{DiskConfig, Node};
 use pool::Pool;
 use pool::vdev::VdevSpec;
 
@@ -24,17 +23,8 @@ const CHUNK: usize = 1 << 20;
 /// Disk `d0` with the image.
 async fn restore() {
     let image = zstd::decode_all(IMAGE).expect("a zstd stream");
-    let config = DiskConfig {
-        size: image.len() as u64,
-        logical_block: 4096,
-        physical_block: 4096,
-        atomic_unit: 4096,
-        ..DiskConfig::default()
-    };
-    Node::current().create_disk("d0", config);
-    let disk = Disk::open("d0", OpenOptions::default())
-        .await
-        .expect("open");
+    let mib = image.len() as u64 >> 20;
+    let disk = disks(0, (1, 0, mib)).await.remove(0);
     for (n, chunk) in image.chunks(CHUNK).enumerate() {
         if chunk.iter().any(|byte| *byte != 0) {
             let mut buf = io::pool().alloc(chunk.len()).await;

@@ -73,7 +73,7 @@ fn waits_for_durable_data_are_counted() {
         let waits = pool.durable_waits();
         assert_eq!(waits.times.count() - before.times.count(), 10);
         assert!(waits.times.sum > before.times.sum);
-        assert!(waits.of > before.of);
+        assert!(waits.open_for > before.open_for);
         // neither a write that waits for nothing nor a checkpoint is one
         write(&volume, 5, 1, byte(5)).await.expect("written");
         pool.checkpoint().await.expect("durable");

@@ -51,7 +51,11 @@ async fn make(names: &[&str]) -> (Pool, Volume) {
     for name in names {
         members.push(open_disk(name).await);
     }
-    let opened = create(PoolSpec::new("tank", vec![members], host())).await;
+    make_of(vec![members.into()]).await
+}
+
+async fn make_of(vdevs: Vec<VdevSpec>) -> (Pool, Volume) {
+    let opened = create(PoolSpec::new("tank", vdevs, host())).await;
     let pool = Pool::open(opened.expect("a pool"), Options::default()).await;
     let pool = pool.expect("a pool");
     let volume = pool.create_volume(NewVolume::new("volume", 64 << 20)).await;
@@ -173,11 +177,7 @@ fn a_log_is_lost_while_the_file_system_below_is_full() {
                 VdevSpec::from(vec![open_disk("disk").await]),
                 VdevSpec::log(vec![open_disk("log").await]),
             ];
-            let opened = create(PoolSpec::new("tank", vdevs, host())).await;
-            let pool = Pool::open(opened.expect("a pool"), Options::default()).await;
-            let pool = pool.expect("a pool");
-            let volume = pool.create_volume(NewVolume::new("volume", 64 << 20));
-            let volume = volume.await.expect("a volume");
+            let (pool, volume) = make_of(vdevs).await;
             for block in 0..100 {
                 write(&volume, block).await.expect("there is space");
             }
