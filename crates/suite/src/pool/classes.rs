@@ -185,9 +185,11 @@ impl PoolFiles<'_> {
         let property = DatasetProperty::SpecialSmallBlocks;
         let set = pool.set_own(None, property, Some(small)).await;
         set.map_err(refused)?;
-        let volume = disks.volume(&pool, extent.size).await?;
+        // The fill alone must overflow the class: how much the measurement writes depends on the machine.
+        let region = extent.size.max(2 * SMALL_FLASH_SIZE);
+        let volume = disks.volume(&pool, region).await?;
         let _slow = Slow::new(disks.disk());
-        let plan = Plan::small(Act::Write, DEPTH, extent.size);
+        let plan = Plan::small(Act::Write, DEPTH, region);
         let point = volume.measure(plan, extent.long, 1).await?;
         let class = pool.special_class();
         let spilled = class.map_or(0, |class| class.spilled.values().sum());
