@@ -14,7 +14,7 @@ use io::rehearsal::{HardDisk, hard_disk, slow};
 use io::time::now;
 use lab::Result;
 use lab::size::count;
-use pool::format::{DatasetProperty, Setting};
+use pool::format::{DatasetProperty, JournalLayout, Setting};
 use pool::vdev::VdevSpec;
 use pool::{CacheCounts, Options, Pool};
 use std::path::PathBuf;
@@ -24,6 +24,11 @@ use std::time::Duration;
 const HARD_DISK: HardDisk = HardDisk {
     seek: Duration::from_millis(10),
     bytes_per_s: 150_000_000,
+};
+/// The journal of a pool on a hard disk of 8 GiB or more. That of a small disk would make checkpoints frequent.
+const JOURNAL: JournalLayout = JournalLayout {
+    segment_size: 4 << 20,
+    segments: 64,
 };
 /// Bytes of a log device, of a special one, and of a cache device.
 const FLASH_SIZE: u64 = 512 << 20;
@@ -89,7 +94,7 @@ impl PoolFiles<'_> {
         let disk = file(&self.disk(), self.disk_size()).await?;
         let mut vdevs: Vec<VdevSpec> = vec![vec![disk].into()];
         vdevs.extend(special.map(|disk| VdevSpec::special(vec![disk])));
-        create_pool(vdevs, options).await
+        create_pool(vdevs, None, options).await
     }
 
     /// Durable writes to a pool on a hard disk with a log, compared with the log device itself.
@@ -99,7 +104,8 @@ impl PoolFiles<'_> {
         let plan = Plan::small(Act::SyncWrite, 1, region);
         let raw = self.raw_flash(plan).await?;
         let disks = PoolFiles::in_memory(self.bench)?;
-        let pool = disks.create(uncached()).await?;
+        let disk = file(&disks.disk(), disks.disk_size()).await?;
+        let pool = create_pool(vec![vec![disk]], Some(JOURNAL), uncached()).await?;
         let volume = disks.volume(&pool, region).await?;
         let _slow = Slow::new(disks.disk());
         let without = volume.measure(plan, extent.long, 1).await?;

@@ -6,7 +6,7 @@ use crate::peers::directory;
 use crate::rows::LARGE;
 use io::disk::{Disk, OpenOptions};
 use lab::{Error, Result};
-use pool::format::Host;
+use pool::format::{Host, JournalLayout};
 use pool::vdev::{self, Opened, PoolSpec, VdevSpec};
 use pool::{NewVolume, Options, Pool, Volume};
 use std::path::{Path, PathBuf};
@@ -104,13 +104,18 @@ impl<'a> PoolFiles<'a> {
 
 /// A new pool of one file, of this size in bytes.
 pub(super) async fn create_at(disk: &Path, size: u64, options: Options) -> Result<Pool> {
-    create_pool(vec![vec![file(disk, size).await?]], options).await
+    create_pool(vec![vec![file(disk, size).await?]], None, options).await
 }
 
-/// A new pool. Disks of an earlier pool are used again.
-pub(super) async fn create_pool(vdevs: Vec<impl Into<VdevSpec>>, options: Options) -> Result<Pool> {
+/// A new pool, whose journal has the usual size unless another one is given. Disks of an earlier pool are used again.
+pub(super) async fn create_pool(
+    vdevs: Vec<impl Into<VdevSpec>>,
+    journal: Option<JournalLayout>,
+    options: Options,
+) -> Result<Pool> {
     let mut spec = PoolSpec::new(NAME, vdevs, host());
     spec.force = true;
+    spec.journal = journal;
     let opened = vdev::create(spec).await.map_err(refused)?;
     Pool::open(opened, options).await.map_err(refused)
 }

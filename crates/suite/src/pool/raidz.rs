@@ -88,7 +88,7 @@ impl PoolFiles<'_> {
         }
         let parity = PARITY as u8;
         let vdev = VdevSpec::new(Layout::Raidz { parity }, members);
-        create_pool(vec![vdev], uncached()).await
+        create_pool(vec![vdev], None, uncached()).await
     }
 
     /// Raw bytes that are used for each byte of records of 4 KiB.
