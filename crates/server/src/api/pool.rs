@@ -1,5 +1,9 @@
 //! Requests and answers about pools and volumes.
 
+mod caches;
+
+pub use caches::*;
+
 use super::{
     Damage, DiskState, ExportedAs, LostChanges, Resilver, Scrub, SpecialClass, Trim, VdevClass,
     VdevLayout, VdevSpec,
@@ -55,6 +59,9 @@ pub struct Pool {
     /// Its record cache.
     #[serde(default)]
     pub record_cache: RecordCache,
+    /// The caches that its datasets use.
+    #[serde(default)]
+    pub cached_datasets: CachedDatasets,
     /// Nodes of trees that its disks had to read.
     #[serde(default)]
     pub node_reads: NodeReads,
@@ -260,32 +267,6 @@ pub struct DurableWrites {
     pub log_size_min: u64,
 }
 
-/// The record cache; counts since the pool was opened.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct RecordCache {
-    /// Maximum bytes; 0 if there is no cache.
-    pub limit: u64,
-    /// Present bytes.
-    pub bytes: u64,
-    /// Records found.
-    pub hits: u64,
-    /// Records not found.
-    pub misses: u64,
-    /// Misses that a cache of twice the size would probably have found.
-    pub ghost_hits: u64,
-}
-
-/// Nodes of trees (directories, inodes, pointers to records) that no cache had and disks had to read; since the pool was opened.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct NodeReads {
-    /// Nodes of normal vdevs.
-    pub normal: u64,
-    /// The sum of the times until these were read, µs.
-    pub normal_us: u64,
-    /// Nodes of special vdevs.
-    pub special: u64,
-}
-
 /// Health of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -360,47 +341,6 @@ pub struct Spare {
     /// Why it is not available.
     #[serde(default)]
     pub reason: Option<String>,
-}
-
-/// A cache device: blocks of the pool on a fast disk, which are read from there when memory does not have them.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Cache {
-    /// Its GUID, 16 hexadecimal digits; empty while it is not open.
-    pub guid: String,
-    /// Its path.
-    pub path: PathBuf,
-    /// Why it is not used; `None` while it is.
-    pub reason: Option<String>,
-    /// Bytes for blocks.
-    pub size: u64,
-    /// Bytes that blocks take.
-    pub used: u64,
-    /// Number of blocks.
-    pub blocks: u64,
-    /// Bytes of memory of its tables.
-    pub memory: u64,
-    /// Blocks found, since it was opened.
-    pub hits: u64,
-    /// Bytes of these.
-    pub hit_bytes: u64,
-    /// Blocks that neither memory nor the device had.
-    pub misses: u64,
-    /// About the number of misses that a device of twice the size would have found.
-    pub hits_of_twice: u64,
-    /// Blocks that were not right on the device, and were read from the pool's other disks.
-    pub wrong: u64,
-    /// Reads that failed.
-    pub read_errors: u64,
-    /// Blocks that entered.
-    pub entered: u64,
-    /// Blocks that did not enter because the daily write budget was spent.
-    pub over_budget: u64,
-    /// Bytes written.
-    pub written: u64,
-    /// Bytes written in the last 24 hours, also before a restart.
-    pub written_today: u64,
-    /// Bytes that may be written in 24 hours.
-    pub daily: u64,
 }
 
 /// A disk of a vdev.
