@@ -209,12 +209,36 @@ fn waits_are_long(waits: &OperationTimes, seconds: f64, measured: &str) -> (bool
     (true, reason)
 }
 
-/// The reason if the record cache in memory is not full yet.
-fn growing(memory: &RecordCache) -> Option<String> {
+/// Why memory comes before a cache device although twice the memory is not known to answer more: there is no record cache, no dataset uses it,
+/// or it is not full yet.
+fn unused_memory(pool: &Pool) -> Option<String> {
+    let (memory, datasets) = (&pool.record_cache, &pool.cached_datasets);
+    if memory.limit == 0 {
+        return Some(
+            "the pool has no record cache in memory (record_cache_mib = 0): a larger `record_cache_mib` in the configuration comes before a \
+             cache device"
+                .into(),
+        );
+    }
+    let without = datasets.all.saturating_sub(datasets.in_memory);
+    if without > 0 && datasets.in_memory == 0 {
+        return Some(
+            "no dataset keeps data in memory (primarycache=none or metadata), so the record cache does not grow: `wirepool set \
+             primarycache=all DATASET`, for data that is read several times, comes before a cache device"
+                .into(),
+        );
+    }
     let full = memory.limit.saturating_mul(FULL_PERCENT);
     (memory.bytes.saturating_mul(100) < full).then(|| {
+        let part = match without {
+            0 => String::new(),
+            _ => format!(
+                "; {without} of {} datasets do not use it (primarycache=none or metadata)",
+                datasets.all
+            ),
+        };
         format!(
-            "the record cache in memory is still growing ({} of {}): do not add a cache device before it is full",
+            "the record cache in memory is still growing ({} of {}): do not add a cache device before it is full{part}",
             ByteSize(memory.bytes).human(),
             ByteSize(memory.limit).human()
         )
@@ -229,14 +253,9 @@ fn again_percent(memory: &RecordCache) -> u64 {
 
 /// Why memory comes before a cache device; `None` if it does not.
 #[must_use]
-pub fn memory_first(memory: &RecordCache) -> Option<String> {
-    if memory.limit == 0 {
-        return Some(
-            "the pool has no record cache in memory: `record_cache_mib` comes first".into(),
-        );
-    }
-    let share = again_percent(memory);
-    growing(memory).or_else(|| {
+pub fn memory_first(pool: &Pool) -> Option<String> {
+    let share = again_percent(&pool.record_cache);
+    unused_memory(pool).or_else(|| {
         (share >= MEMORY_FIRST_PERCENT).then(|| {
             format!(
                 "twice the record cache in memory would find {share}% of what it does not find: raise `record_cache_mib` before you add \
@@ -291,8 +310,16 @@ pub fn cache(pool: &Pool, reads: &ReadsByCache) -> CacheAdvice {
         },
         sizes: Vec::new(),
     };
-    if let Some(reason) = growing(memory) {
+    if let Some(reason) = unused_memory(pool) {
         return no(reason);
+    }
+    let datasets = &pool.cached_datasets;
+    if datasets.all > 0 && datasets.on_devices == 0 {
+        return no(
+            "no dataset keeps data on cache devices (secondarycache=none or metadata): a cache device would have no data before `wirepool \
+             set secondarycache=all DATASET`"
+                .into(),
+        );
     }
     if reads.sampled < SAMPLED_MIN {
         return no(format!(

@@ -81,7 +81,7 @@ fn pool(status: &Status, pool: &Pool, now_ms: u64) -> facts::Pool {
         sync_disabled: pool.sync_disabled.clone(),
         unscrubbed_s: checked_ms.map(age_s),
         special: pool.special.as_ref().map(|s| special(pool, s)),
-        memory_first: advice::memory_first(&pool.record_cache),
+        memory_first: advice::memory_first(pool),
         node_reads: pool.node_reads.normal,
         node_read_us: pool
             .node_reads

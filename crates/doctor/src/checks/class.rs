@@ -73,7 +73,7 @@ pub(super) const CHECKS: &[Check] = &[
         id: "cache-before-memory",
         side: Side::Server,
         severity: Severity::Note,
-        finds: "a pool with cache devices whose record cache in memory is off, is still growing, or would find a fifth more with twice its size",
+        finds: "a pool with cache devices whose record cache in memory is off, is used by no dataset (`primarycache`), is still growing, or would find a fifth more with twice its size",
         why: "Memory answers a thousand times faster than a device, and the device's tables take a part of it.",
         risk: "Memory that the record cache takes is not there for other programs.",
         judge: before_memory,
@@ -263,7 +263,7 @@ fn before_memory(facts: &Facts, j: &mut Judge) {
             continue;
         };
         if caches.iter().any(|(_, c)| c.pool == pool.name) {
-            let text = "a larger record_cache_mib of the pool in the configuration, if the machine has the memory";
+            let text = "a larger record_cache_mib of the pool in the configuration, if the machine has the memory, and primarycache=all for datasets that are read several times";
             j.find(name, reason.clone(), vec![Step::advice(text)]);
         }
     }

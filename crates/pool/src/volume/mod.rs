@@ -18,7 +18,7 @@ use io::{IoBuf, JoinHandle};
 
 use crate::compress::Packer;
 use crate::dataset::{LAZY_BYTES, ObjectBytes, OpenDataset, is_zero, record_key};
-use crate::format::{Dataset, Sync, VOLUME_OBJECT};
+use crate::format::{Dataset, DatasetProperty, Sync, VOLUME_OBJECT};
 use crate::record::Contents;
 use crate::{Error, Result};
 use io::sync::lock;
@@ -47,6 +47,12 @@ impl Volume {
     #[must_use]
     pub fn referenced(&self) -> u64 {
         lock(&self.0.state).layers.held().referenced
+    }
+
+    /// Whether the caches of a property keep its data: `primarycache` or `secondarycache` is `all`.
+    #[must_use]
+    pub fn caches_data(&self, of: DatasetProperty) -> bool {
+        self.0.settings.caches_records(of)
     }
 
     /// Makes all acknowledged writes durable, independent of the `sync` property.

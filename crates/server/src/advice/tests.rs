@@ -1,7 +1,7 @@
 //! Tests of advice, with pools made by hand.
 
 use super::*;
-use crate::api::{BlocksBySize, DatasetSizes};
+use crate::api::{BlocksBySize, CachedDatasets, DatasetSizes};
 
 fn count(up_to: u64, blocks: u64, bytes: u64) -> BlockCount {
     BlockCount {
@@ -189,6 +189,55 @@ fn a_cache_helps_once_memory_is_full_and_records_return() {
     };
     let few = advice(full, &few).advice;
     assert!(!few.helps && few.reason.contains("ask again"), "{few:?}");
+}
+
+#[test]
+fn a_cache_waits_for_data_that_caches_keep() {
+    const MIB: u64 = 1 << 20;
+    let advice = |limit: u64, bytes: u64, (in_memory, on_devices): (u64, u64)| {
+        let memory = serde_json::json!({"limit": limit, "bytes": bytes, "hits": 0, "misses": 0, "ghost_hits": 0});
+        let mut pool = pool("normal", 1, memory);
+        pool.cached_datasets = CachedDatasets {
+            all: 3,
+            in_memory,
+            on_devices,
+        };
+        (cache(&pool, &turns(512 * MIB)).advice, memory_first(&pool))
+    };
+    // records stay in memory when `primarycache` changes
+    for bytes in [0, 64 * MIB] {
+        let (unused, first) = advice(64 * MIB, bytes, (0, 3));
+        assert!(
+            !unused.helps
+                && unused.reason.contains("no dataset keeps data in memory")
+                && unused.reason.contains("wirepool set primarycache=all")
+                && !unused.reason.contains("growing"),
+            "{unused:?}"
+        );
+        assert_eq!(first, Some(unused.reason));
+    }
+    let (partly, _) = advice(64 * MIB, 0, (1, 3));
+    assert!(
+        partly.reason.contains("still growing (0 B of 64 MiB)")
+            && partly.reason.contains("2 of 3 datasets"),
+        "{partly:?}"
+    );
+    let (off, first) = advice(0, 0, (3, 3));
+    assert!(
+        !off.helps && off.reason.contains("record_cache_mib = 0"),
+        "{off:?}"
+    );
+    assert_eq!(first, Some(off.reason));
+    let (nothing_for_devices, first) = advice(64 * MIB, 64 * MIB, (3, 0));
+    assert!(
+        !nothing_for_devices.helps
+            && nothing_for_devices
+                .reason
+                .contains("wirepool set secondarycache=all"),
+        "{nothing_for_devices:?}"
+    );
+    assert_eq!(first, None);
+    assert!(advice(64 * MIB, 64 * MIB, (1, 1)).0.helps);
 }
 
 #[test]

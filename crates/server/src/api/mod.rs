@@ -18,6 +18,7 @@ mod session;
 mod snapshot;
 mod stages;
 mod vdev;
+mod volume;
 mod wear;
 
 pub use advice::*;
@@ -34,6 +35,7 @@ pub use session::*;
 pub use snapshot::*;
 pub use stages::*;
 pub use vdev::*;
+pub use volume::*;
 pub use wear::*;
 
 use crate::protocols::protocols;

@@ -13,7 +13,7 @@ use crate::word::word;
 use crate::{Error, Result};
 use backend::{BlockBackend, Usage};
 use io::histogram::Times;
-use pool::format::{PoolProperty, Sync};
+use pool::format::{DatasetProperty, PoolProperty, Sync};
 use pool::vdev::{Fault, MemberState, MemberStatus, VdevStatus, least_size};
 use pool::{Expanding, ExpansionWait, Pool, RemovalWait, VolumeSpace};
 
@@ -114,6 +114,7 @@ impl Holdings {
             space_maps: 0,
             sync_disabled: Vec::new(),
             record_cache: api::RecordCache::default(),
+            cached_datasets: api::CachedDatasets::default(),
             node_reads: api::NodeReads::default(),
             vdevs: Vec::new(),
             logs_lost: 0,
@@ -332,6 +333,7 @@ fn show_open(view: &mut api::Pool, pool: &Pool) {
         misses: cache.misses,
         ghost_hits: cache.ghost_hits,
     };
+    view.cached_datasets = cached_datasets(pool);
     let nodes = pool.node_reads();
     view.node_reads = api::NodeReads {
         normal: nodes.normal,
@@ -342,6 +344,19 @@ fn show_open(view: &mut api::Pool, pool: &Pool) {
 
 fn micros(time: std::time::Duration) -> u64 {
     time.as_micros() as u64
+}
+
+fn cached_datasets(pool: &Pool) -> api::CachedDatasets {
+    let datasets: Vec<_> = volumes_of(pool)
+        .into_iter()
+        .chain(filesystems_of(pool))
+        .collect();
+    let kept = |of| datasets.iter().filter(|d| d.caches_data(of)).count() as u64;
+    api::CachedDatasets {
+        all: datasets.len() as u64,
+        in_memory: kept(DatasetProperty::Primarycache),
+        on_devices: kept(DatasetProperty::Secondarycache),
+    }
 }
 
 fn durable_writes(pool: &Pool) -> api::DurableWrites {

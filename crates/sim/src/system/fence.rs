@@ -197,7 +197,6 @@ pub(super) async fn run(seed: u64, wrap: Wrap) -> Result<Report, Violation> {
     let mut rng = Prng::new(seed ^ 0x5e57_fe00);
     let plan = Plan::new(&mut rng);
     let server = Server::new(&plan, wrap, Protocol::Nvme(Transport::Tcp));
-    let _disks = server.create_disks(&plan);
     server.start();
     let nodes: Vec<Node> = (0..HOSTS).map(|_| Node::new()).collect();
     let mut hosts: Vec<Option<Host>> = nodes.iter().map(|_| None).collect();

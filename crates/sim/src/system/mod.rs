@@ -20,7 +20,7 @@ use crate::store::Wrap;
 use ::nfs::service::NfsTransport;
 use guest::Guest;
 use io::rng::Prng;
-use io::sim::{Node, SimDisk, network, remark};
+use io::sim::{Node, network, remark};
 use io::time::sleep;
 use io::{spawn, timeout};
 use iscsi::portal::IscsiTransport;
@@ -43,8 +43,6 @@ struct Run {
     rng: Prng,
     server: Rc<Server>,
     guest: Option<Guest>,
-    /// The served disk, or the members of the pool.
-    disks: Vec<SimDisk>,
     clients: Vec<Node>,
     jobs: Vec<io::JoinHandle<()>>,
     model: Rc<RefCell<Model>>,
@@ -102,7 +100,6 @@ async fn course(
     protocol: Protocol,
 ) -> Result<Report, Violation> {
     let server = Rc::new(Server::new(&plan, wrap, protocol));
-    let disks = server.create_disks(&plan);
     let model = Rc::new(RefCell::new(Model::new(plan.block_size, plan.blocks)));
     let expectations = Rc::new(Expectations::new(&plan, model.clone()));
     server.start();
@@ -115,7 +112,6 @@ async fn course(
         rng,
         server,
         guest,
-        disks,
         clients,
         jobs: Vec::new(),
         model,
@@ -205,14 +201,14 @@ impl Run {
                 sleep(lasts).await;
                 self.server.start();
             }
-            Trouble::Stall { by } => self.disks[0].stall_next(by),
+            Trouble::Stall { by } => self.server.disks[0].stall_next(by),
             Trouble::Errors { lasts } => {
-                self.disks[0].error_rates(0.2, 0.2, 0.2);
+                self.server.disks[0].error_rates(0.2, 0.2, 0.2);
                 sleep(lasts).await;
                 self.heal();
             }
             Trouble::Full { lasts } => {
-                let disk = &self.disks[0];
+                let disk = &self.server.disks[0];
                 disk.set_space(Some(disk.used() / 2));
                 sleep(lasts).await;
                 self.heal();
@@ -220,7 +216,7 @@ impl Run {
             Trouble::Members { count, lasts } => self.fail_members(count, lasts).await,
             Trouble::FullBelow(full) => self.fill_below(full).await,
             Trouble::Grow => {
-                let disk = &self.disks[0];
+                let disk = &self.server.disks[0];
                 let bytes = disk.size() + 16 * u64::from(self.plan.disk.logical_block);
                 disk.set_size(bytes);
                 self.model
@@ -233,7 +229,7 @@ impl Run {
     }
 
     fn heal(&self) {
-        self.disks.iter().for_each(|disk| disk.heal());
+        self.server.disks.iter().for_each(|disk| disk.heal());
     }
 
     /// Waits until the server serves: a pool is created on sound disks with enough space.
@@ -246,7 +242,7 @@ impl Run {
     /// Makes the last members fail. So the same members fail each time: the others are complete.
     async fn fail_members(&mut self, count: usize, lasts: Duration) {
         self.served().await;
-        for disk in self.disks.iter().rev().take(count) {
+        for disk in self.server.disks.iter().rev().take(count) {
             disk.error_rates(0.2, 0.2, 0.1);
         }
         sleep(lasts).await;
@@ -256,7 +252,7 @@ impl Run {
     /// Fills the file system below the disks.
     async fn fill_below(&mut self, FullBelow { lasts, power_goes }: FullBelow) {
         self.served().await;
-        for disk in &self.disks {
+        for disk in &self.server.disks {
             disk.set_space(Some(disk.used()));
         }
         sleep(lasts).await;

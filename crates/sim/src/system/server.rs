@@ -80,6 +80,8 @@ enum Way {
 /// See the module header.
 pub(super) struct Server {
     pub(super) node: Node,
+    /// The served disk, or the members of the pool.
+    pub(super) disks: Vec<SimDisk>,
     life: Rc<RefCell<Option<Life>>>,
     protocol: Protocol,
     config: TargetConfig,
@@ -115,9 +117,18 @@ pub(super) fn subsystem() -> Nqn {
 }
 
 impl Server {
+    /// A server that is not started yet, on a machine with its disks.
     pub(super) fn new(plan: &Plan, wrap: Wrap, protocol: Protocol) -> Server {
+        let node = Node::new();
+        let classes = plan.pool.as_ref().map(|pool| pool.classes);
+        let classes = classes.unwrap_or_default();
+        classes.create_disks(node, &plan.disk);
+        let faults = caches::create(node, (classes.has_cache, &plan.disk), 0);
+        let count = plan.pool.as_ref().map_or(1, |pool| pool.disks);
+        let create = |n| node.create_disk(disk_name(n), plan.disk.clone());
         Server {
-            node: Node::new(),
+            node,
+            disks: (0..count).map(create).collect(),
             life: Rc::default(),
             protocol,
             config: TargetConfig {
@@ -130,21 +141,9 @@ impl Server {
             nfs_clients: Arc::default(),
             shards: plan.shards,
             lives: Cell::new(0),
-            faults: RefCell::new(Prng::new(0)),
+            faults: RefCell::new(faults),
             wrap,
         }
-    }
-
-    /// Creates the disk, or all disks of the pool.
-    pub(super) fn create_disks(&self, plan: &Plan) -> Vec<SimDisk> {
-        let count = plan.pool.as_ref().map_or(1, |pool| pool.disks);
-        if let Some(pool) = &plan.pool {
-            pool.classes.create_disks(self.node, &plan.disk);
-            let faults = caches::create(self.node, (pool.classes.has_cache, &plan.disk), 0);
-            self.faults.replace(faults);
-        }
-        let create = |n| self.node.create_disk(disk_name(n), plan.disk.clone());
-        (0..count).map(create).collect()
     }
 
     pub(super) fn address(&self) -> SocketAddr {

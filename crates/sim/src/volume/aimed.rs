@@ -274,6 +274,20 @@ impl Plan {
         // The walks themselves choose when the power goes.
         let lives = 1 + rng.below(4);
         self.lives = (0..lives).map(|_| End::PowerCut(NEVER)).collect();
+        if rng.chance(0.5) {
+            self.slow_writes(rng);
+        }
+    }
+
+    /// Some writes take longer than a checkpoint.
+    fn slow_writes(&mut self, rng: &mut Prng) {
+        let usual = self.disk.latency;
+        (self.disk.read_latency, self.disk.flush_latency) = (Some(usual), Some(usual));
+        self.disk.latency = Latency {
+            tail_chance: rng.below(60) as f64 / 100.0,
+            tail: Duration::from_millis(1 << rng.below(8)),
+            ..usual
+        };
     }
 
     /// Whether members fail for a while beside the jobs.

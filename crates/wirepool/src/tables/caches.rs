@@ -32,7 +32,7 @@ pub(super) fn lines(pool: &Pool, verbose: bool) -> String {
     for cache in pool.caches.iter().filter(|c| verbose && c.size > 0) {
         out += &one(cache);
     }
-    let first = advice::memory_first(&pool.record_cache);
+    let first = advice::memory_first(pool);
     if let Some(advice) = first.filter(|_| !pool.caches.is_empty()) {
         let _ = writeln!(out, "cache: {advice}");
     }

@@ -141,6 +141,12 @@ fn a_pool_is_created_with_all_classes_and_each_is_removed_and_added_again() {
         let text = ok(&server, &format!("pool advise {class} tank"));
         assert!(text.contains(words), "{words}: {text}");
     }
+    for value in ["none", "metadata"] {
+        ok(&server, &format!("set primarycache={value} tank"));
+        let text = ok(&server, "pool advise cache tank");
+        assert!(text.contains("no dataset keeps data in memory"), "{text}");
+    }
+    ok(&server, "set primarycache=all tank");
     let shown = pool(&server);
     let special = &shown["special"];
     assert!(number(&special["used"]) >= DATA, "{special}");

@@ -50,12 +50,12 @@ impl Owner {
         self.write_checkpoint().await?;
         let end = |state: &mut State| {
             let changes = vec![(removal_key(vdev), None)];
-            Ok(((), state.change(Vec::new(), changes)?))
+            let ticket = state.change(Vec::new(), changes)?;
+            // at once: it may be removed again before the change is durable
+            state.allocator.space_mut().serve(vdev, Service::Open);
+            state.supply_budget();
+            Ok(((), ticket))
         };
-        self.change_durably(end).await?;
-        let mut state = self.state.borrow_mut();
-        state.allocator.space_mut().serve(vdev, Service::Open);
-        state.supply_budget();
-        Ok(())
+        self.change_durably(end).await
     }
 }

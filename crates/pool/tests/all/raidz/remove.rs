@@ -316,6 +316,26 @@ fn a_removal_is_given_up() {
     }
 }
 
+/// A vdev is removed again in the moment in which its removal was given up. Regression: it gave out space, and its blocks were copied onto it.
+#[test]
+fn a_vdev_is_removed_again_at_once() {
+    for seed in 111..115 {
+        simulated(seed, async || {
+            let pool = furnished(DISK).await;
+            pool.remove_vdev(VDEV).await.expect("it begins");
+            assert_eq!(pool.stop_removal().await, Ok(()), "it copies for longer");
+            while pool.removing().is_some() {
+                io::time::sleep(Duration::from_micros(10)).await;
+            }
+            pool.remove_vdev(VDEV).await.expect("it begins again");
+            ended(&pool).await;
+            assert_eq!(vdevs(&pool), [0]);
+            check(&pool).await;
+            close(pool).await;
+        });
+    }
+}
+
 /// A removal is given up near its end. The answer is true: after `Ok` the vdev stays, and after an error it leaves. Regression: a batch of
 /// copies that was written meanwhile took the end of the removal back.
 #[test]
