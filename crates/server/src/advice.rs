@@ -209,8 +209,7 @@ fn waits_are_long(waits: &OperationTimes, seconds: f64, measured: &str) -> (bool
     (true, reason)
 }
 
-/// Why memory comes before a cache device although twice the memory is not known to answer more: there is no record cache, no dataset uses it,
-/// or it is not full yet.
+/// Why the record cache in memory comes before a cache device: there is none, no dataset uses it, or it is not full. `None` if it is full.
 fn unused_memory(pool: &Pool) -> Option<String> {
     let (memory, datasets) = (&pool.record_cache, &pool.cached_datasets);
     if memory.limit == 0 {
