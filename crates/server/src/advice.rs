@@ -219,8 +219,7 @@ fn unused_memory(pool: &Pool) -> Option<String> {
                 .into(),
         );
     }
-    let without = datasets.all.saturating_sub(datasets.in_memory);
-    if without > 0 && datasets.in_memory == 0 {
+    if datasets.all > 0 && datasets.in_memory == 0 {
         return Some(
             "no dataset keeps data in memory (primarycache=none or metadata), so the record cache does not grow: `wirepool set \
              primarycache=all DATASET`, for data that is read several times, comes before a cache device"
@@ -229,9 +228,9 @@ fn unused_memory(pool: &Pool) -> Option<String> {
     }
     let full = memory.limit.saturating_mul(FULL_PERCENT);
     (memory.bytes.saturating_mul(100) < full).then(|| {
-        let part = match without {
+        let part = match datasets.all.saturating_sub(datasets.in_memory) {
             0 => String::new(),
-            _ => format!(
+            without => format!(
                 "; {without} of {} datasets do not use it (primarycache=none or metadata)",
                 datasets.all
             ),

@@ -97,6 +97,11 @@ pub(crate) fn full_name(pool: &str, volume: &str) -> String {
     format!("{pool}/{volume}")
 }
 
+/// The volumes of a pool, then its filesystems, without snapshots.
+pub(crate) fn datasets_of(pool: &Pool) -> impl Iterator<Item = pool::Volume> {
+    volumes_of(pool).into_iter().chain(filesystems_of(pool))
+}
+
 /// The filesystems of a pool, without snapshots.
 pub(crate) fn filesystems_of(pool: &Pool) -> Vec<pool::Volume> {
     let mut filesystems = pool.volumes();

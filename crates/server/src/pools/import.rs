@@ -4,7 +4,7 @@
 //! nothing, neither to disks nor to the configuration.
 
 use super::change::{check_new_name, failed, refused, short_disks};
-use super::entry::{PoolState, filesystems_of, volumes_of};
+use super::entry::{PoolState, datasets_of};
 use super::open::{choose, find, open_devices};
 use super::places::{Places, PoolPlaces};
 use super::recover::{advice, open_or_advise, survey};
@@ -141,8 +141,7 @@ impl Server {
         };
         match open_devices(opened, &config).await {
             Ok(pool) => {
-                let datasets = volumes_of(&pool).into_iter().chain(filesystems_of(&pool));
-                trial.volumes = datasets.map(|v| v.dataset().name).collect();
+                trial.volumes = datasets_of(&pool).map(|v| v.dataset().name).collect();
                 pool.close().await.map_err(|e| failed(&trial.name, e))?;
             }
             Err(reason) => trial.problem = Some(reason),

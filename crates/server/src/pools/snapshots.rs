@@ -4,7 +4,7 @@
 //! rolled back only while it is not exported.
 
 use super::dependents;
-use super::entry::{filesystems_of, full_name, volumes_of};
+use super::entry::{datasets_of, full_name};
 use super::filesystems::check_snapshot_name;
 use super::names::{misplaced, names, split};
 use crate::api::{
@@ -90,8 +90,7 @@ impl Server {
         } else {
             let names = self.state.borrow().pools.names();
             for pool in names.iter().filter_map(|n| self.open_pool(n)) {
-                let datasets = volumes_of(&pool).into_iter().chain(filesystems_of(&pool));
-                found.extend(datasets.map(|v| (pool.clone(), v.dataset().name)));
+                found.extend(datasets_of(&pool).map(|v| (pool.clone(), v.dataset().name)));
             }
         }
         let mut views = Vec::new();

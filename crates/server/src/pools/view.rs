@@ -2,7 +2,7 @@
 //!
 //! **Called by** the control API and the metrics. **Invariants**: read-only.
 
-use super::entry::{PoolState, filesystems_of, full_name, volumes_of};
+use super::entry::{PoolState, datasets_of, filesystems_of, full_name, volumes_of};
 use super::names::by_hierarchy;
 use super::notes::Notes;
 use crate::api::{self, DiskState, ExportedAs, Health, Member, OperationTimes, Vdev, VdevLayout};
@@ -284,8 +284,7 @@ fn show_open(view: &mut api::Pool, pool: &Pool) {
     view.dirty = pool.dirty();
     view.autotrim = pool.is_on(PoolProperty::Autotrim);
     view.autoexpand = pool.is_on(PoolProperty::Autoexpand);
-    let datasets = volumes_of(pool).into_iter().chain(filesystems_of(pool));
-    let disabled = datasets
+    let disabled = datasets_of(pool)
         .map(|d| d.dataset())
         .filter(|d| d.sync == Sync::Disabled);
     view.sync_disabled = disabled.map(|d| full_name(&view.name, &d.name)).collect();
@@ -347,10 +346,7 @@ fn micros(time: std::time::Duration) -> u64 {
 }
 
 fn cached_datasets(pool: &Pool) -> api::CachedDatasets {
-    let datasets: Vec<_> = volumes_of(pool)
-        .into_iter()
-        .chain(filesystems_of(pool))
-        .collect();
+    let datasets: Vec<_> = datasets_of(pool).collect();
     let kept = |of| datasets.iter().filter(|d| d.caches_data(of)).count() as u64;
     api::CachedDatasets {
         all: datasets.len() as u64,

@@ -68,6 +68,15 @@ pub(super) enum Aim {
     Rot,
 }
 
+/// A latency with which fewer than `percent` % of the operations take up to 128 ms longer than usual.
+fn slow(usual: Latency, percent: u64, rng: &mut Prng) -> Latency {
+    Latency {
+        tail_chance: rng.below(percent) as f64 / 100.0,
+        tail: Duration::from_millis(1 << rng.below(8)),
+        ..usual
+    }
+}
+
 impl Plan {
     /// Chooses a small pool of one vdev with two disks beside it, whose members fail while the power may go.
     pub(super) fn hot(&mut self, rng: &mut Prng) {
@@ -283,11 +292,7 @@ impl Plan {
     fn slow_writes(&mut self, rng: &mut Prng) {
         let usual = self.disk.latency;
         (self.disk.read_latency, self.disk.flush_latency) = (Some(usual), Some(usual));
-        self.disk.latency = Latency {
-            tail_chance: rng.below(60) as f64 / 100.0,
-            tail: Duration::from_millis(1 << rng.below(8)),
-            ..usual
-        };
+        self.disk.latency = slow(usual, 60, rng);
     }
 
     /// Whether members fail for a while beside the jobs.
@@ -312,12 +317,7 @@ impl Plan {
     fn aim_at_readers(&mut self, rng: &mut Prng) {
         self.journal = LARGE_JOURNAL;
         self.disk.size = pool::vdev::limits::DISK_SIZE_MIN;
-        let tail_chance = rng.below(20) as f64 / 100.0;
-        self.disk.read_latency = Some(Latency {
-            tail_chance,
-            tail: Duration::from_millis(1 << rng.below(8)),
-            ..Latency::default()
-        });
+        self.disk.read_latency = Some(slow(Latency::default(), 20, rng));
         self.volume.record_size = BLOCK << rng.below(4);
         self.size_volume(64 + rng.below(256), 64);
         self.profile.requests = 100 + rng.below(100) as u32;
